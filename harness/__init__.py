@@ -1,0 +1,1 @@
+"""How a change becomes accepted: run one milestone, record what it measured, report it, judge it."""

@@ -1,0 +1,134 @@
+"""What one run was and what it measured: `record.json`, rewritten whole after every step, so that a killed run keeps what it had."""
+
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from harness.files import write_atomically
+
+SCHEMA = 1
+RECORD_NAME = "record.json"
+
+Outcome = Literal["running", "passed", "failed"]
+
+
+class RecordError(ValueError):
+    """A record file that is absent, damaged, or of another schema."""
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """One metric of one tensor beside its pin. `value` is None where the metric came out as NaN or infinite."""
+
+    tensor: str
+    metric: str
+    value: float | None
+    bound: Literal["at least", "at most"]
+    pin: float
+    holds: bool
+
+
+class Launch(msgspec.Struct, frozen=True):
+    """One launch of a case. `mode` is the order of completion on the emulated device, "cuda" on a real one."""
+
+    mode: str
+    seconds: float
+    error: str = ""
+
+
+class Case(msgspec.Struct):
+    """One test of a milestone's module. `figures` are those of the first launch; the others gave the same bits."""
+
+    name: str
+    outcome: Outcome
+    seconds: float
+    seed: int | None = None
+    fresh: bool = False
+    launches: list[Launch] = []
+    figures: list[Figure] = []
+    message: str = ""
+
+
+class Mutant(msgspec.Struct, frozen=True):
+    """One deliberately wrong output, and the first figure that refused it."""
+
+    name: str
+    refused: bool
+    by: str = ""
+
+
+class Phase(msgspec.Struct):
+    """One step of the run. `seconds` is wall time."""
+
+    name: str
+    started: str
+    outcome: Outcome = "running"
+    seconds: float = 0.0
+    message: str = ""
+
+
+class Compile(msgspec.Struct, frozen=True):
+    """One compiled configuration. The files lie beside the record."""
+
+    name: str
+    seconds: float
+    files: list[str]
+
+
+class Tree(msgspec.Struct, frozen=True):
+    """The state of the working tree: the commit it stands on, and the paths that differ from it."""
+
+    commit: str
+    changed: list[str]
+
+
+class Record(msgspec.Struct):
+    """One run. `verdict` stays empty until the run is judged."""
+
+    run: str
+    milestone: str
+    target: str
+    started: str
+    tree: Tree
+    toolchain: dict[str, str] = {}
+    phases: list[Phase] = []
+    compiles: list[Compile] = []
+    cases: list[Case] = []
+    mutants: list[Mutant] = []
+    verdict: str = ""
+    reason: str = ""
+    schema: int = SCHEMA
+
+    def save(self, folder: Path) -> None:
+        """Write `folder/record.json` atomically."""
+        write_atomically(
+            folder / RECORD_NAME, msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
+        )
+
+
+def load(folder: Path) -> Record:
+    """Read `folder/record.json`. Raises RecordError naming the file and what is wrong with it."""
+    path = folder / RECORD_NAME
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise RecordError(f"{path}: {error.strerror}") from error
+    try:
+        schema = msgspec.json.decode(data, type=dict).get("schema")
+        if schema != SCHEMA:
+            raise RecordError(f"{path}: schema {schema!r}, this version reads {SCHEMA}")
+        return msgspec.json.decode(data, type=Record)
+    except msgspec.MsgspecError as error:
+        raise RecordError(f"{path}: {error}") from error
+
+
+def now() -> str:
+    """The time in UTC, to the second, as ISO 8601."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def new_run_id(milestone: str) -> str:
+    """A name for a run that sorts by time: `20261121-093012-D1.1-ab12cd`."""
+    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{milestone}-{secrets.token_hex(3)}"
