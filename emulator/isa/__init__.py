@@ -1,0 +1,1 @@
+"""What each instruction does: one file a family, all found through `registry`."""

@@ -1,0 +1,7 @@
+"""Where the state spaces lie in the 64-bit generic address space. Global and parameter memory are host addresses."""
+
+from typing import Final
+
+SHARED_BASE: Final = 0x7FFE_0000_0000_0000
+LOCAL_BASE: Final = 0x7FFD_0000_0000_0000
+WINDOW_BYTES: Final = 1 << 32

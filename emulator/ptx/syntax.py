@@ -1,0 +1,179 @@
+"""The words of a parsed PTX module: registers, operands, instructions and kernels, all immutable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+DYNAMIC_SHARED_ALIGN = 1024
+RESERVED_SHARED_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Reg:
+    """A virtual register. `name` is unique in its kernel; `type` is pred, b8, b16, b32, b64 or b128."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A special register by its PTX spelling, as in `%tid.x`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Imm:
+    """A literal. Floating-point literals hold their bit pattern; `type` is int, f32 or f64."""
+
+    value: int
+    type: str = "int"
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A parameter, a variable, a label or a function by name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """`[base + offset]`, offset in bytes."""
+
+    base: Reg | Symbol | Imm
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TensorAddress:
+    """`[map, {c0, c1, ...}]` or `[map, {...}, {...}]`: a tensor map's address with its coordinate vectors."""
+
+    map: Address
+    coordinates: Vector
+    extra: Vector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """`{a, b, ...}`."""
+
+    items: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dual:
+    """`d|p`: a value and the predicate that goes with it."""
+
+    d: Operand
+    p: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """`_`: a destination that nobody reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """`!p`: the negation of a predicate source."""
+
+    reg: Reg
+
+
+Operand = Reg | Special | Imm | Symbol | Address | TensorAddress | Vector | Dual | Sink | Not
+
+
+@dataclass(frozen=True, slots=True)
+class Instr:
+    """One instruction: its family, the dotted parts after it, its operands in PTX order and its guard.
+
+    `guard` is (predicate, wanted value); `line` is the line of the PTX text, from 1; `text` is as written.
+    """
+
+    opcode: str
+    modifiers: tuple[str, ...]
+    operands: tuple[Operand, ...]
+    guard: tuple[Reg, bool] | None
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One kernel parameter: `offset` and `size` in bytes within the parameter space."""
+
+    name: str
+    offset: int
+    size: int
+    align: int
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable in shared or local memory: `offset` in bytes within its CTA's or thread's window."""
+
+    name: str
+    size: int
+    align: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalVariable:
+    """A module-scope variable in global or constant memory with its initial bytes."""
+
+    name: str
+    size: int
+    align: int
+    initial: bytes
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One `.entry`: everything needed to lower and launch it. Sizes in bytes, labels as instruction indices."""
+
+    name: str
+    params: tuple[Param, ...]
+    shared: tuple[Variable, ...]
+    local: tuple[Variable, ...]
+    registers: tuple[Reg, ...]
+    instrs: tuple[Instr, ...]
+    labels: dict[str, int]
+    reqntid: tuple[int, int, int] | None = None
+    maxntid: tuple[int, int, int] | None = None
+    reqnctapercluster: tuple[int, int, int] | None = None
+    maxnreg: int | None = None
+    minnctapersm: int | None = None
+    source: tuple[str, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def param_bytes(self) -> int:
+        """Size of the parameter space."""
+        return max((p.offset + p.size for p in self.params), default=0)
+
+    @cached_property
+    def static_shared_bytes(self) -> int:
+        """Bytes of shared memory below the dynamic part, the reserved first 1,024 included."""
+        return max((v.offset + v.size for v in self.shared), default=RESERVED_SHARED_BYTES)
+
+    @cached_property
+    def dynamic_shared_offset(self) -> int:
+        """Where dynamic shared memory starts in the CTA's window."""
+        return -(-self.static_shared_bytes // DYNAMIC_SHARED_ALIGN) * DYNAMIC_SHARED_ALIGN
+
+    @cached_property
+    def local_bytes(self) -> int:
+        """Bytes of local memory a thread."""
+        return max((v.offset + v.size for v in self.local), default=0)
+
+
+@dataclass(frozen=True)
+class Module:
+    """A PTX module: its kernels by name and its module-scope variables."""
+
+    kernels: dict[str, Kernel]
+    variables: tuple[GlobalVariable, ...]
+    target: str
