@@ -2,13 +2,27 @@
 
 EmulatorError
 +-- PtxError                 the program's text
-    +-- PtxSyntaxError       not understood at all
-    +-- UnknownInstruction   an opcode, modifier or operand form that is not implemented
+|   +-- PtxSyntaxError       not understood at all
+|   +-- UnknownInstruction   an opcode, modifier or operand form that is not implemented
++-- LaunchError              a launch that the device would refuse
++-- Fault                    what one warp did wrong: PTX line, warp, address or column, the other party
+|   +-- OutOfBounds          outside an allocation, a window or a warp's lane quarter
+|   +-- Misaligned           an address that its access does not allow
+|   +-- UnwrittenRead        a read of shared or tensor memory that nothing wrote
+|   +-- DataRace             two accesses that no barrier, phase or commit orders
+|   |   +-- MissingWait      ... because the work of an agent was not waited for
+|   |   +-- MissingProxyFence ... because fence.proxy.async is missing between the two proxies
+|   +-- BarrierError         an mbarrier or named barrier used against its rules
+|   +-- TensorMemoryError    allocation, columns or shape of tensor memory
+|   +-- DescriptorError      an instruction, matrix or tensor-map descriptor that says nothing sensible
++-- Stopped                  the launch did not end by itself; str() holds the table of all warps
+    +-- Deadlock             no warp can run and nothing can complete
+    +-- BudgetExceeded       the instruction budget is spent
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from emulator.ptx.syntax import Instr
@@ -36,3 +50,71 @@ class UnknownInstruction(PtxError):
     def __init__(self, instr: Instr, what: str) -> None:
         super().__init__(f"PTX line {instr.line}: not implemented: {what}\n    {instr.text}")
         self.instr, self.what = instr, what
+
+
+class LaunchError(EmulatorError):
+    """A launch that the device would refuse: the argument, the value seen and what is allowed."""
+
+
+class Fault(EmulatorError):
+    """What one warp did wrong. `lines` are (label, text) pairs printed under the sentence `what`."""
+
+    def __init__(self, what: str, instr: Instr, warp: Any, lines: tuple[tuple[str, str], ...] = ()) -> None:
+        self.what, self.instr, self.warp, self.lines = what, instr, warp, lines
+        self.line, self.warp_index, self.ctaid = instr.line, warp.index, warp.cta.ctaid
+        shown = (("at", f"PTX line {instr.line}: {instr.text.strip()}"), ("by", str(warp)), *lines)
+        width = max(len(label) for label, _ in shown)
+        body = "\n".join(f"  {label:<{width}}  {text}" for label, text in shown)
+        super().__init__(f"{what}\n{body}")
+
+
+class OutOfBounds(Fault):
+    """An access outside an allocation, a window or a warp's lane quarter."""
+
+
+class Misaligned(Fault):
+    """An address that is not a multiple of what its access asks for."""
+
+
+class UnwrittenRead(Fault):
+    """A read of shared or tensor memory that nothing wrote."""
+
+
+class DataRace(Fault):
+    """Two accesses of one cell, one of them a write, that nothing orders."""
+
+
+class MissingWait(DataRace):
+    """The other access is the work of an asynchronous agent that was not waited for."""
+
+
+class MissingProxyFence(DataRace):
+    """The other access is ordered, but no fence.proxy.async stands between the two proxies."""
+
+
+class BarrierError(Fault):
+    """An mbarrier or named barrier used against its rules."""
+
+
+class TensorMemoryError(Fault):
+    """A wrong allocation, column or shape of tensor memory."""
+
+
+class DescriptorError(Fault):
+    """An instruction, matrix or tensor-map descriptor that says nothing sensible."""
+
+
+class Stopped(EmulatorError):
+    """The launch did not end by itself. `table` is one line a warp."""
+
+    def __init__(self, what: str, table: tuple[str, ...]) -> None:
+        super().__init__("\n".join((what, *table)))
+        self.what, self.table = what, table
+
+
+class Deadlock(Stopped):
+    """No warp can run and nothing can complete."""
+
+
+class BudgetExceeded(Stopped):
+    """The instruction budget is spent."""
