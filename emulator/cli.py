@@ -1,0 +1,67 @@
+"""The command line of the emulator: `run` a script written for a GPU, `isa` shows the instruction coverage."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+REPORT_EXIT: Final = 3
+
+
+def main(argv: Sequence[str]) -> int:
+    """Do what `argv` (without the program's name) asks. Answers the exit code."""
+    options = _parser().parse_args(argv)
+    return options.do(options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m emulator", description="A functional emulator of the B200."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    run = commands.add_parser(
+        "run",
+        help="run a CuTeDSL script, unmodified, on the emulated device",
+        description="Run SCRIPT as __main__ with the emulated B200 as its only GPU. Options stand before SCRIPT; "
+        f"what follows it is the script's own. Exit code {REPORT_EXIT}: the emulator refused or found something.",
+    )
+    run.add_argument(
+        "--completion",
+        choices=("eager", "lazy", "random"),
+        default="lazy",
+        help="when asynchronous work completes: at once, as late as PTX allows, or at random (default: %(default)s)",
+    )
+    run.add_argument("--seed", type=int, default=0, help="of --completion random (default: %(default)s)")
+    run.add_argument("script", type=Path, metavar="SCRIPT")
+    run.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
+    run.set_defaults(do=_run)
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    script: Path = options.script
+    if not script.is_file():
+        print(f"SCRIPT: no file {str(script)!r}", file=sys.stderr)
+        return 2
+    os.environ.setdefault("CUTE_DSL_ARCH", "sm_100a")
+    sys.argv = [str(script), *options.args]
+    sys.path.insert(0, str(script.resolve().parent))
+    from emulator.errors import EmulatorError
+    from emulator.host import emulated_host
+
+    with ExitStack() as stack:
+        stack.enter_context(emulated_host())
+        try:
+            runpy.run_path(str(script), run_name="__main__")
+        except EmulatorError as error:
+            sys.stdout.flush()
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            return REPORT_EXIT
+    return 0

@@ -1,0 +1,91 @@
+"""What the emulated B200 answers when it is asked about itself."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Final
+
+# Attributes by the names of CUdevice_attribute without their CU_DEVICE_ATTRIBUTE_ prefix. Those that are not
+# here answer 0, as a driver does for a feature that the device lacks.
+_LIMITS: Final[dict[str, int]] = {
+    "MAX_THREADS_PER_BLOCK": 1024,
+    "MAX_BLOCK_DIM_X": 1024,
+    "MAX_BLOCK_DIM_Y": 1024,
+    "MAX_BLOCK_DIM_Z": 64,
+    "MAX_GRID_DIM_X": 2**31 - 1,
+    "MAX_GRID_DIM_Y": 65535,
+    "MAX_GRID_DIM_Z": 65535,
+    "TOTAL_CONSTANT_MEMORY": 64 * 1024,
+    "MAX_PITCH": 2**31 - 1,
+    "CLOCK_RATE": 1_965_000,
+    "MEMORY_CLOCK_RATE": 3_996_000,
+    "GLOBAL_MEMORY_BUS_WIDTH": 8192,
+    "MAX_BLOCKS_PER_MULTIPROCESSOR": 32,
+    "RESERVED_SHARED_MEMORY_PER_BLOCK": 1024,
+    "ASYNC_ENGINE_COUNT": 1,
+    "CONCURRENT_KERNELS": 1,
+    "UNIFIED_ADDRESSING": 1,
+    "STREAM_PRIORITIES_SUPPORTED": 1,
+    "GLOBAL_L1_CACHE_SUPPORTED": 1,
+    "LOCAL_L1_CACHE_SUPPORTED": 1,
+    "COOPERATIVE_LAUNCH": 1,
+    "CLUSTER_LAUNCH": 1,
+    "TENSOR_MAP_ACCESS_SUPPORTED": 1,
+    "UNIFIED_FUNCTION_POINTERS": 1,
+    "MEMORY_POOLS_SUPPORTED": 1,
+}
+
+
+def _host_memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@dataclass(frozen=True)
+class DeviceProperties:
+    """One device. The names are those of torch's device properties; sizes are bytes.
+
+    Global memory is the CPU's, so its size is the machine's and not the B200's.
+    """
+
+    name: str = "NVIDIA B200 (emulated)"
+    major: int = 10
+    minor: int = 0
+    multi_processor_count: int = 148
+    warp_size: int = 32
+    max_threads_per_block: int = 1024
+    max_threads_per_multi_processor: int = 2048
+    regs_per_multiprocessor: int = 65536
+    shared_memory_per_block: int = 48 * 1024
+    shared_memory_per_block_optin: int = 227 * 1024
+    shared_memory_per_multiprocessor: int = 228 * 1024
+    L2_cache_size: int = 126 * 1024 * 1024
+    total_memory: int = _host_memory_bytes()
+    is_integrated: bool = False
+    is_multi_gpu_board: bool = False
+    driver_version: int = 13000
+
+    def attribute(self, name: str) -> int:
+        """One CUdevice_attribute by its full name or by the part after CU_DEVICE_ATTRIBUTE_."""
+        short = name.removeprefix("CU_DEVICE_ATTRIBUTE_")
+        own = {
+            "COMPUTE_CAPABILITY_MAJOR": self.major,
+            "COMPUTE_CAPABILITY_MINOR": self.minor,
+            "MULTIPROCESSOR_COUNT": self.multi_processor_count,
+            "WARP_SIZE": self.warp_size,
+            "MAX_THREADS_PER_MULTIPROCESSOR": self.max_threads_per_multi_processor,
+            "MAX_REGISTERS_PER_BLOCK": self.regs_per_multiprocessor,
+            "MAX_REGISTERS_PER_MULTIPROCESSOR": self.regs_per_multiprocessor,
+            "MAX_SHARED_MEMORY_PER_BLOCK": self.shared_memory_per_block,
+            "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": self.shared_memory_per_block_optin,
+            "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": self.shared_memory_per_multiprocessor,
+            "L2_CACHE_SIZE": self.L2_cache_size,
+        }
+        return own.get(short, _LIMITS.get(short, 0))
+
+    def active_clusters(self, cluster_size: int) -> int:
+        """How many clusters of `cluster_size` one-CTA-per-SM blocks fit at once, were every SM in one pool."""
+        return self.multi_processor_count // cluster_size
+
+
+B200: Final = DeviceProperties()

@@ -1,0 +1,40 @@
+"""One emulated host: torch, CUDA's Python bindings and CuTeDSL patched together, and put back together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+import cuda.bindings.driver
+import cuda.bindings.runtime
+
+from emulator.host import cuda_driver, cuda_runtime, tensors, torch_cuda
+from emulator.host.patching import Patches
+from emulator.host.properties import B200, DeviceProperties
+from emulator.host.refusal import refuse
+
+
+@contextmanager
+def emulated_host(properties: DeviceProperties = B200) -> Iterator[DeviceProperties]:
+    """While open, this process has one GPU, an emulated one backed by CPU memory.
+
+    torch's `cuda` device, cuda.bindings and CuTeDSL's own questions answer for `properties`. Launches are not
+    this function's affair: enter `emulator.emulate()` beside it. Raises NotEmulated, naming the call, from
+    whatever the device cannot answer.
+    """
+    state = cuda_driver.DriverState(properties)
+    with Patches() as patches, tensors.EmulatedTensors():
+        torch_cuda.install(patches, properties)
+        _install(patches, cuda.bindings.driver, "cu", cuda_driver.functions(cuda.bindings.driver, state))
+        _install(patches, cuda.bindings.runtime, "cuda", cuda_runtime.functions(cuda.bindings.runtime, state))
+        yield properties
+
+
+def _install(patches: Patches, module: ModuleType, prefix: str, answers: dict) -> None:
+    for name in dir(module):
+        function = getattr(module, name)
+        is_call = name.startswith(prefix) and name[len(prefix) : len(prefix) + 1].isupper()
+        if is_call and callable(function) and not isinstance(function, type):
+            why = "only a CUDA driver can answer it"
+            patches.set(module, name, answers.get(name) or refuse(f"{module.__name__}.{name}", why))

@@ -1,0 +1,134 @@
+"""Streams and events of the emulated device, where every launch has finished when it returns."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Any, Final
+
+import torch
+
+from emulator.host.refusal import NotEmulated
+from emulator.host.tensors import DEVICE
+
+_HANDLES: Final = itertools.count(0x1000)
+
+
+def new_handle() -> int:
+    """A number that stands for a driver object; it is no address and is never 0."""
+    return next(_HANDLES)
+
+
+class Stream:
+    """torch.cuda.Stream. Work on it is done in program order, at once."""
+
+    def __init__(self, device: Any = None, priority: int = 0, *, handle: int | None = None) -> None:
+        self.cuda_stream = new_handle() if handle is None else handle
+        self.priority = priority
+        self.device = DEVICE
+        self.device_index = 0
+        self._outer: Stream = self
+
+    @property
+    def stream_id(self) -> int:
+        return self.cuda_stream
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.cuda_stream
+
+    def synchronize(self) -> None: ...
+
+    def wait_stream(self, stream: Stream) -> None: ...
+
+    def wait_event(self, event: Event) -> None: ...
+
+    def query(self) -> bool:
+        return True
+
+    def record_event(self, event: Event | None = None) -> Event:
+        event = event or Event()
+        event.record(self)
+        return event
+
+    def __enter__(self) -> Stream:
+        self._outer = Current.stream
+        Current.stream = self
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        Current.stream = self._outer
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stream) and other.cuda_stream == self.cuda_stream
+
+    def __hash__(self) -> int:
+        return hash(self.cuda_stream)
+
+
+class ExternalStream(Stream):
+    """torch.cuda.ExternalStream: a stream that someone else made, by its handle."""
+
+    def __init__(self, stream_ptr: int, device: Any = None) -> None:
+        super().__init__(device, handle=stream_ptr)
+
+
+class Event:
+    """torch.cuda.Event. Times are the host's wall clock: they measure the emulator, not a B200."""
+
+    def __init__(
+        self,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+        external: bool = False,
+    ) -> None:
+        if interprocess:
+            raise NotEmulated("torch.cuda.Event(interprocess=True)", "the device lives in one process")
+        self.cuda_event = new_handle()
+        self.device = DEVICE
+        self._at: float | None = None
+
+    def record(self, stream: Stream | None = None) -> None:
+        self._at = time.perf_counter()
+
+    def elapsed_time(self, end_event: Event) -> float:
+        """Milliseconds from this event to `end_event`. Raises RuntimeError if one was not recorded."""
+        if self._at is None or end_event._at is None:
+            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+        return max((end_event._at - self._at) * 1e3, 1e-6)
+
+    def wait(self, stream: Stream | None = None) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+    def query(self) -> bool:
+        return True
+
+
+DEFAULT_STREAM: Final = Stream(handle=0)
+
+
+class Current:
+    """The stream that torch's next work goes to."""
+
+    stream: Stream = DEFAULT_STREAM
+
+
+class StreamContext:
+    """torch.cuda.stream(stream); None leaves the current one."""
+
+    def __init__(self, stream: Stream | None) -> None:
+        self._stream = stream or Current.stream
+
+    def __enter__(self) -> None:
+        self._stream.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._stream.__exit__(*error)
+
+
+class Generator(torch.Generator):
+    """torch.Generator that takes the emulated device for the CPU."""
+
+    def __new__(cls, device: Any = None) -> Generator:
+        return super().__new__(cls)

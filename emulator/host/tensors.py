@@ -1,0 +1,196 @@
+"""torch tensors on the emulated device: ordinary CPU tensors that carry a mark and answer as cuda:0."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils import _device as default_device
+
+from emulator.host.refusal import NotEmulated
+
+DEVICE: Final = torch.device("cuda", 0)
+CPU: Final = torch.device("cpu")
+_MARK: Final = "_on_emulated_device"
+_DL_CUDA: Final = 2
+_ALIASING: Final = frozenset({"to", "cuda", "cpu", "as_tensor", "asarray"})
+
+
+def is_emulated(value: object) -> bool:
+    """Whether `value` is a tensor that lives on the emulated device."""
+    return isinstance(value, torch.Tensor) and _MARK in value.__dict__
+
+
+def mark(value: Any, emulated: bool) -> None:
+    """Put every tensor in `value` (nested lists and tuples) on the emulated device, or take it off."""
+    for tensor in _tensors((value,)):
+        if emulated:
+            setattr(tensor, _MARK, True)
+        else:
+            tensor.__dict__.pop(_MARK, None)
+
+
+def is_cuda_device(device: object) -> bool:
+    """Whether a device argument (str, torch.device, int, or None) names the emulated device."""
+    if isinstance(device, bool) or device is None:
+        return False
+    if isinstance(device, int):
+        return _known(torch.device("cuda", device)).type == "cuda"
+    if isinstance(device, str | torch.device):
+        return _known(torch.device(device)).type == "cuda"
+    return False
+
+
+def cuda_capsule(capsule: Any) -> Any:
+    """Rewrite the device of an unversioned DLPack capsule in place to (CUDA, 0). The memory stays where it is."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    device = ctypes.cast(get(capsule, b"dltensor") + 8, ctypes.POINTER(ctypes.c_int32))
+    device[0], device[1] = _DL_CUDA, 0
+    return capsule
+
+
+class EmulatedTensors(TorchFunctionMode):
+    """While active, torch's `cuda` device is CPU memory: arguments that name it allocate there, results of
+    operations on its tensors stay there, and those tensors answer `.device`, `.is_cuda` and DLPack as on cuda:0.
+
+    A copy between the devices copies, as on hardware, so later writes on one side are not seen on the other.
+    """
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        name = getattr(func, "__name__", "")
+        if name == "__get__":
+            name = getattr(getattr(func, "__self__", None), "__name__", "")
+        inputs = list(_tensors((args, kwargs)))
+        emulated = [tensor for tensor in inputs if is_emulated(tensor)]
+        if emulated and name in _ANSWERS and is_emulated(args[0]):
+            return _ANSWERS[name](*args, **kwargs)
+
+        if name == "__set__" and len(inputs) == 2:  # parameter.data = tensor
+            mark(args[0], is_emulated(args[1]))
+            return func(*args, **kwargs)
+
+        if name == "cuda":
+            func = torch.Tensor.cpu
+        if name == "pin_memory":  # every page is within the device's reach
+            return args[0]
+        target, args, kwargs = _target(name, func, args, kwargs, bool(emulated))
+        result = func(*args, **kwargs)
+        return _place(name, args, result, inputs, target)
+
+
+_Call = tuple[bool, tuple[Any, ...], dict[str, Any]]
+
+
+def _target(
+    name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], from_emulated: bool
+) -> _Call:
+    """Where the result belongs, and the arguments with every name of the emulated device made `cpu`."""
+    if name in ("cuda", "cpu"):
+        layout = {key: value for key, value in kwargs.items() if key == "memory_format"}
+        return name == "cuda", args[:1], layout
+    if kwargs.get("pin_memory"):
+        kwargs["pin_memory"] = False
+    if kwargs.get("device") is not None:
+        target = is_cuda_device(kwargs["device"])
+        return target, args, {**kwargs, "device": CPU} if target else kwargs
+    if name == "to":
+        return _target_of_to(args, kwargs, from_emulated)
+    if not from_emulated and is_cuda_device(default_device.CURRENT_DEVICE) and func in _FACTORIES:
+        return True, args, {**kwargs, "device": CPU}
+    return from_emulated, args, kwargs
+
+
+def _target_of_to(args: tuple[Any, ...], kwargs: dict[str, Any], from_emulated: bool) -> _Call:
+    if len(args) < 2:
+        other = kwargs.get("other")
+        return (is_emulated(other) if other is not None else from_emulated), args, kwargs
+    where = args[1]
+    if isinstance(where, torch.Tensor):
+        return is_emulated(where), args, kwargs
+    if isinstance(where, str | torch.device) or (isinstance(where, int) and not isinstance(where, bool)):
+        target = is_cuda_device(where)
+        return target, (args[0], CPU if target else where, *args[2:]), kwargs
+    return is_emulated(args[0]), args, kwargs
+
+
+def _place(name: str, args: tuple[Any, ...], result: Any, inputs: list[torch.Tensor], target: bool) -> Any:
+    """Mark a result for its device. Inputs that come back (in-place operations, `out=`) keep the side they are on."""
+    if name in _ALIASING and isinstance(result, torch.Tensor):
+        source = args[0] if args else None
+        crossed = is_emulated(source) != target
+        if crossed and _shares_memory(result, source):
+            result = result.detach().clone()
+        if not crossed and any(result is tensor for tensor in inputs):
+            return result
+        mark(result, target)
+        return result
+    known = {id(tensor) for tensor in inputs}
+    for tensor in _tensors((result,)):
+        if id(tensor) not in known:
+            mark(tensor, target)
+    return result
+
+
+def _shares_memory(result: torch.Tensor, source: object) -> bool:
+    if isinstance(source, torch.Tensor):
+        return result.untyped_storage().data_ptr() == source.untyped_storage().data_ptr()
+    interface = getattr(source, "__array_interface__", None)
+    return interface is not None and interface["data"][0] == result.data_ptr()
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
+        elif isinstance(value, dict):
+            yield from _tensors(value.values())
+
+
+def _known(device: torch.device) -> torch.device:
+    if device.type == "cuda" and device.index not in (None, 0):
+        raise NotEmulated(f"device {str(device)!r}", "there is one emulated device, cuda:0")
+    return device
+
+
+def _dlpack(tensor: torch.Tensor, **_kwargs: Any) -> Any:
+    with torch._C.DisableTorchFunction():
+        return cuda_capsule(torch.utils.dlpack.to_dlpack(tensor))
+
+
+def _array_interface(tensor: torch.Tensor) -> dict[str, Any]:
+    with torch._C.DisableTorchFunction():
+        array = tensor.detach().numpy()
+        return {**array.__array_interface__, "version": 3}
+
+
+def _no_numpy(tensor: torch.Tensor, *, force: bool = False) -> Any:
+    if force:
+        with torch._C.DisableTorchFunction():
+            return tensor.detach().clone().numpy()
+    raise TypeError(
+        "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+    )
+
+
+_ANSWERS: Final[dict[str, Callable[..., Any]]] = {
+    "device": lambda tensor: DEVICE,
+    "is_cuda": lambda tensor: True,
+    "is_cpu": lambda tensor: False,
+    "get_device": lambda tensor: 0,
+    "is_pinned": lambda tensor, *_: False,
+    "record_stream": lambda tensor, stream: None,
+    "numpy": _no_numpy,
+    "__cuda_array_interface__": _array_interface,
+    "__dlpack__": _dlpack,
+    "__dlpack_device__": lambda tensor: (torch.utils.dlpack.DLDeviceType.kDLCUDA, 0),
+}
+_FACTORIES: Final = default_device._device_constructors()

@@ -1,0 +1,131 @@
+"""The module torch.cuda as a script sees it on the emulated device."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import torch
+
+from emulator.host.patching import Patches
+from emulator.host.properties import DeviceProperties
+from emulator.host.refusal import NotEmulated, refuse
+from emulator.host.streams import (
+    DEFAULT_STREAM,
+    Current,
+    Event,
+    ExternalStream,
+    Generator,
+    Stream,
+    StreamContext,
+)
+from emulator.host.tensors import is_cuda_device
+
+
+class DeviceContext:
+    """torch.cuda.device(...): there is one device, so entering it changes nothing."""
+
+    def __init__(self, device: Any) -> None:
+        _check(device)
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_error: object) -> None: ...
+
+
+def install(patches: Patches, properties: DeviceProperties) -> None:
+    """Make torch.cuda answer for `properties`. What is not answered here is refused by name when it is called."""
+    patches.update(torch.cuda, _device_functions(properties))
+    patches.update(torch.cuda, _stream_functions())
+    patches.update(torch.cuda, _memory_functions(properties))
+    patches.update(
+        torch.cuda,
+        {
+            "_lazy_init": _refuse_caller,
+            "_lazy_call": lambda callback, **_: None,
+            "manual_seed": lambda seed: None,
+            "manual_seed_all": lambda seed: None,
+            "seed": lambda: None,
+            "seed_all": lambda: None,
+            "get_rng_state": lambda device=None: torch.random.get_rng_state(),
+            "set_rng_state": lambda state, device=None: torch.random.set_rng_state(state),
+            "CUDAGraph": refuse("torch.cuda.CUDAGraph", "torch's graphs cannot be captured without a driver"),
+            "graph": refuse("torch.cuda.graph", "torch's graphs cannot be captured without a driver"),
+            "make_graphed_callables": refuse("torch.cuda.make_graphed_callables", "needs a driver"),
+        },
+    )
+    patches.update(
+        torch.cuda.nvtx,
+        {n: _nothing for n in ("range_push", "range_pop", "mark", "range_start", "range_end")},
+    )
+    patches.set(torch, "Generator", Generator)
+
+
+def _device_functions(properties: DeviceProperties) -> dict[str, Callable[..., Any]]:
+    capability = (properties.major, properties.minor)
+
+    def about(answer: Any) -> Callable[..., Any]:
+        def ask(device: Any = None) -> Any:
+            _check(device)
+            return answer
+
+        return ask
+
+    return {
+        "is_available": lambda: True,
+        "is_initialized": lambda: True,
+        "init": _nothing,
+        "device_count": lambda: 1,
+        "current_device": lambda: 0,
+        "set_device": about(None),
+        "device": DeviceContext,
+        "get_device_capability": about(capability),
+        "get_device_name": about(properties.name),
+        "get_device_properties": about(properties),
+        "get_arch_list": lambda: [f"sm_{properties.major}{properties.minor}a"],
+        "is_bf16_supported": lambda including_emulation=True: True,
+        "can_device_access_peer": lambda device, peer: False,
+        "synchronize": about(None),
+    }
+
+
+def _stream_functions() -> dict[str, Any]:
+    return {
+        "Stream": Stream,
+        "ExternalStream": ExternalStream,
+        "Event": Event,
+        "stream": StreamContext,
+        "StreamContext": StreamContext,
+        "current_stream": lambda device=None: Current.stream,
+        "default_stream": lambda device=None: DEFAULT_STREAM,
+        "set_stream": lambda stream: setattr(Current, "stream", stream),
+        "is_current_stream_capturing": lambda: False,
+    }
+
+
+def _memory_functions(properties: DeviceProperties) -> dict[str, Callable[..., Any]]:
+    total = properties.total_memory
+    zero = ("memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved")
+    quiet = ("reset_peak_memory_stats", "reset_max_memory_allocated", "ipc_collect")
+    return {
+        "empty_cache": lambda: gc.collect() and None,
+        "mem_get_info": lambda device=None: (total, total),
+        **{name: lambda device=None: 0 for name in zero},
+        **{name: _nothing for name in quiet},
+    }
+
+
+def _check(device: Any) -> None:
+    if device is not None and not is_cuda_device(device):
+        raise ValueError(f"device: expected a cuda device, got {device!r}; cuda:0 is the only one")
+
+
+def _nothing(*_args: Any, **_kwargs: Any) -> None:
+    return None
+
+
+def _refuse_caller() -> NoReturn:
+    caller = sys._getframe(1).f_code
+    raise NotEmulated(f"torch.cuda's {caller.co_qualname}", "it needs a CUDA driver")
