@@ -1,4 +1,4 @@
-"""How a run ends: the verdicts, whose fault each one is, and the exit code by which a script tells them apart.
+"""How a run ends: the verdicts, whose fault each is, and the exit code by which a script tells them apart.
 
 Standard library only: the supervisor imports this on hosts that have nothing but Python and git.
 """
@@ -9,8 +9,6 @@ from enum import Enum
 
 #: Exit code of a command that refused its input (a sentence with the mend was printed, nothing was run).
 EXIT_BAD_INPUT = 2
-#: Exit code of a run that was accepted by its verdict, but whose base is no longer `accepted`.
-EXIT_STALE = 50
 
 
 class Fault(Enum):
@@ -35,6 +33,7 @@ class Verdict(Enum):
     INFRA = (30, Fault.MACHINE, "host, disk, driver, network or lock failed")
     UNKNOWN = (40, Fault.NOBODY, "no verdict file was seen: the link broke")
     CANCELLED = (41, Fault.NOBODY, "a person ended the run before it had a verdict")
+    STALE = (42, Fault.NOBODY, "`accepted` moved after the candidate was made: to be tested on the new one")
 
     def __init__(self, exit_code: int, fault: Fault, meaning: str) -> None:
         self.exit_code = exit_code

@@ -1,0 +1,73 @@
+"""A small project to run the gate on: a repository like this one, with a milestone command that ends soon."""
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+
+
+@dataclass(frozen=True)
+class Project:
+    """A clone with one commit. `kernel/fmha.py` holds the settings that the milestone command obeys."""
+
+    path: Path
+
+    def git(self, *arguments: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", str(self.path), *arguments], capture_output=True, text=True, check=True, timeout=60
+        )
+        return done.stdout.strip()
+
+    def write(self, path: str, text: str) -> None:
+        (self.path / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.path / path).write_text(text)
+
+    def kernel(self, **settings: object) -> None:
+        """Edit the kernel: each setting is one line of it."""
+        self.write("kernel/fmha.py", "".join(f"{name} = {value!r}\n" for name, value in settings.items()))
+
+    def state(self) -> dict[str, object]:
+        """Branch, tip, index (as git reads it, flags included) and every file's bytes."""
+        files = {
+            str(p.relative_to(self.path)): p.read_bytes()
+            for p in sorted(self.path.rglob("*"))
+            if p.is_file() and not {".git", "results"} & set(p.relative_to(self.path).parts)
+        }
+        return {
+            "branch": self.git("rev-parse", "--symbolic-full-name", "HEAD"),
+            "tip": self.git("rev-parse", "HEAD"),
+            "index": (self.path / ".git/index").read_bytes(),
+            "staged": self.git("ls-files", "--stage", "-v"),
+            "files": files,
+        }
+
+
+def make_project(path: Path) -> Project:
+    """Write the project and commit it on branch `work`."""
+    path.mkdir(parents=True)
+    project = Project(path)
+    project.git("init", "--quiet", "--initial-branch=work")
+    project.git("config", "user.name", "Ada")
+    project.git("config", "user.email", "ada@example.org")
+    for folder in ("harness", "remote"):
+        shutil.copytree(ROOT / folder, path / folder, ignore=shutil.ignore_patterns("__pycache__", "*.toml"))
+    shutil.copyfile(HERE / "stand_in.py", path / "harness/run.py")
+    project.kernel(cosine=0.9999985)
+    project.write("kernel/reference.py", "EXACT = True\n")
+    project.write("stages/tolerances.toml", "cosine = 0.999997\n")
+    project.write("STAGE_NOTES.md", "# Notes\n")
+    project.write("requirements.lock", "pytest==" + pytest.__version__ + "\n")
+    project.write(".gitignore", "__pycache__/\n/results/\n*.log\n/remote/targets.toml\n/remote/known_hosts\n")
+    project.git("add", "--all")
+    project.git("commit", "--quiet", "--message", "First")
+    return project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return make_project(tmp_path / "clone")
