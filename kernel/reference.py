@@ -1,4 +1,7 @@
-"""What the kernel computes, in float64: one branch over the keys a query sees, the masks, the merge with a sink."""
+"""attention.md in float64, branch by branch: what the kernel is measured against.
+
+Everything takes the bf16-rounded inputs and computes in float64, so the only errors left are the kernel's own.
+"""
 
 from __future__ import annotations
 
@@ -6,96 +9,161 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
-F64 = torch.float64
+NEG_INF = -torch.inf
 
 
 @dataclass(frozen=True)
 class Partial:
-    """One branch's result: u [B,T,H,D] un-normalised, lse and m [B,T,H] natural logarithms, all float64.
+    """One branch: u [B, T, H, D] not normalised, lse and m [B, T, H] in natural logarithms, all float64.
 
-    u = sum_j exp(s_j - m) v_j, lse = m + ln(sum_j exp(s_j - m)); an empty row has u = 0 and lse = m = -inf.
-    u and lse alone cannot be normalised: m says what u was scaled by.
+    A row that sees no key has u = 0, lse = m = -inf.
     """
 
-    u: Tensor
-    lse: Tensor
-    m: Tensor
+    u: torch.Tensor
+    lse: torch.Tensor
+    m: torch.Tensor
 
     @property
-    def o(self) -> Tensor:
-        """The normalised output u / l, [B,T,H,D]; 0 where the row is empty."""
-        weight = torch.where(self.lse.isneginf(), 0.0, torch.exp(self.m - self.lse))
-        return self.u * weight[..., None]
+    def o(self) -> torch.Tensor:
+        """[B, T, H, D] normalised: u exp(m - lse), 0 for empty rows."""
+        return self.u * weights(self.m, self.lse)[..., None]
 
 
-def branch(q: Tensor, k: Tensor, v: Tensor | None, seen: Tensor, scale: float | None = None) -> Partial:
-    """Attention of q [B,T,H,D] over k, v [B,S,D] (v absent: V = K), all heads sharing the keys.
+@dataclass(frozen=True)
+class Output:
+    """Merged branches: o [B, T, H, D], lse [B, T, H] without the sink, float64."""
 
-    seen [B,T,S] says how often a query sees a key: a boolean mask, or counts where a selection lists a key more
-    than once. Keys that no query sees may hold anything, NaN included. scale defaults to D^-0.5.
+    o: torch.Tensor
+    lse: torch.Tensor
+
+
+def weights(x: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """exp(x - reference), and 0 where x is -inf whatever the reference."""
+    return torch.where(x == NEG_INF, torch.zeros_like(x), torch.exp(x - reference))
+
+
+# Which keys a query may see: bool masks [B, T, S].
+
+
+def dense_mask(batch: int, tokens: int, keys: int) -> torch.Tensor:
+    """Every key is visible (D1, D2)."""
+    return torch.ones(batch, tokens, keys, dtype=torch.bool)
+
+
+def length_mask(tokens: int, keys: int, swa_lens: torch.Tensor) -> torch.Tensor:
+    """Key j of sequence b is visible iff j < swa_lens[b] (D3)."""
+    visible = torch.arange(keys)[None, :] < swa_lens[:, None]
+    return visible[:, None, :].expand(-1, tokens, -1)
+
+
+def causal_mask(tokens: int, keys: int, swa_lens: torch.Tensor, window: int | None) -> torch.Tensor:
+    """Query t sits at p = swa_lens[b] - T + t and sees keys max(0, p - W + 1) .. p; window=None is unbounded (D4)."""
+    p = swa_lens[:, None, None] - tokens + torch.arange(tokens)[None, :, None]
+    j = torch.arange(keys)[None, None, :]
+    visible = j <= p
+    return visible if window is None else visible & (j > p - window)
+
+
+def compressed_mask(positions: torch.Tensor, blocks: int, ratio: int) -> torch.Tensor:
+    """Compressed block j is visible to absolute position t iff j < floor((t + 1) / ratio); positions [B, T] (HCA)."""
+    return torch.arange(blocks)[None, None, :] < ((positions + 1) // ratio)[..., None]
+
+
+# One branch.
+
+
+def branch(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor | None = None,
+    *,
+    scale: float | None = None,
+    visible: torch.Tensor | None = None,
+) -> Partial:
+    """Attention of q [B, T, H, D] over k, v [B, S, D] with visible [B, T, S] (every key if None).
+
+    v=None means V = K; scale defaults to D^-0.5. Invisible keys may hold NaN or Inf: they are never touched.
     """
-    q, k, v = q.to(F64), k.to(F64), (k if v is None else v).to(F64)
+    batch, tokens = q.shape[:2]
+    if visible is None:
+        visible = dense_mask(batch, tokens, k.shape[1])
+    keys = [[visible[b, t].nonzero()[:, 0] for t in range(tokens)] for b in range(batch)]
+    return _over_keys(q, k, k if v is None else v, scale, keys)
+
+
+def selection(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor | None = None,
+    *,
+    topk_indices: torch.Tensor,
+    topk_lens: torch.Tensor | None = None,
+    scale: float | None = None,
+) -> Partial:
+    """Attention over the keys that topk_indices [B, T, K] lists, in any order (CSA).
+
+    -1 is no key, and so is everything from topk_lens [B, T] on. An index listed twice counts twice.
+    """
+    batch, tokens, most = topk_indices.shape
+    lens = torch.full((batch, tokens), most) if topk_lens is None else topk_lens
+    keys = [[_listed(topk_indices[b, t], int(lens[b, t])) for t in range(tokens)] for b in range(batch)]
+    return _over_keys(q, k, k if v is None else v, scale, keys)
+
+
+def _listed(indices: torch.Tensor, length: int) -> torch.Tensor:
+    return indices[:length][indices[:length] >= 0].long()
+
+
+def _over_keys(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, keys: list[list[torch.Tensor]]
+) -> Partial:
+    """One softmax per query token and head over the keys listed for the token."""
+    q, k, v = q.double(), k.double(), v.double()
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    read = (seen > 0).any(1)[..., None]
-    k, v = torch.where(read, k, 0.0), torch.where(read, v, 0.0)
-    s = torch.einsum("bthd,bsd->bths", q, k) * scale
-    s = torch.where(seen[:, :, None] > 0, s, -torch.inf)
-    m = s.amax(-1) if s.shape[-1] else s.new_full(s.shape[:-1], -torch.inf)
-    p = torch.exp(s - torch.where(m.isneginf(), 0.0, m)[..., None]) * seen[:, :, None]
-    return Partial(torch.einsum("bths,bsd->bthd", p, v), m + torch.log(p.sum(-1)), m)
+    u = torch.zeros_like(q)
+    lse = torch.full(q.shape[:3], NEG_INF, dtype=torch.float64)
+    m = lse.clone()
+    for b, tokens in enumerate(keys):
+        for t, seen in enumerate(tokens):
+            if len(seen) == 0:
+                continue
+            s = scale * q[b, t] @ k[b, seen].T
+            m[b, t] = s.amax(dim=-1)
+            p = torch.exp(s - m[b, t][:, None])
+            u[b, t] = p @ v[b, seen]
+            lse[b, t] = m[b, t] + torch.log(p.sum(dim=-1))
+    return Partial(u, lse, m)
 
 
-def positions(swa_lens: Tensor, queries: int) -> Tensor:
-    """Position [B,T] of each query in its window buffer: the last one sits on the last of swa_lens [B] keys."""
-    return swa_lens[:, None].long() - queries + torch.arange(queries, device=swa_lens.device)
+# Several branches and a sink.
 
 
-def within_length(swa_lens: Tensor, queries: int, keys: int) -> Tensor:
-    """Mask [B,T,S] of the keys before swa_lens [B]."""
-    key = torch.arange(keys, device=swa_lens.device)
-    return (key < swa_lens[:, None])[:, None].expand(-1, queries, -1)
+def merge(branches: Sequence[Partial], sink: torch.Tensor | None = None) -> Output:
+    """Branches over different keys, added in weight space, and sink [H] in the denominator only.
 
-
-def within_window(swa_lens: Tensor, queries: int, keys: int, window: int | None = 128) -> Tensor:
-    """Mask [B,T,S], causal and bottom-right aligned: keys max(0, p-window+1) to p of the query's position p.
-
-    The window counts the query's own position; None leaves it unbounded.
+    sink=None or -inf is plain attention, +inf gives 0; where every branch is empty O is 0.
     """
-    key = torch.arange(keys, device=swa_lens.device)
-    position = positions(swa_lens, queries)[..., None]
-    causal = key <= position
-    return causal if window is None else causal & (key > position - window)
+    lses = torch.stack([x.lse for x in branches])
+    sinks = torch.full_like(lses[0], NEG_INF) if sink is None else sink.double().expand_as(lses[0])
+    top = torch.maximum(lses.amax(dim=0), sinks)
+    w = weights(lses, top)
+    kept = torch.where(sinks == torch.inf, torch.inf, weights(sinks, top))
+    visible = w.sum(dim=0)
+    total = visible + kept
+    mixed = (w[..., None] * torch.stack([x.o for x in branches])).sum(dim=0)
+    o = torch.where((visible > 0)[..., None], mixed / total[..., None], torch.zeros_like(mixed))
+    return Output(o, torch.logsumexp(lses, dim=0))
 
 
-def visible_blocks(position: Tensor, blocks: int, ratio: int) -> Tensor:
-    """Mask [B,T,S_c] of the compressed blocks that end at or before a query: j < floor((position + 1) / ratio).
-
-    position [B,T] is the query's place in its sequence, ratio the tokens a block stands for.
-    """
-    return torch.arange(blocks, device=position.device) < ((position + 1) // ratio)[..., None]
-
-
-def selected_blocks(topk_indices: Tensor, topk_lens: Tensor, blocks: int) -> Tensor:
-    """Counts [B,T,S_c] of a selection: the first topk_lens [B,T] of topk_indices [B,T,K], where -1 is no block.
-
-    A block that is listed twice is seen twice, in the numerator and in the denominator, as a gather sees it.
-    """
-    slot = torch.arange(topk_indices.shape[-1], device=topk_indices.device)
-    listed = (slot < topk_lens[..., None]) & (topk_indices >= 0)
-    counts = torch.zeros(*topk_indices.shape[:2], blocks, dtype=torch.long, device=topk_indices.device)
-    return counts.scatter_add(-1, topk_indices.clamp(min=0).long(), listed.long())
-
-
-def merge(parts: Sequence[Partial], sink: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Branches over different keys as one attention: o [B,T,H,D] and lse [B,T,H], the latter without the sink.
-
-    sink [H] is one logit more in each row's denominator, never scaled. Stable for any finite or infinite sink.
-    """
-    lse = torch.stack([part.lse for part in parts])
-    logits = lse if sink is None else torch.cat([lse, sink.to(F64).expand_as(lse[:1])])
-    top = logits.amax(0)
-    weights = torch.exp(torch.where(logits == top, 0.0, logits - top))
-    o = sum(weight[..., None] * part.o for weight, part in zip(weights, parts, strict=False))
-    return o / weights.sum(0)[..., None], torch.logsumexp(lse, 0)
+def attention(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor | None = None,
+    *,
+    scale: float | None = None,
+    visible: torch.Tensor | None = None,
+    sink: torch.Tensor | None = None,
+) -> Output:
+    """One branch and a sink: O = (U / l) sigmoid(lse - sink)."""
+    return merge([branch(q, k, v, scale=scale, visible=visible)], sink)

@@ -1,122 +1,100 @@
-"""The float64 reference against the oracle, which states the same mathematics another way."""
+"""The float64 reference (branches, then a merge) against one softmax over the concatenation."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+import oracle
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel import oracle, reference
+from kernel import reference
 
-SINKS = (-math.inf, -80.0, 0.0, 0.7, 80.0, math.inf)
-INFINITY = math.inf
-
-
-def close(x: torch.Tensor, y: torch.Tensor) -> None:
-    torch.testing.assert_close(x, y, rtol=1e-11, atol=1e-11)
+TOLERANCE = 1e-12
+SINKS = [-math.inf, -80.0, 0.0, 80.0, math.inf]
 
 
-def normal(seed: int, *shape: int, size: float = 1.0) -> torch.Tensor:
-    return (torch.randn(*shape, generator=torch.Generator().manual_seed(seed)) * size).bfloat16()
+@st.composite
+def problems(draw: st.DrawFn) -> dict:
+    """Shapes, lengths, window, selection and sinks of a small DSV4-like attention."""
+    batch, tokens, heads = draw(st.integers(1, 2)), draw(st.integers(1, 4)), draw(st.integers(1, 3))
+    swa, blocks, most = draw(st.integers(1, 9)), draw(st.integers(1, 6)), draw(st.integers(1, 5))
+    ints = lambda lo, hi, n: draw(st.lists(st.integers(lo, hi), min_size=n, max_size=n))  # noqa: E731
+    return {
+        "shape": (batch, tokens, heads, draw(st.sampled_from([2, 4]))),
+        "keys": (swa, blocks),
+        "lens": torch.tensor(ints(0, swa, batch)),
+        "window": draw(st.sampled_from([None, 1, 2, 4])),
+        "ratio": draw(st.sampled_from([1, 4, 128])),
+        "positions": torch.tensor(ints(0, 30, batch * tokens)).view(batch, tokens),
+        "topk": torch.tensor(ints(-1, blocks - 1, batch * tokens * most)).view(batch, tokens, most),
+        "topk_lens": torch.tensor(ints(0, most, batch * tokens)).view(batch, tokens),
+        "sink": torch.tensor([draw(st.sampled_from(SINKS)) for _ in range(heads)]),
+        "size": draw(st.sampled_from([0.1, 1.0, 100.0])),
+        "seed": draw(st.integers(0, 2**31)),
+        "branches": draw(st.sampled_from(["swa", "hca", "csa"])),
+    }
 
 
-@settings(deadline=None)
-@given(
-    seed=st.integers(0, 2**16),
-    queries=st.integers(1, 4),
-    lengths=st.lists(st.integers(0, 9), min_size=1, max_size=2),
-    window=st.sampled_from([None, 1, 3, 128]),
-    ratio=st.sampled_from([0, 2, 4]),
-    sink=st.sampled_from(SINKS),
-    size=st.sampled_from([1.0, 100.0]),
-)
-def test_merged_branches_equal_one_softmax(seed, queries, lengths, window, ratio, sink, size) -> None:
-    """SWA and all visible compressed blocks, merged with a sink."""
-    batch, heads, head_dim, keys, blocks = len(lengths), 2, 4, 9, 3
-    q = normal(seed, batch, queries, heads, head_dim, size=size)
-    swa, cmp = normal(seed + 1, batch, keys, head_dim), normal(seed + 2, batch, blocks, head_dim)
-    lens = torch.tensor(lengths)
-    sinks = torch.tensor([sink, 0.5])
-    position = reference.positions(lens, queries)
-    seen = reference.within_window(lens, queries, keys, window)
-    parts = [reference.branch(q, swa, None, seen)]
-    if ratio:
-        parts.append(reference.branch(q, cmp, None, reference.visible_blocks(position, blocks, ratio)))
-
-    def row_keys(b: int, t: int):
-        yield from oracle.window_keys(swa[b], swa[b], lengths[b], t, queries, window)
-        if ratio:
-            visible = max(0, int(position[b, t]) + 1) // ratio
-            yield from oracle.listed_keys(cmp[b], range(min(blocks, visible)))
-
-    o, lse = reference.merge(parts, sinks)
-    want_o, want_lse = oracle.attention(q, row_keys, sinks)
-    close(o, want_o)
-    close(lse, want_lse)
+@settings(deadline=None, max_examples=150)
+@given(problems())
+def test_merged_branches_equal_one_softmax(p: dict) -> None:
+    batch, tokens, heads, d = p["shape"]
+    swa, blocks = p["keys"]
+    generator = torch.Generator().manual_seed(p["seed"])
+    q, k, c = (
+        p["size"] * torch.randn(n, generator=generator, dtype=torch.float64)
+        for n in ((batch, tokens, heads, d), (batch, swa, d), (batch, blocks, d))
+    )
+    parts = [reference.branch(q, k, visible=reference.causal_mask(tokens, swa, p["lens"], p["window"]))]
+    sources = [(k.numpy(), k.numpy(), oracle.swa_keys(p["lens"].tolist(), tokens, p["window"]))]
+    if p["branches"] == "hca":
+        visible = reference.compressed_mask(p["positions"], blocks, p["ratio"])
+        parts.append(reference.branch(q, c, visible=visible))
+        keys = oracle.compressed_keys(p["positions"].numpy(), p["ratio"])
+        sources.append((c.numpy(), c.numpy(), lambda b, t: [j for j in keys(b, t) if j < blocks]))
+    if p["branches"] == "csa":
+        parts.append(reference.selection(q, c, topk_indices=p["topk"], topk_lens=p["topk_lens"]))
+        sources.append((c.numpy(), c.numpy(), oracle.listed_keys(p["topk"].numpy(), p["topk_lens"].numpy())))
+    got = reference.merge(parts, p["sink"])
+    o, lse = oracle.attention(q.numpy(), sources, d**-0.5, p["sink"].numpy())
+    np.testing.assert_allclose(got.o.numpy(), o, rtol=TOLERANCE * 1e3, atol=TOLERANCE * p["size"])
+    np.testing.assert_allclose(got.lse.numpy(), lse, rtol=TOLERANCE * 1e3, atol=TOLERANCE)
 
 
-@settings(deadline=None)
-@given(
-    seed=st.integers(0, 2**16),
-    indices=st.lists(st.integers(-1, 4), min_size=5, max_size=5),
-    length=st.integers(0, 5),
-)
-def test_selection_sees_what_a_gather_sees(seed, indices, length) -> None:
-    """Unsorted, repeated and absent indices, cut off at topk_lens."""
-    q, kv = normal(seed, 1, 1, 2, 4), normal(seed + 1, 1, 5, 4)
-    counts = reference.selected_blocks(torch.tensor([[indices]]), torch.tensor([[length]]), 5)
-    o, lse = reference.merge([reference.branch(q, kv, None, counts)])
-    want_o, want_lse = oracle.attention(q, lambda b, t: oracle.listed_keys(kv[b], indices[:length]))
-    close(o, want_o)
-    close(lse, want_lse)
-
-
-def test_one_branch_is_torch_attention() -> None:
-    """A third statement: torch's own attention in float64."""
-    q, k, v = normal(1, 1, 3, 2, 8), normal(2, 1, 5, 8), normal(3, 1, 5, 8)
-    got = reference.branch(q, k, v, torch.ones(1, 3, 5, dtype=torch.bool))
-    heads = [x.double()[:, None] for x in (k, v)]
-    want = torch.nn.functional.scaled_dot_product_attention(q.double().transpose(1, 2), *heads)
-    close(got.o, want.transpose(1, 2))
-
-
-def test_empty_row_is_zero_and_never_nan() -> None:
-    part = reference.branch(normal(1, 1, 1, 2, 4), normal(2, 1, 3, 4), None, torch.zeros(1, 1, 3))
+def test_empty_rows_are_exact() -> None:
+    q, k = torch.randn(1, 2, 3, 4), torch.randn(1, 5, 4)
+    part = reference.branch(q, k, visible=torch.zeros(1, 2, 5, dtype=torch.bool))
     assert (part.u == 0).all() and (part.o == 0).all()
-    assert (part.lse == -INFINITY).all() and (part.m == -INFINITY).all()
-    for sink in SINKS:
-        o, lse = reference.merge([part], torch.full((2,), sink))
-        assert (o == 0).all() and (lse == -INFINITY).all()
+    assert (part.lse == -torch.inf).all() and (part.m == -torch.inf).all()
 
 
-def test_no_keys_at_all() -> None:
-    part = reference.branch(normal(1, 1, 1, 2, 4), normal(2, 1, 0, 4), None, torch.zeros(1, 1, 0))
-    assert (part.u == 0).all() and (part.lse == -INFINITY).all()
+def test_poison_past_the_length_is_never_touched() -> None:
+    q, k = torch.randn(2, 3, 1, 4), torch.randn(2, 6, 4)
+    lens = torch.tensor([4, 0])
+    poisoned = k.clone()
+    poisoned[0, 4:], poisoned[1] = torch.nan, torch.inf
+    visible = reference.length_mask(3, 6, lens)
+    clean, dirty = (reference.branch(q, x, visible=visible) for x in (k, poisoned))
+    assert torch.equal(clean.u, dirty.u) and torch.equal(clean.lse, dirty.lse)
 
 
-def test_poison_past_the_length_is_not_read() -> None:
-    q, k = normal(1, 2, 1, 2, 4), normal(2, 2, 5, 4)
-    seen = reference.within_length(torch.tensor([3, 0]), 1, 5)
-    clean = reference.branch(q, k, None, seen)
-    k[0, 3:], k[1] = math.nan, INFINITY
-    poisoned = reference.branch(q, k, None, seen)
-    assert torch.equal(clean.u, poisoned.u) and torch.equal(clean.lse, poisoned.lse)
+@pytest.mark.parametrize("sink", SINKS)
+def test_one_branch_and_sink_is_a_sigmoid(sink: float) -> None:
+    q, k = torch.randn(1, 2, 3, 4), torch.randn(1, 5, 4)
+    part = reference.branch(q, k)
+    got = reference.attention(q, k, sink=torch.full((3,), sink))
+    expected = part.o * torch.sigmoid(part.lse - sink)[..., None]
+    torch.testing.assert_close(got.o, expected, rtol=1e-13, atol=1e-15)
+    torch.testing.assert_close(got.lse, part.lse)
 
 
-def test_sink_alone_is_a_sigmoid() -> None:
-    """One branch and a sink: O = (U/l) sigmoid(lse - sink)."""
-    q, k = normal(1, 1, 2, 2, 4), normal(2, 1, 5, 4)
-    part = reference.branch(q, k, None, torch.ones(1, 2, 5))
-    sink = torch.tensor([0.3, -2.0])
-    o, _ = reference.merge([part], sink)
-    close(o, part.o * torch.sigmoid(part.lse - sink)[..., None])
-
-
-def test_large_logits_do_not_overflow() -> None:
-    q, k = normal(1, 1, 1, 1, 4, size=1e4), normal(2, 1, 5, 4)
-    part = reference.branch(q, k, None, torch.ones(1, 1, 5), scale=1.0)
-    for sink in SINKS:
-        o, lse = reference.merge([part, part], torch.tensor([sink]))
-        assert o.isfinite().all() and lse.isfinite().all()
+def test_partials_alone_cannot_be_normalised_without_m() -> None:
+    q, k = torch.randn(1, 2, 3, 4), torch.randn(1, 5, 4)
+    part = reference.branch(q, k)
+    p = torch.softmax(0.5 * q.double() @ k.double().transpose(-1, -2)[:, None], dim=-1)
+    torch.testing.assert_close(part.o, p @ k.double()[:, None])
+    assert not torch.allclose(part.u * torch.exp(-part.lse)[..., None], part.o)

@@ -1,0 +1,13 @@
+"""Attention for DeepSeek-V4 on Blackwell's tensor cores: the kernel, its host call and its float64 reference."""
+
+import os
+
+os.environ.setdefault("CUTE_DSL_ARCH", "sm_100a")  # read when cutlass is imported: compile without a GPU
+
+from kernel import reference
+from kernel.compiled import CompiledFmha, compile
+from kernel.config import FmhaConfig
+from kernel.errors import ArgumentError
+from kernel.host import Attention, fmha
+
+__all__ = ["ArgumentError", "Attention", "CompiledFmha", "FmhaConfig", "compile", "fmha", "reference"]

@@ -1,0 +1,162 @@
+"""One configuration of the kernel and all that follows from it: roles, barriers, tensor and shared memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kernel.errors import ArgumentError
+
+BLOCK_M = 128  # query rows a CTA: the lanes of tensor memory
+BLOCK_N = 128  # keys of one KV tile
+HEAD_DIMS = (64, 128, 256)
+WARP = 32
+TMEM_COLS = 512  # columns of tensor memory an SM has, 32 bits wide each
+SMEM_BYTES = 227 * 1024  # shared memory a CTA may have on sm_100
+RESERVED_SMEM_BYTES = 1024  # barriers and the tensor-memory address, rounded up to the swizzle's alignment
+BF16_BYTES = 2
+S_STAGES = 2  # logits of one tile are computed while those of the other are in softmax
+MAX_KV_STAGES = 6
+
+PPath = Literal["tmem", "smem"]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which warps do what. Every participant count is the length of one of these tuples."""
+
+    softmax: tuple[int, ...] = (0, 1, 2, 3)
+    mma: tuple[int, ...] = (4,)
+    load: tuple[int, ...] = (5,)
+
+    @property
+    def threads(self) -> int:
+        return WARP * (len(self.softmax) + len(self.mma) + len(self.load))
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """An mbarrier (or one per stage): who arrives, how many arrivals complete a phase, who waits."""
+
+    name: str
+    stages: int
+    arrivals: int
+    arrives: str
+    waits: str
+
+
+@dataclass(frozen=True)
+class FmhaConfig:
+    """What is fixed when the kernel is compiled.
+
+    head_dim: 64, 128 or 256. p_path: where P waits for the second product, "tmem" or "smem".
+    shared_kv: V is K, loaded once. partials: U and m are written beside O and lse.
+    Raises ArgumentError for a head_dim or p_path that does not exist.
+    """
+
+    head_dim: int
+    p_path: PPath = "tmem"
+    shared_kv: bool = False
+    partials: bool = True
+    roles: Roles = field(default_factory=Roles)
+
+    def __post_init__(self) -> None:
+        if self.head_dim not in HEAD_DIMS:
+            raise ArgumentError("head_dim", self.head_dim, f"one of {HEAD_DIMS}")
+        if self.p_path not in ("tmem", "smem"):
+            raise ArgumentError("p_path", repr(self.p_path), "'tmem' or 'smem'")
+        assert self.tmem_cols <= TMEM_COLS, f"{self.tmem_cols} tensor-memory columns, {self}"
+        assert self.smem_bytes <= SMEM_BYTES, f"{self.smem_bytes} B of shared memory, {self}"
+
+    @property
+    def name(self) -> str:
+        """Names the kernel in PTX, profiles and reports."""
+        parts = [f"fmha_hd{self.head_dim}", self.p_path]
+        return "_".join(parts + ["shared_kv"] * self.shared_kv + ["partials"] * self.partials)
+
+    # Tensor memory, in columns.
+
+    @property
+    def p_cols(self) -> int:
+        """P is bf16: two keys a column."""
+        return BLOCK_N // 2
+
+    @property
+    def tmem_o(self) -> int:
+        return S_STAGES * BLOCK_N
+
+    @property
+    def p_overlays_s(self) -> bool:
+        """P takes the columns of the logits it came from where it has no room of its own."""
+        return self.tmem_o + self.head_dim + S_STAGES * self.p_cols > TMEM_COLS
+
+    @property
+    def tmem_p(self) -> int:
+        return 0 if self.p_overlays_s else self.tmem_o + self.head_dim
+
+    @property
+    def tmem_p_stride(self) -> int:
+        """Columns from one stage of P to the next."""
+        return BLOCK_N if self.p_overlays_s else self.p_cols
+
+    @property
+    def tmem_cols(self) -> int:
+        """Columns used; tmem_alloc_cols is what the allocator is asked for."""
+        own_p = self.p_path == "tmem" and not self.p_overlays_s
+        return self.tmem_o + self.head_dim + (S_STAGES * self.p_cols if own_p else 0)
+
+    @property
+    def tmem_alloc_cols(self) -> int:
+        return 1 << (self.tmem_cols - 1).bit_length()
+
+    # Shared memory, in bytes.
+
+    @property
+    def q_bytes(self) -> int:
+        return BLOCK_M * self.head_dim * BF16_BYTES
+
+    @property
+    def kv_tile_bytes(self) -> int:
+        return BLOCK_N * self.head_dim * BF16_BYTES
+
+    @property
+    def p_bytes(self) -> int:
+        return BLOCK_M * BLOCK_N * BF16_BYTES if self.p_path == "smem" else 0
+
+    @property
+    def kv_stages(self) -> int:
+        room = SMEM_BYTES - RESERVED_SMEM_BYTES - self.q_bytes - self.p_bytes
+        return min(MAX_KV_STAGES, room // self.kv_tile_bytes)
+
+    @property
+    def smem_bytes(self) -> int:
+        return RESERVED_SMEM_BYTES + self.q_bytes + self.p_bytes + self.kv_stages * self.kv_tile_bytes
+
+    # Barriers.
+
+    @property
+    def barriers(self) -> tuple[Barrier, ...]:
+        """Every mbarrier of the kernel in the order in which it lies in shared memory."""
+        softmax = len(self.roles.softmax)  # one elected lane a warp arrives
+        return (
+            Barrier("q_full", 1, 1, "load", "mma"),
+            Barrier("kv_full", self.kv_stages, 1, "load", "mma"),
+            Barrier("kv_empty", self.kv_stages, 1, "mma", "load"),
+            Barrier("s_full", S_STAGES, 1, "mma", "softmax"),
+            Barrier("p_full", S_STAGES, softmax, "softmax", "mma"),
+            Barrier("o_done", S_STAGES, 1, "mma", "softmax"),
+            Barrier("tmem_free", 1, softmax, "softmax", "mma"),
+        )
+
+    def barrier_offset(self, name: str) -> int:
+        """Index of the first mbarrier called `name`."""
+        offset = 0
+        for barrier in self.barriers:
+            if barrier.name == name:
+                return offset
+            offset += barrier.stages
+        raise KeyError(name)
+
+    @property
+    def barrier_count(self) -> int:
+        return sum(barrier.stages for barrier in self.barriers)

@@ -1,0 +1,707 @@
+"""All device code: attention of one row tile over many KV tiles on the tensor cores of sm_100a.
+
+A CTA owns 128 rows of one sequence (rows are query tokens times heads, packed). Columns of tensor memory,
+fp32 a column, a row of the tile a lane:
+
+    head_dim 64    |  S0 128  |  S1 128  |  O 64  | P0 64 | P1 64 |                 448 used
+    head_dim 128   |  S0 128  |  S1 128  |  O 128         | P0 64 | P1 64 |         512 used
+    head_dim 256   |  S0 128  |  S1 128  |  O 256                         |         512 used, Pi lies on Si
+
+Warp roles and the mbarriers between them. Tile i of the keys uses stage i % 2 of S, P and O's barriers:
+
+    load (5)     --q_full, kv_full-->   mma (4)              K0 K1 V0 K2 V1 ...   (K0 K1 K2 ... when V is K)
+                 <-----kv_empty------
+    mma          ------s_full------->   softmax (0-3)        S[i] = Q K[i]' is in tensor memory
+                 <-----p_full--------                        P[i] is staged and O fits its maximum
+                 ------o_done------->                        O += P[i] V[i] has happened
+                 <----tmem_free------                        O was read; the columns go back
+
+The mma warp issues S[i+1] before it waits for P[i]: the softmax of one tile runs while the logits of the next are
+computed. S[i+2] may overwrite S[i] without a barrier of its own: it is issued after P[i]V[i], which waits for
+p_full, and whoever arrives there has read S[i].
+"""
+
+# CuTeDSL's operations take and give traced values and static ones alike, which its annotations cannot say.
+# mypy: disable-error-code="index, arg-type, misc, attr-defined, operator"
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cuda.bindings.driver import CUstream
+from cutlass import BFloat16, Float32, Int32, Int64, const_expr
+from cutlass.cute.nvgpu import OperandMajorMode, cpasync, tcgen05
+from cutlass.cutlass_dsl import extract_mlir_values, new_from_mlir_values
+from cutlass.pipeline import PipelineState, PipelineUserType, make_pipeline_state
+from cutlass.utils import SmemAllocator
+from cutlass.utils import blackwell_helpers as sm100
+
+from kernel.config import BLOCK_M, BLOCK_N, S_STAGES, WARP, FmhaConfig
+
+LN2 = math.log(2.0)
+LANE = 1 << 16  # tensor-memory address of the next lane
+RESCALE_LOG2 = 8.0  # O is rescaled once the maximum has moved by more: P stays below 2^8
+LOAD_COLS = 32  # columns a thread takes from tensor memory at once
+VECTOR = 8  # bf16 in the sixteen bytes of one shared-memory store
+SWIZZLE_BYTES = 128  # width of a swizzled row of shared memory
+SMEM_ALIGN = 1024  # eight swizzled rows: the period of the pattern
+
+
+def stage_and_phase(i: Any) -> tuple[Any, Any]:
+    """Stage and mbarrier phase of tile `i` in a ring of two."""
+    return i % S_STAGES, (i // S_STAGES) % 2
+
+
+class Fixed:
+    """Base of what is traced once and never reassigned: branches and loops have nothing of it to carry."""
+
+    def __extract_mlir_values__(self) -> list:
+        return []
+
+    def __new_from_mlir_values__(self, values: list) -> Fixed:
+        return self
+
+
+@dataclass
+class Barriers(Fixed):
+    """Addresses of the mbarriers by name, in the order of FmhaConfig.barriers."""
+
+    config: FmhaConfig
+    base: cute.Pointer
+
+    def at(self, name: str, stage: Any = 0) -> cute.Pointer:
+        return self.base + (self.config.barrier_offset(name) + stage)
+
+    def init(self) -> None:
+        """Set every arrival count; one thread calls this."""
+        for barrier in self.config.barriers:
+            for stage in range(barrier.stages):
+                cute.arch.mbarrier_init(self.at(barrier.name, stage), barrier.arrivals)
+
+    def wait(self, name: str, stage: Any, phase: Any) -> None:
+        cute.arch.mbarrier_wait(self.at(name, stage), phase)
+
+    def arrive_warp(self, name: str, stage: Any) -> None:
+        """One arrival for the warp, after all of its lanes came here."""
+        cute.arch.sync_warp()
+        with cute.arch.elect_one():
+            cute.arch.mbarrier_arrive(self.at(name, stage))
+
+    def expect(self, name: str, stage: Any, tx_bytes: int) -> cute.Pointer:
+        """Arrive for a load of `tx_bytes`; the barrier that the load has to signal."""
+        barrier = self.at(name, stage)
+        with cute.arch.elect_one():
+            cute.arch.mbarrier_arrive_and_expect_tx(barrier, tx_bytes)
+        return barrier
+
+    def commit(self, name: str, stage: Any) -> None:
+        """Arrive once all tensor-core work issued so far has completed."""
+        with cute.arch.elect_one():
+            tcgen05.commit(self.at(name, stage))
+
+
+@dataclass
+class KvTiles(Fixed):
+    """The KV tiles that a row tile sees: how many, and from which key on the last one is masked."""
+
+    keys: Int32
+
+    @property
+    def count(self) -> Int32:
+        return (self.keys + (BLOCK_N - 1)) // BLOCK_N
+
+    def visible(self, i: Int32) -> Int32:
+        """Keys of tile `i` that exist; BLOCK_N or more for a whole tile."""
+        return self.keys - i * BLOCK_N
+
+
+@dataclass
+class Softmax(Fixed):
+    """Running statistics of the one row that a thread owns: maximum (raw logits) and sum of exponentials."""
+
+    scale_log2: Float32
+    stats: cute.Tensor  # registers: the maximum, and the sum over even and over odd keys
+
+    @staticmethod
+    def start(scale_log2: Float32) -> Softmax:
+        stats = cute.make_rmem_tensor((3,), Float32)
+        stats[0] = -Float32.inf
+        stats[1] = Float32(0.0)
+        stats[2] = Float32(0.0)
+        return Softmax(scale_log2, stats)
+
+    @property
+    def row_max(self) -> Any:
+        return self.stats[0]
+
+    @property
+    def row_sum(self) -> Any:
+        return self.stats[1] + self.stats[2]
+
+    def finite_max(self) -> Float32:
+        """The maximum, or 0 where nothing was visible yet: an exponent that is never inf - inf."""
+        return cutlass.select_(self.row_max == -Float32.inf, Float32(0.0), self.row_max)
+
+    def tile_max(self, s: cute.Tensor) -> Float32:
+        """Maximum over a tile's logits, in four chains so that the adds of one hide those of another."""
+        chains = [self.row_max] * 4
+        for j in range(0, cute.size(s), 4):
+            for c in range(4):
+                chains[c] = cute.arch.fmax(chains[c], s[j + c])
+        return cute.arch.fmax(cute.arch.fmax(chains[0], chains[1]), cute.arch.fmax(chains[2], chains[3]))
+
+    def move_to(self, new_max: Float32) -> Float32:
+        """Take `new_max` as the reference; the factor by which sums and O shrink."""
+        old = self.row_max
+        self.stats[0] = new_max
+        factor = cute.math.exp2((old - self.finite_max()) * self.scale_log2, fastmath=True)
+        self.stats[1] *= factor
+        self.stats[2] *= factor
+        return factor
+
+    def exponentiate(self, s: cute.Tensor) -> None:
+        """s becomes exp2(scale_log2 * (s - row_max)) in place; the sum is carried on."""
+        scale = (self.scale_log2, self.scale_log2)
+        shift = -self.finite_max() * self.scale_log2
+        total = (self.stats[1], self.stats[2])
+        for j in range(0, cute.size(s), 2):
+            x = cute.arch.fma_packed_f32x2((s[j], s[j + 1]), scale, (shift, shift))
+            s[j] = cute.math.exp2(x[0], fastmath=True)
+            s[j + 1] = cute.math.exp2(x[1], fastmath=True)
+            total = cute.arch.add_packed_f32x2(total, (s[j], s[j + 1]))
+        self.stats[1] = total[0]
+        self.stats[2] = total[1]
+
+
+@dataclass
+class Mma(Fixed):
+    """The two products: tiled MMAs, operands in shared or tensor memory, accumulators in tensor memory."""
+
+    qk: cute.TiledMma
+    pv: cute.TiledMma
+    tSrQ: cute.Tensor  # descriptors of Q (MMA, M, K, 1)
+    tSrK: cute.Tensor  # descriptors of K (MMA, N, K, stage)
+    tOrP: cute.Tensor  # P of stage 0: descriptors, or tensor-memory columns (MMA, M, K)
+    tOrV: cute.Tensor  # descriptors of V (MMA, N, K, stage)
+    tStS: cute.Tensor  # logits of stage 0
+    tOtO: cute.Tensor  # output
+
+
+class Fmha:
+    """The kernel of one FmhaConfig: `launch` is what gets compiled, `layouts` what its tracing saw."""
+
+    def __init__(self, config: FmhaConfig) -> None:
+        self.config = config
+        self.roles = config.roles
+        self.qk_tiler = (BLOCK_M, BLOCK_N, config.head_dim)
+        self.pv_tiler = (BLOCK_M, config.head_dim, BLOCK_N)
+        self.layouts: list[str] = []
+
+    def trace(self, name: str, tensor: Any) -> None:
+        """Remember the shape and layout of `tensor` for CompiledFmha.layouts."""
+        self.layouts.append(f"{name:<10} {getattr(tensor, 'layout', tensor)}")
+
+    # Host side of the launch: views, tiled MMAs, shared-memory layouts, tensor maps.
+
+    @cute.jit
+    def launch(
+        self,
+        mQ: cute.Tensor,  # [B, R, D] bf16, rows R = tokens * heads
+        mK: cute.Tensor,  # [B, S, D] bf16
+        mV: cute.Tensor,  # [B, S, D] bf16, mK again when V is K
+        mO: cute.Tensor,  # [B, R, D] bf16
+        mU: cute.Tensor | None,  # [B, R, D] fp32
+        mLse: cute.Tensor,  # [B, R] fp32
+        mMax: cute.Tensor | None,  # [B, R] fp32
+        keys: Int32,
+        scale_log2: Float32,
+        stream: CUstream,
+    ):
+        config = self.config
+        d = config.head_dim
+        rows_d_b = [1, 2, 0]
+        q, k = self.view(mQ, rows_d_b, d, 1), self.view(mK, rows_d_b, d, 1)
+        v = self.view(mV, [2, 1, 0], d, 0)
+        qk = sm100.make_trivial_tiled_mma(
+            BFloat16,
+            BFloat16,
+            OperandMajorMode.K,
+            OperandMajorMode.K,
+            Float32,
+            tcgen05.CtaGroup.ONE,
+            self.qk_tiler[:2],
+        )
+        p_source = tcgen05.OperandSource.TMEM if config.p_path == "tmem" else tcgen05.OperandSource.SMEM
+        pv = sm100.make_trivial_tiled_mma(
+            BFloat16,
+            BFloat16,
+            OperandMajorMode.K,
+            OperandMajorMode.MN,
+            Float32,
+            tcgen05.CtaGroup.ONE,
+            self.pv_tiler[:2],
+            p_source,
+        )
+        q_smem = sm100.make_smem_layout_a(qk, self.qk_tiler, BFloat16, 1)
+        k_smem = sm100.make_smem_layout_b(qk, self.qk_tiler, BFloat16, config.kv_stages)
+        v_smem = sm100.make_smem_layout_b(pv, self.pv_tiler, BFloat16, config.kv_stages)
+        p_smem = sm100.make_smem_layout_a(pv, self.pv_tiler, BFloat16, 1)
+        one = [0, 1, 2]
+        load = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE)
+        tma_q = cute.nvgpu.make_tiled_tma_atom_A(load, q, cute.select(q_smem, one), self.qk_tiler, qk)
+        tma_k = cute.nvgpu.make_tiled_tma_atom_B(load, k, cute.select(k_smem, one), self.qk_tiler, qk)
+        tma_v = cute.nvgpu.make_tiled_tma_atom_B(load, v, cute.select(v_smem, one), self.pv_tiler, pv)
+        tma_o = self.store_atom(self.view(mO, rows_d_b, d, 1))
+        tma_u = None
+        if const_expr(mU is not None):
+            tma_u = self.store_atom(self.view(mU, rows_d_b, d, 1))
+        for name, layout in (("Q", q), ("K", k), ("V", v), ("sQ", q_smem), ("sK", k_smem), ("sV", v_smem)):
+            self.trace(name, layout)
+        self.device(
+            qk,
+            pv,
+            tma_q,
+            tma_k,
+            tma_v,
+            tma_o,
+            tma_u,
+            mLse,
+            mMax,
+            Int32(mQ.shape[1]),
+            keys,
+            scale_log2,
+            q_smem,
+            k_smem,
+            v_smem,
+            p_smem,
+        ).launch(
+            grid=[cute.ceil_div(mQ.shape[1], BLOCK_M), 1, mQ.shape[0]],
+            block=[self.roles.threads, 1, 1],
+            stream=stream,
+        )
+
+    def view(self, tensor: cute.Tensor, order: list[int], head_dim: int, d_mode: int) -> cute.Tensor:
+        """`tensor` with its modes in `order`, the head dim known and the other strides 16-byte multiples."""
+        shape = [tensor.shape[i] for i in order]
+        stride = [cute.assume(Int64(tensor.stride[i]), divby=8) for i in order]
+        shape[d_mode], stride[d_mode] = head_dim, 1
+        return cute.make_tensor(tensor.iterator, cute.make_layout(tuple(shape), stride=tuple(stride)))
+
+    def store_layout(self, dtype: type[cutlass.Numeric]) -> cute.ComposedLayout:
+        """A warp's staging of its rows for a TMA store: 32 rows of 128 bytes, swizzled."""
+        atom = tcgen05.make_smem_layout_atom(tcgen05.SmemLayoutAtomKind.K_SW128, dtype)
+        return cute.tile_to_shape(atom, self.store_tile(dtype), (0, 1))
+
+    def store_tile(self, dtype: type[cutlass.Numeric]) -> tuple[int, int]:
+        return WARP, SWIZZLE_BYTES * 8 // dtype.width
+
+    def store_atom(self, tensor: cute.Tensor) -> tuple[cute.CopyAtom, cute.Tensor]:
+        dtype = tensor.element_type
+        return cpasync.make_tiled_tma_atom(
+            cpasync.CopyBulkTensorTileS2GOp(), tensor, self.store_layout(dtype), self.store_tile(dtype)
+        )
+
+    # The kernel.
+
+    @cute.kernel
+    def device(
+        self,
+        qk: cute.TiledMma,
+        pv: cute.TiledMma,
+        tma_q: cpasync.TmaInfo,
+        tma_k: cpasync.TmaInfo,
+        tma_v: cpasync.TmaInfo,
+        tma_o: cpasync.TmaInfo,
+        tma_u: cpasync.TmaInfo | None,
+        mLse: cute.Tensor,
+        mMax: cute.Tensor | None,
+        rows: Int32,
+        keys: Int32,
+        scale_log2: Float32,
+        q_smem: cute.ComposedLayout,
+        k_smem: cute.ComposedLayout,
+        v_smem: cute.ComposedLayout,
+        p_smem: cute.ComposedLayout,
+    ):
+        config, roles = self.config, self.roles
+        warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
+        row_tile, _, batch = cute.arch.block_idx()
+        smem = SmemAllocator()
+        bars = Barriers(config, smem.allocate_array(Int64, config.barrier_count))
+        tmem_slot = smem.allocate_array(Int32, 1)
+        sQ = smem.allocate_tensor(BFloat16, q_smem.outer, SMEM_ALIGN, q_smem.inner)
+        sK = smem.allocate_tensor(BFloat16, k_smem.outer, SMEM_ALIGN, k_smem.inner)
+        # The bytes of a K tile and of a V tile lie alike: one ring holds both.
+        sV = cute.make_tensor(cute.recast_ptr(sK.iterator, v_smem.inner, BFloat16), v_smem.outer)
+        sP = None
+        if const_expr(config.p_path == "smem"):
+            sP = smem.allocate_tensor(BFloat16, p_smem.outer, SMEM_ALIGN, p_smem.inner)
+
+        # Prologue: the only barrier of the whole CTA stands at its end.
+        if warp == roles.load[0]:
+            for atom, _ in (tma_q, tma_k, tma_v, tma_o):
+                cpasync.prefetch_descriptor(atom)
+        if warp == roles.softmax[0]:
+            with cute.arch.elect_one():
+                bars.init()
+            cute.arch.mbarrier_init_fence()
+        if warp == roles.mma[0]:
+            cute.arch.alloc_tmem(config.tmem_alloc_cols, tmem_slot)
+        cute.arch.sync_threads()
+        tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, tmem_slot)
+
+        tiles = KvTiles(keys)
+        mma = self.operands(qk, pv, sQ, sK, sV, sP, p_smem, tmem)
+        if warp == roles.load[0]:
+            self.load(bars, tiles, mma, (tma_q, tma_k, tma_v), (sQ, sK, sV), (row_tile, batch))
+        if warp == roles.mma[0]:
+            self.multiply(bars, tiles, mma)
+            bars.wait("tmem_free", 0, 0)
+            cute.arch.relinquish_tmem_alloc_permit()
+            cute.arch.dealloc_tmem(tmem, config.tmem_alloc_cols)
+        if warp < len(roles.softmax):
+            softmax = Softmax.start(scale_log2)
+            self.softmax(bars, tiles, mma, softmax, sP)
+            self.epilogue(bars, tiles, mma, softmax, (tma_o, tma_u), (mLse, mMax), (sQ, sK), (row_tile, batch, rows))
+
+    def operands(self, qk, pv, sQ, sK, sV, sP, p_smem, tmem) -> Mma:
+        """Fragments of both products: descriptors of shared memory and views of tensor memory."""
+        config = self.config
+        thr_qk, thr_pv = qk.get_slice(0), pv.get_slice(0)
+        s_layout = thr_qk.make_fragment_C(thr_qk.partition_shape_C(self.qk_tiler[:2])).layout
+        o_layout = thr_pv.make_fragment_C(thr_pv.partition_shape_C(self.pv_tiler[:2])).layout
+        tStS = cute.make_tensor(tmem, s_layout)
+        tOtO = cute.make_tensor(tmem + config.tmem_o, o_layout)
+        if const_expr(config.p_path == "smem"):
+            tOrP = thr_pv.make_fragment_A(sP)[None, None, None, 0]
+        else:
+            p_layout = thr_pv.make_fragment_A(cute.make_tensor(tmem, p_smem.outer)).layout
+            p_ptr = cute.recast_ptr(tmem + config.tmem_p, dtype=BFloat16)
+            tOrP = cute.make_tensor(p_ptr, p_layout)[None, None, None, 0]
+        tSrQ, tSrK, tOrV = thr_qk.make_fragment_A(sQ), thr_qk.make_fragment_B(sK), thr_pv.make_fragment_B(sV)
+        named = {"tSrQ": tSrQ, "tSrK": tSrK, "tOrP": tOrP, "tOrV": tOrV, "tStS": tStS, "tOtO": tOtO}
+        for name, tensor in named.items():
+            self.trace(name, tensor)
+        return Mma(qk, pv, tSrQ, tSrK, tOrP, tOrV, tStS, tOtO)
+
+    # Role: load. One warp starts every TMA load, in the order in which the mma warp uses them.
+
+    @cute.jit
+    def load(self, bars: Barriers, tiles: KvTiles, mma: Mma, atoms: tuple, smem: tuple, tile: tuple):
+        config = self.config
+        (tma_q, mQ), (tma_k, mK), (tma_v, mV) = atoms
+        sQ, sK, sV = smem
+        row_tile, batch = tile
+        qk, pv = mma.qk.get_slice(0), mma.pv.get_slice(0)
+        tiler = self.qk_tiler
+        gQ = qk.partition_A(cute.local_tile(mQ, (tiler[0], tiler[2]), (row_tile, 0, batch)))
+        gK = qk.partition_B(cute.local_tile(mK, (tiler[1], tiler[2]), (None, 0, batch)))
+        gV = pv.partition_B(cute.local_tile(mV, (tiler[2], tiler[1]), (0, None, batch)))
+        tQsQ, tQgQ = self.tma_parts(tma_q, sQ, gQ)
+        tKsK, tKgK = self.tma_parts(tma_k, sK, gK)
+        tVsV, tVgV = self.tma_parts(tma_v, sV, gV)
+        state = make_pipeline_state(PipelineUserType.Producer, config.kv_stages)
+        if tiles.count > 0:
+            barrier = bars.expect("q_full", 0, config.q_bytes)
+            cute.copy(tma_q, tQgQ, tQsQ[None, 0], tma_bar_ptr=barrier)
+            for i in cutlass.range(tiles.count, unroll=1):
+                state = self.load_tile(bars, state, tma_k, tKgK[None, i], tKsK)
+                if const_expr(not config.shared_kv):
+                    if i > 0:
+                        state = self.load_tile(bars, state, tma_v, tVgV[None, i - 1], tVsV)
+            if const_expr(not config.shared_kv):
+                state = self.load_tile(bars, state, tma_v, tVgV[None, tiles.count - 1], tVsV)
+
+    def tma_parts(self, atom: cute.CopyAtom, s: cute.Tensor, g: cute.Tensor) -> tuple:
+        """Shared and global sides of a load: ((box), stage) and ((box), tile)."""
+        return cpasync.tma_partition(atom, 0, cute.make_layout(1), cute.group_modes(s, 0, 3), cute.group_modes(g, 0, 3))
+
+    @cute.jit
+    def load_tile(
+        self, bars: Barriers, state: PipelineState, atom: cute.CopyAtom, src: cute.Tensor, dst: cute.Tensor
+    ) -> PipelineState:
+        """Load one K or V tile into the ring as soon as its stage is free."""
+        bars.wait("kv_empty", state.index, state.phase)
+        barrier = bars.expect("kv_full", state.index, self.config.kv_tile_bytes)
+        cute.copy(atom, src, dst[None, state.index], tma_bar_ptr=barrier)
+        state.advance()
+        return state
+
+    # Role: mma. One warp issues S[i+1] = Q K[i+1]' ahead of O += P[i] V[i].
+
+    @cute.jit
+    def multiply(self, bars: Barriers, tiles: KvTiles, mma: Mma):
+        config = self.config
+        state = make_pipeline_state(PipelineUserType.Consumer, config.kv_stages)
+        v_state = make_pipeline_state(PipelineUserType.Consumer, config.kv_stages)
+        if tiles.count > 0:
+            bars.wait("q_full", 0, 0)
+            for i in cutlass.range(tiles.count, unroll=1):
+                state = self.multiply_qk(bars, mma, state, i)
+                if i > 0:
+                    if const_expr(config.shared_kv):
+                        v_state = self.multiply_pv(bars, mma, v_state, i - 1)
+                    else:
+                        state = self.multiply_pv(bars, mma, state, i - 1)
+            if const_expr(config.shared_kv):
+                v_state = self.multiply_pv(bars, mma, v_state, tiles.count - 1)
+            else:
+                state = self.multiply_pv(bars, mma, state, tiles.count - 1)
+
+    @cute.jit
+    def multiply_qk(self, bars: Barriers, mma: Mma, state: PipelineState, i: Int32) -> PipelineState:
+        """S[i] = Q K[i]' over the whole head dim."""
+        stage, _ = stage_and_phase(i)
+        tStS = cute.make_tensor(mma.tStS.iterator + stage * BLOCK_N, mma.tStS.layout)
+        bars.wait("kv_full", state.index, state.phase)
+        self.gemm(mma.qk, tStS, mma.tSrQ[None, None, None, 0], mma.tSrK[None, None, None, state.index], False)
+        bars.commit("s_full", stage)
+        if const_expr(not self.config.shared_kv):
+            bars.commit("kv_empty", state.index)
+        state.advance()
+        return state
+
+    @cute.jit
+    def multiply_pv(self, bars: Barriers, mma: Mma, state: PipelineState, i: Int32) -> PipelineState:
+        """O += P[i] V[i]; the first tile overwrites."""
+        config = self.config
+        stage, phase = stage_and_phase(i)
+        tOrP = mma.tOrP
+        if const_expr(config.p_path == "tmem"):
+            columns = 2 * config.tmem_p_stride  # bf16 elements
+            tOrP = cute.make_tensor(tOrP.iterator + stage * columns, tOrP.layout)
+        if const_expr(not config.shared_kv):
+            bars.wait("kv_full", state.index, state.phase)
+        bars.wait("p_full", stage, phase)
+        self.gemm(mma.pv, mma.tOtO, tOrP, mma.tOrV[None, None, None, state.index], i > 0)
+        bars.commit("kv_empty", state.index)
+        bars.commit("o_done", stage)
+        state.advance()
+        return state
+
+    def gemm(self, tiled: cute.TiledMma, acc: cute.Tensor, a: cute.Tensor, b: cute.Tensor, accumulate: Any) -> None:
+        """acc (+)= a b, one instruction for every 16 of the summed dimension."""
+        tiled = new_from_mlir_values(tiled, extract_mlir_values(tiled))  # its fields change, the caller's must not
+        for k in range(cute.size(a, mode=[2])):
+            tiled.set(tcgen05.Field.ACCUMULATE, accumulate if k == 0 else True)
+            cute.gemm(tiled, acc, a[None, None, k], b[None, None, k], acc)
+
+    # Role: softmax. Four warps, a thread a row: S[i] -> P[i], and O shrinks when the maximum moved.
+
+    @cute.jit
+    def softmax(self, bars: Barriers, tiles: KvTiles, mma: Mma, softmax: Softmax, sP: cute.Tensor | None):
+        config = self.config
+        thread = cute.arch.thread_idx()[0]
+        load = tcgen05.make_tmem_copy(
+            cute.make_copy_atom(tcgen05.Ld32x32bOp(tcgen05.Repetition(LOAD_COLS)), Float32), mma.tStS
+        ).get_slice(thread)
+        tLtS = load.partition_S(mma.tStS)
+        tLcS = load.partition_D(mma.qk.get_slice(0).partition_C(cute.make_identity_tensor(self.qk_tiler[:2])))
+        self.trace("tLtS", tLtS)
+        self.trace("tLcS", tLcS)
+        for i in cutlass.range(tiles.count, unroll=1):
+            stage, phase = stage_and_phase(i)
+            s = cute.make_rmem_tensor(tLcS.shape, Float32)
+            bars.wait("s_full", stage, phase)
+            cute.copy(load, cute.make_tensor(tLtS.iterator + stage * BLOCK_N, tLtS.layout), s)
+            cute.arch.fence_view_async_tmem_load()
+            self.mask(tiles, i, s, tLcS)
+            self.track_max(bars, mma, softmax, s, i)
+            softmax.exponentiate(s)
+            if const_expr(config.p_path == "tmem"):
+                self.stage_p_tmem(mma, s, stage, thread)
+            else:
+                self.stage_p_smem(bars, s, sP, tLcS, i)
+            bars.arrive_warp("p_full", stage)
+
+    @cute.jit
+    def mask(self, tiles: KvTiles, i: Int32, s: cute.Tensor, tLcS: cute.Tensor):
+        """Logits of keys that do not exist become -inf; whole tiles pass untouched."""
+        visible = tiles.visible(i)
+        if visible < BLOCK_N:
+            for j in cutlass.range_constexpr(cute.size(s)):
+                s[j] = cutlass.select_(tLcS[j][1] < visible, s[j], -Float32.inf)
+
+    @cute.jit
+    def track_max(self, bars: Barriers, mma: Mma, softmax: Softmax, s: cute.Tensor, i: Int32):
+        """Move the reference maximum where a row of the warp outgrew it by more than 2^RESCALE_LOG2."""
+        new_max = softmax.tile_max(s)
+        moved = (new_max - softmax.row_max) * softmax.scale_log2 > RESCALE_LOG2
+        if cute.arch.vote_any_sync(moved):
+            factor = softmax.move_to(new_max)
+            if i > 0:
+                stage, phase = stage_and_phase(i - 1)
+                bars.wait("o_done", stage, phase)
+                self.rescale(mma, factor)
+
+    def rescale(self, mma: Mma, factor: Float32) -> None:
+        """O *= factor, a row a thread, straight through registers."""
+        thread = cute.arch.thread_idx()[0]
+        repeat = tcgen05.Repetition(LOAD_COLS)
+        tOtO = self.column_blocks(mma.tOtO)
+        block = tOtO[None, None, 0]
+        load = tcgen05.make_tmem_copy(cute.make_copy_atom(tcgen05.Ld32x32bOp(repeat), Float32), block)
+        store = tcgen05.make_tmem_copy(cute.make_copy_atom(tcgen05.St32x32bOp(repeat), Float32), block)
+        load, store = load.get_slice(thread), store.get_slice(thread)
+        shape = load.partition_D(cute.make_identity_tensor((BLOCK_M, LOAD_COLS))).shape
+        for c in range(cute.size(tOtO, mode=[2])):
+            o = cute.make_rmem_tensor(shape, Float32)
+            cute.copy(load, load.partition_S(tOtO[None, None, c]), o)
+            cute.arch.fence_view_async_tmem_load()
+            for j in range(0, cute.size(o), 2):
+                o[j], o[j + 1] = cute.arch.mul_packed_f32x2((o[j], o[j + 1]), (factor, factor))
+            cute.copy(store, o, store.partition_D(tOtO[None, None, c]))
+        cute.arch.fence_view_async_tmem_store()
+
+    def column_blocks(self, acc: cute.Tensor) -> cute.Tensor:
+        """An accumulator as (lane, column, block) with LOAD_COLS columns a block."""
+        blocks = cute.size(acc) // (BLOCK_M * LOAD_COLS)
+        layout = cute.make_layout((BLOCK_M, LOAD_COLS, blocks), stride=(LANE, 1, LOAD_COLS))
+        return cute.make_tensor(acc.iterator, layout)
+
+    def stage_p_tmem(self, mma: Mma, s: cute.Tensor, stage: Int32, thread: Int32) -> None:
+        """P as bf16 into its columns of tensor memory, two keys a column."""
+        config = self.config
+        layout = cute.make_layout((BLOCK_M, config.p_cols), stride=(LANE, 1))
+        base = mma.tStS.iterator + (config.tmem_p + stage * config.tmem_p_stride)
+        tStP = cute.make_tensor(base, layout)
+        atom = cute.make_copy_atom(tcgen05.St32x32bOp(tcgen05.Repetition(LOAD_COLS)), Float32)
+        store = tcgen05.make_tmem_copy(atom, tStP).get_slice(thread)
+        tPtP = store.partition_D(tStP)
+        shape = store.partition_S(cute.make_identity_tensor((BLOCK_M, config.p_cols))).shape
+        packed = cute.make_rmem_tensor(shape, Float32)
+        cute.recast_tensor(packed, BFloat16).store(self.flat(s).load().to(BFloat16))
+        cute.copy(store, packed, tPtP)
+        cute.arch.fence_view_async_tmem_store()
+
+    def stage_p_smem(self, bars: Barriers, s: cute.Tensor, sP: cute.Tensor, tLcS: cute.Tensor, i: Int32):
+        """P as bf16 into shared memory, sixteen bytes of its row at a time, once P[i-1] V[i-1] has read it."""
+        row = self.by_rows(sP)[tLcS[0][0], None]
+        chunks = cute.logical_divide(row, cute.make_layout(VECTOR))
+        p = cute.make_rmem_tensor(cute.size(s), BFloat16)
+        p.store(self.flat(s).load().to(BFloat16))
+        p = cute.logical_divide(p, cute.make_layout(VECTOR))
+        for j in range(BLOCK_N // VECTOR):
+            cute.autovec_copy(p[None, j], chunks[None, j])
+        cute.arch.fence_view_async_shared()
+
+    def by_rows(self, sP: cute.Tensor) -> cute.Tensor:
+        """The operand tile ((row, k), 1, (k, k), 1) as a matrix (row, (k, k, k)): same bytes, same swizzle."""
+        ((rows, k0), _, (k1, k2), _), ((row, s0), _, (s1, s2), _) = sP.shape, sP.stride
+        layout = cute.make_layout((rows, (k0, k1, k2)), stride=(row, (s0, s1, s2)))
+        return cute.make_tensor(sP.iterator, layout)
+
+    def flat(self, tensor: cute.Tensor) -> cute.Tensor:
+        return cute.make_tensor(tensor.iterator, cute.make_layout(cute.size(tensor)))
+
+    # Epilogue, by the softmax warps: O = U / l and the row's statistics; a warp stores its own 32 rows.
+
+    @cute.jit
+    def epilogue(
+        self,
+        bars: Barriers,
+        tiles: KvTiles,
+        mma: Mma,
+        softmax: Softmax,
+        atoms: tuple,
+        stats: tuple,
+        smem: tuple,
+        tile: tuple,
+    ):
+        row_tile, batch, rows = tile
+        row = row_tile * BLOCK_M + cute.arch.thread_idx()[0]
+        if row < rows:
+            self.store_stats(softmax, stats, batch, row)
+        if tiles.count > 0:
+            stage, phase = stage_and_phase(tiles.count - 1)
+            bars.wait("o_done", stage, phase)
+        self.store_rows(tiles, mma, softmax, atoms, smem, tile)
+        bars.arrive_warp("tmem_free", 0)
+
+    def store_stats(self, softmax: Softmax, stats: tuple, batch: Int32, row: Int32) -> None:
+        """lse and m of one row in natural logarithms; both -inf where no key was visible."""
+        mLse, mMax = stats
+        max_log2 = softmax.row_max * softmax.scale_log2
+        mLse[batch, row] = cute.math.log(softmax.row_sum) + max_log2 * Float32(LN2)
+        if const_expr(mMax is not None):
+            mMax[batch, row] = max_log2 * Float32(LN2)
+
+    @cute.jit
+    def store_rows(self, tiles: KvTiles, mma: Mma, softmax: Softmax, atoms: tuple, smem: tuple, tile: tuple):
+        """Tensor memory -> registers -> shared memory -> global, 128 bytes of bf16 wide at a time.
+
+        O is staged where Q lay and U where the first two KV tiles lay: o_done says that nothing reads them.
+        """
+        tma_o, tma_u = atoms
+        sQ, sK = smem
+        thread = cute.arch.thread_idx()[0]
+        tOtO = self.column_blocks(mma.tOtO)
+        block = tOtO[None, None, 0]
+        atom = cute.make_copy_atom(tcgen05.Ld32x32bOp(tcgen05.Repetition(LOAD_COLS)), Float32)
+        load = tcgen05.make_tmem_copy(atom, block).get_slice(thread)
+        coords = load.partition_D(cute.make_identity_tensor((BLOCK_M, LOAD_COLS)))
+        inverse = cutlass.select_(softmax.row_sum == 0.0, Float32(0.0), 1.0 / softmax.row_sum)
+        o_store = self.warp_store(tma_o, BFloat16, sQ, tile)
+        u_store = None
+        if const_expr(tma_u is not None):
+            u_store = self.warp_store(tma_u, Float32, sK, tile)
+        for c in cutlass.range_constexpr(cute.size(tOtO, mode=[2])):
+            o = cute.make_rmem_tensor(coords.shape, Float32)
+            o.fill(0.0)
+            if tiles.count > 0:
+                cute.copy(load, load.partition_S(tOtO[None, None, c]), o)
+                cute.arch.fence_view_async_tmem_load()
+            if const_expr(tma_u is not None):
+                self.stage_row(u_store[0], self.flat(o), c)
+            for j in range(0, cute.size(o), 2):
+                o[j], o[j + 1] = cute.arch.mul_packed_f32x2((o[j], o[j + 1]), (inverse, inverse))
+            self.stage_row(o_store[0], self.flat(o), c)
+        cute.arch.fence_view_async_shared()
+        cute.arch.sync_warp()
+        self.send(o_store)
+        if const_expr(tma_u is not None):
+            self.send(u_store)
+        cute.arch.cp_async_bulk_commit_group()
+        cute.arch.cp_async_bulk_wait_group(0, read=True)
+
+    def warp_store(self, tma: cpasync.TmaInfo, dtype: type[cutlass.Numeric], stage: cute.Tensor, tile: tuple) -> tuple:
+        """This warp's staging rows in `stage`'s bytes and the two sides of their TMA store."""
+        row_tile, batch, _ = tile
+        atom, dst = tma
+        warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
+        layout = self.store_layout(dtype)
+        groups = self.config.head_dim // self.store_tile(dtype)[1]
+        group_elements = cute.cosize(layout)
+        staged = cute.append(layout.outer, cute.make_layout(groups, stride=group_elements))
+        staged = cute.append(staged, cute.make_layout(BLOCK_M // WARP, stride=groups * group_elements))
+        base = cute.recast_ptr(stage.iterator, layout.inner, dtype)
+        s = cute.make_tensor(base, staged)[None, None, None, warp]
+        g = cute.local_tile(dst, self.store_tile(dtype), (row_tile * (BLOCK_M // WARP) + warp, None, batch))
+        self.trace(f"s{dtype.__name__}", s)
+        s_part, g_part = cpasync.tma_partition(
+            atom, 0, cute.make_layout(1), cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2)
+        )
+        return s, atom, s_part, g_part
+
+    def stage_row(self, s: cute.Tensor, values: cute.Tensor, block: int) -> None:
+        """A thread's LOAD_COLS values of column block `block` into its row of the staging buffer."""
+        dtype = s.element_type
+        width = cute.size(s, mode=[1])
+        group, first = divmod(block * LOAD_COLS, width)
+        row = cute.logical_divide(s[cute.arch.lane_idx(), None, group], cute.make_layout(16 * 8 // dtype.width))
+        packed = cute.make_rmem_tensor(LOAD_COLS, dtype)
+        packed.store(values.load().to(dtype))
+        packed = cute.logical_divide(packed, cute.make_layout(16 * 8 // dtype.width))
+        per_vector = 16 * 8 // dtype.width
+        for j in range(LOAD_COLS // per_vector):
+            cute.autovec_copy(packed[None, j], row[None, first // per_vector + j])
+
+    def send(self, store: tuple) -> None:
+        """Start the TMA stores of one output; rows past the tensor's end are not written."""
+        _, atom, s_part, g_part = store
+        for group in range(cute.size(s_part, mode=[1])):
+            cute.copy(atom, s_part[None, group], g_part[None, group])
