@@ -410,7 +410,7 @@ class Fmha:
             cute.copy(tma_q, tQgQ, tQsQ[None, 0], tma_bar_ptr=barrier)
             for i in cutlass.range(tiles.count, unroll=1):
                 state = self.load_tile(bars, state, tma_k, tKgK[None, i], tKsK)
-                if const_expr(not config.shared_kv):
+                if const_expr(not config.shared_kv):  # noqa: SIM102  static; the next is traced
                     if i > 0:
                         state = self.load_tile(bars, state, tma_v, tVgV[None, i - 1], tVsV)
             if const_expr(not config.shared_kv):

@@ -1,67 +1,72 @@
-"""A second statement of the mathematics, apart from `reference`: one softmax over [window | compressed | sink].
+"""One softmax over the concatenation [SWA keys | compressed keys | sink], written apart from kernel.reference.
 
-It lists each row's keys one by one and knows neither branches nor merging, so that the two can be held against each
-other. Slow, for small shapes.
+No branches, no merge, no running maximum: scalar loops over rows, `math.fsum`, and logits shifted by the row's maximum.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
-import torch
-from torch import Tensor
+import numpy as np
 
-#: The key vectors and value vectors that row (b, t) sees: two lists of [D] tensors.
-Keys = Callable[[int, int], Iterable[tuple[Tensor, Tensor]]]
+Keys = Callable[[int, int], Sequence[int]]  # (b, t) -> key numbers a query sees, repeats counted
 
 
-def attention(q: Tensor, keys: Keys, sink: Tensor | None = None, scale: float | None = None) -> tuple[Tensor, Tensor]:
-    """Output [B,T,H,D] and lse [B,T,H] (without the sink) of q [B,T,H,D], in float64."""
-    batch, queries, heads, head_dim = q.shape
-    scale = 1 / math.sqrt(head_dim) if scale is None else scale
-    o = torch.zeros(q.shape, dtype=torch.float64)
-    lse = torch.full(q.shape[:3], -math.inf, dtype=torch.float64)
-    for b in range(batch):
-        for t in range(queries):
-            pairs = list(keys(b, t))
-            for h in range(heads):
-                logits = [scale * float(q[b, t, h].double() @ key.double()) for key, _ in pairs]
-                extra = [] if sink is None else [float(sink[h])]
-                weights = _softmax([*logits, *extra])
-                for (_, value), weight in zip(pairs, weights, strict=False):
-                    o[b, t, h] += weight * value.double()
-                lse[b, t, h] = _log_sum_exp(logits)
+def attention(
+    q: np.ndarray,
+    sources: Sequence[tuple[np.ndarray, np.ndarray, Keys]],
+    scale: float,
+    sink: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """o [B, T, H, D] and lse [B, T, H] (without the sink) of q over sources of (k, v, keys)."""
+    o = np.zeros(q.shape)
+    lse = np.full(q.shape[:3], -math.inf)
+    for b, t, h in np.ndindex(*q.shape[:3]):
+        values, logits = [], []
+        for k, v, keys in sources:
+            for j in keys(b, t):
+                logits.append(scale * math.fsum(float(x) * float(y) for x, y in zip(q[b, t, h], k[b, j], strict=True)))
+                values.append(v[b, j].astype(float))
+        if not logits:
+            continue
+        extra = -math.inf if sink is None else float(sink[h])
+        top = max(logits)
+        lse[b, t, h] = top + math.log(math.fsum(math.exp(s - top) for s in logits))
+        if extra == math.inf:
+            continue
+        top = max(top, extra)
+        e = [math.exp(s - top) for s in logits]
+        o[b, t, h] = np.stack(values).T @ np.array(e) / (math.fsum(e) + math.exp(extra - top))
     return o, lse
 
 
-def window_keys(k: Tensor, v: Tensor, length: int, t: int, queries: int, window: int | None) -> Iterable[tuple]:
-    """The pairs of one sequence's k, v [S,D] that query t of `queries` sees in a buffer that holds `length` keys."""
-    position = length - queries + t
-    for j in range(position + 1):
-        if window is None or j > position - window:
-            yield k[j], v[j]
+def swa_keys(swa_lens: Sequence[int], tokens: int, window: int | None) -> Keys:
+    """Keys of the sliding window: j <= p and j > p - window, for p = swa_lens[b] - tokens + t."""
+
+    def keys(b: int, t: int) -> Sequence[int]:
+        p = swa_lens[b] - tokens + t
+        return range(0 if window is None else max(0, p - window + 1), p + 1)
+
+    return keys
 
 
-def listed_keys(kv: Tensor, indices: Iterable[int]) -> Iterable[tuple]:
-    """The pairs of kv [S_c,D] at `indices`, in their order and as often as listed; -1 is none."""
-    for j in indices:
-        if j >= 0:
-            yield kv[j], kv[j]
+def compressed_keys(positions: np.ndarray, ratio: int) -> Keys:
+    """Blocks that end at or before a query: (j + 1) * ratio <= t + 1."""
+
+    def keys(b: int, t: int) -> Sequence[int]:
+        j = 0
+        while (j + 1) * ratio <= positions[b, t] + 1:
+            j += 1
+        return range(j)
+
+    return keys
 
 
-def _log_sum_exp(logits: list[float]) -> float:
-    top = max(logits, default=-math.inf)
-    if math.isinf(top):
-        return top
-    return top + math.log(math.fsum(math.exp(x - top) for x in logits))
+def listed_keys(topk_indices: np.ndarray, topk_lens: np.ndarray) -> Keys:
+    """The first topk_lens[b, t] indices that are not -1, as often as they stand there."""
 
+    def keys(b: int, t: int) -> Sequence[int]:
+        return [int(j) for i, j in enumerate(topk_indices[b, t]) if i < topk_lens[b, t] and j != -1]
 
-def _softmax(logits: list[float]) -> list[float]:
-    top = max(logits, default=-math.inf)
-    if top == -math.inf:
-        return [0.0] * len(logits)
-    if top == math.inf:
-        return [0.0 if x < top else 1.0 / logits.count(top) for x in logits]
-    total = math.fsum(math.exp(x - top) for x in logits)
-    return [math.exp(x - top) / total for x in logits]
+    return keys

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import oracle
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel import reference
+from kernel import oracle, reference
 
 TOLERANCE = 1e-12
 SINKS = [-math.inf, -80.0, 0.0, 80.0, math.inf]
