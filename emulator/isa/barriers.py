@@ -1,0 +1,344 @@
+"""mbarrier.*, bar, barrier.cta, barrier.cluster, and the fences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.errors import OutOfBounds, UnknownInstruction
+from emulator.isa.modifiers import ALIGNED, SCOPE, SEMANTICS, SHARED, lane_count, of_lane, pick, same
+from emulator.isa.modifiers import active as active_lanes
+from emulator.isa.registry import BLOCK, Run, executes
+from emulator.machine.barriers import Generation, wait_for
+from emulator.machine.mbarrier import MBarrier, Party
+from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
+from emulator.machine.warp import Wait
+from emulator.ptx.syntax import Instr
+
+if TYPE_CHECKING:
+    from emulator.machine.warp import Warp
+
+B64 = frozenset({"b64"})
+PARITY = frozenset({"parity"})
+
+
+def mbarrier_at(warp: Warp, address: int, ins: Instr) -> MBarrier:
+    """The mbarrier at a shared address, in this CTA or another of the cluster."""
+    rank = (address & 0xFFFF_FFFF) >> RANK_SHIFT
+    ctas = warp.cta.cluster.ctas
+    if rank >= len(ctas):
+        raise OutOfBounds(
+            f"{ins.opcode} at {address:#x}: no CTA of rank {rank} in a cluster of {len(ctas)}", ins, warp
+        )
+    return ctas[rank].smem.mbarrier(address & OFFSET_MASK, ins, warp)
+
+
+@executes("mbarrier.init")
+def _init(ins: Instr) -> Run:
+    pick(ins, SHARED, B64)
+
+    def run(warp: Warp, mask: Any, address: Any, count: Any) -> None:
+        for lane in active_lanes(mask) if isinstance(address, np.ndarray) else (0,):
+            smem = warp.cta.smem
+            smem.init_mbarrier(of_lane(address, lane) & OFFSET_MASK, of_lane(count, lane), ins, warp)
+
+    return run
+
+
+@executes("mbarrier.inval")
+def _inval(ins: Instr) -> Run:
+    pick(ins, SHARED, B64)
+
+    def run(warp: Warp, mask: Any, address: Any) -> None:
+        at = same(address, mask)
+        for lane in active_lanes(mask) if at is None else (0,):
+            warp.cta.smem.drop_mbarrier(of_lane(address, lane) & OFFSET_MASK, ins, warp)
+
+    return run
+
+
+def _each(address: Any, mask: Any) -> list[tuple[int, list[int]]]:
+    """The active lanes by address."""
+    at = same(address, mask)
+    if at is not None:
+        return [(at, active_lanes(mask))]
+    groups: dict[int, list[int]] = {}
+    for lane in active_lanes(mask):
+        groups.setdefault(int(address[lane]), []).append(lane)
+    return list(groups.items())
+
+
+@executes("mbarrier.arrive", "mbarrier.arrive_drop", dst=1)
+def _arrive(ins: Instr) -> Run:
+    expect, no_complete, sem, _, _, _ = pick(
+        ins, {"expect_tx"}, {"noComplete"}, SEMANTICS, SCOPE, SHARED, B64
+    )
+    if no_complete:
+        raise UnknownInstruction(ins, "modifier '.noComplete'")
+    drop = ins.opcode == "mbarrier.arrive_drop"
+    release = sem != "relaxed"
+    what = ".".join((ins.opcode, *((expect,) if expect else ())))
+
+    def run(warp: Warp, mask: Any, address: Any, count: Any = 1) -> int:
+        party = Party(ins, warp, what)
+        clock = None
+        if release:
+            warp.settle_loads(ins)
+            clock = warp.clock
+        token = 0
+        for at, lanes in _each(address, mask):
+            barrier = mbarrier_at(warp, at, ins)
+            token = barrier.phase
+            if expect:
+                for lane in lanes:
+                    barrier.expect(of_lane(count, lane), party)
+            arrivals = [1 if expect else of_lane(count, lane) for lane in lanes]
+            if drop:
+                barrier.expected -= sum(arrivals)
+            barrier.arrive_each(arrivals, party, clock)
+        if release:
+            warp.tick()
+        return token
+
+    return run
+
+
+@executes("mbarrier.expect_tx", "mbarrier.complete_tx")
+def _tx(ins: Instr) -> Run:
+    pick(ins, SEMANTICS, SCOPE, SHARED, B64)
+    expect = ins.opcode == "mbarrier.expect_tx"
+
+    def run(warp: Warp, mask: Any, address: Any, tx: Any) -> None:
+        party = Party(ins, warp, ins.opcode)
+        for at, lanes in _each(address, mask):
+            barrier = mbarrier_at(warp, at, ins)
+            for lane in lanes:
+                if expect:
+                    barrier.expect(of_lane(tx, lane), party)
+                else:
+                    barrier.complete_tx(of_lane(tx, lane), barrier.phase, party)
+
+    return run
+
+
+@executes("mbarrier.pending_count", dst=1, uniform=True)
+def _pending_count(ins: Instr) -> Run:
+    raise UnknownInstruction(ins, "the count inside an mbarrier's opaque state")
+
+
+@executes("mbarrier.try_wait", "mbarrier.test_wait", dst=1, blocking=True, uniform=True)
+def _wait(ins: Instr) -> Run:
+    parity, sem, _, _, _ = pick(ins, PARITY, SEMANTICS, SCOPE, SHARED, B64)
+    acquire = sem != "relaxed"
+
+    def run(warp: Warp, mask: Any, address: Any, phase: Any, _time_limit: Any = 0) -> Any:
+        at, wanted = same(address, mask), same(phase, mask)
+        if at is None or wanted is None:
+            return _wait_lanes(ins, warp, mask, address, phase, parity is not None, acquire)
+        barrier = mbarrier_at(warp, at, ins)
+        if _complete(barrier, wanted, parity is not None):
+            _observe(warp, barrier, acquire)
+            return True
+        return _not_yet(ins, warp, barrier, wanted, parity is not None)
+
+    return run
+
+
+def _complete(barrier: MBarrier, wanted: int, parity: bool) -> bool:
+    return (barrier.phase & 1) != (wanted & 1) if parity else barrier.phase > wanted
+
+
+def _observe(warp: Warp, barrier: MBarrier, acquire: bool) -> None:
+    warp.spin = warp.granted = None
+    warp.phases[barrier] = barrier.phase
+    if acquire:
+        warp.clock.merge(barrier.complete)
+
+
+def _not_yet(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: bool) -> Any:
+    """No: the warp is suspended, once for a while, and for good when it does nothing but ask again."""
+    asked = (ins, barrier, barrier.phase)
+    if warp.granted is False:
+        warp.granted, warp.spin = None, asked
+        return False
+    for_good = warp.spin == asked or spins(ins, warp)
+    barrier.waiters.append(warp)
+    shown = f"parity {wanted & 1}" if parity else f"phase {wanted}"
+
+    def text() -> str:
+        seen = warp.phases.get(barrier, 0)
+        late = barrier.phase - seen
+        hint = f"; it has seen {seen} phases complete, {late} have passed since: two phases late?" if late > 1 else ""
+        return f"{shown} of {barrier.state()}{hint}"
+
+    warp.waiting = Wait(ins, (barrier,), text, peek=not for_good)
+    return BLOCK
+
+
+def _wait_lanes(
+    ins: Instr, warp: Warp, mask: Any, address: Any, phase: Any, parity: bool, acquire: bool
+) -> Any:
+    answer = np.zeros(32, bool)
+    late = None
+    for lane in active_lanes(mask):
+        barrier = mbarrier_at(warp, of_lane(address, lane), ins)
+        wanted = of_lane(phase, lane)
+        answer[lane] = _complete(barrier, wanted, parity)
+        if not answer[lane]:
+            late = (barrier, wanted)
+    if late is not None and warp.granted is not False:
+        return _not_yet(ins, warp, *late, parity)
+    for lane in np.flatnonzero(answer).tolist():
+        _observe(warp, mbarrier_at(warp, of_lane(address, lane), ins), acquire)
+    warp.granted = None
+    return answer
+
+
+def spins(ins: Instr, warp: Warp) -> bool:
+    """Whether `ins` is alone in a loop: L: try_wait p; @p bra out; bra L."""
+    known = warp.cta.launch.registry
+    if ins not in known:
+        kernel = warp.cta.launch.kernel
+        at = next(i for i, other in enumerate(kernel.instrs) if other is ins)
+        leave, again = (*kernel.instrs[at + 1 : at + 3], None, None)[:2]
+        known[ins] = (
+            leave is not None
+            and again is not None
+            and leave.opcode == again.opcode == "bra"
+            and leave.guard is not None
+            and leave.guard[0] == ins.operands[0]
+            and again.guard is None
+            and kernel.labels.get(getattr(again.operands[0], "name", "")) == at
+        )
+    return known[ins]
+
+
+@executes("bar.sync", "bar", "barrier.sync", "barrier.cta", blocking=True)
+def _sync(ins: Instr) -> Run:
+    verb, _, _ = pick(ins, {"sync", "arrive"}, ALIGNED, {"cta"})
+    if verb == "arrive":
+        raise UnknownInstruction(ins, "modifier '.arrive'")
+
+    def run(warp: Warp, mask: Any, index: Any, threads: Any = None) -> Any:
+        if isinstance(warp.granted, Generation):
+            generation, warp.granted = warp.granted, None
+        else:
+            warp.settle_loads(ins)
+            barrier = warp.cta.barriers[of_lane(index, active_lanes(mask)[0])]
+            count = None if threads is None else of_lane(threads, active_lanes(mask)[0])
+            generation = barrier.arrive(warp, count, ins)
+            if not generation.over:
+                wait_for(generation, warp, ins, barrier)
+                return BLOCK
+        warp.clock.merge(generation.clock)
+        return None
+
+    return run
+
+
+@executes("bar.arrive", "barrier.arrive")
+def _bar_arrive(ins: Instr) -> Run:
+    pick(ins, ALIGNED, {"cta"})
+
+    def run(warp: Warp, mask: Any, index: Any, threads: Any) -> None:
+        warp.settle_loads(ins)
+        lane = active_lanes(mask)[0]
+        warp.cta.barriers[of_lane(index, lane)].arrive(warp, of_lane(threads, lane), ins)
+
+    return run
+
+
+@executes("bar.red", "barrier.red", blocking=True, dst=1)
+def _bar_red(ins: Instr) -> Run:
+    operation, _, _, kind = pick(ins, {"popc", "and", "or"}, ALIGNED, {"cta"}, {"u32", "pred"})
+
+    def run(warp: Warp, mask: Any, index: Any, *rest: Any) -> Any:
+        if isinstance(warp.granted, Generation):
+            generation, warp.granted = warp.granted, None
+        else:
+            warp.settle_loads(ins)
+            lane = active_lanes(mask)[0]
+            vote = rest[-1]
+            votes = np.full(32, vote) if not isinstance(vote, np.ndarray) else vote
+            barrier = warp.cta.barriers[of_lane(index, lane)]
+            count = of_lane(rest[0], lane) if len(rest) == 2 else None
+            generation = barrier.arrive(warp, count, ins, votes if mask is None else votes[mask])
+            if not generation.over:
+                wait_for(generation, warp, ins, barrier)
+                return BLOCK
+        warp.clock.merge(generation.clock)
+        votes = np.concatenate([np.asarray(v, bool) for v in generation.votes if v is not None])
+        return {"popc": int(votes.sum()), "and": bool(votes.all()), "or": bool(votes.any())}[operation or ""]
+
+    return run
+
+
+@executes("bar.warp.sync")
+def _warp_sync(ins: Instr) -> Run:
+    pick(ins)
+    return lambda warp, mask, _members: None
+
+
+@executes("barrier.cluster", blocking=True)
+def _cluster(ins: Instr) -> Run:
+    verb, sem, _ = pick(ins, {"arrive", "wait"}, {"release", "relaxed", "acquire"}, ALIGNED)
+    if verb == "arrive":
+
+        def arrive(warp: Warp, mask: Any) -> None:
+            warp.settle_loads(ins)
+            warp.cluster_generation = warp.cta.cluster.barrier.arrive(warp, ins, sem != "relaxed")
+
+        return arrive
+
+    def wait(warp: Warp, mask: Any) -> Any:
+        generation = warp.cluster_generation
+        if generation is None:
+            raise UnknownInstruction(ins, "barrier.cluster.wait without an arrive before it")
+        if not generation.over:
+            wait_for(generation, warp, ins, warp.cta.cluster.barrier)
+            return BLOCK
+        warp.granted = warp.cluster_generation = None
+        warp.clock.merge(generation.clock)
+        return None
+
+    return wait
+
+
+@executes("fence", "membar")
+def _fence(ins: Instr) -> Run:
+    pick(ins, {"sc", "acq_rel", "acquire", "release"}, SCOPE | {"gl"}, {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"})
+    return lambda warp, mask: None
+
+
+@executes("fence.mbarrier_init")
+def _fence_init(ins: Instr) -> Run:
+    pick(ins, {"release"}, {"cluster"})
+
+    def run(warp: Warp, mask: Any) -> None:
+        for barrier in warp.cta.smem.mbarriers.values():
+            barrier.fenced = barrier.fenced or barrier.init.seen_by(warp.clock)
+
+    return run
+
+
+@executes("fence.proxy")
+def _fence_proxy(ins: Instr) -> Run:
+    kind, _, _, _, _ = pick(
+        ins,
+        {"async", "async.global", "alias", "tensormap::generic", "async::generic"},
+        {"shared::cta", "shared::cluster", "global"},
+        {"acquire", "release"},
+        SCOPE,
+        {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"},
+    )
+    if kind not in ("async", "async::generic"):
+        return lambda warp, mask, *_operands: None
+
+    def run(warp: Warp, mask: Any) -> None:
+        warp.clock.publish()
+        warp.tick()
+        for barrier in warp.cta.smem.mbarriers.values():
+            barrier.fenced = barrier.fenced or barrier.init.seen_by(warp.clock)
+
+    return run

@@ -1,0 +1,302 @@
+"""ld, st, atom, red and prefetch in every state space; mapa."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from emulator.errors import Misaligned, OutOfBounds, UnknownInstruction
+from emulator.isa.modifiers import SCOPE, SEMANTICS, SHARED, active, pick
+from emulator.isa.registry import Run, executes
+from emulator.isa.spaces import LOCAL_BASE, SHARED_BASE
+from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT, SharedMemory
+from emulator.ptx.syntax import Instr, Reg, Vector
+
+if TYPE_CHECKING:
+    from emulator.machine.clocks import Access
+    from emulator.machine.warp import Warp
+
+SPACES: Final = SHARED | {"global", "param", "param::entry", "param::func", "local", "const"}
+TYPES: Final = frozenset(f"{kind}{bits}" for kind in "bus" for bits in (8, 16, 32, 64)) | {"f32", "f64", "b128"}
+VECTORS: Final = frozenset({"v2", "v4", "v8"})
+CACHE: Final = (
+    frozenset({"ca", "cg", "cs", "lu", "cv", "wb", "wt"}),
+    frozenset(f"L1::{p}" for p in ("evict_normal", "evict_unchanged", "evict_first", "evict_last", "no_allocate")),
+    frozenset(f"L2::{p}" for p in ("evict_normal", "evict_first", "evict_last", "cache_hint")),
+    frozenset({"L2::64B", "L2::128B", "L2::256B"}),
+    frozenset({"L2::cache_hint"}),
+    frozenset({"nc", "mmio"}),
+)
+REGISTER_BYTES: Final = {"pred": 1, "b8": 1, "b16": 2, "b32": 4, "b64": 8, "b128": 16}
+STRONG: Final = frozenset({"relaxed", "acquire", "release", "acq_rel", "sc", "volatile"})
+
+
+class Form:
+    """What ld and st have in common: space, element width in bytes, elements a lane, ordering."""
+
+    def __init__(self, ins: Instr) -> None:
+        sem, self.scope, space, vector, kind, *_ = pick(ins, SEMANTICS, SCOPE, SPACES, VECTORS, TYPES, *CACHE)
+        if kind is None:
+            raise UnknownInstruction(ins, "no type")
+        self.ins = ins
+        self.space = (space or "generic").split("::")[0]
+        self.own_cta = space in ("shared", "shared::cta")
+        self.count = int(vector[1:]) if vector else 1
+        self.signed = kind[0] == "s"
+        self.width = int(kind[1:]) // 8
+        if self.width == 16:
+            self.width, self.count = 8, 2
+        self.bytes = self.width * self.count
+        self.strong = sem in STRONG
+        self.acquires, self.releases = sem == "acquire", sem == "release"
+        self.what = f"{ins.opcode}.{space}" if space else ins.opcode
+
+    def access(self, warp: Warp) -> Access:
+        """The access of this instruction, now."""
+        me = warp.access(self.ins, self.what)
+        me.strong = self.strong
+        return me
+
+    def aligned(self, addresses: np.ndarray, warp: Warp) -> np.ndarray:
+        """The addresses. Raises Misaligned if one is no multiple of the access's size."""
+        if self.bytes > 1 and int(np.bitwise_or.reduce(addresses)) & (self.bytes - 1):
+            bad = addresses[(addresses & (self.bytes - 1)) != 0]
+            raise Misaligned(
+                f"{self.what} of {self.bytes} bytes at {int(bad[0]):#x}, which is not a multiple of {self.bytes}",
+                self.ins,
+                warp,
+            )
+        return addresses
+
+    def parts(self, warp: Warp, addresses: np.ndarray) -> list[tuple[Any, Any, np.ndarray]]:
+        """(memory, lanes or None for all, addresses within it) for each memory that the addresses lie in."""
+        if self.space == "generic":
+            return [p for space, lanes in _by_window(addresses) for p in self._within(space, warp, addresses, lanes)]
+        return self._within(self.space, warp, addresses, None)
+
+    def _within(self, space: str, warp: Warp, addresses: np.ndarray, lanes: Any) -> list[tuple[Any, Any, np.ndarray]]:
+        chosen = addresses if lanes is None else addresses[lanes]
+        if space == "shared":
+            return self._by_cta(warp, chosen, lanes)
+        if space == "local":
+            return [("local", lanes, chosen & 0xFFFF_FFFF)]
+        return [("global", lanes, chosen)]
+
+    def _by_cta(self, warp: Warp, addresses: np.ndarray, lanes: Any) -> list[tuple[Any, Any, np.ndarray]]:
+        addresses = addresses & 0xFFFF_FFFF
+        ranks = addresses >> RANK_SHIFT
+        first = int(ranks[0])
+        if (ranks == first).all():
+            return [(self._cta_memory(warp, first, addresses), lanes, addresses & OFFSET_MASK)]
+        where = np.arange(addresses.size) if lanes is None else lanes
+        return [
+            (self._cta_memory(warp, r, addresses), where[ranks == r], addresses[ranks == r] & OFFSET_MASK)
+            for r in np.unique(ranks).tolist()
+        ]
+
+    def _cta_memory(self, warp: Warp, rank: int, addresses: np.ndarray) -> SharedMemory:
+        ctas = warp.cta.cluster.ctas
+        if rank >= len(ctas) or (self.own_cta and rank != warp.cta.rank):
+            raise OutOfBounds(
+                f"{self.what} at {int(addresses[0]):#x}, in the window of CTA rank {rank}; this is rank {warp.cta.rank} "
+                f"of a cluster of {len(ctas)}",
+                self.ins,
+                warp,
+            )
+        return ctas[rank].smem
+
+    def checked(self, memory: SharedMemory, offsets: np.ndarray, warp: Warp) -> np.ndarray:
+        """The offsets as indices. Raises OutOfBounds for one outside the CTA's window."""
+        high = int(offsets.max())
+        if high + self.bytes > memory.size:
+            memory.check_span(high, self.bytes, self.ins, warp, self.what)
+        return offsets.astype(np.intp)
+
+
+def _by_window(addresses: np.ndarray) -> list[tuple[str, Any]]:
+    high = addresses >> 32
+    found = []
+    for value in np.unique(high).tolist():
+        space = {SHARED_BASE >> 32: "shared", LOCAL_BASE >> 32: "local"}.get(value, "global")
+        found.append((space, np.flatnonzero(high == value)))
+    return [(found[0][0], None)] if len(found) == 1 else found
+
+
+def load(form: Form, warp: Warp, addresses: np.ndarray) -> np.ndarray:
+    """Elements at the addresses (uint[n]): unsigned[n, count]."""
+    form.aligned(addresses, warp)
+    out = None
+    for memory, lanes, places in form.parts(warp, addresses):
+        values = _load_part(form, warp, memory, places, lanes)
+        if lanes is None:
+            return values
+        out = np.zeros((addresses.size, form.count), values.dtype) if out is None else out
+        out[lanes] = values
+    assert out is not None
+    return out
+
+
+def _load_part(form: Form, warp: Warp, memory: Any, places: np.ndarray, lanes: Any) -> np.ndarray:
+    if memory == "local":
+        return _local(form, warp)[_local_index(form, warp, places, lanes)]
+    if memory == "global":
+        values = warp.cta.launch.memory.load(places, form.width, form.count, form.ins, warp, form.what)
+    else:
+        offsets = form.checked(memory, places, warp)
+        values = memory.load(offsets, form.width, form.count, form.access(warp), warp.clock)
+    if form.acquires:
+        _acquire(warp, memory, places)
+    return values
+
+
+def store(form: Form, warp: Warp, addresses: np.ndarray, values: np.ndarray) -> None:
+    """Write unsigned[n, count] `values` at the addresses (uint[n])."""
+    form.aligned(addresses, warp)
+    for memory, lanes, places in form.parts(warp, addresses):
+        chosen = values if lanes is None else values[lanes]
+        if memory == "local":
+            _local(form, warp)[_local_index(form, warp, places, lanes)] = chosen
+            continue
+        if form.releases:
+            release(warp, memory, places)
+        if memory == "global":
+            warp.cta.launch.memory.store(places, chosen, form.ins, warp, form.what)
+        else:
+            memory.store(form.checked(memory, places, warp), chosen, form.access(warp), warp.clock)
+
+
+def _flags(warp: Warp, memory: Any) -> dict[tuple[int, int], Any]:
+    return warp.cta.cluster.flags
+
+
+def release(warp: Warp, memory: Any, places: np.ndarray) -> None:
+    """What the warp has seen goes along with the values it is about to write at `places`."""
+    flags = warp.cta.cluster.flags
+    for place in set(places.tolist()):
+        flags.setdefault((id(memory), place), warp.cta.cluster.ledger.clock()).merge(warp.clock)
+    warp.tick()
+
+
+def _acquire(warp: Warp, memory: Any, places: np.ndarray) -> None:
+    flags = warp.cta.cluster.flags
+    for place in set(places.tolist()):
+        if (seen := flags.get((id(memory), place))) is not None:
+            warp.clock.merge(seen)
+
+
+def _local(form: Form, warp: Warp) -> np.ndarray:
+    if warp.local is None:
+        warp.local = np.zeros((32, -(-warp.cta.launch.kernel.local_bytes // 8) * 8), np.uint8)
+    return warp.local.view(f"u{form.width}")
+
+
+def _local_index(form: Form, warp: Warp, places: np.ndarray, lanes: Any) -> Any:
+    limit = warp.cta.launch.kernel.local_bytes
+    if int(places.max()) + form.bytes > limit:
+        raise OutOfBounds(f"{form.what} at local offset {int(places.max())}, of {limit} bytes", form.ins, warp)
+    rows = warp.lanes if lanes is None else warp.lanes[lanes]
+    return rows[:, None], (places // form.width).astype(np.intp)[:, None] + np.arange(form.count)
+
+
+def chosen(warp: Warp, mask: np.ndarray | None, address: Any) -> np.ndarray:
+    """The active lanes' addresses."""
+    if not isinstance(address, np.ndarray):
+        address = np.full(32, address, np.uint64)
+    warp.lanes = np.arange(32) if mask is None else np.flatnonzero(mask)
+    return address if mask is None else address[mask]
+
+
+@executes("ld", dst=1, uniform=True)
+def _ld(ins: Instr) -> Run:
+    form = Form(ins)
+    target = ins.operands[0]
+    registers = target.items if isinstance(target, Vector) else (target,)
+    widths = [REGISTER_BYTES[r.type] if isinstance(r, Reg) else form.width for r in registers]
+    if form.space == "param":
+        return _ld_param(form, widths)
+
+    def run(warp: Warp, mask: Any, address: Any, _policy: Any = None) -> Any:
+        if not isinstance(address, np.ndarray):
+            values = load(form, warp, np.array([address], np.uint64))
+            return _flat([int(_extended(form, values[0, i : i + 1], w)[0]) for i, w in enumerate(widths)])
+        values = load(form, warp, chosen(warp, mask, address))
+        if mask is not None:
+            full = np.zeros((32, form.count), values.dtype)
+            full[mask] = values
+            values = full
+        return _flat([_extended(form, values[:, i], w) for i, w in enumerate(widths)])
+
+    return run
+
+
+def _flat(values: list[Any]) -> Any:
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _extended(form: Form, values: np.ndarray, width: int) -> np.ndarray:
+    """Values as unsigned integers of a register's width, sign-extended if the type says so."""
+    if width == form.width:
+        return np.ascontiguousarray(values)
+    if form.signed:
+        return values.view(f"i{form.width}").astype(f"i{width}").view(f"u{width}")
+    return values.astype(f"u{width}")
+
+
+def _ld_param(form: Form, widths: list[int]) -> Run:
+    def run(warp: Warp, mask: Any, address: Any) -> Any:
+        offset = int(address)
+        raw = warp.cta.launch.param_bytes[offset : offset + form.bytes]
+        if len(raw) < form.bytes:
+            raise OutOfBounds(f"ld.param at {offset}, {form.bytes} bytes: no such parameter", form.ins, warp)
+        values = np.frombuffer(raw, f"u{form.width}")
+        return _flat([int(_extended(form, values[i : i + 1], w)[0]) for i, w in enumerate(widths)])
+
+    return run
+
+
+@executes("st")
+def _st(ins: Instr) -> Run:
+    form = Form(ins)
+    dtype = np.dtype(f"u{form.width}")
+
+    def run(warp: Warp, mask: Any, address: Any, value: Any, _policy: Any = None) -> None:
+        items = value if isinstance(value, tuple) else (value,)
+        if form.space == "shared" or form.releases:
+            warp.settle_loads(ins) if form.releases else None
+        if not isinstance(address, np.ndarray) and mask is None and not any(isinstance(i, np.ndarray) for i in items):
+            addresses, lanes = np.array([address], np.uint64), 1
+        else:
+            addresses = chosen(warp, mask, address)
+            lanes = addresses.size
+        values = np.empty((lanes, form.count), dtype)
+        for i, item in enumerate(items):
+            if isinstance(item, np.ndarray):
+                values[:, i] = (item if mask is None else item[mask]).astype(dtype, copy=False)
+            else:
+                values[:, i] = item & ((1 << 8 * form.width) - 1)
+        store(form, warp, addresses, values)
+
+    return run
+
+
+@executes("mapa", dst=1, uniform=True)
+def _mapa(ins: Instr) -> Run:
+    _, kind = pick(ins, SHARED, {"u32", "u64"})
+    keep = OFFSET_MASK if kind == "u32" else (1 << 64) - 1 & ~(0xFF << RANK_SHIFT)
+
+    def run(warp: Warp, mask: Any, address: Any, rank: Any) -> Any:
+        if isinstance(address, np.ndarray) or isinstance(rank, np.ndarray):
+            dtype = np.uint32 if kind == "u32" else np.uint64
+            address, rank = np.asarray(address, dtype), np.asarray(rank).astype(dtype)
+            return (address & dtype(keep)) | rank << dtype(RANK_SHIFT)
+        return address & keep | rank << RANK_SHIFT
+
+    return run
+
+
+@executes("prefetch", "prefetchu")
+def _prefetch(ins: Instr) -> Run:
+    pick(ins, SPACES, {"L1", "L2", "tensormap", "L2::evict_last", "L2::evict_normal"})
+    return lambda warp, mask, *_operands: None

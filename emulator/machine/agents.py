@@ -1,0 +1,83 @@
+"""Asynchronous agents: what was issued and has not completed, and in which order it must."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from emulator.machine.warp import Warp
+    from emulator.ptx.syntax import Instr
+
+Completion = Literal["eager", "lazy", "random"]
+
+
+class Operation:
+    """Work that an agent does at its completion. `targets` are what a warp would wait on to see it done.
+
+    order: the queue that completes first in, first out; None for work that nothing orders.
+    """
+
+    __slots__ = ("instr", "order", "perform", "targets", "warp")
+
+    def __init__(
+        self,
+        instr: Instr,
+        warp: Warp,
+        targets: tuple[Any, ...],
+        perform: Callable[[], None],
+        order: deque[Operation] | None = None,
+    ) -> None:
+        self.instr, self.warp, self.targets, self.perform, self.order = instr, warp, targets, perform, order
+
+
+class Agents:
+    """The outstanding operations of one cluster, in the order of issue."""
+
+    def __init__(self, completion: Completion, random: Random) -> None:
+        self.completion, self.random = completion, random
+        self.pending: dict[Operation, None] = {}
+
+    def issue(self, operation: Operation, held: bool = False) -> None:
+        """Take on an operation. `held`: nothing can observe it before a later one of its queue completes."""
+        self.pending[operation] = None
+        if operation.order is not None:
+            operation.order.append(operation)
+        if self.completion == "eager" and not held:
+            self.complete(operation)
+
+    def complete(self, operation: Operation) -> None:
+        """Complete an operation and all that must come before it."""
+        order = operation.order
+        if order is None:
+            del self.pending[operation]
+            operation.perform()
+            return
+        while True:
+            head = order.popleft()
+            del self.pending[head]
+            head.perform()
+            if head is operation:
+                return
+
+    def complete_for(self, wanted: Iterable[Any]) -> bool:
+        """Complete the first operation that reports to one of `wanted`; False if there is none."""
+        wanted = set(wanted)
+        found = next((op for op in self.pending if not wanted.isdisjoint(op.targets)), None)
+        if found is not None:
+            self.complete(found)
+        return found is not None
+
+    def complete_any(self) -> bool:
+        """Complete an operation chosen at random among those that may; False if there is none."""
+        heads = [op for op in self.pending if op.order is None or op.order[0] is op]
+        if heads:
+            self.complete(self.random.choice(heads))
+        return bool(heads)
+
+    def drain(self) -> None:
+        """Complete everything, in the order of issue."""
+        while self.pending:
+            self.complete(next(iter(self.pending)))

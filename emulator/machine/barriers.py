@@ -1,0 +1,137 @@
+"""Barriers of whole warps: the sixteen named ones of a CTA, and the one of a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from emulator.errors import BarrierError
+from emulator.machine.clocks import Clock
+from emulator.machine.warp import LANES, Wait, Warp
+
+if TYPE_CHECKING:
+    from emulator.machine.cta import Cluster, Cta
+    from emulator.ptx.syntax import Instr
+
+THREADS_A_WARP = LANES
+
+
+class Generation:
+    """One use of a barrier: who came, what they had seen, what they voted."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.arrived: list[tuple[Warp, Instr]] = []
+        self.waiters: list[Warp] = []
+        self.votes: list[Any] = []
+        self.over = False
+
+
+class NamedBarrier:
+    """bar / barrier.cta number `index`: complete when `expected` threads arrived."""
+
+    def __init__(self, cta: Cta, index: int) -> None:
+        self.cta, self.index = cta, index
+        self.expected: int | None = None
+        self.counted_by: Instr | None = None
+        self.generation = Generation(cta.cluster.ledger.clock())
+
+    def __str__(self) -> str:
+        return f"barrier {self.index} of CTA {self.cta.name}"
+
+    def state(self) -> str:
+        """What the deadlock table says."""
+        came = self.generation.arrived
+        names = ", ".join(f"{w.index} (line {i.line})" for w, i in came) or "none"
+        return f"{self}: {len(came) * LANES} of {self._needed()} threads arrived, from warps {names}"
+
+    def _needed(self) -> int:
+        if self.expected is not None:
+            return self.expected
+        return sum(not w.done for w in self.cta.warps) * LANES
+
+    def arrive(self, warp: Warp, threads: int | None, instr: Instr, vote: Any = None) -> Generation:
+        """One warp comes. `threads`: the count it names, None for the whole CTA. Raises BarrierError for a bad count."""
+        self._agree(warp, threads, instr)
+        generation = self.generation
+        generation.arrived.append((warp, instr))
+        generation.votes.append(vote)
+        generation.clock.merge(warp.clock)
+        warp.tick()
+        self.settle()
+        return generation
+
+    def _agree(self, warp: Warp, threads: int | None, instr: Instr) -> None:
+        if threads is not None and (threads % LANES or not 0 < threads <= len(self.cta.warps) * LANES):
+            raise BarrierError(
+                f"{self} expects {threads} threads; allowed is a multiple of {LANES} up to the CTA's "
+                f"{len(self.cta.warps) * LANES}",
+                instr,
+                warp,
+            )
+        if not self.generation.arrived:
+            self.expected, self.counted_by = threads, instr
+        elif threads != self.expected and self.counted_by is not None:
+            raise BarrierError(
+                f"{self} is used with {threads or 'all'} threads while others wait there for {self.expected or 'all'}",
+                instr,
+                warp,
+                (("others at", f"PTX line {self.counted_by.line}: {self.counted_by.text.strip()}"),),
+            )
+
+    def settle(self) -> None:
+        """Let everyone go if all came."""
+        generation = self.generation
+        if not generation.arrived or len(generation.arrived) * LANES < self._needed():
+            return
+        generation.over = True
+        self.generation = Generation(self.cta.cluster.ledger.clock())
+        self.cta.cluster.wake(generation.waiters)
+
+
+class ClusterBarrier:
+    """barrier.cluster: complete when every warp of every CTA of the cluster arrived (or ended)."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.generation = Generation(cluster.ledger.clock())
+
+    def state(self) -> str:
+        """What the deadlock table says."""
+        missing = [w for w in self.cluster.warps if not w.done and all(w is not a for a, _ in self.generation.arrived)]
+        return f"barrier.cluster: still to arrive are {', '.join(map(str, missing))}"
+
+    def arrive(self, warp: Warp, instr: Instr, release: bool) -> Generation:
+        """One warp comes; `release`: what it has seen goes along. Raises BarrierError if it is already waited for."""
+        generation = self.generation
+        for other, line in generation.arrived:
+            if other is warp:
+                raise BarrierError(
+                    "barrier.cluster.arrive a second time before barrier.cluster.wait",
+                    instr,
+                    warp,
+                    (("arrived at", f"PTX line {line.line}"),),
+                )
+        generation.arrived.append((warp, instr))
+        if release:
+            generation.clock.merge(warp.clock)
+            warp.tick()
+        self.settle()
+        return generation
+
+    def settle(self) -> None:
+        """Let everyone go if all came."""
+        generation = self.generation
+        if not generation.arrived:
+            return
+        came = {w for w, _ in generation.arrived}
+        if all(w.done or w in came for w in self.cluster.warps):
+            generation.over = True
+            self.generation = Generation(self.cluster.ledger.clock())
+            self.cluster.wake(generation.waiters)
+
+
+def wait_for(generation: Generation, warp: Warp, instr: Instr, barrier: NamedBarrier | ClusterBarrier) -> None:
+    """Suspend `warp` until `generation` is over."""
+    warp.granted = generation
+    generation.waiters.append(warp)
+    warp.waiting = Wait(instr, (barrier,), barrier.state)

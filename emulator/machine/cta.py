@@ -1,0 +1,196 @@
+"""The static shape of a run: the launch, its clusters, their CTAs."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from emulator.errors import LaunchError
+from emulator.machine.agents import Agents, Completion
+from emulator.machine.barriers import ClusterBarrier, NamedBarrier
+from emulator.machine.clocks import Clock, Ledger
+from emulator.machine.globalmem import GlobalMemory
+from emulator.machine.shared import RANK_SHIFT, SharedMemory
+from emulator.machine.tmem import TensorMemory
+from emulator.machine.warp import LANES, Warp
+from emulator.ptx.syntax import Address, Dual, Reg, TensorAddress, Vector
+
+if TYPE_CHECKING:
+    from emulator.ptx.syntax import Instr, Kernel
+
+Dim3 = tuple[int, int, int]
+MAX_THREADS = 1024
+MAX_SHARED_BYTES = 228 * 1024
+NAMED_BARRIERS = 16
+
+
+@dataclass
+class Launch:
+    """One kernel launch. Sizes in bytes; `params` is kept alive and starts at `params_address`.
+
+    allocations: (address, bytes, name) of the global memory known so far. pedantic: also ask for what NVIDIA's own
+    compiler leaves out (tcgen05.fence, tcgen05.wait::ld before registers are reused).
+    """
+
+    kernel: Kernel
+    grid: Dim3
+    block: Dim3
+    params_address: int
+    params: Any = None
+    cluster: Dim3 = (1, 1, 1)
+    dynamic_shared_bytes: int = 0
+    allocations: list[tuple[int, int, str]] = field(default_factory=list)
+    pedantic: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise LaunchError for what the device would refuse."""
+        threads = self.block[0] * self.block[1] * self.block[2]
+        if not 0 < threads <= MAX_THREADS:
+            raise LaunchError(f"block {self.block} has {threads} threads; allowed is 1 to {MAX_THREADS}")
+        if self.kernel.reqntid is not None and self.block != self.kernel.reqntid:
+            raise LaunchError(f"block {self.block} is not the kernel's .reqntid {self.kernel.reqntid}")
+        if self.shared_bytes > MAX_SHARED_BYTES:
+            raise LaunchError(
+                f"shared memory of {self.shared_bytes} bytes (1,024 of them reserved); allowed is {MAX_SHARED_BYTES}"
+            )
+        if any(g % c for g, c in zip(self.grid, self.cluster, strict=True)):
+            raise LaunchError(f"grid {self.grid} is not a multiple of the cluster {self.cluster}")
+        self.memory = GlobalMemory(self.allocations)
+        self.registry: dict[Any, Any] = {}
+        """What handlers keep for the whole launch, such as decoded tensor maps."""
+
+    @cached_property
+    def param_bytes(self) -> bytes:
+        """The launch's parameter space."""
+        return ctypes.string_at(self.params_address, self.kernel.param_bytes)
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {id(instr): i for i, instr in enumerate(self.kernel.instrs)}
+
+    def uses(self, load: Instr, later: Instr) -> bool:
+        """Whether a destination register of `load` is named between it and `later`, in the order of the text."""
+        key = (id(load), id(later))
+        if key not in self.registry:
+            first, last = (self._places[i] for i in key)
+            instrs = self.kernel.instrs
+            between = instrs[first + 1 : last] if first < last else instrs[first + 1 :] + instrs[:last]
+            written = set(registers(load.operands[:1]))
+            self.registry[key] = any(not written.isdisjoint(registers(i.operands)) for i in between)
+        return self.registry[key]
+
+    @property
+    def shared_bytes(self) -> int:
+        """A CTA's window: reserved, static and dynamic shared memory."""
+        return self.kernel.dynamic_shared_offset + self.dynamic_shared_bytes
+
+    @property
+    def warps(self) -> int:
+        """Warps of a CTA."""
+        x, y, z = self.block
+        return -(-x * y * z // LANES)
+
+    def clusters(self) -> list[Dim3]:
+        """The cluster indices of the grid, x fastest."""
+        counts = [g // c for g, c in zip(self.grid, self.cluster, strict=True)]
+        return [(x, y, z) for z, y, x in product(*(range(n) for n in reversed(counts)))]
+
+
+def registers(operands: Iterable[Any]) -> Iterator[str]:
+    """The names of the registers in operands, those inside vectors and addresses too."""
+    for operand in operands:
+        match operand:
+            case Reg(name):
+                yield name
+            case Vector(items):
+                yield from registers(items)
+            case Address(base) | TensorAddress(Address(base)):
+                yield from registers((base,))
+            case Dual(d, p):
+                yield from registers((d, p))
+
+
+class Cta:
+    """One CTA: its memories, barriers and warps. `window` is the high part of its shared addresses."""
+
+    def __init__(self, cluster: Cluster, rank: int, ctaid: Dim3) -> None:
+        self.cluster, self.launch, self.rank, self.ctaid = cluster, cluster.launch, rank, ctaid
+        self.window = rank << RANK_SHIFT
+        self.name = "({},{},{})".format(*ctaid)
+        self.smem = SharedMemory(self, self.launch.shared_bytes)
+        self.tmem = TensorMemory(self)
+        self.barriers = [NamedBarrier(self, i) for i in range(NAMED_BARRIERS)]
+        self.sregs = self._special_registers()
+        self.warps = [Warp(self, i) for i in range(self.launch.warps)]
+
+    def _special_registers(self) -> dict[str, Any]:
+        launch, cluster = self.launch, self.cluster
+        within = tuple(i % c for i, c in zip(self.ctaid, launch.cluster, strict=True))
+        counts = tuple(g // c for g, c in zip(launch.grid, launch.cluster, strict=True))
+        triples = {
+            "ntid": launch.block,
+            "ctaid": self.ctaid,
+            "nctaid": launch.grid,
+            "clusterid": cluster.index,
+            "nclusterid": counts,
+            "cluster_ctaid": within,
+            "cluster_nctaid": launch.cluster,
+        }
+        values = {f"%{name}.{axis}": t[i] for name, t in triples.items() for i, axis in enumerate("xyz")}
+        size = launch.cluster[0] * launch.cluster[1] * launch.cluster[2]
+        return values | {
+            "%nwarpid": launch.warps,
+            "%cluster_ctarank": self.rank,
+            "%cluster_nctarank": size,
+            "%is_explicit_cluster": int(size > 1),
+            "%smid": 0,
+            "%nsmid": 148,
+            "%gridid": 1,
+            "%dynamic_smem_size": launch.dynamic_shared_bytes,
+            "%total_smem_size": launch.shared_bytes - 1024,
+            "%aggr_smem_size": launch.shared_bytes,
+        }
+
+    def __str__(self) -> str:
+        return f"CTA {self.name}"
+
+
+class Cluster:
+    """The CTAs that run together, their clocks, and the queue of warps that can run."""
+
+    def __init__(self, launch: Launch, index: Dim3, completion: Completion, random: Random) -> None:
+        self.launch, self.index, self.random = launch, index, random
+        cx, cy, cz = launch.cluster
+        size = cx * cy * cz
+        self.ledger = Ledger(64 + 6 * launch.warps * size)
+        self.agents = Agents(completion, random)
+        first = tuple(i * c for i, c in zip(index, launch.cluster, strict=True))
+        self.ctas = [
+            Cta(self, rank, (first[0] + rank % cx, first[1] + rank // cx % cy, first[2] + rank // (cx * cy)))
+            for rank in range(size)
+        ]
+        self.warps = [w for cta in self.ctas for w in cta.warps]
+        self.barrier = ClusterBarrier(self)
+        self.ready: deque[Warp] = deque(self.warps)
+        self.flags: dict[tuple[int, int], Clock] = {}
+        """What releases of ordinary memory locations carry, by (memory, address)."""
+        self.polls = 0
+        """Rounds of polling answered no since a wait last ended."""
+
+    def wake(self, warps: list[Warp]) -> None:
+        """Let warps run again whose wait has ended."""
+        self.polls = 0
+        for warp in warps:
+            self.resume(warp)
+
+    def resume(self, warp: Warp) -> None:
+        """Let a suspended warp run again."""
+        if warp.waiting is not None:
+            warp.waiting = None
+            self.ready.append(warp)

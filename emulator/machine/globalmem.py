@@ -1,0 +1,142 @@
+"""Global memory: the host's own memory, entered only where an allocation is known."""
+
+from __future__ import annotations
+
+import ctypes
+from bisect import bisect_right, insort
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from emulator.errors import OutOfBounds
+
+if TYPE_CHECKING:
+    from emulator.machine.warp import Warp
+    from emulator.ptx.syntax import Instr
+
+
+@dataclass(order=True)
+class Allocation:
+    """`size` bytes of host memory from `address`."""
+
+    address: int
+    size: int = field(compare=False)
+    name: str = field(compare=False)
+    _views: dict[int, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
+
+    def view(self, width: int) -> tuple[np.ndarray, int]:
+        """All of it as unsigned integers of `width` bytes, from the first aligned address at or below its start."""
+        base = self.address & -width
+        if width not in self._views:
+            raw = (ctypes.c_uint8 * (-(-(self.address + self.size - base) // width) * width)).from_address(base)
+            self._views[width] = np.frombuffer(raw, f"u{width}")
+        return self._views[width], base
+
+
+class GlobalMemory:
+    """The allocations that kernels may touch: those made known, and the process's mappings for what was not."""
+
+    def __init__(self, allocations: list[tuple[int, int, str]]) -> None:
+        self.allocations = sorted(Allocation(*a) for a in allocations)
+        self._recent: Allocation | None = None
+
+    def find(self, low: int, high: int) -> Allocation | None:
+        """The allocation that holds bytes `low` to `high - 1`, or None."""
+        found = self._known(low, high)
+        if found is None and not self._near(low):
+            found = self._mapping(low, high)
+        return found
+
+    def load(
+        self, addresses: np.ndarray, width: int, count: int, instr: Instr, warp: Warp, what: str
+    ) -> np.ndarray:
+        """`count` elements of `width` bytes at each address: unsigned[n, count]."""
+        found = self._holding(addresses, width * count)
+        if found is not None:
+            view, index = _index(found, addresses, width, count)
+            return view[index]
+        out = np.empty((addresses.size, count), f"u{width}")
+        for i, allocation in enumerate(self._each(addresses, width * count, instr, warp, what)):
+            view, index = _index(allocation, addresses[i : i + 1], width, count)
+            out[i] = view[index]
+        return out
+
+    def store(self, addresses: np.ndarray, values: np.ndarray, instr: Instr, warp: Warp, what: str) -> None:
+        """Write unsigned[n, count] at the addresses."""
+        width, count = values.itemsize, values.shape[1]
+        found = self._holding(addresses, width * count)
+        if found is not None:
+            view, index = _index(found, addresses, width, count)
+            view[index] = values
+            return
+        for i, allocation in enumerate(self._each(addresses, width * count, instr, warp, what)):
+            view, index = _index(allocation, addresses[i : i + 1], width, count)
+            view[index] = values[i]
+
+    def _holding(self, addresses: np.ndarray, size: int) -> Allocation | None:
+        low, high = int(addresses.min()), int(addresses.max()) + size
+        recent = self._recent
+        if recent is not None and recent.address <= low and high <= recent.address + recent.size:
+            return recent
+        self._recent = self._known(low, high)
+        return self._recent
+
+    def _each(self, addresses: np.ndarray, size: int, instr: Instr, warp: Warp, what: str) -> Iterator[Allocation]:
+        for address in addresses.tolist():
+            found = self.find(address, address + size)
+            if found is None:
+                self.refuse(address, address + size, instr, warp, what)
+            yield found
+
+    def _known(self, low: int, high: int) -> Allocation | None:
+        at = bisect_right(self.allocations, low, key=lambda a: a.address) - 1
+        if at < 0:
+            return None
+        candidate = self.allocations[at]
+        return candidate if high <= candidate.address + candidate.size else None
+
+    def _near(self, address: int) -> bool:
+        """Whether the address starts inside an allocation that it then leaves."""
+        at = bisect_right(self.allocations, address, key=lambda a: a.address) - 1
+        return at >= 0 and address < self.allocations[at].address + self.allocations[at].size
+
+    def _mapping(self, low: int, high: int) -> Allocation | None:
+        with open("/proc/self/maps") as maps:
+            for line in maps:
+                span, access, *rest = line.split(maxsplit=5)
+                start, stop = (int(x, 16) for x in span.split("-"))
+                if start <= low and high <= stop and access.startswith("rw"):
+                    found = Allocation(start, stop - start, f"host mapping {span}")
+                    clear = not any(
+                        start < a.address + a.size and a.address < stop for a in self.allocations
+                    )
+                    if clear:
+                        insort(self.allocations, found)
+                    return found
+        return None
+
+    def refuse(self, low: int, high: int, instr: Instr, warp: Warp, what: str) -> NoReturn:
+        """Raise OutOfBounds for bytes `low` to `high - 1`, naming the nearest allocations."""
+        near = sorted(self.allocations, key=lambda a: min(abs(low - a.address), abs(low - a.address - a.size)))[:3]
+        raise OutOfBounds(
+            f"{what} touches global memory {low:#x} to {high - 1:#x}, outside every allocation",
+            instr,
+            warp,
+            tuple(
+                ("near", f"{a.name}: {a.address:#x} to {a.address + a.size - 1:#x} ({_apart(low, a)})") for a in near
+            ),
+        )
+
+
+def _index(
+    allocation: Allocation, addresses: np.ndarray, width: int, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    view, base = allocation.view(width)
+    first = ((addresses - np.uint64(base)) // np.uint64(width)).astype(np.intp)
+    return view, first[:, None] + np.arange(count)
+
+
+def _apart(low: int, a: Allocation) -> str:
+    return f"{low - a.address - a.size} bytes past its end" if low >= a.address + a.size else f"{low - a.address} bytes from its start"

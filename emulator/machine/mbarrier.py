@@ -1,0 +1,124 @@
+"""mbarriers: phases, arrivals, transaction bytes, and the clocks that they carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from emulator.errors import BarrierError
+from emulator.machine.clocks import Access, Clock
+
+if TYPE_CHECKING:
+    from emulator.machine.cta import Cta
+    from emulator.machine.warp import Warp
+    from emulator.ptx.syntax import Instr
+
+MAX_COUNT = (1 << 20) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """Who did something to a barrier: the instruction, the warp that issued it, and the agent's name if one."""
+
+    instr: Instr
+    warp: Warp
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what} of {self.warp}, PTX line {self.instr.line}"
+
+
+class MBarrier:
+    """One mbarrier object. `phase` counts completed phases from 0; `order` is its rank in order of initialisation."""
+
+    def __init__(self, cta: Cta, offset: int, order: int, count: int, init: Access) -> None:
+        ledger = cta.cluster.ledger
+        self.cta, self.offset, self.order, self.init = cta, offset, order, init
+        self.expected = self.pending = count
+        self.tx = self.phase = 0
+        self.component = ledger.component((cta.rank, "mbarrier", order))
+        self.gathering, self.complete = ledger.clock(), ledger.clock()
+        self.waiters: list[Warp] = []
+        self.last: Party | None = None
+        self.last_tx: Party | None = None
+        self.fenced = False
+
+    def __str__(self) -> str:
+        return f"mbarrier #{self.order} at {self.cta.window + self.offset:#x}"
+
+    def state(self) -> str:
+        """What the deadlock table says: phase, arrivals, bytes, last arriver."""
+        seen = self.expected - self.pending
+        last = f"last arrival: {self.last}" if self.last else "nobody arrived yet"
+        return f"{self} in phase {self.phase}: {seen} of {self.expected} arrivals, {self.tx} bytes outstanding, {last}"
+
+    def arrive(self, count: int, party: Party, clock: Clock | None) -> None:
+        """`count` arrivals, which release `clock`. Raises BarrierError if more arrive than are expected."""
+        if count > self.pending:
+            raise BarrierError(
+                f"{party.what} makes {count} arrivals on {self}, where phase {self.phase} expects only "
+                f"{self.pending} more of {self.expected}",
+                party.instr,
+                party.warp,
+                (("last arrival", str(self.last)), ("bytes", f"{self.tx} still outstanding")),
+            )
+        if clock is not None:
+            self.gathering.merge(clock)
+        self.pending -= count
+        self.last = party
+        self._settle()
+
+    def arrive_each(self, counts: list[int], party: Party, clock: Clock | None) -> None:
+        """The arrivals of several lanes, one after another: the phase may end among them."""
+        total = sum(counts)
+        if total <= self.pending:
+            self.arrive(total, party, clock)
+            return
+        for count in counts:
+            self.arrive(count, party, clock)
+
+    def expect(self, tx: int, party: Party) -> None:
+        """Expect `tx` more bytes in this phase."""
+        self._count(tx, party)
+
+    def complete_tx(self, tx: int, phase: int, party: Party) -> None:
+        """`tx` bytes have come, of a copy that was issued in `phase`. Raises BarrierError if that phase is over."""
+        if phase != self.phase:
+            raise BarrierError(
+                f"{party.what} delivers {tx} bytes to {self} in phase {self.phase}, but was issued for phase {phase}: "
+                "the phase ended without them",
+                party.instr,
+                party.warp,
+                (("missing", f"an expect_tx of all bytes of phase {phase} before its last arrival"),
+                 ("last arrival", str(self.last)), ("last bytes", str(self.last_tx))),
+            )
+        self.last_tx = party
+        self._count(-tx, party)
+        self._settle()
+
+    def _count(self, tx: int, party: Party) -> None:
+        self.tx += tx
+        if not -MAX_COUNT <= self.tx <= MAX_COUNT:
+            raise BarrierError(
+                f"the transaction count of {self} becomes {self.tx}; allowed is -{MAX_COUNT} to {MAX_COUNT}",
+                party.instr,
+                party.warp,
+            )
+
+    def _settle(self) -> None:
+        if self.pending == 0 and self.tx == 0:
+            self.phase += 1
+            self.pending = self.expected
+            self.gathering.advance(self.component, self.phase)
+            self.complete = self.gathering.copy()
+            if self.waiters:
+                waiters, self.waiters = self.waiters, []
+                self.cta.cluster.wake(waiters)
+
+    def missing(self, access: Access, me: Access) -> str:
+        """What orders `me` after a copy that reports here, for the report of a conflict."""
+        phase = access.time - 1
+        state = "not complete yet" if self.phase < access.time else "complete"
+        last = me.warp.phases.get(self, 0)
+        seen = f"has seen {last} completed phases of it" if last else "has not waited for it at all"
+        return f"a wait of {me.warp} for phase {phase} of {self} (which is {state}); that warp {seen}"

@@ -1,0 +1,70 @@
+"""From two accesses that nothing orders to the fault that names both."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from emulator.errors import BarrierError, DataRace, Fault, MissingProxyFence, MissingWait, OutOfBounds, UnwrittenRead
+from emulator.machine.clocks import ASYNC_VISIBLE, Access, Clock
+from emulator.machine.shadow import MBARRIER, UNWRITTEN
+
+NOUN = {"write": "written", "read": "read"}
+
+
+def raise_conflict(
+    me: Access, clock: Clock, verb: str, place: str, number: int, other: Access | None, kind: str
+) -> NoReturn:
+    """Raise the fault of `me`, which `verb` ("reads" or "writes") the cell `place` against `other`.
+
+    number: the ledger's number of `other`, special below SPECIAL. kind: "write" or "read", what `other` did.
+    """
+    if other is None:
+        raise _special(me, verb, place, number)
+    other = me.late(other, clock)
+    ordered = other.seen_by(clock)
+    if ordered and not me.generic and other.generic and not other.seen_by(clock, ASYNC_VISIBLE):
+        raise MissingProxyFence(
+            f"{me.what} {verb} {place} through the async proxy; {other.warp} {_did(kind)} it through the generic "
+            "proxy, with no fence.proxy.async between",
+            me.instr,
+            me.warp,
+            (*_party(other, kind), ("missing", f"fence.proxy.async after PTX line {other.instr.line}, before the "
+                                               f"barrier that leads to PTX line {me.instr.line}")),
+        )
+    missing = other.via.missing(other, me) if other.via is not None else _unordered(other, me)
+    fault = DataRace if other.generic else MissingWait
+    raise fault(
+        f"{me.what} {verb} {place}, not ordered after {other.what} that {_did(kind)} it",
+        me.instr,
+        me.warp,
+        (*_party(other, kind), ("missing", missing)),
+    )
+
+
+def _did(kind: str) -> str:
+    return "wrote" if kind == "write" else "reads"
+
+
+def _party(other: Access, kind: str) -> tuple[tuple[str, str], ...]:
+    how = "issued by" if not other.generic else "by"
+    text = f"PTX line {other.instr.line}: {other.instr.text.strip()}  ({how} {other.warp})"
+    return ((f"{NOUN[kind]} at", text),)
+
+
+def _unordered(other: Access, me: Access) -> str:
+    return (
+        f"a barrier that {other.warp} arrives on after PTX line {other.instr.line} "
+        f"and {me.warp} waits for before PTX line {me.instr.line}"
+    )
+
+
+def _special(me: Access, verb: str, place: str, number: int) -> Fault:
+    if number == UNWRITTEN:
+        return UnwrittenRead(f"{me.what} {verb} {place}, which nothing wrote", me.instr, me.warp)
+    if number == MBARRIER:
+        return BarrierError(
+            f"{me.what} {verb} {place}, which holds an mbarrier: only mbarrier instructions may touch it",
+            me.instr,
+            me.warp,
+        )
+    return OutOfBounds(f"{me.what} {verb} {place}, which is reserved or outside the window", me.instr, me.warp)

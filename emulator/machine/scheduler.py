@@ -1,0 +1,162 @@
+"""Runs a launch: warps until they wait, agents when the completion mode says so, clusters one after another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Protocol
+
+from emulator.errors import BarrierError, BudgetExceeded, Deadlock, TensorMemoryError
+from emulator.machine.agents import Completion
+from emulator.machine.cta import Cluster, Cta, Launch
+
+if TYPE_CHECKING:
+    from emulator.machine.warp import Warp
+
+EARLY = 0.3
+"""In random mode, the chance of a completion between two turns of warps."""
+POLLS = 64
+"""So many rounds of polling answered no, with no wait ending in between, are a deadlock."""
+
+
+class Program(Protocol):
+    """What the scheduler needs of a lowered kernel."""
+
+    def start(self, warp: Warp) -> None:
+        """Set the warp at the kernel's first instruction."""
+
+    def advance(self, warp: Warp) -> None:
+        """Run the warp until it waits, yields or is done."""
+
+    def line_of(self, pc: int) -> int:
+        """PTX line of a warp's position."""
+
+
+@dataclass
+class Stats:
+    """What a launch did: warp-instructions executed, and those of each warp index (the warps' roles)."""
+
+    instructions: int
+    by_warp: dict[int, int]
+
+
+def run(
+    launch: Launch, program: Program, completion: Completion = "lazy", seed: int = 0, budget: int | None = None
+) -> Stats:
+    """Run a launch to its end. budget: warp-instructions that each warp may execute, None for no limit.
+
+    Raises subclasses of emulator.errors.EmulatorError.
+    """
+    by_warp = dict.fromkeys(range(launch.warps), 0)
+    for index in launch.clusters():
+        cluster = Cluster(launch, index, completion, Random(f"{seed}:{index}"))
+        _run_cluster(cluster, program, budget)
+        for warp in cluster.warps:
+            by_warp[warp.index] += warp.executed
+    return Stats(sum(by_warp.values()), by_warp)
+
+
+def _run_cluster(cluster: Cluster, program: Program, budget: int | None) -> None:
+    for warp in cluster.warps:
+        warp.budget = budget
+        program.start(warp)
+    agents, ready = cluster.agents, cluster.ready
+    by_chance = agents.completion == "random"
+    while True:
+        while ready:
+            if by_chance:
+                _shuffle(cluster)
+            warp = ready.popleft()
+            program.advance(warp)
+            if warp.done:
+                _leave(warp)
+            elif warp.waiting is None:
+                warp.yielded = False
+                ready.append(warp)
+            if budget is not None and warp.budget is not None and warp.budget <= 0 and not warp.done:
+                raise BudgetExceeded(_headline(cluster, f"the budget of {budget} instructions is spent by {warp}"), table(cluster, program))
+        if all(warp.done for warp in cluster.warps):
+            break
+        if not _unblock(cluster):
+            raise Deadlock(
+                _headline(cluster, "deadlock: no warp can run and nothing can complete"), table(cluster, program)
+            )
+    _finish(cluster)
+
+
+def _shuffle(cluster: Cluster) -> None:
+    random = cluster.random
+    cluster.ready.rotate(random.randrange(len(cluster.ready)))
+    while random.random() < EARLY and cluster.agents.complete_any():
+        pass
+
+
+def _unblock(cluster: Cluster) -> bool:
+    """Make some blocked warp's progress possible; False if nothing can."""
+    agents = cluster.agents
+    blocked = [w for w in cluster.warps if w.waiting is not None]
+    if agents.completion == "random" and agents.complete_any():
+        return True
+    polled_long = cluster.polls > POLLS // 2
+    if agents.complete_for(t for w in blocked if polled_long or not w.waiting.peek for t in w.waiting.targets):
+        return True
+    peeking = [w for w in blocked if w.waiting.peek]
+    if not peeking or cluster.polls > POLLS:
+        return False
+    cluster.polls += 1
+    for warp in peeking:
+        warp.granted = False
+        cluster.resume(warp)
+    return True
+
+
+def _leave(warp: Warp) -> None:
+    """A warp ended: those that wait for it at a barrier wait no longer."""
+    for barrier in warp.cta.barriers:
+        if barrier.expected is None:
+            barrier.settle()
+    warp.cta.cluster.barrier.settle()
+
+
+def _finish(cluster: Cluster) -> None:
+    cluster.agents.drain()
+    for cta in cluster.ctas:
+        _finish_cta(cta)
+
+
+def _finish_cta(cta: Cta) -> None:
+    for column, (columns, instr, warp) in cta.tmem.allocations.items():
+        raise TensorMemoryError(
+            f"CTA {cta.name} ends with tensor memory columns {column} to {column + columns - 1} allocated",
+            instr,
+            warp,
+            (("missing", "tcgen05.dealloc before the CTA ends"),),
+        )
+    for barrier in cta.smem.mbarriers.values():
+        if barrier.tx and barrier.last is not None:
+            party = barrier.last_tx or barrier.last
+            raise BarrierError(
+                f"CTA {cta.name} ends with {barrier.tx} bytes outstanding on {barrier}: expected and delivered bytes differ",
+                party.instr,
+                party.warp,
+                (("state", barrier.state()),),
+            )
+
+
+def _headline(cluster: Cluster, what: str) -> str:
+    mode = cluster.agents.completion
+    return f"{what}\n  kernel {cluster.launch.kernel.name}, completion {mode}, cluster {cluster.index}"
+
+
+def table(cluster: Cluster, program: Program) -> tuple[str, ...]:
+    """One line a warp: where it is, and what it waits for."""
+    return tuple(f"  {warp}: {_doing(warp, program)}" for warp in cluster.warps)
+
+
+def _doing(warp: Warp, program: Program) -> str:
+    if warp.done:
+        return "has ended"
+    if warp.waiting is None:
+        return f"PTX line {program.line_of(warp.pc)}: running"
+    wait = warp.waiting
+    return f"PTX line {wait.instr.line}: {wait.instr.opcode} waits for {wait.text()}"

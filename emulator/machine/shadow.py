@@ -1,0 +1,98 @@
+"""Who wrote and who read each cell of a memory last: the check of every access against happens-before."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NoReturn, Protocol
+
+import numpy as np
+
+from emulator.machine.clocks import ASYNC_VISIBLE, ORDERED, Access, Clock, Ledger
+
+UNWRITTEN: Final = 0
+MBARRIER: Final = 1
+OUTSIDE: Final = 2
+SPECIAL: Final = 3
+"""Below SPECIAL a writer's number is no access: never written, an mbarrier object, not the program's to use."""
+
+SORT_ABOVE = 512
+
+
+class Blame(Protocol):
+    """Raises the fault for an access `me` that may not touch `cells` because of `other` (a number below)."""
+
+    def __call__(self, me: Access, clock: Clock, verb: str, cells: Any, other: int, kind: str) -> NoReturn: ...
+
+
+def distinct(numbers: np.ndarray) -> Any:
+    """The different values of an array, cheap when there is only one."""
+    if numbers.size == 0:
+        return ()
+    first = numbers.item(0)
+    if (numbers == first).all():
+        return (first,)
+    if numbers.size > SORT_ABOVE:
+        return np.unique(numbers).tolist()
+    return set(numbers.ravel().tolist())
+
+
+class Shadow:
+    """The last writer and the last reader(s) of each cell, as numbers of a ledger."""
+
+    def __init__(self, shape: int | tuple[int, ...], ledger: Ledger, blame: Blame) -> None:
+        self.writer = np.zeros(shape, np.int32)
+        self.reader = np.zeros(shape, np.int32)
+        self.ledger, self.blame = ledger, blame
+
+    def read(self, cells: Any, me: Access, clock: Clock) -> None:
+        """Check a read of `cells` (any numpy index), then note it. Raises what `blame` raises."""
+        accesses = self.ledger.accesses
+        writers = self.writer[cells]
+        row = ORDERED if me.generic else ASYNC_VISIBLE
+        for number in distinct(writers):
+            other = accesses[number]
+            if other is None:
+                self.blame(me, clock, "reads", cells, number, "write")
+            elif not me.orders(other, clock, row if other.generic else ORDERED):
+                self.blame(me, clock, "reads", cells, number, "write")
+        self._note_read(cells, me, clock)
+
+    def _note_read(self, cells: Any, me: Access, clock: Clock) -> None:
+        ledger = self.ledger
+        mine = ledger.record(me)
+        readers = self.reader[cells]
+        earlier = distinct(readers)
+        replaced = {number: self._joined(number, mine, me, clock) for number in earlier}
+        if len(replaced) <= 1 or all(new == mine for new in replaced.values()):
+            self.reader[cells] = next(iter(replaced.values()), mine)
+            return
+        new = readers.copy()
+        for old, number in replaced.items():
+            new[readers == old] = number
+        self.reader[cells] = new
+
+    def _joined(self, number: int, mine: int, me: Access, clock: Clock) -> int:
+        """What stands for the readers `number` and `mine` together: `mine` alone when it covers the others."""
+        other = self.ledger.accesses[number]
+        if other is None or me.orders(other, clock):
+            return mine
+        kept = tuple(p for p in (other.parts or (other,)) if not me.orders(p, clock))
+        joint = Access(-1, 0, me.generic, me.instr, me.warp, me.what, parts=(*kept, me))
+        return self.ledger.record(joint)
+
+    def write(self, cells: Any, me: Access, clock: Clock) -> None:
+        """Check a write of `cells` (any numpy index), then note it. Raises what `blame` raises."""
+        accesses = self.ledger.accesses
+        row = ORDERED if me.generic else ASYNC_VISIBLE
+        for number in distinct(self.writer[cells]):
+            other = accesses[number]
+            if other is None:
+                if number != UNWRITTEN:
+                    self.blame(me, clock, "writes", cells, number, "write")
+            elif not me.orders(other, clock, row if other.generic else ORDERED):
+                self.blame(me, clock, "writes", cells, number, "write")
+        for number in distinct(self.reader[cells]):
+            other = accesses[number]
+            if other is not None and not me.orders(other, clock):
+                self.blame(me, clock, "writes", cells, number, "read")
+        self.writer[cells] = self.ledger.record(me)
+        self.reader[cells] = 0

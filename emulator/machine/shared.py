@@ -1,0 +1,151 @@
+"""Shared memory of one CTA: bytes, who wrote them, and the mbarriers that live there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from emulator.errors import BarrierError, Misaligned, OutOfBounds
+from emulator.machine.clocks import Access, Clock
+from emulator.machine.mbarrier import MBarrier
+from emulator.machine.report import raise_conflict
+from emulator.machine.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
+
+if TYPE_CHECKING:
+    from emulator.machine.cta import Cta
+    from emulator.machine.warp import Warp
+    from emulator.ptx.syntax import Instr
+
+WORD = 4
+CHUNK = 16
+RESERVED_BYTES = 1024
+OFFSET_MASK = 0x00FF_FFFF
+RANK_SHIFT = 24
+POISON = 0xFF
+
+
+class SharedMemory:
+    """`size` bytes of a CTA's window from offset 0; the first 1,024 are reserved.
+
+    Writers and readers are kept for each 4-byte cell (`grain` 4) until the first access of one or two bytes, then for
+    each byte (`grain` 1).
+    """
+
+    def __init__(self, cta: Cta, size: int) -> None:
+        self.cta, self.size = cta, size
+        padded = -(-size // CHUNK) * CHUNK
+        self.bytes = np.full(padded, POISON, np.uint8)
+        self.views = {w: self.bytes.view(f"u{w}") for w in (1, 2, 4, 8)}
+        self.chunks = self.bytes.view(np.complex128)
+        self.shift = 2
+        self.shadow = Shadow(padded >> self.shift, cta.cluster.ledger, self._blame)
+        self._mark(0, RESERVED_BYTES, OUTSIDE)
+        self._mark(size, padded, OUTSIDE)
+        self.mbarriers: dict[int, MBarrier] = {}
+        self.initialised = 0
+
+    def _mark(self, start: int, stop: int, number: int) -> None:
+        self.shadow.writer[start >> self.shift : -(-stop // (1 << self.shift))] = number
+
+    def refine(self) -> None:
+        """Keep writers and readers for each byte from now on."""
+        self.shadow.writer = np.repeat(self.shadow.writer, WORD)
+        self.shadow.reader = np.repeat(self.shadow.reader, WORD)
+        self.shift = 0
+
+    def _blame(
+        self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str
+    ) -> NoReturn:
+        shadow = self.shadow
+        numbers = (shadow.writer if kind == "write" else shadow.reader)[cells]
+        where = np.arange(shadow.writer.size)[cells][numbers == number]
+        first, last = int(where.min()) << self.shift, (int(where.max()) + 1 << self.shift) - 1
+        window = self.cta.window
+        place = f"shared memory {window + first:#x} to {window + last:#x} of CTA {self.cta.name} ({where.size << self.shift} bytes)"
+        raise_conflict(me, clock, verb, place, number, shadow.ledger.accesses[number], kind)
+
+    def cells(self, offsets: np.ndarray, size: int) -> np.ndarray:
+        """The shadow cells of `size` bytes at each of `offsets` (intp[n])."""
+        if size < WORD and self.shift:
+            self.refine()
+        count = max(size >> self.shift, 1)
+        first = offsets >> self.shift
+        return first if count == 1 else first[:, None] + np.arange(count)
+
+    def span(self, offset: int, size: int) -> slice:
+        """The shadow cells of `size` contiguous bytes."""
+        if (offset | size) & (WORD - 1) and self.shift:
+            self.refine()
+        return slice(offset >> self.shift, offset + size >> self.shift)
+
+    def check_span(self, offset: int, size: int, instr: Instr, warp: Warp, what: str) -> None:
+        """Raise OutOfBounds unless `size` bytes from `offset` lie in the window."""
+        if offset < RESERVED_BYTES or offset + size > self.size:
+            raise OutOfBounds(
+                f"{what} at {self.cta.window + offset:#x}, {size} bytes, leaves the shared memory of CTA {self.cta.name}: "
+                f"{self.cta.window + RESERVED_BYTES:#x} to {self.cta.window + self.size:#x}",
+                instr,
+                warp,
+            )
+
+    def load(self, offsets: np.ndarray, width: int, count: int, me: Access, clock: Clock) -> np.ndarray:
+        """`count` elements of `width` bytes at each offset: unsigned[n, count]. Offsets lie in the window."""
+        self.shadow.read(self.cells(offsets, width * count), me, clock)
+        return self.views[width][(offsets // width)[:, None] + np.arange(count)]
+
+    def store(self, offsets: np.ndarray, values: np.ndarray, me: Access, clock: Clock) -> None:
+        """Write unsigned[n, count] `values` at the offsets."""
+        width, count = values.itemsize, values.shape[1]
+        self.shadow.write(self.cells(offsets, width * count), me, clock)
+        self.views[width][(offsets // width)[:, None] + np.arange(count)] = values
+
+    # mbarriers ---------------------------------------------------------------------------------------------------
+
+    def init_mbarrier(self, offset: int, count: int, instr: Instr, warp: Warp) -> None:
+        """mbarrier.init. Raises BarrierError if a live mbarrier is already there."""
+        if offset & 7:
+            raise Misaligned(f"mbarrier.init at {offset:#x}: an mbarrier is 8-byte aligned", instr, warp)
+        self.check_span(offset, 8, instr, warp, "mbarrier.init")
+        if (old := self.mbarriers.get(offset)) is not None:
+            raise BarrierError(
+                f"mbarrier.init on {old}, which is live",
+                instr,
+                warp,
+                (("initialised at", f"PTX line {old.init.instr.line} by {old.init.warp}"), ("missing", "mbarrier.inval before")),
+            )
+        access = warp.access(instr, "mbarrier.init")
+        self.shadow.write(self.span(offset, 8), access, warp.clock)
+        self._mark(offset, offset + 8, MBARRIER)
+        self.mbarriers[offset] = MBarrier(self.cta, offset, self.initialised, count, access)
+        self.initialised += 1
+
+    def drop_mbarrier(self, offset: int, instr: Instr, warp: Warp) -> None:
+        """mbarrier.inval: the bytes are ordinary, unwritten memory again."""
+        self.mbarrier(offset, instr, warp)
+        del self.mbarriers[offset]
+        self._mark(offset, offset + 8, UNWRITTEN)
+
+    def mbarrier(self, offset: int, instr: Instr, warp: Warp) -> MBarrier:
+        """The live mbarrier at `offset`. Raises BarrierError if there is none or its init is not ordered before."""
+        found = self.mbarriers.get(offset)
+        if found is None:
+            known = ", ".join(f"#{b.order} at {self.cta.window + o:#x}" for o, b in self.mbarriers.items()) or "none"
+            raise BarrierError(
+                f"no mbarrier was initialised at {self.cta.window + offset:#x} of CTA {self.cta.name}",
+                instr,
+                warp,
+                (("live mbarriers", known),),
+            )
+        init = found.init
+        if init.warp is not warp and not init.seen_by(warp.clock):
+            raise BarrierError(
+                f"{found} is used without being ordered after its initialisation",
+                instr,
+                warp,
+                (
+                    ("initialised at", f"PTX line {init.instr.line} by {init.warp}"),
+                    ("missing", f"a barrier between PTX lines {init.instr.line} and {instr.line}"),
+                ),
+            )
+        return found

@@ -1,0 +1,99 @@
+"""Tensor memory of one CTA: 128 lanes by 512 columns of 32 bits, its allocator, and who wrote what.
+
+Columns come first in every array, so that a column's lanes are contiguous. Writers and readers are kept for each column
+and group of 16 lanes, the finest unit that any tcgen05 access but a lane-masked MMA addresses.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from emulator.errors import TensorMemoryError
+from emulator.machine.clocks import Access, Clock
+from emulator.machine.report import raise_conflict
+from emulator.machine.shadow import Shadow
+
+if TYPE_CHECKING:
+    from emulator.machine.cta import Cta
+    from emulator.machine.warp import Warp
+    from emulator.ptx.syntax import Instr
+
+LANES = 128
+COLUMNS = 512
+GROUP = 16
+UNIT = 32
+POISON = 0xFFFFFFFF
+
+
+class TensorMemory:
+    """Cells uint32[512 columns, 128 lanes] and the columns' allocations."""
+
+    def __init__(self, cta: Cta) -> None:
+        self.cta = cta
+        self.cells = np.full((COLUMNS, LANES), POISON, np.uint32)
+        self.floats = self.cells.view(np.float32)
+        self.shadow = Shadow((COLUMNS, LANES // GROUP), cta.cluster.ledger, self._blame)
+        self.owned = np.zeros(COLUMNS, bool)
+        self.allocations: dict[int, tuple[int, Instr, Warp]] = {}
+        self.relinquished: tuple[Instr, Warp] | None = None
+        self.waiters: list[Warp] = []
+
+    def _blame(
+        self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str
+    ) -> NoReturn:
+        shadow = self.shadow
+        hit = (shadow.writer if kind == "write" else shadow.reader)[cells] == number
+        column, group = (g[cells][hit] for g in np.indices(shadow.writer.shape))
+        place = (
+            f"tensor memory columns {column.min()} to {column.max()}, "
+            f"lanes {group.min() * GROUP} to {group.max() * GROUP + GROUP - 1} of CTA {self.cta.name}"
+        )
+        raise_conflict(me, clock, verb, place, number, shadow.ledger.accesses[number], kind)
+
+    def region(self, lane: int, lanes: int, column: int, columns: int) -> tuple[slice, slice]:
+        """The shadow cells of a rectangle whose lanes are whole groups or lie in one."""
+        return slice(column, column + columns), slice(lane // GROUP, -(-(lane + lanes) // GROUP))
+
+    def check(self, column: int, columns: int, instr: Instr, warp: Warp, what: str) -> None:
+        """Raise TensorMemoryError unless every column is allocated."""
+        if column + columns <= COLUMNS and self.owned[column : column + columns].all():
+            return
+        live = ", ".join(f"{c} to {c + n - 1}" for c, (n, *_) in sorted(self.allocations.items())) or "none"
+        raise TensorMemoryError(
+            f"{what} touches tensor memory columns {column} to {column + columns - 1} of CTA {self.cta.name}",
+            instr,
+            warp,
+            (("allocated", f"columns {live}" if self.allocations else "none"),),
+        )
+
+    def allocate(self, columns: int, instr: Instr, warp: Warp) -> int | None:
+        """First column of a new allocation, or None while there is no room."""
+        free = np.flatnonzero(~self.owned[::UNIT])
+        need = columns // UNIT
+        for first in free.tolist():
+            start = first * UNIT
+            if start + columns <= COLUMNS and not self.owned[start : start + columns].any():
+                self.owned[start : start + columns] = True
+                self.allocations[start] = (columns, instr, warp)
+                return start
+        assert need > 0
+        return None
+
+    def free(self, column: int, columns: int, instr: Instr, warp: Warp) -> None:
+        """Undo the allocation of `columns` from `column`. Raises TensorMemoryError if there is none like it."""
+        known = self.allocations.get(column)
+        if known is None or known[0] != columns:
+            live = ", ".join(f"{c} ({n} columns)" for c, (n, *_) in self.allocations.items()) or "none"
+            raise TensorMemoryError(
+                f"tcgen05.dealloc of {columns} columns from {column}, which is no allocation",
+                instr,
+                warp,
+                (("allocated", live),),
+            )
+        del self.allocations[column]
+        self.owned[column : column + columns] = False
+        self.cells[column : column + columns] = POISON
+        self.shadow.writer[column : column + columns] = 0
+        self.shadow.reader[column : column + columns] = 0

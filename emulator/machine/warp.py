@@ -1,0 +1,158 @@
+"""A warp: its place in the grid, its clock, and why it waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.machine.clocks import ORDERED, Access
+
+if TYPE_CHECKING:
+    from emulator.machine.cta import Cta
+    from emulator.ptx.syntax import Instr
+
+LANES = 32
+LANE = np.arange(LANES, dtype=np.uint32)
+
+
+@dataclass(slots=True, eq=False)
+class Wait:
+    """Why a warp is suspended at `instr`, and which objects could let it go.
+
+    peek: it would take no for an answer once nothing else can run. text: what the deadlock table says.
+    """
+
+    instr: Instr
+    targets: tuple[Any, ...]
+    text: Any
+    peek: bool = False
+
+
+class Pipe:
+    """The tcgen05.ld or tcgen05.st of a warp: complete at tcgen05.wait::ld or ::st."""
+
+    def __init__(self, warp: Warp, verb: str) -> None:
+        self.warp, self.verb = warp, verb
+        self.component = warp.cta.cluster.ledger.component((warp.cta.rank, warp.index, verb))
+        self.issued: list[Instr] = []
+        self.waited = 0
+
+    def access(self, instr: Instr) -> Access:
+        """A new access of tensor memory, complete at the next wait."""
+        self.issued.append(instr)
+        follows = (self.warp.loads.component,)
+        time = self.waited + len(self.issued)
+        return Access(self.component, time, False, instr, self.warp, instr.opcode, follows, self)
+
+    def wait(self, count: int | None = None) -> None:
+        """All that was issued, or the first `count` of it, is complete."""
+        count = len(self.issued) if count is None else count
+        if count:
+            self.waited += count
+            del self.issued[:count]
+            self.warp.clock.advance(self.component, self.waited)
+
+    def missing(self, access: Access, me: Access) -> str:
+        """What orders `me` after `access`, for the report of a conflict."""
+        if access.time > self.waited:
+            return f"tcgen05.wait::{self.verb} in {self.warp} after PTX line {access.instr.line}"
+        return (
+            f"a barrier that {self.warp} arrives on after its tcgen05.wait::{self.verb} "
+            f"and {me.warp} waits for before PTX line {me.instr.line}"
+        )
+
+
+class Warp:
+    """32 threads of a CTA that run one program. `registers`, `pc`, `stack` and `mask` belong to the program."""
+
+    def __init__(self, cta: Cta, index: int) -> None:
+        self.cta, self.index = cta, index
+        self.registers: Any = None
+        self.pc: Any = 0
+        self.stack: Any = None
+        self.mask: np.ndarray | None = None
+        self.done = self.yielded = False
+        self.executed = 0
+        self.budget: int | None = None
+        self.waiting: Wait | None = None
+        self.granted: Any = None
+        """What a suspended instruction left for its second run: its barrier's generation, an answer of no."""
+        ledger = cta.cluster.ledger
+        self.component = ledger.component((cta.rank, index))
+        self.clock = ledger.clock()
+        self.time = 1
+        self.clock.v[ORDERED, self.component] = 1
+        self.spin: Any = None
+        """The try_wait that was last answered no, as (instruction, mbarrier, phase)."""
+        self.phases: dict[Any, int] = {}
+        """How many phases of each mbarrier it has seen completed."""
+        self.loads, self.stores = Pipe(self, "ld"), Pipe(self, "st")
+        self.tensor: dict[int, Any] = {}
+        """The tensor core as each lane drives it."""
+        self.bulk: dict[int, Any] = {}
+        """The bulk copies of each lane."""
+        self.copies: Any = None
+        self.cluster_generation: Any = None
+        self.local: np.ndarray | None = None
+        self.lanes: np.ndarray = np.arange(LANES)
+        """The lanes of the access in progress."""
+
+    def __str__(self) -> str:
+        return f"warp {self.index} of CTA {self.cta.name}"
+
+    def access(self, instr: Instr, what: str) -> Access:
+        """An access of this warp through the generic proxy, now."""
+        return Access(self.component, self.time, True, instr, self, what)
+
+    def tick(self) -> None:
+        """Later accesses are not covered by what was released so far."""
+        self.time += 1
+        self.clock.v[ORDERED, self.component] = self.time
+
+    def settle_loads(self, instr: Instr) -> None:
+        """Before a release at `instr`: loads of tensor memory whose registers were used since are complete."""
+        loads = self.loads
+        if not loads.issued or self.cta.launch.pedantic:
+            return
+        done = 0
+        for load in loads.issued:
+            if not self.cta.launch.uses(load, instr):
+                break
+            done += 1
+        loads.wait(done)
+
+    def sreg(self, name: str) -> Any:
+        """A special register: int if the same in all lanes, else uint32[32]. Raises KeyError for an unknown name."""
+        value = self.cta.sregs.get(name)
+        return value if value is not None else self._own_sreg(name)
+
+    def _own_sreg(self, name: str) -> Any:
+        if name.startswith("%tid"):
+            return self._tid(name)
+        match name:
+            case "%laneid":
+                return LANE
+            case "%warpid":
+                return self.index
+            case "%lanemask_eq":
+                return np.uint32(1) << LANE
+            case "%lanemask_lt":
+                return (np.uint32(1) << LANE) - np.uint32(1)
+            case "%lanemask_le":
+                return (np.uint32(2) << LANE) - np.uint32(1)
+            case "%lanemask_ge":
+                return ~((np.uint32(1) << LANE) - np.uint32(1))
+            case "%lanemask_gt":
+                return ~((np.uint32(2) << LANE) - np.uint32(1))
+            case "%clock" | "%clock64" | "%globaltimer" | "%clock_hi" | "%globaltimer_lo" | "%globaltimer_hi":
+                return self.executed
+        raise KeyError(name)
+
+    def _tid(self, name: str) -> Any:
+        x, y, _ = self.cta.launch.block
+        linear = LANE + np.uint32(self.index * LANES)
+        value = {"x": linear % x, "y": linear // x % y, "z": linear // (x * y)}[name[-1]]
+        value = value.astype(np.uint32)
+        return int(value[0]) if (value == value[0]).all() else value
