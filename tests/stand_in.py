@@ -18,6 +18,7 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("milestone")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--device", required=True)
     parser.add_argument("--target", required=True)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,88 @@
+"""The fingerprint phase: one line of JSON on what this host is; refuses an environment not from the lock.
+
+`python -m harness.fingerprint --device emulator|cuda` in a checkout, with the interpreter of the environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, distributions, version
+from pathlib import Path
+
+from harness.verdict import Verdict
+
+LOCK = Path("requirements.lock")
+QUERY = "uuid,name,driver_version,vbios_version"
+QUERY_S = 20.0
+
+
+def differences(lock: Path) -> Iterator[str]:
+    """Where the installed packages are not what the lock pins, a phrase each."""
+    from packaging.requirements import Requirement
+
+    for line in lock.read_text().splitlines():
+        text = line.split("#", 1)[0].strip()
+        if not text:
+            continue
+        wanted = Requirement(text)
+        if wanted.marker and not wanted.marker.evaluate():
+            continue
+        try:
+            found = version(wanted.name)
+        except PackageNotFoundError:
+            yield f"{wanted.name} is missing"
+            continue
+        if not wanted.specifier.contains(found, prereleases=True):
+            yield f"{wanted.name} is {found}, pinned {wanted.specifier}"
+
+
+def packages() -> str:
+    """The SHA-256 over name and version of every installed package."""
+    rows = sorted(f"{each.metadata['Name']}=={each.version}\n" for each in distributions())
+    return hashlib.sha256("".join(rows).encode()).hexdigest()
+
+
+def gpu() -> dict[str, str]:
+    """What the driver says of the GPU that is visible. Raises OSError or subprocess.SubprocessError."""
+    asked = ["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader"]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=QUERY_S, check=True)
+    return {"gpu": " | ".join(done.stdout.split("\n")).strip(" |")}
+
+
+def main() -> int:
+    """Print the fingerprint; end with INFRA's exit code and the mend where the host is not fit."""
+    parser = argparse.ArgumentParser(prog="python -m harness.fingerprint")
+    parser.add_argument("--device", choices=("emulator", "cuda"), required=True)
+    device = parser.parse_args().device
+    try:
+        wrong = list(differences(LOCK))
+    except ImportError as error:
+        wrong = [str(error)]
+    if wrong:
+        print(f"environment differs from {LOCK}: {', '.join(wrong[:5])}; mend it with: make provision")
+        return Verdict.INFRA.exit_code
+    found = {
+        "host": platform.node(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "packages": packages(),
+    }
+    if device == "cuda":
+        try:
+            found |= gpu()
+        except (OSError, subprocess.SubprocessError) as error:
+            print(f"the GPU does not answer nvidia-smi: {error}")
+            return Verdict.INFRA.exit_code
+    print(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

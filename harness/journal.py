@@ -1,0 +1,95 @@
+"""What a supervisor says while it lives: an append-only journal, and a heartbeat rewritten in place.
+
+Both go on as well as they can on a full disk. Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+BEAT_BYTES = 1024
+BEAT_EVERY_S = 1.0
+#: A heartbeat older than this is no heartbeat.
+STALE_S = 30.0
+
+
+def now() -> str:
+    """The time in UTC, to the millisecond, as ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def one_line(text: str, most: int = 300) -> str:
+    """`text` on one line, without control characters, at most `most` characters of it."""
+    return "".join(c if c.isprintable() else " " for c in text[: 4 * most]).strip()[:most]
+
+
+class Journal:
+    """Writes `path`, one JSON object a line, each line in one write."""
+
+    def __init__(self, path: Path) -> None:
+        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+    def say(self, event: str, **fields: object) -> None:
+        """Append an event; a full disk drops it."""
+        line = json.dumps({"t": now(), "event": event, **fields}) + "\n"
+        with suppress(OSError):
+            os.write(self._handle, line.encode())
+
+
+class Heartbeat:
+    """One block of a file, rewritten in place so that it needs no room; its age is the file's."""
+
+    def __init__(self, path: Path) -> None:
+        self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._last = -BEAT_EVERY_S
+
+    def beat(self, phase: str, seconds: float, last: str = "") -> None:
+        """Say which phase runs, for how long, and its last line; at most once in BEAT_EVERY_S."""
+        if time.monotonic() - self._last < BEAT_EVERY_S:
+            return
+        self._last = time.monotonic()
+        text = json.dumps({"phase": phase, "seconds": round(seconds, 1), "last": one_line(last, 120)})
+        with suppress(OSError):
+            os.pwrite(self._handle, text.encode()[:BEAT_BYTES].ljust(BEAT_BYTES), 0)
+
+
+def read_beat(path: Path) -> tuple[dict[str, object], float] | None:
+    """The last heartbeat and its age in seconds by this machine's clock; None where there is none."""
+    try:
+        age_s = time.time() - path.stat().st_mtime
+        return json.loads(path.read_bytes()[:BEAT_BYTES]), age_s
+    except (OSError, ValueError):
+        return None
+
+
+def read_events(path: Path, offset: int = 0, most: int = 1 << 20) -> Iterator[tuple[dict[str, object], int]]:
+    """Whole events from byte `offset` on, each with the offset after it; at most `most` bytes are read."""
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(offset)
+            data = stream.read(most)
+    except OSError:
+        return
+    for line in data.splitlines(keepends=True):
+        if not line.endswith(b"\n"):
+            return
+        offset += len(line)
+        with suppress(ValueError):
+            yield json.loads(line), offset
+
+
+def last_line(path: Path, most: int = 4096) -> str:
+    """The last line of a log that says anything, as one printable line."""
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(max(0, path.stat().st_size - most))
+            lines = stream.read(most).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    return next((one_line(line) for line in reversed(lines) if line.strip()), "")

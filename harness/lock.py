@@ -1,0 +1,88 @@
+"""One run at a time: a lock held by the life of a process, and a line of those who wait for it.
+
+Locks are flock(2) on files that children do not inherit: a killed process holds none. Standard library only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+POLL_S = 0.2
+
+
+def try_lock(stream: IO[str]) -> bool:
+    """Lock an open file if nobody else has."""
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_held(path: Path) -> bool:
+    """Whether a living process has locked the file `path`."""
+    try:
+        with open(path) as stream:
+            return not try_lock(stream)
+    except OSError:
+        return False
+
+
+def holder(folder: Path, name: str) -> dict[str, str]:
+    """Who holds the lock: run, owner, pid, since; empty where nobody does."""
+    path = folder / f"{name}.lock"
+    if not is_held(path):
+        return {}
+    with suppress(OSError, ValueError):
+        return {str(k): str(v) for k, v in json.loads(path.read_text()).items()}
+    return {"run": "?", "owner": "?"}
+
+
+def waiting(folder: Path, name: str) -> list[str]:
+    """The runs that wait in line, first come first."""
+    tickets = sorted((folder / f"{name}.line").glob("*.ticket"))
+    return [ticket.stem.split("_", 1)[1] for ticket in tickets if is_held(ticket)]
+
+
+@contextmanager
+def held(folder: Path, name: str, who: dict[str, str], wait: Callable[[dict[str, str]], None]) -> Iterator[None]:
+    """Hold the lock `name` while the body runs, after all who came earlier and still live.
+
+    `who` says who holds it ("run" and "owner"); `wait` is called with the present holder while there is one,
+    and may raise to leave the line.
+    """
+    line = folder / f"{name}.line"
+    line.mkdir(parents=True, exist_ok=True)
+    mine = line / f"{time.time_ns():020d}_{who['run']}.ticket"
+    fresh = mine.with_suffix(".new")
+    with open(fresh, "w") as ticket, open(folder / f"{name}.lock", "a+") as stream:
+        fcntl.flock(ticket, fcntl.LOCK_EX)
+        fresh.rename(mine)
+        try:
+            while not (_is_first(line, mine) and try_lock(stream)):
+                wait(holder(folder, name))
+                time.sleep(POLL_S)
+        finally:
+            mine.unlink(missing_ok=True)
+        stream.truncate(0)
+        stream.write(json.dumps(who | {"pid": str(os.getpid())}))
+        stream.flush()
+        yield
+
+
+def _is_first(line: Path, mine: Path) -> bool:
+    """Whether no living process is before `mine`; tickets of the dead are taken away."""
+    for ticket in sorted(line.glob("*.ticket")):
+        if ticket == mine:
+            return True
+        if is_held(ticket):
+            return False
+        ticket.unlink(missing_ok=True)
+    return True

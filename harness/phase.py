@@ -1,0 +1,152 @@
+"""One phase: a command in a session of its own, ended with all its descendants at its budget. Linux.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+POLL_S = 0.05
+#: How long a killed process may take to vanish before it counts as stuck in the kernel or driver.
+VANISH_S = 10.0
+MAX_FILE_BYTES = 256 << 20
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+MARK = "FMHA_LOCK"
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Stop(Enum):
+    """Why a phase is ended from outside."""
+
+    BUDGET = "passed its budget"
+    COMPILE_BUDGET = "passed the compile budget"
+    CANCEL = "cancelled"
+    SHUTDOWN = "the supervisor was told to stop"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a phase ended: exit `code` (negative: by that signal) and what stopped it.
+
+    `stuck`: some process of it could not be killed.
+    """
+
+    code: int
+    seconds: float
+    stop: Stop | None = None
+    stuck: bool = False
+
+
+def adopt_orphans() -> None:
+    """Make this process the parent of orphaned descendants: none escapes by a session of its own."""
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def run(
+    argv: list[str],
+    cwd: Path,
+    env: Mapping[str, str],
+    log: Path,
+    grace_s: float,
+    tick: Callable[[float], Stop | None],
+) -> Ended:
+    """Run `argv` until it ends or `tick`, called with the seconds so far, names a reason to stop it.
+
+    Output goes to `log`. Stopping is TERM, KILL after `grace_s`; whatever it left running is killed either way.
+    """
+    started = time.monotonic()
+    with open(log, "ab") as output:
+        try:
+            process = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_bind_to_parent,
+            )
+        except OSError as error:
+            output.write(f"{argv[0]}: {error.strerror}\n".encode())
+            return Ended(127, 0.0)
+    stop = None
+    while process.poll() is None and stop is None:
+        stop = tick(time.monotonic() - started)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(POLL_S)
+    if stop is not None:
+        _signal(process, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(grace_s)
+    stuck = not _kill_all(process)
+    code = process.poll()
+    return Ended(-signal.SIGKILL if code is None else code, time.monotonic() - started, stop, stuck)
+
+
+def kill_marked(mark: str) -> list[int]:
+    """Kill what an earlier holder of the lock left running: processes of this user that carry its mark."""
+    wanted = f"{MARK}={mark}".encode()
+    killed = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                os.kill(int(folder.name), signal.SIGKILL)
+                killed.append(int(folder.name))
+    return killed
+
+
+def _bind_to_parent() -> None:
+    """In the child: die with the supervisor, dump no core, fill no disk with one file."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
+
+
+def _signal(process: subprocess.Popen[bytes], number: int) -> None:
+    for pid in descendants(os.getpid()):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _kill_all(process: subprocess.Popen[bytes]) -> bool:
+    """Kill every descendant until none is left. False where some are still there after VANISH_S."""
+    deadline = time.monotonic() + VANISH_S
+    while time.monotonic() < deadline:
+        process.poll()
+        left = descendants(os.getpid())
+        if not left:
+            return True
+        _signal(process, signal.SIGKILL)
+        for pid in left - {process.pid}:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        time.sleep(0.01)
+    return False
+
+
+def descendants(root: int) -> set[int]:
+    """Every process below `root`, zombies that wait to be reaped included."""
+    parents: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError, IndexError):
+            fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+            parents[int(folder.name)] = int(fields[1])
+    found: set[int] = set()
+    grown = {root}
+    while grown:
+        grown = {pid for pid, parent in parents.items() if parent in grown} - found
+        found |= grown
+    return found
