@@ -6,7 +6,10 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Replace `path` by `data`: temporary file beside it, fsync, rename. Raises OSError (a full disk leaves the old file)."""
+    """Replace `path` by `data`: temporary file beside it, fsync, rename.
+
+    Raises OSError; the old file is then untouched.
+    """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:

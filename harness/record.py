@@ -1,4 +1,7 @@
-"""What one run was and what it measured: `record.json`, rewritten whole after every step, so that a killed run keeps what it had."""
+"""What one run was and what it measured: `record.json`.
+
+It is rewritten whole after every step, so that a killed run keeps what it had.
+"""
 
 import secrets
 from datetime import UTC, datetime
@@ -20,7 +23,7 @@ class RecordError(ValueError):
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """One metric of one tensor beside its pin. `value` is None where the metric came out as NaN or infinite."""
+    """One metric of one tensor beside its pin. `value` is None where it came out as NaN or infinite."""
 
     tensor: str
     metric: str
@@ -31,7 +34,7 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """One launch of a case. `mode` is the order of completion on the emulated device, "cuda" on a real one."""
+    """One launch of a case. `mode` is the emulated device's order of completion; a real one has "cuda"."""
 
     mode: str
     seconds: float
@@ -39,7 +42,7 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct):
-    """One test of a milestone's module. `figures` are those of the first launch; the others gave the same bits."""
+    """One test of a milestone's module. `figures` are those of the first launch that ended."""
 
     name: str
     outcome: Outcome
@@ -49,6 +52,12 @@ class Case(msgspec.Struct):
     launches: list[Launch] = []
     figures: list[Figure] = []
     message: str = ""
+
+    @property
+    def label(self) -> str:
+        """The name with its seed."""
+        fresh = " (fresh)" if self.fresh else ""
+        return self.name if self.seed is None else f"{self.name} seed={self.seed}{fresh}"
 
 
 class Mutant(msgspec.Struct, frozen=True):
@@ -66,7 +75,6 @@ class Phase(msgspec.Struct):
     started: str
     outcome: Outcome = "running"
     seconds: float = 0.0
-    message: str = ""
 
 
 class Compile(msgspec.Struct, frozen=True):
@@ -82,6 +90,9 @@ class Tree(msgspec.Struct, frozen=True):
 
     commit: str
     changed: list[str]
+
+    def __str__(self) -> str:
+        return f"{self.commit[:10]} + {len(self.changed)} changed" if self.changed else self.commit[:10]
 
 
 class Record(msgspec.Struct):
@@ -100,6 +111,20 @@ class Record(msgspec.Struct):
     verdict: str = ""
     reason: str = ""
     schema: int = SCHEMA
+
+    def worst(self, tensor: str, metric: str) -> float | None:
+        """The value of a metric furthest from right over all cases; None where none was measured."""
+        figures = [each for case in self.cases for each in case.figures]
+        found = [each for each in figures if (each.tensor, each.metric) == (tensor, metric)]
+        values = [each.value for each in found if each.value is not None]
+        if not values or len(values) < len(found):
+            return None
+        return min(values) if found[0].bound == "at least" else max(values)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of all phases."""
+        return sum(phase.seconds for phase in self.phases)
 
     def save(self, folder: Path) -> None:
         """Write `folder/record.json` atomically."""

@@ -1,0 +1,87 @@
+"""The command line: `python -m harness COMMAND`, which the Makefile's targets call."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from harness import notes, terminal
+from harness.page import REPORT_NAME
+from harness.repository import GitError
+from harness.stage import RESULTS, StageError, run_stage
+from harness.surroundings import ROOT
+from harness.verdict import EXIT_BAD_INPUT, Verdict
+from stages.catalog import CATALOG, NotBuilt, UnknownMilestone, runnable
+
+NOTES = ROOT / "STAGE_NOTES.md"
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.command()
+def stage(
+    milestone: Annotated[str, typer.Argument(help="D1.1 and so on; `milestones` lists them")],
+    target: Annotated[str, typer.Option(help="where it runs")] = "sim",
+) -> None:
+    """Take the kernel as it stands to a verdict on one milestone. Ends with 0 only on ACCEPT."""
+    try:
+        wanted = runnable(milestone)
+        if target != "sim":
+            raise NotBuilt(f"target {target!r} is not built yet; there is sim, the emulated B200")
+        console = Console()
+        with console.status("starting") as status:
+            progress = terminal.Progress(console, status)
+            record, folder = run_stage(wanted, target, "emulator", progress.show)
+    except (UnknownMilestone, NotBuilt, GitError) as error:
+        _refuse(error)
+    except StageError as error:
+        console.print(error)
+        raise typer.Exit(Verdict.INFRA.exit_code) from error
+    progress.show(record, 0)
+    terminal.show_end(console, record, folder)
+    verdict = Verdict[record.verdict]
+    if verdict is Verdict.ACCEPT:
+        notes.update(NOTES, RESULTS)
+    raise typer.Exit(verdict.exit_code)
+
+
+@app.command()
+def milestones() -> None:
+    """List the milestones, and which are built."""
+    for each in CATALOG:
+        print(f"{each.id:5} {'built  ' if each.built else 'planned'}  {each.shows}")
+
+
+@app.command()
+def report() -> None:
+    """Name the newest report, and open it where there is a browser to open it in."""
+    reports = sorted(RESULTS.glob(f"*/{REPORT_NAME}"), key=lambda path: path.stat().st_mtime)
+    if not reports:
+        _refuse(f"no report under {RESULTS}; make stage D1.1 writes one")
+    print(reports[-1])
+    if sys.stdout.isatty() and _has_display():
+        webbrowser.open(reports[-1].as_uri())
+
+
+@app.command("notes")
+def update_notes() -> None:
+    """Bring the table of STAGE_NOTES.md up to the accepted records."""
+    try:
+        changed = notes.update(NOTES, RESULTS)
+    except notes.NotesError as error:
+        _refuse(error)
+    print(f"{NOTES.name}: {'updated' if changed else 'already up to date'}")
+
+
+def _has_display() -> bool:
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def _refuse(why: object) -> NoReturn:
+    print(why, file=sys.stderr)
+    raise typer.Exit(EXIT_BAD_INPUT)

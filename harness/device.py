@@ -1,0 +1,44 @@
+"""The two devices that a milestone runs on: the emulated B200 and a real one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from stages.device import Device
+
+
+class Emulated:
+    """The embedded B200: CPU tensors, every order of completion."""
+
+    name = "emulated B200"
+    modes: tuple[str, ...] = ("eager", "lazy", "random")
+    torch_device = "cpu"
+
+    def running(self, mode: str, seed: int) -> AbstractContextManager[object]:
+        import emulator
+
+        return emulator.emulate(completion=mode, seed=seed)
+
+
+class Cuda:
+    """A real GPU: one mode, for the hardware chooses its own order."""
+
+    modes: tuple[str, ...] = ("cuda",)
+    torch_device = "cuda"
+
+    @property
+    def name(self) -> str:
+        import torch
+
+        return torch.cuda.get_device_name()
+
+    @contextmanager
+    def running(self, mode: str, seed: int) -> Iterator[None]:
+        import torch
+
+        yield
+        torch.cuda.synchronize()
+
+
+DEVICES: dict[str, type[Device]] = {"emulator": Emulated, "cuda": Cuda}

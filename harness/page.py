@@ -1,0 +1,85 @@
+"""What `report.html` has beside pytest-html's own: columns, summary, a case's figures, the verdict."""
+
+from html import escape
+from pathlib import Path
+
+from harness.files import write_atomically
+from harness.record import Case, Figure, Record
+from harness.verdict import Verdict
+
+REPORT_NAME = "report.html"
+
+#: Column of the report: its title, and the tensor and metric that it shows.
+COLUMNS = {
+    "cosine": ("O", "cosine"),
+    "diff": ("O", "diff"),
+    "worst row": ("O", "worst_row"),
+    "lse error": ("lse", "error"),
+}
+
+_OPEN, _CLOSE = '<p id="verdict">', "</p>"
+_PENDING = f"{_OPEN}No verdict yet: the run was still going when this was written.{_CLOSE}"
+
+
+def header_cells() -> list[str]:
+    """The head of the columns after the case's name."""
+    sortable = [f'<th class="sortable" data-column-type="{_slug(title)}">{title}</th>' for title in COLUMNS]
+    return [*sortable, '<th class="sortable" data-column-type="seconds">seconds</th>']
+
+
+def row_cells(case: Case) -> list[str]:
+    """The cells of one case, its name first."""
+    shown = {(figure.tensor, figure.metric): figure for figure in case.figures}
+    cells = [f'<td class="col-testId">{escape(case.label)}</td>']
+    for title, key in COLUMNS.items():
+        cells.append(f'<td class="col-{_slug(title)}">{_value(shown[key]) if key in shown else ""}</td>')
+    return [*cells, f'<td class="col-seconds">{case.seconds:.2f}</td>']
+
+
+def figures_table(case: Case) -> str:
+    """Every figure of a case beside its pin, and the seconds of every launch."""
+    rows = "".join(
+        f"<tr><td>{figure.tensor}</td><td>{figure.metric}</td><td>{_value(figure)}</td>"
+        f"<td>{figure.bound} {figure.pin:g}</td><td>{'pass' if figure.holds else 'FAIL'}</td></tr>"
+        for figure in case.figures
+    )
+    launches = ", ".join(f"{launch.mode} {launch.seconds:.2f} s" for launch in case.launches)
+    head = "<tr><th>tensor</th><th>metric</th><th>value</th><th>pin</th><th></th></tr>"
+    return f"<table>{head}{rows}</table><p>{escape(launches)}</p>"
+
+
+def summary(record: Record) -> str:
+    """The verdict's place, the compiled configurations, and how the mutants fared."""
+    compiled = "".join(
+        f"<li>{escape(each.name)}: compiled in {each.seconds:.1f} s ("
+        + ", ".join(f'<a href="{escape(file)}">{escape(file)}</a>' for file in each.files)
+        + ")</li>"
+        for each in record.compiles
+    )
+    mutants = "".join(
+        f"<tr><td>{escape(each.name)}</td><td>{'refused' if each.refused else 'ADMITTED'}</td>"
+        f"<td>{escape(each.by)}</td></tr>"
+        for each in record.mutants
+    )
+    refused = sum(each.refused for each in record.mutants)
+    return (
+        f"{_PENDING}<ul>{compiled}</ul><details><summary>{refused} of {len(record.mutants)} mutants refused"
+        f"</summary><table>{mutants}</table></details>"
+    )
+
+
+def stamp(folder: Path, record: Record) -> None:
+    """Write the verdict into the report of a run; a run that ended before it had a report gets none."""
+    path = folder / REPORT_NAME
+    if path.exists():
+        meaning = Verdict[record.verdict].meaning
+        said = f"{_OPEN}<strong>{record.verdict}</strong> {meaning}. {escape(record.reason)}{_CLOSE}"
+        write_atomically(path, path.read_text().replace(_PENDING, said, 1).encode())
+
+
+def _value(figure: Figure) -> str:
+    return "not a number" if figure.value is None else f"{figure.value:.7g}"
+
+
+def _slug(title: str) -> str:
+    return title.replace(" ", "_")

@@ -1,0 +1,106 @@
+"""One milestone in this checkout and this process: a child that may be killed, and leaves its record all the same.
+
+`python -m harness.run D1.1 --device emulator --target sim --out FOLDER` compiles every configuration of the
+milestone (phase "compile" of FOLDER/record.json), runs its module (phase "stage"), writes the verdict into the
+record and ends with the verdict's exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import re
+import secrets
+import sys
+import traceback
+from pathlib import Path
+
+from harness import page, record
+from harness.book import Book
+from harness.surroundings import ROOT, toolchain, working_tree
+from harness.verdict import EXIT_BAD_INPUT, Verdict
+from stages.catalog import GATE, Milestone, NotBuilt, UnknownMilestone, runnable
+
+PLUGINS = ("-p", "pytest_metadata.plugin", "-p", "pytest_html.plugin", "-p", "no:cacheprovider")
+OPTIONS = ("-v", "--no-header", "--tb=short", "-o", "addopts=", f"--rootdir={ROOT}")
+REPORT = ("--self-contained-html", "-o", "generate_report_on_test=true")
+
+
+def main() -> int:
+    """The command line; see the module's docstring."""
+    parser = argparse.ArgumentParser(prog="python -m harness.run", description=__doc__)
+    parser.add_argument("milestone")
+    parser.add_argument("--device", choices=("emulator", "cuda"), required=True)
+    parser.add_argument("--target", required=True, help="what the record calls the place of the device")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="named as the run is")
+    args = parser.parse_args()
+    try:
+        milestone = runnable(args.milestone)
+    except (UnknownMilestone, NotBuilt) as error:
+        print(error, file=sys.stderr)
+        return EXIT_BAD_INPUT
+    args.out.mkdir(parents=True, exist_ok=True)
+    about = (args.out.name, milestone.id, args.target, record.now(), working_tree(), toolchain())
+    book = Book(args.out, record.Record(*about), secrets.randbelow(10**9))
+    verdict, reason = run(milestone, args.device, book)
+    book.judge(verdict, reason)
+    page.stamp(args.out, book.record)
+    return verdict.exit_code
+
+
+def run(milestone: Milestone, device: str, book: Book) -> tuple[Verdict, str]:
+    """Compile, then run the milestone's module. Returns the verdict and the reason for it."""
+    try:
+        with book.phase("compile"):
+            compile_cases(milestone, book)
+    except Exception as error:
+        traceback.print_exc()
+        return Verdict.COMPILE_ERROR, f"{type(error).__name__}: {error}"
+    with book.phase("stage") as phase:
+        code = run_cases(milestone, device, book)
+        phase.outcome = "failed" if code else "passed"
+    return judge(milestone, book.record, code)
+
+
+def compile_cases(milestone: Milestone, book: Book) -> None:
+    """Compile every configuration of the milestone; keep its PTX and the layouts that it traced."""
+    import kernel
+
+    module = importlib.import_module(f"stages.{milestone.module.stem}")
+    for config, case in {each.config: each for each in module.CASES}.items():
+        print(f"compiling {case}", flush=True)
+        compiled = kernel.compile(config)
+        stem = re.sub(r"[^a-z0-9]+", "-", case.name)
+        files = {f"{stem}.ptx": compiled.ptx, f"{stem}.layouts.txt": "\n".join(compiled.layouts) + "\n"}
+        book.compiled(case.name, compiled.compile_s, files)
+
+
+def run_cases(milestone: Milestone, device: str, book: Book) -> int:
+    """Run the milestone's module under pytest, apart from the user's plugins and options. Its exit code."""
+    import pytest
+
+    from harness.device import DEVICES
+    from harness.plugin import MilestonePlugin
+
+    os.environ.pop("PYTEST_ADDOPTS", None)
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    arguments = [*PLUGINS, *OPTIONS, *REPORT, f"--html={book.folder / page.REPORT_NAME}", str(milestone.module)]
+    return int(pytest.main(arguments, [MilestonePlugin(book, DEVICES[device]())]))
+
+
+def judge(milestone: Milestone, done: record.Record, code: int) -> tuple[Verdict, str]:
+    """The verdict on a module that pytest ended with `code`: ACCEPT needs the code and the record to say so."""
+    failed = [case.label for case in done.cases if case.outcome != "passed"]
+    admitted = [mutant.name for mutant in done.mutants if not mutant.refused]
+    figures = [figure for case in done.cases for figure in case.figures]
+    if code == 0 and figures and done.mutants and not failed and not admitted:
+        return Verdict.ACCEPT, ""
+    if failed:
+        verdict = Verdict.REJECT_GATE if milestone is GATE else Verdict.REJECT_STAGE
+        return verdict, f"failed: {', '.join(failed)}"
+    return Verdict.INFRA, f"pytest ended with {code}, and the record does not say why"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""The twelve milestones, in the order of building. One that has no module yet is refused, never skipped."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+
+
+class UnknownMilestone(ValueError):
+    """A milestone that the catalog does not name."""
+
+
+class NotBuilt(ValueError):
+    """A milestone that is planned, and has no module yet."""
+
+
+@dataclass(frozen=True)
+class Milestone:
+    """One row of the catalog. `needs` names the milestone below it."""
+
+    id: str
+    needs: str | None
+    shows: str
+
+    @property
+    def module(self) -> Path:
+        """The pytest module that holds it: D1.1 is `stages/d1_1.py`."""
+        return FOLDER / f"{self.id.lower().replace('.', '_')}.py"
+
+    @property
+    def built(self) -> bool:
+        """Whether its module exists."""
+        return self.module.exists()
+
+
+CATALOG = (
+    Milestone("D1.1", None, "hd=64, one KV tile, P staged in tensor memory: the regression gate"),
+    Milestone("D1.2", "D1.1", "many KV tiles, online softmax, rescaled O"),
+    Milestone("D1.3", "D1.2", "P staged in shared memory beside tensor memory, hd up to 256"),
+    Milestone("D1.4", "D1.3", "hd=512: logits accumulated over the head dim inside the kernel"),
+    Milestone("D1.5", "D1.4", "normalised output, one way from tensor memory to global memory"),
+    Milestone("D2", "D1.5", "multi-query grid, heads packed into rows"),
+    Milestone("D3", "D2", "swa_lens mask"),
+    Milestone("D4", "D3", "causal and window mask, skipped tiles"),
+    Milestone("D5a", "D4", "partials (U, lse, m)"),
+    Milestone("D5b", "D5a", "merge of the branches in Python"),
+    Milestone("D5c", "D5b", "window and compressed branch in one launch"),
+    Milestone("D5d", "D5c", "sink merged in the epilogue, O and lse out of one launch"),
+)
+
+GATE = CATALOG[0]
+
+
+def find(name: str) -> Milestone:
+    """The milestone of that id, in any case of letters. Raises UnknownMilestone naming those that exist."""
+    for milestone in CATALOG:
+        if milestone.id.lower() == name.lower():
+            return milestone
+    known = ", ".join(milestone.id for milestone in CATALOG)
+    raise UnknownMilestone(f"no milestone {name!r}; there are {known}")
+
+
+def runnable(name: str) -> Milestone:
+    """As `find`, and raises NotBuilt where the milestone has no module yet."""
+    milestone = find(name)
+    if not milestone.built:
+        built = ", ".join(each.id for each in CATALOG if each.built)
+        raise NotBuilt(f"{milestone.id} is not built yet ({milestone.shows}); built so far: {built}")
+    return milestone

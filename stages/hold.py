@@ -1,0 +1,118 @@
+"""How a milestone's module holds a kernel to its pins, and shows that the pins hold wrong outputs off."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+
+import kernel
+from stages.case import Case, Inputs, Outputs, draw, launch, outputs_of, reference
+from stages.check import Figure, compare, failing
+from stages.device import Device
+from stages.mutants import mutants, right
+
+#: The tensors of a kernel's result.
+NAMES = ("o", "u", "lse", "m")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch: the order of completion, wall seconds, and the error that ended it, if one did."""
+
+    mode: str
+    seconds: float
+    attention: kernel.Attention | None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a case gave: every launch, and the first whole output beside the reference."""
+
+    case: Case
+    seed: int
+    launches: tuple[Launch, ...]
+    figures: tuple[Figure, ...]
+    got: Outputs | None
+    want: Outputs
+
+
+class Book(Protocol):
+    """Where results are written down as they come; the harness brings one."""
+
+    def result(self, result: Result) -> None:
+        """Keep what a case gave, whether it holds or not."""
+
+    def mutant(self, name: str, refused_by: tuple[Figure, ...]) -> None:
+        """Keep which figures refused a mutant; none means that it was let through."""
+
+
+def hold(case: Case, seed: int, device: Device, book: Book) -> None:
+    """Launch once a mode, write down what came, then raise what is wrong with it.
+
+    Raises the first launch's error, noting how the other modes ended; AssertionError where a figure lies
+    outside its pin or two modes differ in bits.
+    """
+    kernel.compile(case.config)
+    inputs = draw(case, seed)
+    want = reference(inputs)
+    launches = tuple(_launch(inputs, device, mode, seed) for mode in device.modes)
+    whole = [each.attention for each in launches if each.attention is not None]
+    got = outputs_of(whole[0]) if whole else None
+    figures = compare(case, got, want) if got else ()
+    book.result(Result(case, seed, launches, figures, got, want))
+
+    where = f"{case.milestone} {case.name} seed={seed}"
+    _raise_first_error(launches, where)
+    if outside := failing(figures):
+        raise AssertionError("\n".join([f"{where}: outside its pins", *map(str, outside)]))
+    for mode, attention in zip(device.modes, whole, strict=True):
+        differing = [name for name in NAMES if not _same_bits(whole[0], attention, name)]
+        said = (
+            f"{where}: {', '.join(differing)} differ in bits between {device.modes[0]} and {mode} completion"
+        )
+        assert not differing, said
+
+
+def refuse_mutants(case: Case, seed: int, book: Book) -> None:
+    """Raises AssertionError where the comparison admits a mutant, or refuses the right output of them all."""
+    inputs = draw(case, seed)
+    want, sound = reference(inputs), right(inputs)
+    outside = failing(compare(case, sound, want))
+    assert not outside, f"the comparison refuses the rounded reference: {', '.join(map(str, outside))}"
+    admitted = []
+    for mutant in mutants(case):
+        refused_by = failing(compare(case, mutant.make(inputs, sound), want))
+        book.mutant(mutant.name, refused_by)
+        if not refused_by:
+            admitted.append(mutant.name)
+    assert not admitted, f"{case.milestone} {case.name}: the comparison admits {'; '.join(admitted)}"
+
+
+def _launch(inputs: Inputs, device: Device, mode: str, seed: int) -> Launch:
+    started = time.perf_counter()
+    try:
+        with device.running(mode, seed):
+            attention = launch(inputs, device.torch_device)
+    except Exception as error:
+        return Launch(mode, time.perf_counter() - started, None, error)
+    return Launch(mode, time.perf_counter() - started, attention)
+
+
+def _raise_first_error(launches: tuple[Launch, ...], where: str) -> None:
+    failed = [each for each in launches if each.error]
+    if not failed:
+        return
+    ends = ", ".join(f"{each.mode} {'failed' if each.error else 'ended'}" for each in launches)
+    error = failed[0].error
+    assert error is not None
+    error.add_note(f"in {where} under {failed[0].mode} completion ({ends})")
+    raise error
+
+
+def _same_bits(one: kernel.Attention, other: kernel.Attention, name: str) -> bool:
+    x, y = getattr(one, name), getattr(other, name)
+    return torch.equal(x.contiguous().view(torch.uint8), y.contiguous().view(torch.uint8))

@@ -1,0 +1,43 @@
+"""The pins of `tolerances.toml`, checked as they are read: complete, known, no looser than the floor."""
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from stages.metrics import METRICS
+
+FILE = Path(__file__).with_name("tolerances.toml")
+
+Pins = dict[str, dict[str, float]]
+
+
+class PinError(ValueError):
+    """A pin that is missing, unknown, or looser than the floor."""
+
+
+def pins(milestone: str, case: str, head_dim: int) -> Pins:
+    """The pin of every metric, by tensor, for one case. Raises PinError."""
+    table = _file().get(milestone, {}).get(case)
+    if table is None:
+        raise PinError(f"{FILE.name} has no pins for {milestone}, case {case!r}")
+    return check(table, _file()["floor"][str(head_dim)], f'["{milestone}"."{case}"]')
+
+
+def check(table: Pins, floor: Pins, where: str) -> Pins:
+    """`table` itself. Raises PinError unless it pins every metric of its tensors within `floor`."""
+    for tensor, bounds in table.items():
+        if tensor not in METRICS:
+            raise PinError(f"{where}: no tensor {tensor!r}; there are {', '.join(METRICS)}")
+        by_name = {metric.name: metric for metric in METRICS[tensor]}
+        if by_name.keys() != bounds.keys():
+            raise PinError(f"{where}: {tensor} must pin {sorted(by_name)}, and pins {sorted(bounds)}")
+        for name, lowest in floor.get(tensor, {}).items():
+            if not by_name[name].holds(bounds[name], lowest):
+                raise PinError(f"{where}: {tensor}.{name} = {bounds[name]} is looser than the floor {lowest}")
+    return table
+
+
+@cache
+def _file() -> dict[str, Any]:
+    return tomllib.loads(FILE.read_text())
