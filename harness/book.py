@@ -64,9 +64,7 @@ class Book:
         """Keep the launches and figures of the case that is open."""
         self.last_result = result
         case = self.record.cases[-1]
-        case.launches = [
-            record.Launch(each.mode, each.seconds, str(each.error or "")) for each in result.launches
-        ]
+        case.launches = [record.Launch(each.mode, each.seconds, str(each.error or "")) for each in result.launches]
         case.figures = [_figure(each) for each in result.figures]
         self._save()
 

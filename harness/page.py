@@ -1,5 +1,6 @@
 """What `report.html` has beside pytest-html's own: columns, summary, a case's figures, the verdict."""
 
+from base64 import b64encode
 from html import escape
 from pathlib import Path
 
@@ -8,6 +9,7 @@ from harness.record import Case, Figure, Record
 from harness.verdict import Verdict
 
 REPORT_NAME = "report.html"
+CSS = Path(__file__).with_name("report.css")
 
 #: Column of the report: its title, and the tensor and metric that it shows.
 COLUMNS = {
@@ -17,6 +19,7 @@ COLUMNS = {
     "lse error": ("lse", "error"),
 }
 
+_ADMITTED = '<span class="ADMITTED">ADMITTED</span>'
 _OPEN, _CLOSE = '<p id="verdict">', "</p>"
 _PENDING = f"{_OPEN}No verdict yet: the run was still going when this was written.{_CLOSE}"
 
@@ -32,20 +35,21 @@ def row_cells(case: Case) -> list[str]:
     shown = {(figure.tensor, figure.metric): figure for figure in case.figures}
     cells = [f'<td class="col-testId">{escape(case.label)}</td>']
     for title, key in COLUMNS.items():
-        cells.append(f'<td class="col-{_slug(title)}">{_value(shown[key]) if key in shown else ""}</td>')
+        cells.append(f'<td class="col-{_slug(title)}">{shown[key].shown if key in shown else ""}</td>')
     return [*cells, f'<td class="col-seconds">{case.seconds:.2f}</td>']
 
 
-def figures_table(case: Case) -> str:
-    """Every figure of a case beside its pin, and the seconds of every launch."""
+def case_details(case: Case, picture: bytes) -> str:
+    """Every figure of a case beside its pin, the seconds of every launch, and the picture (PNG) of its error."""
     rows = "".join(
-        f"<tr><td>{figure.tensor}</td><td>{figure.metric}</td><td>{_value(figure)}</td>"
-        f"<td>{figure.bound} {figure.pin:g}</td><td>{'pass' if figure.holds else 'FAIL'}</td></tr>"
+        f'<tr class="{_mark(figure)}"><td>{figure.tensor}</td><td>{figure.metric}</td><td>{figure.shown}</td>'
+        f"<td>{figure.bound} {figure.pin:g}</td><td>{_mark(figure)}</td></tr>"
         for figure in case.figures
     )
-    launches = ", ".join(f"{launch.mode} {launch.seconds:.2f} s" for launch in case.launches)
+    launches = "<br>".join(f"{launch.mode}: {launch.seconds:.2f} s" for launch in case.launches)
     head = "<tr><th>tensor</th><th>metric</th><th>value</th><th>pin</th><th></th></tr>"
-    return f"<table>{head}{rows}</table><p>{escape(launches)}</p>"
+    image = f'<img alt="where the error lies" src="data:image/png;base64,{b64encode(picture).decode()}">'
+    return f'<div class="case"><div><table>{head}{rows}</table><p>{launches}</p></div>{image}</div>'
 
 
 def summary(record: Record) -> str:
@@ -57,7 +61,7 @@ def summary(record: Record) -> str:
         for each in record.compiles
     )
     mutants = "".join(
-        f"<tr><td>{escape(each.name)}</td><td>{'refused' if each.refused else 'ADMITTED'}</td>"
+        f"<tr><td>{escape(each.name)}</td><td>{'refused' if each.refused else _ADMITTED}</td>"
         f"<td>{escape(each.by)}</td></tr>"
         for each in record.mutants
     )
@@ -77,8 +81,8 @@ def stamp(folder: Path, record: Record) -> None:
         write_atomically(path, path.read_text().replace(_PENDING, said, 1).encode())
 
 
-def _value(figure: Figure) -> str:
-    return "not a number" if figure.value is None else f"{figure.value:.7g}"
+def _mark(figure: Figure) -> str:
+    return "pass" if figure.holds else "FAIL"
 
 
 def _slug(title: str) -> str:

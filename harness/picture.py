@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from stages.case import Outputs
 
-INCHES = (9.0, 4.2)
+INCHES = (10.0, 4.8)
 DPI = 80
 
 
@@ -19,7 +19,7 @@ def error_picture(got: Outputs, want: Outputs) -> bytes:
     error = np.abs(got["O"] - want["O"])
     colours = colormaps["viridis"].with_extremes(bad="red")
     image = tile.imshow(error, aspect="auto", interpolation="nearest", cmap=colours)
-    figure.colorbar(image, ax=tile, label="|O - ref|")
+    figure.colorbar(image, ax=tile)
     tile.set(xlabel="head dim", ylabel="query row", title="|O - ref|")
     lse_error = got["lse"] - want["lse"]
     lost = np.flatnonzero(~np.isfinite(lse_error))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Generator
 from typing import Any
 
@@ -60,13 +59,10 @@ class MilestonePlugin:
         return report
 
     def _extras(self, case: Case) -> list[dict[str, Any]]:
-        """The table of every figure, and the picture of the error."""
-        parts = [extras.html(page.figures_table(case))] if case.figures else []
         result = self._book.last_result
-        if result is not None and result.got is not None:
-            picture = error_picture(result.got, result.want)
-            parts.append(extras.png(base64.b64encode(picture).decode()))
-        return parts
+        if result is None or result.got is None:
+            return []
+        return [extras.html(page.case_details(case, error_picture(result.got, result.want)))]
 
     def pytest_html_report_title(self, report: Any) -> None:
         """The page's title."""
@@ -92,6 +88,11 @@ class MilestonePlugin:
         case = getattr(report, "case", None)
         if case is not None:
             cells[1:] = page.row_cells(case)
+
+    def pytest_html_results_table_html(self, report: pytest.TestReport, data: list[str]) -> None:
+        """Where nothing went wrong the log has nothing to say."""
+        if report.passed:
+            data.clear()
 
 
 def _name(item: pytest.Item) -> str:

@@ -32,6 +32,13 @@ class Figure(msgspec.Struct, frozen=True):
     pin: float
     holds: bool
 
+    @property
+    def shown(self) -> str:
+        """The value for people: seven decimals of a cosine, two digits of an error."""
+        if self.value is None:
+            return "NaN"
+        return f"{self.value:.7f}" if self.bound == "at least" else f"{self.value:.2g}"
+
 
 class Launch(msgspec.Struct, frozen=True):
     """One launch of a case. `mode` is the emulated device's order of completion; a real one has "cuda"."""
@@ -128,9 +135,7 @@ class Record(msgspec.Struct):
 
     def save(self, folder: Path) -> None:
         """Write `folder/record.json` atomically."""
-        write_atomically(
-            folder / RECORD_NAME, msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n"
-        )
+        write_atomically(folder / RECORD_NAME, msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
 
 
 def load(folder: Path) -> Record:

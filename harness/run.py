@@ -24,7 +24,12 @@ from stages.catalog import GATE, Milestone, NotBuilt, UnknownMilestone, runnable
 
 PLUGINS = ("-p", "pytest_metadata.plugin", "-p", "pytest_html.plugin", "-p", "no:cacheprovider")
 OPTIONS = ("-v", "--no-header", "--tb=short", "-o", "addopts=", f"--rootdir={ROOT}")
-REPORT = ("--self-contained-html", "-o", "generate_report_on_test=true")
+REPORT = (
+    "--self-contained-html",
+    f"--css={page.CSS}",
+    *("-o", "generate_report_on_test=true"),
+    *("-o", "render_collapsed=skipped"),
+)
 
 
 def main() -> int:

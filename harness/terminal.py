@@ -104,7 +104,4 @@ def _add_rows(table: Table, cases: list[Case | None]) -> None:
 def _value(figure: Figure | None) -> Text:
     if figure is None:
         return Text("-")
-    style = "" if figure.holds else "bold red"
-    if figure.value is None:
-        return Text("NaN", style)
-    return Text(f"{figure.value:.7f}" if figure.bound == "at least" else f"{figure.value:.2g}", style)
+    return Text(figure.shown, "" if figure.holds else "bold red")

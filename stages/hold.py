@@ -71,9 +71,7 @@ def hold(case: Case, seed: int, device: Device, book: Book) -> None:
         raise AssertionError("\n".join([f"{where}: outside its pins", *map(str, outside)]))
     for mode, attention in zip(device.modes, whole, strict=True):
         differing = [name for name in NAMES if not _same_bits(whole[0], attention, name)]
-        said = (
-            f"{where}: {', '.join(differing)} differ in bits between {device.modes[0]} and {mode} completion"
-        )
+        said = f"{where}: {', '.join(differing)} differ in bits between {device.modes[0]} and {mode} completion"
         assert not differing, said
 
 
