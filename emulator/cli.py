@@ -21,9 +21,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m emulator", description="A functional emulator of the B200."
-    )
+    parser = argparse.ArgumentParser(prog="python -m emulator", description="A functional emulator of the B200.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     run = commands.add_parser(

@@ -1,4 +1,4 @@
-"""The host side of the emulated B200: what a script written for a GPU asks of torch, CUDA and CuTeDSL around its launches."""
+"""The host side of the emulated B200: torch, CUDA and CuTeDSL as a script written for a GPU sees them."""
 
 from emulator.host.properties import B200, DeviceProperties
 from emulator.host.refusal import NotEmulated

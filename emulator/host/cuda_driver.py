@@ -1,4 +1,4 @@
-"""cuda.bindings.driver on the emulated device: the calls that scripts and CuTeDSL make, each a plain function."""
+"""cuda.bindings.driver on the emulated device: the calls that scripts and CuTeDSL make."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from emulator.host import memory
+from emulator.host.graphs import Captures
 from emulator.host.properties import DeviceProperties
 from emulator.host.streams import new_handle
 
@@ -19,6 +20,7 @@ class DriverState:
         self.properties = properties
         self.allocations = memory.Allocations()
         self.context = new_handle()
+        self.captures = Captures()
         self.event_times: dict[int, float] = {}
 
     def elapsed_ms(self, start: Any, end: Any) -> float | None:
@@ -113,10 +115,7 @@ def _stream_calls(d: _Driver) -> _Calls:
     return [
         ("cuStreamCreate", lambda flags: d.ok(t.CUstream(new_handle()))),
         ("cuStreamCreateWithPriority", lambda flags, priority: d.ok(t.CUstream(new_handle()))),
-        *(
-            (n, d.done)
-            for n in ("cuStreamDestroy", "cuStreamSynchronize", "cuStreamQuery", "cuStreamWaitEvent")
-        ),
+        *((n, d.done) for n in ("cuStreamDestroy", "cuStreamSynchronize", "cuStreamQuery", "cuStreamWaitEvent")),
         ("cuEventCreate", lambda flags: d.ok(t.CUevent(new_handle()))),
         ("cuEventRecord", record),
         ("cuEventElapsedTime", elapsed),
@@ -133,15 +132,15 @@ def _memory_calls(d: _Driver) -> _Calls:
     def free(pointer: Any, *_stream: Any) -> Any:
         return d.ok() if held.free(pointer) else d.fail("CUDA_ERROR_INVALID_VALUE")
 
-    def copy(destination: Any, source: Any, size: int, *_stream: Any) -> Any:
-        memory.copy(destination, source, size)
+    def copy(destination: Any, source: Any, size: int, stream: Any = 0) -> Any:
+        d.state.captures.submit(stream, lambda: memory.copy(destination, source, size))
         return d.ok()
 
     def fill(width: int) -> Callable[..., Any]:
         write = memory.fill(width)
 
-        def call(destination: Any, value: int, count: int, *_stream: Any) -> Any:
-            write(destination, value, count)
+        def call(destination: Any, value: int, count: int, stream: Any = 0) -> Any:
+            d.state.captures.submit(stream, lambda: write(destination, value, count))
             return d.ok()
 
         return call

@@ -8,7 +8,7 @@ from typing import Any
 
 import cuda.bindings.driver as driver
 
-from emulator.host import memory
+from emulator.host import graphs, memory
 from emulator.host.cuda_driver import DriverState
 from emulator.host.properties import DeviceProperties
 from emulator.host.streams import new_handle
@@ -25,6 +25,7 @@ def functions(runtime: ModuleType, state: DriverState) -> dict[str, Callable[...
         **_device_calls(runtime, state.properties, ok),
         **_stream_calls(runtime, state, ok),
         **_memory_calls(runtime, state, ok),
+        **graphs.runtime_functions(runtime, state.captures),
     }
 
 
@@ -102,12 +103,12 @@ def _memory_calls(t: ModuleType, state: DriverState, ok: _Ok) -> dict[str, Calla
     def free(pointer: Any, *_stream: Any) -> Any:
         return ok() if held.free(pointer) else (t.cudaError_t.cudaErrorInvalidValue,)
 
-    def copy(destination: Any, source: Any, size: int, *_rest: Any) -> Any:
-        memory.copy(destination, source, size)
+    def copy(destination: Any, source: Any, size: int, kind: Any, stream: Any = 0) -> Any:
+        state.captures.submit(stream, lambda: memory.copy(destination, source, size))
         return ok()
 
-    def clear(destination: Any, value: int, count: int, *_stream: Any) -> Any:
-        fill(destination, value, count)
+    def clear(destination: Any, value: int, count: int, stream: Any = 0) -> Any:
+        state.captures.submit(stream, lambda: fill(destination, value, count))
         return ok()
 
     total = state.properties.total_memory

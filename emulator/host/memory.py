@@ -32,7 +32,7 @@ class Allocations:
 def address_of(pointer: Any) -> int:
     """The address in a CUdeviceptr, an int, a ctypes object or anything with a writable or bytes buffer."""
     if isinstance(pointer, bytes):
-        return ctypes.cast(pointer, ctypes.c_void_p).value or 0
+        return ctypes.cast(ctypes.c_char_p(pointer), ctypes.c_void_p).value or 0
     if isinstance(pointer, ctypes.c_void_p):
         return pointer.value or 0
     if isinstance(pointer, ctypes.Array | ctypes.Structure | ctypes._SimpleCData):

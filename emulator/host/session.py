@@ -8,6 +8,7 @@ from types import ModuleType
 
 import cuda.bindings.driver
 import cuda.bindings.runtime
+from torch.utils._device import DeviceContext
 
 from emulator.host import cuda_driver, cuda_runtime, tensors, torch_cuda
 from emulator.host.patching import Patches
@@ -24,8 +25,9 @@ def emulated_host(properties: DeviceProperties = B200) -> Iterator[DevicePropert
     whatever the device cannot answer.
     """
     state = cuda_driver.DriverState(properties)
-    with Patches() as patches, tensors.EmulatedTensors():
-        torch_cuda.install(patches, properties)
+    with Patches() as patches, tensors.EmulatedTensors(state.captures):
+        patches.set(DeviceContext, "__torch_function__", tensors.default_device_factory)
+        torch_cuda.install(patches, properties, state.captures)
         _install(patches, cuda.bindings.driver, "cu", cuda_driver.functions(cuda.bindings.driver, state))
         _install(patches, cuda.bindings.runtime, "cuda", cuda_runtime.functions(cuda.bindings.runtime, state))
         yield properties

@@ -9,8 +9,8 @@ from typing import Any, Final
 import torch
 
 from emulator.host.refusal import NotEmulated
-from emulator.host.tensors import DEVICE
 
+DEVICE: Final = torch.device("cuda", 0)
 _HANDLES: Final = itertools.count(0x1000)
 
 

@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _device as default_device
 
+from emulator.host.graphs import Captures
 from emulator.host.refusal import NotEmulated
+from emulator.host.scaled_matmul import is_block_scaled, scaled_mm
+from emulator.host.streams import DEVICE
 
-DEVICE: Final = torch.device("cuda", 0)
 CPU: Final = torch.device("cpu")
+ALIGNMENT: Final = 512
 _MARK: Final = "_on_emulated_device"
 _DL_CUDA: Final = 2
 _ALIASING: Final = frozenset({"to", "cuda", "cpu", "as_tensor", "asarray"})
@@ -60,6 +63,10 @@ class EmulatedTensors(TorchFunctionMode):
     A copy between the devices copies, as on hardware, so later writes on one side are not seen on the other.
     """
 
+    def __init__(self, captures: Captures) -> None:
+        super().__init__()
+        self._captures = captures
+
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
@@ -80,17 +87,27 @@ class EmulatedTensors(TorchFunctionMode):
             func = torch.Tensor.cpu
         if name == "pin_memory":  # every page is within the device's reach
             return args[0]
+        if name == "_scaled_mm" and is_block_scaled(_argument(args, kwargs, 2, "scale_a")):
+            func = scaled_mm
         target, args, kwargs = _target(name, func, args, kwargs, bool(emulated))
         result = func(*args, **kwargs)
-        return _place(name, args, result, inputs, target)
+        result = _place(name, args, result, inputs, target)
+        if target and self._captures.active:
+            self._refuse_capture(name, result, inputs)
+        return result
+
+    def _refuse_capture(self, name: str, result: Any, inputs: list[torch.Tensor]) -> None:
+        """Only launches are captured: torch's own work on the device may at most make views and empty tensors."""
+        known = {tensor.untyped_storage().data_ptr() for tensor in inputs}
+        for tensor in _tensors((result,)):
+            if not name.startswith("empty") and tensor.untyped_storage().data_ptr() not in known:
+                raise NotEmulated(f"torch's {name} inside a graph capture", "only kernel launches are captured")
 
 
 _Call = tuple[bool, tuple[Any, ...], dict[str, Any]]
 
 
-def _target(
-    name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], from_emulated: bool
-) -> _Call:
+def _target(name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], from_emulated: bool) -> _Call:
     """Where the result belongs, and the arguments with every name of the emulated device made `cpu`."""
     if name in ("cuda", "cpu"):
         layout = {key: value for key, value in kwargs.items() if key == "memory_format"}
@@ -130,12 +147,51 @@ def _place(name: str, args: tuple[Any, ...], result: Any, inputs: list[torch.Ten
         if not crossed and any(result is tensor for tensor in inputs):
             return result
         mark(result, target)
+        if target:
+            _align(result, inputs)
         return result
     known = {id(tensor) for tensor in inputs}
     for tensor in _tensors((result,)):
         if id(tensor) not in known:
             mark(tensor, target)
+            if target:
+                _align(tensor, inputs)
     return result
+
+
+def _align(tensor: torch.Tensor, inputs: list[torch.Tensor]) -> None:
+    """Move a new tensor to an address that is a multiple of 512, where CUDA's allocator would have put it."""
+    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device != CPU:
+        return
+    storage = tensor.untyped_storage()
+    size, address = storage.nbytes(), storage.data_ptr()
+    if address % ALIGNMENT == 0 or any(t.untyped_storage().data_ptr() == address for t in inputs):
+        return
+    room = torch.empty(size + ALIGNMENT, dtype=torch.uint8, device=CPU).untyped_storage()
+    start = -room.data_ptr() % ALIGNMENT
+    home = room[start : start + size]
+    home.copy_(storage)
+    moved = torch.empty(0, dtype=tensor.dtype, device=CPU)
+    tensor.data = moved.set_(home, tensor.storage_offset(), tensor.size(), tensor.stride())
+
+
+def default_device_factory(
+    context: default_device.DeviceContext, func: Any, types: Any, args: Any = (), kwargs: Any = None
+) -> Any:
+    """DeviceContext.__torch_function__, which must not name the emulated device to torch itself.
+
+    `with torch.device(...)` puts the context above EmulatedTensors, which then sees the name and acts on it;
+    a default device stands below it, where the tensor is already marked and only its memory is asked for.
+    """
+    kwargs = dict(kwargs or {})
+    if func in _FACTORIES and kwargs.get("device") is None:
+        seen = any(isinstance(mode, EmulatedTensors) for mode in _get_current_function_mode_stack())
+        kwargs["device"] = CPU if is_cuda_device(context.device) and not seen else context.device
+    return func(*args, **kwargs)
+
+
+def _argument(args: tuple[Any, ...], kwargs: dict[str, Any], index: int, name: str) -> Any:
+    return args[index] if len(args) > index else kwargs.get(name)
 
 
 def _shares_memory(result: torch.Tensor, source: object) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from emulator.host.graphs import Captures, TorchGraphs
 from emulator.host.patching import Patches
 from emulator.host.properties import DeviceProperties
 from emulator.host.refusal import NotEmulated, refuse
@@ -35,11 +36,12 @@ class DeviceContext:
     def __exit__(self, *_error: object) -> None: ...
 
 
-def install(patches: Patches, properties: DeviceProperties) -> None:
+def install(patches: Patches, properties: DeviceProperties, captures: Captures) -> None:
     """Make torch.cuda answer for `properties`. What is not answered here is refused by name when it is called."""
     patches.update(torch.cuda, _device_functions(properties))
     patches.update(torch.cuda, _stream_functions())
     patches.update(torch.cuda, _memory_functions(properties))
+    patches.update(torch.cuda, TorchGraphs(captures).names)
     patches.update(
         torch.cuda,
         {
@@ -51,14 +53,12 @@ def install(patches: Patches, properties: DeviceProperties) -> None:
             "seed_all": lambda: None,
             "get_rng_state": lambda device=None: torch.random.get_rng_state(),
             "set_rng_state": lambda state, device=None: torch.random.set_rng_state(state),
-            "CUDAGraph": refuse("torch.cuda.CUDAGraph", "torch's graphs cannot be captured without a driver"),
-            "graph": refuse("torch.cuda.graph", "torch's graphs cannot be captured without a driver"),
             "make_graphed_callables": refuse("torch.cuda.make_graphed_callables", "needs a driver"),
         },
     )
     patches.update(
         torch.cuda.nvtx,
-        {n: _nothing for n in ("range_push", "range_pop", "mark", "range_start", "range_end")},
+        dict.fromkeys(("range_push", "range_pop", "mark", "range_start", "range_end"), _nothing),
     )
     patches.set(torch, "Generator", Generator)
 
@@ -101,7 +101,6 @@ def _stream_functions() -> dict[str, Any]:
         "current_stream": lambda device=None: Current.stream,
         "default_stream": lambda device=None: DEFAULT_STREAM,
         "set_stream": lambda stream: setattr(Current, "stream", stream),
-        "is_current_stream_capturing": lambda: False,
     }
 
 
@@ -113,12 +112,12 @@ def _memory_functions(properties: DeviceProperties) -> dict[str, Callable[..., A
         "empty_cache": lambda: gc.collect() and None,
         "mem_get_info": lambda device=None: (total, total),
         **{name: lambda device=None: 0 for name in zero},
-        **{name: _nothing for name in quiet},
+        **dict.fromkeys(quiet, _nothing),
     }
 
 
 def _check(device: Any) -> None:
-    if device is not None and not is_cuda_device(device):
+    if isinstance(device, int | str | torch.device) and not is_cuda_device(device):
         raise ValueError(f"device: expected a cuda device, got {device!r}; cuda:0 is the only one")
 
 
