@@ -1,0 +1,29 @@
+"""The catalog of milestones."""
+
+import pytest
+
+from stages.catalog import CATALOG, GATE, NotBuilt, UnknownMilestone, find, runnable
+
+PLANNED = ["D1.1", "D1.2", "D1.3", "D1.4", "D1.5", "D2", "D3", "D4", "D5a", "D5b", "D5c", "D5d"]
+
+
+def test_the_twelve_milestones_each_need_the_one_below() -> None:
+    assert [milestone.id for milestone in CATALOG] == PLANNED
+    assert [milestone.needs for milestone in CATALOG] == [None, *PLANNED[:-1]]
+
+
+def test_the_gate_is_built() -> None:
+    assert GATE.id == "D1.1"
+    assert runnable("d1.1") is GATE
+
+
+def test_an_unknown_milestone_names_those_that_exist() -> None:
+    with pytest.raises(UnknownMilestone) as caught:
+        find("D9")
+    assert all(name in str(caught.value) for name in ["'D9'", *PLANNED])
+
+
+def test_a_milestone_without_a_module_is_refused() -> None:
+    planned = next(milestone for milestone in CATALOG if not milestone.built)
+    with pytest.raises(NotBuilt, match=f"{planned.id} is not built yet .*; built so far: D1.1"):
+        runnable(planned.id)

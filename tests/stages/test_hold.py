@@ -1,0 +1,143 @@
+"""How a kernel is held to its pins, with launches that end as the test wants."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+import kernel
+from stages import hold as holding
+from stages.case import Case, Inputs
+from stages.check import Figure
+from stages.d1_1 import CASES
+from stages.hold import Result, hold, refuse_mutants
+
+CASE = CASES[0]
+
+
+class Device:
+    """Runs nothing by itself; knows which mode is on."""
+
+    name = "test"
+    modes: tuple[str, ...] = ("eager", "lazy")
+    torch_device = "cpu"
+    mode = ""
+
+    @contextmanager
+    def running(self, mode: str, seed: int) -> Iterator[None]:
+        self.mode = mode
+        yield
+
+
+class Notebook:
+    """Keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.results: list[Result] = []
+        self.mutants: dict[str, tuple[Figure, ...]] = {}
+
+    def result(self, result: Result) -> None:
+        self.results.append(result)
+
+    def mutant(self, name: str, refused_by: tuple[Figure, ...]) -> None:
+        self.mutants[name] = refused_by
+
+
+def exact(inputs: Inputs) -> kernel.Attention:
+    part = kernel.reference.branch(inputs.q, inputs.k, inputs.v)
+    return kernel.Attention(o=part.o.bfloat16(), lse=part.lse.float(), u=part.u.float(), m=part.m.float())
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> Device:
+    monkeypatch.setattr(kernel, "compile", lambda config: None)
+    return Device()
+
+
+def launching(monkeypatch: pytest.MonkeyPatch, device: Device, **wrong: object) -> None:
+    """Launches give the exact result, but for the modes in `wrong`: an error, or what is done to the result."""
+
+    def launch(inputs: Inputs, torch_device: str) -> kernel.Attention:
+        attention, what = exact(inputs), wrong.get(device.mode)
+        if isinstance(what, Exception):
+            raise what
+        if callable(what):
+            what(attention)
+        return attention
+
+    monkeypatch.setattr(holding, "launch", launch)
+
+
+def test_a_right_kernel_holds(monkeypatch: pytest.MonkeyPatch, device: Device) -> None:
+    launching(monkeypatch, device)
+    book = Notebook()
+    hold(CASE, 1, device, book)
+    (result,) = book.results
+    assert [launch.mode for launch in result.launches] == ["eager", "lazy"]
+    assert {figure.tensor for figure in result.figures} == {"O", "U", "lse", "m"}
+    assert all(figure.holds for figure in result.figures)
+
+
+def test_a_figure_outside_its_pin_is_named_with_its_case(monkeypatch: pytest.MonkeyPatch, device: Device) -> None:
+    launching(monkeypatch, device, eager=lambda out: out.lse.add_(1e-3), lazy=lambda out: out.lse.add_(1e-3))
+    book = Notebook()
+    with pytest.raises(AssertionError, match=r"D1.1 hd=64 n=128 seed=1: outside its pins\nlse.error = .* FAILS$"):
+        hold(CASE, 1, device, book)
+    assert len(book.results) == 1, "what failed is in the record too"
+
+
+def test_one_bit_between_modes_fails(monkeypatch: pytest.MonkeyPatch, device: Device) -> None:
+    def flip(out: kernel.Attention) -> None:
+        out.o.view(torch.int16)[0, 0, 0, 0] ^= 1
+
+    launching(monkeypatch, device, lazy=flip)
+    with pytest.raises(AssertionError, match="seed=1: o differ in bits between eager and lazy completion"):
+        hold(CASE, 1, device, Notebook())
+
+
+def test_an_error_in_one_mode_is_raised_with_what_the_others_did(
+    monkeypatch: pytest.MonkeyPatch, device: Device
+) -> None:
+    error = RuntimeError("PTX line 12")
+    launching(monkeypatch, device, lazy=error)
+    book = Notebook()
+    with pytest.raises(RuntimeError, match="PTX line 12") as caught:
+        hold(CASE, 1, device, book)
+    assert caught.value.__notes__ == ["in D1.1 hd=64 n=128 seed=1 under lazy completion (eager ended, lazy failed)"]
+    assert [launch.error for launch in book.results[0].launches] == [None, error]
+    assert book.results[0].figures, "the mode that ended is measured all the same"
+
+
+def test_a_comparison_that_admits_a_mutant_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    book = Notebook()
+    refuse_mutants(CASE, 1, book)
+    assert all(book.mutants.values())
+    admit_all: list[Figure] = []
+    monkeypatch.setattr(holding, "compare", lambda case, got, want: admit_all)
+    with pytest.raises(AssertionError, match="admits O: scaled by 2; "):
+        refuse_mutants(CASE, 1, Notebook())
+
+
+def test_a_comparison_that_refuses_what_is_right_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holding, "right", lambda inputs: {k: v * 1.5 for k, v in holding.reference(inputs).items()})
+    with pytest.raises(AssertionError, match="refuses the rounded reference"):
+        refuse_mutants(CASE, 1, Notebook())
+
+
+def test_buffers_are_poisoned_before_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    from stages import case
+
+    seen: list[kernel.Attention] = []
+
+    def fmha(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: kernel.Attention) -> kernel.Attention:
+        seen.append(out)
+        return out
+
+    monkeypatch.setattr(kernel, "fmha", fmha)
+    case.launch(case.draw(CASE, 1), "cpu")
+    assert all(getattr(seen[0], name).isnan().all() for name in holding.NAMES)
+
+
+def test_a_case_knows_its_configuration() -> None:
+    assert Case("D1.1", head_dim=64, rows=128, keys=128).config == kernel.FmhaConfig(head_dim=64)

@@ -1,0 +1,62 @@
+"""The pins are complete and hold the floor."""
+
+from copy import deepcopy
+
+import pytest
+
+from stages.catalog import CATALOG
+from stages.d1_1 import CASES
+from stages.metrics import METRICS
+from stages.tolerances import PinError, Pins, check, pins
+
+FLOOR = {"O": {"cosine": 0.999997, "diff": 5e-6}, "lse": {"error": 2e-6}}
+GOOD: Pins = {
+    "O": {"cosine": 0.999998, "diff": 5e-6, "worst_row": 0.9, "max_abs": 1, "max_rel": 1, "element": 1, "masks": 0},
+    "lse": {"error": 1e-6, "masks": 0},
+}
+
+
+def test_every_case_of_a_built_milestone_pins_every_tensor() -> None:
+    assert [milestone.id for milestone in CATALOG if milestone.built] == ["D1.1"], "add the new cases here"
+    for case in CASES:
+        assert pins(case.milestone, case.name, case.head_dim).keys() == METRICS.keys()
+
+
+def test_the_floor_of_the_milestones_is_in_the_file() -> None:
+    """The figures that stages.md gives for hd=64: a pin at the floor holds, a hair beyond it does not."""
+    held = pins("D1.1", "hd=64 n=128", 64)
+    assert held["O"]["cosine"] >= 0.999997 and held["O"]["diff"] <= 5e-6 and held["O"]["worst_row"] >= 0.99999
+    assert held["O"]["element"] <= 1 and held["lse"]["error"] <= 2e-6
+
+
+def test_a_case_without_pins_is_an_error() -> None:
+    with pytest.raises(PinError, match=r"no pins for D1\.1, case 'hd=64 n=999'"):
+        pins("D1.1", "hd=64 n=999", 64)
+
+
+def test_pins_at_the_floor_hold() -> None:
+    assert check(GOOD, FLOOR, "here") == GOOD
+
+
+@pytest.mark.parametrize(
+    ("tensor", "metric", "value"), [("O", "cosine", 0.9999969), ("O", "diff", 5.1e-6), ("lse", "error", 2.1e-6)]
+)
+def test_a_pin_looser_than_the_floor_is_refused(tensor: str, metric: str, value: float) -> None:
+    table = deepcopy(GOOD)
+    table[tensor][metric] = value
+    with pytest.raises(PinError, match=f"here: {tensor}.{metric} = .* is looser than the floor"):
+        check(table, FLOOR, "here")
+
+
+def test_a_metric_without_a_pin_is_refused() -> None:
+    table = deepcopy(GOOD)
+    del table["O"]["element"]
+    with pytest.raises(PinError, match=r"here: O must pin .*element"):
+        check(table, FLOOR, "here")
+
+
+def test_an_unknown_tensor_or_metric_is_refused() -> None:
+    with pytest.raises(PinError, match="no tensor 'P'; there are O, U, lse, m"):
+        check({"P": {}}, FLOOR, "here")
+    with pytest.raises(PinError, match="lse must pin"):
+        check({"lse": {"error": 1e-6, "masks": 0, "mood": 1}}, FLOOR, "here")
