@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.errors import OutOfBounds, UnknownInstruction
-from emulator.isa.modifiers import ALIGNED, SCOPE, SEMANTICS, SHARED, lane_count, of_lane, pick, same
+from emulator.isa.modifiers import ALIGNED, SCOPE, SEMANTICS, SHARED, of_lane, pick, same
 from emulator.isa.modifiers import active as active_lanes
 from emulator.isa.registry import BLOCK, Run, executes
 from emulator.machine.barriers import Generation, wait_for
@@ -272,12 +272,6 @@ def _bar_red(ins: Instr) -> Run:
         return {"popc": int(votes.sum()), "and": bool(votes.all()), "or": bool(votes.any())}[operation or ""]
 
     return run
-
-
-@executes("bar.warp.sync")
-def _warp_sync(ins: Instr) -> Run:
-    pick(ins)
-    return lambda warp, mask, _members: None
 
 
 @executes("barrier.cluster", blocking=True)

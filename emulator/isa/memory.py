@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from emulator.errors import Misaligned, OutOfBounds, UnknownInstruction
-from emulator.isa.modifiers import SCOPE, SEMANTICS, SHARED, active, pick
+from emulator.isa.modifiers import SCOPE, SEMANTICS, SHARED, pick
 from emulator.isa.registry import Run, executes
 from emulator.isa.spaces import LOCAL_BASE, SHARED_BASE
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT, SharedMemory
@@ -214,19 +213,27 @@ def _ld(ins: Instr) -> Run:
     target = ins.operands[0]
     registers = target.items if isinstance(target, Vector) else (target,)
     widths = [REGISTER_BYTES[r.type] if isinstance(r, Reg) else form.width for r in registers]
+    wide = any(w == 16 for w in widths)
+    if wide and len(widths) > 1:
+        raise UnknownInstruction(ins, "a vector of .b128")
     if form.space == "param":
         return _ld_param(form, widths)
 
     def run(warp: Warp, mask: Any, address: Any, _policy: Any = None) -> Any:
         if not isinstance(address, np.ndarray):
             values = load(form, warp, np.array([address], np.uint64))
+            if wide:
+                return np.repeat(values.T, 32, axis=1)
             return _flat([int(_extended(form, values[0, i : i + 1], w)[0]) for i, w in enumerate(widths)])
         values = load(form, warp, chosen(warp, mask, address))
         if mask is not None:
             full = np.zeros((32, form.count), values.dtype)
             full[mask] = values
             values = full
-        return _flat([_extended(form, values[:, i], w) for i, w in enumerate(widths)])
+        columns = np.ascontiguousarray(values.T)
+        if wide or all(w == form.width for w in widths):
+            return columns if form.count > 1 else columns[0]
+        return _flat([_extended(form, columns[i], w) for i, w in enumerate(widths)])
 
     return run
 
@@ -262,23 +269,30 @@ def _st(ins: Instr) -> Run:
     dtype = np.dtype(f"u{form.width}")
 
     def run(warp: Warp, mask: Any, address: Any, value: Any, _policy: Any = None) -> None:
-        items = value if isinstance(value, tuple) else (value,)
-        if form.space == "shared" or form.releases:
-            warp.settle_loads(ins) if form.releases else None
-        if not isinstance(address, np.ndarray) and mask is None and not any(isinstance(i, np.ndarray) for i in items):
-            addresses, lanes = np.array([address], np.uint64), 1
+        if form.releases:
+            warp.settle_loads(ins)
+        if not isinstance(address, np.ndarray) and not isinstance(value, np.ndarray):
+            addresses = np.array([address], np.uint64)
+            items = value if isinstance(value, tuple) else (value,)
+            values = np.array([[v & low for v in items]], dtype)
         else:
             addresses = chosen(warp, mask, address)
-            lanes = addresses.size
-        values = np.empty((lanes, form.count), dtype)
-        for i, item in enumerate(items):
-            if isinstance(item, np.ndarray):
-                values[:, i] = (item if mask is None else item[mask]).astype(dtype, copy=False)
-            else:
-                values[:, i] = item & ((1 << 8 * form.width) - 1)
+            values = _columns(value, form.count, dtype)
+            if mask is not None:
+                values = values[mask]
         store(form, warp, addresses, values)
 
+    low = (1 << 8 * form.width) - 1
     return run
+
+
+def _columns(value: Any, count: int, dtype: np.dtype) -> np.ndarray:
+    """A value or vector of values as unsigned[32, count]."""
+    if isinstance(value, np.ndarray):
+        return value.reshape(count, 32).T.astype(dtype, copy=False)
+    items = value if isinstance(value, tuple) else (value,)
+    low = (1 << 8 * dtype.itemsize) - 1
+    return np.broadcast_to(np.array([v & low for v in items], dtype), (32, count))
 
 
 @executes("mapa", dst=1, uniform=True)

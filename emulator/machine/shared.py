@@ -100,6 +100,11 @@ class SharedMemory:
         self.shadow.write(self.cells(offsets, width * count), me, clock)
         self.views[width][(offsets // width)[:, None] + np.arange(count)] = values
 
+    def chunk_cells(self, chunks: np.ndarray) -> np.ndarray:
+        """The shadow cells of 16-byte chunks (numbers from the window's start), flat."""
+        per = CHUNK >> self.shift
+        return (chunks.reshape(-1, 1) * per + np.arange(per)).reshape(-1)
+
     # mbarriers ---------------------------------------------------------------------------------------------------
 
     def init_mbarrier(self, offset: int, count: int, instr: Instr, warp: Warp) -> None:

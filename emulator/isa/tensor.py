@@ -1,0 +1,367 @@
+"""tcgen05.*: tensor-memory allocation, loads and stores, multiplication, commit, waits and fences."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from emulator.errors import BarrierError, OutOfBounds, TensorMemoryError, UnknownInstruction
+from emulator.isa.barriers import mbarrier_at
+from emulator.isa.modifiers import ALIGNED, CTA_GROUP, SHARED, active, of_lane, pick, same
+from emulator.isa.registry import BLOCK, Run, executes
+from emulator.machine.descriptors import KINDS, InstructionDescriptor, Kind, operand_chunks
+from emulator.machine.mbarrier import MBarrier
+from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
+from emulator.machine.tensorcore import Shape, Step, TensorThread, pair, placement, refuse
+from emulator.machine.tmem import COLUMNS, GROUP, UNIT
+from emulator.machine.warp import Wait
+from emulator.ptx.syntax import Address, Instr, Vector
+
+if TYPE_CHECKING:
+    from emulator.machine.clocks import Access
+    from emulator.machine.cta import Cta
+    from emulator.machine.warp import Warp
+
+SYNC: Final = frozenset({"sync"})
+B32: Final = frozenset({"b32"})
+SHAPES: Final = frozenset({"32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"})
+COUNTS: Final = frozenset(f"x{1 << i}" for i in range(8))
+COLLECTORS: Final = frozenset(
+    f"collector::{buffer}::{use}"
+    for buffer in ("a", "b0", "b1", "b2", "b3")
+    for use in ("discard", "lastuse", "fill", "use")
+)
+REGISTERS_A_REPEAT: Final = {"32x32b": 1, "16x64b": 1, "16x32bx2": 1, "16x128b": 2, "16x256b": 4}
+
+
+# allocation ----------------------------------------------------------------------------------------------------------
+
+
+@executes("tcgen05.alloc", blocking=True)
+def _alloc(ins: Instr) -> Run:
+    pick(ins, CTA_GROUP, SYNC, ALIGNED, SHARED, B32)
+
+    def run(warp: Warp, mask: Any, address: Any, columns: Any) -> Any:
+        tmem, smem = warp.cta.tmem, warp.cta.smem
+        count = same(columns, mask) or 0
+        if count not in (32, 64, 128, 256, 512):
+            raise TensorMemoryError(f"tcgen05.alloc of {count} columns; allowed is 32, 64, 128, 256, 512", ins, warp)
+        if tmem.relinquished is not None:
+            by, who = tmem.relinquished
+            raise TensorMemoryError(
+                "tcgen05.alloc after tcgen05.relinquish_alloc_permit", ins, warp, (("relinquished", f"PTX line {by.line} by {who}"),)
+            )
+        column = tmem.allocate(count, ins, warp)
+        if column is None:
+            tmem.waiters.append(warp)
+            live = ", ".join(f"{c} to {c + n - 1}" for c, (n, *_) in sorted(tmem.allocations.items()))
+            warp.waiting = Wait(ins, (tmem,), lambda: f"{count} free columns of tensor memory; allocated: {live}")
+            return BLOCK
+        offset = (same(address, mask) or 0) & OFFSET_MASK
+        smem.check_span(offset, 4, ins, warp, "tcgen05.alloc's result")
+        smem.store(np.array([offset]), np.array([[column]], np.uint32), warp.access(ins, "tcgen05.alloc"), warp.clock)
+        return None
+
+    return run
+
+
+@executes("tcgen05.dealloc")
+def _dealloc(ins: Instr) -> Run:
+    pick(ins, CTA_GROUP, SYNC, ALIGNED, B32)
+
+    def run(warp: Warp, mask: Any, address: Any, columns: Any) -> None:
+        tmem = warp.cta.tmem
+        tmem.free((same(address, mask) or 0) & 0xFFFF, same(columns, mask) or 0, ins, warp)
+        waiters, tmem.waiters = tmem.waiters, []
+        warp.cta.cluster.wake(waiters)
+
+    return run
+
+
+@executes("tcgen05.relinquish_alloc_permit")
+def _relinquish(ins: Instr) -> Run:
+    pick(ins, CTA_GROUP, SYNC, ALIGNED)
+
+    def run(warp: Warp, mask: Any) -> None:
+        warp.cta.tmem.relinquished = (ins, warp)
+
+    return run
+
+
+# loads and stores ----------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def fragment(shape: str, repeats: int, split: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """(lane, column) of each register's cell, relative to the address: intp[registers, 32 threads].
+
+    PTX ISA 9.1, 9.7.16.2.3. `split` is the immHalfSplitoff of 16x32bx2.
+    """
+    t = np.arange(32)[None, :]
+    r = np.arange(REGISTERS_A_REPEAT[shape] * repeats)[:, None]
+    match shape:
+        case "32x32b":
+            lane, column = t, r
+        case "16x64b":
+            lane, column = 8 * (t & 1) + (t >> 2), 2 * r + (t >> 1 & 1)
+        case "16x128b":
+            lane, column = 8 * (r & 1) + (t >> 2), 4 * (r >> 1) + (t & 3)
+        case "16x256b":
+            lane, column = 8 * (r >> 1 & 1) + (t >> 2), 8 * (r >> 2) + 2 * (t & 3) + (r & 1)
+        case _:
+            lane, column = t & 15, r + split * (t >> 4)
+    return np.broadcast_to(lane, (r.size, 32)).copy(), np.broadcast_to(column, (r.size, 32)).copy()
+
+
+class Transfer:
+    """What tcgen05.ld and .st have in common: shape, repeats, packing, and the checks of an address."""
+
+    def __init__(self, ins: Instr, packing: str) -> None:
+        _, _, shape, count, packed, _ = pick(ins, SYNC, ALIGNED, SHAPES, COUNTS, {packing}, B32)
+        if shape is None or count is None:
+            raise UnknownInstruction(ins, "no shape or no repeat count")
+        self.ins, self.shape, self.repeats, self.packed = ins, shape, int(count[1:]), packed is not None
+        self.registers = REGISTERS_A_REPEAT[shape] * self.repeats
+        if self.registers > 128:
+            raise UnknownInstruction(ins, f".{shape}.{count}: {self.registers} registers")
+        self.lanes = 32 if shape == "32x32b" else 16
+
+    def place(self, warp: Warp, mask: Any, address: Any, split: int = 0) -> tuple[int, int, Any, Any]:
+        """(first lane, first column, lanes, columns) of the cells, shadow-checked for bounds."""
+        at = same(address, mask)
+        if at is None or mask is not None:
+            why = "lanes name different addresses" if at is None else "some lanes are inactive"
+            raise TensorMemoryError(f"{self.ins.opcode}.sync.aligned, but {why}", self.ins, warp)
+        lane, column = at >> 16, at & 0xFFFF
+        low = 32 * (warp.index % 4)
+        if not low <= lane <= low + 32 - self.lanes or lane % self.lanes:
+            raise OutOfBounds(
+                f"{self.ins.opcode}.{self.shape} at lane {lane} of tensor memory (address {at:#010x}); warp {warp.index} "
+                f"reaches lanes {low} to {low + 31} only, in steps of {self.lanes}",
+                self.ins,
+                warp,
+            )
+        lanes, columns = fragment(self.shape, self.repeats * (2 if self.packed else 1), split)
+        span = int(columns.max()) + 1
+        warp.cta.tmem.check(column, span, self.ins, warp, self.ins.opcode)
+        return lane, column, lanes, (columns, span)
+
+    def region(self, warp: Warp, lane: int, column: int, columns: np.ndarray, span: int, split: int) -> Any:
+        """The shadow cells."""
+        if self.shape == "16x32bx2":
+            return np.unique(column + columns)[:, None], np.array([[lane // GROUP]])
+        return warp.cta.tmem.region(lane, self.lanes, column, span)
+
+
+@executes("tcgen05.ld", dst=1)
+def _ld(ins: Instr) -> Run:
+    form = Transfer(ins, "pack::16b")
+    straight = form.shape == "32x32b" and not form.packed
+
+    def run(warp: Warp, mask: Any, address: Any, split: int = 0) -> Any:
+        lane, column, lanes, (columns, span) = form.place(warp, mask, address, split)
+        tmem = warp.cta.tmem
+        tmem.shadow.read(
+            form.region(warp, lane, column, columns, span, split), warp.loads.access(ins), warp.clock
+        )
+        if straight:
+            values = tmem.cells[column : column + span, lane : lane + 32].copy()
+        else:
+            values = tmem.cells[column + columns, lane + lanes]
+        if form.packed:
+            values = values[0::2] & np.uint32(0xFFFF) | values[1::2] << np.uint32(16)
+        return values
+
+    return run
+
+
+def matrix(source: Any) -> np.ndarray:
+    """A vector operand as uint32[registers, 32]."""
+    if isinstance(source, np.ndarray):
+        return source.reshape(-1, 32)
+    values = np.array(source if isinstance(source, tuple) else (source,), np.uint32)
+    return np.broadcast_to(values[:, None], (values.size, 32))
+
+
+@executes("tcgen05.st")
+def _st(ins: Instr) -> Run:
+    form = Transfer(ins, "unpack::16b")
+
+    def run(warp: Warp, mask: Any, address: Any, *rest: Any) -> None:
+        split, source = (rest[0], rest[1]) if len(rest) == 2 else (0, rest[0])
+        lane, column, lanes, (columns, span) = form.place(warp, mask, address, split)
+        tmem = warp.cta.tmem
+        tmem.shadow.write(
+            form.region(warp, lane, column, columns, span, split), warp.stores.access(ins), warp.clock
+        )
+        values = matrix(source)
+        if form.packed:
+            values = np.stack([values & np.uint32(0xFFFF), values >> np.uint32(16)], 1).reshape(-1, 32)
+        if form.shape == "32x32b":
+            tmem.cells[column : column + span, lane : lane + 32] = values
+        else:
+            tmem.cells[column + columns, lane + lanes] = values
+
+    return run
+
+
+@executes("tcgen05.wait::ld", "tcgen05.wait::st")
+def _wait(ins: Instr) -> Run:
+    pick(ins, SYNC, ALIGNED)
+    loads = ins.opcode.endswith("ld")
+
+    def run(warp: Warp, mask: Any) -> None:
+        (warp.loads if loads else warp.stores).wait()
+
+    return run
+
+
+@executes("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync")
+def _fence(ins: Instr) -> Run:
+    pick(ins)
+    return lambda warp, mask: None
+
+
+# multiplication ------------------------------------------------------------------------------------------------------
+
+
+def thread(warp: Warp, lane: int) -> TensorThread:
+    """The tensor core as a lane of a warp drives it."""
+    if lane not in warp.tensor:
+        warp.tensor[lane] = TensorThread(warp, lane)
+    return warp.tensor[lane]
+
+
+@executes("tcgen05.mma")
+def _mma(ins: Instr) -> Run:
+    ws, group, kind_name, _, ashift = pick(ins, {"ws"}, CTA_GROUP, set(KINDS), COLLECTORS, {"ashift"})
+    if kind_name is None:
+        raise UnknownInstruction(ins, "no .kind")
+    if ashift:
+        raise UnknownInstruction(ins, "modifier '.ashift'")
+    kind = KINDS[kind_name]
+    ctas = 2 if group == "cta_group::2" else 1
+    a_in_tmem = isinstance(ins.operands[1], Address)
+    masked = isinstance(ins.operands[4], Vector)
+
+    def run(warp: Warp, mask: Any, d: Any, a: Any, b: Any, idesc: Any, *rest: Any) -> None:
+        disabled = rest[0] if masked else ()
+        plain = rest[1:] if masked else rest
+        for lane in active(mask):
+            scale = of_lane(plain[1], lane) if len(plain) > 1 and not ws else 0
+            off = tuple(of_lane(x, lane) & 0xFFFF_FFFF for x in disabled)
+            shape = _shape(ins, warp, kind, of_lane(idesc, lane), ctas, ws is not None, of_lane(d, lane), off)
+            step = Step(of_lane(a, lane), of_lane(b, lane), a_in_tmem)
+            _multiply(ins, warp, lane, shape, bool(of_lane(plain[0], lane)), scale, step)
+
+    return run
+
+
+@lru_cache(maxsize=1024)
+def _known_shape(kind: Kind, idesc: int, ctas: int, ws: bool, d: int, disabled: tuple[int, ...]) -> Shape:
+    decoded = InstructionDescriptor.decode(idesc, kind)
+    low_lane = d >> 16
+    where = placement(decoded.m, decoded.n, ctas, ws, low_lane)
+    return Shape(kind, decoded, where, d & 0xFFFF, low_lane, ctas, disabled if any(disabled) else (), False)
+
+
+def _shape(
+    ins: Instr, warp: Warp, kind: Kind, idesc: int, ctas: int, ws: bool, d: int, disabled: tuple[int, ...]
+) -> Shape:
+    try:
+        return _known_shape(kind, idesc, ctas, ws, d, disabled)
+    except ValueError as why:
+        raise refuse(ins, warp, why) from None
+
+
+def _multiply(
+    ins: Instr, warp: Warp, lane: int, shape: Shape, accumulate: bool, scale: int, step: Step
+) -> None:
+    driver = thread(warp, lane)
+    me = driver.access(ins)
+    ctas = pair(warp.cta) if shape.ctas == 2 else (warp.cta,)
+    continues = driver.open is not None and driver.open.shape == shape and accumulate
+    for cta in ctas:
+        _read_operand(cta, me, shape, step.b, shape.idesc.n // shape.ctas, shape.idesc.b_mn_major, "B")
+        if step.a_in_tmem:
+            _read_a_from_tmem(cta, me, shape, step.a)
+        else:
+            _read_operand(cta, me, shape, step.a, shape.where.rows, shape.idesc.a_mn_major, "A")
+        if not continues:
+            _touch_accumulator(cta, me, shape, accumulate)
+    driver.multiply(ins, shape, accumulate, scale, step)
+    driver.issued()
+
+
+def _touch_accumulator(cta: Cta, me: Access, shape: Shape, accumulate: bool) -> None:
+    where, clock = shape.where, me.warp.clock
+    cta.tmem.check(shape.column, where.columns, me.instr, me.warp, f"the accumulator of {me.what}")
+    region = (slice(shape.column, shape.column + where.columns), where.groups)
+    if accumulate:
+        cta.tmem.shadow.read(region, me, clock)
+    cta.tmem.shadow.write(region, me, clock)
+
+
+def _read_a_from_tmem(cta: Cta, me: Access, shape: Shape, address: int) -> None:
+    column, columns = address & 0xFFFF, shape.kind.k_bytes // 4
+    cta.tmem.check(column, columns, me.instr, me.warp, f"operand A of {me.what}")
+    cta.tmem.shadow.read((slice(column, column + columns), shape.where.groups), me, me.warp.clock)
+
+
+@lru_cache(maxsize=4096)
+def _operand_cells(bits: int, rows: int, kind: Kind, mn_major: bool, shift: int, limit: int) -> np.ndarray:
+    chunks = operand_chunks(bits, rows, kind, mn_major)
+    low, high = int(chunks.min()) * 16, int(chunks.max()) * 16 + 16
+    if high > limit:
+        raise ValueError(f"matrix descriptor {bits:#018x} addresses bytes {low:#x} to {high - 1:#x} of a window of {limit:#x}")
+    per = 16 >> shift
+    return (chunks.reshape(-1, 1) * per + np.arange(per)).reshape(-1)
+
+
+def _read_operand(cta: Cta, me: Access, shape: Shape, bits: int, rows: int, mn_major: bool, name: str) -> None:
+    smem = cta.smem
+    try:
+        cells = _operand_cells(bits, rows, shape.kind, mn_major, smem.shift, smem.size)
+    except ValueError as why:
+        raise refuse(me.instr, me.warp, ValueError(f"operand {name}: {why}")) from None
+    smem.shadow.read(cells, me, me.warp.clock)
+
+
+@executes("tcgen05.commit")
+def _commit(ins: Instr) -> Run:
+    _, _, _, multicast, _ = pick(
+        ins, CTA_GROUP, {"mbarrier::arrive::one"}, SHARED, {"multicast::cluster"}, {"b64"}
+    )
+
+    def run(warp: Warp, mask: Any, address: Any, targets: Any = 0) -> None:
+        for lane in active(mask):
+            at = of_lane(address, lane)
+            if multicast:
+                barriers = tuple(
+                    mbarrier_at(warp, at & OFFSET_MASK | rank << RANK_SHIFT, ins)
+                    for rank in range(16)
+                    if of_lane(targets, lane) >> rank & 1
+                )
+            else:
+                barriers = (mbarrier_at(warp, at, ins),)
+            for barrier in barriers:
+                reachable(barrier, ins, warp)
+            thread(warp, lane).commit(ins, barriers)
+
+    return run
+
+
+def reachable(barrier: MBarrier, ins: Instr, warp: Warp) -> None:
+    """Raise BarrierError unless a fence made the initialisation of `barrier` visible to the async proxy."""
+    if not barrier.fenced:
+        raise BarrierError(
+            f"{ins.opcode} reports to {barrier}, whose initialisation no fence made visible to the async proxy",
+            ins,
+            warp,
+            (
+                ("initialised at", f"PTX line {barrier.init.instr.line} by {barrier.init.warp}"),
+                ("missing", "fence.mbarrier_init.release.cluster or fence.proxy.async after it"),
+            ),
+        )

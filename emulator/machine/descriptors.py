@@ -1,0 +1,184 @@
+"""Descriptors of tcgen05.mma: the shared-memory matrix descriptor, the instruction descriptor, and what they address.
+
+PTX ISA 9.1, tables 40 and 42, and the canonical layouts of section 9.7.16.10.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+CHUNK = 16
+ROWS = 8
+"""Rows of a core matrix; the 128-byte swizzle with 32-byte atoms has half as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swizzle:
+    """XOR of address bits: `mask` bits from bit 7 on onto bit `onto`; `span` bytes are one row of the pattern."""
+
+    name: str
+    span: int
+    mask: int
+    onto: int
+    rows: int = ROWS
+
+    def apply(self, address: np.ndarray, base_offset: int = 0) -> np.ndarray:
+        """Physical byte addresses of absolute logical ones."""
+        return address ^ (((address >> 7) - base_offset & self.mask) << self.onto)
+
+
+NONE: Final = Swizzle("no swizzle", 16, 0, 4)
+B32: Final = Swizzle("32-byte swizzle", 32, 1, 4)
+B64: Final = Swizzle("64-byte swizzle", 64, 3, 4)
+B128: Final = Swizzle("128-byte swizzle", 128, 7, 4)
+B128_ATOM32: Final = Swizzle("128-byte swizzle of 32-byte atoms", 128, 3, 5, rows=4)
+B128_ATOM64: Final = Swizzle("128-byte swizzle of 64-byte atoms", 128, 1, 6)
+MATRIX_SWIZZLES: Final = {0: NONE, 1: B128_ATOM32, 2: B128, 4: B64, 6: B32}
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixDescriptor:
+    """A matrix in shared memory: byte offset in the CTA's window, byte offsets between core matrices, swizzle."""
+
+    start: int
+    leading: int
+    stride: int
+    base_offset: int
+    absolute_leading: bool
+    swizzle: Swizzle
+
+    @classmethod
+    def decode(cls, bits: int) -> MatrixDescriptor:
+        """From the 64 bits of the instruction. Raises ValueError for a swizzle code that has no meaning."""
+        code = bits >> 61 & 7
+        if code not in MATRIX_SWIZZLES:
+            raise ValueError(f"swizzle code {code} in bits 61-63 of matrix descriptor {bits:#018x}; allowed is 0, 1, 2, 4, 6")
+        return cls(
+            (bits & 0x3FFF) << 4,
+            (bits >> 16 & 0x3FFF) << 4,
+            (bits >> 32 & 0x3FFF) << 4,
+            bits >> 49 & 7,
+            bool(bits >> 52 & 1),
+            MATRIX_SWIZZLES[code],
+        )
+
+    def chunks(self, extent: int, k_bytes: int, mn_major: bool, elements: int = 0) -> np.ndarray:
+        """16-byte chunks of the operand, as numbers of chunks from the window's start (intp).
+
+        K-major: [extent rows, k_bytes / 16], `extent` counting rows of M or N.
+        MN-major: [elements rows of K, extent / 16], `extent` counting bytes of M or N.
+        """
+        w, rows = self.swizzle.span, self.swizzle.rows
+        if mn_major:
+            k = np.arange(elements)[:, None]
+            mn = np.arange(0, extent, CHUNK)[None, :]
+            across, along = (self.leading, self.stride) if self.swizzle is not NONE else (self.stride, self.leading)
+            logical = mn % w + mn // w * across + k % rows * w + k // rows * along
+        else:
+            r = np.arange(extent)[:, None]
+            kb = np.arange(0, k_bytes, CHUNK)[None, :]
+            beyond = kb // w * self.leading if self.swizzle is NONE else kb // w * w
+            logical = r % rows * w + r // rows * self.stride + kb % w + beyond
+        return self.swizzle.apply(self.start + logical, self.base_offset) // CHUNK
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """An operand's elements: how many bits, and the kind of number."""
+
+    name: str
+    bits: int
+
+
+F16, BF16, TF32 = ElementType("f16", 16), ElementType("bf16", 16), ElementType("tf32", 32)
+E4M3, E5M2 = ElementType("e4m3", 8), ElementType("e5m2", 8)
+E2M3, E3M2, E2M1 = ElementType("e2m3", 6), ElementType("e3m2", 6), ElementType("e2m1", 4)
+U8, S8 = ElementType("u8", 8), ElementType("s8", 8)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """tcgen05.mma's .kind: elements of K in one instruction, types by their codes."""
+
+    name: str
+    k: int
+    container_bits: int
+    types: dict[int, ElementType]
+    results: dict[int, str]
+
+    @property
+    def k_bytes(self) -> int:
+        """Bytes of K in one row of an operand in shared memory."""
+        return self.k * self.container_bits // 8
+
+
+KINDS: Final = {
+    "kind::f16": Kind("kind::f16", 16, 16, {0: F16, 1: BF16}, {0: "f16", 1: "f32"}),
+    "kind::tf32": Kind("kind::tf32", 8, 32, {2: TF32}, {1: "f32"}),
+    "kind::f8f6f4": Kind(
+        "kind::f8f6f4", 32, 8, {0: E4M3, 1: E5M2, 3: E2M3, 4: E3M2, 5: E2M1}, {0: "f16", 1: "f32"}
+    ),
+    "kind::i8": Kind("kind::i8", 32, 8, {0: U8, 1: S8}, {2: "s32"}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionDescriptor:
+    """What tcgen05.mma multiplies: types, signs, majorness and the shape over all CTAs that take part."""
+
+    m: int
+    n: int
+    a: ElementType
+    b: ElementType
+    d: str
+    negate_a: bool
+    negate_b: bool
+    a_mn_major: bool
+    b_mn_major: bool
+    saturate: bool
+
+    @classmethod
+    def decode(cls, bits: int, kind: Kind) -> InstructionDescriptor:
+        """From the 32 bits of the instruction. Raises ValueError for types that the kind does not have."""
+        a, b, d = bits >> 7 & 7, bits >> 10 & 7, bits >> 4 & 3
+        for name, code, known in (("A", a, kind.types), ("B", b, kind.types), ("D", d, kind.results)):
+            if code not in known:
+                raise ValueError(
+                    f"type code {code} of {name} in instruction descriptor {bits:#010x}; {kind.name} allows {sorted(known)}"
+                )
+        if bits & 4:
+            raise ValueError(f"instruction descriptor {bits:#010x} asks for sparsity, which is not implemented")
+        return cls(
+            (bits >> 24 & 31) << 4,
+            (bits >> 17 & 63) << 3,
+            kind.types[a],
+            kind.types[b],
+            kind.results[d],
+            bool(bits >> 13 & 1),
+            bool(bits >> 14 & 1),
+            bool(bits >> 15 & 1),
+            bool(bits >> 16 & 1),
+            bool(bits >> 3 & 1),
+        )
+
+
+@lru_cache(maxsize=4096)
+def steps_chunks(bits: tuple[int, ...], extent: int, kind: Kind, mn_major: bool) -> np.ndarray:
+    """The chunks of one operand over several steps of K, side by side."""
+    parts = [operand_chunks(b, extent, kind, mn_major) for b in bits]
+    return np.concatenate(parts, axis=0 if mn_major else 1)
+
+
+@lru_cache(maxsize=4096)
+def operand_chunks(bits: int, extent: int, kind: Kind, mn_major: bool) -> np.ndarray:
+    """The chunks of one operand, rows of K or of M/N first (see MatrixDescriptor.chunks). Raises ValueError."""
+    descriptor = MatrixDescriptor.decode(bits)
+    if mn_major:
+        return descriptor.chunks(extent * kind.container_bits // 8, 0, True, kind.k)
+    if descriptor.swizzle is B128_ATOM32:
+        raise ValueError("the 128-byte swizzle of 32-byte atoms is for MN-major operands only")
+    return descriptor.chunks(extent, kind.k_bytes, False)

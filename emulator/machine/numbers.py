@@ -1,0 +1,76 @@
+"""Operand bits as float32: how the tensor core reads f16, bf16, tf32, the small floats and 8-bit integers."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from emulator.machine.descriptors import BF16, E5M2, F16, S8, TF32, U8, ElementType
+
+TF32_MASK = np.uint32(0xFFFFE000)
+SMALL = {"e4m3": (4, 3, 7), "e2m3": (2, 3, 1), "e3m2": (3, 2, 3), "e2m1": (2, 1, 1)}
+"""(exponent bits, mantissa bits, bias) of the floats without infinities."""
+
+
+@cache
+def table(element: ElementType) -> np.ndarray:
+    """float32[256]: the value of each 8-bit code (smaller types in the low bits)."""
+    codes = np.arange(256, dtype=np.uint8)
+    if element is E5M2:
+        return (codes.astype(np.uint16) << 8).view(np.float16).astype(np.float32)
+    if element is U8:
+        return codes.astype(np.float32)
+    if element is S8:
+        return codes.view(np.int8).astype(np.float32)
+    exponent_bits, mantissa_bits, bias = SMALL[element.name]
+    code = codes.astype(np.int64)
+    mantissa = code & (1 << mantissa_bits) - 1
+    exponent = code >> mantissa_bits & (1 << exponent_bits) - 1
+    sign = np.where(code >> exponent_bits + mantissa_bits & 1, -1.0, 1.0)
+    fraction = mantissa / (1 << mantissa_bits)
+    value = np.where(exponent == 0, fraction * 2.0 ** (1 - bias), (1 + fraction) * 2.0 ** (exponent - bias))
+    if element.name == "e4m3":
+        value = np.where(code & 0x7F == 0x7F, np.nan, value)
+    return (sign * value).astype(np.float32)
+
+
+def widen(chunks: np.ndarray, element: ElementType) -> np.ndarray:
+    """The elements of 16-byte chunks (complex128[rows, n]) as float32[rows, elements]."""
+    if element is BF16:
+        return (chunks.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
+    if element is F16:
+        return chunks.view(np.float16).astype(np.float32)
+    if element is TF32:
+        return (chunks.view(np.uint32) & TF32_MASK).view(np.float32)
+    codes = chunks.view(np.uint8)
+    if element.bits == 8:
+        return table(element)[codes]
+    return table(element)[_unpacked(codes, element.bits)]
+
+
+def _unpacked(codes: np.ndarray, bits: int) -> np.ndarray:
+    """Sixteen 6- or 4-bit codes at the start of each 16-byte chunk, one a byte."""
+    packed = codes.reshape(*codes.shape[:-1], -1, 16)[..., : 2 * bits]
+    spread = np.unpackbits(packed, axis=-1, bitorder="little")
+    spread = spread.reshape(*packed.shape[:-1], 16, bits)
+    weights = (1 << np.arange(bits)).astype(np.uint8)
+    return (spread * weights).sum(-1, dtype=np.uint8).reshape(codes.shape)
+
+
+def from_columns(cells: np.ndarray, element: ElementType) -> np.ndarray:
+    """Operand A from tensor memory: uint32[columns, lanes], packed along K -> float32[K, lanes]."""
+    columns, lanes = cells.shape
+    if element is TF32:
+        return (cells & TF32_MASK).view(np.float32)
+    parts = 32 // max(element.bits, 8)
+    out = np.empty((columns, parts, lanes), np.float32)
+    for part in range(parts):
+        if element is BF16:
+            bits = cells & np.uint32(0xFFFF0000) if part else cells << np.uint32(16)
+            out[:, part] = bits.view(np.float32)
+        elif element is F16:
+            out[:, part] = (cells >> np.uint32(16 * part)).astype(np.uint16).view(np.float16)
+        else:
+            out[:, part] = table(element)[(cells >> np.uint32(8 * part)).astype(np.uint8)]
+    return out.reshape(columns * parts, lanes)

@@ -1,0 +1,275 @@
+"""The tensor core: matrix multiplications queued by single threads, in order, done when a commit needs them.
+
+Consecutive steps of K into one accumulator are one product: they are grouped as they are issued, so that the result's
+bits do not depend on when they complete.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.errors import DescriptorError
+from emulator.machine.agents import Operation
+from emulator.machine.clocks import ASYNC_VISIBLE, ORDERED, Access
+from emulator.machine.descriptors import InstructionDescriptor, Kind, steps_chunks
+from emulator.machine.mbarrier import MBarrier, Party
+from emulator.machine.numbers import from_columns, widen
+from emulator.machine.tmem import COLUMNS, GROUP, LANES
+
+if TYPE_CHECKING:
+    from emulator.machine.cta import Cta
+    from emulator.machine.warp import Warp
+    from emulator.ptx.syntax import Instr
+
+HALF = 64
+QUARTER = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where D[m, n] of one CTA lies in tensor memory: PTX ISA 9.1, the data path layouts of 9.7.16.10.5.
+
+    rows: M of this CTA. columns: tensor-memory columns. split: into how many parts N is laid over the lanes.
+    """
+
+    rows: int
+    n: int
+    columns: int
+    split: int
+    groups: slice
+
+    def of(self, cells: np.ndarray, column: int, low_lane: int = 0) -> np.ndarray:
+        """A view of cells [512, 128] in the shape of `shaped`."""
+        block = cells[column : column + self.columns]
+        if self.split > 1:
+            return block.reshape(self.columns, self.split, self.rows).transpose(1, 0, 2)
+        if self.rows == LANES:
+            return block
+        return block.reshape(self.n, 4, 32)[:, :, low_lane : low_lane + 16]
+
+    def shaped(self, product: np.ndarray) -> np.ndarray:
+        """A product [N, M] in the shape of `of`."""
+        if self.split > 1:
+            return product.reshape(self.split, self.columns, self.rows)
+        return product if self.rows == LANES else product.reshape(self.n, 4, 16)
+
+
+def placement(m: int, n: int, ctas: int, ws: bool, low_lane: int) -> Placement:
+    """Where the accumulator of one CTA lies. Raises ValueError for a shape that the tensor core does not have."""
+    every = slice(0, LANES // GROUP)
+    step = 16 if m == 128 or ctas == 2 else 8
+    if ws:
+        if m not in (32, 64, 128) or n not in (64, 128, 256):
+            raise ValueError(f"M={m}, N={n} with .ws; allowed is M 32, 64, 128 and N 64, 128, 256")
+        split = LANES // m
+        return Placement(m, n, n // split, split, every)
+    if m not in ((64, 128) if ctas == 1 else (128, 256)) or not 0 < n <= 256 or n % step:
+        allowed = "M 64, 128" if ctas == 1 else "M 128, 256"
+        raise ValueError(f"M={m}, N={n} with .cta_group::{ctas}; allowed is {allowed} and N 8 to 256 in steps of {step}")
+    rows = m // ctas
+    if ctas == 2 and rows == HALF:
+        return Placement(rows, n, n // 2, 2, every)
+    if rows == HALF:
+        first = low_lane // GROUP
+        return Placement(rows, n, n, 1, slice(first, None, 2))
+    return Placement(rows, n, n, 1, every)
+
+
+@dataclass(slots=True)
+class Step:
+    """One tcgen05.mma: its operands' descriptors, or A's tensor-memory column."""
+
+    a: int
+    b: int
+    a_in_tmem: bool
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What steps must share to be one product."""
+
+    kind: Kind
+    idesc: InstructionDescriptor
+    where: Placement
+    column: int
+    low_lane: int
+    ctas: int
+    disabled: tuple[int, ...]
+    ashift: bool
+
+
+class Product:
+    """D (+)= A B over several steps of K; performed as one operation."""
+
+    def __init__(self, cta: Cta, shape: Shape, accumulate: bool, scale: int, first: Step) -> None:
+        self.cta, self.shape, self.accumulate, self.scale = cta, shape, accumulate, scale
+        self.steps = [first]
+
+    def perform(self) -> None:
+        """Read the operands, multiply, write the accumulator."""
+        shape = self.shape
+        ctas = pair(self.cta) if shape.ctas == 2 else (self.cta,)
+        b = [self._b(cta) for cta in ctas]
+        right = b[0] if len(b) == 1 else np.concatenate(b)
+        for cta in ctas:
+            self._write(cta, _product(right, self._a(cta), shape))
+
+    def _b(self, cta: Cta) -> np.ndarray:
+        """B of one CTA: float32[N of this CTA, K]."""
+        idesc, kind = self.shape.idesc, self.shape.kind
+        rows = idesc.n // self.shape.ctas
+        b = _from_shared(cta, tuple(s.b for s in self.steps), rows, kind, idesc.b_mn_major, idesc.b)
+        return -b if idesc.negate_b else b
+
+    def _a(self, cta: Cta) -> np.ndarray:
+        """A of one CTA, transposed: float32[K, M of this CTA]."""
+        shape, idesc = self.shape, self.shape.idesc
+        if self.steps[0].a_in_tmem:
+            a = self._a_from_tmem(cta)
+        else:
+            descriptors = tuple(s.a for s in self.steps)
+            a = _from_shared(cta, descriptors, shape.where.rows, shape.kind, idesc.a_mn_major, idesc.a).T
+        return -a if idesc.negate_a else a
+
+    def _a_from_tmem(self, cta: Cta) -> np.ndarray:
+        shape = self.shape
+        columns = shape.kind.k_bytes // 4
+        rows = shape.where.rows
+        parts = []
+        for step in self.steps:
+            lane, column = step.a >> 16, step.a & 0xFFFF
+            cells = cta.tmem.cells[column : column + columns]
+            if rows == HALF and shape.where.split == 1:
+                cells = cells.reshape(columns, 4, 32)[:, :, lane : lane + 16].reshape(columns, HALF)
+            else:
+                cells = cells[:, lane : lane + rows]
+            parts.append(from_columns(np.ascontiguousarray(cells), shape.idesc.a))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _write(self, cta: Cta, product: np.ndarray) -> None:
+        shape = self.shape
+        cells = cta.tmem.cells if shape.idesc.d == "f16" else cta.tmem.cells.view(product.dtype)
+        view = shape.where.of(cells, shape.column, shape.low_lane)
+        result = shape.where.shaped(product)
+        if self.accumulate:
+            result = result + self._scaled(_accumulator(view, shape.idesc.d))
+        if shape.idesc.d == "f16":
+            result = result.astype(np.float16).view(np.uint16).astype(np.uint32)
+        if any(shape.disabled):
+            result = np.where(self._disabled(), view, result)
+        view[...] = result
+
+    def _scaled(self, accumulator: np.ndarray) -> np.ndarray:
+        return accumulator * accumulator.dtype.type(2.0**-self.scale) if self.scale else accumulator
+
+    def _disabled(self) -> np.ndarray:
+        words = np.array(self.shape.disabled[:4], np.uint32)
+        lanes = np.unpackbits(words.view(np.uint8), bitorder="little").astype(bool)
+        where = self.shape.where
+        return where.of(np.broadcast_to(lanes, (COLUMNS, LANES)), 0, self.shape.low_lane)
+
+
+def _accumulator(view: np.ndarray, kind: str) -> np.ndarray:
+    if kind == "f16":
+        return view.astype(np.uint16).view(np.float16).astype(np.float32)
+    return view
+
+
+def _product(b: np.ndarray, a: np.ndarray, shape: Shape) -> np.ndarray:
+    """B [N, K] times A [K, M] as [N, M]: float32, or exact int32 for kind::i8."""
+    if shape.idesc.d == "s32":
+        exact = np.matmul(b.astype(np.float64), a.astype(np.float64))
+        return exact.astype(np.int64).astype(np.int32)
+    return np.matmul(b, a)
+
+
+def _from_shared(cta: Cta, descriptors: tuple[int, ...], rows: int, kind: Kind, mn_major: bool, element: Any) -> np.ndarray:
+    """An operand as float32[rows, K of all steps]."""
+    index = steps_chunks(descriptors, rows, kind, mn_major)
+    values = widen(cta.smem.chunks[index], element)
+    return values.T if mn_major else values
+
+
+def pair(cta: Cta) -> tuple[Cta, Cta]:
+    """Both CTAs of a pair, the even rank first."""
+    first = cta.rank & ~1
+    return cta.cluster.ctas[first], cta.cluster.ctas[first + 1]
+
+
+class TensorThread:
+    """The tensor core as one thread drives it. Its component's time is the number of its commits."""
+
+    def __init__(self, warp: Warp, lane: int) -> None:
+        self.warp = warp
+        ledger = warp.cta.cluster.ledger
+        self.component = ledger.component((warp.cta.rank, warp.index, lane, "tensor"))
+        self.commits: list[tuple[Instr, tuple[MBarrier, ...]]] = []
+        self.issued_at = 0
+        self.queue: deque[Operation] = deque()
+        self.open: Product | None = None
+
+    def access(self, instr: Instr) -> Access:
+        """An access of the next operation, complete with the next commit."""
+        time = len(self.commits) + 1
+        return Access(self.component, time, False, instr, self.warp, instr.opcode, via=self)
+
+    def issued(self) -> None:
+        """The warp's accesses so far come before the operation, later ones do not."""
+        self.issued_at = self.warp.time
+        self.warp.tick()
+
+    def multiply(self, instr: Instr, shape: Shape, accumulate: bool, scale: int, step: Step) -> None:
+        """Queue one checked tcgen05.mma."""
+        open_product = self.open
+        if open_product is not None and accumulate and not scale and open_product.shape == shape and (
+            open_product.steps[0].a_in_tmem == step.a_in_tmem
+        ):
+            open_product.steps.append(step)
+            return
+        self.open = product = Product(self.warp.cta, shape, accumulate, scale, step)
+        self._issue(Operation(instr, self.warp, (), product.perform, self.queue))
+
+    def other(self, instr: Instr, perform: Any) -> None:
+        """Queue a checked tcgen05.cp or tcgen05.shift."""
+        self.open = None
+        self._issue(Operation(instr, self.warp, (), perform, self.queue))
+
+    def _issue(self, operation: Operation) -> None:
+        self.warp.cta.cluster.agents.issue(operation, held=True)
+
+    def commit(self, instr: Instr, barriers: tuple[MBarrier, ...]) -> None:
+        """tcgen05.commit: arrive on the barriers when all that this thread queued is complete."""
+        self.open = None
+        self.commits.append((instr, barriers))
+        clock = self.warp.clock.copy()
+        own = self.warp.component
+        clock.v[ORDERED, own] = self.issued_at
+        clock.v[ASYNC_VISIBLE, own] = min(clock.at(own, ASYNC_VISIBLE), self.issued_at)
+        clock.advance(self.component, len(self.commits))
+        party = Party(instr, self.warp, "tcgen05.commit")
+
+        def perform() -> None:
+            for barrier in barriers:
+                barrier.arrive(1, party, clock)
+
+        self.warp.cta.cluster.agents.issue(Operation(instr, self.warp, barriers, perform, self.queue))
+
+    def missing(self, access: Access, me: Access) -> str:
+        """What orders `me` after `access`, for the report of a conflict."""
+        if access.time > len(self.commits):
+            return f"tcgen05.commit by {self.warp} after PTX line {access.instr.line}, to an mbarrier that {me.warp} waits on"
+        instr, barriers = self.commits[access.time - 1]
+        names = " and ".join(map(str, barriers))
+        return (
+            f"a wait of {me.warp} for the arrival of tcgen05.commit (PTX line {instr.line}) on {names}, "
+            f"before PTX line {me.instr.line}"
+        )
+
+
+def refuse(instr: Instr, warp: Warp, why: ValueError) -> DescriptorError:
+    """The fault for a descriptor that cannot be decoded."""
+    return DescriptorError(f"{instr.opcode}: {why}", instr, warp)
