@@ -1,0 +1,74 @@
+"""The command line, and the Makefile in front of it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def call(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+
+def harness(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return call(sys.executable, "-m", "harness", *arguments)
+
+
+def test_an_unknown_milestone_ends_with_2_and_names_those_that_exist() -> None:
+    done = harness("stage", "D9")
+    assert done.returncode == 2
+    assert done.stderr.startswith("no milestone 'D9'; there are D1.1, D1.2, ")
+    assert done.stdout == ""
+
+
+def test_a_milestone_that_is_not_built_ends_with_2_and_is_no_run() -> None:
+    before = set((ROOT / "results").iterdir())
+    done = harness("stage", "D5d")
+    assert done.returncode == 2
+    assert done.stderr.startswith("D5d is not built yet (sink merged")
+    assert set((ROOT / "results").iterdir()) == before
+
+
+def test_an_unknown_target_ends_with_2() -> None:
+    done = harness("stage", "D1.1", "--target", "b9")
+    assert done.returncode == 2
+    assert "'b9'" in done.stderr
+
+
+@pytest.mark.parametrize("command", [[], ["stage"], ["report"], ["notes"], ["milestones"]])
+def test_help_says_what_each_command_does(command: list[str]) -> None:
+    done = harness(*command, "--help")
+    assert done.returncode == 0
+    assert "Usage: python -m harness" in done.stdout
+
+
+def test_the_list_of_milestones_says_which_are_built() -> None:
+    lines = harness("milestones").stdout.splitlines()
+    assert len(lines) == 12
+    assert lines[0].startswith("D1.1  built")
+    assert lines[-1].startswith("D5d   planned")
+
+
+def test_the_parent_process_stays_lean() -> None:
+    """torch takes a second or two to import, in the child; the parent has no use for it."""
+    heavy = "{'torch', 'cutlass', 'numpy', 'matplotlib', 'pytest'}"
+    done = call(sys.executable, "-c", f"import harness.cli, sys; print(sorted({heavy} & set(sys.modules)))")
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_make_alone_lists_the_targets() -> None:
+    done = call("make")
+    assert done.returncode == 0
+    targets = [line.split()[0] for line in done.stdout.splitlines()]
+    assert {"help", "setup", "stage", "report", "notes", "test"} <= set(targets)
+    assert all(len(line.split(maxsplit=1)) == 2 for line in done.stdout.splitlines()), "one line each says what it does"
+
+
+def test_make_stage_passes_the_milestone_on() -> None:
+    done = call("make", "stage", "D9")
+    assert done.returncode == 2
+    assert "no milestone 'D9'" in done.stderr
+    assert done.stdout == ""
