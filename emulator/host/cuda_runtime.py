@@ -126,7 +126,7 @@ def _memory_calls(t: ModuleType, state: DriverState, ok: _Ok) -> dict[str, Calla
 
 def _properties(t: ModuleType, p: DeviceProperties) -> Any:
     answer = t.cudaDeviceProp()
-    answer.name = p.name.encode()
+    answer.name = p.name.encode().ljust(256, b"\0")
     answer.major, answer.minor = p.major, p.minor
     answer.totalGlobalMem = p.total_memory
     answer.multiProcessorCount = p.multi_processor_count

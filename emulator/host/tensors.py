@@ -71,9 +71,7 @@ class EmulatedTensors(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = dict(kwargs or {})
-        name = getattr(func, "__name__", "")
-        if name == "__get__":
-            name = getattr(getattr(func, "__self__", None), "__name__", "")
+        name = _name(func)
         inputs = list(_tensors((args, kwargs)))
         emulated = [tensor for tensor in inputs if is_emulated(tensor)]
         if emulated and name in _ANSWERS and is_emulated(args[0]):
@@ -143,7 +141,7 @@ def _place(name: str, args: tuple[Any, ...], result: Any, inputs: list[torch.Ten
         source = args[0] if args else None
         crossed = is_emulated(source) != target
         if crossed and _shares_memory(result, source):
-            result = result.detach().clone()
+            result = result.clone()
         if not crossed and any(result is tensor for tensor in inputs):
             return result
         mark(result, target)
@@ -188,6 +186,15 @@ def default_device_factory(
         seen = any(isinstance(mode, EmulatedTensors) for mode in _get_current_function_mode_stack())
         kwargs["device"] = CPU if is_cuda_device(context.device) and not seen else context.device
     return func(*args, **kwargs)
+
+
+def _name(func: Callable[..., Any]) -> str:
+    """The name of a torch function; of a property for its getter."""
+    name = getattr(func, "__name__", "")
+    if name != "__get__":
+        return name
+    owner = getattr(func, "__self__", None)
+    return getattr(getattr(owner, "fget", owner), "__name__", "")
 
 
 def _argument(args: tuple[Any, ...], kwargs: dict[str, Any], index: int, name: str) -> Any:
