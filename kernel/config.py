@@ -7,14 +7,14 @@ from typing import Literal
 
 from kernel.errors import ArgumentError
 
-BLOCK_M = 128  # query rows a CTA: the lanes of tensor memory
-BLOCK_N = 128  # keys of one KV tile
-HEAD_DIMS = (64, 128, 256)
+HEAD_DIMS = (64, 128, 256, 512)
 WARP = 32
+TMEM_LANES = 128
 TMEM_COLS = 512  # columns of tensor memory an SM has, 32 bits wide each
 SMEM_BYTES = 227 * 1024  # shared memory a CTA may have on sm_100
 RESERVED_SMEM_BYTES = 1024  # barriers and the tensor-memory address, rounded up to the swizzle's alignment
 BF16_BYTES = 2
+MMA_N = 256  # columns that one tensor-core instruction writes at most
 S_STAGES = 2  # logits of one tile are computed while those of the other are in softmax
 MAX_KV_STAGES = 6
 
@@ -49,7 +49,7 @@ class Barrier:
 class FmhaConfig:
     """What is fixed when the kernel is compiled.
 
-    head_dim: 64, 128 or 256. p_path: where P waits for the second product, "tmem" or "smem".
+    head_dim: one of HEAD_DIMS. p_path: where P waits for the second product, "tmem" or "smem" (hd=512: "smem").
     shared_kv: V is K, loaded once. partials: U and m are written beside O and lse.
     Raises ArgumentError for a head_dim or p_path that does not exist.
     """
@@ -65,6 +65,8 @@ class FmhaConfig:
             raise ArgumentError("head_dim", self.head_dim, f"one of {HEAD_DIMS}")
         if self.p_path not in ("tmem", "smem"):
             raise ArgumentError("p_path", repr(self.p_path), "'tmem' or 'smem'")
+        if self.block_m < TMEM_LANES and self.p_path == "tmem":
+            raise ArgumentError("p_path", repr(self.p_path), f"'smem' at head_dim {self.head_dim}")
         assert self.tmem_cols <= TMEM_COLS, f"{self.tmem_cols} tensor-memory columns, {self}"
         assert self.smem_bytes <= SMEM_BYTES, f"{self.smem_bytes} B of shared memory, {self}"
 
@@ -74,36 +76,57 @@ class FmhaConfig:
         parts = [f"fmha_hd{self.head_dim}", self.p_path]
         return "_".join(parts + ["shared_kv"] * self.shared_kv + ["partials"] * self.partials)
 
+    # Tiles.
+
+    @property
+    def block_m(self) -> int:
+        """Query rows of a CTA. At hd=512 two halves of O share the columns of 64 rows: see fmha.py."""
+        return 64 if self.head_dim == 512 else TMEM_LANES
+
+    @property
+    def block_n(self) -> int:
+        """Keys of a KV tile."""
+        return 64 if self.head_dim == 512 else 128
+
+    @property
+    def row_threads(self) -> int:
+        """Softmax threads that share a row, each with its part of the keys and of O's columns."""
+        return TMEM_LANES // self.block_m
+
     # Tensor memory, in columns.
 
     @property
     def p_cols(self) -> int:
         """P is bf16: two keys a column."""
-        return BLOCK_N // 2
+        return self.block_n // 2
 
     @property
     def tmem_o(self) -> int:
-        return S_STAGES * BLOCK_N
+        return S_STAGES * self.block_n
+
+    @property
+    def o_cols(self) -> int:
+        return self.head_dim // self.row_threads
 
     @property
     def p_overlays_s(self) -> bool:
         """P takes the columns of the logits it came from where it has no room of its own."""
-        return self.tmem_o + self.head_dim + S_STAGES * self.p_cols > TMEM_COLS
+        return self.tmem_o + self.o_cols + S_STAGES * self.p_cols > TMEM_COLS
 
     @property
     def tmem_p(self) -> int:
-        return 0 if self.p_overlays_s else self.tmem_o + self.head_dim
+        return 0 if self.p_overlays_s else self.tmem_o + self.o_cols
 
     @property
     def tmem_p_stride(self) -> int:
         """Columns from one stage of P to the next."""
-        return BLOCK_N if self.p_overlays_s else self.p_cols
+        return self.block_n if self.p_overlays_s else self.p_cols
 
     @property
     def tmem_cols(self) -> int:
         """Columns used; tmem_alloc_cols is what the allocator is asked for."""
         own_p = self.p_path == "tmem" and not self.p_overlays_s
-        return self.tmem_o + self.head_dim + (S_STAGES * self.p_cols if own_p else 0)
+        return self.tmem_o + self.o_cols + (S_STAGES * self.p_cols if own_p else 0)
 
     @property
     def tmem_alloc_cols(self) -> int:
@@ -113,15 +136,15 @@ class FmhaConfig:
 
     @property
     def q_bytes(self) -> int:
-        return BLOCK_M * self.head_dim * BF16_BYTES
+        return self.block_m * self.head_dim * BF16_BYTES
 
     @property
     def kv_tile_bytes(self) -> int:
-        return BLOCK_N * self.head_dim * BF16_BYTES
+        return self.block_n * self.head_dim * BF16_BYTES
 
     @property
     def p_bytes(self) -> int:
-        return BLOCK_M * BLOCK_N * BF16_BYTES if self.p_path == "smem" else 0
+        return self.block_m * self.block_n * BF16_BYTES if self.p_path == "smem" else 0
 
     @property
     def kv_stages(self) -> int:

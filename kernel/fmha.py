@@ -22,11 +22,12 @@ p_full, and whoever arrives there has read S[i].
 """
 
 # CuTeDSL's operations take and give traced values and static ones alike, which its annotations cannot say.
-# mypy: disable-error-code="index, arg-type, misc, attr-defined, operator"
+# mypy: disable-error-code="index, arg-type, misc, attr-defined, operator, union-attr, assignment"
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,10 +41,11 @@ from cutlass.pipeline import PipelineState, PipelineUserType, make_pipeline_stat
 from cutlass.utils import SmemAllocator
 from cutlass.utils import blackwell_helpers as sm100
 
-from kernel.config import BLOCK_M, BLOCK_N, S_STAGES, WARP, FmhaConfig
+from kernel.config import MMA_N, S_STAGES, TMEM_LANES, FmhaConfig
 
 LN2 = math.log(2.0)
 LANE = 1 << 16  # tensor-memory address of the next lane
+PART_LANES = 16  # with 64 rows, the second half of O's columns lies this many lanes further
 RESCALE_LOG2 = 8.0  # O is rescaled once the maximum has moved by more: P stays below 2^8
 LOAD_COLS = 32  # columns a thread takes from tensor memory at once
 VECTOR = 8  # bf16 in the sixteen bytes of one shared-memory store
@@ -109,38 +111,46 @@ class KvTiles(Fixed):
     """The KV tiles that a row tile sees: how many, and from which key on the last one is masked."""
 
     keys: Int32
+    block_n: int
 
     @property
     def count(self) -> Int32:
-        return (self.keys + (BLOCK_N - 1)) // BLOCK_N
+        return (self.keys + (self.block_n - 1)) // self.block_n
 
     def visible(self, i: Int32) -> Int32:
-        """Keys of tile `i` that exist; BLOCK_N or more for a whole tile."""
-        return self.keys - i * BLOCK_N
+        """Keys of tile `i` that exist; block_n or more for a whole tile."""
+        return self.keys - i * self.block_n
 
 
 @dataclass
 class Softmax(Fixed):
-    """Running statistics of the one row that a thread owns: maximum (raw logits) and sum of exponentials."""
+    """Running statistics of a thread's row: maximum (raw logits) and sum of exponentials over its keys."""
 
     scale_log2: Float32
+    row_threads: int
     stats: cute.Tensor  # registers: the maximum, and the sum over even and over odd keys
 
     @staticmethod
-    def start(scale_log2: Float32) -> Softmax:
+    def start(scale_log2: Float32, row_threads: int) -> Softmax:
         stats = cute.make_rmem_tensor((3,), Float32)
         stats[0] = -Float32.inf
         stats[1] = Float32(0.0)
         stats[2] = Float32(0.0)
-        return Softmax(scale_log2, stats)
+        return Softmax(scale_log2, row_threads, stats)
 
     @property
     def row_max(self) -> Any:
         return self.stats[0]
 
-    @property
     def row_sum(self) -> Any:
-        return self.stats[1] + self.stats[2]
+        """Over all keys of the row: every thread that shares it calls this."""
+        return self.over_row(self.stats[1] + self.stats[2], lambda x, y: x + y)
+
+    def over_row(self, value: Any, combine: Callable) -> Any:
+        """`value` combined with that of the thread that shares the row, PART_LANES away."""
+        if self.row_threads == 1:
+            return value
+        return combine(value, cute.arch.shuffle_sync_bfly(value, PART_LANES))
 
     def finite_max(self) -> Float32:
         """The maximum, or 0 where nothing was visible yet: an exponent that is never inf - inf."""
@@ -152,7 +162,8 @@ class Softmax(Fixed):
         for j in range(0, cute.size(s), 4):
             for c in range(4):
                 chains[c] = cute.arch.fmax(chains[c], s[j + c])
-        return cute.arch.fmax(cute.arch.fmax(chains[0], chains[1]), cute.arch.fmax(chains[2], chains[3]))
+        top = cute.arch.fmax(cute.arch.fmax(chains[0], chains[1]), cute.arch.fmax(chains[2], chains[3]))
+        return self.over_row(top, cute.arch.fmax)
 
     def move_to(self, new_max: Float32) -> Float32:
         """Take `new_max` as the reference; the factor by which sums and O shrink."""
@@ -191,14 +202,38 @@ class Mma(Fixed):
     tOtO: cute.Tensor  # output
 
 
+@dataclass
+class Row(Fixed):
+    """A softmax thread's row and how it reads the logits of it from tensor memory."""
+
+    load: cute.ThrCopy
+    tLtS: cute.Tensor  # the thread's logits of stage 0 in tensor memory
+    tLcS: cute.Tensor  # their (row, key) within the tile
+    row: Any
+    part: Any  # which of the row's threads this is
+
+    @staticmethod
+    def of_thread(mma: Mma, config: FmhaConfig) -> Row:
+        """The tensor-memory load decides who owns what: row and keys come from its own coordinates."""
+        repeat = tcgen05.Repetition(LOAD_COLS)
+        shape = tcgen05.Ld32x32bOp(repeat) if config.row_threads == 1 else tcgen05.Ld16x32bx2Op(repeat)
+        load = tcgen05.make_tmem_copy(cute.make_copy_atom(shape, Float32), mma.tStS)
+        load = load.get_slice(cute.arch.thread_idx()[0])
+        coords = mma.qk.get_slice(0).partition_C(cute.make_identity_tensor((config.block_m, config.block_n)))
+        tLcS = load.partition_D(coords)
+        row, key = tLcS[0]
+        return Row(load, load.partition_S(mma.tStS), tLcS, row, key // (config.block_n // config.row_threads))
+
+
 class Fmha:
     """The kernel of one FmhaConfig: `launch` is what gets compiled, `layouts` what its tracing saw."""
 
     def __init__(self, config: FmhaConfig) -> None:
         self.config = config
         self.roles = config.roles
-        self.qk_tiler = (BLOCK_M, BLOCK_N, config.head_dim)
-        self.pv_tiler = (BLOCK_M, config.head_dim, BLOCK_N)
+        self.qk_tiler = (config.block_m, config.block_n, config.head_dim)
+        self.pv_tiler = (config.block_m, config.head_dim, config.block_n)
+        self.warp_rows = config.block_m // len(config.roles.softmax)
         self.layouts: list[str] = []
 
     def trace(self, name: str, tensor: Any) -> None:
@@ -243,7 +278,7 @@ class Fmha:
             OperandMajorMode.MN,
             Float32,
             tcgen05.CtaGroup.ONE,
-            self.pv_tiler[:2],
+            (config.block_m, min(config.head_dim, MMA_N)),
             p_source,
         )
         q_smem = sm100.make_smem_layout_a(qk, self.qk_tiler, BFloat16, 1)
@@ -279,7 +314,7 @@ class Fmha:
             v_smem,
             p_smem,
         ).launch(
-            grid=[cute.ceil_div(mQ.shape[1], BLOCK_M), 1, mQ.shape[0]],
+            grid=[cute.ceil_div(mQ.shape[1], config.block_m), 1, mQ.shape[0]],
             block=[self.roles.threads, 1, 1],
             stream=stream,
         )
@@ -292,12 +327,12 @@ class Fmha:
         return cute.make_tensor(tensor.iterator, cute.make_layout(tuple(shape), stride=tuple(stride)))
 
     def store_layout(self, dtype: type[cutlass.Numeric]) -> cute.ComposedLayout:
-        """A warp's staging of its rows for a TMA store: 32 rows of 128 bytes, swizzled."""
+        """A warp's staging of its rows for a TMA store: 128 bytes of each, swizzled."""
         atom = tcgen05.make_smem_layout_atom(tcgen05.SmemLayoutAtomKind.K_SW128, dtype)
         return cute.tile_to_shape(atom, self.store_tile(dtype), (0, 1))
 
     def store_tile(self, dtype: type[cutlass.Numeric]) -> tuple[int, int]:
-        return WARP, SWIZZLE_BYTES * 8 // dtype.width
+        return self.warp_rows, SWIZZLE_BYTES * 8 // dtype.width
 
     def store_atom(self, tensor: cute.Tensor) -> tuple[cute.CopyAtom, cute.Tensor]:
         dtype = tensor.element_type
@@ -354,7 +389,7 @@ class Fmha:
         cute.arch.sync_threads()
         tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, tmem_slot)
 
-        tiles = KvTiles(keys)
+        tiles = KvTiles(keys, config.block_n)
         mma = self.operands(qk, pv, sQ, sK, sV, sP, p_smem, tmem)
         if warp == roles.load[0]:
             self.load(bars, tiles, mma, (tma_q, tma_k, tma_v), (sQ, sK, sV), (row_tile, batch))
@@ -364,16 +399,22 @@ class Fmha:
             cute.arch.relinquish_tmem_alloc_permit()
             cute.arch.dealloc_tmem(tmem, config.tmem_alloc_cols)
         if warp < len(roles.softmax):
-            softmax = Softmax.start(scale_log2)
-            self.softmax(bars, tiles, mma, softmax, sP)
-            self.epilogue(bars, tiles, mma, softmax, (tma_o, tma_u), (mLse, mMax), (sQ, sK), (row_tile, batch, rows))
+            softmax = Softmax.start(scale_log2, config.row_threads)
+            row = Row.of_thread(mma, config)
+            self.trace("tLtS", row.tLtS)
+            self.trace("tLcS", row.tLcS)
+            self.softmax(bars, tiles, mma, row, softmax, sP)
+            self.epilogue(
+                bars, tiles, mma, row, softmax, (tma_o, tma_u), (mLse, mMax), (sQ, sK), (row_tile, batch, rows)
+            )
 
     def operands(self, qk, pv, sQ, sK, sV, sP, p_smem, tmem) -> Mma:
         """Fragments of both products: descriptors of shared memory and views of tensor memory."""
         config = self.config
         thr_qk, thr_pv = qk.get_slice(0), pv.get_slice(0)
         s_layout = thr_qk.make_fragment_C(thr_qk.partition_shape_C(self.qk_tiler[:2])).layout
-        o_layout = thr_pv.make_fragment_C(thr_pv.partition_shape_C(self.pv_tiler[:2])).layout
+        o_tile = (config.block_m, min(config.head_dim, MMA_N))
+        o_layout = thr_pv.make_fragment_C(thr_pv.partition_shape_C(o_tile)).layout
         tStS = cute.make_tensor(tmem, s_layout)
         tOtO = cute.make_tensor(tmem + config.tmem_o, o_layout)
         if const_expr(config.p_path == "smem"):
@@ -456,9 +497,9 @@ class Fmha:
     def multiply_qk(self, bars: Barriers, mma: Mma, state: PipelineState, i: Int32) -> PipelineState:
         """S[i] = Q K[i]' over the whole head dim."""
         stage, _ = stage_and_phase(i)
-        tStS = cute.make_tensor(mma.tStS.iterator + stage * BLOCK_N, mma.tStS.layout)
+        tStS = cute.make_tensor(mma.tStS.iterator + stage * self.config.block_n, mma.tStS.layout)
         bars.wait("kv_full", state.index, state.phase)
-        self.gemm(mma.qk, tStS, mma.tSrQ[None, None, None, 0], mma.tSrK[None, None, None, state.index], False)
+        self.gemm(mma.qk, tStS, mma.tSrQ[None, 0, None, 0], mma.tSrK[None, 0, None, state.index], False)
         bars.commit("s_full", stage)
         if const_expr(not self.config.shared_kv):
             bars.commit("kv_empty", state.index)
@@ -470,14 +511,16 @@ class Fmha:
         """O += P[i] V[i]; the first tile overwrites."""
         config = self.config
         stage, phase = stage_and_phase(i)
-        tOrP = mma.tOrP
+        tOrP = mma.tOrP[None, 0, None]
         if const_expr(config.p_path == "tmem"):
             columns = 2 * config.tmem_p_stride  # bf16 elements
             tOrP = cute.make_tensor(tOrP.iterator + stage * columns, tOrP.layout)
         if const_expr(not config.shared_kv):
             bars.wait("kv_full", state.index, state.phase)
         bars.wait("p_full", stage, phase)
-        self.gemm(mma.pv, mma.tOtO, tOrP, mma.tOrV[None, None, None, state.index], i > 0)
+        for part in range(config.row_threads):
+            tOtO = cute.make_tensor(mma.tOtO.iterator + part * PART_LANES * LANE, mma.tOtO.layout)
+            self.gemm(mma.pv, tOtO, tOrP, mma.tOrV[None, part, None, state.index], i > 0)
         bars.commit("kv_empty", state.index)
         bars.commit("o_done", stage)
         state.advance()
@@ -486,43 +529,37 @@ class Fmha:
     def gemm(self, tiled: cute.TiledMma, acc: cute.Tensor, a: cute.Tensor, b: cute.Tensor, accumulate: Any) -> None:
         """acc (+)= a b, one instruction for every 16 of the summed dimension."""
         tiled = new_from_mlir_values(tiled, extract_mlir_values(tiled))  # its fields change, the caller's must not
-        for k in range(cute.size(a, mode=[2])):
+        acc = acc[None, 0, 0]
+        for k in range(cute.size(a, mode=[1])):
             tiled.set(tcgen05.Field.ACCUMULATE, accumulate if k == 0 else True)
-            cute.gemm(tiled, acc, a[None, None, k], b[None, None, k], acc)
+            cute.gemm(tiled, acc, a[None, k], b[None, k], acc)
 
     # Role: softmax. Four warps, a thread a row: S[i] -> P[i], and O shrinks when the maximum moved.
 
     @cute.jit
-    def softmax(self, bars: Barriers, tiles: KvTiles, mma: Mma, softmax: Softmax, sP: cute.Tensor | None):
+    def softmax(self, bars: Barriers, tiles: KvTiles, mma: Mma, row: Row, softmax: Softmax, sP: cute.Tensor | None):
         config = self.config
-        thread = cute.arch.thread_idx()[0]
-        load = tcgen05.make_tmem_copy(
-            cute.make_copy_atom(tcgen05.Ld32x32bOp(tcgen05.Repetition(LOAD_COLS)), Float32), mma.tStS
-        ).get_slice(thread)
-        tLtS = load.partition_S(mma.tStS)
-        tLcS = load.partition_D(mma.qk.get_slice(0).partition_C(cute.make_identity_tensor(self.qk_tiler[:2])))
-        self.trace("tLtS", tLtS)
-        self.trace("tLcS", tLcS)
         for i in cutlass.range(tiles.count, unroll=1):
             stage, phase = stage_and_phase(i)
-            s = cute.make_rmem_tensor(tLcS.shape, Float32)
+            s = cute.make_rmem_tensor(row.tLcS.shape, Float32)
             bars.wait("s_full", stage, phase)
-            cute.copy(load, cute.make_tensor(tLtS.iterator + stage * BLOCK_N, tLtS.layout), s)
+            tLtS = cute.make_tensor(row.tLtS.iterator + stage * config.block_n, row.tLtS.layout)
+            cute.copy(row.load, tLtS, s)
             cute.arch.fence_view_async_tmem_load()
-            self.mask(tiles, i, s, tLcS)
+            self.mask(tiles, i, s, row.tLcS)
             self.track_max(bars, mma, softmax, s, i)
             softmax.exponentiate(s)
             if const_expr(config.p_path == "tmem"):
-                self.stage_p_tmem(mma, s, stage, thread)
+                self.stage_p_tmem(mma, s, stage)
             else:
-                self.stage_p_smem(bars, s, sP, tLcS, i)
+                self.stage_p_smem(bars, s, sP, row, i)
             bars.arrive_warp("p_full", stage)
 
     @cute.jit
     def mask(self, tiles: KvTiles, i: Int32, s: cute.Tensor, tLcS: cute.Tensor):
         """Logits of keys that do not exist become -inf; whole tiles pass untouched."""
         visible = tiles.visible(i)
-        if visible < BLOCK_N:
+        if visible < self.config.block_n:
             for j in cutlass.range_constexpr(cute.size(s)):
                 s[j] = cutlass.select_(tLcS[j][1] < visible, s[j], -Float32.inf)
 
@@ -547,7 +584,7 @@ class Fmha:
         load = tcgen05.make_tmem_copy(cute.make_copy_atom(tcgen05.Ld32x32bOp(repeat), Float32), block)
         store = tcgen05.make_tmem_copy(cute.make_copy_atom(tcgen05.St32x32bOp(repeat), Float32), block)
         load, store = load.get_slice(thread), store.get_slice(thread)
-        shape = load.partition_D(cute.make_identity_tensor((BLOCK_M, LOAD_COLS))).shape
+        shape = load.partition_D(cute.make_identity_tensor((TMEM_LANES, LOAD_COLS))).shape
         for c in range(cute.size(tOtO, mode=[2])):
             o = cute.make_rmem_tensor(shape, Float32)
             cute.copy(load, load.partition_S(tOtO[None, None, c]), o)
@@ -558,41 +595,46 @@ class Fmha:
         cute.arch.fence_view_async_tmem_store()
 
     def column_blocks(self, acc: cute.Tensor) -> cute.Tensor:
-        """An accumulator as (lane, column, block) with LOAD_COLS columns a block."""
-        blocks = cute.size(acc) // (BLOCK_M * LOAD_COLS)
-        layout = cute.make_layout((BLOCK_M, LOAD_COLS, blocks), stride=(LANE, 1, LOAD_COLS))
+        """O as (lane, column, block), LOAD_COLS columns a block; a lane is a row or a row's half of the columns."""
+        blocks = self.config.o_cols // LOAD_COLS
+        layout = cute.make_layout((TMEM_LANES, LOAD_COLS, blocks), stride=(LANE, 1, LOAD_COLS))
         return cute.make_tensor(acc.iterator, layout)
 
-    def stage_p_tmem(self, mma: Mma, s: cute.Tensor, stage: Int32, thread: Int32) -> None:
+    def stage_p_tmem(self, mma: Mma, s: cute.Tensor, stage: Int32) -> None:
         """P as bf16 into its columns of tensor memory, two keys a column."""
         config = self.config
-        layout = cute.make_layout((BLOCK_M, config.p_cols), stride=(LANE, 1))
+        layout = cute.make_layout((TMEM_LANES, config.p_cols), stride=(LANE, 1))
         base = mma.tStS.iterator + (config.tmem_p + stage * config.tmem_p_stride)
         tStP = cute.make_tensor(base, layout)
         atom = cute.make_copy_atom(tcgen05.St32x32bOp(tcgen05.Repetition(LOAD_COLS)), Float32)
-        store = tcgen05.make_tmem_copy(atom, tStP).get_slice(thread)
+        store = tcgen05.make_tmem_copy(atom, tStP).get_slice(cute.arch.thread_idx()[0])
         tPtP = store.partition_D(tStP)
-        shape = store.partition_S(cute.make_identity_tensor((BLOCK_M, config.p_cols))).shape
+        shape = store.partition_S(cute.make_identity_tensor((TMEM_LANES, config.p_cols))).shape
         packed = cute.make_rmem_tensor(shape, Float32)
         cute.recast_tensor(packed, BFloat16).store(self.flat(s).load().to(BFloat16))
         cute.copy(store, packed, tPtP)
         cute.arch.fence_view_async_tmem_store()
 
-    def stage_p_smem(self, bars: Barriers, s: cute.Tensor, sP: cute.Tensor, tLcS: cute.Tensor, i: Int32):
+    @cute.jit
+    def stage_p_smem(self, bars: Barriers, s: cute.Tensor, sP: cute.Tensor, row: Row, i: Int32):
         """P as bf16 into shared memory, sixteen bytes of its row at a time, once P[i-1] V[i-1] has read it."""
-        row = self.by_rows(sP)[tLcS[0][0], None]
-        chunks = cute.logical_divide(row, cute.make_layout(VECTOR))
+        if i > 0:
+            stage, phase = stage_and_phase(i - 1)
+            bars.wait("o_done", stage, phase)
+        vector = cute.make_layout(VECTOR)
+        dst = cute.logical_divide(self.by_rows(sP)[row.row, None], vector)
         p = cute.make_rmem_tensor(cute.size(s), BFloat16)
         p.store(self.flat(s).load().to(BFloat16))
-        p = cute.logical_divide(p, cute.make_layout(VECTOR))
-        for j in range(BLOCK_N // VECTOR):
-            cute.autovec_copy(p[None, j], chunks[None, j])
+        p = cute.logical_divide(p, vector)
+        vectors = cute.size(p, mode=[1])
+        for j in range(vectors):
+            cute.autovec_copy(p[None, j], dst[None, row.part * vectors + j])
         cute.arch.fence_view_async_shared()
 
     def by_rows(self, sP: cute.Tensor) -> cute.Tensor:
-        """The operand tile ((row, k), 1, (k, k), 1) as a matrix (row, (k, k, k)): same bytes, same swizzle."""
-        ((rows, k0), _, (k1, k2), _), ((row, s0), _, (s1, s2), _) = sP.shape, sP.stride
-        layout = cute.make_layout((rows, (k0, k1, k2)), stride=(row, (s0, s1, s2)))
+        """The operand tile ((row, k), 1, k, 1) as a matrix (row, k): same bytes, same swizzle."""
+        ((rows, k0), _, k1, _), ((row, s0), _, s1, _) = sP.shape, sP.stride
+        layout = cute.make_layout((rows, (k0, k1)), stride=(row, (s0, s1)))
         return cute.make_tensor(sP.iterator, layout)
 
     def flat(self, tensor: cute.Tensor) -> cute.Tensor:
@@ -606,6 +648,7 @@ class Fmha:
         bars: Barriers,
         tiles: KvTiles,
         mma: Mma,
+        row: Row,
         softmax: Softmax,
         atoms: tuple,
         stats: tuple,
@@ -613,38 +656,37 @@ class Fmha:
         tile: tuple,
     ):
         row_tile, batch, rows = tile
-        row = row_tile * BLOCK_M + cute.arch.thread_idx()[0]
-        if row < rows:
-            self.store_stats(softmax, stats, batch, row)
+        row_sum = softmax.row_sum()
+        tensor_row = row_tile * self.config.block_m + row.row
+        if tensor_row < rows and row.part == 0:
+            self.store_stats(softmax, row_sum, stats, batch, tensor_row)
         if tiles.count > 0:
             stage, phase = stage_and_phase(tiles.count - 1)
             bars.wait("o_done", stage, phase)
-        self.store_rows(tiles, mma, softmax, atoms, smem, tile)
+        inverse = cutlass.select_(row_sum == 0.0, Float32(0.0), 1.0 / row_sum)
+        self.store_rows(tiles, mma, row, inverse, atoms, smem, tile)
         bars.arrive_warp("tmem_free", 0)
 
-    def store_stats(self, softmax: Softmax, stats: tuple, batch: Int32, row: Int32) -> None:
+    def store_stats(self, softmax: Softmax, row_sum: Any, stats: tuple, batch: Int32, row: Int32) -> None:
         """lse and m of one row in natural logarithms; both -inf where no key was visible."""
         mLse, mMax = stats
         max_log2 = softmax.row_max * softmax.scale_log2
-        mLse[batch, row] = cute.math.log(softmax.row_sum) + max_log2 * Float32(LN2)
+        mLse[batch, row] = cute.math.log(row_sum) + max_log2 * Float32(LN2)
         if const_expr(mMax is not None):
             mMax[batch, row] = max_log2 * Float32(LN2)
 
     @cute.jit
-    def store_rows(self, tiles: KvTiles, mma: Mma, softmax: Softmax, atoms: tuple, smem: tuple, tile: tuple):
-        """Tensor memory -> registers -> shared memory -> global, 128 bytes of bf16 wide at a time.
+    def store_rows(self, tiles: KvTiles, mma: Mma, row: Row, inverse: Any, atoms: tuple, smem: tuple, tile: tuple):
+        """Tensor memory -> registers -> shared memory -> global, a block of columns at a time, by TMA.
 
-        O is staged where Q lay and U where the first two KV tiles lay: o_done says that nothing reads them.
+        O is staged where Q lay and U where the KV tiles lay: o_done says that nothing reads them any more.
         """
         tma_o, tma_u = atoms
         sQ, sK = smem
-        thread = cute.arch.thread_idx()[0]
         tOtO = self.column_blocks(mma.tOtO)
-        block = tOtO[None, None, 0]
         atom = cute.make_copy_atom(tcgen05.Ld32x32bOp(tcgen05.Repetition(LOAD_COLS)), Float32)
-        load = tcgen05.make_tmem_copy(atom, block).get_slice(thread)
-        coords = load.partition_D(cute.make_identity_tensor((BLOCK_M, LOAD_COLS)))
-        inverse = cutlass.select_(softmax.row_sum == 0.0, Float32(0.0), 1.0 / softmax.row_sum)
+        load = tcgen05.make_tmem_copy(atom, tOtO[None, None, 0]).get_slice(cute.arch.thread_idx()[0])
+        coords = load.partition_D(cute.make_identity_tensor((TMEM_LANES, LOAD_COLS)))
         o_store = self.warp_store(tma_o, BFloat16, sQ, tile)
         u_store = None
         if const_expr(tma_u is not None):
@@ -656,10 +698,10 @@ class Fmha:
                 cute.copy(load, load.partition_S(tOtO[None, None, c]), o)
                 cute.arch.fence_view_async_tmem_load()
             if const_expr(tma_u is not None):
-                self.stage_row(u_store[0], self.flat(o), c)
+                self.stage_row(u_store[0], self.flat(o), row, c)
             for j in range(0, cute.size(o), 2):
                 o[j], o[j + 1] = cute.arch.mul_packed_f32x2((o[j], o[j + 1]), (inverse, inverse))
-            self.stage_row(o_store[0], self.flat(o), c)
+            self.stage_row(o_store[0], self.flat(o), row, c)
         cute.arch.fence_view_async_shared()
         cute.arch.sync_warp()
         self.send(o_store)
@@ -673,32 +715,34 @@ class Fmha:
         row_tile, batch, _ = tile
         atom, dst = tma
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
+        warps = len(self.roles.softmax)
         layout = self.store_layout(dtype)
         groups = self.config.head_dim // self.store_tile(dtype)[1]
-        group_elements = cute.cosize(layout)
-        staged = cute.append(layout.outer, cute.make_layout(groups, stride=group_elements))
-        staged = cute.append(staged, cute.make_layout(BLOCK_M // WARP, stride=groups * group_elements))
+        elements = cute.cosize(layout)
+        staged = cute.append(layout.outer, cute.make_layout(groups, stride=elements))
+        staged = cute.append(staged, cute.make_layout(warps, stride=groups * elements))
         base = cute.recast_ptr(stage.iterator, layout.inner, dtype)
         s = cute.make_tensor(base, staged)[None, None, None, warp]
-        g = cute.local_tile(dst, self.store_tile(dtype), (row_tile * (BLOCK_M // WARP) + warp, None, batch))
+        g = cute.local_tile(dst, self.store_tile(dtype), (row_tile * warps + warp, None, batch))
         self.trace(f"s{dtype.__name__}", s)
         s_part, g_part = cpasync.tma_partition(
             atom, 0, cute.make_layout(1), cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2)
         )
         return s, atom, s_part, g_part
 
-    def stage_row(self, s: cute.Tensor, values: cute.Tensor, block: int) -> None:
-        """A thread's LOAD_COLS values of column block `block` into its row of the staging buffer."""
+    def stage_row(self, s: cute.Tensor, values: cute.Tensor, row: Row, block: int) -> None:
+        """A thread's LOAD_COLS values of its column block `block` into its row of the staging buffer."""
         dtype = s.element_type
         width = cute.size(s, mode=[1])
         group, first = divmod(block * LOAD_COLS, width)
-        row = cute.logical_divide(s[cute.arch.lane_idx(), None, group], cute.make_layout(16 * 8 // dtype.width))
+        vector = cute.make_layout(16 * 8 // dtype.width)
+        own = s[row.row % self.warp_rows, None, row.part * (self.config.o_cols // width) + group]
+        dst = cute.logical_divide(own, vector)
         packed = cute.make_rmem_tensor(LOAD_COLS, dtype)
         packed.store(values.load().to(dtype))
-        packed = cute.logical_divide(packed, cute.make_layout(16 * 8 // dtype.width))
-        per_vector = 16 * 8 // dtype.width
-        for j in range(LOAD_COLS // per_vector):
-            cute.autovec_copy(packed[None, j], row[None, first // per_vector + j])
+        packed = cute.logical_divide(packed, vector)
+        for j in range(cute.size(packed, mode=[1])):
+            cute.autovec_copy(packed[None, j], dst[None, first // cute.size(vector) + j])
 
     def send(self, store: tuple) -> None:
         """Start the TMA stores of one output; rows past the tensor's end are not written."""
