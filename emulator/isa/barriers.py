@@ -28,9 +28,7 @@ def mbarrier_at(warp: Warp, address: int, ins: Instr) -> MBarrier:
     rank = (address & 0xFFFF_FFFF) >> RANK_SHIFT
     ctas = warp.cta.cluster.ctas
     if rank >= len(ctas):
-        raise OutOfBounds(
-            f"{ins.opcode} at {address:#x}: no CTA of rank {rank} in a cluster of {len(ctas)}", ins, warp
-        )
+        raise OutOfBounds(f"{ins.opcode} at {address:#x}: no CTA of rank {rank} in a cluster of {len(ctas)}", ins, warp)
     return ctas[rank].smem.mbarrier(address & OFFSET_MASK, ins, warp)
 
 
@@ -71,9 +69,7 @@ def _each(address: Any, mask: Any) -> list[tuple[int, list[int]]]:
 
 @executes("mbarrier.arrive", "mbarrier.arrive_drop", dst=1)
 def _arrive(ins: Instr) -> Run:
-    expect, no_complete, sem, _, _, _ = pick(
-        ins, {"expect_tx"}, {"noComplete"}, SEMANTICS, SCOPE, SHARED, B64
-    )
+    expect, no_complete, sem, _, _, _ = pick(ins, {"expect_tx"}, {"noComplete"}, SEMANTICS, SCOPE, SHARED, B64)
     if no_complete:
         raise UnknownInstruction(ins, "modifier '.noComplete'")
     drop = ins.opcode == "mbarrier.arrive_drop"
@@ -176,9 +172,7 @@ def _not_yet(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: boo
     return BLOCK
 
 
-def _wait_lanes(
-    ins: Instr, warp: Warp, mask: Any, address: Any, phase: Any, parity: bool, acquire: bool
-) -> Any:
+def _wait_lanes(ins: Instr, warp: Warp, mask: Any, address: Any, phase: Any, parity: bool, acquire: bool) -> Any:
     answer = np.zeros(32, bool)
     late = None
     for lane in active_lanes(mask):
@@ -301,7 +295,12 @@ def _cluster(ins: Instr) -> Run:
 
 @executes("fence", "membar")
 def _fence(ins: Instr) -> Run:
-    pick(ins, {"sc", "acq_rel", "acquire", "release"}, SCOPE | {"gl"}, {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"})
+    pick(
+        ins,
+        {"sc", "acq_rel", "acquire", "release"},
+        SCOPE | {"gl"},
+        {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"},
+    )
     return lambda warp, mask: None
 
 

@@ -51,7 +51,10 @@ def _alloc(ins: Instr) -> Run:
         if tmem.relinquished is not None:
             by, who = tmem.relinquished
             raise TensorMemoryError(
-                "tcgen05.alloc after tcgen05.relinquish_alloc_permit", ins, warp, (("relinquished", f"PTX line {by.line} by {who}"),)
+                "tcgen05.alloc after tcgen05.relinquish_alloc_permit",
+                ins,
+                warp,
+                (("relinquished", f"PTX line {by.line} by {who}"),),
             )
         column = tmem.allocate(count, ins, warp)
         if column is None:
@@ -163,9 +166,7 @@ def _ld(ins: Instr) -> Run:
     def run(warp: Warp, mask: Any, address: Any, split: int = 0) -> Any:
         lane, column, lanes, (columns, span) = form.place(warp, mask, address, split)
         tmem = warp.cta.tmem
-        tmem.shadow.read(
-            form.region(warp, lane, column, columns, span, split), warp.loads.access(ins), warp.clock
-        )
+        tmem.shadow.read(form.region(warp, lane, column, columns, span, split), warp.loads.access(ins), warp.clock)
         if straight:
             values = tmem.cells[column : column + span, lane : lane + 32].copy()
         else:
@@ -193,9 +194,7 @@ def _st(ins: Instr) -> Run:
         split, source = (rest[0], rest[1]) if len(rest) == 2 else (0, rest[0])
         lane, column, lanes, (columns, span) = form.place(warp, mask, address, split)
         tmem = warp.cta.tmem
-        tmem.shadow.write(
-            form.region(warp, lane, column, columns, span, split), warp.stores.access(ins), warp.clock
-        )
+        tmem.shadow.write(form.region(warp, lane, column, columns, span, split), warp.stores.access(ins), warp.clock)
         values = matrix(source)
         if form.packed:
             values = np.stack([values & np.uint32(0xFFFF), values >> np.uint32(16)], 1).reshape(-1, 32)
@@ -276,9 +275,7 @@ def _shape(
         raise refuse(ins, warp, why) from None
 
 
-def _multiply(
-    ins: Instr, warp: Warp, lane: int, shape: Shape, accumulate: bool, scale: int, step: Step
-) -> None:
+def _multiply(ins: Instr, warp: Warp, lane: int, shape: Shape, accumulate: bool, scale: int, step: Step) -> None:
     driver = thread(warp, lane)
     me = driver.access(ins)
     ctas = pair(warp.cta) if shape.ctas == 2 else (warp.cta,)
@@ -315,7 +312,9 @@ def _operand_cells(bits: int, rows: int, kind: Kind, mn_major: bool, shift: int,
     chunks = operand_chunks(bits, rows, kind, mn_major)
     low, high = int(chunks.min()) * 16, int(chunks.max()) * 16 + 16
     if high > limit:
-        raise ValueError(f"matrix descriptor {bits:#018x} addresses bytes {low:#x} to {high - 1:#x} of a window of {limit:#x}")
+        raise ValueError(
+            f"matrix descriptor {bits:#018x} addresses bytes {low:#x} to {high - 1:#x} of a window of {limit:#x}"
+        )
     per = 16 >> shift
     return (chunks.reshape(-1, 1) * per + np.arange(per)).reshape(-1)
 
@@ -331,9 +330,7 @@ def _read_operand(cta: Cta, me: Access, shape: Shape, bits: int, rows: int, mn_m
 
 @executes("tcgen05.commit")
 def _commit(ins: Instr) -> Run:
-    _, _, _, multicast, _ = pick(
-        ins, CTA_GROUP, {"mbarrier::arrive::one"}, SHARED, {"multicast::cluster"}, {"b64"}
-    )
+    _, _, _, multicast, _ = pick(ins, CTA_GROUP, {"mbarrier::arrive::one"}, SHARED, {"multicast::cluster"}, {"b64"})
 
     def run(warp: Warp, mask: Any, address: Any, targets: Any = 0) -> None:
         for lane in active(mask):

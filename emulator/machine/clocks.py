@@ -96,12 +96,7 @@ class Access:
         """Whether this access, issued under `clock`, comes after `earlier`."""
         if earlier.parts:
             return all(self.orders(part, clock, row) for part in earlier.parts)
-        return (
-            earlier.component == self.component
-            or earlier.component in self.follows
-            or (self.strong and earlier.strong)
-            or earlier.seen_by(clock, row)
-        )
+        return earlier.component in self.follows or (self.strong and earlier.strong) or earlier.seen_by(clock, row)
 
     def late(self, earlier: Access, clock: Clock) -> Access:
         """The part of `earlier` that this access is not ordered after, for the report."""

@@ -56,7 +56,9 @@ class MatrixDescriptor:
         """From the 64 bits of the instruction. Raises ValueError for a swizzle code that has no meaning."""
         code = bits >> 61 & 7
         if code not in MATRIX_SWIZZLES:
-            raise ValueError(f"swizzle code {code} in bits 61-63 of matrix descriptor {bits:#018x}; allowed is 0, 1, 2, 4, 6")
+            raise ValueError(
+                f"swizzle code {code} in bits 61-63 of matrix descriptor {bits:#018x}; allowed is 0, 1, 2, 4, 6"
+            )
         return cls(
             (bits & 0x3FFF) << 4,
             (bits >> 16 & 0x3FFF) << 4,
@@ -119,9 +121,7 @@ class Kind:
 KINDS: Final = {
     "kind::f16": Kind("kind::f16", 16, 16, {0: F16, 1: BF16}, {0: "f16", 1: "f32"}),
     "kind::tf32": Kind("kind::tf32", 8, 32, {2: TF32}, {1: "f32"}),
-    "kind::f8f6f4": Kind(
-        "kind::f8f6f4", 32, 8, {0: E4M3, 1: E5M2, 3: E2M3, 4: E3M2, 5: E2M1}, {0: "f16", 1: "f32"}
-    ),
+    "kind::f8f6f4": Kind("kind::f8f6f4", 32, 8, {0: E4M3, 1: E5M2, 3: E2M3, 4: E3M2, 5: E2M1}, {0: "f16", 1: "f32"}),
     "kind::i8": Kind("kind::i8", 32, 8, {0: U8, 1: S8}, {2: "s32"}),
 }
 

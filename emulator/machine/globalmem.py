@@ -49,9 +49,7 @@ class GlobalMemory:
             found = self._mapping(low, high)
         return found
 
-    def load(
-        self, addresses: np.ndarray, width: int, count: int, instr: Instr, warp: Warp, what: str
-    ) -> np.ndarray:
+    def load(self, addresses: np.ndarray, width: int, count: int, instr: Instr, warp: Warp, what: str) -> np.ndarray:
         """`count` elements of `width` bytes at each address: unsigned[n, count]."""
         found = self._holding(addresses, width * count)
         if found is not None:
@@ -109,9 +107,7 @@ class GlobalMemory:
                 start, stop = (int(x, 16) for x in span.split("-"))
                 if start <= low and high <= stop and access.startswith("rw"):
                     found = Allocation(start, stop - start, f"host mapping {span}")
-                    clear = not any(
-                        start < a.address + a.size and a.address < stop for a in self.allocations
-                    )
+                    clear = not any(start < a.address + a.size and a.address < stop for a in self.allocations)
                     if clear:
                         insort(self.allocations, found)
                     return found
@@ -130,13 +126,15 @@ class GlobalMemory:
         )
 
 
-def _index(
-    allocation: Allocation, addresses: np.ndarray, width: int, count: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _index(allocation: Allocation, addresses: np.ndarray, width: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     view, base = allocation.view(width)
     first = ((addresses - np.uint64(base)) // np.uint64(width)).astype(np.intp)
     return view, first[:, None] + np.arange(count)
 
 
 def _apart(low: int, a: Allocation) -> str:
-    return f"{low - a.address - a.size} bytes past its end" if low >= a.address + a.size else f"{low - a.address} bytes from its start"
+    return (
+        f"{low - a.address - a.size} bytes past its end"
+        if low >= a.address + a.size
+        else f"{low - a.address} bytes from its start"
+    )

@@ -89,8 +89,11 @@ class MBarrier:
                 "the phase ended without them",
                 party.instr,
                 party.warp,
-                (("missing", f"an expect_tx of all bytes of phase {phase} before its last arrival"),
-                 ("last arrival", str(self.last)), ("last bytes", str(self.last_tx))),
+                (
+                    ("missing", f"an expect_tx of all bytes of phase {phase} before its last arrival"),
+                    ("last arrival", str(self.last)),
+                    ("last bytes", str(self.last_tx)),
+                ),
             )
         self.last_tx = party
         self._count(-tx, party)

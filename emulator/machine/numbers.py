@@ -74,3 +74,15 @@ def from_columns(cells: np.ndarray, element: ElementType) -> np.ndarray:
         else:
             out[:, part] = table(element)[(cells >> np.uint32(8 * part)).astype(np.uint8)]
     return out.reshape(columns * parts, lanes)
+
+
+def bf16_from(bits: np.ndarray) -> np.ndarray:
+    """bf16 bits as float32."""
+    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def bf16_to(values: np.ndarray) -> np.ndarray:
+    """float32 as bf16 bits, to nearest even; NaN stays NaN."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = (bits + (np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)))) >> np.uint32(16)
+    return np.where(np.isnan(values), np.uint32(0x7FFF), rounded).astype(np.uint16)

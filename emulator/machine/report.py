@@ -28,8 +28,14 @@ def raise_conflict(
             "proxy, with no fence.proxy.async between",
             me.instr,
             me.warp,
-            (*_party(other, kind), ("missing", f"fence.proxy.async after PTX line {other.instr.line}, before the "
-                                               f"barrier that leads to PTX line {me.instr.line}")),
+            (
+                *_party(other, kind),
+                (
+                    "missing",
+                    f"fence.proxy.async after PTX line {other.instr.line}, before the "
+                    f"barrier that leads to PTX line {me.instr.line}",
+                ),
+            ),
         )
     missing = other.via.missing(other, me) if other.via is not None else _unordered(other, me)
     fault = DataRace if other.generic else MissingWait

@@ -74,7 +74,10 @@ def _run_cluster(cluster: Cluster, program: Program, budget: int | None) -> None
                 warp.yielded = False
                 ready.append(warp)
             if budget is not None and warp.budget is not None and warp.budget <= 0 and not warp.done:
-                raise BudgetExceeded(_headline(cluster, f"the budget of {budget} instructions is spent by {warp}"), table(cluster, program))
+                raise BudgetExceeded(
+                    _headline(cluster, f"the budget of {budget} instructions is spent by {warp}"),
+                    table(cluster, program),
+                )
         if all(warp.done for warp in cluster.warps):
             break
         if not _unblock(cluster):

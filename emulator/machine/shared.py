@@ -54,9 +54,7 @@ class SharedMemory:
         self.shadow.reader = np.repeat(self.shadow.reader, WORD)
         self.shift = 0
 
-    def _blame(
-        self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str
-    ) -> NoReturn:
+    def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> NoReturn:
         shadow = self.shadow
         numbers = (shadow.writer if kind == "write" else shadow.reader)[cells]
         where = np.arange(shadow.writer.size)[cells][numbers == number]
@@ -117,7 +115,10 @@ class SharedMemory:
                 f"mbarrier.init on {old}, which is live",
                 instr,
                 warp,
-                (("initialised at", f"PTX line {old.init.instr.line} by {old.init.warp}"), ("missing", "mbarrier.inval before")),
+                (
+                    ("initialised at", f"PTX line {old.init.instr.line} by {old.init.warp}"),
+                    ("missing", "mbarrier.inval before"),
+                ),
             )
         access = warp.access(instr, "mbarrier.init")
         self.shadow.write(self.span(offset, 8), access, warp.clock)

@@ -69,7 +69,9 @@ def placement(m: int, n: int, ctas: int, ws: bool, low_lane: int) -> Placement:
         return Placement(m, n, n // split, split, every)
     if m not in ((64, 128) if ctas == 1 else (128, 256)) or not 0 < n <= 256 or n % step:
         allowed = "M 64, 128" if ctas == 1 else "M 128, 256"
-        raise ValueError(f"M={m}, N={n} with .cta_group::{ctas}; allowed is {allowed} and N 8 to 256 in steps of {step}")
+        raise ValueError(
+            f"M={m}, N={n} with .cta_group::{ctas}; allowed is {allowed} and N 8 to 256 in steps of {step}"
+        )
     rows = m // ctas
     if ctas == 2 and rows == HALF:
         return Placement(rows, n, n // 2, 2, every)
@@ -187,7 +189,9 @@ def _product(b: np.ndarray, a: np.ndarray, shape: Shape) -> np.ndarray:
     return np.matmul(b, a)
 
 
-def _from_shared(cta: Cta, descriptors: tuple[int, ...], rows: int, kind: Kind, mn_major: bool, element: Any) -> np.ndarray:
+def _from_shared(
+    cta: Cta, descriptors: tuple[int, ...], rows: int, kind: Kind, mn_major: bool, element: Any
+) -> np.ndarray:
     """An operand as float32[rows, K of all steps]."""
     index = steps_chunks(descriptors, rows, kind, mn_major)
     values = widen(cta.smem.chunks[index], element)
@@ -215,7 +219,7 @@ class TensorThread:
     def access(self, instr: Instr) -> Access:
         """An access of the next operation, complete with the next commit."""
         time = len(self.commits) + 1
-        return Access(self.component, time, False, instr, self.warp, instr.opcode, via=self)
+        return Access(self.component, time, False, instr, self.warp, instr.opcode, (self.component,), self)
 
     def issued(self) -> None:
         """The warp's accesses so far come before the operation, later ones do not."""
@@ -225,8 +229,12 @@ class TensorThread:
     def multiply(self, instr: Instr, shape: Shape, accumulate: bool, scale: int, step: Step) -> None:
         """Queue one checked tcgen05.mma."""
         open_product = self.open
-        if open_product is not None and accumulate and not scale and open_product.shape == shape and (
-            open_product.steps[0].a_in_tmem == step.a_in_tmem
+        if (
+            open_product is not None
+            and accumulate
+            and not scale
+            and open_product.shape == shape
+            and (open_product.steps[0].a_in_tmem == step.a_in_tmem)
         ):
             open_product.steps.append(step)
             return

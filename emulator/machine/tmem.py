@@ -40,9 +40,7 @@ class TensorMemory:
         self.relinquished: tuple[Instr, Warp] | None = None
         self.waiters: list[Warp] = []
 
-    def _blame(
-        self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str
-    ) -> NoReturn:
+    def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> NoReturn:
         shadow = self.shadow
         hit = (shadow.writer if kind == "write" else shadow.reader)[cells] == number
         column, group = (g[cells][hit] for g in np.indices(shadow.writer.shape))

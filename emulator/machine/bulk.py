@@ -1,0 +1,157 @@
+"""The agents that copy: TMA and bulk copies in both directions, their groups, and cp.async."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.errors import Misaligned
+from emulator.machine.agents import Operation
+from emulator.machine.clocks import Access
+from emulator.machine.mbarrier import MBarrier, Party
+from emulator.machine.tensormap import TensorMap, swizzled_chunks
+
+if TYPE_CHECKING:
+    from emulator.machine.cta import Cta
+    from emulator.machine.warp import Warp
+    from emulator.ptx.syntax import Instr
+
+TMA_ALIGNMENT = 128
+
+
+class Group:
+    """Copies that are waited for together. `number` counts the groups of their thread from 1."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.outstanding = 0
+        self.waiters: list[Warp] = []
+
+
+class CopyThread:
+    """The groups of one thread's bulk copies, or of one warp's cp.async."""
+
+    def __init__(self, warp: Warp, key: Any, waiting_for: str) -> None:
+        self.warp, self.waiting_for = warp, waiting_for
+        self.component = warp.cta.cluster.ledger.component((warp.cta.rank, warp.index, key))
+        self.open = Group(1)
+        self.committed: list[Group] = []
+
+    def access(self, instr: Instr, what: str, generic: bool) -> Access:
+        """An access of a copy of the open group."""
+        return Access(self.component, self.open.number, generic, instr, self.warp, what, via=self)
+
+    def issue(self, instr: Instr, perform: Any) -> None:
+        """Queue a checked copy in the open group."""
+        group, cluster = self.open, self.warp.cta.cluster
+        group.outstanding += 1
+
+        def complete() -> None:
+            perform()
+            group.outstanding -= 1
+            if not group.outstanding:
+                waiters, group.waiters = group.waiters, []
+                cluster.wake(waiters)
+
+        cluster.agents.issue(Operation(instr, self.warp, (group,), complete))
+
+    def commit(self) -> None:
+        """Close the open group."""
+        self.committed.append(self.open)
+        self.open = Group(self.open.number + 1)
+
+    def unfinished(self, allowed: int) -> list[Group]:
+        """The committed groups but the latest `allowed` that are not complete."""
+        self.committed = [g for g in self.committed if g.outstanding]
+        last = self.open.number - 1 - allowed
+        return [g for g in self.committed if g.number <= last]
+
+    def waited(self, allowed: int) -> None:
+        """All committed groups but the latest `allowed` were waited for."""
+        self.warp.clock.advance(self.component, max(self.open.number - 1 - allowed, 0))
+
+    def missing(self, access: Access, me: Access) -> str:
+        """What orders `me` after `access`, for the report of a conflict."""
+        if access.time == self.open.number:
+            return f"{self.waiting_for} in {self.warp} after a commit_group that follows PTX line {access.instr.line}"
+        if self.warp.clock.at(self.component) < access.time:
+            return f"{self.waiting_for} in {self.warp} that covers PTX line {access.instr.line}"
+        return f"a barrier that {self.warp} arrives on after its {self.waiting_for} and {me.warp} waits for before PTX line {me.instr.line}"
+
+
+def aligned(offset: int, alignment: int, what: str, instr: Instr, warp: Warp) -> None:
+    """Raise Misaligned unless `offset` is a multiple of `alignment`."""
+    if offset % alignment:
+        raise Misaligned(f"{what} at shared offset {offset:#x}, which is not a multiple of {alignment}", instr, warp)
+
+
+def load_box(
+    instr: Instr, warp: Warp, tensor: TensorMap, coordinates: tuple[int, ...], cta: Cta, offset: int, barrier: MBarrier
+) -> None:
+    """TMA: a box of global memory to `offset` of a CTA's shared memory, reported to `barrier`."""
+    size = tensor.box_bytes
+    aligned(offset, TMA_ALIGNMENT, "the destination of a TMA load", instr, warp)
+    check_global(instr, warp, tensor, coordinates, "a TMA load")
+
+    def perform() -> None:
+        box = tensor.read(coordinates).reshape(-1)
+        cta.smem.chunks[swizzled_chunks(offset, size, tensor.swizzle)] = box.view(np.complex128)
+
+    fill(instr, warp, cta, offset, size, barrier, "a TMA load", perform)
+
+
+def fill(instr: Instr, warp: Warp, cta: Cta, offset: int, size: int, barrier: MBarrier, what: str, move: Any) -> None:
+    """Queue a copy of `size` bytes into shared memory: checked now, moved and reported when it completes."""
+    cta.smem.check_span(offset, size, instr, warp, what)
+    phase = barrier.phase
+    me = Access(barrier.component, phase + 1, False, instr, warp, what, via=barrier)
+    cta.smem.shadow.write(cta.smem.span(offset, size), me, warp.clock)
+    party = Party(instr, warp, what)
+
+    def perform() -> None:
+        move()
+        barrier.complete_tx(size, phase, party)
+
+    warp.cta.cluster.agents.issue(Operation(instr, warp, (barrier,), perform))
+
+
+def store_box(
+    instr: Instr,
+    warp: Warp,
+    lane: int,
+    tensor: TensorMap,
+    coordinates: tuple[int, ...],
+    offset: int,
+    reduction: str | None,
+) -> None:
+    """TMA: a box of this CTA's shared memory to global memory, in the open bulk group of the lane."""
+    smem, size, what = warp.cta.smem, tensor.box_bytes, "a TMA store"
+    aligned(offset, TMA_ALIGNMENT, f"the source of {what}", instr, warp)
+    check_global(instr, warp, tensor, coordinates, what)
+    smem.check_span(offset, size, instr, warp, what)
+    copies = bulk_thread(warp, lane)
+    smem.shadow.read(smem.span(offset, size), copies.access(instr, what, generic=False), warp.clock)
+
+    def perform() -> None:
+        box = smem.chunks[swizzled_chunks(offset, size, tensor.swizzle)].view(f"u{tensor.width}")
+        tensor.write(coordinates, box, reduction)
+
+    copies.issue(instr, perform)
+
+
+def bulk_thread(warp: Warp, lane: int) -> CopyThread:
+    """The bulk groups of a lane."""
+    if lane not in warp.bulk:
+        warp.bulk[lane] = CopyThread(warp, ("bulk", lane), "cp.async.bulk.wait_group")
+    return warp.bulk[lane]
+
+
+def check_global(instr: Instr, warp: Warp, tensor: TensorMap, coordinates: tuple[int, ...], what: str) -> None:
+    """Raise OutOfBounds unless the part of a box that lies in the tensor lies in an allocation."""
+    part = tensor.within(coordinates)
+    if part is not None:
+        low, high = tensor.span(coordinates, part)
+        memory = warp.cta.launch.memory
+        if memory.find(low, high) is None:
+            memory.refuse(low, high, instr, warp, f"{what} at coordinates {coordinates}")
