@@ -1,21 +1,29 @@
-"""Tests that need something of the system are skipped, by name, where it is missing; under FMHA_NO_SKIPS they fail."""
+"""A test whose program is missing is skipped, saying what to install; under FMHA_NO_SKIPS (CI) it fails."""
 
 import os
-import shutil
+from pathlib import Path
 
 import pytest
 
-#: A marker, the programs that satisfy it (any one), and the Debian package that brings one.
-NEEDS = {
-    "browser": (("chromium", "chromium-browser", "google-chrome"), "chromium"),
-    "sshd": (("sshd", "/usr/sbin/sshd"), "openssh-server"),
-}
+from tests.system import NEEDS, Checkout, make_checkout, program
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for marker, (programs, package) in NEEDS.items():
-        if item.get_closest_marker(marker) and not any(map(shutil.which, programs)):
+        if item.get_closest_marker(marker) and not program(marker):
             said = f"needs {programs[0]}: install {package}"
             if os.environ.get("FMHA_NO_SKIPS"):
                 pytest.fail(said)
             pytest.skip(said)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Checkout:
+    """A copy of the project to break."""
+    return make_checkout(tmp_path / "checkout")
+
+
+@pytest.fixture(scope="session")
+def shared_checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """A copy of the project for the tests that only look."""
+    return make_checkout(tmp_path_factory.mktemp("shared") / "checkout")

@@ -21,7 +21,7 @@ COLUMNS = {
 
 _ADMITTED = '<span class="ADMITTED">ADMITTED</span>'
 _OPEN, _CLOSE = '<p id="verdict">', "</p>"
-_PENDING = f"{_OPEN}No verdict yet: the run was still going when this was written.{_CLOSE}"
+PENDING = f"{_OPEN}No verdict yet: the run was still going when this was written.{_CLOSE}"
 
 
 def header_cells() -> list[str]:
@@ -67,7 +67,7 @@ def summary(record: Record) -> str:
     )
     refused = sum(each.refused for each in record.mutants)
     return (
-        f"{_PENDING}<ul>{compiled}</ul><details><summary>{refused} of {len(record.mutants)} mutants refused"
+        f"{PENDING}<ul>{compiled}</ul><details><summary>{refused} of {len(record.mutants)} mutants refused"
         f"</summary><table>{mutants}</table></details>"
     )
 
@@ -78,7 +78,7 @@ def stamp(folder: Path, record: Record) -> None:
     if path.exists():
         meaning = Verdict[record.verdict].meaning
         said = f"{_OPEN}<strong>{record.verdict}</strong> {meaning}. {escape(record.reason)}{_CLOSE}"
-        write_atomically(path, path.read_text().replace(_PENDING, said, 1).encode())
+        write_atomically(path, path.read_text().replace(PENDING, said, 1).encode())
 
 
 def _mark(figure: Figure) -> str:

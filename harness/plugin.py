@@ -53,6 +53,7 @@ class MilestonePlugin:
         report = yield
         if report.skipped:
             report.outcome = "failed"
+            vars(report).pop("wasxfail", None)
         if report.failed or report.when == "call":
             case = self._book.close_case(report.passed, call.duration, _message(report, call))
             vars(report).update(case=case, extras=self._extras(case))
@@ -65,8 +66,9 @@ class MilestonePlugin:
         return [extras.html(page.case_details(case, error_picture(result.got, result.want)))]
 
     def pytest_html_report_title(self, report: Any) -> None:
-        """The page's title."""
+        """The page's title, and its summary until the run ends."""
         report.title = f"{self._book.record.milestone} on {self._book.record.target}"
+        report.additional_summary["prefix"] = [page.PENDING]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
@@ -77,7 +79,7 @@ class MilestonePlugin:
 
     def pytest_html_results_summary(self, prefix: list[str]) -> None:
         """What was compiled, and how the mutants fared."""
-        prefix.append(page.summary(self._book.record))
+        prefix[:] = [page.summary(self._book.record)]
 
     def pytest_html_results_table_header(self, cells: list[str]) -> None:
         """The columns."""
