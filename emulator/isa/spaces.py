@@ -1,4 +1,4 @@
-"""Where the state spaces lie in the 64-bit generic address space. Global and parameter memory are host addresses."""
+"""Where the state spaces lie in the generic address space. Global and parameter memory are host addresses."""
 
 from typing import Final
 

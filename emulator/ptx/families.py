@@ -43,7 +43,7 @@ TWO_WORDS: Final[frozenset[str]] = frozenset({"mbarrier", "tcgen05", "wgmma"})
 def split(spelling: str) -> tuple[str, tuple[str, ...]]:
     """An instruction's dotted spelling as (family, modifiers).
 
-    `mbarrier.`, `tcgen05.` and `wgmma.` families are their first two parts; of the others the longest listed wins.
+    mbarrier, tcgen05 and wgmma families are their first two parts; of the others the longest listed wins.
     """
     parts = spelling.split(".")
     if parts[0] in TWO_WORDS:

@@ -49,11 +49,10 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class TensorAddress:
-    """`[map, {c0, c1, ...}]` or `[map, {...}, {...}]`: a tensor map's address with its coordinate vectors."""
+    """`[map, {c0, c1, ...}]`: a tensor map's address with its coordinates, the innermost dimension first."""
 
     map: Address
     coordinates: Vector
-    extra: Vector | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +130,18 @@ class GlobalVariable:
     initial: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Location:
+    """From instruction `instr` on, the source is `file` line `line` (the compiler's .loc directives)."""
+
+    instr: int
+    file: str
+    line: int
+
+
 @dataclass(frozen=True)
 class Kernel:
-    """One `.entry`: everything needed to lower and launch it. Sizes in bytes, labels as instruction indices."""
+    """One `.entry`: all that is needed to lower and launch it. Sizes in bytes, labels as instruction indices."""
 
     name: str
     params: tuple[Param, ...]
@@ -147,6 +155,7 @@ class Kernel:
     reqnctapercluster: tuple[int, int, int] | None = None
     maxnreg: int | None = None
     minnctapersm: int | None = None
+    locations: tuple[Location, ...] = ()
     source: tuple[str, ...] = field(default=(), repr=False)
 
     @cached_property

@@ -1,0 +1,171 @@
+"""One basic block as a Python function: compiled runs and handlers called in order, then where to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from emulator.engine.effects import CHANGING, Effect
+from emulator.engine.fetch import Fetcher
+from emulator.engine.segments import Segment
+from emulator.errors import UnknownInstruction
+from emulator.isa.registry import BLOCK, Handler
+from emulator.ptx.flow import EXIT, BasicBlock, Flow
+from emulator.ptx.syntax import Instr, Special
+
+BLOCKED = -2
+ALL = 0xFFFF_FFFF
+BlockFunction = Callable[[Any], int]
+
+
+class BlockWriter:
+    """Writes the source of one block's function `f(w)`; `w` is the warp.
+
+    It answers the index of the next block, EXIT if the warp's active lanes end, or BLOCKED.
+    """
+
+    def __init__(self, flow: Flow, fetcher: Fetcher, runs: Mapping[int, Any], handlers: Mapping[int, Any]) -> None:
+        self._flow, self._fetcher = flow, fetcher
+        self._runs, self._handlers = runs, handlers
+
+    def function(self, block: BasicBlock, segments: Sequence[Segment], diverge: Callable[..., int]) -> BlockFunction:
+        """The compiled function of a block."""
+        names: dict[str, Any] = {
+            "BLOCK": BLOCK,
+            "active": active,
+            "first": first,
+            "diverge": diverge,
+            "lanes_of": lanes_of,
+            "put": put,
+            "put_rows": put_rows,
+            "put_predicate": put_predicate,
+            "stack": np.stack,
+            "full": np.full,
+            "u16": np.uint16,
+            "u32": np.uint32,
+            "u64": np.uint64,
+        }
+        lines = ["def f(w):", " r = w.registers; bits = w.bits; mask = w.mask; lane = w.lane"]
+        for segment in segments:
+            lines += self._segment(segment, block, names)
+        if segments[-1].effects[0].entry is not None:
+            lines.append(f" return {block.successors[0]}")
+        exec(compile("\n".join(lines), f"<PTX block {block.index}>", "exec"), names)
+        return names["f"]
+
+    def _segment(self, segment: Segment, block: BasicBlock, names: dict[str, Any]) -> list[str]:
+        effect = segment.effects[0]
+        key = id(effect)
+        if segment.inlined:
+            name = f"run{len(names)}"
+            names[name] = self._runs[key]
+            return [f" {name}(r.base, bits)"]
+        if effect.entry is None:
+            return self._end(effect, block)
+        name = f"call{len(names)}"
+        if isinstance(effect.entry, Handler):
+            names[name] = self._handlers[key]
+        return self._call(effect, name)
+
+    def _call(self, effect: Effect, name: str) -> list[str]:
+        guard = effect.instr.guard
+        body = self._guarded_call(effect, name)
+        if guard is None:
+            return [" " + line for line in body]
+        bits = self._fetcher.predicate_bits(guard[0])
+        return [
+            f" taken = {bits if guard[1] else '~' + bits} & bits",
+            " if taken:",
+            "  saved = bits, mask, lane; bits = taken; mask = active(taken); lane = first(taken)",
+            *("  " + line for line in body),
+            "  bits, mask, lane = saved",
+        ]
+
+    def _guarded_call(self, effect: Effect, name: str) -> list[str]:
+        instr = effect.instr
+        if not isinstance(effect.entry, Handler):
+            changing = next(s for s in effect.reads if isinstance(s, Special) and s.name in CHANGING)
+            lines = [f"v = w.sreg({changing.name!r})"]
+        else:
+            operands = "".join(f", {self._fetcher.source(operand, instr)}" for operand in effect.sources)
+            lines = [f"v = {name}(w, mask{operands})"]
+            if effect.entry.blocking:
+                lines.append("if v is BLOCK: return -2")
+        stores: list[str] = []
+        destinations = effect.destinations
+        if len(destinations) == 1:
+            stores = self._fetcher.store(destinations[0], "v")
+        else:
+            for i, destination in enumerate(destinations):
+                stores += self._fetcher.store(destination, f"v[{i}]")
+        return lines + stores
+
+    def _end(self, effect: Effect, block: BasicBlock) -> list[str]:
+        instr = effect.instr
+        if instr.opcode == "trap":
+            raise UnknownInstruction(instr, "trap")
+        taken = self._flow.target(instr) if instr.opcode == "bra" else EXIT
+        if instr.guard is None:
+            return [f" return {taken}"]
+        register, wanted = instr.guard
+        bits = self._fetcher.predicate_bits(register)
+        following = block.successors[-1]
+        if self._fetcher.is_uniform(register):
+            yes, no = (taken, following) if wanted else (following, taken)
+            return [f" return {yes} if {bits} >> lane & 1 else {no}"]
+        meet = self._flow.post_dominator[block.index]
+        return [
+            f" taken = {bits if wanted else '~' + bits} & bits",
+            f" if taken == bits: return {taken}",
+            f" if not taken: return {following}",
+            f" return diverge(w, taken, {taken}, {following}, {meet})",
+        ]
+
+
+@lru_cache(maxsize=4096)
+def lanes_of(bits: int) -> np.ndarray:
+    """A word as bool[32], lane 0 from the lowest bit. Shared: not to be written to."""
+    return np.array([bits >> lane & 1 for lane in range(32)], dtype=bool)
+
+
+def active(bits: int) -> np.ndarray | None:
+    """A word as the mask that handlers take: None if all lanes are active."""
+    return None if bits == ALL else lanes_of(bits)
+
+
+def first(bits: int) -> int:
+    """The lowest active lane."""
+    return (bits & -bits).bit_length() - 1
+
+
+def put(rows: np.ndarray, row: int, value: Any, mask: np.ndarray | None) -> None:
+    """Assign a register in the lanes of the mask."""
+    if mask is None:
+        rows[row] = value
+    else:
+        np.copyto(rows[row], value, where=mask, casting="unsafe")
+
+
+def put_rows(rows: np.ndarray, values: Any, mask: np.ndarray | None) -> None:
+    """Assign neighbouring registers: from an array [n, 32], or from n arrays or ints."""
+    if isinstance(values, np.ndarray):
+        if mask is None:
+            rows[:] = values
+        else:
+            np.copyto(rows, values, where=mask, casting="unsafe")
+        return
+    for row, value in enumerate(values):
+        put(rows, row, value, mask)
+
+
+def put_predicate(words: memoryview, index: int, value: Any, bits: int) -> None:
+    """Assign a predicate from a bool or bool[32]."""
+    word = words[index]
+    if isinstance(value, np.ndarray):
+        wanted = int.from_bytes(np.packbits(value, bitorder="little").tobytes(), "little")
+    else:
+        wanted = ALL if value else 0
+    words[index] = (word & ~bits) | (wanted & bits)

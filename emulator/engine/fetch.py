@@ -1,0 +1,155 @@
+"""Python source that fetches a handler's operands from the register file and puts its results back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from emulator.engine.uniformity import varying_special
+from emulator.native.run import Slot
+from emulator.ptx.syntax import (
+    Address,
+    Dual,
+    Imm,
+    Instr,
+    Not,
+    Operand,
+    Reg,
+    Sink,
+    Special,
+    TensorAddress,
+    Vector,
+)
+
+_ROWS = {"b8": "rows16", "b16": "rows16", "b32": "rows32", "b64": "rows64", "b128": "rows128"}
+_WORDS = {"b8": ("halves", 2), "b16": ("halves", 2), "b32": ("words", 4), "b64": ("longs", 8)}
+_LIMIT = {"b32": 0xFFFF_FFFF, "b64": 0xFFFF_FFFF_FFFF_FFFF}
+
+
+@dataclass(frozen=True)
+class Fetcher:
+    """Knows where registers lie and which of them vary. In the source, `r` is the register file, `lane` an active
+    lane, `lanes_of` turns a word of bits into bool[32]."""
+
+    slots: Mapping[Reg | Special, Slot]
+    varying: frozenset[Reg]
+
+    def is_uniform(self, operand: Operand) -> bool:
+        """Whether the operand is one number for the whole warp."""
+        match operand:
+            case Imm():
+                return True
+            case Reg():
+                return operand not in self.varying and operand.type != "b128"
+            case Special(name):
+                return not varying_special(name)
+            case Not(reg):
+                return self.is_uniform(reg)
+        return False
+
+    def source(self, operand: Operand, instr: Instr) -> str:
+        """An expression for a source operand."""
+        match operand:
+            case Imm(value):
+                return str(value)
+            case Reg() | Special():
+                return self._register(operand)
+            case Not(reg):
+                return f"(not {self._register(reg)})" if self.is_uniform(reg) else f"~{self._register(reg)}"
+            case Address(base, offset):
+                return self._address(base, offset)
+            case TensorAddress(Address(base, offset), coordinates):
+                return f"{self._address(base, offset)}, {self.source(coordinates, instr)}"
+            case Vector(items):
+                return self._vector(items)
+        raise TypeError(f"PTX line {instr.line}: {operand} as a source of {instr.opcode}")
+
+    def predicate_bits(self, register: Reg) -> str:
+        """A predicate as a word with a bit for each lane."""
+        return f"r.words[{self.slots[register].offset // 4}]"
+
+    def store(self, operand: Operand, value: str) -> list[str]:
+        """Statements that put the value(s) named `value` into a destination; `mask` and `bits` are in scope."""
+        items = list(_destinations(operand))
+        if len(items) == 1:
+            return [] if isinstance(items[0], Sink) else [self._put(items[0], value)]
+        block = self._block(items)
+        if block:
+            return [f"put_rows({block}, {value}, mask)"]
+        return [self._put(item, f"{value}[{i}]") for i, item in enumerate(items) if not isinstance(item, Sink)]
+
+    def _register(self, operand: Reg | Special) -> str:
+        slot = self.slots[operand]
+        uniform = self.is_uniform(operand)
+        if slot.type == "pred":
+            word = f"r.words[{slot.offset // 4}]"
+            return f"({word} >> lane & 1 == 1)" if uniform else f"lanes_of({word})"
+        if uniform:
+            words, size = _WORDS[slot.type]
+            return f"r.{words}[{slot.offset // size} + lane]"
+        return f"r.{_ROWS[slot.type]}[{slot.row}].copy()"
+
+    def _address(self, base: Operand, offset: int) -> str:
+        if isinstance(base, Imm):
+            return str(base.value + offset)
+        assert isinstance(base, Reg | Special)
+        value = self._register(base)
+        if offset == 0:
+            return value
+        slot = self.slots[base]
+        limit = _LIMIT[slot.type]
+        if self.is_uniform(base):
+            return f"({value} + {offset} & {limit})"
+        return f"(r.{_ROWS[slot.type]}[{slot.row}] + u{slot.type[1:]}({offset & limit}))"
+
+    def _vector(self, items: tuple[Operand, ...]) -> str:
+        if all(self.is_uniform(item) for item in items):
+            return "(" + "".join(f"{self.source_of_item(item)}, " for item in items) + ")"
+        block = self._block(list(items))
+        if block:
+            return f"{block}.copy()"
+        rows = ", ".join(self._row(item, items) for item in items)
+        return f"stack(({rows},))"
+
+    def source_of_item(self, item: Operand) -> str:
+        """An item of a vector of uniform values."""
+        if isinstance(item, Imm):
+            return str(item.value)
+        assert isinstance(item, Reg | Special)
+        return self._register(item)
+
+    def _row(self, item: Operand, items: tuple[Operand, ...]) -> str:
+        if isinstance(item, Imm):
+            types = {i.type for i in items if isinstance(i, Reg)}
+            width = max(16, max(int(t[1:]) for t in types))
+            return f"full(32, {item.value & (1 << width) - 1}, u{width})"
+        assert isinstance(item, Reg)
+        slot = self.slots[item]
+        return f"r.{_ROWS[slot.type]}[{slot.row}]"
+
+    def _block(self, items: list[Operand]) -> str | None:
+        """The slice of rows that the registers fill in order, if they do."""
+        slots = [self.slots.get(item) if isinstance(item, Reg) else None for item in items]
+        first = slots[0]
+        if first is None or first.type not in ("b16", "b32", "b64"):
+            return None
+        for place, slot in enumerate(slots):
+            if slot is None or slot.type != first.type or slot.row != first.row + place:
+                return None
+        return f"r.{_ROWS[first.type]}[{first.row}:{first.row + len(slots)}]"
+
+    def _put(self, item: Operand, value: str) -> str:
+        assert isinstance(item, Reg)
+        slot = self.slots[item]
+        if slot.type == "pred":
+            return f"put_predicate(r.words, {slot.offset // 4}, {value}, bits)"
+        return f"put(r.{_ROWS[slot.type]}, {slot.row}, {value}, mask)"
+
+
+def _destinations(operand: Operand) -> list[Operand]:
+    match operand:
+        case Vector(items):
+            return list(items)
+        case Dual(d, p):
+            return [d, p]
+    return [operand]

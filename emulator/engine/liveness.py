@@ -1,0 +1,92 @@
+"""Which registers hold something that is still wanted: at the ends of blocks, and within them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from emulator.engine.effects import Effect
+from emulator.ptx.flow import EXIT, Flow
+from emulator.ptx.syntax import Reg
+
+
+class Liveness:
+    """Sets of registers as bits of integers, by Hecht's backward iteration over blocks."""
+
+    def __init__(self, flow: Flow, effects: Sequence[Effect]) -> None:
+        self._number: dict[Reg, int] = {}
+        self._names: list[Reg] = []
+        self._effects = effects
+        gen, kill = [], []
+        for block in flow.blocks:
+            used, defined = self._block(block.start, block.end)
+            gen.append(used)
+            kill.append(defined)
+        self.live_in = [0] * len(flow.blocks)
+        self.live_out = [0] * len(flow.blocks)
+        self._iterate(flow, gen, kill)
+
+    def bit(self, register: Reg) -> int:
+        """The set of this register alone."""
+        number = self._number.get(register)
+        if number is None:
+            number = self._number[register] = len(self._names)
+            self._names.append(register)
+        return 1 << number
+
+    def bits(self, registers: Iterable[object]) -> int:
+        """The set of the registers among `registers`."""
+        found = 0
+        for register in registers:
+            if isinstance(register, Reg):
+                found |= self.bit(register)
+        return found
+
+    def members(self, bits: int) -> list[Reg]:
+        """The registers of a set."""
+        found = []
+        while bits:
+            low = bits & -bits
+            found.append(self._names[low.bit_length() - 1])
+            bits ^= low
+        return found
+
+    def before(self, effect: Effect, after: int) -> int:
+        """What is live before an instruction, given what is live after it."""
+        if not effect.preserves:
+            after &= ~self.bits(effect.writes)
+        return after | self.bits(effect.reads)
+
+    def _block(self, start: int, end: int) -> tuple[int, int]:
+        used = defined = 0
+        for effect in self._effects[start:end]:
+            used |= self.bits(effect.reads) & ~defined
+            written = self.bits(effect.writes)
+            if effect.preserves:
+                used |= written & ~defined
+            else:
+                defined |= written
+        return used, defined
+
+    def _iterate(self, flow: Flow, gen: list[int], kill: list[int]) -> None:
+        predecessors: list[list[int]] = [[] for _ in flow.blocks]
+        for block in flow.blocks:
+            for successor in block.successors:
+                if successor != EXIT:
+                    predecessors[successor].append(block.index)
+        work = list(range(len(flow.blocks)))
+        waiting = set(work)
+        while work:
+            index = work.pop()
+            waiting.discard(index)
+            out = 0
+            for successor in flow.blocks[index].successors:
+                if successor != EXIT:
+                    out |= self.live_in[successor]
+            self.live_out[index] = out
+            before = gen[index] | (out & ~kill[index])
+            if before != self.live_in[index]:
+                self.live_in[index] = before
+                for predecessor in predecessors[index]:
+                    if predecessor not in waiting:
+                        waiting.add(predecessor)
+                        work.append(predecessor)

@@ -1,0 +1,82 @@
+"""Where each register lives in a warp's register file: only those that outlive a run need a place.
+
+A register is 32 lanes side by side: 128 bytes for b32 (b16 uses the first 64), 256 for b64, 512 for b128 (low halves,
+then high halves); a predicate is one word of 32 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from emulator.engine.effects import CHANGING, Effect
+from emulator.native.run import Slot
+from emulator.ptx.syntax import Reg, Special, Vector
+
+ROW = 128
+_BYTES = {"pred": 4, "b8": ROW, "b16": ROW, "b32": ROW, "b64": 2 * ROW, "b128": 4 * ROW}
+_WIDE_SPECIALS = frozenset({"@params", "%gridid"})
+
+
+class Placement:
+    """Slots of registers and special registers, and the size of the file in bytes."""
+
+    def __init__(self, wanted: Iterable[Reg], effects: Sequence[Effect]) -> None:
+        self.slots: dict[Reg | Special, Slot] = {}
+        left = dict.fromkeys(wanted)
+        ordered = [*_in_vectors(effects, left), *left]
+        seen: dict[Reg, None] = dict.fromkeys(ordered)
+        specials = {s for e in effects for s in e.reads if isinstance(s, Special) and s.name not in CHANGING}
+        self.specials = tuple(sorted(specials, key=lambda s: s.name))
+        self.bytes = 0
+        for type_name in ("pred", "b8", "b16", "b32", "b64", "b128"):
+            self._align(max(_BYTES[type_name], ROW))
+            for register in seen:
+                if register.type == type_name:
+                    self._place(register, type_name)
+            for special in self.specials:
+                if special_type(special) == type_name:
+                    self._place(special, type_name)
+        self._align(4 * ROW)
+
+    def _align(self, to: int) -> None:
+        self.bytes = -(-self.bytes // to) * to
+
+    def _place(self, register: Reg | Special, type_name: str) -> None:
+        size = _BYTES[type_name]
+        self.slots[register] = Slot(type_name, self.bytes, self.bytes // size)
+        self.bytes += size
+
+
+def special_type(special: Special) -> str:
+    """The register type that a special register has."""
+    return "b64" if special.name in _WIDE_SPECIALS else "b32"
+
+
+def _in_vectors(effects: Sequence[Effect], wanted: dict[Reg, None]) -> list[Reg]:
+    """Registers that handlers take together, so that they lie together."""
+    found: dict[Reg, None] = {}
+    for effect in effects:
+        if not effect.inlined:
+            for operand in effect.instr.operands:
+                if isinstance(operand, Vector):
+                    found |= {item: None for item in operand.items if isinstance(item, Reg) and item in wanted}
+    return list(found)
+
+
+class RegisterFile:
+    """The registers of one warp, seen as rows of each width. `base` is its address."""
+
+    def __init__(self, size: int) -> None:
+        memory = np.full(size // 4 + ROW, 0x7FBADBAD, np.uint32)
+        start = -memory.ctypes.data % (4 * ROW) // 4
+        words = memory[start : start + size // 4]
+        self.base = words.ctypes.data
+        self.words = memoryview(words)  # type: ignore[arg-type]
+        self.halves = memoryview(words.view(np.uint16))  # type: ignore[arg-type]
+        self.longs = memoryview(words.view(np.uint64))  # type: ignore[arg-type]
+        self.rows16 = words.view(np.uint16).reshape(-1, 64)[:, :32]
+        self.rows32 = words.reshape(-1, 32)
+        self.rows64 = words.view(np.uint64).reshape(-1, 32)
+        self.rows128 = words.view(np.uint64).reshape(-1, 2, 32)

@@ -1,0 +1,84 @@
+"""Each basic block as segments: runs of pure computation, calls of handlers, and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from emulator.engine.effects import CHANGING, Effect
+from emulator.engine.liveness import Liveness
+from emulator.ptx.flow import BasicBlock, Flow
+from emulator.ptx.syntax import Reg, Special
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Instructions that are executed as one: several inlined ones, or one handler, branch or end.
+
+    `live`: the set of registers wanted afterwards.
+    """
+
+    effects: tuple[Effect, ...]
+    live: int
+
+    @property
+    def inlined(self) -> bool:
+        return is_inlined(self.effects[0])
+
+
+def is_inlined(effect: Effect) -> bool:
+    """Whether an instruction becomes machine code. Reading a clock does not: it differs each time."""
+    return effect.inlined and not any(isinstance(s, Special) and s.name in CHANGING for s in effect.reads)
+
+
+def segments(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> list[list[Segment]]:
+    """The segments of every block."""
+    return [_of_block(block, effects, liveness) for block in flow.blocks]
+
+
+def _of_block(block: BasicBlock, effects: Sequence[Effect], liveness: Liveness) -> list[Segment]:
+    found: list[Segment] = []
+    live = liveness.live_out[block.index]
+    pending: list[Effect] = []
+    pending_live = 0
+    for effect in reversed(effects[block.start : block.end]):
+        if is_inlined(effect):
+            if not pending:
+                pending_live = live
+            pending.append(effect)
+        else:
+            if pending:
+                found.append(Segment(tuple(reversed(pending)), pending_live))
+                pending = []
+            found.append(Segment((effect,), live))
+        live = liveness.before(effect, live)
+    if pending:
+        found.append(Segment(tuple(reversed(pending)), pending_live))
+    return found[::-1]
+
+
+def placed_registers(blocks: Sequence[Sequence[Segment]], liveness: Liveness) -> list[Reg]:
+    """The registers that outlive a segment: they need a place in the register file."""
+    wanted = 0
+    for block in blocks:
+        for segment in block:
+            wanted |= _crossing(segment, liveness)
+    return liveness.members(wanted)
+
+
+def _crossing(segment: Segment, liveness: Liveness) -> int:
+    if not segment.inlined:
+        (effect,) = segment.effects
+        return liveness.bits(effect.reads) | liveness.bits(effect.writes)
+    used = written = 0
+    for effect in segment.effects:
+        used |= liveness.bits(effect.reads) & ~written
+        if not effect.preserves:
+            written |= liveness.bits(effect.writes)
+    stored = 0
+    for effect in segment.effects:
+        stored |= liveness.bits(effect.writes)
+    before = segment.live
+    for effect in reversed(segment.effects):
+        before = liveness.before(effect, before)
+    return used | (stored & (segment.live | before))

@@ -1,0 +1,109 @@
+"""ex2, lg2, tanh, sin and cos: series summed far more exactly than PTX asks of its .approx forms."""
+
+from __future__ import annotations
+
+import math
+
+from emulator.isa.floats import as_bits, fused, is_nan, magnitude
+from emulator.native.vector import Vec, helper
+
+LN2 = math.log(2.0)
+
+
+def _series(x: Vec, coefficients: list[float]) -> Vec:
+    """The polynomial with these coefficients, the constant first, by Horner's rule."""
+    total = x.code.constant(coefficients[-1], x.kind)
+    for coefficient in reversed(coefficients[:-1]):
+        total = fused(total, x, x.code.constant(coefficient, x.kind))
+    return total
+
+
+def _clamp(x: Vec, low: float, high: float) -> Vec:
+    """Into [low, high]; NaN becomes low."""
+    x = x.compare("ogt", low).select(x, x.code.constant(low, x.kind))
+    return x.compare("olt", high).select(x, x.code.constant(high, x.kind))
+
+
+@helper("float", "float")
+def exp2(x: Vec) -> Vec:
+    """2^x within 1 ulp, exact at integers, subnormal results kept: Taylor's series of degree 7 on [-1/2, 1/2]."""
+    inside = _clamp(x, -151.0, 129.0)
+    whole = x.code.intrinsic("rint", inside)
+    fraction = inside - whole
+    power = _series(fraction, [LN2**k / math.factorial(k) for k in range(8)])
+    n = x.code.intrinsic("fptosi.sat", whole, result="i32")
+    half = n.sar(1)
+    first = (half + 127).shl(23).bitcast("float")
+    second = (n - half + 127).shl(23).bitcast("float")
+    return is_nan(x).select(x.code.bits(0x7FFF_FFFF, "float"), power * first * second)
+
+
+@helper("double", "double")
+def exp2_double(x: Vec) -> Vec:
+    """2^x for |x| < 1000 to about 1e-15: Taylor's series of degree 13."""
+    inside = _clamp(x, -1000.0, 1000.0)
+    whole = x.code.intrinsic("rint", inside)
+    power = _series(inside - whole, [LN2**k / math.factorial(k) for k in range(14)])
+    n = x.code.intrinsic("fptosi.sat", whole, result="i64")
+    return power * (n + 1023).shl(52).bitcast("double")
+
+
+@helper("float", "float")
+def log2(x: Vec) -> Vec:
+    """log2(x) correctly rounded but for rare ties: atanh's series in double."""
+    wide = as_bits(x.convert("fpext", "double"))
+    shifted = wide - 0x3FE6_A09E_667F_3BCD  # sqrt(1/2)
+    exponent = shifted.sar(52)
+    mantissa = (wide - exponent.shl(52)).bitcast("double")
+    one = x.code.constant(1.0, "double")
+    t = (mantissa - one) / (mantissa + one)
+    series = _series(t * t, [2.0 / LN2 / (2 * k + 1) for k in range(9)])
+    value = (exponent.convert("sitofp", "double") + t * series).convert("fptrunc", "float")
+    infinity = x.code.bits(0x7F80_0000, "float")
+    value = x.compare("oeq", infinity).select(infinity, value)
+    value = x.compare("oeq", 0.0).select(-infinity, value)
+    outside = is_nan(x) | x.compare("olt", 0.0)
+    return outside.select(x.code.bits(0x7FFF_FFFF, "float"), value)
+
+
+@helper("float", "float")
+def tanh(x: Vec) -> Vec:
+    """tanh(x) = (e - 1) / (e + 1), e = exp(2x), in double; x itself where that is closer."""
+    wide = _clamp(x.convert("fpext", "double"), -20.0, 20.0)
+    power = exp2_double(wide * (2.0 / LN2))
+    one = x.code.constant(1.0, "double")
+    value = ((power - one) / (power + one)).convert("fptrunc", "float")
+    small = magnitude(x).compare("olt", 1e-4)
+    return is_nan(x).select(x.code.bits(0x7FFF_FFFF, "float"), small.select(x, value))
+
+
+@helper("float", "float")
+def sine(x: Vec) -> Vec:
+    """sin(x): reduced by multiples of pi in double, then Taylor's series of degree 19."""
+    return _circular(x, 0.0)
+
+
+@helper("float", "float")
+def cosine(x: Vec) -> Vec:
+    """cos(x) = sin(x + pi/2)."""
+    return _circular(x, 0.5)
+
+
+def _circular(x: Vec, quarter_turns: float) -> Vec:
+    turns = x.convert("fpext", "double") * (1.0 / math.pi) + quarter_turns
+    whole = x.code.intrinsic("rint", turns)
+    angle = (turns - whole) * math.pi
+    series = _series(angle * angle, [(-1.0) ** k / math.factorial(2 * k + 1) for k in range(10)])
+    odd = x.code.intrinsic("fptosi.sat", whole, result="i64") & 1
+    value = angle * series
+    value = odd.compare("eq", 1).select(-value, value).convert("fptrunc", "float")
+    endless = magnitude(x).compare("oeq", math.inf) | is_nan(x)
+    return endless.select(x.code.bits(0x7FFF_FFFF, "float"), value)
+
+
+@helper("float", "float")
+def reciprocal_root(x: Vec) -> Vec:
+    """1/sqrt(x), through double."""
+    root = x.code.intrinsic("sqrt", x.convert("fpext", "double"))
+    value = (x.code.constant(1.0, "double") / root).convert("fptrunc", "float")
+    return x.compare("olt", 0.0).select(x.code.bits(0x7FFF_FFFF, "float"), value)

@@ -1,0 +1,293 @@
+"""add, sub, mul, mad, fma, div, rem, min, max, abs, neg and the functions of one argument, for every type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from emulator.isa import approximations, floats, integer
+from emulator.isa import small_floats as small
+from emulator.isa.parts import Modifiers
+from emulator.isa.registry import lowers
+from emulator.native.run import Cell, Run
+from emulator.native.vector import Vec
+from emulator.ptx.syntax import Instr, Operand
+
+INTEGERS = {f"{sign}{bits}": (f"i{bits}", sign == "s") for sign in "usb" for bits in (8, 16, 32, 64)}
+WIDE_FLOATS = {"f32": "float", "f64": "double"}
+HALF_FLOATS = {"f16": (small.from_f16, small.to_f16), "bf16": (small.from_bf16, small.to_bf16)}
+ROUNDINGS = ("rn", "rz", "rm", "rp")
+Compute = Callable[..., Vec]
+
+
+@lowers("add", "sub", "mul", "mad", "fma")
+def arithmetic(run: Run, ins: Instr) -> None:
+    """The ring operations: d = a op b, or d = a*b + c."""
+    m = Modifiers(ins)
+    type_name = m.last()
+    if type_name in INTEGERS:
+        _integer_ring(run, ins, m, *INTEGERS[type_name])
+    elif type_name in ("s16x2", "u16x2"):
+        m.done()
+        op = {"add": Vec.__add__, "sub": Vec.__sub__}.get(ins.opcode)
+        if op is None:
+            raise m.refuse(f"{ins.opcode} of {type_name}")
+        _by_halves(run, ins.operands, "b16", "i16", op)
+    else:
+        _float_ring(run, ins, m, type_name)
+
+
+def _integer_ring(run: Run, ins: Instr, m: Modifiers, kind: str, signed: bool) -> None:
+    to, *sources = ins.operands
+    saturate = m.flag("sat")
+    part = m.choice("lo", "hi", "wide") if ins.opcode in ("mul", "mad") else ""
+    m.done()
+    if ins.opcode == "fma" or (saturate and (not signed or ins.opcode not in ("add", "sub"))):
+        raise m.refuse(f"{ins.opcode} of this integer type")
+    a, b = (run.read(source, kind) for source in sources[:2])
+    if ins.opcode == "add":
+        run.write(to, integer.add_saturating(a, b) if saturate else a + b)
+        return
+    if ins.opcode == "sub":
+        run.write(to, integer.subtract_saturating(a, b) if saturate else a - b)
+        return
+    if part == "wide":
+        product = integer.multiply_wide(a, b, signed)
+    else:
+        product = integer.multiply_high(a, b, signed) if part == "hi" else a * b
+    run.write(to, product if ins.opcode == "mul" else product + run.read(sources[2], product.kind))
+
+
+def _float_ring(run: Run, ins: Instr, m: Modifiers, type_name: str) -> None:
+    rounding = m.choice(*ROUNDINGS, default="rn")
+    relu = m.flag("relu")
+    if relu and type_name not in ("f16", "f16x2", "bf16", "bf16x2"):
+        raise m.refuse(f".relu of {type_name}")
+    step = _ring(ins.opcode, rounding, type_name, m)
+
+    def compute(*values: Vec) -> Vec:
+        result = step(*values)
+        return floats.larger(result, result.code.constant(0.0, result.kind)) if relu else result
+
+    floating(run, ins, m, type_name, compute)
+
+
+def _ring(opcode: str, rounding: str, type_name: str, m: Modifiers) -> Compute:
+    """The operation in float or double. Half formats are computed wide enough that one rounding follows."""
+    if rounding != "rn" and type_name not in ("f32", "f32x2"):
+        raise m.refuse(f".{rounding} of {type_name}")
+    if rounding == "rn":
+        if opcode in ("fma", "mad"):
+            return _fused_half if type_name.startswith(("f16", "bf16")) else floats.fused
+        return {"add": Vec.__add__, "sub": Vec.__sub__, "mul": Vec.__mul__}[opcode]
+    directed = floats.DIRECTED[rounding]
+    return {
+        "fma": directed,
+        "mad": directed,
+        "add": lambda a, b: directed(a, a.code.constant(1.0, "float"), b),
+        "sub": lambda a, b: directed(a, a.code.constant(1.0, "float"), -b),
+        "mul": lambda a, b: directed(a, b, _signed_zero(a, b)),
+    }[opcode]
+
+
+def _signed_zero(a: Vec, b: Vec) -> Vec:
+    """The zero that leaves a*b as it is, also when that is -0."""
+    return ((floats.as_bits(a) ^ floats.as_bits(b)) & 0x8000_0000).bitcast("float")
+
+
+def _fused_half(a: Vec, b: Vec, c: Vec) -> Vec:
+    """fma of half-precision values as an f32 that rounds to the right half: summed to odd in double."""
+    wide_a, wide_b, wide_c = (v.convert("fpext", "double") for v in (a, b, c))
+    return _double_to_odd_float(floats.sum_to_odd(wide_a * wide_b, wide_c))
+
+
+def _double_to_odd_float(value: Vec) -> Vec:
+    """A double as the float rounded to odd."""
+    toward_zero = floats.narrow_rz(value)
+    inexact = toward_zero.convert("fpext", "double").compare("une", value)
+    sticky = inexact.select(value.code.constant(1, "i32"), value.code.constant(0, "i32"))
+    odd = (floats.as_bits(toward_zero) | sticky).bitcast("float")
+    return floats.is_nan(value).select(toward_zero, odd)
+
+
+def floating(run: Run, ins: Instr, m: Modifiers, type_name: str, compute: Compute) -> None:
+    """Lower d = compute(sources) for a floating type, single or packed in pairs, with .ftz and .sat."""
+    flush, saturate = m.flag("ftz"), m.flag("sat")
+    m.done()
+    single = type_name.removesuffix("x2")
+
+    def whole(*values: Vec) -> Vec:
+        if flush:
+            values = tuple(floats.flush(v) for v in values)
+        result = compute(*values)
+        if flush:
+            result = floats.flush(result)
+        return floats.saturate(result) if saturate else result
+
+    if single in WIDE_FLOATS:
+        kind = WIDE_FLOATS[single]
+        if type_name == "f32x2":
+            _by_halves(run, ins.operands, "b32", kind, whole)
+        else:
+            run.write(ins.operands[0], whole(*(run.read(o, kind) for o in ins.operands[1:])))
+        return
+    if single not in HALF_FLOATS:
+        raise m.refuse(f"type .{type_name}")
+    widen, round_to = HALF_FLOATS[single]
+
+    def half(*values: Vec) -> Vec:
+        return round_to(whole(*(widen(v.zext("i32")) for v in values))).zext("i16")
+
+    if type_name.endswith("x2"):
+        _by_halves(run, ins.operands, "b16", "i16", half)
+    else:
+        run.write(ins.operands[0], half(*(run.read(o, "i16") for o in ins.operands[1:])))
+
+
+def _by_halves(run: Run, operands: tuple[Operand, ...], half: str, kind: str, compute: Compute) -> None:
+    """Apply `compute` to the low halves and to the high halves of wide registers."""
+    to, *sources = operands
+    pairs = [_halves(run, source, half, kind) for source in sources]
+    low, high = (compute(*(pair[i] for pair in pairs)) for i in range(2))
+    wide = {"b16": "b32", "b32": "b64"}[half]
+    run.alias(to, Cell(wide, halves=(Cell(half, {kind: low}), Cell(half, {kind: high}))))
+
+
+def _halves(run: Run, source: Operand, half: str, kind: str) -> tuple[Vec, Vec]:
+    from emulator.ptx.syntax import Reg
+
+    if isinstance(source, Reg):
+        low, high = run.cell(source).split()
+        return low.form(kind), high.form(kind)
+    wide, narrow = {"b16": ("i32", "i16"), "b32": ("i64", "i32")}[half]
+    value = run.read(source, wide)
+    return value.zext(narrow).bitcast(kind), value.shr(value.width // 2).zext(narrow).bitcast(kind)
+
+
+@lowers("div")
+def div(run: Run, ins: Instr) -> None:
+    """Quotients. Of floats all forms, also .full and .approx, are the correctly rounded one."""
+    m = Modifiers(ins)
+    type_name = m.last()
+    if type_name in INTEGERS:
+        _integer_quotient(run, ins, m, *INTEGERS[type_name], remainder=False)
+        return
+    m.choice("rn", "full", "approx")
+    floating(run, ins, m, type_name, Vec.__truediv__)
+
+
+@lowers("rem")
+def rem(run: Run, ins: Instr) -> None:
+    """Remainders, with the dividend's sign."""
+    m = Modifiers(ins)
+    _integer_quotient(run, ins, m, *INTEGERS[m.last()], remainder=True)
+
+
+def _integer_quotient(run: Run, ins: Instr, m: Modifiers, kind: str, signed: bool, remainder: bool) -> None:
+    m.done()
+    to, a, b = ins.operands
+    run.write(to, integer.divide(run.read(a, kind), run.read(b, kind), signed, remainder))
+
+
+@lowers("min", "max")
+def extreme(run: Run, ins: Instr) -> None:
+    """Minimum and maximum of two, for f32 also of three; .NaN lets a NaN win, .relu raises to zero."""
+    m = Modifiers(ins)
+    type_name = m.last()
+    lowest = ins.opcode == "min"
+    relu = m.flag("relu")
+    if type_name in INTEGERS:
+        kind, signed = INTEGERS[type_name]
+        m.done()
+        pick = integer.smaller if lowest else integer.larger
+        to, a, b = ins.operands
+        result = pick(run.read(a, kind), run.read(b, kind), signed)
+        run.write(to, integer.larger(result, run.code.constant(0, kind), True) if relu else result)
+        return
+    if type_name in ("s16x2", "u16x2"):
+        m.done()
+        choose = integer.smaller if lowest else integer.larger
+        _by_halves(run, ins.operands, "b16", "i16", lambda a, b: choose(a, b, type_name[0] == "s"))
+        return
+    propagate, by_magnitude = m.flag("NaN"), m.flag("xorsign")
+    if by_magnitude and not m.flag("abs"):
+        raise m.refuse(".xorsign without .abs")
+    absolute = not by_magnitude and m.flag("abs")
+    floating(run, ins, m, type_name, _extreme_of(lowest, propagate, by_magnitude, absolute))
+
+
+def _extreme_of(lowest: bool, propagate: bool, by_magnitude: bool, absolute: bool) -> Compute:
+    pick = floats.smaller if lowest else floats.larger
+
+    def compute(*values: Vec) -> Vec:
+        sizes = [floats.magnitude(v) for v in values] if by_magnitude or absolute else list(values)
+        result = sizes[0]
+        for value in sizes[1:]:
+            result = pick(result, value)
+        if propagate:
+            for value in values:
+                nan = value.code.bits(floats.NAN[value.kind], value.kind)
+                result = floats.is_nan(value).select(nan, result)
+        if by_magnitude:
+            sign = (floats.as_bits(values[0]) ^ floats.as_bits(values[1])) & floats.SIGN[result.kind]
+            result = (floats.as_bits(result) | sign).bitcast(result.kind)
+        return result
+
+    return compute
+
+
+@lowers("abs", "neg")
+def sign(run: Run, ins: Instr) -> None:
+    """|a| and -a."""
+    m = Modifiers(ins)
+    type_name = m.last()
+    if type_name in INTEGERS:
+        m.done()
+        a = run.read(ins.operands[1], INTEGERS[type_name][0])
+        run.write(ins.operands[0], -a if ins.opcode == "neg" else integer.absolute(a))
+        return
+    floating(run, ins, m, type_name, Vec.__neg__ if ins.opcode == "neg" else floats.magnitude)
+
+
+@lowers("copysign")
+def copysign(run: Run, ins: Instr) -> None:
+    """b with the sign of a."""
+    m = Modifiers(ins)
+    type_name = m.last()
+
+    def compute(a: Vec, b: Vec) -> Vec:
+        taken = floats.as_bits(a) & floats.SIGN[a.kind]
+        return (floats.as_bits(floats.magnitude(b)) | taken).bitcast(a.kind)
+
+    floating(run, ins, m, type_name, compute)
+
+
+def _reciprocal(a: Vec) -> Vec:
+    return a.code.constant(1.0, a.kind) / a
+
+
+def _root(a: Vec) -> Vec:
+    return floats.canonical_nan(a.code.intrinsic("sqrt", a))
+
+
+_FUNCTIONS: dict[str, Compute] = {
+    "ex2": approximations.exp2,
+    "lg2": approximations.log2,
+    "tanh": approximations.tanh,
+    "sin": approximations.sine,
+    "cos": approximations.cosine,
+    "rsqrt": approximations.reciprocal_root,
+    "rcp": _reciprocal,
+    "sqrt": _root,
+}
+_EXACT = ("rcp", "sqrt")
+
+
+@lowers(*_FUNCTIONS)
+def function(run: Run, ins: Instr) -> None:
+    """The functions of one argument; .approx and .rn are the same here, nearest or within an ulp of it."""
+    m = Modifiers(ins)
+    type_name = m.last()
+    m.choice("approx", *(("rn",) if ins.opcode in _EXACT else ()))
+    if type_name == "f64" and ins.opcode not in _EXACT:
+        raise m.refuse(f"{ins.opcode} of f64")
+    floating(run, ins, m, type_name, _FUNCTIONS[ins.opcode])

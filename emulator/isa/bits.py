@@ -1,0 +1,293 @@
+"""Logic, shifts, permutations of bytes and everything else about single bits."""
+
+from __future__ import annotations
+
+from emulator.isa import integer
+from emulator.isa.parts import Modifiers
+from emulator.isa.registry import lowers
+from emulator.native.run import Run
+from emulator.native.vector import Vec, helper
+from emulator.ptx.syntax import Dual, Imm, Instr, Operand
+
+_KINDS = {"pred": "i1"} | {f"{k}{n}": f"i{n}" for k in "bus" for n in (16, 32, 64)}
+_LOGIC = {"and": Vec.__and__, "or": Vec.__or__, "xor": Vec.__xor__}
+
+
+@lowers(*_LOGIC)
+def logic(run: Run, ins: Instr) -> None:
+    """Bitwise and of predicates."""
+    m = Modifiers(ins)
+    kind = _KINDS[m.last()]
+    m.done()
+    to, a, b = ins.operands
+    run.write(to, _LOGIC[ins.opcode](run.read(a, kind), run.read(b, kind)))
+
+
+@lowers("not", "cnot")
+def invert(run: Run, ins: Instr) -> None:
+    """~a, and for cnot a == 0."""
+    m = Modifiers(ins)
+    kind = _KINDS[m.last()]
+    m.done()
+    a = run.read(ins.operands[1], kind)
+    run.write(ins.operands[0], ~a if ins.opcode == "not" else a.compare("eq", 0).zext(kind))
+
+
+@lowers("shl", "shr")
+def shift(run: Run, ins: Instr) -> None:
+    """Shifts; counts at or beyond the width shift everything out."""
+    m = Modifiers(ins)
+    type_name = m.last()
+    m.done()
+    to, a, count = ins.operands
+    value = run.read(a, _KINDS[type_name])
+    signed = type_name[0] == "s"
+    if isinstance(count, Imm) and 0 <= count.value < value.width:
+        n = count.value
+        run.write(to, value.shl(n) if ins.opcode == "shl" else value.sar(n) if signed else value.shr(n))
+        return
+    by = run.read(count, "i32")
+    run.write(to, integer.shift_left(value, by) if ins.opcode == "shl" else integer.shift_right(value, by, signed))
+
+
+@lowers("shf")
+def funnel(run: Run, ins: Instr) -> None:
+    """The upper (.l) or lower (.r) word of {b, a} shifted by c, which wraps at or is clamped to 32."""
+    m = Modifiers(ins)
+    m.choice("b32")
+    direction, mode = m.choice("l", "r"), m.choice("wrap", "clamp")
+    m.done()
+    to, low, high, count = ins.operands
+    both = run.read(low, "i32").zext("i64") | run.read(high, "i32").zext("i64").shl(32)
+    by = run.read(count, "i32")
+    by = by & 31 if mode == "wrap" else integer.smaller(by, run.code.constant(32, "i32"), False)
+    wide = by.zext("i64")
+    run.write(to, (both.shl(wide).shr(32) if direction == "l" else both.shr(wide)).zext("i32"))
+
+
+@lowers("lop3")
+def lop3(run: Run, ins: Instr) -> None:
+    """Any function of three bits, by its table of eight; with d|p the predicate combines d != 0 with q."""
+    m = Modifiers(ins)
+    m.choice("b32")
+    combine = m.choice("or", "and", default="")
+    m.done()
+    to, *sources = ins.operands
+    a, b, c = (run.read(source, "i32") for source in sources[:3])
+    table = sources[3]
+    if not isinstance(table, Imm):
+        raise m.refuse("a table that is not a literal")
+    ones, zeros = _of_two(b, c, table.value >> 4), _of_two(b, c, table.value & 15)
+    result = (a & ones) | (~a & zeros)
+    if isinstance(to, Dual):
+        run.write(to.p, _LOGIC[combine](result.compare("ne", 0), run.read(sources[4], "i1")))
+        to = to.d
+    run.write(to, result)
+
+
+def _of_two(b: Vec, c: Vec, table: int) -> Vec:
+    """The function of two bits with this table of four (bit 2b+c)."""
+    ones, zeros = _of_one(c, table >> 2), _of_one(c, table & 3)
+    return (b & ones) | (~b & zeros)
+
+
+def _of_one(c: Vec, table: int) -> Vec:
+    return {0: c.code.constant(0, c.kind), 1: ~c, 2: c, 3: c.code.constant(-1, c.kind)}[table]
+
+
+@lowers("prmt")
+def permute(run: Run, ins: Instr) -> None:
+    """Four bytes chosen out of the eight of {b, a}."""
+    m = Modifiers(ins)
+    m.choice("b32")
+    mode = m.choice("f4e", "b4e", "rc8", "ecl", "ecr", "rc16", default="")
+    m.done()
+    to, a, b, selector = ins.operands
+    low, high = run.read(a, "i32"), run.read(b, "i32")
+    if mode:
+        run.write(to, _permute_mode(low, high, run.read(selector, "i32"), mode))
+    elif isinstance(selector, Imm):
+        run.write(to, _permute_fixed(low, high, selector.value))
+    else:
+        run.write(to, permute_any(low, high, run.read(selector, "i32")))
+
+
+def _permute_fixed(low: Vec, high: Vec, selector: int) -> Vec:
+    """Bytes that keep their distance move together."""
+    groups: dict[tuple[bool, int], int] = {}
+    result: Vec | None = None
+    for place in range(4):
+        chosen = selector >> 4 * place & 15
+        if chosen & 8:
+            sign = (low if chosen & 4 == 0 else high).shl(24 - 8 * (chosen & 3)).sar(31) & 0xFF << 8 * place
+            result = sign if result is None else result | sign
+        else:
+            key = (chosen >= 4, place - (chosen & 3))
+            groups[key] = groups.get(key, 0) | 0xFF << 8 * place
+    for (from_high, up), mask in groups.items():
+        source = high if from_high else low
+        moved = source.shl(8 * up) if up > 0 else source.shr(-8 * up) if up < 0 else source
+        part = moved & mask
+        result = part if result is None else result | part
+    assert result is not None
+    return result
+
+
+@helper("i32", "i32", "i32", "i32")
+def permute_any(low: Vec, high: Vec, selector: Vec) -> Vec:
+    """prmt with a selector known only at run time."""
+    both = low.zext("i64") | high.zext("i64").shl(32)
+    result = low.code.constant(0, "i32")
+    for place in range(4):
+        chosen = selector.shr(4 * place)
+        byte = (both.shr((chosen & 7).shl(3).zext("i64")).zext("i32")) & 0xFF
+        sign = byte.shl(24).sar(31) & 0xFF
+        result = result | (chosen & 8).compare("ne", 0).select(sign, byte).shl(8 * place)
+    return result
+
+
+_MODES = {
+    "f4e": ("3210", "4321", "5432", "6543"),
+    "b4e": ("5670", "6701", "7012", "0123"),
+    "rc8": ("0000", "1111", "2222", "3333"),
+    "ecl": ("3210", "3211", "3222", "3333"),
+    "ecr": ("0000", "1110", "2210", "3210"),
+    "rc16": ("1010", "3232", "1010", "3232"),
+}
+
+
+def _permute_mode(low: Vec, high: Vec, selector: Vec, mode: str) -> Vec:
+    """The special modes: the selector's two low bits choose one of four fixed permutations."""
+    choice = selector & 3
+    result = _permute_fixed(low, high, int(_MODES[mode][0], 16))
+    for i in (1, 2, 3):
+        result = choice.compare("eq", i).select(_permute_fixed(low, high, int(_MODES[mode][i], 16)), result)
+    return result
+
+
+@lowers("popc", "clz", "brev")
+def count(run: Run, ins: Instr) -> None:
+    """Ones, leading zeros, and the order of bits reversed."""
+    m = Modifiers(ins)
+    kind = _KINDS[m.last()]
+    m.done()
+    a = run.read(ins.operands[1], kind)
+    if ins.opcode == "brev":
+        run.write(ins.operands[0], run.code.intrinsic("bitreverse", a))
+    elif ins.opcode == "popc":
+        run.write(ins.operands[0], run.code.intrinsic("ctpop", a).zext("i32"))
+    else:
+        run.write(ins.operands[0], run.code.intrinsic("ctlz", a, flags="i1 false").zext("i32"))
+
+
+@lowers("bfind")
+def bfind(run: Run, ins: Instr) -> None:
+    """The highest bit that differs from the sign (for unsigned: that is set), -1 if there is none."""
+    m = Modifiers(ins)
+    type_name = m.last()
+    from_top = m.flag("shiftamt")
+    m.done()
+    a = run.read(ins.operands[1], _KINDS[type_name])
+    if type_name[0] == "s":
+        a = a ^ a.sar(a.width - 1)
+    zeros = run.code.intrinsic("ctlz", a, flags="i1 false").zext("i32")
+    place = zeros if from_top else run.code.constant(a.width - 1, "i32") - zeros
+    run.write(ins.operands[0], a.compare("eq", 0).select(run.code.constant(-1, "i32"), place))
+
+
+@lowers("bfe")
+def extract(run: Run, ins: Instr) -> None:
+    """`len` bits from `pos`, extended with zeros or with the sign; bits above the top are the sign's."""
+    m = Modifiers(ins)
+    type_name = m.last()
+    m.done()
+    to, source, position, length = ins.operands
+    a = run.read(source, _KINDS[type_name])
+    pos, size = _byte(run, position), _byte(run, length)
+    signed = type_name[0] == "s"
+    moved = integer.shift_right(a, pos, signed)
+    ones = ~integer.shift_left(run.code.constant(-1, a.kind), size)
+    field = moved & ones
+    if signed:
+        last = integer.smaller(pos + size - 1, run.code.constant(a.width - 1, "i32"), False)
+        sign = integer.shift_right(a, last, False) & 1
+        field = (sign.compare("ne", 0) & size.compare("ne", 0)).select(field | ~ones, field)
+    run.write(to, field)
+
+
+@lowers("bfi")
+def insert(run: Run, ins: Instr) -> None:
+    """b with `len` bits from `pos` on replaced by the low bits of a."""
+    m = Modifiers(ins)
+    kind = _KINDS[m.last()]
+    m.done()
+    to, source, into, position, length = ins.operands
+    a, b = run.read(source, kind), run.read(into, kind)
+    pos, size = _byte(run, position), _byte(run, length)
+    ones = integer.shift_left(~integer.shift_left(run.code.constant(-1, kind), size), pos)
+    run.write(to, (b & ~ones) | (integer.shift_left(a, pos) & ones))
+
+
+@lowers("bmsk")
+def mask(run: Run, ins: Instr) -> None:
+    """b ones from bit a on; both clamped to 32 or wrapped at it."""
+    m = Modifiers(ins)
+    m.choice("b32")
+    mode = m.choice("clamp", "wrap")
+    m.done()
+    to, start, length = ins.operands
+    pos, size = run.read(start, "i32"), run.read(length, "i32")
+    if mode == "wrap":
+        pos, size = pos & 31, size & 31
+    run.write(to, integer.shift_left(~integer.shift_left(run.code.constant(-1, "i32"), size), pos))
+
+
+@lowers("szext")
+def sign_extend(run: Run, ins: Instr) -> None:
+    """a's low b bits, extended with the sign or with zeros."""
+    m = Modifiers(ins)
+    signed = m.last() == "s32"
+    mode = m.choice("clamp", "wrap")
+    m.done()
+    to, source, length = ins.operands
+    a, size = run.read(source, "i32"), run.read(length, "i32")
+    if mode == "wrap":
+        size = size & 31
+    gap = run.code.constant(32, "i32") - integer.smaller(size, run.code.constant(32, "i32"), False)
+    run.write(to, integer.shift_right(integer.shift_left(a, gap), gap, signed))
+
+
+@lowers("sad")
+def absolute_difference(run: Run, ins: Instr) -> None:
+    """c + |a - b|."""
+    m = Modifiers(ins)
+    type_name = m.last()
+    m.done()
+    to, x, y, z = ins.operands
+    a, b, c = (run.read(o, _KINDS[type_name]) for o in (x, y, z))
+    less = a.compare("slt" if type_name[0] == "s" else "ult", b)
+    run.write(to, c + less.select(b - a, a - b))
+
+
+@lowers("dp4a")
+def dot4(run: Run, ins: Instr) -> None:
+    """c plus the dot product of four bytes."""
+    types = ins.modifiers
+    if len(types) != 2 or not set(types) <= {"u32", "s32"}:
+        raise Modifiers(ins).refuse(f"dp4a of {types}")
+    to, x, y, z = ins.operands
+    total = run.read(z, "i32")
+    a, b = run.read(x, "i32"), run.read(y, "i32")
+    for place in range(4):
+        total = total + _extended(a, place, types[0]) * _extended(b, place, types[1])
+    run.write(to, total)
+
+
+def _extended(a: Vec, place: int, type_name: str) -> Vec:
+    top = a.shl(24 - 8 * place)
+    return top.sar(24) if type_name == "s32" else top.shr(24)
+
+
+def _byte(run: Run, operand: Operand) -> Vec:
+    """A position or length: the low eight bits."""
+    return run.read(operand, "i32") & 0xFF

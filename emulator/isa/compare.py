@@ -1,0 +1,106 @@
+"""setp and set: comparisons into predicates and into numbers."""
+
+from __future__ import annotations
+
+from emulator.isa import floats
+from emulator.isa import small_floats as small
+from emulator.isa.parts import Modifiers
+from emulator.isa.registry import lowers
+from emulator.native.run import Run
+from emulator.native.vector import Vec
+from emulator.ptx.syntax import Dual, Instr, Operand
+
+_INTEGERS = {f"{sign}{bits}": f"i{bits}" for sign in "usb" for bits in (8, 16, 32, 64)}
+_SPELLED = {"eq": "eq", "ne": "ne", "lo": "ult", "ls": "ule", "hi": "ugt", "hs": "uge"}
+_ORDERS = ("lt", "le", "gt", "ge")
+_RELATIONS = (*_SPELLED, *_ORDERS, "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
+_COMBINE = {"and": Vec.__and__, "or": Vec.__or__, "xor": Vec.__xor__}
+
+
+@lowers("setp")
+def setp(run: Run, ins: Instr) -> None:
+    """p|q = (a rel b) op c, (not a rel b) op c; on packed halves p is the low one's, q the high one's."""
+    m = Modifiers(ins)
+    type_name = m.last()
+    relation = m.choice(*_RELATIONS)
+    combine = m.choice(*_COMBINE, default="")
+    flush = m.flag("ftz")
+    m.done()
+    to, a, b, *rest = ins.operands
+    first, second = (to.d, to.p) if isinstance(to, Dual) else (to, None)
+    if type_name.endswith("x2"):
+        low, high = (_compare_half(run, a, b, relation, type_name, i) for i in range(2))
+    else:
+        low = _compare(run, a, b, relation, type_name, flush, m)
+        high = ~low
+    if combine:
+        other = run.read(rest[0], "i1")
+        low, high = _COMBINE[combine](low, other), _COMBINE[combine](high, other)
+    run.write(first, low)
+    if second is not None:
+        run.write(second, high)
+
+
+@lowers("set")
+def set_number(run: Run, ins: Instr) -> None:
+    """d = (a rel b) op c as all ones or, for f32, as 1.0."""
+    m = Modifiers(ins)
+    type_name, result = m.last(), m.last()
+    relation = m.choice(*_RELATIONS)
+    combine = m.choice(*_COMBINE, default="")
+    flush = m.flag("ftz")
+    m.done()
+    to, a, b, *rest = ins.operands
+    holds = _compare(run, a, b, relation, type_name, flush, m)
+    if combine:
+        holds = _COMBINE[combine](holds, run.read(rest[0], "i1"))
+    if result not in ("u32", "s32", "f32"):
+        raise m.refuse(f"set into .{result}")
+    yes = 0x3F80_0000 if result == "f32" else 0xFFFF_FFFF
+    run.write(to, holds.select(run.code.constant(yes, "i32"), run.code.constant(0, "i32")))
+
+
+def _compare(run: Run, a: Operand, b: Operand, relation: str, type_name: str, flush: bool, m: Modifiers) -> Vec:
+    if type_name in _INTEGERS:
+        kind = _INTEGERS[type_name]
+        spelled = _SPELLED.get(relation) or ("s" if type_name[0] == "s" else "u") + relation
+        return run.read(a, kind).compare(spelled, run.read(b, kind))
+    if type_name in ("f16", "bf16"):
+        widen = small.from_f16 if type_name == "f16" else small.from_bf16
+        x, y = (widen(run.read(o, "i16").zext("i32")) for o in (a, b))
+    elif type_name in ("f32", "f64"):
+        kind = "float" if type_name == "f32" else "double"
+        x, y = run.read(a, kind), run.read(b, kind)
+        if flush:
+            x, y = floats.flush(x), floats.flush(y)
+    else:
+        raise m.refuse(f"type .{type_name}")
+    return floats.compare(x, y, relation)
+
+
+def _compare_half(run: Run, a: Operand, b: Operand, relation: str, type_name: str, half: int) -> Vec:
+    widen = small.from_f16 if type_name == "f16x2" else small.from_bf16
+    x, y = (widen(run.read(o, "i32").shr(16 * half) & 0xFFFF) for o in (a, b))
+    return floats.compare(x, y, relation)
+
+
+@lowers("testp")
+def testp(run: Run, ins: Instr) -> None:
+    """Classes of floating-point numbers."""
+    m = Modifiers(ins)
+    kind = {"f32": "float", "f64": "double"}[m.last()]
+    question = m.choice("finite", "infinite", "number", "notanumber", "normal", "subnormal")
+    m.done()
+    a = run.read(ins.operands[1], kind)
+    size = floats.as_bits(floats.magnitude(a))
+    infinity = 0x7F80_0000 if kind == "float" else 0x7FF0_0000_0000_0000
+    smallest = floats.SMALLEST_NORMAL[kind]
+    answers = {
+        "finite": lambda: size.compare("ult", infinity),
+        "infinite": lambda: size.compare("eq", infinity),
+        "number": lambda: size.compare("ule", infinity),
+        "notanumber": lambda: size.compare("ugt", infinity),
+        "normal": lambda: size.compare("uge", smallest) & size.compare("ult", infinity),
+        "subnormal": lambda: size.compare("ne", 0) & size.compare("ult", smallest),
+    }
+    run.write(ins.operands[0], answers[question]())

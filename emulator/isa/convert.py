@@ -1,0 +1,233 @@
+"""cvt: between integers, floats of all widths and packed pairs of the small formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from emulator.isa import floats, integer
+from emulator.isa import small_floats as small
+from emulator.isa.arithmetic import HALF_FLOATS, INTEGERS, WIDE_FLOATS
+from emulator.isa.parts import Modifiers
+from emulator.isa.registry import lowers
+from emulator.native.run import Run
+from emulator.native.vector import Vec
+from emulator.ptx.syntax import Instr, Operand
+
+_TO_INTEGRAL = {"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
+_PAIRS = {"f16x2": "f16", "bf16x2": "bf16"} | {f"{name}x2": name for name in small.MINIFLOATS} | {"ue8m0x2": "ue8m0"}
+_TYPES = (*INTEGERS, *WIDE_FLOATS, *HALF_FLOATS, *_PAIRS, "tf32")
+_LARGEST = {"f16": 65504.0, "bf16": 3.3895313892515355e38}
+
+
+@lowers("cvt")
+def cvt(run: Run, ins: Instr) -> None:
+    """Dispatch by destination and source type."""
+    m = Modifiers(ins)
+    source = m.last()
+    result = m.last()
+    if source not in _TYPES or result not in _TYPES:
+        raise m.refuse(f"conversion from .{source} to .{result}")
+    if result in _PAIRS or source in _PAIRS:
+        _pairs(run, ins, m, result, source)
+    elif source in INTEGERS and result in INTEGERS:
+        _integers(run, ins, m, result, source)
+    elif source in INTEGERS:
+        _from_integer(run, ins, m, result, source)
+    elif result in INTEGERS:
+        _to_integer(run, ins, m, result, source)
+    else:
+        _floats(run, ins, m, result, source)
+
+
+def _integers(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> None:
+    saturate = m.flag("sat")
+    m.done()
+    kind, signed = INTEGERS[source]
+    wanted, wanted_signed = INTEGERS[result]
+    a = run.read(ins.operands[1], kind)
+    if saturate:
+        a = _clamped(a, signed, wanted_signed, int(result[1:]))
+    value = a.sext(wanted) if signed else a.zext(wanted)
+    _write_integer(run, ins.operands[0], value, wanted_signed)
+
+
+def _write_integer(run: Run, to: Operand, value: Vec, signed: bool) -> None:
+    """A result narrower than its register is extended as its type says."""
+    width = {"b8": 8, "b16": 16, "b32": 32, "b64": 64}[to.type]  # type: ignore[union-attr]
+    if value.width < width:
+        value = value.sext(f"i{width}") if signed else value.zext(f"i{width}")
+    run.write(to, value)
+
+
+def _clamped(a: Vec, signed: bool, wanted_signed: bool, bits: int) -> Vec:
+    """a within the range of the wanted type, still in a's kind."""
+    code = a.code
+    if signed and not wanted_signed:
+        a = integer.larger(a, code.constant(0, a.kind), True)
+    top = (1 << bits - 1) - 1 if wanted_signed else (1 << bits) - 1
+    if top < (1 << a.width - signed) - 1:
+        a = integer.smaller(a, code.constant(top, a.kind), signed)
+    if signed and wanted_signed and bits < a.width:
+        a = integer.larger(a, code.constant(-top - 1, a.kind), True)
+    return a
+
+
+def _from_integer(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> None:
+    rounding = m.choice("rn", "rz", "rm", "rp")
+    m.done()
+    kind, signed = INTEGERS[source]
+    a = run.read(ins.operands[1], kind)
+    op = "sitofp" if signed else "uitofp"
+    if result in WIDE_FLOATS:
+        if rounding != "rn" and not (result == "f32" and a.width <= 32):
+            raise m.refuse(f".{rounding} from .{source} to .{result}")
+        value = (
+            a.convert(op, WIDE_FLOATS[result]) if rounding == "rn" else floats.narrow(a.convert(op, "double"), rounding)
+        )
+        run.write(ins.operands[0], value)
+        return
+    if rounding != "rn" or (a.width > 16 and result == "f16") or a.width > 32:
+        raise m.refuse(f".{rounding} from .{source} to .{result}")
+    # 16 bits are exact in f32; 32 bits go to bf16 through a float rounded to odd.
+    exact = a.convert(op, "float") if a.width <= 16 else _odd(a.convert(op, "double"))
+    run.write(ins.operands[0], HALF_FLOATS[result][1](exact).zext("i16"))
+
+
+def _odd(value: Vec) -> Vec:
+    toward_zero = floats.narrow_rz(value)
+    inexact = toward_zero.convert("fpext", "double").compare("une", value)
+    sticky = inexact.select(value.code.constant(1, "i32"), value.code.constant(0, "i32"))
+    return (floats.as_bits(toward_zero) | sticky).bitcast("float")
+
+
+def _read_float(run: Run, operand: Operand, type_name: str) -> Vec:
+    if type_name in WIDE_FLOATS:
+        return run.read(operand, WIDE_FLOATS[type_name])
+    return HALF_FLOATS[type_name][0](run.read(operand, "i16").zext("i32"))
+
+
+def _to_integer(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> None:
+    """Rounded to an integral value, then into the type's range; NaN becomes 0."""
+    rounding = m.choice(*_TO_INTEGRAL)
+    flush = m.flag("ftz")
+    m.flag("sat")
+    m.done()
+    kind, signed = INTEGERS[result]
+    a = _read_float(run, ins.operands[1], source)
+    a = floats.flush(a) if flush else a
+    whole = run.code.intrinsic(_TO_INTEGRAL[rounding], a)
+    value = run.code.intrinsic("fptosi.sat" if signed else "fptoui.sat", whole, result=kind)
+    _write_integer(run, ins.operands[0], value, signed)
+
+
+def _floats(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> None:
+    if result == "tf32":
+        _to_tf32(run, ins, m)
+        return
+    rounding = m.choice("rn", "rz", "rm", "rp", *_TO_INTEGRAL, default="")
+    flush, saturate, finite, relu = (m.flag(name) for name in ("ftz", "sat", "satfinite", "relu"))
+    m.done()
+    a = _read_float(run, ins.operands[1], source)
+    a = floats.flush(a) if flush else a
+    if rounding in _TO_INTEGRAL:
+        a = run.code.intrinsic(_TO_INTEGRAL[rounding], a)
+    if relu:
+        a = _raised(a)
+    if saturate:
+        a = floats.saturate(a)
+    if result in HALF_FLOATS:
+        if a.kind == "double":
+            a = _odd(a)
+        run.write(ins.operands[0], _to_half(a, result, rounding or "rn", finite, m).zext("i16"))
+        return
+    if finite:
+        raise m.refuse(f".satfinite to .{result}")
+    wanted = WIDE_FLOATS[result]
+    if a.kind != wanted:
+        directed = rounding if rounding in ("rz", "rm", "rp") else "rn"
+        a = a.convert("fpext", wanted) if wanted == "double" else floats.narrow(a, directed)
+    run.write(ins.operands[0], floats.flush(a) if flush else a)
+
+
+def _to_tf32(run: Run, ins: Instr, m: Modifiers) -> None:
+    rounding = m.choice("rn", "rna", "rz")
+    relu = m.flag("relu")
+    m.done()
+    a = run.read(ins.operands[1], "float")
+    to = {"rn": small.to_tf32_rn, "rna": small.to_tf32_rna, "rz": small.to_tf32_rz}[rounding]
+    run.write(ins.operands[0], to(_raised(a) if relu else a))
+
+
+def _raised(a: Vec) -> Vec:
+    """Negative numbers become +0, NaN stays (.relu)."""
+    bits = floats.as_bits(a)
+    below = bits.compare("slt", 0) & ~floats.is_nan(a)
+    return below.select(a.code.constant(0, bits.kind), bits).bitcast(a.kind)
+
+
+def _to_half(a: Vec, result: str, rounding: str, finite: bool, m: Modifiers) -> Vec:
+    """f32 to the code of f16 or bf16 as an i32."""
+    if finite:
+        limit = a.code.constant(_LARGEST[result], "float")
+        a = a.compare("ogt", limit).select(limit, a)
+        a = a.compare("olt", -limit).select(-limit, a)
+    to: dict[tuple[str, str], Callable[[Vec], Vec]] = {
+        ("f16", "rn"): small.to_f16,
+        ("f16", "rz"): small.to_f16_rz,
+        ("bf16", "rn"): small.to_bf16,
+        ("bf16", "rz"): small.to_bf16_rz,
+    }
+    if (result, rounding) not in to:
+        raise m.refuse(f".{rounding} to .{result}")
+    return to[result, rounding](a)
+
+
+def _pairs(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> None:
+    """Two values packed: `cvt d, a, b` puts a into the upper half, b into the lower."""
+    rounding = m.choice("rn", "rz", "rp", default="rn")
+    relu, finite = m.flag("relu"), m.flag("satfinite")
+    m.done()
+    if source in _PAIRS:
+        high, low = _unpacked(run, ins.operands[1], _PAIRS[source], m)
+    elif source == "f32" and len(ins.operands) == 3:
+        high, low = (run.read(o, "float") for o in ins.operands[1:])
+    else:
+        raise m.refuse(f"conversion from .{source} to .{result}")
+    if relu:
+        high, low = _raised(high), _raised(low)
+    wanted = _PAIRS.get(result)
+    if wanted is None:
+        raise m.refuse(f"conversion from .{source} to .{result}")
+    if wanted in HALF_FLOATS:
+        codes = [_to_half(v, wanted, rounding, finite, m) for v in (high, low)]
+        run.write(ins.operands[0], codes[0].shl(16) | codes[1])
+        return
+    if wanted == "ue8m0":
+        raise m.refuse("conversion to .ue8m0x2")
+    if not finite or rounding != "rn":
+        raise m.refuse(f"conversion to .{result} without .rn.satfinite")
+    form = small.MINIFLOATS[wanted]
+    width = 4 if wanted == "e2m1" else 8
+    packed = small.encode(high, form).shl(width) | small.encode(low, form)
+    run.write(ins.operands[0], packed.zext(f"i{2 * width}"))
+
+
+def _unpacked(run: Run, operand: Operand, name: str, m: Modifiers) -> tuple[Vec, Vec]:
+    """The upper and the lower value of a packed pair as f32."""
+    if name in HALF_FLOATS:
+        both = run.read(operand, "i32")
+        widen = HALF_FLOATS[name][0]
+        return widen(both.shr(16)), widen(both & 0xFFFF)
+    if name == "ue8m0":
+        both = run.read(operand, "i16").zext("i32")
+        return _power(both.shr(8)), _power(both & 0xFF)
+    width = 4 if name == "e2m1" else 8
+    both = run.read(operand, f"i{2 * width}").zext("i32")
+    form = small.MINIFLOATS[name]
+    return small.decode(both.shr(width), form), small.decode(both & (1 << width) - 1, form)
+
+
+def _power(code: Vec) -> Vec:
+    """ue8m0: 2^(code - 127); 255 is NaN."""
+    value = code.compare("eq", 0).select(code.code.constant(0x0040_0000, "i32"), code.shl(23))
+    return code.compare("eq", 255).select(code.code.constant(0x7FFF_FFFF, "i32"), value).bitcast("float")

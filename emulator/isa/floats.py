@@ -1,0 +1,185 @@
+"""Floating-point arithmetic as functions of vectors: IEEE with PTX's rounding, NaN and flushing rules."""
+
+from __future__ import annotations
+
+from emulator.native.vector import FLOATS, Vec, helper
+
+SMALLEST_NORMAL = {"float": 0x0080_0000, "double": 0x0010_0000_0000_0000}
+NAN = {"float": 0x7FFF_FFFF, "double": 0x7FFF_FFFF_FFFF_FFFF}
+SIGN = {"float": 1 << 31, "double": 1 << 63}
+
+
+def as_bits(a: Vec) -> Vec:
+    """The bit pattern as an integer."""
+    return a.bitcast(f"i{a.width}")
+
+
+def magnitude(a: Vec) -> Vec:
+    """|a|, the sign bit cleared."""
+    return (as_bits(a) & (SIGN[a.kind] - 1)).bitcast(a.kind)
+
+
+def is_nan(a: Vec) -> Vec:
+    """Where a is not a number."""
+    return a.compare("uno", a)
+
+
+def canonical_nan(a: Vec) -> Vec:
+    """PTX's NaN wherever a is NaN."""
+    return is_nan(a).select(a.code.bits(NAN[a.kind], a.kind), a)
+
+
+def flush(a: Vec) -> Vec:
+    """Subnormals become zero of the same sign (.ftz)."""
+    return flush32(a) if a.kind == "float" else a
+
+
+@helper("float", "float")
+def flush32(a: Vec) -> Vec:
+    """.ftz for f32"""
+    bits = as_bits(a)
+    tiny = (bits & 0x7FFF_FFFF).compare("ult", SMALLEST_NORMAL["float"])
+    return tiny.select(bits & 0x8000_0000, bits).bitcast("float")
+
+
+def saturate(a: Vec) -> Vec:
+    """Clamped to [0, 1], NaN to +0 (.sat)."""
+    above = a.compare("ogt", 0.0).select(a, a.code.constant(0.0, a.kind))
+    return above.compare("olt", 1.0).select(above, a.code.constant(1.0, a.kind))
+
+
+def fused(a: Vec, b: Vec, c: Vec) -> Vec:
+    """a*b+c rounded once, to nearest even."""
+    return a.code.intrinsic("fma", a, b, c)
+
+
+@helper("double", "double", "double")
+def sum_to_odd(p: Vec, c: Vec) -> Vec:
+    """p+c rounded to odd: rounding it again to 51 bits or fewer, in any direction, is as if done once.
+
+    Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd".
+    """
+    total = p + c
+    back = total - p
+    error = (p - (total - back)) + (c - back)
+    bits = as_bits(total)
+    inexact = error.compare("one", 0.0) & (bits & 1).compare("eq", 0)
+    away = (as_bits(error) ^ bits).compare("sge", 0)
+    moved = bits + away.select(p.code.constant(1, "i64"), p.code.constant(-1, "i64"))
+    return inexact.select(moved, bits).bitcast("double")
+
+
+def narrow(value: Vec, mode: str) -> Vec:
+    """A double (exact or rounded to odd) as float, rounded as `mode`: rn, rz, rm or rp."""
+    return {"rn": lambda v: v.convert("fptrunc", "float"), "rz": narrow_rz, "rm": narrow_rm, "rp": narrow_rp}[mode](
+        value
+    )
+
+
+@helper("float", "double")
+def narrow_rm(value: Vec) -> Vec:
+    """To float, toward minus infinity."""
+    near = value.convert("fptrunc", "float")
+    bits = as_bits(near)
+    one = bits.code.constant(1, "i32")
+    minus_one = bits.code.constant(-1, "i32")
+    lower = bits + bits.compare("slt", 0).select(one, minus_one)
+    lower = near.compare("oeq", 0.0).select(bits.code.constant(0x8000_0001, "i32"), lower)
+    return near.convert("fpext", "double").compare("ogt", value).select(lower.bitcast("float"), near)
+
+
+@helper("float", "double")
+def narrow_rp(value: Vec) -> Vec:
+    """To float, toward plus infinity."""
+    return -narrow_rm(-value)
+
+
+@helper("float", "double")
+def narrow_rz(value: Vec) -> Vec:
+    """To float, toward zero."""
+    return as_bits(value).compare("slt", 0).select(narrow_rp(value), narrow_rm(value))
+
+
+@helper("float", "float", "float", "float")
+def fused_rz(a: Vec, b: Vec, c: Vec) -> Vec:
+    """fma.rz"""
+    return narrow_rz(_fused_to_odd(a, b, c))
+
+
+@helper("float", "float", "float", "float")
+def fused_rm(a: Vec, b: Vec, c: Vec) -> Vec:
+    """fma.rm; a sum that is exactly zero of two opposite terms is -0."""
+    value = narrow_rm(_fused_to_odd(a, b, c))
+    signs = (as_bits(a) ^ as_bits(b) ^ as_bits(c)).compare("slt", 0)
+    return (value.compare("oeq", 0.0) & signs).select(a.code.bits(1 << 31, "float"), value)
+
+
+@helper("float", "float", "float", "float")
+def fused_rp(a: Vec, b: Vec, c: Vec) -> Vec:
+    """fma.rp"""
+    return narrow_rp(_fused_to_odd(a, b, c))
+
+
+DIRECTED = {"rz": fused_rz, "rm": fused_rm, "rp": fused_rp}
+
+
+def _fused_to_odd(a: Vec, b: Vec, c: Vec) -> Vec:
+    wide_a, wide_b, wide_c = (v.convert("fpext", "double") for v in (a, b, c))
+    return sum_to_odd(wide_a * wide_b, wide_c)
+
+
+def smaller(a: Vec, b: Vec) -> Vec:
+    """The minimum; a NaN loses against a number, -0 is below +0."""
+    return {"float": minimum32, "double": minimum64}[a.kind](a, b)
+
+
+def larger(a: Vec, b: Vec) -> Vec:
+    """The maximum; a NaN loses against a number, +0 is above -0."""
+    return {"float": maximum32, "double": maximum64}[a.kind](a, b)
+
+
+def _extreme(a: Vec, b: Vec, order: str, on_equal: str) -> Vec:
+    """a where `a order b`, else b; equal values (two zeros) combine by their bits."""
+    first = a.compare(order, b) | is_nan(b)
+    chosen = as_bits(first.select(a, b))
+    x, y = as_bits(a), as_bits(b)
+    merged = (x | y) if on_equal == "or" else (x & y)
+    return canonical_nan(a.compare("oeq", b).select(merged, chosen).bitcast(a.kind))
+
+
+@helper("float", "float", "float")
+def minimum32(a: Vec, b: Vec) -> Vec:
+    """min.f32"""
+    return _extreme(a, b, "olt", "or")
+
+
+@helper("float", "float", "float")
+def maximum32(a: Vec, b: Vec) -> Vec:
+    """max.f32"""
+    return _extreme(a, b, "ogt", "and")
+
+
+@helper("double", "double", "double")
+def minimum64(a: Vec, b: Vec) -> Vec:
+    """min.f64"""
+    return _extreme(a, b, "olt", "or")
+
+
+@helper("double", "double", "double")
+def maximum64(a: Vec, b: Vec) -> Vec:
+    """max.f64"""
+    return _extreme(a, b, "ogt", "and")
+
+
+def compare(a: Vec, b: Vec, relation: str) -> Vec:
+    """PTX's float relations: eq ... ge are false with a NaN, equ ... geu true; num and nan test for it."""
+    spelled = {"num": "ord", "nan": "uno", "ne": "one", "neu": "une"}.get(relation)
+    if spelled is None:
+        unordered = len(relation) == 3
+        spelled = ("u" if unordered else "o") + relation[:2]
+    return a.compare(spelled, b)
+
+
+def is_float(kind: str) -> bool:
+    """Whether a vector of `kind` holds floating-point values."""
+    return kind in FLOATS

@@ -1,0 +1,136 @@
+"""Integer arithmetic on one type, as functions of vectors; `arithmetic` dispatches to them."""
+
+from __future__ import annotations
+
+from emulator.native.vector import Vec, helper
+
+MAXIMUM = {8: 0x7F, 16: 0x7FFF, 32: 0x7FFF_FFFF, 64: 0x7FFF_FFFF_FFFF_FFFF}
+
+
+def add_saturating(a: Vec, b: Vec) -> Vec:
+    """Signed sum clamped to the type's range."""
+    return a.code.intrinsic("sadd.sat", a, b)
+
+
+def subtract_saturating(a: Vec, b: Vec) -> Vec:
+    """Signed difference clamped to the type's range."""
+    return a.code.intrinsic("ssub.sat", a, b)
+
+
+def multiply_wide(a: Vec, b: Vec, signed: bool) -> Vec:
+    """The whole product, twice as wide as the factors."""
+    wide = f"i{2 * a.width}"
+    return (a.sext(wide) * b.sext(wide)) if signed else (a.zext(wide) * b.zext(wide))
+
+
+def multiply_high(a: Vec, b: Vec, signed: bool) -> Vec:
+    """The upper half of the product."""
+    if a.width == 64:
+        return signed_high64(a, b) if signed else unsigned_high64(a, b)
+    return multiply_wide(a, b, signed).shr(a.width).zext(a.kind)
+
+
+@helper("i64", "i64", "i64")
+def unsigned_high64(a: Vec, b: Vec) -> Vec:
+    """Bits 64..127 of the unsigned product, from four products of 32 bits."""
+    low = 0xFFFF_FFFF
+    a0, a1, b0, b1 = a & low, a.shr(32), b & low, b.shr(32)
+    cross = a1 * b0 + (a0 * b0).shr(32)
+    other = a0 * b1 + (cross & low)
+    return a1 * b1 + cross.shr(32) + other.shr(32)
+
+
+@helper("i64", "i64", "i64")
+def signed_high64(a: Vec, b: Vec) -> Vec:
+    """Bits 64..127 of the signed product."""
+    return unsigned_high64(a, b) - (a.sar(63) & b) - (b.sar(63) & a)
+
+
+def divide(a: Vec, b: Vec, signed: bool, remainder: bool) -> Vec:
+    """Quotient or remainder truncated toward zero; PTX leaves division by zero open, here as on hardware
+    all ones (and the dividend as remainder)."""
+    if a.width < 64:
+        return _divide_narrow(a, b, signed, remainder)
+    return {
+        (True, False): signed_quotient64,
+        (True, True): signed_remainder64,
+        (False, False): unsigned_quotient64,
+        (False, True): unsigned_remainder64,
+    }[signed, remainder](a, b)
+
+
+def _divide_narrow(a: Vec, b: Vec, signed: bool, remainder: bool) -> Vec:
+    """Through double, whose quotient of two 32-bit integers truncates to the exact one."""
+    to, back = ("sitofp", "fptosi.sat") if signed else ("uitofp", "fptoui.sat")
+    quotient = a.convert(to, "double") / b.convert(to, "double")
+    exact = a.code.intrinsic(back, quotient, result="i64").zext(a.kind)
+    zero = b.compare("eq", 0)
+    if remainder:
+        return zero.select(a, a - exact * b)
+    return zero.select(a.code.constant(-1, a.kind), exact)
+
+
+def _divide_wide(op: str, a: Vec, b: Vec) -> Vec:
+    zero = b.compare("eq", 0)
+    trap = zero | (b.compare("eq", -1) & a.compare("eq", 1 << 63)) if op[0] == "s" else zero
+    safe = trap.select(a.code.constant(1, "i64"), b)
+    result = a.divide(op, safe)
+    at_zero = a if op.endswith("rem") else a.code.constant(-1, "i64")
+    return zero.select(at_zero, result)
+
+
+@helper("i64", "i64", "i64")
+def signed_quotient64(a: Vec, b: Vec) -> Vec:
+    """div.s64"""
+    return _divide_wide("sdiv", a, b)
+
+
+@helper("i64", "i64", "i64")
+def signed_remainder64(a: Vec, b: Vec) -> Vec:
+    """rem.s64"""
+    return _divide_wide("srem", a, b)
+
+
+@helper("i64", "i64", "i64")
+def unsigned_quotient64(a: Vec, b: Vec) -> Vec:
+    """div.u64"""
+    return _divide_wide("udiv", a, b)
+
+
+@helper("i64", "i64", "i64")
+def unsigned_remainder64(a: Vec, b: Vec) -> Vec:
+    """rem.u64"""
+    return _divide_wide("urem", a, b)
+
+
+def smaller(a: Vec, b: Vec, signed: bool) -> Vec:
+    """The minimum."""
+    return a.code.intrinsic("smin" if signed else "umin", a, b)
+
+
+def larger(a: Vec, b: Vec, signed: bool) -> Vec:
+    """The maximum."""
+    return a.code.intrinsic("smax" if signed else "umax", a, b)
+
+
+def absolute(a: Vec) -> Vec:
+    """|a|, the most negative number staying as it is."""
+    return a.compare("slt", 0).select(-a, a)
+
+
+def shift_left(a: Vec, count: Vec) -> Vec:
+    """a << count, zero from the width on."""
+    return _clamped(a, count, a.code.constant(0, a.kind), lambda n: a.shl(n))
+
+
+def shift_right(a: Vec, count: Vec, signed: bool) -> Vec:
+    """a >> count, filled with the sign if `signed`; counts from the width on leave only that."""
+    if signed:
+        last = a.code.constant(a.width - 1, "i32")
+        return a.sar(smaller(count, last, False).zext(a.kind))
+    return _clamped(a, count, a.code.constant(0, a.kind), lambda n: a.shr(n))
+
+
+def _clamped(a: Vec, count: Vec, beyond: Vec, shifted) -> Vec:  # type: ignore[no-untyped-def]
+    inside = count.compare("ult", a.width)
+    return inside.select(shifted((count & (a.width - 1)).zext(a.kind)), beyond)

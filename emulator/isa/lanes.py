@@ -1,0 +1,187 @@
+"""Between the lanes of a warp: elect, shuffles, votes, matches and reductions. No memory, no waiting."""
+
+from __future__ import annotations
+
+from emulator.isa.parts import Modifiers
+from emulator.isa.registry import lowers
+from emulator.native.run import Run
+from emulator.native.vector import LANES, Vec, helper
+from emulator.ptx.syntax import Dual, Instr, Operand
+
+_MODES = ("idx", "up", "down", "bfly")
+
+
+@lowers("activemask")
+def activemask(run: Run, ins: Instr) -> None:
+    """The lanes that execute this instruction."""
+    Modifiers(ins).choice("b32")
+    run.write(ins.operands[0], _bits(run.taking_part))
+
+
+@lowers("bar.warp.sync", dst=0)
+def warp_sync(run: Run, ins: Instr) -> None:
+    """Nothing to do: the lanes of a warp run together."""
+    Modifiers(ins).done()
+
+
+@lowers("elect.sync")
+def elect(run: Run, ins: Instr) -> None:
+    """The lowest lane that takes part, and whether it is this one."""
+    Modifiers(ins).done()
+    to, members = ins.operands
+    present = _bits(run.taking_part) & run.read(members, "i32")
+    leader = run.code.intrinsic("cttz", present, flags="i1 false")
+    if isinstance(to, Dual):
+        run.write(to.p, leader.compare("eq", lane_ids(run)))
+        to = to.d
+    run.write(to, leader)
+
+
+@lowers("shfl.sync", uniform=False)
+def shuffle(run: Run, ins: Instr) -> None:
+    """d = a of another lane; p = whether that lane is in range."""
+    m = Modifiers(ins)
+    mode = m.choice(*_MODES)
+    m.choice("b32")
+    m.done()
+    to, source, distance, clamp, _ = ins.operands
+    a, b, c = run.read(source, "i32"), run.read(distance, "i32") & 31, run.read(clamp, "i32")
+    segment = c.shr(8) & 31
+    lane = lane_ids(run)
+    lowest = lane & segment
+    highest = lowest | (c & 31 & ~segment)
+    if mode == "idx":
+        chosen = lowest | (b & ~segment)
+    else:
+        chosen = {"up": Vec.__sub__, "down": Vec.__add__, "bfly": Vec.__xor__}[mode](lane, b)
+    inside = chosen.compare("sge", highest) if mode == "up" else chosen.compare("sle", highest)
+    from_lane = inside.select(chosen, lane)
+    if isinstance(to, Dual):
+        run.write(to.p, inside)
+        to = to.d
+    run.write(to, permute_lanes(a, from_lane))
+
+
+@helper("i32", "i32", "i32")
+def permute_lanes(a: Vec, from_lane: Vec) -> Vec:
+    """Each lane's value taken from the lane that it names (below 32)."""
+    code = a.code
+    memory = code.scalar("alloca <32 x i32>, align 128")
+    code.lines.append(f"store <32 x i32> {a.text}, ptr {memory}, align 128")
+    result = "poison"
+    for lane in range(LANES):
+        index = code.scalar(f"extractelement <32 x i32> {from_lane.text}, i32 {lane}")
+        inside = code.scalar(f"and i32 {index}, 31")
+        place = code.scalar(f"getelementptr i32, ptr {memory}, i32 {inside}")
+        value = code.scalar(f"load i32, ptr {place}, align 4")
+        result = code.scalar(f"insertelement <32 x i32> {result}, i32 {value}, i32 {lane}")
+    return Vec(code, result, "i32")
+
+
+@lowers("vote.sync")
+def vote(run: Run, ins: Instr) -> None:
+    """all, any, uni over the lanes taking part, or their ballot."""
+    m = Modifiers(ins)
+    mode = m.choice("all", "any", "uni", "ballot")
+    m.choice("pred", "b32")
+    m.done()
+    to, predicate, members = ins.operands
+    present = _bits(run.taking_part) & run.read(members, "i32")
+    ballot = _bits(run.read(predicate, "i1")) & present
+    if mode == "ballot":
+        run.write(to, ballot)
+        return
+    every, none = ballot.compare("eq", present), ballot.compare("eq", 0)
+    run.write(to, {"all": every, "any": ~none, "uni": every | none}[mode])
+
+
+@lowers("match.any.sync", "match.all.sync")
+def match(run: Run, ins: Instr) -> None:
+    """The lanes that hold the same value; for all: every lane taking part, or none, and which it was."""
+    m = Modifiers(ins)
+    wide = m.choice("b32", "b64") == "b64"
+    m.done()
+    to, source, members = ins.operands
+    a = run.read(source, "i64") if wide else run.read(source, "i32").zext("i64")
+    present = _bits(run.taking_part) & run.read(members, "i32")
+    same = equal_lanes(a) & present
+    if ins.opcode == "match.all.sync":
+        agreed = _bits(same.compare("eq", present)) & present
+        everyone = agreed.compare("eq", present)
+        same = everyone.select(present, run.code.constant(0, "i32"))
+        if isinstance(to, Dual):
+            run.write(to.p, everyone)
+            to = to.d
+    run.write(to, same)
+
+
+@helper("i32", "i64")
+def equal_lanes(a: Vec) -> Vec:
+    """Bit n of each lane: whether lane n holds the same."""
+    result = a.code.constant(0, "i32")
+    for lane in range(LANES):
+        other = _splat(a, lane)
+        bit = a.code.constant(1 << lane, "i32")
+        result = result | a.compare("eq", other).select(bit, a.code.constant(0, "i32"))
+    return result
+
+
+def _splat(a: Vec, lane: int) -> Vec:
+    kind = f"<32 x {a.kind}>"
+    return a.code.new(f"shufflevector {kind} {a.text}, {kind} poison, <32 x i32> splat (i32 {lane})", a.kind)
+
+
+_IDENTITY = {
+    "add": 0,
+    "and": -1,
+    "or": 0,
+    "xor": 0,
+    "umin": -1,
+    "umax": 0,
+    "smin": 0x7FFF_FFFF,
+    "smax": 0x8000_0000,
+}
+
+
+@lowers("redux.sync")
+def reduce(run: Run, ins: Instr) -> None:
+    """One value out of all lanes taking part."""
+    m = Modifiers(ins)
+    type_name = m.last()
+    op = m.choice("add", "and", "or", "xor", "min", "max")
+    if type_name == "f32":
+        raise m.refuse("redux.sync of .f32")
+    m.done()
+    name = ("s" if type_name == "s32" else "u") + op if op in ("min", "max") else op
+    to, source, _ = ins.operands
+    a = run.taking_part.select(run.read(source, "i32"), run.code.constant(_IDENTITY[name], "i32"))
+    run.code.declarations.add(f"declare i32 @llvm.vector.reduce.{name}.v32i32(<32 x i32>)")
+    total = run.code.scalar(f"call i32 @llvm.vector.reduce.{name}.v32i32(<32 x i32> {a.text})")
+    run.write(to, _spread(run, total))
+
+
+def lane_ids(run: Run) -> Vec:
+    """0, 1, ... 31."""
+    ids = ", ".join(f"i32 {lane}" for lane in range(LANES))
+    return Vec(run.code, f"<{ids}>", "i32")
+
+
+def _bits(predicate: Vec) -> Vec:
+    """A predicate as one word, the same in every lane."""
+    word = predicate.code.scalar(f"bitcast <32 x i1> {predicate.text} to i32")
+    return _spread_code(predicate, word)
+
+
+def _spread(run: Run, word: str) -> Vec:
+    return _spread_code(run.active, word)
+
+
+def _spread_code(near: Vec, word: str) -> Vec:
+    first = near.code.scalar(f"insertelement <32 x i32> poison, i32 {word}, i32 0")
+    return near.code.new(f"shufflevector <32 x i32> {first}, <32 x i32> poison, <32 x i32> zeroinitializer", "i32")
+
+
+def is_broadcast(ins: Instr) -> bool:
+    """Whether a shuffle gives every lane the value of one lane."""
+    clamp: Operand = ins.operands[3]
+    return ins.modifiers[0] == "idx" and getattr(clamp, "value", 0) & 0x1F1F == 31

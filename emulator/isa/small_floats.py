@@ -1,0 +1,198 @@
+"""The formats below 32 bits, bf16, f16, fp8, fp6 and fp4, to and from f32: every value and every rounding exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from emulator.isa.floats import as_bits, is_nan, magnitude
+from emulator.native.vector import Vec, helper
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary format of `exponent` and `mantissa` bits. `largest` is the greatest finite value's code;
+    `infinity` and `nan` are codes, None where the format has none."""
+
+    name: str
+    exponent: int
+    mantissa: int
+    largest: int
+    infinity: int | None
+    nan: int | None
+
+    @property
+    def bias(self) -> int:
+        return (1 << self.exponent - 1) - 1
+
+    @property
+    def sign(self) -> int:
+        return 1 << self.exponent + self.mantissa
+
+    def value(self, code: int) -> float:
+        """The value of a finite positive code."""
+        exponent, mantissa = code >> self.mantissa, code & (1 << self.mantissa) - 1
+        if exponent == 0:
+            return float(mantissa) * 2.0 ** (1 - self.bias - self.mantissa)
+        return (1.0 + mantissa * 2.0**-self.mantissa) * 2.0 ** (exponent - self.bias)
+
+
+E4M3 = Format("e4m3", 4, 3, 0x7E, None, 0x7F)
+E5M2 = Format("e5m2", 5, 2, 0x7B, 0x7C, 0x7F)
+E2M3 = Format("e2m3", 2, 3, 0x1F, None, None)
+E3M2 = Format("e3m2", 3, 2, 0x1F, None, None)
+E2M1 = Format("e2m1", 2, 1, 0x7, None, None)
+MINIFLOATS = {f.name: f for f in (E4M3, E5M2, E2M3, E3M2, E2M1)}
+
+
+def encode(a: Vec, form: Format) -> Vec:
+    """f32 to the nearest value of `form` (ties to even), beyond its range the largest finite one, as i32."""
+    return _ENCODERS[form.name](a)
+
+
+def decode(code: Vec, form: Format) -> Vec:
+    """The code in the low bits of an i32 as f32, exactly."""
+    return _DECODERS[form.name](code)
+
+
+def _encode(a: Vec, form: Format) -> Vec:
+    code = a.code
+    sign = as_bits(a).shr(31).shl(form.exponent + form.mantissa)
+    limit = code.constant(form.value(form.largest), "float")
+    size = magnitude(a)
+    size = size.compare("ogt", limit).select(limit, size)
+    lowest = 127 + 1 - form.bias
+    exponent = as_bits(size).shr(23)
+    exponent = exponent.compare("ult", lowest).select(code.constant(lowest, "i32"), exponent)
+    # Adding and taking away 1.5 * 2^(23 - mantissa) quanta rounds to a multiple of the quantum.
+    magic = ((exponent + (23 - form.mantissa)).shl(23) | (1 << 22)).bitcast("float")
+    rounded = (size + magic) - magic
+    normal = as_bits(rounded).shr(23 - form.mantissa) - ((127 - form.bias) << form.mantissa)
+    quanta = rounded * code.constant(2.0 ** (form.bias - 1 + form.mantissa), "float")
+    small = code.intrinsic("fptoui.sat", quanta, result="i32")
+    below = as_bits(rounded).shr(23).compare("ult", lowest)
+    result = below.select(small, normal) | sign
+    if form.nan is not None:
+        return is_nan(a).select(code.constant(form.nan, "i32"), result)
+    return is_nan(a).select(code.constant(form.largest, "i32"), result)
+
+
+def _decode(code: Vec, form: Format) -> Vec:
+    size = code & (form.sign - 1)
+    quanta = size.convert("uitofp", "float") * 2.0 ** (1 - form.bias - form.mantissa)
+    normal = (size.shl(23 - form.mantissa) + ((127 - form.bias) << 23)).bitcast("float")
+    value = as_bits(size.compare("ult", 1 << form.mantissa).select(quanta, normal))
+    if form.infinity is not None:
+        infinite = size.compare("eq", form.infinity)
+        value = infinite.select(code.code.constant(0x7F80_0000, "i32"), value)
+    value = value | (code & form.sign).shl(31 - form.exponent - form.mantissa)
+    if form.nan is not None:
+        nan = size.compare("ugt", form.largest if form.infinity is None else form.infinity)
+        value = nan.select(code.code.constant(0x7FFF_FFFF, "i32"), value)
+    return value.bitcast("float")
+
+
+def _coders(
+    build: Callable[[Vec, Format], Vec], prefix: str, result: str, argument: str
+) -> dict[str, Callable[[Vec], Vec]]:
+    made = {}
+    for form in MINIFLOATS.values():
+
+        def body(a: Vec, form: Format = form) -> Vec:
+            return build(a, form)
+
+        body.__name__ = f"{prefix}_{form.name}"
+        made[form.name] = helper(result, argument)(body)
+    return made
+
+
+_ENCODERS = _coders(_encode, "encode", "i32", "float")
+_DECODERS = _coders(_decode, "decode", "float", "i32")
+
+
+@helper("i32", "float")
+def to_bf16(a: Vec) -> Vec:
+    """f32 to bf16, nearest even; NaN is 0x7fff."""
+    bits = as_bits(a)
+    rounded = (bits + (bits.shr(16) & 1) + 0x7FFF).shr(16)
+    return is_nan(a).select(a.code.constant(0x7FFF, "i32"), rounded)
+
+
+@helper("i32", "float")
+def to_bf16_rz(a: Vec) -> Vec:
+    """f32 to bf16, toward zero; NaN is 0x7fff."""
+    return is_nan(a).select(a.code.constant(0x7FFF, "i32"), as_bits(a).shr(16))
+
+
+def from_bf16(code: Vec) -> Vec:
+    """bf16 in the low bits of an i32 as f32."""
+    return code.shl(16).bitcast("float")
+
+
+@helper("i32", "float")
+def to_f16(a: Vec) -> Vec:
+    """f32 to f16, nearest even; NaN is 0x7fff."""
+    bits = as_bits(a)
+    sign = bits & 0x8000_0000
+    size = bits ^ sign
+    subnormal_magic = 126 << 23
+    small = as_bits(size.bitcast("float") + a.code.bits(subnormal_magic, "float")) - subnormal_magic
+    normal = (size + (size.shr(13) & 1) + 0xFFF - (112 << 23)).shr(13)
+    code = size.compare("ult", 113 << 23).select(small, normal)
+    code = size.compare("uge", 143 << 23).select(a.code.constant(0x7C00, "i32"), code)
+    code = code | sign.shr(16)
+    return is_nan(a).select(a.code.constant(0x7FFF, "i32"), code)
+
+
+@helper("i32", "float")
+def to_f16_rz(a: Vec) -> Vec:
+    """f32 to f16, toward zero; NaN is 0x7fff, what is too large the largest finite value."""
+    bits = as_bits(a)
+    size = bits & 0x7FFF_FFFF
+    code = a.code
+    normal = size.shr(13) - (112 << 10)
+    distance = code.constant(126, "i32") - size.shr(23)
+    distance = distance.compare("ult", 24).select(distance, code.constant(31, "i32"))
+    small = ((size & 0x7F_FFFF) | 0x80_0000).shr(distance)
+    value = size.compare("ult", 113 << 23).select(small, normal)
+    finite = size.compare("ult", 143 << 23)
+    value = finite.select(value, code.constant(0x7BFF, "i32"))
+    value = size.compare("eq", 0x7F80_0000).select(code.constant(0x7C00, "i32"), value)
+    value = value | bits.shr(31).shl(15)
+    return is_nan(a).select(code.constant(0x7FFF, "i32"), value)
+
+
+@helper("float", "i32")
+def from_f16(code: Vec) -> Vec:
+    """f16 in the low bits of an i32 as f32."""
+    size = (code & 0x7FFF).shl(13)
+    value = as_bits(size.bitcast("float") * 2.0**112)
+    special = size.compare("uge", 31 << 23)
+    value = special.select(size | 0x7F80_0000, value)
+    return (value | (code & 0x8000).shl(16)).bitcast("float")
+
+
+@helper("float", "float")
+def to_tf32_rna(a: Vec) -> Vec:
+    """f32 to tf32 in an f32, nearest with ties away from zero; NaN is 0x7fffffff."""
+    rounded = (as_bits(a) + 0x1000) & 0xFFFF_E000
+    finite = as_bits(magnitude(a)).compare("ult", 0x7F80_0000)
+    kept = is_nan(a).select(a.code.constant(0x7FFF_FFFF, "i32"), as_bits(a))
+    return finite.select(rounded, kept).bitcast("float")
+
+
+@helper("float", "float")
+def to_tf32_rn(a: Vec) -> Vec:
+    """f32 to tf32 in an f32, nearest even; NaN is 0x7fffffff."""
+    bits = as_bits(a)
+    rounded = (bits + (bits.shr(13) & 1) + 0xFFF) & 0xFFFF_E000
+    finite = as_bits(magnitude(a)).compare("ult", 0x7F80_0000)
+    kept = is_nan(a).select(a.code.constant(0x7FFF_FFFF, "i32"), bits)
+    return finite.select(rounded, kept).bitcast("float")
+
+
+@helper("float", "float")
+def to_tf32_rz(a: Vec) -> Vec:
+    """f32 to tf32 in an f32, toward zero; NaN is 0x7fffffff."""
+    kept = as_bits(a) & 0xFFFF_E000
+    return is_nan(a).select(a.code.constant(0x7FFF_FFFF, "i32"), kept).bitcast("float")

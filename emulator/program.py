@@ -1,0 +1,177 @@
+"""A kernel ready to run: its pure computation compiled, its handlers made, its blocks lowered when first reached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from emulator.engine.blocks import ALL, BLOCKED, BlockFunction, BlockWriter, active, first
+from emulator.engine.effects import SHARED_SYMBOL, Effect, effects
+from emulator.engine.fetch import Fetcher
+from emulator.engine.liveness import Liveness
+from emulator.engine.placement import Placement, RegisterFile
+from emulator.engine.segments import Segment, placed_registers, segments
+from emulator.engine.uniformity import varying
+from emulator.errors import EmulatorError, UnknownInstruction
+from emulator.isa import catalog as _catalog  # noqa: F401 - fills the registry
+from emulator.isa import registry
+from emulator.isa.moves import PARAMS
+from emulator.isa.registry import Handler, Lowering
+from emulator.native.compile import NativeModule, link
+from emulator.native.run import Run
+from emulator.ptx.flow import EXIT, Flow
+from emulator.ptx.syntax import Instr, Kernel, Special
+
+Continuation = tuple[int, int, int]
+"""Where some lanes go on: (block, lanes as bits, the block where they meet others)."""
+
+
+class Program:
+    """A lowered kernel, for any number of launches. variables: host addresses of the module's variables by name.
+
+    Raises UnknownInstruction for whatever is not implemented, before anything runs.
+    """
+
+    def __init__(self, kernel: Kernel, variables: Mapping[str, int] | None = None) -> None:
+        self.kernel = kernel
+        self._effects = effects(kernel, variables or {})
+        self._flow = Flow(kernel, _starts_block)
+        liveness = Liveness(self._flow, self._effects)
+        self._segments = segments(self._flow, self._effects, liveness)
+        self._placement = Placement(placed_registers(self._segments, liveness), self._effects)
+        fetcher = Fetcher(self._placement.slots, frozenset(varying(self._flow, self._effects, liveness)))
+        handlers = {id(e): e.entry.make(e.instr) for e in self._effects if isinstance(e.entry, Handler)}
+        runs = self._compile(liveness)
+        self._writer = BlockWriter(self._flow, fetcher, runs, handlers)
+        self._functions: list[BlockFunction | None] = [None] * len(self._flow.blocks)
+        self._counts = [block.end - block.start for block in self._flow.blocks]
+
+    def start(self, warp: Any) -> None:
+        """Set a warp at the kernel's first instruction, its threads beyond the block's size inactive."""
+        warp.registers = RegisterFile(self._placement.bytes)
+        for special in self._placement.specials:
+            self._set_special(warp, special)
+        x, y, z = warp.cta.launch.block
+        threads = min(32, x * y * z - 32 * warp.index)
+        warp.pc, warp.stack, warp.meet, warp.ended = 0, [], EXIT, 0
+        self._resume(warp, ALL >> (32 - threads))
+
+    def advance(self, warp: Any) -> None:
+        """Run a warp until it waits (`waiting`), yields (`yielded`) or ends (`done`)."""
+        functions, counts = self._functions, self._counts
+        pc = warp.pc
+        try:
+            while True:
+                function = functions[pc] or self._lower(pc)
+                following = function(warp)
+                if following == BLOCKED:
+                    return
+                warp.executed += counts[pc]
+                if warp.budget is not None:
+                    warp.budget -= counts[pc]
+                pc = following
+                if pc == warp.meet:
+                    pc = self._meet(warp, pc)
+                    if pc == EXIT:
+                        warp.done = True
+                        return
+                if warp.yielded or (warp.budget is not None and warp.budget <= 0):
+                    return
+        except EmulatorError:
+            raise
+        except Exception as error:
+            error.add_note(f"in {warp}, in the block from {self._describe(pc)}")
+            raise
+        finally:
+            warp.pc = pc
+
+    def line_of(self, pc: int) -> int:
+        """The PTX line of a block's first instruction."""
+        return self.kernel.instrs[self._flow.blocks[pc].start].line if pc != EXIT else self.kernel.instrs[-1].line
+
+    def _describe(self, pc: int) -> str:
+        instr = self.kernel.instrs[self._flow.blocks[pc].start]
+        return f"PTX line {instr.line}: {instr.text}"
+
+    def _resume(self, warp: Any, bits: int) -> None:
+        warp.bits, warp.mask, warp.lane = bits, active(bits), first(bits)
+
+    def _meet(self, warp: Any, pc: int) -> int:
+        """The active lanes arrived where they meet others, or ended: go on with the next ones that wait."""
+        while pc == warp.meet:
+            if pc == EXIT:
+                warp.ended |= warp.bits
+            while warp.stack:
+                pc, bits, warp.meet = warp.stack.pop()
+                bits &= ~warp.ended
+                if bits:
+                    self._resume(warp, bits)
+                    break
+            else:
+                return EXIT
+        return pc
+
+    def _diverge(self, warp: Any, taken: int, target: int, following: int, meet: int) -> int:
+        """Some lanes branch: the others go first, all meet at the branch's post-dominator."""
+        others = warp.bits & ~taken
+        if meet != EXIT:
+            warp.stack.append((meet, warp.bits, warp.meet))
+        warp.stack.append((target, taken, meet))
+        warp.meet = meet
+        self._resume(warp, others)
+        return following
+
+    def _lower(self, pc: int) -> BlockFunction:
+        made = self._writer.function(self._flow.blocks[pc], self._segments[pc], self._diverge)
+        self._functions[pc] = made
+        return made
+
+    def _compile(self, liveness: Liveness) -> dict[int, Any]:
+        """The compiled functions of all runs, by the id of their first effect."""
+        runs: dict[int, Run] = {}
+        definitions = []
+        for segment in (s for block in self._segments for s in block if s.inlined):
+            run = lowered(f"run{len(runs)}", segment, self._placement)
+            definitions.append(run.finish(liveness.members(segment.live)))
+            runs[id(segment.effects[0])] = run
+        self._native = NativeModule(link(definitions, (run.code for run in runs.values())))
+        return {key: self._native.function(run.name) for key, run in runs.items()}
+
+    def _set_special(self, warp: Any, special: Special) -> None:
+        slot = self._placement.slots[special]
+        rows = warp.registers.rows64 if slot.type == "b64" else warp.registers.rows32
+        if special == PARAMS:
+            rows[slot.row] = warp.cta.launch.params_address
+        elif special.name.startswith(SHARED_SYMBOL):
+            rows[slot.row] = warp.cta.window + int(special.name[len(SHARED_SYMBOL) :])
+        else:
+            rows[slot.row] = self._special_value(warp, special)
+
+    def _special_value(self, warp: Any, special: Special) -> Any:
+        try:
+            return warp.sreg(special.name)
+        except KeyError:
+            user = next(e.instr for e in self._effects if special in e.reads)
+            raise UnknownInstruction(user, f"special register {special.name}") from None
+
+
+def _starts_block(instr: Instr) -> bool:
+    handler = registry.HANDLERS.get(instr.opcode)
+    return handler is not None and handler.blocking
+
+
+def lowered(name: str, segment: Segment, placement: Placement) -> Run:
+    """A segment of inlined instructions as IR, not yet finished."""
+    run = Run(name, placement.slots)
+    for effect in segment.effects:
+        _inline(run, effect)
+    return run
+
+
+def _inline(run: Run, effect: Effect) -> None:
+    assert isinstance(effect.entry, Lowering)
+    run.set_guard(effect.instr.guard)
+    try:
+        effect.entry.lower(run, effect.instr)
+    except (TypeError, KeyError, ValueError) as error:
+        raise UnknownInstruction(effect.instr, f"this form of {effect.instr.opcode} ({error})") from error

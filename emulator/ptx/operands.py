@@ -1,0 +1,145 @@
+"""Operands: the text between an opcode and its semicolon, as the types of `syntax`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from emulator.ptx.syntax import (
+    Address,
+    Dual,
+    Imm,
+    Not,
+    Operand,
+    Reg,
+    Sink,
+    Special,
+    Symbol,
+    TensorAddress,
+    Vector,
+)
+
+_TOKEN = re.compile(r"[\w$%.:]+|[{}\[\](),|!+-]")
+_INTEGER = re.compile(r"(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?$")
+_CLOSING = {"{": "}", "(": ")"}
+
+Lookup = Callable[[str], Reg | None]
+
+
+def literal(token: str) -> Imm | None:
+    """A number as PTX writes it, or None."""
+    if _INTEGER.match(token):
+        digits = token.rstrip("U")
+        octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
+        return Imm(int(digits, 8 if octal else 0))
+    head = token[:2]
+    if head in ("0f", "0F") and len(token) == 10:
+        return Imm(int(token[2:], 16), "f32")
+    if head in ("0d", "0D") and len(token) == 18:
+        return Imm(int(token[2:], 16), "f64")
+    return None
+
+
+class OperandReader:
+    """A cursor over the tokens of one operand list. Raises ValueError with what it did not understand."""
+
+    def __init__(self, text: str, lookup: Lookup) -> None:
+        self._tokens = _TOKEN.findall(text)
+        self._at = 0
+        self._lookup = lookup
+
+    def read(self) -> tuple[Operand, ...]:
+        """All operands, separated by commas."""
+        found: list[Operand] = []
+        while self._at < len(self._tokens):
+            found.append(self._operand())
+            if self._at < len(self._tokens):
+                self._expect(",")
+        return tuple(found)
+
+    def _peek(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def _next(self) -> str:
+        token = self._peek()
+        if not token:
+            raise ValueError("the operand list ends too early")
+        self._at += 1
+        return token
+
+    def _expect(self, wanted: str) -> None:
+        token = self._next()
+        if token != wanted:
+            raise ValueError(f"expected {wanted!r}, found {token!r}")
+
+    def _operand(self) -> Operand:
+        token = self._peek()
+        if token in _CLOSING:
+            return self._vector()
+        if token == "[":
+            return self._address()
+        if token == "!":
+            self._next()
+            source = self._lookup(self._next())
+            if source is None:
+                raise ValueError("only a predicate register can be negated")
+            return Not(source)
+        first = self._atom()
+        if self._peek() == "|":
+            self._next()
+            return Dual(first, self._atom())
+        return first
+
+    def _vector(self) -> Vector:
+        closing = _CLOSING[self._next()]
+        items: list[Operand] = []
+        while self._peek() != closing:
+            items.append(self._operand())
+            if self._peek() == ",":
+                self._next()
+        self._next()
+        return Vector(tuple(items))
+
+    def _address(self) -> Operand:
+        self._expect("[")
+        base = self._atom()
+        if not isinstance(base, Reg | Symbol | Imm):
+            raise ValueError(f"{base} cannot be the base of an address")
+        offset = 0
+        if self._peek() in ("+", "-"):
+            sign = -1 if self._next() == "-" else 1
+            moved = self._atom()
+            if not isinstance(moved, Imm):
+                raise ValueError("the offset of an address must be a literal")
+            offset = sign * moved.value
+        address = Address(base, offset)
+        if self._peek() == ",":
+            self._next()
+            coordinates = self._vector()
+            self._expect("]")
+            return TensorAddress(address, coordinates)
+        self._expect("]")
+        return address
+
+    def _atom(self) -> Operand:
+        token = self._next()
+        if token == "-":
+            negated = self._atom()
+            if not isinstance(negated, Imm) or negated.type != "int":
+                raise ValueError("only an integer literal can follow '-'")
+            return Imm(-negated.value)
+        if token == "_":
+            return Sink()
+        register = self._lookup(token)
+        if register is not None:
+            return register
+        if token[0].isdigit():
+            number = literal(token)
+            if number is None:
+                raise ValueError(f"{token!r} is not a literal that PTX knows")
+            return number
+        if token[0] == "%":
+            return Special(token)
+        if token[0].isalpha() or token[0] in "_$":
+            return Symbol(token)
+        raise ValueError(f"unexpected {token!r}")
