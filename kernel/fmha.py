@@ -37,8 +37,8 @@ from cuda.bindings.driver import CUstream
 from cutlass import BFloat16, Float32, Int32, Int64, const_expr
 from cutlass.cute.nvgpu import OperandMajorMode, cpasync, tcgen05
 from cutlass.cutlass_dsl import extract_mlir_values, new_from_mlir_values
+from cutlass.memory import SmemAllocator
 from cutlass.pipeline import PipelineState, PipelineUserType, make_pipeline_state
-from cutlass.utils import SmemAllocator
 from cutlass.utils import blackwell_helpers as sm100
 
 from kernel.config import MMA_N, S_STAGES, TMEM_LANES, FmhaConfig
@@ -375,6 +375,8 @@ class Fmha:
         sP = None
         if const_expr(config.p_path == "smem"):
             sP = smem.allocate_tensor(BFloat16, p_smem.outer, SMEM_ALIGN, p_smem.inner)
+            self.trace("sP", p_smem)
+            self.trace("sP_rows", self.by_rows(sP))
 
         # Prologue: the only barrier of the whole CTA stands at its end.
         if warp == roles.load[0]:
@@ -560,8 +562,11 @@ class Fmha:
         """Logits of keys that do not exist become -inf; whole tiles pass untouched."""
         visible = tiles.visible(i)
         if visible < self.config.block_n:
-            for j in cutlass.range_constexpr(cute.size(s)):
-                s[j] = cutlass.select_(tLcS[j][1] < visible, s[j], -Float32.inf)
+            self.hide_keys(s, tLcS, visible)
+
+    def hide_keys(self, s: cute.Tensor, tLcS: cute.Tensor, visible: Int32) -> None:
+        for j in range(cute.size(s)):
+            s[j] = cutlass.select_(tLcS[j][1] < visible, s[j], -Float32.inf)
 
     @cute.jit
     def track_max(self, bars: Barriers, mma: Mma, softmax: Softmax, s: cute.Tensor, i: Int32):
