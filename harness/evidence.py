@@ -45,7 +45,7 @@ def judge(folder: RunFolder, job: Job, step: Step, ended: Ended) -> Ruled | None
     if ended.stop:
         return stopped(folder, ended.stop)
     if ended.code == 0:
-        return _believe(folder, job, step) if step.record else None
+        return _believe(folder, job, step) if step.milestone else None
     said = _said(folder, step)
     if _disk_full(folder.out, said):
         return Ruled(Verdict.INFRA, f"{step.name}: the disk is full")
@@ -105,13 +105,13 @@ def manifest(out: Path) -> dict[str, Kept]:
 
 
 class CompileClock:
-    """Watches a record for phases that compile, each of which may take `budget_s` (0: no matter how long)."""
+    """Watches a record for phases that compile: each configuration may take `budget_s` (0: no matter how long)."""
 
     def __init__(self, folder: Path | None, budget_s: float) -> None:
         self._folder = folder
         self._budget_s = budget_s
         self._looked = 0.0
-        self._seen: tuple[int, float] | None = None
+        self._seen: tuple[tuple[int, int], float] | None = None
         self.phase = ""
 
     def passed(self) -> bool:
@@ -119,14 +119,16 @@ class CompileClock:
         if self._folder is None or time.monotonic() - self._looked < 1.0:
             return False
         self._looked = time.monotonic()
-        phases = read_record(self._folder).get("phases")
+        record = read_record(self._folder)
+        phases, compiled = record.get("phases"), record.get("compiles")
         running = _running(phases if isinstance(phases, list) else [])
         self.phase = one_line(running[1], 64) if running else ""
         if running is None or not running[1].startswith("compile"):
             self._seen = None
             return False
-        if self._seen is None or self._seen[0] != running[0]:
-            self._seen = running[0], time.monotonic()
+        at = running[0], len(compiled) if isinstance(compiled, list) else 0
+        if self._seen is None or self._seen[0] != at:
+            self._seen = at, time.monotonic()
         return bool(self._budget_s) and time.monotonic() - self._seen[1] > self._budget_s
 
 

@@ -22,9 +22,9 @@ class Step:
     """One phase: a command run in the checkout, and what its ends mean.
 
     It is ended after `budget_s` with the verdict named `hung`; an exit code other than 0 gives `failed`,
-    unless the code is that of a more exact verdict. With `record` (a folder of the results, "." for their root)
-    it must also leave a record of `milestone` there that says ACCEPT; phases of that record whose name begins
-    with "compile" are each ended after `compile_s`.
+    unless the code is that of a more exact verdict. It writes its record to `record`, a folder of the results
+    ("." for their root): with `milestone` that must accept it too; each configuration that a phase of the record
+    named "compile" compiles may take `compile_s`.
     """
 
     name: str

@@ -12,7 +12,7 @@ GATE = "D1.1"
 
 @dataclass(frozen=True)
 class Budgets:
-    """Seconds a phase may take before it is ended."""
+    """Seconds a phase may take before it is ended; `compile_s` is for each configuration."""
 
     compile_s: float = 60.0
     gate_s: float = 600.0
@@ -30,49 +30,63 @@ class Plan:
     steps: list[Step]
 
 
-def plan(
-    milestones: Sequence[str],
-    run: str,
-    target: str,
-    device: str,
-    python: str,
-    budgets: Budgets,
-) -> Plan:
-    """The phases that take `milestones` to a verdict with the interpreter `python` of the target.
+@dataclass(frozen=True)
+class Planner:
+    """Plans the runs of `milestones` as run id `run`, with the interpreter `python` of a target."""
 
-    The gate comes first and leaves its record in `gate/`; the results of a single milestone lie at the root,
-    those of several in a folder each. A milestone that is the gate is run once.
-    """
-    fingerprint = Step("fingerprint", [python, "-m", "harness.fingerprint", "--device", device], budgets.fingerprint_s)
-    canary = Step("canary", [python, "-m", "harness.canary"], budgets.canary_s) if device == "cuda" else None
-    rest = [milestone for milestone in milestones if milestone != GATE]
-    steps = [("gate", GATE, "gate" if rest else ".")]
-    steps += [("stage " + m if len(rest) > 1 else "stage", m, m if len(rest) > 1 else ".") for m in rest]
-    return Plan(
-        fingerprint,
-        canary,
-        [
-            Step(
-                name,
-                [
-                    python,
-                    "-m",
-                    "harness.run",
-                    milestone,
-                    "--device",
-                    device,
-                    "--target",
-                    target,
-                    "--out",
-                    f"../out/{run}/{record}".removesuffix("/."),
-                ],
-                budgets.gate_s if name == "gate" else budgets.stage_s,
-                failed="REJECT_GATE" if name == "gate" else "REJECT_STAGE",
-                hung="GPU_HANG",
-                record=record,
-                milestone=milestone,
-                compile_s=budgets.compile_s,
-            )
-            for name, milestone, record in steps
-        ],
-    )
+    milestones: Sequence[str]
+    run: str
+    python: str
+    budgets: Budgets
+
+    def judging(self, target: str, device: str) -> Plan:
+        """The phases to a verdict, gate first; several milestones leave their results in a folder each."""
+        rest = [milestone for milestone in self.milestones if milestone != GATE]
+        several = len(rest) > 1
+        steps = [self._judge("gate", GATE, "gate" if rest else ".", target, device)]
+        for milestone in rest:
+            name, record = (f"stage {milestone}", milestone) if several else ("stage", ".")
+            steps.append(self._judge(name, milestone, record, target, device))
+        canary = self._step("canary", "canary", [], self.budgets.canary_s) if device == "cuda" else None
+        return Plan(self._fingerprint(device), canary, steps)
+
+    def compiling(self) -> Plan:
+        """The phases that only compile, on a machine without a GPU."""
+        return Plan(self._fingerprint("emulator"), None, [self._compile(each) for each in self.milestones])
+
+    def _judge(self, name: str, milestone: str, record: str, target: str, device: str) -> Step:
+        gate = name == "gate"
+        return self._step(
+            name,
+            "run",
+            [milestone, "--device", device, "--target", target, "--out", self._out(record)],
+            self.budgets.gate_s if gate else self.budgets.stage_s,
+            failed="REJECT_GATE" if gate else "REJECT_STAGE",
+            hung="GPU_HANG",
+            record=record,
+            milestone=milestone,
+            compile_s=self.budgets.compile_s,
+        )
+
+    def _compile(self, milestone: str) -> Step:
+        record = f"compile-{milestone}"
+        return self._step(
+            f"compile {milestone}",
+            "compile",
+            [milestone, "--out", self._out(record)],
+            self.budgets.stage_s,
+            failed="COMPILE_ERROR",
+            hung="COMPILE_HANG",
+            record=record,
+            compile_s=self.budgets.compile_s,
+        )
+
+    def _fingerprint(self, device: str) -> Step:
+        return self._step("fingerprint", "fingerprint", ["--device", device], self.budgets.fingerprint_s)
+
+    def _step(self, name: str, module: str, arguments: list[str], budget_s: float, **meaning: object) -> Step:
+        return Step(name, [self.python, "-m", f"harness.{module}", *arguments], budget_s, **meaning)  # type: ignore[arg-type]
+
+    def _out(self, record: str) -> str:
+        """Seen from the checkout."""
+        return f"../out/{self.run}/{record}".removesuffix("/.")

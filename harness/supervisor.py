@@ -179,7 +179,7 @@ class Supervisor:
         compiling = evidence.CompileClock(self.folder.out / step.record if step.record else None, step.compile_s)
 
         def tick(seconds: float) -> Stop | None:
-            self.heartbeat.beat(step.name, seconds, compiling.phase or evidence.last_line(log))
+            self.heartbeat.beat(step.name, seconds, evidence.last_line(log) or compiling.phase)
             if seconds > step.budget_s:
                 return Stop.BUDGET
             return Stop.COMPILE_BUDGET if compiling.passed() else self._stop_asked()

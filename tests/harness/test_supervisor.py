@@ -15,7 +15,7 @@ from harness import bootstrap, candidate, lock, phase
 from harness.job import Job, RunFolder, Step, Workplace
 from harness.journal import read_beat, read_events
 from harness.pins import PINS
-from harness.plan import Budgets, plan
+from harness.plan import Budgets, Planner
 from harness.repository import Repository
 from harness.ruling import Ruling, decode
 from harness.verdict import Verdict
@@ -42,7 +42,7 @@ class Place:
         repository = Repository(self.project.path)
         made = candidate.make(repository, run, "test")
         repository.git("push", "--quiet", str(self.workplace.repository), f"{made.commit}:{made.ref}")
-        phases = plan(wanted, run, "sim", "emulator", sys.executable, BUDGETS)
+        phases = Planner(wanted, run, sys.executable, BUDGETS).judging("sim", "emulator")
         pins = PINS.digest(repository.tree(made.commit))
         job = Job(
             run,

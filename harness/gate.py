@@ -1,0 +1,294 @@
+"""From the working tree to an accepted commit, on any target: candidate, pins, local compile, run, verdict, acceptance.
+
+Every step is in the ledger before it is done and may be repeated, so a run is taken up wherever it was left.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+
+from harness import acceptance, candidate, pins
+from harness.acceptance import StaleBase
+from harness.candidate import CandidateError, user_name
+from harness.host import Host
+from harness.job import Job
+from harness.ledger import Entry, Ledger
+from harness.pins import Unpin
+from harness.plan import Budgets, Plan, Planner
+from harness.record import new_run_id, now
+from harness.repository import ACCEPTED, GitError, Repository
+from harness.ruling import Ruling
+from harness.verdict import Verdict
+from harness.watch import Gone, Progress, watch
+from remote.errors import LinkLost, Refused, RemoteError, Unreachable, Untrusted
+from remote.link import Target
+from remote.local import Emulator
+
+RETRY_AFTER_S = (0.5, 2.0, 5.0)
+MAX_NEW_BASES = 3
+CANCEL_WITHIN_S = 3.0
+DEFAULT_BUDGETS = Budgets()
+NOTHING_UNPINNED = Unpin()
+
+
+class NothingToDo(ValueError):
+    """The working tree is accepted already, for all that was asked."""
+
+
+@dataclass
+class Gate:
+    """The gate of one clone: `repository`, its `ledger`, and who hears how it goes."""
+
+    repository: Repository
+    ledger: Ledger
+    progress: Progress
+    budgets: Budgets = DEFAULT_BUDGETS
+
+    def stage(self, milestones: Sequence[str], target: Target, unpin: Unpin = NOTHING_UNPINNED) -> Entry:
+        """Take the working tree to a verdict on `milestones`, the hd=64 gate first. Returns the closed (or left) run.
+
+        Raises CandidateError, PinError, NothingToDo, GitError for what cannot be judged at all, and RemoteError
+        where the target was not reached.
+        """
+        run = new_run_id("+".join(milestones))
+        title = f"Candidate of {user_name()} for {', '.join(milestones)}"
+        made = candidate.make(self.repository, run, title, unpin.paths)
+        entry = Entry(run, target.name, list(milestones), made, user_name(), now(), list(unpin.paths), unpin.because)
+        self._check(entry)
+        self._refuse_repetition(entry)
+        self.ledger.save(entry)
+        if made.left_out:
+            self.progress.say(f"left out, for git does not track it: {', '.join(made.left_out[:5])}")
+        if target.device == "cuda" and not self._compile_here(entry):
+            return entry
+        return self._on_newer_bases(entry, target)
+
+    def resume(self, run: str, target: Target) -> Entry:
+        """Take a run up where it was left: fetch its verdict, accept or reject."""
+        entry = self.ledger.find(run)
+        return entry if entry.closed else self._on_newer_bases(entry, target)
+
+    def cancel(self, run: str, target: Target) -> None:
+        """Ask the supervisor of a run to end it. Raises RemoteError."""
+        with self._reached(target) as host:
+            host.cancel(run, user_name())
+
+    def _check(self, entry: Entry) -> str:
+        """The base of the candidate ("": nothing was accepted yet), its pins seen to hold. Raises PinError."""
+        base, made = self.repository.resolve(ACCEPTED), entry.candidate
+        if base and not self.repository.is_ancestor(base, made.commit):
+            raise CandidateError(f"your branch does not hold what was accepted ({base[:12]}): git merge accepted")
+        pins.check(self.repository, base or made.parent, made.commit, Unpin(tuple(entry.unpinned), entry.because))
+        return base or ""
+
+    def _refuse_repetition(self, entry: Entry) -> None:
+        if self.repository.resolve(ACCEPTED) != entry.candidate.commit:
+            return
+        for known in acceptance.notes(self.repository, entry.candidate.commit):
+            same = known["verdict"] == Verdict.ACCEPT.name and known["target"] == entry.target
+            if same and set(entry.milestones) <= set(known["milestone"].split("+")):
+                raise NothingToDo(
+                    f"nothing to commit: the working tree is accepted ({entry.candidate.commit[:12]}) and "
+                    f"{entry.milestone} held on {entry.target} in run {known['run']}; change the kernel first, "
+                    f"or: make ratchet"
+                )
+
+    def _compile_here(self, entry: Entry) -> bool:
+        """Compile on this machine before any GPU is asked for. False where that closed the run."""
+        if importlib.util.find_spec("cutlass") is None:
+            self.progress.say("not compiled here first: nvidia-cutlass-dsl is not installed on this machine")
+            return True
+        here = Emulator("here", str(self.ledger.results.resolve() / ".here"))
+        with self._reached(here) as host:
+            job = self._job(entry, host, "", self._planner(entry, host).compiling(), "compile")
+            host.bring(self.repository, job.commit, entry.candidate.ref)
+            host.start(job)
+            watch(entry, host, self.progress, lambda _: None, 0)
+            ruling = host.ruling(entry.run, job.commit)
+            if ruling is None:
+                raise Refused("the local compile ended without a verdict")
+            if ruling.verdict.rejects:
+                self._settle(entry, host, ruling, job)
+                return False
+            if ruling.verdict is not Verdict.ACCEPT:
+                raise Refused(f"the local compile: {ruling.reason}")
+        return True
+
+    def _on_newer_bases(self, entry: Entry, target: Target) -> Entry:
+        """Drive a run to its end; where `accepted` moved on, test the change merged with it."""
+        for _ in range(MAX_NEW_BASES):
+            self._drive(entry, target)
+            if entry.verdict != Verdict.STALE.name:
+                break
+            base = self.repository.resolve(ACCEPTED)
+            if base is None:
+                break
+            self.progress.say(f"accepted moved to {base[:12]}: testing your change merged with it")
+            run = new_run_id(entry.milestone)
+            made = candidate.on_new_base(self.repository, run, entry.candidate, base)
+            entry = Entry(run, entry.target, entry.milestones, made, entry.user, now(), entry.unpinned, entry.because)
+            self._check(entry)
+            self.ledger.save(entry)
+        return entry
+
+    def _drive(self, entry: Entry, target: Target) -> None:
+        """Bring a run from wherever it stands to its end; broken links are mended a few times."""
+        offset = 0
+
+        def read_to(position: int) -> None:
+            nonlocal offset
+            offset = position
+
+        for wait_s in (*RETRY_AFTER_S, None):
+            try:
+                with self._reached(target) as host:
+                    self._send(entry, host)
+                    watch(entry, host, self.progress, read_to, offset)
+                    ruling = host.ruling(entry.run, entry.candidate.commit)
+                    if ruling is None:
+                        raise Gone("its verdict file is not there any more")
+                    return self._settle(entry, host, ruling)
+            except KeyboardInterrupt:
+                return self._leave(entry, target)
+            except StaleBase as error:
+                return self._note_down(entry, Verdict.STALE, str(error), closed=True)
+            except Gone as error:
+                return self._note_down(entry, Verdict.INFRA, str(error))
+            except Untrusted as error:
+                return self._note_down(entry, Verdict.TAMPERED, str(error), closed=True)
+            except (LinkLost, Unreachable) as error:
+                if not entry.sent and entry.job is None and isinstance(error, Unreachable):
+                    self._note_down(entry, Verdict.INFRA, str(error), closed=True)
+                    raise
+                self._note_down(entry, Verdict.UNKNOWN, str(error))
+                if wait_s is None:
+                    return None
+                self.progress.say(f"{error}; trying again")
+                time.sleep(wait_s)
+        return None
+
+    def _send(self, entry: Entry, host: Host) -> None:
+        """Get the run going on the target, unless it is."""
+        if entry.sent:
+            return
+        if entry.job is None:
+            entry.shared_base = self._follow_others(host)
+            base = self.repository.resolve(ACCEPTED)
+            if base and not self.repository.is_ancestor(base, entry.candidate.commit):
+                raise StaleBase(f"accepted moved to {base[:12]} before the run")
+            phases = self._planner(entry, host).judging(host.target.name, host.target.device)
+            entry.job = self._job(entry, host, self._check(entry), phases, f"gpu{host.target.gpu}")
+            self.ledger.save(entry)
+        host.bring(self.repository, entry.job.commit, entry.candidate.ref)
+        host.start(entry.job)
+        entry.sent = True
+        self.ledger.save(entry)
+        self.progress.say(f"run {entry.run} on {host.target.name}: commit {entry.job.commit[:12]}")
+
+    def _planner(self, entry: Entry, host: Host) -> Planner:
+        return Planner(entry.milestones, entry.run, host.python, self.budgets)
+
+    def _job(self, entry: Entry, host: Host, base: str, phases: Plan, lock: str) -> Job:
+        made = entry.candidate
+        return Job(
+            entry.run,
+            made.commit,
+            base,
+            entry.milestone,
+            host.target.name,
+            entry.user,
+            pins.PINS.digest(self.repository.tree(made.commit)),
+            phases.fingerprint,
+            phases.steps,
+            phases.canary,
+            lock,
+            {"CUDA_VISIBLE_DEVICES": str(host.target.gpu), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+            unpinned=entry.unpinned,
+            because=entry.because,
+            disk_bytes=host.target.disk_mb << 20,
+        )
+
+    def _follow_others(self, host: Host) -> str:
+        """Bring this clone's `accepted` up to the one that others see; where that is ("": nowhere)."""
+        if not host.target.shared:
+            return ""
+        theirs, ours = host.accepted(self.repository), self.repository.resolve(ACCEPTED)
+        if theirs is None or theirs == ours or (ours and self.repository.is_ancestor(theirs, ours)):
+            return theirs or ""
+        if ours and not self.repository.is_ancestor(ours, theirs):
+            raise CandidateError(
+                f"accepted went apart: {ours[:12]} here, {theirs[:12]} on {host.target.name}. Theirs counts: "
+                f"git update-ref {ACCEPTED} {theirs[:12]}, git merge accepted, then run again"
+            )
+        self.repository.move(ACCEPTED, theirs, ours, f"accepted by others on {host.target.name}")
+        return theirs
+
+    def _settle(self, entry: Entry, host: Host, ruling: Ruling, job: Job | None = None) -> None:
+        """Bring the results in, then accept or reject as the verdict file says."""
+        asked = job or entry.job
+        assert asked is not None
+        if (ruling.base, ruling.pins, ruling.milestone) != (asked.base, asked.pins, asked.milestone):
+            raise Untrusted("the verdict file names another base, milestone or pins than the job")
+        folder = self.ledger.folder(entry.run)
+        host.fetch(entry.run, ruling.files, folder)
+        ruling.write(folder)
+        if ruling.verdict is not Verdict.ACCEPT:
+            acceptance.note(self.repository, ruling)
+            return self._note_down(entry, ruling.verdict, ruling.reason, closed=True)
+        try:
+            share = partial(self._share, entry, host) if host.target.shared else _nobody
+            done = acceptance.accept(self.repository, entry.candidate, ruling, share)
+        except StaleBase as error:
+            self._follow_others(host)
+            return self._note_down(entry, Verdict.STALE, str(error), closed=True)
+        branch = entry.candidate.branch.removeprefix("refs/heads/")
+        moved = f"{branch} is there too" if done.branch_moved else f"{branch} stays: {done.why_not}"
+        self.progress.say(f"accepted is {entry.candidate.commit[:12]}; {moved}")
+        return self._note_down(entry, Verdict.ACCEPT, ruling.reason, closed=True)
+
+    def _share(self, entry: Entry, host: Host) -> None:
+        """Move the `accepted` that others see. Raises StaleBase where theirs moved."""
+        commit = entry.candidate.commit
+        try:
+            host.push(self.repository, f"{commit}:{ACCEPTED}", lease=entry.shared_base)
+        except GitError as error:
+            theirs = host.accepted(self.repository)
+            if not (theirs and self.repository.is_ancestor(commit, theirs)):
+                raise StaleBase(f"accepted on {host.target.name} moved to {(theirs or 'nothing')[:12]}") from error
+
+    def _note_down(self, entry: Entry, verdict: Verdict, reason: str, closed: bool = False) -> None:
+        entry.verdict, entry.reason, entry.closed = verdict.name, reason, closed
+        self.ledger.save(entry)
+
+    def _leave(self, entry: Entry, target: Target) -> None:
+        """Ctrl-C: the run goes on by itself, unless it comes again."""
+        if not entry.sent:
+            return self._note_down(entry, Verdict.UNKNOWN, "left before it was known to have started")
+        self._note_down(entry, Verdict.UNKNOWN, "left; it goes on")
+        self.progress.say(f"left. The run goes on; its verdict: make resume RUN={entry.run}. Ctrl-C again ends it")
+        try:
+            time.sleep(CANCEL_WITHIN_S)
+        except KeyboardInterrupt:
+            with suppress(RemoteError):
+                self.cancel(entry.run, target)
+                self._note_down(entry, Verdict.UNKNOWN, "asked to end")
+                self.progress.say("asked it to end")
+        return None
+
+    @contextmanager
+    def _reached(self, target: Target) -> Iterator[Host]:
+        self.progress.doing(f"connecting to {target.name}")
+        link = target.connect()
+        try:
+            yield Host(target, link)
+        finally:
+            link.close()
+
+
+def _nobody() -> None:
+    """Nobody else sees `accepted` of this target."""

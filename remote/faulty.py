@@ -1,0 +1,74 @@
+"""A target that breaks on purpose: another one, whose link is cut before chosen commands or in the midst of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from remote.errors import LinkLost
+from remote.link import Link, Stream, Target
+
+
+class FaultyStream:
+    """A stream that is cut after its first bytes came: what it asked for was done, the answer is lost."""
+
+    def __init__(self, stream: Stream, link: FaultyLink) -> None:
+        self._stream = stream
+        self._link = link
+
+    def send(self, data: bytes) -> None:
+        self._stream.send(data)
+
+    def end_input(self) -> None:
+        self._stream.end_input()
+
+    def read(self, timeout_s: float) -> bytes:
+        self._stream.read(timeout_s)
+        self._link.cut = True
+        raise LinkLost("cut on purpose, in the midst of an answer")
+
+    def exit_code(self) -> int:
+        raise LinkLost("cut on purpose, in the midst of an answer")
+
+    def errors(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class FaultyLink:
+    """A link that asks its target, command by command, whether to break; once cut it stays so."""
+
+    def __init__(self, link: Link, target: Faulty) -> None:
+        self._link = link
+        self._target = target
+        self.cut = False
+
+    def open(self, argv: Sequence[str], cwd: str | None = None) -> Stream:
+        self._target.count += 1
+        before, midst = 2 * self._target.count - 1, 2 * self._target.count
+        if self.cut or before in self._target.cut_at:
+            self.cut = True
+            raise LinkLost("cut on purpose, before a command")
+        stream = self._link.open(argv, cwd)
+        return FaultyStream(stream, self) if midst in self._target.cut_at else stream
+
+    def close(self) -> None:
+        self._link.close()
+
+
+class Faulty:
+    """`kind = "faulty"`: `target`, cut at the counts in `cut_at`: 1 is before the first command, 2 in its midst,
+    3 before the second, and so on over all links of this object.
+    """
+
+    def __init__(self, target: Target, cut_at: Sequence[int], name: str = "faulty") -> None:
+        self.target = target
+        self.cut_at = cut_at
+        self.name = name
+        self.count = 0
+        self.device, self.workdir, self.python = target.device, target.workdir, target.python
+        self.gpu, self.shared, self.sync, self.disk_mb = target.gpu, target.shared, target.sync, target.disk_mb
+
+    def connect(self) -> FaultyLink:
+        return FaultyLink(self.target.connect(), self)

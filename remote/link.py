@@ -1,0 +1,166 @@
+"""The one protocol: a target says where, its link runs commands there as streams of bytes."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from remote.errors import LinkLost, Refused, Untrusted
+
+CHUNK = 1 << 16
+QUICK_S = 60.0
+
+
+class Stream(Protocol):
+    """A command that runs on the target."""
+
+    def send(self, data: bytes) -> None:
+        """Write to its standard input. Raises LinkLost."""
+
+    def end_input(self) -> None:
+        """Close its standard input."""
+
+    def read(self, timeout_s: float) -> bytes:
+        """Some of its standard output, b"" at the end. Raises TimeoutError after silence, or LinkLost."""
+
+    def exit_code(self) -> int:
+        """Its exit code, after the end of its output. Raises LinkLost where the link broke before it."""
+
+    def errors(self) -> str:
+        """The end of its standard error so far."""
+
+    def close(self) -> None:
+        """Let go of it; it may go on."""
+
+
+class Link(Protocol):
+    """An open way to a target."""
+
+    def open(self, argv: Sequence[str], cwd: str | None = None) -> Stream:
+        """Start a command. Raises LinkLost."""
+
+    def close(self) -> None:
+        """Close the way; what runs there goes on."""
+
+
+class Target(Protocol):
+    """Where runs happen. `device` is what they run on: "emulator" or "cuda"."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def workdir(self) -> str: ...
+    @property
+    def python(self) -> str:
+        """The interpreter of the environment there; "" is the one that provisioning makes."""
+
+    @property
+    def gpu(self) -> int: ...
+    @property
+    def shared(self) -> bool:
+        """Whether other people's `accepted` is kept there."""
+
+    @property
+    def sync(self) -> str:
+        """How commits get there: "push" over the link, or the name of a git remote that both sides reach."""
+
+    @property
+    def disk_mb(self) -> int: ...
+
+    def connect(self) -> Link:
+        """Open a link. Raises Unreachable."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a command said, and its exit code."""
+
+    code: int
+    out: bytes
+    errors: str
+
+
+def run(
+    link: Link,
+    argv: Sequence[str],
+    stdin: bytes = b"",
+    cwd: str | None = None,
+    most: int = 1 << 20,
+    timeout_s: float = QUICK_S,
+) -> Reply:
+    """Run a command to its end. Raises LinkLost (broken, or no end in `timeout_s`) or Untrusted (over `most` bytes)."""
+    deadline = time.monotonic() + timeout_s
+    stream = link.open(argv, cwd)
+    try:
+        stream.send(stdin)
+        stream.end_input()
+        out = b""
+        while chunk := stream.read(max(0.01, deadline - time.monotonic())):
+            out += chunk
+            if len(out) > most:
+                raise Untrusted(f"{argv[0]} said more than {most} bytes")
+        return Reply(stream.exit_code(), out, stream.errors())
+    except TimeoutError as error:
+        raise LinkLost(f"{argv[0]} there did not end in {timeout_s:g} s") from error
+    finally:
+        stream.close()
+
+
+@contextmanager
+def git_service(link: Link, service: str, repository: str) -> Iterator[tuple[str, list[int]]]:
+    """A URL for the local git that reaches `repository` on the target through this link, and the fds to pass.
+
+    `service` is "receive-pack" to push, "upload-pack" to fetch. The body runs git; raises LinkLost after it
+    where the link broke.
+    """
+    if shutil.which("git") is None:
+        raise Refused("git is not installed here")
+    stream = link.open(["git", service, repository])
+    ours, theirs = socket.socketpair()
+    broken: list[LinkLost] = []
+
+    def upwards() -> None:
+        with suppress(OSError, LinkLost):
+            while data := ours.recv(CHUNK):
+                stream.send(data)
+        with suppress(LinkLost):
+            stream.end_input()
+
+    def downwards() -> None:
+        try:
+            while data := stream.read(QUICK_S):
+                ours.sendall(data)
+        except (LinkLost, TimeoutError) as error:
+            broken.append(LinkLost(str(error) or f"git {service} there went silent"))
+        except OSError:
+            pass
+        finally:
+            with suppress(OSError):
+                ours.shutdown(socket.SHUT_RDWR)
+
+    threads = [threading.Thread(target=pump, daemon=True) for pump in (upwards, downwards)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield f"fd::{theirs.fileno()}", [theirs.fileno()]
+    except Exception:
+        theirs.close()
+        threads[1].join(1.0)
+        if broken:
+            raise broken[0] from None
+        raise
+    finally:
+        with suppress(OSError):
+            theirs.close()
+        stream.close()
+        for thread in threads:
+            thread.join(5.0)
+        ours.close()

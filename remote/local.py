@@ -1,0 +1,99 @@
+"""The embedded target: the emulated B200, on this machine. The same steps as on a host, without a wire."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from remote.errors import LinkLost
+from remote.link import CHUNK
+
+
+class LocalStream:
+    """A child process, in a session of its own so that Ctrl-C in the terminal is not its concern."""
+
+    def __init__(self, argv: Sequence[str], cwd: str | None) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed in close()
+        try:
+            self._process = subprocess.Popen(
+                list(argv),
+                cwd=cwd,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                start_new_session=True,
+                bufsize=0,
+            )
+        except OSError as error:
+            raise LinkLost(f"{argv[0]}: {error.strerror}") from error
+
+    def send(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[self._process.stdin.write(left) :]
+        except BrokenPipeError:
+            pass
+
+    def end_input(self) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+
+    def read(self, timeout_s: float) -> bytes:
+        assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], timeout_s)[0]:
+            raise TimeoutError
+        return os.read(self._process.stdout.fileno(), CHUNK)
+
+    def exit_code(self) -> int:
+        return self._process.wait()
+
+    def errors(self) -> str:
+        self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - 4096))
+        return self._errors.read().decode(errors="replace")
+
+    def close(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGTERM)
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._errors):
+            if stream is not None:
+                with suppress(BrokenPipeError):
+                    stream.close()
+
+
+class LocalLink:
+    """Runs commands on this machine."""
+
+    def open(self, argv: Sequence[str], cwd: str | None = None) -> LocalStream:
+        return LocalStream(argv, cwd)
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+@dataclass(frozen=True)
+class Emulator:
+    """`kind = "emulator"`: the device is emulated, everything stays below `workdir`."""
+
+    name: str
+    workdir: str = str(Path(__file__).parents[1] / "results/.sim")
+    disk_mb: int = 256
+    python: str = sys.executable
+    device: str = "emulator"
+    gpu: int = 0
+    shared: bool = False
+    sync: str = "push"
+
+    def connect(self) -> LocalLink:
+        return LocalLink()

@@ -1,0 +1,91 @@
+"""The targets file: which targets there are, and which one a plain `make stage` means."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from remote.errors import TargetError
+from remote.faulty import Faulty
+from remote.link import Target
+from remote.local import Emulator
+from remote.ssh import Ssh
+
+FOLDER = Path(__file__).parent
+OWN, EXAMPLE = FOLDER / "targets.toml", FOLDER / "targets.example.toml"
+KINDS: dict[str, Callable[..., Target]] = {"emulator": Emulator, "ssh": Ssh}
+NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
+#: What the code knows of a target, and no file may say.
+FIXED = {"name", "shared"}
+
+
+@dataclass(frozen=True)
+class Targets:
+    """All targets by name."""
+
+    default: str
+    by_name: dict[str, Target]
+
+    def find(self, name: str = "") -> Target:
+        """The target of that name; "" is the default. Raises TargetError naming those that exist."""
+        found = self.by_name.get(name or self.default)
+        if found is None:
+            known = ", ".join(self.by_name)
+            raise TargetError(f"target {name or self.default!r}: there are {known} (remote/targets.toml)")
+        return found
+
+
+def load(path: Path | None = None) -> Targets:
+    """Read the targets file: the user's own, or the example where there is none. Raises TargetError."""
+    chosen = path or (OWN if OWN.exists() else EXAMPLE)
+    try:
+        with open(chosen, "rb") as stream:
+            read = tomllib.load(stream)
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise TargetError(f"{chosen}: {error}") from error
+    tables = read.pop("targets", None)
+    default = read.pop("default", None)
+    if read or not isinstance(tables, dict) or not tables or not isinstance(default, str):
+        raise TargetError(f'{chosen}: holds default = "NAME" and one table [targets.NAME] each, nothing else')
+    found: dict[str, Target] = {}
+    for name, table in tables.items():
+        if not NAME.fullmatch(name):
+            raise TargetError(f"{chosen}: targets.{name}: a name is made of letters, digits, - and _")
+        found[name] = _faulty(chosen, name, table, found) if _kind(table) == "faulty" else _target(chosen, name, table)
+    return Targets(default, found)
+
+
+def _kind(table: Any) -> object:
+    return table.get("kind") if isinstance(table, dict) else None
+
+
+def _target(path: Path, name: str, table: Any) -> Target:
+    kind = KINDS.get(str(_kind(table)))
+    if kind is None:
+        raise TargetError(f"{path}: targets.{name}: kind {_kind(table)!r}, there are {', '.join(KINDS)} and faulty")
+    allowed = {f.name: f for f in fields(kind) if f.name not in FIXED}  # type: ignore[arg-type]
+    for key, value in table.items():
+        if key == "kind":
+            continue
+        if key not in allowed:
+            raise TargetError(f"{path}: targets.{name}: key {key!r}, allowed are kind, {', '.join(allowed)}")
+        if type(value).__name__ != allowed[key].type:
+            raise TargetError(f"{path}: targets.{name}.{key} = {value!r}: must be {allowed[key].type}")
+    if table.get("device") not in (None, "cuda", "emulator"):
+        raise TargetError(f"{path}: targets.{name}.device = {table['device']!r}: cuda or emulator")
+    try:
+        return kind(name=name, **{key: value for key, value in table.items() if key != "kind"})
+    except TypeError as error:
+        missing = str(error).split("argument")[-1].strip(": s")
+        raise TargetError(f"{path}: targets.{name} lacks {missing}") from error
+
+
+def _faulty(path: Path, name: str, table: dict[str, Any], earlier: dict[str, Target]) -> Target:
+    """A target that cuts the link to another one."""
+    if set(table) != {"kind", "of", "cut_at"} or table["of"] not in earlier or not isinstance(table["cut_at"], list):
+        raise TargetError(f"{path}: targets.{name}: of = an earlier target, cut_at = [counts], nothing else")
+    return Faulty(earlier[table["of"]], table["cut_at"], name)
