@@ -191,21 +191,21 @@ def _wait_lanes(ins: Instr, warp: Warp, mask: Any, address: Any, phase: Any, par
 
 def spins(ins: Instr, warp: Warp) -> bool:
     """Whether `ins` is alone in a loop: L: try_wait p; @p bra out; bra L."""
-    known = warp.cta.launch.registry
-    if ins not in known:
-        kernel = warp.cta.launch.kernel
-        at = next(i for i, other in enumerate(kernel.instrs) if other is ins)
-        leave, again = (*kernel.instrs[at + 1 : at + 3], None, None)[:2]
-        known[ins] = (
+    launch = warp.cta.launch
+    key = ("spins", id(ins))
+    if key not in launch.registry:
+        at = launch.place(ins)
+        leave, again = (*launch.kernel.instrs[at + 1 : at + 3], None, None)[:2]
+        launch.registry[key] = (
             leave is not None
             and again is not None
             and leave.opcode == again.opcode == "bra"
             and leave.guard is not None
-            and leave.guard[0] == ins.operands[0]
+            and leave.guard == (ins.operands[0], True)
             and again.guard is None
-            and kernel.labels.get(getattr(again.operands[0], "name", "")) == at
+            and launch.kernel.labels.get(getattr(again.operands[0], "name", "")) == at
         )
-    return known[ins]
+    return launch.registry[key]
 
 
 @executes("bar.sync", "bar", "barrier.sync", "barrier.cta", blocking=True)
@@ -245,7 +245,7 @@ def _bar_arrive(ins: Instr) -> Run:
 
 @executes("bar.red", "barrier.red", blocking=True, dst=1)
 def _bar_red(ins: Instr) -> Run:
-    operation, _, _, kind = pick(ins, {"popc", "and", "or"}, ALIGNED, {"cta"}, {"u32", "pred"})
+    operation, *_ = pick(ins, {"popc", "and", "or"}, ALIGNED, {"cta"}, {"u32", "pred"})
 
     def run(warp: Warp, mask: Any, index: Any, *rest: Any) -> Any:
         if isinstance(warp.granted, Generation):

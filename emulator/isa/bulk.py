@@ -37,10 +37,10 @@ def tensor_map(ins: Instr, warp: Warp, address: int) -> TensorMap:
     launch = warp.cta.launch
     known = launch.registry.get(("tensor map", address))
     if known is None:
-        low = launch.params_address
-        if not low <= address <= low + len(launch.param_bytes) - MAP_BYTES:
-            if launch.memory.find(address, address + MAP_BYTES) is None:
-                launch.memory.refuse(address, address + MAP_BYTES, ins, warp, f"the tensor map of {ins.opcode}")
+        low, high = launch.params_address, launch.params_address + len(launch.param_bytes)
+        as_parameter = low <= address <= high - MAP_BYTES
+        if not as_parameter and launch.memory.find(address, address + MAP_BYTES) is None:
+            launch.memory.refuse(address, address + MAP_BYTES, ins, warp, f"the tensor map of {ins.opcode}")
         try:
             known = TensorMap.decode(ctypes.string_at(address, MAP_BYTES))
         except ValueError as why:
@@ -68,15 +68,15 @@ def _tensor_copy(ins: Instr) -> Run:
 
 
 def _tensor_load(ins: Instr) -> Run:
-    _, _, _, _, _, multicast, group, hint = pick(
+    _, _, _, _, _, multicast, group, _ = pick(
         ins, DIMENSIONS, SHARED, GLOBAL, {"tile"}, COMPLETE_TX, MULTICAST, CTA_GROUP, CACHE_HINT
     )
     paired = group == "cta_group::2"
 
-    def run(warp: Warp, mask: Any, target: Any, source: Any, barrier: Any, *rest: Any) -> None:
+    def run(warp: Warp, mask: Any, target: Any, at: Any, box: Any, barrier: Any, *rest: Any) -> None:
         for lane in active(mask):
-            tensor = tensor_map(ins, warp, of_lane(source[0], lane))
-            coordinates = _coordinates(tensor, source[1], lane, ins, warp)
+            tensor = tensor_map(ins, warp, of_lane(at, lane))
+            coordinates = _coordinates(tensor, box, lane, ins, warp)
             ranks = of_lane(rest[0], lane) if multicast else None
             for cta, offset, told in _targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, paired):
                 load_box(ins, warp, tensor, coordinates, cta, offset, told)
@@ -123,10 +123,10 @@ def _tensor_reduce(ins: Instr) -> Run:
 
 
 def _storing(ins: Instr, reduction: str | None) -> Run:
-    def run(warp: Warp, mask: Any, target: Any, source: Any, _policy: Any = None) -> None:
+    def run(warp: Warp, mask: Any, at: Any, box: Any, source: Any, _policy: Any = None) -> None:
         for lane in active(mask):
-            tensor = tensor_map(ins, warp, of_lane(target[0], lane))
-            coordinates = _coordinates(tensor, target[1], lane, ins, warp)
+            tensor = tensor_map(ins, warp, of_lane(at, lane))
+            coordinates = _coordinates(tensor, box, lane, ins, warp)
             store_box(ins, warp, lane, tensor, coordinates, of_lane(source, lane) & OFFSET_MASK, reduction)
 
     return run

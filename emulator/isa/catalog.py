@@ -1,5 +1,29 @@
 """All instructions: importing this fills the registry."""
 
-from emulator.isa import arithmetic, bits, compare, convert, lanes, moves
+from emulator.isa import (
+    arithmetic,
+    barriers,
+    bits,
+    bulk,
+    compare,
+    control,
+    convert,
+    lanes,
+    memory,
+    moves,
+    tensor,
+)
 
-__all__ = ["arithmetic", "bits", "compare", "convert", "lanes", "moves"]
+__all__ = [
+    "arithmetic",
+    "barriers",
+    "bits",
+    "bulk",
+    "compare",
+    "control",
+    "convert",
+    "lanes",
+    "memory",
+    "moves",
+    "tensor",
+]

@@ -99,8 +99,8 @@ class Form:
         ctas = warp.cta.cluster.ctas
         if rank >= len(ctas) or (self.own_cta and rank != warp.cta.rank):
             raise OutOfBounds(
-                f"{self.what} at {int(addresses[0]):#x}, in the window of CTA rank {rank}; this is rank {warp.cta.rank} "
-                f"of a cluster of {len(ctas)}",
+                f"{self.what} at {int(addresses[0]):#x}, in the window of CTA rank {rank}; "
+                f"this is rank {warp.cta.rank} of a cluster of {len(ctas)}",
                 self.ins,
                 warp,
             )
@@ -164,10 +164,6 @@ def store(form: Form, warp: Warp, addresses: np.ndarray, values: np.ndarray) -> 
             warp.cta.launch.memory.store(places, chosen, form.ins, warp, form.what)
         else:
             memory.store(form.checked(memory, places, warp), chosen, form.access(warp), warp.clock)
-
-
-def _flags(warp: Warp, memory: Any) -> dict[tuple[int, int], Any]:
-    return warp.cta.cluster.flags
 
 
 def release(warp: Warp, memory: Any, places: np.ndarray) -> None:

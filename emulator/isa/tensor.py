@@ -15,7 +15,7 @@ from emulator.machine.descriptors import KINDS, InstructionDescriptor, Kind, ope
 from emulator.machine.mbarrier import MBarrier
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
 from emulator.machine.tensorcore import Shape, Step, TensorThread, pair, placement, refuse
-from emulator.machine.tmem import COLUMNS, GROUP, UNIT
+from emulator.machine.tmem import GROUP
 from emulator.machine.warp import Wait
 from emulator.ptx.syntax import Address, Instr, Vector
 
@@ -141,8 +141,8 @@ class Transfer:
         low = 32 * (warp.index % 4)
         if not low <= lane <= low + 32 - self.lanes or lane % self.lanes:
             raise OutOfBounds(
-                f"{self.ins.opcode}.{self.shape} at lane {lane} of tensor memory (address {at:#010x}); warp {warp.index} "
-                f"reaches lanes {low} to {low + 31} only, in steps of {self.lanes}",
+                f"{self.ins.opcode}.{self.shape} at lane {lane} of tensor memory (address {at:#010x}); "
+                f"warp {warp.index} reaches lanes {low} to {low + 31} only, in steps of {self.lanes}",
                 self.ins,
                 warp,
             )

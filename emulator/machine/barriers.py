@@ -50,7 +50,10 @@ class NamedBarrier:
         return sum(not w.done for w in self.cta.warps) * LANES
 
     def arrive(self, warp: Warp, threads: int | None, instr: Instr, vote: Any = None) -> Generation:
-        """One warp comes. `threads`: the count it names, None for the whole CTA. Raises BarrierError for a bad count."""
+        """One warp comes, naming a count of `threads`, or None for the whole CTA.
+
+        Raises BarrierError for a count that cannot be met or that others do not share.
+        """
         self._agree(warp, threads, instr)
         generation = self.generation
         generation.arrived.append((warp, instr))

@@ -77,7 +77,10 @@ class CopyThread:
             return f"{self.waiting_for} in {self.warp} after a commit_group that follows PTX line {access.instr.line}"
         if self.warp.clock.at(self.component) < access.time:
             return f"{self.waiting_for} in {self.warp} that covers PTX line {access.instr.line}"
-        return f"a barrier that {self.warp} arrives on after its {self.waiting_for} and {me.warp} waits for before PTX line {me.instr.line}"
+        return (
+            f"a barrier that {self.warp} arrives on after its {self.waiting_for} "
+            f"and {me.warp} waits for before PTX line {me.instr.line}"
+        )
 
 
 def aligned(offset: int, alignment: int, what: str, instr: Instr, warp: Warp) -> None:

@@ -72,7 +72,8 @@ class Access:
 
     component, time: where on the clocks its completion shows. generic: made through the generic proxy. follows:
     components whose earlier accesses it is ordered after by the hardware's pipeline. via: the mbarrier or group that
-    tells of its completion. strong: an atomic or ordered access, which does not race with others of its kind. parts: for reads that nothing orders among themselves, each of them.
+    tells of its completion. strong: an atomic or ordered access, which does not race with others of its kind. parts:
+    for reads that nothing orders among themselves, each of them.
     """
 
     component: int

@@ -71,14 +71,18 @@ class Launch:
         return ctypes.string_at(self.params_address, self.kernel.param_bytes)
 
     @cached_property
-    def _places(self) -> dict[int, int]:
-        return {id(instr): i for i, instr in enumerate(self.kernel.instrs)}
+    def _places(self) -> dict[tuple[int, str], int]:
+        return {(instr.line, instr.text): i for i, instr in enumerate(self.kernel.instrs)}
+
+    def place(self, instr: Instr) -> int:
+        """The index of an instruction in the kernel's list."""
+        return self._places[instr.line, instr.text]
 
     def uses(self, load: Instr, later: Instr) -> bool:
         """Whether a destination register of `load` is named between it and `later`, in the order of the text."""
         key = (id(load), id(later))
         if key not in self.registry:
-            first, last = (self._places[i] for i in key)
+            first, last = self.place(load), self.place(later)
             instrs = self.kernel.instrs
             between = instrs[first + 1 : last] if first < last else instrs[first + 1 :] + instrs[:last]
             written = set(registers(load.operands[:1]))

@@ -148,7 +148,8 @@ class InstructionDescriptor:
         for name, code, known in (("A", a, kind.types), ("B", b, kind.types), ("D", d, kind.results)):
             if code not in known:
                 raise ValueError(
-                    f"type code {code} of {name} in instruction descriptor {bits:#010x}; {kind.name} allows {sorted(known)}"
+                    f"type code {code} of {name} in instruction descriptor {bits:#010x}; "
+                    f"{kind.name} allows {sorted(known)}"
                 )
         if bits & 4:
             raise ValueError(f"instruction descriptor {bits:#010x} asks for sparsity, which is not implemented")

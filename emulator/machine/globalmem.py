@@ -30,9 +30,15 @@ class Allocation:
         """All of it as unsigned integers of `width` bytes, from the first aligned address at or below its start."""
         base = self.address & -width
         if width not in self._views:
-            raw = (ctypes.c_uint8 * (-(-(self.address + self.size - base) // width) * width)).from_address(base)
-            self._views[width] = np.frombuffer(raw, f"u{width}")
+            self._views[width] = host_bytes(base, -(-(self.address + self.size - base) // width) * width).view(
+                f"u{width}"
+            )
         return self._views[width], base
+
+
+def host_bytes(address: int, size: int) -> np.ndarray:
+    """`size` bytes of host memory as uint8, shared with their owner."""
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
 
 class GlobalMemory:
@@ -103,7 +109,7 @@ class GlobalMemory:
     def _mapping(self, low: int, high: int) -> Allocation | None:
         with open("/proc/self/maps") as maps:
             for line in maps:
-                span, access, *rest = line.split(maxsplit=5)
+                span, access = line.split(maxsplit=2)[:2]
                 start, stop = (int(x, 16) for x in span.split("-"))
                 if start <= low and high <= stop and access.startswith("rw"):
                     found = Allocation(start, stop - start, f"host mapping {span}")

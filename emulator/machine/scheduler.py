@@ -97,13 +97,13 @@ def _shuffle(cluster: Cluster) -> None:
 def _unblock(cluster: Cluster) -> bool:
     """Make some blocked warp's progress possible; False if nothing can."""
     agents = cluster.agents
-    blocked = [w for w in cluster.warps if w.waiting is not None]
+    waits = [(w, w.waiting) for w in cluster.warps if w.waiting is not None]
     if agents.completion == "random" and agents.complete_any():
         return True
     polled_long = cluster.polls > POLLS // 2
-    if agents.complete_for(t for w in blocked if polled_long or not w.waiting.peek for t in w.waiting.targets):
+    if agents.complete_for(t for _, wait in waits if polled_long or not wait.peek for t in wait.targets):
         return True
-    peeking = [w for w in blocked if w.waiting.peek]
+    peeking = [warp for warp, wait in waits if wait.peek]
     if not peeking or cluster.polls > POLLS:
         return False
     cluster.polls += 1
@@ -139,7 +139,8 @@ def _finish_cta(cta: Cta) -> None:
         if barrier.tx and barrier.last is not None:
             party = barrier.last_tx or barrier.last
             raise BarrierError(
-                f"CTA {cta.name} ends with {barrier.tx} bytes outstanding on {barrier}: expected and delivered bytes differ",
+                f"CTA {cta.name} ends with {barrier.tx} bytes outstanding on {barrier}: "
+                "expected and delivered bytes differ",
                 party.instr,
                 party.warp,
                 (("state", barrier.state()),),

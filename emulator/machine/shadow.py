@@ -18,9 +18,9 @@ SORT_ABOVE = 512
 
 
 class Blame(Protocol):
-    """Raises the fault for an access `me` that may not touch `cells` because of `other` (a number below)."""
+    """Raises the fault for an access `me` that may not touch `cells` because of the access `number`."""
 
-    def __call__(self, me: Access, clock: Clock, verb: str, cells: Any, other: int, kind: str) -> NoReturn: ...
+    def __call__(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> NoReturn: ...
 
 
 def distinct(numbers: np.ndarray) -> Any:
@@ -50,9 +50,7 @@ class Shadow:
         row = ORDERED if me.generic else ASYNC_VISIBLE
         for number in distinct(writers):
             other = accesses[number]
-            if other is None:
-                self.blame(me, clock, "reads", cells, number, "write")
-            elif not me.orders(other, clock, row if other.generic else ORDERED):
+            if other is None or not me.orders(other, clock, row if other.generic else ORDERED):
                 self.blame(me, clock, "reads", cells, number, "write")
         self._note_read(cells, me, clock)
 

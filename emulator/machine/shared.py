@@ -60,7 +60,10 @@ class SharedMemory:
         where = np.arange(shadow.writer.size)[cells][numbers == number]
         first, last = int(where.min()) << self.shift, (int(where.max()) + 1 << self.shift) - 1
         window = self.cta.window
-        place = f"shared memory {window + first:#x} to {window + last:#x} of CTA {self.cta.name} ({where.size << self.shift} bytes)"
+        place = (
+            f"shared memory {window + first:#x} to {window + last:#x} of CTA {self.cta.name} "
+            f"({where.size << self.shift} bytes)"
+        )
         raise_conflict(me, clock, verb, place, number, shadow.ledger.accesses[number], kind)
 
     def cells(self, offsets: np.ndarray, size: int) -> np.ndarray:
@@ -81,7 +84,7 @@ class SharedMemory:
         """Raise OutOfBounds unless `size` bytes from `offset` lie in the window."""
         if offset < RESERVED_BYTES or offset + size > self.size:
             raise OutOfBounds(
-                f"{what} at {self.cta.window + offset:#x}, {size} bytes, leaves the shared memory of CTA {self.cta.name}: "
+                f"{what} at {self.cta.window + offset:#x}, {size} bytes, leaves the shared memory of {self.cta}: "
                 f"{self.cta.window + RESERVED_BYTES:#x} to {self.cta.window + self.size:#x}",
                 instr,
                 warp,

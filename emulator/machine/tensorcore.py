@@ -269,7 +269,10 @@ class TensorThread:
     def missing(self, access: Access, me: Access) -> str:
         """What orders `me` after `access`, for the report of a conflict."""
         if access.time > len(self.commits):
-            return f"tcgen05.commit by {self.warp} after PTX line {access.instr.line}, to an mbarrier that {me.warp} waits on"
+            return (
+                f"tcgen05.commit by {self.warp} after PTX line {access.instr.line}, "
+                f"to an mbarrier that {me.warp} waits on"
+            )
         instr, barriers = self.commits[access.time - 1]
         names = " and ".join(map(str, barriers))
         return (

@@ -5,7 +5,6 @@ The layout of the bits was found by varying one argument of cute.nvgpu.cpasync.m
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from emulator.machine.descriptors import B32, B64, B128, NONE, Swizzle
+from emulator.machine.globalmem import host_bytes
 from emulator.machine.numbers import bf16_from, bf16_to
 
 MAP_BYTES: Final = 128
@@ -88,8 +88,7 @@ class TensorMap:
         """A part of a box in global memory as a view, outermost dimension first, elements as unsigned integers."""
         low, high = self.span(coordinates, part)
         shape = tuple(s.stop - s.start for s in part)
-        raw = (ctypes.c_uint8 * (high - low)).from_address(low)
-        return np.ndarray(shape, f"u{self.width}", raw, 0, tuple(reversed(self.strides)))
+        return np.ndarray(shape, f"u{self.width}", host_bytes(low, high - low), 0, tuple(reversed(self.strides)))
 
     def read(self, coordinates: tuple[int, ...]) -> np.ndarray:
         """The box at `coordinates`, zero outside the tensor: unsigned, outermost dimension first, contiguous."""

@@ -43,7 +43,8 @@ class TensorMemory:
     def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> NoReturn:
         shadow = self.shadow
         hit = (shadow.writer if kind == "write" else shadow.reader)[cells] == number
-        column, group = (g[cells][hit] for g in np.indices(shadow.writer.shape))
+        columns, groups = np.indices(shadow.writer.shape)[:]
+        column, group = columns[cells][hit], groups[cells][hit]
         place = (
             f"tensor memory columns {column.min()} to {column.max()}, "
             f"lanes {group.min() * GROUP} to {group.max() * GROUP + GROUP - 1} of CTA {self.cta.name}"
