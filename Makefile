@@ -13,7 +13,7 @@ $(eval $(MILESTONE):;@:)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup stage milestones report notes test lint $(MILESTONE)
+.PHONY: help setup stage milestones report notes bench test lint $(MILESTONE)
 
 help: ## list the targets
 	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -39,6 +39,9 @@ report: $(READY) ## name the newest report, and open it where there is a browser
 
 notes: $(READY) ## bring the table of STAGE_NOTES.md up to the accepted runs
 	@$(RUN) -m harness notes
+
+bench: $(READY) ## measure compiling, launching and a whole run, beside the goals
+	@$(RUN) -m harness bench
 
 lint: $(READY) ## ruff and mypy
 	@$(RUN) -m ruff check .

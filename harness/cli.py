@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from harness import notes, terminal
+from harness.bench import BenchError, measure
 from harness.page import REPORT_NAME
 from harness.repository import GitError
 from harness.stage import RESULTS, StageError, run_stage
@@ -40,13 +41,13 @@ def stage(
     except (UnknownMilestone, NotBuilt, GitError) as error:
         _refuse(error)
     except StageError as error:
-        console.print(error)
+        print(error, file=sys.stderr)
         raise typer.Exit(Verdict.INFRA.exit_code) from error
     progress.show(record, 0)
     terminal.show_end(console, record, folder)
     verdict = Verdict[record.verdict]
     if verdict is Verdict.ACCEPT:
-        notes.update(NOTES, RESULTS)
+        update_notes()
     raise typer.Exit(verdict.exit_code)
 
 
@@ -75,7 +76,18 @@ def update_notes() -> None:
         changed = notes.update(NOTES, RESULTS)
     except notes.NotesError as error:
         _refuse(error)
-    print(f"{NOTES.name}: {'updated' if changed else 'already up to date'}")
+    print(f"{NOTES}: {'updated' if changed else 'already up to date'}")
+
+
+@app.command()
+def bench() -> None:
+    """Measure how long compiling, launching and a whole run take here, beside the goals."""
+    try:
+        for timing in measure():
+            print(f"{timing.name:50} {timing.seconds:6.2f} s   goal {timing.goal_s:g} s")
+    except BenchError as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(1) from error
 
 
 def _has_display() -> bool:
