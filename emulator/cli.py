@@ -1,4 +1,4 @@
-"""The command line of the emulator: `run` a script written for a GPU, `isa` shows the instruction coverage."""
+"""The command line of the emulator: `run` a script written for a GPU, `isa` shows what is covered."""
 
 from __future__ import annotations
 
@@ -27,20 +27,35 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser(
         "run",
         help="run a CuTeDSL script, unmodified, on the emulated device",
-        description="Run SCRIPT as __main__ with the emulated B200 as its only GPU. Options stand before SCRIPT; "
-        f"what follows it is the script's own. Exit code {REPORT_EXIT}: the emulator refused or found something.",
+        description="Run SCRIPT as __main__ with the emulated B200 as its only GPU. Options stand before "
+        "SCRIPT; what follows it is the script's own. "
+        f"Exit code {REPORT_EXIT}: the emulator refused or found something.",
     )
     run.add_argument(
         "--completion",
         choices=("eager", "lazy", "random"),
         default="lazy",
-        help="when asynchronous work completes: at once, as late as PTX allows, or at random (default: %(default)s)",
+        help="asynchronous work completes at once, as late as PTX allows, or at random (default: %(default)s)",
     )
     run.add_argument("--seed", type=int, default=0, help="of --completion random (default: %(default)s)")
     run.add_argument("script", type=Path, metavar="SCRIPT")
     run.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
     run.set_defaults(do=_run)
+
+    isa = commands.add_parser(
+        "isa",
+        help="print the instruction coverage as Markdown",
+        description="Ask the emulator about every instruction form that it lists and print a table of the answers.",
+    )
+    isa.set_defaults(do=_isa)
     return parser
+
+
+def _isa(_options: argparse.Namespace) -> int:
+    from emulator.coverage import families, markdown, read_forms
+
+    print(markdown(families(read_forms())), end="")
+    return 0
 
 
 def _run(options: argparse.Namespace) -> int:

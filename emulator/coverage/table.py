@@ -1,0 +1,63 @@
+"""The coverage table: one row a family of instructions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from emulator.coverage.forms import Form
+
+
+@dataclass(frozen=True)
+class Family:
+    """The forms of one opcode in one section, each with the emulator's refusal or None."""
+
+    name: str
+    section: str
+    title: str
+    forms: tuple[tuple[Form, str | None], ...]
+
+    @property
+    def refused(self) -> tuple[Form, ...]:
+        """The forms that the emulator would not run."""
+        return tuple(form for form, reason in self.forms if reason is not None)
+
+    @property
+    def state(self) -> str:
+        """supported, partly or refused."""
+        if not self.refused:
+            return "supported"
+        return "refused" if len(self.refused) == len(self.forms) else "partly"
+
+
+def families(forms: Iterable[Form]) -> list[Family]:
+    """Ask about every form; families in the order of their first form."""
+    found: dict[tuple[str, str, str], list[tuple[Form, str | None]]] = defaultdict(list)
+    for form in forms:
+        found[form.family, form.section, form.title].append((form, form.refusal()))
+    return [Family(*key, tuple(answers)) for key, answers in found.items()]
+
+
+def markdown(rows: Iterable[Family]) -> str:
+    """The table as GitHub Markdown, one chapter a section, and the totals."""
+    rows = list(rows)
+    lines = ["# PTX that the emulator runs", "", _totals(rows)]
+    chapter = None
+    for row in rows:
+        if (row.section, row.title) != chapter:
+            chapter = row.section, row.title
+            lines += ["", f"## {row.title} [PTX ISA {row.section}]", ""]
+            lines += ["| family | state | forms | refused |", "|---|---|---|---|"]
+        refused = ", ".join(f"`{name}`" for name in dict.fromkeys(form.spelling for form in row.refused))
+        accepted = len(row.forms) - len(row.refused)
+        lines.append(f"| `{row.name}` | {row.state} | {accepted} of {len(row.forms)} | {refused} |")
+    return "\n".join(lines) + "\n"
+
+
+def _totals(rows: list[Family]) -> str:
+    count = {state: sum(row.state == state for row in rows) for state in ("supported", "partly", "refused")}
+    forms = sum(len(row.forms) for row in rows)
+    refused = sum(len(row.refused) for row in rows)
+    families_said = ", ".join(f"{number} {state}" for state, number in count.items())
+    return f"{forms - refused} of {forms} forms run. Families: {families_said}."
