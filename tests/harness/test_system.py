@@ -1,0 +1,28 @@
+"""A test whose program is missing is skipped by name, and in CI it fails."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.system import Checkout
+
+ROOT = Path(__file__).parents[2]
+BROWSER = "tests/harness/test_run.py::test_a_browser_shows_figures_and_pictures"
+
+
+@pytest.mark.parametrize(("env", "outcome"), [({}, "SKIPPED"), ({"FMHA_NO_SKIPS": "1"}, "FAILED")])
+def test_without_a_browser(env: dict[str, str], outcome: str) -> None:
+    kept = {name: value for name, value in os.environ.items() if name != "FMHA_NO_SKIPS"}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-ra", BROWSER]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=kept | {"PATH": "/nowhere"} | env)
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith(outcome)]
+    assert line.endswith("needs chromium: install chromium")
+    assert done.returncode == (0 if outcome == "SKIPPED" else 1)
+
+
+def test_an_edit_that_misses_its_aim_is_an_error(shared_checkout: Checkout) -> None:
+    with pytest.raises(AssertionError, match=r"Makefile has 0 times 'no such text'"):
+        shared_checkout.replace("Makefile", "no such text", "")
