@@ -57,6 +57,9 @@ def compile(config: FmhaConfig) -> CompiledFmha:
             u,
             lse,
             m,
+            tensor(Int32, batch) if config.mask != "none" else None,
+            Int32(1),
+            Int32(0),
             Int32(0),
             Float32(0.0),
             CUstream(0),
@@ -69,7 +72,8 @@ def compile(config: FmhaConfig) -> CompiledFmha:
 
 def tensor(dtype: type[cutlass.Numeric], *shape: Any) -> Any:
     """A stand-in for a row-major tensor whose shape and strides are known at the launch only."""
-    strides = [cute.sym_int64(divisibility=ALIGN_BYTES * 8 // dtype.width) for _ in shape[:-1]]
-    if len(shape) == 2:
-        strides = [cute.sym_int64()]
-    return make_fake_tensor(dtype, shape, (*strides, 1), assumed_align=ALIGN_BYTES if len(shape) == 3 else 4)
+    mapped = len(shape) == 3  # by a tensor map
+    unit = ALIGN_BYTES * 8 // dtype.width if mapped else 1
+    strides = [cute.sym_int64(divisibility=unit) for _ in shape[:-1]]
+    align = ALIGN_BYTES if mapped else dtype.width // 8
+    return make_fake_tensor(dtype, shape, (*strides, 1), assumed_align=align)

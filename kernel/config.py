@@ -19,6 +19,7 @@ S_STAGES = 2  # logits of one tile are computed while those of the other are in 
 MAX_KV_STAGES = 6
 
 PPath = Literal["tmem", "smem"]
+Mask = Literal["none", "length", "causal"]
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,14 @@ class FmhaConfig:
     """What is fixed when the kernel is compiled.
 
     head_dim: one of HEAD_DIMS. p_path: where P waits for the second product, "tmem" or "smem" (hd=512: "smem").
-    shared_kv: V is K, loaded once. partials: U and m are written beside O and lse.
-    Raises ArgumentError for a head_dim or p_path that does not exist.
+    mask: every key is visible ("none"), those before the sequence's length ("length"), or those of a window that
+    ends at the query's own position ("causal"). shared_kv: V is K, loaded once. partials: U and m are written beside
+    O and lse. Raises ArgumentError for a value that does not exist.
     """
 
     head_dim: int
     p_path: PPath = "tmem"
+    mask: Mask = "none"
     shared_kv: bool = False
     partials: bool = True
     roles: Roles = field(default_factory=Roles)
@@ -65,6 +68,8 @@ class FmhaConfig:
             raise ArgumentError("head_dim", self.head_dim, f"one of {HEAD_DIMS}")
         if self.p_path not in ("tmem", "smem"):
             raise ArgumentError("p_path", repr(self.p_path), "'tmem' or 'smem'")
+        if self.mask not in ("none", "length", "causal"):
+            raise ArgumentError("mask", repr(self.mask), "'none', 'length' or 'causal'")
         if self.block_m < TMEM_LANES and self.p_path == "tmem":
             raise ArgumentError("p_path", repr(self.p_path), f"'smem' at head_dim {self.head_dim}")
         assert self.tmem_cols <= TMEM_COLS, f"{self.tmem_cols} tensor-memory columns, {self}"
@@ -73,7 +78,7 @@ class FmhaConfig:
     @property
     def name(self) -> str:
         """Names the kernel in PTX, profiles and reports."""
-        parts = [f"fmha_hd{self.head_dim}", self.p_path]
+        parts = [f"fmha_hd{self.head_dim}", self.p_path] + [self.mask] * (self.mask != "none")
         return "_".join(parts + ["shared_kv"] * self.shared_kv + ["partials"] * self.partials)
 
     # Tiles.
@@ -164,6 +169,7 @@ class FmhaConfig:
         return (
             Barrier("q_full", 1, 1, "load", "mma"),
             Barrier("kv_full", self.kv_stages, 1, "load", "mma"),
+            Barrier("tail_full", 1, 1, "load", "load"),
             Barrier("kv_empty", self.kv_stages, 1, "mma", "load"),
             Barrier("s_full", S_STAGES, 1, "mma", "softmax"),
             Barrier("p_full", S_STAGES, softmax, "softmax", "mma"),

@@ -41,7 +41,7 @@ from cutlass.memory import SmemAllocator
 from cutlass.pipeline import PipelineState, PipelineUserType, make_pipeline_state
 from cutlass.utils import blackwell_helpers as sm100
 
-from kernel.config import MMA_N, S_STAGES, TMEM_LANES, FmhaConfig
+from kernel.config import BF16_BYTES, MMA_N, S_STAGES, TMEM_LANES, WARP, FmhaConfig, Mask
 
 LN2 = math.log(2.0)
 LANE = 1 << 16  # tensor-memory address of the next lane
@@ -106,20 +106,86 @@ class Barriers(Fixed):
             tcgen05.commit(self.at(name, stage))
 
 
+def larger(x: Any, y: Any) -> Any:
+    """Maximum of two integers, traced or not."""
+    return max(x, y) if isinstance(x, int) and isinstance(y, int) else cutlass.select_(x > y, x, y)
+
+
+def smaller(x: Any, y: Any) -> Any:
+    """Minimum of two integers, traced or not."""
+    return min(x, y) if isinstance(x, int) and isinstance(y, int) else cutlass.select_(x < y, x, y)
+
+
+@dataclass
+class Visible(Fixed):
+    """Which keys the queries of a sequence see: token t sees lo(t) up to, not including, hi(t)."""
+
+    mask: Mask
+    keys: Any  # rows of K
+    length: Any  # keys that hold something, counted from the first
+    tokens: Any
+    window: Any
+
+    def hi(self, t: Any) -> Any:
+        last = self.length if self.mask != "causal" else larger(self.length - self.tokens + t + 1, 0)
+        return smaller(last, self.keys)
+
+    def lo(self, t: Any) -> Any:
+        return 0 if self.mask != "causal" else larger(self.length - self.tokens + t + 1 - self.window, 0)
+
+
 @dataclass
 class KvTiles(Fixed):
-    """The KV tiles that a row tile sees: how many, and from which key on the last one is masked."""
+    """The KV tiles that some row of a row tile sees. Its tokens are t_first to t_last; bounds grow with the token."""
 
-    keys: Int32
+    seen: Visible
     block_n: int
+    t_first: Any
+    t_last: Any
 
     @property
-    def count(self) -> Int32:
-        return (self.keys + (self.block_n - 1)) // self.block_n
+    def first(self) -> Any:
+        return self.seen.lo(self.t_first) // self.block_n
 
-    def visible(self, i: Int32) -> Int32:
-        """Keys of tile `i` that exist; block_n or more for a whole tile."""
-        return self.keys - i * self.block_n
+    @property
+    def count(self) -> Any:
+        end = (self.seen.hi(self.t_last) + (self.block_n - 1)) // self.block_n
+        return larger(end - self.first, 0)
+
+    def start(self, i: Any) -> Any:
+        """First key of the row tile's KV tile `i`."""
+        return (self.first + i) * self.block_n
+
+    def is_cut(self, i: Any) -> Any:
+        """Whether some row of the tile does not see all keys of KV tile `i`."""
+        return (self.start(i) < self.seen.lo(self.t_last)) | (self.start(i) + self.block_n > self.seen.hi(self.t_first))
+
+    def poisoned_from(self, i: Any) -> Any:
+        """First row of KV tile `i` that may hold anything, NaN included; block_n or more if none does."""
+        return self.seen.length - self.start(i)
+
+
+@dataclass
+class RowTile(Fixed):
+    """A CTA's rows: block_m of a sequence's tokens * heads, head fastest."""
+
+    index: Any
+    batch: Any
+    rows: Any
+    heads: Any
+    block_m: int
+
+    def row(self, i: Any) -> Any:
+        """Number within the sequence of row `i` of the tile."""
+        return self.index * self.block_m + i
+
+    def token(self, i: Any) -> Any:
+        return self.row(i) // self.heads
+
+    def tokens(self) -> tuple[Any, Any]:
+        """First and last token that the tile holds a row of."""
+        last = smaller(self.row(self.block_m), self.rows) - 1
+        return self.token(0), last // self.heads
 
 
 @dataclass
@@ -252,7 +318,10 @@ class Fmha:
         mU: cute.Tensor | None,  # [B, R, D] fp32
         mLse: cute.Tensor,  # [B, R] fp32
         mMax: cute.Tensor | None,  # [B, R] fp32
+        mLens: cute.Tensor | None,  # [B] int32, keys that hold something
+        heads: Int32,
         keys: Int32,
+        window: Int32,
         scale_log2: Float32,
         stream: CUstream,
     ):
@@ -306,8 +375,11 @@ class Fmha:
             tma_u,
             mLse,
             mMax,
+            mLens,
             Int32(mQ.shape[1]),
+            heads,
             keys,
+            window,
             scale_log2,
             q_smem,
             k_smem,
@@ -354,8 +426,11 @@ class Fmha:
         tma_u: cpasync.TmaInfo | None,
         mLse: cute.Tensor,
         mMax: cute.Tensor | None,
+        mLens: cute.Tensor | None,
         rows: Int32,
+        heads: Int32,
         keys: Int32,
+        window: Int32,
         scale_log2: Float32,
         q_smem: cute.ComposedLayout,
         k_smem: cute.ComposedLayout,
@@ -391,10 +466,14 @@ class Fmha:
         cute.arch.sync_threads()
         tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, tmem_slot)
 
-        tiles = KvTiles(keys, config.block_n)
+        length = keys
+        if const_expr(mLens is not None):
+            length = mLens[batch]
+        tile = RowTile(row_tile, batch, rows, heads, config.block_m)
+        tiles = KvTiles(Visible(config.mask, keys, length, rows // heads, window), config.block_n, *tile.tokens())
         mma = self.operands(qk, pv, sQ, sK, sV, sP, p_smem, tmem)
         if warp == roles.load[0]:
-            self.load(bars, tiles, mma, (tma_q, tma_k, tma_v), (sQ, sK, sV), (row_tile, batch))
+            self.load(bars, tiles, mma, (tma_q, tma_k, tma_v), (sQ, sK, sV), tile)
         if warp == roles.mma[0]:
             self.multiply(bars, tiles, mma)
             bars.wait("tmem_free", 0, 0)
@@ -405,10 +484,8 @@ class Fmha:
             row = Row.of_thread(mma, config)
             self.trace("tLtS", row.tLtS)
             self.trace("tLcS", row.tLcS)
-            self.softmax(bars, tiles, mma, row, softmax, sP)
-            self.epilogue(
-                bars, tiles, mma, row, softmax, (tma_o, tma_u), (mLse, mMax), (sQ, sK), (row_tile, batch, rows)
-            )
+            self.softmax(bars, tiles, mma, row, softmax, tile, sP)
+            self.epilogue(bars, tiles, mma, row, softmax, (tma_o, tma_u), (mLse, mMax), (sQ, sK), tile)
 
     def operands(self, qk, pv, sQ, sK, sV, sP, p_smem, tmem) -> Mma:
         """Fragments of both products: descriptors of shared memory and views of tensor memory."""
@@ -434,14 +511,14 @@ class Fmha:
     # Role: load. One warp starts every TMA load, in the order in which the mma warp uses them.
 
     @cute.jit
-    def load(self, bars: Barriers, tiles: KvTiles, mma: Mma, atoms: tuple, smem: tuple, tile: tuple):
+    def load(self, bars: Barriers, tiles: KvTiles, mma: Mma, atoms: tuple, smem: tuple, tile: RowTile):
         config = self.config
         (tma_q, mQ), (tma_k, mK), (tma_v, mV) = atoms
         sQ, sK, sV = smem
-        row_tile, batch = tile
+        batch = tile.batch
         qk, pv = mma.qk.get_slice(0), mma.pv.get_slice(0)
         tiler = self.qk_tiler
-        gQ = qk.partition_A(cute.local_tile(mQ, (tiler[0], tiler[2]), (row_tile, 0, batch)))
+        gQ = qk.partition_A(cute.local_tile(mQ, (tiler[0], tiler[2]), (tile.index, 0, batch)))
         gK = qk.partition_B(cute.local_tile(mK, (tiler[1], tiler[2]), (None, 0, batch)))
         gV = pv.partition_B(cute.local_tile(mV, (tiler[2], tiler[1]), (0, None, batch)))
         tQsQ, tQgQ = self.tma_parts(tma_q, sQ, gQ)
@@ -452,12 +529,14 @@ class Fmha:
             barrier = bars.expect("q_full", 0, config.q_bytes)
             cute.copy(tma_q, tQgQ, tQsQ[None, 0], tma_bar_ptr=barrier)
             for i in cutlass.range(tiles.count, unroll=1):
-                state = self.load_tile(bars, state, tma_k, tKgK[None, i], tKsK)
-                if const_expr(not config.shared_kv):  # noqa: SIM102  static; the next is traced
+                if const_expr(config.shared_kv):
+                    state = self.load_v(bars, tiles, state, tma_k, tKgK, tKsK, sV, i)
+                else:
+                    state = self.load_tile(bars, state, tma_k, tKgK[None, tiles.first + i], tKsK)
                     if i > 0:
-                        state = self.load_tile(bars, state, tma_v, tVgV[None, i - 1], tVsV)
+                        state = self.load_v(bars, tiles, state, tma_v, tVgV, tVsV, sV, i - 1)
             if const_expr(not config.shared_kv):
-                state = self.load_tile(bars, state, tma_v, tVgV[None, tiles.count - 1], tVsV)
+                state = self.load_v(bars, tiles, state, tma_v, tVgV, tVsV, sV, tiles.count - 1)
 
     def tma_parts(self, atom: cute.CopyAtom, s: cute.Tensor, g: cute.Tensor) -> tuple:
         """Shared and global sides of a load: ((box), stage) and ((box), tile)."""
@@ -473,6 +552,56 @@ class Fmha:
         cute.copy(atom, src, dst[None, state.index], tma_bar_ptr=barrier)
         state.advance()
         return state
+
+    @cute.jit
+    def load_v(
+        self,
+        bars: Barriers,
+        tiles: KvTiles,
+        state: PipelineState,
+        atom: cute.CopyAtom,
+        src: cute.Tensor,
+        dst: cute.Tensor,
+        sV: cute.Tensor,
+        i: Int32,
+    ) -> PipelineState:
+        """Load V tile `i`; where it reaches past the sequence's length, zeros take the place of what lies there.
+
+        A masked P is 0, but 0 * NaN is NaN. Only the last tile can be poisoned.
+        """
+        config = self.config
+        src = src[None, tiles.first + i]
+        if const_expr(config.mask == "none") or tiles.poisoned_from(i) >= config.block_n:
+            state = self.load_tile(bars, state, atom, src, dst)
+        else:
+            bars.wait("kv_empty", state.index, state.phase)
+            barrier = bars.expect("tail_full", 0, config.kv_tile_bytes)
+            cute.copy(atom, src, dst[None, state.index], tma_bar_ptr=barrier)
+            bars.wait("tail_full", 0, 0)
+            self.clear_rows(sV, state.index, tiles.poisoned_from(i))
+            cute.arch.fence_view_async_shared()
+            bars.arrive_warp("kv_full", state.index)
+            state.advance()
+        return state
+
+    @cute.jit
+    def clear_rows(self, sV: cute.Tensor, stage: Int32, first: Int32):
+        """Zero the keys of a V tile from `first` on. The swizzle moves bytes within a key's 128 bytes only."""
+        config = self.config
+        chunks = config.head_dim * BF16_BYTES // SWIZZLE_BYTES
+        vectors = SWIZZLE_BYTES // (VECTOR * BF16_BYTES)
+        row = SWIZZLE_BYTES // BF16_BYTES
+        layout = cute.make_layout(
+            (VECTOR, vectors, config.block_n, chunks, config.kv_stages),
+            stride=(1, VECTOR, row, row * config.block_n, row * config.block_n * chunks),
+        )
+        plain = cute.make_tensor(cute.recast_ptr(sV.iterator, cute.make_swizzle(0, 4, 3), BFloat16), layout)
+        zero = cute.make_rmem_tensor(VECTOR, BFloat16)
+        zero.fill(0.0)
+        lane = cute.arch.lane_idx()
+        for key in cutlass.range(first + lane // vectors, config.block_n, WARP // vectors, unroll=1):
+            for chunk in cutlass.range_constexpr(chunks):
+                cute.autovec_copy(zero, plain[None, lane % vectors, key, chunk, stage])
 
     # Role: mma. One warp issues S[i+1] = Q K[i+1]' ahead of O += P[i] V[i].
 
@@ -539,8 +668,19 @@ class Fmha:
     # Role: softmax. Four warps, a thread a row: S[i] -> P[i], and O shrinks when the maximum moved.
 
     @cute.jit
-    def softmax(self, bars: Barriers, tiles: KvTiles, mma: Mma, row: Row, softmax: Softmax, sP: cute.Tensor | None):
+    def softmax(
+        self,
+        bars: Barriers,
+        tiles: KvTiles,
+        mma: Mma,
+        row: Row,
+        softmax: Softmax,
+        tile: RowTile,
+        sP: cute.Tensor | None,
+    ):
         config = self.config
+        token = tile.token(row.row)
+        lo, hi = tiles.seen.lo(token), tiles.seen.hi(token)
         for i in cutlass.range(tiles.count, unroll=1):
             stage, phase = stage_and_phase(i)
             s = cute.make_rmem_tensor(row.tLcS.shape, Float32)
@@ -548,7 +688,8 @@ class Fmha:
             tLtS = cute.make_tensor(row.tLtS.iterator + stage * config.block_n, row.tLtS.layout)
             cute.copy(row.load, tLtS, s)
             cute.arch.fence_view_async_tmem_load()
-            self.mask(tiles, i, s, row.tLcS)
+            if tiles.is_cut(i):
+                self.hide_keys(s, row.tLcS, lo - tiles.start(i), hi - tiles.start(i))
             self.track_max(bars, mma, softmax, s, i)
             softmax.exponentiate(s)
             if const_expr(config.p_path == "tmem"):
@@ -557,16 +698,12 @@ class Fmha:
                 self.stage_p_smem(bars, s, sP, row, i)
             bars.arrive_warp("p_full", stage)
 
-    @cute.jit
-    def mask(self, tiles: KvTiles, i: Int32, s: cute.Tensor, tLcS: cute.Tensor):
-        """Logits of keys that do not exist become -inf; whole tiles pass untouched."""
-        visible = tiles.visible(i)
-        if visible < self.config.block_n:
-            self.hide_keys(s, tLcS, visible)
-
-    def hide_keys(self, s: cute.Tensor, tLcS: cute.Tensor, visible: Int32) -> None:
+    def hide_keys(self, s: cute.Tensor, tLcS: cute.Tensor, lo: Int32, hi: Int32) -> None:
+        """Logits of keys before `lo` and from `hi` on become -inf."""
         for j in range(cute.size(s)):
-            s[j] = cutlass.select_(tLcS[j][1] < visible, s[j], -Float32.inf)
+            key = tLcS[j][1]
+            visible = key < hi if self.config.mask != "causal" else (key >= lo) & (key < hi)
+            s[j] = cutlass.select_(visible, s[j], -Float32.inf)
 
     @cute.jit
     def track_max(self, bars: Barriers, mma: Mma, softmax: Softmax, s: cute.Tensor, i: Int32):
@@ -658,13 +795,11 @@ class Fmha:
         atoms: tuple,
         stats: tuple,
         smem: tuple,
-        tile: tuple,
+        tile: RowTile,
     ):
-        row_tile, batch, rows = tile
         row_sum = softmax.row_sum()
-        tensor_row = row_tile * self.config.block_m + row.row
-        if tensor_row < rows and row.part == 0:
-            self.store_stats(softmax, row_sum, stats, batch, tensor_row)
+        if tile.row(row.row) < tile.rows and row.part == 0:
+            self.store_stats(softmax, row_sum, stats, tile.batch, tile.row(row.row))
         if tiles.count > 0:
             stage, phase = stage_and_phase(tiles.count - 1)
             bars.wait("o_done", stage, phase)
@@ -681,7 +816,7 @@ class Fmha:
             mMax[batch, row] = max_log2 * Float32(LN2)
 
     @cute.jit
-    def store_rows(self, tiles: KvTiles, mma: Mma, row: Row, inverse: Any, atoms: tuple, smem: tuple, tile: tuple):
+    def store_rows(self, tiles: KvTiles, mma: Mma, row: Row, inverse: Any, atoms: tuple, smem: tuple, tile: RowTile):
         """Tensor memory -> registers -> shared memory -> global, a block of columns at a time, by TMA.
 
         O is staged where Q lay and U where the KV tiles lay: o_done says that nothing reads them any more.
@@ -715,9 +850,10 @@ class Fmha:
         cute.arch.cp_async_bulk_commit_group()
         cute.arch.cp_async_bulk_wait_group(0, read=True)
 
-    def warp_store(self, tma: cpasync.TmaInfo, dtype: type[cutlass.Numeric], stage: cute.Tensor, tile: tuple) -> tuple:
+    def warp_store(
+        self, tma: cpasync.TmaInfo, dtype: type[cutlass.Numeric], stage: cute.Tensor, tile: RowTile
+    ) -> tuple:
         """This warp's staging rows in `stage`'s bytes and the two sides of their TMA store."""
-        row_tile, batch, _ = tile
         atom, dst = tma
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
         warps = len(self.roles.softmax)
@@ -728,7 +864,7 @@ class Fmha:
         staged = cute.append(staged, cute.make_layout(warps, stride=groups * elements))
         base = cute.recast_ptr(stage.iterator, layout.inner, dtype)
         s = cute.make_tensor(base, staged)[None, None, None, warp]
-        g = cute.local_tile(dst, self.store_tile(dtype), (row_tile * warps + warp, None, batch))
+        g = cute.local_tile(dst, self.store_tile(dtype), (tile.index * warps + warp, None, tile.batch))
         self.trace(f"s{dtype.__name__}", s)
         s_part, g_part = cpasync.tma_partition(
             atom, 0, cute.make_layout(1), cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2)

@@ -12,11 +12,12 @@ from cutlass import Float32, Int32
 from cutlass.cute.runtime import from_dlpack
 
 from kernel.compiled import ALIGN_BYTES, compile
-from kernel.config import HEAD_DIMS, FmhaConfig, PPath
+from kernel.config import HEAD_DIMS, FmhaConfig, Mask, PPath
 from kernel.errors import ArgumentError
 
 MAX_KEYS = 2**31 - 1024  # key and row numbers are 32-bit, a tile past the end included
 MAX_BATCH = 65535  # gridDim.z
+UNBOUNDED = 2**30  # a window wider than any sequence
 SMEM_P_FROM = 512  # automatic choice: P stays in tensor memory below this head dim
 
 
@@ -41,6 +42,9 @@ def fmha(
     v: torch.Tensor | None = None,
     *,
     scale: float | None = None,
+    swa_lens: torch.Tensor | None = None,
+    causal: bool = False,
+    window: int | None = None,
     p_path: PPath | Literal["auto"] = "auto",
     partials: bool = True,
     out: Attention | None = None,
@@ -48,8 +52,12 @@ def fmha(
     """Attention of every query head over one shared key and value head.
 
     q: [B, T, H, D] bf16, k and v: [B, S, D] bf16, D in HEAD_DIMS; v=None means V = K, loaded once.
-    scale multiplies the logits, default D^-0.5. p_path forces where P waits for the second product.
-    partials=False leaves U and m out. out takes the caller's buffers, shaped as in Attention.
+    scale multiplies the logits, default D^-0.5.
+    swa_lens: [B] int32, keys of each sequence that hold something, at most S; keys from there on are never read as
+    numbers, NaN included. causal: query t sits on key p = swa_lens[b] - T + t (S where swa_lens is None) and sees
+    keys p - window + 1 to p; window=None is unbounded.
+    p_path forces where P waits for the second product. partials=False leaves U and m out. out takes the caller's
+    buffers, shaped as in Attention.
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
     """
     check_inputs(q, k, v)
@@ -58,8 +66,10 @@ def fmha(
         scale = head_dim**-0.5
     if not (isinstance(scale, int | float) and math.isfinite(scale) and scale > 0):
         raise ArgumentError("scale", scale, "a finite number above 0")
+    mask = check_mask(q, swa_lens, causal, window)
     config = FmhaConfig(
         head_dim,
+        mask=mask,
         p_path=default_p_path(head_dim) if p_path == "auto" else p_path,
         shared_kv=v is None,
         partials=partials,
@@ -70,9 +80,11 @@ def fmha(
     if q.numel() == 0:
         return out
     keys = k.shape[1]
+    if mask == "causal" and swa_lens is None:
+        swa_lens = torch.full((q.shape[0],), keys, dtype=torch.int32, device=q.device)
     if keys == 0:  # a tensor map cannot describe an empty tensor
         k = v = q.new_zeros(q.shape[0], 1, head_dim)
-    launch(config, q, k, k if v is None else v, out, keys, scale)
+    launch(Launch(config, q, k, k if v is None else v, out, swa_lens, keys, window or UNBOUNDED, scale))
     return out
 
 
@@ -80,21 +92,38 @@ def default_p_path(head_dim: int) -> PPath:
     return "tmem" if head_dim < SMEM_P_FROM else "smem"
 
 
-def launch(
-    config: FmhaConfig, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: Attention, keys: int, scale: float
-) -> None:
+@dataclass(frozen=True)
+class Launch:
+    """All that a launch needs, checked."""
+
+    config: FmhaConfig
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    out: Attention
+    lens: torch.Tensor | None
+    keys: int
+    window: int
+    scale: float
+
+
+def launch(job: Launch) -> None:
     """Compile if this configuration was not seen yet, and launch on the current stream of q's device."""
+    q, out = job.q, job.out
     stream = torch.cuda.current_stream(q.device).cuda_stream if q.is_cuda else 0
-    compile(config).function(
+    compile(job.config).function(
         dynamic(packed_rows(q)),
-        dynamic(k),
-        dynamic(v),
+        dynamic(job.k),
+        dynamic(job.v),
         dynamic(packed_rows(out.o)),
         dynamic(packed_rows(out.u)),
         dynamic(packed_rows(out.lse)),
         dynamic(packed_rows(out.m)),
-        Int32(keys),
-        Float32(scale * math.log2(math.e)),
+        dynamic(job.lens),
+        Int32(q.shape[2]),
+        Int32(job.keys),
+        Int32(job.window),
+        Float32(job.scale * math.log2(math.e)),
         CUstream(stream),
     )
 
@@ -145,6 +174,22 @@ def check_inputs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor | None) -> No
         check_alignment(name, tensor)
     check_alignment("q", q)
     check_packs("q", q)
+
+
+def check_mask(q: torch.Tensor, swa_lens: torch.Tensor | None, causal: bool, window: int | None) -> Mask:
+    """The kind of mask that these arguments mean."""
+    if swa_lens is not None:
+        check_tensor("swa_lens", swa_lens, torch.int32, 1, "[B]", q)
+        if swa_lens.shape[0] != q.shape[0]:
+            raise ArgumentError("swa_lens.shape", tuple(swa_lens.shape), f"[B] = {(q.shape[0],)}")
+    if window is not None:
+        if not causal:
+            raise ArgumentError("window", window, "None unless causal=True")
+        if not (isinstance(window, int) and 0 < window <= UNBOUNDED):
+            raise ArgumentError("window", window, f"None or 1 to {UNBOUNDED}")
+    if causal:
+        return "causal"
+    return "none" if swa_lens is None else "length"
 
 
 def check_outputs(out: Attention, q: torch.Tensor, partials: bool) -> None:
