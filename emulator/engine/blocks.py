@@ -14,7 +14,7 @@ from emulator.engine.segments import Segment
 from emulator.errors import UnknownInstruction
 from emulator.isa.registry import BLOCK, Handler
 from emulator.ptx.flow import EXIT, BasicBlock, Flow
-from emulator.ptx.syntax import Instr, Special
+from emulator.ptx.syntax import Special
 
 BLOCKED = -2
 ALL = 0xFFFF_FFFF

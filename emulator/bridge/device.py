@@ -1,0 +1,157 @@
+"""The emulated device: what entering `emulate` makes current, and what every launch inside runs on."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from emulator.bridge.driver import NotEmulated
+from emulator.bridge.hostcode import HostCode
+from emulator.bridge.launchconfig import CLUSTER_DIMENSION, Dim3, LaunchConfig
+from emulator.bridge.modules import LoadedModule, load
+from emulator.bridge.tensormap import encode_tiled
+from emulator.machine.cta import Launch
+from emulator.machine.scheduler import run
+from emulator.ptx.syntax import Kernel
+
+Completion = Literal["eager", "lazy", "random"]
+SHARED_BYTES_PER_BLOCK: Final = 227 * 1024
+_DEVICE_ATTRIBUTES: Final = {97: SHARED_BYTES_PER_BLOCK, 16: 148, 75: 10, 76: 0}
+_STATIC_SHARED_ATTRIBUTE: Final = 1
+_IGNORED_LAUNCH_ATTRIBUTES: Final = {2: "cooperative", 6: "programmatic stream serialization"}
+
+_host_code: weakref.WeakKeyDictionary[Any, HostCode] = weakref.WeakKeyDictionary()
+_libraries: list[LoadedModule] = []
+_kernels: list[tuple[LoadedModule, str]] = []
+
+
+@dataclass(frozen=True)
+class LaunchResult:
+    """What one launch was and did. `by_warp`: warp-instructions of each warp index, over all CTAs."""
+
+    kernel: str
+    grid: Dim3
+    block: Dim3
+    cluster: Dim3
+    dynamic_shared_bytes: int
+    seconds: float
+    instructions: int
+    by_warp: dict[int, int]
+
+
+@dataclass
+class EmulatedDevice:
+    """A device whose launches run at once and to their end, in this process."""
+
+    completion: Completion = "lazy"
+    seed: int = 0
+    budget: int | None = None
+    pedantic: bool = False
+
+    def __post_init__(self) -> None:
+        self.launches: list[LaunchResult] = []
+        self.error: BaseException | None = None
+        self._loading: LoadedModule | None = None
+
+    def call(self, compiled: Any, arguments: Sequence[Any]) -> int:
+        """Call a compiled function of CuTeDSL with the addresses of its arguments; its CUDA error code."""
+        ptx = compiled.artifacts.PTX if compiled.artifacts is not None else None
+        if ptx is None and compiled.has_gpu_module:
+            raise NotEmulated(
+                f"{compiled.function_name} was compiled without keeping its PTX: import emulator before compiling, "
+                "or set CUTE_DSL_KEEP=ptx"
+            )
+        self._loading = load(ptx) if ptx is not None else None
+        code = _host_code.get(compiled)
+        if code is None:
+            code = _host_code[compiled] = HostCode(compiled)
+        return code(self, list(arguments))
+
+    def load_library(self) -> int:
+        """A handle of the module of the function being called."""
+        assert self._loading is not None
+        _libraries.append(self._loading)
+        return len(_libraries)
+
+    def kernel(self, library: int, name: str) -> int:
+        """A handle of a kernel of a library."""
+        module = _libraries[library - 1]
+        module.kernel(name)
+        _kernels.append((module, name))
+        return len(_kernels)
+
+    def kernel_attribute(self, kernel: int, attribute: int) -> int:
+        """Only the bytes of static shared memory are ever asked for."""
+        if attribute != _STATIC_SHARED_ATTRIBUTE:
+            raise NotEmulated(f"CUfunction_attribute {attribute}")
+        syntax = _kernel(kernel)
+        return syntax.static_shared_bytes - min((v.offset for v in syntax.shared), default=syntax.static_shared_bytes)
+
+    def device_attribute(self, attribute: int) -> int:
+        """The cudaDeviceAttr values that host code asks for."""
+        if attribute not in _DEVICE_ATTRIBUTES:
+            raise NotEmulated(f"cudaDeviceAttr {attribute}")
+        return _DEVICE_ATTRIBUTES[attribute]
+
+    def set_kernel_attribute(self, kernel: int, attribute: int, value: int) -> None:
+        """Limits of shared memory and clusters are checked at the launch, not before."""
+
+    def launch(self, kernel: int, config: LaunchConfig, arguments: int) -> None:
+        """Run a kernel to its end. Raises an EmulatorError for whatever is found wrong."""
+        for attribute in config.attributes:
+            if attribute != CLUSTER_DIMENSION and attribute not in _IGNORED_LAUNCH_ATTRIBUTES:
+                raise NotEmulated(f"launch attribute {attribute}")
+        module, name = _kernels[kernel - 1]
+        syntax = module.kernel(name)
+        params, address = _parameters(syntax, arguments)
+        cluster = config.cluster or syntax.reqnctapercluster or (1, 1, 1)
+        launch = Launch(
+            kernel=syntax,
+            grid=config.grid,
+            block=config.block,
+            cluster=cluster,
+            dynamic_shared_bytes=config.dynamic_shared_bytes,
+            params=params,
+            params_address=address,
+            allocations=[(address, syntax.param_bytes, "parameters"), *module.allocations],
+            pedantic=self.pedantic,
+        )
+        program = module.program(name)
+        started = time.perf_counter()
+        stats = run(launch, program, self.completion, self.seed, self.budget)
+        seconds = time.perf_counter() - started
+        self.launches.append(
+            LaunchResult(
+                name,
+                config.grid,
+                config.block,
+                cluster,
+                config.dynamic_shared_bytes,
+                seconds,
+                stats.instructions,
+                stats.by_warp,
+            )
+        )
+
+    def encode_tensor_map(self, destination: int, *fields: Any) -> None:
+        """cuTensorMapEncodeTiled: write the 128 bytes of a tensor map."""
+        ctypes.memmove(destination, encode_tiled(*fields), 128)
+
+
+def _kernel(handle: int) -> Kernel:
+    module, name = _kernels[handle - 1]
+    return module.kernel(name)
+
+
+def _parameters(kernel: Kernel, arguments: int) -> tuple[object, int]:
+    """The launch's parameter space, gathered from the pointers to the arguments, and its address."""
+    buffer = ctypes.create_string_buffer(kernel.param_bytes + 128)
+    address = -(-ctypes.addressof(buffer) // 128) * 128
+    pointers = (ctypes.c_void_p * len(kernel.params)).from_address(arguments) if kernel.params else ()
+    for param, pointer in zip(kernel.params, pointers, strict=True):
+        ctypes.memmove(address + param.offset, pointer, param.size)
+    return buffer, address

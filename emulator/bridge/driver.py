@@ -1,0 +1,145 @@
+"""The entry points of the CUDA driver and runtime that compiled host functions call, answered by the emulated device.
+
+Every call goes to the device that is `current`. An exception cannot cross the compiled code between: it is kept on the
+device, the call answers an error, and whoever called the host function raises it again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+import llvmlite.binding as llvm
+
+from emulator.bridge.launchconfig import LaunchConfig
+from emulator.errors import EmulatorError
+
+SUCCESS: Final = 0
+LAUNCH_FAILURE: Final = 719
+_POINTER, _INT, _SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
+
+
+class NotEmulated(EmulatorError):
+    """Something of CUDA or CuTeDSL that the emulated device does not offer."""
+
+
+class Device(Protocol):
+    """What the entry points need of the emulated device. Handles are small integers."""
+
+    error: BaseException | None
+
+    def load_library(self) -> int:
+        """The handle of the module that is being loaded."""
+
+    def kernel(self, library: int, name: str) -> int:
+        """The handle of a kernel."""
+
+    def kernel_attribute(self, kernel: int, attribute: int) -> int:
+        """A CUfunction_attribute."""
+
+    def device_attribute(self, attribute: int) -> int:
+        """A cudaDeviceAttr."""
+
+    def set_kernel_attribute(self, kernel: int, attribute: int, value: int) -> None:
+        """A cudaFuncAttribute."""
+
+    def launch(self, kernel: int, config: LaunchConfig, arguments: int) -> None:
+        """Run a kernel; `arguments` is the address of the pointers to its parameters."""
+
+    def encode_tensor_map(self, *fields: Any) -> None:
+        """cuTensorMapEncodeTiled."""
+
+
+_current: list[Device] = []
+
+
+def make_current(device: Device) -> None:
+    """Let calls go to this device until `release`."""
+    _current.append(device)
+
+
+def release(device: Device) -> None:
+    """Undo the last `make_current`, which was this device's."""
+    if not _current or _current[-1] is not device:
+        raise RuntimeError("emulated devices must be left in the opposite order of entering")
+    _current.pop()
+
+
+def current() -> Device | None:
+    """The innermost device entered, if any."""
+    return _current[-1] if _current else None
+
+
+def _put(address: int, kind: Any, value: int) -> None:
+    kind.from_address(address).value = value
+
+
+def _load(device: Device, library: int, *_: Any) -> None:
+    _put(library, _SIZE, device.load_library())
+
+
+def _get_kernel(device: Device, kernel: int, library: int, name: int) -> None:
+    _put(kernel, _SIZE, device.kernel(library, ctypes.string_at(name).decode()))
+
+
+def _kernel_attribute(device: Device, value: int, attribute: int, kernel: int, _: int) -> None:
+    _put(value, _INT, device.kernel_attribute(kernel, attribute))
+
+
+def _device(_: Device, ordinal: int) -> None:
+    _put(ordinal, _INT, 0)
+
+
+def _device_attribute(device: Device, value: int, attribute: int, _: int) -> None:
+    _put(value, _INT, device.device_attribute(attribute))
+
+
+def _set_attribute(device: Device, kernel: int, attribute: int, value: int, *_: int) -> None:
+    device.set_kernel_attribute(kernel, attribute, value)
+
+
+def _launch(device: Device, config: int, kernel: int, arguments: int) -> None:
+    device.launch(kernel, LaunchConfig.read(config), arguments)
+
+
+def _encode(device: Device, *fields: Any) -> None:
+    device.encode_tensor_map(*fields)
+
+
+def _callback(answer: Callable[..., None], types: Sequence[Any]) -> Any:
+    def call(*arguments: Any) -> int:
+        device = _current[-1]
+        try:
+            answer(device, *arguments)
+        except BaseException as error:  # noqa: BLE001 - raised again by the caller of the host function
+            device.error = error
+            return LAUNCH_FAILURE
+        return SUCCESS
+
+    return ctypes.CFUNCTYPE(_INT, *types)(call)
+
+
+_ENTRY_POINTS: Final = {
+    "_cudaLibraryLoadData": _callback(_load, [_POINTER] * 4 + [ctypes.c_uint] + [_POINTER] * 2 + [ctypes.c_uint]),
+    "_cudaLibraryGetKernel": _callback(_get_kernel, [_POINTER, _SIZE, _POINTER]),
+    "_cuKernelGetAttribute": _callback(_kernel_attribute, [_POINTER, _INT, _SIZE, _INT]),
+    "_cudaGetDevice": _callback(_device, [_POINTER]),
+    "_cudaDeviceGetAttribute": _callback(_device_attribute, [_POINTER, _INT, _INT]),
+    "_cudaFuncSetAttribute": _callback(_set_attribute, [_SIZE, _INT, _INT]),
+    "_cudaKernelSetAttributeForDevice": _callback(_set_attribute, [_SIZE, _INT, _INT, _INT]),
+    "_cudaLaunchKernelEx": _callback(_launch, [_POINTER, _SIZE, _POINTER]),
+    "_cuTensorMapEncodeTiled": _callback(
+        _encode,
+        [_POINTER, _INT, ctypes.c_uint, _POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _INT, _INT, _INT, _INT],
+    ),
+}
+
+
+def define_entry_points(needed: Sequence[str]) -> None:
+    """Make the entry points known to llvmlite's linker. Raises NotEmulated for a name nobody defines."""
+    for name in needed:
+        if name in _ENTRY_POINTS:
+            llvm.add_symbol(name, ctypes.cast(_ENTRY_POINTS[name], _POINTER).value)
+        elif not llvm.address_of_symbol(name) and not hasattr(ctypes.CDLL(None), name):
+            raise NotEmulated(f"the compiled host function calls {name!r}, which the emulated device does not offer")

@@ -1,0 +1,52 @@
+"""cudaLaunchConfig_t and its attributes, as the runtime lays them out in memory."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Final
+
+Dim3 = tuple[int, int, int]
+CLUSTER_DIMENSION: Final = 4
+_ATTRIBUTE_BYTES: Final = 72
+_VALUE_OFFSET: Final = 8
+
+
+class _Config(ctypes.Structure):
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("dynamic_shared_bytes", ctypes.c_size_t),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.c_void_p),
+        ("attribute_count", ctypes.c_uint),
+    )
+
+
+@dataclass(frozen=True)
+class LaunchConfig:
+    """What a launch asks for. `attributes`: ids of the launch attributes that were given, the cluster's among them."""
+
+    grid: Dim3
+    block: Dim3
+    cluster: Dim3 | None
+    dynamic_shared_bytes: int
+    attributes: tuple[int, ...]
+
+    @classmethod
+    def read(cls, address: int) -> LaunchConfig:
+        """The configuration at an address."""
+        raw = _Config.from_address(address)
+        cluster: Dim3 | None = None
+        ids = []
+        for i in range(raw.attribute_count):
+            at = raw.attributes + i * _ATTRIBUTE_BYTES
+            ids.append(ctypes.c_int.from_address(at).value)
+            if ids[-1] == CLUSTER_DIMENSION:
+                cluster = _dim3((ctypes.c_uint * 3).from_address(at + _VALUE_OFFSET))
+        return cls(_dim3(raw.grid), _dim3(raw.block), cluster, raw.dynamic_shared_bytes, tuple(ids))
+
+
+def _dim3(values: ctypes.Array[ctypes.c_uint]) -> Dim3:
+    x, y, z = values
+    return x, y, z

@@ -1,0 +1,53 @@
+"""PTX modules as the device holds them: parsed, their variables in memory, their kernels lowered when first launched."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cached_property, lru_cache
+
+from emulator.program import Program
+from emulator.ptx.parser import parse
+from emulator.ptx.syntax import Kernel
+
+
+class LoadedModule:
+    """A module and its variables."""
+
+    def __init__(self, ptx: str) -> None:
+        self.ptx = ptx
+        self.syntax = parse(ptx)
+        self._programs: dict[str, Program] = {}
+        self._memory = {v.name: _placed(v.size, v.align, v.initial) for v in self.syntax.variables}
+
+    @cached_property
+    def variables(self) -> dict[str, int]:
+        """Host addresses of the module's variables."""
+        return {name: address for name, (_, address) in self._memory.items()}
+
+    @property
+    def allocations(self) -> list[tuple[int, int, str]]:
+        """(address, bytes, name) of the module's variables."""
+        return [(self.variables[v.name], v.size, v.name) for v in self.syntax.variables]
+
+    def kernel(self, name: str) -> Kernel:
+        """A kernel by name; KeyError if the module has none of that name."""
+        return self.syntax.kernels[name]
+
+    def program(self, name: str) -> Program:
+        """A lowered kernel."""
+        if name not in self._programs:
+            self._programs[name] = Program(self.kernel(name), self.variables)
+        return self._programs[name]
+
+
+@lru_cache(maxsize=64)
+def load(ptx: str) -> LoadedModule:
+    """The module of a PTX text, lowered once however often it is compiled."""
+    return LoadedModule(ptx)
+
+
+def _placed(size: int, align: int, initial: bytes) -> tuple[object, int]:
+    buffer = ctypes.create_string_buffer(size + align)
+    address = -(-ctypes.addressof(buffer) // align) * align
+    ctypes.memmove(address, initial, len(initial))
+    return buffer, address

@@ -1,0 +1,87 @@
+"""Entering and leaving an emulated device: CuTeDSL's compiled functions call it instead of a GPU."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from emulator.bridge import driver
+from emulator.bridge.device import Completion, EmulatedDevice
+
+_CACHE_WARNING = "Cache is disabled as user wants to generate PTX/ASM"
+
+
+def keep_ptx() -> None:
+    """Ask CuTeDSL for code of the B200, and to keep its PTX. Only what the user left open is set, and only before
+    CuTeDSL reads it."""
+    os.environ.setdefault("CUTE_DSL_ARCH", "sm_100a")
+    if "CUTE_DSL_KEEP" not in os.environ:
+        os.environ["CUTE_DSL_KEEP"] = "ptx"
+        os.environ.setdefault("CUTE_DSL_DUMP_DIR", _scratch.name)
+        warnings.filterwarnings("ignore", message=_CACHE_WARNING)
+
+
+_scratch = tempfile.TemporaryDirectory(prefix="emulator-ptx-")
+
+
+class _Executor:
+    """What `to()` of a compiled function answers."""
+
+    def __init__(self, compiled: Any) -> None:
+        self._compiled = compiled
+
+    def run_compiled_program(self, arguments: list[Any]) -> int | None:
+        return _run(self._compiled, arguments)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> int | None:
+        return _call(self._compiled, *args, **kwargs)
+
+
+def _run(compiled: Any, arguments: list[Any]) -> int | None:
+    device = driver.current()
+    if not isinstance(device, EmulatedDevice):
+        raise RuntimeError("this function belongs to an emulated device that was left")
+    return device.call(compiled, arguments)
+
+
+def _call(compiled: Any, *args: Any, **kwargs: Any) -> int | None:
+    arguments, _alive = compiled.execution_args.generate_execution_args(args, kwargs)
+    return _run(compiled, arguments)
+
+
+def _to(compiled: Any, device: Any = None) -> _Executor:
+    return _Executor(compiled)
+
+
+_REPLACED = {"__call__": _call, "run_compiled_program": _run, "to": _to}
+
+
+@contextmanager
+def emulate(
+    completion: Completion = "lazy", seed: int = 0, *, budget: int | None = None, pedantic: bool = False
+) -> Iterator[EmulatedDevice]:
+    """Make an emulated B200 current: every launch of a CuTeDSL function inside runs on it, on CPU tensors.
+
+    completion: when asynchronous work completes: "eager" at once, "lazy" as late as PTX allows, "random" in between
+    under `seed`. budget: warp-instructions that a warp may execute, None for no limit. pedantic: also ask for
+    what NVIDIA's compiler leaves out, such as tcgen05.fence. Errors of a kernel are subclasses of EmulatorError.
+    """
+    from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Compiled
+
+    if completion not in ("eager", "lazy", "random"):
+        raise ValueError(f"completion is {completion!r}; allowed are 'eager', 'lazy' and 'random'")
+    device = EmulatedDevice(completion, seed, budget, pedantic)
+    saved = {name: getattr(Compiled, name) for name in _REPLACED}
+    driver.make_current(device)
+    try:
+        for name, replacement in _REPLACED.items():
+            setattr(Compiled, name, replacement)
+        yield device
+    finally:
+        for name, original in saved.items():
+            setattr(Compiled, name, original)
+        driver.release(device)
