@@ -23,12 +23,12 @@ class MilestonePlugin:
         self._book = book
         self._device = device
 
-    @pytest.fixture(scope="session")
+    @pytest.fixture
     def device(self) -> Device:
         """Where launches go."""
         return self._device
 
-    @pytest.fixture(scope="session")
+    @pytest.fixture
     def book(self) -> Book:
         """Where results are written down."""
         return self._book

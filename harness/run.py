@@ -18,11 +18,14 @@ from pathlib import Path
 
 from harness import page, record
 from harness.book import Book
+from harness.device import DEVICES
 from harness.surroundings import ROOT, toolchain, working_tree
 from harness.verdict import EXIT_BAD_INPUT, Verdict
 from stages.catalog import GATE, Milestone, NotBuilt, UnknownMilestone, runnable
+from stages.device import Device
 
 PLUGINS = ("-p", "pytest_metadata.plugin", "-p", "pytest_html.plugin", "-p", "no:cacheprovider")
+QUIET = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
 OPTIONS = ("-v", "--no-header", "--tb=short", "-o", "addopts=", f"--rootdir={ROOT}")
 REPORT = (
     "--self-contained-html",
@@ -36,7 +39,7 @@ def main() -> int:
     """The command line; see the module's docstring."""
     parser = argparse.ArgumentParser(prog="python -m harness.run", description=__doc__)
     parser.add_argument("milestone")
-    parser.add_argument("--device", choices=("emulator", "cuda"), required=True)
+    parser.add_argument("--device", choices=sorted(DEVICES), required=True)
     parser.add_argument("--target", required=True, help="what the record calls the place of the device")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="named as the run is")
     args = parser.parse_args()
@@ -48,13 +51,13 @@ def main() -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     about = (args.out.name, milestone.id, args.target, record.now(), working_tree(), toolchain())
     book = Book(args.out, record.Record(*about), secrets.randbelow(10**9))
-    verdict, reason = run(milestone, args.device, book)
+    verdict, reason = run(milestone, DEVICES[args.device](), book)
     book.judge(verdict, reason)
     page.stamp(args.out, book.record)
     return verdict.exit_code
 
 
-def run(milestone: Milestone, device: str, book: Book) -> tuple[Verdict, str]:
+def run(milestone: Milestone, device: Device, book: Book) -> tuple[Verdict, str]:
     """Compile, then run the milestone's module. Returns the verdict and the reason for it."""
     try:
         with book.phase("compile"):
@@ -81,17 +84,16 @@ def compile_cases(milestone: Milestone, book: Book) -> None:
         book.compiled(case.name, compiled.compile_s, files)
 
 
-def run_cases(milestone: Milestone, device: str, book: Book) -> int:
+def run_cases(milestone: Milestone, device: Device, book: Book) -> int:
     """Run the milestone's module under pytest, apart from the user's plugins and options. Its exit code."""
     import pytest
 
-    from harness.device import DEVICES
     from harness.plugin import MilestonePlugin
 
     os.environ.pop("PYTEST_ADDOPTS", None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    arguments = [*PLUGINS, *OPTIONS, *REPORT, f"--html={book.folder / page.REPORT_NAME}", str(milestone.module)]
-    return int(pytest.main(arguments, [MilestonePlugin(book, DEVICES[device]())]))
+    arguments = [*PLUGINS, *QUIET, *OPTIONS, *REPORT, f"--html={book.folder / page.REPORT_NAME}", str(milestone.module)]
+    return int(pytest.main(arguments, [MilestonePlugin(book, device)]))
 
 
 def judge(milestone: Milestone, done: record.Record, code: int) -> tuple[Verdict, str]:
