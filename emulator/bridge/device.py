@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from emulator.bridge.driver import NotEmulated
+from emulator.bridge.allocations import Allocation
 from emulator.bridge.hostcode import HostCode
 from emulator.bridge.launchconfig import CLUSTER_DIMENSION, Dim3, LaunchConfig
 from emulator.bridge.modules import LoadedModule, load
 from emulator.bridge.tensormap import encode_tiled
+from emulator.host.refusal import NotEmulated
 from emulator.machine.cta import Launch
 from emulator.machine.scheduler import run
 from emulator.ptx.syntax import Kernel
@@ -55,6 +56,8 @@ class EmulatedDevice:
     def __post_init__(self) -> None:
         self.launches: list[LaunchResult] = []
         self.error: BaseException | None = None
+        self.visible: list[Allocation] = []
+        """The memory of the tensors in the call under way, as far as it can be seen."""
         self._loading: LoadedModule | None = None
 
     def call(self, compiled: Any, arguments: Sequence[Any]) -> int:
@@ -62,14 +65,17 @@ class EmulatedDevice:
         ptx = compiled.artifacts.PTX if compiled.artifacts is not None else None
         if ptx is None and compiled.has_gpu_module:
             raise NotEmulated(
-                f"{compiled.function_name} was compiled without keeping its PTX: import emulator before compiling, "
-                "or set CUTE_DSL_KEEP=ptx"
+                f"a launch of {compiled.function_name}",
+                "it was compiled without keeping its PTX; import emulator before compiling, or set CUTE_DSL_KEEP=ptx",
             )
         self._loading = load(ptx) if ptx is not None else None
         code = _host_code.get(compiled)
         if code is None:
             code = _host_code[compiled] = HostCode(compiled)
-        return code(self, list(arguments))
+        try:
+            return code(self, list(arguments))
+        finally:
+            self.visible = []
 
     def load_library(self) -> int:
         """A handle of the module of the function being called."""
@@ -87,14 +93,14 @@ class EmulatedDevice:
     def kernel_attribute(self, kernel: int, attribute: int) -> int:
         """Only the bytes of static shared memory are ever asked for."""
         if attribute != _STATIC_SHARED_ATTRIBUTE:
-            raise NotEmulated(f"CUfunction_attribute {attribute}")
+            raise NotEmulated(f"CUfunction_attribute {attribute}", "only the static shared memory is known")
         syntax = _kernel(kernel)
         return syntax.static_shared_bytes - min((v.offset for v in syntax.shared), default=syntax.static_shared_bytes)
 
     def device_attribute(self, attribute: int) -> int:
         """The cudaDeviceAttr values that host code asks for."""
         if attribute not in _DEVICE_ATTRIBUTES:
-            raise NotEmulated(f"cudaDeviceAttr {attribute}")
+            raise NotEmulated(f"cudaDeviceAttr {attribute}", f"known are {sorted(_DEVICE_ATTRIBUTES)}")
         return _DEVICE_ATTRIBUTES[attribute]
 
     def set_kernel_attribute(self, kernel: int, attribute: int, value: int) -> None:
@@ -104,7 +110,9 @@ class EmulatedDevice:
         """Run a kernel to its end. Raises an EmulatorError for whatever is found wrong."""
         for attribute in config.attributes:
             if attribute != CLUSTER_DIMENSION and attribute not in _IGNORED_LAUNCH_ATTRIBUTES:
-                raise NotEmulated(f"launch attribute {attribute}")
+                raise NotEmulated(
+                    f"launch attribute {attribute}", f"known are 4 and {sorted(_IGNORED_LAUNCH_ATTRIBUTES)}"
+                )
         module, name = _kernels[kernel - 1]
         syntax = module.kernel(name)
         params, address = _parameters(syntax, arguments)
@@ -117,7 +125,7 @@ class EmulatedDevice:
             dynamic_shared_bytes=config.dynamic_shared_bytes,
             params=params,
             params_address=address,
-            allocations=[(address, syntax.param_bytes, "parameters"), *module.allocations],
+            allocations=[(address, syntax.param_bytes, "parameters"), *module.allocations, *self.visible],
             pedantic=self.pedantic,
         )
         program = module.program(name)

@@ -13,15 +13,11 @@ from typing import Any, Final, Protocol
 import llvmlite.binding as llvm
 
 from emulator.bridge.launchconfig import LaunchConfig
-from emulator.errors import EmulatorError
+from emulator.host.refusal import NotEmulated
 
 SUCCESS: Final = 0
 LAUNCH_FAILURE: Final = 719
 _POINTER, _INT, _SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
-
-
-class NotEmulated(EmulatorError):
-    """Something of CUDA or CuTeDSL that the emulated device does not offer."""
 
 
 class Device(Protocol):
@@ -112,7 +108,7 @@ def _callback(answer: Callable[..., None], types: Sequence[Any]) -> Any:
         device = _current[-1]
         try:
             answer(device, *arguments)
-        except BaseException as error:  # noqa: BLE001 - raised again by the caller of the host function
+        except BaseException as error:
             device.error = error
             return LAUNCH_FAILURE
         return SUCCESS
@@ -142,4 +138,4 @@ def define_entry_points(needed: Sequence[str]) -> None:
         if name in _ENTRY_POINTS:
             llvm.add_symbol(name, ctypes.cast(_ENTRY_POINTS[name], _POINTER).value)
         elif not llvm.address_of_symbol(name) and not hasattr(ctypes.CDLL(None), name):
-            raise NotEmulated(f"the compiled host function calls {name!r}, which the emulated device does not offer")
+            raise NotEmulated(f"the host function's call of {name}", "the emulated device has no such entry point")

@@ -1,4 +1,4 @@
-"""PTX modules as the device holds them: parsed, their variables in memory, their kernels lowered when first launched."""
+"""PTX modules as the device holds them: parsed, variables in memory, kernels lowered when first launched."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from emulator.bridge import driver
+from emulator.bridge.allocations import allocations
 from emulator.bridge.device import Completion, EmulatedDevice
 
 _CACHE_WARNING = "Cache is disabled as user wants to generate PTX/ASM"
@@ -50,6 +51,9 @@ def _run(compiled: Any, arguments: list[Any]) -> int | None:
 
 def _call(compiled: Any, *args: Any, **kwargs: Any) -> int | None:
     arguments, _alive = compiled.execution_args.generate_execution_args(args, kwargs)
+    device = driver.current()
+    if isinstance(device, EmulatedDevice):
+        device.visible = [*allocations(args), *allocations(kwargs)]
     return _run(compiled, arguments)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from emulator.errors import UnknownInstruction
 from emulator.native.vector import BITS, FLOATS, LANES, Code, Vec
-from emulator.ptx.syntax import Imm, Instr, Not, Operand, Reg, Sink, Special, Symbol, Vector
+from emulator.ptx.syntax import Imm, Instr, Not, Operand, Reg, Sink, Special, Vector
 
 INTEGER_OF: dict[str, str] = {"pred": "i1", "b8": "i8", "b16": "i16", "b32": "i32", "b64": "i64"}
 
@@ -72,11 +72,11 @@ class Cell:
 class Run:
     """The code of one run. Lowerings call `read` and `write`; `finish` stores what outlives the run."""
 
-    def __init__(self, name: str, slots: Mapping[Reg | Special | Symbol, Slot]) -> None:
+    def __init__(self, name: str, slots: Mapping[Reg | Special, Slot]) -> None:
         self.name = name
         self.code = Code()
         self._slots = slots
-        self._cells: dict[Reg | Special | Symbol, Cell] = {}
+        self._cells: dict[Reg | Special, Cell] = {}
         self._written: dict[Reg, None] = {}
         self._guard: Vec | None = None
         self.active = self.code.new("bitcast i32 %m to <32 x i1>", "i1")
@@ -104,8 +104,8 @@ class Run:
         return self.cell(operand).form(kind)
 
     def cell(self, operand: Operand) -> Cell:
-        """What a register, special register or symbol holds."""
-        if not isinstance(operand, Reg | Special | Symbol):
+        """What a register or special register holds."""
+        if not isinstance(operand, Reg | Special):
             raise TypeError(f"{operand} is not a register")
         found = self._cells.get(operand)
         if found is None:
