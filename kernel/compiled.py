@@ -42,10 +42,9 @@ def compile(config: FmhaConfig) -> CompiledFmha:
     fmha = Fmha(config)
     for function, suffix in ((Fmha.device, ""), (Fmha.launch, "_launch")):
         function.set_name_prefix(config.name + suffix, remove_cutlass_symbol=True, keep_mangled_name=False)
-    rows, keys, batch = cute.sym_int(), cute.sym_int(), cute.sym_int()
-    q, k, v, o = (tensor(BFloat16, batch, n, config.head_dim) for n in (rows, keys, keys, rows))
-    u = tensor(Float32, batch, rows, config.head_dim) if config.partials else None
-    lse, m = tensor(Float32, batch, rows), tensor(Float32, batch, rows) if config.partials else None
+    q, k, v, o = (tensor(BFloat16, 3) for _ in range(4))
+    u = tensor(Float32, 3) if config.partials else None
+    lse, m = tensor(Float32, 2), tensor(Float32, 2) if config.partials else None
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         function = cute.compile(
@@ -57,7 +56,7 @@ def compile(config: FmhaConfig) -> CompiledFmha:
             u,
             lse,
             m,
-            tensor(Int32, batch) if config.mask != "none" else None,
+            tensor(Int32, 1) if config.mask != "none" else None,
             Int32(1),
             Int32(0),
             Int32(0),
@@ -70,10 +69,12 @@ def compile(config: FmhaConfig) -> CompiledFmha:
     return CompiledFmha(config, function, ptx, cubin, tuple(fmha.layouts), compile_s)
 
 
-def tensor(dtype: type[cutlass.Numeric], *shape: Any) -> Any:
-    """A stand-in for a row-major tensor whose shape and strides are known at the launch only."""
-    mapped = len(shape) == 3  # by a tensor map
+def tensor(dtype: type[cutlass.Numeric], rank: int) -> Any:
+    """A stand-in for a row-major tensor. Nothing of its shape is fixed, head dim included: a launch passes whole
+    shapes and strides, and what is read must be laid out as what is passed."""
+    mapped = rank == 3  # by a tensor map
     unit = ALIGN_BYTES * 8 // dtype.width if mapped else 1
-    strides = [cute.sym_int64(divisibility=unit) for _ in shape[:-1]]
+    shape = tuple(cute.sym_int() for _ in range(rank))
+    strides = tuple(cute.sym_int64(divisibility=unit) for _ in range(rank - 1))
     align = ALIGN_BYTES if mapped else dtype.width // 8
     return make_fake_tensor(dtype, shape, (*strides, 1), assumed_align=align)
