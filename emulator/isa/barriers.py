@@ -113,7 +113,7 @@ def _tx(ins: Instr) -> Run:
                 if expect:
                     barrier.expect(of_lane(tx, lane), party)
                 else:
-                    barrier.complete_tx(of_lane(tx, lane), barrier.phase, party)
+                    barrier.complete_tx(of_lane(tx, lane), party)
 
     return run
 

@@ -107,14 +107,14 @@ def load_box(
 def fill(instr: Instr, warp: Warp, cta: Cta, offset: int, size: int, barrier: MBarrier, what: str, move: Any) -> None:
     """Queue a copy of `size` bytes into shared memory: checked now, moved and reported when it completes."""
     cta.smem.check_span(offset, size, instr, warp, what)
-    phase = barrier.phase
-    me = Access(barrier.component, phase + 1, False, instr, warp, what, via=barrier)
+    me = Access(barrier.component, barrier.phase + 1, False, instr, warp, what, via=barrier)
     cta.smem.shadow.write(cta.smem.span(offset, size), me, warp.clock)
     party = Party(instr, warp, what)
+    barrier.copies.append(party)
 
     def perform() -> None:
         move()
-        barrier.complete_tx(size, phase, party)
+        barrier.complete_tx(size, party)
 
     warp.cta.cluster.agents.issue(Operation(instr, warp, (barrier,), perform))
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MAX_COUNT = (1 << 20) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Party:
     """Who did something to a barrier: the instruction, the warp that issued it, and the agent's name if one."""
 
@@ -42,6 +42,8 @@ class MBarrier:
         self.last: Party | None = None
         self.last_tx: Party | None = None
         self.fenced = False
+        self.copies: list[Party] = []
+        """The copies that were issued in this phase and have not come."""
 
     def __str__(self) -> str:
         return f"mbarrier #{self.order} at {self.cta.window + self.offset:#x}"
@@ -81,21 +83,11 @@ class MBarrier:
         """Expect `tx` more bytes in this phase."""
         self._count(tx, party)
 
-    def complete_tx(self, tx: int, phase: int, party: Party) -> None:
-        """`tx` bytes have come, of a copy that was issued in `phase`. Raises BarrierError if that phase is over."""
-        if phase != self.phase:
-            raise BarrierError(
-                f"{party.what} delivers {tx} bytes to {self} in phase {self.phase}, but was issued for phase {phase}: "
-                "the phase ended without them",
-                party.instr,
-                party.warp,
-                (
-                    ("missing", f"an expect_tx of all bytes of phase {phase} before its last arrival"),
-                    ("last arrival", str(self.last)),
-                    ("last bytes", str(self.last_tx)),
-                ),
-            )
+    def complete_tx(self, tx: int, party: Party) -> None:
+        """`tx` bytes have come. Raises BarrierError if the phase ends while other copies are outstanding."""
         self.last_tx = party
+        if party in self.copies:
+            self.copies.remove(party)
         self._count(-tx, party)
         self._settle()
 
@@ -110,6 +102,8 @@ class MBarrier:
 
     def _settle(self) -> None:
         if self.pending == 0 and self.tx == 0:
+            if self.copies:
+                self._refuse_early_end(self.copies[0])
             self.phase += 1
             self.pending = self.expected
             self.gathering.advance(self.component, self.phase)
@@ -117,6 +111,19 @@ class MBarrier:
             if self.waiters:
                 waiters, self.waiters = self.waiters, []
                 self.cta.cluster.wake(waiters)
+
+    def _refuse_early_end(self, copy: Party) -> None:
+        raise BarrierError(
+            f"phase {self.phase} of {self} ends while {copy.what} that reports there is outstanding: "
+            "it expected fewer bytes than were asked for",
+            copy.instr,
+            copy.warp,
+            (
+                ("missing", f"an expect_tx that counts the bytes of PTX line {copy.instr.line}"),
+                ("last arrival", str(self.last)),
+                ("last bytes", str(self.last_tx)),
+            ),
+        )
 
     def missing(self, access: Access, me: Access) -> str:
         """What orders `me` after a copy that reports here, for the report of a conflict."""

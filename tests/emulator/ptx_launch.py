@@ -1,0 +1,68 @@
+"""Launching small PTX programs on the emulated device, without CuTeDSL and without torch."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+
+from emulator.machine import scheduler
+from emulator.machine.agents import Completion
+from emulator.machine.cta import Dim3, Launch
+from emulator.program import Program
+from emulator.ptx.parser import parse
+
+Argument = np.ndarray | int | bytes
+
+
+def launch(
+    text: str,
+    arguments: Sequence[Argument],
+    *,
+    grid: Dim3 = (1, 1, 1),
+    block: Dim3 = (32, 1, 1),
+    cluster: Dim3 = (1, 1, 1),
+    shared: int = 0,
+    completion: Completion = "lazy",
+    seed: int = 0,
+    pedantic: bool = False,
+    budget: int | None = None,
+) -> scheduler.Stats:
+    """Run the one kernel of a PTX text. An array is passed by address, an int by value, bytes as they are."""
+    (kernel,) = parse(text).kernels.values()
+    params = np.zeros(kernel.param_bytes + 64, np.uint8)
+    start = -params.ctypes.data % 64
+    for param, argument in zip(kernel.params, arguments, strict=True):
+        raw = _bytes(argument, param.size)
+        params[start + param.offset : start + param.offset + param.size] = np.frombuffer(raw, np.uint8)
+    run = Launch(
+        kernel,
+        grid,
+        block,
+        params.ctypes.data + start,
+        params,
+        cluster,
+        shared,
+        [(a.ctypes.data, a.nbytes, f"argument {i}") for i, a in enumerate(arguments) if isinstance(a, np.ndarray)],
+        pedantic,
+    )
+    return scheduler.run(run, Program(kernel), completion, seed, budget)
+
+
+def _bytes(argument: Argument, size: int) -> bytes:
+    if isinstance(argument, np.ndarray):
+        return struct.pack("<Q", argument.ctypes.data)
+    return argument.to_bytes(size, "little") if isinstance(argument, int) else argument
+
+
+def kernel(name: str, params: str, body: str) -> str:
+    """A PTX module around the body of one kernel."""
+    return f""".version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry {name}({params})
+{{
+{body}
+}}
+"""

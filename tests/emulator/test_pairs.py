@@ -1,0 +1,113 @@
+"""Good programs are silent in every completion mode; each broken twin is reported with lines, warps and what is missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ptx_launch import launch
+
+from emulator import errors
+
+HERE = Path(__file__).parent / "pairs"
+MODES = ("eager", "lazy", "random")
+RNG = np.random.default_rng(0)
+A, B = RNG.integers(-4, 5, (128, 16)), RNG.integers(-4, 5, (32, 16))
+WORDS = np.arange(768, dtype=np.uint32) * 7
+
+
+def bf16(values: np.ndarray) -> np.ndarray:
+    """Integers that bf16 holds exactly, as its bits."""
+    return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+
+
+def core_matrices(values: np.ndarray) -> np.ndarray:
+    """[rows, k] as 8x8 core matrices: [rows / 8, k / 8, 8, 8]."""
+    rows, k = values.shape
+    return np.ascontiguousarray(bf16(values).reshape(rows // 8, 8, k // 8, 8).transpose(0, 2, 1, 3))
+
+
+@dataclass(frozen=True)
+class Program:
+    """A good program: its threads, its inputs, what it must put into its last argument."""
+
+    threads: int
+    inputs: tuple[np.ndarray, ...]
+    expected: np.ndarray
+
+
+def staged_result() -> np.ndarray:
+    first = (A @ B.T).astype(np.float32)[:, :16]
+    return (first @ B.T.astype(np.float32))[:, :16]
+
+
+PROGRAMS = {
+    "gemm": Program(192, (core_matrices(A), core_matrices(B)), (A @ B.T).astype(np.float32)),
+    "staged": Program(160, (bf16(A), bf16(B)), staged_result()),
+    "ring": Program(96, (WORDS,), WORDS + 1),
+    "exchange": Program(160, (WORDS[:128].copy(),), WORDS[127::-1].copy()),
+}
+
+
+def run(name: str, text: str, completion: str, seed: int = 0) -> np.ndarray:
+    program = PROGRAMS[name]
+    out = np.full_like(program.expected, 77)
+    launch(text, (*program.inputs, out), block=(program.threads, 1, 1), completion=completion, seed=seed)
+    return out
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_good(name: str, completion: str) -> None:
+    out = run(name, (HERE / f"{name}.ptx").read_text(), completion, seed=3)
+    np.testing.assert_array_equal(out, PROGRAMS[name].expected)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A twin: the line with mark `line` is taken out, or becomes `instead`. The report must be of class `error`, at the
+    line marked `at`, and say all of `says`; `@mark` in these stands for "PTX line N" of that mark."""
+
+    name: str
+    program: str
+    line: str
+    error: type[errors.EmulatorError] | tuple[type[errors.EmulatorError], ...]
+    at: str = ""
+    says: tuple[str, ...] = ()
+    instead: str = ""
+
+    def text(self) -> str:
+        lines = (HERE / f"{self.program}.ptx").read_text().splitlines()
+        at = line_of(self.program, self.line) - 1
+        lines[at] = self.instead
+        return "\n".join(lines)
+
+
+def line_of(program: str, mark: str) -> int:
+    lines = (HERE / f"{program}.ptx").read_text().splitlines()
+    (found,) = [i for i, line in enumerate(lines, 1) if line.endswith(f"// @{mark}")]
+    return found
+
+
+UNORDERED = (errors.MissingWait, errors.UnwrittenRead)
+TWINS = (
+    Broken("mma without the wait for its operands", "gemm", "wait full", UNORDERED, "mma"),
+    Broken("no commit", "gemm", "commit", errors.Deadlock, says=("warp 0 of CTA (0,0,0): @wait done", "mbarrier #1")),
+    Broken("load without the wait for the commit", "gemm", "wait done", UNORDERED, "load"),
+)
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("twin", TWINS, ids=lambda t: t.name)
+def test_broken(twin: Broken, completion: str) -> None:
+    with pytest.raises(twin.error) as caught:
+        run(twin.program, twin.text(), completion)
+    report = str(caught.value)
+    if twin.at:
+        assert caught.value.line == line_of(twin.program, twin.at), report
+    for words in twin.says:
+        for mark in (w for w in [words.partition("@")[2]] if w):
+            words = words.replace(f"@{mark}", f"PTX line {line_of(twin.program, mark)}")
+        assert words in report, report
