@@ -8,9 +8,9 @@ Import it before compiling: it asks CuTeDSL to keep the PTX.
 """
 
 from emulator.bridge.device import EmulatedDevice, LaunchResult
+from emulator.bridge.driver import NotEmulated
 from emulator.bridge.patches import emulate, keep_ptx
 from emulator.errors import EmulatorError
-from emulator.host.refusal import NotEmulated
 
 __all__ = ["EmulatedDevice", "EmulatorError", "LaunchResult", "NotEmulated", "emulate"]
 

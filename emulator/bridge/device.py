@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from emulator.bridge.allocations import Allocation
+from emulator.bridge.driver import NotEmulated
 from emulator.bridge.hostcode import HostCode
 from emulator.bridge.launchconfig import CLUSTER_DIMENSION, Dim3, LaunchConfig
 from emulator.bridge.modules import LoadedModule, load
 from emulator.bridge.tensormap import encode_tiled
-from emulator.host.refusal import NotEmulated
 from emulator.machine.cta import Launch
 from emulator.machine.scheduler import run
 from emulator.ptx.syntax import Kernel
@@ -23,7 +23,7 @@ Completion = Literal["eager", "lazy", "random"]
 SHARED_BYTES_PER_BLOCK: Final = 227 * 1024
 _DEVICE_ATTRIBUTES: Final = {97: SHARED_BYTES_PER_BLOCK, 16: 148, 75: 10, 76: 0}
 _STATIC_SHARED_ATTRIBUTE: Final = 1
-_IGNORED_LAUNCH_ATTRIBUTES: Final = {2: "cooperative", 6: "programmatic stream serialization"}
+_LAUNCH_ATTRIBUTES: Final = {2: "cooperative", CLUSTER_DIMENSION: "cluster", 6: "programmatic serialization"}
 
 _host_code: weakref.WeakKeyDictionary[Any, HostCode] = weakref.WeakKeyDictionary()
 _libraries: list[LoadedModule] = []
@@ -65,8 +65,8 @@ class EmulatedDevice:
         ptx = compiled.artifacts.PTX if compiled.artifacts is not None else None
         if ptx is None and compiled.has_gpu_module:
             raise NotEmulated(
-                f"a launch of {compiled.function_name}",
-                "it was compiled without keeping its PTX; import emulator before compiling, or set CUTE_DSL_KEEP=ptx",
+                f"a launch of {compiled.function_name} is not emulated: it was compiled without keeping its PTX; "
+                "import emulator before compiling, or set CUTE_DSL_KEEP=ptx"
             )
         self._loading = load(ptx) if ptx is not None else None
         code = _host_code.get(compiled)
@@ -93,14 +93,16 @@ class EmulatedDevice:
     def kernel_attribute(self, kernel: int, attribute: int) -> int:
         """Only the bytes of static shared memory are ever asked for."""
         if attribute != _STATIC_SHARED_ATTRIBUTE:
-            raise NotEmulated(f"CUfunction_attribute {attribute}", "only the static shared memory is known")
+            raise NotEmulated(
+                f"CUfunction_attribute {attribute} is not emulated: only the static shared memory is known"
+            )
         syntax = _kernel(kernel)
         return syntax.static_shared_bytes - min((v.offset for v in syntax.shared), default=syntax.static_shared_bytes)
 
     def device_attribute(self, attribute: int) -> int:
         """The cudaDeviceAttr values that host code asks for."""
         if attribute not in _DEVICE_ATTRIBUTES:
-            raise NotEmulated(f"cudaDeviceAttr {attribute}", f"known are {sorted(_DEVICE_ATTRIBUTES)}")
+            raise NotEmulated(f"cudaDeviceAttr {attribute} is not emulated: known are {sorted(_DEVICE_ATTRIBUTES)}")
         return _DEVICE_ATTRIBUTES[attribute]
 
     def set_kernel_attribute(self, kernel: int, attribute: int, value: int) -> None:
@@ -109,9 +111,9 @@ class EmulatedDevice:
     def launch(self, kernel: int, config: LaunchConfig, arguments: int) -> None:
         """Run a kernel to its end. Raises an EmulatorError for whatever is found wrong."""
         for attribute in config.attributes:
-            if attribute != CLUSTER_DIMENSION and attribute not in _IGNORED_LAUNCH_ATTRIBUTES:
+            if attribute not in _LAUNCH_ATTRIBUTES:
                 raise NotEmulated(
-                    f"launch attribute {attribute}", f"known are 4 and {sorted(_IGNORED_LAUNCH_ATTRIBUTES)}"
+                    f"launch attribute {attribute} is not emulated: known are {sorted(_LAUNCH_ATTRIBUTES)}"
                 )
         module, name = _kernels[kernel - 1]
         syntax = module.kernel(name)

@@ -13,11 +13,15 @@ from typing import Any, Final, Protocol
 import llvmlite.binding as llvm
 
 from emulator.bridge.launchconfig import LaunchConfig
-from emulator.host.refusal import NotEmulated
+from emulator.errors import EmulatorError
 
 SUCCESS: Final = 0
 LAUNCH_FAILURE: Final = 719
 _POINTER, _INT, _SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
+
+
+class NotEmulated(EmulatorError):
+    """Something of CUDA or CuTeDSL that the emulated device does not offer. The message names it and says why."""
 
 
 class Device(Protocol):
@@ -138,4 +142,4 @@ def define_entry_points(needed: Sequence[str]) -> None:
         if name in _ENTRY_POINTS:
             llvm.add_symbol(name, ctypes.cast(_ENTRY_POINTS[name], _POINTER).value)
         elif not llvm.address_of_symbol(name) and not hasattr(ctypes.CDLL(None), name):
-            raise NotEmulated(f"the host function's call of {name}", "the emulated device has no such entry point")
+            raise NotEmulated(f"{name}, which the compiled host function calls, is not emulated")

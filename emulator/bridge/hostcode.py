@@ -9,9 +9,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from emulator.bridge.driver import Device, define_entry_points
+from emulator.bridge.driver import Device, NotEmulated, define_entry_points
 from emulator.bridge.objectfile import undefined_symbols
-from emulator.host.refusal import NotEmulated
 from emulator.native.compile import host_machine
 
 _PACKED = "_mlir__mlir_ciface_"
@@ -22,7 +21,7 @@ class HostCode:
 
     def __init__(self, compiled: Any) -> None:
         if compiled.engine is None:
-            raise NotEmulated(f"a call of {compiled.function_name}", "it was compiled without host code")
+            raise NotEmulated(f"a call of {compiled.function_name} is not emulated: it was compiled without host code")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "host.o")
             compiled.engine.dump_to_object_file(str(path))
