@@ -67,7 +67,7 @@ def _run(options: argparse.Namespace) -> int:
     sys.argv = [str(script), *options.args]
     sys.path.insert(0, str(script.resolve().parent))
     from emulator.errors import EmulatorError
-    from emulator.host import emulated_host
+    from emulator.host.session import emulated_host
 
     with ExitStack() as stack:
         stack.enter_context(emulated_host())

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from emulator.host import NotEmulated, emulated_host
+from emulator import NotEmulated
+from emulator.host.session import emulated_host
 
 OK, RUNTIME_OK = driver.CUresult.CUDA_SUCCESS, runtime.cudaError_t.cudaSuccess
 

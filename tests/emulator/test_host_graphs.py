@@ -5,7 +5,8 @@ import cuda.bindings.runtime as runtime
 import pytest
 import torch
 
-from emulator.host import NotEmulated, emulated_host
+from emulator import NotEmulated
+from emulator.host.session import emulated_host
 
 
 @pytest.fixture(autouse=True)

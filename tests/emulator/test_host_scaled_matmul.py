@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from emulator.host import emulated_host
+from emulator.host.session import emulated_host
 
 E2M1 = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from emulator.host import NotEmulated, emulated_host
+from emulator import NotEmulated
+from emulator.host.session import emulated_host
 from emulator.host.tensors import ALIGNMENT
 
 
