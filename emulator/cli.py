@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
 import runpy
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +36,10 @@ def _parser() -> argparse.ArgumentParser:
         help="asynchronous work completes at once, as late as PTX allows, or at random (default: %(default)s)",
     )
     run.add_argument("--seed", type=int, default=0, help="of --completion random (default: %(default)s)")
+    run.add_argument(
+        "--pedantic", action="store_true", help="also ask for what NVIDIA's compiler leaves out (tcgen05.fence)"
+    )
+    run.add_argument("--budget", type=int, metavar="N", help="end a launch when a warp has executed N instructions")
     run.add_argument("script", type=Path, metavar="SCRIPT")
     run.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
     run.set_defaults(do=_run)
@@ -63,14 +65,13 @@ def _run(options: argparse.Namespace) -> int:
     if not script.is_file():
         print(f"SCRIPT: no file {str(script)!r}", file=sys.stderr)
         return 2
-    os.environ.setdefault("CUTE_DSL_ARCH", "sm_100a")
     sys.argv = [str(script), *options.args]
     sys.path.insert(0, str(script.resolve().parent))
-    from emulator.errors import EmulatorError
+    from emulator import EmulatorError, emulate
     from emulator.host.session import emulated_host
 
-    with ExitStack() as stack:
-        stack.enter_context(emulated_host())
+    launcher = emulate(options.completion, options.seed, budget=options.budget, pedantic=options.pedantic)
+    with emulated_host(), launcher:
         try:
             runpy.run_path(str(script), run_name="__main__")
         except EmulatorError as error:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from emulator.host.refusal import NotEmulated
+from emulator.host.refusal import not_emulated
 from emulator.host.streams import Current, Stream, new_handle
 
 Work = Callable[[], None]
@@ -52,7 +52,7 @@ class Captures:
     def begin(self, stream: Any) -> None:
         """Start to capture. Raises NotEmulated for the default stream and for a stream that is capturing."""
         if int(stream) == 0 or self.capturing(stream):
-            raise NotEmulated(f"capturing stream {int(stream):#x}", "it is the default stream or captures already")
+            raise not_emulated(f"capturing stream {int(stream):#x}", "it is the default stream or captures already")
         self._open[int(stream)] = Graph()
 
     def end(self, stream: Any) -> Graph | None:

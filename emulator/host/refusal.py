@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from emulator.errors import EmulatorError
+from emulator.bridge.driver import NotEmulated
 
 
-class NotEmulated(EmulatorError):
-    """A call that the emulated device cannot answer.
-
-    what: the call, as the script spells it. why: what is missing, or what to use in its place.
-    """
-
-    def __init__(self, what: str, why: str) -> None:
-        super().__init__(f"{what} is not emulated: {why}")
-        self.what, self.why = what, why
+def not_emulated(what: str, why: str) -> NotEmulated:
+    """The refusal of `what`, a call as the script spells it. why: what is missing, or what to use in its place."""
+    return NotEmulated(f"{what} is not emulated: {why}")
 
 
 def refuse(what: str, why: str) -> Callable[..., NoReturn]:
     """A function that raises NotEmulated whenever it is called."""
 
     def refused(*_args: Any, **_kwargs: Any) -> NoReturn:
-        raise NotEmulated(what, why)
+        raise not_emulated(what, why)
 
     return refused

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import torch
 
-from emulator.host.refusal import NotEmulated
+from emulator.host.refusal import not_emulated
 
 DEVICE: Final = torch.device("cuda", 0)
 _HANDLES: Final = itertools.count(0x1000)
@@ -83,7 +83,7 @@ class Event:
         external: bool = False,
     ) -> None:
         if interprocess:
-            raise NotEmulated("torch.cuda.Event(interprocess=True)", "the device lives in one process")
+            raise not_emulated("torch.cuda.Event(interprocess=True)", "the device lives in one process")
         self.cuda_event = new_handle()
         self.device = DEVICE
         self._at: float | None = None

@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _device as default_device
 
 from emulator.host.graphs import Captures
-from emulator.host.refusal import NotEmulated
+from emulator.host.refusal import not_emulated
 from emulator.host.scaled_matmul import is_block_scaled, scaled_mm
 from emulator.host.streams import DEVICE
 
@@ -99,7 +99,7 @@ class EmulatedTensors(TorchFunctionMode):
         known = {tensor.untyped_storage().data_ptr() for tensor in inputs}
         for tensor in _tensors((result,)):
             if not name.startswith("empty") and tensor.untyped_storage().data_ptr() not in known:
-                raise NotEmulated(f"torch's {name} inside a graph capture", "only kernel launches are captured")
+                raise not_emulated(f"torch's {name} inside a graph capture", "only kernel launches are captured")
 
 
 _Call = tuple[bool, tuple[Any, ...], dict[str, Any]]
@@ -220,7 +220,7 @@ def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
 
 def _known(device: torch.device) -> torch.device:
     if device.type == "cuda" and device.index not in (None, 0):
-        raise NotEmulated(f"device {str(device)!r}", "there is one emulated device, cuda:0")
+        raise not_emulated(f"device {str(device)!r}", "there is one emulated device, cuda:0")
     return device
 
 

@@ -12,7 +12,7 @@ import torch
 from emulator.host.graphs import Captures, TorchGraphs
 from emulator.host.patching import Patches
 from emulator.host.properties import DeviceProperties
-from emulator.host.refusal import NotEmulated, refuse
+from emulator.host.refusal import not_emulated, refuse
 from emulator.host.streams import (
     DEFAULT_STREAM,
     Current,
@@ -127,4 +127,4 @@ def _nothing(*_args: Any, **_kwargs: Any) -> None:
 
 def _refuse_caller() -> NoReturn:
     caller = sys._getframe(1).f_code
-    raise NotEmulated(f"torch.cuda's {caller.co_qualname}", "it needs a CUDA driver")
+    raise not_emulated(f"torch.cuda's {caller.co_qualname}", "it needs a CUDA driver")
