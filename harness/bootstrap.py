@@ -6,13 +6,11 @@ is there. `main` takes one JSON object and prints one.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,10 +24,10 @@ class Refused(Exception):
     """The target cannot do it; the message says why."""
 
 
-def git(*arguments: str) -> bytes:
+def git(*arguments: str, **env: str) -> bytes:
     """Run git with nobody's configuration. Raises Refused."""
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, env=os.environ | PLAIN, timeout=120)
+        done = subprocess.run(["git", *arguments], capture_output=True, env={**os.environ, **PLAIN, **env}, timeout=120)
     except FileNotFoundError:
         raise Refused("git is not installed there") from None
     except subprocess.TimeoutExpired:
@@ -77,9 +75,14 @@ def start(workdir: str, job: str, python: str) -> dict[str, Any]:
     run.mkdir(exist_ok=True)
     if not (run / "engine").exists():
         fresh = run / f"engine.{os.getpid()}"
-        packed = git("-C", str(root / "repo.git"), "archive", wanted["commit"], "harness")
-        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-            archive.extractall(fresh, filter="data")
+        fresh.mkdir()
+        there, index = (
+            ("--git-dir", str(root / "repo.git"), "--work-tree", str(fresh)),
+            str(run / f"index.{os.getpid()}"),
+        )
+        git(*there, "read-tree", "--prefix=harness/", f"{wanted['commit']}:harness", GIT_INDEX_FILE=index)
+        git(*there, "checkout-index", "--all", GIT_INDEX_FILE=index)
+        Path(index).unlink()
         try:
             fresh.rename(run / "engine")
         except OSError:

@@ -157,7 +157,7 @@ class Gate:
                 return self._leave(entry, target)
             except StaleBase as error:
                 return self._note_down(entry, Verdict.STALE, str(error), closed=True)
-            except Gone as error:
+            except (Gone, Refused, GitError) as error:
                 return self._note_down(entry, Verdict.INFRA, str(error))
             except Untrusted as error:
                 return self._note_down(entry, Verdict.TAMPERED, str(error), closed=True)

@@ -138,6 +138,7 @@ def git_service(link: Link, service: str, repository: str) -> Iterator[tuple[str
         try:
             while data := stream.read(QUICK_S):
                 ours.sendall(data)
+            stream.exit_code()
         except (LinkLost, TimeoutError) as error:
             broken.append(LinkLost(str(error) or f"git {service} there went silent"))
         except OSError:

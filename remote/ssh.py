@@ -111,9 +111,7 @@ class Ssh:
         """Open the connection, every hop of it to a pinned host only. Raises Unreachable."""
         connection = configured(self.host)
         for hop in hops(connection):
-            if KNOWN_HOSTS.exists():
-                hop.client.load_host_keys(str(KNOWN_HOSTS))
-            hop.client.set_missing_host_key_policy(paramiko.RejectPolicy())
+            check_host_keys(hop)
         try:
             connection.open()
         except paramiko.BadHostKeyException as error:
@@ -142,8 +140,15 @@ def configured(host: str) -> Connection:
     config = Config(overrides={"load_ssh_configs": True})
     connection = Connection(host, config=config, connect_timeout=int(CONNECT_S))
     for hop in hops(connection):
-        hop.connect_kwargs |= {"banner_timeout": CONNECT_S, "auth_timeout": CONNECT_S}
+        hop.connect_kwargs.update(banner_timeout=CONNECT_S, auth_timeout=CONNECT_S)
     return connection
+
+
+def check_host_keys(connection: Connection) -> None:
+    """Let a connection open only to a pinned host; by itself it would open to any."""
+    if KNOWN_HOSTS.exists():
+        connection.client.load_host_keys(str(KNOWN_HOSTS))
+    connection.client.set_missing_host_key_policy(paramiko.RejectPolicy())
 
 
 def hops(connection: Connection) -> Iterator[Connection]:

@@ -72,3 +72,13 @@ def make_project(path: Path) -> Project:
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     return make_project(tmp_path / "clone")
+
+
+@pytest.fixture
+def other_clone(project: Project, tmp_path: Path) -> Project:
+    """A second user's clone of the project."""
+    other = Project(tmp_path / "other")
+    project.git("clone", "--quiet", str(project.path), str(other.path))
+    other.git("config", "user.name", "Bob")
+    other.git("config", "user.email", "bob@example.org")
+    return other

@@ -1,0 +1,83 @@
+"""Pinning of host keys: what key a host offers, before anything is said to it, and the file of pinned ones."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+import paramiko
+from fabric import Connection
+
+from remote import ssh
+from remote.errors import Unreachable
+
+
+@dataclass(frozen=True)
+class Offered:
+    """The key that a host offers. `name` is how the file of pinned keys calls the host, `pinned` that it holds it."""
+
+    name: str
+    key: paramiko.PKey
+    pinned: bool
+    changed: bool
+
+    @property
+    def fingerprint(self) -> str:
+        """As ssh-keygen -l prints it."""
+        digest = hashlib.sha256(self.key.asbytes()).digest()
+        return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+
+
+def offered(host: str) -> Offered:
+    """The key of the first host on the way to `host` (gateways come first) that is not pinned, or that of `host`.
+
+    A gateway that is pinned is logged in to, for the way leads through it. Raises Unreachable.
+    """
+    way = list(ssh.hops(ssh.configured(host)))
+    for hop in reversed(way):
+        found = _offered(hop)
+        if not found.pinned or hop is way[0]:
+            return found
+    raise AssertionError("a way has a last host")
+
+
+def pin(found: Offered) -> None:
+    """Pin the key, in place of any other of that host."""
+    kept = paramiko.HostKeys(str(ssh.KNOWN_HOSTS)) if ssh.KNOWN_HOSTS.exists() else paramiko.HostKeys()
+    if found.name in kept:
+        del kept[found.name]
+    kept.add(found.name, found.key.get_name(), found.key)
+    fresh = Path(f"{ssh.KNOWN_HOSTS}.{os.getpid()}")
+    kept.save(str(fresh))
+    os.replace(fresh, ssh.KNOWN_HOSTS)
+
+
+def _offered(hop: Connection) -> Offered:
+    name = hop.host if hop.port == 22 else f"[{hop.host}]:{hop.port}"
+    pinned = (paramiko.HostKeys(str(ssh.KNOWN_HOSTS)) if ssh.KNOWN_HOSTS.exists() else paramiko.HostKeys()).lookup(name)
+    try:
+        if hop.gateway:
+            for gateway in ssh.hops(hop.gateway):
+                ssh.check_host_keys(gateway)
+            connected = hop.open_gateway()
+        else:
+            connected = socket.create_connection((hop.host, int(hop.port)), timeout=ssh.CONNECT_S)
+        with paramiko.Transport(connected) as transport:
+            if pinned:
+                transport.get_security_options().key_types = _first(pinned.keys(), transport)
+            transport.start_client(timeout=ssh.CONNECT_S)
+            key = transport.get_remote_server_key()
+    except (OSError, EOFError, paramiko.SSHException) as error:
+        raise Unreachable(f"{hop.host}, port {hop.port}: {error or type(error).__name__}") from error
+    same = pinned is not None and pinned.get(key.get_name()) == key
+    return Offered(name, key, same, bool(pinned) and not same)
+
+
+def _first(names: list[str], transport: paramiko.Transport) -> tuple[str, ...]:
+    """The key types of `transport`, those of the pinned keys first."""
+    types = transport.get_security_options().key_types
+    return tuple(sorted(types, key=lambda each: each not in names))

@@ -1,0 +1,330 @@
+"""Whole runs through a real OpenSSH server, from candidate to acceptance, and with everything on the way breaking."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness import acceptance, lock
+from harness.gate import Gate
+from harness.job import Workplace
+from harness.journal import read_events
+from harness.ledger import Ledger
+from harness.plan import Budgets
+from harness.record import load
+from harness.repository import ACCEPTED, Repository
+from remote import ssh
+from remote.errors import ChangedHostKey
+from remote.ssh import Ssh
+
+pytestmark = pytest.mark.sshd
+
+BUDGETS = Budgets(compile_s=2.0, gate_s=5.0, stage_s=5.0)
+
+
+class Laptop:
+    """One user's clone, and the gate to the host."""
+
+    def __init__(self, project, sshd):
+        self.project, self.sshd, self.said = project, sshd, []
+        workdir = sshd.folder / "work"
+        self.target = Ssh("b200", "b200", str(workdir), sshd.account.python, device="emulator", disk_mb=8)
+        self.place = Workplace(workdir)
+        self.repository = Repository(project.path)
+        self.gate = Gate(self.repository, Ledger(project.path / "results"), self, BUDGETS)
+        self.doings = []
+
+    def say(self, text):
+        self.said.append(text)
+
+    def doing(self, text):
+        self.doings.append(text)
+
+    def stage(self, *milestones):
+        return self.gate.stage(milestones or ("D1.1",), self.target)
+
+    def in_background(self, *milestones):
+        result = []
+        thread = threading.Thread(target=lambda: result.append(self.stage(*milestones)))
+        thread.start()
+        return thread, result
+
+    def wait_for(self, words, patience_s=20.0):
+        deadline = time.monotonic() + patience_s
+        while not any(words in text for text in self.said + self.doings):
+            assert time.monotonic() < deadline, (words, self.said, self.doings)
+            time.sleep(0.02)
+
+    def run_folder(self):
+        return next((self.place.root / "runs").iterdir())
+
+
+@pytest.fixture
+def laptop(project, sshd):
+    return Laptop(project, sshd)
+
+
+def ended(laptop, entry):
+    """Wait until the supervisor of a run is gone."""
+    deadline = time.monotonic() + 20
+    while lock.is_held(laptop.place.run(entry.run).alive):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_accept_and_reject(laptop, account):
+    laptop.project.kernel(cosine=1.0)
+    entry = laptop.stage("D1.2")
+    assert (entry.verdict, entry.reason) == ("ACCEPT", "gate and stage hold")
+    bare = Repository(laptop.place.repository, plain=True)
+    shared = subprocess.run(
+        ["git", "-c", "safe.directory=*", "-C", str(bare.path), "rev-parse", ACCEPTED], capture_output=True, text=True
+    ).stdout.strip()
+    assert shared == entry.candidate.commit == laptop.project.git("rev-parse", "accepted")
+    assert load(laptop.gate.ledger.folder(entry.run)).verdict == "ACCEPT"
+    if os.getuid() == 0:
+        assert laptop.run_folder().stat().st_uid == account.uid != 0
+    laptop.project.kernel(cosine=0.4)
+    before = laptop.project.state()
+    entry = laptop.stage("D1.2")
+    assert entry.verdict == "REJECT_GATE"
+    assert laptop.project.state() == before
+    assert acceptance.notes(laptop.repository, entry.candidate.commit)[0]["verdict"] == "REJECT_GATE"
+
+
+def test_two_users_on_one_host(laptop, sshd, other_clone):
+    """One runs, one waits and sees who holds it; the one left behind is merged, tested again and accepted."""
+    other = Laptop(other_clone, sshd)
+    laptop.project.kernel(cosine=1.0, sleep=2)
+    other.project.write("kernel/bobs.py", "BOB = 1\n")
+    first, results = laptop.in_background()
+    laptop.wait_for("gate")
+    second, others = other.in_background()
+    other.wait_for("waiting in line")
+    first.join()
+    second.join()
+    assert results[0].verdict == others[0].verdict == "ACCEPT"
+    assert any("merged with it" in text for text in other.said)
+    merged = others[0].candidate.commit
+    assert other.project.git("show", f"{merged}:kernel/bobs.py") == "BOB = 1"
+    assert "sleep = 2" in other.project.git("show", f"{merged}:kernel/fmha.py")
+    assert other.repository.is_ancestor(results[0].candidate.commit, merged)
+
+
+def test_what_others_got_accepted_is_fetched_first(laptop, sshd, other_clone):
+    other = Laptop(other_clone, sshd)
+    laptop.project.kernel(cosine=1.0)
+    first = laptop.stage()
+    other.project.write("kernel/bobs.py", "BOB = 1\n")
+    second = other.stage()
+    assert (first.verdict, second.verdict) == ("ACCEPT", "ACCEPT")
+    assert other.repository.is_ancestor(first.candidate.commit, second.candidate.commit)
+
+
+def test_changed_host_key_stops_before_any_code_is_sent(laptop, sshd):
+    sshd.stop()
+    sshd.new_host_key()
+    sshd.start()
+    with pytest.raises(ChangedHostKey):
+        laptop.stage()
+    assert not laptop.place.root.exists()
+    assert next(laptop.gate.ledger.newest_first()).verdict == "INFRA"
+
+
+def test_killed_sshd_mid_run_then_resume(laptop, sshd, monkeypatch):
+    monkeypatch.setattr("harness.gate.RETRY_AFTER_S", (0.1, 0.1))
+    laptop.project.kernel(cosine=1.0, sleep=2)
+    before = laptop.project.state()
+    thread, results = laptop.in_background()
+    laptop.wait_for("gate")
+    sshd.kill()
+    thread.join()
+    entry = results[0]
+    assert (entry.verdict, entry.closed) == ("UNKNOWN", False)
+    assert laptop.project.state() == before and laptop.repository.resolve(ACCEPTED) is None
+    ended(laptop, entry)
+    assert not lock.is_held(laptop.place.locks / "gpu0.lock")
+    sshd.start()
+    assert laptop.gate.resume(entry.run, laptop.target).verdict == "ACCEPT"
+
+
+def test_short_cut_mends_itself(laptop, sshd):
+    laptop.project.kernel(cosine=1.0, sleep=2)
+    thread, results = laptop.in_background()
+    laptop.wait_for("gate")
+    for session in sshd.sessions():
+        session.kill()
+    thread.join()
+    assert results[0].verdict == "ACCEPT"
+    assert any("trying again" in text for text in laptop.said)
+
+
+def test_frozen_sshd_is_noticed_and_the_run_resumed(laptop, sshd, monkeypatch):
+    monkeypatch.setattr("harness.host.SILENCE_S", 2.0)
+    monkeypatch.setattr("harness.gate.RETRY_AFTER_S", ())
+    laptop.project.kernel(cosine=1.0, sleep=2)
+    thread, results = laptop.in_background()
+    laptop.wait_for("gate")
+    sshd.signal_all(signal.SIGSTOP)
+    thread.join(15)
+    assert not thread.is_alive(), "a frozen peer held the client"
+    assert results[0].verdict == "UNKNOWN" and "nothing was heard" in results[0].reason
+    sshd.signal_all(signal.SIGCONT)
+    assert laptop.gate.resume(results[0].run, laptop.target).verdict == "ACCEPT"
+
+
+def test_killed_client_mid_run_then_resume(laptop, sshd):
+    """The client is a process of its own, killed outright; the run goes on to its verdict."""
+    laptop.project.kernel(cosine=1.0, sleep=2)
+    before = laptop.project.state()
+    program = f"""
+from pathlib import Path
+from harness.gate import Gate
+from harness.ledger import Ledger
+from harness.repository import Repository
+from remote import ssh
+
+class Aloud:
+    def say(self, text): print(text, flush=True)
+    doing = say
+
+ssh.KNOWN_HOSTS = Path({str(ssh.KNOWN_HOSTS)!r})
+here = Path({str(laptop.project.path)!r})
+target = ssh.{laptop.target!r}
+Gate(Repository(here), Ledger(here / "results"), Aloud()).stage(["D1.1"], target)
+"""
+    root = Path(__file__).parents[2]
+    client = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=root)
+    for line in client.stdout:
+        if line.startswith("gate"):
+            break
+    client.kill()
+    client.wait()
+    entry = next(laptop.gate.ledger.newest_first())
+    assert entry.sent and not entry.closed
+    assert laptop.project.state() == before
+    ended(laptop, entry)
+    assert not lock.is_held(laptop.place.locks / "gpu0.lock")
+    assert laptop.gate.resume(entry.run, laptop.target).verdict == "ACCEPT"
+
+
+def test_tampered_checkout_on_the_host(laptop):
+    """An edit hidden by assume-unchanged, made on the host while the run goes, is seen; ignored files as well."""
+    for path in ("kernel/fmha.py", "stages/ignored.log"):
+        laptop.project.kernel(cosine=1.0, sleep_D1_1=1.5, note=path)
+        thread, results = laptop.in_background("D1.2")
+        laptop.wait_for("gate")
+        tree = max((laptop.place.root / "runs").iterdir()) / "tree"
+        git = ["git", "-c", "safe.directory=*", "-C", str(tree)]
+        if path == "kernel/fmha.py":
+            subprocess.run([*git, "update-index", "--assume-unchanged", path], check=True)
+        (tree / path).write_text("cosine = 1.0\n")
+        status = subprocess.run([*git, "status", "--porcelain"], capture_output=True, text=True, check=True)
+        assert status.stdout == "", "git itself sees nothing"
+        thread.join()
+        assert results[0].verdict == "TAMPERED" and path in results[0].reason, results[0].reason
+        laptop.said.clear()
+        laptop.doings.clear()
+
+
+def test_edited_results_on_the_host(laptop, monkeypatch):
+    settle = Gate._settle
+
+    def spoil(gate, entry, host, ruling, job=None):
+        path = laptop.place.run(entry.run).out / "record.json"
+        path.write_bytes(path.read_bytes().replace(b"0.01", b"0.02"))
+        return settle(gate, entry, host, ruling, job)
+
+    monkeypatch.setattr(Gate, "_settle", spoil)
+    laptop.project.kernel(cosine=1.0)
+    entry = laptop.stage()
+    assert entry.verdict == "TAMPERED" and laptop.repository.resolve(ACCEPTED) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "verdict"),
+    [({"compile_hang": True}, "COMPILE_HANG"), ({"hang": "gil"}, "GPU_HANG"), ({"hang": "deaf"}, "GPU_HANG")],
+)
+def test_hung_compiler_and_kernel(laptop, account, settings, verdict):
+    laptop.project.kernel(cosine=1.0, **settings)
+    entry = laptop.stage()
+    assert entry.verdict == verdict
+    ended(laptop, entry)
+    left = [p for p in psutil.process_iter(["uids", "cmdline"]) if entry.run in " ".join(p.info["cmdline"] or [])]
+    assert not left
+
+
+def test_full_disk_on_the_host(laptop, account):
+    if os.getuid() != 0:
+        pytest.skip("mounting a small tmpfs needs root")
+    laptop.place.root.mkdir()
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size=24m,uid={account.uid}", "tmpfs", laptop.place.root], check=True
+    )
+    try:
+        laptop.project.kernel(cosine=1.0, fill=True)
+        entry = laptop.stage()
+        assert entry.verdict == "INFRA" and "disk is full" in entry.reason
+        laptop.project.kernel(cosine=1.0)
+        filler = laptop.place.root / "filler"
+        filler.write_bytes(b"x" * (shutil.disk_usage(laptop.place.root).free - (2 << 20)))
+        entry = laptop.stage()
+        assert entry.verdict == "INFRA" and "MiB free" in entry.reason
+    finally:
+        subprocess.run(["umount", laptop.place.root], check=True)
+
+
+def test_supervisor_killed_on_the_host(laptop):
+    laptop.project.kernel(cosine=1.0, sleep=20)
+    thread, results = laptop.in_background()
+    laptop.wait_for("gate")
+    os.kill(int(next(read_events(laptop.run_folder() / "journal.jsonl"))[0]["pid"]), signal.SIGKILL)
+    thread.join()
+    assert results[0].verdict == "INFRA" and "died without a verdict" in results[0].reason
+    assert not lock.is_held(laptop.place.locks / "gpu0.lock")
+    laptop.project.kernel(cosine=1.0)
+    assert laptop.stage().verdict == "ACCEPT"
+
+
+def test_frozen_supervisor_reads_infra(laptop, monkeypatch):
+    monkeypatch.setattr("harness.watch.STALE_S", 2.0)
+    laptop.project.kernel(cosine=1.0, sleep=2)
+    thread, results = laptop.in_background()
+    laptop.wait_for("gate")
+    pid = int(next(read_events(laptop.run_folder() / "journal.jsonl"))[0]["pid"])
+    os.kill(pid, signal.SIGSTOP)
+    thread.join()
+    assert results[0].verdict == "INFRA" and "not been heard of" in results[0].reason and not results[0].closed
+    os.kill(pid, signal.SIGCONT)
+    assert laptop.gate.resume(results[0].run, laptop.target).verdict == "ACCEPT"
+
+
+def test_synchronisation_through_a_remote_that_both_reach(laptop, account, sshd):
+    origin = account.folder / "origin.git"
+    subprocess.run(["git", "init", "--quiet", "--bare", origin], check=True)
+    account.own(origin, *origin.rglob("*"))
+    port = sshd.free_port()
+    core = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True).stdout.strip()
+    serve = [f"{core}/git-daemon", "--export-all", "--enable=receive-pack", f"--base-path={account.folder}"]
+    user = {"user": account.uid, "extra_groups": []} if os.getuid() == 0 else {}
+    daemon = subprocess.Popen([*serve, "--listen=127.0.0.1", f"--port={port}", "--reuseaddr"], **user)
+    try:
+        laptop.project.git("remote", "add", "origin", f"git://127.0.0.1:{port}/origin.git")
+        laptop.target = replace(laptop.target, sync="origin")
+        laptop.project.kernel(cosine=1.0)
+        entry = laptop.stage()
+        assert entry.verdict == "ACCEPT", entry.reason
+        listed = laptop.project.git("ls-remote", "origin", ACCEPTED, entry.candidate.ref)
+        assert [row.split()[0] for row in listed.splitlines()] == [entry.candidate.commit] * 2
+    finally:
+        daemon.kill()
+        daemon.wait()
+        shutil.rmtree(origin)
