@@ -1,0 +1,137 @@
+"""Functions compiled with --enable-tvm-ffi: their entry point linked to the emulated device instead of CUDA.
+
+Such a function checks its arguments itself and loads its kernels at its first call, so beside the driver's
+entry points it asks for a few of CuTeDSL's runtime; those are here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import llvmlite.binding as llvm
+
+from emulator.bridge import driver
+from emulator.bridge.allocations import allocations
+from emulator.bridge.device import EmulatedDevice
+from emulator.bridge.driver import define_entry_points
+from emulator.bridge.modules import load
+from emulator.bridge.objectfile import undefined_symbols
+from emulator.host.patching import Patches
+from emulator.host.tensors import is_emulated
+from emulator.native.compile import host_machine
+
+_POINTER, _INT = ctypes.c_void_p, ctypes.c_int
+_Init, _Load = ctypes.CFUNCTYPE(_INT, _POINTER), ctypes.CFUNCTYPE(_INT, _POINTER, _INT)
+_LINKER_OWN: Final = "_GLOBAL_OFFSET_TABLE_"
+
+
+def install(patches: Patches) -> None:
+    """Patch CuTeDSL's TVM-FFI functions, if the tvm_ffi package is there to make any."""
+    try:
+        import tvm_ffi
+    except ImportError:
+        return
+    from cutlass.cutlass_dsl import tvm_ffi_provider as provider
+
+    llvm.load_library_permanently(tvm_ffi.libinfo.find_libtvm_ffi())
+    for name, function in _ENTRY_POINTS.items():
+        llvm.add_symbol(name, ctypes.cast(function, _POINTER).value)
+    patches.set(provider.TVMFFIJitCompiledFunctionBase, "_create_tvm_ffi_function", _create)
+    for kind in (provider.TVMFFIJitCompiledFunction, provider.TVMFFIJitCompiledFunctionWithKwargs):
+        patches.set(kind, "__call__", _calling(kind.__call__))
+
+
+def _create(compiled: Any) -> Any:
+    """The tvm_ffi.Function of a compiled function, from its object code; None if it has no host code."""
+    import tvm_ffi
+    from cutlass._mlir._mlir_libs._cutlass_ir import _aot_support
+
+    if compiled.engine is None:
+        return None
+    code = _aot_support.export_module_to_bytes(compiled.ir_module, format="o", opt_level=3, enable_pic=True)
+    define_entry_points([name for name in undefined_symbols(code) if name != _LINKER_OWN])
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), host_machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    address = engine.get_function_address(f"__tvm_ffi_{compiled.function_name}")
+    return tvm_ffi.Function.__from_extern_c__(address, keep_alive_object=engine)
+
+
+def _calling(original: Callable[..., Any]) -> Callable[..., Any]:
+    def call(compiled: Any, *args: Any, **kwargs: Any) -> Any:
+        device = driver.current()
+        if not isinstance(device, EmulatedDevice):
+            raise RuntimeError("this function belongs to an emulated device that was left")
+        with _calling_on(device, compiled, (args, kwargs)):
+            return original(compiled, *map(_argument, args), **{k: _argument(v) for k, v in kwargs.items()})
+
+    return call
+
+
+@contextmanager
+def _calling_on(device: EmulatedDevice, compiled: Any, arguments: Any) -> Iterator[None]:
+    """Let the device know the function's PTX and memory; raise what it raised in place of TVM-FFI's error."""
+    ptx = compiled.artifacts.PTX if compiled.artifacts is not None else None
+    device._loading = load(ptx) if ptx is not None else None
+    device.visible, device.error = list(allocations(arguments)), None
+    try:
+        yield
+    finally:
+        error, device.error, device.visible = device.error, None, []
+        if error is not None:
+            raise error from None
+
+
+def _argument(value: Any) -> Any:
+    """A tensor of the emulated device as TVM-FFI sees one of a GPU; containers are searched, the rest is left."""
+    if is_emulated(value):
+        import tvm_ffi
+
+        return tvm_ffi.from_dlpack(_Capsule(value))
+    if type(value) in (list, tuple):
+        return type(value)(map(_argument, value))
+    return value
+
+
+class _Capsule:
+    """A tensor without torch's fast path to its CPU memory."""
+
+    def __init__(self, tensor: Any) -> None:
+        self._tensor = tensor
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._tensor.__dlpack__()
+
+    def __dlpack_device__(self) -> Any:
+        return self._tensor.__dlpack_device__()
+
+
+def _load_once(state: int, init: int, load_to_device: int, _set_error: int) -> int:
+    """Load a function's kernels at its first call. `state` is its word of memory, zero until then."""
+    loaded = ctypes.c_size_t.from_address(state)
+    if loaded.value:
+        return 0
+    library = ctypes.c_size_t()
+    code = _Init(init)(ctypes.addressof(library)) or _Load(load_to_device)(ctypes.addressof(library), 0)
+    if code == 0:
+        loaded.value = library.value
+    return code
+
+
+def _raise_cuda_error(_where: int, code: int) -> None:
+    """Tell TVM-FFI that the call failed; the emulator's own exception replaces what it makes of this."""
+    from tvm_ffi import libinfo
+
+    library = ctypes.CDLL(libinfo.find_libtvm_ffi())
+    library.TVMFFIErrorSetRaisedFromCStr(b"RuntimeError", f"CUDA error {code}".encode())
+
+
+_ENTRY_POINTS: Final = {
+    "_cudaSetDevice": ctypes.CFUNCTYPE(_INT, _INT)(lambda ordinal: 0 if ordinal == 0 else 101),
+    "cuda_dialect_init_library_once": ctypes.CFUNCTYPE(_INT, _POINTER, _POINTER, _POINTER, _POINTER)(_load_once),
+    "cuda_dialect_unload_library_once": ctypes.CFUNCTYPE(None, _POINTER)(lambda state: None),
+    "CuteDSLRT_TVMFFISetRaisedCudaError": ctypes.CFUNCTYPE(None, _POINTER, _INT)(_raise_cuda_error),
+}
