@@ -22,6 +22,7 @@ EmulatorError
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -62,10 +63,17 @@ class Fault(EmulatorError):
     def __init__(self, what: str, instr: Instr, warp: Any, lines: tuple[tuple[str, str], ...] = ()) -> None:
         self.what, self.instr, self.warp, self.lines = what, instr, warp, lines
         self.line, self.warp_index, self.ctaid = instr.line, warp.index, warp.cta.ctaid
-        shown = (("at", f"PTX line {instr.line}: {instr.text.strip()}"), ("by", str(warp)), *lines)
+        shown = (("at", place(instr, warp)), ("by", str(warp)), *lines)
         width = max(len(label) for label, _ in shown)
         body = "\n".join(f"  {label:<{width}}  {text}" for label, text in shown)
         super().__init__(f"{what}\n{body}")
+
+
+def place(instr: Instr, warp: Any) -> str:
+    """Where an instruction stands: PTX line, the source's line if the compiler told it, and its text made short."""
+    source = warp.cta.launch.source_line(instr)
+    text = re.sub(r"\{([^,{}]+),[^{}]*,[^{}]*,([^{}]+)\}", r"{\1, ...,\2}", instr.text.strip())
+    return f"PTX line {instr.line}{f' ({source})' if source else ''}: {text}"
 
 
 class OutOfBounds(Fault):

@@ -160,7 +160,7 @@ def _not_yet(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: boo
         return False
     for_good = warp.spin == asked or spins(ins, warp)
     barrier.waiters.append(warp)
-    shown = f"parity {wanted & 1}" if parity else f"phase {wanted}"
+    shown = f"parity {wanted & 1} (phase {barrier.phase})" if parity else f"phase {wanted}"
 
     def text() -> str:
         seen = warp.phases.get(barrier, 0)

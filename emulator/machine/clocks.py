@@ -99,6 +99,10 @@ class Access:
             return all(self.orders(part, clock, row) for part in earlier.parts)
         return earlier.component in self.follows or (self.strong and earlier.strong) or earlier.seen_by(clock, row)
 
+    def origin(self) -> str:
+        """Who made it, for a report."""
+        return f"{self.what} of {self.warp}, PTX line {self.instr.line}"
+
     def late(self, earlier: Access, clock: Clock) -> Access:
         """The part of `earlier` that this access is not ordered after, for the report."""
         return next((p for p in earlier.parts if not self.orders(p, clock)), earlier)

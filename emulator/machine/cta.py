@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -77,6 +78,12 @@ class Launch:
     def place(self, instr: Instr) -> int:
         """The index of an instruction in the kernel's list."""
         return self._places[instr.line, instr.text]
+
+    def source_line(self, instr: Instr) -> str | None:
+        """`file:line` of the program that was compiled, if the compiler told it."""
+        locations = self.kernel.locations
+        at = bisect_right(locations, self._places.get((instr.line, instr.text), -1), key=lambda one: one.instr) - 1
+        return f"{locations[at].file}:{locations[at].line}" if at >= 0 else None
 
     def uses(self, load: Instr, later: Instr) -> bool:
         """Whether a destination register of `load` is named between it and `later`, in the order of the text."""

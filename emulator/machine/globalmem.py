@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NoReturn
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from emulator.machine.warp import Warp
     from emulator.ptx.syntax import Instr
 
+MARGIN = (256, 1 << 20)
+
 
 @dataclass(order=True)
 class Allocation:
@@ -25,6 +27,11 @@ class Allocation:
     size: int = field(compare=False)
     name: str = field(compare=False)
     _views: dict[int, np.ndarray] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def margin(self) -> int:
+        """Bytes on either side where an access is taken for one that left this allocation."""
+        return min(max(self.size, MARGIN[0]), MARGIN[1])
 
     def view(self, width: int) -> tuple[np.ndarray, int]:
         """All of it as unsigned integers of `width` bytes, from the first aligned address at or below its start."""
@@ -47,13 +54,16 @@ class GlobalMemory:
     def __init__(self, allocations: list[tuple[int, int, str]]) -> None:
         self.allocations = sorted(Allocation(*a) for a in allocations)
         self._recent: Allocation | None = None
+        self._mappings: list[Allocation] = []
 
     def find(self, low: int, high: int) -> Allocation | None:
-        """The allocation that holds bytes `low` to `high - 1`, or None."""
+        """The allocation that holds bytes `low` to `high - 1`, or None.
+
+        What is far from every known allocation may belong to one that nobody made known: the process's writable
+        mappings decide.
+        """
         found = self._known(low, high)
-        if found is None and not self._near(low):
-            found = self._mapping(low, high)
-        return found
+        return found if found is not None or self._near(low, high) else self._mapping(low, high)
 
     def load(self, addresses: np.ndarray, width: int, count: int, instr: Instr, warp: Warp, what: str) -> np.ndarray:
         """`count` elements of `width` bytes at each address: unsigned[n, count]."""
@@ -101,22 +111,23 @@ class GlobalMemory:
         candidate = self.allocations[at]
         return candidate if high <= candidate.address + candidate.size else None
 
-    def _near(self, address: int) -> bool:
-        """Whether the address starts inside an allocation that it then leaves."""
-        at = bisect_right(self.allocations, address, key=lambda a: a.address) - 1
-        return at >= 0 and address < self.allocations[at].address + self.allocations[at].size
+    def _near(self, low: int, high: int) -> bool:
+        """Whether the bytes are so close to a known allocation that they are meant to be in it."""
+        at = bisect_right(self.allocations, low, key=lambda a: a.address)
+        neighbours = self.allocations[max(at - 1, 0) : at + 1]
+        return any(a.address - a.margin < high and low < a.address + a.size + a.margin for a in neighbours)
 
     def _mapping(self, low: int, high: int) -> Allocation | None:
+        for known in self._mappings:
+            if known.address <= low and high <= known.address + known.size:
+                return known
         with open("/proc/self/maps") as maps:
             for line in maps:
                 span, access = line.split(maxsplit=2)[:2]
                 start, stop = (int(x, 16) for x in span.split("-"))
                 if start <= low and high <= stop and access.startswith("rw"):
-                    found = Allocation(start, stop - start, f"host mapping {span}")
-                    clear = not any(start < a.address + a.size and a.address < stop for a in self.allocations)
-                    if clear:
-                        insort(self.allocations, found)
-                    return found
+                    self._mappings.append(Allocation(start, stop - start, f"host mapping {span}"))
+                    return self._mappings[-1]
         return None
 
     def refuse(self, low: int, high: int, instr: Instr, warp: Warp, what: str) -> NoReturn:

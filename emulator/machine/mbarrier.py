@@ -52,7 +52,8 @@ class MBarrier:
         """What the deadlock table says: phase, arrivals, bytes, last arriver."""
         seen = self.expected - self.pending
         last = f"last arrival: {self.last}" if self.last else "nobody arrived yet"
-        return f"{self} in phase {self.phase}: {seen} of {self.expected} arrivals, {self.tx} bytes outstanding, {last}"
+        counts = f"{seen} of {self.expected} arrivals, {self.tx} bytes outstanding"
+        return f"{self}, now in phase {self.phase}: {counts}, {last}"
 
     def arrive(self, count: int, party: Party, clock: Clock | None) -> None:
         """`count` arrivals, which release `clock`. Raises BarrierError if more arrive than are expected."""

@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NoReturn
 
-from emulator.errors import BarrierError, DataRace, Fault, MissingProxyFence, MissingWait, OutOfBounds, UnwrittenRead
+import numpy as np
+
+from emulator.errors import (
+    BarrierError,
+    DataRace,
+    Fault,
+    MissingProxyFence,
+    MissingWait,
+    OutOfBounds,
+    UnwrittenRead,
+    place,
+)
 from emulator.machine.clocks import ASYNC_VISIBLE, Access, Clock
 from emulator.machine.shadow import MBARRIER, UNWRITTEN
 
+SHOWN_RUNS = 3
 NOUN = {"write": "written", "read": "read"}
 
 
 def raise_conflict(
-    me: Access, clock: Clock, verb: str, place: str, number: int, other: Access | None, kind: str
+    me: Access,
+    clock: Clock,
+    verb: str,
+    cells: str,
+    number: int,
+    other: Access | None,
+    kind: str,
+    near: tuple[tuple[str, str], ...] = (),
 ) -> NoReturn:
-    """Raise the fault of `me`, which `verb` ("reads" or "writes") the cell `place` against `other`.
+    """Raise the fault of `me`, which `verb` ("reads" or "writes") `cells` against `other`.
 
     number: the ledger's number of `other`, special below SPECIAL. kind: "write" or "read", what `other` did.
+    near: what was written close by, for a read of what nothing wrote.
     """
     if other is None:
-        raise _special(me, verb, place, number)
+        raise _special(me, verb, cells, number, near)
     other = me.late(other, clock)
     ordered = other.seen_by(clock)
     if ordered and not me.generic and other.generic and not other.seen_by(clock, ASYNC_VISIBLE):
         raise MissingProxyFence(
-            f"{me.what} {verb} {place} through the async proxy; {other.warp} {_did(kind)} it through the generic "
+            f"{me.what} {verb} {cells} through the async proxy; {other.warp} {_did(kind)} it through the generic "
             "proxy, with no fence.proxy.async between",
             me.instr,
             me.warp,
@@ -40,7 +61,7 @@ def raise_conflict(
     missing = other.via.missing(other, me) if other.via is not None else _unordered(other, me)
     fault = DataRace if other.generic else MissingWait
     raise fault(
-        f"{me.what} {verb} {place}, not ordered after {other.what} that {_did(kind)} it",
+        f"{me.what} {verb} {cells}, not ordered after {other.what} that {_did(kind)} it",
         me.instr,
         me.warp,
         (*_party(other, kind), ("missing", missing)),
@@ -53,7 +74,7 @@ def _did(kind: str) -> str:
 
 def _party(other: Access, kind: str) -> tuple[tuple[str, str], ...]:
     how = "issued by" if not other.generic else "by"
-    text = f"PTX line {other.instr.line}: {other.instr.text.strip()}  ({how} {other.warp})"
+    text = f"{place(other.instr, other.warp)}  ({how} {other.warp})"
     return ((f"{NOUN[kind]} at", text),)
 
 
@@ -64,13 +85,23 @@ def _unordered(other: Access, me: Access) -> str:
     )
 
 
-def _special(me: Access, verb: str, place: str, number: int) -> Fault:
+def _special(me: Access, verb: str, cells: str, number: int, near: tuple[tuple[str, str], ...]) -> Fault:
     if number == UNWRITTEN:
-        return UnwrittenRead(f"{me.what} {verb} {place}, which nothing wrote", me.instr, me.warp)
+        return UnwrittenRead(f"{me.what} {verb} {cells}, which nothing wrote", me.instr, me.warp, near)
     if number == MBARRIER:
         return BarrierError(
-            f"{me.what} {verb} {place}, which holds an mbarrier: only mbarrier instructions may touch it",
+            f"{me.what} {verb} {cells}, which holds an mbarrier: only mbarrier instructions may touch it",
             me.instr,
             me.warp,
         )
-    return OutOfBounds(f"{me.what} {verb} {place}, which is reserved or outside the window", me.instr, me.warp)
+    return OutOfBounds(f"{me.what} {verb} {cells}, which is reserved or outside the window", me.instr, me.warp)
+
+
+def written(writers: np.ndarray, at: int, accesses: list[Access | None]) -> list[tuple[int, int, Access]]:
+    """(first, last, writer) of the runs of cells by one writer in a row: the few nearest to cell `at`, in order."""
+    edges = np.flatnonzero(np.diff(writers, prepend=-1, append=-1))
+    runs = [(int(a), int(b) - 1, accesses[int(writers[a])]) for a, b in pairwise(edges)]
+    known = [(first, last, writer) for first, last, writer in runs if writer is not None]
+    return sorted(
+        sorted(known, key=lambda run: min(abs(run[0] - at), abs(run[1] - at)))[:SHOWN_RUNS], key=lambda r: r[0]
+    )

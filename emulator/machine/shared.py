@@ -9,7 +9,7 @@ import numpy as np
 from emulator.errors import BarrierError, Misaligned, OutOfBounds
 from emulator.machine.clocks import Access, Clock
 from emulator.machine.mbarrier import MBarrier
-from emulator.machine.report import raise_conflict
+from emulator.machine.report import raise_conflict, written
 from emulator.machine.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
 
 if TYPE_CHECKING:
@@ -64,7 +64,16 @@ class SharedMemory:
             f"shared memory {window + first:#x} to {window + last:#x} of CTA {self.cta.name} "
             f"({where.size << self.shift} bytes)"
         )
-        raise_conflict(me, clock, verb, place, number, shadow.ledger.accesses[number], kind)
+        near = self._near(int(where.min())) if number == UNWRITTEN else ()
+        raise_conflict(me, clock, verb, place, number, shadow.ledger.accesses[number], kind, near)
+
+    def _near(self, cell: int) -> tuple[tuple[str, str], ...]:
+        window, shift = self.cta.window, self.shift
+        runs = written(self.shadow.writer, cell, self.shadow.ledger.accesses)
+        shown = (
+            f"{(a << shift) + window:#x} to {(b + 1 << shift) + window - 1:#x} by {by.origin()}" for a, b, by in runs
+        )
+        return tuple(("near", text) for text in shown) or (("near", "nothing was written"),)
 
     def cells(self, offsets: np.ndarray, size: int) -> np.ndarray:
         """The shadow cells of `size` bytes at each of `offsets` (intp[n])."""

@@ -12,8 +12,8 @@ import numpy as np
 
 from emulator.errors import TensorMemoryError
 from emulator.machine.clocks import Access, Clock
-from emulator.machine.report import raise_conflict
-from emulator.machine.shadow import Shadow
+from emulator.machine.report import raise_conflict, written
+from emulator.machine.shadow import UNWRITTEN, Shadow
 
 if TYPE_CHECKING:
     from emulator.machine.cta import Cta
@@ -49,7 +49,13 @@ class TensorMemory:
             f"tensor memory columns {column.min()} to {column.max()}, "
             f"lanes {group.min() * GROUP} to {group.max() * GROUP + GROUP - 1} of CTA {self.cta.name}"
         )
-        raise_conflict(me, clock, verb, place, number, shadow.ledger.accesses[number], kind)
+        near = self._near(int(column.min()), int(group.min())) if number == UNWRITTEN else ()
+        raise_conflict(me, clock, verb, place, number, shadow.ledger.accesses[number], kind, near)
+
+    def _near(self, column: int, group: int) -> tuple[tuple[str, str], ...]:
+        runs = written(self.shadow.writer[:, group], column, self.shadow.ledger.accesses)
+        shown = (f"columns {first} to {last} of these lanes by {by.origin()}" for first, last, by in runs)
+        return tuple(("near", text) for text in shown) or (("near", "nothing was written in these lanes"),)
 
     def region(self, lane: int, lanes: int, column: int, columns: int) -> tuple[slice, slice]:
         """The shadow cells of a rectangle whose lanes are whole groups or lie in one."""

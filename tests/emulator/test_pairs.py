@@ -1,7 +1,9 @@
-"""Good programs are silent in every completion mode; each broken twin is reported with lines, warps and what is missing."""
+"""Good programs are silent in every completion mode; each broken twin is reported: lines, warps, what is missing."""
 
 from __future__ import annotations
 
+import re
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,23 +68,29 @@ def test_good(name: str, completion: str) -> None:
 
 
 @dataclass(frozen=True)
-class Broken:
-    """A twin: the line with mark `line` is taken out, or becomes `instead`. The report must be of class `error`, at the
-    line marked `at`, and say all of `says`; `@mark` in these stands for "PTX line N" of that mark."""
+class Twin:
+    """A program with one line changed, and what the report of it must be: see twins.toml."""
 
     name: str
     program: str
     line: str
-    error: type[errors.EmulatorError] | tuple[type[errors.EmulatorError], ...]
+    error: str
     at: str = ""
     says: tuple[str, ...] = ()
     instead: str = ""
 
     def text(self) -> str:
         lines = (HERE / f"{self.program}.ptx").read_text().splitlines()
-        at = line_of(self.program, self.line) - 1
-        lines[at] = self.instead
+        lines[line_of(self.program, self.line) - 1] = self.instead
         return "\n".join(lines)
+
+    def wanted(self) -> tuple[str, ...]:
+        """`says` with the lines of its marks."""
+
+        def numbered(found: re.Match[str]) -> str:
+            return f"PTX line {line_of(self.program, found[1])}"
+
+        return tuple(re.sub(r"@([a-z0-9 ]+)", numbered, words) for words in self.says)
 
 
 def line_of(program: str, mark: str) -> int:
@@ -91,23 +99,16 @@ def line_of(program: str, mark: str) -> int:
     return found
 
 
-UNORDERED = (errors.MissingWait, errors.UnwrittenRead)
-TWINS = (
-    Broken("mma without the wait for its operands", "gemm", "wait full", UNORDERED, "mma"),
-    Broken("no commit", "gemm", "commit", errors.Deadlock, says=("warp 0 of CTA (0,0,0): @wait done", "mbarrier #1")),
-    Broken("load without the wait for the commit", "gemm", "wait done", UNORDERED, "load"),
-)
+TWINS = tuple(Twin(**entry) for entry in tomllib.loads((HERE / "twins.toml").read_text())["twin"])
 
 
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("twin", TWINS, ids=lambda t: t.name)
-def test_broken(twin: Broken, completion: str) -> None:
-    with pytest.raises(twin.error) as caught:
+def test_broken(twin: Twin, completion: str) -> None:
+    with pytest.raises(tuple(getattr(errors, name) for name in twin.error.split())) as caught:
         run(twin.program, twin.text(), completion)
     report = str(caught.value)
     if twin.at:
         assert caught.value.line == line_of(twin.program, twin.at), report
-    for words in twin.says:
-        for mark in (w for w in [words.partition("@")[2]] if w):
-            words = words.replace(f"@{mark}", f"PTX line {line_of(twin.program, mark)}")
+    for words in twin.wanted():
         assert words in report, report
