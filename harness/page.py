@@ -43,7 +43,7 @@ def case_details(case: Case, picture: bytes) -> str:
     """Every figure of a case beside its pin, the seconds of every launch, and the picture (PNG) of its error."""
     rows = "".join(
         f'<tr class="{_mark(figure)}"><td>{figure.tensor}</td><td>{figure.metric}</td><td>{figure.shown}</td>'
-        f"<td>{figure.bound} {figure.pin:g}</td><td>{_mark(figure)}</td></tr>"
+        f"<td>{figure.bound} {figure.pin:.7g}</td><td>{_mark(figure)}</td></tr>"
         for figure in case.figures
     )
     launches = "<br>".join(f"{launch.mode}: {launch.seconds:.2f} s" for launch in case.launches)

@@ -8,7 +8,6 @@ record and ends with the verdict's exit code.
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import re
 import secrets
@@ -75,8 +74,7 @@ def compile_cases(milestone: Milestone, book: Book) -> None:
     """Compile every configuration of the milestone; keep its PTX and the layouts that it traced."""
     import kernel
 
-    module = importlib.import_module(f"stages.{milestone.module.stem}")
-    for config, case in {each.config: each for each in module.CASES}.items():
+    for config, case in {each.config: each for each in milestone.load().CASES}.items():
         print(f"compiling {case}", flush=True)
         compiled = kernel.compile(config)
         stem = re.sub(r"[^a-z0-9]+", "-", case.name)

@@ -94,7 +94,7 @@ def _add_rows(table: Table, cases: list[Case | None]) -> None:
         holds = all(each.holds for each in across if each)
         table.add_row(
             f"  {figure.tensor} {figure.metric}",
-            f"{SIGN[figure.bound]} {figure.pin:g}",
+            f"{SIGN[figure.bound]} {figure.pin:.7g}",
             *map(_value, across),
             Text("pass", "green") if holds else Text("FAIL", "bold red"),
         )

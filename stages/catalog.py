@@ -1,7 +1,9 @@
 """The twelve milestones, in the order of building. One that has no module yet is refused, never skipped."""
 
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 FOLDER = Path(__file__).parent
 
@@ -31,6 +33,10 @@ class Milestone:
     def built(self) -> bool:
         """Whether its module exists."""
         return self.module.exists()
+
+    def load(self) -> ModuleType:
+        """Its module, for the CASES and SEEDS that it holds."""
+        return importlib.import_module(f"stages.{self.module.stem}")
 
 
 CATALOG = (

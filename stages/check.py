@@ -21,7 +21,7 @@ class Figure:
 
     def __str__(self) -> str:
         mark = "holds" if self.holds else "FAILS"
-        return f"{self.tensor}.{self.metric} = {self.value:.7g}, {self.bound} {self.pin:g}: {mark}"
+        return f"{self.tensor}.{self.metric} = {self.value:.7g}, {self.bound} {self.pin:.7g}: {mark}"
 
 
 def compare(case: Case, got: Outputs, want: Outputs) -> tuple[Figure, ...]:

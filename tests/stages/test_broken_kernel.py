@@ -1,0 +1,61 @@
+"""A kernel that is broken on purpose is refused, with a message that leads to the line."""
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.record import load
+from harness.verdict import Verdict
+from tests.system import Checkout
+
+
+@dataclass(frozen=True)
+class Break:
+    """An edit of kernel/fmha.py, and what the refusal must say."""
+
+    name: str
+    old: str
+    new: str
+    says: str
+
+
+BREAKS = (
+    Break(
+        "P is read 32 columns beside where it was stored",
+        "cute.recast_ptr(tmem + config.tmem_p, dtype",
+        "cute.recast_ptr(tmem + config.tmem_p + 32, dtype",
+        r"tcgen05\.mma",
+    ),
+    Break(
+        "the second product does not wait for P",
+        '        bars.wait("p_full", stage, phase)\n',
+        "",
+        r"tcgen05\.mma",
+    ),
+    Break(
+        "P is signalled before its store has completed",
+        "        cute.copy(store, packed, tPtP)\n        cute.arch.fence_view_async_tmem_store()\n",
+        "        cute.copy(store, packed, tPtP)\n",
+        r"tcgen05\.(st|wait)",
+    ),
+)
+
+
+@pytest.mark.parametrize("broken", BREAKS, ids=lambda broken: broken.name)
+def test_a_broken_kernel_is_refused(broken: Break, checkout: Checkout, tmp_path: Path) -> None:
+    checkout.replace("kernel/fmha.py", broken.old, broken.new)
+    command = [sys.executable, "-m", "harness.run", "D1.1", "--device", "emulator", "--target", "sim"]
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path / "out")], cwd=checkout.path, capture_output=True, timeout=300, check=False
+    )
+    record = load(tmp_path / "out")
+    assert (done.returncode, record.verdict) == (Verdict.REJECT_GATE.exit_code, "REJECT_GATE"), record.reason
+    held = [case for case in record.cases if case.seed is not None]
+    assert {case.outcome for case in held} == {"failed"}
+    for case in held:
+        assert re.search(r"PTX line \d+", case.message), case.message
+        assert re.search(broken.says, case.message), case.message
