@@ -1,0 +1,45 @@
+"""Which KV tiles a row tile sees, against counting every key of every row."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernel.fmha import KvTiles, RowTile, Visible
+
+
+@given(
+    mask=st.sampled_from(["none", "length", "causal"]),
+    keys=st.integers(0, 40),
+    length=st.integers(0, 40),
+    tokens=st.integers(1, 30),
+    heads=st.integers(1, 6),
+    window=st.sampled_from([1, 3, 8, 2**30]),
+    block_m=st.sampled_from([4, 8]),
+    block_n=st.sampled_from([4, 8]),
+)
+def test_tiles_are_those_with_a_visible_key(
+    mask: str, keys: int, length: int, tokens: int, heads: int, window: int, block_m: int, block_n: int
+) -> None:
+    length = keys if mask == "none" else min(length, keys)
+    seen = Visible(mask, keys, length, tokens, window)
+    for index in range(-(-tokens * heads // block_m)):
+        tile = RowTile(index, 0, tokens * heads, heads, block_m)
+        tiles = KvTiles(seen, block_n, *tile.tokens())
+        rows = [r for r in range(index * block_m, (index + 1) * block_m) if r < tokens * heads]
+        visible = [{j for j in range(keys) if sees(mask, length, tokens, window, r // heads, j)} for r in rows]
+        some = set().union(*visible)
+        got = range(tiles.first, tiles.first + tiles.count)
+        assert set(got) == set(range(min(some) // block_n, max(some) // block_n + 1)) if some else len(got) == 0
+        for i in range(tiles.count):
+            whole = set(range(tiles.start(i), tiles.start(i) + block_n))
+            assert bool(tiles.is_cut(i)) == any(not whole <= row for row in visible)
+            assert (tiles.poisoned_from(i) >= block_n) == (max(whole) < length)
+
+
+def sees(mask: str, length: int, tokens: int, window: int, t: int, j: int) -> bool:
+    """attention.md, D3 and D4, for one query token and key."""
+    if mask != "causal":
+        return j < length
+    p = length - tokens + t
+    return max(0, p - window + 1) <= j <= p
