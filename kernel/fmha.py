@@ -1,16 +1,22 @@
 """All device code: attention of one row tile over many KV tiles on the tensor cores of sm_100a.
 
-A CTA owns 128 rows of one sequence (rows are query tokens times heads, packed). Columns of tensor memory,
-fp32 a column, a row of the tile a lane:
+A CTA owns block_m rows of one sequence (rows are query tokens times heads, packed). Columns of tensor memory, fp32
+a column:
 
     head_dim 64    |  S0 128  |  S1 128  |  O 64  | P0 64 | P1 64 |                 448 used
     head_dim 128   |  S0 128  |  S1 128  |  O 128         | P0 64 | P1 64 |         512 used
     head_dim 256   |  S0 128  |  S1 128  |  O 256                         |         512 used, Pi lies on Si
+    head_dim 512   |  S0 64 | S1 64 |  O 256                              |         384 used
+
+A lane is a row, up to head_dim 256. At 512 a CTA has 64 rows, 16 in each quarter of the lanes: the quarter's lanes
+0-15 hold S and O's columns 0-255 of its rows, its lanes 16-31 O's columns 256-511 of the same rows. Two softmax
+threads share such a row. P goes through shared memory there, and wherever p_path asks for it.
 
 Warp roles and the mbarriers between them. Tile i of the keys uses stage i % 2 of S, P and O's barriers:
 
     load (5)     --q_full, kv_full-->   mma (4)              K0 K1 V0 K2 V1 ...   (K0 K1 K2 ... when V is K)
                  <-----kv_empty------
+    load         -----tail_full----->   load                 a last tile with poisoned keys: cleared, then kv_full
     mma          ------s_full------->   softmax (0-3)        S[i] = Q K[i]' is in tensor memory
                  <-----p_full--------                        P[i] is staged and O fits its maximum
                  ------o_done------->                        O += P[i] V[i] has happened
