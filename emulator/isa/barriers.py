@@ -287,6 +287,7 @@ def _cluster(ins: Instr) -> Run:
             wait_for(generation, warp, ins, warp.cta.cluster.barrier)
             return BLOCK
         warp.granted = warp.cluster_generation = None
+        warp.known |= generation.published
         warp.clock.merge(generation.clock)
         return None
 
@@ -309,10 +310,17 @@ def _fence_init(ins: Instr) -> Run:
     pick(ins, {"release"}, {"cluster"})
 
     def run(warp: Warp, mask: Any) -> None:
-        for barrier in warp.cta.smem.mbarriers.values():
-            barrier.fenced = barrier.fenced or barrier.init.seen_by(warp.clock)
+        warp.published |= _fence_mbarriers(warp)
 
     return run
+
+
+def _fence_mbarriers(warp: Warp) -> set[MBarrier]:
+    """The mbarriers whose initialisation the warp has seen are ready for the async proxy."""
+    seen = {b for b in warp.cta.smem.mbarriers.values() if b.init.seen_by(warp.clock)}
+    for barrier in seen:
+        barrier.fenced = True
+    return seen
 
 
 @executes("fence.proxy")
@@ -331,7 +339,6 @@ def _fence_proxy(ins: Instr) -> Run:
     def run(warp: Warp, mask: Any) -> None:
         warp.clock.publish()
         warp.tick()
-        for barrier in warp.cta.smem.mbarriers.values():
-            barrier.fenced = barrier.fenced or barrier.init.seen_by(warp.clock)
+        _fence_mbarriers(warp)
 
     return run

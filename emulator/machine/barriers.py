@@ -23,6 +23,8 @@ class Generation:
         self.arrived: list[tuple[Warp, Instr]] = []
         self.waiters: list[Warp] = []
         self.votes: list[Any] = []
+        self.published: set[Any] = set()
+        """mbarriers whose initialisation went along by fence.mbarrier_init."""
         self.over = False
 
 
@@ -115,6 +117,7 @@ class ClusterBarrier:
                     (("arrived at", f"PTX line {line.line}"),),
                 )
         generation.arrived.append((warp, instr))
+        generation.published |= warp.published
         if release:
             generation.clock.merge(warp.clock)
             warp.tick()

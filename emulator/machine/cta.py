@@ -29,6 +29,8 @@ Dim3 = tuple[int, int, int]
 MAX_THREADS = 1024
 MAX_SHARED_BYTES = 228 * 1024
 NAMED_BARRIERS = 16
+REFUSED = 0.3
+"""In random mode, the chance that a cluster is launched although another would take over its work."""
 
 
 @dataclass
@@ -63,6 +65,7 @@ class Launch:
         if any(g % c for g, c in zip(self.grid, self.cluster, strict=True)):
             raise LaunchError(f"grid {self.grid} is not a multiple of the cluster {self.cluster}")
         self.memory = GlobalMemory(self.allocations)
+        self.waiting_clusters: deque[Dim3] = deque()
         self.registry: dict[Any, Any] = {}
         """What handlers keep for the whole launch, such as decoded tensor maps."""
 
@@ -107,10 +110,20 @@ class Launch:
         x, y, z = self.block
         return -(-x * y * z // LANES)
 
-    def clusters(self) -> list[Dim3]:
-        """The cluster indices of the grid, x fastest."""
+    def clusters(self) -> Iterator[Dim3]:
+        """The cluster indices of the grid, x fastest, but for those whose work a running cluster took over."""
         counts = [g // c for g, c in zip(self.grid, self.cluster, strict=True)]
-        return [(x, y, z) for z, y, x in product(*(range(n) for n in reversed(counts)))]
+        self.waiting_clusters = deque((x, y, z) for z, y, x in product(*(range(n) for n in reversed(counts))))
+        while self.waiting_clusters:
+            yield self.waiting_clusters.popleft()
+
+    def take_cluster(self, by: Cluster) -> Dim3 | None:
+        """The first CTA of a cluster that need not be launched any more; None if there is none (or by chance)."""
+        by_chance = by.agents.completion == "random" and by.random.random() < REFUSED
+        if by_chance or not self.waiting_clusters:
+            return None
+        x, y, z = (i * c for i, c in zip(self.waiting_clusters.popleft(), self.cluster, strict=True))
+        return x, y, z
 
 
 def registers(operands: Iterable[Any]) -> Iterator[str]:

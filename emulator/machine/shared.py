@@ -156,7 +156,7 @@ class SharedMemory:
                 (("live mbarriers", known),),
             )
         init = found.init
-        if init.warp is not warp and not init.seen_by(warp.clock):
+        if init.warp is not warp and not init.seen_by(warp.clock) and found not in warp.known:
             raise BarrierError(
                 f"{found} is used without being ordered after its initialisation",
                 instr,

@@ -88,6 +88,10 @@ class Warp:
         """The try_wait that was last answered no, as (instruction, mbarrier, phase)."""
         self.phases: dict[Any, int] = {}
         """How many phases of each mbarrier it has seen completed."""
+        self.published: set[Any] = set()
+        """mbarriers that its fence.mbarrier_init covers, whatever barrier it arrives on next."""
+        self.known: set[Any] = set()
+        """mbarriers whose initialisation it knows of by such a fence of another warp."""
         self.loads, self.stores = Pipe(self, "ld"), Pipe(self, "st")
         self.tensor: dict[int, Any] = {}
         """The tensor core as each lane drives it."""

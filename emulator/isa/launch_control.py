@@ -1,0 +1,65 @@
+"""clusterlaunchcontrol: a running cluster takes over the work of one that was not launched yet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.errors import UnknownInstruction
+from emulator.isa.barriers import mbarrier_at
+from emulator.isa.modifiers import SHARED, active, of_lane, pick
+from emulator.isa.registry import Run, executes
+from emulator.isa.tensor import reachable
+from emulator.machine.bulk import aligned, fill
+from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
+from emulator.ptx.syntax import Instr
+
+if TYPE_CHECKING:
+    from emulator.machine.cta import Cta
+    from emulator.machine.warp import Warp
+
+RESPONSE_BYTES = 16
+FIRST = ("get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z")
+
+
+@executes("clusterlaunchcontrol.try_cancel")
+def _try_cancel(ins: Instr) -> Run:
+    _, _, _, everyone, _ = pick(
+        ins, {"async"}, SHARED, {"mbarrier::complete_tx::bytes"}, {"multicast::cluster::all"}, {"b128"}
+    )
+
+    def run(warp: Warp, mask: Any, target: Any, barrier: Any) -> None:
+        cluster = warp.cta.cluster
+        for lane in active(mask):
+            offset, told = of_lane(target, lane) & OFFSET_MASK, of_lane(barrier, lane)
+            aligned(offset, RESPONSE_BYTES, "the response of try_cancel", ins, warp)
+            taken = cluster.launch.take_cluster(cluster)
+            response = np.array([taken is not None, *(taken or (0, 0, 0))], np.uint32).view(np.uint8)
+            for cta in cluster.ctas if everyone else (warp.cta,):
+                signalled = mbarrier_at(warp, told & OFFSET_MASK | cta.rank << RANK_SHIFT, ins)
+                reachable(signalled, ins, warp)
+
+                def move(cta: Cta = cta, offset: int = offset, response: np.ndarray = response) -> None:
+                    cta.smem.bytes[offset : offset + RESPONSE_BYTES] = response
+
+                fill(ins, warp, cta, offset, RESPONSE_BYTES, signalled, "the response of try_cancel", move)
+
+    return run
+
+
+@executes("clusterlaunchcontrol.query_cancel", dst=1, uniform=True)
+def _query_cancel(ins: Instr) -> Run:
+    what, *_ = pick(ins, {"is_canceled", "get_first_ctaid", *FIRST}, {"pred", "b32", "v4"}, {"b32"}, {"b128"})
+    if what is None:
+        raise UnknownInstruction(ins, "nothing asked")
+
+    def run(warp: Warp, mask: Any, response: np.ndarray) -> Any:
+        words = np.ascontiguousarray(response.T).view(np.uint32).T
+        if what == "is_canceled":
+            return words[0] != 0
+        if what in FIRST:
+            return words[1 + FIRST.index(what)]
+        return np.concatenate([words[1:], np.zeros((1, 32), np.uint32)])
+
+    return run
