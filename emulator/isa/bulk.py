@@ -13,6 +13,7 @@ from emulator.isa.modifiers import CACHE_HINT, CTA_GROUP, SHARED, active, of_lan
 from emulator.isa.registry import BLOCK, Run, executes
 from emulator.isa.tensor import reachable
 from emulator.machine.bulk import aligned, bulk_thread, fill, load_box, store_box
+from emulator.machine.clocks import Access
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
 from emulator.machine.tensormap import MAP_BYTES, TensorMap
 from emulator.machine.warp import Wait
@@ -178,7 +179,7 @@ def _bulk_out(ins: Instr) -> Run:
                 memory.refuse(address, address + count, ins, warp, "a bulk store")
             smem.check_span(offset, count, ins, warp, "a bulk store")
             copies = bulk_thread(warp, lane)
-            smem.shadow.read(smem.span(offset, count), copies.access(ins, "a bulk store", False), warp.clock)
+            smem.shadow.read(smem.span(offset, count), copies.access(ins, "a bulk store"), warp.clock)
 
             def move(address: int = address, count: int = count, offset: int = offset) -> None:
                 ctypes.memmove(address, smem.bytes[offset:].ctypes.data, count)
@@ -196,8 +197,7 @@ def _bulk_across(ins: Instr) -> Run:
             aligned(count | offset | of_lane(target, lane), BULK_ALIGNMENT, "a bulk copy", ins, warp)
             ((cta, there, told),) = _targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), None, False)
             smem.check_span(offset, count, ins, warp, "a bulk copy")
-            reading = bulk_thread(warp, lane).access(ins, "a bulk copy", False)
-            reading.component, reading.time, reading.via = told.component, told.phase + 1, told
+            reading = Access(told.component, told.phase + 1, False, ins, warp, "a bulk copy", via=told)
             smem.shadow.read(smem.span(offset, count), reading, warp.clock)
 
             def move(cta: Cta = cta, there: int = there, offset: int = offset, count: int = count) -> None:
@@ -237,8 +237,7 @@ def _wait(ins: Instr) -> Run:
         if waited_for:
             for group in waited_for:
                 group.waiters.append(warp)
-            numbers = ", ".join(str(g.number) for g in waited_for)
-            warp.waiting = Wait(ins, tuple(waited_for), lambda: f"bulk groups {numbers}")
+            warp.waiting = Wait(ins, tuple(waited_for), lambda: f"{len(waited_for)} bulk groups")
             return BLOCK
         for t in threads:
             t.waited(count)

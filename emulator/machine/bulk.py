@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,30 +22,35 @@ TMA_ALIGNMENT = 128
 
 
 class Group:
-    """Copies that are waited for together. `number` counts the groups of their thread from 1."""
+    """Copies that are waited for together. `last` is the time of the newest, known when the group is committed."""
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self) -> None:
         self.outstanding = 0
+        self.last = 0
         self.waiters: list[Warp] = []
 
 
 class CopyThread:
-    """The groups of one thread's bulk copies, or of one warp's cp.async."""
+    """The groups of one thread's bulk copies, or of one warp's cp.async. Its component's time counts copies.
 
-    def __init__(self, warp: Warp, key: Any, waiting_for: str) -> None:
-        self.warp, self.waiting_for = warp, waiting_for
+    generic: the copies go through the generic proxy. queue: the copies complete in order.
+    """
+
+    def __init__(self, warp: Warp, key: Any, waiting_for: str, generic: bool, queue: deque[Operation] | None) -> None:
+        self.warp, self.waiting_for, self.generic, self.queue = warp, waiting_for, generic, queue
         self.component = warp.cta.cluster.ledger.component((warp.cta.rank, warp.index, key))
-        self.open = Group(1)
-        self.committed: list[Group] = []
+        self.issued = self.committed_until = 0
+        self.open = Group()
+        self.groups: list[Group] = []
 
-    def access(self, instr: Instr, what: str, generic: bool) -> Access:
-        """An access of a copy of the open group."""
-        return Access(self.component, self.open.number, generic, instr, self.warp, what, via=self)
+    def access(self, instr: Instr, what: str) -> Access:
+        """An access of the copy that is issued next."""
+        return Access(self.component, self.issued + 1, self.generic, instr, self.warp, what, via=self)
 
     def issue(self, instr: Instr, perform: Any) -> None:
         """Queue a checked copy in the open group."""
         group, cluster = self.open, self.warp.cta.cluster
+        self.issued += 1
         group.outstanding += 1
 
         def complete() -> None:
@@ -54,26 +60,31 @@ class CopyThread:
                 waiters, group.waiters = group.waiters, []
                 cluster.wake(waiters)
 
-        cluster.agents.issue(Operation(instr, self.warp, (group,), complete))
+        cluster.agents.issue(Operation(instr, self.warp, (group,), complete, self.queue))
 
     def commit(self) -> None:
         """Close the open group."""
-        self.committed.append(self.open)
-        self.open = Group(self.open.number + 1)
+        self.open.last = self.committed_until = self.issued
+        self.groups.append(self.open)
+        self.open = Group()
 
     def unfinished(self, allowed: int) -> list[Group]:
         """The committed groups but the latest `allowed` that are not complete."""
-        self.committed = [g for g in self.committed if g.outstanding]
-        last = self.open.number - 1 - allowed
-        return [g for g in self.committed if g.number <= last]
+        return [g for g in self._covered(allowed) if g.outstanding]
 
     def waited(self, allowed: int) -> None:
         """All committed groups but the latest `allowed` were waited for."""
-        self.warp.clock.advance(self.component, max(self.open.number - 1 - allowed, 0))
+        covered = self._covered(allowed)
+        if covered:
+            self.warp.clock.advance(self.component, covered[-1].last, both=not self.generic)
+            del self.groups[: len(covered)]
+
+    def _covered(self, allowed: int) -> list[Group]:
+        return self.groups[: max(len(self.groups) - allowed, 0)]
 
     def missing(self, access: Access, me: Access) -> str:
         """What orders `me` after `access`, for the report of a conflict."""
-        if access.time == self.open.number:
+        if access.time > self.committed_until:
             return f"{self.waiting_for} in {self.warp} after a commit_group that follows PTX line {access.instr.line}"
         if self.warp.clock.at(self.component) < access.time:
             return f"{self.waiting_for} in {self.warp} that covers PTX line {access.instr.line}"
@@ -134,7 +145,7 @@ def store_box(
     check_global(instr, warp, tensor, coordinates, what)
     smem.check_span(offset, size, instr, warp, what)
     copies = bulk_thread(warp, lane)
-    smem.shadow.read(smem.span(offset, size), copies.access(instr, what, generic=False), warp.clock)
+    smem.shadow.read(smem.span(offset, size), copies.access(instr, what), warp.clock)
 
     def perform() -> None:
         box = smem.chunks[swizzled_chunks(offset, size, tensor.swizzle)].view(f"u{tensor.width}")
@@ -146,8 +157,15 @@ def store_box(
 def bulk_thread(warp: Warp, lane: int) -> CopyThread:
     """The bulk groups of a lane."""
     if lane not in warp.bulk:
-        warp.bulk[lane] = CopyThread(warp, ("bulk", lane), "cp.async.bulk.wait_group")
+        warp.bulk[lane] = CopyThread(warp, ("bulk", lane), "cp.async.bulk.wait_group", False, None)
     return warp.bulk[lane]
+
+
+def warp_copies(warp: Warp) -> CopyThread:
+    """The cp.async groups of a warp, whose lanes commit and wait together."""
+    if warp.copies is None:
+        warp.copies = CopyThread(warp, "cp.async", "cp.async.wait_group", True, deque())
+    return warp.copies
 
 
 def check_global(instr: Instr, warp: Warp, tensor: TensorMap, coordinates: tuple[int, ...], what: str) -> None:

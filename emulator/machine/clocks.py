@@ -52,13 +52,13 @@ class Clock:
         """The time of a component."""
         return int(self.v[row, component]) if component < self.v.shape[1] else 0
 
-    def advance(self, component: int, time: int) -> None:
-        """See `component` up to `time`, in both rows."""
+    def advance(self, component: int, time: int, both: bool = True) -> None:
+        """See `component` up to `time`, in both rows or the first only."""
         if component >= self.v.shape[1]:
             wider = np.zeros((2, component + 64), np.int64)
             wider[:, : self.v.shape[1]] = self.v
             self.v = wider
-        column = self.v[:, component]
+        column = self.v[: 2 if both else 1, component]
         np.maximum(column, time, out=column)
 
     def publish(self) -> None:

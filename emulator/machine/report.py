@@ -59,7 +59,7 @@ def raise_conflict(
             ),
         )
     missing = other.via.missing(other, me) if other.via is not None else _unordered(other, me)
-    fault = DataRace if other.generic else MissingWait
+    fault = DataRace if other.via is None else MissingWait
     raise fault(
         f"{me.what} {verb} {cells}, not ordered after {other.what} that {_did(kind)} it",
         me.instr,
@@ -73,7 +73,7 @@ def _did(kind: str) -> str:
 
 
 def _party(other: Access, kind: str) -> tuple[tuple[str, str], ...]:
-    how = "issued by" if not other.generic else "by"
+    how = "by" if other.via is None else "issued by"
     text = f"{place(other.instr, other.warp)}  ({how} {other.warp})"
     return ((f"{NOUN[kind]} at", text),)
 

@@ -1,0 +1,107 @@
+"""atom and red: read-modify-write of global and shared memory, lane after lane."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from emulator.errors import UnknownInstruction
+from emulator.isa.memory import REGISTER_BYTES, SPACES, STRONG, Form, chosen, load, store
+from emulator.isa.modifiers import CACHE_HINT, SCOPE, SEMANTICS, pick
+from emulator.isa.registry import Run, executes, lanes
+from emulator.machine.tensormap import reduced
+from emulator.ptx.syntax import Instr, Reg
+
+if TYPE_CHECKING:
+    from emulator.machine.warp import Warp
+
+OPERATIONS: Final = frozenset({"add", "min", "max", "and", "or", "xor", "inc", "dec", "exch", "cas"})
+DTYPES: Final = {
+    "u32": "u4", "s32": "i4", "b32": "u4", "u64": "u8", "s64": "i8", "b64": "u8", "b16": "u2", "u16": "u2",
+    "f32": "f4", "f64": "f8", "f16": "f2", "f16x2": "f2", "bf16": "bf16", "bf16x2": "bf16",
+}  # fmt: skip
+PAIRS: Final = frozenset({"f16x2", "bf16x2"})
+
+
+class Atomic(Form):
+    """A read-modify-write: `count` elements a lane of numpy type `dtype`, folded by `operation`."""
+
+    def __init__(self, ins: Instr) -> None:
+        sem, self.scope, space, operation, _, vector, kind, _, _ = pick(
+            ins, SEMANTICS, SCOPE, SPACES, OPERATIONS, {"noftz"}, {"v2", "v4", "v8"}, DTYPES, CACHE_HINT, {"async"}
+        )
+        if kind is None or operation is None:
+            raise UnknownInstruction(ins, "no type or no operation")
+        self.ins, self.operation, self.dtype = ins, operation, DTYPES[kind]
+        self.space = (space or "generic").split("::")[0]
+        self.own_cta = space in ("shared", "shared::cta")
+        self.width = 2 if self.dtype == "bf16" else np.dtype(self.dtype).itemsize
+        self.pairs = 2 if kind in PAIRS else 1
+        self.registers = int(vector[1:]) if vector else 1
+        self.count = self.pairs * self.registers
+        self.bytes = self.width * self.count
+        self.signed, self.strong = False, True
+        self.acquires, self.releases = sem in ("acquire", "acq_rel"), sem in ("release", "acq_rel")
+        self.what = f"{ins.opcode}.{space}" if space else ins.opcode
+        assert sem is None or sem in STRONG
+
+    def fold(self, old: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
+        """New bits from old ones, unsigned[n, count]."""
+        if self.operation == "exch":
+            return operands[0]
+        if self.operation == "cas":
+            return np.where(old == operands[0], operands[1], old)
+        return reduced(old, operands[0], self.dtype, self.operation)
+
+
+@executes("atom", dst=1)
+def _atom(ins: Instr) -> Run:
+    return _run(Atomic(ins), ins, 1)
+
+
+@executes("red")
+def _red(ins: Instr) -> Run:
+    return _run(Atomic(ins), ins, 0)
+
+
+def _run(form: Atomic, ins: Instr, results: int) -> Run:
+    def run(warp: Warp, mask: Any, address: Any, *values: Any) -> Any:
+        needed = 2 if form.operation == "cas" else 1
+        operands = [_bits(form, v, mask) for v in values[:needed]]
+        addresses = chosen(warp, mask, address)
+        if form.releases:
+            warp.settle_loads(ins)
+        old = np.zeros((addresses.size, form.count), f"u{form.width}")
+        for rows in _turns(addresses):
+            old[rows] = load(form, warp, addresses[rows])
+            store(form, warp, addresses[rows], form.fold(old[rows], [o[rows] for o in operands]))
+        return _results(form, ins, old, mask) if results else None
+
+    return run
+
+
+def _turns(addresses: np.ndarray) -> list[np.ndarray]:
+    """The lanes in groups that touch different addresses, each address's lanes in order."""
+    if np.unique(addresses).size == addresses.size:
+        return [np.arange(addresses.size)]
+    return [np.array([i]) for i in range(addresses.size)]
+
+
+def _bits(form: Atomic, value: Any, mask: Any) -> np.ndarray:
+    """An operand as unsigned[n, count] of the element's width."""
+    registers = np.uint32 if form.width * form.pairs == 4 else np.dtype(f"u{form.width * form.pairs}")
+    if isinstance(value, tuple):
+        value = np.stack([lanes(v, registers) for v in value])
+    rows = lanes(value, registers).astype(registers, copy=False).reshape(-1, 32)
+    wide = np.ascontiguousarray(rows.T).view(f"u{form.width}")
+    return wide if mask is None else wide[mask]
+
+
+def _results(form: Atomic, ins: Instr, old: np.ndarray, mask: Any) -> Any:
+    target = ins.operands[0]
+    width = REGISTER_BYTES[target.type] if isinstance(target, Reg) else form.width * form.pairs
+    packed = np.ascontiguousarray(old).view(f"u{form.width * form.pairs}").astype(f"u{width}")
+    full = np.zeros((32, form.registers), packed.dtype)
+    full[slice(None) if mask is None else mask] = packed
+    return full[:, 0] if form.registers == 1 else np.ascontiguousarray(full.T)

@@ -1,0 +1,113 @@
+"""cp.async: copies of a few bytes a lane from global to shared memory, and their groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.errors import UnknownInstruction
+from emulator.isa.barriers import mbarrier_at
+from emulator.isa.memory import Form, chosen
+from emulator.isa.modifiers import CACHE_HINT, SHARED, active, pick, same
+from emulator.isa.registry import BLOCK, Run, executes, lanes
+from emulator.machine.agents import Operation
+from emulator.machine.bulk import warp_copies
+from emulator.machine.mbarrier import Party
+from emulator.machine.warp import Wait
+from emulator.ptx.syntax import Imm, Instr, Not, Reg
+
+if TYPE_CHECKING:
+    from emulator.machine.warp import Warp
+
+PREFETCH = frozenset({"L2::64B", "L2::128B", "L2::256B"})
+
+
+@executes("cp.async")
+def _copy(ins: Instr) -> Run:
+    pick(ins, {"ca", "cg"}, SHARED, {"global"}, CACHE_HINT, PREFETCH)
+    size = ins.operands[2]
+    if not isinstance(size, Imm) or size.value not in (4, 8, 16):
+        raise UnknownInstruction(ins, f"size {size}; allowed is 4, 8, 16")
+    to, by_predicate = _Target(ins, size.value), len(ins.operands) > 3 and _is_predicate(ins.operands[3])
+
+    def run(
+        warp: Warp, mask: Any, target: Any, source: Any, _size: int, real: Any = size.value, _hint: Any = 0
+    ) -> None:
+        sizes = np.where(lanes(real, bool), 0, size.value) if by_predicate else lanes(real, np.uint32)
+        sizes = sizes if mask is None else sizes[mask]
+        sources, targets = chosen(warp, mask, source), to.aligned(chosen(warp, mask, target), warp)
+        ((memory, _, places),) = to.parts(warp, targets)
+        offsets = to.checked(memory, places, warp)
+        copies = warp_copies(warp)
+        memory.shadow.write(memory.cells(offsets, size.value), copies.access(ins, "cp.async"), warp.clock)
+        values = np.zeros((sources.size, size.value), np.uint8)
+
+        def move() -> None:
+            for n in set(sizes[sizes > 0].tolist()):
+                these = sizes == n
+                values[these, :n] = warp.cta.launch.memory.load(sources[these], 1, n, ins, warp, "cp.async")
+            memory.bytes[offsets[:, None] + np.arange(size.value)] = values
+
+        copies.issue(ins, move)
+
+    return run
+
+
+class _Target(Form):
+    """The destination of a cp.async: `size` bytes a lane in this CTA's shared memory."""
+
+    def __init__(self, ins: Instr, size: int) -> None:
+        self.ins, self.space, self.own_cta = ins, "shared", True
+        self.bytes, self.what = size, ins.opcode
+
+
+def _is_predicate(operand: Any) -> bool:
+    return isinstance(operand, Not) or (isinstance(operand, Reg) and operand.type == "pred")
+
+
+@executes("cp.async.commit_group")
+def _commit(ins: Instr) -> Run:
+    pick(ins)
+    return lambda warp, mask: warp_copies(warp).commit()
+
+
+@executes("cp.async.wait_group", "cp.async.wait_all", blocking=True)
+def _wait(ins: Instr) -> Run:
+    pick(ins)
+
+    def run(warp: Warp, mask: Any, allowed: Any = None) -> Any:
+        copies = warp_copies(warp)
+        if allowed is None:
+            copies.commit()
+        count = 0 if allowed is None else int(allowed)
+        unfinished = copies.unfinished(count)
+        if unfinished:
+            for group in unfinished:
+                group.waiters.append(warp)
+            warp.waiting = Wait(ins, tuple(unfinished), lambda: f"{len(unfinished)} cp.async groups")
+            return BLOCK
+        copies.waited(count)
+        return None
+
+    return run
+
+
+@executes("cp.async.mbarrier.arrive")
+def _arrive(ins: Instr) -> Run:
+    no_increment, *_ = pick(ins, {"noinc"}, SHARED, {"b64"})
+
+    def run(warp: Warp, mask: Any, address: Any) -> None:
+        at = same(address, mask)
+        if at is None:
+            raise UnknownInstruction(ins, "lanes with different mbarriers")
+        barrier, count, copies = mbarrier_at(warp, at, ins), len(active(mask)), warp_copies(warp)
+        if no_increment is None:
+            barrier.pending += count
+        clock = warp.cta.cluster.ledger.clock()
+        clock.advance(copies.component, copies.issued, both=False)
+        party = Party(ins, warp, "cp.async")
+        operation = Operation(ins, warp, (barrier,), lambda: barrier.arrive(count, party, clock), copies.queue)
+        warp.cta.cluster.agents.issue(operation)
+
+    return run
