@@ -5,14 +5,15 @@ from __future__ import annotations
 import ctypes
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from emulator.bridge.allocations import Allocation
 from emulator.bridge.driver import NotEmulated
 from emulator.bridge.hostcode import HostCode
-from emulator.bridge.launchconfig import CLUSTER_DIMENSION, Dim3, LaunchConfig
+from emulator.bridge.launchconfig import UNDERSTOOD, Dim3, LaunchConfig
 from emulator.bridge.modules import LoadedModule, load
 from emulator.bridge.tensormap import encode_tiled
 from emulator.machine.cta import Launch
@@ -23,7 +24,6 @@ Completion = Literal["eager", "lazy", "random"]
 SHARED_BYTES_PER_BLOCK: Final = 227 * 1024
 _DEVICE_ATTRIBUTES: Final = {97: SHARED_BYTES_PER_BLOCK, 16: 148, 75: 10, 76: 0}
 _STATIC_SHARED_ATTRIBUTE: Final = 1
-_LAUNCH_ATTRIBUTES: Final = {2: "cooperative", CLUSTER_DIMENSION: "cluster", 6: "programmatic serialization"}
 
 _host_code: weakref.WeakKeyDictionary[Any, HostCode] = weakref.WeakKeyDictionary()
 _libraries: list[LoadedModule] = []
@@ -56,26 +56,32 @@ class EmulatedDevice:
     def __post_init__(self) -> None:
         self.launches: list[LaunchResult] = []
         self.error: BaseException | None = None
-        self.visible: list[Allocation] = []
-        """The memory of the tensors in the call under way, as far as it can be seen."""
+        self._visible: Sequence[Allocation] = ()
         self._loading: LoadedModule | None = None
 
-    def call(self, compiled: Any, arguments: Sequence[Any]) -> int:
-        """Call a compiled function of CuTeDSL with the addresses of its arguments; its CUDA error code."""
-        ptx = compiled.artifacts.PTX if compiled.artifacts is not None else None
-        if ptx is None and compiled.has_gpu_module:
-            raise NotEmulated(
-                f"a launch of {compiled.function_name} is not emulated: it was compiled without keeping its PTX; "
-                "import emulator before compiling, or set CUTE_DSL_KEEP=ptx"
-            )
-        self._loading = load(ptx) if ptx is not None else None
-        code = _host_code.get(compiled)
-        if code is None:
-            code = _host_code[compiled] = HostCode(compiled)
+    @contextmanager
+    def calling(self, compiled: Any, visible: Sequence[Allocation] = ()) -> Iterator[None]:
+        """While open, a compiled function of CuTeDSL calls this device's entry points.
+
+        visible: the memory of the tensors among its arguments, as far as it can be seen. What the entry points
+        raised, which could not pass through the compiled code, is raised on leaving.
+        """
+        self._loading = _module_of(compiled)
+        self._visible, self.error = visible, None
         try:
-            return code(self, list(arguments))
+            yield
         finally:
-            self.visible = []
+            error, self.error, self._visible = self.error, None, ()
+            if error is not None:
+                raise error from None
+
+    def call(self, compiled: Any, arguments: Sequence[Any], visible: Sequence[Allocation] = ()) -> int:
+        """Call a compiled function of CuTeDSL with the addresses of its arguments; its CUDA error code."""
+        with self.calling(compiled, visible):
+            code = _host_code.get(compiled)
+            if code is None:
+                code = _host_code[compiled] = HostCode(compiled)
+            return code(list(arguments))
 
     def load_library(self) -> int:
         """A handle of the module of the function being called."""
@@ -111,10 +117,8 @@ class EmulatedDevice:
     def launch(self, kernel: int, config: LaunchConfig, arguments: int) -> None:
         """Run a kernel to its end. Raises an EmulatorError for whatever is found wrong."""
         for attribute in config.attributes:
-            if attribute not in _LAUNCH_ATTRIBUTES:
-                raise NotEmulated(
-                    f"launch attribute {attribute} is not emulated: known are {sorted(_LAUNCH_ATTRIBUTES)}"
-                )
+            if attribute not in UNDERSTOOD:
+                raise NotEmulated(f"launch attribute {attribute} is not emulated: known are {sorted(UNDERSTOOD)}")
         module, name = _kernels[kernel - 1]
         syntax = module.kernel(name)
         params, address = _parameters(syntax, arguments)
@@ -127,7 +131,7 @@ class EmulatedDevice:
             dynamic_shared_bytes=config.dynamic_shared_bytes,
             params=params,
             params_address=address,
-            allocations=[(address, syntax.param_bytes, "parameters"), *module.allocations, *self.visible],
+            allocations=[(address, syntax.param_bytes, "parameters"), *module.allocations, *self._visible],
             pedantic=self.pedantic,
         )
         program = module.program(name)
@@ -150,6 +154,19 @@ class EmulatedDevice:
     def encode_tensor_map(self, destination: int, *fields: Any) -> None:
         """cuTensorMapEncodeTiled: write the 128 bytes of a tensor map."""
         ctypes.memmove(destination, encode_tiled(*fields), 128)
+
+
+def _module_of(compiled: Any) -> LoadedModule | None:
+    """The module of a compiled function, None if it launches nothing."""
+    if not compiled.has_gpu_module:
+        return None
+    ptx = compiled.artifacts.PTX if compiled.artifacts is not None else None
+    if ptx is None:
+        raise NotEmulated(
+            f"a launch of {compiled.function_name} is not emulated: it was compiled without keeping its PTX; "
+            "import emulator before compiling, or set CUTE_DSL_KEEP=ptx"
+        )
+    return load(ptx)
 
 
 def _kernel(handle: int) -> Kernel:

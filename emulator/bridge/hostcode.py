@@ -9,7 +9,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from emulator.bridge.driver import Device, NotEmulated, define_entry_points
+from emulator.bridge.driver import NotEmulated, define_entry_points
 from emulator.bridge.objectfile import undefined_symbols
 from emulator.native.compile import host_machine
 
@@ -34,31 +34,31 @@ class HostCode:
         self._library = ctypes.c_void_p()
         self._loaded = False
 
-    def __call__(self, device: Device, arguments: list[Any]) -> int:
-        """Call the function with addresses of its arguments; its CUDA error code. Raises what the device raised."""
+    def __call__(self, arguments: list[Any]) -> int:
+        """Call the function with addresses of its arguments; its CUDA error code."""
         if self._has_kernels and not self._loaded:
-            self._load(device)
+            failure = self._load()
+            if failure:
+                return failure
         status = ctypes.c_int(0)
-        packed = [_address(argument) for argument in arguments]
-        self._call(device, self._run, *packed, ctypes.addressof(status))
+        self._run(_packed([_address(argument) for argument in arguments] + [ctypes.addressof(status)]))
         return status.value
 
-    def _load(self, device: Device) -> None:
+    def _load(self) -> int:
         library = ctypes.pointer(ctypes.pointer(self._library))
-        ordinal, status = ctypes.pointer(ctypes.c_int(0)), ctypes.pointer(ctypes.c_int(0))
-        self._call(device, self._function("_mlir_cuda_init"), *map(_reference, (library, status)))
-        self._call(device, self._function("_mlir_cuda_load_to_device"), *map(_reference, (library, ordinal, status)))
-        self._loaded = True
+        ordinal, status = ctypes.c_int(0), ctypes.c_int(0)
+        place, device, answer = (_reference(p) for p in (library, ctypes.pointer(ordinal), ctypes.pointer(status)))
+        self._function("_mlir_cuda_init")(_packed([place, answer]))
+        self._function("_mlir_cuda_load_to_device")(_packed([place, device, answer]))
+        self._loaded = status.value == 0
+        return status.value
 
     def _function(self, name: str) -> Any:
         return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._engine.get_function_address(name))
 
-    def _call(self, device: Device, function: Any, *packed: int | None) -> None:
-        device.error = None
-        function((ctypes.c_void_p * len(packed))(*packed))
-        error, device.error = device.error, None
-        if error is not None:
-            raise error
+
+def _packed(addresses: list[int | None]) -> Any:
+    return (ctypes.c_void_p * len(addresses))(*addresses)
 
 
 def _address(argument: Any) -> int | None:

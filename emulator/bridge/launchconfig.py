@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 Dim3 = tuple[int, int, int]
+COOPERATIVE: Final = 2
 CLUSTER_DIMENSION: Final = 4
+PROGRAMMATIC_SERIALIZATION: Final = 6
+PREFERRED_CLUSTER: Final = 11
+UNDERSTOOD: Final = frozenset({COOPERATIVE, CLUSTER_DIMENSION, PROGRAMMATIC_SERIALIZATION, PREFERRED_CLUSTER})
 _ATTRIBUTE_BYTES: Final = 72
 _VALUE_OFFSET: Final = 8
 
@@ -25,7 +29,8 @@ class _Config(ctypes.Structure):
 
 @dataclass(frozen=True)
 class LaunchConfig:
-    """What a launch asks for. `attributes`: ids of the launch attributes that were given, the cluster's among them."""
+    """What a launch asks for. `cluster`: the preferred one if the grid is a multiple of it, else the regular one, None
+    if neither is given. `attributes`: ids of the launch attributes that were given."""
 
     grid: Dim3
     block: Dim3
@@ -37,14 +42,19 @@ class LaunchConfig:
     def read(cls, address: int) -> LaunchConfig:
         """The configuration at an address."""
         raw = _Config.from_address(address)
-        cluster: Dim3 | None = None
+        grid = _dim3(raw.grid)
+        clusters: dict[int, Dim3] = {}
         ids = []
         for i in range(raw.attribute_count):
             at = raw.attributes + i * _ATTRIBUTE_BYTES
             ids.append(ctypes.c_int.from_address(at).value)
-            if ids[-1] == CLUSTER_DIMENSION:
-                cluster = _dim3((ctypes.c_uint * 3).from_address(at + _VALUE_OFFSET))
-        return cls(_dim3(raw.grid), _dim3(raw.block), cluster, raw.dynamic_shared_bytes, tuple(ids))
+            if ids[-1] in (CLUSTER_DIMENSION, PREFERRED_CLUSTER):
+                clusters[ids[-1]] = _dim3((ctypes.c_uint * 3).from_address(at + _VALUE_OFFSET))
+        cluster = clusters.get(CLUSTER_DIMENSION)
+        preferred = clusters.get(PREFERRED_CLUSTER)
+        if preferred is not None and not any(g % c for g, c in zip(grid, preferred, strict=True)):
+            cluster = preferred
+        return cls(grid, _dim3(raw.block), cluster, raw.dynamic_shared_bytes, tuple(ids))
 
 
 def _dim3(values: ctypes.Array[ctypes.c_uint]) -> Dim3:

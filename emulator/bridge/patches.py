@@ -42,19 +42,21 @@ class _Executor:
         return _call(self._compiled, *args, **kwargs)
 
 
-def _run(compiled: Any, arguments: list[Any]) -> int | None:
+def current_device() -> EmulatedDevice:
+    """The innermost device entered. Raises RuntimeError if none is."""
     device = driver.current()
     if not isinstance(device, EmulatedDevice):
         raise RuntimeError("this function belongs to an emulated device that was left")
-    return device.call(compiled, arguments)
+    return device
+
+
+def _run(compiled: Any, arguments: list[Any]) -> int | None:
+    return current_device().call(compiled, arguments)
 
 
 def _call(compiled: Any, *args: Any, **kwargs: Any) -> int | None:
     arguments, _alive = compiled.execution_args.generate_execution_args(args, kwargs)
-    device = driver.current()
-    if isinstance(device, EmulatedDevice):
-        device.visible = [*allocations(args), *allocations(kwargs)]
-    return _run(compiled, arguments)
+    return current_device().call(compiled, arguments, [*allocations(args), *allocations(kwargs)])
 
 
 def _to(compiled: Any, device: Any = None) -> _Executor:
