@@ -11,35 +11,41 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
 
 from harness.verdict import Verdict
 
-LOCK = Path("requirements.lock")
+LOCK_NAME = "requirements.lock"
 QUERY = "uuid,name,driver_version,vbios_version"
 QUERY_S = 20.0
 
 
-def differences(lock: Path) -> Iterator[str]:
-    """Where the installed packages are not what the lock pins, a phrase each."""
+def differences(lock: str, installed: Callable[[str], str | None]) -> Iterator[str]:
+    """Where the packages of a Linux machine are not what the text of the lock pins, a phrase each."""
     from packaging.requirements import Requirement
 
-    for line in lock.read_text().splitlines():
+    for line in lock.splitlines():
         text = line.split("#", 1)[0].strip()
         if not text:
             continue
         wanted = Requirement(text)
-        if wanted.marker and not wanted.marker.evaluate():
+        if wanted.marker and not wanted.marker.evaluate({"sys_platform": "linux"}):
             continue
-        try:
-            found = version(wanted.name)
-        except PackageNotFoundError:
+        found = installed(wanted.name)
+        if found is None:
             yield f"{wanted.name} is missing"
-            continue
-        if not wanted.specifier.contains(found, prereleases=True):
+        elif not wanted.specifier.contains(found, prereleases=True):
             yield f"{wanted.name} is {found}, pinned {wanted.specifier}"
+
+
+def installed(name: str) -> str | None:
+    """The version of a package here; None where it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def packages() -> str:
@@ -61,11 +67,11 @@ def main() -> int:
     parser.add_argument("--device", choices=("emulator", "cuda"), required=True)
     device = parser.parse_args().device
     try:
-        wrong = list(differences(LOCK))
+        wrong = list(differences(Path(LOCK_NAME).read_text(), installed))
     except ImportError as error:
         wrong = [str(error)]
     if wrong:
-        print(f"environment differs from {LOCK}: {', '.join(wrong[:5])}; mend it with: make provision")
+        print(f"environment differs from {LOCK_NAME}: {', '.join(wrong[:5])}; mend it with: make provision")
         return Verdict.INFRA.exit_code
     found = {
         "host": platform.node(),

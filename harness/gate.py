@@ -40,6 +40,10 @@ class NothingToDo(ValueError):
     """The working tree is accepted already, for all that was asked."""
 
 
+class NoRoom(ValueError):
+    """The disk of the target is too full to begin."""
+
+
 @dataclass
 class Gate:
     """The gate of one clone: `repository`, its `ledger`, and who hears how it goes."""
@@ -49,18 +53,21 @@ class Gate:
     progress: Progress
     budgets: Budgets = DEFAULT_BUDGETS
 
-    def stage(self, milestones: Sequence[str], target: Target, unpin: Unpin = NOTHING_UNPINNED) -> Entry:
+    def stage(
+        self, milestones: Sequence[str], target: Target, unpin: Unpin = NOTHING_UNPINNED, again: bool = False
+    ) -> Entry:
         """Take the working tree to a verdict on `milestones`, the hd=64 gate first. Returns the closed (or left) run.
 
-        Raises CandidateError, PinError, NothingToDo, GitError for what cannot be judged at all, and RemoteError
-        where the target was not reached.
+        `again` judges what was accepted before once more. Raises CandidateError, PinError, NothingToDo, NoRoom or
+        GitError for what cannot be judged at all, and RemoteError where the target was not reached.
         """
-        run = new_run_id("+".join(milestones))
+        run = new_run_id(milestones[0] if len(milestones) == 1 else "ratchet")
         title = f"Candidate of {user_name()} for {', '.join(milestones)}"
         made = candidate.make(self.repository, run, title, unpin.paths)
         entry = Entry(run, target.name, list(milestones), made, user_name(), now(), list(unpin.paths), unpin.because)
         self._check(entry)
-        self._refuse_repetition(entry)
+        if not again:
+            self._refuse_repetition(entry)
         self.ledger.save(entry)
         if made.left_out:
             self.progress.say(f"left out, for git does not track it: {', '.join(made.left_out[:5])}")
@@ -129,7 +136,7 @@ class Gate:
             if base is None:
                 break
             self.progress.say(f"accepted moved to {base[:12]}: testing your change merged with it")
-            run = new_run_id(entry.milestone)
+            run = new_run_id(entry.run.split("-")[2])
             made = candidate.on_new_base(self.repository, run, entry.candidate, base)
             entry = Entry(run, entry.target, entry.milestones, made, entry.user, now(), entry.unpinned, entry.because)
             self._check(entry)
@@ -177,6 +184,12 @@ class Gate:
         if entry.sent:
             return
         if entry.job is None:
+            room, needed = host.free_bytes, host.target.disk_mb << 20
+            if room < needed:
+                raise NoRoom(
+                    f"{host.target.name}: {room >> 20} MiB free in {host.workdir}, {needed >> 20} needed; remove old "
+                    f"folders of {host.workdir}/runs, or lower disk_mb of the target"
+                )
             entry.shared_base = self._follow_others(host)
             base = self.repository.resolve(ACCEPTED)
             if base and not self.repository.is_ancestor(base, entry.candidate.commit):

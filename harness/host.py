@@ -7,7 +7,7 @@ import json
 import posixpath
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
@@ -20,38 +20,78 @@ from remote.errors import LinkLost, Refused, Untrusted
 from remote.link import CHUNK, Link, Stream, Target, git_service, run
 
 BOOTSTRAP = Path(__file__).parent / "bootstrap.py"
+PROBE = Path(__file__).parent / "probe.py"
+PROVISION = Path(__file__).parent / "provision.py"
+#: How long a question, and the download of a large package, may go without a word.
+ASK_S, DOWNLOAD_S = 150.0, 3600.0
 MAX_LINE_BYTES = 1 << 16
+#: Put before every page that comes from a target: it may draw itself, but reach nothing and nobody.
+CONTAINED = (
+    b"<!doctype html><meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; img-src data:; "
+    b"style-src 'unsafe-inline'; script-src 'unsafe-inline'; form-action 'none'; base-uri 'none'\">\n"
+)
 MAX_FILES = 2000
 MAX_FETCH_BYTES = 256 << 20
 #: A run says something every second; after this long a silent link counts as broken.
 SILENCE_S = 12.0
 
 
-class Host:
-    """The work folder of `target`, reached through an open link."""
+class Facts:
+    """Questions to a target, each a program sent over the link as text; nothing need be there but Python."""
 
     def __init__(self, target: Target, link: Link) -> None:
         self.target = target
         self.link = link
-        answer = self._bootstrap("prepare", workdir=target.workdir)
-        self.workdir = str(answer.get("workdir"))
-        self.place = Workplace(Path(self.workdir))
-        self.python = target.python or posixpath.join(self.workdir, "env/bin/python")
 
-    def _bootstrap(self, verb: str, **request: str) -> dict[str, Any]:
-        """Run the bootstrap there, sent as text. Raises Refused with its reason, or LinkLost."""
-        text = json.dumps({"verb": verb, **request})
-        program = f"{BOOTSTRAP.read_text()}\nmain({text!r})\n"
+    def ask(self, verb: str, **request: object) -> dict[str, Any]:
+        """The answer of `harness.probe`. Raises Refused or LinkLost."""
+        return self.send(PROBE, {"verb": verb, **request})
+
+    def send(
+        self,
+        program: Path,
+        request: dict[str, Any],
+        hear: Callable[[str], None] = lambda _: None,
+        silence_s: float = ASK_S,
+    ) -> dict[str, Any]:
+        """Run a program of ours there; `hear` gets its lines but for the last, which is the answer.
+
+        Raises Refused with its reason, LinkLost, or Untrusted.
+        """
         python = self.target.python or "python3"
-        reply = run(self.link, [python, "-I", "-"], program.encode())
+        stream = self.link.open([python, "-I", "-"])
+        lines = [b""]
         try:
-            answer = json.loads(reply.out.splitlines()[-1])
-        except (ValueError, IndexError, RecursionError):
-            answer = {"refused": f"{python} there: {one_line(reply.errors) or f'exit {reply.code}'}"}
+            stream.send(f"{program.read_text()}\nmain({json.dumps(request)!r})\n".encode())
+            stream.end_input()
+            for line in _lines(stream, silence_s):
+                hear(one_line(lines[-1].decode(errors="replace")))
+                lines = [line]
+            code = stream.exit_code()
+            answer = json.loads(lines[-1])
+        except (ValueError, RecursionError):
+            answer = {"refused": f"{python} there: {one_line(stream.errors()[-300:]) or f'exit {code}'}"}
+        finally:
+            stream.close()
         if not isinstance(answer, dict) or "refused" in answer:
             why = answer.get("refused") if isinstance(answer, dict) else answer
             raise Refused(f"{self.target.name}: {one_line(str(why))}")
         return answer
+
+
+class Host(Facts):
+    """The work folder of `target`, reached through an open link."""
+
+    def __init__(self, target: Target, link: Link) -> None:
+        super().__init__(target, link)
+        answer = self._bootstrap("prepare", workdir=target.workdir)
+        self.workdir = str(answer.get("workdir"))
+        self.free_bytes = int(answer.get("free_bytes") or 0)
+        self.place = Workplace(Path(self.workdir))
+        self.python = target.python or posixpath.join(self.workdir, "env/bin/python")
+
+    def _bootstrap(self, verb: str, **request: str) -> dict[str, Any]:
+        return self.send(BOOTSTRAP, {"verb": verb, **request})
 
     def push(self, repository: Repository, *refspecs: str, lease: str | None = None) -> None:
         """Push into the repository there. `lease` is where `accepted` must be ("": absent). Raises GitError."""
@@ -97,7 +137,7 @@ class Host:
         """What `attendant.follow` says, line by line. Raises LinkLost where it goes silent."""
         stream = self._attend("follow", run_id, str(offset))
         try:
-            for line in _lines(stream):
+            for line in _lines(stream, SILENCE_S):
                 with suppress(ValueError, RecursionError):
                     said = json.loads(line)
                     if isinstance(said, dict):
@@ -111,7 +151,7 @@ class Host:
         """The verdict file of a run; None where there is none, or none that is bound to the run and commit."""
         stream = self._attend("ruling", run_id)
         try:
-            data = b"".join(_bounded(stream, MAX_BYTES))
+            data = b"".join(_bounded(stream, MAX_BYTES, SILENCE_S))
             return decode(data, run_id, commit) if stream.exit_code() == 0 else None
         except RulingError as error:
             raise Untrusted(f"{self.target.name}: {one_line(str(error))}") from error
@@ -179,17 +219,17 @@ def _keep(data: bytes, kept: Kept, into: Path, name: str) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if not target.resolve().is_relative_to(into.resolve()):
         raise Untrusted(f"result {name!r} leads out of {into}")
-    target.write_bytes(data)
+    target.write_bytes(CONTAINED + data if name.endswith(".html") else data)
 
 
-def _bounded(stream: Stream, most: int) -> Iterator[bytes]:
-    """The output of a stream, chunk by chunk. Raises LinkLost after SILENCE_S, Untrusted after `most` bytes."""
+def _bounded(stream: Stream, most: int, silence_s: float) -> Iterator[bytes]:
+    """The output of a stream, chunk by chunk. Raises LinkLost after silence, Untrusted after `most` bytes."""
     seen = 0
     while True:
         try:
-            chunk = stream.read(SILENCE_S)
+            chunk = stream.read(silence_s)
         except TimeoutError as error:
-            raise LinkLost(f"nothing was heard for {SILENCE_S:g} s") from error
+            raise LinkLost(f"nothing was heard for {silence_s:g} s") from error
         if not chunk:
             return
         seen += len(chunk)
@@ -198,12 +238,12 @@ def _bounded(stream: Stream, most: int) -> Iterator[bytes]:
         yield chunk
 
 
-def _lines(stream: Stream) -> Iterator[bytes]:
+def _lines(stream: Stream, silence_s: float) -> Iterator[bytes]:
     """The lines of a stream that may go on for hours, each at most MAX_LINE_BYTES long."""
     rest = b""
     started = time.monotonic()
     seen = 0
-    for chunk in _bounded(stream, 1 << 40):
+    for chunk in _bounded(stream, 1 << 40, silence_s):
         seen += len(chunk)
         if seen > (1 << 20) + MAX_LINE_BYTES * (time.monotonic() - started):
             raise Untrusted("the run says more than anybody could read")
@@ -217,7 +257,7 @@ class _Reader:
     """A stream as the file that tarfile reads from."""
 
     def __init__(self, stream: Stream, most: int) -> None:
-        self._chunks = _bounded(stream, most)
+        self._chunks = _bounded(stream, most, SILENCE_S)
         self._rest = b""
 
     def read(self, size: int = CHUNK) -> bytes:

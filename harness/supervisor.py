@@ -109,7 +109,7 @@ class Supervisor:
             tree = checkout.fresh(self.repository, self.job.commit, self.folder.tree)
             self._examine(tree)
             self._run_phases(tree)
-            self._rule(Ruled(Verdict.ACCEPT, "gate and stage hold"))
+            self._rule(Ruled(Verdict.ACCEPT, ""))
         except Ruled as ruled:
             self._rule(ruled)
         except GitError as error:

@@ -59,6 +59,10 @@ def make_project(path: Path) -> Project:
     for module in ("run", "compile"):
         shutil.copyfile(HERE / "stand_in.py", path / f"harness/{module}.py")
     project.kernel(cosine=0.9999985)
+    for name in ("__init__", "catalog"):
+        project.write(f"stages/{name}.py", (ROOT / f"stages/{name}.py").read_text())
+    for name in ("d1_1", "d1_2", "d1_3"):
+        project.write(f"stages/{name}.py", '"""Built."""\n')
     project.write("kernel/reference.py", "EXACT = True\n")
     project.write("stages/tolerances.toml", "cosine = 0.999997\n")
     project.write("STAGE_NOTES.md", "# Notes\n")
