@@ -18,7 +18,7 @@ from emulator.bridge.modules import LoadedModule, load
 from emulator.bridge.tensormap import encode_tiled
 from emulator.machine.cta import Launch
 from emulator.machine.scheduler import run
-from emulator.ptx.syntax import Kernel
+from emulator.ptx.syntax import RESERVED_SHARED_BYTES, Kernel
 
 Completion = Literal["eager", "lazy", "random"]
 SHARED_BYTES_PER_BLOCK: Final = 227 * 1024
@@ -102,8 +102,7 @@ class EmulatedDevice:
             raise NotEmulated(
                 f"CUfunction_attribute {attribute} is not emulated: only the static shared memory is known"
             )
-        syntax = _kernel(kernel)
-        return syntax.static_shared_bytes - min((v.offset for v in syntax.shared), default=syntax.static_shared_bytes)
+        return _kernel(kernel).static_shared_bytes - RESERVED_SHARED_BYTES
 
     def device_attribute(self, attribute: int) -> int:
         """The cudaDeviceAttr values that host code asks for."""

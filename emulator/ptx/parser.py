@@ -216,8 +216,10 @@ class _Body:
         while True:
             match = _PIECE.match(text, at, self._end)
             if match is None:
-                if text[at : self._end].strip():
-                    raise self._parser._refuse("a statement is not understood", at)
+                rest = text[at : self._end]
+                if rest.strip():
+                    where = at + len(rest) - len(rest.lstrip())
+                    raise self._parser._refuse("a statement is not understood", where)
                 return
             kind = match.lastgroup
             start, at = match.start(kind or 0), match.end()

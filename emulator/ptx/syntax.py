@@ -166,7 +166,7 @@ class Kernel:
     @cached_property
     def static_shared_bytes(self) -> int:
         """Bytes of shared memory below the dynamic part, the reserved first 1,024 included."""
-        return max((v.offset + v.size for v in self.shared), default=RESERVED_SHARED_BYTES)
+        return max((v.offset + v.size for v in self.shared if v.size), default=RESERVED_SHARED_BYTES)
 
     @cached_property
     def dynamic_shared_offset(self) -> int:
