@@ -37,6 +37,7 @@ class LaunchConfig:
     cluster: Dim3 | None
     dynamic_shared_bytes: int
     attributes: tuple[int, ...]
+    stream: int
 
     @classmethod
     def read(cls, address: int) -> LaunchConfig:
@@ -54,7 +55,7 @@ class LaunchConfig:
         preferred = clusters.get(PREFERRED_CLUSTER)
         if preferred is not None and not any(g % c for g, c in zip(grid, preferred, strict=True)):
             cluster = preferred
-        return cls(grid, _dim3(raw.block), cluster, raw.dynamic_shared_bytes, tuple(ids))
+        return cls(grid, _dim3(raw.block), cluster, raw.dynamic_shared_bytes, tuple(ids), raw.stream or 0)
 
 
 def _dim3(values: ctypes.Array[ctypes.c_uint]) -> Dim3:
