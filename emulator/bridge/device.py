@@ -110,6 +110,10 @@ class EmulatedDevice:
             raise NotEmulated(f"cudaDeviceAttr {attribute} is not emulated: known are {sorted(_DEVICE_ATTRIBUTES)}")
         return _DEVICE_ATTRIBUTES[attribute]
 
+    def parameter_bytes(self, kernel: int) -> list[int]:
+        """The size of each parameter of a kernel."""
+        return [param.size for param in _kernel(kernel).params]
+
     def set_kernel_attribute(self, kernel: int, attribute: int, value: int) -> None:
         """Limits of shared memory and clusters are checked at the launch, not before."""
 
