@@ -1,0 +1,136 @@
+"""tcgen05.ld and .st in every shape against CuTe's copy traits, written as layouts of bits (copy_traits_sm100.hpp)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ptx_launch import kernel, launch
+from tensor_layouts import Layout
+
+from emulator import errors
+
+PER_REPEAT = {
+    # shape: (bits of a row in one repeat, lanes, registers, (thread, value bit) -> bit of [lane][row bit])
+    "32x32b": (32, 32, 1, Layout((32, 32), (32, 1))),
+    "16x64b": (64, 16, 1, Layout(((2, 2, 8), 32), ((512, 32, 64), 1))),
+    "16x128b": (128, 16, 2, Layout(((4, 8), (32, 2)), ((32, 128), (1, 1024)))),
+    "16x256b": (256, 16, 4, Layout(((4, 8), (64, 2)), ((64, 256), (1, 2048)))),
+}
+FORMS = [
+    (shape, repeats)
+    for shape, (_, _, registers, _) in PER_REPEAT.items()
+    for repeats in (1, 2, 4, 8, 16, 32, 64, 128)
+    if registers * repeats <= 128
+]
+
+
+def cells(shape: str, repeats: int) -> np.ndarray:
+    """(lane, column) of register r of thread t: int[registers, 32, 2]."""
+    row_bits, _, registers, layout = PER_REPEAT[shape]
+    out = np.empty((registers * repeats, 32, 2), int)
+    for r in range(registers):
+        for t in range(32):
+            bit = layout(t, 32 * r)
+            for i in range(repeats):
+                out[registers * i + r, t] = bit // row_bits, bit % row_bits // 32 + row_bits // 32 * i
+    return out
+
+
+def program(move: str, registers: int, columns: int = 32) -> str:
+    """Each of four warps fills its lanes with lane << 16 | column, moves, and hands out what it has then."""
+    names = ", ".join(f"%v{i}" for i in range(registers))
+    fill = "\n".join(
+        f"add.s32 %r9, %r8, {c}; add.s32 %r7, %r6, {c}; tcgen05.st.sync.aligned.32x32b.x1.b32 [%r7], {{%r9}};"
+        for c in range(columns)
+    )
+    return kernel(
+        "move",
+        ".param .u64 out, .param .u64 given",
+        f"""
+.reg .b32 %r<32>; .reg .b32 %v<128>; .reg .b64 %rd<8>; .reg .pred %p<2>;
+.shared .align 4 .b8 address[4];
+mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; shfl.sync.idx.b32 %r2, %r2, 0, 31, -1;
+mov.b32 %r3, address;
+setp.ne.b32 %p0, %r2, 0;
+@%p0 bra GO;
+tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r3], {columns};
+GO:
+bar.sync 0;
+ld.shared.b32 %r5, [%r3];
+shl.b32 %r4, %r2, 21;
+add.s32 %r6, %r5, %r4;
+shl.b32 %r8, %r1, 16;
+{fill}
+tcgen05.wait::st.sync.aligned;
+ld.param.b64 %rd1, [out]; ld.param.b64 %rd2, [given];
+mul.wide.u32 %rd3, %r1, 4;
+add.s64 %rd1, %rd1, %rd3; add.s64 %rd2, %rd2, %rd3;
+{move.replace("VALUES", "{" + names + "}")}
+bar.sync 0;
+@%p0 bra END;
+tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r5, {columns};
+END:
+ret;""",
+    )
+
+
+def give(registers: int) -> str:
+    return "\n".join(f"st.global.b32 [%rd1+{512 * i}], %v{i};" for i in range(registers))
+
+
+@pytest.mark.parametrize(("shape", "repeats"), FORMS)
+def test_load(shape: str, repeats: int) -> None:
+    where = cells(shape, repeats)
+    registers = len(where)
+    half = 32 - PER_REPEAT[shape][1]
+    out = np.zeros((registers, 128), np.uint32)
+    load = f"add.s32 %r7, %r6, {half << 16}; tcgen05.ld.sync.aligned.{shape}.x{repeats}.b32 VALUES, [%r7];"
+    move = f"{load} {give(registers)}"
+    columns = max(32, int(where[..., 1].max()) + 1)
+    launch(program(move, registers, columns), [out, out], block=(128, 1, 1))
+    lane = where[..., 0] + half
+    wanted = [((lane + 32 * w) << 16) | where[..., 1] for w in range(4)]
+    np.testing.assert_array_equal(out, np.concatenate(wanted, axis=1))
+
+
+@pytest.mark.parametrize(("shape", "repeats"), FORMS)
+def test_store(shape: str, repeats: int) -> None:
+    where = cells(shape, repeats)
+    registers = len(where)
+    given = np.random.default_rng(0).integers(0, 1 << 32, (registers, 128), np.uint32)
+    columns = max(32, int(where[..., 1].max()) + 1)
+    out = np.zeros((columns, 128), np.uint32)
+    take = "\n".join(f"ld.global.b32 %v{i}, [%rd2+{512 * i}];" for i in range(registers))
+    look = "\n".join(
+        f"add.s32 %r7, %r6, {c}; tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r9}}, [%r7]; "
+        f"st.global.b32 [%rd1+{512 * c}], %r9;"
+        for c in range(columns)
+    )
+    store = f"tcgen05.st.sync.aligned.{shape}.x{repeats}.b32 [%r6], VALUES; tcgen05.wait::st.sync.aligned;"
+    launch(program(f"{take}\n{store}\n{look}", registers, columns), [out, given], block=(128, 1, 1))
+    wanted = np.arange(columns)[:, None] | np.arange(128)[None, :] << 16
+    for w in range(4):
+        wanted[where[..., 1], where[..., 0] + 32 * w] = given[:, 32 * w : 32 * w + 32]
+    np.testing.assert_array_equal(out, wanted)
+
+
+def test_16x32bx2_takes_two_columns_apart() -> None:
+    out = np.zeros((4, 128), np.uint32)
+    move = f"tcgen05.ld.sync.aligned.16x32bx2.x4.b32 VALUES, [%r6], 20; {give(4)}"
+    launch(program(move, 4), [out, out], block=(128, 1, 1))
+    t, r = np.arange(128), np.arange(4)[:, None]
+    lane, column = t // 32 * 32 + t % 16, r + 20 * (t % 32 // 16)
+    np.testing.assert_array_equal(out, lane << 16 | column)
+
+
+def test_pack_takes_the_low_halves_of_two_columns() -> None:
+    out = np.zeros((2, 128), np.uint32)
+    move = f"tcgen05.ld.sync.aligned.32x32b.x2.pack::16b.b32 VALUES, [%r6]; {give(2)}"
+    launch(program(move, 2), [out, out], block=(128, 1, 1))
+    np.testing.assert_array_equal(out, np.broadcast_to([[0x0001_0000], [0x0003_0002]], (2, 128)))
+
+
+def test_a_quarter_is_a_warps_own() -> None:
+    move = f"tcgen05.ld.sync.aligned.32x32b.x1.b32 VALUES, [%r5]; {give(1)}"
+    with pytest.raises(errors.OutOfBounds, match=r"at lane 0 .*; warp [123] reaches lanes"):
+        launch(program(move, 1), [np.zeros(128, np.uint32)] * 2, block=(128, 1, 1))
