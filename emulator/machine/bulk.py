@@ -174,5 +174,5 @@ def check_global(instr: Instr, warp: Warp, tensor: TensorMap, coordinates: tuple
     if part is not None:
         low, high = tensor.span(coordinates, part)
         memory = warp.cta.launch.memory
-        if memory.find(low, high) is None:
+        if memory.find(low, high, described=True) is None:
             memory.refuse(low, high, instr, warp, f"{what} at coordinates {coordinates}")

@@ -56,14 +56,15 @@ class GlobalMemory:
         self._recent: Allocation | None = None
         self._mappings: list[Allocation] = []
 
-    def find(self, low: int, high: int) -> Allocation | None:
+    def find(self, low: int, high: int, described: bool = False) -> Allocation | None:
         """The allocation that holds bytes `low` to `high - 1`, or None.
 
         What is far from every known allocation may belong to one that nobody made known: the process's writable
-        mappings decide.
+        mappings decide. described: the same for bytes nearby, because a tensor map says that they are a tensor's.
         """
         found = self._known(low, high)
-        return found if found is not None or self._near(low, high) else self._mapping(low, high)
+        stray = found is None and not described and self._near(low, high)
+        return found if found is not None or stray else self._mapping(low, high)
 
     def load(self, addresses: np.ndarray, width: int, count: int, instr: Instr, warp: Warp, what: str) -> np.ndarray:
         """`count` elements of `width` bytes at each address: unsigned[n, count]."""

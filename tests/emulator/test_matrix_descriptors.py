@@ -1,0 +1,52 @@
+"""Shared-memory matrix descriptors against CuTe's canonical layouts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from canonical import SWIZZLES, Operand
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from emulator.machine.descriptors import KINDS, MatrixDescriptor, operand_chunks
+
+BITS = {"kind::f16": 16, "kind::tf32": 32, "kind::f8f6f4": 8}
+
+
+@st.composite
+def operands(draw: st.DrawFn) -> tuple[str, Operand]:
+    kind = draw(st.sampled_from(sorted(BITS)))
+    bits, k = BITS[kind], KINDS[kind].k
+    mn_major = kind != "kind::tf32" and draw(st.booleans())
+    swizzle = draw(st.sampled_from(sorted(SWIZZLES)))
+    span = SWIZZLES[swizzle][0]
+    mn = draw(st.sampled_from([64, 128])) if mn_major else draw(st.sampled_from([8, 16, 64, 128, 256]))
+    pattern = 8 * span
+    start = 1024 * draw(st.integers(1, 20))
+    if not mn_major and swizzle != "none":  # a step of K within the pattern
+        start += 32 * draw(st.integers(0, span // 32 - 1))
+    outer = pattern * draw(st.integers(1, 16))
+    inner = pattern * draw(st.integers(1, 16))
+    return kind, Operand(bits, mn, k, mn_major, swizzle, start, outer, inner)
+
+
+@settings(max_examples=60, deadline=None)
+@given(operands())
+def test_descriptor_addresses_the_canonical_layout(case: tuple[str, Operand]) -> None:
+    kind, operand = case
+    chunks = operand_chunks(operand.descriptor, operand.mn, KINDS[kind], operand.mn_major)
+    size = operand.bits // 8
+    elements = (chunks[..., None] * 16 + np.arange(0, 16, size)).reshape(chunks.shape[0], -1)
+    np.testing.assert_array_equal(elements.T if operand.mn_major else elements, operand.byte())
+
+
+@pytest.mark.parametrize("code", [3, 5, 7])
+def test_swizzle_codes_without_meaning(code: int) -> None:
+    with pytest.raises(ValueError, match=f"swizzle code {code}"):
+        MatrixDescriptor.decode(1 << 46 | code << 61)
+
+
+def test_fields_of_a_descriptor_that_cutedsl_makes() -> None:
+    """From the FMHA example: V, MN-major, 128-byte swizzle; the start address is added at run time."""
+    found = MatrixDescriptor.decode(0x4000404004000000)
+    assert (found.leading, found.stride, found.swizzle.span, found.base_offset) == (16384, 1024, 128, 0)

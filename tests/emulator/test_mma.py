@@ -1,0 +1,153 @@
+"""tcgen05.mma end to end: operands laid out by the oracle, the accumulator read back lane by lane, exact integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from canonical import Operand
+from ptx_launch import kernel, launch
+
+from emulator.machine.descriptors import E4M3, E5M2
+from emulator.machine.numbers import table
+
+KINDS = {
+    # kind: (bits of an element, K, A's and B's type codes, encode)
+    "f16": (16, 16, 0, lambda x: x.astype(np.float16).view(np.uint16)),
+    "bf16": (16, 16, 1, lambda x: (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)),
+    "tf32": (32, 8, 2, lambda x: x.astype(np.float32).view(np.uint32)),
+    "e4m3": (8, 32, 0, lambda x: encode(x, table(E4M3))),
+    "e5m2": (8, 32, 1, lambda x: encode(x, table(E5M2))),
+}
+PTX_KIND = {"f16": "f16", "bf16": "f16", "tf32": "tf32", "e4m3": "f8f6f4", "e5m2": "f8f6f4"}
+WINDOW = 96 * 1024
+BASE = 1024
+
+
+def encode(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    known = {float(v): i for i, v in reversed(list(enumerate(codes)))}
+    return np.vectorize(lambda v: known[float(v)])(values).astype(np.uint8)
+
+
+def program(kind: str, idesc: int, a: int, b: int, m: int, columns: int, extra: str = "") -> str:
+    """Copy a window image in, multiply once onto zero and once more onto the sum, hand out 128 lanes x columns."""
+    rounds = columns // 32
+    registers = ", ".join(f"%v{j}" for j in range(32))
+    reads = "\n".join(
+        f"add.s32 %r7, %r6, {32 * i}; tcgen05.ld.sync.aligned.32x32b.x32.b32 {{{registers}}}, [%r7];"
+        + "\n".join(f"st.global.b32 [%rd1+{512 * (32 * i + j)}], %v{j};" for j in range(32))
+        for i in range(rounds)
+    )
+    fill = "\n".join(
+        f"add.s32 %r7, %r6, {c}; tcgen05.st.sync.aligned.32x32b.x1.b32 [%r7], {{%r9}};" for c in range(columns)
+    )
+    return kernel(
+        "mma",
+        ".param .u64 image, .param .u64 out",
+        f"""
+.reg .b32 %r<32>; .reg .b32 %v<32>; .reg .b64 %rd<16>; .reg .pred %p<8>;
+.shared .align 1024 .b8 window[{WINDOW}];
+.shared .align 8 .b8 full[8]; .shared .align 8 .b8 done[8]; .shared .align 4 .b8 address[4];
+mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; shfl.sync.idx.b32 %r2, %r2, 0, 31, -1;
+mov.b32 %r3, address; mov.b32 %r10, full; mov.b32 %r11, done; mov.b32 %r12, window;
+setp.ne.b32 %p0, %r2, 0;
+@%p0 bra GO;
+tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r3], {columns};
+elect.sync _|%p1, -1;
+@%p1 mbarrier.init.shared.b64 [%r10], 1;
+@%p1 mbarrier.init.shared.b64 [%r11], 1;
+fence.mbarrier_init.release.cluster;
+GO:
+bar.sync 0;
+ld.shared.b32 %r5, [%r3];
+shl.b32 %r4, %r2, 21;
+add.s32 %r6, %r5, %r4;
+mov.b32 %r9, 0;
+{fill}
+tcgen05.wait::st.sync.aligned;
+bar.sync 0;
+ld.param.b64 %rd1, [out]; ld.param.b64 %rd2, [image];
+mul.wide.u32 %rd3, %r1, 4;
+add.s64 %rd1, %rd1, %rd3;
+@%p0 bra READ;
+@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r10], {WINDOW};
+@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r12], [%rd2], {WINDOW}, [%r10];
+FULL: mbarrier.try_wait.parity.shared.b64 %p2, [%r10], 0; @%p2 bra MMA; bra FULL;
+MMA:
+mov.b64 %rd4, {a:#x}; mov.b64 %rd5, {b:#x}; mov.b32 %r15, {idesc:#x};
+setp.eq.b32 %p3, %r9, 0; setp.ne.b32 %p4, %r9, 0;
+@%p1 tcgen05.mma.cta_group::1.kind::{PTX_KIND[kind]} [%r5], %rd4, %rd5, %r15, %p4{extra};
+@%p1 tcgen05.mma.cta_group::1.kind::{PTX_KIND[kind]} [%r5], %rd4, %rd5, %r15, %p3{extra};
+@%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r11];
+READ: mbarrier.try_wait.parity.shared.b64 %p2, [%r11], 0; @%p2 bra OUT; bra READ;
+OUT:
+{reads}
+tcgen05.wait::ld.sync.aligned;
+bar.sync 0;
+@%p0 bra END;
+tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r5, {columns};
+END:
+ret;""",
+    )
+
+
+def operand(kind: str, mn: int, mn_major: bool, swizzle: str, start: int) -> Operand:
+    """A compact operand: core matrices follow one another along MN."""
+    bits, k, *_ = KINDS[kind]
+    span = {"none": 16, "32B": 32, "64B": 64, "128B": 128}[swizzle]
+    if mn_major:
+        inner = 8 * span
+        return Operand(bits, mn, k, True, swizzle, start, inner * max(k // 8, 1), inner)
+    return Operand(bits, mn, k, False, swizzle, start, 8 * span * (k * bits // 128 if swizzle == "none" else 1), 128)
+
+
+CASES = [
+    ("bf16", 128, 64, False, False, "128B", "128B"),
+    ("bf16", 128, 32, False, True, "128B", "128B"),
+    ("bf16", 128, 128, True, True, "64B", "32B"),
+    ("bf16", 64, 64, False, False, "none", "none"),
+    ("f16", 64, 32, True, False, "none", "64B"),
+    ("f16", 128, 256, False, True, "32B", "none"),
+    ("tf32", 128, 64, False, False, "128B", "64B"),
+    ("e4m3", 128, 64, False, False, "128B", "none"),
+    ("e5m2", 64, 128, True, True, "128B", "64B"),
+]
+
+
+@pytest.mark.parametrize(("kind", "m", "n", "a_major", "b_major", "a_swizzle", "b_swizzle"), CASES)
+def test_mma(kind: str, m: int, n: int, a_major: bool, b_major: bool, a_swizzle: str, b_swizzle: str) -> None:
+    bits, k, code, bits_of = KINDS[kind]
+    rng = np.random.default_rng(m + n)
+    a, b = rng.integers(-4, 5, (m, k)), rng.integers(-4, 5, (n, k))
+    image = np.full(WINDOW, 0xAB, np.uint8)
+    placed = operand(kind, m, a_major, a_swizzle, 0), operand(kind, n, b_major, b_swizzle, 32 * 1024)
+    for where, values in zip(placed, (a, b), strict=True):
+        image.view(f"u{bits // 8}")[where.byte() // (bits // 8)] = bits_of(values)
+    descriptors = [where.descriptor + (BASE >> 4) for where in placed]
+    idesc = 1 << 4 | code << 7 | code << 10 | a_major << 15 | b_major << 16 | n >> 3 << 17 | m >> 4 << 24
+    columns = max(32, 1 << (n - 1).bit_length())
+    out = np.zeros((columns, 128), np.float32)
+    launch(program(kind, idesc, *descriptors, m, columns), [image, out], block=(128, 1, 1))
+    wanted = np.zeros((columns, 128), np.float32)
+    lane = np.arange(m) if m == 128 else np.arange(m) % 16 + 32 * (np.arange(m) // 16)
+    wanted[:n, lane] = 2 * (b @ a.T)
+    np.testing.assert_array_equal(out, wanted)
+
+
+def test_disabled_lanes_keep_what_they_had() -> None:
+    kind, m, n = "bf16", 128, 32
+    a = b = operand(kind, m, False, "128B", 0)
+    values = np.random.default_rng(0).integers(-4, 5, (m, 16))
+    image = np.zeros(WINDOW, np.uint8)
+    image.view(np.uint16)[a.byte() // 2] = KINDS[kind][3](values)
+    mask = ", {%r20, %r21, %r22, %r23}"
+    idesc = 1 << 4 | 1 << 7 | 1 << 10 | n >> 3 << 17 | m >> 4 << 24
+    text = program(kind, idesc, a.descriptor + (BASE >> 4), b.descriptor + (BASE >> 4), m, 32)
+    text = text.replace("%r15, %p4", f"%r15{mask}, %p4").replace("%r15, %p3", f"%r15{mask}, %p3")
+    text = text.replace(
+        "mov.b64 %rd4", "mov.b32 %r20, 1; mov.b32 %r21, 0; mov.b32 %r22, 0x80000000; mov.b32 %r23, 0;\nmov.b64 %rd4"
+    )
+    out = np.zeros((32, 128), np.float32)
+    launch(text, [image, out], block=(128, 1, 1))
+    wanted = 2 * (values[:n] @ values.T).astype(np.float32)
+    wanted[:, [0, 95]] = 0
+    np.testing.assert_array_equal(out, wanted)

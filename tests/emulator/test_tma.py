@@ -1,0 +1,161 @@
+"""TMA boxes: tensor maps of every rank and swizzle, boxes that leave the tensor, stores, reductions, multicast."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from ptx_launch import kernel, launch
+from tensor_layouts import Swizzle
+
+from emulator import errors
+
+SWIZZLES = {0: None, 1: Swizzle(1, 4, 3), 2: Swizzle(2, 4, 3), 3: Swizzle(3, 4, 3)}
+TYPES = {"u1": 0, "u2": 1, "u4": 2, "i4": 3, "f2": 6, "f4": 7}
+
+
+def tensor_map(array: np.ndarray, box: Sequence[int], swizzle: int) -> bytes:
+    """The 128 bytes for a whole array, its last axis the innermost dimension; box innermost first.
+
+    The bits are those of ptx tensor maps as CuTeDSL's host code writes them.
+    """
+    dims, strides = array.shape[::-1], array.strides[::-1]
+    assert strides[0] == array.itemsize
+    words = [0] * 8
+    words[0] = array.ctypes.data
+    words[1] = 2 | (array.ndim - 1) << 4 | TYPES[array.dtype.str[1:]] << 7 | swizzle << 13 | 1 << 18
+    outer = [s >> 4 for s in strides[1:]] + [0] * 4
+    words[1] |= outer[0] << 32
+    words[2] = outer[1] | outer[2] << 32
+    words[3] = outer[3]
+    sizes = [d - 1 for d in dims] + [0] * 4
+    words[4], words[5] = sizes[0] | sizes[1] << 32, sizes[2] | sizes[3] << 32
+    boxes = [b - 1 for b in box] + [0] * 4
+    words[6] = sizes[4] | boxes[0] << 56
+    words[7] = boxes[1] | boxes[2] << 8 | boxes[3] << 16 | boxes[4] << 24
+    return struct.pack("<8Q", *words) + bytes(64)
+
+
+def program(rank: int, size: int, store: str = "") -> str:
+    """One warp: the box at the coordinates into shared memory, then its bytes in order (or a TMA store) out."""
+    coordinates = "{" + ", ".join(f"%r{20 + i}" for i in range(rank)) + "}"
+    loads = "\n".join(f"ld.param.b32 %r{20 + i}, [at+{4 * i}];" for i in range(rank))
+    copy = "\n".join(
+        f"add.s32 %r6, %r5, {4 * i}; ld.shared.b32 %r7, [%r6]; st.global.b32 [%rd2+{4 * i}], %r7;" for i in range(4)
+    )
+    out = (
+        store.replace("COORDINATES", coordinates)
+        or f"""
+mov.b32 %r8, 0;
+LOOP: setp.ge.u32 %p2, %r8, {size}; @%p2 bra END;
+add.s32 %r5, %r2, %r8; shl.b32 %r9, %r1, 4; add.s32 %r5, %r5, %r9;
+cvt.u64.u32 %rd3, %r8; add.s64 %rd2, %rd1, %rd3; cvt.u64.u32 %rd3, %r9; add.s64 %rd2, %rd2, %rd3;
+add.s32 %r9, %r9, %r8; setp.ge.u32 %p2, %r9, {size}; @%p2 bra END;
+{copy}
+add.s32 %r8, %r8, 512; bra LOOP;"""
+    )
+    return kernel(
+        "box",
+        ".param .align 64 .b8 map[128], .param .align 64 .b8 to[128], .param .align 4 .b8 at[20], .param .u64 out",
+        f"""
+.reg .b32 %r<40>; .reg .b64 %rd<16>; .reg .pred %p<8>;
+.shared .align 1024 .b8 box[{max(size, 16)}]; .shared .align 8 .b8 full[8];
+mov.u32 %r1, %tid.x; mov.b32 %r2, box; mov.b32 %r3, full;
+elect.sync _|%p1, -1;
+@%p1 mbarrier.init.shared.b64 [%r3], 1;
+fence.mbarrier_init.release.cluster;
+mov.b64 %rd5, map; cvta.param.u64 %rd5, %rd5; mov.b64 %rd6, to; cvta.param.u64 %rd6, %rd6;
+{loads}
+ld.param.b64 %rd1, [out];
+@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r3], {size};
+@%p1 cp.async.bulk.tensor.{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes
+    [%r2], [%rd5, {coordinates}], [%r3];
+WAIT: mbarrier.try_wait.parity.shared.b64 %p0, [%r3], 0; @%p0 bra GO; bra WAIT;
+GO:
+{out}
+END:
+ret;""",
+    )
+
+
+CASES = [
+    ((1000,), (64,), "f4", (950,), 0),
+    ((40, 96), (32, 16), "u2", (64, 10), 2),
+    ((40, 96), (64, 16), "u2", (-8, 30), 3),
+    ((40, 64), (16, 8), "u2", (0, -3), 1),
+    ((5, 30, 64), (32, 8, 2), "u4", (32, 25, 4), 3),
+    ((3, 4, 9, 32), (32, 4, 2, 2), "f2", (0, 7, 3, 2), 2),
+    ((2, 3, 4, 5, 32), (16, 3, 2, 2, 2), "u1", (16, 2, 2, 1, 1), 0),
+]
+
+
+def boxed(array: np.ndarray, box: Sequence[int], at: Sequence[int]) -> np.ndarray:
+    """The box of an array at coordinates (innermost first), zero outside, by elements."""
+    out = np.zeros(tuple(reversed(box)), array.dtype)
+    for index in np.ndindex(out.shape):
+        there = tuple(a + i for a, i in zip(reversed(at), index, strict=True))
+        if all(0 <= t < d for t, d in zip(there, array.shape, strict=True)):
+            out[index] = array[there]
+    return out
+
+
+@pytest.mark.parametrize(("shape", "box", "dtype", "at", "swizzle"), CASES)
+def test_load(shape: tuple[int, ...], box: tuple[int, ...], dtype: str, at: tuple[int, ...], swizzle: int) -> None:
+    array = (np.arange(np.prod(shape)) % 251 + 1).astype(dtype).reshape(shape)
+    expected = boxed(array, box, at).reshape(-1).view(np.uint8)
+    out = np.zeros(expected.size, np.uint8)
+    raw = tensor_map(array, box, swizzle)
+    launch(program(len(box), expected.size), [raw, raw, struct.pack("<5i", *at, *[0] * (5 - len(at))), out])
+    if (pattern := SWIZZLES[swizzle]) is not None:
+        expected = expected[[pattern(i) for i in range(expected.size)]]
+    np.testing.assert_array_equal(out, expected)
+
+
+def store(rank: int, family: str, modifier: str = "") -> str:
+    return f"""
+fence.proxy.async.shared::cta;
+@%p1 {family}.bulk.tensor.{rank}d.global.shared::cta{modifier}.tile.bulk_group [%rd6, COORDINATES], [%r2];
+@%p1 cp.async.bulk.commit_group;
+@%p1 cp.async.bulk.wait_group 0;"""
+
+
+@pytest.mark.parametrize(("shape", "box", "dtype", "at", "swizzle"), CASES)
+def test_store_drops_what_leaves_the_tensor(
+    shape: tuple[int, ...], box: tuple[int, ...], dtype: str, at: tuple[int, ...], swizzle: int
+) -> None:
+    array = (np.arange(np.prod(shape)) % 251 + 1).astype(dtype).reshape(shape)
+    target = np.zeros_like(array)
+    expected = target.copy()
+    inside = tuple(slice(max(0, a), a + b) for a, b in zip(reversed(at), reversed(box), strict=True))
+    expected[inside] = array[inside]
+    text = program(len(box), int(np.prod(box)) * array.itemsize, store(len(box), "cp.async"))
+    maps = [tensor_map(x, box, swizzle) for x in (array, target)]
+    launch(text, [*maps, struct.pack("<5i", *at, *[0] * (5 - len(at))), target])
+    np.testing.assert_array_equal(target, expected)
+
+
+@pytest.mark.parametrize(("name", "fold"), [("add", np.add), ("min", np.minimum), ("max", np.maximum)])
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i4"])
+def test_reduce(name: str, fold: np.ufunc, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    array, target = (rng.integers(-9, 9, (16, 64)).astype(dtype) for _ in range(2))
+    expected = target.copy()
+    expected[8:, :32] = fold(array[8:, :32], target[8:, :32])
+    text = program(2, 8 * 32 * array.itemsize, store(2, "cp.reduce.async", f".{name}"))
+    maps = [tensor_map(x, (32, 8), 0) for x in (array, target)]
+    launch(text, [*maps, struct.pack("<5i", 0, 8, 0, 0, 0), target])
+    np.testing.assert_array_equal(target, expected)
+
+
+def test_a_map_of_nothing() -> None:
+    with pytest.raises(errors.DescriptorError, match="no tiled tensor map"):
+        launch(program(2, 512), [bytes(128), bytes(128), bytes(20), np.zeros(4, np.uint8)])
+
+
+def test_a_map_of_another_rank() -> None:
+    array = np.zeros((16, 64), np.float32)
+    raw = tensor_map(array, (32, 8), 0)
+    with pytest.raises(errors.DescriptorError, match="1 coordinates for a tensor map of 2 dimensions"):
+        launch(program(1, 1024), [raw, raw, bytes(20), array])
