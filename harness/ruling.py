@@ -82,8 +82,7 @@ def decode(data: bytes, run: str, commit: str) -> Ruling:
         raise RulingError(f"damaged verdict file: {type(error).__name__}: {error}") from error
     if (ruling.run, ruling.commit) != (run, commit):
         raise RulingError(
-            f"verdict file of run {ruling.run[:64]!r}, commit {ruling.commit[:40]!r}; "
-            f"asked about {run!r}, {commit!r}"
+            f"verdict file of run {ruling.run[:64]!r}, commit {ruling.commit[:40]!r}; asked about {run!r}, {commit!r}"
         )
     return ruling
 
@@ -99,5 +98,7 @@ def _typed(fields: dict[str, Any]) -> Ruling:
     fields["unpinned"] = [str(path) for path in fields["unpinned"]]
     fields["seconds"] = {str(k): float(v) for k, v in fields["seconds"].items()}
     fields["files"] = {str(p): Kept(int(k["bytes"]), str(k["sha256"])) for p, k in fields["files"].items()}
+    if any(kept.bytes < 0 for kept in fields["files"].values()):
+        raise ValueError("a file of less than no bytes")
     fields["verdict"] = Verdict[fields["verdict"]]
     return Ruling(**fields)

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,6 +77,12 @@ def make_project(path: Path) -> Project:
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     return make_project(tmp_path / "clone")
+
+
+@pytest.fixture(scope="session")
+def new_project() -> Callable[[Path], Project]:
+    """Makes another project."""
+    return make_project
 
 
 @pytest.fixture
