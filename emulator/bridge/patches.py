@@ -13,17 +13,19 @@ from emulator.bridge import driver
 from emulator.bridge.allocations import allocations
 from emulator.bridge.device import Completion, EmulatedDevice
 
+_PREFIXES = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")
 _CACHE_WARNING = "Cache is disabled as user wants to generate PTX/ASM"
 
 
 def keep_ptx() -> None:
     """Ask CuTeDSL for code of the B200, and to keep its PTX. Only what the user left open is set, and only before
     CuTeDSL reads it."""
-    os.environ.setdefault("CUTE_DSL_ARCH", "sm_100a")
-    if "CUTE_DSL_KEEP" not in os.environ:
-        os.environ["CUTE_DSL_KEEP"] = "ptx"
-        os.environ.setdefault("CUTE_DSL_DUMP_DIR", _scratch.name)
-        warnings.filterwarnings("ignore", message=_CACHE_WARNING)
+    for prefix in _PREFIXES:
+        os.environ.setdefault(f"{prefix}_ARCH", "sm_100a")
+        if f"{prefix}_KEEP" not in os.environ:
+            os.environ[f"{prefix}_KEEP"] = "ptx"
+            os.environ.setdefault(f"{prefix}_DUMP_DIR", _scratch.name)
+            warnings.filterwarnings("ignore", message=_CACHE_WARNING)
 
 
 _scratch = tempfile.TemporaryDirectory(prefix="emulator-ptx-")

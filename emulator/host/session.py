@@ -10,7 +10,7 @@ import cuda.bindings.driver
 import cuda.bindings.runtime
 from torch.utils._device import DeviceContext
 
-from emulator.host import cuda_driver, cuda_runtime, tensors, torch_cuda, tvm_ffi
+from emulator.host import cuda_driver, cuda_runtime, launches, tensors, torch_cuda, tvm_ffi
 from emulator.host.patching import Patches
 from emulator.host.properties import B200, DeviceProperties
 from emulator.host.refusal import refuse
@@ -31,6 +31,7 @@ def emulated_host(properties: DeviceProperties = B200) -> Iterator[DevicePropert
         _install(patches, cuda.bindings.driver, "cu", cuda_driver.functions(cuda.bindings.driver, state))
         _install(patches, cuda.bindings.runtime, "cuda", cuda_runtime.functions(cuda.bindings.runtime, state))
         tvm_ffi.install(patches)
+        launches.install(patches, state.captures)
         yield properties
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
+from torch.profiler import ProfilerActivity, profiler
 
 from emulator.host.graphs import Captures, TorchGraphs
 from emulator.host.patching import Patches
@@ -61,6 +62,7 @@ def install(patches: Patches, properties: DeviceProperties, captures: Captures) 
         dict.fromkeys(("range_push", "range_pop", "mark", "range_start", "range_end"), _nothing),
     )
     patches.set(torch, "Generator", Generator)
+    patches.set(profiler, "_parse_activities", _on_cpu(profiler._parse_activities))
 
 
 def _device_functions(properties: DeviceProperties) -> dict[str, Callable[..., Any]]:
@@ -114,6 +116,16 @@ def _memory_functions(properties: DeviceProperties) -> dict[str, Callable[..., A
         **{name: lambda device=None: 0 for name in zero},
         **dict.fromkeys(quiet, _nothing),
     }
+
+
+def _on_cpu(parse: Callable[..., Any]) -> Callable[..., Any]:
+    """torch.profiler's reading of `activities`, with what the device does recorded where it is done, on the CPU."""
+
+    def activities(asked: Any) -> Any:
+        found, filters = parse(asked)
+        return {ProfilerActivity.CPU if a is ProfilerActivity.CUDA else a for a in found}, filters
+
+    return activities
 
 
 def _check(device: Any) -> None:

@@ -7,8 +7,7 @@ entry points it asks for a few of CuTeDSL's runtime; those are here.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, Final
 
 import llvmlite.binding as llvm
@@ -17,7 +16,6 @@ from emulator.bridge import driver
 from emulator.bridge.allocations import allocations
 from emulator.bridge.device import EmulatedDevice
 from emulator.bridge.driver import define_entry_points
-from emulator.bridge.modules import load
 from emulator.bridge.objectfile import undefined_symbols
 from emulator.host.patching import Patches
 from emulator.host.tensors import is_emulated
@@ -47,7 +45,7 @@ def install(patches: Patches) -> None:
 def _create(compiled: Any) -> Any:
     """The tvm_ffi.Function of a compiled function, from its object code; None if it has no host code."""
     import tvm_ffi
-    from cutlass._mlir._mlir_libs._cutlass_ir import _aot_support
+    from cutlass._mlir._mlir_libs._cutlass_ir import _aot_support  # type: ignore[attr-defined]
 
     if compiled.engine is None:
         return None
@@ -65,24 +63,10 @@ def _calling(original: Callable[..., Any]) -> Callable[..., Any]:
         device = driver.current()
         if not isinstance(device, EmulatedDevice):
             raise RuntimeError("this function belongs to an emulated device that was left")
-        with _calling_on(device, compiled, (args, kwargs)):
+        with device.calling(compiled, [*allocations(args), *allocations(kwargs)]):
             return original(compiled, *map(_argument, args), **{k: _argument(v) for k, v in kwargs.items()})
 
     return call
-
-
-@contextmanager
-def _calling_on(device: EmulatedDevice, compiled: Any, arguments: Any) -> Iterator[None]:
-    """Let the device know the function's PTX and memory; raise what it raised in place of TVM-FFI's error."""
-    ptx = compiled.artifacts.PTX if compiled.artifacts is not None else None
-    device._loading = load(ptx) if ptx is not None else None
-    device.visible, device.error = list(allocations(arguments)), None
-    try:
-        yield
-    finally:
-        error, device.error, device.visible = device.error, None, []
-        if error is not None:
-            raise error from None
 
 
 def _argument(value: Any) -> Any:
@@ -130,6 +114,7 @@ def _raise_cuda_error(_where: int, code: int) -> None:
 
 
 _ENTRY_POINTS: Final = {
+    "cuda_dialect_assert_success": ctypes.CFUNCTYPE(None, _INT)(lambda code: None),
     "_cudaSetDevice": ctypes.CFUNCTYPE(_INT, _INT)(lambda ordinal: 0 if ordinal == 0 else 101),
     "cuda_dialect_init_library_once": ctypes.CFUNCTYPE(_INT, _POINTER, _POINTER, _POINTER, _POINTER)(_load_once),
     "cuda_dialect_unload_library_once": ctypes.CFUNCTYPE(None, _POINTER)(lambda state: None),
