@@ -21,7 +21,7 @@ def error_picture(got: Outputs, want: Outputs) -> bytes:
     image = tile.imshow(error, aspect="auto", interpolation="nearest", cmap=colours)
     figure.colorbar(image, ax=tile)
     tile.set(xlabel="head dim", ylabel="query row", title="|O - ref|")
-    lse_error = got["lse"] - want["lse"]
+    lse_error = np.subtract(got["lse"], want["lse"], where=got["lse"] != want["lse"], out=np.zeros_like(want["lse"]))
     lost = np.flatnonzero(~np.isfinite(lse_error))
     rows.axvline(0, color="gray", linewidth=0.8)
     rows.plot(lse_error, np.arange(len(lse_error)), ".", markersize=4)

@@ -6,7 +6,7 @@ from stages.case import Case
 from stages.device import Device
 from stages.hold import Book, hold, refuse_mutants
 
-CASES = (Case("D1.1", head_dim=64, rows=128, keys=128),)
+CASES = (Case("D1.1", head_dim=64, keys=128),)
 SEEDS = (1, 2, 3)
 
 

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from kernel.reference import causal_mask
 from stages.case import Case, Inputs, Outputs, reference
-from stages.metrics import METRICS, Array
+from stages.metrics import Array
 
-TILE = 128  # keys of a KV tile
+ROWS = 128  # of a sub-tile
 SUB_TILE = 16  # columns of a sub-tile, and keys of one step of the tensor core
 
 Edit = Callable[[Array], Array]
+Visible = Callable[[torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -32,20 +34,20 @@ class Mutant:
         return self.name
 
 
-def right(inputs: Inputs) -> Outputs:
-    """What a perfect kernel gives: the reference with O rounded to bf16 and the partials to fp32."""
+def right(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) -> Outputs:
+    """What a perfect kernel gives: the reference with O rounded to bf16 and the rest to fp32."""
     types = {"O": torch.bfloat16, "U": torch.float32, "lse": torch.float32, "m": torch.float32}
-    return {name: _rounded(array, types[name]) for name, array in reference(inputs).items()}
+    return {name: _rounded(array, types[name]) for name, array in reference(case, inputs, visible).items()}
 
 
 def mutants(case: Case) -> tuple[Mutant, ...]:
-    """Every mutant that differs from the right output for this case's shape."""
-    return (*_edits(), *_rereads(case))
+    """The suite for a case: right outputs with one edit, and what comes of reading other keys than those visible."""
+    return (*_edits(case), *_rereads(case), *_other_masks(case))
 
 
-def _edits() -> Iterator[Mutant]:
-    for tensor, metrics in METRICS.items():
-        edits = EDITS | (EDITS_OF_ROWS if len(metrics) > 2 else EDITS_OF_STATISTICS)
+def _edits(case: Case) -> Iterator[Mutant]:
+    for tensor in case.tensors:
+        edits = EDITS | (EDITS_OF_ROWS if tensor in ("O", "U") else EDITS_OF_STATISTICS)
         for name, edit in edits.items():
             yield Mutant(f"{tensor}: {name}", _editing(tensor, edit))
 
@@ -55,23 +57,81 @@ def _editing(tensor: str, edit: Edit) -> Callable[[Inputs, Outputs], Outputs]:
 
 
 def _rereads(case: Case) -> Iterator[Mutant]:
-    """The kernel reading other keys than it should."""
-    last = (case.keys - 1) // TILE * TILE
-    yield _rereading("the last 16 keys dropped", torch.arange(case.keys - SUB_TILE))
-    yield Mutant("a key past the end let in", lambda inputs, _: right(_with_zero_key(inputs)))
-    if last:
-        yield _rereading("the last KV tile dropped", torch.arange(last))
-        yield _rereading("the first KV tile read for every tile", torch.arange(case.keys) % TILE)
+    """The kernel taking other keys for those that it should read."""
+    tile = case.config.block_n
+    if case.lens is None and not case.causal:
+        yield Mutant("a key past the end let in", lambda inputs, _: _with_zero_key(case, inputs))
+    if case.keys > tile:
+        yield _rereading(case, "the first KV tile read for every tile", torch.arange(case.keys) % tile)
+    if case.batch > 1:
+        yield Mutant("the first sequence's keys read for every one", lambda inputs, _: _with_first_keys(case, inputs))
 
 
-def _rereading(name: str, keys: torch.Tensor) -> Mutant:
-    return Mutant(name, lambda inputs, _: right(Inputs(inputs.q, inputs.k[:, keys], inputs.v[:, keys])))
+def _rereading(case: Case, name: str, keys: torch.Tensor) -> Mutant:
+    def make(inputs: Inputs, _: Outputs) -> Outputs:
+        v = None if inputs.v is None else inputs.v[:, keys]
+        return right(case, Inputs(inputs.q, inputs.k[:, keys], v))
+
+    return Mutant(name, make)
 
 
-def _with_zero_key(inputs: Inputs) -> Inputs:
+def _with_zero_key(case: Case, inputs: Inputs) -> Outputs:
     """One key more, all zeros: what TMA fills in past the end of a tensor."""
-    zero = inputs.k.new_zeros(1, 1, inputs.k.shape[2])
-    return Inputs(inputs.q, torch.cat([inputs.k, zero], 1), torch.cat([inputs.v, zero], 1))
+    k, v = (None if x is None else torch.nn.functional.pad(x, (0, 0, 0, 1)) for x in (inputs.k, inputs.v))
+    assert k is not None
+    return right(case, Inputs(inputs.q, k, v), torch.nn.functional.pad(case.visible, (0, 1), value=True))
+
+
+def _with_first_keys(case: Case, inputs: Inputs) -> Outputs:
+    k, v = (None if x is None else x[:1].expand_as(x) for x in (inputs.k, inputs.v))
+    assert k is not None
+    return right(case, Inputs(inputs.q, k, v))
+
+
+def _other_masks(case: Case) -> Iterator[Mutant]:
+    """Softmax over other keys than the visible ones."""
+    last = (case.keys - 1) // case.config.block_n * case.config.block_n
+    yield _masking(case, "the last 16 visible keys dropped", lambda seen: _without_last(seen, SUB_TILE))
+    yield _masking(case, "the last visible key dropped", lambda seen: _without_last(seen, 1))
+    if last:
+        yield _masking(case, "the last KV tile dropped", lambda seen: seen & (torch.arange(seen.shape[2]) < last))
+    if case.lens is not None or case.causal:
+        yield _masking(case, "one masked key let in", _with_one_more)
+        yield _masking(case, "no mask", torch.ones_like)
+    if case.causal:
+        yield _masking(case, "one key of the future let in", lambda seen: seen | _shifted(seen, 1))
+        yield _masking(case, "aligned to the first key", lambda seen: _aligned_to_first(case, seen))
+    if case.window is not None:
+        yield _masking(case, "one key before the window let in", lambda seen: seen | _shifted(seen, -1))
+
+
+def _masking(case: Case, name: str, change: Visible) -> Mutant:
+    return Mutant(name, lambda inputs, _: right(case, inputs, change(case.visible)))
+
+
+def _without_last(seen: torch.Tensor, keys: int) -> torch.Tensor:
+    """Without the last visible keys of every token."""
+    after = seen.flip(2).cumsum(2).flip(2)
+    return seen & (after > keys)
+
+
+def _with_one_more(seen: torch.Tensor) -> torch.Tensor:
+    """With the first hidden key that follows or precedes a visible one, for one token."""
+    beside = (_shifted(seen, 1) | _shifted(seen, -1)) & ~seen
+    more = seen.clone()
+    if beside.any():
+        more[tuple(beside.nonzero()[-1])] = True
+    return more
+
+
+def _shifted(seen: torch.Tensor, by: int) -> torch.Tensor:
+    return torch.nn.functional.pad(seen, (by, -by))
+
+
+def _aligned_to_first(case: Case, seen: torch.Tensor) -> torch.Tensor:
+    """Token t on key t, where the right place counts from the sequence's end."""
+    tokens = torch.full((case.batch,), case.tokens)
+    return causal_mask(case.tokens, case.keys, tokens, case.window)
 
 
 def _rounded(array: Array, dtype: torch.dtype) -> Array:
@@ -79,7 +139,7 @@ def _rounded(array: Array, dtype: torch.dtype) -> Array:
 
 
 def _zero_row(x: Array) -> Array:
-    x[-1] = 0
+    x[2] = 0
     return x
 
 
@@ -89,7 +149,7 @@ def _swap_rows(x: Array) -> Array:
 
 
 def _swap_sub_tiles(x: Array) -> Array:
-    rows, first, second = slice(TILE), slice(SUB_TILE), slice(SUB_TILE, 2 * SUB_TILE)
+    rows, first, second = slice(ROWS), slice(SUB_TILE), slice(SUB_TILE, 2 * SUB_TILE)
     x[rows, first], x[rows, second] = x[rows, second].copy(), x[rows, first].copy()
     return x
 

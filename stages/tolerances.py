@@ -21,7 +21,13 @@ def pins(milestone: str, case: str, head_dim: int) -> Pins:
     table = _file().get(milestone, {}).get(case)
     if table is None:
         raise PinError(f"{FILE.name} has no pins for {milestone}, case {case!r}")
-    return check(table, _file()["floor"][str(head_dim)], f'["{milestone}"."{case}"]')
+    return check(table, floor(head_dim), f'["{milestone}"."{case}"]')
+
+
+def floor(head_dim: int) -> Pins:
+    """The loosest that any pin may be, by tensor and metric (stages.md)."""
+    table: Pins = _file()["floor"][str(head_dim)]
+    return table
 
 
 def check(table: Pins, floor: Pins, where: str) -> Pins:

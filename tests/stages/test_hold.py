@@ -58,7 +58,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
 def launching(monkeypatch: pytest.MonkeyPatch, device: Device, **wrong: object) -> None:
     """Launches give the exact result, but for the modes in `wrong`: an error, or what is done to the result."""
 
-    def launch(inputs: Inputs, torch_device: str) -> kernel.Attention:
+    def launch(case: Case, inputs: Inputs, torch_device: str) -> kernel.Attention:
         attention, what = exact(inputs), wrong.get(device.mode)
         if isinstance(what, Exception):
             raise what
@@ -120,7 +120,7 @@ def test_a_comparison_that_admits_a_mutant_fails(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_comparison_that_refuses_what_is_right_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holding, "right", lambda inputs: {k: v * 1.5 for k, v in holding.reference(inputs).items()})
+    monkeypatch.setattr(holding, "right", lambda *a: {k: v * 1.5 for k, v in holding.reference(*a).items()})
     with pytest.raises(AssertionError, match="refuses the rounded reference"):
         refuse_mutants(CASE, 1, Notebook())
 
@@ -130,14 +130,14 @@ def test_buffers_are_poisoned_before_the_launch(monkeypatch: pytest.MonkeyPatch)
 
     seen: list[kernel.Attention] = []
 
-    def fmha(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, out: kernel.Attention) -> kernel.Attention:
+    def fmha(*_: torch.Tensor, out: kernel.Attention, **options: object) -> kernel.Attention:
         seen.append(out)
         return out
 
     monkeypatch.setattr(kernel, "fmha", fmha)
-    case.launch(case.draw(CASE, 1), "cpu")
+    case.launch(CASE, case.draw(CASE, 1), "cpu")
     assert all(getattr(seen[0], name).isnan().all() for name in holding.NAMES)
 
 
 def test_a_case_knows_its_configuration() -> None:
-    assert Case("D1.1", head_dim=64, rows=128, keys=128).config == kernel.FmhaConfig(head_dim=64)
+    assert Case("D1.1", head_dim=64, keys=128).config == kernel.FmhaConfig(head_dim=64)

@@ -17,7 +17,7 @@ def test_the_reference_itself_is_perfect() -> None:
     assert values.pop("cosine") == pytest.approx(1)
     assert values.pop("worst_row") == pytest.approx(1)
     assert set(values.values()) == {0.0}
-    assert measure(STATISTICS, STATISTICS) == {"error": 0.0, "masks": 0.0}
+    assert measure(STATISTICS, STATISTICS) == {"error": 0.0, "above": 0.0, "below": 0.0, "masks": 0.0}
 
 
 def test_every_tensor_is_held_to_metrics_that_are_measured() -> None:
@@ -78,7 +78,7 @@ def test_poison_fails_every_metric_that_it_reaches(poison: float, want: Array) -
 def test_minus_infinity_belongs_where_the_reference_has_it() -> None:
     want = STATISTICS.copy()
     want[2] = -np.inf
-    assert measure(want, want) == {"error": 0.0, "masks": 0.0}
+    assert measure(want, want) == {"error": 0.0, "above": 0.0, "below": 0.0, "masks": 0.0}
     assert measure(STATISTICS, want)["masks"] == 1
     assert measure(np.where(np.isinf(want), np.inf, want), want)["masks"] == 1
 
