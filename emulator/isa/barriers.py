@@ -154,7 +154,7 @@ def _observe(warp: Warp, barrier: MBarrier, acquire: bool) -> None:
 
 def _not_yet(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: bool) -> Any:
     """No: the warp is suspended, once for a while, and for good when it does nothing but ask again."""
-    asked = (ins, barrier, barrier.phase)
+    asked = (id(ins), barrier, barrier.phase, warp.time)
     if warp.granted is False:
         warp.granted, warp.spin = None, asked
         return False

@@ -85,7 +85,7 @@ class Warp:
         self.time = 1
         self.clock.v[ORDERED, self.component] = 1
         self.spin: Any = None
-        """The try_wait that was last answered no, as (instruction, mbarrier, phase)."""
+        """The try_wait that was last answered no: instruction, mbarrier, phase, the warp's time."""
         self.phases: dict[Any, int] = {}
         """How many phases of each mbarrier it has seen completed."""
         self.published: set[Any] = set()

@@ -1,0 +1,144 @@
+"""mbarriers as PTX has them: phases, counts, bytes that may come before they are expected, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ptx_launch import kernel, launch
+
+from emulator import errors
+
+MODES = ("eager", "lazy", "random")
+
+
+def run(body: str, warps: int = 1, completion: str = "lazy", **options: int) -> np.ndarray:
+    """Run a body in which %r2 is the warp, %r3 an mbarrier of thread 0's choosing, [%rd1] 64 words of results."""
+    out = np.zeros(64, np.uint32)
+    text = kernel(
+        "barriers",
+        ".param .u64 out",
+        f"""
+.reg .b32 %r<40>; .reg .b64 %rd<16>; .reg .pred %p<8>;
+.shared .align 8 .b8 bar[16]; .shared .align 128 .b8 data[256];
+mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; shfl.sync.idx.b32 %r2, %r2, 0, 31, -1;
+mov.b32 %r3, bar; mov.b32 %r4, data; ld.param.b64 %rd1, [out];
+setp.eq.u32 %p1, %r1, 0; elect.sync _|%p2, -1; setp.eq.u32 %p3, %r2, 0;
+{body}
+ret;""",
+    )
+    launch(text, [out], block=(32 * warps, 1, 1), completion=completion, **options)
+    return out
+
+
+def init(count: int, at: int = 0) -> str:
+    return f"@%p1 mbarrier.init.shared.b64 [%r3+{at}], {count}; fence.mbarrier_init.release.cluster; bar.sync 0;"
+
+
+def ask(parity: int, at: int) -> str:
+    test = f"mbarrier.test_wait.parity.shared.b64 %p4, [%r3], {parity};"
+    return f"{test} selp.b32 %r9, 1, 0, %p4; st.global.b32 [%rd1+{4 * at}], %r9;"
+
+
+def arrive(how: str = "arrive", amount: str = "") -> str:
+    return f"@%p1 mbarrier.{how}.shared.b64 _, [%r3]{amount};"
+
+
+def deliver(size: int) -> str:
+    return f"@%p1 mbarrier.complete_tx.relaxed.cluster.shared::cta.b64 [%r3], {size};"
+
+
+def test_the_phase_before_the_first_counts_as_complete() -> None:
+    out = run(f"{init(1)} {ask(1, 0)} {ask(0, 1)} {arrive()} {ask(0, 2)} {ask(1, 3)}")
+    assert out[:4].tolist() == [1, 0, 1, 0]
+
+
+def test_every_lane_arrives() -> None:
+    out = run(
+        f"{init(64)} mbarrier.arrive.shared.b64 _, [%r3]; {ask(0, 0)} mbarrier.arrive.shared.b64 _, [%r3]; {ask(0, 1)}"
+    )
+    assert out[:2].tolist() == [0, 1]
+
+
+def test_an_arrival_may_count_for_many() -> None:
+    out = run(f"{init(5)} {arrive('arrive', ', 4')} {ask(0, 0)} {arrive()} {ask(0, 1)}")
+    assert out[:2].tolist() == [0, 1]
+
+
+def test_the_state_of_an_arrival_names_its_phase() -> None:
+    out = run(
+        f"{init(32)} mbarrier.arrive.shared.b64 %rd2, [%r3]; mbarrier.test_wait.shared.b64 %p4, [%r3], %rd2;"
+        "selp.b32 %r9, 1, 0, %p4; st.global.b32 [%rd1], %r9;"
+        "mbarrier.arrive.shared.b64 %rd3, [%r3]; mbarrier.arrive.shared.b64 %rd3, [%r3];"
+        "mbarrier.test_wait.shared.b64 %p4, [%r3], %rd2; selp.b32 %r9, 1, 0, %p4; st.global.b32 [%rd1+4], %r9;"
+    )
+    assert out[:2].tolist() == [1, 1]
+
+
+def test_bytes_hold_a_phase_open() -> None:
+    out = run(
+        f"{init(1)} {arrive('arrive.expect_tx', ', 48')} {ask(0, 0)}{deliver(32)} {ask(0, 1)}{deliver(16)} {ask(0, 2)}"
+    )
+    assert out[:3].tolist() == [0, 0, 1]
+
+
+def test_bytes_may_come_before_they_are_expected() -> None:
+    out = run(f"{init(1)} {deliver(32)} {ask(0, 0)}{arrive('arrive.expect_tx', ', 32')} {ask(0, 1)}")
+    assert out[:2].tolist() == [0, 1]
+
+
+def test_arrive_drop_lowers_the_next_phases() -> None:
+    out = run(f"{init(2)} {arrive('arrive_drop')} {arrive()} {ask(0, 0)}{arrive()} {ask(1, 1)}")
+    assert out[:2].tolist() == [1, 1]
+
+
+def test_too_many_arrivals_in_an_open_phase() -> None:
+    with pytest.raises(errors.BarrierError, match="expects only 0 more of 1"):
+        run(f"{init(1)} {arrive('arrive.expect_tx', ', 16')} {arrive()}")
+
+
+def test_a_transaction_count_out_of_range() -> None:
+    with pytest.raises(errors.BarrierError, match=r"transaction count .* becomes 1048576"):
+        run(f"{init(1)} @%p1 mbarrier.expect_tx.relaxed.cta.shared.b64 [%r3], 1048576;")
+
+
+def test_bytes_left_over() -> None:
+    with pytest.raises(errors.BarrierError, match="ends with 16 bytes outstanding"):
+        run(f"{init(1)} {arrive('arrive.expect_tx', ', 16')}")
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_peek_that_is_answered_no_goes_on(completion: str) -> None:
+    """One thread asks whether the phase is over, then ends it itself: a peek must not block for good."""
+    out = run(
+        f"{init(1)} mbarrier.try_wait.parity.shared.b64 %p4, [%r3], 0; selp.b32 %r9, 1, 0, %p4;"
+        f"st.global.b32 [%rd1], %r9; {arrive()} {ask(0, 1)}",
+        completion=completion,
+    )
+    assert out[:2].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_polling_two_barriers_in_turn(completion: str) -> None:
+    """Warp 0 asks two barriers in turn until either is complete; warp 1 completes the second."""
+    body = f"""
+{init(1)} {init(1, 8)}
+setp.eq.u32 %p5, %r2, 1;
+@%p5 bra OTHER;
+LOOP: mbarrier.test_wait.parity.shared.b64 %p4, [%r3], 0; @%p4 bra OUT;
+mbarrier.test_wait.parity.shared.b64 %p4, [%r3+8], 0; @%p4 bra OUT; bra LOOP;
+OTHER: bar.sync 1, 32; @%p2 mbarrier.arrive.shared.b64 _, [%r3+8];
+OUT: mov.b32 %r9, 1; @%p1 st.global.b32 [%rd1], %r9;"""
+    assert run(body, 2, completion)[0] == 1
+
+
+def test_polling_for_ever_is_a_deadlock() -> None:
+    with pytest.raises(errors.Deadlock, match=r"test_wait waits for parity 0 \(phase 0\) of mbarrier #[01]"):
+        run(
+            f"{init(1)} {init(1, 8)} LOOP: mbarrier.test_wait.parity.shared.b64 %p4, [%r3], 0; @%p4 bra OUT;"
+            "mbarrier.test_wait.parity.shared.b64 %p4, [%r3+8], 0; @%p4 bra OUT; bra LOOP; OUT:"
+        )
+
+
+def test_a_budget_ends_a_loop_with_the_table() -> None:
+    with pytest.raises(errors.BudgetExceeded, match=r"warp 0 of CTA .*: running"):
+        run("LOOP: add.s32 %r9, %r9, 1; bra LOOP;", budget=1000)
