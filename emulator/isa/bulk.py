@@ -31,6 +31,7 @@ MULTICAST: Final = frozenset({"multicast::cluster"})
 BULK_GROUP: Final = frozenset({"bulk_group"})
 REDUCTIONS: Final = frozenset({"add", "min", "max", "inc", "dec", "and", "or", "xor"})
 BULK_ALIGNMENT: Final = 16
+GATHERED: Final = 4
 
 
 def tensor_map(ins: Instr, warp: Warp, address: int) -> TensorMap:
@@ -51,12 +52,29 @@ def tensor_map(ins: Instr, warp: Warp, address: int) -> TensorMap:
 
 
 def _coordinates(tensor: TensorMap, raw: Any, lane: int, ins: Instr, warp: Warp) -> tuple[int, ...]:
-    values = tuple(_signed(of_lane(c, lane)) for c in raw)
+    values = _values(raw, lane)
     if len(values) != len(tensor.dims):
         raise DescriptorError(
             f"{ins.opcode} with {len(values)} coordinates for a tensor map of {len(tensor.dims)} dimensions", ins, warp
         )
     return values
+
+
+def _gathered(tensor: TensorMap, raw: Any, lane: int, ins: Instr, warp: Warp) -> list[tuple[int, int]]:
+    """Coordinates of the four rows of a gather, (column, row) each."""
+    values = _values(raw, lane)
+    if len(values) != 1 + GATHERED or len(tensor.dims) != 2 or tensor.box[1] != 1:
+        raise DescriptorError(
+            f"{ins.opcode} gathering {GATHERED} rows takes a column, {GATHERED} rows and a tensor map of 2 dimensions "
+            f"with a box of 1 row; here are {len(values)} coordinates and a box of {tensor.box}",
+            ins,
+            warp,
+        )
+    return [(values[0], row) for row in values[1:]]
+
+
+def _values(raw: Any, lane: int) -> tuple[int, ...]:
+    return tuple(_signed(of_lane(c, lane)) for c in raw)
 
 
 def _signed(value: int) -> int:
@@ -69,18 +87,23 @@ def _tensor_copy(ins: Instr) -> Run:
 
 
 def _tensor_load(ins: Instr) -> Run:
-    _, _, _, _, _, multicast, group, _ = pick(
-        ins, DIMENSIONS, SHARED, GLOBAL, {"tile"}, COMPLETE_TX, MULTICAST, CTA_GROUP, CACHE_HINT
+    _, _, _, form, _, multicast, group, _ = pick(
+        ins, DIMENSIONS, SHARED, GLOBAL, {"tile", "tile::gather4"}, COMPLETE_TX, MULTICAST, CTA_GROUP, CACHE_HINT
     )
     paired = group == "cta_group::2"
 
     def run(warp: Warp, mask: Any, target: Any, at: Any, box: Any, barrier: Any, *rest: Any) -> None:
         for lane in active(mask):
             tensor = tensor_map(ins, warp, of_lane(at, lane))
-            coordinates = _coordinates(tensor, box, lane, ins, warp)
+            boxes: list[tuple[int, ...]]
+            if form == "tile::gather4":
+                boxes = [*_gathered(tensor, box, lane, ins, warp)]
+            else:
+                boxes = [_coordinates(tensor, box, lane, ins, warp)]
             ranks = of_lane(rest[0], lane) if multicast else None
             for cta, offset, told in _targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, paired):
-                load_box(ins, warp, tensor, coordinates, cta, offset, told)
+                for i, coordinates in enumerate(boxes):
+                    load_box(ins, warp, tensor, coordinates, cta, offset + i * tensor.box_bytes, told)
 
     return run
 
