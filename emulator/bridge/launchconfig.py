@@ -10,8 +10,20 @@ Dim3 = tuple[int, int, int]
 COOPERATIVE: Final = 2
 CLUSTER_DIMENSION: Final = 4
 PROGRAMMATIC_SERIALIZATION: Final = 6
+PROGRAMMATIC_EVENT: Final = 7
 PREFERRED_CLUSTER: Final = 11
-UNDERSTOOD: Final = frozenset({COOPERATIVE, CLUSTER_DIMENSION, PROGRAMMATIC_SERIALIZATION, PREFERRED_CLUSTER})
+LAUNCH_COMPLETION_EVENT: Final = 12
+UNDERSTOOD: Final = frozenset(
+    {
+        COOPERATIVE,
+        CLUSTER_DIMENSION,
+        PROGRAMMATIC_SERIALIZATION,
+        PROGRAMMATIC_EVENT,
+        PREFERRED_CLUSTER,
+        LAUNCH_COMPLETION_EVENT,
+    }
+)
+"""Launches end before the next begins, so the events and the overlap that a launch may ask for are trivially so."""
 _ATTRIBUTE_BYTES: Final = 72
 _VALUE_OFFSET: Final = 8
 

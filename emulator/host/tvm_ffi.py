@@ -38,6 +38,7 @@ def install(patches: Patches) -> None:
     for name, function in _ENTRY_POINTS.items():
         llvm.add_symbol(name, ctypes.cast(function, _POINTER).value)
     patches.set(provider.TVMFFIJitCompiledFunctionBase, "_create_tvm_ffi_function", _create)
+    patches.set(tvm_ffi, "from_dlpack", _from_dlpack(tvm_ffi.from_dlpack))
     for kind in (provider.TVMFFIJitCompiledFunction, provider.TVMFFIJitCompiledFunctionWithKwargs):
         patches.set(kind, "__call__", _calling(kind.__call__))
 
@@ -69,12 +70,19 @@ def _calling(original: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def _from_dlpack(original: Callable[..., Any]) -> Callable[..., Any]:
+    def from_dlpack(tensor: Any, **options: Any) -> Any:
+        return original(_Capsule(tensor) if is_emulated(tensor) else tensor, **options)
+
+    return from_dlpack
+
+
 def _argument(value: Any) -> Any:
     """A tensor of the emulated device as TVM-FFI sees one of a GPU; containers are searched, the rest is left."""
     if is_emulated(value):
         import tvm_ffi
 
-        return tvm_ffi.from_dlpack(_Capsule(value))
+        return tvm_ffi.from_dlpack(value)
     if type(value) in (list, tuple):
         return type(value)(map(_argument, value))
     return value
