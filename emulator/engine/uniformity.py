@@ -13,9 +13,10 @@ from emulator.engine.liveness import Liveness
 from emulator.isa.lanes import is_broadcast
 from emulator.isa.moves import PARAMS
 from emulator.ptx.flow import BasicBlock, Flow
-from emulator.ptx.syntax import Dual, Reg, Special
+from emulator.ptx.syntax import Dual, Instr, Reg, Special
 
 _VARYING = ("%tid", "%laneid", "%lanemask")
+_OTHER_SPACES = ("global", "shared", "param", "const")
 _ALWAYS_UNIFORM = frozenset({"vote.sync", "redux.sync", "activemask"})
 
 
@@ -27,6 +28,11 @@ def varying_special(name: str) -> bool:
 def varying(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> set[Reg]:
     """The registers that may differ between lanes; all others are uniform."""
     return _Analysis(flow, effects, liveness).run()
+
+
+def _may_be_local(load: Instr) -> bool:
+    """Whether equal addresses may stand for the different local memories of the lanes."""
+    return "local" in load.modifiers or not any(m.startswith(_OTHER_SPACES) for m in load.modifiers)
 
 
 class _Analysis:
@@ -71,6 +77,8 @@ class _Analysis:
             if not (isinstance(lane, Reg) and self._differs(lane)):
                 return ()
         assert effect.entry is not None
+        if opcode == "ld" and _may_be_local(effect.instr):
+            return effect.writes
         if not effect.entry.uniform or any(self._differs(source) for source in effect.reads):
             return effect.writes
         return ()

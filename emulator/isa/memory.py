@@ -212,11 +212,12 @@ def _ld(ins: Instr) -> Run:
     wide = any(w == 16 for w in widths)
     if wide and len(widths) > 1:
         raise UnknownInstruction(ins, "a vector of .b128")
+    by_lane = form.space in ("local", "generic")
     if form.space == "param":
         return _ld_param(form, widths)
 
     def run(warp: Warp, mask: Any, address: Any, _policy: Any = None) -> Any:
-        if not isinstance(address, np.ndarray):
+        if not by_lane and not isinstance(address, np.ndarray):
             values = load(form, warp, np.array([address], np.uint64))
             if wide:
                 return np.repeat(values.T, 32, axis=1)
@@ -267,7 +268,7 @@ def _st(ins: Instr) -> Run:
     def run(warp: Warp, mask: Any, address: Any, value: Any, _policy: Any = None) -> None:
         if form.releases:
             warp.settle_loads(ins)
-        if not isinstance(address, np.ndarray) and not isinstance(value, np.ndarray):
+        if not by_lane and not isinstance(address, np.ndarray) and not isinstance(value, np.ndarray):
             addresses = np.array([address], np.uint64)
             items = value if isinstance(value, tuple) else (value,)
             values = np.array([[v & low for v in items]], dtype)
@@ -278,6 +279,7 @@ def _st(ins: Instr) -> Run:
                 values = values[mask]
         store(form, warp, addresses, values)
 
+    by_lane = form.space in ("local", "generic")
     low = (1 << 8 * form.width) - 1
     return run
 

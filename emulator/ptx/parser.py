@@ -226,8 +226,7 @@ class _Body:
             if kind == "statement":
                 found = match.group("statement")
                 if found:
-                    directive = found[0] == "." and not found.startswith((".loc", ".file"))
-                    count += not directive
+                    count += found[0] != "."
                     yield _Raw(found, start, scope)
             elif kind == "label":
                 scope.labels.add(match.group("label"))
