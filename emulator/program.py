@@ -17,7 +17,7 @@ from emulator.isa import catalog as _catalog  # noqa: F401 - fills the registry
 from emulator.isa import registry
 from emulator.isa.moves import PARAMS
 from emulator.isa.registry import Handler, Lowering
-from emulator.native.compile import NativeModule, link
+from emulator.native.compile import StepLists, runner
 from emulator.native.run import Run
 from emulator.ptx.flow import EXIT, Flow
 from emulator.ptx.syntax import Instr, Kernel, Special
@@ -42,13 +42,13 @@ class Program:
         fetcher = Fetcher(self._placement.slots, frozenset(varying(self._flow, self._effects, liveness)))
         handlers = {id(e): e.entry.make(e.instr) for e in self._effects if isinstance(e.entry, Handler)}
         runs = self._compile(liveness)
-        self._writer = BlockWriter(self._flow, fetcher, runs, handlers)
+        self._writer = BlockWriter(self._flow, fetcher, runs, runner(), handlers)
         self._functions: list[BlockFunction | None] = [None] * len(self._flow.blocks)
         self._counts = [block.end - block.start for block in self._flow.blocks]
 
     def start(self, warp: Any) -> None:
         """Set a warp at the kernel's first instruction, its threads beyond the block's size inactive."""
-        warp.registers = RegisterFile(self._placement.bytes)
+        warp.registers = RegisterFile(self._file_bytes)
         for special in self._placement.specials:
             self._set_special(warp, special)
         x, y, z = warp.cta.launch.block
@@ -126,16 +126,18 @@ class Program:
         self._functions[pc] = made
         return made
 
-    def _compile(self, liveness: Liveness) -> dict[int, Any]:
-        """The compiled functions of all runs, by the id of their first effect."""
-        runs: dict[int, Run] = {}
-        definitions = []
+    def _compile(self, liveness: Liveness) -> dict[int, int]:
+        """The addresses of all runs' steps, by the id of their first effect. Scratch rows lie behind the registers."""
+        keys, lists = [], []
+        scratch = 0
         for segment in (s for block in self._segments for s in block if s.inlined):
-            run = lowered(f"run{len(runs)}", segment, self._placement)
-            definitions.append(run.finish(liveness.members(segment.live)))
-            runs[id(segment.effects[0])] = run
-        self._native = NativeModule(link(definitions, (run.code for run in runs.values())))
-        return {key: self._native.function(run.name) for key, run in runs.items()}
+            run = lowered(segment, self._placement)
+            lists.append(run.finish(liveness.members(segment.live)))
+            scratch = max(scratch, run.code.placed(self._placement.bytes))
+            keys.append(id(segment.effects[0]))
+        self._file_bytes = self._placement.bytes + scratch
+        self._steps = StepLists(lists)
+        return {key: self._steps.address(i) for i, key in enumerate(keys)}
 
     def _set_special(self, warp: Any, special: Special) -> None:
         slot = self._placement.slots[special]
@@ -160,9 +162,9 @@ def _starts_block(instr: Instr) -> bool:
     return handler is not None and handler.blocking
 
 
-def lowered(name: str, segment: Segment, placement: Placement) -> Run:
-    """A segment of inlined instructions as IR, not yet finished."""
-    run = Run(name, placement.slots)
+def lowered(segment: Segment, placement: Placement) -> Run:
+    """A segment of inlined instructions, not yet finished."""
+    run = Run(placement.slots)
     for effect in segment.effects:
         _inline(run, effect)
     return run

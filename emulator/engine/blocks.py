@@ -27,14 +27,17 @@ class BlockWriter:
     It answers the index of the next block, EXIT if the warp's active lanes end, or BLOCKED.
     """
 
-    def __init__(self, flow: Flow, fetcher: Fetcher, runs: Mapping[int, Any], handlers: Mapping[int, Any]) -> None:
+    def __init__(
+        self, flow: Flow, fetcher: Fetcher, runs: Mapping[int, int], runner: Any, handlers: Mapping[int, Any]
+    ) -> None:
         self._flow, self._fetcher = flow, fetcher
-        self._runs, self._handlers = runs, handlers
+        self._runs, self._runner, self._handlers = runs, runner, handlers
 
     def function(self, block: BasicBlock, segments: Sequence[Segment], diverge: Callable[..., int]) -> BlockFunction:
         """The compiled function of a block."""
         names: dict[str, Any] = {
             "BLOCK": BLOCK,
+            "run": self._runner,
             "active": active,
             "first": first,
             "diverge": diverge,
@@ -60,9 +63,7 @@ class BlockWriter:
         effect = segment.effects[0]
         key = id(effect)
         if segment.inlined:
-            name = f"run{len(names)}"
-            names[name] = self._runs[key]
-            return [f" {name}(r.base, bits)"]
+            return [f" run(r.base, bits, {self._runs[key]})"]
         if effect.entry is None:
             return self._end(effect, block)
         name = f"call{len(names)}"

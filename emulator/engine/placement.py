@@ -69,6 +69,7 @@ class RegisterFile:
     """The registers of one warp, seen as rows of each width. `base` is its address."""
 
     def __init__(self, size: int) -> None:
+        size = -(-size // (4 * ROW)) * 4 * ROW
         memory = np.full(size // 4 + ROW, 0x7FBADBAD, np.uint32)
         start = -memory.ctypes.data % (4 * ROW) // 4
         words = memory[start : start + size // 4]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from emulator.isa.parts import Modifiers
 from emulator.isa.registry import lowers
+from emulator.native.body import Body
 from emulator.native.run import Run
-from emulator.native.vector import LANES, Vec, helper
+from emulator.native.vector import LANES, Template, Vec, helper
 from emulator.ptx.syntax import Dual, Instr, Operand
 
 _MODES = ("idx", "up", "down", "bfly")
@@ -15,7 +18,7 @@ _MODES = ("idx", "up", "down", "bfly")
 def activemask(run: Run, ins: Instr) -> None:
     """The lanes that execute this instruction."""
     Modifiers(ins).choice("b32")
-    run.write(ins.operands[0], _bits(run.taking_part))
+    run.write(ins.operands[0], ballot(run.taking_part))
 
 
 @lowers("bar.warp.sync", dst=0)
@@ -29,7 +32,7 @@ def elect(run: Run, ins: Instr) -> None:
     """The lowest lane that takes part, and whether it is this one."""
     Modifiers(ins).done()
     to, members = ins.operands
-    present = _bits(run.taking_part) & run.read(members, "i32")
+    present = ballot(run.taking_part) & run.read(members, "i32")
     leader = run.code.intrinsic("cttz", present, flags="i1 false")
     if isinstance(to, Dual):
         run.write(to.p, leader.compare("eq", lane_ids(run)))
@@ -65,12 +68,12 @@ def shuffle(run: Run, ins: Instr) -> None:
 @helper("i32", "i32", "i32")
 def permute_lanes(a: Vec, from_lane: Vec) -> Vec:
     """Each lane's value taken from the lane that it names (below 32)."""
-    code = a.code
+    code = _body(a)
     memory = code.scalar("alloca <32 x i32>, align 128")
-    code.lines.append(f"store <32 x i32> {a.text}, ptr {memory}, align 128")
+    code.do(f"store <32 x i32> {a.place}, ptr {memory}, align 128")
     result = "poison"
     for lane in range(LANES):
-        index = code.scalar(f"extractelement <32 x i32> {from_lane.text}, i32 {lane}")
+        index = code.scalar(f"extractelement <32 x i32> {from_lane.place}, i32 {lane}")
         inside = code.scalar(f"and i32 {index}, 31")
         place = code.scalar(f"getelementptr i32, ptr {memory}, i32 {inside}")
         value = code.scalar(f"load i32, ptr {place}, align 4")
@@ -86,12 +89,12 @@ def vote(run: Run, ins: Instr) -> None:
     m.choice("pred", "b32")
     m.done()
     to, predicate, members = ins.operands
-    present = _bits(run.taking_part) & run.read(members, "i32")
-    ballot = _bits(run.read(predicate, "i1")) & present
+    present = ballot(run.taking_part) & run.read(members, "i32")
+    heard = ballot(run.read(predicate, "i1")) & present
     if mode == "ballot":
-        run.write(to, ballot)
+        run.write(to, heard)
         return
-    every, none = ballot.compare("eq", present), ballot.compare("eq", 0)
+    every, none = heard.compare("eq", present), heard.compare("eq", 0)
     run.write(to, {"all": every, "any": ~none, "uni": every | none}[mode])
 
 
@@ -103,10 +106,10 @@ def match(run: Run, ins: Instr) -> None:
     m.done()
     to, source, members = ins.operands
     a = run.read(source, "i64") if wide else run.read(source, "i32").zext("i64")
-    present = _bits(run.taking_part) & run.read(members, "i32")
+    present = ballot(run.taking_part) & run.read(members, "i32")
     same = equal_lanes(a) & present
     if ins.opcode == "match.all.sync":
-        agreed = _bits(same.compare("eq", present)) & present
+        agreed = ballot(same.compare("eq", present)) & present
         everyone = agreed.compare("eq", present)
         same = everyone.select(present, run.code.constant(0, "i32"))
         if isinstance(to, Dual):
@@ -128,7 +131,8 @@ def equal_lanes(a: Vec) -> Vec:
 
 def _splat(a: Vec, lane: int) -> Vec:
     kind = f"<32 x {a.kind}>"
-    return a.code.new(f"shufflevector {kind} {a.text}, {kind} poison, <32 x i32> splat (i32 {lane})", a.kind)
+    text = f"shufflevector {kind} {{0}}, {kind} poison, <32 x i32> splat (i32 {lane})"
+    return a.code.new(Template(text, a.kind), (a,))
 
 
 _IDENTITY = {
@@ -155,30 +159,46 @@ def reduce(run: Run, ins: Instr) -> None:
     name = ("s" if type_name == "s32" else "u") + op if op in ("min", "max") else op
     to, source, _ = ins.operands
     a = run.taking_part.select(run.read(source, "i32"), run.code.constant(_IDENTITY[name], "i32"))
-    run.code.declarations.add(f"declare i32 @llvm.vector.reduce.{name}.v32i32(<32 x i32>)")
-    total = run.code.scalar(f"call i32 @llvm.vector.reduce.{name}.v32i32(<32 x i32> {a.text})")
-    run.write(to, _spread(run, total))
+    run.write(to, _REDUCTIONS[name](a))
+
+
+def _reduction(name: str) -> Callable[[Vec], Vec]:
+    def body(a: Vec) -> Vec:
+        code = _body(a)
+        function = f"i32 @llvm.vector.reduce.{name}.v32i32"
+        code.declarations.add(f"declare {function}(<32 x i32>)")
+        return _spread(code, code.scalar(f"call {function}(<32 x i32> {a.place})"))
+
+    body.__name__ = f"reduce_{name}"
+    return helper("i32", "i32")(body)
+
+
+_REDUCTIONS = {name: _reduction(name) for name in _IDENTITY}
 
 
 def lane_ids(run: Run) -> Vec:
     """0, 1, ... 31."""
     ids = ", ".join(f"i32 {lane}" for lane in range(LANES))
-    return Vec(run.code, f"<{ids}>", "i32")
+    return run.code.new(Template(f"freeze <32 x i32> <{ids}>", "i32"), ())
 
 
-def _bits(predicate: Vec) -> Vec:
+@helper("i32", "i1")
+def ballot(predicate: Vec) -> Vec:
     """A predicate as one word, the same in every lane."""
-    word = predicate.code.scalar(f"bitcast <32 x i1> {predicate.text} to i32")
-    return _spread_code(predicate, word)
+    code = _body(predicate)
+    return _spread(code, code.scalar(f"bitcast <32 x i1> {predicate.place} to i32"))
 
 
-def _spread(run: Run, word: str) -> Vec:
-    return _spread_code(run.active, word)
+def _spread(code: Body, word: str) -> Vec:
+    first = code.scalar(f"insertelement <32 x i32> poison, i32 {word}, i32 0")
+    text = f"shufflevector <32 x i32> {first}, <32 x i32> poison, <32 x i32> zeroinitializer"
+    return Vec(code, code.scalar(text), "i32")
 
 
-def _spread_code(near: Vec, word: str) -> Vec:
-    first = near.code.scalar(f"insertelement <32 x i32> poison, i32 {word}, i32 0")
-    return near.code.new(f"shufflevector <32 x i32> {first}, <32 x i32> poison, <32 x i32> zeroinitializer", "i32")
+def _body(value: Vec) -> Body:
+    """The IR that a helper's argument belongs to."""
+    assert isinstance(value.code, Body)
+    return value.code
 
 
 def is_broadcast(ins: Instr) -> bool:

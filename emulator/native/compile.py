@@ -1,47 +1,146 @@
-"""IR text to callable machine code, in this process, by llvmlite."""
+"""Operations to machine code, and the loop that runs lists of them: compiled in memory by llvmlite.
+
+An operation takes the register file, the active lanes as bits, and its operands: eight 64-bit words a step, of which
+the first is the operation's address, the second the offset of its result, the rest offsets or constants.
+"""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 import llvmlite.binding as llvm
+import numpy as np
 
-from emulator.native.vector import Code, define
+from emulator.native.body import Body, link
+from emulator.native.recorder import MAX_OPERANDS, Operation, Row, Step
+from emulator.native.vector import BITS, FLOATS, Vec
 
-RUN_TYPE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32)
+STEP_WORDS = 8
+assert MAX_OPERANDS <= STEP_WORDS - 2
+_Run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p)
+_LOOP = f"""
+define void @run(ptr %r, i32 %m, ptr %steps) nounwind {{
+entry:
+  br label %next
+next:
+  %at = phi ptr [ %steps, %entry ], [ %after, %do ]
+  %function = load ptr, ptr %at, align 8
+  %done = icmp eq ptr %function, null
+  br i1 %done, label %end, label %do
+do:
+  %operands = getelementptr i64, ptr %at, i64 1
+  call void %function(ptr %r, i32 %m, ptr %operands)
+  %after = getelementptr i64, ptr %at, i64 {STEP_WORDS}
+  br label %next
+end:
+  ret void
+}}
+"""
+_addresses: dict[Operation, int] = {}
+_engines: list[llvm.ExecutionEngine] = []
 
 
-class NativeModule:
-    """Compiled functions by name. Keep it alive as long as they are called."""
+class StepLists:
+    """Lists of steps in memory, ready to run. Keep it alive as long as they are run."""
 
-    def __init__(self, text: str) -> None:
-        module = llvm.parse_assembly(text)
-        self._engine = llvm.create_mcjit_compiler(module, host_machine())
-        self._engine.finalize_object()
+    def __init__(self, lists: Sequence[Sequence[Step]]) -> None:
+        _compile({step.operation for steps in lists for step in steps})
+        total = sum(len(steps) + 1 for steps in lists)
+        self._words = np.zeros((total, STEP_WORDS), np.uint64)
+        self._starts: list[int] = []
+        at = 0
+        for steps in lists:
+            self._starts.append(self._words.ctypes.data + at * STEP_WORDS * 8)
+            for step in steps:
+                words = _encoded(step)
+                self._words[at, : len(words)] = words
+                at += 1
+            at += 1
 
-    def function(self, name: str) -> Callable[[int, int], None]:
-        """`void name(register file, active lanes)`."""
-        return RUN_TYPE(self._engine.get_function_address(name))
+    def address(self, index: int) -> int:
+        """Where a list starts, to be given to `runner`."""
+        return self._starts[index]
 
 
-def link(definitions: Iterable[str], code: Iterable[Code]) -> str:
-    """One module of `definitions` and all that their code refers to, each helper once."""
-    texts = list(definitions)
-    declarations: set[str] = set()
-    defined: set[str] = set()
-    work = list(code)
-    while work:
-        part = work.pop()
-        declarations |= part.declarations
-        for name, helper in part.helpers.items():
-            if name not in defined:
-                defined.add(name)
-                text, needs = define(helper)
-                texts.append(text)
-                work.append(needs)
-    return "\n".join([*sorted(declarations), *texts])
+def _encoded(step: Step) -> list[int]:
+    assert step.result is not None
+    operands = [place.offset if isinstance(place, Row) else place for place in step.places]
+    return [_addresses[step.operation], step.result.offset, *(o if isinstance(o, int) else 0 for o in operands)]
+
+
+@cache
+def runner() -> Callable[[int, int, int], None]:
+    """`run(address of the register file, active lanes as bits, address of a list of steps)`."""
+    return _Run(_engine(_LOOP).get_function_address("run"))
+
+
+def _compile(operations: Iterable[Operation]) -> None:
+    """Compile those operations that this process has not compiled yet."""
+    missing = [operation for operation in operations if operation not in _addresses]
+    if not missing:
+        return
+    written = [_function(f"operation{i}", operation) for i, operation in enumerate(missing)]
+    engine = _engine(link((text for text, _ in written), (body for _, body in written)))
+    for i, operation in enumerate(missing):
+        _addresses[operation] = engine.get_function_address(f"operation{i}")
+
+
+def _function(name: str, operation: Operation) -> tuple[str, Body]:
+    """The definition of one operation."""
+    body = Body()
+    operands = tuple(_operand(body, i, kind, mode) for i, (kind, mode) in enumerate(operation.operands))
+    result = body.new(operation.template, operands)
+    address = _place(body, 0)
+    if result.kind == "i1":
+        word = body.scalar(f"bitcast <32 x i1> {result.place} to i32")
+        body.do(f"store i32 {word}, ptr {address}, align 4")
+    else:
+        body.do(f"store <32 x {result.kind}> {result.place}, ptr {address}, align 64")
+    head = f"define void @{name}(ptr %r, i32 %m, ptr %w) nounwind {{"
+    return "\n".join([head, *body.lines, "ret void", "}"]), body
+
+
+def _operand(body: Body, index: int, kind: str, mode: str) -> Vec:
+    if mode == "active":
+        return Vec(body, body.scalar("bitcast i32 %m to <32 x i1>"), kind)
+    if mode == "constant":
+        return _constant(body, index, kind)
+    address = _place(body, index + 1)
+    if kind == "i1":
+        word = body.scalar(f"load i32, ptr {address}, align 4")
+        return Vec(body, body.scalar(f"bitcast i32 {word} to <32 x i1>"), kind)
+    return Vec(body, body.scalar(f"load <32 x {kind}>, ptr {address}, align 64"), kind)
+
+
+def _constant(body: Body, index: int, kind: str) -> Vec:
+    integer = f"i{BITS[kind]}"
+    value = _word(body, index + 1)
+    if integer != "i64":
+        value = body.scalar(f"trunc i64 {value} to {integer}")
+    first = body.scalar(f"insertelement <32 x {integer}> poison, {integer} {value}, i32 0")
+    splat = body.scalar(f"shufflevector <32 x {integer}> {first}, <32 x {integer}> poison, <32 x i32> zeroinitializer")
+    if kind in FLOATS:
+        splat = body.scalar(f"bitcast <32 x {integer}> {splat} to <32 x {kind}>")
+    return Vec(body, splat, kind)
+
+
+def _word(body: Body, index: int) -> str:
+    address = body.scalar(f"getelementptr i64, ptr %w, i64 {index}")
+    return body.scalar(f"load i64, ptr {address}, align 8")
+
+
+def _place(body: Body, index: int) -> str:
+    return body.scalar(f"getelementptr i8, ptr %r, i64 {_word(body, index)}")
+
+
+def _engine(text: str) -> llvm.ExecutionEngine:
+    """Machine code that lives as long as the process."""
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), host_machine())
+    engine.finalize_object()
+    _engines.append(engine)
+    return engine
 
 
 @cache
@@ -52,7 +151,7 @@ def _target() -> llvm.Target:
 
 
 def host_machine() -> llvm.TargetMachine:
-    """This CPU, without optimisation: measured 23 us a PTX instruction to compile, 2 to 3 ns to run."""
+    """This CPU, without optimisation: what is compiled is a line or two."""
     return _target().create_target_machine(
         opt=0, cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten()
     )

@@ -1,13 +1,13 @@
-"""A run: consecutive pure instructions of one basic block, as one compiled function over the register file."""
+"""A run: consecutive pure instructions of one basic block, as one list of operations on the register file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from emulator.errors import UnknownInstruction
-from emulator.native.vector import BITS, FLOATS, LANES, Code, Vec
-from emulator.ptx.syntax import Imm, Instr, Not, Operand, Reg, Sink, Special, Vector
+from emulator.native.recorder import Recorder, Row, Step
+from emulator.native.vector import BITS, FLOATS, LANES, Vec, helper
+from emulator.ptx.syntax import Imm, Not, Operand, Reg, Sink, Special, Vector
 
 INTEGER_OF: dict[str, str] = {"pred": "i1", "b8": "i8", "b16": "i16", "b32": "i32", "b64": "i64"}
 
@@ -53,9 +53,8 @@ class Cell:
 
     def _joined(self, own: str) -> Vec:
         assert self.halves is not None
-        low, high = (INTEGER_OF[half.type] for half in self.halves)
-        shift = BITS[own] // 2
-        return self.halves[0].form(low).zext(own) | self.halves[1].form(high).zext(own).shl(shift)
+        low, high = (half.form(INTEGER_OF[half.type]) for half in self.halves)
+        return {"i64": join32, "i32": join16, "i16": join8}[own](low, high)
 
     def split(self) -> tuple[Cell, Cell]:
         """The low and the high half."""
@@ -64,22 +63,65 @@ class Cell:
             kind = INTEGER_OF[half]
             whole = self.form(INTEGER_OF[self.type])
             low = Cell(half, {kind: whole.zext(kind)})
-            high = Cell(half, {kind: whole.shr(BITS[kind]).zext(kind)})
+            high = Cell(half, {kind: {"i32": high32, "i16": high16, "i8": high8}[kind](whole)})
             self.halves = (low, high)
         return self.halves
+
+
+def _join(low: Vec, high: Vec) -> Vec:
+    wide = f"i{2 * low.width}"
+    return low.zext(wide) | high.zext(wide).shl(low.width)
+
+
+def _high(whole: Vec) -> Vec:
+    return whole.shr(whole.width // 2).zext(f"i{whole.width // 2}")
+
+
+@helper("i64", "i32", "i32")
+def join32(low: Vec, high: Vec) -> Vec:
+    """Two words as one of 64 bits."""
+    return _join(low, high)
+
+
+@helper("i32", "i16", "i16")
+def join16(low: Vec, high: Vec) -> Vec:
+    """Two halves as one word."""
+    return _join(low, high)
+
+
+@helper("i16", "i8", "i8")
+def join8(low: Vec, high: Vec) -> Vec:
+    """Two bytes as one half."""
+    return _join(low, high)
+
+
+@helper("i32", "i64")
+def high32(whole: Vec) -> Vec:
+    """The upper word."""
+    return _high(whole)
+
+
+@helper("i16", "i32")
+def high16(whole: Vec) -> Vec:
+    """The upper half."""
+    return _high(whole)
+
+
+@helper("i8", "i16")
+def high8(whole: Vec) -> Vec:
+    """The upper byte."""
+    return _high(whole)
 
 
 class Run:
     """The code of one run. Lowerings call `read` and `write`; `finish` stores what outlives the run."""
 
-    def __init__(self, name: str, slots: Mapping[Reg | Special, Slot]) -> None:
-        self.name = name
-        self.code = Code()
+    def __init__(self, slots: Mapping[Reg | Special, Slot]) -> None:
+        self.code = Recorder()
         self._slots = slots
         self._cells: dict[Reg | Special, Cell] = {}
         self._written: dict[Reg, None] = {}
         self._guard: Vec | None = None
-        self.active = self.code.new("bitcast i32 %m to <32 x i1>", "i1")
 
     def set_guard(self, guard: tuple[Reg, bool] | None) -> None:
         """Let the following writes only happen where the guard holds."""
@@ -91,7 +133,7 @@ class Run:
     @property
     def taking_part(self) -> Vec:
         """The lanes that execute the present instruction."""
-        return self.active if self._guard is None else self.active & self._guard
+        return self.code.active if self._guard is None else self.code.active & self._guard
 
     def read(self, operand: Operand, kind: str) -> Vec:
         """A source operand as a vector of `kind`; a wider register gives its low bits."""
@@ -139,14 +181,15 @@ class Run:
         self._cells[operand] = cell
         self._written[operand] = None
 
-    def finish(self, live: Iterable[Reg]) -> str:
-        """Store the written registers that are `live` afterwards, in the active lanes; the function's text."""
+    def finish(self, live: Iterable[Reg]) -> list[Step]:
+        """Store the written registers that are `live` afterwards, in the active lanes; all steps of the run."""
         wanted = set(live)
-        for register in self._written:
-            if register in wanted:
-                self._store(self._slots[register], self._cells[register])
-        head = f"define void @{self.name}(ptr %r, i32 %m) nounwind {{"
-        return "\n".join([head, *self.code.lines, "ret void", "}"])
+        stores = [s for r in self._written if r in wanted for s in self._parts(self._slots[r], self._cells[r])]
+        overwritten = {row for _, row in stores}
+        safe = [(self.code.copied(v) if v.place in overwritten else v, row) for v, row in stores]
+        for value, row in safe:
+            self.code.store(value, row)
+        return self.code.steps
 
     def _literal(self, operand: Imm, kind: str) -> Vec:
         if (operand.type, kind) in (("f64", "float"), ("f32", "double")):
@@ -173,43 +216,22 @@ class Run:
             if not isinstance(item, Sink):
                 self.write(item, (bits.shr(place * part) if place else bits).zext(f"i{part}"))
 
-    def _address(self, slot: Slot, extra: int = 0) -> str:
-        return self.code.scalar(f"getelementptr i8, ptr %r, i64 {slot.offset + extra}")
-
     def _load(self, slot: Slot) -> Cell:
-        if slot.type == "pred":
-            bits = self.code.scalar(f"load i32, ptr {self._address(slot)}, align 4")
-            return Cell("pred", {"i1": self.code.new(f"bitcast i32 {bits} to <32 x i1>", "i1")})
         if slot.type == "b128":
-            halves = [self._load(Slot("b64", slot.offset + 8 * LANES * i, 0)) for i in range(2)]
+            halves = [self._load(half) for half in _halves(slot)]
             return Cell("b128", halves=(halves[0], halves[1]))
         kind = INTEGER_OF[slot.type]
-        return Cell(slot.type, {kind: self._load_lanes(self._address(slot), kind)})
+        return Cell(slot.type, {kind: Vec(self.code, Row(slot.offset), kind)})
 
-    def _load_lanes(self, address: str, kind: str) -> Vec:
-        return self.code.new(f"load <32 x {kind}>, ptr {address}, align 64", kind)
-
-    def _store(self, slot: Slot, cell: Cell) -> None:
-        if slot.type == "pred":
-            self._store_predicate(slot, cell.form("i1"))
-        elif slot.type == "b128":
-            for i, half in enumerate(cell.split()):
-                self._store(Slot("b64", slot.offset + 8 * LANES * i, 0), half)
+    def _parts(self, slot: Slot, cell: Cell) -> Iterator[tuple[Vec, Row]]:
+        """The values that make up a register, each with its row."""
+        if slot.type == "b128":
+            for half, part in zip(_halves(slot), cell.split(), strict=True):
+                yield from self._parts(half, part)
         else:
-            kind = INTEGER_OF[slot.type]
-            address = self._address(slot)
-            value = self.active.select(cell.form(kind), self._load_lanes(address, kind))
-            self.code.lines.append(f"store <32 x {kind}> {value.text}, ptr {address}, align 64")
-
-    def _store_predicate(self, slot: Slot, value: Vec) -> None:
-        address, new = self._address(slot), self.code.scalar
-        old = new(f"load i32, ptr {address}, align 4")
-        bits = new(f"bitcast <32 x i1> {value.text} to i32")
-        changed = new(f"xor i32 {old}, {bits}")
-        taken = new(f"and i32 {changed}, %m")
-        self.code.lines.append(f"store i32 {new(f'xor i32 {old}, {taken}')}, ptr {address}, align 4")
+            yield cell.form(INTEGER_OF[slot.type]), Row(slot.offset)
 
 
-def refuse(instr: Instr, what: str) -> UnknownInstruction:
-    """The error for a form of an instruction that has no lowering."""
-    return UnknownInstruction(instr, what)
+def _halves(slot: Slot) -> list[Slot]:
+    """The low and the high half of a b128 register's place."""
+    return [Slot("b64", slot.offset + 8 * LANES * i, 0) for i in range(2)]

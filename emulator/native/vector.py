@@ -1,13 +1,17 @@
-"""Vectors of 32 lanes as LLVM IR: a `Vec` is one SSA value, its operators append instructions to a `Code`."""
+"""Values of 32 lanes: a `Vec` is one, its operators ask its `Code` for further ones.
+
+There are two kinds of code: a `Body` (in `body`) writes LLVM IR, a `Recorder` (in `recorder`) lists operations.
+"""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 LANES: Final = 32
-BITS: Final = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "i128": 128, "float": 32, "double": 64}
+BITS: Final = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "float": 32, "double": 64}
 FLOATS: Final = frozenset({"float", "double"})
 _SUFFIX = {"float": "f32", "double": "f64"}
 
@@ -22,85 +26,78 @@ class Helper:
     body: Callable[..., Vec]
 
 
-@dataclass
-class Code:
-    """Straight-line IR under construction, and the intrinsics and helpers that it calls."""
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One LLVM instruction with {0}, {1} ... for its operands, and what it refers to."""
 
-    lines: list[str] = field(default_factory=list)
-    declarations: set[str] = field(default_factory=set)
-    helpers: dict[str, Helper] = field(default_factory=dict)
-    _count: int = 0
+    text: str
+    kind: str
+    declaration: str = ""
+    helper: Helper | None = None
 
-    def new(self, text: str, kind: str) -> Vec:
-        """A fresh SSA value of vector `kind` computed by the instruction `text`."""
-        return Vec(self, self.scalar(text), kind)
 
-    def scalar(self, text: str) -> str:
-        """A fresh SSA name of any type for the instruction `text`."""
-        self._count += 1
-        name = f"%t{self._count}"
-        self.lines.append(f"{name} = {text}")
-        return name
+class Code(Protocol):
+    """Whatever turns an instruction and its operands into a new value."""
+
+    def new(self, template: Template, operands: tuple[Vec, ...]) -> Vec:
+        """The value of an instruction."""
 
     def constant(self, value: int | float, kind: str) -> Vec:
         """`value` in every lane; a Python float only for kinds float and double."""
-        if kind in FLOATS:
-            return self.bits(_float_bits(float(value), kind), kind)
-        if kind == "i1":
-            return Vec(self, f"splat (i1 {'true' if value else 'false'})", kind)
-        return Vec(self, f"splat (i{BITS[kind]} {int(value) & ((1 << BITS[kind]) - 1)})", kind)
+        return self.bits(_pattern(value, kind), kind)
 
     def bits(self, pattern: int, kind: str) -> Vec:
         """The bit pattern in every lane."""
-        width = BITS[kind]
-        splat = f"splat (i{width} {pattern & ((1 << width) - 1)})"
-        if kind in FLOATS:
-            return Vec(self, f"bitcast (<32 x i{width}> {splat} to <32 x {kind}>)", kind)
-        return Vec(self, splat, kind)
+        return Vec(self, pattern & (1 << BITS[kind]) - 1, kind)
 
-    def intrinsic(self, name: str, *arguments: Vec, result: str | None = None, flags: str = "") -> Vec:
+    def intrinsic(self, name: str, *operands: Vec, result: str | None = None, flags: str = "") -> Vec:
         """A call of the LLVM intrinsic `llvm.name`, overloaded on its result (and argument if they differ)."""
-        kind = result or arguments[0].kind
+        kind = result or operands[0].kind
         overload = f".v32{_suffix(kind)}"
-        if result is not None and result != arguments[0].kind:
-            overload += f".v32{_suffix(arguments[0].kind)}"
-        return self._call(f"@llvm.{name}{overload}", kind, arguments, flags)
+        if kind != operands[0].kind:
+            overload += f".v32{_suffix(operands[0].kind)}"
+        types = [f"<32 x {operand.kind}>" for operand in operands]
+        arguments = [f"{t} {{{i}}}" for i, t in enumerate(types)]
+        if flags:
+            types.append(flags.split()[0])
+            arguments.append(flags)
+        function = f"<32 x {kind}> @llvm.{name}{overload}"
+        text = f"call {function}({', '.join(arguments)})"
+        return self.new(Template(text, kind, f"declare {function}({', '.join(types)})"), operands)
 
-    def call(self, helper: Helper, *arguments: Vec) -> Vec:
+    def call(self, helper: Helper, operands: tuple[Vec, ...]) -> Vec:
         """A call of a helper of our own."""
-        for argument, kind in zip(arguments, helper.arguments, strict=True):
-            if argument.kind != kind:
-                raise TypeError(f"{helper.name} takes {helper.arguments}, not {argument.kind}")
-        self.helpers[helper.name] = helper
-        text = ", ".join(f"<32 x {a.kind}> {a.text}" for a in arguments)
-        return self.new(f"call <32 x {helper.result}> @{helper.name}({text})", helper.result)
-
-    def _call(self, name: str, kind: str, arguments: tuple[Vec, ...], flags: str) -> Vec:
-        types = ", ".join(f"<32 x {a.kind}>" for a in arguments)
-        extra = f", {flags}" if flags else ""
-        extra_type = f", {flags.split()[0]}" if flags else ""
-        self.declarations.add(f"declare <32 x {kind}> {name}({types}{extra_type})")
-        text = ", ".join(f"<32 x {a.kind}> {a.text}" for a in arguments)
-        return self.new(f"call <32 x {kind}> {name}({text}{extra})", kind)
+        if tuple(operand.kind for operand in operands) != helper.arguments:
+            raise TypeError(f"{helper.name} takes {helper.arguments}, not {[o.kind for o in operands]}")
+        arguments = ", ".join(f"<32 x {kind}> {{{i}}}" for i, kind in enumerate(helper.arguments))
+        text = f"call <32 x {helper.result}> @{helper.name}({arguments})"
+        return self.new(Template(text, helper.result, helper=helper), operands)
 
 
 @dataclass(frozen=True, slots=True)
 class Vec:
-    """One value in each of 32 lanes. Operators are those of the kind: fadd for float, add for integers."""
+    """One value in each of 32 lanes. Operators are those of the kind: fadd for float, add for integers.
+
+    `place` is an int for a constant (its bits), else whatever the code knows the value by.
+    """
 
     code: Code
-    text: str
+    place: Any
     kind: str
 
     @property
     def width(self) -> int:
         return BITS[self.kind]
 
+    def _operand(self, other: Vec | int | float) -> Vec:
+        value = other if isinstance(other, Vec) else self.code.constant(other, self.kind)
+        if value.kind != self.kind:
+            raise TypeError(f"{self.kind} with {value.kind}")
+        return value
+
     def _binary(self, op: str, other: Vec | int | float) -> Vec:
-        right = other if isinstance(other, Vec) else self.code.constant(other, self.kind)
-        if right.kind != self.kind:
-            raise TypeError(f"{op} of {self.kind} and {right.kind}")
-        return self.code.new(f"{op} <32 x {self.kind}> {self.text}, {right.text}", self.kind)
+        template = Template(f"{op} <32 x {self.kind}> {{0}}, {{1}}", self.kind)
+        return self.code.new(template, (self, self._operand(other)))
 
     def _arithmetic(self, op: str, other: Vec | int | float) -> Vec:
         return self._binary("f" + op if self.kind in FLOATS else op, other)
@@ -131,7 +128,7 @@ class Vec:
 
     def __neg__(self) -> Vec:
         if self.kind in FLOATS:
-            return self.code.new(f"fneg <32 x {self.kind}> {self.text}", self.kind)
+            return self.code.new(Template(f"fneg <32 x {self.kind}> {{0}}", self.kind), (self,))
         return self.code.constant(0, self.kind)._binary("sub", self)
 
     def shl(self, count: Vec | int) -> Vec:
@@ -152,18 +149,19 @@ class Vec:
 
     def compare(self, op: str, other: Vec | int | float) -> Vec:
         """`op` as LLVM spells it: eq, ne, slt, ult ... for integers, oeq, olt, ueq, uno ... for floats."""
-        right = other if isinstance(other, Vec) else self.code.constant(other, self.kind)
         name = "fcmp" if self.kind in FLOATS else "icmp"
-        return self.code.new(f"{name} {op} <32 x {self.kind}> {self.text}, {right.text}", "i1")
+        template = Template(f"{name} {op} <32 x {self.kind}> {{0}}, {{1}}", "i1")
+        return self.code.new(template, (self, self._operand(other)))
 
     def select(self, yes: Vec, no: Vec) -> Vec:
         """Where this predicate holds, `yes`, elsewhere `no`."""
         kind = f"<32 x {yes.kind}>"
-        return self.code.new(f"select <32 x i1> {self.text}, {kind} {yes.text}, {kind} {no.text}", yes.kind)
+        template = Template(f"select <32 x i1> {{0}}, {kind} {{1}}, {kind} {{2}}", yes.kind)
+        return self.code.new(template, (self, yes, no))
 
     def bitcast(self, kind: str) -> Vec:
-        """The same bits as another kind of the same width."""
-        return self if kind == self.kind else self._convert("bitcast", kind)
+        """The same bits as another kind of the same width: no instruction at all."""
+        return self if kind == self.kind else self.code.new(_conversion("bitcast", self.kind, kind), (self,))
 
     def zext(self, kind: str) -> Vec:
         """Widened with zeros, truncated, or the same."""
@@ -175,26 +173,13 @@ class Vec:
 
     def convert(self, op: str, kind: str) -> Vec:
         """One of LLVM's value conversions: sitofp, uitofp, fpext, fptrunc."""
-        return self._convert(op, kind)
+        return self.code.new(_conversion(op, self.kind, kind), (self,))
 
     def _resize(self, op: str, kind: str) -> Vec:
         if BITS[kind] == self.width:
             return self
-        return self._convert(op if BITS[kind] > self.width else "trunc", kind)
-
-    def _convert(self, op: str, kind: str) -> Vec:
-        return self.code.new(f"{op} <32 x {self.kind}> {self.text} to <32 x {kind}>", kind)
-
-
-def define(helper: Helper) -> tuple[str, Code]:
-    """The text of a helper's definition, and the code whose declarations and helpers it needs."""
-    code = Code()
-    arguments = [Vec(code, f"%a{i}", kind) for i, kind in enumerate(helper.arguments)]
-    result = helper.body(*arguments)
-    parameters = ", ".join(f"<32 x {a.kind}> {a.text}" for a in arguments)
-    head = f"define internal <32 x {helper.result}> @{helper.name}({parameters}) nounwind {{"
-    tail = f"ret <32 x {helper.result}> {result.text}"
-    return "\n".join([head, *code.lines, tail, "}"]), code
+        op = op if BITS[kind] > self.width else "trunc"
+        return self.code.new(_conversion(op, self.kind, kind), (self,))
 
 
 def helper(result: str, *arguments: str) -> Callable[[Callable[..., Vec]], Callable[..., Vec]]:
@@ -204,7 +189,7 @@ def helper(result: str, *arguments: str) -> Callable[[Callable[..., Vec]], Calla
         made = Helper(body.__name__, result, arguments, body)
 
         def call(*values: Vec) -> Vec:
-            return values[0].code.call(made, *values)
+            return values[0].code.call(made, values)
 
         call.__doc__ = body.__doc__
         call.__name__ = body.__name__
@@ -213,12 +198,17 @@ def helper(result: str, *arguments: str) -> Callable[[Callable[..., Vec]], Calla
     return wrap
 
 
+def _conversion(op: str, source: str, kind: str) -> Template:
+    return Template(f"{op} <32 x {source}> {{0}} to <32 x {kind}>", kind)
+
+
 def _suffix(kind: str) -> str:
     return _SUFFIX.get(kind, kind)
 
 
-def _float_bits(value: float, kind: str) -> int:
-    import struct
-
-    layout, unsigned = ("<f", "<I") if kind == "float" else ("<d", "<Q")
-    return int(struct.unpack(unsigned, struct.pack(layout, value))[0])
+def _pattern(value: int | float, kind: str) -> int:
+    if kind == "float":
+        return int(struct.unpack("<I", struct.pack("<f", value))[0])
+    if kind == "double":
+        return int(struct.unpack("<Q", struct.pack("<d", value))[0])
+    return int(value != 0) if kind == "i1" else int(value)

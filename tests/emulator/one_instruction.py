@@ -11,7 +11,7 @@ import numpy as np
 from emulator.engine.effects import effects
 from emulator.engine.placement import Placement, RegisterFile
 from emulator.engine.segments import Segment
-from emulator.native.compile import NativeModule, link
+from emulator.native.compile import StepLists, runner
 from emulator.program import lowered
 from emulator.ptx.parser import parse
 from emulator.ptx.syntax import Reg
@@ -39,17 +39,18 @@ class Instructions:
             {r for e in found for r in (*e.reads, *e.writes) if isinstance(r, Reg)}, key=lambda r: r.name
         )
         self._placement = Placement(registers, found)
-        run = lowered("run", Segment(found, 0), self._placement)
-        self._native = NativeModule(link([run.finish(registers)], [run.code]))
-        self._function = self._native.function("run")
+        run = lowered(Segment(found, 0), self._placement)
+        steps = run.finish(registers)
+        self._bytes = self._placement.bytes + run.code.placed(self._placement.bytes)
+        self._steps = StepLists([steps])
 
     def __call__(self, active: int = ALL, **values: Any) -> Mapping[str, np.ndarray]:
         """Registers after running with these values (arrays of 32 or one number), in the lanes `active`."""
-        file = RegisterFile(self._placement.bytes)
+        file = RegisterFile(self._bytes)
         slots = {register.name[1:]: slot for register, slot in self._placement.slots.items()}
         for name, value in values.items():
             self._set(file, slots[name], value)
-        self._function(file.base, active)
+        runner()(file.base, active, self._steps.address(0))
         return {name: self._get(file, slot) for name, slot in slots.items()}
 
     def _rows(self, file: RegisterFile, slot: Any) -> np.ndarray:

@@ -1,0 +1,79 @@
+"""Code as LLVM IR: the bodies of functions, and one module of all that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from emulator.native.vector import BITS, FLOATS, Code, Helper, Template, Vec
+
+
+class Body(Code):
+    """Straight-line IR under construction, and the intrinsics and helpers that it calls."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.declarations: set[str] = set()
+        self.helpers: dict[str, Helper] = {}
+
+    def new(self, template: Template, operands: tuple[Vec, ...]) -> Vec:
+        """A fresh SSA value."""
+        if template.declaration:
+            self.declarations.add(template.declaration)
+        if template.helper is not None:
+            self.helpers[template.helper.name] = template.helper
+        name = self.scalar(template.text.format(*(text_of(operand) for operand in operands)))
+        return Vec(self, name, template.kind)
+
+    def scalar(self, text: str) -> str:
+        """A fresh SSA name of any type for an instruction."""
+        name = f"%t{len(self.lines)}"
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def do(self, text: str) -> None:
+        """An instruction without a result."""
+        self.lines.append(text)
+
+
+def text_of(operand: Vec) -> str:
+    """An operand as IR: a name, or a constant in every lane."""
+    place: Any = operand.place
+    if isinstance(place, str):
+        return place
+    if operand.kind == "i1":
+        return f"splat (i1 {'true' if place else 'false'})"
+    width = BITS[operand.kind]
+    splat = f"splat (i{width} {place})"
+    if operand.kind in FLOATS:
+        return f"bitcast (<32 x i{width}> {splat} to <32 x {operand.kind}>)"
+    return splat
+
+
+def define(helper: Helper) -> tuple[str, Body]:
+    """The text of a helper's definition, and the body whose declarations and helpers it needs."""
+    body = Body()
+    arguments = [Vec(body, f"%a{i}", kind) for i, kind in enumerate(helper.arguments)]
+    result = helper.body(*arguments)
+    parameters = ", ".join(f"<32 x {a.kind}> {a.place}" for a in arguments)
+    head = f"define internal <32 x {helper.result}> @{helper.name}({parameters}) nounwind {{"
+    tail = f"ret <32 x {helper.result}> {text_of(result)}"
+    return "\n".join([head, *body.lines, tail, "}"]), body
+
+
+def link(definitions: Iterable[str], bodies: Iterable[Body]) -> str:
+    """One module of `definitions` and all that their bodies refer to, each helper once."""
+    texts = list(definitions)
+    declarations: set[str] = set()
+    defined: set[str] = set()
+    work = list(bodies)
+    while work:
+        part = work.pop()
+        declarations |= part.declarations
+        for name, helper in part.helpers.items():
+            if name not in defined:
+                defined.add(name)
+                text, needs = define(helper)
+                texts.append(text)
+                work.append(needs)
+    return "\n".join([*sorted(declarations), *texts])

@@ -1,0 +1,148 @@
+"""Code as a list of operations on rows of memory, each compiled once per process however often it occurs.
+
+Every operation reads whole rows (or constants), computes, and writes one row. Rows are the register file's, or
+scratch rows behind it, which are given out again after their last use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from emulator.native.vector import BITS, LANES, Code, Template, Vec
+
+WORD, ROW = 4, 64
+MAX_OPERANDS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the register file, `offset` bytes from its start."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scratch:
+    """A row that only this code uses: the result of operation `index`."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    """The predicate of the lanes that are active."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What can be compiled once: an instruction, and of each operand its kind and how it is found."""
+
+    template: Template
+    operands: tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class Step:
+    """One operation on operands. `result` is None until a row is found for it."""
+
+    operation: Operation
+    places: tuple[Any, ...]
+    result: Row | None
+
+
+class Recorder(Code):
+    """Operations in order."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+
+    def new(self, template: Template, operands: tuple[Vec, ...]) -> Vec:
+        """The result of one more operation. Bitcasts are none."""
+        if template.text.startswith("bitcast"):
+            return Vec(self, operands[0].place, template.kind)
+        self.steps.append(_step(template, operands, None))
+        return Vec(self, Scratch(len(self.steps) - 1), template.kind)
+
+    def store(self, value: Vec, row: Row) -> None:
+        """Write a value into a row, in the active lanes."""
+        kept = Vec(self, row, value.kind)
+        kind = f"<32 x {value.kind}>"
+        template = Template(f"select <32 x i1> {{0}}, {kind} {{1}}, {kind} {{2}}", value.kind)
+        self.steps.append(_step(template, (self.active, value, kept), row))
+
+    def copied(self, value: Vec) -> Vec:
+        """A scratch row with the same content."""
+        return self.new(Template(f"freeze <32 x {value.kind}> {{0}}", value.kind), (value,))
+
+    @property
+    def active(self) -> Vec:
+        """The lanes that are active."""
+        return Vec(self, Active(), "i1")
+
+    def placed(self, scratch_at: int) -> int:
+        """Find rows for all results, from `scratch_at` bytes on; the number of bytes that takes."""
+        last_use = _last_uses(self.steps)
+        rows = _Rows(scratch_at)
+        found: dict[int, Row] = {}
+        for index, step in enumerate(self.steps):
+            used = {place.index for place in step.places if isinstance(place, Scratch)}
+            step.places = tuple(found[p.index] if isinstance(p, Scratch) else p for p in step.places)
+            for number in used:
+                if last_use[number] == index:
+                    rows.give_back(found[number])
+            if step.result is None:
+                found[index] = step.result = rows.take(row_bytes(step.operation.template.kind))
+                if index not in last_use:
+                    rows.give_back(step.result)
+        return rows.end - scratch_at
+
+
+def row_bytes(kind: str) -> int:
+    """The bytes that a value of this kind takes: a predicate is one word."""
+    return WORD if kind == "i1" else max(BITS[kind] // 8 * LANES, ROW)
+
+
+def _step(template: Template, operands: Sequence[Vec], result: Row | None) -> Step:
+    if len(operands) > MAX_OPERANDS:
+        raise ValueError(f"an operation of {len(operands)} operands; at most {MAX_OPERANDS} fit")
+    kinds = tuple((operand.kind, _mode(operand.place)) for operand in operands)
+    return Step(Operation(template, kinds), tuple(operand.place for operand in operands), result)
+
+
+def _mode(place: Any) -> str:
+    if isinstance(place, int):
+        return "constant"
+    return "active" if isinstance(place, Active) else "row"
+
+
+def _last_uses(steps: list[Step]) -> dict[int, int]:
+    found = {}
+    for index, step in enumerate(steps):
+        for place in step.places:
+            if isinstance(place, Scratch):
+                found[place.index] = index
+    return found
+
+
+class _Rows:
+    """Scratch rows by size, handed out again when given back."""
+
+    def __init__(self, start: int) -> None:
+        self.end = start
+        self._free: dict[int, list[Row]] = {}
+        self._size: dict[Row, int] = {}
+
+    def take(self, size: int) -> Row:
+        free = self._free.get(size)
+        if free:
+            return free.pop()
+        self.end = -(-self.end // min(size, ROW)) * min(size, ROW)
+        row = Row(self.end)
+        self._size[row] = size
+        self.end += size
+        return row
+
+    def give_back(self, row: Row) -> None:
+        self._free.setdefault(self._size[row], []).append(row)
