@@ -50,6 +50,15 @@ def launch(
     return scheduler.run(run, Program(kernel), completion, seed, budget)
 
 
+def aligned(array: np.ndarray, to: int = 64) -> np.ndarray:
+    """A copy whose address is a multiple of `to`."""
+    raw = np.empty(array.nbytes + to, np.uint8)
+    start = -raw.ctypes.data % to
+    copy = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
 def _bytes(argument: Argument, size: int) -> bytes:
     if isinstance(argument, np.ndarray):
         return struct.pack("<Q", argument.ctypes.data)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ptx_launch import kernel, launch
+from ptx_launch import aligned, kernel, launch
 from tensor_layouts import atoms_nv
 
 from emulator import errors
@@ -47,8 +47,8 @@ def test_vectors_through_every_space(bits: int, vector: int) -> None:
     names = [f"%{ {8: 'h', 16: 'h', 32: 'r', 64: 'q'}[bits] }{i + 1}" for i in range(vector)]
     values = f"{{{', '.join(names)}}}" if vector > 1 else names[0]
     form = f"{f'v{vector}.' if vector > 1 else ''}b{bits}"
-    given = RNG.integers(0, 256, 32 * size, np.uint8)
-    out = np.zeros_like(given)
+    given = aligned(RNG.integers(0, 256, 32 * size, np.uint8))
+    out = aligned(np.zeros_like(given))
     run(
         f"""
 {at("a0", size)} {at("a1", size)} mul.lo.u32 %r40, %t, {size}; add.s32 %r40, %r40, %r50;
