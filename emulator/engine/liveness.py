@@ -16,6 +16,7 @@ class Liveness:
         self._number: dict[Reg, int] = {}
         self._names: list[Reg] = []
         self._effects = effects
+        self._sets: dict[int, tuple[int, int]] = {}
         gen, kill = [], []
         for block in flow.blocks:
             used, defined = self._block(block.start, block.end)
@@ -24,6 +25,20 @@ class Liveness:
         self.live_in = [0] * len(flow.blocks)
         self.live_out = [0] * len(flow.blocks)
         self._iterate(flow, gen, kill)
+
+    def reads(self, effect: Effect) -> int:
+        """The set of the registers that an instruction reads."""
+        return self._reads_and_writes(effect)[0]
+
+    def writes(self, effect: Effect) -> int:
+        """The set of the registers that an instruction writes."""
+        return self._reads_and_writes(effect)[1]
+
+    def _reads_and_writes(self, effect: Effect) -> tuple[int, int]:
+        found = self._sets.get(id(effect))
+        if found is None:
+            found = self._sets[id(effect)] = self.bits(effect.reads), self.bits(effect.writes)
+        return found
 
     def bit(self, register: Reg) -> int:
         """The set of this register alone."""
@@ -52,15 +67,14 @@ class Liveness:
 
     def before(self, effect: Effect, after: int) -> int:
         """What is live before an instruction, given what is live after it."""
-        if not effect.preserves:
-            after &= ~self.bits(effect.writes)
-        return after | self.bits(effect.reads)
+        reads, writes = self._reads_and_writes(effect)
+        return (after if effect.preserves else after & ~writes) | reads
 
     def _block(self, start: int, end: int) -> tuple[int, int]:
         used = defined = 0
         for effect in self._effects[start:end]:
-            used |= self.bits(effect.reads) & ~defined
-            written = self.bits(effect.writes)
+            reads, written = self._reads_and_writes(effect)
+            used |= reads & ~defined
             if effect.preserves:
                 used |= written & ~defined
             else:

@@ -69,15 +69,15 @@ def placed_registers(blocks: Sequence[Sequence[Segment]], liveness: Liveness) ->
 def _crossing(segment: Segment, liveness: Liveness) -> int:
     if not segment.inlined:
         (effect,) = segment.effects
-        return liveness.bits(effect.reads) | liveness.bits(effect.writes)
+        return liveness.reads(effect) | liveness.writes(effect)
     used = written = 0
     for effect in segment.effects:
-        used |= liveness.bits(effect.reads) & ~written
+        used |= liveness.reads(effect) & ~written
         if not effect.preserves:
-            written |= liveness.bits(effect.writes)
+            written |= liveness.writes(effect)
     stored = 0
     for effect in segment.effects:
-        stored |= liveness.bits(effect.writes)
+        stored |= liveness.writes(effect)
     before = segment.live
     for effect in reversed(segment.effects):
         before = liveness.before(effect, before)

@@ -100,7 +100,7 @@ class _Analysis:
         for index in region:
             inside = self._flow.blocks[index]
             for effect in self._effects[inside.start : inside.end]:
-                written |= self._liveness.bits(effect.writes)
+                written |= self._liveness.writes(effect)
         met = 0
         for join in joins:
             met |= self._liveness.live_in[join]

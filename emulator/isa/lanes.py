@@ -8,7 +8,7 @@ from emulator.isa.parts import Modifiers
 from emulator.isa.registry import lowers
 from emulator.native.body import Body
 from emulator.native.run import Run
-from emulator.native.vector import LANES, Template, Vec, helper
+from emulator.native.vector import LANES, Vec, helper, template
 from emulator.ptx.syntax import Dual, Instr, Operand
 
 _MODES = ("idx", "up", "down", "bfly")
@@ -132,7 +132,7 @@ def equal_lanes(a: Vec) -> Vec:
 def _splat(a: Vec, lane: int) -> Vec:
     kind = f"<32 x {a.kind}>"
     text = f"shufflevector {kind} {{0}}, {kind} poison, <32 x i32> splat (i32 {lane})"
-    return a.code.new(Template(text, a.kind), (a,))
+    return a.code.new(template(text, a.kind), (a,))
 
 
 _IDENTITY = {
@@ -179,7 +179,7 @@ _REDUCTIONS = {name: _reduction(name) for name in _IDENTITY}
 def lane_ids(run: Run) -> Vec:
     """0, 1, ... 31."""
     ids = ", ".join(f"i32 {lane}" for lane in range(LANES))
-    return run.code.new(Template(f"freeze <32 x i32> <{ids}>", "i32"), ())
+    return run.code.new(template(f"freeze <32 x i32> <{ids}>", "i32"), ())
 
 
 @helper("i32", "i1")

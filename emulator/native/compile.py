@@ -53,11 +53,9 @@ class StepLists:
         at = 0
         for steps in lists:
             self._starts.append(self._words.ctypes.data + at * STEP_WORDS * 8)
-            for step in steps:
-                words = _encoded(step)
-                self._words[at, : len(words)] = words
-                at += 1
-            at += 1
+            if steps:
+                self._words[at : at + len(steps)] = [_encoded(step) for step in steps]
+            at += len(steps) + 1
 
     def address(self, index: int) -> int:
         """Where a list starts, to be given to `runner`."""
@@ -66,8 +64,10 @@ class StepLists:
 
 def _encoded(step: Step) -> list[int]:
     assert step.result is not None
-    operands = [place.offset if isinstance(place, Row) else place for place in step.places]
-    return [_addresses[step.operation], step.result.offset, *(o if isinstance(o, int) else 0 for o in operands)]
+    words = [_addresses[step.operation], step.result.offset]
+    for place in step.places:
+        words.append(place.offset if type(place) is Row else place if type(place) is int else 0)
+    return words + [0] * (STEP_WORDS - len(words))
 
 
 @cache

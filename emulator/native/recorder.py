@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
-from emulator.native.vector import BITS, LANES, Code, Template, Vec
+from emulator.native.vector import BITS, LANES, Code, Template, Vec, selection, template
 
 WORD, ROW = 4, 64
 MAX_OPERANDS: Final = 5
@@ -35,9 +36,10 @@ class Active:
     """The predicate of the lanes that are active."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """What can be compiled once: an instruction, and of each operand its kind and how it is found."""
+    """What can be compiled once: an instruction, and of each operand its kind and how it is found. Equal ones are
+    identical."""
 
     template: Template
     operands: tuple[tuple[str, str], ...]
@@ -68,13 +70,11 @@ class Recorder(Code):
     def store(self, value: Vec, row: Row) -> None:
         """Write a value into a row, in the active lanes."""
         kept = Vec(self, row, value.kind)
-        kind = f"<32 x {value.kind}>"
-        template = Template(f"select <32 x i1> {{0}}, {kind} {{1}}, {kind} {{2}}", value.kind)
-        self.steps.append(_step(template, (self.active, value, kept), row))
+        self.steps.append(_step(selection(value.kind), (self.active, value, kept), row))
 
     def copied(self, value: Vec) -> Vec:
         """A scratch row with the same content."""
-        return self.new(Template(f"freeze <32 x {value.kind}> {{0}}", value.kind), (value,))
+        return self.new(template(f"freeze <32 x {value.kind}> {{0}}", value.kind), (value,))
 
     @property
     def active(self) -> Vec:
@@ -87,43 +87,45 @@ class Recorder(Code):
         rows = _Rows(scratch_at)
         found: dict[int, Row] = {}
         for index, step in enumerate(self.steps):
-            used = {place.index for place in step.places if isinstance(place, Scratch)}
-            step.places = tuple(found[p.index] if isinstance(p, Scratch) else p for p in step.places)
-            for number in used:
-                if last_use[number] == index:
-                    rows.give_back(found[number])
+            used = {place.index for place in step.places if type(place) is Scratch}
+            if used:
+                step.places = tuple([found[p.index] if type(p) is Scratch else p for p in step.places])
+                for number in used:
+                    if last_use[number] == index:
+                        rows.give_back(found[number], self.steps[number].operation.template.kind)
             if step.result is None:
-                found[index] = step.result = rows.take(row_bytes(step.operation.template.kind))
+                kind = step.operation.template.kind
+                found[index] = step.result = rows.take(kind)
                 if index not in last_use:
-                    rows.give_back(step.result)
+                    rows.give_back(step.result, kind)
         return rows.end - scratch_at
 
 
 def row_bytes(kind: str) -> int:
     """The bytes that a value of this kind takes: a predicate is one word."""
-    return WORD if kind == "i1" else max(BITS[kind] // 8 * LANES, ROW)
+    return _BYTES[kind]
+
+
+_BYTES: Final = {kind: WORD if kind == "i1" else max(bits // 8 * LANES, ROW) for kind, bits in BITS.items()}
 
 
 def _step(template: Template, operands: Sequence[Vec], result: Row | None) -> Step:
     if len(operands) > MAX_OPERANDS:
         raise ValueError(f"an operation of {len(operands)} operands; at most {MAX_OPERANDS} fit")
-    kinds = tuple((operand.kind, _mode(operand.place)) for operand in operands)
-    return Step(Operation(template, kinds), tuple(operand.place for operand in operands), result)
+    found = tuple([(operand.kind, _MODES.get(type(operand.place), "row")) for operand in operands])
+    return Step(_operation(template, found), tuple([operand.place for operand in operands]), result)
 
 
-def _mode(place: Any) -> str:
-    if isinstance(place, int):
-        return "constant"
-    return "active" if isinstance(place, Active) else "row"
+@cache
+def _operation(template: Template, operands: tuple[tuple[str, str], ...]) -> Operation:
+    return Operation(template, operands)
+
+
+_MODES = {int: "constant", Active: "active"}
 
 
 def _last_uses(steps: list[Step]) -> dict[int, int]:
-    found = {}
-    for index, step in enumerate(steps):
-        for place in step.places:
-            if isinstance(place, Scratch):
-                found[place.index] = index
-    return found
+    return {place.index: i for i, step in enumerate(steps) for place in step.places if type(place) is Scratch}
 
 
 class _Rows:
@@ -132,17 +134,17 @@ class _Rows:
     def __init__(self, start: int) -> None:
         self.end = start
         self._free: dict[int, list[Row]] = {}
-        self._size: dict[Row, int] = {}
 
-    def take(self, size: int) -> Row:
+    def take(self, kind: str) -> Row:
+        size = row_bytes(kind)
         free = self._free.get(size)
         if free:
             return free.pop()
-        self.end = -(-self.end // min(size, ROW)) * min(size, ROW)
+        align = min(size, ROW)
+        self.end = -(-self.end // align) * align
         row = Row(self.end)
-        self._size[row] = size
         self.end += size
         return row
 
-    def give_back(self, row: Row) -> None:
-        self._free.setdefault(self._size[row], []).append(row)
+    def give_back(self, row: Row, kind: str) -> None:
+        self._free.setdefault(row_bytes(kind), []).append(row)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final, Protocol
 
 LANES: Final = 32
@@ -16,7 +17,7 @@ FLOATS: Final = frozenset({"float", "double"})
 _SUFFIX = {"float": "f32", "double": "f64"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Helper:
     """A function of vectors that is compiled once and called wherever it is used."""
 
@@ -26,14 +27,20 @@ class Helper:
     body: Callable[..., Vec]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Template:
-    """One LLVM instruction with {0}, {1} ... for its operands, and what it refers to."""
+    """One LLVM instruction with {0}, {1} ... for its operands, and what it refers to. Equal ones are identical."""
 
     text: str
     kind: str
-    declaration: str = ""
-    helper: Helper | None = None
+    declaration: str
+    helper: Helper | None
+
+
+@cache
+def template(text: str, kind: str, declaration: str = "", helper: Helper | None = None) -> Template:
+    """The template of a text whose result is a vector of `kind`."""
+    return Template(text, kind, declaration, helper)
 
 
 class Code(Protocol):
@@ -52,26 +59,14 @@ class Code(Protocol):
 
     def intrinsic(self, name: str, *operands: Vec, result: str | None = None, flags: str = "") -> Vec:
         """A call of the LLVM intrinsic `llvm.name`, overloaded on its result (and argument if they differ)."""
-        kind = result or operands[0].kind
-        overload = f".v32{_suffix(kind)}"
-        if kind != operands[0].kind:
-            overload += f".v32{_suffix(operands[0].kind)}"
-        types = [f"<32 x {operand.kind}>" for operand in operands]
-        arguments = [f"{t} {{{i}}}" for i, t in enumerate(types)]
-        if flags:
-            types.append(flags.split()[0])
-            arguments.append(flags)
-        function = f"<32 x {kind}> @llvm.{name}{overload}"
-        text = f"call {function}({', '.join(arguments)})"
-        return self.new(Template(text, kind, f"declare {function}({', '.join(types)})"), operands)
+        kinds = tuple([operand.kind for operand in operands])
+        return self.new(_intrinsic(name, result or kinds[0], kinds, flags), operands)
 
     def call(self, helper: Helper, operands: tuple[Vec, ...]) -> Vec:
         """A call of a helper of our own."""
-        if tuple(operand.kind for operand in operands) != helper.arguments:
+        if tuple([operand.kind for operand in operands]) != helper.arguments:
             raise TypeError(f"{helper.name} takes {helper.arguments}, not {[o.kind for o in operands]}")
-        arguments = ", ".join(f"<32 x {kind}> {{{i}}}" for i, kind in enumerate(helper.arguments))
-        text = f"call <32 x {helper.result}> @{helper.name}({arguments})"
-        return self.new(Template(text, helper.result, helper=helper), operands)
+        return self.new(_call(helper), operands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +91,7 @@ class Vec:
         return value
 
     def _binary(self, op: str, other: Vec | int | float) -> Vec:
-        template = Template(f"{op} <32 x {self.kind}> {{0}}, {{1}}", self.kind)
-        return self.code.new(template, (self, self._operand(other)))
+        return self.code.new(_two(op, self.kind, self.kind), (self, self._operand(other)))
 
     def _arithmetic(self, op: str, other: Vec | int | float) -> Vec:
         return self._binary("f" + op if self.kind in FLOATS else op, other)
@@ -128,7 +122,7 @@ class Vec:
 
     def __neg__(self) -> Vec:
         if self.kind in FLOATS:
-            return self.code.new(Template(f"fneg <32 x {self.kind}> {{0}}", self.kind), (self,))
+            return self.code.new(template(f"fneg <32 x {self.kind}> {{0}}", self.kind), (self,))
         return self.code.constant(0, self.kind)._binary("sub", self)
 
     def shl(self, count: Vec | int) -> Vec:
@@ -150,14 +144,11 @@ class Vec:
     def compare(self, op: str, other: Vec | int | float) -> Vec:
         """`op` as LLVM spells it: eq, ne, slt, ult ... for integers, oeq, olt, ueq, uno ... for floats."""
         name = "fcmp" if self.kind in FLOATS else "icmp"
-        template = Template(f"{name} {op} <32 x {self.kind}> {{0}}, {{1}}", "i1")
-        return self.code.new(template, (self, self._operand(other)))
+        return self.code.new(_two(f"{name} {op}", self.kind, "i1"), (self, self._operand(other)))
 
     def select(self, yes: Vec, no: Vec) -> Vec:
         """Where this predicate holds, `yes`, elsewhere `no`."""
-        kind = f"<32 x {yes.kind}>"
-        template = Template(f"select <32 x i1> {{0}}, {kind} {{1}}, {kind} {{2}}", yes.kind)
-        return self.code.new(template, (self, yes, no))
+        return self.code.new(selection(yes.kind), (self, yes, no))
 
     def bitcast(self, kind: str) -> Vec:
         """The same bits as another kind of the same width: no instruction at all."""
@@ -198,8 +189,38 @@ def helper(result: str, *arguments: str) -> Callable[[Callable[..., Vec]], Calla
     return wrap
 
 
+def _two(op: str, kind: str, result: str) -> Template:
+    return template(f"{op} <32 x {kind}> {{0}}, {{1}}", result)
+
+
+def selection(kind: str) -> Template:
+    """Where operand 0 holds, operand 1, elsewhere operand 2."""
+    return template(f"select <32 x i1> {{0}}, <32 x {kind}> {{1}}, <32 x {kind}> {{2}}", kind)
+
+
 def _conversion(op: str, source: str, kind: str) -> Template:
-    return Template(f"{op} <32 x {source}> {{0}} to <32 x {kind}>", kind)
+    return template(f"{op} <32 x {source}> {{0}} to <32 x {kind}>", kind)
+
+
+@cache
+def _call(helper: Helper) -> Template:
+    arguments = ", ".join(f"<32 x {kind}> {{{i}}}" for i, kind in enumerate(helper.arguments))
+    text = f"call <32 x {helper.result}> @{helper.name}({arguments})"
+    return template(text, helper.result, helper=helper)
+
+
+@cache
+def _intrinsic(name: str, kind: str, arguments: tuple[str, ...], flags: str) -> Template:
+    overload = f".v32{_suffix(kind)}"
+    if kind != arguments[0]:
+        overload += f".v32{_suffix(arguments[0])}"
+    types = [f"<32 x {argument}>" for argument in arguments]
+    given = [f"{t} {{{i}}}" for i, t in enumerate(types)]
+    if flags:
+        types.append(flags.split()[0])
+        given.append(flags)
+    function = f"<32 x {kind}> @llvm.{name}{overload}"
+    return template(f"call {function}({', '.join(given)})", kind, f"declare {function}({', '.join(types)})")
 
 
 def _suffix(kind: str) -> str:
