@@ -1,0 +1,39 @@
+"""D1.4: hd=512. Logits accumulated over the head dim inside the kernel, O wider than its room in tensor memory."""
+
+import pytest
+
+import kernel
+from stages.case import Case
+from stages.check import Figure
+from stages.device import Device
+from stages.hold import Book, hold, judge, refuse_mutants
+from stages.tolerances import compile_budget_s
+
+CASES = (
+    Case("D1.4", head_dim=512, keys=128),
+    Case("D1.4", head_dim=512, keys=256, heads=70),
+    *(Case("D1.4", head_dim=512, keys=keys, heads=64) for keys in (1000, 1024)),
+    Case("D1.4", head_dim=512, keys=256, heads=64, shared_kv=True),
+    Case("D1.4", head_dim=512, keys=256, heads=64, trend="growing"),
+)
+SEEDS = (1,)
+CONFIGS = {case.config: case for case in CASES}
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_holds(case: Case, seed: int, device: Device, book: Book) -> None:
+    """The kernel lies within every pin, with the same bits in whatever order asynchronous work completes."""
+    hold(case, seed, device, book)
+
+
+@pytest.mark.parametrize("case", CONFIGS.values(), ids=str)
+def test_compiles_within_its_budget(case: Case, book: Book) -> None:
+    """Seconds from the first line traced to the cubin, beside the budget of every configuration."""
+    seconds, budget_s = kernel.compile(case.config).compile_s, compile_budget_s()
+    judge(case, (Figure("compile", "seconds", seconds, "at most", budget_s, seconds <= budget_s),), book)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_refuses_mutants(case: Case, book: Book) -> None:
+    """The same comparison refuses every wrong output."""
+    refuse_mutants(case, SEEDS[0], book)

@@ -1,0 +1,53 @@
+"""D1.5: O normalised in the epilogue, one way out of tensor memory: equal to normalising the partials outside."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from stages.case import Case, outputs_of
+from stages.device import Device
+from stages.hold import Book, hold, launched, refuse_mutants
+
+CASES = tuple(
+    Case("D1.5", head_dim=head_dim, keys=200, heads=64, partials=partials)
+    for head_dim in (64, 128, 256, 512)
+    for partials in (False, True)
+)
+SEEDS = (1,)
+
+FP32_STEP = 2.0**-23  # relative
+BF16_DIGITS = 8
+FP32 = 2.0**-21  # what fp32 leaves of 1/l, of m - lse and of the product, relative
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_holds(case: Case, seed: int, device: Device, book: Book) -> None:
+    """The kernel lies within every pin, with the same bits in whatever order asynchronous work completes."""
+    hold(case, seed, device, book)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.partials], ids=str)
+def test_equals_the_partials_normalised_outside(case: Case, seed: int, device: Device) -> None:
+    """O is U exp(m - lse) rounded to bf16, in every element; asking for the partials changes no bit of O.
+
+    lse may differ in its last bit: where m is not asked for, the compiler fuses the product that m is into the sum.
+    """
+    attention = launched(case, seed, device)
+    got = outputs_of(case, attention)
+    outside = got["U"] * np.exp(got["m"] - got["lse"])[:, None]
+    half_step = np.ldexp(0.5, np.frexp(outside)[1] - BF16_DIGITS)
+    worst = np.max(np.abs(got["O"] - outside) / (half_step + FP32 * np.abs(outside)))
+    where = f"{case.milestone} {case.name} seed={seed}"
+    assert worst <= 1, f"{where}: O lies {worst:.4f} half steps of bf16 from its partials, normalised outside"
+    alone = launched(replace(case, partials=False), seed, device)
+    assert torch.equal(attention.o, alone.o), f"{where}: O differs in bits where the partials are not asked for"
+    apart = np.abs(got["lse"] - outputs_of(replace(case, partials=False), alone)["lse"]) / np.abs(got["lse"])
+    assert np.max(apart) <= FP32_STEP, f"{where}: lse differs by more than a step where the partials are not asked for"
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_refuses_mutants(case: Case, book: Book) -> None:
+    """The same comparison refuses every wrong output."""
+    refuse_mutants(case, SEEDS[0], book)
