@@ -1,20 +1,48 @@
-"""Launches on a stream that is being captured: kept with a copy of their parameters instead of run."""
+"""Launches as the host sees them: what memory they may touch, and whether a graph keeps them for later."""
 
 from __future__ import annotations
 
 import ctypes
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from emulator.bridge.allocations import Allocation
 from emulator.bridge.device import EmulatedDevice
 from emulator.bridge.launchconfig import LaunchConfig
 from emulator.host.graphs import Captures
+from emulator.host.memory import Allocations
 from emulator.host.patching import Patches
 
 
-def install(patches: Patches, captures: Captures) -> None:
-    """Let the emulated device's launches go through the captures."""
+def install(patches: Patches, memory: Allocations, captures: Captures) -> None:
+    """Let the emulated device know the host's memory, and its launches go through the captures."""
     patches.set(EmulatedDevice, "launch", _capturing(EmulatedDevice.launch, captures))
+    patches.set(EmulatedDevice, "calling", _seeing(EmulatedDevice.calling, memory))
+
+
+def _seeing(original: Callable[..., Any], memory: Allocations) -> Callable[..., Any]:
+    def calling(device: EmulatedDevice, compiled: Any, visible: Sequence[Allocation] = ()) -> Any:
+        return original(device, compiled, named(memory.all(), visible))
+
+    return calling
+
+
+def named(pieces: Sequence[tuple[int, int]], visible: Sequence[Allocation]) -> list[Allocation]:
+    """All pieces of the device's memory, each called after the first argument in it; then the arguments elsewhere."""
+    found = [(address, size, _inside(address, size, visible) or "device memory") for address, size in pieces]
+    known = sorted(pieces)
+    starts = [address for address, _ in known]
+
+    def elsewhere(address: int) -> bool:
+        at = bisect_right(starts, address) - 1
+        return at < 0 or address >= known[at][0] + known[at][1]
+
+    return found + [allocation for allocation in visible if elsewhere(allocation[0])]
+
+
+def _inside(address: int, size: int, visible: Sequence[Allocation]) -> str | None:
+    return next((name for start, _, name in visible if address <= start < address + size), None)
 
 
 def _capturing(original: Callable[..., None], captures: Captures) -> Callable[..., None]:

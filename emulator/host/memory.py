@@ -3,30 +3,50 @@
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
-_ALIGN: Final = 512
+import numpy as np
+import torch
+
+ALIGNMENT: Final = 512
 _POISON: Final = 0xCB
 
 
 class Allocations:
-    """The live allocations by address, each aligned to 512 bytes as cudaMalloc does, its bytes poisoned at first."""
+    """The device's memory: what lives in it, by address, each piece aligned to 512 bytes as cudaMalloc does."""
 
     def __init__(self) -> None:
-        self._live: dict[int, tuple[ctypes.Array[ctypes.c_char], int]] = {}
+        self._held: dict[int, np.ndarray] = {}
+        self._live: dict[int, int] = {}
 
     def allocate(self, size: int) -> int:
-        """The address of `size` bytes."""
-        buffer = ctypes.create_string_buffer(max(size, 1) + _ALIGN)
-        address = -(-ctypes.addressof(buffer) // _ALIGN) * _ALIGN
-        ctypes.memset(address, _POISON, size)
-        self._live[address] = (buffer, size)
-        return address
+        """The address of `size` bytes, poisoned, until `free`."""
+        piece = self._piece(size)
+        piece.fill(_POISON)
+        self._held[piece.ctypes.data] = piece
+        return piece.ctypes.data
 
     def free(self, pointer: Any) -> bool:
         """Whether `pointer` was an allocation; it no longer is one. Freeing the null pointer does nothing."""
-        return address_of(pointer) == 0 or self._live.pop(address_of(pointer), None) is not None
+        return address_of(pointer) == 0 or self._held.pop(address_of(pointer), None) is not None
+
+    def storage(self, size: int) -> torch.UntypedStorage:
+        """`size` bytes, undefined, that live as long as the storage."""
+        return torch.from_numpy(self._piece(size)).untyped_storage()
+
+    def all(self) -> list[tuple[int, int]]:
+        """(address, bytes) of everything that lives."""
+        return list(self._live.items())
+
+    def _piece(self, size: int) -> np.ndarray:
+        room = np.empty(max(size, 1) + ALIGNMENT, np.uint8)
+        start = -room.ctypes.data % ALIGNMENT
+        piece = room[start : start + max(size, 1)]
+        self._live[piece.ctypes.data] = size
+        weakref.finalize(piece, self._live.pop, piece.ctypes.data)
+        return piece
 
 
 def address_of(pointer: Any) -> int:

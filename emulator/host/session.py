@@ -25,13 +25,13 @@ def emulated_host(properties: DeviceProperties = B200) -> Iterator[DevicePropert
     whatever the device cannot answer.
     """
     state = cuda_driver.DriverState(properties)
-    with Patches() as patches, tensors.EmulatedTensors(state.captures):
+    with Patches() as patches, tensors.EmulatedTensors(state.allocations, state.captures):
         patches.set(DeviceContext, "__torch_function__", tensors.default_device_factory)
         torch_cuda.install(patches, properties, state.captures)
         _install(patches, cuda.bindings.driver, "cu", cuda_driver.functions(cuda.bindings.driver, state))
         _install(patches, cuda.bindings.runtime, "cuda", cuda_runtime.functions(cuda.bindings.runtime, state))
         tvm_ffi.install(patches)
-        launches.install(patches, state.captures)
+        launches.install(patches, state.allocations, state.captures)
         yield properties
 
 

@@ -11,12 +11,12 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _device as default_device
 
 from emulator.host.graphs import Captures
+from emulator.host.memory import Allocations
 from emulator.host.refusal import not_emulated
 from emulator.host.scaled_matmul import is_block_scaled, scaled_mm
 from emulator.host.streams import DEVICE
 
 CPU: Final = torch.device("cpu")
-ALIGNMENT: Final = 512
 _MARK: Final = "_on_emulated_device"
 _DL_CUDA: Final = 2
 _ALIASING: Final = frozenset({"to", "cuda", "cpu", "as_tensor", "asarray"})
@@ -63,8 +63,9 @@ class EmulatedTensors(TorchFunctionMode):
     A copy between the devices copies, as on hardware, so later writes on one side are not seen on the other.
     """
 
-    def __init__(self, captures: Captures) -> None:
+    def __init__(self, memory: Allocations, captures: Captures) -> None:
         super().__init__()
+        self._memory = memory
         self._captures = captures
 
     def __torch_function__(
@@ -89,10 +90,37 @@ class EmulatedTensors(TorchFunctionMode):
             func = scaled_mm
         target, args, kwargs = _target(name, func, args, kwargs, bool(emulated))
         result = func(*args, **kwargs)
-        result = _place(name, args, result, inputs, target)
+        result = self._place(name, args, result, inputs, target)
         if target and self._captures.active:
             self._refuse_capture(name, result, inputs)
         return result
+
+    def _place(self, name: str, args: tuple[Any, ...], result: Any, inputs: list[torch.Tensor], target: bool) -> Any:
+        """Put a result on its side. Inputs that come back (in-place operations, `out=`) keep the side they are on."""
+        if name in _ALIASING and isinstance(result, torch.Tensor):
+            source = args[0] if args else None
+            crossed = is_emulated(source) != target
+            if crossed and _shares_memory(result, source):
+                result = result.clone()
+        known = {id(tensor) for tensor in inputs}
+        for tensor in _tensors((result,)):
+            if id(tensor) not in known:
+                mark(tensor, target)
+                if target:
+                    self._settle(tensor, inputs)
+        return result
+
+    def _settle(self, tensor: torch.Tensor, inputs: list[torch.Tensor]) -> None:
+        """Move a new tensor's memory into the device's."""
+        if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device != CPU:
+            return
+        storage = tensor.untyped_storage()
+        if storage.nbytes() == 0 or any(t.untyped_storage().data_ptr() == storage.data_ptr() for t in inputs):
+            return
+        home = self._memory.storage(storage.nbytes())
+        home.copy_(storage)
+        moved = torch.empty(0, dtype=tensor.dtype, device=CPU)
+        tensor.data = moved.set_(home, tensor.storage_offset(), tensor.size(), tensor.stride())
 
     def _refuse_capture(self, name: str, result: Any, inputs: list[torch.Tensor]) -> None:
         """Only launches are captured: torch's own work on the device may at most make views and empty tensors."""
@@ -133,44 +161,6 @@ def _target_of_to(args: tuple[Any, ...], kwargs: dict[str, Any], from_emulated: 
         target = is_cuda_device(where)
         return target, (args[0], CPU if target else where, *args[2:]), kwargs
     return is_emulated(args[0]), args, kwargs
-
-
-def _place(name: str, args: tuple[Any, ...], result: Any, inputs: list[torch.Tensor], target: bool) -> Any:
-    """Mark a result for its device. Inputs that come back (in-place operations, `out=`) keep the side they are on."""
-    if name in _ALIASING and isinstance(result, torch.Tensor):
-        source = args[0] if args else None
-        crossed = is_emulated(source) != target
-        if crossed and _shares_memory(result, source):
-            result = result.clone()
-        if not crossed and any(result is tensor for tensor in inputs):
-            return result
-        mark(result, target)
-        if target:
-            _align(result, inputs)
-        return result
-    known = {id(tensor) for tensor in inputs}
-    for tensor in _tensors((result,)):
-        if id(tensor) not in known:
-            mark(tensor, target)
-            if target:
-                _align(tensor, inputs)
-    return result
-
-
-def _align(tensor: torch.Tensor, inputs: list[torch.Tensor]) -> None:
-    """Move a new tensor to an address that is a multiple of 512, where CUDA's allocator would have put it."""
-    if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device != CPU:
-        return
-    storage = tensor.untyped_storage()
-    size, address = storage.nbytes(), storage.data_ptr()
-    if address % ALIGNMENT == 0 or any(t.untyped_storage().data_ptr() == address for t in inputs):
-        return
-    room = torch.empty(size + ALIGNMENT, dtype=torch.uint8, device=CPU).untyped_storage()
-    start = -room.data_ptr() % ALIGNMENT
-    home = room[start : start + size]
-    home.copy_(storage)
-    moved = torch.empty(0, dtype=tensor.dtype, device=CPU)
-    tensor.data = moved.set_(home, tensor.storage_offset(), tensor.size(), tensor.stride())
 
 
 def default_device_factory(

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from emulator import NotEmulated
+from emulator.host.memory import ALIGNMENT
 from emulator.host.session import emulated_host
-from emulator.host.tensors import ALIGNMENT
 
 
 @pytest.fixture(autouse=True)
