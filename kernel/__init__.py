@@ -8,6 +8,16 @@ from kernel import reference
 from kernel.compiled import CompiledFmha, compile
 from kernel.config import FmhaConfig
 from kernel.errors import ArgumentError
-from kernel.host import Attention, fmha
+from kernel.host import AllBlocks, Attention, ListedKeys, fmha
 
-__all__ = ["ArgumentError", "Attention", "CompiledFmha", "FmhaConfig", "compile", "fmha", "reference"]
+__all__ = [
+    "AllBlocks",
+    "ArgumentError",
+    "Attention",
+    "CompiledFmha",
+    "FmhaConfig",
+    "ListedKeys",
+    "compile",
+    "fmha",
+    "reference",
+]

@@ -20,6 +20,7 @@ MAX_KV_STAGES = 6
 
 PPath = Literal["tmem", "smem"]
 Mask = Literal["none", "length", "causal"]
+Compressed = Literal["none", "blocks", "listed"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,9 @@ class FmhaConfig:
     head_dim: one of HEAD_DIMS. p_path: where P waits for the second product, "tmem" or "smem" (hd=512: "smem").
     mask: every key is visible ("none"), those before the sequence's length ("length"), or those of a window that
     ends at the query's own position ("causal"). shared_kv: V is K, loaded once. partials: U and m are written beside
-    O and lse. Raises ArgumentError for a value that does not exist.
+    O and lse. compressed: beside those keys, none, all visible blocks of a second tensor ("blocks") or the keys of it
+    that each token lists ("listed"); needs shared_kv. sink: a logit a head joins the denominator of O.
+    Raises ArgumentError for a value that does not exist.
     """
 
     head_dim: int
@@ -61,6 +64,8 @@ class FmhaConfig:
     mask: Mask = "none"
     shared_kv: bool = False
     partials: bool = True
+    compressed: Compressed = "none"
+    sink: bool = False
     roles: Roles = field(default_factory=Roles)
 
     def __post_init__(self) -> None:
@@ -70,6 +75,10 @@ class FmhaConfig:
             raise ArgumentError("p_path", repr(self.p_path), "'tmem' or 'smem'")
         if self.mask not in ("none", "length", "causal"):
             raise ArgumentError("mask", repr(self.mask), "'none', 'length' or 'causal'")
+        if self.compressed not in ("none", "blocks", "listed"):
+            raise ArgumentError("compressed", repr(self.compressed), "'none', 'blocks' or 'listed'")
+        if self.compressed != "none" and not self.shared_kv:
+            raise ArgumentError("shared_kv", False, "True with compressed keys")
         if self.block_m < TMEM_LANES and self.p_path == "tmem":
             raise ArgumentError("p_path", repr(self.p_path), f"'smem' at head_dim {self.head_dim}")
         assert self.tmem_cols <= TMEM_COLS, f"{self.tmem_cols} tensor-memory columns, {self}"
@@ -79,7 +88,8 @@ class FmhaConfig:
     def name(self) -> str:
         """Names the kernel in PTX, profiles and reports."""
         parts = [f"fmha_hd{self.head_dim}", self.p_path] + [self.mask] * (self.mask != "none")
-        return "_".join(parts + ["shared_kv"] * self.shared_kv + ["partials"] * self.partials)
+        parts += ["shared_kv"] * self.shared_kv + [self.compressed] * (self.compressed != "none")
+        return "_".join(parts + ["sink"] * self.sink + ["partials"] * self.partials)
 
     # Tiles.
 
@@ -169,7 +179,7 @@ class FmhaConfig:
         return (
             Barrier("q_full", 1, 1, "load", "mma"),
             Barrier("kv_full", self.kv_stages, 1, "load", "mma"),
-            Barrier("tail_full", 1, 1, "load", "load"),
+            Barrier("tail_full", 2 if self.compressed == "blocks" else 1, 1, "load", "load"),
             Barrier("kv_empty", self.kv_stages, 1, "mma", "load"),
             Barrier("s_full", S_STAGES, 1, "mma", "softmax"),
             Barrier("p_full", S_STAGES, softmax, "softmax", "mma"),

@@ -32,7 +32,9 @@ p_full, and whoever arrives there has read S[i].
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -47,13 +49,16 @@ from cutlass.memory import SmemAllocator
 from cutlass.pipeline import PipelineState, PipelineUserType, make_pipeline_state
 from cutlass.utils import blackwell_helpers as sm100
 
-from kernel.config import BF16_BYTES, MMA_N, S_STAGES, TMEM_LANES, WARP, FmhaConfig, Mask
+from kernel.config import BF16_BYTES, MMA_N, S_STAGES, TMEM_LANES, WARP, FmhaConfig
+from kernel.tiles import Blocks, Branches, Fixed, KvTiles, ListedTiles, RowTile, Visible, larger, smaller
 
 LN2 = math.log(2.0)
+LOG2E = math.log2(math.e)
 LANE = 1 << 16  # tensor-memory address of the next lane
 PART_LANES = 16  # with 64 rows, the second half of O's columns lies this many lanes further
 RESCALE_LOG2 = 8.0  # O is rescaled once the maximum has moved by more: P stays below 2^8
 LOAD_COLS = 32  # columns a thread takes from tensor memory at once
+GATHER = 4  # keys that one TMA gather brings
 VECTOR = 8  # bf16 in the sixteen bytes of one shared-memory store
 SWIZZLE_BYTES = 128  # width of a swizzled row of shared memory
 SMEM_ALIGN = 1024  # eight swizzled rows: the period of the pattern
@@ -62,16 +67,6 @@ SMEM_ALIGN = 1024  # eight swizzled rows: the period of the pattern
 def stage_and_phase(i: Any) -> tuple[Any, Any]:
     """Stage and mbarrier phase of tile `i` in a ring of two."""
     return i % S_STAGES, (i // S_STAGES) % 2
-
-
-class Fixed:
-    """Base of what is traced once and never reassigned: branches and loops have nothing of it to carry."""
-
-    def __extract_mlir_values__(self) -> list:
-        return []
-
-    def __new_from_mlir_values__(self, values: list) -> Fixed:
-        return self
 
 
 @dataclass
@@ -112,88 +107,6 @@ class Barriers(Fixed):
             tcgen05.commit(self.at(name, stage))
 
 
-def larger(x: Any, y: Any) -> Any:
-    """Maximum of two integers, traced or not."""
-    return max(x, y) if isinstance(x, int) and isinstance(y, int) else cutlass.select_(x > y, x, y)
-
-
-def smaller(x: Any, y: Any) -> Any:
-    """Minimum of two integers, traced or not."""
-    return min(x, y) if isinstance(x, int) and isinstance(y, int) else cutlass.select_(x < y, x, y)
-
-
-@dataclass
-class Visible(Fixed):
-    """Which keys the queries of a sequence see: token t sees lo(t) up to, not including, hi(t)."""
-
-    mask: Mask
-    keys: Any  # rows of K
-    length: Any  # keys that hold something, counted from the first
-    tokens: Any
-    window: Any
-
-    def hi(self, t: Any) -> Any:
-        last = self.length if self.mask != "causal" else larger(self.length - self.tokens + t + 1, 0)
-        return smaller(last, self.keys)
-
-    def lo(self, t: Any) -> Any:
-        return 0 if self.mask != "causal" else larger(self.length - self.tokens + t + 1 - self.window, 0)
-
-
-@dataclass
-class KvTiles(Fixed):
-    """The KV tiles that some row of a row tile sees. Its tokens are t_first to t_last; bounds grow with the token."""
-
-    seen: Visible
-    block_n: int
-    t_first: Any
-    t_last: Any
-
-    @property
-    def first(self) -> Any:
-        return self.seen.lo(self.t_first) // self.block_n
-
-    @property
-    def count(self) -> Any:
-        end = (self.seen.hi(self.t_last) + (self.block_n - 1)) // self.block_n
-        return larger(end - self.first, 0)
-
-    def start(self, i: Any) -> Any:
-        """First key of the row tile's KV tile `i`."""
-        return (self.first + i) * self.block_n
-
-    def is_cut(self, i: Any) -> Any:
-        """Whether some row of the tile does not see all keys of KV tile `i`."""
-        return (self.start(i) < self.seen.lo(self.t_last)) | (self.start(i) + self.block_n > self.seen.hi(self.t_first))
-
-    def poisoned_from(self, i: Any) -> Any:
-        """First row of KV tile `i` that may hold anything, NaN included; block_n or more if none does."""
-        return self.seen.length - self.start(i)
-
-
-@dataclass
-class RowTile(Fixed):
-    """A CTA's rows: block_m of a sequence's tokens * heads, head fastest."""
-
-    index: Any
-    batch: Any
-    rows: Any
-    heads: Any
-    block_m: int
-
-    def row(self, i: Any) -> Any:
-        """Number within the sequence of row `i` of the tile."""
-        return self.index * self.block_m + i
-
-    def token(self, i: Any) -> Any:
-        return self.row(i) // self.heads
-
-    def tokens(self) -> tuple[Any, Any]:
-        """First and last token that the tile holds a row of."""
-        last = smaller(self.row(self.block_m), self.rows) - 1
-        return self.token(0), last // self.heads
-
-
 @dataclass
 class Softmax(Fixed):
     """Running statistics of a thread's row: maximum (raw logits) and sum of exponentials over its keys."""
@@ -227,6 +140,12 @@ class Softmax(Fixed):
     def finite_max(self) -> Float32:
         """The maximum, or 0 where nothing was visible yet: an exponent that is never inf - inf."""
         return cutlass.select_(self.row_max == -Float32.inf, Float32(0.0), self.row_max)
+
+    def weight(self, sink: Float32) -> Float32:
+        """What a logit that is not scaled adds to the sum: 0 for -inf, infinity for +inf and for one that drowns it."""
+        shift = -self.finite_max() * self.scale_log2
+        log2, _ = cute.arch.fma_packed_f32x2((sink, sink), (Float32(LOG2E), Float32(LOG2E)), (shift, shift))
+        return cute.math.exp2(log2, fastmath=True)
 
     def tile_max(self, s: cute.Tensor) -> Float32:
         """Maximum over a tile's logits, in four chains so that the adds of one hide those of another."""
@@ -317,17 +236,25 @@ class Fmha:
     @cute.jit
     def launch(
         self,
-        mQ: cute.Tensor,  # [B, R, D] bf16, rows R = tokens * heads
+        mQ: cute.Tensor,  # [G, R, D] bf16, G groups of R rows: see RowTile
         mK: cute.Tensor,  # [B, S, D] bf16
         mV: cute.Tensor,  # [B, S, D] bf16, mK again when V is K
-        mO: cute.Tensor,  # [B, R, D] bf16
-        mU: cute.Tensor | None,  # [B, R, D] fp32
-        mLse: cute.Tensor,  # [B, R] fp32
-        mMax: cute.Tensor | None,  # [B, R] fp32
+        mO: cute.Tensor,  # [G, R, D] bf16
+        mU: cute.Tensor | None,  # [G, R, D] fp32
+        mLse: cute.Tensor,  # [G, R] fp32
+        mMax: cute.Tensor | None,  # [G, R] fp32
         mLens: cute.Tensor | None,  # [B] int32, keys that hold something
+        mC: cute.Tensor | None,  # compressed keys [B, S_c, D] bf16, or [1, B * S_c, D] where they are listed
+        mPositions: cute.Tensor | None,  # [B] int32, tokens of the sequence up to the last query's
+        mIndices: cute.Tensor | None,  # [G, K] int32
+        mListed: cute.Tensor | None,  # [G] int32, indices that count
+        mSink: cute.Tensor | None,  # [heads] fp32
         heads: Int32,
+        tokens: Int32,
         keys: Int32,
         window: Int32,
+        compressed_keys: Int32,
+        ratio: Int32,
         scale_log2: Float32,
         stream: CUstream,
     ):
@@ -365,6 +292,12 @@ class Fmha:
         tma_q = cute.nvgpu.make_tiled_tma_atom_A(load, q, cute.select(q_smem, one), self.qk_tiler, qk)
         tma_k = cute.nvgpu.make_tiled_tma_atom_B(load, k, cute.select(k_smem, one), self.qk_tiler, qk)
         tma_v = cute.nvgpu.make_tiled_tma_atom_B(load, v, cute.select(v_smem, one), self.pv_tiler, pv)
+        tma_c = None
+        if const_expr(config.compressed == "blocks"):
+            c = self.view(mC, rows_d_b, d, 1)
+            tma_c = cute.nvgpu.make_tiled_tma_atom_B(load, c, cute.select(k_smem, one), self.qk_tiler, qk)
+        if const_expr(config.compressed == "listed"):
+            tma_c = self.gather_atom(self.view(mC, rows_d_b, d, 1)[None, None, 0], mIndices)
         tma_o = self.store_atom(self.view(mO, rows_d_b, d, 1))
         tma_u = None
         if const_expr(mU is not None):
@@ -377,22 +310,30 @@ class Fmha:
             tma_q,
             tma_k,
             tma_v,
+            tma_c,
             tma_o,
             tma_u,
             mLse,
             mMax,
             mLens,
+            mPositions,
+            mIndices,
+            mListed,
+            mSink,
             Int32(mQ.shape[1]),
             heads,
+            tokens,
             keys,
             window,
+            compressed_keys,
+            ratio,
             scale_log2,
             q_smem,
             k_smem,
             v_smem,
             p_smem,
         ).launch(
-            grid=[cute.ceil_div(mQ.shape[1], config.block_m), 1, mQ.shape[0]],
+            grid=[cute.ceil_div(mQ.shape[1], config.block_m) * mQ.shape[0], 1, 1],
             block=[self.roles.threads, 1, 1],
             stream=stream,
         )
@@ -418,6 +359,21 @@ class Fmha:
             cpasync.CopyBulkTensorTileS2GOp(), tensor, self.store_layout(dtype), self.store_tile(dtype)
         )
 
+    def gather_box(self) -> cute.ComposedLayout:
+        """Where a gather's GATHER keys lie in a KV tile: (key, (column, chunk)), a chunk 128 bytes of every key."""
+        row = SWIZZLE_BYTES // BF16_BYTES
+        chunks = self.config.head_dim // row
+        layout = cute.make_layout((GATHER, (row, chunks)), stride=(row, (1, row * self.config.block_n)))
+        return cute.make_composed_layout(cute.make_swizzle(3, 4, 3), 0, layout)
+
+    def gather_atom(self, keys: cute.Tensor, mIndices: cute.Tensor) -> cpasync.TmaInfo:
+        """TMA load of GATHER keys [S, D] by number; of the numbers only the layout matters here."""
+        d = self.config.head_dim
+        numbers = cute.make_tensor(mIndices.iterator, cute.make_layout((keys.shape[0], d), stride=(1, 0)))
+        return cpasync.make_tiled_tma_atom(
+            cpasync.CopyBulkTensor2DGather4G2SOp(), keys, self.gather_box(), (GATHER, d), gmem_coord_tensor=numbers
+        )
+
     # The kernel.
 
     @cute.kernel
@@ -428,15 +384,23 @@ class Fmha:
         tma_q: cpasync.TmaInfo,
         tma_k: cpasync.TmaInfo,
         tma_v: cpasync.TmaInfo,
+        tma_c: cpasync.TmaInfo | None,
         tma_o: cpasync.TmaInfo,
         tma_u: cpasync.TmaInfo | None,
         mLse: cute.Tensor,
         mMax: cute.Tensor | None,
         mLens: cute.Tensor | None,
+        mPositions: cute.Tensor | None,
+        mIndices: cute.Tensor | None,
+        mListed: cute.Tensor | None,
+        mSink: cute.Tensor | None,
         rows: Int32,
         heads: Int32,
+        tokens: Int32,
         keys: Int32,
         window: Int32,
+        compressed_keys: Int32,
+        ratio: Int32,
         scale_log2: Float32,
         q_smem: cute.ComposedLayout,
         k_smem: cute.ComposedLayout,
@@ -445,10 +409,15 @@ class Fmha:
     ):
         config, roles = self.config, self.roles
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
-        row_tile, _, batch = cute.arch.block_idx()
+        row_tiles = cute.ceil_div(rows, config.block_m)
+        block, _, _ = cute.arch.block_idx()
         smem = SmemAllocator()
         bars = Barriers(config, smem.allocate_array(Int64, config.barrier_count))
         tmem_slot = smem.allocate_array(Int32, 1)
+        sNumbers = None
+        if const_expr(config.compressed == "listed"):
+            numbers = cute.make_layout((GATHER, config.block_n // GATHER))
+            sNumbers = smem.allocate_tensor(Int32, numbers, VECTOR * BF16_BYTES)
         sQ = smem.allocate_tensor(BFloat16, q_smem.outer, SMEM_ALIGN, q_smem.inner)
         sK = smem.allocate_tensor(BFloat16, k_smem.outer, SMEM_ALIGN, k_smem.inner)
         # The bytes of a K tile and of a V tile lie alike: one ring holds both.
@@ -461,8 +430,9 @@ class Fmha:
 
         # Prologue: the only barrier of the whole CTA stands at its end.
         if warp == roles.load[0]:
-            for atom, _ in (tma_q, tma_k, tma_v, tma_o):
-                cpasync.prefetch_descriptor(atom)
+            for tma in (tma_q, tma_k, tma_v, tma_c, tma_o):
+                if const_expr(tma is not None):
+                    cpasync.prefetch_descriptor(tma[0])
         if warp == roles.softmax[0]:
             with cute.arch.elect_one():
                 bars.init()
@@ -472,14 +442,14 @@ class Fmha:
         cute.arch.sync_threads()
         tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, tmem_slot)
 
-        length = keys
-        if const_expr(mLens is not None):
-            length = mLens[batch]
-        tile = RowTile(row_tile, batch, rows, heads, config.block_m)
-        tiles = KvTiles(Visible(config.mask, keys, length, rows // heads, window), config.block_n, *tile.tokens())
+        tile = RowTile(
+            block % row_tiles, block // row_tiles, rows, heads, tokens, config.block_m, config.compressed == "listed"
+        )
+        lists = (mIndices, mListed)
+        tiles = self.branches(tile, keys, mLens, window, compressed_keys, mPositions, ratio, lists)
         mma = self.operands(qk, pv, sQ, sK, sV, sP, p_smem, tmem)
         if warp == roles.load[0]:
-            self.load(bars, tiles, mma, (tma_q, tma_k, tma_v), (sQ, sK, sV), tile)
+            self.load(bars, tiles, mma, (tma_q, tma_k, tma_v, tma_c), (sQ, sK, sV, sNumbers), tile)
         if warp == roles.mma[0]:
             self.multiply(bars, tiles, mma)
             bars.wait("tmem_free", 0, 0)
@@ -491,7 +461,24 @@ class Fmha:
             self.trace("tLtS", row.tLtS)
             self.trace("tLcS", row.tLcS)
             self.softmax(bars, tiles, mma, row, softmax, tile, sP)
-            self.epilogue(bars, tiles, mma, row, softmax, (tma_o, tma_u), (mLse, mMax), (sQ, sK), tile)
+            self.epilogue(bars, tiles, mma, row, softmax, (tma_o, tma_u), (mLse, mMax, mSink), (sQ, sK), tile)
+
+    def branches(self, tile, keys, mLens, window, compressed_keys, mPositions, ratio, lists) -> Branches:
+        """The KV tiles that the row tile needs."""
+        config = self.config
+        sequence, span = tile.sequence, tile.first_and_last_token()
+        length = keys if mLens is None else mLens[sequence]
+        near = KvTiles(Visible(config.mask, keys, length, tile.tokens, window), config.block_n, *span)
+        if config.compressed == "blocks":
+            blocks = Blocks(compressed_keys, mPositions[sequence], tile.tokens, ratio)
+            return Branches(near, KvTiles(blocks, config.block_n, *span))
+        if config.compressed == "listed":
+            mIndices, mListed = lists
+            first_key = sequence * compressed_keys
+            length = smaller(larger(mListed[tile.group], 0), mIndices.shape[1])
+            listed = ListedTiles(mIndices[tile.group, None], length, compressed_keys, first_key, config.block_n)
+            return Branches(near, listed)
+        return Branches(near)
 
     def operands(self, qk, pv, sQ, sK, sV, sP, p_smem, tmem) -> Mma:
         """Fragments of both products: descriptors of shared memory and views of tensor memory."""
@@ -517,16 +504,16 @@ class Fmha:
     # Role: load. One warp starts every TMA load, in the order in which the mma warp uses them.
 
     @cute.jit
-    def load(self, bars: Barriers, tiles: KvTiles, mma: Mma, atoms: tuple, smem: tuple, tile: RowTile):
+    def load(self, bars: Barriers, tiles: Branches, mma: Mma, atoms: tuple, smem: tuple, tile: RowTile):
         config = self.config
-        (tma_q, mQ), (tma_k, mK), (tma_v, mV) = atoms
-        sQ, sK, sV = smem
-        batch = tile.batch
+        (tma_q, mQ), (tma_k, mK), (tma_v, mV), compressed = atoms
+        sQ, sK, sV, sNumbers = smem
+        near, sequence = tiles.window, tile.sequence
         qk, pv = mma.qk.get_slice(0), mma.pv.get_slice(0)
         tiler = self.qk_tiler
-        gQ = qk.partition_A(cute.local_tile(mQ, (tiler[0], tiler[2]), (tile.index, 0, batch)))
-        gK = qk.partition_B(cute.local_tile(mK, (tiler[1], tiler[2]), (None, 0, batch)))
-        gV = pv.partition_B(cute.local_tile(mV, (tiler[2], tiler[1]), (0, None, batch)))
+        gQ = qk.partition_A(cute.local_tile(mQ, (tiler[0], tiler[2]), (tile.index, 0, tile.group)))
+        gK = qk.partition_B(cute.local_tile(mK, (tiler[1], tiler[2]), (None, 0, sequence)))
+        gV = pv.partition_B(cute.local_tile(mV, (tiler[2], tiler[1]), (0, None, sequence)))
         tQsQ, tQgQ = self.tma_parts(tma_q, sQ, gQ)
         tKsK, tKgK = self.tma_parts(tma_k, sK, gK)
         tVsV, tVgV = self.tma_parts(tma_v, sV, gV)
@@ -534,15 +521,24 @@ class Fmha:
         if tiles.count > 0:
             barrier = bars.expect("q_full", 0, config.q_bytes)
             cute.copy(tma_q, tQgQ, tQsQ[None, 0], tma_bar_ptr=barrier)
-            for i in cutlass.range(tiles.count, unroll=1):
-                if const_expr(config.shared_kv):
-                    state = self.load_v(bars, tiles, state, tma_k, tKgK, tKsK, sV, i)
-                else:
-                    state = self.load_tile(bars, state, tma_k, tKgK[None, tiles.first + i], tKsK)
+            if const_expr(config.shared_kv):
+                for i in cutlass.range(near.count, unroll=1):
+                    state = self.load_v(bars, near, state, tma_k, tKgK, tKsK, sV, i)
+            else:
+                for i in cutlass.range(near.count, unroll=1):
+                    state = self.load_tile(bars, state, tma_k, tKgK[None, near.first + i], tKsK)
                     if i > 0:
-                        state = self.load_v(bars, tiles, state, tma_v, tVgV, tVsV, sV, i - 1)
-            if const_expr(not config.shared_kv):
-                state = self.load_v(bars, tiles, state, tma_v, tVgV, tVsV, sV, tiles.count - 1)
+                        state = self.load_v(bars, near, state, tma_v, tVgV, tVsV, sV, i - 1)
+                state = self.load_v(bars, near, state, tma_v, tVgV, tVsV, sV, near.count - 1)
+            if const_expr(config.compressed == "blocks"):
+                tma_c, mC = compressed
+                gC = qk.partition_B(cute.local_tile(mC, (tiler[1], tiler[2]), (None, 0, sequence)))
+                tCsC, tCgC = self.tma_parts(tma_c, sK, gC)
+                for i in cutlass.range(tiles.compressed.count, unroll=1):
+                    state = self.load_v(bars, tiles.compressed, state, tma_c, tCgC, tCsC, sV, i)
+            if const_expr(config.compressed == "listed"):
+                for i in cutlass.range(tiles.compressed.count, unroll=1):
+                    state = self.load_listed(bars, tiles.compressed, state, compressed, sK, sNumbers, i)
 
     def tma_parts(self, atom: cute.CopyAtom, s: cute.Tensor, g: cute.Tensor) -> tuple:
         """Shared and global sides of a load: ((box), stage) and ((box), tile)."""
@@ -577,13 +573,14 @@ class Fmha:
         """
         config = self.config
         src = src[None, tiles.first + i]
-        if const_expr(config.mask == "none") or tiles.poisoned_from(i) >= config.block_n:
+        if const_expr(not tiles.seen.may_poison) or tiles.poisoned_from(i) >= config.block_n:
             state = self.load_tile(bars, state, atom, src, dst)
         else:
             bars.wait("kv_empty", state.index, state.phase)
-            barrier = bars.expect("tail_full", 0, config.kv_tile_bytes)
+            source = int(isinstance(tiles.seen, Blocks))
+            barrier = bars.expect("tail_full", source, config.kv_tile_bytes)
             cute.copy(atom, src, dst[None, state.index], tma_bar_ptr=barrier)
-            bars.wait("tail_full", 0, 0)
+            bars.wait("tail_full", source, 0)
             self.clear_rows(sV, state.index, tiles.poisoned_from(i))
             cute.arch.fence_view_async_shared()
             bars.arrive_warp("kv_full", state.index)
@@ -609,10 +606,51 @@ class Fmha:
             for chunk in cutlass.range_constexpr(chunks):
                 cute.autovec_copy(zero, plain[None, lane % vectors, key, chunk, stage])
 
+    @cute.jit
+    def load_listed(
+        self,
+        bars: Barriers,
+        listed: ListedTiles,
+        state: PipelineState,
+        gather: tuple,
+        sK: cute.Tensor,
+        sNumbers: cute.Tensor,
+        i: Int32,
+    ) -> PipelineState:
+        """Gather the keys of the list's tile `i`, GATHER at a time. TMA fills zeros in for number -1."""
+        config = self.config
+        atom, mC = gather
+        box, tiler = self.gather_box(), (GATHER, config.head_dim)
+        tiles = cute.make_layout((config.block_n // GATHER, config.kv_stages))
+        strides = (GATHER * SWIZZLE_BYTES // BF16_BYTES, config.block_n * config.head_dim)
+        layout = cute.append(
+            cute.append(box.outer, cute.make_layout(tiles.shape[0], stride=strides[0])),
+            cute.make_layout(tiles.shape[1], stride=strides[1]),
+        )
+        sC = cute.make_tensor(cute.recast_ptr(sK.iterator, box.inner, BFloat16), layout)
+        gC = cute.group_modes(cute.local_tile(mC, tiler, (0, None)), 0, 2)
+        flat = cute.make_tensor(sNumbers.iterator, cute.make_layout(config.block_n))
+        lane = cute.arch.lane_idx()
+        cute.arch.sync_warp()  # the numbers of the tile before were read
+        for j in range(0, config.block_n, WARP):
+            flat[j + lane] = listed.key(i * config.block_n + j + lane)
+        cute.arch.sync_warp()
+        bars.wait("kv_empty", state.index, state.phase)
+        barrier = bars.expect("kv_full", state.index, config.kv_tile_bytes)
+        for j in cutlass.range(config.block_n // GATHER, unroll=1):
+            numbers = cute.make_rmem_tensor(GATHER, Int32)
+            cute.autovec_copy(sNumbers[None, j], numbers)
+            numbers = cute.make_tensor(numbers.iterator, cute.make_layout((tiler, 1), stride=((1, 0), 0)))
+            s = cute.group_modes(sC[None, None, j, state.index], 0, 2)
+            dst, src, by = cpasync.tma_partition(atom, 0, cute.make_layout(1), s, [gC, numbers])
+            cute.copy(atom, [src[None, 0], by[None, 0]], dst, tma_bar_ptr=barrier)
+        state.advance()
+        return state
+
     # Role: mma. One warp issues S[i+1] = Q K[i+1]' ahead of O += P[i] V[i].
 
     @cute.jit
-    def multiply(self, bars: Barriers, tiles: KvTiles, mma: Mma):
+    def multiply(self, bars: Barriers, tiles: Branches, mma: Mma):
         config = self.config
         state = make_pipeline_state(PipelineUserType.Consumer, config.kv_stages)
         v_state = make_pipeline_state(PipelineUserType.Consumer, config.kv_stages)
@@ -677,7 +715,7 @@ class Fmha:
     def softmax(
         self,
         bars: Barriers,
-        tiles: KvTiles,
+        tiles: Branches,
         mma: Mma,
         row: Row,
         softmax: Softmax,
@@ -686,16 +724,19 @@ class Fmha:
     ):
         config = self.config
         token = tile.token(row.row)
-        lo, hi = tiles.seen.lo(token), tiles.seen.hi(token)
         for i in cutlass.range(tiles.count, unroll=1):
             stage, phase = stage_and_phase(i)
             s = cute.make_rmem_tensor(row.tLcS.shape, Float32)
+            hidden, lo, hi = self.bounds(tiles, i, token)
+            listed = self.listed_bits(tiles, i)
             bars.wait("s_full", stage, phase)
             tLtS = cute.make_tensor(row.tLtS.iterator + stage * config.block_n, row.tLtS.layout)
             cute.copy(row.load, tLtS, s)
             cute.arch.fence_view_async_tmem_load()
-            if tiles.is_cut(i):
-                self.hide_keys(s, row.tLcS, lo - tiles.start(i), hi - tiles.start(i))
+            if hidden:
+                self.hide_keys(s, row.tLcS, lo, hi)
+            if const_expr(config.compressed == "listed"):
+                self.hide_unlisted(s, row, listed)
             self.track_max(bars, mma, softmax, s, i)
             softmax.exponentiate(s)
             if const_expr(config.p_path == "tmem"):
@@ -703,6 +744,47 @@ class Fmha:
             else:
                 self.stage_p_smem(bars, s, sP, row, i)
             bars.arrive_warp("p_full", stage)
+
+    def bounds(self, tiles: Branches, i: Int32, token: Int32) -> tuple[Any, Any, Any]:
+        """Whether some row does not see all of KV tile `i`; the keys of it that `token` sees, from lo up to hi."""
+        near, far, seen = tiles.window, tiles.compressed, tiles.window.seen
+        hidden, lo, hi = near.is_cut(i), seen.lo(token) - near.start(i), seen.hi(token) - near.start(i)
+        if far is None:
+            return hidden, lo, hi
+        j = i - near.count
+        if isinstance(far, ListedTiles):
+            return hidden & (j < 0), lo, hi
+        return (
+            cutlass.select_(j < 0, hidden, far.is_cut(j)),
+            cutlass.select_(j < 0, lo, Int32(0)),
+            cutlass.select_(j < 0, hi, far.seen.hi(token) - far.start(j)),
+        )
+
+    def listed_bits(self, tiles: Branches, i: Int32) -> list[Int32]:
+        """Which keys of KV tile `i` the list names, WARP a word; all of them in a tile of the window."""
+        if self.config.compressed != "listed":
+            return []
+        first, lane = (i - tiles.window.count) * self.config.block_n, cute.arch.lane_idx()
+        entries = [first + j + lane for j in range(0, self.config.block_n, WARP)]
+        named = [cute.arch.vote_ballot_sync(tiles.compressed.key(entry) >= 0) for entry in entries]
+        return [cutlass.select_(first < 0, Int32(-1), word) for word in named]
+
+    @cute.jit
+    def hide_unlisted(self, s: cute.Tensor, row: Row, words: list[Int32]):
+        """Logits of keys whose bit is not set become -inf."""
+        whole = functools.reduce(operator.and_, words) == -1
+        own = self.of_part(words, row)
+        if not whole:
+            for j in cutlass.range_constexpr(cute.size(s)):
+                bit = Int32(1 << j % WARP if j % WARP < WARP - 1 else -(1 << WARP - 1))
+                s[j] = cutlass.select_((own[j // WARP] & bit) != 0, s[j], -Float32.inf)
+
+    def of_part(self, words: list[Int32], row: Row) -> list[Int32]:
+        """Those of a tile's words that speak of the thread's own keys."""
+        if self.config.row_threads == 1:
+            return words
+        half = len(words) // 2
+        return [cutlass.select_(row.part == 0, *pair) for pair in zip(words[:half], words[half:], strict=True)]
 
     def hide_keys(self, s: cute.Tensor, tLcS: cute.Tensor, lo: Int32, hi: Int32) -> None:
         """Logits of keys before `lo` and from `hi` on become -inf."""
@@ -803,23 +885,25 @@ class Fmha:
         smem: tuple,
         tile: RowTile,
     ):
+        mLse, mMax, mSink = stats
         row_sum = softmax.row_sum()
         if tile.row(row.row) < tile.rows and row.part == 0:
-            self.store_stats(softmax, row_sum, stats, tile.batch, tile.row(row.row))
+            self.store_stats(softmax, row_sum, (mLse, mMax), tile.group, tile.row(row.row))
         if tiles.count > 0:
             stage, phase = stage_and_phase(tiles.count - 1)
             bars.wait("o_done", stage, phase)
-        inverse = cutlass.select_(row_sum == 0.0, Float32(0.0), 1.0 / row_sum)
+        total = row_sum if mSink is None else row_sum + softmax.weight(mSink[tile.head(row.row)])
+        inverse = cutlass.select_(total == 0.0, Float32(0.0), 1.0 / total)
         self.store_rows(tiles, mma, row, inverse, atoms, smem, tile)
         bars.arrive_warp("tmem_free", 0)
 
-    def store_stats(self, softmax: Softmax, row_sum: Any, stats: tuple, batch: Int32, row: Int32) -> None:
+    def store_stats(self, softmax: Softmax, row_sum: Any, stats: tuple, group: Int32, row: Int32) -> None:
         """lse and m of one row in natural logarithms; both -inf where no key was visible."""
         mLse, mMax = stats
         max_log2 = softmax.row_max * softmax.scale_log2
-        mLse[batch, row] = cute.math.log(row_sum) + max_log2 * Float32(LN2)
+        mLse[group, row] = cute.math.log(row_sum) + max_log2 * Float32(LN2)
         if const_expr(mMax is not None):
-            mMax[batch, row] = max_log2 * Float32(LN2)
+            mMax[group, row] = max_log2 * Float32(LN2)
 
     @cute.jit
     def store_rows(self, tiles: KvTiles, mma: Mma, row: Row, inverse: Any, atoms: tuple, smem: tuple, tile: RowTile):
@@ -870,7 +954,7 @@ class Fmha:
         staged = cute.append(staged, cute.make_layout(warps, stride=groups * elements))
         base = cute.recast_ptr(stage.iterator, layout.inner, dtype)
         s = cute.make_tensor(base, staged)[None, None, None, warp]
-        g = cute.local_tile(dst, self.store_tile(dtype), (tile.index * warps + warp, None, tile.batch))
+        g = cute.local_tile(dst, self.store_tile(dtype), (tile.index * warps + warp, None, tile.group))
         self.trace(f"s{dtype.__name__}", s)
         s_part, g_part = cpasync.tma_partition(
             atom, 0, cute.make_layout(1), cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,11 +13,12 @@ from cutlass import Float32, Int32
 from cutlass.cute.runtime import from_dlpack
 
 from kernel.compiled import ALIGN_BYTES, compile
-from kernel.config import HEAD_DIMS, FmhaConfig, Mask, PPath
+from kernel.config import HEAD_DIMS, Compressed, FmhaConfig, Mask, PPath
 from kernel.errors import ArgumentError
 
 MAX_KEYS = 2**31 - 1024  # key and row numbers are 32-bit, a tile past the end included
-MAX_BATCH = 65535  # gridDim.z
+MAX_CTAS = 2**31 - 1  # gridDim.x
+SMALLEST_TILE = 64  # rows of a CTA at head dim 512
 UNBOUNDED = 2**30  # a window wider than any sequence
 SMEM_P_FROM = 512  # automatic choice: P stays in tensor memory below this head dim
 
@@ -36,6 +38,33 @@ class Attention:
     m: torch.Tensor | None = None
 
 
+@dataclass(frozen=True)
+class AllBlocks:
+    """Compressed keys of which a query sees every block that ends at or before it (HCA).
+
+    kv: [B, S_c, D] bf16, block j for tokens j * ratio to (j + 1) * ratio - 1. seq_lens: [B] int32, tokens of each
+    sequence up to its last query's, so that query t is token p = seq_lens[b] - T + t and sees j < (p + 1) // ratio.
+    Blocks that the last query does not see are never read as numbers.
+    """
+
+    kv: torch.Tensor
+    seq_lens: torch.Tensor
+    ratio: int
+
+
+@dataclass(frozen=True)
+class ListedKeys:
+    """Keys that each query token lists, in any order, an index listed twice counting twice (CSA).
+
+    kv: [B, S_c, D] bf16. indices: [B, T, K] int32, rows of kv[b]; an entry outside 0 to S_c - 1 is no key and reads
+    nothing. lens: [B, T] int32, how many entries of each list count (all K where None).
+    """
+
+    kv: torch.Tensor
+    indices: torch.Tensor
+    lens: torch.Tensor | None = None
+
+
 def fmha(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -45,6 +74,8 @@ def fmha(
     swa_lens: torch.Tensor | None = None,
     causal: bool = False,
     window: int | None = None,
+    compressed: AllBlocks | ListedKeys | None = None,
+    sink: torch.Tensor | None = None,
     p_path: PPath | Literal["auto"] = "auto",
     partials: bool = True,
     out: Attention | None = None,
@@ -56,35 +87,47 @@ def fmha(
     swa_lens: [B] int32, keys of each sequence that hold something, at most S; keys from there on are never read as
     numbers, NaN included. causal: query t sits on key p = swa_lens[b] - T + t (S where swa_lens is None) and sees
     keys p - window + 1 to p; window=None is unbounded.
+    compressed: more keys in the same softmax, V = K there too, so it needs v=None. sink: [H] fp32, a logit of each
+    head in the denominator of O only, neither scaled nor part of lse; -inf is none, +inf makes O 0.
     p_path forces where P waits for the second product. partials=False leaves U and m out. out takes the caller's
     buffers, shaped as in Attention.
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
     """
     check_inputs(q, k, v)
-    head_dim = q.shape[-1]
+    batch, head_dim = q.shape[0], q.shape[-1]
     if scale is None:
         scale = head_dim**-0.5
     if not (isinstance(scale, int | float) and math.isfinite(scale) and scale > 0):
         raise ArgumentError("scale", scale, "a finite number above 0")
     mask = check_mask(q, swa_lens, causal, window)
+    check_compressed(q, v, compressed)
+    check_sink(q, sink)
     config = FmhaConfig(
         head_dim,
         mask=mask,
         p_path=default_p_path(head_dim) if p_path == "auto" else p_path,
         shared_kv=v is None,
+        compressed=kind_of(compressed),
+        sink=sink is not None,
         partials=partials,
     )
     if out is None:
         out = empty_output(q, partials)
     check_outputs(out, q, partials)
+    if config.compressed == "listed":
+        for name, tensor in (("q", q), ("out.o", out.o), ("out.u", out.u), ("out.lse", out.lse), ("out.m", out.m)):
+            if tensor is not None:
+                check_flat(name, tensor)
     if q.numel() == 0:
         return out
     keys = k.shape[1]
     if mask == "causal" and swa_lens is None:
-        swa_lens = torch.full((q.shape[0],), keys, dtype=torch.int32, device=q.device)
+        swa_lens = torch.full((batch,), keys, dtype=torch.int32, device=q.device)
     if keys == 0:  # a tensor map cannot describe an empty tensor
-        k = v = q.new_zeros(q.shape[0], 1, head_dim)
-    launch(Launch(config, q, k, k if v is None else v, out, swa_lens, keys, window or UNBOUNDED, scale))
+        k = v = q.new_zeros(batch, 1, head_dim)
+    launch(
+        Launch(config, q, k, k if v is None else v, out, swa_lens, keys, window or UNBOUNDED, compressed, sink, scale)
+    )
     return out
 
 
@@ -104,33 +147,69 @@ class Launch:
     lens: torch.Tensor | None
     keys: int
     window: int
+    compressed: AllBlocks | ListedKeys | None
+    sink: torch.Tensor | None
     scale: float
 
 
 def launch(job: Launch) -> None:
     """Compile if this configuration was not seen yet, and launch on the current stream of q's device."""
     q, out = job.q, job.out
+    tokens, heads = q.shape[1:3]
+    compressed, positions, indices, listed, compressed_keys, ratio = second_branch(job)
+    rows = packed_rows if indices is None else rows_of_tokens
     stream = torch.cuda.current_stream(q.device).cuda_stream if q.is_cuda else 0
     compile(job.config).function(
-        dynamic(packed_rows(q)),
+        dynamic(rows(q)),
         dynamic(job.k),
         dynamic(job.v),
-        dynamic(packed_rows(out.o)),
-        dynamic(packed_rows(out.u)),
-        dynamic(packed_rows(out.lse)),
-        dynamic(packed_rows(out.m)),
+        dynamic(rows(out.o)),
+        dynamic(rows(out.u)),
+        dynamic(rows(out.lse)),
+        dynamic(rows(out.m)),
         dynamic(job.lens),
-        Int32(q.shape[2]),
+        dynamic(compressed),
+        dynamic(positions),
+        dynamic(indices),
+        dynamic(listed),
+        dynamic(job.sink),
+        Int32(heads),
+        Int32(tokens),
         Int32(job.keys),
         Int32(job.window),
+        Int32(compressed_keys),
+        Int32(ratio),
         Float32(job.scale * math.log2(math.e)),
         CUstream(stream),
     )
 
 
+def second_branch(job: Launch) -> tuple:
+    """The kernel's arguments for the compressed keys: tensors, S_c and ratio."""
+    branch, q = job.compressed, job.q
+    if branch is None:
+        return None, None, None, None, 0, 1
+    keys, kv = branch.kv.shape[1], branch.kv
+    if keys == 0:  # a tensor map cannot describe an empty tensor
+        kv = q.new_zeros(q.shape[0], 1, q.shape[3])
+    if isinstance(branch, AllBlocks):
+        return kv, branch.seq_lens, None, None, keys, branch.ratio
+    indices = branch.indices.flatten(0, 1)
+    most = indices.shape[1]
+    if most == 0:
+        indices = indices.new_full((len(indices), 1), -1)
+    lens = indices.new_full(indices.shape[:1], most) if branch.lens is None else branch.lens.flatten(0, 1)
+    return kv.flatten(0, 1)[None], None, indices, lens, keys, 1
+
+
 def packed_rows(tensor: torch.Tensor | None) -> torch.Tensor | None:
     """[B, T, H, ...] seen as [B, T * H, ...]; no copy."""
     return None if tensor is None else tensor.flatten(1, 2)
+
+
+def rows_of_tokens(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    """[B, T, H, ...] seen as [B * T, H, ...]; no copy."""
+    return None if tensor is None else tensor.flatten(0, 1)
 
 
 def dynamic(tensor: torch.Tensor | None) -> Any:
@@ -158,17 +237,16 @@ def check_inputs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor | None) -> No
     batch, tokens, heads, head_dim = q.shape
     if head_dim not in HEAD_DIMS:
         raise ArgumentError("head_dim", head_dim, f"one of {HEAD_DIMS}")
-    if batch > MAX_BATCH:
-        raise ArgumentError("q.shape[0]", batch, f"at most {MAX_BATCH}")
     if tokens * heads > MAX_KEYS:
         raise ArgumentError("q.shape[1] * q.shape[2]", tokens * heads, f"at most {MAX_KEYS}")
+    if batch * max(tokens, -(-tokens * heads // SMALLEST_TILE)) > MAX_CTAS:
+        raise ArgumentError("q.shape", tuple(q.shape), f"at most {MAX_CTAS} tiles of rows")
     for name, tensor in (("k", k), ("v", v)):
         if tensor is None:
             continue
         check_tensor(name, tensor, torch.bfloat16, 3, "[B, S, D]", q)
         keys = k.shape[1]
-        if tuple(tensor.shape) != (batch, keys, head_dim):
-            raise ArgumentError(f"{name}.shape", tuple(tensor.shape), f"[B, S, D] = {(batch, keys, head_dim)}")
+        check_shape(name, tensor, (batch, keys, head_dim), "[B, S, D]")
         if keys > MAX_KEYS:
             raise ArgumentError(f"{name}.shape[1]", keys, f"at most {MAX_KEYS}")
         check_alignment(name, tensor)
@@ -180,8 +258,7 @@ def check_mask(q: torch.Tensor, swa_lens: torch.Tensor | None, causal: bool, win
     """The kind of mask that these arguments mean."""
     if swa_lens is not None:
         check_tensor("swa_lens", swa_lens, torch.int32, 1, "[B]", q)
-        if swa_lens.shape[0] != q.shape[0]:
-            raise ArgumentError("swa_lens.shape", tuple(swa_lens.shape), f"[B] = {(q.shape[0],)}")
+        check_shape("swa_lens", swa_lens, q.shape[:1], "[B]")
     if window is not None:
         if not causal:
             raise ArgumentError("window", window, "None unless causal=True")
@@ -190,6 +267,54 @@ def check_mask(q: torch.Tensor, swa_lens: torch.Tensor | None, causal: bool, win
     if causal:
         return "causal"
     return "none" if swa_lens is None else "length"
+
+
+def kind_of(compressed: AllBlocks | ListedKeys | None) -> Compressed:
+    if compressed is None:
+        return "none"
+    return "blocks" if isinstance(compressed, AllBlocks) else "listed"
+
+
+def check_compressed(q: torch.Tensor, v: torch.Tensor | None, branch: AllBlocks | ListedKeys | None) -> None:
+    if branch is None:
+        return
+    if not isinstance(branch, AllBlocks | ListedKeys):
+        raise ArgumentError("compressed", type(branch).__name__, "AllBlocks, ListedKeys or None")
+    if v is not None:
+        raise ArgumentError("v", "a tensor", "None with compressed keys, which are keys and values at once")
+    batch, tokens, _, head_dim = q.shape
+    check_tensor("compressed.kv", branch.kv, torch.bfloat16, 3, "[B, S_c, D]", q)
+    keys = branch.kv.shape[1]
+    check_shape("compressed.kv", branch.kv, (batch, keys, head_dim), "[B, S_c, D]")
+    if batch * keys > MAX_KEYS:
+        raise ArgumentError("compressed.kv.shape[0] * compressed.kv.shape[1]", batch * keys, f"at most {MAX_KEYS}")
+    check_alignment("compressed.kv", branch.kv)
+    if isinstance(branch, AllBlocks):
+        check_tensor("compressed.seq_lens", branch.seq_lens, torch.int32, 1, "[B]", q)
+        check_shape("compressed.seq_lens", branch.seq_lens, (batch,), "[B]")
+        if not (isinstance(branch.ratio, int) and branch.ratio > 0):
+            raise ArgumentError("compressed.ratio", branch.ratio, "an integer above 0")
+        return
+    check_flat("compressed.kv", branch.kv)
+    check_tensor("compressed.indices", branch.indices, torch.int32, 3, "[B, T, K]", q)
+    check_shape("compressed.indices", branch.indices, (batch, tokens, branch.indices.shape[2]), "[B, T, K]")
+    check_flat("compressed.indices", branch.indices)
+    if branch.lens is not None:
+        check_tensor("compressed.lens", branch.lens, torch.int32, 2, "[B, T]", q)
+        check_shape("compressed.lens", branch.lens, (batch, tokens), "[B, T]")
+
+
+def check_indices(branch: ListedKeys) -> None:
+    """Refuse an index that names no key; -1 is allowed. Reads the tensors: on a GPU this waits for them."""
+    keys = branch.kv.shape[1]
+    for bad in branch.indices[(branch.indices < -1) | (branch.indices >= keys)][:1].tolist():
+        raise ArgumentError("compressed.indices", bad, f"-1 to {keys - 1}")
+
+
+def check_sink(q: torch.Tensor, sink: torch.Tensor | None) -> None:
+    if sink is not None:
+        check_tensor("sink", sink, torch.float32, 1, "[H]", q)
+        check_shape("sink", sink, q.shape[2:3], "[H]")
 
 
 def check_outputs(out: Attention, q: torch.Tensor, partials: bool) -> None:
@@ -225,6 +350,18 @@ def check_tensor(name: str, tensor: Any, dtype: torch.dtype, rank: int, form: st
         return
     if tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
         raise ArgumentError(f"{name}.stride(-1)", tensor.stride(-1), "1")
+
+
+def check_shape(name: str, tensor: torch.Tensor, shape: Sequence[int], form: str) -> None:
+    if tuple(tensor.shape) != tuple(shape):
+        raise ArgumentError(f"{name}.shape", tuple(tensor.shape), f"{form} = {tuple(shape)}")
+
+
+def check_flat(name: str, tensor: torch.Tensor) -> None:
+    """The first two dimensions have to lie like one."""
+    outer, inner = tensor.shape[:2]
+    if outer > 1 and inner > 0 and tensor.stride(0) != inner * tensor.stride(1):
+        raise ArgumentError(f"{name}.stride(0)", tensor.stride(0), f"shape[1] * stride(1) = {inner * tensor.stride(1)}")
 
 
 def check_alignment(name: str, tensor: torch.Tensor) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.fmha import KvTiles, RowTile, Visible
+from kernel.tiles import Blocks, KvTiles, RowTile, Visible
 
 
 @given(
@@ -24,8 +24,8 @@ def test_tiles_are_those_with_a_visible_key(
     length = keys if mask == "none" else min(length, keys)
     seen = Visible(mask, keys, length, tokens, window)
     for index in range(-(-tokens * heads // block_m)):
-        tile = RowTile(index, 0, tokens * heads, heads, block_m)
-        tiles = KvTiles(seen, block_n, *tile.tokens())
+        tile = RowTile(index, 0, tokens * heads, heads, tokens, block_m)
+        tiles = KvTiles(seen, block_n, *tile.first_and_last_token())
         rows = [r for r in range(index * block_m, (index + 1) * block_m) if r < tokens * heads]
         visible = [{j for j in range(keys) if sees(mask, length, tokens, window, r // heads, j)} for r in rows]
         some = set().union(*visible)
@@ -35,6 +35,33 @@ def test_tiles_are_those_with_a_visible_key(
             whole = set(range(tiles.start(i), tiles.start(i) + block_n))
             assert bool(tiles.is_cut(i)) == any(not whole <= row for row in visible)
             assert (tiles.poisoned_from(i) >= block_n) == (max(whole) < length)
+
+
+@given(
+    keys=st.integers(0, 40),
+    position=st.integers(0, 90),
+    tokens=st.integers(1, 12),
+    heads=st.integers(1, 6),
+    ratio=st.sampled_from([1, 2, 5]),
+)
+def test_tiles_of_compressed_blocks(keys: int, position: int, tokens: int, heads: int, ratio: int) -> None:
+    block_m, block_n = 4, 8
+    seen = Blocks(keys, position, tokens, ratio)
+    for index in range(-(-tokens * heads // block_m)):
+        tile = RowTile(index, 0, tokens * heads, heads, tokens, block_m)
+        tiles = KvTiles(seen, block_n, *tile.first_and_last_token())
+        rows = range(index * block_m, min((index + 1) * block_m, tokens * heads))
+        ends = [[j for j in range(keys) if (j + 1) * ratio <= position - tokens + r // heads + 1] for r in rows]
+        assert tiles.count == -(-max(map(len, ends)) // block_n)
+        for i in range(tiles.count):
+            whole = range(tiles.start(i), tiles.start(i) + block_n)
+            assert bool(tiles.is_cut(i)) == any(not set(whole) <= set(row) for row in ends)
+            assert tiles.poisoned_from(i) >= min(block_n, max(map(len, ends)) - whole.start)
+
+
+def test_a_group_of_one_token_has_rows_of_it_alone() -> None:
+    tile = RowTile(1, 7, 96, 96, 3, 64, group_is_token=True)
+    assert (tile.sequence, tile.first_and_last_token(), tile.row(5), tile.head(5)) == (2, (1, 1), 69, 69)
 
 
 def sees(mask: str, length: int, tokens: int, window: int, t: int, j: int) -> bool:

@@ -1,0 +1,179 @@
+"""Which rows a CTA has, which keys they see, and which KV tiles hold those: index arithmetic, traced or in Python."""
+
+# CuTeDSL's operations take and give traced values and static ones alike, which its annotations cannot say.
+# mypy: disable-error-code="index, arg-type, misc, attr-defined, operator, union-attr, assignment"
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import Int32
+
+from kernel.config import Mask
+
+
+class Fixed:
+    """Base of what is traced once and never reassigned: branches and loops have nothing of it to carry."""
+
+    def __extract_mlir_values__(self) -> list:
+        return []
+
+    def __new_from_mlir_values__(self, values: list) -> Fixed:
+        return self
+
+
+def larger(x: Any, y: Any) -> Any:
+    """Maximum of two integers, traced or not."""
+    return max(x, y) if isinstance(x, int) and isinstance(y, int) else cutlass.select_(x > y, x, y)
+
+
+def smaller(x: Any, y: Any) -> Any:
+    """Minimum of two integers, traced or not."""
+    return min(x, y) if isinstance(x, int) and isinstance(y, int) else cutlass.select_(x < y, x, y)
+
+
+@dataclass
+class RowTile(Fixed):
+    """A CTA's rows: block_m of a row group, whose rows are tokens * heads, head fastest.
+
+    A group is a sequence with all its tokens, or, where each token has a list of keys of its own, one token.
+    """
+
+    index: Any
+    group: Any
+    rows: Any  # of the group
+    heads: Any
+    tokens: Any  # of the sequence
+    block_m: int
+    group_is_token: bool = False
+
+    @property
+    def sequence(self) -> Any:
+        return self.group // self.tokens if self.group_is_token else self.group
+
+    def row(self, i: Any) -> Any:
+        """Number within the group of row `i` of the tile."""
+        return self.index * self.block_m + i
+
+    def token(self, i: Any) -> Any:
+        """Number within the sequence of the token of row `i`."""
+        return self.group % self.tokens if self.group_is_token else self.row(i) // self.heads
+
+    def head(self, i: Any) -> Any:
+        return self.row(i) % self.heads
+
+    def first_and_last_token(self) -> tuple[Any, Any]:
+        """Of those that the tile holds a row of."""
+        return self.token(0), self.token(smaller(self.block_m, self.rows - self.row(0)) - 1)
+
+
+@dataclass
+class Visible(Fixed):
+    """Which keys the queries of a sequence see: token t sees lo(t) up to, not including, hi(t)."""
+
+    mask: Mask
+    keys: Any  # rows of K
+    length: Any  # keys that hold something, counted from the first
+    tokens: Any
+    window: Any
+
+    @property
+    def may_poison(self) -> bool:
+        """Whether keys from `length` on may hold anything, NaN included."""
+        return self.mask != "none"
+
+    def hi(self, t: Any) -> Any:
+        last = self.length if self.mask != "causal" else larger(self.length - self.tokens + t + 1, 0)
+        return smaller(last, self.keys)
+
+    def lo(self, t: Any) -> Any:
+        return 0 if self.mask != "causal" else larger(self.length - self.tokens + t + 1 - self.window, 0)
+
+
+@dataclass
+class Blocks(Fixed):
+    """Compressed blocks that lie wholly at or before a query, seen as Visible is; the query of token t is number
+    position - tokens + t of its sequence and sees block j iff j < floor((that + 1) / ratio)."""
+
+    keys: Any  # rows of the compressed keys
+    position: Any  # tokens of the sequence, those of the launch included
+    tokens: Any
+    ratio: Any
+    may_poison: bool = True
+
+    def hi(self, t: Any) -> Any:
+        return smaller(larger(self.position - self.tokens + t + 1, 0) // self.ratio, self.keys)
+
+    def lo(self, t: Any) -> Any:
+        return 0
+
+    @property
+    def length(self) -> Any:
+        return self.hi(self.tokens - 1)
+
+
+@dataclass
+class KvTiles(Fixed):
+    """The KV tiles that some row of a row tile sees. Its tokens are t_first to t_last; bounds grow with the token."""
+
+    seen: Visible | Blocks
+    block_n: int
+    t_first: Any
+    t_last: Any
+
+    @property
+    def first(self) -> Any:
+        return self.seen.lo(self.t_first) // self.block_n
+
+    @property
+    def count(self) -> Any:
+        end = (self.seen.hi(self.t_last) + (self.block_n - 1)) // self.block_n
+        return larger(end - self.first, 0)
+
+    def start(self, i: Any) -> Any:
+        """First key of the row tile's KV tile `i`."""
+        return (self.first + i) * self.block_n
+
+    def is_cut(self, i: Any) -> Any:
+        """Whether some row of the tile does not see all keys of KV tile `i`."""
+        return (self.start(i) < self.seen.lo(self.t_last)) | (self.start(i) + self.block_n > self.seen.hi(self.t_first))
+
+    def poisoned_from(self, i: Any) -> Any:
+        """First row of KV tile `i` that may hold anything, NaN included; block_n or more if none does."""
+        return self.seen.length - self.start(i)
+
+
+@dataclass
+class ListedTiles(Fixed):
+    """KV tiles of the keys that a token lists, block_n of the list a tile."""
+
+    indices: cute.Tensor  # [K] int32 of the token
+    length: Any  # how many of them count
+    keys: Any  # what an index has to lie below
+    first_key: Any  # row of the sequence's key 0 in the tensor that is gathered from
+    block_n: int
+
+    @property
+    def count(self) -> Any:
+        return (self.length + (self.block_n - 1)) // self.block_n
+
+    def key(self, i: Any) -> Any:
+        """Row of the list's entry `i` in the tensor, or -1 for one that names no key or does not count."""
+        index = self.indices[larger(smaller(i, self.length - 1), 0)]
+        named = (i >= 0) & (i < self.length) & (index >= 0) & (index < self.keys)
+        return cutlass.select_(named, self.first_key + index, Int32(-1))
+
+
+@dataclass
+class Branches(Fixed):
+    """All KV tiles of a row tile, in the order of the one loop over them: the window's, then the compressed ones."""
+
+    window: KvTiles
+    compressed: KvTiles | ListedTiles | None = None
+
+    @property
+    def count(self) -> Any:
+        return self.window.count if self.compressed is None else self.window.count + self.compressed.count
