@@ -18,6 +18,7 @@ EmulatorError
 +-- Stopped                  the launch did not end by itself; str() holds the table of all warps
     +-- Deadlock             no warp can run and nothing can complete
     +-- BudgetExceeded       the instruction budget is spent
+    +-- Interrupted          Ctrl-C (a KeyboardInterrupt too)
 """
 
 from __future__ import annotations
@@ -126,3 +127,7 @@ class Deadlock(Stopped):
 
 class BudgetExceeded(Stopped):
     """The instruction budget is spent."""
+
+
+class Interrupted(Stopped, KeyboardInterrupt):
+    """Ctrl-C during a launch."""

@@ -147,11 +147,17 @@ def _tensor_reduce(ins: Instr) -> Run:
 
 
 def _storing(ins: Instr, reduction: str | None) -> Run:
+    """Lanes that store the same box write the same bytes: it is moved once. Reductions count for each lane."""
+
     def run(warp: Warp, mask: Any, at: Any, box: Any, source: Any, _policy: Any = None) -> None:
+        done: set[tuple[Any, ...]] = set()
         for lane in active(mask):
             tensor = tensor_map(ins, warp, of_lane(at, lane))
             coordinates = _coordinates(tensor, box, lane, ins, warp)
-            store_box(ins, warp, lane, tensor, coordinates, of_lane(source, lane) & OFFSET_MASK, reduction)
+            offset = of_lane(source, lane) & OFFSET_MASK
+            if reduction is not None or (tensor, coordinates, offset) not in done:
+                done.add((tensor, coordinates, offset))
+                store_box(ins, warp, lane, tensor, coordinates, offset, reduction)
 
     return run
 

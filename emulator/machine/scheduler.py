@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from emulator.errors import BarrierError, BudgetExceeded, Deadlock, TensorMemoryError
+from emulator.errors import BarrierError, BudgetExceeded, Deadlock, Interrupted, TensorMemoryError
 from emulator.machine.agents import Completion
+from emulator.machine.blas import one_thread
 from emulator.machine.cta import Cluster, Cta, Launch
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def run(
     by_warp = dict.fromkeys(range(launch.warps), 0)
     for index in launch.clusters():
         cluster = Cluster(launch, index, completion, Random(f"{seed}:{index}"))
-        _run_cluster(cluster, program, budget)
+        with one_thread():
+            _run_cluster(cluster, program, budget)
         for warp in cluster.warps:
             by_warp[warp.index] += warp.executed
     return Stats(sum(by_warp.values()), by_warp)
@@ -60,31 +62,34 @@ def _run_cluster(cluster: Cluster, program: Program, budget: int | None) -> None
     for warp in cluster.warps:
         warp.budget = budget
         program.start(warp)
-    agents, ready = cluster.agents, cluster.ready
-    by_chance = agents.completion == "random"
-    while True:
-        while ready:
-            if by_chance:
-                _shuffle(cluster)
-            warp = ready.popleft()
-            program.advance(warp)
-            if warp.done:
-                _leave(warp)
-            elif warp.waiting is None:
-                warp.yielded = False
-                ready.append(warp)
-            if budget is not None and warp.budget is not None and warp.budget <= 0 and not warp.done:
-                raise BudgetExceeded(
-                    _headline(cluster, f"the budget of {budget} instructions is spent by {warp}"),
-                    table(cluster, program),
-                )
-        if all(warp.done for warp in cluster.warps):
-            break
-        if not _unblock(cluster):
-            raise Deadlock(
-                _headline(cluster, "deadlock: no warp can run and nothing can complete"), table(cluster, program)
-            )
+    try:
+        while True:
+            _run_ready(cluster, program)
+            if all(warp.done for warp in cluster.warps):
+                break
+            if not _unblock(cluster):
+                raise Deadlock(*_stopped(cluster, program, "deadlock: no warp can run and nothing can complete"))
+    except KeyboardInterrupt:
+        raise Interrupted(*_stopped(cluster, program, "interrupted")) from None
     _finish(cluster)
+
+
+def _run_ready(cluster: Cluster, program: Program) -> None:
+    """Run warps until all wait or are done."""
+    ready = cluster.ready
+    by_chance = cluster.agents.completion == "random"
+    while ready:
+        if by_chance:
+            _shuffle(cluster)
+        warp = ready.popleft()
+        program.advance(warp)
+        if warp.done:
+            _leave(warp)
+        elif warp.waiting is None:
+            warp.yielded = False
+            ready.append(warp)
+            if warp.budget is not None and warp.budget <= 0:
+                raise BudgetExceeded(*_stopped(cluster, program, f"the instruction budget is spent by {warp}"))
 
 
 def _shuffle(cluster: Cluster) -> None:
@@ -147,9 +152,10 @@ def _finish_cta(cta: Cta) -> None:
             )
 
 
-def _headline(cluster: Cluster, what: str) -> str:
+def _stopped(cluster: Cluster, program: Program, what: str) -> tuple[str, tuple[str, ...]]:
     mode = cluster.agents.completion
-    return f"{what}\n  kernel {cluster.launch.kernel.name}, completion {mode}, cluster {cluster.index}"
+    headline = f"{what}\n  kernel {cluster.launch.kernel.name}, completion {mode}, cluster {cluster.index}"
+    return headline, table(cluster, program)
 
 
 def table(cluster: Cluster, program: Program) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 import numpy as np
 import pytest
 from ptx_launch import kernel, launch
@@ -142,3 +144,13 @@ def test_polling_for_ever_is_a_deadlock() -> None:
 def test_a_budget_ends_a_loop_with_the_table() -> None:
     with pytest.raises(errors.BudgetExceeded, match=r"warp 0 of CTA .*: running"):
         run("LOOP: add.s32 %r9, %r9, 1; bra LOOP;", budget=1000)
+
+
+def test_ctrl_c_shows_the_table() -> None:
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(errors.Interrupted, match=r"warp 0 of CTA .*: running"):
+            run("LOOP: nanosleep.u32 1; bra LOOP;")
+    finally:
+        signal.signal(signal.SIGALRM, before)
