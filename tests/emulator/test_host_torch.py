@@ -170,3 +170,11 @@ def test_leaving_puts_torch_back():
     with emulated_host():
         assert torch.cuda.is_available is not available
     assert torch.cuda.is_available is available
+
+
+def test_the_profiler_records_on_the_cpu():
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as recorded:
+        torch.zeros(3, device="cuda") + 1
+    assert "aten::add" in recorded.key_averages().table(sort_by="cuda_time_total")

@@ -1,0 +1,228 @@
+"""`python -m emulator run`: scripts of our own, written as for a GPU, through the command line."""
+
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from emulator.cli import REPORT_EXIT, main
+
+ROOT = Path(__file__).parents[2]
+
+PRELUDE = """
+    import sys
+    import torch
+    import cutlass
+    import cutlass.cute as cute
+    from cutlass.cute.runtime import from_dlpack, make_fake_compact_tensor, make_fake_stream
+
+    @cute.kernel
+    def add_kernel(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor):
+        thread, _, _ = cute.arch.thread_idx()
+        block, _, _ = cute.arch.block_idx()
+        at = block * 64 + thread
+        if at < cute.size(a):
+            c[at] = a[at] + b[at]
+
+    @cute.jit
+    def add(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor):
+        add_kernel(a, b, c).launch(grid=(cute.ceil_div(cute.size(a), 64), 1, 1), block=(64, 1, 1))
+
+    @cute.jit
+    def add_on(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, stream):
+        add_kernel(a, b, c).launch(grid=(cute.ceil_div(cute.size(a), 64), 1, 1), block=(64, 1, 1), stream=stream)
+
+    a, b = torch.randn(100, device="cuda"), torch.randn(100, device="cuda")
+    c = torch.full((100,), float("nan"), device="cuda")
+"""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What a run left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run(tmp_path, capsys, monkeypatch):
+    """A function that runs a script after PRELUDE in this process, as the command would."""
+
+    def run(body, *options, script_args=()):
+        script = tmp_path / "script.py"
+        script.write_text(textwrap.dedent(PRELUDE) + textwrap.dedent(body))
+        monkeypatch.setattr(sys, "argv", list(sys.argv))
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        try:
+            code = main(["run", *options, str(script), *script_args])
+        except SystemExit as exit:
+            code = exit.code
+        return Finished(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def passes(run):
+    def passes(body, *options):
+        finished = run(body, *options)
+        assert finished.returncode == 0, finished.stderr
+        assert finished.stdout.strip().endswith("PASS"), finished.stdout
+
+    return passes
+
+
+CHECK = """
+    torch.cuda.synchronize()
+    torch.testing.assert_close(c, a + b)
+    print("PASS")
+"""
+
+LAUNCHES = {
+    "compiled": "cute.compile(add, from_dlpack(a), from_dlpack(b), from_dlpack(c))(*map(from_dlpack, (a, b, c)))",
+    "called": "add(from_dlpack(a), from_dlpack(b), from_dlpack(c))",
+    "dynamic": """
+        tensors = [from_dlpack(t).mark_layout_dynamic() for t in (a, b, c)]
+        cute.compile(add, *tensors)(*tensors)
+    """,
+    "on a stream": """
+        import cuda.bindings.driver as driver
+        stream = torch.cuda.Stream()
+        handle = driver.CUstream(stream.cuda_stream)
+        compiled = cute.compile(add_on, *map(from_dlpack, (a, b, c)), handle)
+        with torch.cuda.stream(stream):
+            compiled(*map(from_dlpack, (a, b, c)), handle)
+        stream.synchronize()
+    """,
+    "in a graph": """
+        import cuda.bindings.driver as driver
+        tensors = [from_dlpack(t) for t in (a, b, c)]
+        compiled = cute.compile(add_on, *tensors, driver.CUstream(0))
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            compiled(*tensors, driver.CUstream(torch.cuda.current_stream().cuda_stream))
+        assert c.isnan().all()
+        graph.replay()
+    """,
+    "benchmarked": """
+        import cuda.bindings.driver as driver
+        from cutlass.cute.testing import JitArguments, benchmark
+        stream = driver.CUstream(torch.cuda.Stream().cuda_stream)
+        tensors = [from_dlpack(t) for t in (a, b, c)]
+        compiled = cute.compile(add_on, *tensors, stream)
+        for graphs in (False, True):
+            assert benchmark(
+                compiled, kernel_arguments=JitArguments(*tensors, stream), stream=stream,
+                warmup_iterations=1, iterations=2, use_cuda_graphs=graphs,
+            ) > 0
+    """,
+}
+
+
+@pytest.mark.parametrize("launch", LAUNCHES.values(), ids=LAUNCHES)
+def test_every_way_to_launch(passes, launch):
+    passes(textwrap.indent(textwrap.dedent(launch), "    ") + CHECK)
+
+
+TVM_FFI = """
+    fake = [make_fake_compact_tensor(cutlass.Float32, (100,)) for _ in range(3)]
+    compiled = cute.compile(
+        add_on, *fake, make_fake_stream(use_tvm_ffi_env_stream=True), options="--enable-tvm-ffi"
+    )
+"""
+
+
+def test_tvm_ffi_takes_torch_tensors(passes):
+    pytest.importorskip("tvm_ffi")
+    passes(TVM_FFI + "    compiled(a, b, c)" + CHECK)
+
+
+@pytest.mark.parametrize("wrong", ["c.cpu()", "torch.zeros(99, device='cuda')", "c.half()"])
+def test_tvm_ffi_checks_its_arguments(run, wrong):
+    pytest.importorskip("tvm_ffi")
+    with pytest.raises((TypeError, ValueError), match="argument #2"):
+        run(TVM_FFI + f"    compiled(a, b, {wrong})")
+
+
+OUT_OF_BOUNDS = """
+    @cute.kernel
+    def far(a: cute.Tensor):
+        thread, _, _ = cute.arch.thread_idx()
+        cute.make_tensor(a.iterator + cutlass.Int64(1 << 40), cute.make_layout(32))[thread] = a[thread]
+
+    @cute.jit
+    def go(a: cute.Tensor):
+        far(a).launch(grid=(1, 1, 1), block=(32, 1, 1))
+"""
+
+
+def test_what_is_found_ends_the_script_with_its_report(run):
+    finished = run(OUT_OF_BOUNDS + "    go(from_dlpack(a))\n    print('not reached')")
+    assert finished.returncode == REPORT_EXIT
+    assert "\nOutOfBounds: " in "\n" + finished.stderr
+    assert "PTX line" in finished.stderr
+    assert "device memory" in finished.stderr
+    assert "not reached" not in finished.stdout
+
+
+def test_what_is_found_ends_a_tvm_ffi_call_too(run):
+    pytest.importorskip("tvm_ffi")
+    call = """
+    compiled = cute.compile(go, make_fake_compact_tensor(cutlass.Float32, (100,)), options="--enable-tvm-ffi")
+    compiled(a)
+    """
+    finished = run(OUT_OF_BOUNDS + call)
+    assert finished.returncode == REPORT_EXIT
+    assert "\nOutOfBounds: " in "\n" + finished.stderr
+
+
+def test_a_refusal_is_one_sentence(run):
+    finished = run("    torch.zeros(1, device='cuda:1')")
+    assert finished.returncode == REPORT_EXIT
+    assert finished.stderr == "NotEmulated: device 'cuda:1' is not emulated: there is one emulated device, cuda:0\n"
+
+
+def test_the_scripts_arguments_are_its_own(run):
+    body = "    print(sys.argv[1:], __name__)\n    sys.exit(7)"
+    finished = run(body, "--completion", "eager", script_args=["--seed", "3", "--help"])
+    assert finished.returncode == 7
+    assert finished.stdout == "['--seed', '3', '--help'] __main__\n"
+
+
+@pytest.mark.parametrize(
+    "options", [["--completion", "eager"], ["--completion", "random", "--seed", "5"], ["--pedantic"]]
+)
+def test_options_reach_the_device(run, options):
+    body = """
+    from emulator.bridge import driver
+    device = driver.current()
+    print(device.completion, device.seed, device.pedantic)
+    """
+    finished = run(body, *options)
+    completion = options[1] if options[0] == "--completion" else "lazy"
+    seed = options[3] if len(options) > 2 else "0"
+    assert finished.stdout.split() == [completion, seed, str("--pedantic" in options)]
+
+
+def test_budget_ends_a_launch(run):
+    finished = run("    add(*map(from_dlpack, (a, b, c)))", "--budget", "3")
+    assert finished.returncode == REPORT_EXIT
+    assert "budget" in finished.stderr.lower()
+
+
+def test_the_command_and_its_help(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import torch\nprint(torch.zeros(1, device='cuda').device)\n")
+    command = [sys.executable, "-m", "emulator", "run"]
+    said = [
+        subprocess.run([*command, argument], cwd=ROOT, capture_output=True, text=True, timeout=120)
+        for argument in (str(script), "--help", "nowhere.py")
+    ]
+    assert (said[0].returncode, said[0].stdout) == (0, "cuda:0\n")
+    assert "--completion {eager,lazy,random}" in said[1].stdout
+    assert (said[2].returncode, said[2].stderr) == (2, "SCRIPT: no file 'nowhere.py'\n")
