@@ -50,17 +50,16 @@ class Allocations:
 
 
 def address_of(pointer: Any) -> int:
-    """The address in a CUdeviceptr, an int, a ctypes object or anything with a writable or bytes buffer."""
+    """The address in a CUdeviceptr, an int, a ctypes object or a buffer (writable, or bytes)."""
     if isinstance(pointer, bytes):
         return ctypes.cast(ctypes.c_char_p(pointer), ctypes.c_void_p).value or 0
     if isinstance(pointer, ctypes.c_void_p):
         return pointer.value or 0
     if isinstance(pointer, ctypes.Array | ctypes.Structure | ctypes._SimpleCData):
         return ctypes.addressof(pointer)
-    try:
-        return int(pointer)
-    except TypeError:
+    if isinstance(pointer, bytearray | memoryview | np.ndarray):
         return ctypes.addressof(ctypes.c_char.from_buffer(pointer))
+    return int(pointer)
 
 
 def copy(destination: Any, source: Any, size: Any) -> None:
