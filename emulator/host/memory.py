@@ -58,7 +58,7 @@ def address_of(pointer: Any) -> int:
     if isinstance(pointer, ctypes.Array | ctypes.Structure | ctypes._SimpleCData):
         return ctypes.addressof(pointer)
     if isinstance(pointer, bytearray | memoryview | np.ndarray):
-        return ctypes.addressof(ctypes.c_char.from_buffer(pointer))
+        return ctypes.addressof(ctypes.c_char.from_buffer(memoryview(pointer)))
     return int(pointer)
 
 
