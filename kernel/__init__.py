@@ -4,11 +4,12 @@ import os
 
 os.environ.setdefault("CUTE_DSL_ARCH", "sm_100a")  # read when cutlass is imported: compile without a GPU
 
-from kernel import reference
+from kernel import dsv4, reference
 from kernel.compiled import CompiledFmha, compile
 from kernel.config import FmhaConfig
 from kernel.errors import ArgumentError
 from kernel.host import AllBlocks, Attention, ListedKeys, fmha
+from kernel.merge import merge
 
 __all__ = [
     "AllBlocks",
@@ -18,6 +19,8 @@ __all__ = [
     "FmhaConfig",
     "ListedKeys",
     "compile",
+    "dsv4",
     "fmha",
+    "merge",
     "reference",
 ]

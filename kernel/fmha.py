@@ -771,13 +771,16 @@ class Fmha:
 
     @cute.jit
     def hide_unlisted(self, s: cute.Tensor, row: Row, words: list[Int32]):
-        """Logits of keys whose bit is not set become -inf."""
-        whole = functools.reduce(operator.and_, words) == -1
+        """Logits of keys that the list does not name become -inf."""
         own = self.of_part(words, row)
-        if not whole:
-            for j in cutlass.range_constexpr(cute.size(s)):
-                bit = Int32(1 << j % WARP if j % WARP < WARP - 1 else -(1 << WARP - 1))
-                s[j] = cutlass.select_((own[j // WARP] & bit) != 0, s[j], -Float32.inf)
+        if functools.reduce(operator.and_, words) != -1:
+            self.hide_by_bits(s, own)
+
+    def hide_by_bits(self, s: cute.Tensor, words: list[Int32]) -> None:
+        """Logits of keys whose bit is not set become -inf."""
+        for j in range(cute.size(s)):
+            bit = Int32(1 << j % WARP if j % WARP < WARP - 1 else -(1 << WARP - 1))
+            s[j] = cutlass.select_((words[j // WARP] & bit) != 0, s[j], -Float32.inf)
 
     def of_part(self, words: list[Int32], row: Row) -> list[Int32]:
         """Those of a tile's words that speak of the thread's own keys."""

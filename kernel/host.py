@@ -79,6 +79,7 @@ def fmha(
     p_path: PPath | Literal["auto"] = "auto",
     partials: bool = True,
     out: Attention | None = None,
+    debug: bool = False,
 ) -> Attention:
     """Attention of every query head over one shared key and value head.
 
@@ -90,7 +91,7 @@ def fmha(
     compressed: more keys in the same softmax, V = K there too, so it needs v=None. sink: [H] fp32, a logit of each
     head in the denominator of O only, neither scaled nor part of lse; -inf is none, +inf makes O 0.
     p_path forces where P waits for the second product. partials=False leaves U and m out. out takes the caller's
-    buffers, shaped as in Attention.
+    buffers, shaped as in Attention. debug refuses listed indices that name no key, for which it waits for the device.
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
     """
     check_inputs(q, k, v)
@@ -102,6 +103,8 @@ def fmha(
     mask = check_mask(q, swa_lens, causal, window)
     check_compressed(q, v, compressed)
     check_sink(q, sink)
+    if debug and isinstance(compressed, ListedKeys):
+        check_indices(compressed)
     config = FmhaConfig(
         head_dim,
         mask=mask,
@@ -305,7 +308,7 @@ def check_compressed(q: torch.Tensor, v: torch.Tensor | None, branch: AllBlocks 
 
 
 def check_indices(branch: ListedKeys) -> None:
-    """Refuse an index that names no key; -1 is allowed. Reads the tensors: on a GPU this waits for them."""
+    """Refuse an index that names no key; -1 is allowed. Reads the tensor: on a GPU this waits for it."""
     keys = branch.kv.shape[1]
     for bad in branch.indices[(branch.indices < -1) | (branch.indices >= keys)][:1].tolist():
         raise ArgumentError("compressed.indices", bad, f"-1 to {keys - 1}")

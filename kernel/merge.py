@@ -1,0 +1,52 @@
+"""Branches computed apart, merged into one attention with a sink; in torch, after the launches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from kernel.errors import ArgumentError
+from kernel.host import Attention, check_shape, check_sink, check_tensor
+
+NEG_INF = -torch.inf
+
+
+def merge(branches: Sequence[Attention], sink: torch.Tensor | None = None) -> Attention:
+    """One softmax over the keys of all branches, which see different keys, and a sink (attention.md, D5).
+
+    branches: at least one, with their partials: u [B, T, H, D], lse and m [B, T, H], fp32. sink: [H] fp32, a logit in
+    the denominator of o only; -inf is none, +inf makes o 0. Gives o [B, T, H, D] bf16 and lse [B, T, H] fp32 without
+    the sink; rows that no branch sees a key of are 0 and -inf. Raises ArgumentError.
+    """
+    if not branches:
+        raise ArgumentError("branches", "empty", "at least one")
+    check_sink(branches[0].o, sink)
+    partials = [checked(i, branch, branches[0].o) for i, branch in enumerate(branches)]
+    lse = torch.stack([lse for _, lse, _ in partials])
+    sinks = torch.full_like(lse[0], NEG_INF) if sink is None else sink.expand_as(lse[0])
+    top = torch.maximum(lse.amax(dim=0), sinks)
+    weight = exp_of_difference(lse, top)
+    total = weight.sum(dim=0) + exp_of_difference(sinks, top)
+    share = torch.where(total > 0, weight / total, torch.zeros_like(weight))
+    o = torch.zeros_like(branches[0].o, dtype=torch.float32)
+    for (u, own_lse, m), part in zip(partials, share, strict=True):
+        o += u * (part * exp_of_difference(m, own_lse))[..., None]
+    return Attention(o.bfloat16(), torch.logsumexp(lse, dim=0))
+
+
+def exp_of_difference(x: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
+    """exp(x - reference) without NaN: 0 where x is -inf, 1 where both are the same infinity otherwise."""
+    same = torch.where(x == reference, torch.zeros_like(x), x - reference)
+    return torch.where(x == NEG_INF, torch.zeros_like(x), torch.exp(same))
+
+
+def checked(i: int, branch: Attention, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """u, lse and m of branch `i`. Raises ArgumentError where they are missing or have another shape."""
+    if branch.u is None or branch.m is None:
+        raise ArgumentError(f"branches[{i}].u or .m", None, "tensors, as fmha gives them with partials=True")
+    for name, tensor in (("u", branch.u), ("lse", branch.lse), ("m", branch.m)):
+        shape, form = (like.shape, "[B, T, H, D]") if name == "u" else (like.shape[:3], "[B, T, H]")
+        check_tensor(f"branches[{i}].{name}", tensor, torch.float32, len(shape), form, like)
+        check_shape(f"branches[{i}].{name}", tensor, shape, form)
+    return branch.u, branch.lse, branch.m
