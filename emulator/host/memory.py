@@ -50,15 +50,17 @@ class Allocations:
 
 
 def address_of(pointer: Any) -> int:
-    """The address in a CUdeviceptr, an int, a ctypes object or a buffer (writable, or bytes)."""
+    """The address in a CUdeviceptr, an int, a ctypes object or a buffer."""
     if isinstance(pointer, bytes):
         return ctypes.cast(ctypes.c_char_p(pointer), ctypes.c_void_p).value or 0
     if isinstance(pointer, ctypes.c_void_p):
         return pointer.value or 0
     if isinstance(pointer, ctypes.Array | ctypes.Structure | ctypes._SimpleCData):
         return ctypes.addressof(pointer)
-    if isinstance(pointer, bytearray | memoryview | np.ndarray):
-        return ctypes.addressof(ctypes.c_char.from_buffer(memoryview(pointer)))
+    if isinstance(pointer, np.ndarray):
+        return pointer.ctypes.data
+    if isinstance(pointer, bytearray | memoryview):
+        return np.frombuffer(pointer, np.uint8).ctypes.data
     return int(pointer)
 
 

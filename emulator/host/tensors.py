@@ -89,7 +89,12 @@ class EmulatedTensors(TorchFunctionMode):
         if name == "_scaled_mm" and is_block_scaled(_argument(args, kwargs, 2, "scale_a")):
             func = scaled_mm
         target, args, kwargs = _target(name, func, args, kwargs, bool(emulated))
-        result = func(*args, **kwargs)
+        try:
+            result = func(*args, **kwargs)
+        except NotImplementedError as error:
+            if not target:
+                raise
+            raise not_emulated(f"torch's {name} on the device", "torch has no kernel of it for the CPU") from error
         result = self._place(name, args, result, inputs, target)
         if target and self._captures.active:
             self._refuse_capture(name, result, inputs)

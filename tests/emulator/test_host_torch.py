@@ -165,6 +165,12 @@ def test_what_needs_a_driver_is_refused_by_name():
         torch.cuda.make_graphed_callables(None, ())
 
 
+def test_what_torch_computes_on_cuda_alone_is_refused_by_name():
+    tensor = torch.zeros(16, dtype=torch.uint8, device="cuda").view(torch.float4_e2m1fn_x2)
+    with pytest.raises(NotEmulated, match="torch's to on the device is not emulated"):
+        tensor.to(torch.float32)
+
+
 def test_leaving_puts_torch_back():
     available = torch.cuda.is_available
     with emulated_host():
