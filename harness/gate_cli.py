@@ -205,11 +205,12 @@ def _show_end(entry: Entry) -> NoReturn:
     """The figures that came in, the verdict, whose fault it is, and how to go on."""
     folder, verdict = RESULTS / entry.run, Verdict[entry.verdict]
     shown = Record(entry.run, entry.milestone, entry.target, entry.started, Tree(entry.candidate.commit, []))
+    at = folder
     for each in (folder / "gate", folder):
         with suppress(RecordError):
-            shown = _printable(load(each))
+            shown, at = _printable(load(each)), each
     shown.verdict, shown.reason = verdict.name, one_line(entry.reason)
-    terminal.show_end(console, shown, folder)
+    terminal.show_end(console, shown, at)
     if verdict is not Verdict.ACCEPT:
         console.print(f"fault: {verdict.fault.value}", highlight=False)
     if not entry.closed:

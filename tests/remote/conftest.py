@@ -151,7 +151,7 @@ def reachable_python(name: str, home: Path) -> str:
     subprocess.run(["runuser", "-u", name, "--", system, "-m", "venv", "--without-pip", home / "env"], check=True)
     packages = next(Path(path) for path in sys.path if path.endswith("site-packages"))
     library = next((home / "env/lib").glob("python3*")) / "site-packages/shared.pth"
-    library.write_text(f"{packages}\n")
+    library.write_text(f"import site; site.addsitedir({str(packages)!r})\n")
     assert works(str(home / "env/bin/python")), f"{name} cannot use the packages in {packages}"
     return str(home / "env/bin/python")
 

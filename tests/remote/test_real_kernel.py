@@ -1,0 +1,35 @@
+"""The real kernel through a real OpenSSH server, on the emulated device of that host: accepted; broken, refused."""
+
+import pytest
+
+from harness.gate import Gate
+from harness.ledger import Ledger
+from harness.record import load
+from harness.repository import ACCEPTED, Repository
+from remote.ssh import Ssh
+
+pytestmark = pytest.mark.sshd
+
+
+class Silent:
+    def say(self, text):
+        pass
+
+    doing = say
+
+
+def test_kernel_is_accepted_and_one_with_a_wrong_p_offset_is_not(checkout, sshd):
+    repository = Repository(checkout.path)
+    target = Ssh("b200", "b200", str(sshd.folder / "work"), sshd.account.python, "emulator", disk_mb=64)
+    gate = Gate(repository, Ledger(checkout.path / "results"), Silent())
+    entry = gate.stage(["D1.1"], target)
+    assert entry.verdict == "ACCEPT", entry.reason
+    record = load(gate.ledger.folder(entry.run))
+    assert (record.run, record.tree.commit, record.tree.changed) == (entry.run, entry.candidate.commit, [])
+    assert repository.resolve(ACCEPTED) == entry.candidate.commit
+    checkout.replace("kernel/fmha.py", "(config.tmem_p + stage *", "(config.tmem_p + 32 + stage *")
+    entry = gate.stage(["D1.2"], target)
+    assert entry.verdict == "REJECT_GATE", entry.reason
+    record = load(gate.ledger.folder(entry.run) / "gate")
+    assert "UnwrittenRead: tcgen05.mma reads tensor memory" in record.cases[0].message
+    assert checkout.git("status", "--porcelain") == " M kernel/fmha.py\n"
