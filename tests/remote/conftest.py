@@ -68,6 +68,7 @@ class Sshd:
             f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.folder}/host_key\nPidFile none\nUsePAM no\n"
             f"AuthorizedKeysFile {self.folder}/authorized_keys\nStrictModes no\nPasswordAuthentication no\n"
             "KbdInteractiveAuthentication no\nMaxStartups 100\nLogLevel ERROR\n"
+            f"SetEnv PIP_CONFIG_FILE={self.folder}/pip.conf\n"
         )
         config.chmod(0o644)
         user = {"user": self.account.uid, "group": pwd.getpwnam(self.account.name).pw_gid, "extra_groups": []}

@@ -1,0 +1,89 @@
+"""What a user types to get a host ready, through a real OpenSSH server: trust, provision, doctor, and the first run."""
+
+import re
+import zipfile
+
+import pytest
+from typer.testing import CliRunner
+
+from harness import gate_cli
+from harness.verdict import Verdict
+from remote import ssh, targets
+
+pytestmark = pytest.mark.sshd
+
+
+@pytest.fixture
+def command(project, sshd, tmp_path, monkeypatch):
+    """Run a command of the gate in the project, `b200` its target."""
+    monkeypatch.setattr(gate_cli, "ROOT", project.path)
+    monkeypatch.setattr(gate_cli, "RESULTS", project.path / "results")
+    monkeypatch.setattr(targets, "OWN", tmp_path / "targets.toml")
+    project.write("requirements.lock", "tiny==1.0\n")
+    project.git("commit", "--quiet", "--all", "--message", "A small lock")
+    targets.OWN.write_text(
+        'default = "b200"\n[targets.b200]\nkind = "ssh"\nhost = "b200"\ndisk_mb = 8\ndevice = "emulator"\n'
+        f'workdir = "{sshd.folder}/work"\n'
+    )
+
+    def run(*arguments, answer=""):
+        return CliRunner().invoke(gate_cli.app, arguments, input=answer)
+
+    return run
+
+
+def wheel(folder, version):
+    with zipfile.ZipFile(folder / f"tiny-{version}-py3-none-any.whl", "w") as packed:
+        info = f"tiny-{version}.dist-info"
+        packed.writestr("tiny.py", "x = 1\n")
+        packed.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n")
+        packed.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        packed.writestr(f"{info}/RECORD", f"tiny.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+
+
+def mends(output):
+    return re.findall(r"MEND +(.+?)  ", output)
+
+
+def test_from_nothing_to_a_ready_host(command, sshd, project):
+    ssh.KNOWN_HOSTS.unlink()
+    done = command("doctor")
+    assert done.exit_code == Verdict.INFRA.exit_code and "make trust TARGET=b200" in done.output
+    assert command("trust", answer="n\n").exit_code != 0 and not ssh.KNOWN_HOSTS.exists()
+    done = command("trust", answer="y\n")
+    assert done.exit_code == 0 and "SHA256:" in done.output
+    done = command("doctor")
+    assert mends(done.output) == ["packages"] and "make provision TARGET=b200" in done.output
+    (sshd.folder / "pip.conf").write_text(f"[global]\nno-index = true\nfind-links = {sshd.folder}\n")
+    done = command("provision")
+    assert done.exit_code == Verdict.INFRA.exit_code and "tiny" in done.output
+    assert mends(command("doctor").output) == ["packages"], "half an environment is none"
+    wheel(sshd.folder, "1.0")
+    assert command("provision").exit_code == 0
+    assert command("provision").exit_code == 0, "again, it has nothing to do"
+    done = command("doctor")
+    assert (done.exit_code, mends(done.output)) == (0, []), done.output
+    assert "as in the lock" in done.output and "free" in done.output
+    project.write("requirements.lock", "tiny==2.0\n")
+    assert "tiny is 1.0, pinned ==2.0" in command("doctor").output
+
+
+def test_runs_of_everybody_on_the_host(command, sshd, project):
+    targets.OWN.write_text(targets.OWN.read_text() + f'python = "{sshd.account.python}"\n')
+    project.write("requirements.lock", "msgspec\n")
+    project.git("commit", "--quiet", "--all", "--message", "A lock that holds there")
+    project.kernel(cosine=0.5)
+    assert command("stage", "D1.1").exit_code == Verdict.REJECT_GATE.exit_code
+    listed = command("runs", "--target", "b200").output
+    assert "REJECT_GATE" in listed and "D1.1" in listed
+
+
+def test_gpu_that_is_not_there(command):
+    targets.OWN.write_text(targets.OWN.read_text().replace('"emulator"', '"cuda"'))
+    assert "gpu" in mends(command("doctor").output)
+
+
+def test_interpreter_there_is_named(command):
+    targets.OWN.write_text(targets.OWN.read_text() + 'python = "/nowhere/python"\n')
+    done = command("doctor")
+    assert mends(done.output) == ["python"] and "/nowhere/python" in done.output
