@@ -11,7 +11,6 @@ import numpy as np
 from emulator.engine.effects import CHANGING, Effect
 from emulator.engine.fetch import Fetcher
 from emulator.engine.segments import Segment
-from emulator.errors import UnknownInstruction
 from emulator.isa.registry import BLOCK, Handler
 from emulator.ptx.flow import EXIT, BasicBlock, Flow
 from emulator.ptx.syntax import Special
@@ -106,8 +105,6 @@ class BlockWriter:
 
     def _end(self, effect: Effect, block: BasicBlock) -> list[str]:
         instr = effect.instr
-        if instr.opcode == "trap":
-            raise UnknownInstruction(instr, "trap")
         taken = self._flow.target(instr) if instr.opcode == "bra" else EXIT
         if instr.guard is None:
             return [f" return {taken}"]

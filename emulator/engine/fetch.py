@@ -70,9 +70,11 @@ class Fetcher:
 
     def store(self, operand: Operand, value: str) -> list[str]:
         """Statements that put the value(s) named `value` into a destination; `mask` and `bits` are in scope."""
-        items = list(_destinations(operand))
+        items = _destinations(operand)
+        if not items or (len(items) == 1 and isinstance(items[0], Sink)):
+            return []
         if len(items) == 1:
-            return [] if isinstance(items[0], Sink) else [self._put(items[0], value)]
+            return [self._put(items[0], value)]
         block = self._block(items)
         if block:
             return [f"put_rows({block}, {value}, mask)"]

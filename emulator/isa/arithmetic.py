@@ -26,6 +26,8 @@ def arithmetic(run: Run, ins: Instr) -> None:
     type_name = m.last()
     if type_name in INTEGERS:
         _integer_ring(run, ins, m, *INTEGERS[type_name])
+    elif type_name in HALF_FLOATS and m.flag("f32"):
+        _mixed_ring(run, ins, m, type_name)
     elif type_name in ("s16x2", "u16x2"):
         m.done()
         op = {"add": Vec.__add__, "sub": Vec.__sub__}.get(ins.opcode)
@@ -69,6 +71,17 @@ def _float_ring(run: Run, ins: Instr, m: Modifiers, type_name: str) -> None:
         return floats.larger(result, result.code.constant(0.0, result.kind)) if relu else result
 
     floating(run, ins, m, type_name, compute)
+
+
+def _mixed_ring(run: Run, ins: Instr, m: Modifiers, half: str) -> None:
+    """fma.f32.bf16 and the like: all but the last source are halves, widened exactly; the rest is of f32."""
+    step = _ring(ins.opcode, m.choice(*ROUNDINGS, default="rn"), "f32", m)
+    saturate = m.flag("sat")
+    m.done()
+    to, *halves, last = ins.operands
+    widened = [HALF_FLOATS[half][0](run.read(o, "i16").zext("i32")) for o in halves]
+    result = step(*widened, run.read(last, "float"))
+    run.write(to, floats.saturate(result) if saturate else result)
 
 
 def _ring(opcode: str, rounding: str, type_name: str, m: Modifiers) -> Compute:

@@ -10,7 +10,7 @@ from emulator.errors import UnknownInstruction
 from emulator.ptx.syntax import Instr, Kernel, Symbol
 
 EXIT = -1
-ENDS = frozenset({"bra", "ret", "exit", "trap"})
+ENDS = frozenset({"bra", "ret", "exit"})
 
 
 @dataclass(frozen=True)

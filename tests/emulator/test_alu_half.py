@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.emulator.one_instruction import over
+from tests.emulator.one_instruction import Instructions, over
 
 
 @pytest.mark.parametrize("name", ["f16", "bf16"])
@@ -44,3 +44,24 @@ def nearest(exact: Fraction, dtype: object) -> float:
     quantum = Fraction(2) ** (exponent - mantissa)
     value = round(size / quantum) * quantum
     return math.copysign(math.inf if value > Fraction(top) else float(value), exact)
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+def test_mixed_precision_widens_exactly_and_rounds_once(name: str) -> None:
+    rng = np.random.default_rng(29)
+    dtype = torch.float16 if name == "f16" else torch.bfloat16
+    a, b = (torch.from_numpy(rng.normal(size=32)).to(dtype) for _ in range(2))
+    c = rng.normal(size=32).astype(np.float32)
+    bits = {f"h{i}": v.view(torch.int16).numpy().view(np.uint16) for i, v in enumerate((a, b), 1)}
+    text = (
+        f"fma.rn.f32.{name} %r0, %h1, %h2, %r9; add.rn.f32.{name} %r1, %h1, %r9;"
+        f"sub.f32.{name} %r2, %h1, %r9; add.rz.sat.f32.{name} %r3, %h1, %r9;"
+    )
+    got = {n: v.view(np.float32) for n, v in Instructions(text)(r9=c, **bits).items() if n[0] == "r"}
+    x, y, z = a.double().numpy(), b.double().numpy(), c.astype(np.float64)
+    np.testing.assert_array_equal(got["r0"], (x * y + z).astype(np.float32))
+    np.testing.assert_array_equal(got["r1"], (x + z).astype(np.float32))
+    np.testing.assert_array_equal(got["r2"], (x - z).astype(np.float32))
+    near = np.clip((x + z).astype(np.float32), 0, 1)
+    toward_zero = np.where(near.astype(np.float64) > np.clip(x + z, 0, 1), np.nextafter(near, np.float32(0)), near)
+    np.testing.assert_array_equal(got["r3"], toward_zero)

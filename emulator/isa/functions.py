@@ -1,0 +1,124 @@
+"""Calls of the functions that the device runtime offers, vprintf and __assertfail, and trap."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from emulator.errors import Fault
+from emulator.isa.parts import Modifiers
+from emulator.isa.registry import Run, executes, lanes
+from emulator.isa.spaces import LOCAL_BASE, WINDOW_BYTES
+from emulator.ptx.syntax import Instr
+
+_SPEC = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(hh|h|ll|l|z|j|t)?([diouxXeEfFgGaAcsp%])")
+_LONG = frozenset({"ll", "l", "z", "j", "t"})
+
+
+@executes("trap")
+def trap(ins: Instr) -> Run:
+    """The kernel ends the launch with an error."""
+    Modifiers(ins).done()
+
+    def run(warp: Any, mask: np.ndarray | None) -> None:
+        raise Fault("the kernel stopped itself with a trap", ins, warp)
+
+    return run
+
+
+@executes("call", dst=1)
+def call(ins: Instr) -> Run:
+    """A function of the device runtime, by name."""
+    m = Modifiers(ins)
+    m.flag("uni")
+    name = m.last() if ins.modifiers else "?"
+    m.done()
+    known: dict[str, Callable[[Instr], Run]] = {"vprintf": _vprintf, "__assertfail": _assert_fail}
+    if name not in known:
+        raise m.refuse(f"a call of {name}")
+    return known[name](ins)
+
+
+def _vprintf(ins: Instr) -> Run:
+    """Prints each thread's line behind the CTA and the thread that it is from; answers the number of arguments."""
+
+    def run(warp: Any, mask: np.ndarray | None, arguments: Any) -> int:
+        form, buffers = (lanes(a, np.uint64) for a in arguments)
+        count = 0
+        for lane in np.arange(32) if mask is None else np.flatnonzero(mask):
+            text = ctypes.string_at(int(form[lane])).decode(errors="replace")
+            values = list(_values(text, warp, int(lane), int(buffers[lane])))
+            sys.stdout.write(f"{warp.cta} thread {_thread(warp, int(lane))}: {_formatted(text, values)}")
+            count = len(values)
+        return count
+
+    return run
+
+
+def _thread(warp: Any, lane: int) -> str:
+    x, y, _ = warp.cta.launch.block
+    linear = warp.index * 32 + lane
+    return f"({linear % x},{linear // x % y},{linear // (x * y)})"
+
+
+def _values(text: str, warp: Any, lane: int, buffer: int) -> Iterator[Any]:
+    """The arguments that a format names, each at its natural alignment in the thread's buffer."""
+    at = 0
+    for length, kind in _SPEC.findall(text):
+        if kind == "%":
+            continue
+        size = 8 if kind in "eEfFgGaAsp" or length in _LONG else 4
+        at = -(-at // size) * size
+        yield _number(_bytes(warp, lane, buffer + at, size), kind)
+        at += size
+
+
+def _bytes(warp: Any, lane: int, address: int, size: int) -> bytes:
+    if 0 <= address - LOCAL_BASE < WINDOW_BYTES:
+        start = address - LOCAL_BASE
+        return bytes(warp.local[lane].view(np.uint8)[start : start + size])
+    return ctypes.string_at(address, size)
+
+
+def _number(raw: bytes, kind: str) -> Any:
+    if kind in "eEfFgGaA":
+        return float(np.frombuffer(raw, np.float64)[0])
+    if kind == "s":
+        return ctypes.string_at(int.from_bytes(raw, "little")).decode(errors="replace")
+    return int.from_bytes(raw, "little", signed=kind in "di")
+
+
+def _formatted(text: str, values: list[Any]) -> str:
+    rest = iter(values)
+
+    def replace(match: re.Match[str]) -> str:
+        length, kind = match.groups()
+        if kind == "%":
+            return "%"
+        value = next(rest)
+        if kind == "p":
+            return f"{value:#x}"
+        if kind in "aA":
+            return value.hex()
+        spec = match.group()[:-1].removesuffix(length or "")
+        return (spec + kind) % (chr(value & 0xFF) if kind == "c" else value)
+
+    return _SPEC.sub(replace, text)
+
+
+def _assert_fail(ins: Instr) -> Run:
+    """__assertfail(message, file, line, function, size of a character)."""
+
+    def run(warp: Any, mask: np.ndarray | None, arguments: Any) -> None:
+        lane = 0 if mask is None else int(np.flatnonzero(mask)[0])
+        message, file, line, function, _ = (int(lanes(a, np.uint64)[lane]) for a in arguments)
+        texts = [ctypes.string_at(a).decode(errors="replace") if a else "?" for a in (message, file, function)]
+        where = (("source", f"{texts[1]}:{line}, in {texts[2]}"), ("thread", _thread(warp, lane)))
+        raise Fault(f"assertion failed: {texts[0]}", ins, warp, where)
+
+    return run

@@ -1,0 +1,150 @@
+"""What PTX declares: registers by scope, parameters, variables, directives of a kernel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from emulator.ptx.operands import literal
+from emulator.ptx.syntax import GlobalVariable, Param, Reg, Variable
+
+_PARAM = re.compile(
+    r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(?:\.ptr\S*\s+(?:\.\w+\s+|\d+\s+)*)?([\w$]+)(?:\[(\d+)\])?"
+)
+_VARIABLE = re.compile(
+    r"(?:\.(?:visible|extern|weak|common)\s+)*\.(shared|local|global|const)\s+(?:\.align\s+(\d+)\s+)?"
+    r"(?:\.v(\d)\s+)?\.(\w+)\s+([\w$]+)(?:\[(\d*)\])?\s*(?:=\s*(.*))?$",
+    re.S,
+)
+_RANGE = re.compile(r"(%?[\w$]+)<(\d+)>")
+_WIDTHS = {"pred": 1, "b128": 16} | {
+    f"{kind}{bits}": bits // 8 for kind in "bsuf" for bits in (8, 16, 32, 64) if kind != "f" or bits > 8
+}
+
+
+@dataclass
+class Scope:
+    """Names declared between two braces. `serial` tells scopes apart; the kernel's own is 0."""
+
+    parent: Scope | None
+    serial: int
+    labels: set[str] = field(default_factory=set)
+    registers: dict[str, Reg] = field(default_factory=dict)
+    ranges: dict[str, tuple[str, int]] = field(default_factory=dict)
+    call_parameters: set[Reg] = field(default_factory=set)
+
+    def rename(self, name: str) -> str:
+        """The kernel-wide name of what this scope calls `name`."""
+        return f"{name}@{self.serial}" if self.serial else name
+
+    def declare(self, type_name: str, names: str) -> None:
+        """`.reg .type names`, names as `a, b` or `%r<n>`. Raises ValueError for a type that is none."""
+        width = _register_type(type_name)
+        for name in (part.strip() for part in names.split(",")):
+            many = _RANGE.fullmatch(name)
+            if many:
+                self.ranges[many.group(1)] = (width, int(many.group(2)))
+            else:
+                self.registers[name] = Reg(self.rename(name), width)
+
+    def declare_call_parameter(self, text: str) -> None:
+        """`.param .type name` within a body: a value on its way into or out of a call, held like a register."""
+        match = _PARAM.fullmatch(text)
+        if match is None or match.group(4):
+            raise ValueError("a call parameter that is not one number")
+        register = Reg(self.rename(match.group(3)), _register_type(match.group(2)))
+        self.registers[match.group(3)] = register
+        self.call_parameters.add(register)
+
+    def register(self, token: str) -> Reg | None:
+        """The register that a token names here, if it names one."""
+        found = self.registers.get(token)
+        if found is not None:
+            return found
+        stem = token.rstrip("0123456789")
+        declared = self.ranges.get(stem)
+        if declared and len(stem) < len(token) and int(token[len(stem) :]) < declared[1]:
+            found = Reg(self.rename(token), declared[0])
+        elif self.parent is not None:
+            found = self.parent.register(token)
+        if found is not None:
+            self.registers[token] = found
+        return found
+
+    def label(self, name: str) -> str | None:
+        """The kernel-wide name of a label that is visible here."""
+        if name in self.labels:
+            return self.rename(name)
+        return self.parent.label(name) if self.parent else None
+
+
+def _register_type(type_name: str) -> str:
+    if type_name not in _WIDTHS:
+        raise ValueError(f"register type '.{type_name}'")
+    return "pred" if type_name == "pred" else f"b{8 * _WIDTHS[type_name]}"
+
+
+def parameters(text: str) -> tuple[Param, ...]:
+    """A kernel's parameters, laid out by their alignments."""
+    found = []
+    offset = 0
+    for match in _PARAM.finditer(text):
+        align, type_name, name, count = match.groups()
+        element = _WIDTHS[type_name]
+        size = element * int(count or 1)
+        alignment = int(align or element)
+        offset = -(-offset // alignment) * alignment
+        found.append(Param(name, offset, size, alignment))
+        offset += size
+    return tuple(found)
+
+
+def variable(text: str) -> tuple[str, Variable, GlobalVariable] | None:
+    """A variable's state space and itself, seen as one of shared or local and one of global memory."""
+    match = _VARIABLE.match(text)
+    if match is None:
+        return None
+    space, align, vector, type_name, name, count, values = match.groups()
+    element = _WIDTHS[type_name]
+    size = 0 if count == "" else element * int(vector or 1) * int(count or 1)
+    alignment = int(align or element * int(vector or 1))
+    initial = _initial(values or "", element)
+    return space, Variable(name, size, alignment, 0), GlobalVariable(name, size, alignment, initial)
+
+
+def _initial(values: str, element: int) -> bytes:
+    """An initialiser's numbers as bytes."""
+    found = b""
+    for value in re.findall(r"-?\w+", values):
+        number = literal(value.lstrip("-"))
+        if number is None:
+            raise ValueError(f"{value!r} in an initialiser")
+        signed = -number.value if value[0] == "-" else number.value
+        found += (signed & (1 << 8 * element) - 1).to_bytes(element, "little")
+    return found
+
+
+def placed(variables: Iterable[Variable], start: int) -> Iterator[Variable]:
+    """The variables one behind the other from an offset on."""
+    offset = start
+    for found in variables:
+        offset = -(-offset // found.align) * found.align
+        yield Variable(found.name, found.size, found.align, offset)
+        offset += found.size
+
+
+def dimensions(text: str, name: str) -> tuple[int, int, int] | None:
+    """A directive with up to three sizes, as `.reqntid 128, 1, 1`."""
+    match = re.search(rf"\.{name}\s+(\d+(?:\s*,\s*\d+)*)", text)
+    if match is None:
+        return None
+    numbers = [int(n) for n in match.group(1).split(",")]
+    x, y, z = [*numbers, 1, 1][:3]
+    return x, y, z
+
+
+def number(text: str, name: str) -> int | None:
+    """A directive with one number, as `.maxnreg 168`."""
+    match = re.search(rf"\.{name}\s+(\d+)", text)
+    return int(match.group(1)) if match else None

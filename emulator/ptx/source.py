@@ -1,0 +1,39 @@
+"""The text of a module: without comments, with every position's line."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+
+from emulator.errors import PtxSyntaxError
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
+
+
+class Source:
+    """PTX text. `text` has spaces where comments were, so that positions and lines stay what they are."""
+
+    def __init__(self, text: str) -> None:
+        self.lines = tuple(text.splitlines())
+        self.text = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
+        self.files: dict[int, str] = {int(m.group(1)): m.group(2) for m in _FILE.finditer(self.text)}
+        self._newlines = [m.start() for m in re.finditer("\n", text)]
+
+    def line(self, at: int) -> int:
+        """The line of a position, from 1."""
+        return bisect_right(self._newlines, at - 1) + 1
+
+    def refuse(self, reason: str, at: int) -> PtxSyntaxError:
+        """The error that what stands at a position is not understood."""
+        line = self.line(at)
+        return PtxSyntaxError(reason, line, self.lines[line - 1].strip() if self.lines else "")
+
+    def end_of_block(self, at: int) -> int:
+        """The position behind the brace that closes the block which starts before `at`."""
+        depth = 1
+        for brace in re.finditer(r"[{}]", self.text[at:]):
+            depth += 1 if brace.group() == "{" else -1
+            if depth == 0:
+                return at + brace.end()
+        raise self.refuse("a brace is never closed", at)
