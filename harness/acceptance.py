@@ -48,17 +48,13 @@ def accept(
     Raises StaleBase, or ValueError for a ruling that accepts nothing or another commit.
     """
     if ruling.verdict is not Verdict.ACCEPT or ruling.commit != candidate.commit:
-        raise ValueError(
-            f"ruling: {ruling.verdict.name} on {ruling.commit}, not ACCEPT on {candidate.commit}"
-        )
+        raise ValueError(f"ruling: {ruling.verdict.name} on {ruling.commit}, not ACCEPT on {candidate.commit}")
     with _held(repository):
         now = repository.resolve(ACCEPTED)
         done = now is not None and repository.is_ancestor(candidate.commit, now)
         if not done:
             if (now or "") != ruling.base:
-                raise StaleBase(
-                    f"accepted is {(now or 'absent')[:12]}, tested on {ruling.base[:12] or 'none'}"
-                )
+                raise StaleBase(f"accepted is {(now or 'absent')[:12]}, tested on {ruling.base[:12] or 'none'}")
             share()
             try:
                 repository.move(ACCEPTED, candidate.commit, now, f"accepted by {ruling.run}")
@@ -138,9 +134,7 @@ def _bring_branch(repository: Repository, candidate: Candidate, run: str) -> Acc
     why_not = _unsafe(repository, candidate)
     if why_not:
         return Accepted(False, why_not)
-    move = repository.prepared_move(
-        candidate.branch, candidate.commit, candidate.parent, f"fmha: accepted by {run}"
-    )
+    move = repository.prepared_move(candidate.branch, candidate.commit, candidate.parent, f"fmha: accepted by {run}")
     try:
         with move:
             repository.git("read-tree", candidate.commit)
@@ -163,9 +157,7 @@ def _unsafe(repository: Repository, candidate: Candidate) -> str:
         return "it was accepted merged with newer work: git commit -a, git merge accepted"
     if any(repository.resolve(name) for name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")):
         return "a merge or pick is under way"
-    flagged = [
-        r[2:] for r in repository.git("ls-files", "-v", "-z").split("\0") if r and not r.startswith("H ")
-    ]
+    flagged = [r[2:] for r in repository.git("ls-files", "-v", "-z").split("\0") if r and not r.startswith("H ")]
     if flagged:
         return f"the index marks {flagged[0]} (assume-unchanged, skip-worktree or unmerged)"
     if _index_tree(repository) not in (candidate.tree, repository.git("rev-parse", f"{tip}^{{tree}}")):

@@ -103,9 +103,7 @@ def identity(repository: Repository) -> dict[str, str]:
     }
 
 
-def make(
-    repository: Repository, run: str, title: str, unpinned: Sequence[str] = (), pins: Pins = PINS
-) -> Candidate:
+def make(repository: Repository, run: str, title: str, unpinned: Sequence[str] = (), pins: Pins = PINS) -> Candidate:
     """Make and publish the candidate of `run` from the working tree.
 
     Branch, index and files of the user stay as they are. Raises CandidateError or GitError.
@@ -133,9 +131,7 @@ def on_new_base(repository: Repository, run: str, old: Candidate, base: str) -> 
             f"accepted moved to {base[:12]} and conflicts with your change: git merge accepted, run again"
         ) from error
     message = f"Merge accepted {base[:12]} into {old.commit[:12]}\n\nRun: {run}\n"
-    commit = repository.git(
-        "commit-tree", tree, "-p", old.commit, "-p", base, stdin=message, env=identity(repository)
-    )
+    commit = repository.git("commit-tree", tree, "-p", old.commit, "-p", base, stdin=message, env=identity(repository))
     ref = candidate_ref(run)
     repository.move(ref, commit, None, f"candidate of {run}")
     return Candidate(ref, commit, tree, old.parent, old.branch, old.left_out)

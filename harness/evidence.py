@@ -9,6 +9,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import signal
 import time
 from contextlib import suppress
@@ -23,6 +24,7 @@ from harness.verdict import EXIT_BAD_INPUT, Verdict
 
 MAX_RECORD_BYTES = 8 << 20
 MAX_FILES = 2000
+MAX_NEWS = 1000
 MAX_RESULT_BYTES = 256 << 20
 EXACT = {v.exit_code: v for v in (Verdict.COMPILE_ERROR, Verdict.COMPILE_HANG, Verdict.GPU_HANG, Verdict.INFRA)}
 
@@ -104,40 +106,60 @@ def manifest(out: Path) -> dict[str, Kept]:
     return found
 
 
-class CompileClock:
-    """Watches a record for phases that compile: each configuration may take `budget_s` (0: no matter how long)."""
+class RecordWatch:
+    """Looks at a growing record once a second: what is new in it, and whether compiling takes too long.
 
-    def __init__(self, folder: Path | None, budget_s: float) -> None:
+    Each configuration may take `compile_s` (0: no matter how long).
+    """
+
+    def __init__(self, folder: Path | None, compile_s: float) -> None:
         self._folder = folder
-        self._budget_s = budget_s
+        self._compile_s = compile_s
         self._looked = 0.0
-        self._seen: tuple[tuple[int, int], float] | None = None
-        self.phase = ""
+        self._told = 0
+        self._compiling: tuple[tuple[int, int], float] | None = None
+        self.overdue = False
 
-    def passed(self) -> bool:
-        """Whether a phase that compiles has run for longer than its budget; looks once a second."""
+    def look(self) -> list[str]:
+        """What ended since the last look, a line each; `overdue` is set where a compile passed its budget."""
         if self._folder is None or time.monotonic() - self._looked < 1.0:
-            return False
+            return []
         self._looked = time.monotonic()
-        record = read_record(self._folder)
-        phases, compiled = record.get("phases"), record.get("compiles")
-        running = _running(phases if isinstance(phases, list) else [])
-        self.phase = one_line(running[1], 64) if running else ""
-        if running is None or not running[1].startswith("compile"):
-            self._seen = None
+        return self.look_again()
+
+    def look_again(self) -> list[str]:
+        """As `look`, at once."""
+        record = read_record(self._folder) if self._folder else {}
+        self.overdue = self._compiles_too_long(record)
+        ended = _ended(record)
+        new, self._told = ended[self._told : MAX_NEWS], max(self._told, len(ended))
+        return new
+
+    def _compiles_too_long(self, record: dict[str, Any]) -> bool:
+        running = [i for i, each in enumerate(_dicts(record, "phases")) if each.get("outcome") == "running"]
+        if not running or not str(_dicts(record, "phases")[running[0]].get("name")).startswith("compile"):
+            self._compiling = None
             return False
-        at = running[0], len(compiled) if isinstance(compiled, list) else 0
-        if self._seen is None or self._seen[0] != at:
-            self._seen = at, time.monotonic()
-        return bool(self._budget_s) and time.monotonic() - self._seen[1] > self._budget_s
+        at = running[0], len(_dicts(record, "compiles"))
+        if self._compiling is None or self._compiling[0] != at:
+            self._compiling = at, time.monotonic()
+        return bool(self._compile_s) and time.monotonic() - self._compiling[1] > self._compile_s
 
 
-def _running(phases: list[Any]) -> tuple[int, str] | None:
-    """Index and name of the phase that a record says is running."""
-    for index, phase in enumerate(phases):
-        if isinstance(phase, dict) and phase.get("outcome") == "running":
-            return index, str(phase.get("name"))
-    return None
+def _ended(record: dict[str, Any]) -> list[str]:
+    """The compiles and cases of a record that have ended."""
+    lines = [f"compiled {each.get('name')} in {each.get('seconds')} s" for each in _dicts(record, "compiles")]
+    for each in _dicts(record, "cases"):
+        if each.get("outcome") != "running":
+            seed = f" seed={each['seed']}" if each.get("seed") is not None else ""
+            lines.append(f"{each.get('name')}{seed} {each.get('outcome')} in {each.get('seconds')} s")
+    return [one_line(re.sub(r"(\d\.\d)\d+ s$", r"\1 s", line), 160) for line in lines]
+
+
+def _dicts(record: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """The list of objects called `name` in a record, whatever else may be there."""
+    found = record.get(name)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _believe(folder: RunFolder, job: Job, step: Step) -> Ruled | None:

@@ -26,7 +26,7 @@ def now() -> str:
 
 def one_line(text: str, most: int = 300) -> str:
     """`text` on one line, without control characters, at most `most` characters of it."""
-    return "".join(c if c.isprintable() else " " for c in text[: 4 * most]).strip()[:most]
+    return "".join(c if c.isprintable() else " " for c in text[: 4 * most]).rstrip()[:most]
 
 
 class Journal:

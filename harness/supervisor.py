@@ -176,15 +176,19 @@ class Supervisor:
         self.ruling = replace(self.ruling, phase=step.name)
         self.journal.say("phase", name=step.name, budget_s=step.budget_s)
         log = self._log(step)
-        compiling = evidence.CompileClock(self.folder.out / step.record if step.record else None, step.compile_s)
+        growing = evidence.RecordWatch(self.folder.out / step.record if step.record else None, step.compile_s)
 
         def tick(seconds: float) -> Stop | None:
-            self.heartbeat.beat(step.name, seconds, evidence.last_line(log) or compiling.phase)
+            self.heartbeat.beat(step.name, seconds, evidence.last_line(log))
+            for news in growing.look():
+                self.journal.say("news", text=news)
             if seconds > step.budget_s:
                 return Stop.BUDGET
-            return Stop.COMPILE_BUDGET if compiling.passed() else self._stop_asked()
+            return Stop.COMPILE_BUDGET if growing.overdue else self._stop_asked()
 
         ended = phase.run(step.argv, tree.folder, self._environment(), log, self.job.grace_s, tick)
+        for news in growing.look_again():
+            self.journal.say("news", text=news)
         seconds = self.ruling.seconds | {step.name: round(ended.seconds, 3)}
         self.ruling = replace(self.ruling, seconds=seconds)
         self.journal.say("ended", name=step.name, seconds=seconds[step.name], code=ended.code)

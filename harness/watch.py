@@ -69,6 +69,8 @@ def _tell(event: dict[str, Any], progress: Progress) -> None:
                          f"(run {event.get('run')})")  # fmt: skip
         case "phase":
             progress.doing(f"{event.get('name')}")
+        case "news":
+            progress.say(f"  {event.get('text')}")
         case "ended":
             failed = f", exit {event.get('code')}" if event.get("code") else ""
             progress.say(f"{event.get('name'):20} {event.get('seconds')} s{failed}")

@@ -76,6 +76,7 @@ def test_accept_moves_accepted_and_the_branch_and_keeps_results(bench):
     assert (folder / "verdict.json").exists() and (folder / "logs/stage.log").exists()
     assert [n["milestone"] for n in acceptance.notes(bench.repository, commit)] == ["D1.2"]
     assert any(line.startswith("gate") for line in bench.heard.said)
+    assert [line for line in bench.heard.said if "seed 0" in line] == ["  seed 0 passed in 0.0 s"] * 2
 
 
 def test_reject_keeps_candidate_and_note_and_touches_nothing(bench):

@@ -144,9 +144,11 @@ class Interleavings(RuleBasedStateMachine):
 
     def nothing_is_accepted_without_its_verdict_and_nothing_is_lost(self):
         tip = self.honest.resolve(ACCEPTED)
-        if tip is not None and tip not in self.was_accepted:
-            assert self.ruled(tip) is Verdict.ACCEPT
-            self.was_accepted.append(tip)
+        ever = self.honest.git("reflog", "show", "--format=%H", ACCEPTED).split() if tip else []
+        for commit in reversed(ever):
+            if commit not in self.was_accepted:
+                assert self.ruled(commit) is Verdict.ACCEPT
+                self.was_accepted.append(commit)
         for earlier in self.was_accepted:
             assert tip is not None and self.honest.is_ancestor(earlier, tip)
 
