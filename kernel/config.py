@@ -100,8 +100,8 @@ class FmhaConfig:
 
     @property
     def block_n(self) -> int:
-        """Keys of a KV tile."""
-        return 64 if self.head_dim == 512 else 128
+        """Keys of a KV tile: as many as leave shared memory room for loads that run ahead (5 tiles at 256)."""
+        return 64 if self.head_dim >= 256 else 128
 
     @property
     def row_threads(self) -> int:
@@ -124,24 +124,13 @@ class FmhaConfig:
         return self.head_dim // self.row_threads
 
     @property
-    def p_overlays_s(self) -> bool:
-        """P takes the columns of the logits it came from where it has no room of its own."""
-        return self.tmem_o + self.o_cols + S_STAGES * self.p_cols > TMEM_COLS
-
-    @property
     def tmem_p(self) -> int:
-        return 0 if self.p_overlays_s else self.tmem_o + self.o_cols
-
-    @property
-    def tmem_p_stride(self) -> int:
-        """Columns from one stage of P to the next."""
-        return self.block_n if self.p_overlays_s else self.p_cols
+        return self.tmem_o + self.o_cols
 
     @property
     def tmem_cols(self) -> int:
         """Columns used; tmem_alloc_cols is what the allocator is asked for."""
-        own_p = self.p_path == "tmem" and not self.p_overlays_s
-        return self.tmem_o + self.o_cols + (S_STAGES * self.p_cols if own_p else 0)
+        return self.tmem_p + (S_STAGES * self.p_cols if self.p_path == "tmem" else 0)
 
     @property
     def tmem_alloc_cols(self) -> int:

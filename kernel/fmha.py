@@ -5,7 +5,7 @@ a column:
 
     head_dim 64    |  S0 128  |  S1 128  |  O 64  | P0 64 | P1 64 |                 448 used
     head_dim 128   |  S0 128  |  S1 128  |  O 128         | P0 64 | P1 64 |         512 used
-    head_dim 256   |  S0 128  |  S1 128  |  O 256                         |         512 used, Pi lies on Si
+    head_dim 256   |  S0 64  |  S1 64  |  O 256           | P0 32 | P1 32 |         448 used
     head_dim 512   |  S0 64 | S1 64 |  O 256                              |         384 used
 
 A lane is a row, up to head_dim 256. At 512 a CTA has 64 rows, 16 in each quarter of the lanes: the quarter's lanes
@@ -688,7 +688,7 @@ class Fmha:
         stage, phase = stage_and_phase(i)
         tOrP = mma.tOrP[None, 0, None]
         if const_expr(config.p_path == "tmem"):
-            columns = 2 * config.tmem_p_stride  # bf16 elements
+            columns = 2 * config.p_cols  # bf16 elements
             tOrP = cute.make_tensor(tOrP.iterator + stage * columns, tOrP.layout)
         if const_expr(not config.shared_kv):
             bars.wait("kv_full", state.index, state.phase)
@@ -837,7 +837,7 @@ class Fmha:
         """P as bf16 into its columns of tensor memory, two keys a column."""
         config = self.config
         layout = cute.make_layout((TMEM_LANES, config.p_cols), stride=(LANE, 1))
-        base = mma.tStS.iterator + (config.tmem_p + stage * config.tmem_p_stride)
+        base = mma.tStS.iterator + (config.tmem_p + stage * config.p_cols)
         tStP = cute.make_tensor(base, layout)
         atom = cute.make_copy_atom(tcgen05.St32x32bOp(tcgen05.Repetition(LOAD_COLS)), Float32)
         store = tcgen05.make_tmem_copy(atom, tStP).get_slice(cute.arch.thread_idx()[0])

@@ -89,9 +89,9 @@ def test_memory_plan_fits_and_does_not_overlap(head_dim: int, p_path: kernel.con
     config = kernel.FmhaConfig(head_dim, p_path=p_path)
     assert config.kv_stages >= 2
     regions = {"S": range(config.tmem_o), "O": range(config.tmem_o, config.tmem_o + config.o_cols)}
-    if p_path == "tmem" and not config.p_overlays_s:
+    if p_path == "tmem":
         for i in range(2):
-            start = config.tmem_p + i * config.tmem_p_stride
+            start = config.tmem_p + i * config.p_cols
             regions[f"P{i}"] = range(start, start + config.p_cols)
     used = [column for columns in regions.values() for column in columns]
     assert len(used) == len(set(used)) and max(used) < config.tmem_alloc_cols <= kernel.config.TMEM_COLS
