@@ -62,7 +62,7 @@ def worst_figures(case: Case, seeds: Sequence[int], device: Device) -> Figures:
         inputs = draw(case, seed)
         with device.running(device.modes[0], seed):
             got = outputs_of(case, launch(case, inputs, device.torch_device))
-        for tensor, values in measured(case, got, reference(case, inputs)).items():
+        for tensor, values in measured(case.tensors, got, reference(case, inputs)).items():
             for metric in METRICS[tensor]:
                 key, value = (tensor, metric.name), values[metric.name]
                 further = min if metric.bound == "at least" else max

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -10,7 +10,17 @@ import torch
 import kernel
 from kernel.config import PPath
 from kernel.host import default_p_path
-from kernel.reference import branch, causal_mask, dense_mask, length_mask
+from kernel.reference import (
+    Partial,
+    branch,
+    causal_mask,
+    compressed_mask,
+    dense_mask,
+    length_mask,
+    merge,
+    selection,
+    weights,
+)
 from stages.buffers import Poisoned
 from stages.metrics import Array
 
@@ -29,11 +39,28 @@ FALL = 2.0  # of such tiles the fourth still counts, at exp(-6) of the first
 
 
 @dataclass(frozen=True)
+class Compressed:
+    """Compressed keys beside a window: all visible blocks of `ratio` tokens, or `topk` of them listed by each token.
+
+    past: how many tokens of each sequence lie before its window buffer.
+    """
+
+    past: tuple[int, ...]
+    ratio: int
+    topk: int | None = None
+
+    def __str__(self) -> str:
+        return f"blocks of {self.ratio}" if self.topk is None else f"top {self.topk}"
+
+
+@dataclass(frozen=True)
 class Case:
     """Queries of `heads` heads and `tokens` tokens against `keys` keys, in `batch` sequences.
 
     lens: how many of a sequence's keys hold something; what lies past them is poisoned. causal, window, p_path and
     partials are the kernel's own; shared_kv: V is K. trend: how a row's maximum moves from KV tile to KV tile.
+    compressed: keys beside those. sinks: those of the heads, in turn. merged: each branch has its own launch, and
+    kernel.merge brings them together.
     """
 
     milestone: str
@@ -49,6 +76,9 @@ class Case:
     lens: tuple[int, ...] | None = None
     causal: bool = False
     window: int | None = None
+    compressed: Compressed | None = None
+    sinks: tuple[float, ...] | None = None
+    merged: bool = False
 
     def __post_init__(self) -> None:
         assert self.lens is None or len(self.lens) == self.batch, f"{len(self.lens or ())} lens, batch={self.batch}"
@@ -68,6 +98,9 @@ class Case:
             str(self.trend): self.trend is not None,
             f"lens={','.join(map(str, self.lens or ()))}": self.lens is not None,
             f"W={self.window or 'none'}": self.causal,
+            str(self.compressed): self.compressed is not None,
+            "sink": self.sinks is not None,
+            "merged": self.merged,
         }
         return " ".join(word for word, holds in said.items() if holds)
 
@@ -76,11 +109,17 @@ class Case:
 
     @property
     def config(self) -> kernel.FmhaConfig:
-        """What the kernel is compiled for."""
+        """What the kernel is compiled for; of merged branches, the launch over the compressed keys."""
         mask: kernel.config.Mask = "causal" if self.causal else "none" if self.lens is None else "length"
         p_path = self.p_path or default_p_path(self.head_dim)
         return kernel.FmhaConfig(
-            self.head_dim, p_path=p_path, mask=mask, shared_kv=self.shared_kv, partials=self.partials
+            self.head_dim,
+            p_path=p_path,
+            mask=mask,
+            shared_kv=self.shared_kv,
+            partials=self.partials or self.merged,
+            compressed="none" if self.compressed is None else "blocks" if self.compressed.topk is None else "listed",
+            sink=self.sinks is not None and not self.merged,
         )
 
     @property
@@ -98,14 +137,45 @@ class Case:
             return length_mask(self.tokens, self.keys, lens)
         return dense_mask(self.batch, self.tokens, self.keys)
 
+    @property
+    def sink(self) -> torch.Tensor | None:
+        """The sinks, fp32 [heads]."""
+        return None if self.sinks is None else torch.tensor(self.sinks).repeat(self.heads)[: self.heads]
+
+    @property
+    def seq_lens(self) -> torch.Tensor:
+        """Tokens of each sequence up to its newest, int32 [batch]."""
+        assert self.lens is not None and self.compressed is not None, "only compressed keys ask for it"
+        return torch.tensor([far + near for far, near in zip(self.compressed.past, self.lens, strict=True)]).int()
+
+    @property
+    def visible_blocks(self) -> torch.Tensor:
+        """Which compressed blocks a token sees where none are listed, bool [batch, tokens, blocks]."""
+        assert self.compressed is not None
+        position = self.seq_lens[:, None] - self.tokens + torch.arange(self.tokens)
+        return compressed_mask(position, self.blocks, self.compressed.ratio)
+
+    @property
+    def blocks(self) -> int:
+        """Rows of the compressed keys: a few more than any sequence fills."""
+        assert self.compressed is not None
+        return int(self.seq_lens.max()) // self.compressed.ratio + 3
+
 
 @dataclass(frozen=True)
 class Inputs:
-    """bf16 CPU tensors: q [batch, tokens, heads, head_dim], k and v [batch, keys, head_dim]; no v: V is K."""
+    """bf16 CPU tensors: q [batch, tokens, heads, head_dim], k and v [batch, keys, head_dim]; no v: V is K.
+
+    far [batch, blocks, head_dim]: compressed keys. indices [batch, tokens, topk] and listed [batch, tokens], int32:
+    what each token lists of them, and how many entries count.
+    """
 
     q: torch.Tensor
     k: torch.Tensor
     v: torch.Tensor | None
+    far: torch.Tensor | None = None
+    indices: torch.Tensor | None = None
+    listed: torch.Tensor | None = None
 
 
 def draw(case: Case, seed: int) -> Inputs:
@@ -120,9 +190,28 @@ def draw(case: Case, seed: int) -> Inputs:
     if case.trend:
         _follow(case.trend, q, k)
     size = V_SCALE_OF_FEW if case.causal else V_SCALE
-    if case.shared_kv:
-        return Inputs((q / size).bfloat16(), (k * size).bfloat16(), None)
-    return Inputs(q.bfloat16(), k.bfloat16(), (v * size).bfloat16())
+    if not case.shared_kv:
+        return Inputs(q.bfloat16(), k.bfloat16(), (v * size).bfloat16())
+    near = Inputs((q / size).bfloat16(), (k * size).bfloat16(), None)
+    if case.compressed is None:
+        return near
+    far = (normal(case.batch, case.blocks, case.head_dim) * size).bfloat16()
+    if case.compressed.topk is None:
+        return replace(near, far=far)
+    return replace(near, far=far, **_lists(case, case.compressed.topk, generator))
+
+
+def _lists(case: Case, topk: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    """Lists out of order, with repeats and -1 in them; the first token's counts whole, the others' are cut short.
+
+    What stands past a list's length names no row at all.
+    """
+    shape = (case.batch, case.tokens)
+    indices = torch.randint(-1, case.blocks, (*shape, topk), generator=generator).int()
+    listed = torch.randint(0, topk + 1, shape, generator=generator).int()
+    listed[0, 0] = topk
+    indices[torch.arange(topk) >= listed[..., None]] = case.blocks + 1000
+    return {"indices": indices, "listed": listed}
 
 
 def _follow(trend: Trend, q: torch.Tensor, k: torch.Tensor) -> None:
@@ -142,9 +231,26 @@ def _follow(trend: Trend, q: torch.Tensor, k: torch.Tensor) -> None:
 
 def reference(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) -> Outputs:
     """What the kernel must give, in float64, rows flattened; `visible` in place of the case's own mask."""
-    seen = case.visible if visible is None else visible
-    part = branch(inputs.q, inputs.k, inputs.v, visible=seen)
-    return outputs_of(case, kernel.Attention(o=part.o, u=part.u, lse=part.lse, m=part.m))
+    parts = partials(case, inputs, visible)
+    whole, out = joined(parts), merge(parts, case.sink)
+    return outputs_of(case, kernel.Attention(o=out.o, u=whole.u, lse=out.lse, m=whole.m))
+
+
+def partials(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) -> list[Partial]:
+    """The branches in float64: the window, and the compressed keys where there are any."""
+    parts = [branch(inputs.q, inputs.k, inputs.v, visible=case.visible if visible is None else visible)]
+    if inputs.far is None:
+        return parts
+    if inputs.indices is None:
+        return [*parts, branch(inputs.q, inputs.far, visible=case.visible_blocks)]
+    return [*parts, selection(inputs.q, inputs.far, topk_indices=inputs.indices, topk_lens=inputs.listed)]
+
+
+def joined(parts: list[Partial]) -> Partial:
+    """The partial of all branches' keys together."""
+    m = torch.stack([part.m for part in parts]).amax(0)
+    u = torch.stack([part.u * weights(part.m, m)[..., None] for part in parts]).sum(0)
+    return Partial(u, torch.logsumexp(torch.stack([part.lse for part in parts]), 0), m)
 
 
 def poisoned(case: Case, kv: torch.Tensor, poison: float) -> torch.Tensor:
@@ -156,25 +262,63 @@ def poisoned(case: Case, kv: torch.Tensor, poison: float) -> torch.Tensor:
     return torch.where(alive[..., None], kv, torch.tensor(poison).to(kv.dtype))
 
 
+def compressed_keys(case: Case, inputs: Inputs, torch_device: str) -> kernel.AllBlocks | kernel.ListedKeys | None:
+    """The compressed keys as the kernel takes them; NaN in the rows that no token sees or lists."""
+    if inputs.far is None:
+        return None
+    assert case.compressed is not None
+    if inputs.indices is None or inputs.listed is None:
+        alive = case.visible_blocks.any(1)
+    else:
+        counts = torch.arange(inputs.indices.shape[2]) < inputs.listed[..., None]
+        rows = torch.arange(case.blocks)[:, None, None]
+        alive = ((inputs.indices[:, None] == rows) & counts[:, None]).any(3).any(2)
+    far = torch.where(alive[..., None], inputs.far, torch.tensor(torch.nan).bfloat16()).to(torch_device)
+    if inputs.indices is None or inputs.listed is None:
+        return kernel.AllBlocks(far, case.seq_lens.to(torch_device), case.compressed.ratio)
+    return kernel.ListedKeys(far, inputs.indices.to(torch_device), inputs.listed.to(torch_device))
+
+
 def launch(case: Case, inputs: Inputs, torch_device: str) -> kernel.Attention:
-    """One launch into poisoned and guarded buffers, keys that are not to be read poisoned too.
+    """One launch, or one a branch and their merge; every key that is not to be read is poisoned.
 
     Raises WroteOutside where anything beside an output was written.
     """
     q = inputs.q.to(torch_device)
     k = poisoned(case, inputs.k, torch.nan).to(torch_device)
     v = None if inputs.v is None else poisoned(case, inputs.v, torch.inf).to(torch_device)
-    lens = None if case.lens is None else torch.tensor(case.lens, dtype=torch.int32, device=torch_device)
-    buffers = Poisoned.like(q, case.partials)
+    sink = None if case.sink is None else case.sink.to(torch_device)
+    far = compressed_keys(case, inputs, torch_device)
+    if not case.merged:
+        return _launch(case, q, k, v, far, sink)
+    parts = [_launch(case, q, k, v)]
+    if far is not None:
+        parts.append(_launch(case, q, k[:, :0], v, far))
+    return kernel.merge(parts, sink)
+
+
+def _launch(
+    case: Case,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor | None,
+    far: kernel.AllBlocks | kernel.ListedKeys | None = None,
+    sink: torch.Tensor | None = None,
+) -> kernel.Attention:
+    """Into poisoned and guarded buffers."""
+    lens = None if case.lens is None else torch.tensor(case.lens, dtype=torch.int32, device=q.device)
+    buffers = Poisoned.like(q, case.config.partials)
     out = kernel.fmha(
         q,
         k,
         v,
-        swa_lens=lens,
+        swa_lens=None if lens is None else lens.clamp(max=k.shape[1]),
         causal=case.causal,
         window=case.window,
+        compressed=far,
+        sink=sink,
         p_path=case.p_path or "auto",
-        partials=case.partials,
+        partials=case.config.partials,
         out=buffers.attention,
     )
     buffers.check_guards()

@@ -26,13 +26,16 @@ class Figure:
         return f"{self.tensor}.{self.metric} = {self.value:.7g}, {self.bound} {self.pin:.7g}: {mark}"
 
 
-def compare(case: Case, got: Outputs, want: Outputs) -> tuple[Figure, ...]:
-    """Every pinned metric of `got` against the reference `want`. Raises PinError where a tensor has no pins."""
+def compare(case: Case, got: Outputs, want: Outputs, tensors: tuple[str, ...] | None = None) -> tuple[Figure, ...]:
+    """Every pinned metric of `got` against the reference `want`, of all tensors or of `tensors` alone.
+
+    Raises PinError where a tensor has no pins.
+    """
     table = pins(case.milestone, case.name, case.head_dim)
     if table.keys() != set(case.tensors):
         raise PinError(f"{case.milestone}, case {case.name!r} pins {sorted(table)}, and gives {sorted(case.tensors)}")
     figures = []
-    for tensor, values in measured(case, got, want).items():
+    for tensor, values in measured(tensors or case.tensors, got, want).items():
         for metric in METRICS[tensor]:
             value, pin = values[metric.name], table[tensor][metric.name]
             holds = metric.holds(value, pin)
@@ -40,9 +43,9 @@ def compare(case: Case, got: Outputs, want: Outputs) -> tuple[Figure, ...]:
     return tuple(figures)
 
 
-def measured(case: Case, got: Outputs, want: Outputs) -> dict[str, dict[str, float]]:
+def measured(tensors: Sequence[str], got: Outputs, want: Outputs) -> dict[str, dict[str, float]]:
     """Every metric of every tensor; U as it were if it referred to the reference's maximum."""
-    return {tensor: measure(_referred(tensor, got, want), want[tensor]) for tensor in case.tensors}
+    return {tensor: measure(_referred(tensor, got, want), want[tensor]) for tensor in tensors}
 
 
 def _referred(tensor: str, got: Outputs, want: Outputs) -> np.ndarray:

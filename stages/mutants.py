@@ -6,20 +6,22 @@ a broken kernel gets wrong.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from kernel.reference import causal_mask
-from stages.case import Case, Inputs, Outputs, reference
+from stages.case import Case, Compressed, Inputs, Outputs, reference
 from stages.metrics import Array
 
 ROWS = 128  # of a sub-tile
 SUB_TILE = 16  # columns of a sub-tile, and keys of one step of the tensor core
 
 Edit = Callable[[Array], Array]
+Relist = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
 Visible = Callable[[torch.Tensor], torch.Tensor]
 
 
@@ -42,7 +44,7 @@ def right(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) -> Ou
 
 def mutants(case: Case) -> tuple[Mutant, ...]:
     """The suite for a case: right outputs with one edit, and what comes of reading other keys than those visible."""
-    return (*_edits(case), *_rereads(case), *_other_masks(case))
+    return (*_edits(case), *_rereads(case), *_other_masks(case), *_other_branches(case), *_other_sinks(case))
 
 
 def _edits(case: Case) -> Iterator[Mutant]:
@@ -70,7 +72,7 @@ def _rereads(case: Case) -> Iterator[Mutant]:
 def _rereading(case: Case, name: str, keys: torch.Tensor) -> Mutant:
     def make(inputs: Inputs, _: Outputs) -> Outputs:
         v = None if inputs.v is None else inputs.v[:, keys]
-        return right(case, Inputs(inputs.q, inputs.k[:, keys], v))
+        return right(case, replace(inputs, k=inputs.k[:, keys], v=v))
 
     return Mutant(name, make)
 
@@ -79,13 +81,13 @@ def _with_zero_key(case: Case, inputs: Inputs) -> Outputs:
     """One key more, all zeros: what TMA fills in past the end of a tensor."""
     k, v = (None if x is None else torch.nn.functional.pad(x, (0, 0, 0, 1)) for x in (inputs.k, inputs.v))
     assert k is not None
-    return right(case, Inputs(inputs.q, k, v), torch.nn.functional.pad(case.visible, (0, 1), value=True))
+    return right(case, replace(inputs, k=k, v=v), torch.nn.functional.pad(case.visible, (0, 1), value=True))
 
 
 def _with_first_keys(case: Case, inputs: Inputs) -> Outputs:
     k, v = (None if x is None else x[:1].expand_as(x) for x in (inputs.k, inputs.v))
     assert k is not None
-    return right(case, Inputs(inputs.q, k, v))
+    return right(case, replace(inputs, k=k, v=v))
 
 
 def _other_masks(case: Case) -> Iterator[Mutant]:
@@ -103,6 +105,67 @@ def _other_masks(case: Case) -> Iterator[Mutant]:
         yield _masking(case, "aligned to the first key", lambda seen: _aligned_to_first(case, seen))
     if case.window is not None:
         yield _masking(case, "one key before the window let in", lambda seen: seen | _shifted(seen, -1))
+
+
+def _other_branches(case: Case) -> Iterator[Mutant]:
+    """Compressed keys left out, or others taken."""
+    if case.compressed is None:
+        return
+    yield Mutant("no compressed keys", lambda inputs, _: right(case, replace(inputs, far=None)))
+    yield _masking(case, "no window", torch.zeros_like)
+    if case.compressed.topk is None:
+        name, compressed = "a block that is not whole let in", case.compressed
+        yield Mutant(name, lambda inputs, _: _with_parts_of_blocks(case, compressed, inputs))
+        return
+    yield _relisting(case, "the last entry of a list dropped", lambda lists, lens: (lists, (lens - 1).clamp(min=0)))
+    yield _relisting(case, "-1 taken for key 0", lambda lists, lens: (lists.clamp(min=0), lens))
+    yield _relisting(case, "a key listed twice counted once", lambda lists, lens: (_without_repeats(lists), lens))
+
+
+def _with_parts_of_blocks(case: Case, compressed: Compressed, inputs: Inputs) -> Outputs:
+    """As if every sequence were nearly a block longer."""
+    past = tuple(tokens + compressed.ratio - 1 for tokens in compressed.past)
+    longer = replace(case, compressed=replace(compressed, past=past))
+    assert inputs.far is not None
+    far = torch.nn.functional.pad(inputs.far, (0, 0, 0, longer.blocks - case.blocks))
+    return right(longer, replace(inputs, far=far))
+
+
+def _relisting(case: Case, name: str, change: Relist) -> Mutant:
+    def make(inputs: Inputs, _: Outputs) -> Outputs:
+        assert inputs.indices is not None and inputs.listed is not None
+        indices, listed = change(inputs.indices, inputs.listed)
+        return right(case, replace(inputs, indices=indices, listed=listed))
+
+    return Mutant(name, make)
+
+
+def _without_repeats(lists: torch.Tensor) -> torch.Tensor:
+    """-1 in place of every entry that stands earlier in its list."""
+    again = (lists[..., None] == lists[..., None, :]).tril(-1).any(-1)
+    return torch.where(again, -1, lists)
+
+
+def _other_sinks(case: Case) -> Iterator[Mutant]:
+    """Sinks in other units, in other heads, or in lse."""
+    if case.sinks is None:
+        return
+    scaled = tuple(sink * case.head_dim**-0.5 for sink in case.sinks)
+    base_2 = tuple(sink / math.log(2) for sink in case.sinks)
+    turned = (*case.sinks[1:], case.sinks[0])
+    changes = {"scaled by scale": scaled, "in base 2": base_2, "of the next head": turned, "left out": None}
+    for name, sinks in changes.items():
+        yield _sinking(replace(case, sinks=sinks), name)
+    yield Mutant("lse: with the sink", lambda _, outputs: outputs | {"lse": _with_sink(case, outputs["lse"])})
+
+
+def _sinking(other: Case, name: str) -> Mutant:
+    return Mutant(f"sink {name}", lambda inputs, _: right(other, inputs))
+
+
+def _with_sink(case: Case, lse: Array) -> Array:
+    assert case.sink is not None
+    return np.logaddexp(lse, np.tile(case.sink.double().numpy(), len(lse) // case.heads))
 
 
 def _masking(case: Case, name: str, change: Visible) -> Mutant:
