@@ -56,6 +56,7 @@ class FmhaConfig:
     ends at the query's own position ("causal"). shared_kv: V is K, loaded once. partials: U and m are written beside
     O and lse. compressed: beside those keys, none, all visible blocks of a second tensor ("blocks") or the keys of it
     that each token lists ("listed"); needs shared_kv. sink: a logit a head joins the denominator of O.
+    cluster: 2 where row tiles come in pairs of one token, which then share every load of keys; else 1.
     Raises ArgumentError for a value that does not exist.
     """
 
@@ -66,6 +67,7 @@ class FmhaConfig:
     partials: bool = True
     compressed: Compressed = "none"
     sink: bool = False
+    cluster: int = 1
     roles: Roles = field(default_factory=Roles)
 
     def __post_init__(self) -> None:
@@ -79,6 +81,8 @@ class FmhaConfig:
             raise ArgumentError("compressed", repr(self.compressed), "'none', 'blocks' or 'listed'")
         if self.compressed != "none" and not self.shared_kv:
             raise ArgumentError("shared_kv", False, "True with compressed keys")
+        if self.cluster not in (1, 2):
+            raise ArgumentError("cluster", self.cluster, "1 or 2")
         if self.block_m < TMEM_LANES and self.p_path == "tmem":
             raise ArgumentError("p_path", repr(self.p_path), f"'smem' at head_dim {self.head_dim}")
         assert self.tmem_cols <= TMEM_COLS, f"{self.tmem_cols} tensor-memory columns, {self}"
@@ -89,7 +93,8 @@ class FmhaConfig:
         """Names the kernel in PTX, profiles and reports."""
         parts = [f"fmha_hd{self.head_dim}", self.p_path] + [self.mask] * (self.mask != "none")
         parts += ["shared_kv"] * self.shared_kv + [self.compressed] * (self.compressed != "none")
-        return "_".join(parts + ["sink"] * self.sink + ["partials"] * self.partials)
+        parts += ["sink"] * self.sink + ["partials"] * self.partials + ["pairs"] * (self.cluster == 2)
+        return "_".join(parts)
 
     # Tiles.
 
@@ -169,7 +174,7 @@ class FmhaConfig:
             Barrier("q_full", 1, 1, "load", "mma"),
             Barrier("kv_full", self.kv_stages, 1, "load", "mma"),
             Barrier("tail_full", 2 if self.compressed == "blocks" else 1, 1, "load", "load"),
-            Barrier("kv_empty", self.kv_stages, 1, "mma", "load"),
+            Barrier("kv_empty", self.kv_stages, self.cluster, "mma of every CTA of the cluster", "load"),
             Barrier("s_full", S_STAGES, 1, "mma", "softmax"),
             Barrier("p_full", S_STAGES, softmax, "softmax", "mma"),
             Barrier("o_done", S_STAGES, 1, "mma", "softmax"),

@@ -42,7 +42,7 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from cuda.bindings.driver import CUstream
-from cutlass import BFloat16, Float32, Int32, Int64, const_expr
+from cutlass import BFloat16, Float32, Int16, Int32, Int64, const_expr
 from cutlass.cute.nvgpu import OperandMajorMode, cpasync, tcgen05
 from cutlass.cutlass_dsl import extract_mlir_values, new_from_mlir_values
 from cutlass.memory import SmemAllocator
@@ -58,6 +58,7 @@ LANE = 1 << 16  # tensor-memory address of the next lane
 PART_LANES = 16  # with 64 rows, the second half of O's columns lies this many lanes further
 RESCALE_LOG2 = 8.0  # O is rescaled once the maximum has moved by more: P stays below 2^8
 LOAD_COLS = 32  # columns a thread takes from tensor memory at once
+EVERY_CTA = 0b11  # of a cluster of two
 GATHER = 4  # keys that one TMA gather brings
 VECTOR = 8  # bf16 in the sixteen bytes of one shared-memory store
 SWIZZLE_BYTES = 128  # width of a swizzled row of shared memory
@@ -105,6 +106,12 @@ class Barriers(Fixed):
         """Arrive once all tensor-core work issued so far has completed."""
         with cute.arch.elect_one():
             tcgen05.commit(self.at(name, stage))
+
+    def commit_to_cluster(self, name: str, stage: Any) -> None:
+        """The same, in every CTA of the cluster."""
+        mask = None if self.config.cluster == 1 else Int16(EVERY_CTA)
+        with cute.arch.elect_one():
+            tcgen05.commit(self.at(name, stage), mask)
 
 
 @dataclass
@@ -288,14 +295,17 @@ class Fmha:
         v_smem = sm100.make_smem_layout_b(pv, self.pv_tiler, BFloat16, config.kv_stages)
         p_smem = sm100.make_smem_layout_a(pv, self.pv_tiler, BFloat16, 1)
         one = [0, 1, 2]
-        load = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE)
+        load = load_keys = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE)
+        if const_expr(config.cluster == 2):
+            load_keys = cpasync.CopyBulkTensorTileG2SMulticastOp(tcgen05.CtaGroup.ONE)
+        pairs = (1, config.cluster, 1, 1)
         tma_q = cute.nvgpu.make_tiled_tma_atom_A(load, q, cute.select(q_smem, one), self.qk_tiler, qk)
-        tma_k = cute.nvgpu.make_tiled_tma_atom_B(load, k, cute.select(k_smem, one), self.qk_tiler, qk)
-        tma_v = cute.nvgpu.make_tiled_tma_atom_B(load, v, cute.select(v_smem, one), self.pv_tiler, pv)
+        tma_k = cute.nvgpu.make_tiled_tma_atom_B(load_keys, k, cute.select(k_smem, one), self.qk_tiler, qk, pairs)
+        tma_v = cute.nvgpu.make_tiled_tma_atom_B(load_keys, v, cute.select(v_smem, one), self.pv_tiler, pv, pairs)
         tma_c = None
         if const_expr(config.compressed == "blocks"):
             c = self.view(mC, rows_d_b, d, 1)
-            tma_c = cute.nvgpu.make_tiled_tma_atom_B(load, c, cute.select(k_smem, one), self.qk_tiler, qk)
+            tma_c = cute.nvgpu.make_tiled_tma_atom_B(load_keys, c, cute.select(k_smem, one), self.qk_tiler, qk, pairs)
         if const_expr(config.compressed == "listed"):
             tma_c = self.gather_atom(self.view(mC, rows_d_b, d, 1)[None, None, 0], mIndices)
         tma_o = self.store_atom(self.view(mO, rows_d_b, d, 1))
@@ -335,6 +345,7 @@ class Fmha:
         ).launch(
             grid=[cute.ceil_div(mQ.shape[1], config.block_m) * mQ.shape[0], 1, 1],
             block=[self.roles.threads, 1, 1],
+            cluster=[config.cluster, 1, 1],
             stream=stream,
         )
 
@@ -370,9 +381,10 @@ class Fmha:
         """TMA load of GATHER keys [S, D] by number; of the numbers only the layout matters here."""
         d = self.config.head_dim
         numbers = cute.make_tensor(mIndices.iterator, cute.make_layout((keys.shape[0], d), stride=(1, 0)))
-        return cpasync.make_tiled_tma_atom(
-            cpasync.CopyBulkTensor2DGather4G2SOp(), keys, self.gather_box(), (GATHER, d), gmem_coord_tensor=numbers
-        )
+        gather = cpasync.CopyBulkTensor2DGather4G2SOp()
+        if self.config.cluster == 2:
+            gather = cpasync.CopyBulkTensor2DGather4G2SMulticastOp()
+        return cpasync.make_tiled_tma_atom(gather, keys, self.gather_box(), (GATHER, d), gmem_coord_tensor=numbers)
 
     # The kernel.
 
@@ -428,7 +440,7 @@ class Fmha:
             self.trace("sP", p_smem)
             self.trace("sP_rows", self.by_rows(sP))
 
-        # Prologue: the only barrier of the whole CTA stands at its end.
+        # Prologue: the only barrier of the whole CTA, or of the cluster, stands at its end.
         if warp == roles.load[0]:
             for tma in (tma_q, tma_k, tma_v, tma_c, tma_o):
                 if const_expr(tma is not None):
@@ -439,7 +451,11 @@ class Fmha:
             cute.arch.mbarrier_init_fence()
         if warp == roles.mma[0]:
             cute.arch.alloc_tmem(config.tmem_alloc_cols, tmem_slot)
-        cute.arch.sync_threads()
+        if const_expr(config.cluster == 2):
+            cute.arch.cluster_arrive()
+            cute.arch.cluster_wait()
+        else:
+            cute.arch.sync_threads()
         tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, tmem_slot)
 
         tile = RowTile(
@@ -515,8 +531,8 @@ class Fmha:
         gK = qk.partition_B(cute.local_tile(mK, (tiler[1], tiler[2]), (None, 0, sequence)))
         gV = pv.partition_B(cute.local_tile(mV, (tiler[2], tiler[1]), (0, None, sequence)))
         tQsQ, tQgQ = self.tma_parts(tma_q, sQ, gQ)
-        tKsK, tKgK = self.tma_parts(tma_k, sK, gK)
-        tVsV, tVgV = self.tma_parts(tma_v, sV, gV)
+        tKsK, tKgK = self.tma_parts(tma_k, sK, gK, config.cluster)
+        tVsV, tVgV = self.tma_parts(tma_v, sV, gV, config.cluster)
         state = make_pipeline_state(PipelineUserType.Producer, config.kv_stages)
         if tiles.count > 0:
             barrier = bars.expect("q_full", 0, config.q_bytes)
@@ -533,16 +549,27 @@ class Fmha:
             if const_expr(config.compressed == "blocks"):
                 tma_c, mC = compressed
                 gC = qk.partition_B(cute.local_tile(mC, (tiler[1], tiler[2]), (None, 0, sequence)))
-                tCsC, tCgC = self.tma_parts(tma_c, sK, gC)
+                tCsC, tCgC = self.tma_parts(tma_c, sK, gC, config.cluster)
                 for i in cutlass.range(tiles.compressed.count, unroll=1):
                     state = self.load_v(bars, tiles.compressed, state, tma_c, tCgC, tCsC, sV, i)
             if const_expr(config.compressed == "listed"):
                 for i in cutlass.range(tiles.compressed.count, unroll=1):
                     state = self.load_listed(bars, tiles.compressed, state, compressed, sK, sNumbers, i)
+            if const_expr(config.cluster == 2):
+                for _ in range(config.kv_stages):  # the other CTA may still read what this one sent, and tell so
+                    bars.wait("kv_empty", state.index, state.phase)
+                    state.advance()
 
-    def tma_parts(self, atom: cute.CopyAtom, s: cute.Tensor, g: cute.Tensor) -> tuple:
-        """Shared and global sides of a load: ((box), stage) and ((box), tile)."""
-        return cpasync.tma_partition(atom, 0, cute.make_layout(1), cute.group_modes(s, 0, 3), cute.group_modes(g, 0, 3))
+    def tma_parts(self, atom: cute.CopyAtom, s: cute.Tensor, g: cute.Tensor, sharers: int = 1) -> tuple:
+        """Shared and global sides of a load, ((box), stage) and ((box), tile): this CTA's share of the box."""
+        rank = cute.arch.block_idx_in_cluster() if sharers > 1 else 0
+        s, g = cute.group_modes(s, 0, 3), cute.group_modes(g, 0, 3)
+        return cpasync.tma_partition(atom, rank, cute.make_layout(sharers), s, g)
+
+    def copy_keys(self, atom: cute.CopyAtom, src: Any, dst: cute.Tensor, barrier: cute.Pointer) -> None:
+        """Start a load of keys into `dst` of every CTA of the cluster; each is told through its own `barrier`."""
+        mask = {} if self.config.cluster == 1 else {"mcast_mask": Int16(EVERY_CTA)}
+        cute.copy(atom, src, dst, tma_bar_ptr=barrier, **mask)
 
     @cute.jit
     def load_tile(
@@ -551,7 +578,7 @@ class Fmha:
         """Load one K or V tile into the ring as soon as its stage is free."""
         bars.wait("kv_empty", state.index, state.phase)
         barrier = bars.expect("kv_full", state.index, self.config.kv_tile_bytes)
-        cute.copy(atom, src, dst[None, state.index], tma_bar_ptr=barrier)
+        self.copy_keys(atom, src, dst[None, state.index], barrier)
         state.advance()
         return state
 
@@ -579,7 +606,7 @@ class Fmha:
             bars.wait("kv_empty", state.index, state.phase)
             source = int(isinstance(tiles.seen, Blocks))
             barrier = bars.expect("tail_full", source, config.kv_tile_bytes)
-            cute.copy(atom, src, dst[None, state.index], tma_bar_ptr=barrier)
+            self.copy_keys(atom, src, dst[None, state.index], barrier)
             bars.wait("tail_full", source, 0)
             self.clear_rows(sV, state.index, tiles.poisoned_from(i))
             cute.arch.fence_view_async_shared()
@@ -637,13 +664,15 @@ class Fmha:
         cute.arch.sync_warp()
         bars.wait("kv_empty", state.index, state.phase)
         barrier = bars.expect("kv_full", state.index, config.kv_tile_bytes)
-        for j in cutlass.range(config.block_n // GATHER, unroll=1):
+        share = config.block_n // GATHER // config.cluster
+        first = 0 if config.cluster == 1 else cute.arch.block_idx_in_cluster() * share
+        for j in cutlass.range(first, first + share, 1, unroll=1):
             numbers = cute.make_rmem_tensor(GATHER, Int32)
             cute.autovec_copy(sNumbers[None, j], numbers)
             numbers = cute.make_tensor(numbers.iterator, cute.make_layout((tiler, 1), stride=((1, 0), 0)))
             s = cute.group_modes(sC[None, None, j, state.index], 0, 2)
             dst, src, by = cpasync.tma_partition(atom, 0, cute.make_layout(1), s, [gC, numbers])
-            cute.copy(atom, [src[None, 0], by[None, 0]], dst, tma_bar_ptr=barrier)
+            self.copy_keys(atom, [src[None, 0], by[None, 0]], dst, barrier)
         state.advance()
         return state
 
@@ -677,7 +706,7 @@ class Fmha:
         self.gemm(mma.qk, tStS, mma.tSrQ[None, 0, None, 0], mma.tSrK[None, 0, None, state.index], False)
         bars.commit("s_full", stage)
         if const_expr(not self.config.shared_kv):
-            bars.commit("kv_empty", state.index)
+            bars.commit_to_cluster("kv_empty", state.index)
         state.advance()
         return state
 
@@ -696,7 +725,7 @@ class Fmha:
         for part in range(config.row_threads):
             tOtO = cute.make_tensor(mma.tOtO.iterator + part * PART_LANES * LANE, mma.tOtO.layout)
             self.gemm(mma.pv, tOtO, tOrP, mma.tOrV[None, part, None, state.index], i > 0)
-        bars.commit("kv_empty", state.index)
+        bars.commit_to_cluster("kv_empty", state.index)
         bars.commit("o_done", stage)
         state.advance()
         return state

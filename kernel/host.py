@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -105,14 +106,17 @@ def fmha(
     check_sink(q, sink)
     if debug and isinstance(compressed, ListedKeys):
         check_indices(compressed)
-    config = FmhaConfig(
-        head_dim,
-        mask=mask,
-        p_path=default_p_path(head_dim) if p_path == "auto" else p_path,
-        shared_kv=v is None,
-        compressed=kind_of(compressed),
-        sink=sink is not None,
-        partials=partials,
+    config = in_pairs(
+        q.shape[2],
+        FmhaConfig(
+            head_dim,
+            mask=mask,
+            p_path=default_p_path(head_dim) if p_path == "auto" else p_path,
+            shared_kv=v is None,
+            compressed=kind_of(compressed),
+            sink=sink is not None,
+            partials=partials,
+        ),
     )
     if out is None:
         out = empty_output(q, partials)
@@ -136,6 +140,11 @@ def fmha(
 
 def default_p_path(head_dim: int) -> PPath:
     return "tmem" if head_dim < SMEM_P_FROM else "smem"
+
+
+def in_pairs(heads: int, config: FmhaConfig) -> FmhaConfig:
+    """`config` with clusters of two CTAs where the row tiles of every token are even in number."""
+    return dataclasses.replace(config, cluster=1 if heads % (2 * config.block_m) else 2)
 
 
 @dataclass(frozen=True)

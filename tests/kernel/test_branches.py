@@ -116,12 +116,14 @@ def test_one_softmax_over_both_branches_and_the_sink(name: str) -> None:
     holds(case.run(sink), case.want(sink))
 
 
-@pytest.mark.parametrize("kind", ["blocks", "listed"])
-@pytest.mark.parametrize("d", [64, 512])
-def test_every_mode_gives_the_same_bits(kind: str, d: int) -> None:
-    case = layer(kind, d, (1, 1, 64), [140], past=160, most=70)
-    first, *others = [case.run(spread(64), mode) for mode in MODES]
-    holds(first, case.want(spread(64)))
+@pytest.mark.parametrize("kind", ["window", "blocks", "listed"])
+@pytest.mark.parametrize(("d", "heads"), [(64, 64), (64, 256), (512, 64), (512, 128)])
+def test_every_mode_gives_the_same_bits(kind: str, d: int, heads: int) -> None:
+    """Where a token has an even number of row tiles, pairs of CTAs share every load of keys."""
+    case = layer(kind, d, (1, 2, heads), [140], past=160, most=70)
+    sink = spread(heads)
+    first, *others = [case.run(sink, mode) for mode in MODES]
+    holds(first, case.want(sink))
     for other in others:
         assert torch.equal(first.o.view(torch.int16), other.o.view(torch.int16)) and torch.equal(first.lse, other.lse)
 
@@ -199,6 +201,16 @@ def test_whole_dsv4_layer(heads: int, most: int) -> None:
     got = case.run(spread(heads))
     assert got.u is None and got.m is None
     holds(got, case.want(spread(heads)))
+
+
+def test_pairs_load_every_key_once() -> None:
+    """With 128 heads of 512 two CTAs work on a token: of the bytes of K a gather brings, each asks for half."""
+    alone, pair = (kernel.FmhaConfig(512, "smem", "causal", True, False, "listed", cluster=n) for n in (1, 2))
+    for config in (alone, pair):
+        ptx = kernel.compile(config).ptx
+        loads = [line for line in ptx.splitlines() if "cp.async.bulk.tensor" in line and "shared" in line.split()[0]]
+        shared = [line for line in loads if "multicast::cluster" in line]
+        assert bool(shared) == (config.cluster == 2), config.name
 
 
 def test_nothing_outside_the_outputs_is_written_where_tiles_are_of_one_token() -> None:

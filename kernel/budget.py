@@ -1,0 +1,83 @@
+"""What a configuration takes: tensor memory (drawn), shared memory by buffer, registers, PTX, seconds to compile.
+
+`python -m kernel.budget` prints it for every head dim and way of P, and for DeepSeek-V4's layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kernel.compiled import compile
+from kernel.config import RESERVED_SMEM_BYTES, S_STAGES, SMEM_BYTES, TMEM_COLS, FmhaConfig
+from kernel.cubin import resources
+
+COLS_A_MARK = 8  # of tensor memory, in the drawing
+
+CONFIGS = (
+    *(FmhaConfig(hd, p_path=p_path) for hd in (64, 128, 256) for p_path in ("tmem", "smem")),
+    FmhaConfig(512, p_path="smem"),
+    *(
+        FmhaConfig(512, "smem", "causal", shared_kv=True, partials=False, compressed=compressed, sink=True)
+        for compressed in ("none", "blocks", "listed")
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Region:
+    """A piece of memory: columns of tensor memory, or bytes of shared memory."""
+
+    name: str
+    start: int
+    size: int
+
+
+def tensor_memory(config: FmhaConfig) -> tuple[Region, ...]:
+    """What lies in which columns, in their order."""
+    regions = [Region(f"S{i}", i * config.block_n, config.block_n) for i in range(S_STAGES)]
+    regions.append(Region("O", config.tmem_o, config.o_cols))
+    if config.p_path == "tmem":
+        regions += [Region(f"P{i}", config.tmem_p + i * config.p_cols, config.p_cols) for i in range(S_STAGES)]
+    return tuple(regions)
+
+
+def shared_memory(config: FmhaConfig) -> tuple[Region, ...]:
+    """The buffers in their order."""
+    sizes = {"barriers": RESERVED_SMEM_BYTES, "Q": config.q_bytes}
+    sizes |= {f"KV{i}": config.kv_tile_bytes for i in range(config.kv_stages)}
+    if config.p_bytes:
+        sizes["P"] = config.p_bytes
+    regions, start = [], 0
+    for name, size in sizes.items():
+        regions.append(Region(name, start, size))
+        start += size
+    return tuple(regions)
+
+
+def drawing(config: FmhaConfig) -> str:
+    """The columns of tensor memory, a mark for eight: names where regions begin, dots where nothing lies."""
+    marks = ["."] * (TMEM_COLS // COLS_A_MARK)
+    for region in tensor_memory(config):
+        first, count = region.start // COLS_A_MARK, region.size // COLS_A_MARK
+        marks[first : first + count] = list(f"|{region.name}".ljust(count, " ")[:count])
+    return "".join(marks) + "|"
+
+
+def report(config: FmhaConfig) -> Iterator[str]:
+    """The lines of one configuration; compiles it."""
+    compiled = compile(config)
+    taken = resources(compiled.cubin)
+    columns = ", ".join(f"{region.name} {region.size}" for region in tensor_memory(config))
+    buffers = ", ".join(f"{region.name} {region.size}" for region in shared_memory(config))
+    yield config.name
+    yield f"  tensor memory  {drawing(config)}"
+    yield f"                 {columns}: {config.tmem_cols} of {TMEM_COLS} columns, {config.tmem_alloc_cols} allocated"
+    yield f"  shared memory  {buffers}: {config.smem_bytes} of {SMEM_BYTES} bytes"
+    yield f"  registers      {taken.registers} a thread, {taken.stack_bytes} bytes of stack (spills)"
+    yield f"  code           {len(compiled.ptx.splitlines())} lines of PTX, compiled in {compiled.compile_s:.1f} s"
+
+
+if __name__ == "__main__":
+    for each in CONFIGS:
+        print("\n".join(report(each)), flush=True)
