@@ -211,6 +211,7 @@ class Supervisor:
         kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
         return {
             **kept,
+            **phase.ONE_THREAD,
             "HOME": str(self.folder.home),
             "TMPDIR": str(self.folder.home),
             "PYTHONDONTWRITEBYTECODE": "1",
