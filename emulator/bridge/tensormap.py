@@ -5,8 +5,13 @@ from __future__ import annotations
 import ctypes
 from typing import Final
 
-_ELEMENT_CODES: Final = {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7, 8: 9, 9: 10, 10: 8, 11: 7, 13: 11}
-"""CUtensorMapDataType to the code in the map (f64 and bf16 come before f32 with flushing in the driver's order)."""
+_ELEMENT_CODES: Final = {
+    0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7, 8: 9, 9: 10, 10: 8, 11: 7, 13: 11, 14: 12, 15: 13,
+}  # fmt: skip
+"""CUtensorMapDataType to the code in the map (f64 and bf16 come before f32 with flushing in the driver's order).
+
+The codes 12 and 13, of padded 4- and 6-bit elements, are not known from any map: the emulator's own.
+"""
 _TF32: Final = 11
 _LARGE_BYTES: Final = 131072
 

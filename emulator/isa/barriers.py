@@ -10,6 +10,7 @@ from emulator.errors import OutOfBounds, UnknownInstruction
 from emulator.isa.modifiers import ALIGNED, SCOPE, SEMANTICS, SHARED, of_lane, pick, same
 from emulator.isa.modifiers import active as active_lanes
 from emulator.isa.registry import BLOCK, Run, executes
+from emulator.isa.tensor_map import acquire
 from emulator.machine.barriers import Generation, wait_for
 from emulator.machine.mbarrier import MBarrier, Party
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
@@ -325,7 +326,7 @@ def _fence_mbarriers(warp: Warp) -> set[MBarrier]:
 
 @executes("fence.proxy")
 def _fence_proxy(ins: Instr) -> Run:
-    kind, _, _, _, _ = pick(
+    kind, _, semantics, _, _ = pick(
         ins,
         {"async", "async.global", "alias", "tensormap::generic", "async::generic"},
         {"shared::cta", "shared::cluster", "global"},
@@ -333,6 +334,13 @@ def _fence_proxy(ins: Instr) -> Run:
         SCOPE,
         {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"},
     )
+    if kind == "tensormap::generic" and semantics == "acquire":
+
+        def acquire_maps(warp: Warp, mask: Any, address: Any, _size: Any) -> None:
+            for at in {of_lane(address, lane) for lane in active_lanes(mask)}:
+                acquire(warp, at)
+
+        return acquire_maps
     if kind not in ("async", "async::generic"):
         return lambda warp, mask, *_operands: None
 

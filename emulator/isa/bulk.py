@@ -12,10 +12,11 @@ from emulator.isa.barriers import mbarrier_at
 from emulator.isa.modifiers import CACHE_HINT, CTA_GROUP, SHARED, active, of_lane, pick
 from emulator.isa.registry import BLOCK, Run, executes
 from emulator.isa.tensor import reachable
+from emulator.isa.tensor_map import check_acquired
 from emulator.machine.bulk import aligned, bulk_thread, fill, load_box, store_box
 from emulator.machine.clocks import Access
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
-from emulator.machine.tensormap import MAP_BYTES, TensorMap
+from emulator.machine.tensormap import MAP_BYTES, TensorMap, decode
 from emulator.machine.warp import Wait
 from emulator.ptx.syntax import Instr
 
@@ -35,20 +36,22 @@ GATHERED: Final = 4
 
 
 def tensor_map(ins: Instr, warp: Warp, address: int) -> TensorMap:
-    """The tensor map at a host address, decoded once a launch. Raises DescriptorError."""
+    """The tensor map at a host address. Raises DescriptorError, or MissingProxyFence for one changed by the kernel."""
     launch = warp.cta.launch
-    known = launch.registry.get(("tensor map", address))
-    if known is None:
-        low, high = launch.params_address, launch.params_address + len(launch.param_bytes)
-        as_parameter = low <= address <= high - MAP_BYTES
-        if not as_parameter and launch.memory.find(address, address + MAP_BYTES) is None:
+    as_parameter = 0 <= address - launch.params_address <= len(launch.param_bytes) - MAP_BYTES
+    if as_parameter and (known := launch.registry.get(("tensor map", address))) is not None:
+        return known
+    if not as_parameter:
+        if launch.memory.find(address, address + MAP_BYTES) is None:
             launch.memory.refuse(address, address + MAP_BYTES, ins, warp, f"the tensor map of {ins.opcode}")
-        try:
-            known = TensorMap.decode(ctypes.string_at(address, MAP_BYTES))
-        except ValueError as why:
-            raise DescriptorError(f"{ins.opcode}: {why}", ins, warp) from None
-        launch.registry["tensor map", address] = known
-    return known
+        check_acquired(ins, warp, address)
+    try:
+        decoded = decode(ctypes.string_at(address, MAP_BYTES))
+    except ValueError as why:
+        raise DescriptorError(f"{ins.opcode}: {why}", ins, warp) from None
+    if as_parameter:
+        launch.registry["tensor map", address] = decoded
+    return decoded
 
 
 def _coordinates(tensor: TensorMap, raw: Any, lane: int, ins: Instr, warp: Warp) -> tuple[int, ...]:
@@ -57,7 +60,14 @@ def _coordinates(tensor: TensorMap, raw: Any, lane: int, ins: Instr, warp: Warp)
         raise DescriptorError(
             f"{ins.opcode} with {len(values)} coordinates for a tensor map of {len(tensor.dims)} dimensions", ins, warp
         )
-    return values
+    return _counted(tensor, values, ins, warp)
+
+
+def _counted(tensor: TensorMap, values: tuple[int, ...], ins: Instr, warp: Warp) -> tuple[int, ...]:
+    try:
+        return tensor.counted(values)
+    except ValueError as why:
+        raise DescriptorError(f"{ins.opcode}: {why}", ins, warp) from None
 
 
 def _gathered(tensor: TensorMap, raw: Any, lane: int, ins: Instr, warp: Warp) -> list[tuple[int, int]]:
@@ -70,7 +80,8 @@ def _gathered(tensor: TensorMap, raw: Any, lane: int, ins: Instr, warp: Warp) ->
             ins,
             warp,
         )
-    return [(values[0], row) for row in values[1:]]
+    column = _counted(tensor, values[:1], ins, warp)[0]
+    return [(column, row) for row in values[1:]]
 
 
 def _values(raw: Any, lane: int) -> tuple[int, ...]:
@@ -103,7 +114,7 @@ def _tensor_load(ins: Instr) -> Run:
             ranks = of_lane(rest[0], lane) if multicast else None
             for cta, offset, told in _targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, paired):
                 for i, coordinates in enumerate(boxes):
-                    load_box(ins, warp, tensor, coordinates, cta, offset + i * tensor.box_bytes, told)
+                    load_box(ins, warp, tensor, coordinates, cta, offset + i * tensor.shared_bytes, told)
 
     return run
 

@@ -17,6 +17,8 @@ from emulator.isa import (
     memory,
     moves,
     tensor,
+    tensor_copy,
+    tensor_map,
 )
 
 __all__ = [
@@ -36,4 +38,6 @@ __all__ = [
     "memory",
     "moves",
     "tensor",
+    "tensor_copy",
+    "tensor_map",
 ]

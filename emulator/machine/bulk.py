@@ -104,19 +104,32 @@ def load_box(
     instr: Instr, warp: Warp, tensor: TensorMap, coordinates: tuple[int, ...], cta: Cta, offset: int, barrier: MBarrier
 ) -> None:
     """TMA: a box of global memory to `offset` of a CTA's shared memory, reported to `barrier`."""
-    size = tensor.box_bytes
+    size = tensor.shared_bytes
     aligned(offset, TMA_ALIGNMENT, "the destination of a TMA load", instr, warp)
     check_global(instr, warp, tensor, coordinates, "a TMA load")
 
     def perform() -> None:
-        box = tensor.read(coordinates).reshape(-1)
+        box = tensor.padded(tensor.read(coordinates))
         cta.smem.chunks[swizzled_chunks(offset, size, tensor.swizzle)] = box.view(np.complex128)
 
-    fill(instr, warp, cta, offset, size, barrier, "a TMA load", perform)
+    fill(instr, warp, cta, offset, size, barrier, "a TMA load", perform, tensor.box_bytes)
 
 
-def fill(instr: Instr, warp: Warp, cta: Cta, offset: int, size: int, barrier: MBarrier, what: str, move: Any) -> None:
-    """Queue a copy of `size` bytes into shared memory: checked now, moved and reported when it completes."""
+def fill(
+    instr: Instr,
+    warp: Warp,
+    cta: Cta,
+    offset: int,
+    size: int,
+    barrier: MBarrier,
+    what: str,
+    move: Any,
+    counted: int | None = None,
+) -> None:
+    """Queue a copy of `size` bytes into shared memory: checked now, moved and reported when it completes.
+
+    counted: the bytes that the mbarrier is told, if that is not `size`.
+    """
     cta.smem.check_span(offset, size, instr, warp, what)
     me = Access(barrier.component, barrier.phase + 1, False, instr, warp, what, via=barrier)
     cta.smem.shadow.write(cta.smem.span(offset, size), me, warp.clock)
@@ -125,7 +138,7 @@ def fill(instr: Instr, warp: Warp, cta: Cta, offset: int, size: int, barrier: MB
 
     def perform() -> None:
         move()
-        barrier.complete_tx(size, party)
+        barrier.complete_tx(size if counted is None else counted, party)
 
     warp.cta.cluster.agents.issue(Operation(instr, warp, (barrier,), perform))
 

@@ -90,27 +90,33 @@ class MatrixDescriptor:
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """An operand's elements: how many bits, and the kind of number."""
+    """An operand's elements: how many bits, and the kind of number. packed: without padding to bytes."""
 
     name: str
     bits: int
+    packed: bool = False
 
 
 F16, BF16, TF32 = ElementType("f16", 16), ElementType("bf16", 16), ElementType("tf32", 32)
 E4M3, E5M2 = ElementType("e4m3", 8), ElementType("e5m2", 8)
 E2M3, E3M2, E2M1 = ElementType("e2m3", 6), ElementType("e3m2", 6), ElementType("e2m1", 4)
+E2M1_PACKED = ElementType("e2m1", 4, packed=True)
 U8, S8 = ElementType("u8", 8), ElementType("s8", 8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """tcgen05.mma's .kind: elements of K in one instruction, types by their codes."""
+    """tcgen05.mma's .kind: elements of K in one instruction, types by their codes.
+
+    blocks: how many elements of K may share a scale factor, none for a kind without scale factors; first the default.
+    """
 
     name: str
     k: int
     container_bits: int
     types: dict[int, ElementType]
     results: dict[int, str]
+    blocks: tuple[int, ...] = ()
 
     @property
     def k_bytes(self) -> int:
@@ -118,17 +124,27 @@ class Kind:
         return self.k * self.container_bits // 8
 
 
+FLOATS_OF_8_6_4_BITS: Final = {0: E4M3, 1: E5M2, 3: E2M3, 4: E3M2, 5: E2M1}
 KINDS: Final = {
     "kind::f16": Kind("kind::f16", 16, 16, {0: F16, 1: BF16}, {0: "f16", 1: "f32"}),
     "kind::tf32": Kind("kind::tf32", 8, 32, {2: TF32}, {1: "f32"}),
-    "kind::f8f6f4": Kind("kind::f8f6f4", 32, 8, {0: E4M3, 1: E5M2, 3: E2M3, 4: E3M2, 5: E2M1}, {0: "f16", 1: "f32"}),
+    "kind::f8f6f4": Kind("kind::f8f6f4", 32, 8, FLOATS_OF_8_6_4_BITS, {0: "f16", 1: "f32"}),
     "kind::i8": Kind("kind::i8", 32, 8, {0: U8, 1: S8}, {2: "s32"}),
+    "kind::mxf8f6f4": Kind("kind::mxf8f6f4", 32, 8, FLOATS_OF_8_6_4_BITS, {}, (32,)),
+    "kind::mxf4": Kind("kind::mxf4", 64, 4, {1: E2M1_PACKED}, {}, (32,)),
+    "kind::mxf4nvf4": Kind("kind::mxf4nvf4", 64, 4, {1: E2M1_PACKED}, {}, (16, 32)),
 }
+SCALE_TYPES: Final = ("ue4m3", "ue8m0")
+SCALE_BYTES: Final = 3 << 4 | 3 << 29
+"""The bits of an instruction descriptor that say in which byte of a cell the scale factors of B and A begin."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstructionDescriptor:
-    """What tcgen05.mma multiplies: types, signs, majorness and the shape over all CTAs that take part."""
+    """What tcgen05.mma multiplies: types, signs, majorness and the shape over all CTAs that take part.
+
+    scale: the scale factors' type for a kind that has them.
+    """
 
     m: int
     n: int
@@ -140,12 +156,17 @@ class InstructionDescriptor:
     a_mn_major: bool
     b_mn_major: bool
     saturate: bool
+    scale: str = ""
 
     @classmethod
     def decode(cls, bits: int, kind: Kind) -> InstructionDescriptor:
-        """From the 32 bits of the instruction. Raises ValueError for types that the kind does not have."""
+        """From the 32 bits of the instruction. Raises ValueError for types that the kind does not have.
+
+        PTX ISA 9.1, table 42 and, for kinds with scale factors, tables 43 and 44.
+        """
         a, b, d = bits >> 7 & 7, bits >> 10 & 7, bits >> 4 & 3
-        for name, code, known in (("A", a, kind.types), ("B", b, kind.types), ("D", d, kind.results)):
+        types = (("A", a, set(kind.types)), ("B", b, set(kind.types)), ("D", d, set(kind.results)))
+        for name, code, known in types[:2] if kind.blocks else types:
             if code not in known:
                 raise ValueError(
                     f"type code {code} of {name} in instruction descriptor {bits:#010x}; "
@@ -153,17 +174,20 @@ class InstructionDescriptor:
                 )
         if bits & 4:
             raise ValueError(f"instruction descriptor {bits:#010x} asks for sparsity, which is not implemented")
+        if kind.blocks and bits >> 31:
+            raise ValueError(f"instruction descriptor {bits:#010x} asks for K=96, which sm_100a does not have")
         return cls(
             (bits >> 24 & 31) << 4,
             (bits >> 17 & 63) << 3,
             kind.types[a],
             kind.types[b],
-            kind.results[d],
+            "f32" if kind.blocks else kind.results[d],
             bool(bits >> 13 & 1),
             bool(bits >> 14 & 1),
             bool(bits >> 15 & 1),
             bool(bits >> 16 & 1),
-            bool(bits >> 3 & 1),
+            not kind.blocks and bool(bits >> 3 & 1),
+            SCALE_TYPES[bits >> 23 & 1] if kind.blocks else "",
         )
 
 
@@ -178,6 +202,8 @@ def steps_chunks(bits: tuple[int, ...], extent: int, kind: Kind, mn_major: bool)
 def operand_chunks(bits: int, extent: int, kind: Kind, mn_major: bool) -> np.ndarray:
     """The chunks of one operand, rows of K or of M/N first (see MatrixDescriptor.chunks). Raises ValueError."""
     descriptor = MatrixDescriptor.decode(bits)
+    if mn_major and kind.container_bits < 8:
+        raise ValueError(f"an operand of {kind.name} that is not K-major")
     if mn_major:
         return descriptor.chunks(extent * kind.container_bits // 8, 0, True, kind.k)
     if descriptor.swizzle is B128_ATOM32:

@@ -6,11 +6,13 @@ from functools import cache
 
 import numpy as np
 
-from emulator.machine.descriptors import BF16, E5M2, F16, S8, TF32, U8, ElementType
+from emulator.machine.descriptors import BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
 
 TF32_MASK = np.uint32(0xFFFFE000)
 SMALL = {"e4m3": (4, 3, 7), "e2m3": (2, 3, 1), "e3m2": (3, 2, 3), "e2m1": (2, 1, 1)}
 """(exponent bits, mantissa bits, bias) of the floats without infinities."""
+HOLDER_SHIFT = {8: 0, 6: 1, 4: 2}
+"""Where an element of so many bits stands in its byte of tensor memory: in the middle."""
 
 
 @cache
@@ -35,6 +37,16 @@ def table(element: ElementType) -> np.ndarray:
     return (sign * value).astype(np.float32)
 
 
+@cache
+def scale_table(kind: str) -> np.ndarray:
+    """float64[256]: the value of each code of a scale factor, "ue8m0" or "ue4m3"."""
+    if kind == "ue4m3":
+        return table(E4M3)[np.arange(256) & 0x7F].astype(np.float64)
+    values = 2.0 ** (np.arange(256) - 127.0)
+    values[255] = np.nan
+    return values
+
+
 def widen(chunks: np.ndarray, element: ElementType) -> np.ndarray:
     """The elements of 16-byte chunks (complex128[rows, n]) as float32[rows, elements]."""
     if element is BF16:
@@ -46,10 +58,17 @@ def widen(chunks: np.ndarray, element: ElementType) -> np.ndarray:
     codes = chunks.view(np.uint8)
     if element.bits == 8:
         return table(element)[codes]
-    return table(element)[_unpacked(codes, element.bits)]
+    if element.packed:
+        return table(element)[nibbles(codes)]
+    return table(element)[unpacked(codes, element.bits)]
 
 
-def _unpacked(codes: np.ndarray, bits: int) -> np.ndarray:
+def nibbles(codes: np.ndarray) -> np.ndarray:
+    """The two 4-bit codes of each byte along the last axis, the low one first."""
+    return np.stack([codes & 15, codes >> 4], -1).reshape(*codes.shape[:-1], -1)
+
+
+def unpacked(codes: np.ndarray, bits: int) -> np.ndarray:
     """Sixteen 6- or 4-bit codes at the start of each 16-byte chunk, one a byte."""
     packed = codes.reshape(*codes.shape[:-1], -1, 16)[..., : 2 * bits]
     spread = np.unpackbits(packed, axis=-1, bitorder="little")
@@ -63,16 +82,18 @@ def from_columns(cells: np.ndarray, element: ElementType) -> np.ndarray:
     columns, lanes = cells.shape
     if element is TF32:
         return (cells & TF32_MASK).view(np.float32)
-    parts = 32 // max(element.bits, 8)
+    bits = element.bits if element.packed else max(element.bits, 8)
+    parts = 32 // bits
     out = np.empty((columns, parts, lanes), np.float32)
     for part in range(parts):
         if element is BF16:
-            bits = cells & np.uint32(0xFFFF0000) if part else cells << np.uint32(16)
-            out[:, part] = bits.view(np.float32)
+            high = cells & np.uint32(0xFFFF0000) if part else cells << np.uint32(16)
+            out[:, part] = high.view(np.float32)
         elif element is F16:
             out[:, part] = (cells >> np.uint32(16 * part)).astype(np.uint16).view(np.float16)
         else:
-            out[:, part] = table(element)[(cells >> np.uint32(8 * part)).astype(np.uint8)]
+            shift = bits * part + (0 if element.packed else HOLDER_SHIFT[element.bits])
+            out[:, part] = table(element)[cells >> np.uint32(shift) & np.uint32((1 << element.bits) - 1)]
     return out.reshape(columns * parts, lanes)
 
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.errors import DescriptorError
+from emulator.errors import DescriptorError, TensorMemoryError
 from emulator.machine.agents import Operation
 from emulator.machine.clocks import ASYNC_VISIBLE, ORDERED, Access
 from emulator.machine.descriptors import InstructionDescriptor, Kind, steps_chunks
 from emulator.machine.mbarrier import MBarrier, Party
 from emulator.machine.numbers import from_columns, widen
+from emulator.machine.scales import Scales, factors_of_a, factors_of_b
 from emulator.machine.tmem import COLUMNS, GROUP, LANES
 
 if TYPE_CHECKING:
@@ -83,11 +84,12 @@ def placement(m: int, n: int, ctas: int, ws: bool, low_lane: int) -> Placement:
 
 @dataclass(slots=True)
 class Step:
-    """One tcgen05.mma: its operands' descriptors, or A's tensor-memory column."""
+    """One tcgen05.mma: its operands' descriptors, or A's tensor-memory column; its scale factors if it has some."""
 
     a: int
     b: int
     a_in_tmem: bool
+    scales: Scales | None = None
 
 
 @dataclass(frozen=True)
@@ -101,24 +103,41 @@ class Shape:
     low_lane: int
     ctas: int
     disabled: tuple[int, ...]
-    ashift: bool
+    block: int = 0
+    """Elements of K that share a scale factor."""
 
 
 class Product:
     """D (+)= A B over several steps of K; performed as one operation."""
 
-    def __init__(self, cta: Cta, shape: Shape, accumulate: bool, scale: int, first: Step) -> None:
-        self.cta, self.shape, self.accumulate, self.scale = cta, shape, accumulate, scale
+    def __init__(self, instr: Instr, warp: Warp, shape: Shape, accumulate: bool, scale: int, first: Step) -> None:
+        self.instr, self.warp, self.shape, self.accumulate, self.scale = instr, warp, shape, accumulate, scale
         self.steps = [first]
 
     def perform(self) -> None:
         """Read the operands, multiply, write the accumulator."""
         shape = self.shape
-        ctas = pair(self.cta) if shape.ctas == 2 else (self.cta,)
+        ctas = pair(self.warp.cta) if shape.ctas == 2 else (self.warp.cta,)
         b = [self._b(cta) for cta in ctas]
         right = b[0] if len(b) == 1 else np.concatenate(b)
         for cta in ctas:
-            self._write(cta, _product(right, self._a(cta), shape))
+            if shape.block:
+                self._write(cta, _product(*self._scaled_operands(cta, right, self._a(cta)), shape))
+            else:
+                self._write(cta, _product(right, self._a(cta), shape))
+
+    def _scaled_operands(self, cta: Cta, b: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """B [N, K] and A [K, M] times their scale factors, float64: no product of two factors is too large."""
+        shape, where, cells = self.shape, self.shape.where, cta.tmem.cells
+        count, kind = shape.kind.k // shape.block, shape.idesc.scale
+        try:
+            scales = [s.scales for s in self.steps if s.scales is not None]
+            of_a = [factors_of_a(cells, where.rows, s.a_column, s.a_byte, count, kind) for s in scales]
+            of_b = [factors_of_b(cells, where.n, where.split, s.b_column, s.b_byte, count, kind) for s in scales]
+        except ValueError as why:
+            raise TensorMemoryError(f"{self.instr.opcode}: {why}", self.instr, self.warp) from None
+        wide_a, wide_b = (np.repeat(np.concatenate(f, 1), shape.block, 1) for f in (of_a, of_b))
+        return b * wide_b, a * wide_a.T
 
     def _b(self, cta: Cta) -> np.ndarray:
         """B of one CTA: float32[N of this CTA, K]."""
@@ -186,7 +205,7 @@ def _product(b: np.ndarray, a: np.ndarray, shape: Shape) -> np.ndarray:
     if shape.idesc.d == "s32":
         exact = np.matmul(b.astype(np.float64), a.astype(np.float64))
         return exact.astype(np.int64).astype(np.int32)
-    return np.matmul(b, a)
+    return np.matmul(b, a).astype(np.float32, copy=False)
 
 
 def _from_shared(
@@ -238,7 +257,7 @@ class TensorThread:
         ):
             open_product.steps.append(step)
             return
-        self.open = product = Product(self.warp.cta, shape, accumulate, scale, step)
+        self.open = product = Product(instr, self.warp, shape, accumulate, scale, step)
         self._issue(Operation(instr, self.warp, (), product.perform, self.queue))
 
     def other(self, instr: Instr, perform: Any) -> None:

@@ -26,9 +26,29 @@ DTYPES: Final = {
 BF16: Final = 10
 
 
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Elements smaller than a byte: `elements` of them are `words` words of `dtype` in global memory.
+
+    padding: bytes that follow them in shared memory.
+    """
+
+    elements: int
+    words: int
+    dtype: str
+    padding: int = 0
+
+
+PACKINGS: Final = {11: Packing(2, 1, "u1"), 12: Packing(16, 1, "u8", 8), 13: Packing(16, 3, "u4", 4)}
+"""4-bit elements as they are (b4x16), and 4- and 6-bit ones padded (b4x16_p64, b6x16_p32)."""
+
+
 @dataclass(frozen=True)
 class TensorMap:
-    """A tiled tensor map; dimensions innermost first, strides in bytes (of the innermost: the element's size)."""
+    """A tiled tensor map; dimensions innermost first, strides in bytes (of the innermost: the element's size).
+
+    Elements smaller than a byte are counted in words of their packing.
+    """
 
     address: int
     element: int
@@ -40,12 +60,36 @@ class TensorMap:
     @property
     def width(self) -> int:
         """Bytes of an element."""
-        return 2 if self.element == BF16 else np.dtype(DTYPES[self.element]).itemsize
+        return self.strides[0]
 
     @property
     def box_bytes(self) -> int:
-        """Bytes of a whole box in shared memory."""
+        """Bytes of a whole box, without padding: what an mbarrier counts."""
         return int(np.prod(self.box)) * self.width
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of a whole box in shared memory."""
+        packing = PACKINGS.get(self.element)
+        units = 0 if packing is None else int(np.prod(self.box)) // packing.words
+        return self.box_bytes + (packing.padding * units if packing else 0)
+
+    def counted(self, coordinates: tuple[int, ...]) -> tuple[int, ...]:
+        """Coordinates in elements as this map counts them. Raises ValueError if the first lies inside a word."""
+        packing = PACKINGS.get(self.element)
+        if packing is None:
+            return coordinates
+        if coordinates[0] % packing.elements:
+            raise ValueError(f"coordinate {coordinates[0]} of {packing.elements} packed elements")
+        return coordinates[0] // packing.elements * packing.words, *coordinates[1:]
+
+    def padded(self, box: np.ndarray) -> np.ndarray:
+        """The bytes of a box as shared memory holds them, flat, before swizzling."""
+        packing = PACKINGS.get(self.element)
+        if packing is None or not packing.padding:
+            return box.reshape(-1).view(np.uint8)
+        units = box.reshape(-1, packing.words).view(np.uint8)
+        return np.pad(units, ((0, 0), (0, packing.padding))).reshape(-1)
 
     @classmethod
     def decode(cls, raw: bytes) -> TensorMap:
@@ -55,15 +99,20 @@ class TensorMap:
         element = q[1] >> 7 & 15
         if q[1] & 15 != TILED or rank > 5 or not q[0]:
             raise ValueError(f"no tiled tensor map: first words {q[0]:#018x} {q[1]:#018x}")
-        if element not in DTYPES:
-            raise ValueError(f"tensor map of element type {element}; implemented are {sorted(DTYPES)}")
+        if element not in DTYPES and element not in PACKINGS:
+            raise ValueError(f"tensor map of element type {element}; implemented are {sorted({*DTYPES, *PACKINGS})}")
         if q[1] >> 11 & 3 or q[6] >> 32 & 0xFFFFFF:
             raise ValueError("tensor map with interleave or element strides, which is not implemented")
         low = (q[1] >> 32, q[2] & 0xFFFFFFFF, q[2] >> 32, q[3] & 0xFFFFFFFF)
         strides = tuple((s | (q[3] >> 32 + 4 * i & 15) << 32) << 4 for i, s in enumerate(low))
         dims = tuple((q[4 + i // 2] >> 32 * (i % 2) & 0xFFFFFFFF) + 1 for i in range(5))
         box = ((q[6] >> 56) + 1, *((q[7] >> 8 * i & 0xFF) + 1 for i in range(4)))
-        width = 2 if element == BF16 else np.dtype(DTYPES[element]).itemsize
+        if (packing := PACKINGS.get(element)) is not None:
+            words, per = packing.words, packing.elements
+            dims, box = (dims[0] * words // per, *dims[1:]), (box[0] * words // per, *box[1:])
+            width = np.dtype(packing.dtype).itemsize
+        else:
+            width = 2 if element == BF16 else np.dtype(DTYPES[element]).itemsize
         return cls(q[0], element, SWIZZLES[q[1] >> 13 & 3], dims[:rank], (width, *strides[: rank - 1]), box[:rank])
 
     def within(self, coordinates: tuple[int, ...]) -> tuple[slice, ...] | None:
@@ -133,3 +182,41 @@ def reduced_values(a: np.ndarray, b: np.ndarray, reduction: str) -> np.ndarray:
 def swizzled_chunks(offset: int, size: int, swizzle: Swizzle) -> np.ndarray:
     """Where each 16-byte chunk of `size` contiguous bytes at a shared-memory offset lies, as chunk numbers."""
     return swizzle.apply(offset + np.arange(0, size, 16)) // 16
+
+
+@lru_cache(maxsize=1024)
+def decode(raw: bytes) -> TensorMap:
+    """TensorMap.decode, once for equal bytes."""
+    return TensorMap.decode(raw)
+
+
+FIELDS: Final = {"global_address": (0, 64), "rank": (68, 3), "elemtype": (71, 4), "swizzle_mode": (77, 2)}
+"""First bit and bits of the fields that tensormap.replace sets as they are."""
+
+
+def replaced(raw: bytes, field: str, value: int, index: int = 0) -> bytes:
+    """A map's bytes with one field set as tensormap.replace sets it: PTX ISA 9.1, 9.7.9.28.
+
+    Sizes are counted from 1 in the instruction and from 0 in the map, strides in bytes and in units of 16. The rank
+    is its number less one in both. Raises ValueError for a value that the field cannot hold.
+    """
+    words = int.from_bytes(raw, "little")
+    for first, bits, part in _parts(field, value, index):
+        if not 0 <= part < 1 << bits:
+            raise ValueError(f"{field} {value} of dimension {index}: a map has {bits} bits for it")
+        words = words & ~((1 << bits) - 1 << first) | part << first
+    return words.to_bytes(len(raw), "little")
+
+
+def _parts(field: str, value: int, index: int) -> list[tuple[int, int, int]]:
+    """(first bit, bits, what to set there)."""
+    match field:
+        case "global_dim":
+            return [(256 + 32 * index, 32, value - 1)]
+        case "box_dim":
+            return [(440 + 8 * index, 8, value - 1)]
+        case "global_stride":
+            if value % 16:
+                raise ValueError(f"global_stride {value} of dimension {index}: not a multiple of 16 bytes")
+            return [(96 + 32 * index, 32, value >> 4 & 0xFFFFFFFF), (224 + 4 * index, 4, value >> 36)]
+    return [(*FIELDS[field], value)]

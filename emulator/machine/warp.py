@@ -97,6 +97,8 @@ class Warp:
         """The tensor core as each lane drives it."""
         self.bulk: dict[int, Any] = {}
         """The bulk copies of each lane."""
+        self.maps: dict[int, int] = {}
+        """Which change of each tensor map it has acquired."""
         self.copies: Any = None
         self.cluster_generation: Any = None
         self.local: np.ndarray | None = None

@@ -1,0 +1,125 @@
+"""tcgen05.cp: rows of shared memory to tensor memory, multicast over its lanes, small floats spread to bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from emulator.errors import UnknownInstruction
+from emulator.isa.modifiers import CTA_GROUP, active, of_lane, pick
+from emulator.isa.registry import Run, executes
+from emulator.isa.tensor import thread
+from emulator.machine.descriptors import MatrixDescriptor
+from emulator.machine.numbers import HOLDER_SHIFT, unpacked
+from emulator.machine.tensorcore import pair, refuse
+from emulator.machine.tmem import GROUP, LANES
+from emulator.ptx.syntax import Instr
+
+if TYPE_CHECKING:
+    from emulator.machine.clocks import Access
+    from emulator.machine.cta import Cta
+    from emulator.machine.warp import Warp
+
+CHUNK: Final = 16
+CELL_BYTES: Final = 4
+QUARTER: Final = np.arange(32)
+TARGETS: Final = {
+    "128x256b": np.arange(128), "128x128b": np.arange(128), "4x256b": np.arange(4),
+    "64x128b.warpx2::02_13": np.concatenate([np.arange(64)] * 2),
+    "64x128b.warpx2::01_23": np.concatenate([QUARTER, QUARTER, 32 + QUARTER, 32 + QUARTER]),
+    "32x128b.warpx4": np.concatenate([QUARTER] * 4),
+}  # fmt: skip
+"""The row that each lane gets; the four rows of 4x256b go to every 32nd lane (PTX ISA 9.1, 9.7.16.8.2)."""
+SOURCES: Final = {"b6x16_p32": 6, "b4x16_p64": 4}
+
+
+@dataclass(frozen=True)
+class Form:
+    """What is copied: rows to lanes, 16-byte chunks of a row, bits of an element that is spread to a byte."""
+
+    rows_of_lanes: np.ndarray
+    chunks: int
+    element_bits: int | None
+
+    @property
+    def rows(self) -> int:
+        """Rows in shared memory."""
+        return int(self.rows_of_lanes.max()) + 1
+
+    @property
+    def columns(self) -> int:
+        """Tensor-memory columns."""
+        return self.chunks * CHUNK // CELL_BYTES
+
+    def lanes(self, first: int) -> np.ndarray:
+        """The lanes that are written, from the address's lane on."""
+        return first + (32 if len(self.rows_of_lanes) < LANES else 1) * np.arange(len(self.rows_of_lanes))
+
+
+@executes("tcgen05.cp")
+def _cp(ins: Instr) -> Run:
+    group, shape, multicast, holder, source = pick(
+        ins,
+        CTA_GROUP,
+        {name.split(".")[0] for name in TARGETS},
+        {name.split(".")[1] for name in TARGETS if "." in name},
+        {"b8x16"},
+        SOURCES,
+    )
+    name = ".".join(part for part in (shape, multicast) if part)
+    if name not in TARGETS or (holder is None) != (source is None):
+        raise UnknownInstruction(ins, f".{name}" + (f".{holder}.{source}" if holder or source else ""))
+    form = Form(TARGETS[name], 2 if name.endswith("256b") else 1, SOURCES[source] if source else None)
+
+    def run(warp: Warp, mask: Any, address: Any, descriptor: Any) -> None:
+        for lane in active(mask):
+            at, bits = of_lane(address, lane), of_lane(descriptor, lane)
+            ctas = pair(warp.cta) if group == "cta_group::2" else (warp.cta,)
+            driver = thread(warp, lane)
+            lanes = form.lanes(at >> 16)
+            if lanes[-1] >= LANES:
+                raise refuse(ins, warp, ValueError(f"lane {at >> 16} in the address {at:#010x} of .{name}"))
+            for cta in ctas:
+                _check(form, cta, driver.access(ins), at & 0xFFFF, lanes, bits)
+
+            def perform(
+                ctas: tuple[Cta, ...] = ctas, column: int = at & 0xFFFF, bits: int = bits, lanes: np.ndarray = lanes
+            ) -> None:
+                for cta in ctas:
+                    values = _values(form, cta.smem.chunks[_chunks(bits, form.rows, form.chunks)])
+                    cta.tmem.cells[column : column + form.columns, lanes] = values[form.rows_of_lanes].T
+
+            driver.other(ins, perform)
+            driver.issued()
+
+    return run
+
+
+@lru_cache(maxsize=4096)
+def _chunks(bits: int, rows: int, chunks: int) -> np.ndarray:
+    return MatrixDescriptor.decode(bits).chunks(rows, chunks * CHUNK, False)
+
+
+def _check(form: Form, cta: Cta, me: Access, column: int, lanes: np.ndarray, bits: int) -> None:
+    smem, tmem, clock = cta.smem, cta.tmem, me.warp.clock
+    try:
+        chunks = _chunks(bits, form.rows, form.chunks)
+    except ValueError as why:
+        raise refuse(me.instr, me.warp, why) from None
+    low, high = int(chunks.min()) * CHUNK, int(chunks.max() + 1) * CHUNK
+    smem.check_span(low, high - low, me.instr, me.warp, f"the source of {me.what}")
+    tmem.check(column, form.columns, me.instr, me.warp, me.what)
+    smem.shadow.read(smem.chunk_cells(chunks), me, clock)
+    groups = np.unique(lanes // GROUP)
+    tmem.shadow.write((slice(column, column + form.columns), groups), me, clock)
+
+
+def _values(form: Form, chunks: np.ndarray) -> np.ndarray:
+    """The cells of each row: uint32[rows, columns]."""
+    codes = chunks.view(np.uint8)
+    if form.element_bits is not None:
+        codes = unpacked(codes, form.element_bits) << np.uint8(HOLDER_SHIFT[form.element_bits])
+    return np.ascontiguousarray(codes).view(np.uint32)

@@ -1,0 +1,110 @@
+"""tensormap.*: tensor maps that a kernel changes itself, and the fences that TMA needs to see the change."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from emulator.errors import DescriptorError, MissingProxyFence, UnknownInstruction, place
+from emulator.isa.modifiers import SCOPE, active, of_lane, pick, same
+from emulator.isa.registry import Run, executes
+from emulator.machine.globalmem import host_bytes
+from emulator.machine.shared import OFFSET_MASK
+from emulator.machine.tensormap import FIELDS, MAP_BYTES, replaced
+from emulator.ptx.syntax import Instr
+
+if TYPE_CHECKING:
+    from emulator.machine.warp import Warp
+
+INDEXED: Final = frozenset({"global_dim", "global_stride", "box_dim"})
+
+
+@executes("tensormap.replace")
+def _replace(ins: Instr) -> Run:
+    _, field, space, _, _ = pick(
+        ins, {"tile"}, {*FIELDS, *INDEXED}, {"global", "shared::cta"}, {"b1024"}, {"b32", "b64"}
+    )
+    if field is None or space is None:
+        raise UnknownInstruction(ins, "no field or no state space")
+
+    def run(warp: Warp, mask: Any, address: Any, *values: Any) -> None:
+        for lane in active(mask):
+            index = of_lane(values[0], lane) if field in INDEXED else 0
+            value, at = of_lane(values[-1], lane), of_lane(address, lane)
+            raw = _shared_map(ins, warp, at) if space != "global" else _global_map(ins, warp, at)
+            try:
+                raw[:] = np.frombuffer(replaced(raw.tobytes(), field, value, index), np.uint8)
+            except ValueError as why:
+                raise DescriptorError(f"{ins.opcode}: {why}", ins, warp) from None
+            if space == "global":
+                _changed(ins, warp, at)
+
+    return run
+
+
+def _shared_map(ins: Instr, warp: Warp, address: int, write: bool = True) -> np.ndarray:
+    """The 128 bytes of a map in this CTA's shared memory, checked."""
+    smem, offset = warp.cta.smem, address & OFFSET_MASK
+    if offset % MAP_BYTES:
+        raise DescriptorError(f"{ins.opcode}: a map at {address:#x}, no multiple of {MAP_BYTES}", ins, warp)
+    smem.check_span(offset, MAP_BYTES, ins, warp, ins.opcode)
+    span = smem.span(offset, MAP_BYTES)
+    smem.shadow.read(span, warp.access(ins, ins.opcode), warp.clock)
+    if write:
+        smem.shadow.write(span, warp.access(ins, ins.opcode), warp.clock)
+    return smem.bytes[offset : offset + MAP_BYTES]
+
+
+def _global_map(ins: Instr, warp: Warp, address: int) -> np.ndarray:
+    memory = warp.cta.launch.memory
+    if address % 64 or memory.find(address, address + MAP_BYTES) is None:
+        memory.refuse(address, address + MAP_BYTES, ins, warp, f"the map of {ins.opcode}")
+    return host_bytes(address, MAP_BYTES)
+
+
+# what TMA may see ----------------------------------------------------------------------------------------------------
+
+
+def _changed(ins: Instr, warp: Warp, address: int) -> None:
+    """Note a change of the map at `address`: who uses it must acquire it first."""
+    changes = warp.cta.launch.registry.setdefault("changed maps", {})
+    version = changes[address][0] + 1 if address in changes else 1
+    changes[address] = (version, ins, warp)
+
+
+def check_acquired(ins: Instr, warp: Warp, address: int) -> None:
+    """Raise MissingProxyFence for a map that the kernel changed after this warp's last acquire of it."""
+    version, by, who = warp.cta.launch.registry.get("changed maps", {}).get(address, (0, ins, warp))
+    if warp.maps.get(address, 0) < version:
+        raise MissingProxyFence(
+            f"{ins.opcode} uses the tensor map at {address:#x}, which the kernel changed",
+            ins,
+            warp,
+            (
+                ("changed at", f"{place(by, who)}  (by {who})"),
+                ("missing", f"fence.proxy.tensormap::generic.acquire of it in {warp} after the change"),
+            ),
+        )
+
+
+def acquire(warp: Warp, address: int) -> None:
+    """fence.proxy.tensormap::generic.acquire: the warp's later TMA operations see the map as it is now."""
+    version, *_ = warp.cta.launch.registry.get("changed maps", {}).get(address, (0,))
+    warp.maps[address] = version
+
+
+@executes("tensormap.cp_fenceproxy")
+def _copy(ins: Instr) -> Run:
+    pick(ins, {"global"}, {"shared::cta"}, {"tensormap::generic"}, {"release"}, SCOPE, {"sync"}, {"aligned"})
+
+    def run(warp: Warp, mask: Any, target: Any, source: Any, size: Any) -> None:
+        to, at = same(target, mask), same(source, mask)
+        if to is None or at is None or mask is not None or same(size, mask) != MAP_BYTES:
+            raise DescriptorError(f"{ins.opcode}.sync.aligned copies {MAP_BYTES} bytes for a whole warp", ins, warp)
+        raw = _shared_map(ins, warp, at, write=False)
+        ctypes.memmove(_global_map(ins, warp, to).ctypes.data, raw.ctypes.data, MAP_BYTES)
+        _changed(ins, warp, to)
+
+    return run
