@@ -7,7 +7,7 @@ import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from emulator.bridge.allocations import Allocation
@@ -42,6 +42,7 @@ class LaunchResult:
     seconds: float
     instructions: int
     by_warp: dict[int, int]
+    ptx: str = field(repr=False)
 
 
 @dataclass
@@ -151,6 +152,7 @@ class EmulatedDevice:
                 seconds,
                 stats.instructions,
                 stats.by_warp,
+                module.ptx,
             )
         )
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from emulator.bridge import driver
 from emulator.bridge.allocations import allocations
+from emulator.bridge.blas import one_thread
 from emulator.bridge.device import Completion, EmulatedDevice
 
 _PREFIXES = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")
@@ -18,10 +19,12 @@ _CACHE_WARNING = "Cache is disabled as user wants to generate PTX/ASM"
 
 
 def keep_ptx() -> None:
-    """Ask CuTeDSL for code of the B200, and to keep its PTX. Only what the user left open is set, and only before
-    CuTeDSL reads it."""
+    """Ask CuTeDSL for code of the B200, to keep its PTX and to tell the source's lines in it (the same instructions,
+    half as long again to compile: 1.0 -> 1.5 s for attention with 64 columns, measured as CPU time). Only what the
+    user left open is set, and only before CuTeDSL reads it."""
     for prefix in _PREFIXES:
         os.environ.setdefault(f"{prefix}_ARCH", "sm_100a")
+        os.environ.setdefault(f"{prefix}_LINEINFO", "1")
         if f"{prefix}_KEEP" not in os.environ:
             os.environ[f"{prefix}_KEEP"] = "ptx"
             os.environ.setdefault(f"{prefix}_DUMP_DIR", _scratch.name)
@@ -88,7 +91,8 @@ def emulate(
     try:
         for name, replacement in _REPLACED.items():
             setattr(Compiled, name, replacement)
-        yield device
+        with one_thread():
+            yield device
     finally:
         for name, original in saved.items():
             setattr(Compiled, name, original)

@@ -1,0 +1,129 @@
+"""`python -m bench.emulator`: what the emulator costs on one attention problem, and how that compares.
+
+Best of a few repetitions, one BLAS thread. The peer is the Triton interpreter (PyPI `triton`), if it is installed.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+import emulator  # before the kernel, so that its PTX is kept
+import kernel
+from bench.attention import ROWS, inputs, worst_error
+from emulator.program import Program
+from emulator.ptx.parser import parse
+
+REPETITIONS: Final = 5
+EAGER_GOAL_S: Final = 0.5
+LAZY_GOAL_S: Final = 1.0
+EAGER_GOAL_RATIO: Final = 8.0
+LAZY_GOAL_RATIO: Final = 16.0
+WORST_ERROR: Final = 0.01
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure: what, how much, and the most it should be (None where nothing was promised)."""
+
+    what: str
+    value: float
+    unit: str
+    goal: float | None = None
+
+    def __str__(self) -> str:
+        shown = f"{self.value:,.0f}" if self.unit == "" else f"{self.value:.3f} {self.unit}"
+        goal = "" if self.goal is None else f"   goal {self.goal:g}   {'ok' if self.value <= self.goal else 'MISSED'}"
+        return f"{self.what:<58}{shown:>14}{goal}"
+
+
+def main() -> None:
+    """Measure and print."""
+    torch.set_num_threads(1)
+    for line in [*front_end(), *launches()]:
+        print(line)
+
+
+def front_end() -> list[Line]:
+    """What happens to the kernel's PTX before its first launch."""
+    with emulator.emulate() as device:
+        run_kernel()
+        ptx = device.launches[-1].ptx
+    module = parse(ptx)
+    found = next(iter(module.kernels.values()))
+    return [
+        Line("instructions of the kernel", len(found.instrs), ""),
+        Line("parse", best(lambda: parse(ptx)), "s"),
+        Line("lower", best(lambda: Program(found)), "s"),
+    ]
+
+
+def launches() -> list[Line]:
+    """Launches in each mode, and the peer."""
+    eager, lazy = measured("eager"), measured("lazy")
+    lines = [
+        Line("warp-instructions of a launch", eager.instructions, ""),
+        Line("launch, eager", eager.seconds, "s", EAGER_GOAL_S),
+        Line("launch, lazy, all checks", lazy.seconds, "s", LAZY_GOAL_S),
+        Line("a warp-instruction, eager", eager.seconds / eager.instructions * 1e6, "us"),
+    ]
+    try:
+        from bench.triton_peer import attention
+    except ImportError:
+        print("the Triton interpreter is not measured: pip install triton")
+        return lines
+    q, k, v = inputs()
+    check(attention(q, k, v), "the Triton interpreter")
+    peer = best(lambda: attention(q, k, v))
+    return [
+        *lines,
+        Line("the same in the Triton interpreter", peer, "s"),
+        Line("eager against the Triton interpreter", eager.seconds / peer, "x", EAGER_GOAL_RATIO),
+        Line("lazy against the Triton interpreter", lazy.seconds / peer, "x", LAZY_GOAL_RATIO),
+    ]
+
+
+def measured(completion: Any) -> emulator.LaunchResult:
+    """The fastest launch of a few in one completion mode."""
+    with emulator.emulate(completion) as device:
+        for _ in range(REPETITIONS):
+            check(run_kernel(), f"the kernel, {completion}")
+    return min(device.launches, key=lambda launch: launch.seconds)
+
+
+def run_kernel() -> torch.Tensor:
+    """The repository's own kernel on the problem: 128 heads of two tokens are the 256 rows. [rows, hd]."""
+    q, k, v = inputs()
+    tokens = ROWS // 128
+    out = kernel.fmha(q.view(1, tokens, 128, -1), k[None], v[None], partials=False)
+    return out.o.reshape(ROWS, -1)
+
+
+def check(o: torch.Tensor, who: str) -> None:
+    """A wrong result is not worth measuring."""
+    error = worst_error(o)
+    if not error <= WORST_ERROR:
+        raise SystemExit(f"{who} is off by {error}, allowed is {WORST_ERROR}")
+
+
+def best(work: Callable[[], object]) -> float:
+    """Seconds of the fastest of a few repetitions."""
+    found = []
+    for _ in range(REPETITIONS):
+        start = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - start)
+    return min(found)
+
+
+if __name__ == "__main__":
+    main()
