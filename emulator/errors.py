@@ -66,15 +66,21 @@ class Fault(EmulatorError):
         self.line, self.warp_index, self.ctaid = instr.line, warp.index, warp.cta.ctaid
         shown = (("at", place(instr, warp)), ("by", str(warp)), *lines)
         width = max(len(label) for label, _ in shown)
-        body = "\n".join(f"  {label:<{width}}  {text}" for label, text in shown)
+        below = "\n" + " " * (width + 4)
+        body = "\n".join(f"  {label:<{width}}  {text.replace(chr(10), below)}" for label, text in shown)
         super().__init__(f"{what}\n{body}")
 
 
 def place(instr: Instr, warp: Any) -> str:
-    """Where an instruction stands: PTX line, the source's line if the compiler told it, and its text made short."""
-    source = warp.cta.launch.source_line(instr)
+    """Where an instruction stands: PTX line, its text made short, and below it the source's line if it is known."""
     text = re.sub(r"\{([^,{}]+),[^{}]*,[^{}]*,([^{}]+)\}", r"{\1, ...,\2}", instr.text.strip())
-    return f"PTX line {instr.line}{f' ({source})' if source else ''}: {text}"
+    return f"PTX line {instr.line}: {text}{source(instr, warp)}"
+
+
+def source(instr: Instr, warp: Any) -> str:
+    """The source's line of an instruction as a second line of a report, empty if the compiler told none."""
+    found = warp.cta.launch.source_place(instr)
+    return "" if found is None else f"\n{found}"
 
 
 class OutOfBounds(Fault):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from emulator.machine.barriers import ClusterBarrier, NamedBarrier
 from emulator.machine.clocks import Clock, Ledger
 from emulator.machine.globalmem import GlobalMemory
 from emulator.machine.shared import RANK_SHIFT, SharedMemory
+from emulator.machine.source import SourcePlace, source_place
 from emulator.machine.tmem import TensorMemory
 from emulator.machine.warp import LANES, Warp
 from emulator.ptx.syntax import Address, Dual, Reg, TensorAddress, Vector
@@ -82,11 +82,10 @@ class Launch:
         """The index of an instruction in the kernel's list."""
         return self._places[instr.line, instr.text]
 
-    def source_line(self, instr: Instr) -> str | None:
-        """`file:line` of the program that was compiled, if the compiler told it."""
-        locations = self.kernel.locations
-        at = bisect_right(locations, self._places.get((instr.line, instr.text), -1), key=lambda one: one.instr) - 1
-        return f"{locations[at].file}:{locations[at].line}" if at >= 0 else None
+    def source_place(self, instr: Instr) -> SourcePlace | None:
+        """Where an instruction comes from in the program that was compiled, if the compiler told it."""
+        at = self._places.get((instr.line, instr.text))
+        return None if at is None else source_place(self.kernel, at)
 
     def uses(self, load: Instr, later: Instr) -> bool:
         """Whether a destination register of `load` is named between it and `later`, in the order of the text."""

@@ -74,8 +74,7 @@ def _did(kind: str) -> str:
 
 def _party(other: Access, kind: str) -> tuple[tuple[str, str], ...]:
     how = "by" if other.via is None else "issued by"
-    text = f"{place(other.instr, other.warp)}  ({how} {other.warp})"
-    return ((f"{NOUN[kind]} at", text),)
+    return ((f"{NOUN[kind]} at", place(other.instr, other.warp)), (how, str(other.warp)))
 
 
 def _unordered(other: Access, me: Access) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from emulator.errors import BarrierError, BudgetExceeded, Deadlock, Interrupted, TensorMemoryError
+from emulator.errors import BarrierError, BudgetExceeded, Deadlock, Interrupted, TensorMemoryError, source
 from emulator.machine.agents import Completion
 from emulator.machine.blas import one_thread
 from emulator.machine.cta import Cluster, Cta, Launch
@@ -169,4 +169,5 @@ def _doing(warp: Warp, program: Program) -> str:
     if warp.waiting is None:
         return f"PTX line {program.line_of(warp.pc)}: running"
     wait = warp.waiting
-    return f"PTX line {wait.instr.line}: {wait.instr.opcode} waits for {wait.text()}"
+    below = source(wait.instr, warp).replace("\n", "\n      ")
+    return f"PTX line {wait.instr.line}: {wait.instr.opcode} waits for {wait.text()}{below}"

@@ -85,7 +85,7 @@ class Body:
                 if scope.parent is None:
                     raise self._source.refuse("a brace is closed twice", start)
                 scope = scope.parent
-            elif kind == "loc":
+            elif kind == "loc" and scope.parent is None:  # within inline assembly it counts the lines of that
                 self._location(found, count)
 
     def _nothing_left(self, at: int) -> None:

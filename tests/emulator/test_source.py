@@ -1,0 +1,96 @@
+"""Reports name the line of the program that was compiled, for every party and every waiting warp."""
+
+from pathlib import Path
+
+import pytest
+from ptx_launch import kernel, launch
+
+from emulator.errors import Deadlock, UnwrittenRead
+from emulator.machine.source import source_place
+from emulator.ptx.parser import parse
+
+PROGRAM = """class Ring:
+    def wait(self):
+        hold_on(self)
+
+    def once(self):
+        only_here(self)
+
+
+def load(ring):
+    ring.wait()
+    fill(ring)
+
+
+def main(ring):
+    ring.wait()
+    ring.once()
+    x = (1 +
+         2)
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "kernels" / "ring.py"
+    path.parent.mkdir()
+    path.write_text(PROGRAM)
+    return path
+
+
+def with_file(body: str, path: Path) -> str:
+    return kernel("k", "", body) + f'.file 1 "{path}"\n'
+
+
+def places(body: str, path: Path) -> list[str]:
+    (found,) = parse(with_file(body, path)).kernels.values()
+    return [str(source_place(found, i)) for i in range(len(found.instrs))]
+
+
+def test_a_place_has_file_function_and_text(program: Path) -> None:
+    assert places("ret; .loc 1 11 4\nret;", program) == ["None", "kernels/ring.py:11 in load: fill(ring)"]
+
+
+def test_a_function_called_from_several_places_names_the_caller(program: Path) -> None:
+    body = "".join(f".loc 1 {line} 4\nret;\n" for line in (10, 3, 15, 3, 6))
+    assert places(body, program) == [
+        "kernels/ring.py:10 in load: ring.wait()",
+        "kernels/ring.py:3 in Ring.wait, called near line 10 in load: hold_on(self)",
+        "kernels/ring.py:15 in main: ring.wait()",
+        "kernels/ring.py:3 in Ring.wait, called near line 15 in main: hold_on(self)",
+        "kernels/ring.py:6 in Ring.once: only_here(self)",
+    ]
+
+
+def test_lines_counted_within_inline_assembly_are_not_the_programs(program: Path) -> None:
+    body = ".reg .pred p;\n.loc 1 15 4\n{\n.loc 1 16 4\nsetp.eq.u32 p, 0, 0;\n}\nret;"
+    assert places(body, program) == ["kernels/ring.py:15 in main: ring.wait()"] * 2
+
+
+def test_the_compilers_own_code_belongs_to_the_line_before(program: Path) -> None:
+    assert places(".loc 1 11 4\nret;\n.loc 1 0 4\nret;", program) == ["kernels/ring.py:11 in load: fill(ring)"] * 2
+
+
+def test_a_file_that_is_gone_leaves_its_line(tmp_path: Path) -> None:
+    assert places(".loc 1 11 4\nret;", tmp_path / "gone.py") == [f"{tmp_path}/gone.py:11: "]
+
+
+def test_a_fault_shows_the_line_of_the_program(program: Path) -> None:
+    body = ".reg .b32 r;\n.shared .align 4 .b8 cell[4];\n.loc 1 11 4\nld.shared.u32 r, [cell]; ret;"
+    with pytest.raises(UnwrittenRead, match=r"PTX line 9: ld\.shared.*\n +kernels/ring\.py:11 in load: fill\(ring\)"):
+        launch(with_file(body, program), [])
+
+
+def test_the_table_of_a_deadlock_shows_the_line_of_the_program(program: Path) -> None:
+    body = """
+    .reg .pred p;
+    .shared .align 8 .b8 bar[8];
+    mbarrier.init.shared::cta.b64 [bar], 1;
+    .loc 1 15 4
+    L: mbarrier.try_wait.parity.shared::cta.b64 p, [bar], 0;
+    @p bra D; bra L;
+    D: ret;
+    """
+    with pytest.raises(Deadlock, match=r"try_wait waits for parity 0.*\n +kernels/ring\.py:15 in main: ring\.wait\(\)"):
+        launch(with_file(body, program), [])
