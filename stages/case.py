@@ -9,7 +9,7 @@ import torch
 
 import kernel
 from kernel.config import PPath
-from kernel.host import default_p_path
+from kernel.host import default_p_path, in_pairs
 from kernel.reference import (
     Partial,
     branch,
@@ -112,7 +112,7 @@ class Case:
         """What the kernel is compiled for; of merged branches, the launch over the compressed keys."""
         mask: kernel.config.Mask = "causal" if self.causal else "none" if self.lens is None else "length"
         p_path = self.p_path or default_p_path(self.head_dim)
-        return kernel.FmhaConfig(
+        config = kernel.FmhaConfig(
             self.head_dim,
             p_path=p_path,
             mask=mask,
@@ -121,6 +121,7 @@ class Case:
             compressed="none" if self.compressed is None else "blocks" if self.compressed.topk is None else "listed",
             sink=self.sinks is not None and not self.merged,
         )
+        return in_pairs(self.heads, config)
 
     @property
     def tensors(self) -> tuple[str, ...]:

@@ -1,0 +1,38 @@
+"""D5b: branches with a launch each, merged in Python with sinks of any size; branches may be empty, or all of them."""
+
+import math
+
+import pytest
+
+from stages.case import Case, Compressed
+from stages.device import Device
+from stages.hold import Book, hold, refuse_mutants
+
+SINKS = (-math.inf, -80.0, 0.0, 80.0, math.inf)
+#: Both branches; no compressed key yet; no window; neither.
+LENS, PAST = (150, 3, 0, 0), (100, 0, 300, 0)
+CASES = tuple(
+    Case(
+        "D5b", hd, 170, 16, 2, 4, None, True, False,
+        lens=LENS, causal=True, window=128, compressed=far, sinks=SINKS, merged=True,
+    )
+    for hd, far in (
+        (64, None),
+        (64, Compressed(PAST, ratio=4)),
+        (64, Compressed(PAST, ratio=4, topk=60)),
+        (512, Compressed(PAST, ratio=4)),
+    )
+)  # fmt: skip
+SEEDS = (1,)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_holds(case: Case, seed: int, device: Device, book: Book) -> None:
+    """The merged result lies within every pin, with the same bits in whatever order asynchronous work completes."""
+    hold(case, seed, device, book)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_refuses_mutants(case: Case, book: Book) -> None:
+    """The same comparison refuses every wrong output."""
+    refuse_mutants(case, SEEDS[0], book)

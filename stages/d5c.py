@@ -1,0 +1,51 @@
+"""D5c: window and compressed keys in one launch, all visible blocks (HCA) or those that a token lists (CSA)."""
+
+from dataclasses import replace
+
+import pytest
+
+from stages.case import Case, Compressed, outputs_of
+from stages.check import compare, failing
+from stages.device import Device
+from stages.hold import Book, hold, launched, refuse_mutants
+
+#: Both branches; no compressed key yet; no window; neither.
+LENS, PAST = (150, 3, 0, 0), (100, 0, 300, 0)
+CASES = tuple(
+    Case(
+        "D5c", hd, 170, heads, 2, 4, shared_kv=True,
+        lens=LENS, causal=True, window=128, compressed=Compressed(PAST, ratio, topk),
+    )
+    for hd, heads, ratio, topk in (
+        (64, 64, 4, None),
+        (64, 64, 4, 150),
+        (256, 16, 128, None),
+        (128, 16, 4, 60),
+        (512, 16, 4, None),
+        (512, 16, 4, 70),
+    )
+)  # fmt: skip
+SEEDS = (1,)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_holds(case: Case, seed: int, device: Device, book: Book) -> None:
+    """The kernel lies within every pin, with the same bits in whatever order asynchronous work completes."""
+    hold(case, seed, device, book)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_one_launch_equals_one_a_branch(case: Case, seed: int, device: Device) -> None:
+    """O and lse of both branches in one launch lie within the pins of what two launches and a merge give."""
+    fused, apart = (
+        outputs_of(alone, launched(alone, seed, device))
+        for alone in (replace(case, partials=False), replace(case, partials=False, merged=True))
+    )
+    outside = failing(compare(case, fused, apart, ("O", "lse")))
+    assert not outside, f"{case.milestone} {case.name} seed={seed}: {', '.join(map(str, outside))}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_refuses_mutants(case: Case, book: Book) -> None:
+    """The same comparison refuses every wrong output."""
+    refuse_mutants(case, SEEDS[0], book)

@@ -1,0 +1,44 @@
+"""D5d: a whole DSV4 attention layer in one launch. Sink merged in the epilogue, normalised O and lse, H=128 and 64."""
+
+import math
+
+import pytest
+
+from stages.case import Case, Compressed
+from stages.device import Device
+from stages.hold import Book, hold, refuse_mutants
+
+WINDOW = 128
+SINKS = (0.0, 4.0, -math.inf, -4.0, 80.0, math.inf, -80.0)
+FLASH, PRO = 64, 128  # query heads of DeepSeek-V4-Flash and -Pro
+
+
+def layer(heads: int, tokens: int, lens: tuple[int, ...], compressed: Compressed | None) -> Case:
+    """Head dim 512, V = K, window and sink: as in the model."""
+    return Case(
+        "D5d", 512, WINDOW + 20, heads, tokens, len(lens), None, True, False,
+        lens=lens, causal=True, window=WINDOW, compressed=compressed, sinks=SINKS,
+    )  # fmt: skip
+
+
+CASES = (
+    layer(PRO, 1, (WINDOW,), Compressed((8000,), ratio=4, topk=1024)),
+    layer(FLASH, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=512)),
+    layer(PRO, 1, (WINDOW, 7), Compressed((9000, 0), ratio=128)),
+    layer(FLASH, 2, (WINDOW + 1, 1), Compressed((9000, 0), ratio=128)),
+    layer(PRO, 1, (WINDOW, 0), None),
+    layer(FLASH, 3, (WINDOW + 2, 2), None),
+)
+SEEDS = (1,)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_holds(case: Case, seed: int, device: Device, book: Book) -> None:
+    """The kernel lies within every pin, with the same bits in whatever order asynchronous work completes."""
+    hold(case, seed, device, book)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_refuses_mutants(case: Case, book: Book) -> None:
+    """The same comparison refuses every wrong output."""
+    refuse_mutants(case, SEEDS[0], book)
