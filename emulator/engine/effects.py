@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from emulator.errors import UnknownInstruction
 from emulator.isa import registry
-from emulator.isa.moves import PARAMS
+from emulator.isa.moves import FIXED_PARAMETER, PARAMS
 from emulator.isa.registry import Handler, Lowering
 from emulator.ptx.flow import ENDS
 from emulator.ptx.syntax import (
@@ -98,9 +98,16 @@ def _resolved(instr: Instr, symbols: Mapping[str, Imm | Special]) -> Instr:
                 return TensorAddress(resolve(map_address), coordinates)  # type: ignore[arg-type]
         return operand
 
-    if any(isinstance(operand, Symbol | Address | TensorAddress) for operand in instr.operands):
-        return replace(instr, operands=tuple(resolve(operand) for operand in instr.operands))
-    return instr
+    if not any(isinstance(operand, Symbol | Address | TensorAddress) for operand in instr.operands):
+        return instr
+    resolved = replace(instr, operands=tuple(resolve(operand) for operand in instr.operands))
+    if instr.opcode == "ld" and "param" in instr.modifiers and _at_constant(resolved.operands[1]):
+        return replace(resolved, opcode=FIXED_PARAMETER)
+    return resolved
+
+
+def _at_constant(address: Operand) -> bool:
+    return isinstance(address, Address) and isinstance(address.base, Imm)
 
 
 def _effect(instr: Instr) -> Effect:
@@ -108,7 +115,7 @@ def _effect(instr: Instr) -> Effect:
     count = entry.dst if entry is not None else 0
     writes = tuple(r for operand in instr.operands[:count] for r in registers(operand) if isinstance(r, Reg))
     reads = [r for operand in instr.operands[count:] for r in registers(operand)]
-    if instr.opcode == "cvta" and any(part.startswith("param") for part in instr.modifiers):
+    if instr.opcode in ("cvta", FIXED_PARAMETER) and any(part.startswith("param") for part in instr.modifiers):
         reads.append(PARAMS)
     if instr.guard is not None:
         reads.append(instr.guard[0])

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from emulator.isa.parts import Modifiers
 from emulator.isa.registry import lowers
 from emulator.isa.spaces import LOCAL_BASE, SHARED_BASE, WINDOW_BYTES
+from emulator.native.body import Body
 from emulator.native.run import INTEGER_OF, Cell, Run
-from emulator.native.vector import Vec
-from emulator.ptx.syntax import Instr, Operand, Reg, Special, Vector
+from emulator.native.vector import Vec, helper
+from emulator.ptx.syntax import Address, Imm, Instr, Operand, Reg, Special, Vector
 
-WINDOW = Special("@window")
 PARAMS = Special("@params")
-_BITS = {"pred": "i1", "b8": "i8"} | {f"{k}{n}": f"i{n}" for k in "bsuf" for n in (16, 32, 64)}
+FIXED_PARAMETER = "ld.param at a constant"
+_BITS = {"pred": "i1"} | {f"{k}{n}": f"i{n}" for k in "bsuf" for n in (8, 16, 32, 64)}
 _HALVES = {"b32": "b16", "b64": "b32", "b128": "b64"}
 
 
@@ -39,6 +42,45 @@ def _half(run: Run, item: Operand, type_name: str) -> Cell:
         return run.cell(item)
     kind = INTEGER_OF[type_name]
     return Cell(type_name, {kind: run.read(item, kind)})
+
+
+@lowers(FIXED_PARAMETER)
+def parameter(run: Run, ins: Instr) -> None:
+    """A parameter at a place known beforehand, the same for all threads."""
+    m = Modifiers(ins)
+    type_name = m.last()
+    count = int(m.choice("v2", "v4", "v8", default="v1")[1:])
+    m.choice("param", "param::entry")
+    m.done()
+    to, address = ins.operands
+    assert isinstance(address, Address) and isinstance(address.base, Imm)
+    kind = _BITS[type_name]
+    items = to.items if isinstance(to, Vector) else (to,)
+    if len(items) != count:
+        raise m.refuse(f"{len(items)} registers for .v{count}")
+    for place, item in enumerate(items):
+        at = run.read(PARAMS, "i64") + (address.base.value + place * int(kind[1:]) // 8)
+        value = _AT[kind](at)
+        run.write(item, value.sext(INTEGER_OF[item.type]) if type_name[0] == "s" and isinstance(item, Reg) else value)
+
+
+def _loader(kind: str) -> Callable[[Vec], Vec]:
+    def body(address: Vec) -> Vec:
+        code = address.code
+        assert isinstance(code, Body)
+        first = code.scalar(f"extractelement <32 x i64> {address.place}, i32 0")
+        pointer = code.scalar(f"inttoptr i64 {first} to ptr")
+        value = code.scalar(f"load {kind}, ptr {pointer}, align 1")
+        vector = f"<32 x {kind}>"
+        alone = code.scalar(f"insertelement {vector} poison, {kind} {value}, i32 0")
+        splat = code.scalar(f"shufflevector {vector} {alone}, {vector} poison, <32 x i32> zeroinitializer")
+        return Vec(code, splat, kind)
+
+    body.__name__ = f"parameter_{kind}"
+    return helper(kind, "i64")(body)
+
+
+_AT = {kind: _loader(kind) for kind in ("i8", "i16", "i32", "i64")}
 
 
 @lowers("cvta")
