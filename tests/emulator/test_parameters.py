@@ -46,7 +46,8 @@ def test_every_width_is_extended_as_its_type_says() -> None:
 def test_a_place_that_is_only_known_at_run_time() -> None:
     out = np.zeros(32, np.uint32)
     body = """
-    mov.u32 %r1, %tid.x; mov.u32 %r7, %ctaid.x; add.u32 %r2, %r7, 2; shl.b32 %r3, %r2, 2; cvt.u64.u32 %q1, %r3; mov.b64 %q2, a;
+    mov.u32 %r1, %tid.x; mov.u32 %r7, %ctaid.x; add.u32 %r2, %r7, 2;
+    shl.b32 %r3, %r2, 2; cvt.u64.u32 %q1, %r3; mov.b64 %q2, a;
     add.u64 %q3, %q2, %q1; ld.param.b32 %r4, [%q3]; mul.wide.u32 %q4, %r1, 4; add.u64 %q5, %q0, %q4;
     st.global.u32 [%q5], %r4;
     """
