@@ -1,12 +1,12 @@
 """All device code: attention of one row tile over many KV tiles on the tensor cores of sm_100a.
 
-A CTA owns block_m rows of one sequence (rows are query tokens times heads, packed). Columns of tensor memory, fp32
-a column:
+A CTA owns block_m rows of one sequence (rows are query tokens times heads, packed), or of one token where tokens list
+keys of their own. Columns of tensor memory, fp32 a column:
 
     head_dim 64    |  S0 128  |  S1 128  |  O 64  | P0 64 | P1 64 |                 448 used
     head_dim 128   |  S0 128  |  S1 128  |  O 128         | P0 64 | P1 64 |         512 used
     head_dim 256   |  S0 64  |  S1 64  |  O 256           | P0 32 | P1 32 |         448 used
-    head_dim 512   |  S0 64 | S1 64 |  O 256                              |         384 used
+    head_dim 512   |  S0 64  |  S1 64  |  O 256           |                         384 used
 
 A lane is a row, up to head_dim 256. At 512 a CTA has 64 rows, 16 in each quarter of the lanes: the quarter's lanes
 0-15 hold S and O's columns 0-255 of its rows, its lanes 16-31 O's columns 256-511 of the same rows. Two softmax
@@ -15,7 +15,7 @@ threads share such a row. P goes through shared memory there, and wherever p_pat
 Warp roles and the mbarriers between them. Tile i of the keys uses stage i % 2 of S, P and O's barriers:
 
     load (5)     --q_full, kv_full-->   mma (4)              K0 K1 V0 K2 V1 ...   (K0 K1 K2 ... when V is K)
-                 <-----kv_empty------
+                 <-----kv_empty------                        from both CTAs where a pair shares its loads
     load         -----tail_full----->   load                 a last tile with poisoned keys: cleared, then kv_full
     mma          ------s_full------->   softmax (0-3)        S[i] = Q K[i]' is in tensor memory
                  <-----p_full--------                        P[i] is staged and O fits its maximum
@@ -24,7 +24,31 @@ Warp roles and the mbarriers between them. Tile i of the keys uses stage i % 2 o
 
 The mma warp issues S[i+1] before it waits for P[i]: the softmax of one tile runs while the logits of the next are
 computed. S[i+2] may overwrite S[i] without a barrier of its own: it is issued after P[i]V[i], which waits for
-p_full, and whoever arrives there has read S[i].
+p_full, and whoever arrives there has read S[i]. The window's tiles come first, then those of the compressed keys:
+one loop, one running softmax, and O is touched once more only where the maximum moves. The sink joins at the end.
+
+Why it is so. Figures are of the code that the compiler gives, or counted on the emulated device; no B200 has run it.
+
+64 rows at head_dim 512. Tensor memory has 128 x 512 cells, which O of 128 rows fills alone. A CTA's memories, products
+over the ideal, and how often a pair of CTAs (128 heads) reads a key:
+
+    64 rows, O in both lane halves         384 columns   64 Q + 2*64 KV + 8 P KiB   1.0   once, by multicast
+    128 rows, O split over two CTAs        512 columns   128 Q + 64 KV + 16 P KiB   1.5   once; no load runs ahead
+    128 rows, S over a parked chunk of O   512 columns   128 Q + 64 KV + 16 P KiB   1.0   once; O moves with every tile
+    128 rows, one MMA of two CTAs          320 columns   64 Q + 2*64 KV + 8 P KiB   1.0   twice: K by keys, V by columns
+
+The last would use the whole width of the tensor core, of which 64 rows use half; the first reads half the bytes, and
+decoding is bound by those. It is the one built.
+
+Listed keys come by TMA gather. A tile of 64 keys of 512 takes 128 gathers of four rows' 128 bytes: 1,043 PTX
+instructions of the load warp counted, about 720 of machine code; in a pair each CTA does half (614 PTX). Copies by
+the warp itself would be 128 cp.async of 512 bytes and, by estimate, as many for addresses: fewer, but the warp would have to
+wait for them and cross proxies before it may signal, could fetch no further ahead than that, and each CTA of a pair
+would fetch all: 128 KiB a tile and pair against 64. A gather also writes zeros for a row outside the tensor, which is
+how -1 and an index out of range read nothing.
+
+Registers: 192 threads may have all of their 255 and take 48,960 of 65,536, and shared memory leaves room for one CTA,
+so there is nothing to re-allot between roles. The most used is 218; nothing is spilled.
 """
 
 # CuTeDSL's operations take and give traced values and static ones alike, which its annotations cannot say.
@@ -35,8 +59,6 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import cutlass
@@ -49,178 +71,17 @@ from cutlass.memory import SmemAllocator
 from cutlass.pipeline import PipelineState, PipelineUserType, make_pipeline_state
 from cutlass.utils import blackwell_helpers as sm100
 
-from kernel.config import BF16_BYTES, MMA_N, S_STAGES, TMEM_LANES, WARP, FmhaConfig
-from kernel.tiles import Blocks, Branches, Fixed, KvTiles, ListedTiles, RowTile, Visible, larger, smaller
+from kernel.config import BF16_BYTES, MMA_N, TMEM_LANES, WARP, FmhaConfig
+from kernel.parts import EVERY_CTA, LOAD_COLS, PART_LANES, Barriers, Mma, Row, Softmax, stage_and_phase
+from kernel.tiles import Blocks, Branches, KvTiles, ListedTiles, RowTile, Visible, larger, smaller
 
 LN2 = math.log(2.0)
-LOG2E = math.log2(math.e)
 LANE = 1 << 16  # tensor-memory address of the next lane
-PART_LANES = 16  # with 64 rows, the second half of O's columns lies this many lanes further
 RESCALE_LOG2 = 8.0  # O is rescaled once the maximum has moved by more: P stays below 2^8
-LOAD_COLS = 32  # columns a thread takes from tensor memory at once
-EVERY_CTA = 0b11  # of a cluster of two
 GATHER = 4  # keys that one TMA gather brings
 VECTOR = 8  # bf16 in the sixteen bytes of one shared-memory store
 SWIZZLE_BYTES = 128  # width of a swizzled row of shared memory
 SMEM_ALIGN = 1024  # eight swizzled rows: the period of the pattern
-
-
-def stage_and_phase(i: Any) -> tuple[Any, Any]:
-    """Stage and mbarrier phase of tile `i` in a ring of two."""
-    return i % S_STAGES, (i // S_STAGES) % 2
-
-
-@dataclass
-class Barriers(Fixed):
-    """Addresses of the mbarriers by name, in the order of FmhaConfig.barriers."""
-
-    config: FmhaConfig
-    base: cute.Pointer
-
-    def at(self, name: str, stage: Any = 0) -> cute.Pointer:
-        return self.base + (self.config.barrier_offset(name) + stage)
-
-    def init(self) -> None:
-        """Set every arrival count; one thread calls this."""
-        for barrier in self.config.barriers:
-            for stage in range(barrier.stages):
-                cute.arch.mbarrier_init(self.at(barrier.name, stage), barrier.arrivals)
-
-    def wait(self, name: str, stage: Any, phase: Any) -> None:
-        cute.arch.mbarrier_wait(self.at(name, stage), phase)
-
-    def arrive_warp(self, name: str, stage: Any) -> None:
-        """One arrival for the warp, after all of its lanes came here."""
-        cute.arch.sync_warp()
-        with cute.arch.elect_one():
-            cute.arch.mbarrier_arrive(self.at(name, stage))
-
-    def expect(self, name: str, stage: Any, tx_bytes: int) -> cute.Pointer:
-        """Arrive for a load of `tx_bytes`; the barrier that the load has to signal."""
-        barrier = self.at(name, stage)
-        with cute.arch.elect_one():
-            cute.arch.mbarrier_arrive_and_expect_tx(barrier, tx_bytes)
-        return barrier
-
-    def commit(self, name: str, stage: Any) -> None:
-        """Arrive once all tensor-core work issued so far has completed."""
-        with cute.arch.elect_one():
-            tcgen05.commit(self.at(name, stage))
-
-    def commit_to_cluster(self, name: str, stage: Any) -> None:
-        """The same, in every CTA of the cluster."""
-        mask = None if self.config.cluster == 1 else Int16(EVERY_CTA)
-        with cute.arch.elect_one():
-            tcgen05.commit(self.at(name, stage), mask)
-
-
-@dataclass
-class Softmax(Fixed):
-    """Running statistics of a thread's row: maximum (raw logits) and sum of exponentials over its keys."""
-
-    scale_log2: Float32
-    row_threads: int
-    stats: cute.Tensor  # registers: the maximum, and the sum over even and over odd keys
-
-    @staticmethod
-    def start(scale_log2: Float32, row_threads: int) -> Softmax:
-        stats = cute.make_rmem_tensor((3,), Float32)
-        stats[0] = -Float32.inf
-        stats[1] = Float32(0.0)
-        stats[2] = Float32(0.0)
-        return Softmax(scale_log2, row_threads, stats)
-
-    @property
-    def row_max(self) -> Any:
-        return self.stats[0]
-
-    def row_sum(self) -> Any:
-        """Over all keys of the row: every thread that shares it calls this."""
-        return self.over_row(self.stats[1] + self.stats[2], lambda x, y: x + y)
-
-    def over_row(self, value: Any, combine: Callable) -> Any:
-        """`value` combined with that of the thread that shares the row, PART_LANES away."""
-        if self.row_threads == 1:
-            return value
-        return combine(value, cute.arch.shuffle_sync_bfly(value, PART_LANES))
-
-    def finite_max(self) -> Float32:
-        """The maximum, or 0 where nothing was visible yet: an exponent that is never inf - inf."""
-        return cutlass.select_(self.row_max == -Float32.inf, Float32(0.0), self.row_max)
-
-    def weight(self, sink: Float32) -> Float32:
-        """What a logit that is not scaled adds to the sum: 0 for -inf, infinity for +inf and for one that drowns it."""
-        shift = -self.finite_max() * self.scale_log2
-        log2, _ = cute.arch.fma_packed_f32x2((sink, sink), (Float32(LOG2E), Float32(LOG2E)), (shift, shift))
-        return cute.math.exp2(log2, fastmath=True)
-
-    def tile_max(self, s: cute.Tensor) -> Float32:
-        """Maximum over a tile's logits, in four chains so that the adds of one hide those of another."""
-        chains = [self.row_max] * 4
-        for j in range(0, cute.size(s), 4):
-            for c in range(4):
-                chains[c] = cute.arch.fmax(chains[c], s[j + c])
-        top = cute.arch.fmax(cute.arch.fmax(chains[0], chains[1]), cute.arch.fmax(chains[2], chains[3]))
-        return self.over_row(top, cute.arch.fmax)
-
-    def move_to(self, new_max: Float32) -> Float32:
-        """Take `new_max` as the reference; the factor by which sums and O shrink."""
-        old = self.row_max
-        self.stats[0] = new_max
-        factor = cute.math.exp2((old - self.finite_max()) * self.scale_log2, fastmath=True)
-        self.stats[1] *= factor
-        self.stats[2] *= factor
-        return factor
-
-    def exponentiate(self, s: cute.Tensor) -> None:
-        """s becomes exp2(scale_log2 * (s - row_max)) in place; the sum is carried on."""
-        scale = (self.scale_log2, self.scale_log2)
-        shift = -self.finite_max() * self.scale_log2
-        total = (self.stats[1], self.stats[2])
-        for j in range(0, cute.size(s), 2):
-            x = cute.arch.fma_packed_f32x2((s[j], s[j + 1]), scale, (shift, shift))
-            s[j] = cute.math.exp2(x[0], fastmath=True)
-            s[j + 1] = cute.math.exp2(x[1], fastmath=True)
-            total = cute.arch.add_packed_f32x2(total, (s[j], s[j + 1]))
-        self.stats[1] = total[0]
-        self.stats[2] = total[1]
-
-
-@dataclass
-class Mma(Fixed):
-    """The two products: tiled MMAs, operands in shared or tensor memory, accumulators in tensor memory."""
-
-    qk: cute.TiledMma
-    pv: cute.TiledMma
-    tSrQ: cute.Tensor  # descriptors of Q (MMA, M, K, 1)
-    tSrK: cute.Tensor  # descriptors of K (MMA, N, K, stage)
-    tOrP: cute.Tensor  # P of stage 0: descriptors, or tensor-memory columns (MMA, M, K)
-    tOrV: cute.Tensor  # descriptors of V (MMA, N, K, stage)
-    tStS: cute.Tensor  # logits of stage 0
-    tOtO: cute.Tensor  # output
-
-
-@dataclass
-class Row(Fixed):
-    """A softmax thread's row and how it reads the logits of it from tensor memory."""
-
-    load: cute.ThrCopy
-    tLtS: cute.Tensor  # the thread's logits of stage 0 in tensor memory
-    tLcS: cute.Tensor  # their (row, key) within the tile
-    row: Any
-    part: Any  # which of the row's threads this is
-
-    @staticmethod
-    def of_thread(mma: Mma, config: FmhaConfig) -> Row:
-        """The tensor-memory load decides who owns what: row and keys come from its own coordinates."""
-        repeat = tcgen05.Repetition(LOAD_COLS)
-        shape = tcgen05.Ld32x32bOp(repeat) if config.row_threads == 1 else tcgen05.Ld16x32bx2Op(repeat)
-        load = tcgen05.make_tmem_copy(cute.make_copy_atom(shape, Float32), mma.tStS)
-        load = load.get_slice(cute.arch.thread_idx()[0])
-        coords = mma.qk.get_slice(0).partition_C(cute.make_identity_tensor((config.block_m, config.block_n)))
-        tLcS = load.partition_D(coords)
-        row, key = tLcS[0]
-        return Row(load, load.partition_S(mma.tStS), tLcS, row, key // (config.block_n // config.row_threads))
 
 
 class Fmha:
