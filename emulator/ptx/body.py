@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from emulator.ptx.declarations import Scope, variable
 from emulator.ptx.families import split
-from emulator.ptx.operands import OperandReader
+from emulator.ptx.operands import OperandReader, atom
 from emulator.ptx.source import Source
 from emulator.ptx.syntax import Address, Instr, Location, Operand, Reg, Symbol, Variable, Vector
 
@@ -17,6 +17,7 @@ _PIECE = re.compile(
     r"|(?P<statement>[^;{}]*(?:\{[^;{}]*\}[^;{}]*)*);)"
 )
 _INSTRUCTION = re.compile(r"(?:@(!?)([\w$%]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.S)
+_PLAIN = re.compile(r"[^\s\[{(|!,]+(?:, [^\s\[{(|!,]+)*")
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)")
 
 
@@ -149,13 +150,11 @@ class Body:
         self.instrs.append(Instr(opcode, modifiers, operands, guard, self._source.line(statement.at), text))
 
     def _operands(self, text: str, statement: _Statement) -> tuple[Operand, ...]:
-        registers = statement.scope.registers
+        lookup = statement.scope.register
         try:
-            return tuple([registers[token] for token in text.split(", ")])
-        except KeyError:
-            pass
-        try:
-            return OperandReader(text, statement.scope.register).read()
+            if _PLAIN.fullmatch(text):
+                return tuple([atom(token, lookup) for token in text.split(", ")])
+            return OperandReader(text, lookup).read()
         except ValueError as error:
             raise self._source.refuse(str(error), statement.at) from None
 

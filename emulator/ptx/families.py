@@ -1,5 +1,6 @@
 """Which dotted spellings are families of their own; every other instruction's family is its first part."""
 
+from functools import cache
 from typing import Final
 
 FAMILIES: Final[frozenset[str]] = frozenset(
@@ -40,6 +41,7 @@ FAMILIES: Final[frozenset[str]] = frozenset(
 TWO_WORDS: Final[frozenset[str]] = frozenset({"mbarrier", "tcgen05", "wgmma"})
 
 
+@cache
 def split(spelling: str) -> tuple[str, tuple[str, ...]]:
     """An instruction's dotted spelling as (family, modifiers).
 

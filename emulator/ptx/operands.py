@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 
 from emulator.ptx.syntax import (
     Address,
@@ -22,6 +23,7 @@ from emulator.ptx.syntax import (
 _TOKEN = re.compile(r"[\w$%.:]+|[{}\[\](),|!+-]")
 _INTEGER = re.compile(r"(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?$")
 _CLOSING = {"{": "}", "(": ")"}
+_END = ""
 
 Lookup = Callable[[str], Reg | None]
 
@@ -44,24 +46,24 @@ class OperandReader:
     """A cursor over the tokens of one operand list. Raises ValueError with what it did not understand."""
 
     def __init__(self, text: str, lookup: Lookup) -> None:
-        self._tokens = _TOKEN.findall(text)
+        self._tokens = [*_TOKEN.findall(text), _END]
         self._at = 0
         self._lookup = lookup
 
     def read(self) -> tuple[Operand, ...]:
         """All operands, separated by commas."""
         found: list[Operand] = []
-        while self._at < len(self._tokens):
+        while self._peek() != _END:
             found.append(self._operand())
-            if self._at < len(self._tokens):
+            if self._peek() != _END:
                 self._expect(",")
         return tuple(found)
 
     def _peek(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+        return self._tokens[self._at]
 
     def _next(self) -> str:
-        token = self._peek()
+        token = self._tokens[self._at]
         if not token:
             raise ValueError("the operand list ends too early")
         self._at += 1
@@ -124,22 +126,34 @@ class OperandReader:
     def _atom(self) -> Operand:
         token = self._next()
         if token == "-":
-            negated = self._atom()
-            if not isinstance(negated, Imm) or negated.type != "int":
-                raise ValueError("only an integer literal can follow '-'")
-            return Imm(-negated.value)
-        if token == "_":
-            return Sink()
-        register = self._lookup(token)
-        if register is not None:
-            return register
-        if token[0].isdigit():
-            number = literal(token)
-            if number is None:
-                raise ValueError(f"{token!r} is not a literal that PTX knows")
-            return number
-        if token[0] == "%":
-            return Special(token)
-        if token[0].isalpha() or token[0] in "_$":
-            return Symbol(token)
-        raise ValueError(f"unexpected {token!r}")
+            token += self._next()
+        return atom(token, self._lookup)
+
+
+def atom(token: str, lookup: Lookup) -> Operand:
+    """An operand of one token: a register, a number, a name. Raises ValueError if it is none of these."""
+    register = lookup(token)
+    if register is not None:
+        return register
+    first = token[0]
+    if first.isdigit() or first == "-":
+        return _number(token)
+    if token == "_":
+        return Sink()
+    if first == "%":
+        return Special(token)
+    if first.isalpha() or first in "_$":
+        return Symbol(token)
+    raise ValueError(f"unexpected {token!r}")
+
+
+@cache
+def _number(token: str) -> Imm:
+    number = literal(token.removeprefix("-"))
+    if number is None:
+        raise ValueError(f"{token!r} is not a literal that PTX knows")
+    if token[0] != "-":
+        return number
+    if number.type != "int":
+        raise ValueError("only an integer literal can follow '-'")
+    return Imm(-number.value)
