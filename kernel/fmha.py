@@ -42,10 +42,10 @@ decoding is bound by those. It is the one built.
 
 Listed keys come by TMA gather. A tile of 64 keys of 512 takes 128 gathers of four rows' 128 bytes: 1,043 PTX
 instructions of the load warp counted, about 720 of machine code; in a pair each CTA does half (614 PTX). Copies by
-the warp itself would be 128 cp.async of 512 bytes and, by estimate, as many for addresses: fewer, but the warp would have to
-wait for them and cross proxies before it may signal, could fetch no further ahead than that, and each CTA of a pair
-would fetch all: 128 KiB a tile and pair against 64. A gather also writes zeros for a row outside the tensor, which is
-how -1 and an index out of range read nothing.
+the warp itself would be 128 cp.async of 512 bytes and, by estimate, as many for addresses: fewer, but the warp would
+have to wait for them and cross proxies before it may signal, could fetch no further ahead than that, and each CTA of
+a pair would fetch all: 128 KiB a tile and pair against 64. A gather also writes zeros for a row outside the tensor,
+which is how -1 and an index out of range read nothing.
 
 Registers: 192 threads may have all of their 255 and take 48,960 of 65,536, and shared memory leaves room for one CTA,
 so there is nothing to re-allot between roles. The most used is 218; nothing is spilled.
