@@ -7,11 +7,13 @@
 Import it before compiling: it asks CuTeDSL to keep the PTX.
 """
 
-from emulator.bridge.device import EmulatedDevice, LaunchResult
+from emulator.bridge.device import EmulatedDevice
 from emulator.bridge.driver import NotEmulated
 from emulator.bridge.patches import emulate, keep_ptx
+from emulator.bridge.result import LaunchResult
 from emulator.errors import EmulatorError
+from emulator.machine.statistics import Stats
 
-__all__ = ["EmulatedDevice", "EmulatorError", "LaunchResult", "NotEmulated", "emulate"]
+__all__ = ["EmulatedDevice", "EmulatorError", "LaunchResult", "NotEmulated", "Stats", "emulate"]
 
 keep_ptx()

@@ -7,14 +7,15 @@ import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from emulator.bridge.allocations import Allocation
 from emulator.bridge.driver import NotEmulated
 from emulator.bridge.hostcode import HostCode
-from emulator.bridge.launchconfig import UNDERSTOOD, Dim3, LaunchConfig
+from emulator.bridge.launchconfig import UNDERSTOOD, LaunchConfig
 from emulator.bridge.modules import LoadedModule, load
+from emulator.bridge.result import LaunchResult
 from emulator.bridge.tensormap import encode_tiled
 from emulator.machine.cta import Launch
 from emulator.machine.scheduler import run
@@ -28,21 +29,6 @@ _STATIC_SHARED_ATTRIBUTE: Final = 1
 _host_code: weakref.WeakKeyDictionary[Any, HostCode] = weakref.WeakKeyDictionary()
 _libraries: list[LoadedModule] = []
 _kernels: list[tuple[LoadedModule, str]] = []
-
-
-@dataclass(frozen=True)
-class LaunchResult:
-    """What one launch was and did. `by_warp`: warp-instructions of each warp index, over all CTAs."""
-
-    kernel: str
-    grid: Dim3
-    block: Dim3
-    cluster: Dim3
-    dynamic_shared_bytes: int
-    seconds: float
-    instructions: int
-    by_warp: dict[int, int]
-    ptx: str = field(repr=False)
 
 
 @dataclass
@@ -150,8 +136,7 @@ class EmulatedDevice:
                 cluster,
                 config.dynamic_shared_bytes,
                 seconds,
-                stats.instructions,
-                stats.by_warp,
+                stats,
                 module.ptx,
             )
         )

@@ -149,6 +149,7 @@ def _complete(barrier: MBarrier, wanted: int, parity: bool) -> bool:
 def _observe(warp: Warp, barrier: MBarrier, acquire: bool) -> None:
     warp.spin = warp.granted = None
     warp.phases[barrier] = barrier.phase
+    barrier.waits += 1
     if acquire:
         warp.clock.merge(barrier.complete)
 

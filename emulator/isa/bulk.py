@@ -218,6 +218,7 @@ def _bulk_out(ins: Instr) -> Run:
             if memory.find(address, address + count) is None:
                 memory.refuse(address, address + count, ins, warp, "a bulk store")
             smem.check_span(offset, count, ins, warp, "a bulk store")
+            warp.cta.launch.stats.copied_out_bytes += count
             copies = bulk_thread(warp, lane)
             smem.shadow.read(smem.span(offset, count), copies.access(ins, "a bulk store"), warp.clock)
 

@@ -141,10 +141,13 @@ def _load_part(form: Form, warp: Warp, memory: Any, places: np.ndarray, lanes: A
     if memory == "local":
         return _local(form, warp)[_local_index(form, warp, places, lanes)]
     if memory == "global":
-        values = warp.cta.launch.memory.load(places, form.width, form.count, form.ins, warp, form.what)
+        launch = warp.cta.launch
+        values = launch.memory.load(places, form.width, form.count, form.ins, warp, form.what)
+        launch.stats.global_load_bytes += places.size * form.bytes
     else:
         offsets = form.checked(memory, places, warp)
         values = memory.load(offsets, form.width, form.count, form.access(warp), warp.clock)
+        warp.cta.launch.stats.access_shared(offsets, form.bytes)
     if form.acquires:
         _acquire(warp, memory, places)
     return values
@@ -161,9 +164,13 @@ def store(form: Form, warp: Warp, addresses: np.ndarray, values: np.ndarray) -> 
         if form.releases:
             release(warp, memory, places)
         if memory == "global":
-            warp.cta.launch.memory.store(places, chosen, form.ins, warp, form.what)
+            launch = warp.cta.launch
+            launch.memory.store(places, chosen, form.ins, warp, form.what)
+            launch.stats.global_store_bytes += places.size * form.bytes
         else:
-            memory.store(form.checked(memory, places, warp), chosen, form.access(warp), warp.clock)
+            offsets = form.checked(memory, places, warp)
+            memory.store(offsets, chosen, form.access(warp), warp.clock)
+            warp.cta.launch.stats.access_shared(offsets, form.bytes)
 
 
 def release(warp: Warp, memory: Any, places: np.ndarray) -> None:

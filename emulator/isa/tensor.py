@@ -326,6 +326,7 @@ def _multiply(ins: Instr, warp: Warp, lane: int, shape: Shape, accumulate: bool,
         if not continues:
             _touch_accumulator(cta, me, shape, accumulate)
     driver.multiply(ins, shape, accumulate, scale, step)
+    warp.cta.launch.stats.mma_flops += 2 * shape.idesc.m * shape.idesc.n * shape.kind.k
     driver.issued()
 
 

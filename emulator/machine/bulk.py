@@ -131,6 +131,7 @@ def fill(
     counted: the bytes that the mbarrier is told, if that is not `size`.
     """
     cta.smem.check_span(offset, size, instr, warp, what)
+    cta.launch.stats.copied_in_bytes += size
     me = Access(barrier.component, barrier.phase + 1, False, instr, warp, what, via=barrier)
     cta.smem.shadow.write(cta.smem.span(offset, size), me, warp.clock)
     party = Party(instr, warp, what)
@@ -157,6 +158,7 @@ def store_box(
     aligned(offset, TMA_ALIGNMENT, f"the source of {what}", instr, warp)
     check_global(instr, warp, tensor, coordinates, what)
     smem.check_span(offset, size, instr, warp, what)
+    warp.cta.launch.stats.copied_out_bytes += size
     copies = bulk_thread(warp, lane)
     smem.shadow.read(smem.span(offset, size), copies.access(instr, what), warp.clock)
 

@@ -18,6 +18,7 @@ from emulator.machine.clocks import Clock, Ledger
 from emulator.machine.globalmem import GlobalMemory
 from emulator.machine.shared import RANK_SHIFT, SharedMemory
 from emulator.machine.source import SourcePlace, source_place
+from emulator.machine.statistics import Stats
 from emulator.machine.tmem import TensorMemory
 from emulator.machine.warp import LANES, Warp
 from emulator.ptx.syntax import Address, Dual, Reg, TensorAddress, Vector
@@ -65,6 +66,7 @@ class Launch:
         if any(g % c for g, c in zip(self.grid, self.cluster, strict=True)):
             raise LaunchError(f"grid {self.grid} is not a multiple of the cluster {self.cluster}")
         self.memory = GlobalMemory(self.allocations)
+        self.stats = Stats()
         self.waiting_clusters: deque[Dim3] = deque()
         self.registry: dict[Any, Any] = {}
         """What handlers keep for the whole launch, such as decoded tensor maps."""

@@ -42,6 +42,8 @@ class MBarrier:
         self.last: Party | None = None
         self.last_tx: Party | None = None
         self.fenced = False
+        self.waits = 0
+        """Waits that ended."""
         self.copies: list[Party] = []
         """The copies that were issued in this phase and have not come."""
 

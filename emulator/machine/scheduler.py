@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,6 +9,7 @@ from emulator.errors import BarrierError, BudgetExceeded, Deadlock, Interrupted,
 from emulator.machine.agents import Completion
 from emulator.machine.blas import one_thread
 from emulator.machine.cta import Cluster, Cta, Launch
+from emulator.machine.statistics import Stats
 
 if TYPE_CHECKING:
     from emulator.machine.warp import Warp
@@ -33,14 +33,6 @@ class Program(Protocol):
         """PTX line of a warp's position."""
 
 
-@dataclass
-class Stats:
-    """What a launch did: warp-instructions executed, and those of each warp index (the warps' roles)."""
-
-    instructions: int
-    by_warp: dict[int, int]
-
-
 def run(
     launch: Launch, program: Program, completion: Completion = "lazy", seed: int = 0, budget: int | None = None
 ) -> Stats:
@@ -48,14 +40,12 @@ def run(
 
     Raises subclasses of emulator.errors.EmulatorError.
     """
-    by_warp = dict.fromkeys(range(launch.warps), 0)
     for index in launch.clusters():
         cluster = Cluster(launch, index, completion, Random(f"{seed}:{index}"))
         with one_thread():
             _run_cluster(cluster, program, budget)
-        for warp in cluster.warps:
-            by_warp[warp.index] += warp.executed
-    return Stats(sum(by_warp.values()), by_warp)
+        launch.stats.finish_cluster(cluster)
+    return launch.stats
 
 
 def _run_cluster(cluster: Cluster, program: Program, budget: int | None) -> None:

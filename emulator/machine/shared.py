@@ -43,6 +43,7 @@ class SharedMemory:
         self._mark(0, RESERVED_BYTES, OUTSIDE)
         self._mark(size, padded, OUTSIDE)
         self.mbarriers: dict[int, MBarrier] = {}
+        self.retired: list[MBarrier] = []
         self.initialised = 0
 
     def _mark(self, start: int, stop: int, number: int) -> None:
@@ -140,7 +141,7 @@ class SharedMemory:
 
     def drop_mbarrier(self, offset: int, instr: Instr, warp: Warp) -> None:
         """mbarrier.inval: the bytes are ordinary, unwritten memory again."""
-        self.mbarrier(offset, instr, warp)
+        self.retired.append(self.mbarrier(offset, instr, warp))
         del self.mbarriers[offset]
         self._mark(offset, offset + 8, UNWRITTEN)
 

@@ -15,12 +15,13 @@ from tests.system import Checkout
 
 @dataclass(frozen=True)
 class Break:
-    """An edit of kernel/fmha.py, and what the refusal must say."""
+    """An edit of kernel/fmha.py, what the refusal must say, and the line of that file that it must lead to."""
 
     name: str
     old: str
     new: str
     says: str
+    line: str
 
 
 BREAKS = (
@@ -29,18 +30,21 @@ BREAKS = (
         "cute.recast_ptr(tmem + config.tmem_p, dtype",
         "cute.recast_ptr(tmem + config.tmem_p + 32, dtype",
         r"tcgen05\.mma",
+        "cute.gemm(",
     ),
     Break(
         "the second product does not wait for P",
         '        bars.wait("p_full", stage, phase)\n',
         "",
         r"tcgen05\.mma",
+        "cute.gemm(",
     ),
     Break(
         "P is signalled before its store has completed",
         "        cute.copy(store, packed, tPtP)\n        cute.arch.fence_view_async_tmem_store()\n",
         "        cute.copy(store, packed, tPtP)\n",
         r"tcgen05\.(st|wait)",
+        "cute.copy(store, packed, tPtP)",
     ),
 )
 
@@ -59,3 +63,10 @@ def test_a_broken_kernel_is_refused(broken: Break, checkout: Checkout, tmp_path:
     for case in held:
         assert re.search(r"PTX line \d+", case.message), case.message
         assert re.search(broken.says, case.message), case.message
+        assert broken.line in "".join(lines_named(case.message, checkout)), case.message
+
+
+def lines_named(message: str, checkout: Checkout) -> list[str]:
+    """The lines of the kernel that a message names by their numbers."""
+    source = (checkout.path / "kernel/fmha.py").read_text().splitlines()
+    return [source[int(number) - 1] for number in re.findall(r"kernel/fmha\.py:(\d+)", message)]

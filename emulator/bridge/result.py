@@ -1,0 +1,37 @@
+"""What a launch was and did, for whoever made it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from emulator.bridge.launchconfig import Dim3
+from emulator.machine.statistics import Stats
+
+
+@dataclass(frozen=True)
+class LaunchResult:
+    """One launch that ran to its end.
+
+    grid, block, cluster: in CTAs, threads and CTAs. seconds: of this machine. stats: counts that are the same on every
+    machine, see emulator.Stats for their units.
+    ptx: the module that was launched.
+    """
+
+    kernel: str
+    grid: Dim3
+    block: Dim3
+    cluster: Dim3
+    dynamic_shared_bytes: int
+    seconds: float
+    stats: Stats
+    ptx: str = field(repr=False)
+
+    @property
+    def instructions(self) -> int:
+        """Warp-instructions executed."""
+        return self.stats.instructions
+
+    @property
+    def by_warp(self) -> dict[int, int]:
+        """Warp-instructions by the warp's index in its CTA, over all CTAs."""
+        return self.stats.by_warp

@@ -1,0 +1,111 @@
+"""What a launch did, in counts that do not depend on the machine that emulates it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from emulator.machine.cta import Cluster
+    from emulator.machine.mbarrier import MBarrier
+
+BANKS = 32
+BANK_BYTES = 4
+WAVEFRONT_BYTES = BANKS * BANK_BYTES
+
+
+@dataclass
+class MBarrierUse:
+    """One mbarrier, over all CTAs: `offset` in the CTA's shared window, waits that ended, phases that completed."""
+
+    offset: int
+    waits: int = 0
+    phases: int = 0
+
+
+@dataclass
+class Stats:
+    """Counts of one launch, over all its CTAs.
+
+    by_warp: warp-instructions executed, by the warp's index in its CTA. waits_on: the mbarriers that each warp index
+    waited for, by their order of initialisation; mbarriers: what became of each.
+    copied_in_bytes, copied_out_bytes: moved into and out of shared memory by TMA and bulk copies, a box's filled
+    edges included, a multicast once for each CTA that it reaches. global_load_bytes, global_store_bytes: asked for by
+    ordinary instructions of the active lanes, an address that is the same for the warp once.
+    mma_flops: 2 M N K of every tcgen05.mma, that of a pair of CTAs once.
+    shared_accesses: ordinary loads and stores of shared memory, an atomic as one of each, a warp's as one.
+    shared_wavefronts: passes over the 32 banks of 4 bytes that they take. shared_conflicts: how many of those would
+    not be needed if no two lanes wanted different words of one bank.
+    """
+
+    by_warp: dict[int, int] = field(default_factory=dict)
+    waits_on: dict[int, set[int]] = field(default_factory=dict)
+    mbarriers: dict[int, MBarrierUse] = field(default_factory=dict)
+    copied_in_bytes: int = 0
+    copied_out_bytes: int = 0
+    global_load_bytes: int = 0
+    global_store_bytes: int = 0
+    mma_flops: int = 0
+    shared_accesses: int = 0
+    shared_wavefronts: int = 0
+    shared_conflicts: int = 0
+    _patterns: dict[tuple[int, bytes], int] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def instructions(self) -> int:
+        """Warp-instructions executed."""
+        return sum(self.by_warp.values())
+
+    @property
+    def by_role(self) -> dict[tuple[int, ...], int]:
+        """Warp-instructions of the warps that wait for the same mbarriers, which is what tells roles apart."""
+        roles: dict[frozenset[int], list[int]] = {}
+        for warp in sorted(self.by_warp):
+            roles.setdefault(frozenset(self.waits_on.get(warp, ())), []).append(warp)
+        return {tuple(warps): sum(self.by_warp[w] for w in warps) for warps in roles.values()}
+
+    def access_shared(self, offsets: np.ndarray, size: int) -> None:
+        """Note an ordinary access of `size` bytes at each of `offsets` (one a lane); its pattern is judged later."""
+        key = (size, (offsets - (offsets.item(0) & -WAVEFRONT_BYTES)).tobytes())
+        self._patterns[key] = self._patterns.get(key, 0) + 1
+
+    def finish_cluster(self, cluster: Cluster) -> None:
+        """Add what the warps and mbarriers of an ended cluster know."""
+        for warp in cluster.warps:
+            self.by_warp[warp.index] = self.by_warp.get(warp.index, 0) + warp.executed
+            self.waits_on.setdefault(warp.index, set()).update(barrier.order for barrier in warp.phases)
+        for cta in cluster.ctas:
+            for barrier in (*cta.smem.retired, *cta.smem.mbarriers.values()):
+                self._add(barrier)
+        for (size, pattern), count in self._patterns.items():
+            wavefronts, needed = _wavefronts(size, pattern)
+            self.shared_accesses += count
+            self.shared_wavefronts += count * wavefronts
+            self.shared_conflicts += count * (wavefronts - needed)
+        self._patterns.clear()
+
+    def _add(self, barrier: MBarrier) -> None:
+        use = self.mbarriers.setdefault(barrier.order, MBarrierUse(barrier.offset))
+        use.waits += barrier.waits
+        use.phases += barrier.phase
+
+
+@lru_cache(maxsize=4096)
+def _wavefronts(size: int, pattern: bytes) -> tuple[int, int]:
+    """(passes over the banks, passes without conflicts) of one access of `size` bytes at each offset of `pattern`.
+
+    Lanes are served in groups whose bytes fill the banks once: 32 lanes of 4 bytes, 16 of 8, 8 of 16. Lanes that want
+    the same word share it.
+    """
+    offsets = np.frombuffer(pattern, np.intp)
+    group = WAVEFRONT_BYTES // max(size, BANK_BYTES)
+    words = offsets[:, None] // BANK_BYTES + np.arange(max(size // BANK_BYTES, 1))
+    passes = 0
+    starts = range(0, len(offsets), group)
+    for start in starts:
+        wanted = np.unique(words[start : start + group])
+        passes += int(np.bincount(wanted % BANKS).max())
+    return passes, len(starts)
