@@ -70,17 +70,15 @@ def _each(address: Any, mask: Any) -> list[tuple[int, list[int]]]:
 
 @executes("mbarrier.arrive", "mbarrier.arrive_drop", dst=1)
 def _arrive(ins: Instr) -> Run:
+    """Arrivals. A relaxed one releases too unless the launch is pedantic: cute_ext emits no other."""
     expect, no_complete, sem, _, _, _ = pick(ins, {"expect_tx"}, {"noComplete"}, SEMANTICS, SCOPE, SHARED, B64)
-    if no_complete:
-        raise UnknownInstruction(ins, "modifier '.noComplete'")
     drop = ins.opcode == "mbarrier.arrive_drop"
-    release = sem != "relaxed"
     what = ".".join((ins.opcode, *((expect,) if expect else ())))
 
     def run(warp: Warp, mask: Any, address: Any, count: Any = 1) -> int:
         party = Party(ins, warp, what)
-        clock = None
-        if release:
+        clock = warp.fenced
+        if release := sem != "relaxed" or not warp.cta.launch.pedantic:
             warp.settle_loads(ins)
             clock = warp.clock
         token = 0
@@ -91,6 +89,8 @@ def _arrive(ins: Instr) -> Run:
                 for lane in lanes:
                     barrier.expect(of_lane(count, lane), party)
             arrivals = [1 if expect else of_lane(count, lane) for lane in lanes]
+            if no_complete:
+                barrier.check_incomplete(sum(arrivals), party)
             if drop:
                 barrier.expected -= sum(arrivals)
             barrier.arrive_each(arrivals, party, clock)
@@ -126,10 +126,11 @@ def _pending_count(ins: Instr) -> Run:
 
 @executes("mbarrier.try_wait", "mbarrier.test_wait", dst=1, blocking=True, uniform=True)
 def _wait(ins: Instr) -> Run:
+    """Waits. A relaxed one acquires too unless the launch is pedantic: cute_ext emits no other."""
     parity, sem, _, _, _ = pick(ins, PARITY, SEMANTICS, SCOPE, SHARED, B64)
-    acquire = sem != "relaxed"
 
     def run(warp: Warp, mask: Any, address: Any, phase: Any, _time_limit: Any = 0) -> Any:
+        acquire = sem != "relaxed" or not warp.cta.launch.pedantic
         at, wanted = same(address, mask), same(phase, mask)
         if at is None or wanted is None:
             return _wait_lanes(ins, warp, mask, address, phase, parity is not None, acquire)
@@ -152,6 +153,8 @@ def _observe(warp: Warp, barrier: MBarrier, acquire: bool) -> None:
     barrier.waits += 1
     if acquire:
         warp.clock.merge(barrier.complete)
+    else:
+        warp.unacquired(barrier.complete)
 
 
 def _not_yet(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: bool) -> Any:
@@ -272,12 +275,14 @@ def _bar_red(ins: Instr) -> Run:
 
 @executes("barrier.cluster", blocking=True)
 def _cluster(ins: Instr) -> Run:
+    """A relaxed arrival orders nothing in PTX. NVIDIA's programs hand data over with it: only `pedantic` asks."""
     verb, sem, _ = pick(ins, {"arrive", "wait"}, {"release", "relaxed", "acquire"}, ALIGNED)
     if verb == "arrive":
 
         def arrive(warp: Warp, mask: Any) -> None:
             warp.settle_loads(ins)
-            warp.cluster_generation = warp.cta.cluster.barrier.arrive(warp, ins, sem != "relaxed")
+            releases = sem != "relaxed" or not warp.cta.launch.pedantic
+            warp.cluster_generation = warp.cta.cluster.barrier.arrive(warp, ins, releases)
 
         return arrive
 
@@ -298,13 +303,19 @@ def _cluster(ins: Instr) -> Run:
 
 @executes("fence", "membar")
 def _fence(ins: Instr) -> Run:
-    pick(
+    """Orders what came before it for who sees a later relaxed write, and acquires what relaxed reads have seen."""
+    semantics, *_ = pick(
         ins,
         {"sc", "acq_rel", "acquire", "release"},
         SCOPE | {"gl"},
         {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"},
     )
-    return lambda warp, mask: None
+
+    def run(warp: Warp, mask: Any) -> None:
+        warp.settle_loads(ins)
+        warp.fence(acquire=semantics != "release", release=semantics != "acquire")
+
+    return run
 
 
 @executes("fence.mbarrier_init")

@@ -105,7 +105,7 @@ def _arrive(ins: Instr) -> Run:
         if no_increment is None:
             barrier.pending += count
         clock = warp.cta.cluster.ledger.clock()
-        clock.advance(copies.component, copies.issued, both=False)
+        clock.advance(copies.component, copies.issued, both=copies.published)
         party = Party(ins, warp, "cp.async")
         operation = Operation(ins, warp, (barrier,), lambda: barrier.arrive(count, party, clock), copies.queue)
         warp.cta.cluster.agents.issue(operation)

@@ -14,7 +14,7 @@ from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT, SharedMemory
 from emulator.ptx.syntax import Instr, Reg, Vector
 
 if TYPE_CHECKING:
-    from emulator.machine.clocks import Access
+    from emulator.machine.clocks import Access, Clock
     from emulator.machine.warp import Warp
 
 SPACES: Final = SHARED | {"global", "param", "param::entry", "param::func", "local", "const"}
@@ -148,8 +148,8 @@ def _load_part(form: Form, warp: Warp, memory: Any, places: np.ndarray, lanes: A
         offsets = form.checked(memory, places, warp)
         values = memory.load(offsets, form.width, form.count, form.access(warp), warp.clock)
         warp.cta.launch.stats.access_shared(offsets, form.bytes)
-    if form.acquires:
-        _acquire(warp, memory, places)
+    if form.strong:
+        _acquire(warp, memory, places, form.acquires)
     return values
 
 
@@ -162,7 +162,10 @@ def store(form: Form, warp: Warp, addresses: np.ndarray, values: np.ndarray) -> 
             _local(form, warp)[_local_index(form, warp, places, lanes)] = chosen
             continue
         if form.releases:
-            release(warp, memory, places)
+            release(warp, memory, places, warp.clock)
+            warp.tick()
+        elif form.strong and warp.fenced is not None:
+            release(warp, memory, places, warp.fenced)
         if memory == "global":
             launch = warp.cta.launch
             launch.memory.store(places, chosen, form.ins, warp, form.what)
@@ -173,19 +176,22 @@ def store(form: Form, warp: Warp, addresses: np.ndarray, values: np.ndarray) -> 
             warp.cta.launch.stats.access_shared(offsets, form.bytes)
 
 
-def release(warp: Warp, memory: Any, places: np.ndarray) -> None:
-    """What the warp has seen goes along with the values it is about to write at `places`."""
+def release(warp: Warp, memory: Any, places: np.ndarray, clock: Clock) -> None:
+    """What `clock` has seen goes along with the values that the warp is about to write at `places`."""
     flags = warp.cta.cluster.flags
     for place in set(places.tolist()):
-        flags.setdefault((id(memory), place), warp.cta.cluster.ledger.clock()).merge(warp.clock)
-    warp.tick()
+        flags.setdefault((id(memory), place), warp.cta.cluster.ledger.clock()).merge(clock)
 
 
-def _acquire(warp: Warp, memory: Any, places: np.ndarray) -> None:
+def _acquire(warp: Warp, memory: Any, places: np.ndarray, now: bool) -> None:
+    """See what came along with the values at `places`: now, or at the next acquiring fence."""
     flags = warp.cta.cluster.flags
-    for place in set(places.tolist()):
+    for place in set(places.tolist()) if flags else ():
         if (seen := flags.get((id(memory), place))) is not None:
-            warp.clock.merge(seen)
+            if now:
+                warp.clock.merge(seen)
+            else:
+                warp.unacquired(seen)
 
 
 def _local(form: Form, warp: Warp) -> np.ndarray:

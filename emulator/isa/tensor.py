@@ -123,7 +123,11 @@ def fragment(shape: str, repeats: int, split: int = 0) -> tuple[np.ndarray, np.n
 
 
 class Transfer:
-    """What tcgen05.ld and .st have in common: shape, repeats, packing, and the checks of an address."""
+    """What tcgen05.ld and .st have in common: shape, repeats, packing, and the checks of an address.
+
+    PTX wants one address in all lanes, whose lane lies in the warp's quarter. Programs by NVIDIA that run on B200 let
+    each thread name its own lane, of which the first counts, or leave the quarter out: only `pedantic` refuses it.
+    """
 
     def __init__(self, ins: Instr, packing: str) -> None:
         _, _, shape, count, packed, _ = pick(ins, SYNC, ALIGNED, SHAPES, COUNTS, {packing}, B32)
@@ -137,12 +141,19 @@ class Transfer:
 
     def place(self, warp: Warp, mask: Any, address: Any, split: int = 0) -> tuple[int, int, Any, Any]:
         """(first lane, first column, lanes, columns) of the cells, shadow-checked for bounds."""
-        at = same(address, mask)
-        if at is None or mask is not None:
-            why = "lanes name different addresses" if at is None else "some lanes are inactive"
-            raise TensorMemoryError(f"{self.ins.opcode}.sync.aligned, but {why}", self.ins, warp)
+        if mask is not None:
+            raise TensorMemoryError(f"{self.ins.opcode}.sync.aligned, but some lanes are inactive", self.ins, warp)
+        pedantic, at = warp.cta.launch.pedantic, same(address, mask)
+        if at is None and not pedantic and same(address & np.uint32(0xFFFF), mask) is not None:
+            at = int(address[0])
+        if at is None:
+            raise TensorMemoryError(
+                f"{self.ins.opcode}.sync.aligned, but lanes name different addresses", self.ins, warp
+            )
         lane, column = at >> 16, at & 0xFFFF
         low = 32 * (warp.index % 4)
+        if lane < GROUP + 1 and not pedantic:
+            lane += low if lane < low else 0
         if not low <= lane <= low + 32 - self.lanes or lane % self.lanes:
             raise OutOfBounds(
                 f"{self.ins.opcode}.{self.shape} at lane {lane} of tensor memory (address {at:#010x}); "

@@ -12,12 +12,13 @@ from emulator.isa.modifiers import SCOPE, active, of_lane, pick, same
 from emulator.isa.registry import Run, executes
 from emulator.machine.globalmem import host_bytes
 from emulator.machine.shared import OFFSET_MASK
-from emulator.machine.tensormap import FIELDS, MAP_BYTES, replaced
+from emulator.machine.tensormap import FIELDS, LIVE_WORDS, MAP_BYTES, replaced
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
     from emulator.machine.warp import Warp
 
+LIVE_BYTES: Final = 8 * LIVE_WORDS
 INDEXED: Final = frozenset({"global_dim", "global_stride", "box_dim"})
 
 
@@ -50,7 +51,7 @@ def _shared_map(ins: Instr, warp: Warp, address: int, write: bool = True) -> np.
     if offset % MAP_BYTES:
         raise DescriptorError(f"{ins.opcode}: a map at {address:#x}, no multiple of {MAP_BYTES}", ins, warp)
     smem.check_span(offset, MAP_BYTES, ins, warp, ins.opcode)
-    span = smem.span(offset, MAP_BYTES)
+    span = smem.span(offset, LIVE_BYTES)
     smem.shadow.read(span, warp.access(ins, ins.opcode), warp.clock)
     if write:
         smem.shadow.write(span, warp.access(ins, ins.opcode), warp.clock)

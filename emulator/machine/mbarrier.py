@@ -34,7 +34,7 @@ class MBarrier:
     def __init__(self, cta: Cta, offset: int, order: int, count: int, init: Access) -> None:
         ledger = cta.cluster.ledger
         self.cta, self.offset, self.order, self.init = cta, offset, order, init
-        self.expected = self.pending = count
+        self.expected = self.pending = self.count = count
         self.tx = self.phase = 0
         self.component = ledger.component((cta.rank, "mbarrier", order))
         self.gathering, self.complete = ledger.clock(), ledger.clock()
@@ -49,6 +49,11 @@ class MBarrier:
 
     def __str__(self) -> str:
         return f"mbarrier #{self.order} at {self.cta.window + self.offset:#x}"
+
+    @property
+    def unused(self) -> bool:
+        """Whether nothing happened to it since its initialisation."""
+        return self.last is None and self.last_tx is None and not self.tx and not self.copies and not self.waiters
 
     def state(self) -> str:
         """What the deadlock table says: phase, arrivals, bytes, last arriver."""
@@ -72,6 +77,16 @@ class MBarrier:
         self.pending -= count
         self.last = party
         self._settle()
+
+    def check_incomplete(self, count: int, party: Party) -> None:
+        """Raise BarrierError if `count` arrivals that promise not to end the phase would."""
+        if count >= self.pending:
+            raise BarrierError(
+                f"{party.what}.noComplete makes {count} arrivals on {self}, which end phase {self.phase}: it expects "
+                f"{self.pending} more",
+                party.instr,
+                party.warp,
+            )
 
     def arrive_each(self, counts: list[int], party: Party, clock: Clock | None) -> None:
         """The arrivals of several lanes, one after another: the phase may end among them."""

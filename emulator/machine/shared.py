@@ -119,11 +119,17 @@ class SharedMemory:
     # mbarriers ---------------------------------------------------------------------------------------------------
 
     def init_mbarrier(self, offset: int, count: int, instr: Instr, warp: Warp) -> None:
-        """mbarrier.init. Raises BarrierError if a live mbarrier is already there."""
+        """mbarrier.init. Raises BarrierError if a live mbarrier is already there.
+
+        NVIDIA's programs let every warp initialise the same one: only `pedantic` refuses that for an unused mbarrier.
+        """
         if offset & 7:
             raise Misaligned(f"mbarrier.init at {offset:#x}: an mbarrier is 8-byte aligned", instr, warp)
         self.check_span(offset, 8, instr, warp, "mbarrier.init")
         if (old := self.mbarriers.get(offset)) is not None:
+            again = old.unused and old.count == count and old.init.warp is not warp
+            if again and not self.cta.launch.pedantic:
+                return
             raise BarrierError(
                 f"mbarrier.init on {old}, which is live",
                 instr,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.machine.clocks import ORDERED, Access
+from emulator.machine.clocks import ORDERED, Access, Clock
 
 if TYPE_CHECKING:
     from emulator.machine.cta import Cta
@@ -97,6 +97,10 @@ class Warp:
         """The tensor core as each lane drives it."""
         self.bulk: dict[int, Any] = {}
         """The bulk copies of each lane."""
+        self.fenced: Clock | None = None
+        """What its last releasing fence covers, for relaxed writes after it."""
+        self.seen: Clock | None = None
+        """What relaxed reads have seen, for the next acquiring fence."""
         self.maps: dict[int, int] = {}
         """Which change of each tensor map it has acquired."""
         self.copies: Any = None
@@ -116,6 +120,22 @@ class Warp:
         """Later accesses are not covered by what was released so far."""
         self.time += 1
         self.clock.v[ORDERED, self.component] = self.time
+
+    def fence(self, acquire: bool, release: bool) -> None:
+        """fence.acquire, .release, or both."""
+        if acquire and self.seen is not None:
+            self.clock.merge(self.seen)
+            self.seen = None
+        if release:
+            self.fenced = self.clock.copy()
+            self.tick()
+
+    def unacquired(self, clock: Clock) -> None:
+        """A relaxed read saw what carries `clock`."""
+        if self.seen is None:
+            self.seen = clock.copy()
+        else:
+            self.seen.merge(clock)
 
     def settle_loads(self, instr: Instr) -> None:
         """Before a release at `instr`: loads of tensor memory whose registers were used since are complete."""

@@ -131,6 +131,6 @@ def test_pack_takes_the_low_halves_of_two_columns() -> None:
 
 
 def test_a_quarter_is_a_warps_own() -> None:
-    move = f"tcgen05.ld.sync.aligned.32x32b.x1.b32 VALUES, [%r5]; {give(1)}"
-    with pytest.raises(errors.OutOfBounds, match=r"at lane 0 .*; warp [123] reaches lanes"):
+    move = f"tcgen05.ld.sync.aligned.32x32b.x1.b32 VALUES, [%r5+0x400000]; {give(1)}"
+    with pytest.raises(errors.OutOfBounds, match=r"at lane 64 .*; warp [013] reaches lanes"):
         launch(program(move, 1), [np.zeros(128, np.uint32)] * 2, block=(128, 1, 1))
