@@ -1,63 +1,27 @@
 """P's way through shared memory, from the traced layouts alone: where it is stored is where the second product reads.
 
-The oracle is tensor-layouts' layout algebra and the matrix-descriptor formula of the PTX manual (9.7.16.5, K-major).
+The oracle is tensor-layouts' layout algebra and the matrix-descriptor formula of the PTX manual: harness/layout.py.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from tensor_layouts import Layout, Swizzle
 
 import kernel
+from harness.layout import SBO, Traced, read_at, stored_at
 
-SWIZZLE = Swizzle(3, 4, 3)  # on byte addresses: the 128-byte swizzle
 BF16 = 2
 STORE_BYTES = 16
 BANKS, BANK_BYTES, WARP = 32, 4, 32
-MMA_K = 16
-SBO = 1024  # bytes between groups of eight rows, bits 32-45 of the descriptor, in 16 bytes
-
-
-@dataclass(frozen=True)
-class Traced:
-    """The layouts of one configuration, by name."""
-
-    config: kernel.FmhaConfig
-    ptx: str
-    lines: dict[str, str]
-
-    def layout(self, name: str) -> Layout:
-        shape, stride = self.lines[name].split(" o ")[-1].split(":")
-        return Layout(eval(shape), eval(re.sub(r"@\d", "", stride)))
 
 
 @pytest.fixture(scope="module", params=[64, 128, 256, 512], ids="hd{}".format)
 def traced(request: pytest.FixtureRequest) -> Traced:
     compiled = kernel.compile(kernel.FmhaConfig(request.param, p_path="smem"))
-    lines = dict(re.split(r"  +", line, maxsplit=1) for line in compiled.layouts)
-    return Traced(compiled.config, compiled.ptx, lines)
-
-
-def stored_at(traced: Traced) -> np.ndarray:
-    """Byte address of P[row, key] from sP's start, as the softmax warps store it: [rows, keys]."""
-    by_rows = traced.layout("sP_rows")
-    m, n = traced.config.block_m, traced.config.block_n
-    assert traced.lines["sP"].startswith("S<3,4,3>"), "the swizzle belongs to sP, once"
-    return np.array([[SWIZZLE(BF16 * by_rows(i, j)) for j in range(n)] for i in range(m)])
-
-
-def read_at(traced: Traced) -> np.ndarray:
-    """Byte address at which the tensor core reads P[row, key]: descriptor of the k-step, then the swizzle."""
-    steps = traced.layout("tOrP")
-    m, n = traced.config.block_m, traced.config.block_n
-    rows, keys = np.arange(m)[:, None], np.arange(n)[None, :]
-    start = 16 * np.array([steps(0, 0, step) for step in range(n // MMA_K)])[keys // MMA_K]
-    linear = start + rows % 8 * 128 + rows // 8 * SBO + keys % MMA_K * BF16
-    return linear ^ (linear >> 7 & 7) << 4
+    return Traced.of(compiled)
 
 
 def test_every_byte_of_p_is_stored_once(traced: Traced) -> None:
@@ -71,21 +35,23 @@ def test_the_second_product_reads_what_was_stored(traced: Traced) -> None:
 
 def test_the_descriptor_is_the_one_assumed(traced: Traced) -> None:
     """128-byte swizzle, SBO 1024: the constant stands in the PTX, or'ed with an address."""
-    words = {int(word) for word in re.findall(r"(?:or\.b64|add\.s64).*?, (\d{15,});", traced.ptx)}
+    words = {int(word) for word in re.findall(r"(?:or\.b64|add\.s64).*?, (\d{15,});", traced.compiled.ptx)}
     high = {word >> 32 for word in words}
     assert 2 << 29 | 1 << 14 | SBO >> 4 in high, [hex(word) for word in words]
 
 
 def test_a_thread_owns_whole_vectors_of_its_row(traced: Traced) -> None:
-    keys = [traced.layout("tLcS")(i) for i in range(traced.config.block_n // traced.config.row_threads)]
+    keys = [
+        traced.layout("tLcS")(i) for i in range(traced.compiled.config.block_n // traced.compiled.config.row_threads)
+    ]
     assert keys == list(range(len(keys)))
 
 
 def test_stores_have_no_bank_conflicts_beyond_the_minimum(traced: Traced) -> None:
     """A warp stores 512 bytes at once: four passes over the 32 banks are the least, eight lanes each."""
     stored = stored_at(traced)
-    rows_of_warp = traced.config.block_m // 4
-    keys_of_thread = traced.config.block_n // traced.config.row_threads
+    rows_of_warp = traced.compiled.config.block_m // 4
+    keys_of_thread = traced.compiled.config.block_n // traced.compiled.config.row_threads
     for warp in range(4):
         for vector in range(0, keys_of_thread, STORE_BYTES // BF16):
             lanes = np.arange(WARP)
