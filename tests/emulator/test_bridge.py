@@ -1,0 +1,325 @@
+"""Under CuTeDSL's compiled host code: launches, arguments, errors that cross it, entering and leaving a device."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from cuda.bindings.driver import CUstream
+
+import emulator  # before CuTeDSL, so that PTX is kept
+from emulator.bridge import driver
+from emulator.bridge.allocations import allocations
+from emulator.bridge.blas import one_thread
+from emulator.bridge.driver import define_entry_points
+from emulator.bridge.launchconfig import LaunchConfig
+from emulator.bridge.objectfile import undefined_symbols
+from emulator.bridge.tensormap import encode_tiled
+from emulator.errors import BudgetExceeded, EmulatorError, LaunchError, OutOfBounds
+
+cutlass = pytest.importorskip("cutlass")
+import cutlass.cute as cute  # noqa: E402
+from cutlass.cute.runtime import from_dlpack  # noqa: E402
+
+STREAM = CUstream(0)
+
+
+@cute.kernel
+def add_kernel(x: cute.Tensor, y: cute.Tensor, amount: cutlass.Float32):
+    thread, _, _ = cute.arch.thread_idx()
+    block, _, _ = cute.arch.block_idx()
+    i = block * 32 + thread
+    if i < cute.size(x):
+        y[i] = x[i] + amount
+
+
+@cute.jit
+def add(x: cute.Tensor, y: cute.Tensor, amount: cutlass.Float32, stream: CUstream):
+    blocks = cute.ceil_div(cute.size(x), 32)
+    add_kernel(x, y, amount).launch(grid=(blocks, 1, 1), block=(32, 1, 1), stream=stream)
+
+
+@cute.jit
+def add_twice(x: cute.Tensor, y: cute.Tensor, amount: cutlass.Float32, stream: CUstream):
+    blocks = cute.ceil_div(cute.size(x), 32)
+    add_kernel(x, y, amount).launch(grid=(blocks, 1, 1), block=(32, 1, 1), stream=stream)
+    add_kernel(y, y, amount).launch(grid=(blocks, 1, 1), block=(32, 1, 1), stream=stream)
+
+
+@cute.kernel
+def stray_kernel(y: cute.Tensor):
+    y[cute.size(y) + cute.arch.thread_idx()[0]] = cutlass.Float32(1.0)
+
+
+@cute.jit
+def stray(y: cute.Tensor):
+    stray_kernel(y).launch(grid=(1, 1, 1), block=(32, 1, 1))
+
+
+@cute.jit
+def too_large(y: cute.Tensor):
+    stray_kernel(y).launch(grid=(1, 1, 1), block=(2048, 1, 1))
+
+
+def dynamic(t: torch.Tensor) -> object:
+    return from_dlpack(t).mark_layout_dynamic()
+
+
+def tensors(n: int = 100) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.arange(n, dtype=torch.float32), torch.full((n,), float("nan"))
+
+
+@pytest.fixture(scope="module")
+def compiled() -> object:
+    x, y = tensors()
+    return cute.compile(add, dynamic(x), dynamic(y), 1.0, STREAM)
+
+
+def test_a_compiled_function_runs_often_and_with_other_sizes(compiled: object) -> None:
+    with emulator.emulate() as device:
+        for n, amount in ((100, 2.0), (7, -1.0), (64, 0.5)):
+            x, y = tensors(n)
+            compiled(dynamic(x), dynamic(y), amount, STREAM)
+            torch.testing.assert_close(y, x + amount)
+    assert [launch.grid for launch in device.launches] == [(4, 1, 1), (1, 1, 1), (2, 1, 1)]
+    assert all(launch.block == (32, 1, 1) and launch.instructions > 0 for launch in device.launches)
+
+
+def test_a_function_that_launches_twice() -> None:
+    x, y = tensors()
+    function = cute.compile(add_twice, dynamic(x), dynamic(y), 1.0, STREAM)
+    with emulator.emulate("random", seed=3) as device:
+        function(dynamic(x), dynamic(y), 1.5, STREAM)
+    torch.testing.assert_close(y, x + 3)
+    assert len(device.launches) == 2
+
+
+def test_a_call_without_compiling_first() -> None:
+    x, y = tensors()
+    with emulator.emulate():
+        add(dynamic(x), dynamic(y), cutlass.Float32(4.0), STREAM)
+    torch.testing.assert_close(y, x + 4)
+
+
+def test_executors_made_by_to(compiled: object) -> None:
+    x, y = tensors()
+    with emulator.emulate():
+        compiled.to(0)(dynamic(x), dynamic(y), 1.0, STREAM)
+    torch.testing.assert_close(y, x + 1)
+
+
+def test_what_goes_wrong_in_a_kernel_reaches_the_caller() -> None:
+    y = torch.zeros(64)
+    function = cute.compile(stray, dynamic(y))
+    with emulator.emulate() as device:
+        for _ in range(2):
+            with pytest.raises(OutOfBounds, match="PTX line"):
+                function(dynamic(y))
+        assert device.launches == []
+        x, y = tensors()
+        add(dynamic(x), dynamic(y), cutlass.Float32(4.0), STREAM)
+    torch.testing.assert_close(y, x + 4)
+
+
+def test_a_launch_that_the_device_would_refuse() -> None:
+    y = torch.zeros(64)
+    function = cute.compile(too_large, dynamic(y))
+    with emulator.emulate(), pytest.raises(LaunchError, match="2048 threads"):
+        function(dynamic(y))
+
+
+def test_the_budget_reaches_the_caller(compiled: object) -> None:
+    x, y = tensors()
+    with emulator.emulate(budget=5), pytest.raises(BudgetExceeded):
+        compiled(dynamic(x), dynamic(y), 1.0, STREAM)
+
+
+def test_an_interrupt_passes_through_compiled_code(compiled: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    x, y = tensors()
+    with emulator.emulate() as device:
+        monkeypatch.setattr(type(device), "launch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            compiled(dynamic(x), dynamic(y), 1.0, STREAM)
+
+
+def test_devices_nest_and_are_left(compiled: object) -> None:
+    x, y = tensors()
+    with emulator.emulate("eager") as outer:
+        with emulator.emulate("lazy") as inner:
+            compiled(dynamic(x), dynamic(y), 1.0, STREAM)
+            assert driver.current() is inner
+        compiled(dynamic(x), dynamic(y), 1.0, STREAM)
+        assert driver.current() is outer
+        executor = compiled.to(0)
+    assert (len(outer.launches), len(inner.launches)) == (1, 1)
+    assert driver.current() is None
+    with pytest.raises(RuntimeError, match="was left"):
+        executor(dynamic(x), dynamic(y), 1.0, STREAM)
+
+
+def test_arguments_of_emulate() -> None:
+    with pytest.raises(ValueError, match="completion is 'late'; allowed are"), emulator.emulate("late"):  # type: ignore[arg-type]
+        pass
+
+
+def test_ptx_that_was_not_kept_is_asked_for() -> None:
+    """In a process of its own, where CuTeDSL was told to keep nothing."""
+    script = """
+import os
+os.environ["CUTE_DSL_KEEP"] = ""
+import emulator, torch, pytest
+from tests.emulator.test_bridge import add, dynamic, tensors, STREAM
+import cutlass.cute as cute
+x, y = tensors()
+function = cute.compile(add, dynamic(x), dynamic(y), 1.0, STREAM)
+with emulator.emulate(), pytest.raises(emulator.NotEmulated, match="without keeping its PTX"):
+    function(dynamic(x), dynamic(y), 1.0, STREAM)
+print("asked")
+"""
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, timeout=120)
+    assert done.stdout.endswith("asked\n"), done.stderr
+
+
+def test_the_memory_of_arguments_is_known_by_name() -> None:
+    base = torch.zeros(10, 20)
+    part = base[2:4, ::2]
+    found = list(allocations([base, {"k": from_dlpack(part)}, 3, torch.zeros(0)]))
+    assert found[0] == (base.data_ptr(), 800, "argument 0")
+    assert found[1] == (part.data_ptr(), 4 * (20 + 18 + 1), "k")
+    assert len(found) == 3 and found[2][1] == 0
+
+
+def test_entry_points_that_nobody_defines_are_refused() -> None:
+    define_entry_points(["_cudaGetDevice", "malloc"])
+    with pytest.raises(emulator.NotEmulated, match="_cudaGraphicsSomething"):
+        define_entry_points(["_cudaGraphicsSomething"])
+
+
+def test_undefined_symbols_are_those_that_the_linker_misses(compiled: object, tmp_path: Path) -> None:
+    path = tmp_path / "host.o"
+    compiled.engine.dump_to_object_file(str(path))
+    names = undefined_symbols(path.read_bytes())
+    assert "_cudaLaunchKernelEx" in names
+    assert not any(name.startswith("_mlir_ciface") for name in names)
+    with pytest.raises(ValueError, match="not a 64-bit little-endian ELF"):
+        undefined_symbols(b"MZ\x90\x00 no elf file")
+
+
+def config_bytes(grid: tuple[int, int, int], *attributes: tuple[int, bytes]) -> ctypes.Array:
+    table = ctypes.create_string_buffer(b"".join(struct.pack("<i4x", i) + v.ljust(64, b"\0") for i, v in attributes))
+    raw = struct.pack("<6IQQQI", *grid, 128, 2, 1, 4096, 0, ctypes.addressof(table), len(attributes))
+    buffer = ctypes.create_string_buffer(raw)
+    buffer.table = table  # type: ignore[attr-defined]
+    return buffer
+
+
+def cluster(*sizes: int) -> bytes:
+    return struct.pack("<3I", *sizes)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "wanted"),
+    [
+        ((), None),
+        (((6, b"\1"), (4, cluster(2, 1, 1))), (2, 1, 1)),
+        (((4, cluster(2, 1, 1)), (11, cluster(2, 4, 1))), (2, 4, 1)),
+        (((4, cluster(2, 1, 1)), (11, cluster(2, 3, 1))), (2, 1, 1)),
+    ],
+)
+def test_launch_configurations(attributes: tuple, wanted: object) -> None:
+    raw = config_bytes((8, 4, 1), *attributes)
+    found = LaunchConfig.read(ctypes.addressof(raw))
+    assert (found.grid, found.block, found.dynamic_shared_bytes) == ((8, 4, 1), (128, 2, 1), 4096)
+    assert found.cluster == wanted
+    assert found.attributes == tuple(i for i, _ in attributes)
+
+
+def test_attributes_that_are_not_known_are_refused(compiled: object) -> None:
+    x, y = tensors()
+    with emulator.emulate() as device:
+        compiled(dynamic(x), dynamic(y), 1.0, STREAM)
+        raw = config_bytes((1, 1, 1), (9, b""))
+        with pytest.raises(emulator.NotEmulated, match="launch attribute 9"):
+            device.launch(1, LaunchConfig.read(ctypes.addressof(raw)), 0)
+    assert issubclass(emulator.NotEmulated, EmulatorError)
+
+
+TMA_TYPES = {torch.float16: 6, torch.float32: 7, torch.bfloat16: 9, torch.uint8: 0}
+
+
+@cute.kernel
+def tma_kernel(atom: cute.CopyAtom, tensor: cute.Tensor):
+    pass
+
+
+@cute.jit
+def tma(x: cute.Tensor, swizzle: cutlass.Constexpr, rows: cutlass.Constexpr, columns: cutlass.Constexpr):
+    """Passes a tensor map by value, as CuTeDSL's own host code encodes it."""
+    inner = cute.make_layout((rows, columns), stride=(columns, 1))
+    layout = cute.make_composed_layout(cute.make_swizzle(swizzle, 4, 3), 0, inner) if swizzle else inner
+    op = cute.nvgpu.cpasync.CopyBulkTensorTileG2SOp()
+    atom, view = cute.nvgpu.cpasync.make_tiled_tma_atom(op, x, layout, (rows, columns))
+    tma_kernel(atom, view).launch(grid=(1, 1, 1), block=(32, 1, 1))
+
+
+@pytest.mark.parametrize("dtype", TMA_TYPES)
+@pytest.mark.parametrize(("swizzle", "code"), [(0, 0), (1, 1), (2, 2), (3, 3)])
+def test_tensor_maps_are_encoded_as_cutedsl_does_it(
+    dtype: torch.dtype, swizzle: int, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = torch.empty((), dtype=dtype).element_size()
+    rows, columns = 8, (128 if swizzle == 0 else 16 << swizzle) // size
+    x = torch.zeros(72, 512, dtype=dtype)
+    seen: list[bytes] = []
+
+    def launch(device: object, kernel: int, config: object, arguments: int) -> None:
+        pointers = (ctypes.c_void_p * 1).from_address(arguments)
+        seen.append(ctypes.string_at(pointers[0], 64))
+
+    with emulator.emulate() as device:
+        monkeypatch.setattr(type(device), "launch", launch)
+        tma(from_dlpack(x, assumed_align=16), swizzle, rows, columns)
+    arrays = [
+        (ctypes.c_uint64 * 2)(512, 72),
+        (ctypes.c_uint64 * 1)(512 * size),
+        (ctypes.c_uint32 * 2)(columns, rows),
+        (ctypes.c_uint32 * 2)(1, 1),
+    ]
+    places = [ctypes.addressof(a) for a in arrays]
+    ours = encode_tiled(TMA_TYPES[dtype], 2, x.data_ptr(), *places, 0, code, 0, 0)
+    assert ours[:64].hex(" ", 8) == seen[0].hex(" ", 8)
+    assert len(ours) == 128
+
+
+def test_tensor_maps_that_no_hardware_holds() -> None:
+    ok = [
+        (ctypes.c_uint64 * 2)(64, 64),
+        (ctypes.c_uint64 * 1)(100),
+        (ctypes.c_uint32 * 2)(8, 8),
+        (ctypes.c_uint32 * 2)(1, 1),
+    ]
+    with pytest.raises(ValueError, match="strides \\[100\\]"):
+        encode_tiled(6, 2, 0, *(ctypes.addressof(a) for a in ok), 0, 0, 0, 0)
+    with pytest.raises(ValueError, match="rank 6"):
+        encode_tiled(6, 6, 0, *(ctypes.addressof(a) for a in ok), 0, 0, 0, 0)
+
+
+def test_blas_has_one_thread_inside_and_its_own_number_again_outside() -> None:
+    from emulator.bridge.blas import _openblas
+
+    library = _openblas()
+    if library is None:
+        pytest.skip("numpy came with another BLAS")
+    before = library.scipy_openblas_get_num_threads64_()
+    with one_thread():
+        assert library.scipy_openblas_get_num_threads64_() == 1
+    assert library.scipy_openblas_get_num_threads64_() == before
