@@ -1,6 +1,10 @@
 """`python -m bench.emulator`: what the emulator costs on one attention problem, and how that compares.
 
 Best of a few repetitions, one BLAS thread. The peer is the Triton interpreter (PyPI `triton`), if it is installed.
+
+Where the time of a launch goes (eager, 67,522 warp-instructions, 0.13 s on one core, every handler's calls timed): TMA
+loads 37%, the tensor core's products and commits 35%, tcgen05.ld and st 15%, mbarrier waits 8%, proxy fences 6%, stores
+3%; all pure computation together 2% (2,162 calls of compiled code, 3 ms).
 """
 
 from __future__ import annotations
