@@ -1,7 +1,8 @@
-"""ldmatrix and stmatrix: 8x8 matrices of 16-bit elements between shared memory and the lanes of a warp."""
+"""ldmatrix and stmatrix: small matrices between shared memory and the lanes of a warp."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,35 +17,80 @@ from emulator.ptx.syntax import Instr
 if TYPE_CHECKING:
     from emulator.machine.warp import Warp
 
-ROW: Final = np.arange(32) // 4
-PAIR: Final = np.arange(32) % 4 * 2
-"""Lane i holds elements PAIR[i] and PAIR[i] + 1 of row ROW[i]: PTX ISA 9.1, 9.7.14.5.15."""
+LANE: Final = np.arange(32)
+HIGH: Final = LANE // 4
+LOW: Final = LANE % 4
+ROW_BYTES: Final = 16
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """Row and byte of the row of each byte of the lanes' registers: int[registers, 4, 32]. rows: of one matrix."""
+
+    rows: int
+    registers: int
+    row: np.ndarray
+    byte: np.ndarray
+
+
+def _m8n8(trans: bool) -> Fragment:
+    """8x8 of 16 bits, one register: lane i has elements 2 (i % 4) and the next of row i / 4, or of column i / 4."""
+    element, half = np.arange(4)[:, None] // 2, np.arange(4)[:, None] % 2
+    fast = 2 * LOW + element
+    row, column = (fast, HIGH + 0 * element) if trans else (HIGH + 0 * element, fast)
+    return Fragment(8, 1, row[None], (2 * column + half)[None])
+
+
+def _bytes_trans(rows: int) -> Fragment:
+    """Rows of 16 bytes, transposed: 8 rows for one register of stmatrix.m16n8, 16 rows for two of ldmatrix.m16n16.
+
+    As CuTe's copy traits SM100_U8x4_STSM_T and SM100_U8x8_LDSM_T state it.
+    """
+    registers = rows // 8
+    r, b = np.arange(registers)[:, None, None], np.arange(4)[:, None]
+    row = 2 * registers * LOW + 2 * r + b % 2
+    return Fragment(rows, registers, row, np.broadcast_to(HIGH + 8 * (b // 2), row.shape))
 
 
 class Rows(Form):
-    """Rows of eight 16-bit elements, one an address."""
+    """Rows of sixteen bytes, one an address."""
 
     def __init__(self, ins: Instr) -> None:
-        _, _, _, count, self.trans, space, _ = pick(
-            ins, {"sync"}, ALIGNED, {"m8n8"}, {"x1", "x2", "x4"}, {"trans"}, SHARED, {"b16"}
+        _, _, shape, count, trans, space, kind = pick(
+            ins, {"sync"}, ALIGNED, {"m8n8", "m16n8", "m16n16"}, {"x1", "x2", "x4"}, {"trans"}, SHARED, {"b16", "b8"}
         )
         if count is None:
             raise UnknownInstruction(ins, "no count")
         self.ins, self.space, self.own_cta = ins, "shared", space != "shared::cluster"
         self.matrices = int(count[1:])
-        self.width, self.count, self.bytes = 2, 8, 16
+        match ins.opcode, shape, kind, trans:
+            case _, "m8n8", "b16", _:
+                self.fragment = _m8n8(trans is not None)
+            case "stmatrix", "m16n8", "b8", "trans":
+                self.fragment = _bytes_trans(8)
+            case "ldmatrix", "m16n16", "b8", "trans" if self.matrices < 4:
+                self.fragment = _bytes_trans(16)
+            case _:
+                raise UnknownInstruction(ins, f".{shape}.{count}{'.trans' if trans else ''}.{kind}")
+        self.width, self.count, self.bytes = 1, ROW_BYTES, ROW_BYTES
         self.signed = self.strong = self.acquires = self.releases = False
         self.what = ins.opcode
+
+    def addresses(self, warp: Warp, address: Any) -> np.ndarray:
+        """The addresses of the rows, from the lanes that give them."""
+        return chosen(warp, None, address)[: self.fragment.rows * self.matrices]
 
 
 @executes("ldmatrix", dst=1)
 def _ldmatrix(ins: Instr) -> Run:
     form = Rows(ins)
+    where = form.fragment
 
     def run(warp: Warp, mask: Any, address: Any) -> Any:
-        rows = load(form, warp, chosen(warp, None, address)[: 8 * form.matrices]).reshape(-1, 8, 8)
-        low, high = (rows[:, PAIR + e, ROW] if form.trans else rows[:, ROW, PAIR + e] for e in (0, 1))
-        return low.astype(np.uint32) | high.astype(np.uint32) << np.uint32(16)
+        words = load(form, warp, form.addresses(warp, address)).view(np.uint8)
+        rows = words.reshape(form.matrices, where.rows, ROW_BYTES)
+        taken = rows[:, where.row, where.byte].transpose(0, 1, 3, 2)
+        return np.ascontiguousarray(taken).view(np.uint32).reshape(-1, 32)
 
     return run
 
@@ -52,15 +98,12 @@ def _ldmatrix(ins: Instr) -> Run:
 @executes("stmatrix")
 def _stmatrix(ins: Instr) -> Run:
     form = Rows(ins)
+    where = form.fragment
 
     def run(warp: Warp, mask: Any, address: Any, values: Any) -> None:
-        words = matrix(values)
-        rows = np.empty((form.matrices, 8, 8), np.uint16)
-        for element, bits in ((0, words & np.uint32(0xFFFF)), (1, words >> np.uint32(16))):
-            if form.trans:
-                rows[:, PAIR + element, ROW] = bits
-            else:
-                rows[:, ROW, PAIR + element] = bits
-        store(form, warp, chosen(warp, None, address)[: 8 * form.matrices], rows.reshape(-1, 8))
+        given = np.ascontiguousarray(matrix(values)).view(np.uint8).reshape(form.matrices, where.registers, 32, 4)
+        rows = np.empty((form.matrices, where.rows, ROW_BYTES), np.uint8)
+        rows[:, where.row, where.byte] = given.transpose(0, 1, 3, 2)
+        store(form, warp, form.addresses(warp, address), rows.reshape(-1, ROW_BYTES))
 
     return run
