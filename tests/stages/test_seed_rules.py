@@ -1,0 +1,94 @@
+"""Rules that an earlier kernel paid days for: each is broken here in a copy, and what refuses the copy is shown.
+
+tests/stages/test_broken_kernel.py breaks two of them at the gate: the wait after P's store, and P's column offset.
+"""
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from tests.system import Checkout
+
+HOLD = """
+import sys
+from harness.device import Emulated
+device = Emulated()
+from stages.catalog import find
+from stages.hold import hold
+
+class Book:
+    def result(self, result): pass
+
+(case,) = [each for each in find(sys.argv[1]).load().CASES if each.name == sys.argv[2]]
+hold(case, 1, device, Book())
+"""
+
+
+@dataclass(frozen=True)
+class Break:
+    """A rule, an edit that breaks it, the case that falls, and what must be said of it."""
+
+    rule: str
+    path: str
+    old: str
+    new: str
+    case: tuple[str, str]
+    says: str
+
+
+BREAKS = (
+    Break(
+        "P in shared memory is published to the tensor core before it is signalled",
+        "kernel/fmha.py",
+        "            cute.autovec_copy(p[None, j], dst[None, row.part * vectors + j])\n"
+        "        cute.arch.fence_view_async_shared()\n",
+        "            cute.autovec_copy(p[None, j], dst[None, row.part * vectors + j])\n",
+        ("D1.3", "hd=64 n=128 P in smem"),
+        r"stage_p_smem: (.|\n)*missing +fence\.proxy\.async after PTX line \d+",
+    ),
+    Break(
+        "P is read from its own columns, not from those of the logits",
+        "kernel/fmha.py",
+        "cute.recast_ptr(tmem + config.tmem_p, dtype",
+        "cute.recast_ptr(tmem, dtype",
+        ("D1.3", "hd=64 n=128 P in tmem"),
+        r"O\.cosine = .* FAILS",
+    ),
+    Break(
+        "the K of the logits' tile is the head dim",
+        "kernel/fmha.py",
+        "(config.block_m, config.block_n, config.head_dim)",
+        "(config.block_m, config.block_n, 64)",
+        ("D1.3", "hd=128 n=128 P in tmem"),
+        r"Deadlock(.|\n)*16384 bytes outstanding, last arrival: mbarrier\.arrive\.expect_tx .* PTX line \d+",
+    ),
+    Break(
+        "a name is bound before the branch that may bind it",
+        "kernel/fmha.py",
+        "        inverse = cutlass.select_(total == 0.0, Float32(0.0), 1.0 / total)\n",
+        "        if total > 0.0:\n            inverse = 1.0 / total\n",
+        ("D1.3", "hd=64 n=128 P in tmem"),
+        r"'inverse' is not defined",
+    ),
+    Break(
+        "arrivals are counted by role, not by the warps of the CTA",
+        "kernel/config.py",
+        "softmax = len(self.roles.softmax)",
+        "softmax = self.roles.threads // WARP",
+        ("D1.3", "hd=64 n=128 P in tmem"),
+        r"Deadlock(.|\n)*4 of 6 arrivals, .* PTX line \d+",
+    ),
+)
+
+
+@pytest.mark.parametrize("broken", BREAKS, ids=lambda broken: broken.rule)
+def test_a_broken_rule_is_refused(broken: Break, checkout: Checkout) -> None:
+    checkout.replace(broken.path, broken.old, broken.new)
+    done = subprocess.run(
+        [sys.executable, "-c", HOLD, *broken.case], cwd=checkout.path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode != 0, f"{broken.rule}: broken, and the case holds"
+    assert re.search(broken.says, done.stderr), done.stderr[-3000:]
