@@ -213,7 +213,7 @@ class Interleavings(RuleBasedStateMachine):
         assert not lock.is_held(self.place.locks / "gpu0.lock")
 
 
-def test_interleavings(new_project, examples=6):
+def test_interleavings(new_project, examples=5):
     Interleavings.new_project = staticmethod(new_project)
     run_state_machine_as_test(
         Interleavings,

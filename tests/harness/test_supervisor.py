@@ -20,7 +20,7 @@ from harness.repository import Repository
 from harness.ruling import Ruling, decode
 from harness.verdict import Verdict
 
-BUDGETS = Budgets(compile_s=2.0, gate_s=4.0, stage_s=4.0)
+BUDGETS = Budgets(compile_s=2.0, gate_s=3.0, stage_s=3.0)
 PATIENCE_S = 40.0
 
 
@@ -145,9 +145,9 @@ def test_stage_falls_with_the_gate_held(place):
     [
         ({"compile": "error"}, Verdict.COMPILE_ERROR, "gate"),
         ({"compile_hang": True}, Verdict.COMPILE_HANG, "compiling did not end in 2 s"),
-        ({"hang": "sleep"}, Verdict.GPU_HANG, "gate did not end in 4 s"),
-        ({"hang": "gil"}, Verdict.GPU_HANG, "gate did not end in 4 s"),
-        ({"hang": "deaf"}, Verdict.GPU_HANG, "gate did not end in 4 s"),
+        ({"hang": "sleep"}, Verdict.GPU_HANG, "gate did not end in 3 s"),
+        ({"hang": "gil"}, Verdict.GPU_HANG, "gate did not end in 3 s"),
+        ({"hang": "deaf"}, Verdict.GPU_HANG, "gate did not end in 3 s"),
         ({"exit": 0}, Verdict.TAMPERED, "record has verdict ''"),
         ({"exit": 1}, Verdict.REJECT_GATE, "gate"),
         ({"exit": 2}, Verdict.INFRA, "refused its input"),
@@ -301,7 +301,7 @@ def small_disk(tmp_path):
     root.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", root], check=True)
     yield root
-    subprocess.run(["umount", root], check=True)
+    subprocess.run(["umount", "--lazy", root], check=True)
 
 
 def test_disk_that_fills_up_mid_run_is_the_machines_fault(project, small_disk):

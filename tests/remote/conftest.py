@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,7 +97,8 @@ class Sshd:
     def signal_all(self, number: int) -> None:
         assert self.process is not None
         for each in [*self.sessions(), psutil.Process(self.process.pid)]:
-            each.send_signal(number)
+            with suppress(psutil.NoSuchProcess):
+                each.send_signal(number)
 
     def kill(self) -> None:
         """SIGKILL for the server and every connection of it; what they started goes on."""
