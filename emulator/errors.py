@@ -70,6 +70,11 @@ class Fault(EmulatorError):
         body = "\n".join(f"  {label:<{width}}  {text.replace(chr(10), below)}" for label, text in shown)
         super().__init__(f"{what}\n{body}")
 
+    @property
+    def places(self) -> tuple[str, ...]:
+        """What tells this fault from others of the program: its kind and the PTX lines that it names."""
+        return type(self).__name__, *re.findall(r"PTX line \d+", str(self))
+
 
 def place(instr: Instr, warp: Any) -> str:
     """Where an instruction stands: PTX line, its text made short, and below it the source's line if it is known."""

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, get_args
 
 from emulator.bridge.allocations import Allocation
 from emulator.bridge.driver import NotEmulated
@@ -17,11 +17,18 @@ from emulator.bridge.launchconfig import UNDERSTOOD, LaunchConfig
 from emulator.bridge.modules import LoadedModule, load
 from emulator.bridge.result import LaunchResult
 from emulator.bridge.tensormap import encode_tiled
-from emulator.machine.cta import Launch
+from emulator.errors import EmulatorError
+from emulator.machine.agents import Completion
+from emulator.machine.cta import Diagnostics, Launch, Numerics
 from emulator.machine.scheduler import run
 from emulator.ptx.syntax import RESERVED_SHARED_BYTES, Kernel
 
-Completion = Literal["eager", "lazy", "random"]
+OPTIONS: Final = {
+    "completion": get_args(Completion),
+    "pedantic": (False, True),
+    "numerics": get_args(Numerics),
+    "diagnostics": get_args(Diagnostics),
+}
 SHARED_BYTES_PER_BLOCK: Final = 227 * 1024
 _DEVICE_ATTRIBUTES: Final = {97: SHARED_BYTES_PER_BLOCK, 16: 148, 75: 10, 76: 0}
 _STATIC_SHARED_ATTRIBUTE: Final = 1
@@ -39,8 +46,18 @@ class EmulatedDevice:
     seed: int = 0
     budget: int | None = None
     pedantic: bool = False
+    numerics: Numerics = "fp32"
+    diagnostics: Diagnostics = "stop"
 
     def __post_init__(self) -> None:
+        """Raise ValueError for an option that does not exist."""
+        for option, allowed in OPTIONS.items():
+            if getattr(self, option) not in allowed:
+                raise ValueError(f"{option} is {getattr(self, option)!r}; allowed: {' or '.join(map(repr, allowed))}")
+        if not isinstance(self.seed, int):
+            raise ValueError(f"seed is {self.seed!r}; allowed: an integer")
+        if self.budget is not None and (not isinstance(self.budget, int) or self.budget < 1):
+            raise ValueError(f"budget is {self.budget!r}; allowed: None or a number of instructions from 1")
         self.launches: list[LaunchResult] = []
         self.error: BaseException | None = None
         self._visible: Sequence[Allocation] = ()
@@ -123,10 +140,17 @@ class EmulatedDevice:
             params_address=address,
             allocations=[(address, syntax.param_bytes, "parameters"), *module.allocations, *self._visible],
             pedantic=self.pedantic,
+            numerics=self.numerics,
+            diagnostics=self.diagnostics,
         )
         program = module.program(name)
         started = time.perf_counter()
-        stats = run(launch, program, self.completion, self.seed, self.budget)
+        try:
+            stats = run(launch, program, self.completion, self.seed, self.budget)
+        except EmulatorError as error:
+            for fault in launch.findings:
+                error.add_note(f"found before: {fault}")
+            raise
         seconds = time.perf_counter() - started
         self.launches.append(
             LaunchResult(
@@ -137,6 +161,7 @@ class EmulatedDevice:
                 config.dynamic_shared_bytes,
                 seconds,
                 stats,
+                tuple(launch.findings),
                 module.ptx,
             )
         )

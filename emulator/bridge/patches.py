@@ -12,7 +12,9 @@ from typing import Any
 from emulator.bridge import driver
 from emulator.bridge.allocations import allocations
 from emulator.bridge.blas import one_thread
-from emulator.bridge.device import Completion, EmulatedDevice
+from emulator.bridge.device import EmulatedDevice
+from emulator.machine.agents import Completion
+from emulator.machine.cta import Diagnostics, Numerics
 
 _PREFIXES = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")
 _CACHE_WARNING = "Cache is disabled as user wants to generate PTX/ASM"
@@ -73,19 +75,27 @@ _REPLACED = {"__call__": _call, "run_compiled_program": _run, "to": _to}
 
 @contextmanager
 def emulate(
-    completion: Completion = "lazy", seed: int = 0, *, budget: int | None = None, pedantic: bool = False
+    completion: Completion = "lazy",
+    seed: int = 0,
+    *,
+    budget: int | None = None,
+    pedantic: bool = False,
+    numerics: Numerics = "fp32",
+    diagnostics: Diagnostics = "stop",
 ) -> Iterator[EmulatedDevice]:
     """Make an emulated B200 current: every launch of a CuTeDSL function inside runs on it, on CPU tensors.
 
     completion: when asynchronous work completes: "eager" at once, "lazy" as late as PTX allows, "random" in between
     under `seed`. budget: warp-instructions that a warp may execute, None for no limit. pedantic: also ask for
-    what NVIDIA's compiler leaves out, such as tcgen05.fence. Errors of a kernel are subclasses of EmulatorError.
+    what NVIDIA's compiler leaves out, such as tcgen05.fence. numerics: tcgen05.mma adds in "fp32", or rounds as the
+    tensor core does: "tc". diagnostics: "stop" raises whatever is found; "report" goes on after what leaves memory as
+    it is, a missing wait or fence or a read of what nothing wrote, and lists it in the launch's `findings`.
+
+    Errors of a kernel are subclasses of EmulatorError. Raises ValueError for an option that does not exist.
     """
     from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Compiled
 
-    if completion not in ("eager", "lazy", "random"):
-        raise ValueError(f"completion is {completion!r}; allowed are 'eager', 'lazy' and 'random'")
-    device = EmulatedDevice(completion, seed, budget, pedantic)
+    device = EmulatedDevice(completion, seed, budget, pedantic, numerics, diagnostics)
     saved = {name: getattr(Compiled, name) for name in _REPLACED}
     driver.make_current(device)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from emulator.bridge.launchconfig import Dim3
+from emulator.errors import Fault
 from emulator.machine.statistics import Stats
 
 
@@ -14,7 +15,8 @@ class LaunchResult:
 
     grid, block, cluster: in CTAs, threads and CTAs. seconds: of this machine. stats: counts that are the same on every
     machine, see emulator.Stats for their units.
-    ptx: the module that was launched.
+    findings: under diagnostics "report", what it went on after, once for each pair of PTX lines. ptx: the module that
+    was launched.
     """
 
     kernel: str
@@ -24,6 +26,7 @@ class LaunchResult:
     dynamic_shared_bytes: int
     seconds: float
     stats: Stats
+    findings: tuple[Fault, ...]
     ptx: str = field(repr=False)
 
     @property

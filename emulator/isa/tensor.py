@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from emulator.errors import BarrierError, OutOfBounds, TensorMemoryError, UnknownInstruction
+from emulator.errors import BarrierError, OutOfBounds, TensorMemoryError, UnknownInstruction, place
 from emulator.isa.barriers import mbarrier_at
 from emulator.isa.modifiers import ALIGNED, CTA_GROUP, SHARED, active, of_lane, pick, same
 from emulator.isa.registry import BLOCK, Run, executes
@@ -410,12 +410,8 @@ def _commit(ins: Instr) -> Run:
 def reachable(barrier: MBarrier, ins: Instr, warp: Warp) -> None:
     """Raise BarrierError unless a fence made the initialisation of `barrier` visible to the async proxy."""
     if not barrier.fenced:
-        raise BarrierError(
-            f"{ins.opcode} reports to {barrier}, whose initialisation no fence made visible to the async proxy",
-            ins,
-            warp,
-            (
-                ("initialised at", f"PTX line {barrier.init.instr.line} by {barrier.init.warp}"),
-                ("missing", "fence.mbarrier_init.release.cluster or fence.proxy.async after it"),
-            ),
-        )
+        init = barrier.init
+        what = f"{ins.opcode} reports to {barrier}, whose initialisation no fence made visible to the async proxy"
+        missing = "fence.mbarrier_init.release.cluster or fence.proxy.async after it"
+        at = (("initialised at", place(init.instr, init.warp)), ("initialised by", str(init.warp)))
+        warp.cta.launch.found(BarrierError(what, ins, warp, (*at, ("missing", missing))))

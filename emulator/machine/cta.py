@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from emulator.errors import LaunchError
+from emulator.errors import Fault, LaunchError
 from emulator.machine.agents import Agents, Completion
 from emulator.machine.barriers import ClusterBarrier, NamedBarrier
 from emulator.machine.clocks import Clock, Ledger
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from emulator.ptx.syntax import Instr, Kernel
 
 Dim3 = tuple[int, int, int]
+Numerics = Literal["fp32", "tc"]
+Diagnostics = Literal["stop", "report"]
 MAX_THREADS = 1024
 MAX_SHARED_BYTES = 228 * 1024
 NAMED_BARRIERS = 16
@@ -39,7 +41,8 @@ class Launch:
     """One kernel launch. Sizes in bytes; `params` is kept alive and starts at `params_address`.
 
     allocations: (address, bytes, name) of the global memory known so far. pedantic: also ask for what NVIDIA's own
-    compiler leaves out (tcgen05.fence, tcgen05.wait::ld before registers are reused).
+    compiler leaves out (tcgen05.fence, tcgen05.wait::ld before registers are reused). numerics: "tc" for the tensor
+    core's own rounding. diagnostics: "report" to note what is out of order and go on, "stop" to raise it.
     """
 
     kernel: Kernel
@@ -51,6 +54,8 @@ class Launch:
     dynamic_shared_bytes: int = 0
     allocations: list[tuple[int, int, str]] = field(default_factory=list)
     pedantic: bool = False
+    numerics: Numerics = "fp32"
+    diagnostics: Diagnostics = "stop"
 
     def __post_init__(self) -> None:
         """Raise LaunchError for what the device would refuse."""
@@ -68,8 +73,16 @@ class Launch:
         self.memory = GlobalMemory(self.allocations)
         self.stats = Stats()
         self.waiting_clusters: deque[Dim3] = deque()
+        self.findings: list[Fault] = []
         self.registry: dict[Any, Any] = {}
         """What handlers keep for the whole launch, such as decoded tensor maps."""
+
+    def found(self, fault: Fault) -> None:
+        """Raise a fault that leaves memory as it is; or, under diagnostics "report", note it once for its places."""
+        if self.diagnostics == "stop":
+            raise fault
+        if all(fault.places != known.places for known in self.findings):
+            self.findings.append(fault)
 
     @cached_property
     def param_bytes(self) -> bytes:

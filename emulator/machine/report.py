@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NoReturn
 
 import numpy as np
 
 from emulator.errors import (
     BarrierError,
     DataRace,
-    Fault,
     MissingProxyFence,
     MissingWait,
     OutOfBounds,
@@ -24,7 +22,7 @@ SHOWN_RUNS = 3
 NOUN = {"write": "written", "read": "read"}
 
 
-def raise_conflict(
+def conflict(
     me: Access,
     clock: Clock,
     verb: str,
@@ -33,18 +31,20 @@ def raise_conflict(
     other: Access | None,
     kind: str,
     near: tuple[tuple[str, str], ...] = (),
-) -> NoReturn:
-    """Raise the fault of `me`, which `verb` ("reads" or "writes") `cells` against `other`.
+) -> None:
+    """Raise (or note, see Launch.found) the fault of `me`, which `verb` ("reads" or "writes") `cells` against `other`.
 
     number: the ledger's number of `other`, special below SPECIAL. kind: "write" or "read", what `other` did.
     near: what was written close by, for a read of what nothing wrote.
     """
     if other is None:
-        raise _special(me, verb, cells, number, near)
+        _special(me, verb, cells, number, near)
+        return
+    found = me.warp.cta.launch.found
     other = me.late(other, clock)
     ordered = other.seen_by(clock)
     if ordered and not me.generic and other.generic and not other.seen_by(clock, ASYNC_VISIBLE):
-        raise MissingProxyFence(
+        fence = MissingProxyFence(
             f"{me.what} {verb} {cells} through the async proxy; {other.warp} {_did(kind)} it through the generic "
             "proxy, with no fence.proxy.async between",
             me.instr,
@@ -58,14 +58,12 @@ def raise_conflict(
                 ),
             ),
         )
+        found(fence)
+        return
     missing = other.via.missing(other, me) if other.via is not None else _unordered(other, me)
     fault = DataRace if other.via is None else MissingWait
-    raise fault(
-        f"{me.what} {verb} {cells}, not ordered after {other.what} that {_did(kind)} it",
-        me.instr,
-        me.warp,
-        (*_party(other, kind), ("missing", missing)),
-    )
+    what = f"{me.what} {verb} {cells}, not ordered after {other.what} that {_did(kind)} it"
+    found(fault(what, me.instr, me.warp, (*_party(other, kind), ("missing", missing))))
 
 
 def _did(kind: str) -> str:
@@ -84,16 +82,15 @@ def _unordered(other: Access, me: Access) -> str:
     )
 
 
-def _special(me: Access, verb: str, cells: str, number: int, near: tuple[tuple[str, str], ...]) -> Fault:
+def _special(me: Access, verb: str, cells: str, number: int, near: tuple[tuple[str, str], ...]) -> None:
+    what = f"{me.what} {verb} {cells}"
     if number == UNWRITTEN:
-        return UnwrittenRead(f"{me.what} {verb} {cells}, which nothing wrote", me.instr, me.warp, near)
-    if number == MBARRIER:
-        return BarrierError(
-            f"{me.what} {verb} {cells}, which holds an mbarrier: only mbarrier instructions may touch it",
-            me.instr,
-            me.warp,
-        )
-    return OutOfBounds(f"{me.what} {verb} {cells}, which is reserved or outside the window", me.instr, me.warp)
+        me.warp.cta.launch.found(UnwrittenRead(f"{what}, which nothing wrote", me.instr, me.warp, near))
+    elif number == MBARRIER:
+        why = "which holds an mbarrier: only mbarrier instructions may touch it"
+        raise BarrierError(f"{what}, {why}", me.instr, me.warp)
+    else:
+        raise OutOfBounds(f"{what}, which is reserved or outside the window", me.instr, me.warp)
 
 
 def written(writers: np.ndarray, at: int, accesses: list[Access | None]) -> list[tuple[int, int, Access]]:

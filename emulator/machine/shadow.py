@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -18,9 +18,9 @@ SORT_ABOVE = 512
 
 
 class Blame(Protocol):
-    """Raises the fault for an access `me` that may not touch `cells` because of the access `number`."""
+    """Raises or notes the fault for an access `me` that may not touch `cells` because of the access `number`."""
 
-    def __call__(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> NoReturn: ...
+    def __call__(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None: ...
 
 
 def distinct(numbers: np.ndarray) -> Any:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.errors import BarrierError, Misaligned, OutOfBounds
+from emulator.errors import BarrierError, Misaligned, OutOfBounds, place
 from emulator.machine.clocks import Access, Clock
 from emulator.machine.mbarrier import MBarrier
-from emulator.machine.report import raise_conflict, written
+from emulator.machine.report import conflict, written
 from emulator.machine.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class SharedMemory:
         self.shadow.reader = np.repeat(self.shadow.reader, WORD)
         self.shift = 0
 
-    def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> NoReturn:
+    def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
         shadow = self.shadow
         numbers = (shadow.writer if kind == "write" else shadow.reader)[cells]
         where = np.arange(shadow.writer.size)[cells][numbers == number]
@@ -66,7 +66,7 @@ class SharedMemory:
             f"({where.size << self.shift} bytes)"
         )
         near = self._near(int(where.min())) if number == UNWRITTEN else ()
-        raise_conflict(me, clock, verb, place, number, shadow.ledger.accesses[number], kind, near)
+        conflict(me, clock, verb, place, number, shadow.ledger.accesses[number], kind, near)
 
     def _near(self, cell: int) -> tuple[tuple[str, str], ...]:
         window, shift = self.cta.window, self.shift
@@ -164,13 +164,8 @@ class SharedMemory:
             )
         init = found.init
         if init.warp is not warp and not init.seen_by(warp.clock) and found not in warp.known:
-            raise BarrierError(
-                f"{found} is used without being ordered after its initialisation",
-                instr,
-                warp,
-                (
-                    ("initialised at", f"PTX line {init.instr.line} by {init.warp}"),
-                    ("missing", f"a barrier between PTX lines {init.instr.line} and {instr.line}"),
-                ),
-            )
+            what = f"{found} is used without being ordered after its initialisation"
+            missing = f"a barrier between PTX lines {init.instr.line} and {instr.line}"
+            at = (("initialised at", place(init.instr, init.warp)), ("initialised by", str(init.warp)))
+            self.cta.launch.found(BarrierError(what, instr, warp, (*at, ("missing", missing))))
         return found

@@ -20,12 +20,15 @@ from emulator.machine.mbarrier import MBarrier, Party
 from emulator.machine.numbers import from_columns, widen
 from emulator.machine.scales import Scales, factors_of_a, factors_of_b
 from emulator.machine.tmem import COLUMNS, GROUP, LANES
+from emulator.machine.truncation import truncated_sum
 
 if TYPE_CHECKING:
     from emulator.machine.cta import Cta
     from emulator.machine.warp import Warp
     from emulator.ptx.syntax import Instr
 
+CELLS = {"f32": np.float32, "s32": np.int32, "f16": np.uint32}
+"""How a cell of the accumulator is read, by D's type."""
 HALF = 64
 QUARTER = 32
 
@@ -122,9 +125,9 @@ class Product:
         right = b[0] if len(b) == 1 else np.concatenate(b)
         for cta in ctas:
             if shape.block:
-                self._write(cta, _product(*self._scaled_operands(cta, right, self._a(cta)), shape))
+                self._write(cta, *self._scaled_operands(cta, right, self._a(cta)))
             else:
-                self._write(cta, _product(right, self._a(cta), shape))
+                self._write(cta, right, self._a(cta))
 
     def _scaled_operands(self, cta: Cta, b: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """B [N, K] and A [K, M] times their scale factors, float64: no product of two factors is too large."""
@@ -171,13 +174,16 @@ class Product:
             parts.append(from_columns(np.ascontiguousarray(cells), shape.idesc.a))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def _write(self, cta: Cta, product: np.ndarray) -> None:
+    def _write(self, cta: Cta, b: np.ndarray, a: np.ndarray) -> None:
         shape = self.shape
-        cells = cta.tmem.cells if shape.idesc.d == "f16" else cta.tmem.cells.view(product.dtype)
-        view = shape.where.of(cells, shape.column, shape.low_lane)
-        result = shape.where.shaped(product)
-        if self.accumulate:
-            result = result + self._scaled(_accumulator(view, shape.idesc.d))
+        view = shape.where.of(cta.tmem.cells.view(CELLS[shape.idesc.d]), shape.column, shape.low_lane)
+        before = self._scaled(_accumulator(view, shape.idesc.d)) if self.accumulate else None
+        if cta.launch.numerics == "tc" and not shape.block and shape.idesc.d != "s32":
+            result = shape.where.shaped(_truncated(b, a, before, shape))
+        else:
+            result = shape.where.shaped(_product(b, a, shape))
+            if before is not None:
+                result = result + before
         if shape.idesc.d == "f16":
             result = result.astype(np.float16).view(np.uint16).astype(np.uint32)
         if any(shape.disabled):
@@ -206,6 +212,13 @@ def _product(b: np.ndarray, a: np.ndarray, shape: Shape) -> np.ndarray:
         exact = np.matmul(b.astype(np.float64), a.astype(np.float64))
         return exact.astype(np.int64).astype(np.int32)
     return np.matmul(b, a).astype(np.float32, copy=False)
+
+
+def _truncated(b: np.ndarray, a: np.ndarray, before: np.ndarray | None, shape: Shape) -> np.ndarray:
+    """B A and the accumulator (in the shape of `Placement.of`) as [N, M], with the tensor core's own rounding."""
+    c = None if before is None else before.reshape(shape.where.n, shape.where.rows)
+    idesc = shape.idesc
+    return truncated_sum(b, a, (idesc.b, idesc.a), c, shape.kind.k, idesc.d == "f16")
 
 
 def _from_shared(

@@ -6,13 +6,13 @@ and group of 16 lanes, the finest unit that any tcgen05 access but a lane-masked
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from emulator.errors import TensorMemoryError
 from emulator.machine.clocks import Access, Clock
-from emulator.machine.report import raise_conflict, written
+from emulator.machine.report import conflict, written
 from emulator.machine.shadow import UNWRITTEN, Shadow
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class TensorMemory:
         self.relinquished: tuple[Instr, Warp] | None = None
         self.waiters: list[Warp] = []
 
-    def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> NoReturn:
+    def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
         shadow = self.shadow
         hit = (shadow.writer if kind == "write" else shadow.reader)[cells] == number
         columns, groups = np.indices(shadow.writer.shape)[:]
@@ -50,7 +50,7 @@ class TensorMemory:
             f"lanes {group.min() * GROUP} to {group.max() * GROUP + GROUP - 1} of CTA {self.cta.name}"
         )
         near = self._near(int(column.min()), int(group.min())) if number == UNWRITTEN else ()
-        raise_conflict(me, clock, verb, place, number, shadow.ledger.accesses[number], kind, near)
+        conflict(me, clock, verb, place, number, shadow.ledger.accesses[number], kind, near)
 
     def _near(self, column: int, group: int) -> tuple[tuple[str, str], ...]:
         runs = written(self.shadow.writer[:, group], column, self.shadow.ledger.accesses)
@@ -66,12 +66,15 @@ class TensorMemory:
         if column + columns <= COLUMNS and self.owned[column : column + columns].all():
             return
         live = ", ".join(f"{c} to {c + n - 1}" for c, (n, *_) in sorted(self.allocations.items())) or "none"
-        raise TensorMemoryError(
+        fault = TensorMemoryError(
             f"{what} touches tensor memory columns {column} to {column + columns - 1} of CTA {self.cta.name}",
             instr,
             warp,
             (("allocated", f"columns {live}" if self.allocations else "none"),),
         )
+        if column + columns > COLUMNS:
+            raise fault
+        self.cta.launch.found(fault)
 
     def allocate(self, columns: int, instr: Instr, warp: Warp) -> int | None:
         """First column of a new allocation, or None while there is no room."""

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from emulator.errors import Fault
 from emulator.machine import scheduler
 from emulator.machine.agents import Completion
-from emulator.machine.cta import Dim3, Launch
+from emulator.machine.cta import Diagnostics, Dim3, Launch, Numerics
 from emulator.program import Program
 from emulator.ptx.parser import parse
 
@@ -28,8 +29,14 @@ def launch(
     seed: int = 0,
     pedantic: bool = False,
     budget: int | None = None,
+    numerics: Numerics = "fp32",
+    diagnostics: Diagnostics = "stop",
+    findings: list[Fault] | None = None,
 ) -> scheduler.Stats:
-    """Run the one kernel of a PTX text. An array is passed by address, an int by value, bytes as they are."""
+    """Run the one kernel of a PTX text. An array is passed by address, an int by value, bytes as they are.
+
+    findings: receives what the launch went on after.
+    """
     (kernel,) = parse(text).kernels.values()
     params = np.zeros(kernel.param_bytes + 64, np.uint8)
     start = -params.ctypes.data % 64
@@ -46,7 +53,11 @@ def launch(
         shared,
         [(a.ctypes.data, a.nbytes, f"argument {i}") for i, a in enumerate(arguments) if isinstance(a, np.ndarray)],
         pedantic,
+        numerics,
+        diagnostics,
     )
+    if findings is not None:
+        run.findings = findings
     return scheduler.run(run, Program(kernel), completion, seed, budget)
 
 

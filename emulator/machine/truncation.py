@@ -1,0 +1,67 @@
+"""Sums as the tensor core makes them: aligned to the largest term, cut to 25 fractional bits, rounded toward zero.
+
+The model of tcgen05.mma for f16, bf16, tf32 and the smaller floats that arXiv 2511.10909 derives from outputs. Kinds
+with scale factors or integers are not covered.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from emulator.machine.descriptors import BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, TF32, ElementType
+
+FRACTION_BITS = 25
+"""Of a term, counted from the binary point of the term with the largest exponent."""
+LOWEST = {F16: -14, BF16: -126, TF32: -126, E4M3: -6, E5M2: -14, E2M3: 0, E3M2: -2, E2M1: 0}
+"""The exponent of each type's subnormals: a product's exponent is the sum of its factors', not normalised."""
+LOWEST_F32 = -126
+SIGNIFICAND_BITS = 23
+NAN = np.uint32(0x7FFF_FFFF)
+
+
+def truncated_sum(
+    b: np.ndarray, a: np.ndarray, types: tuple[ElementType, ElementType], c: np.ndarray | None, step: int, half: bool
+) -> np.ndarray:
+    """C + B A as float32[N, M], `step` elements of K at a time, each time rounded toward zero.
+
+    b: float32[N, K], a: float32[K, M], of values that their `types` hold. c: float32[N, M], None for zeros. half:
+    round each time to the nearest f16 instead.
+    """
+    total = np.zeros((b.shape[0], a.shape[1]), np.float32) if c is None else c
+    exponents_b, exponents_a = (_exponents(x, LOWEST[t]) for x, t in zip((b, a), types, strict=True))
+    for first in range(0, b.shape[1], step):
+        k = slice(first, first + step)
+        exponents = exponents_b[:, k, None] + exponents_a[None, k]
+        terms = b[:, k, None].astype(np.float64) * a[None, k]
+        total = _one_step(terms, exponents, total, half)
+    return total
+
+
+def _one_step(terms: np.ndarray, exponents: np.ndarray, c: np.ndarray, half: bool) -> np.ndarray:
+    """C + the sum of terms float64[N, step, M] with their exponents, as float32[N, M]."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        plain = terms.sum(1) + c
+        largest = np.where(terms == 0, LOWEST_F32, exponents).max(1)
+        largest = np.maximum(largest, _exponents(c, LOWEST_F32))
+        shift = FRACTION_BITS - largest
+        units = np.trunc(np.ldexp(terms, shift[:, None])).sum(1) + np.trunc(np.ldexp(c.astype(np.float64), shift))
+        exact = np.ldexp(units, -shift)
+        rounded = exact.astype(np.float16).astype(np.float32) if half else toward_zero(exact)
+    return np.where(np.isfinite(plain), rounded, _special(plain))
+
+
+def _exponents(values: np.ndarray, lowest: int) -> np.ndarray:
+    """int32 exponents of significands in [1, 2), not below `lowest`."""
+    return np.where(values == 0, lowest, np.maximum(np.frexp(values)[1] - 1, lowest)).astype(np.int32)
+
+
+def toward_zero(exact: np.ndarray) -> np.ndarray:
+    """float64 as float32, rounded toward zero; from 2^128 on infinite."""
+    unit = SIGNIFICAND_BITS - _exponents(exact, LOWEST_F32)
+    return np.ldexp(np.trunc(np.ldexp(exact, unit)), -unit).astype(np.float32)
+
+
+def _special(plain: np.ndarray) -> np.ndarray:
+    """Infinities as they are, NaN as the tensor core writes it."""
+    nan = np.full(plain.shape, NAN, np.uint32).view(np.float32)
+    return np.where(np.isnan(plain), nan, np.copysign(np.float32(np.inf), plain).astype(np.float32))

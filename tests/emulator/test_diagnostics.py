@@ -1,0 +1,86 @@
+"""Going on after what is out of order, and the options of `emulate`."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from ptx_launch import kernel, launch
+from test_pairs import PROGRAMS, TWINS, Twin
+
+import emulator
+from emulator.errors import DataRace, Deadlock, Fault, OutOfBounds, UnwrittenRead
+
+RACE = """
+    .reg .b32 %r<9>; .shared .align 4 .b8 cell[4]; .reg .pred %p;
+    mov.u32 %r1, %tid.x; setp.ne.u32 %p, %r1, 0; mov.b32 %r3, 0;
+    L: @!%p st.shared.u32 [cell], %r1;
+    setp.eq.u32 %p, %r1, 32; @%p st.shared.u32 [cell], %r1;
+    add.u32 %r3, %r3, 1; setp.lt.u32 %p, %r3, 5; @%p bra L; ret;
+"""
+
+
+def findings(text: str, arguments: tuple[Any, ...] = (), threads: int = 64) -> list[Fault]:
+    """What a launch went on after, even if it then deadlocked."""
+    found: list[Fault] = []
+    with suppress(Deadlock):
+        launch(text, arguments, block=(threads, 1, 1), diagnostics="report", findings=found)
+    return found
+
+
+def test_a_race_is_noted_once_for_its_places_and_the_launch_ends() -> None:
+    with pytest.raises(DataRace):
+        launch(kernel("k", "", RACE), [], block=(64, 1, 1))
+    found = findings(kernel("k", "", RACE))
+    assert found and all(type(fault) is DataRace for fault in found)
+    assert len({fault.places for fault in found}) == len(found)
+
+
+def test_a_good_program_has_no_findings() -> None:
+    program = PROGRAMS["gemm"]
+    text = (Path(__file__).parent / "pairs/gemm.ptx").read_text()
+    out = np.zeros_like(program.expected)
+    assert findings(text, (*program.inputs, out), program.threads) == []
+    np.testing.assert_array_equal(out, program.expected)
+
+
+@pytest.mark.parametrize(
+    "twin", [t for t in TWINS if t.error in ("MissingProxyFence", "MissingWait", "UnwrittenRead")], ids=lambda t: t.name
+)
+def test_a_broken_program_reports_what_it_would_have_stopped_at(twin: Twin) -> None:
+    program = PROGRAMS[twin.program]
+    out = np.zeros_like(program.expected)
+    with pytest.raises(Fault) as stopped:
+        launch(twin.text(), (*program.inputs, out), block=(program.threads, 1, 1))
+    assert str(findings(twin.text(), (*program.inputs, out), program.threads)[0]) == str(stopped.value)
+
+
+def test_an_unwritten_read_gives_poison() -> None:
+    out = np.zeros(1, np.uint32)
+    body = """.reg .b32 r; .reg .b64 a; .shared .align 4 .b8 cell[4];
+    ld.param.u64 a, [out]; ld.shared.u32 r, [cell]; st.global.u32 [a], r; ret;"""
+    (found,) = findings(kernel("k", ".param .u64 out", body), (out,), 32)
+    assert type(found) is UnwrittenRead and out[0] == 0xFFFF_FFFF
+
+
+def test_what_has_no_memory_to_go_on_with_stops_all_the_same() -> None:
+    with pytest.raises(OutOfBounds):
+        findings(kernel("k", "", ".reg .b32 r; ld.shared.u32 r, [0]; ret;"))
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "says"),
+    [
+        ("completion", "late", "completion is 'late'; allowed: 'eager' or 'lazy' or 'random'"),
+        ("seed", "x", "seed is 'x'; allowed: an integer"),
+        ("budget", 0, "budget is 0; allowed: None or a number of instructions from 1"),
+        ("pedantic", "yes", "pedantic is 'yes'; allowed: False or True"),
+        ("numerics", "fp16", "numerics is 'fp16'; allowed: 'fp32' or 'tc'"),
+        ("diagnostics", "off", "diagnostics is 'off'; allowed: 'stop' or 'report'"),
+    ],
+)
+def test_options_are_checked_by_name(option: str, value: object, says: str) -> None:
+    with pytest.raises(ValueError) as refused, emulator.emulate(**{option: value}):  # type: ignore[arg-type]
+        pass
+    assert str(refused.value) == says
