@@ -1,22 +1,25 @@
 # `make` alone lists the targets. Each sets up what it needs first.
 SHELL := /bin/bash
 PYTHON ?= python3
-TARGET ?= sim
 VENV := .venv
-RUN := $(VENV)/bin/python
+PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
 # `make stage D1.1`: the words after `stage` name the milestone and are no goals of their own.
-ifeq ($(firstword $(MAKECMDGOALS)),stage)
+ifneq ($(filter stage layout,$(firstword $(MAKECMDGOALS))),)
 MILESTONE := $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS))
 $(eval $(MILESTONE):;@:)
 endif
 
+# What judging takes: TARGET=b200, UNPIN=path with BECAUSE="why", AGAIN=1.
+JUDGED = $(if $(TARGET),--target '$(TARGET)') $(if $(UNPIN),--unpin '$(UNPIN)' --because '$(BECAUSE)')
+
 .DEFAULT_GOAL := help
-.PHONY: help setup stage milestones report notes bench test lint $(MILESTONE)
+.PHONY: help setup stage stages gate ratchet runs resume cancel doctor trust provision milestones report notes layout \
+	budget bench lint test $(MILESTONE)
 
 help: ## list the targets
-	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 setup: $(READY) ## make .venv from requirements.lock
 
@@ -25,28 +28,61 @@ $(READY): requirements.lock
 		|| { echo "$(PYTHON) is older than 3.11: name a newer one, as in make PYTHON=python3.12 setup" >&2; exit 2; }
 	@echo "setting up $(VENV) from requirements.lock (once, a minute or two)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(RUN) -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
 	@touch $@
 
-stage: $(READY) ## make stage D1.1: take the kernel to a verdict on a milestone
-	@$(RUN) -m harness stage '$(MILESTONE)' --target '$(TARGET)'
+stage: $(READY) ## make stage D1.1 [TARGET=b200]: take the working tree to a verdict on a milestone, the gate first
+	@$(PY) -m harness stage '$(MILESTONE)' $(JUDGED) $(if $(AGAIN),--again)
+
+stages: $(READY) ## take it through every milestone, in one run with one report
+	@$(PY) -m harness stages $(JUDGED)
+
+gate: $(READY) ## the hd=64 gate alone
+	@$(PY) -m harness gate $(JUDGED) $(if $(AGAIN),--again)
+
+ratchet: $(READY) ## every milestone that was ever accepted, once more
+	@$(PY) -m harness ratchet $(JUDGED)
+
+runs: $(READY) ## list the runs of this clone; with TARGET=b200, everybody's there
+	@$(PY) -m harness runs $(if $(TARGET),--target '$(TARGET)')
+
+resume: $(READY) ## make resume RUN=id: fetch the verdict of a run that was left or lost
+	@$(PY) -m harness resume '$(RUN)'
+
+cancel: $(READY) ## make cancel RUN=id: ask a run to end
+	@$(PY) -m harness cancel '$(RUN)'
+
+doctor: $(READY) ## check each need of a target, with the mend
+	@$(PY) -m harness doctor $(if $(TARGET),--target '$(TARGET)')
+
+trust: $(READY) ## show the key of a target's host, and pin it on your yes
+	@$(PY) -m harness trust $(if $(TARGET),--target '$(TARGET)')
+
+provision: $(READY) ## make the environment of a target in its work folder
+	@$(PY) -m harness provision $(if $(TARGET),--target '$(TARGET)')
 
 milestones: $(READY) ## list the milestones, and which are built
-	@$(RUN) -m harness milestones
+	@$(PY) -m harness milestones
 
 report: $(READY) ## name the newest report, and open it where there is a browser
-	@$(RUN) -m harness report
+	@$(PY) -m harness report
 
 notes: $(READY) ## bring the table of STAGE_NOTES.md up to the accepted runs
-	@$(RUN) -m harness notes
+	@$(PY) -m harness notes
+
+layout: $(READY) ## make layout D1.3: draw and print where logits and P lie
+	@$(PY) -m harness.layout '$(MILESTONE)'
+
+budget: $(READY) ## what every configuration of the kernel takes: memory, registers, instructions, flops, bytes
+	@$(PY) -m harness.budget
 
 bench: $(READY) ## measure compiling, launching and a whole run, beside the goals
-	@$(RUN) -m harness bench
+	@$(PY) -m harness bench
 
 lint: $(READY) ## ruff and mypy
-	@$(RUN) -m ruff check .
-	@$(RUN) -m ruff format --check .
-	@$(RUN) -m mypy
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
 
 test: $(READY) lint ## ruff, mypy and every test
-	@$(RUN) -m pytest
+	@$(PY) -m pytest

@@ -5,50 +5,21 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
 import typer
-from rich.console import Console
 
-from harness import notes, terminal
+from harness import gate_cli, notes
 from harness.bench import BenchError, measure
 from harness.page import REPORT_NAME
-from harness.repository import GitError
-from harness.stage import RESULTS, StageError, run_stage
-from harness.surroundings import ROOT
-from harness.verdict import EXIT_BAD_INPUT, Verdict
-from stages.catalog import CATALOG, NotBuilt, UnknownMilestone, runnable
+from harness.surroundings import RESULTS, ROOT
+from harness.verdict import EXIT_BAD_INPUT
+from stages.catalog import CATALOG
 
 NOTES = ROOT / "STAGE_NOTES.md"
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-
-
-@app.command()
-def stage(
-    milestone: Annotated[str, typer.Argument(help="D1.1 and so on; `milestones` lists them")],
-    target: Annotated[str, typer.Option(help="where it runs")] = "sim",
-) -> None:
-    """Take the kernel as it stands to a verdict on one milestone. Ends with 0 only on ACCEPT."""
-    try:
-        wanted = runnable(milestone)
-        if target != "sim":
-            raise NotBuilt(f"target {target!r} is not built yet; there is sim, the emulated B200")
-        console = Console()
-        with console.status("starting") as status:
-            progress = terminal.Progress(console, status)
-            record, folder = run_stage(wanted, target, "emulator", progress.show)
-    except (UnknownMilestone, NotBuilt, GitError) as error:
-        _refuse(error)
-    except StageError as error:
-        print(error, file=sys.stderr)
-        raise typer.Exit(Verdict.INFRA.exit_code) from error
-    progress.show(record, 0)
-    terminal.show_end(console, record, folder)
-    verdict = Verdict[record.verdict]
-    if verdict is Verdict.ACCEPT:
-        update_notes()
-    raise typer.Exit(verdict.exit_code)
+app.add_typer(gate_cli.app)
 
 
 @app.command()
@@ -61,7 +32,7 @@ def milestones() -> None:
 @app.command()
 def report() -> None:
     """Name the newest report, and open it where there is a browser to open it in."""
-    reports = sorted(RESULTS.glob(f"*/{REPORT_NAME}"), key=lambda path: path.stat().st_mtime)
+    reports = sorted(RESULTS.glob(f"**/{REPORT_NAME}"), key=lambda path: path.stat().st_mtime)
     if not reports:
         _refuse(f"no report under {RESULTS}; make stage D1.1 writes one")
     print(reports[-1])

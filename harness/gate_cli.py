@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from harness import acceptance, candidate, doctor, terminal
+from harness import acceptance, candidate, doctor, overview, terminal
 from harness.candidate import CandidateError
 from harness.gate import Gate, NoRoom, NothingToDo
 from harness.host import DOWNLOAD_S, PROVISION, Facts
@@ -22,7 +22,7 @@ from harness.ledger import Entry, Ledger, LedgerError
 from harness.pins import PinError, Unpin
 from harness.record import Record, RecordError, Tree, load
 from harness.repository import GitError
-from harness.surroundings import ROOT
+from harness.surroundings import RESULTS, ROOT
 from harness.verdict import EXIT_BAD_INPUT, Verdict
 from harness.watch import Gone, Terminal
 from remote import targets
@@ -31,7 +31,6 @@ from remote.link import Target
 from remote.ssh import Ssh
 from stages.catalog import CATALOG, GATE, NotBuilt, UnknownMilestone, runnable
 
-RESULTS = ROOT / "results"
 BAD_INPUT = (
     CandidateError,
     GitError,
@@ -51,6 +50,7 @@ console = Console()
 TargetName = Annotated[str, typer.Option("--target", help="a name of remote/targets.toml, or its default")]
 Paths = Annotated[list[str], typer.Option("--unpin", metavar="PATH", help="a pinned path that is meant to change")]
 Because = Annotated[str, typer.Option("--because", help="why it is unpinned; kept with the verdict")]
+Again = Annotated[bool, typer.Option("--again", help="judge once more what is accepted already")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="a run id; `runs` lists them")]
 
 
@@ -60,17 +60,25 @@ def stage(
     target: TargetName = "",
     unpin: Paths = [],  # noqa: B006  Typer reads it, and makes a new list each time
     because: Because = "",
+    again: Again = False,
 ) -> None:
     """Take the working tree to a verdict on one milestone, the hd=64 gate first. Ends with 0 only on ACCEPT."""
     with refusals():
-        _judge([runnable(milestone).id], target, unpin, because)
+        _judge([runnable(milestone).id], target, unpin, because, again)
 
 
 @app.command()
-def gate(target: TargetName = "", unpin: Paths = [], because: Because = "") -> None:  # noqa: B006
+def stages(target: TargetName = "", unpin: Paths = [], because: Because = "") -> None:  # noqa: B006
+    """Take the working tree through every milestone that is built, in one run with one report."""
+    with refusals():
+        _judge([milestone.id for milestone in CATALOG if milestone.built], target, unpin, because, again=True)
+
+
+@app.command()
+def gate(target: TargetName = "", unpin: Paths = [], because: Because = "", again: Again = False) -> None:  # noqa: B006
     """Take the working tree through the hd=64 gate alone."""
     with refusals():
-        _judge([GATE.id], target, unpin, because)
+        _judge([GATE.id], target, unpin, because, again)
 
 
 @app.command()
@@ -205,12 +213,16 @@ def _show_end(entry: Entry) -> NoReturn:
     """The figures that came in, the verdict, whose fault it is, and how to go on."""
     folder, verdict = RESULTS / entry.run, Verdict[entry.verdict]
     shown = Record(entry.run, entry.milestone, entry.target, entry.started, Tree(entry.candidate.commit, []))
-    at = folder
-    for each in (folder / "gate", folder):
+    at, found = folder, []
+    for each in (folder / "gate", *(folder / milestone for milestone in entry.milestones), folder):
         with suppress(RecordError):
             shown, at = _printable(load(each)), each
+            found.append((each.name, shown))
+    if len(entry.milestones) > 1:
+        console.print(terminal.overview(record for _, record in found))
+        overview.write(folder, entry.run, found)
     shown.verdict, shown.reason = verdict.name, one_line(entry.reason)
-    terminal.show_end(console, shown, at)
+    terminal.show_end(console, shown, at if len(entry.milestones) == 1 else folder)
     if verdict is not Verdict.ACCEPT:
         console.print(f"fault: {verdict.fault.value}", highlight=False)
     if not entry.closed:

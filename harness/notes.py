@@ -43,7 +43,7 @@ def update(path: Path, results: Path) -> bool:
 def records(results: Path) -> list[Record]:
     """Every readable record under `results`, oldest first."""
     found = []
-    for path in sorted(results.glob(f"*/{RECORD_NAME}")):
+    for path in sorted(results.glob(f"**/{RECORD_NAME}")):
         try:
             found.append(load(path.parent))
         except RecordError:

@@ -8,6 +8,7 @@ from harness.record import Tree
 from harness.repository import Repository
 
 ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
 PACKAGES = ("nvidia-cutlass-dsl", "cuda-bindings", "torch", "numpy", "llvmlite")
 
 

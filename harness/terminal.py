@@ -1,13 +1,13 @@
-"""What a run says in the terminal: progress while it goes, then one table of figures and the verdict."""
+"""What a run says in the terminal at its end: one table of figures, what failed, and the verdict."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
@@ -16,42 +16,6 @@ from harness.record import Case, Figure, Record
 from harness.verdict import Verdict
 
 SIGN = {"at least": "≥", "at most": "≤"}
-
-
-class Progress:
-    """How far a run is: one line a phase and case as it ends, and in a terminal a line that moves."""
-
-    def __init__(self, console: Console, status: Status) -> None:
-        self.console = console
-        self.status = status
-        self.said = 0
-
-    def show(self, record: Record, seconds: float) -> None:
-        """The record as it is, `seconds` into the phase that runs."""
-        ended = _ended(record)
-        for line in ended[self.said :]:
-            self.console.print(Text(line), soft_wrap=True)
-        self.said = len(ended)
-        doing = [phase.name for phase in record.phases if phase.outcome == "running"]
-        doing += [case.label for case in record.cases if case.outcome == "running"]
-        self.status.update(Text(f"{', '.join(doing) or 'starting'}  {seconds:.0f} s"))
-
-
-def _ended(record: Record) -> list[str]:
-    """What has ended, in order: a phase comes after its cases."""
-    lines = []
-    for phase in record.phases:
-        if phase.name == "stage":
-            cases = [case for case in record.cases if case.outcome != "running"]
-            lines += [f"  {case.label:36} {case.outcome} in {case.seconds:.1f} s{_launches(case)}" for case in cases]
-        if phase.outcome != "running":
-            lines.append(f"{phase.name:8} {phase.outcome} in {phase.seconds:.1f} s")
-    return lines
-
-
-def _launches(case: Case) -> str:
-    each = ", ".join(f"{launch.mode} {launch.seconds:.2f}" for launch in case.launches)
-    return f" ({each})" if each else ""
 
 
 def show_end(console: Console, record: Record, folder: Path) -> None:
@@ -70,6 +34,24 @@ def show_end(console: Console, record: Record, folder: Path) -> None:
     console.print(Text.assemble((f"{record.milestone} {verdict.name}", style), said), soft_wrap=True)
     report = folder / REPORT_NAME
     console.print(Text(str(report if report.exists() else folder)), soft_wrap=True)
+
+
+def overview(records: Iterable[Record]) -> Table:
+    """One row a milestone of a run of many: its worst figures, seconds and verdict."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
+    for head in ("milestone", "cosine", "lse error", "cases", "seconds", "verdict"):
+        table.add_column(head, justify="left" if head in ("milestone", "verdict") else "right", no_wrap=True)
+    for record in records:
+        cosine, lse_error = record.worst("O", "cosine"), record.worst("lse", "error")
+        table.add_row(
+            record.milestone,
+            "-" if cosine is None else f"{cosine:.7f}",
+            "-" if lse_error is None else f"{lse_error:.1e}",
+            str(len(record.cases)),
+            f"{record.seconds:.1f}",
+            Text(record.verdict, "green" if record.verdict == Verdict.ACCEPT.name else "bold red"),
+        )
+    return table
 
 
 def figures_table(record: Record) -> Table:

@@ -42,7 +42,7 @@ def test_the_newest_accepted_run_is_the_row(path: Path, tmp_path: Path) -> None:
     run(tmp_path / "results", "c", "REJECT_GATE", "2026-11-22T10:00:00Z")
     assert notes.update(path, tmp_path / "results")
     assert row(path, "D1.1") == "| D1.1 | sim | bbbbbbbbbb | 0.9999976 | 4.9e-07 | 5.2 | 2026-11-21 |"
-    assert row(path, "D1.2") == "| D1.2 | not built yet | - | - | - | - | - |"
+    assert row(path, "D1.2") == "| D1.2 | not run yet | - | - | - | - | - |"
     assert path.read_text().endswith(f"{END}\n\n## Lessons\n\nBy hand.\n")
 
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from harness.record import Case, Figure, Launch, Mutant, Phase, Record, Tree
-from harness.terminal import Progress, show_end
+from harness.terminal import show_end
 
 STARTED = "2026-11-21T09:00:00Z"
 
@@ -77,23 +77,4 @@ def test_a_run_that_did_not_compile_has_no_table(pipe: Console, tmp_path) -> Non
     assert said(pipe).splitlines() == [
         "D1.1 COMPILE_ERROR  the compiler refused the kernel: NameError: name 'tOrP' is not defined",
         str(tmp_path),
-    ]
-
-
-def test_progress_says_each_thing_once_and_in_order(pipe: Console) -> None:
-    whole = make("ACCEPT")
-    with pipe.status("") as status:
-        progress = Progress(pipe, status)
-        for phases, cases in ((0, 0), (1, 0), (2, 1), (2, 1), (2, 2)):
-            record = make("")
-            record.phases, record.cases = whole.phases[:phases], whole.cases[:cases]
-            if phases == 2:
-                record.phases[1] = Phase("stage", STARTED)
-            progress.show(record, 1.0)
-        progress.show(whole, 1.0)
-    assert [" ".join(line.split()) for line in said(pipe).splitlines()] == [
-        "compile passed in 2.0 s",
-        "hd=64 n=128 seed=1 passed in 1.1 s (eager 0.50, lazy 0.60)",
-        "hd=64 n=128 seed=123456789 (fresh) failed in 1.1 s (eager 0.50, lazy 0.60)",
-        "stage passed in 3.0 s",
     ]
