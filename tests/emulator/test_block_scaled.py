@@ -1,4 +1,4 @@
-"""tcgen05.cp of scale factors and block-scaled tcgen05.mma, against numpy: every kind, block size and byte of a cell."""
+"""tcgen05.cp of scale factors and block-scaled tcgen05.mma, against numpy: kinds, block sizes, bytes of a cell."""
 
 from __future__ import annotations
 
