@@ -166,7 +166,7 @@ def test_devices_nest_and_are_left(compiled: object) -> None:
 
 
 def test_arguments_of_emulate() -> None:
-    with pytest.raises(ValueError, match="completion is 'late'; allowed are"), emulator.emulate("late"):  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="completion is 'late'; allowed"), emulator.emulate("late"):  # type: ignore[arg-type]
         pass
 
 
