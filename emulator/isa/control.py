@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+from emulator.errors import UnknownInstruction
 from emulator.isa.modifiers import ALIGNED, pick
-from emulator.isa.registry import Run, executes
+from emulator.isa.registry import BLOCK, Run, executes
 from emulator.ptx.syntax import Instr
+
+if TYPE_CHECKING:
+    from emulator.machine.warp import Warp
 
 
 @executes("griddepcontrol.wait", "griddepcontrol.launch_dependents")
@@ -13,10 +19,17 @@ def _grid_dependence(ins: Instr) -> Run:
     return lambda warp, mask: None
 
 
-@executes("setmaxnreg")
+@executes("setmaxnreg", blocking=True)
 def _registers(ins: Instr) -> Run:
     pick(ins, {"inc", "dec"}, {"sync"}, ALIGNED, {"u32"})
-    return lambda warp, mask, _count: None
+    count = getattr(ins.operands[0], "value", None)
+    if count not in range(24, 257, 8):
+        raise UnknownInstruction(ins, f"count {count}; allowed is 24 to 256 in steps of 8")
+
+    def run(warp: Warp, mask: Any, count: int) -> Any:
+        return None if warp.cta.registers.set(warp, count, ins) else BLOCK
+
+    return run
 
 
 @executes("nanosleep")

@@ -259,6 +259,8 @@ def _mma(ins: Instr) -> Run:
     block = _block(ins, kind, scaled is not None, vector)
     if ws and block:
         raise UnknownInstruction(ins, ".ws with scale factors")
+    if block and (len(ins.operands) != 7 or not all(isinstance(x, Address) for x in ins.operands[4:6])):
+        raise UnknownInstruction(ins, "operands other than d, a, b, descriptor, scale factors of a and of b, predicate")
     ctas = 2 if group == "cta_group::2" else 1
     a_in_tmem = isinstance(ins.operands[1], Address)
     masked = isinstance(ins.operands[4], Vector)

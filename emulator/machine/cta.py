@@ -16,6 +16,7 @@ from emulator.machine.agents import Agents, Completion
 from emulator.machine.barriers import ClusterBarrier, NamedBarrier
 from emulator.machine.clocks import Clock, Ledger
 from emulator.machine.globalmem import GlobalMemory
+from emulator.machine.registers import RegisterPool
 from emulator.machine.shared import RANK_SHIFT, SharedMemory
 from emulator.machine.source import SourcePlace, source_place
 from emulator.machine.statistics import Stats
@@ -164,6 +165,7 @@ class Cta:
         self.smem = SharedMemory(self, self.launch.shared_bytes)
         self.tmem = TensorMemory(self)
         self.barriers = [NamedBarrier(self, i) for i in range(NAMED_BARRIERS)]
+        self.registers = RegisterPool(self)
         self.sregs = self._special_registers()
         self.warps = [Warp(self, i) for i in range(self.launch.warps)]
 
