@@ -39,6 +39,19 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--pedantic", action="store_true", help="also ask for what NVIDIA's compiler leaves out (tcgen05.fence)"
     )
+    run.add_argument(
+        "--numerics",
+        choices=("fp32", "tc"),
+        default="fp32",
+        help="tcgen05.mma adds in float32, or rounds as the tensor core does (default: %(default)s)",
+    )
+    run.add_argument(
+        "--diagnostics",
+        choices=("stop", "report"),
+        default="stop",
+        help="end at the first thing found wrong, or go on after a missing wait or fence and list what was found "
+        "at the end (default: %(default)s)",
+    )
     run.add_argument("--budget", type=int, metavar="N", help="end a launch when a warp has executed N instructions")
     run.add_argument("script", type=Path, metavar="SCRIPT")
     run.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
@@ -70,12 +83,28 @@ def _run(options: argparse.Namespace) -> int:
     from emulator import EmulatorError, emulate
     from emulator.host.session import emulated_host
 
-    launcher = emulate(options.completion, options.seed, budget=options.budget, pedantic=options.pedantic)
-    with emulated_host(), launcher:
+    launcher = emulate(
+        options.completion,
+        options.seed,
+        budget=options.budget,
+        pedantic=options.pedantic,
+        numerics=options.numerics,
+        diagnostics=options.diagnostics,
+    )
+    with emulated_host(), launcher as device:
         try:
             runpy.run_path(str(script), run_name="__main__")
         except EmulatorError as error:
             sys.stdout.flush()
-            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            print("\n".join([_told(error), *getattr(error, "__notes__", ())]), file=sys.stderr)
             return REPORT_EXIT
+        finally:
+            sys.stdout.flush()
+            findings = dict.fromkeys(_told(fault) for launch in device.launches for fault in launch.findings)
+            for finding in findings:
+                print(f"found {finding}", file=sys.stderr)
     return 0
+
+
+def _told(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -181,6 +181,33 @@ def test_what_is_found_ends_a_tvm_ffi_call_too(run):
     assert "\nOutOfBounds: " in "\n" + finished.stderr
 
 
+UNORDERED = """
+    @cute.kernel
+    def racy(a: cute.Tensor):
+        shared = cutlass.Array(cutlass.Float32, 64, space=cutlass.AddressSpace.smem)
+        thread, _, _ = cute.arch.thread_idx()
+        shared[thread] = cutlass.Float32(thread)
+        a[thread] = shared[63 - thread]
+
+    @cute.jit
+    def exchange(a: cute.Tensor):
+        racy(a).launch(grid=(1, 1, 1), block=(64, 1, 1))
+
+    exchange(from_dlpack(a))
+    print("PASS")
+"""
+
+
+def test_diagnostics_stop_or_report(run):
+    stopped = run(UNORDERED)
+    assert (stopped.returncode, stopped.stdout) == (REPORT_EXIT, "")
+    reported = run(UNORDERED, "--diagnostics", "report")
+    assert (reported.returncode, reported.stdout) == (0, "PASS\n")
+    for finished, prefix in ((stopped, "\n"), (reported, "\nfound ")):
+        said = "\n" + finished.stderr
+        assert any(prefix + kind in said for kind in ("DataRace: ", "UnwrittenRead: ")), said
+
+
 def test_a_refusal_is_one_sentence(run):
     finished = run("    torch.zeros(1, device='cuda:1')")
     assert finished.returncode == REPORT_EXIT
