@@ -40,13 +40,21 @@ class Layer:
         return reference.merge(self.branches, sink)
 
     def run(self, sink: torch.Tensor | None = None, mode: str = "lazy", partials: bool = False) -> kernel.Attention:
+        return self.counted(sink, mode, partials)[0]
+
+    def counted(
+        self, sink: torch.Tensor | None = None, mode: str = "lazy", partials: bool = False
+    ) -> tuple[kernel.Attention, emulator.Stats]:
+        """The attention, and the counts of the one launch that gave it."""
         stats = torch.full(self.q.shape[:3], math.nan)
         out = kernel.Attention(torch.full_like(self.q, math.nan), stats)
         if partials:
             out = dataclasses.replace(out, u=self.q.float() * math.nan, m=stats.clone())
         options = {"swa_lens": self.swa_lens, "causal": True, "window": 128, "compressed": self.compressed}
-        with emulator.emulate(completion=mode, seed=5):
-            return kernel.fmha(self.q, self.swa_kv, **options, sink=sink, partials=partials, out=out)
+        with emulator.emulate(completion=mode, seed=5) as device:
+            got = kernel.fmha(self.q, self.swa_kv, **options, sink=sink, partials=partials, out=out)
+        (launch,) = device.launches
+        return got, launch.stats
 
 
 def layer(kind: str, d: int, shape: tuple[int, int, int], lens: list[int], **sizes: int) -> Layer:
@@ -128,6 +136,23 @@ def test_every_mode_gives_the_same_bits(kind: str, d: int, heads: int) -> None:
         assert torch.equal(first.o.view(torch.int16), other.o.view(torch.int16)) and torch.equal(first.lse, other.lse)
 
 
+@pytest.mark.parametrize("kind", ["blocks", "listed"])
+@pytest.mark.parametrize(("d", "p_path"), [(64, "smem"), (128, "tmem"), (256, "smem"), (512, "smem")])
+def test_partials_over_both_branches(kind: str, d: int, p_path: kernel.config.PPath) -> None:
+    """Without a window's mask: U and m are those of all keys, O has the sink besides."""
+    case = layer(kind, d, (2, 2, 16), [30, 150], most=70)
+    kv, sink = normal(9, 2, 150, d), spread(16)
+    near, far = reference.branch(case.q, kv), case.branches[1]
+    options = {"compressed": case.compressed, "sink": sink, "p_path": p_path}
+    with emulator.emulate(completion="random", seed=2):
+        got = kernel.fmha(case.q, kv, **options)
+    holds(got, reference.merge([near, far], sink))
+    whole = reference.merge([near, far])
+    assert got.u is not None and got.m is not None
+    o = got.u.double() * torch.exp(got.m - got.lse).double()[..., None]
+    assert 1 - 2 * (o * whole.o).sum() / ((o * o).sum() + (whole.o * whole.o).sum()) <= DIFF
+
+
 @pytest.mark.parametrize("sink", [-math.inf, -1e4, -80.0, 80.0, 1e4, math.inf])
 @pytest.mark.parametrize("d", [64, 512])
 def test_sinks_of_any_size(sink: float, d: int) -> None:
@@ -196,21 +221,25 @@ def test_an_index_that_names_no_key_reads_nothing(bad: int) -> None:
 
 @pytest.mark.parametrize(("heads", "most"), [(128, 1024), (64, 512)])
 def test_whole_dsv4_layer(heads: int, most: int) -> None:
-    """V4-Pro's and V4-Flash's shapes: D=512, W=128, one decoded token."""
+    """V4-Pro's and V4-Flash's shapes: D=512, W=128, one decoded token; products and bytes near those of its keys."""
     case = layer("listed", 512, (1, 1, heads), [300], past=4 * most, most=most)
-    got = case.run(spread(heads))
+    got, counts = case.counted(spread(heads))
     assert got.u is None and got.m is None
     holds(got, case.want(spread(heads)))
+    assert isinstance(case.compressed, kernel.ListedKeys)
+    keys, ctas = 128 + int((case.compressed.indices >= 0).sum()), heads // 64
+    assert counts.mma_flops <= 1.25 * 4 * heads * 512 * keys
+    assert counts.copied_in_bytes <= 1.25 * 2 * 512 * (heads + ctas * keys)
+    assert counts.copied_out_bytes == 2 * 512 * heads and counts.shared_conflicts == 0
 
 
-def test_pairs_load_every_key_once() -> None:
-    """With 128 heads of 512 two CTAs work on a token: of the bytes of K a gather brings, each asks for half."""
+def test_pairs_load_by_multicast() -> None:
+    """With 128 heads of 512 two CTAs work on a token, and what one loads reaches both."""
     alone, pair = (kernel.FmhaConfig(512, "smem", "causal", True, False, "listed", cluster=n) for n in (1, 2))
     for config in (alone, pair):
         ptx = kernel.compile(config).ptx
-        loads = [line for line in ptx.splitlines() if "cp.async.bulk.tensor" in line and "shared" in line.split()[0]]
-        shared = [line for line in loads if "multicast::cluster" in line]
-        assert bool(shared) == (config.cluster == 2), config.name
+        gathers = [line for line in ptx.splitlines() if "tile::gather4" in line]
+        assert gathers and all(("multicast::cluster" in line) == (config.cluster == 2) for line in gathers)
 
 
 def test_nothing_outside_the_outputs_is_written_where_tiles_are_of_one_token() -> None:

@@ -30,7 +30,7 @@ SINKS = st.one_of(st.sampled_from([-math.inf, math.inf, 0.0, -80.0, 80.0]), st.f
 @st.composite
 def layers(draw: st.DrawFn) -> dict:
     """Arguments of dsv4.attention; every branch may be missing or empty."""
-    batch, tokens, heads = draw(st.integers(1, 2)), draw(st.integers(1, 3)), draw(st.sampled_from([1, 3, 16]))
+    batch, tokens, heads = draw(st.integers(1, 2)), draw(st.integers(1, 3)), draw(st.sampled_from([1, 3, 16, 128]))
     d, seed = draw(st.sampled_from([64, 512])), draw(st.integers(0, 1000))
     keys, blocks = draw(st.integers(0, 70)), draw(st.integers(0, 70))
     lens = torch.tensor(draw(st.lists(st.integers(0, keys), min_size=batch, max_size=batch)), dtype=torch.int32)
