@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.errors import OutOfBounds, UnknownInstruction
+from emulator.errors import BarrierError, OutOfBounds, UnknownInstruction
 from emulator.isa.modifiers import ALIGNED, SCOPE, SEMANTICS, SHARED, of_lane, pick, same
 from emulator.isa.modifiers import active as active_lanes
 from emulator.isa.registry import BLOCK, Run, executes
@@ -164,6 +164,8 @@ def _not_yet(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: boo
         warp.granted, warp.spin = None, asked
         return False
     for_good = warp.spin == asked or spins(ins, warp)
+    if parity and warp.cta.launch.pedantic:
+        _refuse_late(ins, warp, barrier, wanted)
     barrier.waiters.append(warp)
     shown = f"parity {wanted & 1} (phase {barrier.phase})" if parity else f"phase {wanted}"
 
@@ -175,6 +177,17 @@ def _not_yet(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: boo
 
     warp.waiting = Wait(ins, (barrier,), text, peek=not for_good)
     return BLOCK
+
+
+def _refuse_late(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int) -> None:
+    """A warp that waits for every phase in turn and finds its next one long over would wait for another."""
+    seen = warp.phases.get(barrier)
+    if seen is not None and barrier.phase - seen > 1 and wanted & 1 == seen & 1:
+        what = f"{ins.opcode} for parity {wanted & 1} of {barrier} comes two phases late"
+        state = (
+            f"{warp} saw {seen} phases complete, {barrier.phase - seen} have passed since: phase {seen}, if that is "
+        )
+        warp.cta.launch.found(BarrierError(what, ins, warp, (("state", f"{state}meant, is over"),)))
 
 
 def _wait_lanes(ins: Instr, warp: Warp, mask: Any, address: Any, phase: Any, parity: bool, acquire: bool) -> Any:

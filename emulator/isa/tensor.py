@@ -181,7 +181,9 @@ def _ld(ins: Instr) -> Run:
     def run(warp: Warp, mask: Any, address: Any, split: int = 0) -> Any:
         lane, column, lanes, (columns, span) = form.place(warp, mask, address, split)
         tmem = warp.cta.tmem
-        tmem.shadow.read(form.region(warp, lane, column, columns, span, split), warp.loads.access(ins), warp.clock)
+        tmem.shadow.read(
+            form.region(warp, lane, column, columns, span, split), warp.loads.access(ins), warp.tensor_clock
+        )
         if straight:
             values = tmem.cells[column : column + span, lane : lane + 32].copy()
         else:
@@ -209,7 +211,9 @@ def _st(ins: Instr) -> Run:
         split, source = (rest[0], rest[1]) if len(rest) == 2 else (0, rest[0])
         lane, column, lanes, (columns, span) = form.place(warp, mask, address, split)
         tmem = warp.cta.tmem
-        tmem.shadow.write(form.region(warp, lane, column, columns, span, split), warp.stores.access(ins), warp.clock)
+        tmem.shadow.write(
+            form.region(warp, lane, column, columns, span, split), warp.stores.access(ins), warp.tensor_clock
+        )
         values = matrix(source)
         if form.packed:
             values = np.stack([values & np.uint32(0xFFFF), values >> np.uint32(16)], 1).reshape(-1, 32)
@@ -234,8 +238,15 @@ def _wait(ins: Instr) -> Run:
 
 @executes("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync")
 def _fence(ins: Instr) -> Run:
+    """NVIDIA's compiler emits none: only `pedantic` asks for them."""
     pick(ins)
-    return lambda warp, mask: None
+    before = ins.opcode.endswith("before_thread_sync")
+
+    def run(warp: Warp, mask: Any) -> None:
+        if warp.cta.launch.pedantic:
+            (warp.before_thread_sync if before else warp.after_thread_sync)()
+
+    return run
 
 
 # multiplication ------------------------------------------------------------------------------------------------------
@@ -344,7 +355,7 @@ def _multiply(ins: Instr, warp: Warp, lane: int, shape: Shape, accumulate: bool,
 
 
 def _touch_accumulator(cta: Cta, me: Access, shape: Shape, accumulate: bool) -> None:
-    where, clock = shape.where, me.warp.clock
+    where, clock = shape.where, me.warp.tensor_clock
     cta.tmem.check(shape.column, where.columns, me.instr, me.warp, f"the accumulator of {me.what}")
     region = (slice(shape.column, shape.column + where.columns), where.groups)
     if accumulate:
@@ -357,13 +368,13 @@ def _read_scales(cta: Cta, me: Access, shape: Shape, scales: Scales) -> None:
     for name, column, rows in (("A", scales.a_column, where.rows), ("B", scales.b_column, where.n // where.split)):
         count = scale_columns(rows)
         cta.tmem.check(column, count, me.instr, me.warp, f"the scale factors of {name} of {me.what}")
-        cta.tmem.shadow.read((slice(column, column + count), slice(None)), me, me.warp.clock)
+        cta.tmem.shadow.read((slice(column, column + count), slice(None)), me, me.warp.tensor_clock)
 
 
 def _read_a_from_tmem(cta: Cta, me: Access, shape: Shape, address: int) -> None:
     column, columns = address & 0xFFFF, shape.kind.k_bytes // 4
     cta.tmem.check(column, columns, me.instr, me.warp, f"operand A of {me.what}")
-    cta.tmem.shadow.read((slice(column, column + columns), shape.where.groups), me, me.warp.clock)
+    cta.tmem.shadow.read((slice(column, column + columns), shape.where.groups), me, me.warp.tensor_clock)
 
 
 @lru_cache(maxsize=4096)

@@ -114,7 +114,7 @@ def _check(form: Form, cta: Cta, me: Access, column: int, lanes: np.ndarray, bit
     tmem.check(column, form.columns, me.instr, me.warp, me.what)
     smem.shadow.read(smem.chunk_cells(chunks), me, clock)
     groups = np.unique(lanes // GROUP)
-    tmem.shadow.write((slice(column, column + form.columns), groups), me, clock)
+    tmem.shadow.write((slice(column, column + form.columns), groups), me, me.warp.tensor_clock)
 
 
 def _values(form: Form, chunks: np.ndarray) -> np.ndarray:

@@ -66,6 +66,14 @@ class Clock:
         np.maximum(self.v[ASYNC_VISIBLE], self.v[ORDERED], out=self.v[ASYNC_VISIBLE])
 
 
+class Agent:
+    """Work that completes after it was issued, of which a warp learns by waiting."""
+
+    def settled(self, access: Access) -> bool:
+        """Whether the warp that issued `access` waited for it itself, whatever others know."""
+        return False
+
+
 @dataclass(slots=True, eq=False)
 class Access:
     """One instruction's access by one warp or the agent that it set to work.
@@ -97,7 +105,9 @@ class Access:
         """Whether this access, issued under `clock`, comes after `earlier`."""
         if earlier.parts:
             return all(self.orders(part, clock, row) for part in earlier.parts)
-        return earlier.component in self.follows or (self.strong and earlier.strong) or earlier.seen_by(clock, row)
+        if earlier.component in self.follows or (self.strong and earlier.strong) or earlier.seen_by(clock, row):
+            return True
+        return earlier.warp is self.warp and isinstance(earlier.via, Agent) and earlier.via.settled(earlier)
 
     def origin(self) -> str:
         """Who made it, for a report."""

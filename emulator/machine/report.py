@@ -60,7 +60,10 @@ def conflict(
         )
         found(fence)
         return
-    missing = other.via.missing(other, me) if other.via is not None else _unordered(other, me)
+    if clock is me.warp.after_sync and other.seen_by(me.warp.clock):
+        missing = f"tcgen05.fence::after_thread_sync in {me.warp}, between its wait and PTX line {me.instr.line}"
+    else:
+        missing = other.via.missing(other, me) if other.via is not None else _unordered(other, me)
     fault = DataRace if other.via is None else MissingWait
     what = f"{me.what} {verb} {cells}, not ordered after {other.what} that {_did(kind)} it"
     found(fault(what, me.instr, me.warp, (*_party(other, kind), ("missing", missing))))

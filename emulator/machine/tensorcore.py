@@ -284,6 +284,8 @@ class TensorThread:
     def commit(self, instr: Instr, barriers: tuple[MBarrier, ...]) -> None:
         """tcgen05.commit: arrive on the barriers when all that this thread queued is complete."""
         self.open = None
+        if self.warp.after_sync is not None:
+            self.warp.before_thread_sync()
         self.commits.append((instr, barriers))
         clock = self.warp.clock.copy()
         own = self.warp.component

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.machine.clocks import ORDERED, Access, Clock
+from emulator.machine.clocks import ORDERED, Access, Agent, Clock
 
 if TYPE_CHECKING:
     from emulator.machine.cta import Cta
@@ -30,7 +30,7 @@ class Wait:
     peek: bool = False
 
 
-class Pipe:
+class Pipe(Agent):
     """The tcgen05.ld or tcgen05.st of a warp: complete at tcgen05.wait::ld or ::st."""
 
     def __init__(self, warp: Warp, verb: str) -> None:
@@ -52,12 +52,23 @@ class Pipe:
         if count:
             self.waited += count
             del self.issued[:count]
-            self.warp.clock.advance(self.component, self.waited)
+            if not self.warp.cta.launch.pedantic:
+                self.release()
+
+    def release(self) -> None:
+        """What was waited for goes along with the warp's next release. Pedantic: by tcgen05.fence only."""
+        self.warp.clock.advance(self.component, self.waited)
+
+    def settled(self, access: Access) -> bool:
+        """Whether a wait covers it."""
+        return access.time <= self.waited
 
     def missing(self, access: Access, me: Access) -> str:
         """What orders `me` after `access`, for the report of a conflict."""
         if access.time > self.waited:
             return f"tcgen05.wait::{self.verb} in {self.warp} after PTX line {access.instr.line}"
+        if self.warp.clock.at(self.component) < access.time:
+            return f"tcgen05.fence::before_thread_sync in {self.warp} after its tcgen05.wait::{self.verb}"
         return (
             f"a barrier that {self.warp} arrives on after its tcgen05.wait::{self.verb} "
             f"and {me.warp} waits for before PTX line {me.instr.line}"
@@ -93,6 +104,8 @@ class Warp:
         self.known: set[Any] = set()
         """mbarriers whose initialisation it knows of by such a fence of another warp."""
         self.loads, self.stores = Pipe(self, "ld"), Pipe(self, "st")
+        self.after_sync: Clock | None = ledger.clock() if cta.launch.pedantic else None
+        """Pedantic: what its tensor operations come after, by tcgen05.fence::after_thread_sync."""
         self.tensor: dict[int, Any] = {}
         """The tensor core as each lane drives it."""
         self.bulk: dict[int, Any] = {}
@@ -136,6 +149,21 @@ class Warp:
             self.seen = clock.copy()
         else:
             self.seen.merge(clock)
+
+    @property
+    def tensor_clock(self) -> Clock:
+        """What accesses of tensor memory come after."""
+        return self.clock if self.after_sync is None else self.after_sync
+
+    def before_thread_sync(self) -> None:
+        """tcgen05.fence::before_thread_sync, also part of tcgen05.commit."""
+        self.loads.release()
+        self.stores.release()
+
+    def after_thread_sync(self) -> None:
+        """tcgen05.fence::after_thread_sync."""
+        if self.after_sync is not None:
+            self.after_sync = self.clock.copy()
 
     def settle_loads(self, instr: Instr) -> None:
         """Before a release at `instr`: loads of tensor memory whose registers were used since are complete."""

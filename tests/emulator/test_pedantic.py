@@ -1,0 +1,82 @@
+"""What only `pedantic` asks for: tcgen05.fence on both sides, no wait two phases late."""
+
+import re
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+from ptx_launch import kernel, launch
+from test_pairs import PROGRAMS
+
+from emulator.errors import BarrierError, DataRace, Deadlock
+
+STAGED = (Path(__file__).parent / "pairs/staged.ptx").read_text()
+Mode = Literal["eager", "lazy", "random"]
+MODES: tuple[Mode, ...] = ("eager", "lazy", "random")
+BEFORE, AFTER = "tcgen05.fence::before_thread_sync;", "tcgen05.fence::after_thread_sync;"
+
+
+def fenced(without: str = "", near: str = "") -> str:
+    """The staged product with a fence after each tcgen05.wait and before what uses tensor memory; all but one."""
+    lines = []
+    for line in STAGED.splitlines():
+        spared = bool(near) and near in line
+        if re.search(r"tcgen05\.(mma|ld|st)\.", line) and not (spared and without == AFTER):
+            lines.append(AFTER)
+        lines.append(line)
+        if "tcgen05.wait" in line and not (spared and without == BEFORE):
+            lines.append(BEFORE)
+    return "\n".join(lines)
+
+
+def run(text: str, completion: Mode = "lazy") -> None:
+    program = PROGRAMS["staged"]
+    out = np.zeros_like(program.expected)
+    launch(text, (*program.inputs, out), block=(program.threads, 1, 1), completion=completion, pedantic=True)
+    np.testing.assert_array_equal(out, program.expected)
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_all_fences(completion: Mode) -> None:
+    run(fenced(), completion)
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(
+    ("without", "near", "missing"),
+    [
+        (AFTER, "@mma 1", r"missing .*tcgen05\.fence::after_thread_sync in warp 4"),
+        (AFTER, "@load", r"missing .*tcgen05\.fence::after_thread_sync in warp \d"),
+        (BEFORE, "@wait st", r"missing .*tcgen05\.fence::before_thread_sync in warp \d.* after its tcgen05\.wait::st"),
+    ],
+)
+def test_a_fence_left_out(without: str, near: str, missing: str, completion: Mode) -> None:
+    with pytest.raises(DataRace, match=missing):
+        run(fenced(without, near), completion)
+
+
+LATE = """
+    .reg .pred %p<3>; .reg .b32 %r<3>; .shared .align 8 .b8 bar[8]; .shared .align 8 .b8 other[8];
+    mov.u32 %r0, %tid.x; setp.ge.u32 %p0, %r0, 32; @%p0 bra READY;
+    elect.sync _|%p1, -1;
+    @%p1 mbarrier.init.shared::cta.b64 [bar], 1; @%p1 mbarrier.init.shared::cta.b64 [other], 1;
+    READY: bar.sync 0;
+    @%p0 bra WAITS;
+    @%p1 mbarrier.arrive.shared::cta.b64 _, [bar]; bar.sync 1;
+    @%p1 mbarrier.arrive.shared::cta.b64 _, [bar]; @%p1 mbarrier.arrive.shared::cta.b64 _, [bar]; bar.sync 1;
+    bra END;
+    WAITS:
+    A: mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 0; @%p2 bra B; bra A;
+    B: bar.sync 1; bar.sync 1;
+    C: mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 1; @%p2 bra END; bra C;
+    END: ret;
+"""
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_wait_two_phases_late(completion: Mode) -> None:
+    with pytest.raises(Deadlock, match=r"it has seen 1 phases complete, 2 have passed since: two phases late\?"):
+        launch(kernel("k", "", LATE), [], block=(64, 1, 1), completion=completion)
+    with pytest.raises(BarrierError, match=r"parity 1 of mbarrier #0 at 0x400 comes two phases late"):
+        launch(kernel("k", "", LATE), [], block=(64, 1, 1), completion=completion, pedantic=True)
