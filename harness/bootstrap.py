@@ -95,6 +95,8 @@ def start(workdir: str, job: str, python: str) -> dict[str, Any]:
         raise Refused(f"run {wanted['run']} is there already, with another job")
     if (run / "journal.jsonl").exists():
         return {"started": False}
+    if not os.access(python, os.X_OK):
+        raise Refused(f"no interpreter {python} there: make provision, or name one in targets.toml")
     with open(run / "supervisor.log", "ab") as log:
         supervisor = subprocess.Popen(
             [python, "-sEB", "-m", "harness.supervisor", str(run)],

@@ -81,6 +81,9 @@ def _there(target: Target, facts: dict[str, Any], lock: str) -> Iterator[Finding
     if target.device == "cuda":
         yield from _gpu(target, str(facts.get("gpu")))
     yield Finding("work folder", facts.get("writable") is True, target.workdir, "make it yours to write there")
+    ends = facts.get("logind") == "yes"
+    said = "logind ends what a user leaves behind" if ends else "a supervisor outlives the connection"
+    yield Finding("detached", not ends, said, "ask the administrator for KillUserProcesses=no in logind.conf")
     free = int(facts.get("free_mb") or 0)
     yield Finding("disk", free >= target.disk_mb, f"{free} MiB free", f"make room: {target.disk_mb} MiB needed")
     broken = str(facts.get("broken") or "")

@@ -71,7 +71,8 @@ def main() -> int:
     except ImportError as error:
         wrong = [str(error)]
     if wrong:
-        print(f"environment differs from {LOCK_NAME}: {', '.join(wrong[:5])}; mend it with: make provision")
+        mend = "make setup on your machine, make provision for a host"
+        print(f"environment differs from {LOCK_NAME}: {', '.join(wrong[:5])}; mend it with {mend}")
         return Verdict.INFRA.exit_code
     found = {
         "host": platform.node(),

@@ -71,9 +71,10 @@ class Gate:
         self.ledger.save(entry)
         if made.left_out:
             self.progress.say(f"left out, for git does not track it: {', '.join(made.left_out[:5])}")
-        if target.device == "cuda" and not self._compile_here(entry):
-            return entry
-        return self._on_newer_bases(entry, target)
+        with self._noted(entry):
+            if target.device == "cuda" and not self._compile_here(entry):
+                return entry
+            return self._on_newer_bases(entry, target)
 
     def resume(self, run: str, target: Target) -> Entry:
         """Take a run up where it was left: fetch its verdict, accept or reject."""
@@ -169,8 +170,7 @@ class Gate:
             except Untrusted as error:
                 return self._note_down(entry, Verdict.TAMPERED, str(error), closed=True)
             except (LinkLost, Unreachable) as error:
-                if not entry.sent and entry.job is None and isinstance(error, Unreachable):
-                    self._note_down(entry, Verdict.INFRA, str(error), closed=True)
+                if entry.job is None and isinstance(error, Unreachable):
                     raise
                 self._note_down(entry, Verdict.UNKNOWN, str(error))
                 if wait_s is None:
@@ -252,6 +252,8 @@ class Gate:
         ruling.write(folder)
         if ruling.verdict is not Verdict.ACCEPT:
             acceptance.note(self.repository, ruling)
+            if ruling.verdict is Verdict.STALE:
+                self._follow_others(host)
             return self._note_down(entry, ruling.verdict, ruling.reason, closed=True)
         try:
             share = partial(self._share, entry, host) if host.target.shared else _nobody
@@ -277,6 +279,17 @@ class Gate:
     def _note_down(self, entry: Entry, verdict: Verdict, reason: str, closed: bool = False) -> None:
         entry.verdict, entry.reason, entry.closed = verdict.name, reason, closed
         self.ledger.save(entry)
+
+    @contextmanager
+    def _noted(self, entry: Entry) -> Iterator[None]:
+        """Whatever ends a run before it began is in the ledger."""
+        try:
+            yield
+        except BaseException as error:
+            if not entry.sent and not entry.closed:
+                ended = Verdict.CANCELLED if isinstance(error, KeyboardInterrupt) else Verdict.INFRA
+                self._note_down(entry, ended, f"not begun: {error}", closed=True)
+            raise
 
     def _leave(self, entry: Entry, target: Target) -> None:
         """Ctrl-C: the run goes on by itself, unless it comes again."""

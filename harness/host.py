@@ -30,6 +30,8 @@ CONTAINED = (
     b"<!doctype html><meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; img-src data:; "
     b"style-src 'unsafe-inline'; script-src 'unsafe-inline'; form-action 'none'; base-uri 'none'\">\n"
 )
+#: A push or fetch may take this long on a slow line.
+SYNC_S = 1800.0
 MAX_FILES = 2000
 MAX_FETCH_BYTES = 256 << 20
 #: A run says something every second; after this long a silent link counts as broken.
@@ -97,10 +99,10 @@ class Host(Facts):
         """Push into the repository there. `lease` is where `accepted` must be ("": absent). Raises GitError."""
         leases = [] if lease is None else [f"--force-with-lease={ACCEPTED}:{lease}"]
         if self.target.sync != "push":
-            repository.git("push", "--quiet", "--no-verify", *leases, self.target.sync, *refspecs)
+            repository.git("push", "--quiet", "--no-verify", *leases, self.target.sync, *refspecs, timeout_s=SYNC_S)
             return
         with self._service("receive-pack") as (url, fds):
-            repository.git("push", "--quiet", "--no-verify", *leases, url, *refspecs, pass_fds=fds)
+            repository.git("push", "--quiet", "--no-verify", *leases, url, *refspecs, timeout_s=SYNC_S, pass_fds=fds)
 
     def bring(self, repository: Repository, commit: str, ref: str) -> None:
         """Have the candidate there, and beside it the `accepted` that counts."""
@@ -118,10 +120,10 @@ class Host(Facts):
         options = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--prune", "--no-auto-maintenance")
         spec = f"+{ACCEPTED}*:{ref}*"
         if self.target.sync != "push":
-            repository.git(*options, self.target.sync, spec)
+            repository.git(*options, self.target.sync, spec, timeout_s=SYNC_S)
         else:
             with self._service("upload-pack") as (url, fds):
-                repository.git(*options, url, spec, pass_fds=fds)
+                repository.git(*options, url, spec, timeout_s=SYNC_S, pass_fds=fds)
         return repository.resolve(ref)
 
     @contextmanager

@@ -50,6 +50,7 @@ def facts(workdir: str, python: str, gpu: int, cuda: bool) -> dict[str, Any]:
         "git": ask("git", "--version"),
         "packages": ask(python or str(root / "env/bin/python"), "-c", PACKAGES),
         "writable": os.access(there, os.W_OK | os.X_OK),
+        "logind": ask("loginctl", "show-session", "--property=KillUserProcesses", "--value"),
         "free_mb": shutil.disk_usage(there).free >> 20,
         "holder": holder(lock.with_suffix(".lock")),
         "waiting": len(list(lock.with_suffix(".line").glob("*.ticket"))),

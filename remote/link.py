@@ -6,7 +6,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,6 +15,7 @@ from remote.errors import LinkLost, Refused, Untrusted
 
 CHUNK = 1 << 16
 QUICK_S = 60.0
+LOOK_S = 2.0
 
 
 class Stream(Protocol):
@@ -114,6 +115,17 @@ def run(
         stream.close()
 
 
+def _patiently(stream: Stream, moved: Callable[[], float]) -> bytes:
+    """Read, for as long as something moves the other way. Raises TimeoutError after QUICK_S without either."""
+    started = time.monotonic()
+    while True:
+        try:
+            return stream.read(LOOK_S)
+        except TimeoutError:
+            if time.monotonic() - max(started, moved()) > QUICK_S:
+                raise
+
+
 @contextmanager
 def git_service(link: Link, service: str, repository: str) -> Iterator[tuple[str, list[int]]]:
     """A URL for the local git that reaches `repository` on the target through this link, and the fds to pass.
@@ -126,17 +138,20 @@ def git_service(link: Link, service: str, repository: str) -> Iterator[tuple[str
     stream = link.open(["git", service, repository])
     ours, theirs = socket.socketpair()
     broken: list[LinkLost] = []
+    moved = time.monotonic()
 
     def upwards() -> None:
+        nonlocal moved
         with suppress(OSError, LinkLost):
             while data := ours.recv(CHUNK):
                 stream.send(data)
+                moved = time.monotonic()
         with suppress(LinkLost):
             stream.end_input()
 
     def downwards() -> None:
         try:
-            while data := stream.read(QUICK_S):
+            while data := _patiently(stream, lambda: moved):
                 ours.sendall(data)
             stream.exit_code()
         except (LinkLost, TimeoutError) as error:

@@ -327,3 +327,8 @@ def test_descendants_are_found_across_sessions():
         for pid in phase.descendants(os.getpid()):
             os.kill(pid, signal.SIGKILL)
         child.wait()
+
+
+def test_interpreter_that_is_not_there_is_named(place):
+    with pytest.raises(bootstrap.Refused, match="no interpreter /nowhere/python there: make provision"):
+        bootstrap.start(str(place.workplace.root), place.job().encode(), "/nowhere/python")
