@@ -77,7 +77,7 @@ class TensorMemory:
         self.cta.launch.found(fault)
 
     def allocate(self, columns: int, instr: Instr, warp: Warp) -> int | None:
-        """First column of a new allocation, or None while there is no room."""
+        """First column of a new allocation, its contents undefined, or None while there is no room."""
         free = np.flatnonzero(~self.owned[::UNIT])
         need = columns // UNIT
         for first in free.tolist():
@@ -85,6 +85,9 @@ class TensorMemory:
             if start + columns <= COLUMNS and not self.owned[start : start + columns].any():
                 self.owned[start : start + columns] = True
                 self.allocations[start] = (columns, instr, warp)
+                self.cells[start : start + columns] = POISON
+                self.shadow.writer[start : start + columns] = 0
+                self.shadow.reader[start : start + columns] = 0
                 return start
         assert need > 0
         return None
@@ -102,6 +105,3 @@ class TensorMemory:
             )
         del self.allocations[column]
         self.owned[column : column + columns] = False
-        self.cells[column : column + columns] = POISON
-        self.shadow.writer[column : column + columns] = 0
-        self.shadow.reader[column : column + columns] = 0
