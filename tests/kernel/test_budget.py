@@ -1,0 +1,59 @@
+"""What a configuration takes: regions that do not overlap, registers read from the cubin, nothing spilled."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+
+import pytest
+
+import kernel
+from kernel.budget import CONFIGS, drawing, report, shared_memory, tensor_memory
+from kernel.cubin import FRAME, CubinError, resources
+
+SMALL = kernel.FmhaConfig(64)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
+def test_regions_follow_each_other(config: kernel.FmhaConfig) -> None:
+    for regions, end in ((tensor_memory(config), config.tmem_cols), (shared_memory(config), config.smem_bytes)):
+        for one, next_one in itertools.pairwise(regions):
+            assert one.start + one.size == next_one.start
+        assert regions[0].start == 0 and regions[-1].start + regions[-1].size == end
+
+
+def test_the_drawing_has_a_mark_for_eight_columns() -> None:
+    assert drawing(SMALL) == "|S0             |S1             |O      |P0     |P1     ........|"
+    assert all(len(drawing(config)) == 512 // 8 + 1 for config in CONFIGS)
+
+
+@pytest.mark.parametrize("head_dim", [64, 512])
+def test_nothing_is_spilled_and_registers_fit(head_dim: int) -> None:
+    """The register file of an SM holds 65,536 registers, handed out by eight a thread."""
+    config = next(each for each in CONFIGS if each.head_dim == head_dim)
+    taken = resources(kernel.compile(config).cubin)
+    assert taken.stack_bytes == 0
+    assert taken.registers > 64 and -(-taken.registers // 8) * 8 * config.roles.threads <= 65536
+
+
+def test_a_stack_is_seen() -> None:
+    """The frame size of the kernel's symbol, rewritten in its cubin."""
+    cubin = kernel.compile(SMALL).cubin
+    registers = resources(cubin).registers
+    frames = [i for i in range(len(cubin) - 12) if struct.unpack_from("<BBH", cubin, i) == (4, FRAME, 8)]
+    spilled = bytearray(cubin)
+    for at in frames:
+        struct.pack_into("<I", spilled, at + 8, 48)
+    assert frames and resources(bytes(spilled)) == kernel.cubin.Resources(registers, 48)
+
+
+@pytest.mark.parametrize("cubin", [b"", b"//\n.version 9.0", b"\x7fELF\x01\x01"], ids=["empty", "ptx", "32 bits"])
+def test_what_is_no_cubin_is_refused(cubin: bytes) -> None:
+    with pytest.raises(CubinError, match="a 64-bit ELF file"):
+        resources(cubin)
+
+
+def test_the_report_names_every_buffer() -> None:
+    text = "\n".join(report(SMALL))
+    for said in ("448 of 512 columns", "Q 16384, KV0 16384", f"{SMALL.smem_bytes} of 232448 bytes", "0 bytes of stack"):
+        assert said in text
