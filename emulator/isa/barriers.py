@@ -184,10 +184,8 @@ def _refuse_late(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int) -> None
     seen = warp.phases.get(barrier)
     if seen is not None and barrier.phase - seen > 1 and wanted & 1 == seen & 1:
         what = f"{ins.opcode} for parity {wanted & 1} of {barrier} comes two phases late"
-        state = (
-            f"{warp} saw {seen} phases complete, {barrier.phase - seen} have passed since: phase {seen}, if that is "
-        )
-        warp.cta.launch.found(BarrierError(what, ins, warp, (("state", f"{state}meant, is over"),)))
+        state = f"{warp} saw {seen} phases complete, {barrier.phase - seen} have passed since"
+        warp.cta.launch.found(BarrierError(what, ins, warp, (("state", state),)))
 
 
 def _wait_lanes(ins: Instr, warp: Warp, mask: Any, address: Any, phase: Any, parity: bool, acquire: bool) -> Any:

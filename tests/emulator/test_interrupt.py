@@ -1,0 +1,34 @@
+"""Ctrl-C during a launch that would never end: the table of all warps, and a process that says it was interrupted."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from ptx_kernel import launch, source
+print("ready", flush=True)
+launch(source("L: add.s32 %r0, %r0, 1; bra L; ret;", block=64), np.zeros(1), block=64)
+"""
+
+
+def test_sigint_shows_the_table_and_ends_the_process() -> None:
+    command = [sys.executable, "-c", PROGRAM, str(HERE)]
+    process = subprocess.Popen(
+        command, cwd=HERE.parent.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode != 0
+    assert "interrupted" in errors
+    assert "warp 0 of CTA (0,0,0): PTX line" in errors and "warp 1 of CTA (0,0,0): PTX line" in errors, errors
