@@ -164,7 +164,7 @@ class InstructionDescriptor:
 
         PTX ISA 9.1, table 42 and, for kinds with scale factors, tables 43 and 44.
         """
-        a, b, d = bits >> 7 & 7, bits >> 10 & 7, bits >> 4 & 3
+        a, b, d = bits >> 7 & 7, bits >> 10 & (3 if kind.container_bits < 8 else 7), bits >> 4 & 3
         types = (("A", a, set(kind.types)), ("B", b, set(kind.types)), ("D", d, set(kind.results)))
         for name, code, known in types[:2] if kind.blocks else types:
             if code not in known:
