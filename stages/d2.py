@@ -8,11 +8,12 @@ from stages.case import Case
 from stages.device import Device
 from stages.hold import Book, hold, refuse_mutants
 
-HEADS, TOKENS, BATCHES = (16, 64, 128), (1, 2, 3, 5), (1, 3)
+HEADS, TOKENS = (16, 64, 128), (1, 2, 3, 5)
+BATCHES = (1, 3)  # in turn: each stands beside every H and every T
 CASES = (
     *(
-        Case("D2", head_dim=64, keys=65, heads=heads, tokens=tokens, batch=batch)
-        for heads, tokens, batch in product(HEADS, TOKENS, BATCHES)
+        Case("D2", head_dim=64, keys=65, heads=heads, tokens=tokens, batch=BATCHES[(h + t) % 2])
+        for (h, heads), (t, tokens) in product(enumerate(HEADS), enumerate(TOKENS))
     ),
     Case("D2", head_dim=64, keys=129, heads=5, tokens=27, batch=2),
     Case("D2", head_dim=512, keys=65, heads=16, tokens=5, batch=2, shared_kv=True),

@@ -37,10 +37,8 @@ def test_holds(case: Case, seed: int, device: Device, book: Book) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_one_launch_equals_one_a_branch(case: Case, seed: int, device: Device) -> None:
     """O and lse of both branches in one launch lie within the pins of what two launches and a merge give."""
-    fused, apart = (
-        outputs_of(alone, launched(alone, seed, device))
-        for alone in (replace(case, partials=False), replace(case, partials=False, merged=True))
-    )
+    merged = replace(case, partials=False, merged=True)
+    fused, apart = (outputs_of(each, launched(each, seed, device)) for each in (case, merged))
     outside = failing(compare(case, fused, apart, ("O", "lse")))
     assert not outside, f"{case.milestone} {case.name} seed={seed}: {', '.join(map(str, outside))}"
 
