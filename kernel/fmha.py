@@ -24,8 +24,12 @@ Warp roles and the mbarriers between them. Tile i of the keys uses stage i % 2 o
 
 The mma warp issues S[i+1] before it waits for P[i]: the softmax of one tile runs while the logits of the next are
 computed. S[i+2] may overwrite S[i] without a barrier of its own: it is issued after P[i]V[i], which waits for
-p_full, and whoever arrives there has read S[i]. The window's tiles come first, then those of the compressed keys:
-one loop, one running softmax, and O is touched once more only where the maximum moves. The sink joins at the end.
+p_full, and whoever arrives there has read S[i]. Where the ring holds two tiles and V is K (head_dim 512), K[i+2] takes
+the room of K[i] and is not there before P[i] V[i] has happened: then the order is S0 S1 PV0 PV1 S2 S3 ..., so that
+P[i+1] V[i+1] does not wait behind the load of K[i+2], and two loads are under way at once.
+
+The window's tiles come first, then those of the compressed keys: one loop, one running softmax, and O is touched once
+more only where the maximum moves. The sink joins at the end.
 
 Why it is so. Figures are of the code that the compiler gives, or counted on the emulated device; no B200 has run it.
 
@@ -71,7 +75,7 @@ from cutlass.memory import SmemAllocator
 from cutlass.pipeline import PipelineState, PipelineUserType, make_pipeline_state
 from cutlass.utils import blackwell_helpers as sm100
 
-from kernel.config import BF16_BYTES, MMA_N, TMEM_LANES, WARP, FmhaConfig
+from kernel.config import BF16_BYTES, MMA_N, S_STAGES, TMEM_LANES, WARP, FmhaConfig
 from kernel.parts import EVERY_CTA, LOAD_COLS, PART_LANES, Barriers, Mma, Row, Softmax, stage_and_phase
 from kernel.tiles import Blocks, Branches, KvTiles, ListedTiles, RowTile, Visible, larger, smaller
 
@@ -546,17 +550,35 @@ class Fmha:
         v_state = make_pipeline_state(PipelineUserType.Consumer, config.kv_stages)
         if tiles.count > 0:
             bars.wait("q_full", 0, 0)
-            for i in cutlass.range(tiles.count, unroll=1):
-                state = self.multiply_qk(bars, mma, state, i)
-                if i > 0:
-                    if const_expr(config.shared_kv):
-                        v_state = self.multiply_pv(bars, mma, v_state, i - 1)
-                    else:
-                        state = self.multiply_pv(bars, mma, state, i - 1)
-            if const_expr(config.shared_kv):
-                v_state = self.multiply_pv(bars, mma, v_state, tiles.count - 1)
+            if const_expr(config.shared_kv and config.kv_stages == S_STAGES):
+                self.multiply_by_twos(bars, tiles, mma, state, v_state)
             else:
-                state = self.multiply_pv(bars, mma, state, tiles.count - 1)
+                for i in cutlass.range(tiles.count, unroll=1):
+                    state = self.multiply_qk(bars, mma, state, i)
+                    if i > 0:
+                        state, v_state = self.multiply_pv_next(bars, mma, state, v_state, i - 1)
+                self.multiply_pv_next(bars, mma, state, v_state, tiles.count - 1)
+
+    @cute.jit
+    def multiply_by_twos(self, bars: Barriers, tiles: Branches, mma: Mma, state: PipelineState, v_state: PipelineState):
+        """S[i], S[i+1], then both P V: with room for two tiles, K[i+2] is not there before P[i] V[i] has happened."""
+        for first in cutlass.range(0, tiles.count, S_STAGES, unroll=1):
+            end = smaller(first + S_STAGES, tiles.count)
+            for i in cutlass.range(first, end, 1, unroll=1):
+                state = self.multiply_qk(bars, mma, state, i)
+            for i in cutlass.range(first, end, 1, unroll=1):
+                v_state = self.multiply_pv(bars, mma, v_state, i)
+
+    @cute.jit
+    def multiply_pv_next(
+        self, bars: Barriers, mma: Mma, state: PipelineState, v_state: PipelineState, i: Int32
+    ) -> tuple[PipelineState, PipelineState]:
+        """O += P[i] V[i], V[i] being K[i] or the ring's next tile; both states of the ring."""
+        if const_expr(self.config.shared_kv):
+            v_state = self.multiply_pv(bars, mma, v_state, i)
+        else:
+            state = self.multiply_pv(bars, mma, state, i)
+        return state, v_state
 
     @cute.jit
     def multiply_qk(self, bars: Barriers, mma: Mma, state: PipelineState, i: Int32) -> PipelineState:
