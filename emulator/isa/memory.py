@@ -287,7 +287,7 @@ def _st(ins: Instr) -> Run:
             values = np.array([[v & low for v in items]], dtype)
         else:
             addresses = chosen(warp, mask, address)
-            values = _columns(value, form.count, dtype)
+            values = lane_rows(value, form.count, dtype)
             if mask is not None:
                 values = values[mask]
         store(form, warp, addresses, values)
@@ -297,7 +297,7 @@ def _st(ins: Instr) -> Run:
     return run
 
 
-def _columns(value: Any, count: int, dtype: np.dtype) -> np.ndarray:
+def lane_rows(value: Any, count: int, dtype: np.dtype) -> np.ndarray:
     """A value or vector of values as unsigned[32, count]."""
     if isinstance(value, np.ndarray):
         return value.reshape(count, 32).T.astype(dtype, copy=False)

@@ -1,0 +1,99 @@
+"""st.async and red.async: words that arrive in shared memory of the cluster together with an mbarrier's bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from emulator.errors import UnknownInstruction
+from emulator.isa.atomics import DTYPES
+from emulator.isa.barriers import mbarrier_at
+from emulator.isa.memory import Form, chosen, lane_rows
+from emulator.isa.modifiers import active, of_lane, pick
+from emulator.isa.registry import Run, executes
+from emulator.machine.agents import Operation
+from emulator.machine.clocks import Access
+from emulator.machine.mbarrier import MBarrier, Party
+from emulator.machine.shared import SharedMemory
+from emulator.machine.tensormap import reduced
+from emulator.ptx.syntax import Instr
+
+if TYPE_CHECKING:
+    from emulator.machine.warp import Warp
+
+COMPLETE_TX: Final = frozenset({"mbarrier::complete_tx::bytes"})
+CLUSTER: Final = frozenset({"shared::cluster"})
+STORED: Final = frozenset(f"{kind}{bits}" for kind in "bsuf" for bits in (32, 64))
+REDUCED: Final = {
+    "u32": {"inc", "dec", "min", "max", "add", "and", "or", "xor"},
+    "s32": {"min", "max", "add"},
+    "u64": {"add"},
+    "b32": {"and", "or", "xor"},
+}
+
+
+class Remote(Form):
+    """`count` elements a lane of numpy type `dtype`, stored or folded in with `operation`."""
+
+    def __init__(self, ins: Instr, kind: str, count: int, operation: str | None) -> None:
+        self.ins, self.space, self.own_cta = ins, "shared", False
+        self.dtype, self.operation, self.count = DTYPES[kind], operation, count
+        self.width = np.dtype(self.dtype).itemsize
+        self.bytes = self.width * count
+        self.what = ins.opcode
+
+    def issue(self, warp: Warp, memory: SharedMemory, offsets: np.ndarray, values: np.ndarray, told: MBarrier) -> None:
+        """Queue the words for one CTA: checked now, written and reported when they arrive."""
+        index = self.checked(memory, offsets, warp)
+        me = Access(told.component, told.phase + 1, True, self.ins, warp, self.what, via=told)
+        me.strong = self.operation is not None
+        memory.shadow.write(memory.cells(index, self.bytes), me, warp.clock)
+        party = Party(self.ins, warp, self.what)
+        told.copies.append(party)
+        view = memory.views[self.width]
+
+        def perform() -> None:
+            for at, value in zip((index // self.width).tolist(), values, strict=True):
+                words = slice(at, at + self.count)
+                old = view[words]
+                view[words] = value if self.operation is None else reduced(old, value, self.dtype, self.operation)
+            told.complete_tx(values.nbytes, party)
+
+        warp.cta.cluster.agents.issue(Operation(self.ins, warp, (told,), perform))
+
+
+@executes("st.async")
+def _store(ins: Instr) -> Run:
+    _, _, _, vector, kind = pick(ins, {"weak"}, CLUSTER, COMPLETE_TX, {"v2", "v4"}, STORED)
+    if kind is None or "shared::cluster" not in ins.modifiers or not COMPLETE_TX & set(ins.modifiers):
+        raise UnknownInstruction(ins, "a form that is not .shared::cluster.mbarrier::complete_tx::bytes")
+    return _run(Remote(ins, f"b{kind[1:]}", int(vector[1:]) if vector else 1, None))
+
+
+@executes("red.async")
+def _reduce(ins: Instr) -> Run:
+    _, _, _, _, operation, kind = pick(ins, {"relaxed"}, {"cluster"}, CLUSTER, COMPLETE_TX, REDUCED["u32"], REDUCED)
+    if kind is None or operation not in REDUCED[kind] or "shared::cluster" not in ins.modifiers:
+        raise UnknownInstruction(ins, f".{operation}.{kind}; allowed is {REDUCED}")
+    return _run(Remote(ins, kind, 1, operation))
+
+
+def _run(form: Remote) -> Run:
+    def run(warp: Warp, mask: Any, address: Any, value: Any, barrier: Any) -> None:
+        addresses = form.aligned(chosen(warp, mask, address), warp)
+        values = lane_rows(value, form.count, np.dtype(f"u{form.width}"))
+        values = values if mask is None else values[mask]
+        told = np.array([of_lane(barrier, lane) for lane in active(mask)])
+        for signalled in np.unique(told).tolist():
+            these = told == signalled
+            for memory, where, places in form.parts(warp, addresses[these]):
+                words = values[these] if where is None else values[these][where]
+                form.issue(warp, memory, places, words, mbarrier_at(warp, signalled, form.ins))
+
+    return run
+
+
+@executes("multimem.ld_reduce", "multimem.st", "multimem.red")
+def _multimem(ins: Instr) -> Run:
+    raise UnknownInstruction(ins, "multimem: memory of several GPUs")
