@@ -1,0 +1,79 @@
+"""tcgen05.cp in every shape: which row of shared memory each lane gets, small elements spread to bytes."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from ptx_launch import launch
+from test_mma import BASE, WINDOW, program
+
+from emulator import errors
+
+COLUMNS, AT = 32, 8
+LANES = np.arange(128)
+ROWS = {
+    # shape: the row of each lane (-1: none), 16-byte chunks of a row
+    "128x256b": (LANES, 2),
+    "128x128b": (LANES, 1),
+    "4x256b": (np.where(LANES % 32 == 0, LANES // 32, -1), 2),
+    "64x128b.warpx2::02_13": (LANES % 64, 1),
+    "64x128b.warpx2::01_23": (LANES % 32 + 32 * (LANES // 64), 1),
+    "32x128b.warpx4": (LANES % 32, 1),
+}
+
+
+def copied(image: np.ndarray, form: str, at: int = AT, stride: int = 256, leading: int = 128) -> np.ndarray:
+    """Tensor memory after copying from the window's start: uint32[columns, lanes], zero where nothing was written."""
+    descriptor = BASE >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | 1 << 46
+    text = re.sub(r"@%p1 tcgen05\.mma[^;]*;", "", program("e4m3", 0, 0, 0, 128, COLUMNS))
+    copy = f"mov.b64 %rd6, {descriptor:#x}; add.s32 %r20, %r5, {at}; @%p1 tcgen05.cp.cta_group::1.{form} [%r20], %rd6;"
+    out = np.zeros((COLUMNS, 128), np.uint32)
+    launch(text.replace("mov.b64 %rd4", copy + "\nmov.b64 %rd4"), [image, out], block=(128, 1, 1))
+    return out
+
+
+def chunks(image: np.ndarray, count: int) -> np.ndarray:
+    """The 16-byte chunks of row r: [128, count, 16]; core matrices of 8 rows, 256 bytes apart down, 128 across."""
+    r, c = LANES[:, None], np.arange(count)[None]
+    return image[(r % 8 * 16 + r // 8 * 256 + c * 128)[..., None] + np.arange(16)]
+
+
+@pytest.mark.parametrize("shape", ROWS)
+def test_shapes(shape: str) -> None:
+    image = np.random.default_rng(0).integers(0, 256, WINDOW, np.uint8)
+    rows, count = ROWS[shape]
+    cells = chunks(image, count).reshape(128, -1).view(np.uint32)
+    wanted = np.zeros((COLUMNS, 128), np.uint32)
+    wanted[AT : AT + 4 * count, rows >= 0] = cells[rows[rows >= 0]].T
+    np.testing.assert_array_equal(copied(image, shape), wanted)
+
+
+@pytest.mark.parametrize(("source", "bits", "shift"), [("b4x16_p64", 4, 2), ("b6x16_p32", 6, 1)])
+def test_small_elements_stand_in_the_middle_of_their_bytes(source: str, bits: int, shift: int) -> None:
+    image = np.random.default_rng(1).integers(0, 256, WINDOW, np.uint8)
+    packed = chunks(image, 2)[..., : 2 * bits]
+    numbers = [int.from_bytes(bytes(p), "little") for p in packed.reshape(-1, 2 * bits)]
+    codes = np.array([[n >> bits * i & (1 << bits) - 1 for i in range(16)] for n in numbers], np.uint8)
+    cells = np.ascontiguousarray((codes << shift).reshape(128, 32)).view(np.uint32)
+    np.testing.assert_array_equal(copied(image, f"128x256b.b8x16.{source}")[AT : AT + 8], cells.T)
+
+
+@pytest.mark.parametrize(
+    ("form", "at", "error", "says"),
+    [
+        ("128x128b", 30, errors.TensorMemoryError, "columns 30 to 33"),
+        ("128x128b", 1 << 16, errors.DescriptorError, "lane 1 in the address"),
+        ("64x128b", 0, errors.UnknownInstruction, "64x128b"),
+        ("32x128b.warpx4.b8x16", 0, errors.UnknownInstruction, "b8x16"),
+    ],
+)
+def test_refused(form: str, at: int, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        copied(np.zeros(WINDOW, np.uint8), form, at)
+
+
+def test_the_source_stays_in_the_window() -> None:
+    with pytest.raises(errors.OutOfBounds, match=r"the source of tcgen05\.cp"):
+        copied(np.zeros(WINDOW, np.uint8), "128x128b", stride=8192)
