@@ -1,12 +1,14 @@
 """The mutant suite: what it consists of, and that the comparison refuses each."""
 
+import numpy as np
 import pytest
 
 from stages.case import Case, draw, reference
+from stages.catalog import CATALOG, Milestone
 from stages.check import compare, failing
 from stages.d1_1 import CASES, SEEDS
 from stages.metrics import DIFF, measure
-from stages.mutants import Mutant, mutants, right
+from stages.mutants import EDITS, EDITS_OF_ROWS, Mutant, mutants, right
 
 CASE = CASES[0]
 TWO_TILES = Case("none", head_dim=64, keys=200)
@@ -49,3 +51,29 @@ def test_several_tiles_can_be_mistaken_for_each_other(name: str) -> None:
     sound = right(TWO_TILES, inputs)
     wrong = mutant.make(inputs, sound)
     assert not DIFF.holds(measure(wrong["O"], sound["O"])["diff"], 5e-6)
+
+
+OF_MILESTONES = {
+    "D1.2": {"the first KV tile read for every tile", "the last KV tile dropped", "a key past the end let in"},
+    "D2": {"the first sequence's keys read for every one"},
+    "D3": {"one masked key let in", "no mask"},
+    "D4": {"one masked key let in", "one key of the future let in", "one key before the window let in"},
+    "D5b": {"sink scaled by scale", "lse: with the sink", "no compressed keys", "no window"},
+    "D5c": {"a block that is not whole let in", "-1 taken for key 0", "a key listed twice counted once"},
+    "D5d": {"sink scaled by scale", "sink in base 2", "lse: in base 2", "a block that is not whole let in"},
+}
+
+
+@pytest.mark.parametrize("milestone", CATALOG, ids=lambda milestone: milestone.id)
+def test_every_milestone_has_its_mutants(milestone: Milestone) -> None:
+    """An edit may leave one shape as it is (a window that covers every key, two equal rows), but not most of them."""
+    changing = set()
+    for case in milestone.load().CASES:
+        inputs = draw(case, SEEDS[0])
+        sound = right(case, inputs)
+        made = {mutant.name: mutant.make(inputs, sound) for mutant in mutants(case)}
+        idle = {name for name, wrong in made.items() if all(np.array_equal(wrong[x], sound[x]) for x in sound)}
+        assert len(idle) <= 3 or case.keys == 0, f"{case}: {idle} change nothing"
+        changing |= made.keys() - idle
+    assert changing >= OF_MILESTONES.get(milestone.id, set())
+    assert changing >= {f"O: {name}" for name in EDITS | EDITS_OF_ROWS}
