@@ -17,6 +17,7 @@ HERE = Path(__file__).parent / "pairs"
 MODES = ("eager", "lazy", "random")
 RNG = np.random.default_rng(0)
 A, B = RNG.integers(-4, 5, (128, 16)), RNG.integers(-4, 5, (32, 16))
+TALL = RNG.integers(-4, 5, (256, 16))
 WORDS = np.arange(768, dtype=np.uint32) * 7
 
 
@@ -33,11 +34,12 @@ def core_matrices(values: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Program:
-    """A good program: its threads, its inputs, what it must put into its last argument."""
+    """A good program: its threads, its inputs, what it must put into its last argument; the CTAs of its cluster."""
 
     threads: int
     inputs: tuple[np.ndarray, ...]
     expected: np.ndarray
+    ctas: int = 1
 
 
 def staged_result() -> np.ndarray:
@@ -50,13 +52,16 @@ PROGRAMS = {
     "staged": Program(160, (bf16(A), bf16(B)), staged_result()),
     "ring": Program(96, (WORDS,), WORDS + 1),
     "exchange": Program(160, (WORDS[:128].copy(),), WORDS[127::-1].copy()),
+    "pair": Program(192, (core_matrices(TALL), core_matrices(B)), (TALL @ B.T).astype(np.float32), 2),
+    "multicast": Program(64, (WORDS[:384].copy(),), np.stack([WORDS[:384], WORDS[:384] + 1]), 2),
 }
 
 
 def run(name: str, text: str, completion: str, seed: int = 0) -> np.ndarray:
     program = PROGRAMS[name]
     out = np.full_like(program.expected, 77)
-    launch(text, (*program.inputs, out), block=(program.threads, 1, 1), completion=completion, seed=seed)
+    grid, block = (program.ctas, 1, 1), (program.threads, 1, 1)
+    launch(text, (*program.inputs, out), grid=grid, block=block, cluster=grid, completion=completion, seed=seed)
     return out
 
 
