@@ -49,6 +49,7 @@ def prepare(workdir: str) -> dict[str, Any]:
     if not repository.exists():
         fresh = root / f"repo.{os.getpid()}"
         git("init", "--quiet", "--bare", str(fresh))
+        git("-C", str(fresh), "config", "receive.shallowUpdate", "true")
         try:
             fresh.rename(repository)
         except OSError:

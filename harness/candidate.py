@@ -66,6 +66,8 @@ def current_branch(repository: Repository) -> tuple[str, str]:
         raise CandidateError("no commit yet: make one first (git add, git commit)")
     if branch == "HEAD":
         raise CandidateError("HEAD is detached: name the work first (git switch -c my-work)")
+    if repository.git("config", "--type=bool", "--default=false", "--get", "core.sparseCheckout") == "true":
+        raise CandidateError("a sparse checkout lacks files of the project: git sparse-checkout disable")
     listed = repository.git("worktree", "list", "--porcelain").splitlines()
     if f"branch {ACCEPTED}" in listed:
         raise CandidateError("`accepted` is checked out; only the gate moves it: git switch -c my-work there")

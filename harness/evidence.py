@@ -152,6 +152,7 @@ def _ended(record: dict[str, Any]) -> list[str]:
     for each in _dicts(record, "cases"):
         if each.get("outcome") != "running":
             seed = f" seed={each['seed']}" if each.get("seed") is not None else ""
+            seed += " (fresh)" if each.get("fresh") is True else ""
             lines.append(f"{each.get('name')}{seed} {each.get('outcome')} in {each.get('seconds')} s")
     return [one_line(re.sub(r"(\d\.\d)\d+ s$", r"\1 s", line), 160) for line in lines]
 

@@ -61,6 +61,8 @@ class Gate:
         `again` judges what was accepted before once more. Raises CandidateError, PinError, NothingToDo, NoRoom or
         GitError for what cannot be judged at all, and RemoteError where the target was not reached.
         """
+        if target.shared and self.repository.git("rev-parse", "--is-shallow-repository") == "true":
+            raise CandidateError("a shallow clone cannot share its history: git fetch --unshallow")
         run = new_run_id(milestones[0] if len(milestones) == 1 else "ratchet")
         title = f"Candidate of {user_name()} for {', '.join(milestones)}"
         made = candidate.make(self.repository, run, title, unpin.paths)

@@ -51,8 +51,8 @@ def watch(entry: Entry, host: Host, progress: Progress, at: Callable[[int], None
     ended = None
     for said in host.follow(entry.run, offset):
         if isinstance(said.get("event"), dict):
-            _tell(said["event"], progress)
-            at(int(said.get("offset", 0)))
+            _tell(_Texts(said["event"]), progress)
+            at(said["offset"] if isinstance(said.get("offset"), int) else offset)
         elif isinstance(said.get("beat"), dict):
             _beat(said, entry, progress)
         ended = next((key for key in ("ended", "dead") if said.get(key)), ended)
@@ -62,25 +62,32 @@ def watch(entry: Entry, host: Host, progress: Progress, at: Callable[[int], None
         raise Gone("its supervisor died without a verdict (killed, or the machine went down)")
 
 
-def _tell(event: dict[str, Any], progress: Progress) -> None:
-    match event.get("event"):
+class _Texts(dict[str, Any]):
+    """What came in, every value a text."""
+
+    def __getitem__(self, name: str) -> str:
+        return one_line(str(self.get(name, "")), 200)
+
+
+def _tell(event: _Texts, progress: Progress) -> None:
+    match event["event"]:
         case "waiting":
-            progress.say(f"waiting in line: {event.get('owner')} holds the device since {event.get('since')} "
-                         f"(run {event.get('run')})")  # fmt: skip
+            who = f"{event['owner']} holds the device since {event['since']} (run {event['run']})"
+            progress.say(f"waiting in line: {who}")
         case "phase":
-            progress.doing(f"{event.get('name')}")
+            progress.doing(event["name"])
         case "news":
-            progress.say(f"  {event.get('text')}")
+            progress.say(f"  {event['text']}")
         case "ended":
-            failed = f", exit {event.get('code')}" if event.get("code") else ""
-            progress.say(f"{event.get('name'):20} {event.get('seconds')} s{failed}")
+            failed = f", exit {event['code']}" if event["code"] not in ("", "0") else ""
+            progress.say(f"{event['name']:20} {event['seconds']} s{failed}")
         case "broken":
-            progress.say(f"the device is marked broken: {event.get('why')}")
+            progress.say(f"the device is marked broken: {event['why']}")
 
 
 def _beat(said: dict[str, Any], entry: Entry, progress: Progress) -> None:
-    age_s, beat = said.get("age_s", 0.0), said["beat"]
+    age_s, beat = said.get("age_s"), _Texts(said["beat"])
     if isinstance(age_s, int | float) and age_s > STALE_S:
         raise Gone(f"its supervisor has not been heard of for {age_s:.0f} s on {entry.target}")
     if beat:
-        progress.doing(f"{beat.get('phase')}  {beat.get('seconds')} s  {beat.get('last')}")
+        progress.doing(f"{beat['phase']}  {beat['seconds']} s  {beat['last']}")

@@ -82,6 +82,7 @@ def test_deleted_file_and_odd_names(project):
         (lambda p: p.git("switch", "--detach", "--quiet"), "git switch -c"),
         (lambda p: p.git("switch", "--quiet", "-c", "accepted"), "only the gate moves it"),
         (lambda p: p.git("switch", "--quiet", "--orphan", "empty"), "make one first"),
+        (lambda p: p.git("sparse-checkout", "set", "kernel"), "git sparse-checkout disable"),
     ],
 )
 def test_states_without_a_candidate(project, spoil, mend):

@@ -22,6 +22,7 @@ from harness.repository import ACCEPTED, Repository
 from remote.faulty import Faulty
 from remote.link import Target
 from remote.local import Emulator
+from remote.ssh import Ssh
 
 BUDGETS = Budgets(compile_s=2.0, gate_s=5.0, stage_s=5.0)
 
@@ -282,6 +283,18 @@ def test_without_a_compiler_here_the_run_says_so(bench, monkeypatch):
     entry = bench.stage(target=host)
     assert any("not compiled here" in line for line in bench.heard.said)
     assert entry.verdict == "INFRA" and "nvidia-smi" in entry.reason
+
+
+def test_shallow_clone_goes_through_as_well(bench, tmp_path):
+    bench.project.kernel(cosine=1.0)
+    bench.project.git("commit", "--quiet", "--all", "--message", "Second")
+    shallow = tmp_path / "shallow"
+    bench.project.git("clone", "--quiet", "--depth=1", f"file://{bench.project.path}", str(shallow))
+    gate = Gate(Repository(shallow), Ledger(shallow / "results"), bench.heard, BUDGETS)
+    entry = gate.stage(["D1.1"], bench.target)
+    assert entry.verdict == "ACCEPT", entry.reason
+    with pytest.raises(CandidateError, match="git fetch --unshallow"):
+        gate.stage(["D1.2"], Ssh("b200", "b200", "/nowhere"))
 
 
 def test_unknown_run_is_refused_by_name(bench):
