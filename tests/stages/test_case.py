@@ -1,0 +1,108 @@
+"""Inputs of a case, what is poisoned in them, and buffers that show what was written beside the outputs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import kernel
+from kernel import oracle
+from stages.buffers import GUARD, Poisoned, WroteOutside
+from stages.case import Case, Compressed, compressed_keys, draw, poisoned, reference
+from stages.catalog import CATALOG
+from stages.check import measured
+
+ALL = [case for milestone in CATALOG for case in milestone.load().CASES]
+FAR = Case(
+    "none", 64, 20, 3, 2, 2, None, True, False,
+    lens=(18, 3), causal=True, window=8, compressed=Compressed((30, 1), ratio=4), sinks=(0.5, -1.0),
+)  # fmt: skip
+
+
+def test_names_tell_the_cases_of_a_milestone_apart() -> None:
+    names = [(case.milestone, case.name) for case in ALL]
+    assert len(set(names)) == len(names)
+    assert str(replace(FAR, merged=True)) == (
+        "hd=64 n=20 B=2 T=2 H=3 V=K O and lse lens=18,3 W=8 blocks of 4 sink merged"
+    )
+
+
+@pytest.mark.parametrize("name", ["o", "u", "lse", "m"])
+@pytest.mark.parametrize("beside", [-1, -GUARD, 0, GUARD - 1], ids=["-1", "first guard", "end", "last guard"])
+def test_an_element_beside_an_output_is_seen(name: str, beside: int) -> None:
+    q = torch.zeros(1, 2, 3, 64).bfloat16()
+    buffers = Poisoned.like(q, partials=True)
+    output = getattr(buffers.attention, name)
+    assert output.isnan().all() and output.is_contiguous()
+    output.fill_(1)
+    buffers.check_guards()
+    whole = buffers.wholes[name]
+    whole[GUARD + beside if beside < 0 else GUARD + output.numel() + beside] = 0
+    with pytest.raises(WroteOutside, match=f"1 of the {GUARD} elements {'before' if beside < 0 else 'after'} {name} "):
+        buffers.check_guards()
+
+
+def test_keys_past_the_length_and_tiles_that_nobody_sees_are_poisoned() -> None:
+    case = Case("none", 64, 400, 2, 2, 2, lens=(390, 3), causal=True, window=10)
+    dead = poisoned(case, torch.zeros(2, 400, 1), torch.nan).isnan()[..., 0]
+    assert dead[0, :256].all() and not dead[0, 256:390].any() and dead[0, 390:].all()
+    assert not dead[1, :3].any() and dead[1, 3:].all()
+
+
+def test_blocks_that_nobody_sees_are_poisoned() -> None:
+    got = compressed_keys(FAR, draw(FAR, 1), "cpu")
+    assert isinstance(got, kernel.AllBlocks) and got.seq_lens.tolist() == [48, 4]
+    dead = got.kv.isnan().all(2)
+    assert dead.sum(1).tolist() == [3, 14] and not dead[0, :12].any() and not dead[1, :1].any()
+
+
+def test_blocks_that_nobody_lists_are_poisoned() -> None:
+    case = replace(FAR, compressed=Compressed((30, 1), ratio=4, topk=5))
+    inputs = draw(case, 1)
+    got = compressed_keys(case, inputs, "cpu")
+    assert isinstance(got, kernel.ListedKeys) and got.lens is not None
+    for b in range(2):
+        listed = {int(j) for t in range(2) for j in got.indices[b, t, : got.lens[b, t]] if j >= 0}
+        assert set(torch.nonzero(~got.kv[b].isnan().all(1))[:, 0].tolist()) == listed
+    assert got.lens[0, 0] == 5 and (got.indices[torch.arange(5) >= got.lens[..., None]] >= case.blocks).all()
+
+
+@pytest.mark.parametrize("topk", [None, 7])
+def test_the_reference_is_one_softmax_over_the_concatenation(topk: int | None) -> None:
+    case = replace(FAR, compressed=Compressed((30, 1), ratio=4, topk=topk))
+    inputs = draw(case, 2)
+    q, near, far = (x.double().numpy() for x in (inputs.q, inputs.k, inputs.far) if x is not None)
+    if inputs.indices is None or inputs.listed is None:
+        positions = case.seq_lens[:, None].numpy() - 2 + np.arange(2)
+        keys = oracle.compressed_keys(positions, 4)
+    else:
+        keys = oracle.listed_keys(inputs.indices.numpy(), inputs.listed.numpy())
+    sources = [(near, near, oracle.swa_keys([18, 3], 2, 8)), (far, far, keys)]
+    assert case.sink is not None
+    o, lse = oracle.attention(q, sources, 64**-0.5, case.sink.numpy())
+    want = reference(case, inputs)
+    np.testing.assert_allclose(want["O"], o.reshape(-1, 64), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(want["lse"], lse.ravel(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("behind", [0.0, 2.5, 5.5])
+def test_a_maximum_that_stays_behind_changes_no_figure_of_u(behind: float) -> None:
+    """U refers to the m that stands beside it: both moved together are the same partial."""
+    case = ALL[0]
+    want = reference(case, draw(case, 1))
+    moved = want | {"m": want["m"] - behind, "U": want["U"] * np.exp(behind)}
+    values = measured(case.tensors, moved, want)
+    assert values["U"]["diff"] < 1e-25
+    assert values["m"]["below"] == pytest.approx(behind) and values["m"]["above"] == 0
+    alone = measured(case.tensors, want | {"m": want["m"] - 0.01}, want)
+    assert alone["U"]["diff"] > 1e-5, "m alone moved is another partial"
+
+
+def test_growing_maxima_move_in_some_warps_and_not_in_others() -> None:
+    case = Case("none", 64, 512, trend="growing")
+    inputs = draw(case, 1)
+    logits = (inputs.q[0, 0].double() @ inputs.k[0].double().T * 64**-0.5).unflatten(1, (4, 128)).amax(2)
+    jumps = logits.diff(dim=1)
+    assert (jumps[:96] > 4).all() and jumps[:96].mean() > 5.5
+    assert (logits[96:].amax(1) - logits[96:, 0] < 8 * np.log(2)).all()
