@@ -36,12 +36,16 @@ class SourcePlace:
         """The qualified name of the function that holds the line; empty if unknown."""
         return next((f.name for f in _functions(self.file) if f.first <= self.line <= f.last), "")
 
-    def __str__(self) -> str:
+    @property
+    def where(self) -> str:
+        """File (from the working directory if it lies below), line and function."""
         shown = os.path.relpath(self.file)
-        name = self.file if shown.startswith("..") else shown
         within = f" in {self.function}" if self.function else ""
-        near = f", called near line {self.caller.line} in {self.caller.function}" if self.caller else ""
-        return f"{name}:{self.line}{within}{near}: {self.text}"
+        return f"{self.file if shown.startswith('..') else shown}:{self.line}{within}"
+
+    def __str__(self) -> str:
+        near = f", called near {self.caller.where}" if self.caller else ""
+        return f"{self.where}{near}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +67,23 @@ def source_place(kernel: Kernel, instr: int) -> SourcePlace | None:
     if at < 0:
         return None
     here = SourcePlace(locations[at].file, locations[at].line)
-    callers = _callers(here.file, here.function.rpartition(".")[2])
+    callers = _callers(_files(kernel), here.function.rpartition(".")[2])
     for earlier in reversed(locations[:at]) if callers else ():
         place = SourcePlace(earlier.file, earlier.line)
-        if place.file == here.file and place.function in callers:
+        if (place.file, place.function) in callers:
             return replace(here, caller=place)
     return here
 
 
-def _callers(file: str, name: str) -> frozenset[str]:
-    """The functions of a file that call `name`, if there is more than one call."""
-    calling = [f.name for f in _functions(file) for called in f.calls if called == name != f.name.rpartition(".")[2]]
+def _files(kernel: Kernel) -> tuple[str, ...]:
+    return tuple(sorted({location.file for location in kernel.locations}))
+
+
+@lru_cache(maxsize=256)
+def _callers(files: tuple[str, ...], name: str) -> frozenset[tuple[str, str]]:
+    """(file, function) of those that call `name`, if there is more than one call."""
+    functions = [(file, f) for file in files for f in _functions(file) if f.name.rpartition(".")[2] != name]
+    calling = [(file, f.name) for file, f in functions for called in f.calls if called == name]
     return frozenset(calling) if len(calling) > 1 else frozenset()
 
 

@@ -56,11 +56,21 @@ def test_a_function_called_from_several_places_names_the_caller(program: Path) -
     body = "".join(f".loc 1 {line} 4\nret;\n" for line in (10, 3, 15, 3, 6))
     assert places(body, program) == [
         "kernels/ring.py:10 in load: ring.wait()",
-        "kernels/ring.py:3 in Ring.wait, called near line 10 in load: hold_on(self)",
+        "kernels/ring.py:3 in Ring.wait, called near kernels/ring.py:10 in load: hold_on(self)",
         "kernels/ring.py:15 in main: ring.wait()",
-        "kernels/ring.py:3 in Ring.wait, called near line 15 in main: hold_on(self)",
+        "kernels/ring.py:3 in Ring.wait, called near kernels/ring.py:15 in main: hold_on(self)",
         "kernels/ring.py:6 in Ring.once: only_here(self)",
     ]
+
+
+def test_a_caller_in_another_file(program: Path) -> None:
+    helpers = program.with_name("helpers.py")
+    helpers.write_text("def fill(ring):\n    ring.store()\n\n\ndef both():\n    fill(1)\n")
+    body = ".loc 1 11 4\nret;\n.loc 2 2 4\nret;"
+    text = with_file(body, program) + f'.file 2 "{helpers}"\n'
+    (found,) = parse(text).kernels.values()
+    expected = "kernels/helpers.py:2 in fill, called near kernels/ring.py:11 in load: ring.store()"
+    assert str(source_place(found, 1)) == expected
 
 
 def test_lines_counted_within_inline_assembly_are_not_the_programs(program: Path) -> None:
