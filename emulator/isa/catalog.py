@@ -20,6 +20,7 @@ from emulator.isa import (
     tensor,
     tensor_copy,
     tensor_map,
+    warp_mma,
 )
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "tensor",
     "tensor_copy",
     "tensor_map",
+    "warp_mma",
 ]
