@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.errors import BarrierError
+from emulator.errors import BarrierError, place
 from emulator.machine.clocks import Clock
 from emulator.machine.warp import LANES, Wait, Warp
 
@@ -80,7 +80,7 @@ class NamedBarrier:
                 f"{self} is used with {threads or 'all'} threads while others wait there for {self.expected or 'all'}",
                 instr,
                 warp,
-                (("others at", f"PTX line {self.counted_by.line}: {self.counted_by.text.strip()}"),),
+                (("others at", place(self.counted_by, warp)),),
             )
 
     def settle(self) -> None:

@@ -13,6 +13,7 @@ from emulator.machine.statistics import Stats
 
 if TYPE_CHECKING:
     from emulator.machine.warp import Warp
+    from emulator.ptx.syntax import Instr
 
 EARLY = 0.3
 """In random mode, the chance of a completion between two turns of warps."""
@@ -156,8 +157,13 @@ def table(cluster: Cluster, program: Program) -> tuple[str, ...]:
 def _doing(warp: Warp, program: Program) -> str:
     if warp.done:
         return "has ended"
-    if warp.waiting is None:
-        return f"PTX line {program.line_of(warp.pc)}: running"
     wait = warp.waiting
-    below = source(wait.instr, warp).replace("\n", "\n      ")
-    return f"PTX line {wait.instr.line}: {wait.instr.opcode} waits for {wait.text()}{below}"
+    if wait is None:
+        line = program.line_of(warp.pc)
+        near = next(instr for instr in warp.cta.launch.kernel.instrs if instr.line == line)
+        return f"PTX line {line}: running{_below(near, warp)}"
+    return f"PTX line {wait.instr.line}: {wait.instr.opcode} waits for {wait.text()}{_below(wait.instr, warp)}"
+
+
+def _below(instr: Instr, warp: Warp) -> str:
+    return source(instr, warp).replace("\n", "\n      ")

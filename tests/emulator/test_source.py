@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from ptx_launch import kernel, launch
 
-from emulator.errors import Deadlock, UnwrittenRead
+from emulator.errors import BudgetExceeded, Deadlock, UnwrittenRead
 from emulator.machine.source import source_place
 from emulator.ptx.parser import parse
 
@@ -104,3 +104,9 @@ def test_the_table_of_a_deadlock_shows_the_line_of_the_program(program: Path) ->
     """
     with pytest.raises(Deadlock, match=r"try_wait waits for parity 0.*\n +kernels/ring\.py:15 in main: ring\.wait\(\)"):
         launch(with_file(body, program), [])
+
+
+def test_the_table_of_a_running_launch_shows_the_line_of_the_program(program: Path) -> None:
+    body = ".reg .b32 r; mov.b32 r, 0;\n.loc 1 16 4\nL: add.s32 r, r, 1; bra L;"
+    with pytest.raises(BudgetExceeded, match=r"PTX line \d+: running\n +kernels/ring\.py:16 in main: ring\.once\(\)"):
+        launch(with_file(body, program), [], budget=100)
