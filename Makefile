@@ -11,8 +11,8 @@ MILESTONE := $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS))
 $(eval $(MILESTONE):;@:)
 endif
 
-# What judging takes: TARGET=b200, UNPIN=path with BECAUSE="why", AGAIN=1.
-JUDGED = $(if $(TARGET),--target '$(TARGET)') $(if $(UNPIN),--unpin '$(UNPIN)' --because '$(BECAUSE)')
+# What judging takes: TARGET=b200, UNPIN="paths" with BECAUSE="why".
+JUDGED = $(if $(TARGET),--target '$(TARGET)') $(foreach path,$(UNPIN),--unpin '$(path)') $(if $(BECAUSE),--because '$(BECAUSE)')
 
 .DEFAULT_GOAL := help
 .PHONY: help setup stage stages gate ratchet runs resume cancel doctor trust provision milestones report notes layout \

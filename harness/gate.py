@@ -63,7 +63,7 @@ class Gate:
         """
         if target.shared and self.repository.git("rev-parse", "--is-shallow-repository") == "true":
             raise CandidateError("a shallow clone cannot share its history: git fetch --unshallow")
-        run = new_run_id(milestones[0] if len(milestones) == 1 else "ratchet")
+        run = new_run_id(milestones[0] if len(milestones) == 1 else "stages")
         title = f"Candidate of {user_name()} for {', '.join(milestones)}"
         made = candidate.make(self.repository, run, title, unpin.paths)
         entry = Entry(run, target.name, list(milestones), made, user_name(), now(), list(unpin.paths), unpin.because)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import msgspec
 import typer
+from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
 from harness import acceptance, candidate, doctor, overview, terminal
 from harness.candidate import CandidateError
+from harness.facts import Facts
 from harness.gate import Gate, NoRoom, NothingToDo
-from harness.host import DOWNLOAD_S, PROVISION, Facts
 from harness.job import JobError
 from harness.journal import one_line
 from harness.ledger import Entry, Ledger, LedgerError
@@ -43,6 +45,10 @@ BAD_INPUT = (
     TargetError,
     UnknownMilestone,
 )
+
+PROVISION = Path(__file__).parent / "provision.py"
+#: How long the download of a large package may go without a word.
+DOWNLOAD_S = 3600.0
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 console = Console()
@@ -221,6 +227,8 @@ def _show_end(entry: Entry) -> NoReturn:
     if len(entry.milestones) > 1:
         console.print(terminal.overview(record for _, record in found))
         overview.write(folder, entry.run, found)
+        if verdict is Verdict.ACCEPT:
+            shown = replace(shown, milestone=f"{len(found)} milestones", cases=[], mutants=[])
     shown.verdict, shown.reason = verdict.name, one_line(entry.reason)
     terminal.show_end(console, shown, at if len(entry.milestones) == 1 else folder)
     if verdict is not Verdict.ACCEPT:

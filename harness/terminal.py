@@ -20,8 +20,9 @@ SIGN = {"at least": "≥", "at most": "≤"}
 
 def show_end(console: Console, record: Record, folder: Path) -> None:
     """The table, what failed in its own words, the verdict, and where the rest lies."""
-    if any(case.figures for case in record.cases):
-        console.print(figures_table(record))
+    names = {case.name for case in record.cases if case.figures}
+    if names:
+        console.print(figures_table(record) if len(names) == 1 else cases_table(record))
     if record.mutants:
         refused = sum(mutant.refused for mutant in record.mutants)
         console.print(f"mutants: {refused} of {len(record.mutants)} refused", highlight=False)
@@ -54,8 +55,28 @@ def overview(records: Iterable[Record]) -> Table:
     return table
 
 
+def cases_table(record: Record) -> Table:
+    """Of many cases, one row each: the worst figures of its seeds, and whether all of them hold."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
+    table.add_column(f"{record.milestone} on {record.target}", overflow="fold")
+    for head in ("O cosine", "O diff", "lse error", ""):
+        table.add_column(head, justify="right", no_wrap=True)
+    cases = sorted((case for case in record.cases if case.figures), key=lambda case: case.name)
+    for name, group in groupby(cases, key=lambda case: case.name):
+        seeds = list(group)
+        alone = Record(record.run, record.milestone, record.target, record.started, record.tree, cases=seeds)
+        worst = (alone.worst("O", "cosine"), alone.worst("O", "diff"), alone.worst("lse", "error"))
+        shown = (
+            "-" if value is None else f"{value:{form}}"
+            for value, form in zip(worst, (".7f", ".1e", ".1e"), strict=True)
+        )
+        holds = all(figure.holds for case in seeds for figure in case.figures)
+        table.add_row(name, *shown, Text("pass", "green") if holds else Text("FAIL", "bold red"))
+    return table
+
+
 def figures_table(record: Record) -> Table:
-    """One row a metric, one column a seed: pin, value, pass or FAIL."""
+    """Of one case, one row a metric, one column a seed: pin, value, pass or FAIL."""
     cases = [case for case in record.cases if case.figures]
     seeds = list(dict.fromkeys((case.seed, case.fresh) for case in cases))
     table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -62,6 +63,9 @@ def test_ratchet_reruns_what_was_accepted(project):
     assert harness(project, "stage", "D1.3").returncode == 0
     done = harness(project, "ratchet")
     assert done.returncode == 0 and "rerunning D1.1, D1.3" in done.stdout
+    assert re.search(r"D1.1 .* ACCEPT *\n D1.3 .* ACCEPT *\n", done.stdout), done.stdout
+    report = Path(done.stdout.splitlines()[-1])
+    assert report.read_text().index(">D1.3<") < report.read_text().index(">D1.1<"), "newest first"
     project.kernel(cosine=1.0, cosine_D1_3=0.1)
     assert harness(project, "ratchet").returncode == Verdict.REJECT_STAGE.exit_code
 

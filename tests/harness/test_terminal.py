@@ -78,3 +78,12 @@ def test_a_run_that_did_not_compile_has_no_table(pipe: Console, tmp_path) -> Non
         "D1.1 COMPILE_ERROR  the compiler refused the kernel: NameError: name 'tOrP' is not defined",
         str(tmp_path),
     ]
+
+
+def test_of_many_cases_each_is_a_row(pipe: Console, tmp_path) -> None:
+    record = make("REJECT_STAGE")
+    record.cases.append(Case("hd=64 n=256", "passed", 1.0, 1, False, [], record.cases[0].figures))
+    show_end(pipe, record, tmp_path)
+    rows = [" ".join(line.split()) for line in said(pipe).splitlines()]
+    assert "hd=64 n=128 0.7300000 - - FAIL" in rows
+    assert "hd=64 n=256 0.9999976 - 4.9e-07 pass" in rows
