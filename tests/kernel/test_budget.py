@@ -57,3 +57,10 @@ def test_the_report_names_every_buffer() -> None:
     text = "\n".join(report(SMALL))
     for said in ("448 of 512 columns", "Q 16384, KV0 16384", f"{SMALL.smem_bytes} of 232448 bytes", "0 bytes of stack"):
         assert said in text
+
+
+@pytest.mark.parametrize(("partials", "stores"), [(False, (1, 1)), (True, (3, 2))])
+def test_what_a_configuration_leaves_out_is_not_in_its_code(partials: bool, stores: tuple[int, int]) -> None:
+    """At hd=64 TMA stores O as one box and U as two; lse and m are a store each."""
+    ptx = kernel.compile(kernel.FmhaConfig(64, partials=partials)).ptx
+    assert (ptx.count("cp.async.bulk.tensor.3d.global"), ptx.count("st.global")) == stores
