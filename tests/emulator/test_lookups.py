@@ -1,0 +1,57 @@
+"""isspacep and slct, and cancelling clusters that were not launched yet: small statements of what each answers."""
+
+import numpy as np
+import pytest
+from ptx_kernel import launch, results, source
+
+LANES = np.arange(32, dtype=np.int64)
+
+
+@pytest.mark.parametrize(
+    ("space", "address", "expected"),
+    [
+        ("shared", "mov.u32 %r1, cell; cvt.u64.u32 %q1, %r1; cvta.shared.u64 %q0, %q1;", 1),
+        ("global", "mov.u32 %r1, cell; cvt.u64.u32 %q1, %r1; cvta.shared.u64 %q0, %q1;", 0),
+        ("global", "mov.u64 %q0, %a0;", 1),
+        ("shared", "mov.u64 %q0, %a0;", 0),
+        ("local", "mov.u64 %q1, depot; cvta.local.u64 %q0, %q1;", 1),
+        ("shared::cta", "mov.u32 %r1, cell; cvt.u64.u32 %q1, %r1; cvta.shared.u64 %q0, %q1;", 1),
+    ],
+)
+def test_isspacep(space: str, address: str, expected: int) -> None:
+    body = f".shared .align 8 .b8 cell[8]; .local .align 8 .b8 depot[8]; {address} isspacep.{space} %p0, %q0;"
+    (got,) = results(f"{body} selp.u32 %r0, 1, 0, %p0;")
+    assert set(got.tolist()) == {expected}
+
+
+def test_slct_takes_the_first_where_the_third_is_not_negative() -> None:
+    (got,) = results("sub.s32 %r1, %t, 7; add.u32 %r2, %t, 100; slct.u32.s32 %r0, %t, %r2, %r1;")
+    assert got.tolist() == np.where(LANES >= 7, LANES, LANES + 100).tolist()
+
+
+TRY = """
+    .shared .align 16 .b8 answer[16]; .shared .align 8 .b8 bar[8]; .reg .b128 %o;
+    setp.eq.u32 %p0, %t, 0; mov.u32 %r20, 0; mov.u32 %r21, %ctaid.x; mov.u32 %r22, bar; mov.u32 %r23, answer;
+    @%p0 mbarrier.init.shared::cta.b64 [bar], 1; fence.mbarrier_init.release.cluster; bar.sync 0;
+    WORK: mul.wide.u32 %q0, %r21, 4; add.u64 %q0, %a0, %q0; mov.u32 %r24, %ctaid.x; add.u32 %r24, %r24, 1;
+    @%p0 st.global.u32 [%q0], %r24;
+    @!%p0 bra ASKED;
+    mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 16;
+    clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r23], [%r22];
+    ASKED: mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], %r20; @%p1 bra TOLD; bra ASKED;
+    TOLD: xor.b32 %r20, %r20, 1; ld.shared.b128 %o, [%r23];
+    clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p2, %o; @!%p2 bra END;
+    clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %r21, %o;
+    fence.proxy.async.shared::cta; bar.sync 0; bra WORK;
+    END: ret;
+"""
+
+
+@pytest.mark.parametrize("completion", ["eager", "lazy", "random"])
+def test_every_cluster_is_worked_on_once_by_itself_or_by_another(completion: str) -> None:
+    out = np.zeros(6, np.uint32)
+    launch(source(TRY), out, grid=6, completion=completion)
+    workers = (out - 1).tolist()
+    assert all(worker <= cluster for cluster, worker in enumerate(workers))
+    if completion != "random":
+        assert workers == [0] * 6
