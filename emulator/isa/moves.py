@@ -33,6 +33,8 @@ def mov(run: Run, ins: Instr) -> None:
             run.alias(item, half_cell)
     elif isinstance(source, Reg) and isinstance(to, Reg) and source.type == to.type:
         run.alias(to, run.cell(source))
+    elif isinstance(source, Special) and type_name in ("u64", "b64", "s64") and run.cell(source).type == "b32":
+        run.write(to, run.read(source, "i32"))  # the address of a shared variable
     else:
         run.write(to, run.read(source, _BITS[type_name]))
 

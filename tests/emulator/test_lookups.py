@@ -10,12 +10,12 @@ LANES = np.arange(32, dtype=np.int64)
 @pytest.mark.parametrize(
     ("space", "address", "expected"),
     [
-        ("shared", "mov.u32 %r1, cell; cvt.u64.u32 %q1, %r1; cvta.shared.u64 %q0, %q1;", 1),
-        ("global", "mov.u32 %r1, cell; cvt.u64.u32 %q1, %r1; cvta.shared.u64 %q0, %q1;", 0),
+        ("shared", "mov.u64 %q1, cell; cvta.shared.u64 %q0, %q1;", 1),
+        ("global", "mov.u64 %q1, cell; cvta.shared.u64 %q0, %q1;", 0),
         ("global", "mov.u64 %q0, %a0;", 1),
         ("shared", "mov.u64 %q0, %a0;", 0),
         ("local", "mov.u64 %q1, depot; cvta.local.u64 %q0, %q1;", 1),
-        ("shared::cta", "mov.u32 %r1, cell; cvt.u64.u32 %q1, %r1; cvta.shared.u64 %q0, %q1;", 1),
+        ("shared::cta", "mov.u64 %q1, cell; cvta.shared.u64 %q0, %q1;", 1),
     ],
 )
 def test_isspacep(space: str, address: str, expected: int) -> None:
