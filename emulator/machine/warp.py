@@ -114,8 +114,8 @@ class Warp:
         """What its last releasing fence covers, for relaxed writes after it."""
         self.seen: Clock | None = None
         """What relaxed reads have seen, for the next acquiring fence."""
-        self.maps: dict[int, int] = {}
-        """Which change of each tensor map it has acquired."""
+        self.maps: dict[int, bytes] = {}
+        """The bytes of the changed tensor maps that it has acquired."""
         self.copies: Any = None
         self.cluster_generation: Any = None
         self.local: np.ndarray | None = None
