@@ -23,15 +23,18 @@ import torch
 
 import emulator  # before the kernel, so that its PTX is kept
 import kernel
-from bench.attention import ROWS, inputs, worst_error
+from bench.attention import inputs, worst_error
 from emulator.program import Program
 from emulator.ptx.parser import parse
 
 REPETITIONS: Final = 5
+TIMES: Final = 8
+PROCESSES: Final = 2
 EAGER_GOAL_S: Final = 0.5
 LAZY_GOAL_S: Final = 1.0
 EAGER_GOAL_RATIO: Final = 8.0
 LAZY_GOAL_RATIO: Final = 16.0
+PROCESSES_GOAL_RATIO: Final = 0.59
 WORST_ERROR: Final = 0.01
 
 
@@ -53,7 +56,7 @@ class Line:
 def main() -> None:
     """Measure and print."""
     torch.set_num_threads(1)
-    for line in [*front_end(), *launches()]:
+    for line in [*front_end(), *launches(), *processes()]:
         print(line)
 
 
@@ -96,20 +99,45 @@ def launches() -> list[Line]:
     ]
 
 
+def processes() -> list[Line]:
+    """A few problems as one launch, in one process and shared by two. Exits if bits or counts differ."""
+    alone, bits = _ctas(1)
+    shared, others = _ctas(PROCESSES)
+    if not torch.equal(bits, others) or alone.stats != shared.stats:
+        raise SystemExit(f"{PROCESSES} processes do not compute what one does")
+    return [
+        Line(f"{alone.grid[0]} CTAs, lazy, one process", alone.seconds, "s"),
+        Line(f"{alone.grid[0]} CTAs, lazy, {PROCESSES} processes", shared.seconds, "s"),
+        Line(f"{PROCESSES} processes against one", shared.seconds / alone.seconds, "x", PROCESSES_GOAL_RATIO),
+    ]
+
+
+def _ctas(count: int) -> tuple[emulator.LaunchResult, torch.Tensor]:
+    with emulator.emulate("lazy", processes=count) as device:
+        for _ in range(REPETITIONS):
+            o = run_kernel(TIMES)
+    return fastest(device), o.view(torch.int16)
+
+
 def measured(completion: Any) -> emulator.LaunchResult:
     """The fastest launch of a few in one completion mode."""
     with emulator.emulate(completion) as device:
         for _ in range(REPETITIONS):
             check(run_kernel(), f"the kernel, {completion}")
+    return fastest(device)
+
+
+def fastest(device: emulator.EmulatedDevice) -> emulator.LaunchResult:
+    """The launch that took the least time."""
     return min(device.launches, key=lambda launch: launch.seconds)
 
 
-def run_kernel() -> torch.Tensor:
-    """The repository's own kernel on the problem: 128 heads of two tokens are the 256 rows. [rows, hd]."""
+def run_kernel(times: int = 1) -> torch.Tensor:
+    """The repository's own kernel on the problem: 128 heads of two tokens are the 256 rows. [times * rows, hd]."""
     q, k, v = inputs()
-    tokens = ROWS // 128
-    out = kernel.fmha(q.view(1, tokens, 128, -1), k[None], v[None], partials=False)
-    return out.o.reshape(ROWS, -1)
+    queries = q.repeat(times, 1)
+    out = kernel.fmha(queries.view(1, -1, 128, queries.shape[-1]), k[None], v[None], partials=False)
+    return out.o.reshape(len(queries), -1)
 
 
 def check(o: torch.Tensor, who: str) -> None:

@@ -48,6 +48,7 @@ class EmulatedDevice:
     pedantic: bool = False
     numerics: Numerics = "fp32"
     diagnostics: Diagnostics = "stop"
+    processes: int = 1
 
     def __post_init__(self) -> None:
         """Raise ValueError for an option that does not exist."""
@@ -58,6 +59,8 @@ class EmulatedDevice:
             raise ValueError(f"seed is {self.seed!r}; allowed: an integer")
         if self.budget is not None and (not isinstance(self.budget, int) or self.budget < 1):
             raise ValueError(f"budget is {self.budget!r}; allowed: None or a number of instructions from 1")
+        if not isinstance(self.processes, int) or self.processes < 1:
+            raise ValueError(f"processes is {self.processes!r}; allowed: a number of processes from 1")
         self.launches: list[LaunchResult] = []
         self.error: BaseException | None = None
         self._visible: Sequence[Allocation] = ()
@@ -146,7 +149,7 @@ class EmulatedDevice:
         program = module.program(name)
         started = time.perf_counter()
         try:
-            stats = run(launch, program, self.completion, self.seed, self.budget)
+            stats = run(launch, program, self.completion, self.seed, self.budget, self.processes)
         except EmulatorError as error:
             for fault in launch.findings:
                 error.add_note(f"found before: {fault}")

@@ -82,6 +82,7 @@ def emulate(
     pedantic: bool = False,
     numerics: Numerics = "fp32",
     diagnostics: Diagnostics = "stop",
+    processes: int = 1,
 ) -> Iterator[EmulatedDevice]:
     """Make an emulated B200 current: every launch of a CuTeDSL function inside runs on it, on CPU tensors.
 
@@ -90,12 +91,14 @@ def emulate(
     what NVIDIA's compiler leaves out, such as tcgen05.fence. numerics: tcgen05.mma adds in "fp32", or rounds as the
     tensor core does: "tc". diagnostics: "stop" raises whatever is found; "report" goes on after what leaves memory as
     it is, a missing wait or fence or a read of what nothing wrote, and lists it in the launch's `findings`.
+    processes: how many share the clusters of a launch, with the same results as one; kernels whose clusters can meet in
+    global memory (atomics, flags, reductions) or print run in one, and so does everything where other threads run.
 
     Errors of a kernel are subclasses of EmulatorError. Raises ValueError for an option that does not exist.
     """
     from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Compiled
 
-    device = EmulatedDevice(completion, seed, budget, pedantic, numerics, diagnostics)
+    device = EmulatedDevice(completion, seed, budget, pedantic, numerics, diagnostics, processes)
     saved = {name: getattr(Compiled, name) for name in _REPLACED}
     driver.make_current(device)
     try:

@@ -15,6 +15,7 @@ from emulator.isa.tensor import reachable
 from emulator.isa.tensor_map import check_acquired
 from emulator.machine.bulk import aligned, bulk_thread, fill, load_box, store_box
 from emulator.machine.clocks import Access
+from emulator.machine.globalmem import host_bytes
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
 from emulator.machine.tensormap import MAP_BYTES, TensorMap, decode
 from emulator.machine.warp import Wait
@@ -223,7 +224,9 @@ def _bulk_out(ins: Instr) -> Run:
             smem.shadow.read(smem.span(offset, count), copies.access(ins, "a bulk store"), warp.clock)
 
             def move(address: int = address, count: int = count, offset: int = offset) -> None:
-                ctypes.memmove(address, smem.bytes[offset:].ctypes.data, count)
+                there = host_bytes(address, count)
+                there[:] = smem.bytes[offset : offset + count]
+                memory.wrote(there)
 
             copies.issue(ins, move)
 

@@ -166,7 +166,9 @@ def store_box(
 
     def perform() -> None:
         box = smem.chunks[swizzled_chunks(offset, size, tensor.swizzle)].view(f"u{tensor.width}")
-        tensor.write(coordinates, box, reduction)
+        there = tensor.write(coordinates, box, reduction)
+        if there is not None:
+            warp.cta.launch.memory.wrote(there)
 
     copies.issue(instr, perform)
 

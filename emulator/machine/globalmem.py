@@ -6,6 +6,7 @@ import ctypes
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from emulator.ptx.syntax import Instr
 
 MARGIN = (256, 1 << 20)
+Written = tuple[np.ndarray, np.ndarray]
+"""Bytes that were written: addresses [n], and the bytes from each, uint8[n, size]."""
 
 
 @dataclass(order=True)
@@ -53,6 +56,8 @@ class GlobalMemory:
 
     def __init__(self, allocations: list[tuple[int, int, str]]) -> None:
         self.allocations = sorted(Allocation(*a) for a in allocations)
+        self.written: list[Written] | None = None
+        """If a list, what every write writes goes there too."""
         self._recent: Allocation | None = None
         self._mappings: list[Allocation] = []
 
@@ -81,6 +86,8 @@ class GlobalMemory:
     def store(self, addresses: np.ndarray, values: np.ndarray, instr: Instr, warp: Warp, what: str) -> None:
         """Write unsigned[n, count] at the addresses."""
         width, count = values.itemsize, values.shape[1]
+        if self.written is not None:
+            self.written.append((addresses.copy(), np.ascontiguousarray(values).view(np.uint8).copy()))
         found = self._holding(addresses, width * count)
         if found is not None:
             view, index = _index(found, addresses, width, count)
@@ -89,6 +96,27 @@ class GlobalMemory:
         for i, allocation in enumerate(self._each(addresses, width * count, instr, warp, what)):
             view, index = _index(allocation, addresses[i : i + 1], width, count)
             view[index] = values[i]
+
+    def wrote(self, there: np.ndarray) -> None:
+        """Note that an agent wrote this part of host memory, whose last dimension is contiguous."""
+        if self.written is not None:
+            places: np.ndarray = np.array(there.__array_interface__["data"][0], np.uint64)
+            for n, stride in zip(there.shape[:-1], there.strides[:-1], strict=True):
+                places = places[..., None] + np.arange(n, dtype=np.uint64) * np.uint64(stride)
+            rows = np.ascontiguousarray(there).reshape(places.size, -1).view(np.uint8)
+            self.written.append((places.reshape(-1), rows.copy()))
+
+    def apply(self, written: list[Written]) -> None:
+        """Write what was noted elsewhere, in that order."""
+        for size, notes in groupby(written, lambda note: note[1].shape[1]):
+            addresses, rows = (np.concatenate(parts) for parts in zip(*notes, strict=True))
+            found = self._holding(addresses, size)
+            if found is not None:
+                view, index = _index(found, addresses, 1, size)
+                view[index] = rows
+                continue
+            for address, row in zip(addresses.tolist(), rows, strict=True):
+                ctypes.memmove(address, row.ctypes.data, size)
 
     def _holding(self, addresses: np.ndarray, size: int) -> Allocation | None:
         low, high = int(addresses.min()), int(addresses.max()) + size

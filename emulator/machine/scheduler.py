@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 from emulator.errors import BarrierError, BudgetExceeded, Deadlock, Interrupted, TensorMemoryError, source
 from emulator.machine.agents import Completion
 from emulator.machine.blas import one_thread
-from emulator.machine.cta import Cluster, Cta, Launch
+from emulator.machine.cta import Cluster, Cta, Dim3, Launch
+from emulator.machine.processes import can_fork, independent, spread
 from emulator.machine.statistics import Stats
 
 if TYPE_CHECKING:
@@ -35,17 +36,30 @@ class Program(Protocol):
 
 
 def run(
-    launch: Launch, program: Program, completion: Completion = "lazy", seed: int = 0, budget: int | None = None
+    launch: Launch,
+    program: Program,
+    completion: Completion = "lazy",
+    seed: int = 0,
+    budget: int | None = None,
+    processes: int = 1,
 ) -> Stats:
     """Run a launch to its end. budget: warp-instructions that each warp may execute, None for no limit.
 
+    processes: how many may share the clusters, where that cannot be told from one.
     Raises subclasses of emulator.errors.EmulatorError.
     """
-    for index in launch.clusters():
+
+    def run_cluster(index: Dim3) -> None:
         cluster = Cluster(launch, index, completion, Random(f"{seed}:{index}"))
-        with one_thread():
-            _run_cluster(cluster, program, budget)
+        _run_cluster(cluster, program, budget)
         launch.stats.finish_cluster(cluster)
+
+    with one_thread():
+        if processes > 1 and can_fork() and independent(launch.kernel):
+            spread(launch, run_cluster, processes)
+        else:
+            for index in launch.clusters():
+                run_cluster(index)
     return launch.stats
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,6 @@ import numpy as np
 
 if TYPE_CHECKING:
     from emulator.machine.cta import Cluster
-    from emulator.machine.mbarrier import MBarrier
 
 BANKS = 32
 BANK_BYTES = 4
@@ -79,7 +78,7 @@ class Stats:
             self.waits_on.setdefault(warp.index, set()).update(barrier.order for barrier in warp.phases)
         for cta in cluster.ctas:
             for barrier in (*cta.smem.retired, *cta.smem.mbarriers.values()):
-                self._add(barrier)
+                self._use(barrier.order, barrier.offset, barrier.waits, barrier.phase)
         for (size, pattern), count in self._patterns.items():
             wavefronts, needed = _wavefronts(size, pattern)
             self.shared_accesses += count
@@ -87,10 +86,21 @@ class Stats:
             self.shared_conflicts += count * (wavefronts - needed)
         self._patterns.clear()
 
-    def _add(self, barrier: MBarrier) -> None:
-        use = self.mbarriers.setdefault(barrier.order, MBarrierUse(barrier.offset))
-        use.waits += barrier.waits
-        use.phases += barrier.phase
+    def add(self, other: Stats) -> None:
+        """Add the counts of other CTAs of the launch."""
+        for warp, executed in other.by_warp.items():
+            self.by_warp[warp] = self.by_warp.get(warp, 0) + executed
+        for warp, orders in other.waits_on.items():
+            self.waits_on.setdefault(warp, set()).update(orders)
+        for order, use in other.mbarriers.items():
+            self._use(order, use.offset, use.waits, use.phases)
+        for count in (f.name for f in fields(self) if f.type == "int"):
+            setattr(self, count, getattr(self, count) + getattr(other, count))
+
+    def _use(self, order: int, offset: int, waits: int, phases: int) -> None:
+        use = self.mbarriers.setdefault(order, MBarrierUse(offset))
+        use.waits += waits
+        use.phases += phases
 
 
 @lru_cache(maxsize=4096)

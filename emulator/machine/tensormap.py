@@ -147,13 +147,15 @@ class TensorMap:
             box[part] = self.tensor(coordinates, part)
         return box
 
-    def write(self, coordinates: tuple[int, ...], box: np.ndarray, reduction: str | None = None) -> None:
-        """Write a box (or fold it in with a reduction); what lies outside the tensor is dropped."""
+    def write(self, coordinates: tuple[int, ...], box: np.ndarray, reduction: str | None = None) -> np.ndarray | None:
+        """Write a box (or fold it in with a reduction); what lies outside the tensor is dropped. What was written,
+        as a view of global memory."""
         part = self.within(coordinates)
         if part is None:
-            return
+            return None
         there, new = self.tensor(coordinates, part), box.reshape(tuple(reversed(self.box)))[part]
         there[...] = new if reduction is None else reduced(there, new, DTYPES[self.element], reduction)
+        return there
 
 
 def reduced(old: np.ndarray, new: np.ndarray, dtype: str, reduction: str) -> np.ndarray:

@@ -41,6 +41,7 @@ def launch(
     block: int = 32,
     completion: Any = "eager",
     budget: int | None = None,
+    processes: int = 1,
 ) -> Stats:
     """Run the kernel of a PTX text on arrays."""
     kernel = next(iter(parse(text).kernels.values()))
@@ -56,7 +57,7 @@ def launch(
         params_address=address,
         allocations=[(a.ctypes.data, a.nbytes, f"argument {i}") for i, a in enumerate(arrays)],
     )
-    return run(asked, Program(kernel), completion, 0, budget)
+    return run(asked, Program(kernel), completion, 0, budget, processes)
 
 
 def results(body: str, count: int = 1, block: int = 32) -> list[np.ndarray]:

@@ -1,0 +1,134 @@
+"""The clusters of one launch spread over forked processes, to the same end as in one.
+
+A process runs a run of neighbouring clusters in its own copy of memory and notes what they write to global memory; the
+launching process, which runs the first clusters itself, applies those notes in the order of the grid. What another
+process could not run to its end without findings, the launching process runs itself, from the first such cluster on:
+so errors, findings and Ctrl-C are those of one process.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from emulator.errors import Interrupted
+from emulator.machine.statistics import Stats
+
+if TYPE_CHECKING:
+    from emulator.machine.cta import Dim3, Launch
+    from emulator.ptx.syntax import Instr, Kernel
+
+_MEETING: Final = ("call", "clusterlaunchcontrol", "cp.reduce", "multimem", "tensormap")
+"""Families by which clusters may meet (or print, in order) before the launch ends."""
+_STRONG: Final = frozenset({"relaxed", "acquire", "release", "acq_rel", "sc", "volatile", "mmio"})
+
+
+def independent(kernel: Kernel) -> bool:
+    """Whether nothing that one cluster does can be seen by another before the launch ends, short of a race."""
+    return not any(_meets(instr) for instr in kernel.instrs)
+
+
+def _meets(instr: Instr) -> bool:
+    shared = any(modifier.startswith("shared") for modifier in instr.modifiers)
+    if instr.opcode in ("ld", "st"):
+        return not shared and not _STRONG.isdisjoint(instr.modifiers)
+    if instr.opcode in ("atom", "red", "red.async"):
+        return not shared
+    return instr.opcode.startswith(_MEETING)
+
+
+def can_fork() -> bool:
+    """Whether a copy of this process could go on: on Linux, and with no other thread that might hold a lock."""
+    return sys.platform == "linux" and threading.active_count() == 1
+
+
+def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int) -> None:
+    """Run all clusters of a launch of an independent kernel in this process and up to `processes` - 1 forked ones."""
+    first, *others = _shares(list(launch.clusters()), processes)
+    helpers: list[Helper] = []
+    try:
+        helpers.extend(Helper(launch, run_cluster, share) for share in others)
+        for index in first:
+            run_cluster(index)
+        for helper in helpers:
+            for index in helper.finish():
+                run_cluster(index)
+    finally:
+        for helper in helpers:
+            helper.end()
+
+
+def _shares(clusters: Sequence[Dim3], count: int) -> list[Sequence[Dim3]]:
+    """Neighbouring clusters together, the numbers of two shares at most one apart."""
+    count = min(count, len(clusters))
+    ends = [len(clusters) * i // count for i in range(count + 1)]
+    return [clusters[a:b] for a, b in pairwise(ends)]
+
+
+class Helper:
+    """A forked process that runs some clusters, and what it found out."""
+
+    def __init__(self, launch: Launch, run_cluster: Callable[[Dim3], None], share: Sequence[Dim3]) -> None:
+        self._launch, self._share = launch, share
+        self._notes = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
+        self._pid = os.fork()
+        if self._pid == 0:
+            try:
+                gc.freeze()  # what is never looked at is never copied
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+                self._work(run_cluster)
+            finally:
+                os._exit(0)
+
+    def _work(self, run_cluster: Callable[[Dim3], None]) -> None:
+        """In the forked process: a note for each cluster, up to one that raises or finds something."""
+        launch = self._launch
+        for index in self._share:
+            launch.stats, launch.memory.written = Stats(), []
+            try:
+                run_cluster(index)
+            except BaseException:
+                return
+            if launch.findings:
+                return
+            pickle.dump((launch.stats, launch.memory.written), self._notes, pickle.HIGHEST_PROTOCOL)
+            self._notes.flush()
+
+    def finish(self) -> Sequence[Dim3]:
+        """Wait, apply what was noted, and answer the clusters that are left. Raises Interrupted on Ctrl-C."""
+        try:
+            os.waitpid(self._pid, 0)
+        except KeyboardInterrupt:
+            what = f"interrupted while another process runs clusters {self._share[0]} to {self._share[-1]}"
+            raise Interrupted(f"{what}\n  kernel {self._launch.kernel.name}", ()) from None
+        self._pid = 0
+        done = 0
+        for stats, written in self._noted():
+            self._launch.stats.add(stats)
+            self._launch.memory.apply(written)
+            done += 1
+        return self._share[done:]
+
+    def _noted(self) -> Iterator[tuple[Stats, list]]:
+        self._notes.seek(0)
+        while True:
+            try:
+                yield pickle.load(self._notes)
+            except (EOFError, pickle.UnpicklingError):  # the second: it was killed while it wrote
+                return
+
+    def end(self) -> None:
+        """Leave nothing behind: no process, no file."""
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+            self._pid = 0
+        self._notes.close()

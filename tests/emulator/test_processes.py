@@ -1,0 +1,154 @@
+"""Launches shared by two processes: the same bits, counts, findings and errors as in one."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from emulator.errors import UnwrittenRead
+from emulator.machine import processes
+from emulator.machine.processes import independent
+from emulator.ptx.parser import parse
+from tests.emulator.ptx_kernel import launch, source
+
+HERE = Path(__file__).parent
+GRID = 7
+AT = """
+mov.u32 %r0, %ctaid.x; mov.u32 %r1, %ntid.x; mad.lo.u32 %r2, %r0, %r1, %t; mul.wide.u32 %q0, %r2, 4;
+add.u64 %q1, %a0, %q0;
+"""
+OWN = AT + "mad.lo.u32 %r3, %r0, %r0, %t; st.global.u32 [%q1], %r3; ret;"
+OVER_EACH_OTHER = AT + "st.global.u32 [%q1], %r2; add.u64 %q2, %a0, %b; st.global.u32 [%q2], %r0; ret;"
+BULK = (
+    AT
+    + """
+.shared .align 128 .b8 box[128];
+mov.u32 %r4, box; shl.b32 %r5, %t, 2; add.u32 %r5, %r5, %r4; xor.b32 %r6, %r2, 0x5555; st.shared.u32 [%r5], %r6;
+fence.proxy.async.shared::cta; bar.sync 0;
+setp.ne.u32 %p0, %t, 0; @%p0 ret;
+cp.async.bulk.global.shared::cta.bulk_group [%q1], [%r4], 128;
+cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; ret;
+"""
+)
+UNWRITTEN_IN = (
+    AT
+    + """
+.shared .align 128 .b8 box[128];
+setp.ne.u32 %p0, %r0, {cta}; @%p0 bra FINE;
+ld.shared.u32 %r2, [box];
+FINE: st.global.u32 [%q1], %r0; ret;
+"""
+)
+
+
+@pytest.fixture
+def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The processes that a test started."""
+    started: list[int] = []
+
+    def fork() -> int:
+        pid = real()
+        started.append(pid)
+        return pid
+
+    real = os.fork
+    monkeypatch.setattr(processes.os, "fork", fork)
+    return started
+
+
+@pytest.mark.parametrize("body", [OWN, OVER_EACH_OTHER, BULK])
+@pytest.mark.parametrize("completion", ["eager", "lazy", "random"])
+def test_bits_and_counts_are_those_of_one_process(body: str, completion: str, forks: list[int]) -> None:
+    alone, shared = np.zeros(32 * GRID, np.uint32), np.zeros(32 * GRID, np.uint32)
+    counted = launch(source(body), alone, grid=GRID, completion=completion)
+    assert not forks
+    assert launch(source(body), shared, grid=GRID, completion=completion, processes=3) == counted
+    assert len(forks) == 2
+    assert alone.any()
+    np.testing.assert_array_equal(shared, alone)
+
+
+@pytest.mark.parametrize("cta", [0, 2, 5, 6])
+def test_the_first_error_of_the_grid_is_raised_and_what_came_before_was_written(cta: int) -> None:
+    told, left = [], []
+    for count in (1, 2, 4):
+        out = np.full(32 * GRID, 99, np.uint32)
+        with pytest.raises(UnwrittenRead) as found:
+            launch(source(UNWRITTEN_IN.format(cta=cta)), out, grid=GRID, processes=count)
+        told.append(str(found.value))
+        left.append(out.tolist())
+    assert f"CTA ({cta},0,0)" in told[0]
+    assert told == [told[0]] * 3
+    assert left == [left[0]] * 3
+
+
+def test_what_a_killed_process_left_is_done_by_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(helper: processes.Helper, run_cluster: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    monkeypatch.setattr(processes.Helper, "_work", work)
+    alone, shared = np.zeros(32 * GRID, np.uint32), np.zeros(32 * GRID, np.uint32)
+    counted = launch(source(OWN), alone, grid=GRID)
+    assert launch(source(OWN), shared, grid=GRID, processes=2) == counted
+    np.testing.assert_array_equal(shared, alone)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "apart"),
+    [
+        ("st.global.u32 [%a0], %t;", True),
+        ("ld.volatile.shared.u32 %r0, [%r1];", True),
+        ("atom.shared.add.u32 %r0, [%r1], 1;", True),
+        ("redux.sync.add.s32 %r0, %t, -1;", True),
+        ("atom.global.add.u32 %r0, [%a0], 1;", False),
+        ("red.relaxed.gpu.global.add.u32 [%a0], 1;", False),
+        ("red.add.u32 [%a0], 1;", False),
+        ("ld.acquire.gpu.global.u32 %r0, [%a0];", False),
+        ("ld.volatile.u32 %r0, [%a0];", False),
+        ("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%a0], [%r0], 16;", False),
+        ("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r0], [%r1];", False),
+    ],
+)
+def test_kernels_whose_clusters_may_meet_stay_in_one_process(instruction: str, apart: bool) -> None:
+    assert independent(parse(source(instruction + "ret;")).kernels["k"]) is apart
+
+
+def test_counting_by_atomics_is_right_with_two_processes_asked_for() -> None:
+    out = np.zeros(32, np.uint32)
+    launch(source("red.global.add.u32 [%a0], 1; ret;"), out, grid=GRID, processes=2)
+    assert out[0] == 32 * GRID
+
+
+ENDLESS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from ptx_kernel import launch, source
+print("ready", flush=True)
+body = "mov.u32 %r0, %ctaid.x; setp.ne.u32 %p0, %r0, {cta}; @%p0 ret; L: add.s32 %r0, %r0, 1; bra L; ret;"
+launch(source(body), np.zeros(1), grid=2, processes=2)
+"""
+
+
+@pytest.mark.parametrize(("cta", "told"), [(0, "warp 0 of CTA (0,0,0): PTX line"), (1, "runs clusters (1, 0, 0)")])
+def test_ctrl_c_ends_both(cta: int, told: str) -> None:
+    command = [sys.executable, "-c", ENDLESS.replace("{cta}", str(cta)), str(HERE)]
+    process = subprocess.Popen(
+        command, cwd=HERE.parent.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    )
+    try:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        time.sleep(1)
+        os.killpg(process.pid, signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode != 0
+    assert "interrupted" in errors and told in errors, errors
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
