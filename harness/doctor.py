@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from harness.facts import Facts
 from harness.fingerprint import LOCK_NAME, differences
-from harness.host import Facts
 from harness.repository import GitError, Repository
 from remote.errors import HostKeyError, NotAdmitted, RemoteError
 from remote.link import Target

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness import evidence, watch
-from harness.host import check_path
 from harness.job import JobError, check_run_id
 from harness.job import decode as decode_job
+from harness.results import check_path
 from harness.ruling import Ruling, RulingError, decode
 from harness.verdict import Verdict
 from remote.errors import LinkLost, Untrusted

@@ -7,12 +7,13 @@ import socket
 import sys
 import tarfile
 import threading
+from contextlib import suppress
 from copy import copy
 
 import asyncssh
 import pytest
 
-from harness import host
+from harness import facts, results
 from harness.gate import Gate
 from harness.ledger import Ledger
 from harness.plan import Budgets
@@ -21,7 +22,6 @@ from remote import ssh
 from remote.errors import Unreachable
 from remote.ssh import Ssh
 
-pytestmark = pytest.mark.filterwarnings("ignore:coroutine .Queue.join")
 THROUGH = ("git receive-pack", "git upload-pack", "attendant follow")
 ABORT = object()
 
@@ -61,8 +61,10 @@ class Liar:
         pipe = asyncio.subprocess.PIPE
         child = await asyncio.create_subprocess_shell(process.command, stdin=pipe, stdout=pipe, stderr=pipe)
         if any(words in process.command for words in self.through):
-            await process.redirect(stdin=child.stdin, stdout=child.stdout, stderr=child.stderr)
+            upwards = asyncio.create_task(pump(process.stdin, child.stdin))
+            await asyncio.gather(pump(child.stdout, process.stdout), pump(child.stderr, process.stderr))
             process.exit(await child.wait())
+            upwards.cancel()
             return
         output, errors = await child.communicate(await process.stdin.read())
         output = self.spoil(process.command, output)
@@ -77,6 +79,15 @@ class Liar:
         self.server.close()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(5)
+
+
+async def pump(source, sink):
+    """Copy until the end of either."""
+    with suppress(OSError, asyncssh.Error):
+        while data := await source.read(1 << 16):
+            sink.write(data)
+            await sink.drain()
+        sink.write_eof()
 
 
 class Heard(list):
@@ -239,7 +250,7 @@ def test_nonsense_instead_of_the_bootstrap(liar, client, answer):
 
 
 def test_flood_instead_of_progress(liar, left, monkeypatch):
-    monkeypatch.setattr(host, "MAX_LINE_BYTES", 1 << 12)
+    monkeypatch.setattr(facts, "MAX_LINE_BYTES", 1 << 12)
     liar.through = THROUGH[:2]
     liar.spoil = on("attendant follow", lambda output: b"x" * (1 << 20))
     client, entry = left
@@ -275,4 +286,4 @@ def test_page_from_a_host_can_reach_nobody(client, project):
     project.git("commit", "--quiet", "-am", "a report")
     entry = client.stage()
     page = (client.gate.ledger.folder(entry.run) / "report.html").read_bytes()
-    assert page.startswith(host.CONTAINED) and b"default-src 'none'" in page
+    assert page.startswith(results.CONTAINED) and b"default-src 'none'" in page
