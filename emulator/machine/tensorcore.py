@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 CELLS = {"f32": np.float32, "s32": np.int32, "f16": np.uint32}
 """How a cell of the accumulator is read, by D's type."""
+INT32 = np.iinfo(np.int32)
 HALF = 64
 QUARTER = 32
 
@@ -184,6 +185,8 @@ class Product:
             result = shape.where.shaped(_product(b, a, shape))
             if before is not None:
                 result = result + before
+        if shape.idesc.d == "s32":
+            result = (result.clip(INT32.min, INT32.max) if shape.idesc.saturate else result).astype(np.int32)
         if shape.idesc.d == "f16":
             result = result.astype(np.float16).view(np.uint16).astype(np.uint32)
         if any(shape.disabled):
@@ -207,10 +210,10 @@ def _accumulator(view: np.ndarray, kind: str) -> np.ndarray:
 
 
 def _product(b: np.ndarray, a: np.ndarray, shape: Shape) -> np.ndarray:
-    """B [N, K] times A [K, M] as [N, M]: float32, or exact int32 for kind::i8."""
+    """B [N, K] times A [K, M] as [N, M]: float32, or exact int64 for kind::i8."""
     if shape.idesc.d == "s32":
         exact = np.matmul(b.astype(np.float64), a.astype(np.float64))
-        return exact.astype(np.int64).astype(np.int32)
+        return exact.astype(np.int64)
     return np.matmul(b, a).astype(np.float32, copy=False)
 
 
@@ -266,6 +269,7 @@ class TensorThread:
             and accumulate
             and not scale
             and open_product.shape == shape
+            and not shape.idesc.saturate
             and (open_product.steps[0].a_in_tmem == step.a_in_tmem)
         ):
             open_product.steps.append(step)

@@ -154,3 +154,13 @@ def test_ctrl_c_shows_the_table() -> None:
             run("LOOP: nanosleep.u32 1; bra LOOP;")
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("arrivals", [1, 2])
+def test_an_arrival_that_promises_not_to_end_the_phase(arrivals: int) -> None:
+    body = f"{init(3)} {arrive('arrive.noComplete', ', 2')} {arrive() if arrivals == 1 else ''} {ask(0, 0)}"
+    if arrivals == 1:
+        assert run(body)[0] == 1
+        return
+    with pytest.raises(errors.BarrierError, match="which end phase 0: it expects 1 more"):
+        run(f"{body} {arrive('arrive.noComplete', ', 1')}")

@@ -17,8 +17,10 @@ KINDS = {
     "tf32": (32, 8, 2, lambda x: x.astype(np.float32).view(np.uint32)),
     "e4m3": (8, 32, 0, lambda x: encode(x, table(E4M3))),
     "e5m2": (8, 32, 1, lambda x: encode(x, table(E5M2))),
+    "s8": (8, 32, 1, lambda x: x.astype(np.int8).view(np.uint8)),
+    "u8": (8, 32, 0, lambda x: x.astype(np.uint8)),
 }
-PTX_KIND = {"f16": "f16", "bf16": "f16", "tf32": "tf32", "e4m3": "f8f6f4", "e5m2": "f8f6f4"}
+PTX_KIND = {"f16": "f16", "bf16": "f16", "tf32": "tf32", "e4m3": "f8f6f4", "e5m2": "f8f6f4", "s8": "i8", "u8": "i8"}
 WINDOW = 96 * 1024
 BASE = 1024
 
@@ -151,3 +153,28 @@ def test_disabled_lanes_keep_what_they_had() -> None:
     wanted = 2 * (values[:n] @ values.T).astype(np.float32)
     wanted[:, [0, 95]] = 0
     np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("saturate", [False, True])
+@pytest.mark.parametrize(("kind", "low", "high"), [("s8", -128, 127), ("u8", 0, 255)])
+def test_integers(kind: str, low: int, high: int, saturate: bool) -> None:
+    """Two products onto an accumulator near the end of its range, which wraps or stays there after each."""
+    m, n, start = 128, 32, 0x7FFF0000
+    rng = np.random.default_rng(5)
+    a, b = rng.integers(low, high + 1, (m, 32)), rng.integers(low, high + 1, (n, 32))
+    placed = operand(kind, m, False, "128B", 0), operand(kind, n, False, "128B", 32 * 1024)
+    image = np.zeros(WINDOW, np.uint8)
+    for where, values in zip(placed, (a, b), strict=True):
+        image[where.byte()] = KINDS[kind][3](values)
+    code = KINDS[kind][2]
+    idesc = 2 << 4 | code << 7 | code << 10 | saturate << 3 | n >> 3 << 17 | m >> 4 << 24
+    text = program(kind, idesc, *(where.descriptor + (BASE >> 4) for where in placed), m, 32)
+    text = text.replace("{%r9};", "{%r19};").replace("mov.b32 %r9, 0;", f"mov.b32 %r9, 0; mov.b32 %r19, {start};")
+    text = text.replace("setp.ne.b32 %p4, %r9, 0", "setp.eq.b32 %p4, %r9, 0")
+    out = np.zeros((32, 128), np.int32)
+    launch(text, [image, out], block=(128, 1, 1))
+    wanted = np.full((n, m), start)
+    for _ in range(2):
+        wanted = wanted + b @ a.T
+        wanted = wanted.clip(-(2**31), 2**31 - 1) if saturate else wanted
+    np.testing.assert_array_equal(out, wanted.astype(np.int32))
