@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ptx_launch import kernel, launch
-from test_pairs import PROGRAMS, TWINS, Twin
+from test_pairs import PROGRAMS, TWINS, Twin, run
 
 import emulator
 from emulator.errors import DataRace, Deadlock, Fault, OutOfBounds, UnwrittenRead
@@ -21,11 +21,12 @@ RACE = """
 """
 
 
-def findings(text: str, arguments: tuple[Any, ...] = (), threads: int = 64) -> list[Fault]:
+def findings(text: str, arguments: tuple[Any, ...] = (), threads: int = 64, ctas: int = 1) -> list[Fault]:
     """What a launch went on after, even if it then deadlocked."""
     found: list[Fault] = []
     with suppress(Deadlock):
-        launch(text, arguments, block=(threads, 1, 1), diagnostics="report", findings=found)
+        shape = {"grid": (ctas, 1, 1), "block": (threads, 1, 1), "cluster": (ctas, 1, 1)}
+        launch(text, arguments, **shape, diagnostics="report", findings=found)  # type: ignore[arg-type]
     return found
 
 
@@ -52,8 +53,9 @@ def test_a_broken_program_reports_what_it_would_have_stopped_at(twin: Twin) -> N
     program = PROGRAMS[twin.program]
     out = np.zeros_like(program.expected)
     with pytest.raises(Fault) as stopped:
-        launch(twin.text(), (*program.inputs, out), block=(program.threads, 1, 1))
-    assert str(findings(twin.text(), (*program.inputs, out), program.threads)[0]) == str(stopped.value)
+        run(twin.program, twin.text(), "lazy")
+    found = findings(twin.text(), (*program.inputs, out), program.threads, program.ctas)
+    assert str(found[0]) == str(stopped.value)
 
 
 def test_an_unwritten_read_gives_poison() -> None:
