@@ -13,7 +13,7 @@ from torch.utils import _device as default_device
 from emulator.host.graphs import Captures
 from emulator.host.memory import Allocations
 from emulator.host.refusal import not_emulated
-from emulator.host.scaled_matmul import is_block_scaled, scaled_mm
+from emulator.host.scaled_matmul import is_block_scaled, scaled_grouped_mm, scaled_mm
 from emulator.host.streams import DEVICE
 
 CPU: Final = torch.device("cpu")
@@ -88,6 +88,8 @@ class EmulatedTensors(TorchFunctionMode):
             return args[0]
         if name == "_scaled_mm" and is_block_scaled(_argument(args, kwargs, 2, "scale_a")):
             func = scaled_mm
+        if name == "_scaled_grouped_mm_v2":
+            func = scaled_grouped_mm
         target, args, kwargs = _target(name, func, args, kwargs, bool(emulated))
         try:
             result = func(*args, **kwargs)
