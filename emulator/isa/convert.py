@@ -203,7 +203,11 @@ def _pairs(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> None
         run.write(ins.operands[0], codes[0].shl(16) | codes[1])
         return
     if wanted == "ue8m0":
-        raise m.refuse("conversion to .ue8m0x2")
+        if rounding not in ("rp", "rz") or relu:
+            raise m.refuse("conversion to .ue8m0x2 that is neither .rp nor .rz")
+        codes = [_exponent(v, rounding == "rp", finite) for v in (high, low)]
+        run.write(ins.operands[0], (codes[0].shl(8) | codes[1]).zext("i16"))
+        return
     if not finite or rounding != "rn":
         raise m.refuse(f"conversion to .{result} without .rn.satfinite")
     form = small.MINIFLOATS[wanted]
@@ -225,6 +229,19 @@ def _unpacked(run: Run, operand: Operand, name: str, m: Modifiers) -> tuple[Vec,
     both = run.read(operand, f"i{2 * width}").zext("i32")
     form = small.MINIFLOATS[name]
     return small.decode(both.shr(width), form), small.decode(both & (1 << width) - 1, form)
+
+
+def _exponent(a: Vec, up: bool, finite: bool) -> Vec:
+    """The code of the power of two next above or below |a|, in an i32; 255 for NaN and what is too large."""
+    constant = a.code.constant
+    bits = floats.as_bits(a) & 0x7FFF_FFFF
+    code = bits.shr(23)
+    if up:
+        least = code.compare("eq", 0).select(constant(0x0040_0000, "i32"), constant(0, "i32"))
+        code = (bits & 0x007F_FFFF).compare("ugt", least).select(code + 1, code)
+    limit = 254 if finite else 255
+    code = code.compare("ugt", limit).select(constant(limit, "i32"), code)
+    return floats.is_nan(a).select(constant(255, "i32"), code)
 
 
 def _power(code: Vec) -> Vec:

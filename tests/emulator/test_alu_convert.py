@@ -327,3 +327,21 @@ def test_other_forms_are_refused_by_name(text: str) -> None:
     with pytest.raises(UnknownInstruction, match="PTX line 4: not implemented") as caught:
         Instructions(text)
     assert text.rstrip(";") in str(caught.value)
+
+
+@pytest.mark.parametrize("finite", ["", ".satfinite"])
+@pytest.mark.parametrize("rounding", ["rp", "rz"])
+def test_scale_factors_to_ue8m0(rounding: str, finite: str) -> None:
+    """The least power of two that is not below |a|, or the greatest not above it, within 2^-127 to 2^127."""
+    bits = np.random.default_rng(0).integers(0, 1 << 32, 4096, np.uint32)
+    edges = np.array([0, 1, 0x400000, 0x400001, 0x7FFFFF, 0x800000, 0x7F000000, 0x7F000001, 0x7F800000], np.uint32)
+    values = np.concatenate([bits, edges]).view(np.float32)
+    got = over(f"cvt.{rounding}{finite}.ue8m0x2.f32 %h0, %r0, %r1;", r0=values, r1=values)["h0"]
+    mantissa, exponent = np.frexp(np.abs(np.nan_to_num(values).astype(np.float64)))
+    power = exponent - 1 + ((mantissa > 0.5) & (rounding == "rp"))
+    wanted = np.clip(power + 127, 0, 254 if finite else 255)
+    wanted[values == 0] = 0
+    wanted[np.isinf(values)] = 254 if finite else 255
+    wanted[np.isnan(values)] = 255
+    np.testing.assert_array_equal(got >> 8, wanted)
+    np.testing.assert_array_equal(got & 0xFF, wanted)
