@@ -153,13 +153,38 @@ def reduce(run: Run, ins: Instr) -> None:
     m = Modifiers(ins)
     type_name = m.last()
     op = m.choice("add", "and", "or", "xor", "min", "max")
-    if type_name == "f32":
-        raise m.refuse("redux.sync of .f32")
+    if type_name == "f32" and op in ("min", "max"):
+        _reduce_floats(run, ins, op, m.flag("abs"), m.flag("NaN"))
+        m.done()
+        return
     m.done()
     name = ("s" if type_name == "s32" else "u") + op if op in ("min", "max") else op
     to, source, _ = ins.operands
     a = run.taking_part.select(run.read(source, "i32"), run.code.constant(_IDENTITY[name], "i32"))
     run.write(to, _REDUCTIONS[name](a))
+
+
+def _reduce_floats(run: Run, ins: Instr, op: str, absolute: bool, propagate: bool) -> None:
+    """The least or greatest float, by integers in the same order. NaN wins if it is to propagate, else never."""
+    to, source, _ = ins.operands
+    constant = run.code.constant
+    name, other = ("smin", "smax") if op == "min" else ("smax", "smin")
+    bits = run.read(source, "i32")
+    bits = bits & 0x7FFF_FFFF if absolute else bits
+    nan = constant(_IDENTITY[other if propagate else name], "i32")
+    keys = _is_nan(bits).select(nan, _in_order(bits))
+    keys = run.taking_part.select(keys, constant(_IDENTITY[name], "i32"))
+    result = _in_order(_REDUCTIONS[name](keys))
+    run.write(to, _is_nan(result).select(constant(0x7FFF_FFFF, "i32"), result))
+
+
+def _in_order(bits: Vec) -> Vec:
+    """Floats' bits as signed integers in the same order, and back."""
+    return bits ^ (bits.sar(31) & 0x7FFF_FFFF)
+
+
+def _is_nan(bits: Vec) -> Vec:
+    return (bits & 0x7FFF_FFFF).compare("ugt", 0x7F80_0000)
 
 
 def _reduction(name: str) -> Callable[[Vec], Vec]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -118,3 +120,26 @@ def test_guards_of_pure_instructions() -> None:
     assert got["r0"].tolist() == [1, 2] * 16
     assert got["q0"].tolist() == [2**32 + 1, 3] * 16
     assert got["p1"].tolist() == [False, True] * 16
+
+
+@pytest.mark.parametrize("mask", [ALL, 0x00F0F00F, 1 << 9])
+@pytest.mark.parametrize("absolute", ["", ".abs"])
+@pytest.mark.parametrize("op", ["min", "max"])
+def test_redux_of_floats(op: str, absolute: str, mask: int) -> None:
+    """NaN is left out, or is the answer with .NaN or when there is nothing else; -0 lies below +0."""
+    values = np.random.default_rng(1).normal(size=32).astype(np.float32)
+    signed, some, every = values.copy(), values.copy(), np.full(32, np.nan, np.float32)
+    signed[:] = np.where(np.arange(32) % 2, 0.0, -0.0)
+    some[[4, 9, 20]] = np.nan
+    lanes = active(mask)
+    for given in (values, signed, some, every):
+        for nan in ("", ".NaN"):
+            text = f"redux.sync.{op}{absolute}{nan}.f32 %r0, %r1, {mask};"
+            got = Instructions(text)(mask, r1=given)["r0"][lanes[0]]
+            taken = np.abs(given[lanes]) if absolute else given[lanes]
+            kept = taken[~np.isnan(taken)]
+            if kept.size == 0 or (nan and kept.size < taken.size):
+                assert got == 0x7FFFFFFF
+                continue
+            order = sorted(kept.tolist(), key=lambda x: (x, math.copysign(1, x)))
+            assert got == np.float32(order[0 if op == "min" else -1]).view(np.uint32)
