@@ -41,7 +41,7 @@ def accept(
     ruling: Ruling,
     share: Callable[[], None] = lambda: None,
 ) -> Accepted:
-    """Move `accepted` from the base of the ruling to the candidate, note it, and bring the branch along.
+    """Move `accepted`, from something that the candidate holds, to it; note it, and bring the branch along.
 
     `share` moves the `accepted` that other people see, and raises StaleBase where it is not the base; it is
     called first, with this repository's `accepted` held still. Repeating an acceptance changes nothing.
@@ -53,8 +53,8 @@ def accept(
         now = repository.resolve(ACCEPTED)
         done = now is not None and repository.is_ancestor(candidate.commit, now)
         if not done:
-            if (now or "") != ruling.base:
-                raise StaleBase(f"accepted is {(now or 'absent')[:12]}, tested on {ruling.base[:12] or 'none'}")
+            if now is not None and not repository.is_ancestor(now, candidate.commit):
+                raise StaleBase(f"accepted is {now[:12]}, tested on {ruling.base[:12] or 'none'}")
             share()
             try:
                 repository.move(ACCEPTED, candidate.commit, now, f"accepted by {ruling.run}")

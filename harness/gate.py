@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
-from harness import acceptance, candidate, pins
+from harness import acceptance, candidate, pins, sharing
 from harness.acceptance import StaleBase
 from harness.candidate import CandidateError, user_name
 from harness.host import Host
@@ -90,7 +90,7 @@ class Gate:
 
     def _check(self, entry: Entry) -> str:
         """The base of the candidate ("": nothing was accepted yet), its pins seen to hold. Raises PinError."""
-        base, made = self.repository.resolve(ACCEPTED), entry.candidate
+        base, made = entry.shared_base or self.repository.resolve(ACCEPTED), entry.candidate
         if base and not self.repository.is_ancestor(base, made.commit):
             raise CandidateError(f"your branch does not hold what was accepted ({base[:12]}): git merge accepted")
         pins.check(self.repository, base or made.parent, made.commit, Unpin(tuple(entry.unpinned), entry.because))
@@ -133,16 +133,13 @@ class Gate:
         """Drive a run to its end; where `accepted` moved on, test the change merged with it."""
         for _ in range(MAX_NEW_BASES):
             self._drive(entry, target)
-            if entry.verdict != Verdict.STALE.name:
+            if entry.verdict != Verdict.STALE.name or not entry.lacks:
                 break
-            base = self.repository.resolve(ACCEPTED)
-            if base is None:
-                break
+            base = entry.lacks
             self.progress.say(f"accepted moved to {base[:12]}: testing your change merged with it")
             run = new_run_id(entry.run.split("-")[2])
             made = candidate.on_new_base(self.repository, run, entry.candidate, base)
             entry = Entry(run, entry.target, entry.milestones, made, entry.user, now(), entry.unpinned, entry.because)
-            self._check(entry)
             self.ledger.save(entry)
         return entry
 
@@ -192,10 +189,10 @@ class Gate:
                     f"{host.target.name}: {room >> 20} MiB free in {host.workdir}, {needed >> 20} needed; remove old "
                     f"folders of {host.workdir}/runs, or lower disk_mb of the target"
                 )
-            entry.shared_base = self._follow_others(host)
-            base = self.repository.resolve(ACCEPTED)
-            if base and not self.repository.is_ancestor(base, entry.candidate.commit):
-                raise StaleBase(f"accepted moved to {base[:12]} before the run")
+            entry.shared_base = sharing.theirs(self.repository, host)
+            entry.lacks = sharing.lacking(self.repository, entry.candidate.commit, entry.shared_base)
+            if entry.lacks:
+                raise StaleBase(f"accepted moved to {entry.lacks[:12]} before the run")
             phases = self._planner(entry, host).judging(host.target.name, host.target.device)
             entry.job = self._job(entry, host, self._check(entry), phases, f"gpu{host.target.gpu}")
             self.ledger.save(entry)
@@ -228,21 +225,6 @@ class Gate:
             disk_bytes=host.target.disk_mb << 20,
         )
 
-    def _follow_others(self, host: Host) -> str:
-        """Bring this clone's `accepted` up to the one that others see; where that is ("": nowhere)."""
-        if not host.target.shared:
-            return ""
-        theirs, ours = host.accepted(self.repository), self.repository.resolve(ACCEPTED)
-        if theirs is None or theirs == ours or (ours and self.repository.is_ancestor(theirs, ours)):
-            return theirs or ""
-        if ours and not self.repository.is_ancestor(ours, theirs):
-            raise CandidateError(
-                f"accepted went apart: {ours[:12]} here, {theirs[:12]} on {host.target.name}. Theirs counts: "
-                f"git update-ref {ACCEPTED} {theirs[:12]}, git merge accepted, then run again"
-            )
-        self.repository.move(ACCEPTED, theirs, ours, f"accepted by others on {host.target.name}")
-        return theirs
-
     def _settle(self, entry: Entry, host: Host, ruling: Ruling, job: Job | None = None) -> None:
         """Bring the results in, then accept or reject as the verdict file says."""
         asked = job or entry.job
@@ -255,28 +237,22 @@ class Gate:
         if ruling.verdict is not Verdict.ACCEPT:
             acceptance.note(self.repository, ruling)
             if ruling.verdict is Verdict.STALE:
-                self._follow_others(host)
+                self._see_what_it_lacks(entry, host)
             return self._note_down(entry, ruling.verdict, ruling.reason, closed=True)
         try:
-            share = partial(self._share, entry, host) if host.target.shared else _nobody
+            share = partial(sharing.share, self.repository, host, entry.candidate.commit, entry.shared_base)
             done = acceptance.accept(self.repository, entry.candidate, ruling, share)
         except StaleBase as error:
-            self._follow_others(host)
+            self._see_what_it_lacks(entry, host)
             return self._note_down(entry, Verdict.STALE, str(error), closed=True)
         branch = entry.candidate.branch.removeprefix("refs/heads/")
         moved = f"{branch} is there too" if done.branch_moved else f"{branch} stays: {done.why_not}"
         self.progress.say(f"accepted is {entry.candidate.commit[:12]}; {moved}")
         return self._note_down(entry, Verdict.ACCEPT, ruling.reason, closed=True)
 
-    def _share(self, entry: Entry, host: Host) -> None:
-        """Move the `accepted` that others see. Raises StaleBase where theirs moved."""
-        commit = entry.candidate.commit
-        try:
-            host.push(self.repository, f"{commit}:{ACCEPTED}", lease=entry.shared_base)
-        except GitError as error:
-            theirs = host.accepted(self.repository)
-            if not (theirs and self.repository.is_ancestor(commit, theirs)):
-                raise StaleBase(f"accepted on {host.target.name} moved to {(theirs or 'nothing')[:12]}") from error
+    def _see_what_it_lacks(self, entry: Entry, host: Host) -> None:
+        shared = sharing.theirs(self.repository, host)
+        entry.lacks = sharing.lacking(self.repository, entry.candidate.commit, shared)
 
     def _note_down(self, entry: Entry, verdict: Verdict, reason: str, closed: bool = False) -> None:
         entry.verdict, entry.reason, entry.closed = verdict.name, reason, closed
@@ -316,7 +292,3 @@ class Gate:
             yield Host(target, link)
         finally:
             link.close()
-
-
-def _nobody() -> None:
-    """Nobody else sees `accepted` of this target."""

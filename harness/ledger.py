@@ -22,7 +22,7 @@ class Entry(msgspec.Struct):
     """One run. `job` is None until it was made for the target; `verdict` is empty until one was seen.
 
     `shared_base` is where the `accepted` that others see was ("": nowhere yet). `closed` says that the run was
-    accepted or rejected to its end, and nothing is left to do.
+    accepted or rejected to its end, and nothing is left to do; `lacks` is what a stale candidate does not hold.
     """
 
     run: str
@@ -35,6 +35,7 @@ class Entry(msgspec.Struct):
     because: str = ""
     job: Job | None = None
     shared_base: str = ""
+    lacks: str = ""
     sent: bool = False
     verdict: str = ""
     reason: str = ""

@@ -285,6 +285,26 @@ def test_without_a_compiler_here_the_run_says_so(bench, monkeypatch):
     assert entry.verdict == "INFRA" and "nvidia-smi" in entry.reason
 
 
+def test_what_was_accepted_here_and_by_others_comes_together(bench, other_clone, tmp_path):
+    """Accepted on the embedded target alone, while others had another change accepted where all see it."""
+    shared = Emulator("b200", str(tmp_path / "shared"), disk_mb=8, shared=True)
+    other = Gate(Repository(other_clone.path), Ledger(other_clone.path / "results"), Heard(), BUDGETS)
+    other_clone.write("kernel/theirs.py", "THEIRS = 1\n")
+    assert other.stage(["D1.1"], shared).verdict == "ACCEPT"
+    bench.project.write("kernel/ours.py", "OURS = 1\n")
+    assert bench.stage().verdict == "ACCEPT"
+    ours = bench.project.git("rev-parse", "accepted")
+    entry = bench.stage("D1.2", target=shared)
+    assert entry.verdict == "ACCEPT", entry.reason
+    assert any("merged with it" in line for line in bench.heard.said)
+    accepted = bench.project.git("rev-parse", "accepted")
+    theirs = other_clone.git("rev-parse", "accepted")
+    assert bench.repository.is_ancestor(ours, accepted) and bench.repository.is_ancestor(theirs, accepted)
+    other_clone.write("kernel/more.py", "MORE = 1\n")
+    assert other.stage(["D1.2"], shared).verdict == "ACCEPT"
+    assert other.repository.is_ancestor(accepted, other.repository.resolve(ACCEPTED))
+
+
 def test_shallow_clone_goes_through_as_well(bench, tmp_path):
     bench.project.kernel(cosine=1.0)
     bench.project.git("commit", "--quiet", "--all", "--message", "Second")
