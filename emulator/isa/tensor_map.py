@@ -69,6 +69,7 @@ def _global_map(ins: Instr, warp: Warp, address: int) -> np.ndarray:
 
 def _changed(ins: Instr, warp: Warp, address: int) -> None:
     """Note a change of the map at `address`: who uses it must acquire it first."""
+    warp.cta.launch.memory.wrote(host_bytes(address, MAP_BYTES))
     warp.cta.launch.registry.setdefault("changed maps", {})[address] = (ins, warp)
 
 

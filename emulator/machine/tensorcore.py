@@ -66,7 +66,7 @@ class Placement:
 def placement(m: int, n: int, ctas: int, ws: bool, low_lane: int) -> Placement:
     """Where the accumulator of one CTA lies. Raises ValueError for a shape that the tensor core does not have."""
     every = slice(0, LANES // GROUP)
-    step = 16 if m == 128 or ctas == 2 else 8
+    step = 16 if ctas == 2 else 8
     if ws:
         if m not in (32, 64, 128) or n not in (64, 128, 256):
             raise ValueError(f"M={m}, N={n} with .ws; allowed is M 32, 64, 128 and N 64, 128, 256")
