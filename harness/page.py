@@ -39,6 +39,11 @@ def row_cells(case: Case) -> list[str]:
     return [*cells, f'<td class="col-seconds">{case.seconds:.2f}</td>']
 
 
+def message(case: Case) -> str:
+    """What went wrong in its own words; the log below has the way there."""
+    return f'<pre class="message">{escape(case.message)}</pre>'
+
+
 def case_details(case: Case, picture: bytes) -> str:
     """Every figure of a case beside its pin, the seconds of every launch, and the picture (PNG) of its error."""
     rows = "".join(

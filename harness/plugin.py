@@ -60,10 +60,11 @@ class MilestonePlugin:
         return report
 
     def _extras(self, case: Case) -> list[dict[str, Any]]:
+        shown = [page.message(case)] if case.message else []
         result = self._book.last_result
-        if result is None or result.got is None:
-            return []
-        return [extras.html(page.case_details(case, error_picture(result.got, result.want)))]
+        if result is not None and result.got is not None:
+            shown.append(page.case_details(case, error_picture(result.got, result.want)))
+        return [extras.html(each) for each in shown]
 
     def pytest_html_report_title(self, report: Any) -> None:
         """The page's title, and its summary until the run ends."""

@@ -27,7 +27,8 @@ def test_the_columns_are_those_of_the_report() -> None:
 
 
 def test_text_of_a_run_is_escaped() -> None:
-    shown = page.summary(make()) + " ".join(page.row_cells(Case(EVIL, "failed", 1.0)))
+    case = Case(EVIL, "failed", 1.0, message=EVIL)
+    shown = page.summary(make()) + " ".join(page.row_cells(case)) + page.message(case)
     assert EVIL not in shown
     assert "&lt;script&gt;" in shown
     assert "1 of 2 mutants refused" in shown
