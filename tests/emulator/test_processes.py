@@ -12,6 +12,7 @@ import pytest
 
 from emulator.errors import UnwrittenRead
 from emulator.machine import processes
+from emulator.machine.globalmem import GlobalMemory
 from emulator.machine.processes import independent
 from emulator.ptx.parser import parse
 from tests.emulator.ptx_kernel import launch, source
@@ -152,3 +153,21 @@ def test_ctrl_c_ends_both(cta: int, told: str) -> None:
     assert "interrupted" in errors and told in errors, errors
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+@pytest.mark.parametrize("part", [np.s_[1], np.s_[:, 2:5], np.s_[0:3:2, ::3, 4:9], np.s_[2, 1, 3:4]])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
+def test_boxes_that_an_agent_wrote_are_noted_byte_for_byte(part: object, dtype: type) -> None:
+    array = np.zeros((3, 8, 16), dtype)
+    there = array[part]  # type: ignore[index]
+    memory = GlobalMemory([(array.ctypes.data, array.nbytes, "array")])
+    memory.written = []
+    there[...] = np.arange(1, there.size + 1).reshape(there.shape)
+    memory.wrote(there)
+    wanted = array.copy()
+    array[...] = 0
+    memory.apply(memory.written)
+    np.testing.assert_array_equal(array, wanted)
+    array[...] = 0
+    GlobalMemory([]).apply(memory.written)
+    np.testing.assert_array_equal(array, wanted)
