@@ -115,7 +115,7 @@ def _gpu(target: Target, said: str) -> Iterator[Finding]:
         yield Finding("gpu", False, f"nvidia-smi said {said!r}", ask)
         return
     name, driver, capability, used, total = fields
-    wanted = CAPABILITY.get(getattr(target, "arch", ""), "")
+    wanted = CAPABILITY.get(target.arch, "")
     yield Finding("gpu", capability == wanted, f"{name}, compute {capability}", f"a GPU of compute {wanted}, set gpu")
     yield Finding("driver", True, f"{driver}, {used} of {total} in use")
 

@@ -74,7 +74,7 @@ class Gate:
         if made.left_out:
             self.progress.say(f"left out, for git does not track it: {', '.join(made.left_out[:5])}")
         with self._noted(entry):
-            if target.device == "cuda" and not self._compile_here(entry):
+            if target.device == "cuda" and not self._compile_here(entry, target.arch):
                 return entry
             return self._on_newer_bases(entry, target)
 
@@ -108,12 +108,12 @@ class Gate:
                     f"or: make ratchet"
                 )
 
-    def _compile_here(self, entry: Entry) -> bool:
+    def _compile_here(self, entry: Entry, arch: str) -> bool:
         """Compile on this machine before any GPU is asked for. False where that closed the run."""
         if importlib.util.find_spec("cutlass") is None:
             self.progress.say("not compiled here first: nvidia-cutlass-dsl is not installed on this machine")
             return True
-        here = Emulator("here", str(self.ledger.results.resolve() / ".here"))
+        here = Emulator("here", str(self.ledger.results.resolve() / ".here"), arch=arch)
         with self._reached(here) as host:
             job = self._job(entry, host, "", self._planner(entry, host).compiling(), "compile")
             host.bring(self.repository, job.commit, entry.candidate.ref)
@@ -219,7 +219,11 @@ class Gate:
             phases.steps,
             phases.canary,
             lock,
-            {"CUDA_VISIBLE_DEVICES": str(host.target.gpu), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+            {
+                "CUTE_DSL_ARCH": host.target.arch,
+                "CUDA_VISIBLE_DEVICES": str(host.target.gpu),
+                "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+            },
             unpinned=entry.unpinned,
             because=entry.because,
             disk_bytes=host.target.disk_mb << 20,

@@ -67,7 +67,7 @@ class Faulty:
         self.cut_at = cut_at
         self.name = name
         self.count = 0
-        self.device, self.workdir, self.python = target.device, target.workdir, target.python
+        self.device, self.arch, self.workdir, self.python = target.device, target.arch, target.workdir, target.python
         self.gpu, self.shared, self.sync, self.disk_mb = target.gpu, target.shared, target.sync, target.disk_mb
 
     def connect(self) -> FaultyLink:

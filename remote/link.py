@@ -64,6 +64,10 @@ class Target(Protocol):
         """The interpreter of the environment there; "" is the one that provisioning makes."""
 
     @property
+    def arch(self) -> str:
+        """What the kernel is compiled for, such as sm_100a."""
+
+    @property
     def gpu(self) -> int: ...
     @property
     def shared(self) -> bool:

@@ -91,6 +91,7 @@ class Emulator:
     disk_mb: int = 256
     python: str = sys.executable
     device: str = "emulator"
+    arch: str = "sm_100a"
     gpu: int = 0
     shared: bool = False
     sync: str = "push"
