@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from emulator.errors import Fault
 from emulator.machine.cta import Launch
 from emulator.machine.scheduler import Stats, run
 from emulator.program import Program
@@ -42,8 +43,9 @@ def launch(
     completion: Any = "eager",
     budget: int | None = None,
     processes: int = 1,
+    findings: list[Fault] | None = None,
 ) -> Stats:
-    """Run the kernel of a PTX text on arrays."""
+    """Run the kernel of a PTX text on arrays. findings: go on after what leaves memory as it is, and list it."""
     kernel = next(iter(parse(text).kernels.values()))
     params = ctypes.create_string_buffer(max(kernel.param_bytes, 1) + 64)
     address = -(-ctypes.addressof(params) // 64) * 64
@@ -57,6 +59,8 @@ def launch(
         params_address=address,
         allocations=[(a.ctypes.data, a.nbytes, f"argument {i}") for i, a in enumerate(arrays)],
     )
+    if findings is not None:
+        asked.diagnostics, asked.findings = "report", findings
     return run(asked, Program(kernel), completion, 0, budget, processes)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from emulator.errors import UnwrittenRead
+from emulator.errors import Fault, UnwrittenRead
 from emulator.machine import processes
 from emulator.machine.globalmem import GlobalMemory
 from emulator.machine.processes import independent
@@ -86,6 +86,18 @@ def test_the_first_error_of_the_grid_is_raised_and_what_came_before_was_written(
     assert f"CTA ({cta},0,0)" in told[0]
     assert told == [told[0]] * 3
     assert left == [left[0]] * 3
+
+
+@pytest.mark.parametrize("cta", [0, 4])
+def test_findings_are_listed_once_and_in_order(cta: int) -> None:
+    told, left = [], []
+    for count in (1, 2):
+        out, findings = np.zeros(32 * GRID, np.uint32), list[Fault]()
+        launch(source(UNWRITTEN_IN.format(cta=cta)), out, grid=GRID, processes=count, findings=findings)
+        told.append([str(fault) for fault in findings])
+        left.append(out.tolist())
+    assert len(told[0]) == 1 and f"CTA ({cta},0,0)" in told[0][0]
+    assert told[0] == told[1] and left[0] == left[1]
 
 
 def test_what_a_killed_process_left_is_done_by_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
