@@ -78,6 +78,7 @@ budget: $(READY) ## what every configuration of the kernel takes: memory, regist
 
 bench: $(READY) ## measure compiling, launching and a whole run, beside the goals
 	@$(PY) -m harness bench
+	@$(PY) -m bench.emulator
 
 lint: $(READY) ## ruff and mypy
 	@$(PY) -m ruff check .
