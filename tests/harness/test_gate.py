@@ -24,7 +24,7 @@ from remote.link import Target
 from remote.local import Emulator
 from remote.ssh import Ssh
 
-BUDGETS = Budgets(compile_s=2.0, gate_s=5.0, stage_s=5.0)
+BUDGETS = Budgets(compile_s=1.5, gate_s=5.0, stage_s=5.0)
 
 
 @dataclass

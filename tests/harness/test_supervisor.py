@@ -20,7 +20,7 @@ from harness.repository import Repository
 from harness.ruling import Ruling, decode
 from harness.verdict import Verdict
 
-BUDGETS = Budgets(compile_s=2.0, gate_s=3.0, stage_s=3.0)
+BUDGETS = Budgets(compile_s=1.0, gate_s=4.0, stage_s=4.0)
 PATIENCE_S = 40.0
 
 
@@ -144,10 +144,10 @@ def test_stage_falls_with_the_gate_held(place):
     ("settings", "verdict", "words"),
     [
         ({"compile": "error"}, Verdict.COMPILE_ERROR, "gate"),
-        ({"compile_hang": True}, Verdict.COMPILE_HANG, "compiling did not end in 2 s"),
-        ({"hang": "sleep"}, Verdict.GPU_HANG, "gate did not end in 3 s"),
-        ({"hang": "gil"}, Verdict.GPU_HANG, "gate did not end in 3 s"),
-        ({"hang": "deaf"}, Verdict.GPU_HANG, "gate did not end in 3 s"),
+        ({"compile_hang": True}, Verdict.COMPILE_HANG, "compiling did not end in 1 s"),
+        ({"hang": "sleep"}, Verdict.GPU_HANG, "gate did not end in 4 s"),
+        ({"hang": "gil"}, Verdict.GPU_HANG, "gate did not end in 4 s"),
+        ({"hang": "deaf"}, Verdict.GPU_HANG, "gate did not end in 4 s"),
         ({"exit": 0}, Verdict.TAMPERED, "record has verdict ''"),
         ({"exit": 1}, Verdict.REJECT_GATE, "gate"),
         ({"exit": 2}, Verdict.INFRA, "refused its input"),

@@ -27,7 +27,7 @@ from remote.ssh import Ssh
 
 pytestmark = pytest.mark.sshd
 
-BUDGETS = Budgets(compile_s=2.0, gate_s=5.0, stage_s=5.0)
+BUDGETS = Budgets(compile_s=1.5, gate_s=5.0, stage_s=5.0)
 
 
 class Laptop:
