@@ -255,7 +255,8 @@ def _runs_here() -> Iterator[tuple[str, ...]]:
     for each in _ledger().newest_first():
         verdict = each.verdict or "going"
         commit = each.candidate.commit[:12]
-        yield each.run, each.milestone, each.target, commit, verdict, _age(each.run), each.user
+        milestone = each.milestone if len(each.milestones) == 1 else f"{len(each.milestones)} of them"
+        yield each.run, milestone, each.target, commit, verdict, _age(each.run), each.user
 
 
 def _runs_there(name: str) -> Iterator[tuple[str, ...]]:
