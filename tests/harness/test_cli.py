@@ -1,5 +1,6 @@
 """The command line, and the Makefile in front of it."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def call(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    """As typed in a shell: a `make` that runs these tests leaves the `make` under test alone."""
+    env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, env=env)
 
 
 def harness(*arguments: str) -> subprocess.CompletedProcess[str]:
