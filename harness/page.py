@@ -1,5 +1,6 @@
 """What `report.html` has beside pytest-html's own: columns, summary, a case's figures, the verdict."""
 
+import re
 from base64 import b64encode
 from html import escape
 from pathlib import Path
@@ -20,6 +21,7 @@ COLUMNS = {
 }
 
 _ADMITTED = '<span class="ADMITTED">ADMITTED</span>'
+_MADE_BY = re.compile(r'<a href="http[^"]*">(pytest-html)</a>')  # the page stands alone and leads nowhere
 _OPEN, _CLOSE = '<p id="verdict">', "</p>"
 PENDING = f"{_OPEN}No verdict yet: the run was still going when this was written.{_CLOSE}"
 
@@ -78,12 +80,13 @@ def summary(record: Record) -> str:
 
 
 def stamp(folder: Path, record: Record) -> None:
-    """Write the verdict into the report of a run; a run that ended before it had a report gets none."""
+    """Write the verdict into the report of a run, and take the link to its maker out; no report, no verdict in it."""
     path = folder / REPORT_NAME
     if path.exists():
         meaning = Verdict[record.verdict].meaning
         said = f"{_OPEN}<strong>{record.verdict}</strong> {meaning}. {escape(record.reason)}{_CLOSE}"
-        write_atomically(path, path.read_text().replace(PENDING, said, 1).encode())
+        text = _MADE_BY.sub(r"\1", path.read_text(), count=1).replace(PENDING, said, 1)
+        write_atomically(path, text.encode())
 
 
 def _mark(figure: Figure) -> str:

@@ -38,9 +38,11 @@ def test_text_of_a_run_is_escaped() -> None:
 def test_the_verdict_takes_the_place_that_was_kept_for_it(tmp_path: Path) -> None:
     record = make()
     path = tmp_path / page.REPORT_NAME
-    path.write_text(f"<body>{page.summary(record)}</body>")
+    maker = 'by <a href="https://somewhere.invalid/x">pytest-html</a>'
+    path.write_text(f"<body>{maker}{page.summary(record)}</body>")
     page.stamp(tmp_path, record)
     text = path.read_text()
+    assert "by pytest-html" in text and "https:" not in text
     assert "No verdict yet" not in text
     assert "<strong>REJECT_GATE</strong>" in text
     assert EVIL not in text
