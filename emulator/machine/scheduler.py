@@ -13,6 +13,7 @@ from emulator.machine.processes import can_fork, independent, spread
 from emulator.machine.statistics import Stats
 
 if TYPE_CHECKING:
+    from emulator.machine.mbarrier import MBarrier
     from emulator.machine.warp import Warp
     from emulator.ptx.syntax import Instr
 
@@ -146,15 +147,23 @@ def _finish_cta(cta: Cta) -> None:
             (("missing", "tcgen05.dealloc before the CTA ends"),),
         )
     for barrier in cta.smem.mbarriers.values():
-        if barrier.tx and barrier.last is not None:
-            party = barrier.last_tx or barrier.last
-            raise BarrierError(
+        _finish_barrier(cta, barrier)
+
+
+def _finish_barrier(cta: Cta, barrier: MBarrier) -> None:
+    """Bytes that came and were never expected are a fault. Bytes that were expected and never asked for are none: a
+    producer's tail arms the next phase, and nobody waits for it."""
+    party = barrier.last_tx or barrier.last
+    if party is not None and (barrier.tx < 0 or (barrier.tx and cta.launch.pedantic)):
+        cta.launch.found(
+            BarrierError(
                 f"CTA {cta.name} ends with {barrier.tx} bytes outstanding on {barrier}: "
                 "expected and delivered bytes differ",
                 party.instr,
                 party.warp,
                 (("state", barrier.state()),),
             )
+        )
 
 
 def _stopped(cluster: Cluster, program: Program, what: str) -> tuple[str, tuple[str, ...]]:

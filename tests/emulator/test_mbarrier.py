@@ -103,9 +103,17 @@ def test_a_transaction_count_out_of_range() -> None:
         run(f"{init(1)} @%p1 mbarrier.expect_tx.relaxed.cta.shared.b64 [%r3], 1048576;")
 
 
-def test_bytes_left_over() -> None:
+def test_bytes_that_are_expected_at_the_end_are_a_tail() -> None:
+    """A producer that gives its stages back arms the next phase, in which nothing comes; nobody waits for it."""
+    armed = f"{init(1)} {arrive('arrive.expect_tx', ', 16')}"
+    run(armed)
     with pytest.raises(errors.BarrierError, match="ends with 16 bytes outstanding"):
-        run(f"{init(1)} {arrive('arrive.expect_tx', ', 16')}")
+        run(armed, pedantic=True)
+
+
+def test_bytes_that_nobody_expected() -> None:
+    with pytest.raises(errors.BarrierError, match="ends with -16 bytes outstanding"):
+        run(f"{init(2)} {arrive()} {deliver(16)}")
 
 
 @pytest.mark.parametrize("completion", MODES)
