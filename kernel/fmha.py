@@ -82,6 +82,7 @@ from kernel.tiles import Blocks, Branches, KvTiles, ListedTiles, RowTile, Visibl
 LN2 = math.log(2.0)
 LANE = 1 << 16  # tensor-memory address of the next lane
 RESCALE_LOG2 = 8.0  # O is rescaled once the maximum has moved by more: P stays below 2^8
+BOX = [0, 1, 2]  # modes of an operand's shared-memory layout that one tile fills
 GATHER = 4  # keys that one TMA gather brings
 VECTOR = 8  # bf16 in the sixteen bytes of one shared-memory store
 SWIZZLE_BYTES = 128  # width of a swizzled row of shared memory
@@ -131,46 +132,18 @@ class Fmha:
         stream: CUstream,
     ):
         config = self.config
-        d = config.head_dim
-        rows_d_b = [1, 2, 0]
+        d, rows_d_b = config.head_dim, [1, 2, 0]
         q, k = self.view(mQ, rows_d_b, d, 1), self.view(mK, rows_d_b, d, 1)
         v = self.view(mV, [2, 1, 0], d, 0)
-        qk = sm100.make_trivial_tiled_mma(
-            BFloat16,
-            BFloat16,
-            OperandMajorMode.K,
-            OperandMajorMode.K,
-            Float32,
-            tcgen05.CtaGroup.ONE,
-            self.qk_tiler[:2],
-        )
-        p_source = tcgen05.OperandSource.TMEM if config.p_path == "tmem" else tcgen05.OperandSource.SMEM
-        pv = sm100.make_trivial_tiled_mma(
-            BFloat16,
-            BFloat16,
-            OperandMajorMode.K,
-            OperandMajorMode.MN,
-            Float32,
-            tcgen05.CtaGroup.ONE,
-            (config.block_m, min(config.head_dim, MMA_N)),
-            p_source,
-        )
-        q_smem = sm100.make_smem_layout_a(qk, self.qk_tiler, BFloat16, 1)
-        k_smem = sm100.make_smem_layout_b(qk, self.qk_tiler, BFloat16, config.kv_stages)
-        v_smem = sm100.make_smem_layout_b(pv, self.pv_tiler, BFloat16, config.kv_stages)
-        p_smem = sm100.make_smem_layout_a(pv, self.pv_tiler, BFloat16, 1)
-        one = [0, 1, 2]
-        load = load_keys = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE)
-        if const_expr(config.cluster == 2):
-            load_keys = cpasync.CopyBulkTensorTileG2SMulticastOp(tcgen05.CtaGroup.ONE)
-        pairs = (1, config.cluster, 1, 1)
-        tma_q = cute.nvgpu.make_tiled_tma_atom_A(load, q, cute.select(q_smem, one), self.qk_tiler, qk)
-        tma_k = cute.nvgpu.make_tiled_tma_atom_B(load_keys, k, cute.select(k_smem, one), self.qk_tiler, qk, pairs)
-        tma_v = cute.nvgpu.make_tiled_tma_atom_B(load_keys, v, cute.select(v_smem, one), self.pv_tiler, pv, pairs)
+        qk, pv = self.products()
+        q_smem, k_smem, v_smem, _ = layouts = self.smem_layouts(qk, pv)
+        load = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE)
+        tma_q = cute.nvgpu.make_tiled_tma_atom_A(load, q, cute.select(q_smem, BOX), self.qk_tiler, qk)
+        tma_k = self.keys_atom(k, k_smem, self.qk_tiler, qk)
+        tma_v = self.keys_atom(v, v_smem, self.pv_tiler, pv)
         tma_c = None
         if const_expr(config.compressed == "blocks"):
-            c = self.view(mC, rows_d_b, d, 1)
-            tma_c = cute.nvgpu.make_tiled_tma_atom_B(load_keys, c, cute.select(k_smem, one), self.qk_tiler, qk, pairs)
+            tma_c = self.keys_atom(self.view(mC, rows_d_b, d, 1), k_smem, self.qk_tiler, qk)
         if const_expr(config.compressed == "listed"):
             tma_c = self.gather_atom(self.view(mC, rows_d_b, d, 1)[None, None, 0], mIndices)
         tma_o = self.store_atom(self.view(mO, rows_d_b, d, 1))
@@ -180,39 +153,51 @@ class Fmha:
         for name, layout in (("Q", q), ("K", k), ("V", v), ("sQ", q_smem), ("sK", k_smem), ("sV", v_smem)):
             self.trace(name, layout)
         self.device(
-            qk,
-            pv,
-            tma_q,
-            tma_k,
-            tma_v,
-            tma_c,
-            tma_o,
-            tma_u,
-            mLse,
-            mMax,
-            mLens,
-            mPositions,
-            mIndices,
-            mListed,
-            mSink,
-            Int32(mQ.shape[1]),
-            heads,
-            tokens,
-            keys,
-            window,
-            compressed_keys,
-            ratio,
+            (qk, pv),
+            (tma_q, tma_k, tma_v, tma_c),
+            (tma_o, tma_u),
+            (mLse, mMax, mSink),
+            (mLens, mPositions, mIndices, mListed),
+            (Int32(mQ.shape[1]), heads, tokens, keys, window, compressed_keys, ratio),
             scale_log2,
-            q_smem,
-            k_smem,
-            v_smem,
-            p_smem,
+            layouts,
         ).launch(
             grid=[cute.ceil_div(mQ.shape[1], config.block_m) * mQ.shape[0], 1, 1],
             block=[self.roles.threads, 1, 1],
             cluster=[config.cluster, 1, 1],
             stream=stream,
         )
+
+    def products(self) -> tuple[cute.TiledMma, cute.TiledMma]:
+        """The tensor core's Q K' and P V."""
+        bf16, one_cta = (BFloat16, BFloat16), tcgen05.CtaGroup.ONE
+        keys_by_d, d_by_keys = (OperandMajorMode.K, OperandMajorMode.K), (OperandMajorMode.K, OperandMajorMode.MN)
+        p_source = tcgen05.OperandSource.TMEM if self.config.p_path == "tmem" else tcgen05.OperandSource.SMEM
+        pv_tiler = (self.config.block_m, min(self.config.head_dim, MMA_N))
+        return (
+            sm100.make_trivial_tiled_mma(*bf16, *keys_by_d, Float32, one_cta, self.qk_tiler[:2]),
+            sm100.make_trivial_tiled_mma(*bf16, *d_by_keys, Float32, one_cta, pv_tiler, p_source),
+        )
+
+    def smem_layouts(self, qk: cute.TiledMma, pv: cute.TiledMma) -> tuple[cute.ComposedLayout, ...]:
+        """Shared memory of Q, K, V and P: ((box), stage), swizzled as the tensor core wants its operands."""
+        stages = self.config.kv_stages
+        return (
+            sm100.make_smem_layout_a(qk, self.qk_tiler, BFloat16, 1),
+            sm100.make_smem_layout_b(qk, self.qk_tiler, BFloat16, stages),
+            sm100.make_smem_layout_b(pv, self.pv_tiler, BFloat16, stages),
+            sm100.make_smem_layout_a(pv, self.pv_tiler, BFloat16, 1),
+        )
+
+    def keys_atom(
+        self, keys: cute.Tensor, smem: cute.ComposedLayout, tiler: tuple, mma: cute.TiledMma
+    ) -> cpasync.TmaInfo:
+        """TMA load of a KV tile, for both CTAs of a pair."""
+        load = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE)
+        if self.config.cluster == 2:
+            load = cpasync.CopyBulkTensorTileG2SMulticastOp(tcgen05.CtaGroup.ONE)
+        pair = (1, self.config.cluster, 1, 1)
+        return cute.nvgpu.make_tiled_tma_atom_B(load, keys, cute.select(smem, BOX), tiler, mma, pair)
 
     def view(self, tensor: cute.Tensor, order: list[int], head_dim: int, d_mode: int) -> cute.Tensor:
         """`tensor` with its modes in `order`, the head dim known and the other strides 16-byte multiples."""
@@ -256,35 +241,18 @@ class Fmha:
     @cute.kernel
     def device(
         self,
-        qk: cute.TiledMma,
-        pv: cute.TiledMma,
-        tma_q: cpasync.TmaInfo,
-        tma_k: cpasync.TmaInfo,
-        tma_v: cpasync.TmaInfo,
-        tma_c: cpasync.TmaInfo | None,
-        tma_o: cpasync.TmaInfo,
-        tma_u: cpasync.TmaInfo | None,
-        mLse: cute.Tensor,
-        mMax: cute.Tensor | None,
-        mLens: cute.Tensor | None,
-        mPositions: cute.Tensor | None,
-        mIndices: cute.Tensor | None,
-        mListed: cute.Tensor | None,
-        mSink: cute.Tensor | None,
-        rows: Int32,
-        heads: Int32,
-        tokens: Int32,
-        keys: Int32,
-        window: Int32,
-        compressed_keys: Int32,
-        ratio: Int32,
+        products: tuple,  # Q K' and P V
+        loads: tuple,  # TMA of Q, K, V and the compressed keys
+        stores: tuple,  # TMA of O and U
+        stats: tuple,  # lse, m, sink
+        lists: tuple,  # lengths, positions, indices, how many of those count
+        sizes: tuple,
         scale_log2: Float32,
-        q_smem: cute.ComposedLayout,
-        k_smem: cute.ComposedLayout,
-        v_smem: cute.ComposedLayout,
-        p_smem: cute.ComposedLayout,
+        layouts: tuple,  # shared memory of Q, K, V and P
     ):
         config, roles = self.config, self.roles
+        (qk, pv), (q_smem, k_smem, v_smem, p_smem) = products, layouts
+        rows, heads, tokens, keys, window, compressed_keys, ratio = sizes
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
         row_tiles = cute.ceil_div(rows, config.block_m)
         block, _, _ = cute.arch.block_idx()
@@ -307,7 +275,7 @@ class Fmha:
 
         # Prologue: the only barrier of the whole CTA, or of the cluster, stands at its end.
         if warp == roles.load[0]:
-            for tma in (tma_q, tma_k, tma_v, tma_c, tma_o):
+            for tma in (*loads, stores[0]):
                 if const_expr(tma is not None):
                     cpasync.prefetch_descriptor(tma[0])
         if warp == roles.softmax[0]:
@@ -326,11 +294,10 @@ class Fmha:
         tile = RowTile(
             block % row_tiles, block // row_tiles, rows, heads, tokens, config.block_m, config.compressed == "listed"
         )
-        lists = (mIndices, mListed)
-        tiles = self.branches(tile, keys, mLens, window, compressed_keys, mPositions, ratio, lists)
+        tiles = self.branches(tile, keys, window, compressed_keys, ratio, lists)
         mma = self.operands(qk, pv, sQ, sK, sV, sP, p_smem, tmem)
         if warp == roles.load[0]:
-            self.load(bars, tiles, mma, (tma_q, tma_k, tma_v, tma_c), (sQ, sK, sV, sNumbers), tile)
+            self.load(bars, tiles, mma, loads, (sQ, sK, sV, sNumbers), tile)
         if warp == roles.mma[0]:
             self.multiply(bars, tiles, mma)
             bars.wait("tmem_free", 0, 0)
@@ -342,11 +309,12 @@ class Fmha:
             self.trace("tLtS", row.tLtS)
             self.trace("tLcS", row.tLcS)
             self.softmax(bars, tiles, mma, row, softmax, tile, sP)
-            self.epilogue(bars, tiles, mma, row, softmax, (tma_o, tma_u), (mLse, mMax, mSink), (sQ, sK), tile)
+            self.epilogue(bars, tiles, mma, row, softmax, stores, stats, (sQ, sK), tile)
 
-    def branches(self, tile, keys, mLens, window, compressed_keys, mPositions, ratio, lists) -> Branches:
+    def branches(self, tile, keys, window, compressed_keys, ratio, lists) -> Branches:
         """The KV tiles that the row tile needs."""
         config = self.config
+        mLens, mPositions, mIndices, mListed = lists
         sequence, span = tile.sequence, tile.first_and_last_token()
         length = keys if mLens is None else mLens[sequence]
         near = KvTiles(Visible(config.mask, keys, length, tile.tokens, window), config.block_n, *span)
@@ -354,7 +322,6 @@ class Fmha:
             blocks = Blocks(compressed_keys, mPositions[sequence], tile.tokens, ratio)
             return Branches(near, KvTiles(blocks, config.block_n, *span))
         if config.compressed == "listed":
-            mIndices, mListed = lists
             first_key = sequence * compressed_keys
             length = smaller(larger(mListed[tile.group], 0), mIndices.shape[1])
             listed = ListedTiles(mIndices[tile.group, None], length, compressed_keys, first_key, config.block_n)
