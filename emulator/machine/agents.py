@@ -71,11 +71,14 @@ class Agents:
         return found is not None
 
     def complete_any(self) -> bool:
-        """Complete an operation chosen at random among those that may; False if there is none."""
-        heads = [op for op in self.pending if op.order is None or op.order[0] is op]
-        if heads:
-            self.complete(self.random.choice(heads))
-        return bool(heads)
+        """Complete an operation chosen at random, and what must come before it; False if there is none.
+
+        What reports to nothing is not chosen: a product that is not committed may get more steps.
+        """
+        reporting = [op for op in self.pending if op.targets]
+        if reporting:
+            self.complete(self.random.choice(reporting))
+        return bool(reporting)
 
     def drain(self) -> None:
         """Complete everything, in the order of issue."""

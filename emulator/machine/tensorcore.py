@@ -275,15 +275,15 @@ class TensorThread:
             open_product.steps.append(step)
             return
         self.open = product = Product(instr, self.warp, shape, accumulate, scale, step)
-        self._issue(Operation(instr, self.warp, (), product.perform, self.queue))
+        self._issue(Operation(instr, self.warp, (), product.perform, self.queue), held=True)
 
     def other(self, instr: Instr, perform: Any) -> None:
         """Queue a checked tcgen05.cp or tcgen05.shift."""
         self.open = None
         self._issue(Operation(instr, self.warp, (), perform, self.queue))
 
-    def _issue(self, operation: Operation) -> None:
-        self.warp.cta.cluster.agents.issue(operation, held=True)
+    def _issue(self, operation: Operation, held: bool = False) -> None:
+        self.warp.cta.cluster.agents.issue(operation, held)
 
     def commit(self, instr: Instr, barriers: tuple[MBarrier, ...]) -> None:
         """tcgen05.commit: arrive on the barriers when all that this thread queued is complete."""

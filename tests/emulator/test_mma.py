@@ -135,6 +135,34 @@ def test_mma(kind: str, m: int, n: int, a_major: bool, b_major: bool, a_swizzle:
     np.testing.assert_array_equal(out, wanted)
 
 
+SECOND_COPY = f"""
+@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r10], 1024;
+add.s32 %r28, %r12, {WINDOW - 1024};
+@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r28], [%rd2], 1024, [%r10];
+AGAIN: mbarrier.try_wait.parity.shared.b64 %p2, [%r10], 1; @%p2 bra NEXT; bra AGAIN;
+NEXT:
+@%p1 tcgen05.mma"""
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_wait_between_two_steps_of_one_product(seed: int) -> None:
+    """What completes at random in between is not the product: it takes the second step too."""
+    m, n, bits_of = 128, 32, KINDS["bf16"][3]
+    rng = np.random.default_rng(seed)
+    a, b = rng.integers(-4, 5, (m, 16)), rng.integers(-4, 5, (n, 16))
+    placed = operand("bf16", m, False, "128B", 0), operand("bf16", n, False, "128B", 32 * 1024)
+    image, out = np.zeros(WINDOW, np.uint8), np.zeros((n, 128), np.float32)
+    for where, values in zip(placed, (a, b), strict=True):
+        image.view(np.uint16)[where.byte() // 2] = bits_of(values)
+    idesc = 1 << 4 | 1 << 7 | 1 << 10 | n >> 3 << 17 | m >> 4 << 24
+    text = program("bf16", idesc, *(where.descriptor + (BASE >> 4) for where in placed), m, 32)
+    first, step, second = text.partition("%p4;\n@%p1 tcgen05.mma")
+    assert step
+    text = first + "%p4;" + SECOND_COPY + second
+    launch(text, [image, out], block=(128, 1, 1), completion="random", seed=seed)
+    np.testing.assert_array_equal(out, 2 * (b @ a.T))
+
+
 def test_disabled_lanes_keep_what_they_had() -> None:
     kind, m, n = "bf16", 128, 32
     a = b = operand(kind, m, False, "128B", 0)

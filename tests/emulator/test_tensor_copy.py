@@ -24,13 +24,18 @@ ROWS = {
 }
 
 
-def copied(image: np.ndarray, form: str, at: int = AT, stride: int = 256, leading: int = 128) -> np.ndarray:
-    """Tensor memory after copying from the window's start: uint32[columns, lanes], zero where nothing was written."""
+def copying(form: str, at: int = AT, stride: int = 256, leading: int = 128) -> str:
+    """The program of test_mma with a copy from the window's start in place of its products."""
     descriptor = BASE >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | 1 << 46
     text = re.sub(r"@%p1 tcgen05\.mma[^;]*;", "", program("e4m3", 0, 0, 0, 128, COLUMNS))
     copy = f"mov.b64 %rd6, {descriptor:#x}; add.s32 %r20, %r5, {at}; @%p1 tcgen05.cp.cta_group::1.{form} [%r20], %rd6;"
+    return text.replace("mov.b64 %rd4", copy + "\nmov.b64 %rd4")
+
+
+def copied(image: np.ndarray, form: str, at: int = AT, stride: int = 256, leading: int = 128) -> np.ndarray:
+    """Tensor memory after such a copy: uint32[columns, lanes], zero where nothing was written."""
     out = np.zeros((COLUMNS, 128), np.uint32)
-    launch(text.replace("mov.b64 %rd4", copy + "\nmov.b64 %rd4"), [image, out], block=(128, 1, 1))
+    launch(copying(form, at, stride, leading), [image, out], block=(128, 1, 1))
     return out
 
 
@@ -77,3 +82,16 @@ def test_refused(form: str, at: int, error: type[Exception], says: str) -> None:
 def test_the_source_stays_in_the_window() -> None:
     with pytest.raises(errors.OutOfBounds, match=r"the source of tcgen05\.cp"):
         copied(np.zeros(WINDOW, np.uint8), "128x128b", stride=8192)
+
+
+def test_an_eager_copy_is_done_before_its_commit() -> None:
+    """Its reader is in the wrong without one, and finds the rows there nevertheless."""
+    image = np.random.default_rng(0).integers(0, 256, WINDOW, np.uint8)
+    text, found, out = copying("128x128b"), [], np.zeros((COLUMNS, 128), np.uint32)
+    commit = "@%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r11];"
+    assert commit in text
+    text = text.replace(commit, "@%p1 mbarrier.arrive.shared.b64 _, [%r11];")
+    launch(text, [image, out], block=(128, 1, 1), completion="eager", diagnostics="report", findings=found)
+    np.testing.assert_array_equal(out[AT : AT + 4], chunks(image, 1).reshape(128, 16).view(np.uint32).T)
+    assert {type(fault) for fault in found} == {errors.MissingWait}
+    assert all("tcgen05.commit" in str(fault) for fault in found)
