@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 Allocation = tuple[int, int, str]
 """Address, bytes, name."""
+_ADDRESSES_FROM: Final = 1 << 32
+"""No memory of a 64-bit process lies below: a smaller integer is no address."""
+_PLAIN: Final = (bool, float, str, bytes, type(None))
+_INTEGERS: Final = (0, 1)
+_MAY_HOLD_ADDRESSES: Final = (8, 64)
+"""Bits of integers that may be addresses, or bytes of them."""
 _CAPSULE_NAMES = (b"dltensor", b"used_dltensor")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a launch may touch, as far as it is known. closed: there is nothing else."""
+
+    allocations: tuple[Allocation, ...] = ()
+    closed: bool = False
 
 
 class _DLTensor(ctypes.Structure):
@@ -45,15 +60,47 @@ def allocations(arguments: Any, name: str = "argument") -> Iterator[Allocation]:
             yield found
 
 
+def shown(*arguments: Any) -> Memory:
+    """The memory that a call's arguments show. It is closed if none of them can hold another address: all are tensors
+    of anything but bytes and 64-bit integers, streams, and numbers too small."""
+    return Memory(tuple(a for part in arguments for a in allocations(part)), all(map(_shows_all, arguments)))
+
+
+def _shows_all(argument: Any) -> bool:
+    match argument:
+        case dict():
+            return all(map(_shows_all, argument.values()))
+        case list() | tuple():
+            return all(map(_shows_all, argument))
+        case int():
+            return abs(argument) < _ADDRESSES_FROM
+    from cuda.bindings.driver import CUstream
+    from cutlass.cutlass_dsl import Numeric
+
+    if isinstance(argument, (*_PLAIN, CUstream)):
+        return True
+    if isinstance(argument, Numeric):
+        return _shows_all(argument.value)
+    if callable(getattr(argument, "untyped_storage", None)):
+        return argument.dtype.itemsize not in (1, 8) or argument.dtype.is_floating_point
+    tensor = _tensor_of(getattr(argument, "_dlpack_data", None))
+    return tensor is not None and (tensor.type_code not in _INTEGERS or tensor.type_bits not in _MAY_HOLD_ADDRESSES)
+
+
 def _of_capsule(capsule: Any, name: str) -> Allocation | None:
     """The memory that a DLPack capsule describes, from its first to its last element."""
+    tensor = _tensor_of(capsule)
+    return None if tensor is None else _extent(tensor, name)
+
+
+def _tensor_of(capsule: Any) -> _DLTensor | None:
+    """What a DLPack capsule describes, None if it is none."""
     api = ctypes.pythonapi
     api.PyCapsule_IsValid.argtypes = api.PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     for kind in _CAPSULE_NAMES:
         if api.PyCapsule_IsValid(capsule, kind):
-            tensor = _DLTensor.from_address(api.PyCapsule_GetPointer(capsule, kind))
-            return _extent(tensor, name)
+            return _DLTensor.from_address(api.PyCapsule_GetPointer(capsule, kind))
     return None
 
 

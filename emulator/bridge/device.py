@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
-from emulator.bridge.allocations import Allocation
+from emulator.bridge.allocations import Memory
 from emulator.bridge.driver import NotEmulated
 from emulator.bridge.hostcode import HostCode
 from emulator.bridge.launchconfig import UNDERSTOOD, LaunchConfig
@@ -32,6 +32,7 @@ OPTIONS: Final = {
 SHARED_BYTES_PER_BLOCK: Final = 227 * 1024
 _DEVICE_ATTRIBUTES: Final = {97: SHARED_BYTES_PER_BLOCK, 16: 148, 75: 10, 76: 0}
 _STATIC_SHARED_ATTRIBUTE: Final = 1
+NOTHING: Final = Memory()
 
 _host_code: weakref.WeakKeyDictionary[Any, HostCode] = weakref.WeakKeyDictionary()
 _libraries: list[LoadedModule] = []
@@ -63,32 +64,36 @@ class EmulatedDevice:
             raise ValueError(f"processes is {self.processes!r}; allowed: a number of processes from 1")
         self.launches: list[LaunchResult] = []
         self.error: BaseException | None = None
-        self._visible: Sequence[Allocation] = ()
+        self._visible = NOTHING
         self._loading: LoadedModule | None = None
 
     @contextmanager
-    def calling(self, compiled: Any, visible: Sequence[Allocation] = ()) -> Iterator[None]:
+    def calling(self, compiled: Any, visible: Memory = NOTHING) -> Iterator[None]:
         """While open, a compiled function of CuTeDSL calls this device's entry points.
 
-        visible: the memory of the tensors among its arguments, as far as it can be seen. What the entry points
-        raised, which could not pass through the compiled code, is raised on leaving.
+        visible: the memory that its arguments show. What the entry points raised, which could not pass through the
+        compiled code, is raised on leaving.
         """
         self._loading = _module_of(compiled)
         self._visible, self.error = visible, None
         try:
             yield
         finally:
-            error, self.error, self._visible = self.error, None, ()
+            error, self.error, self._visible = self.error, None, NOTHING
             if error is not None:
                 raise error from None
 
-    def call(self, compiled: Any, arguments: Sequence[Any], visible: Sequence[Allocation] = ()) -> int:
+    def call(self, compiled: Any, arguments: Sequence[Any], visible: Memory = NOTHING) -> int:
         """Call a compiled function of CuTeDSL with the addresses of its arguments; its CUDA error code."""
         with self.calling(compiled, visible):
             code = _host_code.get(compiled)
             if code is None:
                 code = _host_code[compiled] = HostCode(compiled)
             return code(list(arguments))
+
+    def memory(self) -> Memory:
+        """What a launch may touch now."""
+        return self._visible
 
     def load_library(self) -> int:
         """A handle of the module of the function being called."""
@@ -133,6 +138,7 @@ class EmulatedDevice:
         syntax = module.kernel(name)
         params, address = _parameters(syntax, arguments)
         cluster = config.cluster or syntax.reqnctapercluster or (1, 1, 1)
+        seen = self.memory()
         launch = Launch(
             kernel=syntax,
             grid=config.grid,
@@ -141,7 +147,8 @@ class EmulatedDevice:
             dynamic_shared_bytes=config.dynamic_shared_bytes,
             params=params,
             params_address=address,
-            allocations=[(address, syntax.param_bytes, "parameters"), *module.allocations, *self._visible],
+            allocations=[(address, syntax.param_bytes, "parameters"), *module.allocations, *seen.allocations],
+            closed=seen.closed,
             pedantic=self.pedantic,
             numerics=self.numerics,
             diagnostics=self.diagnostics,

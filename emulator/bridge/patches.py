@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from emulator.bridge import driver
-from emulator.bridge.allocations import allocations
+from emulator.bridge.allocations import shown
 from emulator.bridge.blas import one_thread
 from emulator.bridge.device import EmulatedDevice
 from emulator.machine.agents import Completion
@@ -63,7 +63,7 @@ def _run(compiled: Any, arguments: list[Any]) -> int | None:
 
 def _call(compiled: Any, *args: Any, **kwargs: Any) -> int | None:
     arguments, _alive = compiled.execution_args.generate_execution_args(args, kwargs)
-    return current_device().call(compiled, arguments, [*allocations(args), *allocations(kwargs)])
+    return current_device().call(compiled, arguments, shown(args, kwargs))
 
 
 def _to(compiled: Any, device: Any = None) -> _Executor:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from emulator.bridge.allocations import Allocation
+from emulator.bridge.allocations import Allocation, Memory
 from emulator.bridge.device import EmulatedDevice
 from emulator.bridge.launchconfig import LaunchConfig
 from emulator.host.graphs import Captures
@@ -18,14 +18,16 @@ from emulator.host.patching import Patches
 def install(patches: Patches, memory: Allocations, captures: Captures) -> None:
     """Let the emulated device know the host's memory, and its launches go through the captures."""
     patches.set(EmulatedDevice, "launch", _capturing(EmulatedDevice.launch, captures))
-    patches.set(EmulatedDevice, "calling", _seeing(EmulatedDevice.calling, memory))
+    patches.set(EmulatedDevice, "memory", _closed(EmulatedDevice.memory, memory))
 
 
-def _seeing(original: Callable[..., Any], memory: Allocations) -> Callable[..., Any]:
-    def calling(device: EmulatedDevice, compiled: Any, visible: Sequence[Allocation] = ()) -> Any:
-        return original(device, compiled, named(memory.all(), visible))
+def _closed(original: Callable[[EmulatedDevice], Memory], host: Allocations) -> Callable[[EmulatedDevice], Memory]:
+    """All that lives on the device, when a launch begins: there is nothing else to touch."""
 
-    return calling
+    def memory(device: EmulatedDevice) -> Memory:
+        return Memory(tuple(named(host.all(), original(device).allocations)), closed=True)
+
+    return memory
 
 
 def named(pieces: Sequence[tuple[int, int]], visible: Sequence[Allocation]) -> list[Allocation]:

@@ -84,8 +84,9 @@ class EmulatedTensors(TorchFunctionMode):
 
         if name == "cuda":
             func = torch.Tensor.cpu
-        if name == "pin_memory":  # every page is within the device's reach
-            return args[0]
+        pinned = name == "pin_memory" or bool(kwargs.get("pin_memory"))
+        if name == "pin_memory":
+            func, args, kwargs = torch.Tensor.clone, args[:1], {}
         if name == "_scaled_mm" and is_block_scaled(_argument(args, kwargs, 2, "scale_a")):
             func = scaled_mm
         if name == "_scaled_grouped_mm_v2":
@@ -98,6 +99,8 @@ class EmulatedTensors(TorchFunctionMode):
                 raise
             raise not_emulated(f"torch's {name} on the device", "torch has no kernel of it for the CPU") from error
         result = self._place(name, args, result, inputs, target)
+        if pinned:
+            self._settle(result, [])
         if target and self._captures.active:
             self._refuse_capture(name, result, inputs)
         return result

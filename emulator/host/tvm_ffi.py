@@ -13,7 +13,7 @@ from typing import Any, Final
 import llvmlite.binding as llvm
 
 from emulator.bridge import driver
-from emulator.bridge.allocations import allocations
+from emulator.bridge.allocations import shown
 from emulator.bridge.device import EmulatedDevice
 from emulator.bridge.driver import define_entry_points
 from emulator.bridge.objectfile import undefined_symbols
@@ -64,7 +64,7 @@ def _calling(original: Callable[..., Any]) -> Callable[..., Any]:
         device = driver.current()
         if not isinstance(device, EmulatedDevice):
             raise RuntimeError("this function belongs to an emulated device that was left")
-        with device.calling(compiled, [*allocations(args), *allocations(kwargs)]):
+        with device.calling(compiled, shown(args, kwargs)):
             return original(compiled, *map(_argument, args), **{k: _argument(v) for k, v in kwargs.items()})
 
     return call

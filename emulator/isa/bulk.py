@@ -43,8 +43,7 @@ def tensor_map(ins: Instr, warp: Warp, address: int) -> TensorMap:
     if as_parameter and (known := launch.registry.get(("tensor map", address))) is not None:
         return known
     if not as_parameter:
-        if launch.memory.find(address, address + MAP_BYTES) is None:
-            launch.memory.refuse(address, address + MAP_BYTES, ins, warp, f"the tensor map of {ins.opcode}")
+        launch.memory.readable(address, address + MAP_BYTES, ins, warp, f"the tensor map of {ins.opcode}")
         check_acquired(ins, warp, address)
     try:
         decoded = decode(ctypes.string_at(address, MAP_BYTES))
@@ -197,8 +196,7 @@ def _bulk_in(ins: Instr) -> Run:
         for lane in active(mask):
             address, count = of_lane(source, lane), of_lane(size, lane)
             aligned(address | count | of_lane(target, lane), BULK_ALIGNMENT, "a bulk copy", ins, warp)
-            if memory.find(address, address + count) is None:
-                memory.refuse(address, address + count, ins, warp, "a bulk copy")
+            memory.readable(address, address + count, ins, warp, "a bulk copy")
             ranks = of_lane(rest[0], lane) if multicast else None
             for cta, offset, told in _targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, False):
 
@@ -216,8 +214,7 @@ def _bulk_out(ins: Instr) -> Run:
         for lane in active(mask):
             address, count, offset = of_lane(target, lane), of_lane(size, lane), of_lane(source, lane) & OFFSET_MASK
             aligned(address | count | offset, BULK_ALIGNMENT, "a bulk store", ins, warp)
-            if memory.find(address, address + count) is None:
-                memory.refuse(address, address + count, ins, warp, "a bulk store")
+            memory.writable(address, address + count, ins, warp, "a bulk store")
             smem.check_span(offset, count, ins, warp, "a bulk store")
             warp.cta.launch.stats.copied_out_bytes += count
             copies = bulk_thread(warp, lane)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from emulator.errors import DescriptorError, MissingProxyFence, UnknownInstruction, place
+from emulator.errors import DescriptorError, Misaligned, MissingProxyFence, UnknownInstruction, place
 from emulator.isa.modifiers import SCOPE, active, of_lane, pick, same
 from emulator.isa.registry import Run, executes
 from emulator.machine.globalmem import host_bytes
@@ -58,9 +58,9 @@ def _shared_map(ins: Instr, warp: Warp, address: int, write: bool = True) -> np.
 
 
 def _global_map(ins: Instr, warp: Warp, address: int) -> np.ndarray:
-    memory = warp.cta.launch.memory
-    if address % 64 or memory.find(address, address + MAP_BYTES) is None:
-        memory.refuse(address, address + MAP_BYTES, ins, warp, f"the map of {ins.opcode}")
+    if address % 64:
+        raise Misaligned(f"{ins.opcode}: a map at {address:#x}, no multiple of 64", ins, warp)
+    warp.cta.launch.memory.writable(address, address + MAP_BYTES, ins, warp, f"the map of {ins.opcode}")
     return host_bytes(address, MAP_BYTES)
 
 

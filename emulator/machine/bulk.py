@@ -158,7 +158,7 @@ def store_box(
     """TMA: a box of this CTA's shared memory to global memory, in the open bulk group of the lane."""
     smem, size, what = warp.cta.smem, tensor.box_bytes, "a TMA store"
     aligned(offset, TMA_ALIGNMENT, f"the source of {what}", instr, warp)
-    check_global(instr, warp, tensor, coordinates, what)
+    check_global(instr, warp, tensor, coordinates, what, writes=True)
     smem.check_span(offset, size, instr, warp, what)
     warp.cta.launch.stats.copied_out_bytes += size
     copies = bulk_thread(warp, lane)
@@ -187,11 +187,13 @@ def warp_copies(warp: Warp) -> CopyThread:
     return warp.copies
 
 
-def check_global(instr: Instr, warp: Warp, tensor: TensorMap, coordinates: tuple[int, ...], what: str) -> None:
+def check_global(
+    instr: Instr, warp: Warp, tensor: TensorMap, coordinates: tuple[int, ...], what: str, writes: bool = False
+) -> None:
     """Raise OutOfBounds unless the part of a box that lies in the tensor lies in an allocation."""
     part = tensor.within(coordinates)
     if part is not None:
         low, high = tensor.span(coordinates, part)
         memory = warp.cta.launch.memory
-        if memory.find(low, high, described=True) is None:
-            memory.refuse(low, high, instr, warp, f"{what} at coordinates {coordinates}")
+        reach = memory.writable if writes else memory.readable
+        reach(low, high, instr, warp, f"{what} at coordinates {coordinates}", described=True)

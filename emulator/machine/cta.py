@@ -41,9 +41,10 @@ REFUSED = 0.3
 class Launch:
     """One kernel launch. Sizes in bytes; `params` is kept alive and starts at `params_address`.
 
-    allocations: (address, bytes, name) of the global memory known so far. pedantic: also ask for what NVIDIA's own
-    compiler leaves out (tcgen05.fence, tcgen05.wait::ld before registers are reused). numerics: "tc" for the tensor
-    core's own rounding. diagnostics: "report" to note what is out of order and go on, "stop" to raise it.
+    allocations: (address, bytes, name) of the global memory known so far; closed: there is no other. pedantic: also
+    ask for what NVIDIA's own compiler leaves out (tcgen05.fence, tcgen05.wait::ld before registers are reused).
+    numerics: "tc" for the tensor core's own rounding. diagnostics: "report" to note what is out of order and go on,
+    "stop" to raise it.
     """
 
     kernel: Kernel
@@ -57,6 +58,7 @@ class Launch:
     pedantic: bool = False
     numerics: Numerics = "fp32"
     diagnostics: Diagnostics = "stop"
+    closed: bool = False
 
     def __post_init__(self) -> None:
         """Raise LaunchError for what the device would refuse."""
@@ -71,7 +73,7 @@ class Launch:
             )
         if any(g % c for g, c in zip(self.grid, self.cluster, strict=True)):
             raise LaunchError(f"grid {self.grid} is not a multiple of the cluster {self.cluster}")
-        self.memory = GlobalMemory(self.allocations)
+        self.memory = GlobalMemory(self.allocations, self.closed)
         self.stats = Stats()
         self.waiting_clusters: deque[Dim3] = deque()
         self.findings: list[Fault] = []

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -52,24 +51,50 @@ def host_bytes(address: int, size: int) -> np.ndarray:
 
 
 class GlobalMemory:
-    """The allocations that kernels may touch: those made known, and the process's mappings for what was not."""
+    """The allocations that kernels may touch.
 
-    def __init__(self, allocations: list[tuple[int, int, str]]) -> None:
+    closed: there are no others. If not, what is far from all of them may belong to one that nobody made known: the
+    process's mappings decide.
+    """
+
+    def __init__(self, allocations: list[tuple[int, int, str]], closed: bool = False) -> None:
         self.allocations = sorted(Allocation(*a) for a in allocations)
+        self.closed = closed
         self.written: list[Written] | None = None
         """If a list, what every write writes goes there too."""
         self._recent: Allocation | None = None
-        self._mappings: list[Allocation] = []
+        self._mappings: dict[str, list[Allocation]] = {}
 
     def find(self, low: int, high: int, described: bool = False) -> Allocation | None:
         """The allocation that holds bytes `low` to `high - 1`, or None.
 
-        What is far from every known allocation may belong to one that nobody made known: the process's writable
-        mappings decide. described: the same for bytes nearby, because a tensor map says that they are a tensor's.
+        described: a tensor map says that they are a tensor's, so they may belong to one that nobody made known even
+        where they are near another.
         """
         found = self._known(low, high)
-        stray = found is None and not described and self._near(low, high)
-        return found if found is not None or stray else self._mapping(low, high)
+        stray = self.closed or (not described and self._near(low, high))
+        return found if found is not None or stray else self._mapping(low, high, "rw")
+
+    def readable(self, low: int, high: int, instr: Instr, warp: Warp, what: str, described: bool = False) -> Allocation:
+        """The memory that holds bytes `low` to `high - 1`, for a read.
+
+        Raises OutOfBounds outside every allocation; or, under diagnostics "report", notes it if the bytes are there.
+        """
+        found = self.find(low, high, described)
+        if found is None:
+            found = self._mapping(low, high, "r")
+            stray = self._outside(low, high, instr, warp, what)
+            if found is None:
+                raise stray
+            warp.cta.launch.found(stray)
+        return found
+
+    def writable(self, low: int, high: int, instr: Instr, warp: Warp, what: str, described: bool = False) -> Allocation:
+        """The memory that holds bytes `low` to `high - 1`, for a write. Raises OutOfBounds outside every allocation."""
+        found = self.find(low, high, described)
+        if found is None:
+            raise self._outside(low, high, instr, warp, what)
+        return found
 
     def load(self, addresses: np.ndarray, width: int, count: int, instr: Instr, warp: Warp, what: str) -> np.ndarray:
         """`count` elements of `width` bytes at each address: unsigned[n, count]."""
@@ -78,7 +103,8 @@ class GlobalMemory:
             view, index = _index(found, addresses, width, count)
             return view[index]
         out = np.empty((addresses.size, count), f"u{width}")
-        for i, allocation in enumerate(self._each(addresses, width * count, instr, warp, what)):
+        for i, address in enumerate(addresses.tolist()):
+            allocation = self.readable(address, address + width * count, instr, warp, what)
             view, index = _index(allocation, addresses[i : i + 1], width, count)
             out[i] = view[index]
         return out
@@ -93,7 +119,8 @@ class GlobalMemory:
             view, index = _index(found, addresses, width, count)
             view[index] = values
             return
-        for i, allocation in enumerate(self._each(addresses, width * count, instr, warp, what)):
+        for i, address in enumerate(addresses.tolist()):
+            allocation = self.writable(address, address + width * count, instr, warp, what)
             view, index = _index(allocation, addresses[i : i + 1], width, count)
             view[index] = values[i]
 
@@ -126,13 +153,6 @@ class GlobalMemory:
         self._recent = self._known(low, high)
         return self._recent
 
-    def _each(self, addresses: np.ndarray, size: int, instr: Instr, warp: Warp, what: str) -> Iterator[Allocation]:
-        for address in addresses.tolist():
-            found = self.find(address, address + size)
-            if found is None:
-                self.refuse(address, address + size, instr, warp, what)
-            yield found
-
     def _known(self, low: int, high: int) -> Allocation | None:
         at = bisect_right(self.allocations, low, key=lambda a: a.address) - 1
         if at < 0:
@@ -146,23 +166,25 @@ class GlobalMemory:
         neighbours = self.allocations[max(at - 1, 0) : at + 1]
         return any(a.address - a.margin < high and low < a.address + a.size + a.margin for a in neighbours)
 
-    def _mapping(self, low: int, high: int) -> Allocation | None:
-        for known in self._mappings:
+    def _mapping(self, low: int, high: int, access: str) -> Allocation | None:
+        """The mapping of the process that holds the bytes and gives this access, "r" or "rw"."""
+        mappings = self._mappings.setdefault(access, [])
+        for known in mappings:
             if known.address <= low and high <= known.address + known.size:
                 return known
         with open("/proc/self/maps") as maps:
             for line in maps:
-                span, access = line.split(maxsplit=2)[:2]
+                span, given = line.split(maxsplit=2)[:2]
                 start, stop = (int(x, 16) for x in span.split("-"))
-                if start <= low and high <= stop and access.startswith("rw"):
-                    self._mappings.append(Allocation(start, stop - start, f"host mapping {span}"))
-                    return self._mappings[-1]
+                if start <= low and high <= stop and given.startswith(access):
+                    mappings.append(Allocation(start, stop - start, f"host mapping {span}"))
+                    return mappings[-1]
         return None
 
-    def refuse(self, low: int, high: int, instr: Instr, warp: Warp, what: str) -> NoReturn:
-        """Raise OutOfBounds for bytes `low` to `high - 1`, naming the nearest allocations."""
+    def _outside(self, low: int, high: int, instr: Instr, warp: Warp, what: str) -> OutOfBounds:
+        """The fault for bytes `low` to `high - 1`, naming the nearest allocations."""
         near = sorted(self.allocations, key=lambda a: min(abs(low - a.address), abs(low - a.address - a.size)))[:3]
-        raise OutOfBounds(
+        return OutOfBounds(
             f"{what} touches global memory {low:#x} to {high - 1:#x}, outside every allocation",
             instr,
             warp,

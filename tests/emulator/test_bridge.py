@@ -14,7 +14,7 @@ from cuda.bindings.driver import CUstream
 
 import emulator  # before CuTeDSL, so that PTX is kept
 from emulator.bridge import driver
-from emulator.bridge.allocations import allocations
+from emulator.bridge.allocations import allocations, shown
 from emulator.bridge.blas import one_thread
 from emulator.bridge.driver import define_entry_points
 from emulator.bridge.launchconfig import LaunchConfig
@@ -196,6 +196,49 @@ def test_the_memory_of_arguments_is_known_by_name() -> None:
     assert found[0] == (base.data_ptr(), 800, "argument 0")
     assert found[1] == (part.data_ptr(), 4 * (20 + 18 + 1), "k")
     assert len(found) == 3 and found[2][1] == 0
+
+
+@pytest.mark.parametrize(
+    ("argument", "closed"),
+    [
+        (torch.zeros(3), True),
+        ({"k": [from_dlpack(torch.zeros(3, dtype=torch.int32)), None, 7, 1.5, STREAM, cutlass.Float32(2.0)]}, True),
+        (torch.zeros(3, dtype=torch.float64), True),
+        (torch.zeros(3, dtype=torch.int64), False),
+        (from_dlpack(torch.zeros(3, dtype=torch.int64)), False),
+        (torch.zeros(3, dtype=torch.uint8), False),
+        (1 << 40, False),
+        (cutlass.Int64(1 << 40), False),
+        (object(), False),
+        ([torch.zeros(3), object()], False),
+    ],
+    ids=str,
+)
+def test_memory_is_closed_when_no_argument_can_hold_another_address(argument: object, closed: bool) -> None:
+    assert shown([torch.zeros(2)], argument).closed is closed
+
+
+@cute.kernel
+def shifted_kernel(y: cute.Tensor, by: cutlass.Int32):
+    cute.make_tensor(y.iterator + by, cute.make_layout(32))[cute.arch.thread_idx()[0]] = cutlass.Float32(1.0)
+
+
+@cute.jit
+def shifted(y: cute.Tensor, other: cute.Tensor | None, by: cutlass.Int32):
+    shifted_kernel(y, by).launch(grid=(1, 1, 1), block=(32, 1, 1))
+
+
+def test_a_store_far_from_the_tensors_passed_is_found_unless_another_may_be_meant() -> None:
+    memory = torch.zeros(1 << 20)
+    near, far = from_dlpack(memory[:64]), memory[1 << 19 :]
+    by = 1 << 19
+    with emulator.emulate():
+        function = cute.compile(shifted, near, None, by)
+        with pytest.raises(OutOfBounds, match=f"{4 * (by - 64)} bytes past its end"):
+            function(near, None, by)
+        addresses = from_dlpack(torch.tensor([far.data_ptr()]))
+        cute.compile(shifted, near, addresses, by)(near, addresses, by)
+    assert far[:32].sum() == 32
 
 
 def test_entry_points_that_nobody_defines_are_refused() -> None:

@@ -66,6 +66,32 @@ def test_an_unwritten_read_gives_poison() -> None:
     assert type(found) is UnwrittenRead and out[0] == 0xFFFF_FFFF
 
 
+STRAY = """.reg .b32 r; .reg .b64 a, b;
+    ld.param.u64 a, [out]; ld.param.u64 b, [in]; ld.global.u32 r, [b+4]; st.global.u32 [a], r; {then} ret;"""
+
+
+def test_a_read_past_an_allocation_gives_what_is_there() -> None:
+    source, out = np.arange(2, dtype=np.uint32) + 7, np.zeros(1, np.uint32)
+    text = kernel("k", ".param .u64 in, .param .u64 out", STRAY.format(then=""))
+    (found,) = findings(text, (source[:1], out), 32)
+    assert type(found) is OutOfBounds and "argument 0" in str(found) and "0 bytes past its end" in str(found)
+    assert out[0] == 8
+
+
+def test_a_write_past_an_allocation_stops() -> None:
+    source, out = np.arange(2, dtype=np.uint32), np.zeros(2, np.uint32)
+    text = kernel("k", ".param .u64 in, .param .u64 out", STRAY.format(then="st.global.u32 [a+4], 5;"))
+    with pytest.raises(OutOfBounds, match=r"st\.global .* outside every allocation"):
+        findings(text, (source, out[:1]), 32)
+    assert out[1] == 0
+
+
+def test_a_read_of_what_is_not_mapped_stops() -> None:
+    body = ".reg .b32 r; .reg .b64 a; mov.u64 a, 64; ld.global.u32 r, [a]; ret;"
+    with pytest.raises(OutOfBounds, match="touches global memory 0x40 to 0x43"):
+        findings(kernel("k", "", body), (), 32)
+
+
 def test_what_has_no_memory_to_go_on_with_stops_all_the_same() -> None:
     with pytest.raises(OutOfBounds):
         findings(kernel("k", "", ".reg .b32 r; ld.shared.u32 r, [0]; ret;"))

@@ -181,6 +181,45 @@ def test_what_is_found_ends_a_tvm_ffi_call_too(run):
     assert "\nOutOfBounds: " in "\n" + finished.stderr
 
 
+PAST_THE_END = """
+    @cute.kernel
+    def past(a: cute.Tensor, offset: cutlass.Int64):
+        thread, _, _ = cute.arch.thread_idx()
+        cute.make_tensor(a.iterator + offset, cute.make_layout(32))[thread] = a[thread]
+
+    @cute.jit
+    def go(a: cute.Tensor, offset: cutlass.Int64):
+        past(a, offset).launch(grid=(1, 1, 1), block=(32, 1, 1))
+
+    other = torch.zeros(1 << 16).numpy()  # mapped and writable, and no memory of the device
+    go = cute.compile(go, from_dlpack(a), cutlass.Int64(0))
+"""
+
+
+@pytest.mark.parametrize(
+    ("offset", "apart"),
+    [("100", "0 bytes past its end"), ("(other.ctypes.data - a.data_ptr()) // 4", "")],
+    ids=["just past", "far"],
+)
+def test_a_store_to_memory_that_is_not_the_devices(run, offset, apart):
+    finished = run(f"{PAST_THE_END}    go(from_dlpack(a), cutlass.Int64({offset}))\n    print('not reached')")
+    assert finished.returncode == REPORT_EXIT
+    assert "OutOfBounds: st.global touches global memory" in finished.stderr
+    assert apart in finished.stderr and "argument 0" in finished.stderr
+    assert "not reached" not in finished.stdout
+
+
+def test_pinned_memory_is_within_the_devices_reach(run):
+    finished = run(f"""{PAST_THE_END}
+    for pinned in (torch.zeros(32).pin_memory(), torch.zeros(32, pin_memory=True)):
+        assert not pinned.is_cuda
+        go(from_dlpack(a), cutlass.Int64((pinned.data_ptr() - a.data_ptr()) // 4))
+        assert torch.equal(pinned, a[:32].cpu())
+    print("PASS")
+    """)
+    assert finished.stdout.endswith("PASS\n"), finished.stderr
+
+
 UNORDERED = """
     @cute.kernel
     def racy(a: cute.Tensor):
