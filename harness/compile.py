@@ -7,25 +7,22 @@ import sys
 import traceback
 from pathlib import Path
 
+from harness import arguments
 from harness.book import Book
 from harness.record import Record, now
 from harness.run import compile_cases
 from harness.surroundings import toolchain, working_tree
-from harness.verdict import EXIT_BAD_INPUT, Verdict
-from stages.catalog import NotBuilt, UnknownMilestone, runnable
+from harness.verdict import Verdict
+from stages.catalog import Milestone
 
 
 def main() -> int:
     """Compile every configuration of a milestone; ends with the exit code of COMPILE_ERROR where one is refused."""
     parser = argparse.ArgumentParser(prog="python -m harness.compile", description=__doc__)
-    parser.add_argument("milestone")
+    parser.add_argument("milestone", type=arguments.milestone)
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     args = parser.parse_args()
-    try:
-        milestone = runnable(args.milestone)
-    except (UnknownMilestone, NotBuilt) as error:
-        print(error, file=sys.stderr)
-        return EXIT_BAD_INPUT
+    milestone: Milestone = args.milestone
     args.out.mkdir(parents=True, exist_ok=True)
     opened = Record(args.out.name, milestone.id, "compile", now(), working_tree(), toolchain())
     book = Book(args.out, opened, 0)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +18,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from tensor_layouts import Layout, Swizzle
 
+from harness import arguments
 from harness.surroundings import ROOT
-from harness.verdict import EXIT_BAD_INPUT
 from kernel.budget import drawing, tensor_memory
 from kernel.compiled import CompiledFmha, compile
 from kernel.config import BF16_BYTES, TMEM_COLS, TMEM_LANES, WARP
-from stages.catalog import NotBuilt, UnknownMilestone, runnable
 
 SWIZZLE = Swizzle(3, 4, 3)  # on byte addresses: the 128-byte swizzle
 MMA_K = 16
@@ -163,27 +161,21 @@ def _draw_chunks(axes: Any, address: np.ndarray, title: str) -> None:
     axes.set(title=title, xlabel="key", ylabel="row")
 
 
-def main() -> int:
+def main() -> None:
     """Print the layouts of a milestone's configurations, and leave a picture of each."""
     parser = argparse.ArgumentParser(prog="python -m harness.layout", description=__doc__)
-    parser.add_argument("milestone")
+    parser.add_argument("milestone", type=arguments.milestone)
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="default: results/layout")
     args = parser.parse_args()
-    try:
-        milestone = runnable(args.milestone)
-    except (UnknownMilestone, NotBuilt) as error:
-        print(error, file=sys.stderr)
-        return EXIT_BAD_INPUT
     folder = args.out or ROOT / "results" / "layout"
     folder.mkdir(parents=True, exist_ok=True)
-    for config in dict.fromkeys(case.config for case in milestone.load().CASES):
+    for config in dict.fromkeys(case.config for case in args.milestone.load().CASES):
         traced = Traced.of(compile(config))
         print("\n".join(text(traced)))
         path = folder / f"{config.name}.png"
         picture(traced).savefig(path)
         print(f"  picture         {path}", flush=True)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

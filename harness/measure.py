@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from harness import arguments
 from harness.device import Emulated
-from harness.verdict import EXIT_BAD_INPUT
-from stages.catalog import NotBuilt, UnknownMilestone, runnable
 
 if TYPE_CHECKING:
     from stages.case import Case
@@ -29,26 +27,20 @@ M_BELOW = 8 * math.log(2) + 2e-6  # the kernel moves its maximum once a row has 
 Figures = dict[tuple[str, str], float]
 
 
-def main() -> int:
+def main() -> None:
     """Print the pins."""
     parser = argparse.ArgumentParser(prog="python -m harness.measure", description=__doc__)
-    parser.add_argument("milestone")
+    parser.add_argument("milestone", type=arguments.milestone)
     parser.add_argument("seeds", type=int)
     parser.add_argument("words", nargs="*")
     args = parser.parse_args()
-    try:
-        milestone = runnable(args.milestone)
-    except (UnknownMilestone, NotBuilt) as error:
-        print(error, file=sys.stderr)
-        return EXIT_BAD_INPUT
     device = Emulated()
 
-    module = milestone.load()
+    module = args.milestone.load()
     seeds = [*module.SEEDS, *range(FIRST_SEED, FIRST_SEED + args.seeds)]
     for case in module.CASES:
         if all(word in case.name.split() for word in args.words):
             print("\n".join(lines(case, worst_figures(case, seeds, device))), flush=True)
-    return 0
 
 
 def worst_figures(case: Case, seeds: Sequence[int], device: Device) -> Figures:
@@ -111,4 +103,4 @@ def shown(number: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -15,12 +15,12 @@ import sys
 import traceback
 from pathlib import Path
 
-from harness import page, record
+from harness import arguments, page, record
 from harness.book import Book
 from harness.device import DEVICES
 from harness.surroundings import ROOT, toolchain, working_tree
-from harness.verdict import EXIT_BAD_INPUT, Verdict
-from stages.catalog import GATE, Milestone, NotBuilt, UnknownMilestone, runnable
+from harness.verdict import Verdict
+from stages.catalog import GATE, Milestone
 from stages.device import Device
 
 PLUGINS = ("-p", "pytest_metadata.plugin", "-p", "pytest_html.plugin", "-p", "no:cacheprovider")
@@ -37,16 +37,12 @@ REPORT = (
 def main() -> int:
     """The command line; see the module's docstring."""
     parser = argparse.ArgumentParser(prog="python -m harness.run", description=__doc__)
-    parser.add_argument("milestone")
+    parser.add_argument("milestone", type=arguments.milestone)
     parser.add_argument("--device", choices=sorted(DEVICES), required=True)
     parser.add_argument("--target", required=True, help="what the record calls the place of the device")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="named as the run is")
     args = parser.parse_args()
-    try:
-        milestone = runnable(args.milestone)
-    except (UnknownMilestone, NotBuilt) as error:
-        print(error, file=sys.stderr)
-        return EXIT_BAD_INPUT
+    milestone: Milestone = args.milestone
     args.out.mkdir(parents=True, exist_ok=True)
     about = (args.out.name, milestone.id, args.target, record.now(), working_tree(), toolchain())
     book = Book(args.out, record.Record(*about), secrets.randbelow(10**9))
@@ -90,8 +86,9 @@ def run_cases(milestone: Milestone, device: Device, book: Book) -> int:
 
     os.environ.pop("PYTEST_ADDOPTS", None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    arguments = [*PLUGINS, *QUIET, *OPTIONS, *REPORT, f"--html={book.folder / page.REPORT_NAME}", str(milestone.module)]
-    return int(pytest.main(arguments, [MilestonePlugin(book, device)]))
+    report = f"--html={book.folder / page.REPORT_NAME}"
+    options = [*PLUGINS, *QUIET, *OPTIONS, *REPORT, report, str(milestone.module)]
+    return int(pytest.main(options, [MilestonePlugin(book, device)]))
 
 
 def judge(milestone: Milestone, done: record.Record, code: int) -> tuple[Verdict, str]:

@@ -27,6 +27,15 @@ def test_an_unknown_milestone_ends_with_2_and_names_those_that_exist() -> None:
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize("module", ["run", "compile", "layout", "measure"])
+def test_the_modules_behind_refuse_it_as_well(module: str) -> None:
+    done = call(sys.executable, "-m", f"harness.{module}", "D9")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(
+        f"python -m harness.{module}: error: argument milestone: no milestone 'D9'; there are D1.1, "
+    )
+
+
 def test_an_unknown_target_ends_with_2() -> None:
     done = harness("stage", "D1.1", "--target", "b9")
     assert done.returncode == 2
