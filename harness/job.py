@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.files import write_atomically
-
 RUN_ID = re.compile(r"\d{8}-\d{6}-[A-Za-z0-9.+]{1,24}-[0-9a-f]{6}")
 
 
@@ -170,7 +168,3 @@ class RunFolder:
             return decode(self.job_file.read_text())
         except OSError as error:
             raise JobError(f"{self.job_file}: {error.strerror}") from error
-
-    def write_job(self, job: Job) -> None:
-        """Write the job file atomically."""
-        write_atomically(self.job_file, job.encode().encode())
