@@ -56,9 +56,9 @@ class Unpin:
 
     def __post_init__(self) -> None:
         if self.paths and not self.because.strip():
-            raise PinError(f'unpin {", ".join(self.paths)}: say why with --because "..."')
+            raise PinError(f"unpin {', '.join(self.paths)}: say why, {as_typed(self.paths)}")
         if self.because and not self.paths:
-            raise PinError("because: given without --unpin PATH")
+            raise PinError(f"because {self.because!r}: say what is meant, {as_typed(['PATH'])}")
 
 
 def check(repository: Repository, base: str, commit: str, unpin: Unpin, pins: Pins = PINS) -> str:
@@ -77,10 +77,16 @@ def check(repository: Repository, base: str, commit: str, unpin: Unpin, pins: Pi
     refused = [path for path in touched if not under(path, unpin.paths)]
     if refused:
         raise PinError(
-            f"pinned, but changed against {base[:12]}: {_some(refused)}. Undo the change, or say that it is "
-            f'meant: --unpin {" --unpin ".join(_roots(refused))} --because "..."'
+            f"pinned, but changed against {base[:12]}: {_some(refused)}. Undo the change, or say that it is meant: "
+            f"{as_typed(_roots(refused))}"
         )
     return pins.digest(repository.tree(commit))
+
+
+def as_typed(paths: Sequence[str]) -> str:
+    """What unpins `paths`, as it is said to make and to `python -m harness`."""
+    said = " ".join(f"--unpin {path}" for path in paths)
+    return f"""UNPIN="{" ".join(paths)}" BECAUSE="why" (without make: {said} --because "why")"""
 
 
 def _some(paths: Sequence[str], most: int = 8) -> str:
