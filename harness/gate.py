@@ -277,9 +277,9 @@ class Gate:
         """Ctrl-C: the run goes on by itself, unless it comes again."""
         if not entry.sent:
             return self._note_down(entry, Verdict.UNKNOWN, "left before it was known to have started")
-        self._note_down(entry, Verdict.UNKNOWN, "left; it goes on")
-        self.progress.say(f"left. The run goes on; its verdict: make resume RUN={entry.run}. Ctrl-C again ends it")
         try:
+            self._note_down(entry, Verdict.UNKNOWN, "left; it goes on")
+            self.progress.say(f"left. The run goes on; its verdict: make resume RUN={entry.run}. Ctrl-C again ends it")
             time.sleep(CANCEL_WITHIN_S)
         except KeyboardInterrupt:
             with suppress(RemoteError):

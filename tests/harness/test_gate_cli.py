@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -74,7 +73,8 @@ def test_bad_input(project):
     refused(project, "there are sim", "stage", "D1.1", "--target", "b300")
     refused(project, "D5d", "stage", "D9")
     refused(project, "D4", "stage", "D4")
-    refused(project, "--because", "stage", "D1.1", "--unpin", "stages")
+    refused(project, 'UNPIN="stages" BECAUSE="why"', "stage", "D1.1", "--unpin", "stages")
+    refused(project, 'UNPIN="PATH" BECAUSE="why"', "stage", "D1.1", "--because", "measured")
     refused(project, "not known here", "resume", "20260101-000000-D1.1-abcdef")
     refused(project, "not known here", "cancel", "../../x")
     refused(project, "git is not installed", "stage", "D1.1", PATH="/nonexistent")
@@ -84,7 +84,9 @@ def test_bad_input(project):
 
 def test_pinned_path(project):
     project.write("stages/tolerances.toml", "cosine = 0.5\n")
+    mend = 'UNPIN="stages/tolerances.toml" BECAUSE="why" (without make: --unpin stages/tolerances.toml --because "why")'
     refused(project, "pinned, but changed", "stage", "D1.1")
+    refused(project, mend, "stage", "D1.1")
     assert harness(project, "stage", "D1.1", "--unpin", "stages", "--because", "measured").returncode == 0
 
 
@@ -143,32 +145,27 @@ def test_broken_device_is_refused_until_cleared(project):
     assert harness(project, "stage", "D1.2").returncode == 0
 
 
-def test_interrupt_leaves_the_run_and_resume_fetches_it(project):
-    project.kernel(cosine=1.0, sleep=6)
+def interrupted(project, sleep):
+    """`gate`, left in the midst of a run whose kernel takes `sleep` seconds; and the run."""
+    project.kernel(cosine=1.0, sleep=sleep)
     client = subprocess.Popen([*COMMAND, "gate"], cwd=project.path, stdout=subprocess.PIPE, text=True)
-    for line in client.stdout:
-        if line.startswith("fingerprint"):
-            break
-    time.sleep(0.5)
+    next(line for line in client.stdout if line.startswith("fingerprint"))
     client.send_signal(signal.SIGINT)
-    said = client.communicate(timeout=20)[0]
-    assert client.returncode == Verdict.UNKNOWN.exit_code, said
-    run = re.search(r"make resume RUN=(\S+-[0-9a-f]{6})", said)[1]
+    left = next(line for line in client.stdout if line.startswith("left"))
+    return client, re.search(r"make resume RUN=(\S+-[0-9a-f]{6})", left)[1]
+
+
+def test_interrupt_leaves_the_run_and_resume_fetches_it(project):
+    client, run = interrupted(project, sleep=2)
+    client.communicate(timeout=20)
+    assert client.returncode == Verdict.UNKNOWN.exit_code
     assert json.loads((project.path / f"results/{run}/run.json").read_text())["verdict"] == "UNKNOWN"
     done = harness(project, "resume", run)
     assert done.returncode == 0 and "D1.1 ACCEPT" in done.stdout
 
 
 def test_second_interrupt_ends_the_run(project):
-    project.kernel(cosine=1.0, sleep=50)
-    client = subprocess.Popen([*COMMAND, "gate"], cwd=project.path, stdout=subprocess.PIPE, text=True)
-    for line in client.stdout:
-        if line.startswith("fingerprint"):
-            break
-    time.sleep(0.5)
+    client, run = interrupted(project, sleep=50)
     client.send_signal(signal.SIGINT)
-    time.sleep(1.0)
-    client.send_signal(signal.SIGINT)
-    said = client.communicate(timeout=20)[0]
-    run = re.search(r"make resume RUN=(\S+-[0-9a-f]{6})", said)[1]
+    assert "asked it to end" in client.communicate(timeout=20)[0]
     assert harness(project, "resume", run).returncode == Verdict.CANCELLED.exit_code
