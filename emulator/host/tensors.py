@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _device as default_device
 
 from emulator.host.graphs import Captures
-from emulator.host.memory import Allocations
+from emulator.host.memory import DEVICE_STORAGE, Allocations
 from emulator.host.refusal import not_emulated
 from emulator.host.scaled_matmul import is_block_scaled, scaled_grouped_mm, scaled_mm
 from emulator.host.streams import DEVICE
@@ -19,12 +19,23 @@ from emulator.host.streams import DEVICE
 CPU: Final = torch.device("cpu")
 _MARK: Final = "_on_emulated_device"
 _DL_CUDA: Final = 2
+_PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
 _ALIASING: Final = frozenset({"to", "cuda", "cpu", "as_tensor", "asarray"})
 
 
 def is_emulated(value: object) -> bool:
-    """Whether `value` is a tensor that lives on the emulated device."""
-    return isinstance(value, torch.Tensor) and _MARK in value.__dict__
+    """Whether `value` is a tensor that lives on the emulated device.
+
+    Autograd makes new objects of tensors that it saved, which are known by their memory.
+    """
+    if not isinstance(value, torch.Tensor):
+        return False
+    return _MARK in value.__dict__ or (type(value) in _PLAIN and _in_device_memory(value))
+
+
+def _in_device_memory(tensor: torch.Tensor) -> bool:
+    with torch._C.DisableTorchFunction():
+        return tensor.layout == torch.strided and hasattr(tensor.untyped_storage(), DEVICE_STORAGE)
 
 
 def mark(value: Any, emulated: bool) -> None:
@@ -67,6 +78,18 @@ class EmulatedTensors(TorchFunctionMode):
         super().__init__()
         self._memory = memory
         self._captures = captures
+
+    @property
+    def active(self) -> bool:
+        """Whether torch's functions come by here now."""
+        return self in _get_current_function_mode_stack()
+
+    def adopt(self, values: Iterable[Any]) -> None:
+        """Put the tensors among (nested) values, which no function seen here made, on the emulated device."""
+        with torch._C.DisableTorchFunction():
+            for tensor in _tensors(values):
+                mark(tensor, True)
+                self._settle(tensor, [])
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -122,7 +145,7 @@ class EmulatedTensors(TorchFunctionMode):
 
     def _settle(self, tensor: torch.Tensor, inputs: list[torch.Tensor]) -> None:
         """Move a new tensor's memory into the device's."""
-        if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or tensor.device != CPU:
+        if type(tensor) not in _PLAIN or tensor.device != CPU or _in_device_memory(tensor):
             return
         storage = tensor.untyped_storage()
         if storage.nbytes() == 0 or any(t.untyped_storage().data_ptr() == storage.data_ptr() for t in inputs):

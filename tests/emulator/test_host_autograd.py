@@ -1,0 +1,90 @@
+"""torch's autograd on the emulated device: backward functions in Python see tensors of the device."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from emulator.host.memory import ALIGNMENT
+from emulator.host.session import emulated_host
+
+
+@pytest.fixture(autouse=True)
+def host() -> Iterator[None]:
+    with emulated_host():
+        yield
+
+
+class Squares(torch.autograd.Function):
+    """x squared; what its backward was given is noted in `seen`, by name."""
+
+    seen: dict[str, torch.Tensor]
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        result = x * x
+        ctx.save_for_backward(x, result)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        x, result = ctx.saved_tensors
+        Squares.seen = {
+            "gradient": gradient,
+            "saved input": x,
+            "saved result": result,
+            "made here": torch.empty_like(gradient),
+            "made by name": torch.empty(3, device="cuda"),
+        }
+        return 2 * x * gradient
+
+
+def grad(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    (answer,) = torch.autograd.grad(y, x)
+    return answer
+
+
+def backward(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    y.backward()
+    assert x.grad is not None
+    return x.grad
+
+
+def function_backward(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    torch.autograd.backward([y])
+    assert x.grad is not None
+    return x.grad
+
+
+@pytest.mark.parametrize("differentiate", [grad, backward, function_backward])
+def test_a_backward_function_sees_the_device(differentiate: Any) -> None:
+    x = torch.tensor([1.0, 2.0, 3.0], device="cuda", requires_grad=True)
+    answer = differentiate((Squares.apply(x) * torch.tensor([1.0, 1.0, 2.0], device="cuda")).sum(), x)
+    for name, tensor in Squares.seen.items():
+        assert tensor.is_cuda, name
+        assert tensor.data_ptr() % ALIGNMENT == 0, name
+    assert answer.is_cuda
+    assert answer.tolist() == [2.0, 4.0, 12.0]
+
+
+def test_a_backward_function_of_the_cpu_stays_there() -> None:
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    assert grad(Squares.apply(x).sum(), x).tolist() == [2.0, 4.0, 6.0]
+    assert {name for name, tensor in Squares.seen.items() if tensor.is_cuda} == {"made by name"}
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_what_is_computed_again_in_the_backward_is_on_the_device(reentrant: bool) -> None:
+    sides = []
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        made = torch.ones(3, device="cuda")
+        sides.append((x.is_cuda, made.is_cuda))
+        return x * x * made
+
+    x = torch.tensor([1.0, 2.0, 3.0], device="cuda", requires_grad=True)
+    y = checkpoint(forward, x, use_reentrant=reentrant, preserve_rng_state=False)
+    assert backward(y.sum(), x).tolist() == [2.0, 4.0, 6.0]
+    assert sides == [(True, True)] * 2
