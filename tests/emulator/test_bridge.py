@@ -212,7 +212,6 @@ def test_the_memory_of_arguments_is_known_by_name() -> None:
         (object(), False),
         ([torch.zeros(3), object()], False),
     ],
-    ids=str,
 )
 def test_memory_is_closed_when_no_argument_can_hold_another_address(argument: object, closed: bool) -> None:
     assert shown([torch.zeros(2)], argument).closed is closed
