@@ -41,15 +41,21 @@ def _m8n8(trans: bool) -> Fragment:
     return Fragment(8, 1, row[None], (2 * column + half)[None])
 
 
-def _bytes_trans(rows: int) -> Fragment:
-    """Rows of 16 bytes, transposed: 8 rows for one register of stmatrix.m16n8, 16 rows for two of ldmatrix.m16n16.
+def _stored_trans() -> Fragment:
+    """stmatrix.m16n8: 8 rows of 16 bytes, transposed, one register. As CuTe's SM100_U8x4_STSM_T states it."""
+    b = np.arange(4)[:, None]
+    return Fragment(8, 1, (2 * LOW + b % 2)[None], (HIGH + 8 * (b // 2))[None])
 
-    As CuTe's copy traits SM100_U8x4_STSM_T and SM100_U8x8_LDSM_T state it.
+
+def _loaded_trans() -> Fragment:
+    """ldmatrix.m16n16: 16 rows of 16 bytes, transposed, two registers: lane i has rows 4 (i % 4) and the next three,
+    of column i / 4 in the first and of column 8 + i / 4 in the second.
+
+    As CuTe's SM100_U8x8_LDSM_T has it before it changes bytes between the two registers.
     """
-    registers = rows // 8
-    r, b = np.arange(registers)[:, None, None], np.arange(4)[:, None]
-    row = 2 * registers * LOW + 2 * r + b % 2
-    return Fragment(rows, registers, row, np.broadcast_to(HIGH + 8 * (b // 2), row.shape))
+    r, b = np.arange(2)[:, None, None], np.arange(4)[:, None]
+    row = 4 * LOW + b + 0 * r
+    return Fragment(16, 2, row, np.broadcast_to(HIGH + 8 * r, row.shape))
 
 
 class Rows(Form):
@@ -67,9 +73,9 @@ class Rows(Form):
             case _, "m8n8", "b16", _:
                 self.fragment = _m8n8(trans is not None)
             case "stmatrix", "m16n8", "b8", "trans":
-                self.fragment = _bytes_trans(8)
+                self.fragment = _stored_trans()
             case "ldmatrix", "m16n16", "b8", "trans" if self.matrices < 4:
-                self.fragment = _bytes_trans(16)
+                self.fragment = _loaded_trans()
             case _:
                 raise UnknownInstruction(ins, f".{shape}.{count}{'.trans' if trans else ''}.{kind}")
         self.width, self.count, self.bytes = 1, ROW_BYTES, ROW_BYTES

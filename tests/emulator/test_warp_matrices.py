@@ -55,7 +55,10 @@ def test_other_types_are_refused() -> None:
 
 
 LOADED = Layout(((4, 8), (8, 2, 2, 4)), ((256, 8), (1, 128, 64, 1024)))
-"""(thread, bit of its registers) -> bit of the matrices: the destination of CuTe's SM100_U8x16_LDSM_T."""
+"""(thread, bit of its registers) -> bit of the matrices: the destination of CuTe's SM100_U8x16_LDSM_T, and of its
+SM100_U8x4_STSM_T."""
+EXCHANGED = (0, 1, 4, 5, 2, 3, 6, 7)
+"""The bytes of two registers in the order in which that atom gives them on, by their places after ldmatrix."""
 ROW_OF_LANE = Layout((2, 2, 4, 2), (1, 8, 2, 16))
 """Lane -> the row whose address it gives, in units of 128 bits: the source of the same atom."""
 
@@ -78,7 +81,7 @@ mul.wide.u32 %q2, %t, {8 * matrices}; add.s64 %a1, %a1, %q2; {stores}""",
     for lane in range(16 * matrices):
         logical[ROW_OF_LANE(lane)] = given[lane]
     wanted = [[logical.flat[LOADED(t, 8 * v) // 8] for v in range(8 * matrices)] for t in range(32)]
-    np.testing.assert_array_equal(out.view(np.uint8), wanted)
+    np.testing.assert_array_equal(out.view(np.uint8).reshape(32, matrices, 8)[:, :, EXCHANGED].reshape(32, -1), wanted)
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
