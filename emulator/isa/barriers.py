@@ -292,6 +292,9 @@ def _cluster(ins: Instr) -> Run:
 
         def arrive(warp: Warp, mask: Any) -> None:
             warp.settle_loads(ins)
+            if warp.cluster_generation is not None:
+                _arrived_already(warp, warp.cluster_generation, ins)
+                return
             releases = sem != "relaxed" or not warp.cta.launch.pedantic
             warp.cluster_generation = warp.cta.cluster.barrier.arrive(warp, ins, releases)
 
@@ -300,7 +303,8 @@ def _cluster(ins: Instr) -> Run:
     def wait(warp: Warp, mask: Any) -> Any:
         generation = warp.cluster_generation
         if generation is None:
-            raise UnknownInstruction(ins, "barrier.cluster.wait without an arrive before it")
+            warp.cta.launch.found(BarrierError("barrier.cluster.wait without an arrive before it", ins, warp))
+            return None
         if not generation.over:
             wait_for(generation, warp, ins, warp.cta.cluster.barrier)
             return BLOCK
@@ -310,6 +314,13 @@ def _cluster(ins: Instr) -> Run:
         return None
 
     return wait
+
+
+def _arrived_already(warp: Warp, generation: Generation, ins: Instr) -> None:
+    """Find an arrival before the wait for the last one, which counts for nothing here; in PTX it is undefined."""
+    line = next(first.line for other, first in generation.arrived if other is warp)
+    what = "barrier.cluster.arrive a second time before barrier.cluster.wait"
+    warp.cta.launch.found(BarrierError(what, ins, warp, (("arrived at", f"PTX line {line}"),)))
 
 
 @executes("fence", "membar")

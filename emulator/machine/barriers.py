@@ -106,16 +106,8 @@ class ClusterBarrier:
         return f"barrier.cluster: still to arrive are {', '.join(map(str, missing))}"
 
     def arrive(self, warp: Warp, instr: Instr, release: bool) -> Generation:
-        """One warp comes; `release`: what it has seen goes along. Raises BarrierError if it is already waited for."""
+        """One warp comes; `release`: what it has seen goes along."""
         generation = self.generation
-        for other, line in generation.arrived:
-            if other is warp:
-                raise BarrierError(
-                    "barrier.cluster.arrive a second time before barrier.cluster.wait",
-                    instr,
-                    warp,
-                    (("arrived at", f"PTX line {line.line}"),),
-                )
         generation.arrived.append((warp, instr))
         generation.published |= warp.published
         if release:

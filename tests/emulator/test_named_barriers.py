@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from ptx_kernel import launch, source
 
-from emulator.errors import BarrierError, DataRace, Deadlock, UnwrittenRead
+from emulator.errors import BarrierError, DataRace, Deadlock, Fault, UnwrittenRead
 
 CELLS = ".shared .align 4 .b8 cells[512]; mov.u32 %r1, cells; shl.b32 %r2, %t, 2; add.u32 %r2, %r1, %r2;"
 MODES = ["eager", "lazy", "random"]
@@ -110,3 +110,24 @@ def test_an_invalidated_mbarrier_is_memory_again() -> None:
             source(f"{MBARRIER} @!%p1 bra END; mov.b64 %q1, 5; {end} mbarrier.arrive.shared.b64 _, [bar]; END: ret;"),
             np.zeros(1),
         )
+
+
+@pytest.mark.parametrize(
+    ("verbs", "says"),
+    [
+        ("arrive arrive wait", "arrive a second time before barrier.cluster.wait"),
+        ("arrive arrive wait wait", "arrive a second time before barrier.cluster.wait"),
+        ("arrive wait wait", "wait without an arrive before it"),
+    ],
+)
+def test_a_cluster_barrier_out_of_turn(verbs: str, says: str) -> None:
+    """Undefined in PTX; memory is as it was, so that one may go on."""
+    out = np.zeros(64, np.uint32)
+    body = " ".join(f"barrier.cluster.{verb};" for verb in verbs.split())
+    text = source(f"{body} add.u64 %q0, %a0, %b; st.global.u32 [%q0], 7; ret;", block=64)
+    with pytest.raises(BarrierError, match=says):
+        launch(text, out, block=64)
+    findings: list[Fault] = []
+    launch(text, out, block=64, findings=findings)
+    assert says in str(findings[0])
+    assert out.tolist() == [7] * 64
