@@ -20,28 +20,18 @@ _MARK: Final = "_of_emulated_device"
 
 def install(patches: Patches, tensors: EmulatedTensors) -> None:
     """Let the engine run with `tensors` active, and hand gradients over on the side of the function's results."""
-    patches.set(torch.autograd, "_engine_run_backward", _active(torch.autograd._engine_run_backward, tensors))
+    patches.set(torch.autograd, "_engine_run_backward", tensors.around(torch.autograd._engine_run_backward))
     patches.set(Function, "apply", classmethod(_noting(vars(Function)["apply"].__func__)))
     patches.set(saved_tensors_hooks, "__init__", _hooking(saved_tensors_hooks.__init__, tensors))
     for name in ("apply", "apply_boxed"):
         patches.set(BackwardCFunction, name, _placing(getattr(BackwardCFunction, name), tensors))
 
 
-def _active(original: Callable[..., Any], tensors: EmulatedTensors) -> Callable[..., Any]:
-    def run(*args: Any, **kwargs: Any) -> Any:
-        if tensors.active:
-            return original(*args, **kwargs)
-        with tensors:
-            return original(*args, **kwargs)
-
-    return run
-
-
 def _hooking(original: Callable[..., None], tensors: EmulatedTensors) -> Callable[..., None]:
     """What is called for a tensor that is saved sees it as what is called when it is wanted back."""
 
     def initialise(hooks: Any, pack: Callable[..., Any], unpack: Callable[..., Any]) -> None:
-        original(hooks, _active(pack, tensors), unpack)
+        original(hooks, tensors.around(pack), unpack)
 
     return initialise
 

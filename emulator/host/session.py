@@ -10,7 +10,7 @@ import cuda.bindings.driver
 import cuda.bindings.runtime
 from torch.utils._device import DeviceContext
 
-from emulator.host import autograd, cuda_driver, cuda_runtime, launches, tensors, torch_cuda, tvm_ffi
+from emulator.host import autograd, cuda_driver, cuda_runtime, custom_ops, launches, tensors, torch_cuda, tvm_ffi
 from emulator.host.patching import Patches
 from emulator.host.properties import B200, DeviceProperties
 from emulator.host.refusal import refuse
@@ -28,6 +28,7 @@ def emulated_host(properties: DeviceProperties = B200) -> Iterator[DevicePropert
     with Patches() as patches, tensors.EmulatedTensors(state.allocations, state.captures) as mode:
         patches.set(DeviceContext, "__torch_function__", tensors.default_device_factory)
         autograd.install(patches, mode)
+        custom_ops.install(patches, mode)
         torch_cuda.install(patches, properties, state.captures)
         _install(patches, cuda.bindings.driver, "cu", cuda_driver.functions(cuda.bindings.driver, state))
         _install(patches, cuda.bindings.runtime, "cuda", cuda_runtime.functions(cuda.bindings.runtime, state))

@@ -40,7 +40,7 @@ def _in_device_memory(tensor: torch.Tensor) -> bool:
 
 def mark(value: Any, emulated: bool) -> None:
     """Put every tensor in `value` (nested lists and tuples) on the emulated device, or take it off."""
-    for tensor in _tensors((value,)):
+    for tensor in tensors_in((value,)):
         if emulated:
             setattr(tensor, _MARK, True)
         else:
@@ -79,15 +79,21 @@ class EmulatedTensors(TorchFunctionMode):
         self._memory = memory
         self._captures = captures
 
-    @property
-    def active(self) -> bool:
-        """Whether torch's functions come by here now."""
-        return self in _get_current_function_mode_stack()
+    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that torch calls with its function modes off, with this one on."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if self in _get_current_function_mode_stack():
+                return function(*args, **kwargs)
+            with self:
+                return function(*args, **kwargs)
+
+        return call
 
     def adopt(self, values: Iterable[Any]) -> None:
         """Put the tensors among (nested) values, which no function seen here made, on the emulated device."""
         with torch._C.DisableTorchFunction():
-            for tensor in _tensors(values):
+            for tensor in tensors_in(values):
                 mark(tensor, True)
                 self._settle(tensor, [])
 
@@ -96,7 +102,7 @@ class EmulatedTensors(TorchFunctionMode):
     ) -> Any:
         kwargs = dict(kwargs or {})
         name = _name(func)
-        inputs = list(_tensors((args, kwargs)))
+        inputs = list(tensors_in((args, kwargs)))
         emulated = [tensor for tensor in inputs if is_emulated(tensor)]
         if emulated and name in _ANSWERS and is_emulated(args[0]):
             return _ANSWERS[name](*args, **kwargs)
@@ -136,7 +142,7 @@ class EmulatedTensors(TorchFunctionMode):
             if crossed and _shares_memory(result, source):
                 result = result.clone()
         known = {id(tensor) for tensor in inputs}
-        for tensor in _tensors((result,)):
+        for tensor in tensors_in((result,)):
             if id(tensor) not in known:
                 mark(tensor, target)
                 if target:
@@ -158,7 +164,7 @@ class EmulatedTensors(TorchFunctionMode):
     def _refuse_capture(self, name: str, result: Any, inputs: list[torch.Tensor]) -> None:
         """Only launches are captured: torch's own work on the device may at most make views and empty tensors."""
         known = {tensor.untyped_storage().data_ptr() for tensor in inputs}
-        for tensor in _tensors((result,)):
+        for tensor in tensors_in((result,)):
             if not name.startswith("empty") and tensor.untyped_storage().data_ptr() not in known:
                 raise not_emulated(f"torch's {name} inside a graph capture", "only kernel launches are captured")
 
@@ -231,14 +237,15 @@ def _shares_memory(result: torch.Tensor, source: object) -> bool:
     return interface is not None and interface["data"][0] == result.data_ptr()
 
 
-def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """The tensors among values, in nested lists, tuples and dictionaries too."""
     for value in values:
         if isinstance(value, torch.Tensor):
             yield value
         elif isinstance(value, list | tuple):
-            yield from _tensors(value)
+            yield from tensors_in(value)
         elif isinstance(value, dict):
-            yield from _tensors(value.values())
+            yield from tensors_in(value.values())
 
 
 def _known(device: torch.device) -> torch.device:

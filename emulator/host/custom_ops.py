@@ -1,0 +1,61 @@
+"""Operators that a library registers with torch for CUDA, called for tensors of the emulated device.
+
+torch's dispatcher takes those tensors for the CPU's, so a function that tells the two apart stands there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.library import Library
+
+from emulator.host.patching import Patches
+from emulator.host.tensors import EmulatedTensors, is_emulated, tensors_in
+
+_Kernels = dict[str, Callable[..., Any]]
+
+
+def install(patches: Patches, tensors: EmulatedTensors) -> None:
+    """Let kernels that are registered for CUDA be found for the tensors of the emulated device."""
+    patches.set(Library, "impl", _registering(Library.impl, tensors))
+
+
+def _registering(original: Callable[..., None], tensors: EmulatedTensors) -> Callable[..., None]:
+    """Library.impl. An operator whose kernel for the CPU is torch's own keeps it."""
+    registered: dict[str, _Kernels] = {}
+
+    def impl(library: Library, op_name: Any, fn: Any, dispatch_key: str = "", **options: Any) -> None:
+        key = dispatch_key or library.dispatch_key
+        name = _qualified(library, op_name)
+        if key not in ("CPU", "CUDA") or (name not in registered and _known_to_cpu(name)):
+            original(library, op_name, fn, dispatch_key, **options)
+            return
+        if not _known_to_cpu(name):
+            registered[name] = {}
+            original(library, op_name, _choosing(name, registered[name], tensors), "CPU", **options)
+        registered[name][key] = fn
+
+    return impl
+
+
+def _qualified(library: Library, op: Any) -> str:
+    name = op if isinstance(op, str) else op.name()
+    return f"{library.ns}::{name.split('::')[-1]}"
+
+
+def _known_to_cpu(name: str) -> bool:
+    return torch._C._dispatch_has_kernel_for_dispatch_key(name, "CPU")
+
+
+def _choosing(name: str, kernels: _Kernels, tensors: EmulatedTensors) -> Callable[..., Any]:
+    """The kernel for the CPU, or the one for CUDA with the device's tensors recognised inside."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        key = "CUDA" if any(map(is_emulated, tensors_in((args, kwargs)))) else "CPU"
+        if key not in kernels:
+            raise NotImplementedError(f"{name} has no kernel for {key}; it has one for {', '.join(kernels)}")
+        return tensors.around(kernels[key])(*args, **kwargs)
+
+    return call

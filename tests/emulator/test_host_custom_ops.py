@@ -1,0 +1,78 @@
+"""Operators that a library registers for CUDA: called for tensors of the emulated device, and for no others."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from emulator import NotEmulated
+from emulator.host.session import emulated_host
+
+_NAMES = (f"emulator_tests::double_{i}" for i in itertools.count())
+
+
+@pytest.fixture(autouse=True)
+def host() -> Iterator[None]:
+    with emulated_host():
+        yield
+
+
+def doubling(device: str | None) -> Any:
+    """An operator for one device that doubles its argument into memory that it asks of that device."""
+
+    @torch.library.custom_op(next(_NAMES), mutates_args=(), device_types=device)
+    def double(x: torch.Tensor) -> torch.Tensor:
+        assert x.is_cuda == (device == "cuda")
+        return torch.full((3,), 2.0, device=device) * x
+
+    return double
+
+
+def test_a_kernel_for_cuda_sees_the_device() -> None:
+    double = doubling("cuda")
+    answer = double(torch.tensor([1.0, 2.0, 3.0], device="cuda"))
+    assert answer.is_cuda
+    assert answer.tolist() == [2.0, 4.0, 6.0]
+    with pytest.raises(NotImplementedError, match="has no kernel for CPU; it has one for CUDA"):
+        double(torch.ones(3))
+
+
+def test_an_operator_without_a_kernel_for_cuda_is_refused() -> None:
+    double = doubling("cpu")
+    assert double(torch.ones(3)).tolist() == [2.0] * 3
+    with pytest.raises(NotEmulated, match="on the device"):
+        double(torch.ones(3, device="cuda"))
+
+
+@pytest.mark.parametrize("first", ["cpu", "cuda"])
+def test_each_device_has_its_kernel(first: str) -> None:
+    sign = doubling(first)
+    second = {"cpu": "cuda", "cuda": "cpu"}[first]
+    sign.register_kernel(second)(lambda x: -x)
+    for device in ("cpu", "cuda"):
+        answer = sign(torch.ones(3, device=device))
+        assert answer.tolist() == [2.0 if device == first else -1.0] * 3
+        assert answer.is_cuda == (device == "cuda")
+
+
+def test_an_operator_writes_to_its_argument_and_has_a_gradient() -> None:
+    @torch.library.custom_op(next(_NAMES), mutates_args={"out"}, device_types="cuda")
+    def square_into(x: torch.Tensor, out: torch.Tensor) -> None:
+        assert x.is_cuda
+        out.copy_(x * x)
+
+    square = doubling("cuda")
+    square.register_autograd(lambda ctx, gradient: torch.full((3,), 2.0, device="cuda") * gradient)
+    x, out = torch.ones(3, device="cuda", requires_grad=True), torch.zeros(3, device="cuda")
+    square_into(x.detach() * 3, out)
+    assert out.tolist() == [9.0] * 3
+    (answer,) = torch.autograd.grad(square(x).sum(), x)
+    assert answer.tolist() == [2.0] * 3
+
+
+def test_an_operator_of_torch_keeps_its_kernel_for_the_cpu() -> None:
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("neg", lambda x: x, "CUDA")
+    assert (-torch.ones(2)).tolist() == [-1.0] * 2
