@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from emulator.engine.blocks import ALL, BLOCKED, BlockFunction, BlockWriter, active, first
-from emulator.engine.effects import SHARED_SYMBOL, Effect, effects
+from emulator.engine.direct import direct
+from emulator.engine.effects import MEMORY, SHARED_SYMBOL, Effect, effects
 from emulator.engine.fetch import Fetcher
 from emulator.engine.liveness import Liveness
 from emulator.engine.placement import Placement, RegisterFile
-from emulator.engine.segments import Segment, placed_registers, segments
+from emulator.engine.segments import Chain, Segment, placed_registers, segments
 from emulator.engine.uniformity import varying
 from emulator.errors import EmulatorError, UnknownInstruction
 from emulator.isa import catalog as _catalog  # noqa: F401 - fills the registry
 from emulator.isa import registry
+from emulator.isa.memory import learning
 from emulator.isa.moves import PARAMS
 from emulator.isa.registry import Handler, Lowering
+from emulator.machine.direct import Direct
+from emulator.native.access import AccessStep
 from emulator.native.compile import StepLists, runner
+from emulator.native.recorder import Step
 from emulator.native.run import Run
 from emulator.ptx.flow import EXIT, Flow
 from emulator.ptx.syntax import Instr, Kernel, Special
@@ -41,8 +47,9 @@ class Program:
         self._placement = Placement(placed_registers(self._segments, liveness), self._effects)
         fetcher = Fetcher(self._placement.slots, frozenset(varying(self._flow, self._effects, liveness)))
         handlers = {id(e): e.entry.make(e.instr) for e in self._effects if isinstance(e.entry, Handler)}
-        runs = self._compile(liveness)
-        self._writer = BlockWriter(self._flow, fetcher, runs, runner(), handlers)
+        accesses = self._accesses(fetcher, handlers)
+        chains = self._compile(liveness, accesses)
+        self._writer = BlockWriter(self._flow, fetcher, chains, runner(), handlers)
         self._functions: list[BlockFunction | None] = [None] * len(self._flow.blocks)
         self._counts = [block.end - block.start for block in self._flow.blocks]
 
@@ -126,28 +133,63 @@ class Program:
         self._functions[pc] = made
         return made
 
-    def _compile(self, liveness: Liveness) -> dict[int, int]:
-        """The addresses of all runs' steps, by the id of their first effect. Scratch rows lie behind the registers."""
-        keys, lists = [], []
-        scratch = 0
-        for segment in (s for block in self._segments for s in block if s.inlined):
-            run = lowered(segment, self._placement)
-            lists.append(run.finish(liveness.members(segment.live)))
-            scratch = max(scratch, run.code.placed(self._placement.bytes))
-            keys.append(id(segment.effects[0]))
-        self._file_bytes = self._placement.bytes + scratch
+    def _accesses(self, fetcher: Fetcher, handlers: dict[int, Any]) -> dict[int, AccessStep]:
+        """The loads and stores that are machine code, by the id of their effects; their handlers learn for it."""
+        found: dict[int, AccessStep] = {}
+        for effect in self._effects:
+            step = direct(effect, fetcher, len(found))
+            if step is not None:
+                handlers[id(effect)] = learning(handlers[id(effect)], effect.instr, len(found))
+                found[id(effect)] = step
+        self._direct = len(found)
+        return found
+
+    def _compile(self, liveness: Liveness, accesses: Mapping[int, AccessStep]) -> dict[int, Chain]:
+        """All chains, by the id of their first effect. Scratch rows lie behind the registers."""
+        self._file_bytes = self._placement.bytes
+        chains = [chain for block in self._segments for chain in _chains(block, accesses)]
+        lists = [[s for segment in chain for s in self._listed(segment, liveness, accesses)] for chain in chains]
         self._steps = StepLists(lists)
-        return {key: self._steps.address(i) for i, key in enumerate(keys)}
+        found = {}
+        for i, (chain, steps) in enumerate(zip(chains, lists, strict=True)):
+            effects = [s.effects[0] for s in chain if id(s.effects[0]) in accesses]
+            places = [at for at, step in enumerate(steps) if isinstance(step, AccessStep)]
+            stops = tuple(
+                (e, self._steps.address(i, at), self._steps.address(i, at + 1))
+                for e, at in zip(effects, places, strict=True)
+            )
+            found[id(chain[0].effects[0])] = Chain(self._steps.address(i), len(chain), stops)
+        return found
+
+    def _listed(
+        self, segment: Segment, liveness: Liveness, accesses: Mapping[int, AccessStep]
+    ) -> Sequence[Step | AccessStep]:
+        """A segment as steps."""
+        access = accesses.get(id(segment.effects[0]))
+        if access is not None:
+            return [access]
+        run = lowered(segment, self._placement)
+        steps = run.finish(liveness.members(segment.live))
+        self._file_bytes = max(self._file_bytes, self._placement.bytes + run.code.placed(self._placement.bytes))
+        return steps
 
     def _set_special(self, warp: Any, special: Special) -> None:
         slot = self._placement.slots[special]
         rows = warp.registers.rows64 if slot.type == "b64" else warp.registers.rows32
         if special == PARAMS:
             rows[slot.row] = warp.cta.launch.params_address
+        elif special == MEMORY:
+            longs = self._memory_of(warp.cta.launch).row
+            rows[slot.row, : len(longs)] = longs
         elif special.name.startswith(SHARED_SYMBOL):
             rows[slot.row] = warp.cta.window + int(special.name[len(SHARED_SYMBOL) :])
         else:
             rows[slot.row] = self._special_value(warp, special)
+
+    def _memory_of(self, launch: Any) -> Direct:
+        if launch.direct is None:
+            launch.direct = Direct(launch.memory, self._direct)
+        return launch.direct
 
     def _special_value(self, warp: Any, special: Special) -> Any:
         try:
@@ -155,6 +197,14 @@ class Program:
         except KeyError:
             user = next(e.instr for e in self._effects if special in e.reads)
             raise UnknownInstruction(user, f"special register {special.name}") from None
+
+
+def _chains(block: Sequence[Segment], accesses: Mapping[int, AccessStep]) -> list[list[Segment]]:
+    """The longest rows of segments of a block that are machine code throughout."""
+    found: list[list[Segment]] = []
+    for together, row in groupby(block, lambda s: s.inlined or id(s.effects[0]) in accesses):
+        found += [list(row)] if together else []
+    return found
 
 
 def _starts_block(instr: Instr) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from emulator.engine.effects import CHANGING, Effect
 from emulator.engine.fetch import Fetcher
-from emulator.engine.segments import Segment
+from emulator.engine.segments import Chain, Segment
 from emulator.isa.registry import BLOCK, Handler
 from emulator.ptx.flow import EXIT, BasicBlock, Flow
 from emulator.ptx.syntax import Special
@@ -27,16 +27,17 @@ class BlockWriter:
     """
 
     def __init__(
-        self, flow: Flow, fetcher: Fetcher, runs: Mapping[int, int], runner: Any, handlers: Mapping[int, Any]
+        self, flow: Flow, fetcher: Fetcher, chains: Mapping[int, Chain], runner: Any, handlers: Mapping[int, Any]
     ) -> None:
         self._flow, self._fetcher = flow, fetcher
-        self._runs, self._runner, self._handlers = runs, runner, handlers
+        self._chains, self._runner, self._handlers = chains, runner, handlers
 
     def function(self, block: BasicBlock, segments: Sequence[Segment], diverge: Callable[..., int]) -> BlockFunction:
         """The compiled function of a block."""
         names: dict[str, Any] = {
             "BLOCK": BLOCK,
             "run": self._runner,
+            "handle": {},
             "active": active,
             "first": first,
             "diverge": diverge,
@@ -51,26 +52,36 @@ class BlockWriter:
             "u64": np.uint64,
         }
         lines = ["def f(w):", " r = w.registers; bits = w.bits; mask = w.mask; lane = w.lane"]
-        for segment in segments:
-            lines += self._segment(segment, block, names)
+        left = list(segments)
+        while left:
+            effect = left[0].effects[0]
+            chain = self._chains.get(id(effect))
+            if chain is not None:
+                lines += self._chain(chain, block, names)
+            else:
+                lines += self._end(effect, block) if effect.entry is None else self._call(effect, names)
+            del left[: chain.segments if chain is not None else 1]
         if segments[-1].effects[0].entry is not None:
             lines.append(f" return {block.successors[0]}")
+        return self._defined(lines, block, names)
+
+    def _defined(self, lines: list[str], block: BasicBlock, names: dict[str, Any]) -> Any:
         exec(compile("\n".join(lines), f"<PTX block {block.index}>", "exec"), names)
         return names["f"]
 
-    def _segment(self, segment: Segment, block: BasicBlock, names: dict[str, Any]) -> list[str]:
-        effect = segment.effects[0]
-        key = id(effect)
-        if segment.inlined:
-            return [f" run(r.base, bits, {self._runs[key]})"]
-        if effect.entry is None:
-            return self._end(effect, block)
+    def _chain(self, chain: Chain, block: BasicBlock, names: dict[str, Any]) -> list[str]:
+        """Run the chain; where it stops, call the handler of the access and run the rest."""
+        if not chain.stops:
+            return [f" run(r.base, bits, {chain.start})"]
+        for effect, at, after in chain.stops:
+            lines = ["def f(w, r, bits, mask, lane):", *self._call(effect, names)]
+            names["handle"][at] = self._defined([*lines, f" return run(r.base, bits, {after})"], block, names)
+        return [f" at = run(r.base, bits, {chain.start})", " while at: at = handle[at](w, r, bits, mask, lane)"]
+
+    def _call(self, effect: Effect, names: dict[str, Any]) -> list[str]:
         name = f"call{len(names)}"
         if isinstance(effect.entry, Handler):
-            names[name] = self._handlers[key]
-        return self._call(effect, name)
-
-    def _call(self, effect: Effect, name: str) -> list[str]:
+            names[name] = self._handlers[id(effect)]
         guard = effect.instr.guard
         body = self._guarded_call(effect, name)
         if guard is None:

@@ -16,7 +16,7 @@ from emulator.ptx.syntax import Reg, Special, Vector
 
 ROW = 128
 _BYTES = {"pred": 4, "b8": ROW, "b16": ROW, "b32": ROW, "b64": 2 * ROW, "b128": 4 * ROW}
-_WIDE_SPECIALS = frozenset({"@params", "%gridid"})
+_WIDE_SPECIALS = frozenset({"@params", "@memory", "%gridid"})
 
 
 class Placement:

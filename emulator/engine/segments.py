@@ -26,6 +26,18 @@ class Segment:
         return is_inlined(self.effects[0])
 
 
+@dataclass(frozen=True)
+class Chain:
+    """Neighbouring segments that are one list of steps, from address `start`.
+
+    stops: of each access in it, where the list stops if the access asks for its handler, and where it goes on.
+    """
+
+    start: int
+    segments: int
+    stops: tuple[tuple[Effect, int, int], ...]
+
+
 def is_inlined(effect: Effect) -> bool:
     """Whether an instruction becomes machine code. Reading a clock does not: it differs each time."""
     return effect.inlined and not any(isinstance(s, Special) and s.name in CHANGING for s in effect.reads)

@@ -297,6 +297,20 @@ def _st(ins: Instr) -> Run:
     return run
 
 
+def learning(run: Run, ins: Instr, number: int) -> Run:
+    """The handler `run` of an ld or st that is machine code too: what it does, the code may do from then on."""
+    size, store = Form(ins).bytes, ins.opcode == "st"
+
+    def learn(warp: Warp, mask: Any, address: Any, *values: Any) -> Any:
+        answer = run(warp, mask, address, *values)
+        assert warp.cta.launch.direct is not None
+        first = address if isinstance(address, int) else address[0 if mask is None else mask.argmax()]
+        warp.cta.launch.direct.learn(number, int(first), size, store)
+        return answer
+
+    return learn
+
+
 def lane_rows(value: Any, count: int, dtype: np.dtype) -> np.ndarray:
     """A value or vector of values as unsigned[32, count]."""
     if isinstance(value, np.ndarray):

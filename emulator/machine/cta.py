@@ -15,6 +15,7 @@ from emulator.errors import Fault, LaunchError
 from emulator.machine.agents import Agents, Completion
 from emulator.machine.barriers import ClusterBarrier, NamedBarrier
 from emulator.machine.clocks import Clock, Ledger
+from emulator.machine.direct import Direct
 from emulator.machine.globalmem import GlobalMemory
 from emulator.machine.registers import RegisterPool
 from emulator.machine.shared import RANK_SHIFT, SharedMemory
@@ -77,6 +78,7 @@ class Launch:
         self.stats = Stats()
         self.waiting_clusters: deque[Dim3] = deque()
         self.findings: list[Fault] = []
+        self.direct: Direct | None = None
         self.registry: dict[Any, Any] = {}
         """What handlers keep for the whole launch, such as decoded tensor maps."""
 

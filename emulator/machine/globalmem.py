@@ -71,7 +71,7 @@ class GlobalMemory:
         described: a tensor map says that they are a tensor's, so they may belong to one that nobody made known even
         where they are near another.
         """
-        found = self._known(low, high)
+        found = self.known(low, high)
         stray = self.closed or (not described and self._near(low, high))
         return found if found is not None or stray else self._mapping(low, high, "rw")
 
@@ -150,10 +150,11 @@ class GlobalMemory:
         recent = self._recent
         if recent is not None and recent.address <= low and high <= recent.address + recent.size:
             return recent
-        self._recent = self._known(low, high)
+        self._recent = self.known(low, high)
         return self._recent
 
-    def _known(self, low: int, high: int) -> Allocation | None:
+    def known(self, low: int, high: int) -> Allocation | None:
+        """The allocation made known that holds bytes `low` to `high - 1`, or None."""
         at = bisect_right(self.allocations, low, key=lambda a: a.address) - 1
         if at < 0:
             return None

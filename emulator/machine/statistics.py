@@ -85,6 +85,8 @@ class Stats:
             self.shared_wavefronts += count * wavefronts
             self.shared_conflicts += count * (wavefronts - needed)
         self._patterns.clear()
+        if cluster.launch.direct is not None:
+            cluster.launch.direct.flush(self)
 
     def add(self, other: Stats) -> None:
         """Add the counts of other CTAs of the launch."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from emulator.native.recorder import STEP_WORDS
 from emulator.native.vector import BITS, FLOATS, Code, Helper, Template, Vec
 
 
@@ -34,6 +35,36 @@ class Body(Code):
     def do(self, text: str) -> None:
         """An instruction without a result."""
         self.lines.append(text)
+
+    def called(self, signature: str, operands: Sequence[object]) -> str:
+        """The result of a function that is not defined here, called by its `result @name(kinds)`."""
+        self.declarations.add(f"declare {signature}")
+        head, kinds = signature.rstrip(")").split("(")
+        text = f"call {head}({', '.join(f'{k} {o}' for k, o in zip(kinds.split(', '), operands, strict=True))})"
+        if not signature.startswith("void"):
+            return self.scalar(text)
+        self.do(text)
+        return ""
+
+    def splat(self, kind: str, value: str) -> str:
+        """A scalar in every lane."""
+        first = self.scalar(f"insertelement <32 x {kind}> poison, {kind} {value}, i32 0")
+        return self.scalar(f"shufflevector <32 x {kind}> {first}, <32 x {kind}> poison, <32 x i32> zeroinitializer")
+
+    # the operands of a step, of a function of the register file %r and the step's words %w
+
+    def word(self, index: int) -> str:
+        """An operand."""
+        address = self.scalar(f"getelementptr i64, ptr %w, i64 {index}")
+        return self.scalar(f"load i64, ptr {address}, align 8")
+
+    def place(self, index: int) -> str:
+        """The address of the row that an operand is."""
+        return self.scalar(f"getelementptr i8, ptr %r, i64 {self.word(index)}")
+
+    def after(self) -> str:
+        """The address of the next step."""
+        return self.scalar(f"getelementptr i64, ptr %w, i64 {STEP_WORDS - 1}")
 
 
 def text_of(operand: Vec) -> str:

@@ -13,39 +13,40 @@ from functools import cache
 import llvmlite.binding as llvm
 import numpy as np
 
+from emulator.native.access import Access, AccessStep
 from emulator.native.body import Body, link
-from emulator.native.recorder import MAX_OPERANDS, Operation, Row, Step
+from emulator.native.recorder import STEP_WORDS, Operation, Row, Step
 from emulator.native.vector import BITS, FLOATS, Vec
 
-STEP_WORDS = 8
-assert MAX_OPERANDS <= STEP_WORDS - 2
-_Run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p)
-_LOOP = f"""
-define void @run(ptr %r, i32 %m, ptr %steps) nounwind {{
+_Run = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p)
+_LOOP = """
+define ptr @run(ptr %r, i32 %m, ptr %steps) nounwind {
 entry:
   br label %next
 next:
   %at = phi ptr [ %steps, %entry ], [ %after, %do ]
   %function = load ptr, ptr %at, align 8
-  %done = icmp eq ptr %function, null
-  br i1 %done, label %end, label %do
+  %ended = icmp eq ptr %function, null
+  br i1 %ended, label %end, label %do
 do:
   %operands = getelementptr i64, ptr %at, i64 1
-  call void %function(ptr %r, i32 %m, ptr %operands)
-  %after = getelementptr i64, ptr %at, i64 {STEP_WORDS}
-  br label %next
+  %after = call ptr %function(ptr %r, i32 %m, ptr %operands)
+  %stopped = icmp eq ptr %after, null
+  br i1 %stopped, label %stop, label %next
+stop:
+  ret ptr %at
 end:
-  ret void
-}}
+  ret ptr null
+}
 """
-_addresses: dict[Operation, int] = {}
+_addresses: dict[Operation | Access, int] = {}
 _engines: list[llvm.ExecutionEngine] = []
 
 
 class StepLists:
     """Lists of steps in memory, ready to run. Keep it alive as long as they are run."""
 
-    def __init__(self, lists: Sequence[Sequence[Step]]) -> None:
+    def __init__(self, lists: Sequence[Sequence[Step | AccessStep]]) -> None:
         _compile({step.operation for steps in lists for step in steps})
         total = sum(len(steps) + 1 for steps in lists)
         self._words = np.zeros((total, STEP_WORDS), np.uint64)
@@ -57,26 +58,28 @@ class StepLists:
                 self._words[at : at + len(steps)] = [_encoded(step) for step in steps]
             at += len(steps) + 1
 
-    def address(self, index: int) -> int:
-        """Where a list starts, to be given to `runner`."""
-        return self._starts[index]
+    def address(self, index: int, step: int = 0) -> int:
+        """Where a list starts, or one of its steps, to be given to `runner`."""
+        return self._starts[index] + step * STEP_WORDS * 8
 
 
-def _encoded(step: Step) -> list[int]:
-    assert step.result is not None
-    words = [_addresses[step.operation], step.result.offset]
-    for place in step.places:
+def _encoded(step: Step | AccessStep) -> list[int]:
+    words = [_addresses[step.operation]]
+    for place in step.places if isinstance(step, AccessStep) else (step.result, *step.places):
         words.append(place.offset if type(place) is Row else place if type(place) is int else 0)
     return words + [0] * (STEP_WORDS - len(words))
 
 
 @cache
-def runner() -> Callable[[int, int, int], None]:
-    """`run(address of the register file, active lanes as bits, address of a list of steps)`."""
+def runner() -> Callable[[int, int, int], int]:
+    """`run(address of the register file, active lanes as bits, address of a list of steps)`.
+
+    It answers the address of the step that it stopped at because the step asks for its handler; 0 at the end.
+    """
     return _Run(_engine(_LOOP).get_function_address("run"))
 
 
-def _compile(operations: Iterable[Operation]) -> None:
+def _compile(operations: Iterable[Operation | Access]) -> None:
     """Compile those operations that this process has not compiled yet."""
     missing = [operation for operation in operations if operation not in _addresses]
     if not missing:
@@ -87,19 +90,25 @@ def _compile(operations: Iterable[Operation]) -> None:
         _addresses[operation] = engine.get_function_address(f"operation{i}")
 
 
-def _function(name: str, operation: Operation) -> tuple[str, Body]:
+def _function(name: str, operation: Operation | Access) -> tuple[str, Body]:
     """The definition of one operation."""
+    body = operation.body() if isinstance(operation, Access) else _computation(operation)
+    head = f"define ptr @{name}(ptr %r, i32 %m, ptr %w) nounwind {{"
+    return "\n".join([head, *body.lines, "}"]), body
+
+
+def _computation(operation: Operation) -> Body:
     body = Body()
     operands = tuple(_operand(body, i, kind, mode) for i, (kind, mode) in enumerate(operation.operands))
     result = body.new(operation.template, operands)
-    address = _place(body, 0)
+    address = body.place(0)
     if result.kind == "i1":
         word = body.scalar(f"bitcast <32 x i1> {result.place} to i32")
         body.do(f"store i32 {word}, ptr {address}, align 4")
     else:
         body.do(f"store <32 x {result.kind}> {result.place}, ptr {address}, align 64")
-    head = f"define void @{name}(ptr %r, i32 %m, ptr %w) nounwind {{"
-    return "\n".join([head, *body.lines, "ret void", "}"]), body
+    body.do(f"ret ptr {body.after()}")
+    return body
 
 
 def _operand(body: Body, index: int, kind: str, mode: str) -> Vec:
@@ -107,7 +116,7 @@ def _operand(body: Body, index: int, kind: str, mode: str) -> Vec:
         return Vec(body, body.scalar("bitcast i32 %m to <32 x i1>"), kind)
     if mode == "constant":
         return _constant(body, index, kind)
-    address = _place(body, index + 1)
+    address = body.place(index + 1)
     if kind == "i1":
         word = body.scalar(f"load i32, ptr {address}, align 4")
         return Vec(body, body.scalar(f"bitcast i32 {word} to <32 x i1>"), kind)
@@ -116,23 +125,13 @@ def _operand(body: Body, index: int, kind: str, mode: str) -> Vec:
 
 def _constant(body: Body, index: int, kind: str) -> Vec:
     integer = f"i{BITS[kind]}"
-    value = _word(body, index + 1)
+    value = body.word(index + 1)
     if integer != "i64":
         value = body.scalar(f"trunc i64 {value} to {integer}")
-    first = body.scalar(f"insertelement <32 x {integer}> poison, {integer} {value}, i32 0")
-    splat = body.scalar(f"shufflevector <32 x {integer}> {first}, <32 x {integer}> poison, <32 x i32> zeroinitializer")
+    splat = body.splat(integer, value)
     if kind in FLOATS:
         splat = body.scalar(f"bitcast <32 x {integer}> {splat} to <32 x {kind}>")
     return Vec(body, splat, kind)
-
-
-def _word(body: Body, index: int) -> str:
-    address = body.scalar(f"getelementptr i64, ptr %w, i64 {index}")
-    return body.scalar(f"load i64, ptr {address}, align 8")
-
-
-def _place(body: Body, index: int) -> str:
-    return body.scalar(f"getelementptr i8, ptr %r, i64 {_word(body, index)}")
 
 
 def _engine(text: str) -> llvm.ExecutionEngine:

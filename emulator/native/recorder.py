@@ -14,7 +14,8 @@ from typing import Any, Final
 from emulator.native.vector import BITS, LANES, Code, Template, Vec, selection, template
 
 WORD, ROW = 4, 64
-MAX_OPERANDS: Final = 5
+STEP_WORDS: Final = 8
+MAX_OPERANDS: Final = STEP_WORDS - 2
 
 
 @dataclass(frozen=True, slots=True)

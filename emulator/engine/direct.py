@@ -1,0 +1,60 @@
+"""Which loads and stores become machine code, and where their operands are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from emulator.engine.effects import MEMORY, Effect
+from emulator.engine.fetch import Fetcher
+from emulator.isa.memory import Form
+from emulator.native.access import Access, AccessStep
+from emulator.native.recorder import Row
+from emulator.native.run import Slot
+from emulator.ptx.syntax import Address, Imm, Operand, Reg, Special, Vector
+
+_LONG = 1 << 64
+_BITS = {"b16": 16, "b32": 32, "b64": 64}
+
+
+def direct(effect: Effect, fetcher: Fetcher, number: int) -> AccessStep | None:
+    """An access as a step, if it can be one. number: which of the program's it is."""
+    instr, slots = effect.instr, fetcher.slots
+    if MEMORY not in effect.reads:
+        return None
+    form = Form(instr)
+    store = instr.opcode == "st"
+    address, data = instr.operands[:2] if store else instr.operands[1::-1]
+    items = data.items if isinstance(data, Vector) else (data,)
+    registers = _together(items, fetcher)
+    place = Row(registers.offset) if registers else data.value % _LONG if isinstance(data, Imm) else None
+    assert isinstance(address, Address)
+    if form.strong or place is None or not isinstance(address.base, Reg | Special):
+        return None
+    base = slots[address.base]
+    bits = _BITS[registers.type] if registers else 8 * form.width
+    if bits < 8 * form.width:
+        return None
+    access = Access(
+        store,
+        form.width,
+        form.count,
+        bits,
+        form.signed,
+        f"i{base.type[1:]}",
+        fetcher.is_uniform(address.base) and (not store or all(fetcher.is_uniform(item) for item in items)),
+        None if instr.guard is None else instr.guard[1],
+        registers is None,
+    )
+    guard = None if instr.guard is None else Row(slots[instr.guard[0]].offset)
+    where = Row(base.offset), address.offset % _LONG, number, Row(slots[MEMORY].offset)
+    return AccessStep(access, (place, *where, guard))
+
+
+def _together(items: Sequence[Operand], fetcher: Fetcher) -> Slot | None:
+    """The first slot of registers of one type that lie side by side."""
+    slots = [fetcher.slots.get(item) for item in items if isinstance(item, Reg | Special)]
+    first = slots[0] if slots else None
+    if first is None or first.type not in _BITS or len(slots) < len(items):
+        return None
+    side = all(s is not None and (s.type, s.row) == (first.type, first.row + i) for i, s in enumerate(slots))
+    return first if side else None
