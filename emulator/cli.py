@@ -53,6 +53,14 @@ def _parser() -> argparse.ArgumentParser:
         "at the end (default: %(default)s)",
     )
     run.add_argument("--budget", type=int, metavar="N", help="end a launch when a warp has executed N instructions")
+    run.add_argument(
+        "--processes",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="share the CTAs (clusters) of a launch between N processes, with the results of one; a kernel whose "
+        "clusters meet in global memory stays in one (default: %(default)s)",
+    )
     run.add_argument("script", type=Path, metavar="SCRIPT")
     run.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
     run.set_defaults(do=_run)
@@ -64,6 +72,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     isa.set_defaults(do=_isa)
     return parser
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}; allowed: a number from 1")
+    return int(text)
 
 
 def _isa(_options: argparse.Namespace) -> int:
@@ -90,6 +104,7 @@ def _run(options: argparse.Namespace) -> int:
         pedantic=options.pedantic,
         numerics=options.numerics,
         diagnostics=options.diagnostics,
+        processes=options.processes,
     )
     with emulated_host(), launcher as device:
         try:

@@ -1,5 +1,6 @@
 """`python -m emulator run`: scripts of our own, written as for a GPU, through the command line."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -281,6 +282,25 @@ def test_budget_ends_a_launch(run):
     assert "budget" in finished.stderr.lower()
 
 
+def test_processes_share_a_launch(run, monkeypatch):
+    real, started = os.fork, []
+
+    def fork():
+        started.append(real())
+        return started[-1]
+
+    monkeypatch.setattr(os, "fork", fork)
+    finished = run("    add(*map(from_dlpack, (a, b, c)))\n    print(torch.equal(c, a + b))", "--processes", "2")
+    assert (finished.returncode, finished.stdout, len(started)) == (0, "True\n", 1)
+
+
+@pytest.mark.parametrize("count", ["0", "-2", "1.5", "two"])
+def test_processes_are_a_number_from_1(run, count):
+    finished = run("    print('ran')", "--processes", count)
+    assert (finished.returncode, finished.stdout) == (2, "")
+    assert f"argument --processes: '{count}'; allowed: a number from 1" in finished.stderr
+
+
 def test_the_command_and_its_help(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import torch\nprint(torch.zeros(1, device='cuda').device)\n")
@@ -291,4 +311,5 @@ def test_the_command_and_its_help(tmp_path):
     ]
     assert (said[0].returncode, said[0].stdout) == (0, "cuda:0\n")
     assert "--completion {eager,lazy,random}" in said[1].stdout
+    assert "--processes N" in said[1].stdout
     assert (said[2].returncode, said[2].stderr) == (2, "SCRIPT: no file 'nowhere.py'\n")
