@@ -2,6 +2,8 @@
 
 import json
 import os
+import random
+import secrets
 import signal
 import subprocess
 import sys
@@ -38,7 +40,7 @@ class Place:
         """The job of the working tree as it stands, for `milestones` (D1.1)."""
         self.count += 1
         wanted = milestones or ("D1.1",)
-        run = f"20261121-0930{self.count:02d}-{'+'.join(wanted)}-00000{self.count:x}"
+        run = f"20261121-0930{self.count:02d}-{'+'.join(wanted)}-{secrets.token_hex(3)}"
         repository = Repository(self.project.path)
         made = candidate.make(repository, run, "test")
         repository.git("push", "--quiet", str(self.workplace.repository), f"{made.commit}:{made.ref}")
@@ -86,6 +88,11 @@ def wait_for(seen, patience_s: float = PATIENCE_S) -> None:
 
 def in_phase(folder: RunFolder, name: str):
     return lambda: any(e.get("name") == name for e, _ in read_events(folder.journal) if e["event"] == "phase")
+
+
+def length_of_its_own() -> float:
+    """Seconds that no other process sleeps: it can be told by them."""
+    return 600 + random.random()
 
 
 def processes(text: str) -> list[int]:
@@ -168,9 +175,10 @@ def test_every_end_of_a_phase_has_its_verdict(place, settings, verdict, words):
 
 
 def test_daemons_of_a_phase_end_with_it(place):
-    place.project.kernel(cosine=1.0, spawn=987.654)
+    length = length_of_its_own()
+    place.project.kernel(cosine=1.0, spawn=length)
     assert place.run(place.job()).verdict is Verdict.ACCEPT
-    assert not processes("987.654")
+    assert not processes(str(length))
 
 
 def test_hang_then_sick_canary_marks_the_device_broken(place):
@@ -254,17 +262,18 @@ def test_cancel_in_line_and_in_a_phase(place):
 
 
 def test_killed_supervisor_frees_the_lock_and_its_phases_die(place):
-    place.project.kernel(cosine=1.0, hang="deaf", spawn=876.543)
+    length = length_of_its_own()
+    place.project.kernel(cosine=1.0, hang="deaf", spawn=length)
     job = place.job()
     folder = place.start(job)
-    wait_for(lambda: processes("876.543"))
+    wait_for(lambda: processes(str(length)))
     os.kill(place.supervisor(folder), signal.SIGKILL)
     wait_for(lambda: not lock.is_held(folder.alive))
     assert not lock.is_held(place.workplace.locks / "gpu0.lock")
     assert not (folder.path / "verdict.json").exists()
     place.project.kernel(cosine=1.0)
     assert place.run(place.job()).verdict is Verdict.ACCEPT
-    assert not processes("876.543"), "the next holder ends what the dead one left"
+    assert not processes(str(length)), "the next holder ends what the dead one left"
 
 
 def test_supervisor_told_to_stop_says_so(place):
@@ -321,10 +330,10 @@ def test_engine_needs_only_the_standard_library(place):
 def test_descendants_are_found_across_sessions():
     child = subprocess.Popen(["sh", "-c", "setsid sleep 30 & sleep 30"], start_new_session=True)
     try:
-        wait_for(lambda: len(phase.descendants(os.getpid())) >= 3)
-        assert child.pid in phase.descendants(os.getpid())
+        wait_for(lambda: len(phase.descendants(child.pid)) == 2)
+        assert phase.descendants(child.pid) < phase.descendants(os.getpid())
     finally:
-        for pid in phase.descendants(os.getpid()):
+        for pid in (*phase.descendants(child.pid), child.pid):
             os.kill(pid, signal.SIGKILL)
         child.wait()
 
