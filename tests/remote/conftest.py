@@ -5,7 +5,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,8 +18,8 @@ import psutil
 import pytest
 
 from remote import ssh
+from remote.loopback import SSHD, Sshd
 
-SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:" + os.environ["PATH"])
 PACKAGES = "import msgspec, packaging"
 
 
@@ -30,6 +29,7 @@ class Account:
 
     name: str
     uid: int
+    gid: int
     folder: Path
     python: str
 
@@ -39,54 +39,20 @@ class Account:
                 shutil.chown(path, self.name)
 
 
-class Sshd:
-    """The server; `stop`, `kill` and `freeze` it, and start it again with another host key."""
+class Server(Sshd):
+    """The server, run by the account; `signal_all` freezes it, `kill` ends it with every connection."""
 
     def __init__(self, account: Account, folder: Path) -> None:
         self.account = account
-        self.folder = folder
-        self.port = self.free_port()
-        self.process: subprocess.Popen[bytes] | None = None
-        keygen(folder / "user_key")
-        self.new_host_key()
-
-    @staticmethod
-    def free_port() -> int:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            return int(probe.getsockname()[1])
+        super().__init__(folder, f"SetEnv PIP_CONFIG_FILE={folder}/pip.conf\n")
 
     def new_host_key(self) -> None:
-        for path in self.folder.glob("host_key*"):
-            path.unlink()
-        keygen(self.folder / "host_key")
-        shutil.copy(self.folder / "user_key.pub", self.folder / "authorized_keys")
+        super().new_host_key()
         self.account.own(self.folder, *self.folder.glob("host_key*"), self.folder / "authorized_keys")
 
     def start(self) -> None:
-        config = self.folder / "sshd_config"
-        config.write_text(
-            f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.folder}/host_key\nPidFile none\nUsePAM no\n"
-            f"AuthorizedKeysFile {self.folder}/authorized_keys\nStrictModes no\nPasswordAuthentication no\n"
-            "KbdInteractiveAuthentication no\nMaxStartups 100\nLogLevel ERROR\n"
-            f"SetEnv PIP_CONFIG_FILE={self.folder}/pip.conf\n"
-        )
-        config.chmod(0o644)
-        user = {"user": self.account.uid, "group": pwd.getpwnam(self.account.name).pw_gid, "extra_groups": []}
-        self.process = subprocess.Popen(
-            [str(SSHD), "-D", "-e", "-f", str(config)],
-            stderr=open(self.folder / "sshd.log", "ab"),  # noqa: SIM115
-            **(user if os.getuid() == 0 else {}),
-        )
-        deadline = time.monotonic() + 10
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return
-            except OSError:
-                assert self.process.poll() is None, (self.folder / "sshd.log").read_text()
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
+        user = {"user": self.account.uid, "group": self.account.gid, "extra_groups": []}
+        super().start(**(user if os.getuid() == 0 else {}))
 
     def sessions(self) -> list[psutil.Process]:
         """The server's processes of open connections: those below it that are sshd themselves."""
@@ -103,17 +69,11 @@ class Sshd:
     def kill(self) -> None:
         """SIGKILL for the server and every connection of it; what they started goes on."""
         self.signal_all(signal.SIGKILL)
-        assert self.process is not None
-        self.process.wait()
+        super().stop()
 
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
-            self.signal_all(signal.SIGCONT)
             self.kill()
-
-
-def keygen(path: Path) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
 
 
 @pytest.fixture(scope="session")
@@ -124,14 +84,14 @@ def account() -> Iterator[Account]:
     folder = Path(tempfile.mkdtemp(prefix="fmha-host-"))
     folder.chmod(0o755)
     if os.getuid() != 0:
-        yield Account(pwd.getpwuid(os.getuid()).pw_name, os.getuid(), folder, sys.executable)
+        yield Account(pwd.getpwuid(os.getuid()).pw_name, os.getuid(), os.getgid(), folder, sys.executable)
         shutil.rmtree(folder, ignore_errors=True)
         return
     name = f"fmha-{secrets.token_hex(4)}"
     subprocess.run(["useradd", "--create-home", "--home-dir", folder / "home", "--shell", "/bin/sh", name], check=True)
     user = pwd.getpwnam(name)
     try:
-        yield Account(name, user.pw_uid, folder, reachable_python(name, folder / "home"))
+        yield Account(name, user.pw_uid, user.pw_gid, folder, reachable_python(name, folder / "home"))
     finally:
         for each in psutil.process_iter(["uids"]):
             if each.info["uids"] and each.info["uids"].real == user.pw_uid:
@@ -160,26 +120,18 @@ def reachable_python(name: str, home: Path) -> str:
 
 
 @pytest.fixture
-def sshd(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+def sshd(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A running server, known as `b200` in this client's ~/.ssh/config, its key pinned."""
     folder = account.folder / secrets.token_hex(4)
     folder.mkdir()
-    server = Sshd(account, folder)
+    server = Server(account, folder)
     home = tmp_path / "laptop"
     (home / ".ssh").mkdir(parents=True, mode=0o700)
-    (home / ".ssh/config").write_text(
-        f"Host b200\n  HostName 127.0.0.1\n  Port {server.port}\n  User {account.name}\n"
-        f"  IdentityFile {folder}/user_key\n  IdentitiesOnly yes\n"
-    )
+    (home / ".ssh/config").write_text(server.client_config("b200", account.name))
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     monkeypatch.setattr(ssh, "KNOWN_HOSTS", tmp_path / "known_hosts")
-    pin_key(server)
+    ssh.KNOWN_HOSTS.write_text(server.known_host())
     server.start()
     yield server
-    server.stop()
-
-
-def pin_key(server: Sshd) -> None:
-    kind, key = (server.folder / "host_key.pub").read_text().split()[:2]
-    ssh.KNOWN_HOSTS.write_text(f"[127.0.0.1]:{server.port} {kind} {key}\n")
+    server.close()

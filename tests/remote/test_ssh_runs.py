@@ -23,6 +23,7 @@ from harness.record import load
 from harness.repository import ACCEPTED, Repository
 from remote import ssh
 from remote.errors import ChangedHostKey
+from remote.loopback import reserved_port
 from remote.ssh import Ssh
 
 pytestmark = pytest.mark.sshd
@@ -311,7 +312,7 @@ def test_synchronisation_through_a_remote_that_both_reach(laptop, account, sshd)
     origin = account.folder / "origin.git"
     subprocess.run(["git", "init", "--quiet", "--bare", origin], check=True)
     account.own(origin, *origin.rglob("*"))
-    port = sshd.free_port()
+    reserved, port = reserved_port()
     core = subprocess.run(["git", "--exec-path"], capture_output=True, text=True, check=True).stdout.strip()
     serve = [f"{core}/git-daemon", "--export-all", "--enable=receive-pack", f"--base-path={account.folder}"]
     user = {"user": account.uid, "extra_groups": []} if os.getuid() == 0 else {}
@@ -327,4 +328,5 @@ def test_synchronisation_through_a_remote_that_both_reach(laptop, account, sshd)
     finally:
         daemon.kill()
         daemon.wait()
+        reserved.close()
         shutil.rmtree(origin)
