@@ -54,8 +54,8 @@ def update_notes() -> None:
 def bench() -> None:
     """Measure how long compiling, launching and a whole run take here, beside the goals."""
     try:
-        for timing in measure():
-            print(f"{timing.name:50} {timing.seconds:6.2f} s   goal {timing.goal_s:g} s")
+        for line in measure():
+            print(line, flush=True)
     except BenchError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(1) from error
