@@ -20,6 +20,7 @@ from emulator.isa import (
     tensor,
     tensor_copy,
     tensor_map,
+    tensor_mma,
     warp_mma,
 )
 
@@ -43,5 +44,6 @@ __all__ = [
     "tensor",
     "tensor_copy",
     "tensor_map",
+    "tensor_mma",
     "warp_mma",
 ]

@@ -1,4 +1,4 @@
-"""tcgen05.*: tensor-memory allocation, loads and stores, multiplication, commit, waits and fences."""
+"""tcgen05.*: tensor-memory allocation, loads and stores, commit, waits and fences."""
 
 from __future__ import annotations
 
@@ -11,32 +11,20 @@ from emulator.errors import BarrierError, OutOfBounds, TensorMemoryError, Unknow
 from emulator.isa.barriers import mbarrier_at
 from emulator.isa.modifiers import ALIGNED, CTA_GROUP, SHARED, active, of_lane, pick, same
 from emulator.isa.registry import BLOCK, Run, executes
-from emulator.machine.descriptors import KINDS, SCALE_BYTES, InstructionDescriptor, Kind, operand_chunks
 from emulator.machine.mbarrier import MBarrier
-from emulator.machine.scales import Scales
-from emulator.machine.scales import columns as scale_columns
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
-from emulator.machine.tensorcore import Shape, Step, TensorThread, pair, placement, refuse
-from emulator.machine.tmem import GROUP, LANES
+from emulator.machine.tensorcore import TensorThread
+from emulator.machine.tmem import GROUP
 from emulator.machine.warp import Wait
-from emulator.ptx.syntax import Address, Instr, Vector
+from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
-    from emulator.machine.clocks import Access
-    from emulator.machine.cta import Cta
     from emulator.machine.warp import Warp
 
 SYNC: Final = frozenset({"sync"})
 B32: Final = frozenset({"b32"})
 SHAPES: Final = frozenset({"32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"})
 COUNTS: Final = frozenset(f"x{1 << i}" for i in range(8))
-COLLECTORS: Final = frozenset(
-    f"collector::{buffer}::{use}"
-    for buffer in ("a", "b0", "b1", "b2", "b3")
-    for use in ("discard", "lastuse", "fill", "use")
-)
-BLOCKS: Final = {"block16": 16, "block32": 32, "scale_vec::1X": 0, "scale_vec::2X": 0, "scale_vec::4X": 0}
-"""Elements of K that share a scale factor, 0 where the number of factors is given instead."""
 REGISTERS_A_REPEAT: Final = {"32x32b": 1, "16x64b": 1, "16x32bx2": 1, "16x128b": 2, "16x256b": 4}
 
 
@@ -249,7 +237,7 @@ def _fence(ins: Instr) -> Run:
     return run
 
 
-# multiplication ------------------------------------------------------------------------------------------------------
+# commits -----------------------------------------------------------------------------------------------------------
 
 
 def thread(warp: Warp, lane: int) -> TensorThread:
@@ -257,145 +245,6 @@ def thread(warp: Warp, lane: int) -> TensorThread:
     if lane not in warp.tensor:
         warp.tensor[lane] = TensorThread(warp, lane)
     return warp.tensor[lane]
-
-
-@executes("tcgen05.mma")
-def _mma(ins: Instr) -> Run:
-    ws, group, kind_name, scaled, vector, _ = pick(
-        ins, {"ws"}, CTA_GROUP, set(KINDS), {"block_scale"}, BLOCKS, COLLECTORS
-    )
-    if kind_name is None:
-        raise UnknownInstruction(ins, "no .kind")
-    kind = KINDS[kind_name]
-    block = _block(ins, kind, scaled is not None, vector)
-    if ws and block:
-        raise UnknownInstruction(ins, ".ws with scale factors")
-    if block and (len(ins.operands) != 7 or not all(isinstance(x, Address) for x in ins.operands[4:6])):
-        raise UnknownInstruction(ins, "operands other than d, a, b, descriptor, scale factors of a and of b, predicate")
-    ctas = 2 if group == "cta_group::2" else 1
-    a_in_tmem = isinstance(ins.operands[1], Address)
-    masked = isinstance(ins.operands[4], Vector)
-
-    def run(warp: Warp, mask: Any, d: Any, a: Any, b: Any, idesc: Any, *rest: Any) -> None:
-        disabled = rest[0] if masked else ()
-        plain = rest[1:] if masked else rest[2:] if block else rest
-        for lane in active(mask):
-            scale = of_lane(plain[1], lane) if len(plain) > 1 and not ws else 0
-            off = tuple(of_lane(x, lane) & 0xFFFF_FFFF for x in disabled)
-            bits = of_lane(idesc, lane)
-            factors = (
-                _scales(ins, warp, bits, kind.k // block, *(of_lane(x, lane) for x in rest[:2])) if block else None
-            )
-            shape = _shape(ins, warp, kind, bits, ctas, ws is not None, of_lane(d, lane), off, block)
-            step = Step(of_lane(a, lane), of_lane(b, lane), a_in_tmem, factors)
-            _multiply(ins, warp, lane, shape, bool(of_lane(plain[0], lane)), scale, step)
-
-    return run
-
-
-def _block(ins: Instr, kind: Kind, scaled: bool, vector: str | None) -> int:
-    """Elements of K for each scale factor, 0 without scale factors."""
-    if scaled != bool(kind.blocks):
-        raise UnknownInstruction(ins, f".{kind.name} {'with' if scaled else 'without'} .block_scale")
-    if not scaled:
-        return 0
-    block = kind.blocks[0] if vector is None else BLOCKS[vector] or kind.k // int(vector[-2])
-    if block not in kind.blocks or (vector is None and len(kind.blocks) > 1):
-        raise UnknownInstruction(ins, f".{kind.name} with .{vector}; it takes blocks of {kind.blocks}")
-    return block
-
-
-def _scales(ins: Instr, warp: Warp, idesc: int, count: int, a: int, b: int) -> Scales:
-    """Where `count` factors a row begin: PTX ISA 9.1, tables 43 and 44, the SFA and SFB ids."""
-    a_byte, b_byte = idesc >> 29 & 3, idesc >> 4 & 3
-    for name, byte in (("A", a_byte), ("B", b_byte)):
-        if byte % count:
-            why = f"id {byte} of the scale factors of {name} in instruction descriptor {idesc:#010x}: {count} a row"
-            raise refuse(ins, warp, ValueError(why))
-    return Scales(a & 0xFFFF, a_byte, b & 0xFFFF, b_byte)
-
-
-@lru_cache(maxsize=1024)
-def _known_shape(kind: Kind, idesc: int, ctas: int, ws: bool, d: int, disabled: tuple[int, ...], block: int) -> Shape:
-    decoded = InstructionDescriptor.decode(idesc, kind)
-    low_lane = d >> 16
-    where = placement(decoded.m, decoded.n, ctas, ws, low_lane)
-    if block and ctas == 1 and decoded.m != LANES:
-        raise ValueError(f"M={decoded.m} with scale factors and .cta_group::1; allowed is M 128")
-    return Shape(kind, decoded, where, d & 0xFFFF, low_lane, ctas, disabled if any(disabled) else (), block)
-
-
-def _shape(
-    ins: Instr, warp: Warp, kind: Kind, idesc: int, ctas: int, ws: bool, d: int, disabled: tuple[int, ...], block: int
-) -> Shape:
-    try:
-        return _known_shape(kind, idesc & ~SCALE_BYTES if block else idesc, ctas, ws, d, disabled, block)
-    except ValueError as why:
-        raise refuse(ins, warp, why) from None
-
-
-def _multiply(ins: Instr, warp: Warp, lane: int, shape: Shape, accumulate: bool, scale: int, step: Step) -> None:
-    driver = thread(warp, lane)
-    me = driver.access(ins)
-    ctas = pair(warp.cta) if shape.ctas == 2 else (warp.cta,)
-    continues = driver.open is not None and driver.open.shape == shape and accumulate
-    for cta in ctas:
-        _read_operand(cta, me, shape, step.b, shape.idesc.n // shape.ctas, shape.idesc.b_mn_major, "B")
-        if step.a_in_tmem:
-            _read_a_from_tmem(cta, me, shape, step.a)
-        else:
-            _read_operand(cta, me, shape, step.a, shape.where.rows, shape.idesc.a_mn_major, "A")
-        if step.scales is not None:
-            _read_scales(cta, me, shape, step.scales)
-        if not continues:
-            _touch_accumulator(cta, me, shape, accumulate)
-    driver.multiply(ins, shape, accumulate, scale, step)
-    warp.cta.launch.stats.mma_flops += 2 * shape.idesc.m * shape.idesc.n * shape.kind.k
-    driver.issued()
-
-
-def _touch_accumulator(cta: Cta, me: Access, shape: Shape, accumulate: bool) -> None:
-    where, clock = shape.where, me.warp.tensor_clock
-    cta.tmem.check(shape.column, where.columns, me.instr, me.warp, f"the accumulator of {me.what}")
-    region = (slice(shape.column, shape.column + where.columns), where.groups)
-    if accumulate:
-        cta.tmem.shadow.read(region, me, clock)
-    cta.tmem.shadow.write(region, me, clock)
-
-
-def _read_scales(cta: Cta, me: Access, shape: Shape, scales: Scales) -> None:
-    where = shape.where
-    for name, column, rows in (("A", scales.a_column, where.rows), ("B", scales.b_column, where.n // where.split)):
-        count = scale_columns(rows)
-        cta.tmem.check(column, count, me.instr, me.warp, f"the scale factors of {name} of {me.what}")
-        cta.tmem.shadow.read((slice(column, column + count), slice(None)), me, me.warp.tensor_clock)
-
-
-def _read_a_from_tmem(cta: Cta, me: Access, shape: Shape, address: int) -> None:
-    column, columns = address & 0xFFFF, shape.kind.k_bytes // 4
-    cta.tmem.check(column, columns, me.instr, me.warp, f"operand A of {me.what}")
-    cta.tmem.shadow.read((slice(column, column + columns), shape.where.groups), me, me.warp.tensor_clock)
-
-
-@lru_cache(maxsize=4096)
-def _operand_cells(bits: int, rows: int, kind: Kind, mn_major: bool, shift: int, limit: int) -> np.ndarray:
-    chunks = operand_chunks(bits, rows, kind, mn_major)
-    low, high = int(chunks.min()) * 16, int(chunks.max()) * 16 + 16
-    if high > limit:
-        raise ValueError(
-            f"matrix descriptor {bits:#018x} addresses bytes {low:#x} to {high - 1:#x} of a window of {limit:#x}"
-        )
-    per = 16 >> shift
-    return (chunks.reshape(-1, 1) * per + np.arange(per)).reshape(-1)
-
-
-def _read_operand(cta: Cta, me: Access, shape: Shape, bits: int, rows: int, mn_major: bool, name: str) -> None:
-    smem = cta.smem
-    try:
-        cells = _operand_cells(bits, rows, shape.kind, mn_major, smem.shift, smem.size)
-    except ValueError as why:
-        raise refuse(me.instr, me.warp, ValueError(f"operand {name}: {why}")) from None
-    smem.shadow.read(cells, me, me.warp.clock)
 
 
 @executes("tcgen05.commit")

@@ -1,4 +1,7 @@
-"""tcgen05.cp: rows of shared memory to tensor memory, multicast over its lanes, small floats spread to bytes."""
+"""tcgen05.cp and tcgen05.shift: shared memory to tensor memory, and rows of tensor memory by one lane.
+
+tcgen05.cp multicasts rows over the lanes and spreads small floats to bytes.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,8 @@ TARGETS: Final = {
 }  # fmt: skip
 """The row that each lane gets; the four rows of 4x256b go to every 32nd lane (PTX ISA 9.1, 9.7.16.8.2)."""
 SOURCES: Final = {"b6x16_p32": 6, "b4x16_p64": 4}
+SHIFTED: Final = 32
+SHIFTED_COLUMNS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -123,3 +128,39 @@ def _values(form: Form, chunks: np.ndarray) -> np.ndarray:
     if form.element_bits is not None:
         codes = unpacked(codes, form.element_bits) << np.uint8(HOLDER_SHIFT[form.element_bits])
     return np.ascontiguousarray(codes).view(np.uint32)
+
+
+@executes("tcgen05.shift")
+def _shift(ins: Instr) -> Run:
+    """Each of 31 lanes takes the 32 bytes of the next one; the last of the 32 lanes at the address keeps its own.
+
+    PTX ISA 9.1, 9.7.16.9.3, says neither which way is down nor what is last. CuTe does: tcgen05.cp.4x256b refreshes the
+    last lane of every 32 (copy_traits_sm100.hpp), which is what a shift leaves stale.
+    """
+    group, down = pick(ins, CTA_GROUP, {"down"})
+    if group is None or down is None:
+        raise UnknownInstruction(ins, "no .cta_group or no .down")
+
+    def run(warp: Warp, mask: Any, address: Any) -> None:
+        for lane in active(mask):
+            at = of_lane(address, lane)
+            first, column = at >> 16, at & 0xFFFF
+            if first % SHIFTED or first >= LANES:
+                raise refuse(ins, warp, ValueError(f"lane {first} in the address {at:#010x}, no multiple of 32"))
+            driver = thread(warp, lane)
+            ctas = pair(warp.cta) if group == "cta_group::2" else (warp.cta,)
+            for cta in ctas:
+                cta.tmem.check(column, SHIFTED_COLUMNS, ins, warp, ins.opcode)
+                region = cta.tmem.region(first, SHIFTED, column, SHIFTED_COLUMNS)
+                cta.tmem.shadow.read(region, driver.access(ins), warp.tensor_clock)
+                cta.tmem.shadow.write(region, driver.access(ins), warp.tensor_clock)
+
+            def perform(ctas: tuple[Cta, ...] = ctas, first: int = first, column: int = column) -> None:
+                for cta in ctas:
+                    rows = cta.tmem.cells[column : column + SHIFTED_COLUMNS, first : first + SHIFTED]
+                    rows[:, :-1] = rows[:, 1:].copy()
+
+            driver.other(ins, perform)
+            driver.issued()
+
+    return run

@@ -172,6 +172,8 @@ class InstructionDescriptor:
                     f"type code {code} of {name} in instruction descriptor {bits:#010x}; "
                     f"{kind.name} allows {sorted(known)}"
                 )
+        if "s32" in kind.results.values() and bits >> 13 & 3:
+            raise ValueError(f"instruction descriptor {bits:#010x} negates integers")
         if bits & 4:
             raise ValueError(f"instruction descriptor {bits:#010x} asks for sparsity, which is not implemented")
         if kind.blocks and bits >> 31:
@@ -204,6 +206,8 @@ def operand_chunks(bits: int, extent: int, kind: Kind, mn_major: bool) -> np.nda
     descriptor = MatrixDescriptor.decode(bits)
     if mn_major and kind.container_bits < 8:
         raise ValueError(f"an operand of {kind.name} that is not K-major")
+    if mn_major and (kind.container_bits == 32) != (descriptor.swizzle is B128_ATOM32):
+        raise ValueError(f"{descriptor.swizzle.name} of an operand of {kind.name} that is not K-major")
     if mn_major:
         return descriptor.chunks(extent * kind.container_bits // 8, 0, True, kind.k)
     if descriptor.swizzle is B128_ATOM32:

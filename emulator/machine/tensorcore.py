@@ -21,6 +21,7 @@ from emulator.machine.numbers import from_columns, widen
 from emulator.machine.scales import Scales, factors_of_a, factors_of_b
 from emulator.machine.tmem import COLUMNS, GROUP, LANES
 from emulator.machine.truncation import truncated_sum
+from emulator.machine.zero_columns import ZeroColumns
 
 if TYPE_CHECKING:
     from emulator.machine.cta import Cta
@@ -67,6 +68,9 @@ def placement(m: int, n: int, ctas: int, ws: bool, low_lane: int) -> Placement:
     """Where the accumulator of one CTA lies. Raises ValueError for a shape that the tensor core does not have."""
     every = slice(0, LANES // GROUP)
     step = 16 if ctas == 2 else 8
+    lanes = (0, GROUP) if m == HALF and not ws else (0,)
+    if low_lane not in lanes:
+        raise ValueError(f"the accumulator at lane {low_lane} of tensor memory with M={m}; allowed is {lanes}")
     if ws:
         if m not in (32, 64, 128) or n not in (64, 128, 256):
             raise ValueError(f"M={m}, N={n} with .ws; allowed is M 32, 64, 128 and N 64, 128, 256")
@@ -109,6 +113,12 @@ class Shape:
     disabled: tuple[int, ...]
     block: int = 0
     """Elements of K that share a scale factor."""
+    zeros: ZeroColumns | None = None
+
+    @property
+    def b_rows(self) -> int:
+        """Rows of B that one CTA reads."""
+        return self.idesc.n // self.ctas + (self.zeros.shift if self.zeros is not None else 0)
 
 
 class Product:
@@ -145,9 +155,11 @@ class Product:
 
     def _b(self, cta: Cta) -> np.ndarray:
         """B of one CTA: float32[N of this CTA, K]."""
-        idesc, kind = self.shape.idesc, self.shape.kind
-        rows = idesc.n // self.shape.ctas
-        b = _from_shared(cta, tuple(s.b for s in self.steps), rows, kind, idesc.b_mn_major, idesc.b)
+        shape, idesc = self.shape, self.shape.idesc
+        descriptors = tuple(s.b for s in self.steps)
+        b = _from_shared(cta, descriptors, shape.b_rows, shape.kind, idesc.b_mn_major, idesc.b)
+        if shape.zeros is not None:
+            b = shape.zeros.of(b)
         return -b if idesc.negate_b else b
 
     def _a(self, cta: Cta) -> np.ndarray:
@@ -161,17 +173,20 @@ class Product:
         return -a if idesc.negate_a else a
 
     def _a_from_tmem(self, cta: Cta) -> np.ndarray:
+        """A, of which every part of the lanes that has its own part of N holds a copy."""
         shape = self.shape
-        columns = shape.kind.k_bytes // 4
-        rows = shape.where.rows
-        parts = []
+        columns, rows, parts = shape.kind.k_bytes // 4, shape.where.rows, []
         for step in self.steps:
             lane, column = step.a >> 16, step.a & 0xFFFF
             cells = cta.tmem.cells[column : column + columns]
-            if rows == HALF and shape.where.split == 1:
+            if shape.where.split > 1:
+                copies = cells.reshape(columns, shape.where.split, rows)
+                if (copies != copies[:, :1]).any():
+                    why = f"{self.instr.opcode}: operand A differs between the {shape.where.split} parts of the lanes"
+                    raise TensorMemoryError(why, self.instr, self.warp)
+                cells = copies[:, 0]
+            elif rows == HALF:
                 cells = cells.reshape(columns, 4, 32)[:, :, lane : lane + 16].reshape(columns, HALF)
-            else:
-                cells = cells[:, lane : lane + rows]
             parts.append(from_columns(np.ascontiguousarray(cells), shape.idesc.a))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
@@ -190,14 +205,15 @@ class Product:
         if shape.idesc.d == "f16":
             result = result.astype(np.float16).view(np.uint16).astype(np.uint32)
         if any(shape.disabled):
-            result = np.where(self._disabled(), view, result)
+            result = np.where(self._disabled(cta), view, result)
         view[...] = result
 
     def _scaled(self, accumulator: np.ndarray) -> np.ndarray:
         return accumulator * accumulator.dtype.type(2.0**-self.scale) if self.scale else accumulator
 
-    def _disabled(self) -> np.ndarray:
-        words = np.array(self.shape.disabled[:4], np.uint32)
+    def _disabled(self, cta: Cta) -> np.ndarray:
+        """The lanes that keep what they have, in the shape of `Placement.of`; the even CTA's bits come first."""
+        words = np.array(self.shape.disabled, np.uint32).reshape(self.shape.ctas, -1)[cta.rank % self.shape.ctas]
         lanes = np.unpackbits(words.view(np.uint8), bitorder="little").astype(bool)
         where = self.shape.where
         return where.of(np.broadcast_to(lanes, (COLUMNS, LANES)), 0, self.shape.low_lane)

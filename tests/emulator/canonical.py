@@ -16,7 +16,9 @@ SWIZZLES = {
     "32B": (32, 6, Swizzle(1, 4, 3)),
     "64B": (64, 4, Swizzle(2, 4, 3)),
     "128B": (128, 2, Swizzle(3, 4, 3)),
+    "128B of 32B": (128, 1, Swizzle(2, 5, 2)),
 }
+"""The last one is for MN-major operands of 32 bits only, whose core matrices have 4 rows of K."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Operand:
 
     For K-major operands `outer` is the byte stride between groups of 8 rows (SBO), `inner` the one between 16-byte
     columns of an unswizzled operand (LBO). For MN-major operands `outer` is the stride between rows of MN of one span,
-    `inner` the one between groups of 8 of K.
+    `inner` the one between groups of 8 (of 4) of K.
     """
 
     bits: int
@@ -55,7 +57,8 @@ class Operand:
         w, outer, inner = span // size, self.outer // size, self.inner // size
         if self.mn_major:
             mn = Layout((w, max(self.mn // w, 1)), (1, outer))
-            k = Layout((8, max(self.k // 8, 1)), (w, inner))
+            rows = 4 if self.swizzle == "128B of 32B" else 8
+            k = Layout((rows, max(self.k // rows, 1)), (w, inner))
         else:
             mn = Layout((8, self.mn // 8), (w, outer))
             k = Layout((t, max(self.k // t, 1)), (1, inner if self.swizzle == "none" else t))

@@ -17,8 +17,9 @@ BITS = {"kind::f16": 16, "kind::tf32": 32, "kind::f8f6f4": 8}
 def operands(draw: st.DrawFn) -> tuple[str, Operand]:
     kind = draw(st.sampled_from(sorted(BITS)))
     bits, k = BITS[kind], KINDS[kind].k
-    mn_major = kind != "kind::tf32" and draw(st.booleans())
-    swizzle = draw(st.sampled_from(sorted(SWIZZLES)))
+    mn_major = draw(st.booleans())
+    whole = "128B of 32B"
+    swizzle = whole if mn_major and bits == 32 else draw(st.sampled_from(sorted({*SWIZZLES} - {whole})))
     span = SWIZZLES[swizzle][0]
     mn = draw(st.sampled_from([64, 128])) if mn_major else draw(st.sampled_from([8, 16, 64, 128, 256]))
     pattern = 8 * span
@@ -38,6 +39,15 @@ def test_descriptor_addresses_the_canonical_layout(case: tuple[str, Operand]) ->
     size = operand.bits // 8
     elements = (chunks[..., None] * 16 + np.arange(0, 16, size)).reshape(chunks.shape[0], -1)
     np.testing.assert_array_equal(elements.T if operand.mn_major else elements, operand.byte())
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "mn_major"),
+    [("kind::tf32", 2, True), ("kind::f16", 1, True), ("kind::f8f6f4", 1, True), ("kind::tf32", 1, False)],
+)
+def test_the_swizzle_of_32_byte_atoms_is_for_transposed_tf32(kind: str, code: int, mn_major: bool) -> None:
+    with pytest.raises(ValueError, match="128-byte swizzle"):
+        operand_chunks(64 | 1 << 46 | code << 61, 64, KINDS[kind], mn_major)
 
 
 @pytest.mark.parametrize("code", [3, 5, 7])

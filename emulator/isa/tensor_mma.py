@@ -1,0 +1,220 @@
+"""tcgen05.mma: what is multiplied, checked against memory and queued on the tensor core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from emulator.errors import UnknownInstruction
+from emulator.isa.modifiers import CTA_GROUP, active, of_lane, pick
+from emulator.isa.registry import Run, executes
+from emulator.isa.tensor import thread
+from emulator.machine.descriptors import KINDS, SCALE_BYTES, InstructionDescriptor, Kind, operand_chunks
+from emulator.machine.scales import Scales
+from emulator.machine.scales import columns as scale_columns
+from emulator.machine.tensorcore import Shape, Step, pair, placement, refuse
+from emulator.machine.tmem import LANES
+from emulator.machine.zero_columns import ZeroColumns
+from emulator.ptx.syntax import Address, Imm, Instr, Reg, Vector
+
+if TYPE_CHECKING:
+    from emulator.machine.clocks import Access
+    from emulator.machine.cta import Cta
+    from emulator.machine.warp import Warp
+
+USES: Final = ("discard", "lastuse", "fill", "use")
+COLLECTORS_OF_A: Final = frozenset(f"collector::a::{use}" for use in USES)
+COLLECTORS_OF_B: Final = frozenset(f"collector::b{buffer}::{use}" for buffer in range(4) for use in USES)
+BLOCKS: Final = {"block16": 16, "block32": 32, "scale_vec::1X": 0, "scale_vec::2X": 0, "scale_vec::4X": 0}
+"""Elements of K that share a scale factor, 0 where the number of factors is given instead."""
+SCALED_INPUT: Final = ("kind::f16", "kind::tf32")
+MASK_WORDS: Final = 4
+
+
+@dataclass(frozen=True)
+class Form:
+    """One tcgen05.mma as the program writes it. Operands: d, a, b, instruction descriptor, then what `after` lists.
+
+    block: elements of K that share a scale factor, 0 without scale factors. masked: lanes are disabled.
+    """
+
+    kind: Kind
+    ctas: int
+    ws: bool
+    block: int
+    a_in_tmem: bool
+    masked: bool
+
+    @classmethod
+    def of(cls, ins: Instr) -> Form:
+        """Checked. Raises UnknownInstruction."""
+        if "ashift" in ins.modifiers:
+            raise UnknownInstruction(ins, ".ashift: PTX leaves open what becomes of the last row of A")
+        collectors = COLLECTORS_OF_B if "ws" in ins.modifiers else COLLECTORS_OF_A
+        ws, group, name, scaled, vector, _ = pick(
+            ins, {"ws"}, CTA_GROUP, set(KINDS), {"block_scale"}, BLOCKS, collectors
+        )
+        if name is None or group is None or len(ins.operands) < 5:
+            raise UnknownInstruction(ins, "no .kind, no .cta_group or too few operands")
+        block = _block(ins, KINDS[name], scaled is not None, vector)
+        masked = isinstance(ins.operands[4], Vector)
+        if ws and (block or masked or group == "cta_group::2"):
+            raise UnknownInstruction(ins, ".ws with scale factors, disabled lanes or .cta_group::2")
+        form = cls(
+            KINDS[name],
+            2 if group == "cta_group::2" else 1,
+            ws is not None,
+            block,
+            isinstance(ins.operands[1], Address),
+            masked,
+        )
+        form._check_operands(ins)
+        return form
+
+    def _check_operands(self, ins: Instr) -> None:
+        rest = ins.operands[4:]
+        if self.block:
+            if len(rest) != 3 or not all(isinstance(x, Address) for x in rest[:2]):
+                why = "operands other than d, a, b, descriptor, scale factors of a and of b, predicate"
+                raise UnknownInstruction(ins, why)
+            return
+        words = MASK_WORDS * self.ctas
+        if isinstance(rest[0], Vector) and len(rest[0].items) != words:
+            raise UnknownInstruction(ins, f"{len(rest[0].items)} words of disabled lanes; allowed is {words}")
+        last = rest[1 + self.masked :]
+        if len(last) > 1 or (last and not isinstance(last[0], Reg if self.ws else Imm)):
+            raise UnknownInstruction(ins, f"operands after the predicate: {last}")
+        if last and not self.ws:
+            scale = last[0].value if isinstance(last[0], Imm) else 0
+            if self.kind.name not in SCALED_INPUT or not 0 <= scale <= 15:
+                raise UnknownInstruction(ins, f"{self.kind.name} with scale-input-d {scale}; f16 and tf32 take 0 to 15")
+
+
+def _block(ins: Instr, kind: Kind, scaled: bool, vector: str | None) -> int:
+    """Elements of K for each scale factor, 0 without scale factors."""
+    if scaled != bool(kind.blocks):
+        raise UnknownInstruction(ins, f".{kind.name} {'with' if scaled else 'without'} .block_scale")
+    if not scaled:
+        return 0
+    block = kind.blocks[0] if vector is None else BLOCKS[vector] or kind.k // int(vector[-2])
+    if block not in kind.blocks or (vector is None and len(kind.blocks) > 1):
+        raise UnknownInstruction(ins, f".{kind.name} with .{vector}; it takes blocks of {kind.blocks}")
+    return block
+
+
+@executes("tcgen05.mma")
+def _mma(ins: Instr) -> Run:
+    form = Form.of(ins)
+    before = 1 if form.masked else 2 if form.block else 0
+    last = len(ins.operands) > 5 + before
+
+    def run(warp: Warp, mask: Any, d: Any, a: Any, b: Any, idesc: Any, *rest: Any) -> None:
+        for lane in active(mask):
+            off = tuple(of_lane(x, lane) & 0xFFFF_FFFF for x in rest[0]) if form.masked else ()
+            bits = of_lane(idesc, lane)
+            scales = _scales(ins, warp, form, bits, *(of_lane(x, lane) for x in rest[:2])) if form.block else None
+            extra = of_lane(rest[-1], lane) if last else 0
+            try:
+                shape = _shape(form, bits & ~SCALE_BYTES if form.block else bits, of_lane(d, lane), off, extra)
+            except ValueError as why:
+                raise refuse(ins, warp, why) from None
+            step = Step(of_lane(a, lane), of_lane(b, lane), form.a_in_tmem, scales)
+            accumulate = bool(of_lane(rest[before], lane))
+            _multiply(ins, warp, lane, shape, accumulate, 0 if form.ws else extra, step)
+
+    return run
+
+
+def _scales(ins: Instr, warp: Warp, form: Form, idesc: int, a: int, b: int) -> Scales:
+    """Where a row's factors begin: PTX ISA 9.1, tables 43 and 44, the SFA and SFB ids."""
+    a_byte, b_byte, count = idesc >> 29 & 3, idesc >> 4 & 3, form.kind.k // form.block
+    for name, byte in (("A", a_byte), ("B", b_byte)):
+        if byte % count:
+            why = f"id {byte} of the scale factors of {name} in instruction descriptor {idesc:#010x}: {count} a row"
+            raise refuse(ins, warp, ValueError(why))
+    return Scales(a & 0xFFFF, a_byte, b & 0xFFFF, b_byte)
+
+
+@lru_cache(maxsize=1024)
+def _shape(form: Form, idesc: int, d: int, disabled: tuple[int, ...], zeros: int) -> Shape:
+    """Raises ValueError. zeros: the zero-column mask descriptor of a .ws form."""
+    decoded = InstructionDescriptor.decode(idesc, form.kind)
+    low_lane = d >> 16
+    where = placement(decoded.m, decoded.n, form.ctas, form.ws, low_lane)
+    if form.block and form.ctas == 1 and decoded.m != LANES:
+        raise ValueError(f"M={decoded.m} with scale factors and .cta_group::1; allowed is M 128")
+    if form.kind.container_bits == 8 and decoded.b_mn_major and decoded.n % (16 * form.ctas):
+        raise ValueError(f"N={decoded.n} for a transposed B of 8 bits; allowed are steps of {16 * form.ctas}")
+    columns = ZeroColumns.decode(zeros, decoded.m, decoded.n) if form.ws and zeros else None
+    off = disabled if any(disabled) else ()
+    return Shape(form.kind, decoded, where, d & 0xFFFF, low_lane, form.ctas, off, form.block, columns)
+
+
+def _multiply(ins: Instr, warp: Warp, lane: int, shape: Shape, accumulate: bool, scale: int, step: Step) -> None:
+    driver = thread(warp, lane)
+    me = driver.access(ins)
+    ctas = pair(warp.cta) if shape.ctas == 2 else (warp.cta,)
+    continues = driver.open is not None and driver.open.shape == shape and accumulate
+    for cta in ctas:
+        _read_operand(cta, me, shape, step.b, shape.b_rows, shape.idesc.b_mn_major, "B")
+        if step.a_in_tmem:
+            _read_a_from_tmem(cta, me, shape, step.a)
+        else:
+            _read_operand(cta, me, shape, step.a, shape.where.rows, shape.idesc.a_mn_major, "A")
+        if step.scales is not None:
+            _read_scales(cta, me, shape, step.scales)
+        if not continues:
+            _touch_accumulator(cta, me, shape, accumulate)
+    driver.multiply(ins, shape, accumulate, scale, step)
+    warp.cta.launch.stats.mma_flops += 2 * shape.idesc.m * shape.idesc.n * shape.kind.k
+    driver.issued()
+
+
+def _touch_accumulator(cta: Cta, me: Access, shape: Shape, accumulate: bool) -> None:
+    where, clock = shape.where, me.warp.tensor_clock
+    cta.tmem.check(shape.column, where.columns, me.instr, me.warp, f"the accumulator of {me.what}")
+    region = (slice(shape.column, shape.column + where.columns), where.groups)
+    if accumulate:
+        cta.tmem.shadow.read(region, me, clock)
+    cta.tmem.shadow.write(region, me, clock)
+
+
+def _read_scales(cta: Cta, me: Access, shape: Shape, scales: Scales) -> None:
+    where = shape.where
+    for name, column, rows in (("A", scales.a_column, where.rows), ("B", scales.b_column, where.n // where.split)):
+        count = scale_columns(rows)
+        cta.tmem.check(column, count, me.instr, me.warp, f"the scale factors of {name} of {me.what}")
+        cta.tmem.shadow.read((slice(column, column + count), slice(None)), me, me.warp.tensor_clock)
+
+
+def _read_a_from_tmem(cta: Cta, me: Access, shape: Shape, address: int) -> None:
+    column, columns = address & 0xFFFF, shape.kind.k_bytes // 4
+    if address >> 16 != shape.low_lane:
+        why = f"operand A at lane {address >> 16} of tensor memory, the accumulator at lane {shape.low_lane}"
+        raise refuse(me.instr, me.warp, ValueError(why))
+    cta.tmem.check(column, columns, me.instr, me.warp, f"operand A of {me.what}")
+    cta.tmem.shadow.read((slice(column, column + columns), shape.where.groups), me, me.warp.tensor_clock)
+
+
+@lru_cache(maxsize=4096)
+def _operand_cells(bits: int, rows: int, kind: Kind, mn_major: bool, shift: int, limit: int) -> np.ndarray:
+    chunks = operand_chunks(bits, rows, kind, mn_major)
+    low, high = int(chunks.min()) * 16, int(chunks.max()) * 16 + 16
+    if high > limit:
+        raise ValueError(
+            f"matrix descriptor {bits:#018x} addresses bytes {low:#x} to {high - 1:#x} of a window of {limit:#x}"
+        )
+    per = 16 >> shift
+    return (chunks.reshape(-1, 1) * per + np.arange(per)).reshape(-1)
+
+
+def _read_operand(cta: Cta, me: Access, shape: Shape, bits: int, rows: int, mn_major: bool, name: str) -> None:
+    smem = cta.smem
+    try:
+        cells = _operand_cells(bits, rows, shape.kind, mn_major, smem.shift, smem.size)
+    except ValueError as why:
+        raise refuse(me.instr, me.warp, ValueError(f"operand {name}: {why}")) from None
+    smem.shadow.read(cells, me, me.warp.clock)

@@ -1,0 +1,81 @@
+"""tcgen05.shift: rows by one lane, in order with what the tensor core does around it, complete with its commit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tensor_program import BASE, WINDOW, after, program
+from test_mma_forms import B_AT, descriptor, initial, issue, numbers, operand, packed, put, setup
+
+from emulator import errors
+from emulator.machine.agents import Completion
+
+SHIFT = "@%p1 tcgen05.shift.cta_group::{}.down [%r20];\n"
+MODES = ("eager", "lazy", "random")
+
+
+def moved(state: np.ndarray, lane: int, column: int) -> np.ndarray:
+    """Rows lane to lane + 30 hold what the next one held, in 8 columns."""
+    expected = state.copy()
+    for row in range(lane, lane + 31):
+        expected[:, column : column + 8, row] = state[:, column : column + 8, row + 1]
+    return expected
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(("lane", "column"), [(0, 0), (64, 24), (96, 120)])
+@pytest.mark.parametrize("ctas", [1, 2])
+def test_rows_move_by_one(ctas: int, lane: int, column: int, completion: Completion) -> None:
+    state = initial(ctas)
+    act = setup(("%r20", lane << 16 | column)) + SHIFT.format(ctas)
+    got = after(act, np.zeros((ctas, WINDOW), np.uint8), state, completion=completion)
+    np.testing.assert_array_equal(got, moved(state, lane, column))
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_window_that_slides_over_the_rows(completion: Completion) -> None:
+    """Multiply, shift all rows, refresh the last of every 32 lanes from shared memory, multiply again onto the sum."""
+    kind, n, a_column = "bf16", 32, 96
+    rows, b, image = numbers(129, kind), numbers(n, kind), np.zeros((1, WINDOW), np.uint8)
+    b_at = put(image[0], operand(kind, n, False, "128B", B_AT), b, kind)
+    fresh = packed(rows[[32, 64, 96, 128]], kind).T.copy().view(np.uint8)  # 4 rows of two 16-byte chunks
+    for row in range(4):
+        for chunk in range(2):
+            image[0, 16 * row + 128 * chunk :][:16] = fresh[row, 16 * chunk : 16 * chunk + 16]
+    state = initial()
+    state.view(np.uint32)[0, a_column : a_column + 8] = packed(rows[:128], kind)
+    expected = state[0, :n] + b @ rows[:128].T + b @ rows[1:].T
+    multiply = issue(kind, 0, f"{a_column:#x}", b_at, descriptor(kind, 128, n))
+    shifts = "".join(setup(("%r20", lane << 16 | a_column)) + SHIFT.format(1) for lane in (0, 32, 64, 96))
+    source = BASE >> 4 | 128 >> 4 << 16 | 256 >> 4 << 32 | 1 << 46
+    refresh = setup(("%r20", 31 << 16 | a_column), ("%rd12", source)) + (
+        "@%p1 tcgen05.cp.cta_group::1.4x256b [%r20], %rd12;\n"
+    )
+    got = after(multiply + shifts + refresh + multiply, image, state, completion=completion)
+    np.testing.assert_array_equal(got[0, :n], expected)
+    np.testing.assert_array_equal(got.view(np.uint32)[0, a_column : a_column + 8], packed(rows[1:], kind))
+
+
+@pytest.mark.parametrize(
+    ("address", "says"), [(16 << 16, "lane 16 in the address"), (128 << 16, "lane 128 in the address")]
+)
+def test_lanes_that_no_warp_has(address: int, says: str) -> None:
+    with pytest.raises(errors.DescriptorError, match=says):
+        after(setup(("%r20", address)) + SHIFT.format(1), np.zeros((1, WINDOW), np.uint8), initial())
+
+
+def test_columns_must_be_allocated() -> None:
+    with pytest.raises(errors.TensorMemoryError, match="columns 124 to 131"):
+        after(setup(("%r20", 124)) + SHIFT.format(1), np.zeros((1, WINDOW), np.uint8), initial())
+
+
+def test_without_a_commit_nobody_may_look() -> None:
+    act = setup(("%r20", 0)) + SHIFT.format(1)
+    text = program(act, 128, 1).replace("@%p1 tcgen05.commit", "@%p1 mbarrier.arrive.shared.b64 _, [%r11];\n//")
+    with pytest.raises(errors.MissingWait, match=r"tcgen05\.commit by warp 0 .* after PTX line"):
+        after(act, np.zeros((1, WINDOW), np.uint8), initial(), text=text)
+
+
+def test_a_direction_is_named() -> None:
+    with pytest.raises(errors.UnknownInstruction, match=r"no \.down"):
+        after("@%p1 tcgen05.shift.cta_group::1 [%r20];", np.zeros((1, WINDOW), np.uint8), initial())
