@@ -83,6 +83,8 @@ def _argument(value: Any) -> Any:
         import tvm_ffi
 
         return tvm_ffi.from_dlpack(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(_argument, value))
     if type(value) in (list, tuple):
         return type(value)(map(_argument, value))
     return value

@@ -143,6 +143,25 @@ def test_tvm_ffi_takes_torch_tensors(passes):
     passes(TVM_FFI + "    compiled(a, b, c)" + CHECK)
 
 
+def test_tvm_ffi_takes_named_tuples_of_tensors(passes):
+    pytest.importorskip("tvm_ffi")
+    pair = """
+    from typing import NamedTuple
+
+    class Pair(NamedTuple):
+        first: cute.Tensor
+        second: cute.Tensor
+
+    @cute.jit
+    def add_pair(pair: Pair, c: cute.Tensor):
+        add_kernel(pair[0], pair[1], c).launch(grid=(2, 1, 1), block=(64, 1, 1))
+
+    fake = [make_fake_compact_tensor(cutlass.Float32, (100,)) for _ in range(3)]
+    cute.compile(add_pair, Pair(*fake[:2]), fake[2], options="--enable-tvm-ffi")(Pair(a, b), c)
+    """
+    passes(pair + CHECK)
+
+
 @pytest.mark.parametrize("wrong", ["c.cpu()", "torch.zeros(99, device='cuda')", "c.half()"])
 def test_tvm_ffi_checks_its_arguments(run, wrong):
     pytest.importorskip("tvm_ffi")
