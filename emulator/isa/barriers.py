@@ -292,23 +292,23 @@ def _cluster(ins: Instr) -> Run:
 
         def arrive(warp: Warp, mask: Any) -> None:
             warp.settle_loads(ins)
-            if warp.cluster_generation is not None:
-                _arrived_already(warp, warp.cluster_generation, ins)
-                return
+            if warp.cluster_arrivals:
+                _arrived_already(warp, warp.cluster_arrivals[-1], ins)
             releases = sem != "relaxed" or not warp.cta.launch.pedantic
-            warp.cluster_generation = warp.cta.cluster.barrier.arrive(warp, ins, releases)
+            warp.cluster_arrivals.append(warp.cta.cluster.barrier.arrive(warp, ins, releases))
 
         return arrive
 
     def wait(warp: Warp, mask: Any) -> Any:
-        generation = warp.cluster_generation
-        if generation is None:
+        if not warp.cluster_arrivals:
             warp.cta.launch.found(BarrierError("barrier.cluster.wait without an arrive before it", ins, warp))
             return None
+        generation = warp.cluster_arrivals[0]
         if not generation.over:
             wait_for(generation, warp, ins, warp.cta.cluster.barrier)
             return BLOCK
-        warp.granted = warp.cluster_generation = None
+        warp.granted = None
+        del warp.cluster_arrivals[0]
         warp.known |= generation.published
         warp.clock.merge(generation.clock)
         return None
@@ -317,7 +317,7 @@ def _cluster(ins: Instr) -> Run:
 
 
 def _arrived_already(warp: Warp, generation: Generation, ins: Instr) -> None:
-    """Find an arrival before the wait for the last one, which counts for nothing here; in PTX it is undefined."""
+    """Find an arrival before the wait for the last one, which PTX leaves undefined; here it counts for the next use."""
     line = next(first.line for other, first in generation.arrived if other is warp)
     what = "barrier.cluster.arrive a second time before barrier.cluster.wait"
     warp.cta.launch.found(BarrierError(what, ins, warp, (("arrived at", f"PTX line {line}"),)))

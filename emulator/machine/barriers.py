@@ -94,20 +94,27 @@ class NamedBarrier:
 
 
 class ClusterBarrier:
-    """barrier.cluster: complete when every warp of every CTA of the cluster arrived (or ended)."""
+    """barrier.cluster: complete when every warp of every CTA of the cluster arrived (or ended).
+
+    `generations`: the uses that are not over, the present one first. Only a warp that arrives again before it waited,
+    which PTX leaves undefined, opens a second one.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.generation = Generation(cluster.ledger.clock())
+        self.generations = [Generation(cluster.ledger.clock())]
 
     def state(self) -> str:
         """What the deadlock table says."""
-        missing = [w for w in self.cluster.warps if not w.done and all(w is not a for a, _ in self.generation.arrived)]
+        missing = [w for w in self.cluster.warps if not w.done and not _came(w, self.generations[0])]
         return f"barrier.cluster: still to arrive are {', '.join(map(str, missing))}"
 
     def arrive(self, warp: Warp, instr: Instr, release: bool) -> Generation:
         """One warp comes; `release`: what it has seen goes along."""
-        generation = self.generation
+        generation = next((g for g in self.generations if not _came(warp, g)), None)
+        if generation is None:
+            generation = Generation(self.cluster.ledger.clock())
+            self.generations.append(generation)
         generation.arrived.append((warp, instr))
         generation.published |= warp.published
         if release:
@@ -118,14 +125,18 @@ class ClusterBarrier:
 
     def settle(self) -> None:
         """Let everyone go if all came."""
-        generation = self.generation
-        if not generation.arrived:
-            return
-        came = {w for w, _ in generation.arrived}
-        if all(w.done or w in came for w in self.cluster.warps):
+        while self.generations[0].arrived:
+            generation = self.generations[0]
+            came = {w for w, _ in generation.arrived}
+            if not all(w.done or w in came for w in self.cluster.warps):
+                return
             generation.over = True
-            self.generation = Generation(self.cluster.ledger.clock())
+            self.generations = self.generations[1:] or [Generation(self.cluster.ledger.clock())]
             self.cluster.wake(generation.waiters)
+
+
+def _came(warp: Warp, generation: Generation) -> bool:
+    return any(warp is other for other, _ in generation.arrived)
 
 
 def wait_for(generation: Generation, warp: Warp, instr: Instr, barrier: NamedBarrier | ClusterBarrier) -> None:

@@ -117,7 +117,8 @@ class Warp:
         self.maps: dict[int, bytes] = {}
         """The bytes of the changed tensor maps that it has acquired."""
         self.copies: Any = None
-        self.cluster_generation: Any = None
+        self.cluster_arrivals: list[Any] = []
+        """The uses of the cluster's barrier that it arrived at and has not waited for."""
         self.local: np.ndarray | None = None
         self.lanes: np.ndarray = np.arange(LANES)
         """The lanes of the access in progress."""
