@@ -1,11 +1,12 @@
-"""The status table of STAGE_NOTES.md, generated between two markers from the records."""
+"""The status table of STAGE_NOTES.md, generated between two markers from the records of accepted runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from harness.files import write_atomically
+from harness.ledger import Ledger
 from harness.record import RECORD_NAME, Record, RecordError, load
 from harness.verdict import Verdict
 from stages.catalog import CATALOG
@@ -22,7 +23,7 @@ class NotesError(ValueError):
 
 
 def update(path: Path, results: Path) -> bool:
-    """Bring the table in `path` up to the accepted records under `results`; whether it changed.
+    """Bring the table in `path` up to the accepted runs under `results`; whether it changed.
 
     A row without a newer record stays as it is: the records of others are not in git, their rows are. Raises
     NotesError.
@@ -32,7 +33,7 @@ def update(path: Path, results: Path) -> bool:
     table, end, after = rest.partition(END)
     if not begin or not end:
         raise NotesError(f"{path}: needs the two lines {BEGIN} and {END}, in that order")
-    rows = _read(table) | {row[:2]: row for row in map(_row, _accepted(results))}
+    rows = _read(table) | {row[:2]: row for row in map(_row, accepted(results))}
     updated = f"{before}{BEGIN}\n{_render(rows)}{END}{after}"
     if updated == text:
         return False
@@ -40,19 +41,16 @@ def update(path: Path, results: Path) -> bool:
     return True
 
 
-def records(results: Path) -> list[Record]:
-    """Every readable record under `results`, oldest first."""
+def accepted(results: Path) -> list[Record]:
+    """What the accepted runs of this clone recorded, oldest first."""
+    ledger = Ledger(results)
     found = []
-    for path in sorted(results.glob(f"**/{RECORD_NAME}")):
-        try:
-            found.append(load(path.parent))
-        except RecordError:
-            continue
+    for entry in ledger.newest_first():
+        if entry.verdict == Verdict.ACCEPT.name:
+            for path in ledger.folder(entry.run).glob(f"**/{RECORD_NAME}"):
+                with suppress(RecordError):
+                    found.append(load(path.parent))
     return sorted(found, key=lambda record: record.started)
-
-
-def _accepted(results: Path) -> Iterable[Record]:
-    return (record for record in records(results) if record.verdict == Verdict.ACCEPT.name)
 
 
 def _row(record: Record) -> Row:

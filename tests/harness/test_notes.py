@@ -5,22 +5,28 @@ from pathlib import Path
 import pytest
 
 from harness import notes
+from harness.candidate import Candidate
+from harness.ledger import Entry, Ledger
 from harness.notes import BEGIN, END, NotesError
 from harness.record import Case, Figure, Phase, Record, Tree
 
 TEXT = f"# Notes\n\n{BEGIN}\n{END}\n\n## Lessons\n\nBy hand.\n"
 
 
-def run(results: Path, run_id: str, verdict: str, started: str, target: str = "sim") -> None:
+def run(results: Path, name: str, verdict: str, started: str, target: str = "sim") -> None:
+    """A run as the gate leaves it, of a commit of which the id is all `name`."""
+    run_id = f"20261120-100000-D1.1-{name * 6}"
     figures = [
         Figure("O", "cosine", 0.9999976, "at least", 0.999997, True),
         Figure("lse", "error", 4.9e-7, "at most", 1e-6, True),
     ]
-    record = Record(run_id, "D1.1", target, started, Tree(run_id * 10, []))
+    record = Record(run_id, "D1.1", target, started, Tree(name * 40, []))
     record.phases = [Phase("compile", started, "passed", 2.0), Phase("stage", started, "passed", 3.25)]
     record.cases = [Case("hd=64 n=128", "passed", 1.0, 1, False, [], figures)]
-    record.verdict = verdict
-    (results / run_id).mkdir(parents=True)
+    record.verdict = "ACCEPT"
+    entry = Entry(run_id, target, ["D1.1"], Candidate("", name * 40, "", "", ""), "ada", started)
+    entry.verdict = verdict
+    Ledger(results).save(entry)
     record.save(results / run_id)
 
 
@@ -65,10 +71,18 @@ def test_rows_whose_records_are_elsewhere_stay(path: Path, tmp_path: Path) -> No
 
 def test_a_damaged_record_does_not_stop_the_others(path: Path, tmp_path: Path) -> None:
     run(tmp_path / "results", "a", "ACCEPT", "2026-11-20T10:00:00Z")
-    (tmp_path / "results/broken").mkdir()
-    (tmp_path / "results/broken/record.json").write_text("{")
+    run(tmp_path / "results", "b", "ACCEPT", "2026-11-21T10:00:00Z")
+    (tmp_path / "results/20261120-100000-D1.1-bbbbbb/record.json").write_text("{")
     notes.update(path, tmp_path / "results")
     assert "aaaaaaaaaa" in row(path, "D1.1")
+
+
+def test_a_record_without_a_run_is_no_news(path: Path, tmp_path: Path) -> None:
+    """The sample of a run is in git, and its row may be newer than it."""
+    run(tmp_path / "results", "a", "ACCEPT", "2026-11-20T10:00:00Z")
+    (tmp_path / "results/20261120-100000-D1.1-aaaaaa/run.json").unlink()
+    notes.update(path, tmp_path / "results")
+    assert row(path, "D1.1") == "| D1.1 | not run yet | - | - | - | - | - |"
 
 
 @pytest.mark.parametrize("text", ["# Notes\n", f"{END}\n{BEGIN}\n", BEGIN])
