@@ -49,7 +49,7 @@ class Remote(Form):
         me = Access(told.component, told.phase + 1, True, self.ins, warp, self.what, via=told)
         me.strong = self.operation is not None
         memory.shadow.write(memory.cells(index, self.bytes), me, warp.clock)
-        party = Party(self.ins, warp, self.what)
+        party = Party(self.ins, warp, self.what, (me.component, me.time))
         told.copies.append(party)
         view = memory.views[self.width]
 

@@ -136,7 +136,7 @@ def fill(
     cta.launch.stats.copied_in_bytes += size
     me = Access(barrier.component, barrier.phase + 1, False, instr, warp, what, via=barrier)
     cta.smem.shadow.write(cta.smem.span(offset, size), me, warp.clock)
-    party = Party(instr, warp, what)
+    party = Party(instr, warp, what, (me.component, me.time))
     barrier.copies.append(party)
 
     def perform() -> None:

@@ -18,11 +18,15 @@ MAX_COUNT = (1 << 20) - 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Party:
-    """Who did something to a barrier: the instruction, the warp that issued it, and the agent's name if one."""
+    """Who did something to a barrier: the instruction, the warp that issued it, and the agent's name if one.
+
+    shown: the component and the time on the clocks at which an agent's work is over.
+    """
 
     instr: Instr
     warp: Warp
     what: str
+    shown: tuple[int, int] | None = None
 
     def __str__(self) -> str:
         return f"{self.what} of {self.warp}, PTX line {self.instr.line}"
@@ -44,6 +48,8 @@ class MBarrier:
         self.fenced = False
         self.waits = 0
         """Waits that ended."""
+        self.foreign: dict[int, tuple[int, int, Party]] = {}
+        """The last arrival or bytes by each component that is not of this CTA: its time, the phase, who."""
         self.copies: list[Party] = []
         """The copies that were issued in this phase and have not come."""
 
@@ -74,6 +80,7 @@ class MBarrier:
             )
         if clock is not None:
             self.gathering.merge(clock)
+        self._note_foreign(party)
         self.pending -= count
         self.last = party
         self._settle()
@@ -104,10 +111,17 @@ class MBarrier:
     def complete_tx(self, tx: int, party: Party) -> None:
         """`tx` bytes have come. Raises BarrierError if the phase ends while other copies are outstanding."""
         self.last_tx = party
+        self._note_foreign(party)
         if party in self.copies:
             self.copies.remove(party)
         self._count(-tx, party)
         self._settle()
+
+    def _note_foreign(self, party: Party) -> None:
+        warp = party.warp
+        if warp.cta is not self.cta:
+            component, time = party.shown or (warp.component, warp.time)
+            self.foreign[component] = (time, self.phase, party)
 
     def _count(self, tx: int, party: Party) -> None:
         self.tx += tx

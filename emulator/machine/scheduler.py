@@ -5,15 +5,15 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from emulator.errors import BarrierError, BudgetExceeded, Deadlock, Interrupted, TensorMemoryError, source
+from emulator.errors import BudgetExceeded, Deadlock, Interrupted, source
 from emulator.machine.agents import Completion
 from emulator.machine.blas import one_thread
-from emulator.machine.cta import Cluster, Cta, Dim3, Launch
+from emulator.machine.cta import Cluster, Dim3, Launch
+from emulator.machine.ending import finish
 from emulator.machine.processes import can_fork, independent, spread
 from emulator.machine.statistics import Stats
 
 if TYPE_CHECKING:
-    from emulator.machine.mbarrier import MBarrier
     from emulator.machine.warp import Warp
     from emulator.ptx.syntax import Instr
 
@@ -77,7 +77,7 @@ def _run_cluster(cluster: Cluster, program: Program, budget: int | None) -> None
                 raise Deadlock(*_stopped(cluster, program, "deadlock: no warp can run and nothing can complete"))
     except KeyboardInterrupt:
         raise Interrupted(*_stopped(cluster, program, "interrupted")) from None
-    _finish(cluster)
+    finish(cluster)
 
 
 def _run_ready(cluster: Cluster, program: Program) -> None:
@@ -130,40 +130,6 @@ def _leave(warp: Warp) -> None:
         if barrier.expected is None:
             barrier.settle()
     warp.cta.cluster.barrier.settle()
-
-
-def _finish(cluster: Cluster) -> None:
-    cluster.agents.drain()
-    for cta in cluster.ctas:
-        _finish_cta(cta)
-
-
-def _finish_cta(cta: Cta) -> None:
-    for column, (columns, instr, warp) in cta.tmem.allocations.items():
-        raise TensorMemoryError(
-            f"CTA {cta.name} ends with tensor memory columns {column} to {column + columns - 1} allocated",
-            instr,
-            warp,
-            (("missing", "tcgen05.dealloc before the CTA ends"),),
-        )
-    for barrier in cta.smem.mbarriers.values():
-        _finish_barrier(cta, barrier)
-
-
-def _finish_barrier(cta: Cta, barrier: MBarrier) -> None:
-    """Bytes that came and were never expected are a fault. Bytes that were expected and never asked for are none: a
-    producer's tail arms the next phase, and nobody waits for it."""
-    party = barrier.last_tx or barrier.last
-    if party is not None and (barrier.tx < 0 or (barrier.tx and cta.launch.pedantic)):
-        cta.launch.found(
-            BarrierError(
-                f"CTA {cta.name} ends with {barrier.tx} bytes outstanding on {barrier}: "
-                "expected and delivered bytes differ",
-                party.instr,
-                party.warp,
-                (("state", barrier.state()),),
-            )
-        )
 
 
 def _stopped(cluster: Cluster, program: Program, what: str) -> tuple[str, tuple[str, ...]]:

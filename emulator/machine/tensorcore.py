@@ -312,7 +312,7 @@ class TensorThread:
         clock.v[ORDERED, own] = self.issued_at
         clock.v[ASYNC_VISIBLE, own] = min(clock.at(own, ASYNC_VISIBLE), self.issued_at)
         clock.advance(self.component, len(self.commits))
-        party = Party(instr, self.warp, "tcgen05.commit")
+        party = Party(instr, self.warp, "tcgen05.commit", (self.component, len(self.commits)))
 
         def perform() -> None:
             for barrier in barriers:

@@ -53,6 +53,7 @@ PROGRAMS = {
     "ring": Program(96, (WORDS,), WORDS + 1),
     "exchange": Program(160, (WORDS[:128].copy(),), WORDS[127::-1].copy()),
     "pair": Program(192, (core_matrices(TALL), core_matrices(B)), (TALL @ B.T).astype(np.float32), 2),
+    "send": Program(32, (WORDS[:64].copy(),), 4 * WORDS[:64].reshape(2, 32)[::-1], 2),
     "multicast": Program(64, (WORDS[:384].copy(),), np.stack([WORDS[:384], WORDS[:384] + 1]), 2),
 }
 

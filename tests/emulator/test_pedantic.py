@@ -9,7 +9,7 @@ import pytest
 from ptx_launch import kernel, launch
 from test_pairs import PROGRAMS
 
-from emulator.errors import BarrierError, DataRace, Deadlock
+from emulator.errors import BarrierError, DataRace, Deadlock, MissingWait
 
 STAGED = (Path(__file__).parent / "pairs/staged.ptx").read_text()
 Mode = Literal["eager", "lazy", "random"]
@@ -80,3 +80,23 @@ def test_a_wait_two_phases_late(completion: Mode) -> None:
         launch(kernel("k", "", LATE), [], block=(64, 1, 1), completion=completion)
     with pytest.raises(BarrierError, match=r"parity 1 of mbarrier #0 at 0x400 comes two phases late"):
         launch(kernel("k", "", LATE), [], block=(64, 1, 1), completion=completion, pedantic=True)
+
+
+SENT = """
+    .reg .pred %p; .reg .b32 %r<3>; .reg .b64 %a; .shared .align 16 .b8 words[128];
+    mov.u32 %r0, %tid.x; shl.b32 %r1, %r0, 2; mov.b32 %r2, words; add.s32 %r1, %r1, %r2; st.shared.b32 [%r1], %r0;
+    fence.proxy.async.shared::cta; bar.warp.sync -1; elect.sync _|%p, -1; ld.param.b64 %a, [out];
+    @%p cp.async.bulk.global.shared::cta.bulk_group [%a], [%r2], 128;
+    @%p cp.async.bulk.commit_group; WAIT ret;
+"""
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_copy_that_its_cta_does_not_wait_for(completion: Mode) -> None:
+    for wait, pedantic in (("@%p cp.async.bulk.wait_group.read 0;", True), ("", False)):
+        out = np.zeros(32, np.uint32)
+        text = kernel("k", ".param .u64 out", SENT.replace("WAIT", wait))
+        launch(text, [out], completion=completion, pedantic=pedantic)
+        assert out.tolist() == [*range(32)]
+    with pytest.raises(MissingWait, match=r"a bulk store reads shared memory of CTA \(0,0,0\), which may have ended"):
+        launch(kernel("k", ".param .u64 out", SENT.replace("WAIT", "")), [out], completion=completion, pedantic=True)

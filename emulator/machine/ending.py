@@ -1,0 +1,135 @@
+"""What a CTA must not leave behind when it ends: tensor memory, bytes nobody asked for, work on its shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from emulator.errors import BarrierError, DataRace, MissingWait, TensorMemoryError
+from emulator.machine.clocks import ORDERED, Access, Clock
+
+if TYPE_CHECKING:
+    from emulator.machine.cta import Cluster, Cta
+    from emulator.machine.mbarrier import MBarrier
+    from emulator.ptx.syntax import Instr
+
+LEAVES: Final = ("ret", "exit")
+
+
+def finish(cluster: Cluster) -> None:
+    """All warps of a cluster ended: complete what is outstanding and check what it leaves behind.
+
+    Raises TensorMemoryError; or, or notes under diagnostics "report", BarrierError, DataRace and MissingWait.
+    """
+    cluster.agents.drain()
+    for cta in cluster.ctas:
+        _tensor_memory(cta)
+        seen = _seen(cta)
+        late = _work_on_shared_memory(cta, seen)
+        for barrier in cta.smem.mbarriers.values():
+            _bytes_outstanding(cta, barrier)
+            _arrivals(cta, barrier, seen, late)
+
+
+def _tensor_memory(cta: Cta) -> None:
+    for column, (columns, instr, warp) in cta.tmem.allocations.items():
+        raise TensorMemoryError(
+            f"CTA {cta.name} ends with tensor memory columns {column} to {column + columns - 1} allocated",
+            instr,
+            warp,
+            (("missing", "tcgen05.dealloc before the CTA ends"),),
+        )
+
+
+def _bytes_outstanding(cta: Cta, barrier: MBarrier) -> None:
+    """Bytes that came and were never expected are a fault. Bytes that were expected and never asked for are none: a
+    producer's tail arms the next phase, and nobody waits for it."""
+    party = barrier.last_tx or barrier.last
+    if party is not None and (barrier.tx < 0 or (barrier.tx and cta.launch.pedantic)):
+        cta.launch.found(
+            BarrierError(
+                f"CTA {cta.name} ends with {barrier.tx} bytes outstanding on {barrier}: "
+                "expected and delivered bytes differ",
+                party.instr,
+                party.warp,
+                (("state", barrier.state()),),
+            )
+        )
+
+
+def _seen(cta: Cta) -> Clock:
+    """What some warp of a CTA has seen before it ended: that CTA still existed then."""
+    seen = cta.cluster.ledger.clock()
+    for warp in cta.warps:
+        seen.merge(warp.clock)
+    return seen
+
+
+def _work_on_shared_memory(cta: Cta, seen: Clock) -> list[Instr]:
+    """What is done to a CTA's shared memory must be over before its last warp ends. What may not be."""
+    shadow, late = cta.smem.shadow, []
+    for kind, numbers in (("writes", shadow.writer), ("reads", shadow.reader)):
+        for access in _accesses(cta, _different(numbers)):
+            if _may_come_late(access, cta) and not access.seen_by(seen, ORDERED):
+                _report_late(access, cta, kind)
+                late.append(access.instr)
+    return late
+
+
+def _different(numbers: np.ndarray) -> list[int]:
+    """The different values of an array that has long runs of equal ones."""
+    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    return np.unique(numbers[starts]).tolist()
+
+
+def _accesses(cta: Cta, numbers: list[int]) -> Iterator[Access]:
+    for number in numbers:
+        access = cta.cluster.ledger.accesses[number]
+        if access is not None:
+            yield from access.parts or (access,)
+
+
+def _may_come_late(access: Access, cta: Cta) -> bool:
+    """Whatever another CTA does. Of its own copies and products NVIDIA's programs leave the last ones to themselves:
+    only `pedantic` asks, but for cp.async, whose threads do not end before it."""
+    if access.warp.cta is not cta:
+        return True
+    return cta.launch.pedantic and access.via is not None and not access.generic
+
+
+def _report_late(access: Access, cta: Cta, kind: str) -> None:
+    if access.via is None:
+        fault, missing = DataRace, f"a barrier that {access.warp} arrives on after PTX line {access.instr.line}"
+    else:
+        fault, missing = MissingWait, f"a wait for {access.what} (PTX line {access.instr.line})"
+    cta.launch.found(
+        fault(
+            f"{access.what} {kind} shared memory of CTA {cta.name}, which may have ended by then: "
+            "none of its warps waits for that",
+            access.instr,
+            access.warp,
+            (_ends(cta), ("missing", f"{missing}, and that a warp of CTA {cta.name} waits for before it ends")),
+        )
+    )
+
+
+def _arrivals(cta: Cta, barrier: MBarrier, seen: Clock, late: list[Instr]) -> None:
+    """Arrivals from other CTAs must have happened before the last warp ends; those of copies in `late` are told."""
+    for component, (time, phase, party) in barrier.foreign.items():
+        if party.instr not in late and seen.at(barrier.component) <= phase and seen.at(component) < time:
+            cta.launch.found(
+                DataRace(
+                    f"{party.what} arrives on {barrier} of CTA {cta.name}, which may have ended by then: "
+                    "none of its warps waits for that",
+                    party.instr,
+                    party.warp,
+                    (_ends(cta), ("missing", f"a wait of a warp of CTA {cta.name} for phase {phase}, before it ends")),
+                )
+            )
+
+
+def _ends(cta: Cta) -> tuple[str, str]:
+    lines = [instr.line for instr in cta.launch.kernel.instrs if instr.opcode in LEAVES]
+    return f"CTA {cta.name}", f"ends at PTX line {' or '.join(map(str, lines))}"
