@@ -27,3 +27,11 @@ def checkout(tmp_path: Path) -> Checkout:
 def shared_checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     """A copy of the project for the tests that only look."""
     return make_checkout(tmp_path_factory.mktemp("shared") / "checkout")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What needs a GPU is left out unless the marker expression asks for it."""
+    if "gpu" not in config.option.markexpr:
+        needs = [item for item in items if item.get_closest_marker("gpu")]
+        config.hook.pytest_deselected(items=needs)
+        items[:] = [item for item in items if item not in needs]

@@ -65,10 +65,14 @@ def _float_ring(run: Run, ins: Instr, m: Modifiers, type_name: str) -> None:
     if relu and type_name not in ("f16", "f16x2", "bf16", "bf16x2"):
         raise m.refuse(f".relu of {type_name}")
     step = _ring(ins.opcode, rounding, type_name, m)
+    rounds_up = "ftz" in ins.modifiers and ins.opcode in ("mul", "fma", "mad") and not type_name.startswith("f16")
 
     def compute(*values: Vec) -> Vec:
         result = step(*values)
-        return floats.larger(result, result.code.constant(0.0, result.kind)) if relu else result
+        if rounds_up:
+            factors = (*values, _signed_zero(*values)) if ins.opcode == "mul" else values
+            result = floats.flush_inexact(result, *factors)
+        return floats.raised(result) if relu else result
 
     floating(run, ins, m, type_name, compute)
 
@@ -90,8 +94,8 @@ def _ring(opcode: str, rounding: str, type_name: str, m: Modifiers) -> Compute:
         raise m.refuse(f".{rounding} of {type_name}")
     if rounding == "rn":
         if opcode in ("fma", "mad"):
-            return _fused_half if type_name.startswith(("f16", "bf16")) else floats.fused
-        return {"add": Vec.__add__, "sub": Vec.__sub__, "mul": Vec.__mul__}[opcode]
+            return _fused_half if type_name.startswith(("f16", "bf16")) else floats.multiply_add
+        return {"add": floats.add, "sub": floats.subtract, "mul": floats.multiply}[opcode]
     directed = floats.DIRECTED[rounding]
     return {
         "fma": directed,
@@ -124,16 +128,17 @@ def _double_to_odd_float(value: Vec) -> Vec:
 
 def floating(run: Run, ins: Instr, m: Modifiers, type_name: str, compute: Compute) -> None:
     """Lower d = compute(sources) for a floating type, single or packed in pairs, with .ftz and .sat."""
-    flush, saturate = m.flag("ftz"), m.flag("sat")
+    flushes, saturate = m.flag("ftz"), m.flag("sat")
     m.done()
     single = type_name.removesuffix("x2")
+    flush = floats.flush16 if single == "f16" else floats.flush
 
     def whole(*values: Vec) -> Vec:
-        if flush:
-            values = tuple(floats.flush(v) for v in values)
+        if flushes:
+            values = tuple(flush(v) for v in values)
         result = compute(*values)
-        if flush:
-            result = floats.flush(result)
+        if flushes:
+            result = flush(result)
         return floats.saturate(result) if saturate else result
 
     if single in WIDE_FLOATS:
@@ -185,7 +190,7 @@ def div(run: Run, ins: Instr) -> None:
         _integer_quotient(run, ins, m, *INTEGERS[type_name], remainder=False)
         return
     m.choice("rn", "full", "approx")
-    floating(run, ins, m, type_name, Vec.__truediv__)
+    floating(run, ins, m, type_name, floats.divide)
 
 
 @lowers("rem")
@@ -242,7 +247,7 @@ def _extreme_of(lowest: bool, propagate: bool, by_magnitude: bool, absolute: boo
                 result = floats.is_nan(value).select(nan, result)
         if by_magnitude:
             sign = (floats.as_bits(values[0]) ^ floats.as_bits(values[1])) & floats.SIGN[result.kind]
-            result = (floats.as_bits(result) | sign).bitcast(result.kind)
+            result = floats.canonical_nan((floats.as_bits(result) | sign).bitcast(result.kind))
         return result
 
     return compute
@@ -258,7 +263,7 @@ def sign(run: Run, ins: Instr) -> None:
         a = run.read(ins.operands[1], INTEGERS[type_name][0])
         run.write(ins.operands[0], -a if ins.opcode == "neg" else integer.absolute(a))
         return
-    floating(run, ins, m, type_name, Vec.__neg__ if ins.opcode == "neg" else floats.magnitude)
+    floating(run, ins, m, type_name, floats.negative if ins.opcode == "neg" else floats.absolute)
 
 
 @lowers("copysign")
@@ -275,11 +280,12 @@ def copysign(run: Run, ins: Instr) -> None:
 
 
 def _reciprocal(a: Vec) -> Vec:
-    return a.code.constant(1.0, a.kind) / a
+    return floats.divide(a.code.constant(1.0, a.kind), a)
 
 
 def _root(a: Vec) -> Vec:
-    return floats.canonical_nan(a.code.intrinsic("sqrt", a))
+    root = a.code.intrinsic("sqrt", a)
+    return floats.canonical_nan(root) if a.kind == "float" else root
 
 
 _FUNCTIONS: dict[str, Compute] = {

@@ -203,7 +203,7 @@ def extract(run: Run, ins: Instr) -> None:
     m.done()
     to, source, position, length = ins.operands
     a = run.read(source, _KINDS[type_name])
-    pos, size = _byte(run, position), _byte(run, length)
+    pos, size = _byte(run, position, a.width), _byte(run, length, a.width)
     signed = type_name[0] == "s"
     moved = integer.shift_right(a, pos, signed)
     ones = ~integer.shift_left(run.code.constant(-1, a.kind), size)
@@ -223,7 +223,7 @@ def insert(run: Run, ins: Instr) -> None:
     m.done()
     to, source, into, position, length = ins.operands
     a, b = run.read(source, kind), run.read(into, kind)
-    pos, size = _byte(run, position), _byte(run, length)
+    pos, size = _byte(run, position, a.width), _byte(run, length, a.width)
     ones = integer.shift_left(~integer.shift_left(run.code.constant(-1, kind), size), pos)
     run.write(to, (b & ~ones) | (integer.shift_left(a, pos) & ones))
 
@@ -288,6 +288,7 @@ def _extended(a: Vec, place: int, type_name: str) -> Vec:
     return top.sar(24) if type_name == "s32" else top.shr(24)
 
 
-def _byte(run: Run, operand: Operand) -> Vec:
-    """A position or length: the low eight bits."""
-    return run.read(operand, "i32") & 0xFF
+def _byte(run: Run, operand: Operand, width: int) -> Vec:
+    """A position or length. PTX allows up to 255; of more, an H200 takes the low eight bits, in 64-bit forms 255."""
+    value = run.read(operand, "i32")
+    return value & 0xFF if width < 64 else integer.smaller(value, run.code.constant(0xFF, "i32"), False)

@@ -100,7 +100,7 @@ def testp(run: Run, ins: Instr) -> None:
         "infinite": lambda: size.compare("eq", infinity),
         "number": lambda: size.compare("ule", infinity),
         "notanumber": lambda: size.compare("ugt", infinity),
-        "normal": lambda: size.compare("uge", smallest) & size.compare("ult", infinity),
+        "normal": lambda: (size.compare("uge", smallest) & size.compare("ult", infinity)) | size.compare("eq", 0),
         "subnormal": lambda: size.compare("ne", 0) & size.compare("ult", smallest),
     }
     run.write(ins.operands[0], answers[question]())

@@ -107,7 +107,7 @@ def _read_float(run: Run, operand: Operand, type_name: str) -> Vec:
 
 
 def _to_integer(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> None:
-    """Rounded to an integral value, then into the type's range; NaN becomes 0."""
+    """Rounded to an integral value, then into the type's range; NaN becomes 0, and the highest bit in 64-bit forms."""
     rounding = m.choice(*_TO_INTEGRAL)
     flush = m.flag("ftz")
     m.flag("sat")
@@ -117,6 +117,8 @@ def _to_integer(run: Run, ins: Instr, m: Modifiers, result: str, source: str) ->
     a = floats.flush(a) if flush else a
     whole = run.code.intrinsic(_TO_INTEGRAL[rounding], a)
     value = run.code.intrinsic("fptosi.sat" if signed else "fptoui.sat", whole, result=kind)
+    if source == "f64" or value.width == 64:
+        value = floats.is_nan(a).select(run.code.constant(1 << value.width - 1, kind), value)
     _write_integer(run, ins.operands[0], value, signed)
 
 
@@ -129,16 +131,17 @@ def _floats(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> Non
     m.done()
     a = _read_float(run, ins.operands[1], source)
     a = floats.flush(a) if flush else a
+    if source != "f64" and (flush or (result == "f32" and source != "bf16")):
+        a = floats.canonical_nan(a)
     if rounding in _TO_INTEGRAL:
         a = run.code.intrinsic(_TO_INTEGRAL[rounding], a)
     if relu:
-        a = _raised(a)
+        a = floats.raised(a)
     if saturate:
         a = floats.saturate(a)
     if result in HALF_FLOATS:
-        if a.kind == "double":
-            a = _odd(a)
-        run.write(ins.operands[0], _to_half(a, result, rounding or "rn", finite, m).zext("i16"))
+        code = _to_half(_odd(a) if a.kind == "double" else a, result, rounding or "rn", finite, m).zext("i16")
+        run.write(ins.operands[0], floats.is_nan(a).select(_nan_of(a, result), code) if a.kind == "double" else code)
         return
     if finite:
         raise m.refuse(f".satfinite to .{result}")
@@ -155,14 +158,14 @@ def _to_tf32(run: Run, ins: Instr, m: Modifiers) -> None:
     m.done()
     a = run.read(ins.operands[1], "float")
     to = {"rn": small.to_tf32_rn, "rna": small.to_tf32_rna, "rz": small.to_tf32_rz}[rounding]
-    run.write(ins.operands[0], to(_raised(a) if relu else a))
+    run.write(ins.operands[0], to(floats.raised(a) if relu else a))
 
 
-def _raised(a: Vec) -> Vec:
-    """Negative numbers become +0, NaN stays (.relu)."""
-    bits = floats.as_bits(a)
-    below = bits.compare("slt", 0) & ~floats.is_nan(a)
-    return below.select(a.code.constant(0, bits.kind), bits).bitcast(a.kind)
+def _nan_of(a: Vec, result: str) -> Vec:
+    """The NaN of a double as one of 16 bits: quiet, with its sign and the upper bits of its payload."""
+    bits, mantissa = floats.as_bits(a), 10 if result == "f16" else 7
+    kept = bits.shr(52 - mantissa).zext("i16") & (1 << mantissa) - 1
+    return kept | bits.shr(63).shl(15).zext("i16") | (0x7FFF ^ (1 << mantissa - 1) - 1)
 
 
 def _to_half(a: Vec, result: str, rounding: str, finite: bool, m: Modifiers) -> Vec:
@@ -194,7 +197,7 @@ def _pairs(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> None
     else:
         raise m.refuse(f"conversion from .{source} to .{result}")
     if relu:
-        high, low = _raised(high), _raised(low)
+        high, low = floats.raised(high), floats.raised(low)
     wanted = _PAIRS.get(result)
     if wanted is None:
         raise m.refuse(f"conversion from .{source} to .{result}")

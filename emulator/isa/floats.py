@@ -6,6 +6,7 @@ from emulator.native.vector import FLOATS, Vec, helper
 
 SMALLEST_NORMAL = {"float": 0x0080_0000, "double": 0x0010_0000_0000_0000}
 NAN = {"float": 0x7FFF_FFFF, "double": 0x7FFF_FFFF_FFFF_FFFF}
+QUIET = {"float": 1 << 22, "double": 1 << 51}
 SIGN = {"float": 1 << 31, "double": 1 << 63}
 
 
@@ -29,6 +30,13 @@ def canonical_nan(a: Vec) -> Vec:
     return is_nan(a).select(a.code.bits(NAN[a.kind], a.kind), a)
 
 
+def raised(a: Vec) -> Vec:
+    """Negative numbers become +0, NaN stays (.relu)."""
+    bits = as_bits(a)
+    below = bits.compare("slt", 0) & ~is_nan(a)
+    return below.select(a.code.constant(0, bits.kind), bits).bitcast(a.kind)
+
+
 def flush(a: Vec) -> Vec:
     """Subnormals become zero of the same sign (.ftz)."""
     return flush32(a) if a.kind == "float" else a
@@ -37,8 +45,18 @@ def flush(a: Vec) -> Vec:
 @helper("float", "float")
 def flush32(a: Vec) -> Vec:
     """.ftz for f32"""
+    return _zero_below(a, SMALLEST_NORMAL["float"])
+
+
+@helper("float", "float")
+def flush16(a: Vec) -> Vec:
+    """.ftz for an f16 held as f32"""
+    return _zero_below(a, 0x3880_0000)
+
+
+def _zero_below(a: Vec, smallest: int) -> Vec:
     bits = as_bits(a)
-    tiny = (bits & 0x7FFF_FFFF).compare("ult", SMALLEST_NORMAL["float"])
+    tiny = (bits & 0x7FFF_FFFF).compare("ult", smallest)
     return tiny.select(bits & 0x8000_0000, bits).bitcast("float")
 
 
@@ -49,8 +67,81 @@ def saturate(a: Vec) -> Vec:
 
 
 def fused(a: Vec, b: Vec, c: Vec) -> Vec:
-    """a*b+c rounded once, to nearest even."""
+    """a*b+c rounded once, to nearest even; a NaN is the host's."""
     return a.code.intrinsic("fma", a, b, c)
+
+
+def add(a: Vec, b: Vec) -> Vec:
+    """a+b to nearest even. In f32 a NaN is PTX's; in f64 it is that of b, or of a."""
+    return add32(a, b) if a.kind == "float" else _nan_of(b, a + b)
+
+
+def subtract(a: Vec, b: Vec) -> Vec:
+    """a-b, like `add`."""
+    return subtract32(a, b) if a.kind == "float" else _nan_of(b, a - b)
+
+
+def multiply(a: Vec, b: Vec) -> Vec:
+    """a*b, like `add`."""
+    return multiply32(a, b) if a.kind == "float" else _nan_of(b, a * b)
+
+
+def multiply_add(a: Vec, b: Vec, c: Vec) -> Vec:
+    """a*b+c rounded once, like `add`; in f64 a NaN is that of b, of c, or of a."""
+    return multiply_add32(a, b, c) if a.kind == "float" else _nan_of(b, _nan_of(c, fused(a, b, c)))
+
+
+def divide(a: Vec, b: Vec) -> Vec:
+    """a/b, like `add`; in f64 a NaN is that of a, or of b."""
+    return canonical_nan(a / b) if a.kind == "float" else _nan_of(a, a / b)
+
+
+def negative(a: Vec) -> Vec:
+    """-a; in f32 a NaN becomes PTX's, in f64 it stays."""
+    return canonical_nan(-a) if a.kind == "float" else _nan_of(a, -a)
+
+
+def absolute(a: Vec) -> Vec:
+    """|a|; a NaN as in `negative`."""
+    size = magnitude(a)
+    return canonical_nan(size) if a.kind == "float" else _nan_of(a, size)
+
+
+def _nan_of(a: Vec, result: Vec) -> Vec:
+    """The result, but a, made quiet, where that is NaN."""
+    return is_nan(a).select((as_bits(a) | QUIET[a.kind]).bitcast(a.kind), result)
+
+
+@helper("float", "float", "float")
+def add32(a: Vec, b: Vec) -> Vec:
+    """add.f32"""
+    return canonical_nan(a + b)
+
+
+@helper("float", "float", "float")
+def subtract32(a: Vec, b: Vec) -> Vec:
+    """sub.f32"""
+    return canonical_nan(a - b)
+
+
+@helper("float", "float", "float")
+def multiply32(a: Vec, b: Vec) -> Vec:
+    """mul.f32"""
+    return canonical_nan(a * b)
+
+
+@helper("float", "float", "float", "float")
+def multiply_add32(a: Vec, b: Vec, c: Vec) -> Vec:
+    """fma.f32"""
+    return canonical_nan(fused(a, b, c))
+
+
+@helper("float", "float", "float", "float", "float")
+def flush_inexact(result: Vec, a: Vec, b: Vec, c: Vec) -> Vec:
+    """a*b+c rounded to f32, a zero of its sign where it was below the normal numbers before rounding."""
+    exact = as_bits(_fused_to_odd(a, b, c)) & SIGN["double"] - 1
+    bits = as_bits(result)
+    return exact.compare("ult", 0x3810 << 48).select(bits & SIGN["float"], bits).bitcast("float")
 
 
 @helper("double", "double", "double")
@@ -103,7 +194,7 @@ def narrow_rz(value: Vec) -> Vec:
 @helper("float", "float", "float", "float")
 def fused_rz(a: Vec, b: Vec, c: Vec) -> Vec:
     """fma.rz"""
-    return narrow_rz(_fused_to_odd(a, b, c))
+    return canonical_nan(narrow_rz(_fused_to_odd(a, b, c)))
 
 
 @helper("float", "float", "float", "float")
@@ -111,13 +202,13 @@ def fused_rm(a: Vec, b: Vec, c: Vec) -> Vec:
     """fma.rm; a sum that is exactly zero of two opposite terms is -0."""
     value = narrow_rm(_fused_to_odd(a, b, c))
     signs = (as_bits(a) ^ as_bits(b) ^ as_bits(c)).compare("slt", 0)
-    return (value.compare("oeq", 0.0) & signs).select(a.code.bits(1 << 31, "float"), value)
+    return canonical_nan((value.compare("oeq", 0.0) & signs).select(a.code.bits(1 << 31, "float"), value))
 
 
 @helper("float", "float", "float", "float")
 def fused_rp(a: Vec, b: Vec, c: Vec) -> Vec:
     """fma.rp"""
-    return narrow_rp(_fused_to_odd(a, b, c))
+    return canonical_nan(narrow_rp(_fused_to_odd(a, b, c)))
 
 
 DIRECTED = {"rz": fused_rz, "rm": fused_rm, "rp": fused_rp}
@@ -139,12 +230,14 @@ def larger(a: Vec, b: Vec) -> Vec:
 
 
 def _extreme(a: Vec, b: Vec, order: str, on_equal: str) -> Vec:
-    """a where `a order b`, else b; equal values (two zeros) combine by their bits."""
+    """a where `a order b`, else b; equal values (two zeros) combine by their bits. Of two NaN the answer is PTX's in
+    f32, the second in f64."""
     first = a.compare(order, b) | is_nan(b)
     chosen = as_bits(first.select(a, b))
     x, y = as_bits(a), as_bits(b)
     merged = (x | y) if on_equal == "or" else (x & y)
-    return canonical_nan(a.compare("oeq", b).select(merged, chosen).bitcast(a.kind))
+    result = a.compare("oeq", b).select(merged, chosen).bitcast(a.kind)
+    return canonical_nan(result) if a.kind == "float" else (is_nan(a) & is_nan(b)).select(_nan_of(b, b), result)
 
 
 @helper("float", "float", "float")

@@ -47,8 +47,7 @@ def signed_high64(a: Vec, b: Vec) -> Vec:
 
 
 def divide(a: Vec, b: Vec, signed: bool, remainder: bool) -> Vec:
-    """Quotient or remainder truncated toward zero; PTX leaves division by zero open, here as on hardware
-    all ones (and the dividend as remainder)."""
+    """Quotient or remainder truncated toward zero; PTX leaves division by zero open, here as on an H200 all ones."""
     if a.width < 64:
         return _divide_narrow(a, b, signed, remainder)
     return {
@@ -64,19 +63,15 @@ def _divide_narrow(a: Vec, b: Vec, signed: bool, remainder: bool) -> Vec:
     to, back = ("sitofp", "fptosi.sat") if signed else ("uitofp", "fptoui.sat")
     quotient = a.convert(to, "double") / b.convert(to, "double")
     exact = a.code.intrinsic(back, quotient, result="i64").zext(a.kind)
-    zero = b.compare("eq", 0)
-    if remainder:
-        return zero.select(a, a - exact * b)
-    return zero.select(a.code.constant(-1, a.kind), exact)
+    result = a - exact * b if remainder else exact
+    return b.compare("eq", 0).select(a.code.constant(-1, a.kind), result)
 
 
 def _divide_wide(op: str, a: Vec, b: Vec) -> Vec:
     zero = b.compare("eq", 0)
     trap = zero | (b.compare("eq", -1) & a.compare("eq", 1 << 63)) if op[0] == "s" else zero
     safe = trap.select(a.code.constant(1, "i64"), b)
-    result = a.divide(op, safe)
-    at_zero = a if op.endswith("rem") else a.code.constant(-1, "i64")
-    return zero.select(at_zero, result)
+    return zero.select(a.code.constant(-1, "i64"), a.divide(op, safe))
 
 
 @helper("i64", "i64", "i64")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from emulator.isa import floats
 from emulator.isa.parts import Modifiers
 from emulator.isa.registry import lowers
 from emulator.isa.spaces import LOCAL_BASE, SHARED_BASE, WINDOW_BYTES
@@ -137,8 +138,12 @@ def slct(run: Run, ins: Instr) -> None:
     m = Modifiers(ins)
     by = m.last()
     kind = _BITS[m.last()]
-    m.flag("ftz")
+    flush = m.flag("ftz")
     m.done()
     to, yes, no, what = ins.operands
-    sign = run.read(what, "float").compare("oge", 0.0) if by == "f32" else run.read(what, "i32").compare("sge", 0)
+    if by == "f32":
+        number = run.read(what, "float")
+        sign = (floats.flush(number) if flush else number).compare("oge", 0.0)
+    else:
+        sign = run.read(what, "i32").compare("sge", 0)
     run.write(to, sign.select(run.read(yes, kind), run.read(no, kind)))

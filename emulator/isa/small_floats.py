@@ -42,6 +42,7 @@ E5M2 = Format("e5m2", 5, 2, 0x7B, 0x7C, 0x7F)
 E2M3 = Format("e2m3", 2, 3, 0x1F, None, None)
 E3M2 = Format("e3m2", 3, 2, 0x1F, None, None)
 E2M1 = Format("e2m1", 2, 1, 0x7, None, None)
+TF32_NAN = 0x7FFF_E000
 MINIFLOATS = {f.name: f for f in (E4M3, E5M2, E2M3, E3M2, E2M1)}
 
 
@@ -174,25 +175,21 @@ def from_f16(code: Vec) -> Vec:
 
 @helper("float", "float")
 def to_tf32_rna(a: Vec) -> Vec:
-    """f32 to tf32 in an f32, nearest with ties away from zero; NaN is 0x7fffffff."""
-    rounded = (as_bits(a) + 0x1000) & 0xFFFF_E000
+    """f32 to tf32 in an f32, nearest with ties away from zero; NaN keeps its upper bits."""
     finite = as_bits(magnitude(a)).compare("ult", 0x7F80_0000)
-    kept = is_nan(a).select(a.code.constant(0x7FFF_FFFF, "i32"), as_bits(a))
-    return finite.select(rounded, kept).bitcast("float")
+    kept = as_bits(a) & 0xFFFF_E000
+    return finite.select((as_bits(a) + 0x1000) & 0xFFFF_E000, kept).bitcast("float")
 
 
 @helper("float", "float")
 def to_tf32_rn(a: Vec) -> Vec:
-    """f32 to tf32 in an f32, nearest even; NaN is 0x7fffffff."""
+    """f32 to tf32 in an f32, nearest even; NaN is 0x7fffe000."""
     bits = as_bits(a)
     rounded = (bits + (bits.shr(13) & 1) + 0xFFF) & 0xFFFF_E000
-    finite = as_bits(magnitude(a)).compare("ult", 0x7F80_0000)
-    kept = is_nan(a).select(a.code.constant(0x7FFF_FFFF, "i32"), bits)
-    return finite.select(rounded, kept).bitcast("float")
+    return is_nan(a).select(a.code.constant(TF32_NAN, "i32"), rounded).bitcast("float")
 
 
 @helper("float", "float")
 def to_tf32_rz(a: Vec) -> Vec:
-    """f32 to tf32 in an f32, toward zero; NaN is 0x7fffffff."""
-    kept = as_bits(a) & 0xFFFF_E000
-    return is_nan(a).select(a.code.constant(0x7FFF_FFFF, "i32"), kept).bitcast("float")
+    """f32 to tf32 in an f32, toward zero; NaN is 0x7fffe000."""
+    return is_nan(a).select(a.code.constant(TF32_NAN, "i32"), as_bits(a) & 0xFFFF_E000).bitcast("float")

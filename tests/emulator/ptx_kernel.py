@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from emulator.errors import Fault
+from emulator.machine import scheduler
 from emulator.machine.cta import Launch
-from emulator.machine.scheduler import Stats, run
+from emulator.machine.scheduler import Stats
 from emulator.program import Program
 from emulator.ptx.parser import parse
 
@@ -61,7 +62,7 @@ def launch(
     )
     if findings is not None:
         asked.diagnostics, asked.findings = "report", findings
-    return run(asked, Program(kernel), completion, 0, budget, processes)
+    return scheduler.run(asked, Program(kernel), completion, 0, budget, processes)
 
 
 def results(body: str, count: int = 1, block: int = 32) -> list[np.ndarray]:

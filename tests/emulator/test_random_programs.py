@@ -24,6 +24,8 @@ WORD = 0xFFFF_FFFF
 REGISTERS = [f"%r{i}" for i in range(14)]
 COMMON = frozenset(REGISTERS[3:])
 """Registers that only get what is in others of these: threads can only differ in them by where they went."""
+CTA = "%r24"
+"""The CTA's number, always 0."""
 PREDICATES = [f"%p{i}" for i in range(5)]
 COMMON_PREDICATES = PREDICATES[:3]
 TABLE = [i * i * 2654435761 & WORD for i in range(32)]
@@ -48,7 +50,7 @@ class Thread:
 
     def __init__(self, number: int) -> None:
         self.values = dict.fromkeys(PREDICATES, 0) | {r: 3 * i + 1 for i, r in enumerate(REGISTERS)}
-        self.values |= {"%tid.x": number, "%ctaid.x": 0, "fuel": JUMPS_BACK}
+        self.values |= {"%t": number, CTA: 0, "fuel": JUMPS_BACK}
         self.values |= {"%p3": int(number & 5 != 0), "%p4": int(number & 8 != 0)}
         self.log = [0] * LOG
         self.logged = 0
@@ -84,8 +86,8 @@ def assign(target: str, value: Callable[[Thread], int]) -> Callable[[Thread], No
 
 def operand(random: Random, to: str) -> str:
     """Something that register `to` may be computed from."""
-    constants = [str(random.randrange(40)), "%ctaid.x"]
-    return random.choice([*sorted(COMMON), *constants] if to in COMMON else [*REGISTERS, *constants, "%tid.x"])
+    constants = [str(random.randrange(40)), CTA]
+    return random.choice([*sorted(COMMON), *constants] if to in COMMON else [*REGISTERS, *constants, "%t"])
 
 
 def step(random: Random) -> list[Step]:
@@ -140,8 +142,8 @@ def sorted_out(random: Random, predicate: str) -> list[Step]:
     if random.random() < 0.3:
         return []
     bits = random.randrange(1, 32)
-    text = f"and.b32 %r23, %tid.x, {bits}; setp.ne.u32 {predicate}, %r23, 0;"
-    return [Step(text, assign(predicate, lambda t: int(t["%tid.x"] & bits != 0)))]
+    text = f"and.b32 %r23, %t, {bits}; setp.ne.u32 {predicate}, %r23, 0;"
+    return [Step(text, assign(predicate, lambda t: int(t["%t"] & bits != 0)))]
 
 
 def end(random: Random, here: int, blocks: int) -> list[Step]:
@@ -182,14 +184,19 @@ def program(random: Random) -> list[list[Step]]:
     return [*body[:-1], [logged(register) for register in REGISTERS]]
 
 
-def text_of(blocks: list[list[Step]]) -> str:
-    """The program as the body of a kernel."""
+def start_text() -> str:
+    """What gives every register its first value."""
     start = "".join(f"mov.b32 {r}, {3 * i + 1}; " for i, r in enumerate(REGISTERS))
-    start += f"mov.b32 %r21, 0; mov.b32 %r22, {JUMPS_BACK};"
+    start += f"mov.b32 %r21, 0; mov.b32 %r22, {JUMPS_BACK}; mov.u32 {CTA}, %ctaid.x;"
     clear = "".join(f"setp.ne.u32 {p}, 0, 0; " for p in COMMON_PREDICATES)
     clear += "".join(f"and.b32 %r23, %t, {b}; setp.ne.u32 {p}, %r23, 0; " for p, b in (("%p3", 5), ("%p4", 8)))
+    return f"{start}\n{clear}"
+
+
+def text_of(blocks: list[list[Step]]) -> str:
+    """The program as the body of a kernel."""
     lines = [f"L{i}: {' '.join(s.text for s in block)}" for i, block in enumerate(blocks)]
-    return "\n".join([start, clear, *lines, "ret;"])
+    return "\n".join([start_text(), *lines, "ret;"])
 
 
 def interpreted(blocks: list[list[Step]], number: int) -> list[int]:
