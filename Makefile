@@ -12,7 +12,9 @@ $(eval $(MILESTONE):;@:)
 endif
 
 # What judging takes: TARGET=b200, UNPIN="paths" with BECAUSE="why".
-JUDGED = $(if $(TARGET),--target '$(TARGET)') $(foreach path,$(UNPIN),--unpin '$(path)') $(if $(BECAUSE),--because '$(BECAUSE)')
+quoted = '$(subst ','\'',$(1))'
+TARGETED = $(if $(TARGET),--target $(call quoted,$(TARGET)))
+JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(if $(BECAUSE),--because $(call quoted,$(BECAUSE)))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup stage stages gate ratchet runs resume cancel doctor trust provision milestones report notes layout \
@@ -32,7 +34,7 @@ $(READY): requirements.lock
 	@touch $@
 
 stage: $(READY) ## make stage D1.1 [TARGET=b200]: take the working tree to a verdict on a milestone, the gate first
-	@$(PY) -m harness stage '$(MILESTONE)' $(JUDGED) $(if $(AGAIN),--again)
+	@$(PY) -m harness stage $(call quoted,$(MILESTONE)) $(JUDGED) $(if $(AGAIN),--again)
 
 stages: $(READY) ## take it through every milestone, in one run with one report
 	@$(PY) -m harness stages $(JUDGED)
@@ -44,22 +46,22 @@ ratchet: $(READY) ## every milestone that was ever accepted, once more
 	@$(PY) -m harness ratchet $(JUDGED)
 
 runs: $(READY) ## list the runs of this clone; with TARGET=b200, everybody's there
-	@$(PY) -m harness runs $(if $(TARGET),--target '$(TARGET)')
+	@$(PY) -m harness runs $(TARGETED)
 
 resume: $(READY) ## make resume RUN=id: fetch the verdict of a run that was left or lost
-	@$(PY) -m harness resume '$(RUN)'
+	@$(PY) -m harness resume $(call quoted,$(RUN))
 
 cancel: $(READY) ## make cancel RUN=id: ask a run to end
-	@$(PY) -m harness cancel '$(RUN)'
+	@$(PY) -m harness cancel $(call quoted,$(RUN))
 
 doctor: $(READY) ## check each need of a target, with the mend
-	@$(PY) -m harness doctor $(if $(TARGET),--target '$(TARGET)')
+	@$(PY) -m harness doctor $(TARGETED)
 
 trust: $(READY) ## show the key of a target's host, and pin it on your yes
-	@$(PY) -m harness trust $(if $(TARGET),--target '$(TARGET)')
+	@$(PY) -m harness trust $(TARGETED)
 
 provision: $(READY) ## make the environment of a target in its work folder
-	@$(PY) -m harness provision $(if $(TARGET),--target '$(TARGET)')
+	@$(PY) -m harness provision $(TARGETED)
 
 milestones: $(READY) ## list the milestones, and which are built
 	@$(PY) -m harness milestones
@@ -71,7 +73,7 @@ notes: $(READY) ## bring the table of STAGE_NOTES.md up to the accepted runs
 	@$(PY) -m harness notes
 
 layout: $(READY) ## make layout D1.3: draw and print where logits and P lie
-	@$(PY) -m harness.layout '$(MILESTONE)'
+	@$(PY) -m harness.layout $(call quoted,$(MILESTONE))
 
 budget: $(READY) ## what every configuration of the kernel takes: memory, registers, instructions, flops, bytes
 	@$(PY) -m harness.budget

@@ -36,7 +36,7 @@ def examine(target: Target, repository: Repository) -> Iterator[Finding]:
     try:
         link = target.connect()
     except RemoteError as error:
-        mend = "" if isinstance(error, HostKeyError | NotAdmitted) else f"ssh {getattr(target, 'host', '')} shows more"
+        mend = "" if isinstance(error, HostKeyError | NotAdmitted) else "name it in remote/targets.toml as ssh knows it"
         yield Finding("connection", False, str(error), mend)
         return
     try:

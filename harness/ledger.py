@@ -69,7 +69,8 @@ class Ledger:
             return msgspec.json.decode((self.folder(run) / NAME).read_bytes(), type=Entry)
         except (OSError, JobError) as error:
             newest = ", ".join(entry.run for entry, _ in zip(self.newest_first(), range(3), strict=False))
-            raise LedgerError(f"run {run[:64]!r}: not known here; the newest are {newest or 'none'}") from error
+            wrong = f"run {run[:64]!r}: not known here" if run else "no run was named (RUN=id)"
+            raise LedgerError(f"{wrong}; the newest are {newest or 'none'}") from error
         except msgspec.MsgspecError as error:
             raise LedgerError(f"{self.folder(run) / NAME}: {error}") from error
 

@@ -130,7 +130,7 @@ class Ssh:
                 ) from error
             raise Unreachable(f"{self.host}: {error}") from error
         except (OSError, EOFError) as error:
-            raise Unreachable(f"{self.host}: {_words(error)}; try: ssh {self.host}") from error
+            raise Unreachable(f"{self.host}: {in_words(error)}; try: ssh {self.host}") from error
         connection.transport.set_keepalive(KEEPALIVE_S)
         return SshLink(connection)
 
@@ -158,7 +158,7 @@ def hops(connection: Connection) -> Iterator[Connection]:
         connection = connection.gateway
 
 
-def _words(error: BaseException) -> str:
+def in_words(error: BaseException) -> str:
     """What an error of the socket means."""
     if isinstance(error, socket.gaierror):
         return "no such host"

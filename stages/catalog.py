@@ -63,7 +63,7 @@ def find(name: str) -> Milestone:
         if milestone.id.lower() == name.lower():
             return milestone
     known = ", ".join(milestone.id for milestone in CATALOG)
-    raise UnknownMilestone(f"no milestone {name!r}; there are {known}")
+    raise UnknownMilestone(f"{f'no milestone {name!r}' if name else 'no milestone was named'}; there are {known}")
 
 
 def runnable(name: str) -> Milestone:
