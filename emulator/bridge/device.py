@@ -68,13 +68,13 @@ class EmulatedDevice:
         self._loading: LoadedModule | None = None
 
     @contextmanager
-    def calling(self, compiled: Any, visible: Memory = NOTHING) -> Iterator[None]:
+    def calling(self, module: LoadedModule | None, visible: Memory = NOTHING) -> Iterator[None]:
         """While open, a compiled function of CuTeDSL calls this device's entry points.
 
         visible: the memory that its arguments show. What the entry points raised, which could not pass through the
         compiled code, is raised on leaving.
         """
-        self._loading = _module_of(compiled)
+        self._loading = module
         self._visible, self.error = visible, None
         try:
             yield
@@ -85,7 +85,7 @@ class EmulatedDevice:
 
     def call(self, compiled: Any, arguments: Sequence[Any], visible: Memory = NOTHING) -> int:
         """Call a compiled function of CuTeDSL with the addresses of its arguments; its CUDA error code."""
-        with self.calling(compiled, visible):
+        with self.calling(module_of(compiled), visible):
             code = _host_code.get(compiled)
             if code is None:
                 code = _host_code[compiled] = HostCode(compiled)
@@ -181,7 +181,7 @@ class EmulatedDevice:
         ctypes.memmove(destination, encode_tiled(*fields), 128)
 
 
-def _module_of(compiled: Any) -> LoadedModule | None:
+def module_of(compiled: Any) -> LoadedModule | None:
     """The module of a compiled function, None if it launches nothing."""
     if not compiled.has_gpu_module:
         return None

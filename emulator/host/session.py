@@ -10,7 +10,17 @@ import cuda.bindings.driver
 import cuda.bindings.runtime
 from torch.utils._device import DeviceContext
 
-from emulator.host import autograd, cuda_driver, cuda_runtime, custom_ops, launches, tensors, torch_cuda, tvm_ffi
+from emulator.host import (
+    autograd,
+    cuda_driver,
+    cuda_runtime,
+    custom_ops,
+    launches,
+    saved_modules,
+    tensors,
+    torch_cuda,
+    tvm_ffi,
+)
 from emulator.host.patching import Patches
 from emulator.host.properties import B200, DeviceProperties
 from emulator.host.refusal import refuse
@@ -33,6 +43,7 @@ def emulated_host(properties: DeviceProperties = B200) -> Iterator[DevicePropert
         _install(patches, cuda.bindings.driver, "cu", cuda_driver.functions(cuda.bindings.driver, state))
         _install(patches, cuda.bindings.runtime, "cuda", cuda_runtime.functions(cuda.bindings.runtime, state))
         tvm_ffi.install(patches)
+        saved_modules.install(patches)
         launches.install(patches, state.allocations, state.captures)
         yield properties
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import llvmlite.binding as llvm
 
-from emulator.bridge import driver
 from emulator.bridge.allocations import shown
-from emulator.bridge.device import EmulatedDevice
+from emulator.bridge.device import module_of
 from emulator.bridge.driver import define_entry_points
+from emulator.bridge.modules import LoadedModule
 from emulator.bridge.objectfile import undefined_symbols
+from emulator.bridge.patches import current_device
 from emulator.host.patching import Patches
 from emulator.host.tensors import is_emulated
 from emulator.native.compile import host_machine
@@ -51,23 +53,31 @@ def _create(compiled: Any) -> Any:
     if compiled.engine is None:
         return None
     code = _aot_support.export_module_to_bytes(compiled.ir_module, format="o", opt_level=3, enable_pic=True)
-    define_entry_points([name for name in undefined_symbols(code) if name != _LINKER_OWN])
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), host_machine())
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-    engine.finalize_object()
+    engine = linked(code)
     address = engine.get_function_address(f"__tvm_ffi_{compiled.function_name}")
     return tvm_ffi.Function.__from_extern_c__(address, keep_alive_object=engine)
 
 
-def _calling(original: Callable[..., Any]) -> Callable[..., Any]:
-    def call(compiled: Any, *args: Any, **kwargs: Any) -> Any:
-        device = driver.current()
-        if not isinstance(device, EmulatedDevice):
-            raise RuntimeError("this function belongs to an emulated device that was left")
-        with device.calling(compiled, shown(args, kwargs)):
-            return original(compiled, *map(_argument, args), **{k: _argument(v) for k, v in kwargs.items()})
+def linked(code: bytes) -> Any:
+    """An engine of llvmlite with an object file whose undefined names are the emulated device's entry points."""
+    define_entry_points([name for name in undefined_symbols(code) if name != _LINKER_OWN])
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), host_machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine
 
-    return call
+
+def call(module: LoadedModule | None, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Call a function whose kernels are `module`'s, with tensors of the emulated device as TVM-FFI sees a GPU's."""
+    with current_device().calling(module, shown(args, kwargs)):
+        return function(*map(_argument, args), **{key: _argument(value) for key, value in kwargs.items()})
+
+
+def _calling(original: Callable[..., Any]) -> Callable[..., Any]:
+    def called(compiled: Any, *args: Any, **kwargs: Any) -> Any:
+        return call(module_of(compiled), partial(original, compiled), args, kwargs)
+
+    return called
 
 
 def _from_dlpack(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -162,6 +162,28 @@ def test_tvm_ffi_takes_named_tuples_of_tensors(passes):
     passes(pair + CHECK)
 
 
+def test_tvm_ffi_functions_are_saved_and_loaded(passes, tmp_path):
+    pytest.importorskip("tvm_ffi")
+    save = f"""
+    compiled.export_to_c({str(tmp_path / "saved.o")!r}, function_name="add_there")
+    """
+    load = f"""
+    module = cute.runtime.load_module({str(tmp_path / "saved.o")!r}, enable_tvm_ffi=True)
+    module.add_there(a, b, c)
+    module["add_there"](a, b, c)
+    """
+    passes(TVM_FFI + save + load + CHECK)
+    passes(load + CHECK)
+
+
+def test_a_saved_function_without_ptx_is_refused(run, tmp_path):
+    pytest.importorskip("tvm_ffi")
+    (tmp_path / "saved.o").write_bytes(b"\x7fELF")
+    finished = run(f"    cute.runtime.load_module({str(tmp_path / 'saved.o')!r}, enable_tvm_ffi=True)")
+    assert finished.returncode == REPORT_EXIT
+    assert "machine code, and no PTX" in finished.stderr
+
+
 @pytest.mark.parametrize("wrong", ["c.cpu()", "torch.zeros(99, device='cuda')", "c.half()"])
 def test_tvm_ffi_checks_its_arguments(run, wrong):
     pytest.importorskip("tvm_ffi")

@@ -1,0 +1,88 @@
+"""Object files of functions compiled with --enable-tvm-ffi: written with their kernels' PTX behind, and loaded again.
+
+The object itself holds machine code for the B200, which cannot be emulated.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from emulator.bridge.modules import LoadedModule, load
+from emulator.host.patching import Patches
+from emulator.host.refusal import not_emulated
+from emulator.host.tvm_ffi import call, linked
+
+_MAGIC: Final = b"PTX of this code"
+_END: Final = struct.Struct(f"<Q{len(_MAGIC)}s")
+"""What a file ends with: the bytes of PTX before it, and the mark. Linkers read an ELF file from its start."""
+_NO_OBJECTS: Final = (".ll", ".bc")
+
+
+def install(patches: Patches) -> None:
+    """Patch what writes and loads object files, if the tvm_ffi package is there to make any."""
+    try:
+        from cutlass.cutlass_dsl import tvm_ffi_provider as provider
+    except ImportError:
+        return
+    import cutlass.cute.runtime
+    import cutlass.runtime
+
+    kind = provider.TVMFFIJitCompiledFunctionBase
+    patches.set(kind, "export_to_c", _exporting(kind.export_to_c))
+    for module in (cutlass.runtime, cutlass.cute.runtime):
+        patches.set(module, "load_module", _load_module)
+
+
+def _exporting(original: Callable[..., None]) -> Callable[..., None]:
+    def export_to_c(compiled: Any, object_file_path: str, *args: Any, **kwargs: Any) -> None:
+        original(compiled, object_file_path, *args, **kwargs)
+        path = Path(object_file_path)
+        ptx = compiled.artifacts.PTX if compiled.has_gpu_module and compiled.artifacts is not None else ""
+        if ptx is not None and path.suffix not in _NO_OBJECTS:
+            text = ptx.encode()
+            with path.open("ab") as file:
+                file.write(text + _END.pack(len(text), _MAGIC))
+
+    return export_to_c
+
+
+def _load_module(file_path: str, *, enable_tvm_ffi: bool = False) -> SavedModule:
+    what = f"loading {file_path!r}"
+    if not enable_tvm_ffi:
+        raise not_emulated(what, "only functions that were compiled with --enable-tvm-ffi can be loaded")
+    return SavedModule(what, Path(file_path).read_bytes())
+
+
+class SavedModule:
+    """A loaded object file: its functions are its attributes and its items."""
+
+    def __init__(self, what: str, content: bytes) -> None:
+        self._what, self._module = what, _kept(what, content)
+        self._engine = linked(content)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        import tvm_ffi
+
+        address = self._engine.get_function_address(f"__tvm_ffi_{name}")
+        if not address:
+            raise AttributeError(f"{self._what}: it has no function {name!r}")
+        function = tvm_ffi.Function.__from_extern_c__(address, keep_alive_object=self._engine)
+        return lambda *args, **kwargs: call(self._module, function, args, kwargs)
+
+    __getitem__ = __getattr__
+
+
+def _kept(what: str, content: bytes) -> LoadedModule | None:
+    """The PTX that a file ends with, None if it launches nothing. Raises NotEmulated if there is none."""
+    size, magic = _END.unpack(content[-_END.size :]) if len(content) >= _END.size else (0, b"")
+    if magic != _MAGIC:
+        raise not_emulated(
+            what,
+            "it holds machine code, and no PTX as an object file has that the emulated device wrote; "
+            "compile it here, or turn off the cache that it comes from",
+        )
+    text = content[-_END.size - size : -_END.size].decode()
+    return load(text) if text else None
