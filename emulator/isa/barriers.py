@@ -135,6 +135,8 @@ def _wait(ins: Instr) -> Run:
         if at is None or wanted is None:
             return _wait_lanes(ins, warp, mask, address, phase, parity is not None, acquire)
         barrier = mbarrier_at(warp, at, ins)
+        if parity is not None and barrier.phase > 1:
+            _refuse_late(ins, warp, barrier, wanted)
         if _complete(barrier, wanted, parity is not None):
             _observe(warp, barrier, acquire)
             return True
@@ -164,8 +166,6 @@ def _not_yet(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: boo
         warp.granted, warp.spin = None, asked
         return False
     for_good = warp.spin == asked or spins(ins, warp)
-    if parity and warp.cta.launch.pedantic:
-        _refuse_late(ins, warp, barrier, wanted)
     barrier.waiters.append(warp)
     shown = f"parity {wanted & 1} (phase {barrier.phase})" if parity else f"phase {wanted}"
 
@@ -180,12 +180,14 @@ def _not_yet(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: boo
 
 
 def _refuse_late(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int) -> None:
-    """A warp that waits for every phase in turn and finds its next one long over would wait for another."""
-    seen = warp.phases.get(barrier)
-    if seen is not None and barrier.phase - seen > 1 and wanted & 1 == seen & 1:
+    """Of the phases known to be over a parity means the last, or the open one after it; two phases on, neither."""
+    known = warp.clock.at(barrier.over)
+    meant = known - (known & 1 != wanted & 1)
+    if barrier.phase - meant >= 2:
         what = f"{ins.opcode} for parity {wanted & 1} of {barrier} comes two phases late"
-        state = f"{warp} saw {seen} phases complete, {barrier.phase - seen} have passed since"
-        warp.cta.launch.found(BarrierError(what, ins, warp, (("state", state),)))
+        state = f"{warp} knows of {known} completed phases, {barrier.phase} are"
+        missing = f"what keeps {barrier} from going on before {warp} has waited for phase {meant}"
+        warp.cta.launch.found(BarrierError(what, ins, warp, (("state", state), ("missing", missing))))
 
 
 def _wait_lanes(ins: Instr, warp: Warp, mask: Any, address: Any, phase: Any, parity: bool, acquire: bool) -> Any:

@@ -41,6 +41,8 @@ class MBarrier:
         self.expected = self.pending = self.count = count
         self.tx = self.phase = 0
         self.component = ledger.component((cta.rank, "mbarrier", order))
+        self.over = ledger.component((cta.rank, "phases", order))
+        """The component that says how many phases a clock's owner knows to be over: it waited, or arrived later."""
         self.gathering, self.complete = ledger.clock(), ledger.clock()
         self.waiters: list[Warp] = []
         self.last: Party | None = None
@@ -79,11 +81,14 @@ class MBarrier:
                 (("last arrival", str(self.last)), ("bytes", f"{self.tx} still outstanding")),
             )
         if clock is not None:
+            clock.advance(self.over, self.phase)
             self.gathering.merge(clock)
         self._note_foreign(party)
         self.pending -= count
         self.last = party
         self._settle()
+        if clock is not None:
+            clock.advance(self.over, self.phase)
 
     def check_incomplete(self, count: int, party: Party) -> None:
         """Raise BarrierError if `count` arrivals that promise not to end the phase would."""
@@ -139,6 +144,7 @@ class MBarrier:
             self.phase += 1
             self.pending = self.expected
             self.gathering.advance(self.component, self.phase)
+            self.gathering.advance(self.over, self.phase)
             self.complete = self.gathering.copy()
             if self.waiters:
                 waiters, self.waiters = self.waiters, []

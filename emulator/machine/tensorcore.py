@@ -263,6 +263,8 @@ class TensorThread:
         ledger = warp.cta.cluster.ledger
         self.component = ledger.component((warp.cta.rank, warp.index, lane, "tensor"))
         self.commits: list[tuple[Instr, tuple[MBarrier, ...]]] = []
+        self.told = warp.cta.cluster.ledger.clock()
+        """The phases of mbarriers that its completed commits know to be over."""
         self.issued_at = 0
         self.queue: deque[Operation] = deque()
         self.open: Product | None = None
@@ -315,8 +317,10 @@ class TensorThread:
         party = Party(instr, self.warp, "tcgen05.commit", (self.component, len(self.commits)))
 
         def perform() -> None:
+            clock.merge(self.told)
             for barrier in barriers:
                 barrier.arrive(1, party, clock)
+                self.told.advance(barrier.over, barrier.phase)
 
         self.warp.cta.cluster.agents.issue(Operation(instr, self.warp, barriers, perform, self.queue))
 

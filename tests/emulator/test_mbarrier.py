@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 
 import numpy as np
@@ -11,6 +12,7 @@ from ptx_launch import kernel, launch
 from emulator import errors
 
 MODES = ("eager", "lazy", "random")
+LABELS = itertools.count()
 
 
 def run(body: str, warps: int = 1, completion: str = "lazy", **options: int) -> np.ndarray:
@@ -47,6 +49,11 @@ def arrive(how: str = "arrive", amount: str = "") -> str:
 
 def deliver(size: int) -> str:
     return f"@%p1 mbarrier.complete_tx.relaxed.cluster.shared::cta.b64 [%r3], {size};"
+
+
+def wait(parity: int, at: int = 0) -> str:
+    label = f"L{next(LABELS)}"
+    return f"{label}: mbarrier.try_wait.parity.shared.b64 %p5, [%r3+{at}], {parity}; @!%p5 bra {label};"
 
 
 def test_the_phase_before_the_first_counts_as_complete() -> None:
@@ -172,3 +179,30 @@ def test_an_arrival_that_promises_not_to_end_the_phase(arrivals: int) -> None:
         return
     with pytest.raises(errors.BarrierError, match="which end phase 0: it expects 1 more"):
         run(f"{body} {arrive('arrive.noComplete', ', 1')}")
+
+
+def turns(answered: bool) -> str:
+    """Warp 0 arrives three times, warp 1 waits for each and answers; whether warp 0 waits for the answers."""
+    says = [f"@%p2 {arrive()[5:]} {wait(i % 2, at=8) if answered else ''}" for i in range(3)]
+    hears = [f"{wait(i % 2)} @%p2 mbarrier.arrive.shared.b64 _, [%r3+8];" for i in range(3)]
+    return f"{init(1)} {init(1, at=8)} @!%p3 bra HEARS; {' '.join(says)} bra END; HEARS: {' '.join(hears)} END:"
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_phases_that_are_waited_for_in_turn(completion: str) -> None:
+    run(turns(answered=True), warps=2, completion=completion)
+
+
+@pytest.mark.parametrize("completion", ["eager", "lazy"])
+def test_a_wait_two_phases_late(completion: str) -> None:
+    with pytest.raises(errors.BarrierError, match=r"parity 0 of mbarrier #0 at 0x400 comes two phases late") as found:
+        run(turns(answered=False), warps=2, completion=completion)
+    assert "warp 1 of CTA (0,0,0) knows of 0 completed phases, 3 are" in str(found.value)
+
+
+def test_a_wait_two_phases_late_that_is_ordered() -> None:
+    """Three arrivals before the waiter's bar.sync: then the parity means the phase that is open."""
+    late = f"{arrive()} bar.sync 1; {arrive()} {arrive()} bar.sync 1;"
+    waits = f"{wait(0)} bar.sync 1; bar.sync 1; {wait(1)}"
+    with pytest.raises(errors.Deadlock, match=r"it has seen 1 phases complete, 2 have passed since: two phases late\?"):
+        run(f"{init(1)} @!%p3 bra WAITS; {late} bra END; WAITS: {waits} END:", warps=2)
