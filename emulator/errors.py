@@ -5,6 +5,7 @@ EmulatorError
 |   +-- PtxSyntaxError       not understood at all
 |   +-- UnknownInstruction   an opcode, modifier or operand form that is not implemented
 +-- LaunchError              a launch that the device would refuse
+|   +-- CooperativeLaunchTooLarge  its CTAs are not all there at a time
 +-- Fault                    what one warp did wrong: PTX line, warp, address or column, the other party
 |   +-- OutOfBounds          outside an allocation, a window or a warp's lane quarter
 |   +-- Misaligned           an address that its access does not allow
@@ -56,6 +57,10 @@ class UnknownInstruction(PtxError):
 
 class LaunchError(EmulatorError):
     """A launch that the device would refuse: the argument, the value seen and what is allowed."""
+
+
+class CooperativeLaunchTooLarge(LaunchError):
+    """A cooperative launch whose CTAs are not all there at a time: CUDA's error 720."""
 
 
 class Fault(EmulatorError):

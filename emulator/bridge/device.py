@@ -149,6 +149,7 @@ class EmulatedDevice:
             params_address=address,
             allocations=[(address, syntax.param_bytes, "parameters"), *module.allocations, *seen.allocations],
             closed=seen.closed,
+            cooperative=config.cooperative,
             pedantic=self.pedantic,
             numerics=self.numerics,
             diagnostics=self.diagnostics,

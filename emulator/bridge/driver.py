@@ -1,7 +1,8 @@
 """The entry points of the CUDA driver and runtime that compiled host functions call, answered by the emulated device.
 
 Every call goes to the device that is `current`. An exception cannot cross the compiled code between: it is kept on the
-device, the call answers an error, and whoever called the host function raises it again.
+device, the call answers an error, and whoever called the host function raises it again. What programs try on purpose, a
+cooperative launch that is too large, is an error of CUDA only.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import Any, Final, Protocol
 import llvmlite.binding as llvm
 
 from emulator.bridge.launchconfig import LaunchConfig
-from emulator.errors import EmulatorError
+from emulator.errors import CooperativeLaunchTooLarge, EmulatorError
 
 SUCCESS: Final = 0
 LAUNCH_FAILURE: Final = 719
+COOPERATIVE_LAUNCH_TOO_LARGE: Final = 720
 _POINTER, _INT, _SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
 
 
@@ -112,6 +114,8 @@ def _callback(answer: Callable[..., None], types: Sequence[Any]) -> Any:
         device = _current[-1]
         try:
             answer(device, *arguments)
+        except CooperativeLaunchTooLarge:
+            return COOPERATIVE_LAUNCH_TOO_LARGE
         except BaseException as error:
             device.error = error
             return LAUNCH_FAILURE

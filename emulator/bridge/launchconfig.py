@@ -42,7 +42,8 @@ class _Config(ctypes.Structure):
 @dataclass(frozen=True)
 class LaunchConfig:
     """What a launch asks for. `cluster`: the preferred one if the grid is a multiple of it, else the regular one, None
-    if neither is given. `attributes`: ids of the launch attributes that were given."""
+    if neither is given. `attributes`: ids of the launch attributes that were given. `cooperative`: all CTAs at a time.
+    """
 
     grid: Dim3
     block: Dim3
@@ -50,6 +51,7 @@ class LaunchConfig:
     dynamic_shared_bytes: int
     attributes: tuple[int, ...]
     stream: int
+    cooperative: bool = False
 
     @classmethod
     def read(cls, address: int) -> LaunchConfig:
@@ -58,16 +60,20 @@ class LaunchConfig:
         grid = _dim3(raw.grid)
         clusters: dict[int, Dim3] = {}
         ids = []
+        cooperative = False
         for i in range(raw.attribute_count):
             at = raw.attributes + i * _ATTRIBUTE_BYTES
             ids.append(ctypes.c_int.from_address(at).value)
+            if ids[-1] == COOPERATIVE:
+                cooperative = ctypes.c_int.from_address(at + _VALUE_OFFSET).value != 0
             if ids[-1] in (CLUSTER_DIMENSION, PREFERRED_CLUSTER):
                 clusters[ids[-1]] = _dim3((ctypes.c_uint * 3).from_address(at + _VALUE_OFFSET))
         cluster = clusters.get(CLUSTER_DIMENSION)
         preferred = clusters.get(PREFERRED_CLUSTER)
         if preferred is not None and not any(g % c for g, c in zip(grid, preferred, strict=True)):
             cluster = preferred
-        return cls(grid, _dim3(raw.block), cluster, raw.dynamic_shared_bytes, tuple(ids), raw.stream or 0)
+        shared, stream = raw.dynamic_shared_bytes, raw.stream or 0
+        return cls(grid, _dim3(raw.block), cluster, shared, tuple(ids), stream, cooperative)
 
 
 def _dim3(values: ctypes.Array[ctypes.c_uint]) -> Dim3:

@@ -58,12 +58,21 @@ def current_device() -> EmulatedDevice:
 
 
 def _run(compiled: Any, arguments: list[Any]) -> int | None:
-    return current_device().call(compiled, arguments)
+    return _succeeded(current_device().call(compiled, arguments))
 
 
 def _call(compiled: Any, *args: Any, **kwargs: Any) -> int | None:
     arguments, _alive = compiled.execution_args.generate_execution_args(args, kwargs)
-    return current_device().call(compiled, arguments, shown(args, kwargs))
+    return _succeeded(current_device().call(compiled, arguments, shown(args, kwargs)))
+
+
+def _succeeded(code: int) -> int:
+    """A CUDA error code if it is none. Raises CuTeDSL's DSLCudaRuntimeError, as its own functions do."""
+    if code:
+        from cutlass.base_dsl.runtime.cuda import create_cuda_runtime_error, cudart
+
+        raise create_cuda_runtime_error(code, cudart.cudaError_t)
+    return code
 
 
 def _to(compiled: Any, device: Any = None) -> _Executor:

@@ -36,7 +36,4 @@ def _registers(ins: Instr) -> Run:
 def _sleep(ins: Instr) -> Run:
     pick(ins, {"u32"})
 
-    def run(warp: object, mask: object, _time: object) -> None:
-        warp.yielded = True  # type: ignore[attr-defined]
-
-    return run
+    return lambda warp, mask, _time: warp.sleep()

@@ -150,6 +150,7 @@ def _load_part(form: Form, warp: Warp, memory: Any, places: np.ndarray, lanes: A
         warp.cta.launch.stats.access_shared(offsets, form.bytes)
     if form.strong:
         _acquire(warp, memory, places, form.acquires)
+        warp.poll(form.ins, places, values)
     return values
 
 

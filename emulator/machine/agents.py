@@ -80,6 +80,13 @@ class Agents:
             self.complete(self.random.choice(reporting))
         return bool(reporting)
 
+    def complete_first(self) -> bool:
+        """Complete the operation that was issued first of those that report; False if there is none."""
+        found = next((op for op in self.pending if op.targets), None)
+        if found is not None:
+            self.complete(found)
+        return found is not None
+
     def drain(self) -> None:
         """Complete everything, in the order of issue."""
         while self.pending:

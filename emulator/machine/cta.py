@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
+from math import prod
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
-from emulator.errors import Fault, LaunchError
+from emulator.errors import CooperativeLaunchTooLarge, Fault, LaunchError
 from emulator.machine.agents import Agents, Completion
 from emulator.machine.barriers import ClusterBarrier, NamedBarrier
 from emulator.machine.clocks import Clock, Ledger
@@ -33,6 +34,9 @@ Numerics = Literal["fp32", "tc"]
 Diagnostics = Literal["stop", "report"]
 MAX_THREADS = 1024
 MAX_SHARED_BYTES = 228 * 1024
+MULTIPROCESSORS = 148
+CTAS_A_MULTIPROCESSOR = 32
+THREADS_A_MULTIPROCESSOR = 2048
 NAMED_BARRIERS = 16
 REFUSED = 0.3
 """In random mode, the chance that a cluster is launched although another would take over its work."""
@@ -45,7 +49,7 @@ class Launch:
     allocations: (address, bytes, name) of the global memory known so far; closed: there is no other. pedantic: also
     ask for what NVIDIA's own compiler leaves out (tcgen05.fence, tcgen05.wait::ld before registers are reused).
     numerics: "tc" for the tensor core's own rounding. diagnostics: "report" to note what is out of order and go on,
-    "stop" to raise it.
+    "stop" to raise it. cooperative: all CTAs must be there at a time.
     """
 
     kernel: Kernel
@@ -60,6 +64,7 @@ class Launch:
     numerics: Numerics = "fp32"
     diagnostics: Diagnostics = "stop"
     closed: bool = False
+    cooperative: bool = False
 
     def __post_init__(self) -> None:
         """Raise LaunchError for what the device would refuse."""
@@ -74,6 +79,12 @@ class Launch:
             )
         if any(g % c for g, c in zip(self.grid, self.cluster, strict=True)):
             raise LaunchError(f"grid {self.grid} is not a multiple of the cluster {self.cluster}")
+        clusters = prod(g // c for g, c in zip(self.grid, self.cluster, strict=True))
+        if self.cooperative and clusters > self.resident_clusters:
+            raise CooperativeLaunchTooLarge(
+                f"a cooperative launch of {clusters} clusters of {prod(self.cluster)} CTAs of {threads} threads and "
+                f"{self.shared_bytes} bytes of shared memory; {self.resident_clusters} are there at a time"
+            )
         self.memory = GlobalMemory(self.allocations, self.closed)
         self.stats = Stats()
         self.waiting_clusters: deque[Dim3] = deque()
@@ -122,6 +133,14 @@ class Launch:
     def shared_bytes(self) -> int:
         """A CTA's window: reserved, static and dynamic shared memory."""
         return self.kernel.dynamic_shared_offset + self.dynamic_shared_bytes
+
+    @property
+    def resident_clusters(self) -> int:
+        """How many clusters the device has room for at a time, by threads and shared memory."""
+        x, y, z = self.cluster
+        per_threads = THREADS_A_MULTIPROCESSOR // (self.warps * LANES)
+        each = min(CTAS_A_MULTIPROCESSOR, per_threads, MAX_SHARED_BYTES // self.shared_bytes)
+        return max(MULTIPROCESSORS * each // (x * y * z), 1)
 
     @property
     def warps(self) -> int:
@@ -194,7 +213,7 @@ class Cta:
             "%cluster_nctarank": size,
             "%is_explicit_cluster": int(size > 1),
             "%smid": 0,
-            "%nsmid": 148,
+            "%nsmid": MULTIPROCESSORS,
             "%gridid": 1,
             "%dynamic_smem_size": launch.dynamic_shared_bytes,
             "%total_smem_size": launch.shared_bytes - 1024,

@@ -1,7 +1,12 @@
-"""Runs a launch: warps until they wait, agents when the completion mode says so, clusters one after another."""
+"""Runs a launch: warps until they wait, agents when the completion mode says so, clusters one after another.
+
+A cluster whose warps only read again and again what another cluster must write is left for the next ones to run beside
+it, as many as the device has room for.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,6 +26,11 @@ EARLY = 0.3
 """In random mode, the chance of a completion between two turns of warps."""
 POLLS = 64
 """So many rounds of polling answered no, with no wait ending in between, are a deadlock."""
+PATIENCE = 4096
+"""So often all clusters together may read what no one writes, before that is a deadlock too."""
+STUCK = "deadlock: no warp can run and nothing can complete"
+SHOWN_WARPS = 64
+"""Of a launch that stopped, so many warps are shown at most."""
 
 
 class Program(Protocol):
@@ -50,52 +60,87 @@ def run(
     Raises subclasses of emulator.errors.EmulatorError.
     """
 
-    def run_cluster(index: Dim3) -> None:
+    def start(index: Dim3) -> Cluster:
         cluster = Cluster(launch, index, completion, Random(f"{seed}:{index}"))
-        _run_cluster(cluster, program, budget)
-        launch.stats.finish_cluster(cluster)
+        for warp in cluster.warps:
+            warp.budget = budget
+            program.start(warp)
+        return cluster
+
+    def run_cluster(index: Dim3) -> None:
+        _run_clusters(launch, program, iter((index,)), start)
 
     with one_thread():
         if processes > 1 and can_fork() and independent(launch.kernel):
             spread(launch, run_cluster, processes)
         else:
-            for index in launch.clusters():
-                run_cluster(index)
+            _run_clusters(launch, program, launch.clusters(), start)
     return launch.stats
 
 
-def _run_cluster(cluster: Cluster, program: Program, budget: int | None) -> None:
-    for warp in cluster.warps:
-        warp.budget = budget
-        program.start(warp)
+def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], start: Callable[[Dim3], Cluster]) -> None:
+    """Run clusters in their order, each until it ends or cannot go on alone."""
+    running: list[Cluster] = []
+    fruitless = 0
     try:
         while True:
-            _run_ready(cluster, program)
-            if all(warp.done for warp in cluster.warps):
-                break
-            if not _unblock(cluster):
-                raise Deadlock(*_stopped(cluster, program, "deadlock: no warp can run and nothing can complete"))
+            gone_on = max([False, *(_run_cluster(cluster, program) for cluster in running)])
+            for ended in [c for c in running if all(warp.done for warp in c.warps)]:
+                finish(ended)
+                launch.stats.finish_cluster(ended)
+                running.remove(ended)
+            if gone_on and running:
+                fruitless = 0
+                continue
+            index = next(indices, None) if len(running) < launch.resident_clusters else None
+            if index is not None:
+                running.append(start(index))
+            elif not running:
+                return
+            elif (fruitless := fruitless + 1) * len(running) > PATIENCE:
+                raise Deadlock(*_stopped(running, program, STUCK))
     except KeyboardInterrupt:
-        raise Interrupted(*_stopped(cluster, program, "interrupted")) from None
-    finish(cluster)
+        raise Interrupted(*_stopped(running, program, "interrupted")) from None
 
 
-def _run_ready(cluster: Cluster, program: Program) -> None:
-    """Run warps until all wait or are done."""
+def _run_cluster(cluster: Cluster, program: Program) -> bool:
+    """Run a cluster until it ends or only polls what others must write; False if it did nothing but poll."""
+    gone_on = False
+    while True:
+        gone_on |= _run_ready(cluster, program)
+        if all(warp.done for warp in cluster.warps):
+            return gone_on
+        if _unblock(cluster) or (cluster.ready and cluster.agents.complete_first()):
+            gone_on = True
+        elif cluster.ready:
+            return gone_on
+        else:
+            raise Deadlock(*_stopped([cluster], program, STUCK))
+
+
+def _run_ready(cluster: Cluster, program: Program) -> bool:
+    """Run warps until all wait, poll or are done; False if those that ran only polled."""
     ready = cluster.ready
     by_chance = cluster.agents.completion == "random"
-    while ready:
+    gone_on, polling = False, 0
+    while ready and polling <= len(ready):
         if by_chance:
             _shuffle(cluster)
         warp = ready.popleft()
+        warp.turn = "went on"
         program.advance(warp)
+        if warp.done or warp.turn == "went on":
+            gone_on, polling = True, 0
+        elif warp.turn == "polled":
+            polling += 1
         if warp.done:
             _leave(warp)
         elif warp.waiting is None:
             warp.yielded = False
             ready.append(warp)
             if warp.budget is not None and warp.budget <= 0:
-                raise BudgetExceeded(*_stopped(cluster, program, f"the instruction budget is spent by {warp}"))
+                raise BudgetExceeded(*_stopped([cluster], program, f"the instruction budget is spent by {warp}"))
+    return gone_on
 
 
 def _shuffle(cluster: Cluster) -> None:
@@ -132,21 +177,25 @@ def _leave(warp: Warp) -> None:
     warp.cta.cluster.barrier.settle()
 
 
-def _stopped(cluster: Cluster, program: Program, what: str) -> tuple[str, tuple[str, ...]]:
-    mode = cluster.agents.completion
-    headline = f"{what}\n  kernel {cluster.launch.kernel.name}, completion {mode}, cluster {cluster.index}"
-    return headline, table(cluster, program)
-
-
-def table(cluster: Cluster, program: Program) -> tuple[str, ...]:
-    """One line a warp: where it is, and what it waits for."""
-    return tuple(f"  {warp}: {_doing(warp, program)}" for warp in cluster.warps)
+def _stopped(clusters: Sequence[Cluster], program: Program, what: str) -> tuple[str, tuple[str, ...]]:
+    """The headline of a report and one line a warp: where it is, and what it waits for."""
+    first, *others = clusters
+    mode = first.agents.completion
+    shown = first.index if not others else f"{first.index} and {len(others)} more"
+    headline = f"{what}\n  kernel {first.launch.kernel.name}, completion {mode}, cluster {shown}"
+    warps = [warp for cluster in clusters for warp in cluster.warps]
+    left = len(warps) - SHOWN_WARPS
+    rows = [f"  {warp}: {_doing(warp, program)}" for warp in warps[:SHOWN_WARPS]]
+    return headline, tuple(rows + [f"  and {left} more warps"] * (left > 0))
 
 
 def _doing(warp: Warp, program: Program) -> str:
     if warp.done:
         return "has ended"
     wait = warp.waiting
+    if wait is None and warp.turn != "went on" and warp.polled is not None:
+        instr, address = warp.polled
+        return f"PTX line {instr.line}: {instr.opcode} reads {address:#x} again and again{_below(instr, warp)}"
     if wait is None:
         line = program.line_of(warp.pc)
         near = next(instr for instr in warp.cta.launch.kernel.instrs if instr.line == line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 LANES = 32
 LANE = np.arange(LANES, dtype=np.uint32)
+Turn = Literal["went on", "polled", "slept"]
+"""polled: read again what it had read, and found the same."""
 
 
 @dataclass(slots=True, eq=False)
@@ -122,6 +124,11 @@ class Warp:
         self.local: np.ndarray | None = None
         self.lanes: np.ndarray = np.arange(LANES)
         """The lanes of the access in progress."""
+        self.turn: Turn = "went on"
+        """What it did when it was last allowed to run."""
+        self.polled: tuple[Instr, int] | None = None
+        """Its last read of what others may write, and the first address."""
+        self._polls: dict[int, bytes] = {}
 
     def __str__(self) -> str:
         return f"warp {self.index} of CTA {self.cta.name}"
@@ -129,6 +136,19 @@ class Warp:
     def access(self, instr: Instr, what: str) -> Access:
         """An access of this warp through the generic proxy, now."""
         return Access(self.component, self.time, True, instr, self, what)
+
+    def poll(self, instr: Instr, addresses: np.ndarray, values: np.ndarray) -> None:
+        """A read of what other warps may write while this one waits for it: they have a turn."""
+        seen = addresses.tobytes() + values.tobytes()
+        again = self._polls.get(id(instr)) == seen
+        self._polls[id(instr)], self.polled = seen, (instr, addresses.item(0))
+        self.turn = "polled" if again else "went on"
+        self.yielded = True
+
+    def sleep(self) -> None:
+        """nanosleep: the others have a turn."""
+        self.turn = "slept"
+        self.yielded = True
 
     def tick(self) -> None:
         """Later accesses are not covered by what was released so far."""

@@ -133,6 +133,24 @@ def test_a_launch_that_the_device_would_refuse() -> None:
         function(dynamic(y))
 
 
+@cute.jit
+def together(x: cute.Tensor, y: cute.Tensor, amount: cutlass.Float32, blocks: cutlass.Int32):
+    add_kernel(x, y, amount).launch(grid=(blocks, 1, 1), block=(32, 1, 1), cooperative=True)
+
+
+def test_a_cooperative_launch_that_is_too_large_is_an_error_of_cuda() -> None:
+    from cutlass.cutlass_dsl import DSLCudaRuntimeError
+
+    x, y = tensors(64)
+    function = cute.compile(together, dynamic(x), dynamic(y), 1.0, 2)
+    with emulator.emulate() as device:
+        with pytest.raises(DSLCudaRuntimeError) as refused:
+            function(dynamic(x), dynamic(y), 1.0, 32 * 148 + 1)
+        assert refused.value.error_code == 720 and y.isnan().all() and device.launches == []
+        function(dynamic(x), dynamic(y), 1.0, 2)
+    torch.testing.assert_close(y, x + 1)
+
+
 def test_the_budget_reaches_the_caller(compiled: object) -> None:
     x, y = tensors()
     with emulator.emulate(budget=5), pytest.raises(BudgetExceeded):

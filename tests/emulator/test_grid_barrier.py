@@ -1,0 +1,139 @@
+"""CTAs that meet in global memory while they run: spins on atomics, cooperative launches, and what can never end."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pytest
+from ptx_launch import kernel, launch
+
+from emulator.errors import CooperativeLaunchTooLarge, Deadlock
+from emulator.machine.cta import Launch
+from emulator.ptx.parser import parse
+
+Mode = Literal["eager", "lazy", "random"]
+MODES: tuple[Mode, ...] = ("eager", "lazy", "random")
+CTAS = 5
+
+MEET = """
+    .reg .pred %p<4>; .reg .b32 %r<12>; .reg .b64 %rd<6>;
+    mov.u32 %r0, %ctaid.x; mov.u32 %r1, %nctaid.x; mov.u32 %r2, %tid.x; setp.eq.u32 %p0, %r2, 0;
+    ld.param.b64 %rd0, [count]; ld.param.b64 %rd1, [out]; mul.wide.u32 %rd2, %r0, 4; add.s64 %rd3, %rd1, %rd2;
+    add.u32 %r3, %r0, 10; @%p0 st.global.u32 [%rd3], %r3;
+    bar.sync 0;
+    @!%p0 bra MET;
+    atom.add.release.gpu.global.u32 %r4, [%rd0], 1;
+SPIN:
+    READ %r5, [%rd0]; // @spin
+    setp.lt.u32 %p1, %r5, ALL; @%p1 bra SPIN;
+MET:
+    bar.sync 0;
+    add.u32 %r6, %r0, 1; rem.u32 %r6, %r6, %r1; mul.wide.u32 %rd2, %r6, 4; add.s64 %rd4, %rd1, %rd2;
+    ld.global.u32 %r7, [%rd4]; mul.wide.u32 %rd5, %r1, 4; add.s64 %rd3, %rd3, %rd5; @%p0 st.global.u32 [%rd3], %r7;
+    ret;
+"""
+READS = (
+    "ld.acquire.gpu.global.u32",
+    "ld.volatile.global.u32",
+    "ld.relaxed.gpu.global.u32",
+    "nanosleep.u32 20; ld.acquire.gpu.u32",
+)
+
+
+def met(read: str, completion: Mode, expected: str = "%r1", seed: int = 0) -> np.ndarray:
+    """What each CTA wrote, and what it then found of the next."""
+    count, out = np.zeros(1, np.uint32), np.zeros((2, CTAS), np.uint32)
+    text = kernel("meet", ".param .u64 count, .param .u64 out", MEET.replace("READ", read).replace("ALL", expected))
+    launch(text, [count, out], grid=(CTAS, 1, 1), block=(64, 1, 1), completion=completion, seed=seed)
+    return out
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("read", READS)
+def test_all_ctas_meet(read: str, completion: Mode) -> None:
+    out = met(read, completion)
+    assert out.tolist() == [[10, 11, 12, 13, 14], [11, 12, 13, 14, 10]]
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("read", READS)
+def test_one_that_never_comes_is_a_deadlock(read: str, completion: Mode) -> None:
+    with pytest.raises(Deadlock) as caught:
+        met(read, completion, str(CTAS + 1))
+    report = str(caught.value)
+    assert "cluster (0, 0, 0) and 4 more" in report
+    for cta in range(CTAS):
+        assert f"warp 1 of CTA ({cta},0,0): PTX line 18: bar.sync waits for barrier 0" in report
+    assert report.count("again and again") == CTAS, report
+
+
+LOCK = """
+    .reg .pred %p<4>; .reg .b32 %r<12>; .reg .b64 %rd<6>;
+    mov.u32 %r2, %tid.x; setp.ne.u32 %p0, %r2, 0; ld.param.b64 %rd0, [lock]; @%p0 bra END;
+TAKE: atom.cas.acquire.gpu.global.b32 %r4, [%rd0], 0, 1; setp.ne.u32 %p1, %r4, 0; @%p1 bra TAKE;
+    ld.global.u32 %r5, [%rd0+4]; add.u32 %r5, %r5, 1; nanosleep.u32 100; st.global.u32 [%rd0+4], %r5;
+    RELEASE
+END: ret;
+"""
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_lock(completion: Mode) -> None:
+    lock = np.zeros(2, np.uint32)
+    text = kernel("k", ".param .u64 lock", LOCK.replace("RELEASE", "atom.exch.release.gpu.global.b32 %r6, [%rd0], 0;"))
+    launch(text, [lock], grid=(CTAS, 1, 1), completion=completion)
+    assert lock.tolist() == [0, CTAS]
+    with pytest.raises(Deadlock, match=r"atom reads 0x.* again and again"):
+        launch(text.replace("atom.exch.release.gpu.global.b32 %r6, [%rd0], 0;", ""), [lock], grid=(2, 1, 1))
+
+
+FLAG = """
+    .reg .pred %p<4>; .reg .b32 %r<12>; .reg .b64 %rd<6>; .shared .align 4 .b8 flag[4];
+    mov.u32 %r1, %tid.x; mov.b32 %r2, 0; ld.param.b64 %rd0, [out]; setp.eq.u32 %p0, %r1, 0;
+    @%p0 st.shared.u32 [flag], %r2; bar.sync 0;
+    setp.eq.u32 %p1, %r1, 32; @%p1 bra WRITE; @!%p0 bra END;
+SPIN: ld.acquire.cta.shared.u32 %r3, [flag]; setp.eq.u32 %p2, %r3, 0; @%p2 bra SPIN;
+    st.global.u32 [%rd0], %r3; bra END;
+WRITE: mov.b32 %r4, 9; st.release.cta.shared.u32 [flag], %r4;
+END: ret;
+"""
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_flag_in_shared_memory(completion: Mode) -> None:
+    out = np.zeros(1, np.uint32)
+    launch(kernel("k", ".param .u64 out", FLAG), [out], block=(64, 1, 1), completion=completion)
+    assert out[0] == 9
+
+
+def test_a_read_that_gives_up_is_no_deadlock() -> None:
+    out = np.zeros(2, np.uint32)
+    body = """.reg .pred %p; .reg .b32 %r<4>; .reg .b64 %a; ld.param.b64 %a, [out]; mov.b32 %r1, 0;
+    L: ld.volatile.global.u32 %r0, [%a]; add.u32 %r1, %r1, 1; setp.lt.u32 %p, %r1, 1000; @%p bra L;
+    st.global.u32 [%a+4], %r1; ret;"""
+    launch(kernel("k", ".param .u64 out", body), [out])
+    assert out[1] == 1000
+
+
+def asked(threads: int, shared: int, grid: int, cluster: int = 1, cooperative: bool = True) -> Launch:
+    (k,) = parse(kernel("k", "", "ret;")).kernels.values()
+    return Launch(k, (grid, 1, 1), (threads, 1, 1), 0, b"", (cluster, 1, 1), shared, cooperative=cooperative)
+
+
+@pytest.mark.parametrize(
+    ("threads", "shared", "cluster", "room"),
+    [
+        (1024, 0, 1, 148 * 2),
+        (1000, 0, 1, 148 * 2),
+        (128, 0, 1, 148 * 16),
+        (32, 0, 1, 148 * 32),
+        (128, 227 * 1024, 1, 148),
+        (128, 75 * 1024, 2, 148 * 3 // 2),
+    ],
+)
+def test_a_cooperative_launch_must_have_room(threads: int, shared: int, cluster: int, room: int) -> None:
+    assert asked(threads, shared, room * cluster, cluster).resident_clusters == room
+    with pytest.raises(CooperativeLaunchTooLarge, match=f"{room + 1} clusters of {cluster} CTAs .*; {room} are there"):
+        asked(threads, shared, (room + 1) * cluster, cluster)
+    asked(threads, shared, (room + 1) * cluster, cluster, cooperative=False)
