@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import Final
 
+from emulator.machine.tensormap import NAN_FILL
+
 _ELEMENT_CODES: Final = {
     0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7, 8: 9, 9: 10, 10: 8, 11: 7, 13: 11, 14: 12, 15: 13,
 }  # fmt: skip
@@ -13,6 +15,9 @@ _ELEMENT_CODES: Final = {
 The codes 12 and 13, of padded 4- and 6-bit elements, are not known from any map: the emulator's own.
 """
 _TF32: Final = 11
+_SWIZZLES: Final = {0: (0, 0), 1: (1, 0), 2: (2, 0), 3: (3, 0), 4: (3, 1), 6: (3, 3)}
+"""CUtensorMapSwizzle to a map's swizzle mode and atomicity."""
+_NAN_FILL: Final = 1
 _LARGE_BYTES: Final = 131072
 
 
@@ -27,14 +32,15 @@ def encode_tiled(
     interleave: int,
     swizzle: int,
     _promotion: int,
-    _fill: int,
+    fill: int,
 ) -> bytes:
     """The map's bytes. Sizes, strides (bytes, of dimensions 1 and up), box and steps are addresses of arrays.
 
     Bit positions as CuTeDSL's host code writes them. Raises ValueError for what no map can hold.
     """
-    if not 1 <= rank <= 5 or element not in _ELEMENT_CODES or swizzle > 3 or interleave:
+    if not 1 <= rank <= 5 or element not in _ELEMENT_CODES or swizzle not in _SWIZZLES or interleave:
         raise ValueError(f"tensor map of rank {rank}, data type {element}, swizzle {swizzle}, interleave {interleave}")
+    mode, atomicity = _SWIZZLES[swizzle]
     sizes = list((ctypes.c_uint64 * rank).from_address(sizes_at))
     strides = list((ctypes.c_uint64 * (rank - 1)).from_address(strides_at)) if rank > 1 else []
     box = list((ctypes.c_uint32 * rank).from_address(box_at))
@@ -43,8 +49,8 @@ def encode_tiled(
         raise ValueError(f"tensor map with strides {strides} bytes, box {box}, element strides {steps}")
     q = [0] * 16
     q[0] = address
-    q[1] = 2 | rank - 1 << 4 | _ELEMENT_CODES[element] << 7 | swizzle << 13 | 1 << 18
-    q[1] |= (element == _TF32) << 16
+    q[1] = 2 | rank - 1 << 4 | _ELEMENT_CODES[element] << 7 | mode << 13 | 1 << 18 | atomicity << 19
+    q[1] |= (element == _TF32) << 16 | (fill == _NAN_FILL) << NAN_FILL - 64
     q[1] |= (max([1, *strides]) * sizes[-1] >= _LARGE_BYTES) << 21
     for i, stride in enumerate(strides):
         _set(q, 96 + 32 * i, stride >> 4 & 0xFFFF_FFFF)

@@ -21,6 +21,7 @@ from emulator.isa import (
     tensor_copy,
     tensor_map,
     tensor_mma,
+    tma,
     warp_mma,
 )
 
@@ -45,5 +46,6 @@ __all__ = [
     "tensor_copy",
     "tensor_map",
     "tensor_mma",
+    "tma",
     "warp_mma",
 ]

@@ -9,36 +9,37 @@ import numpy as np
 from emulator.errors import DescriptorError, Misaligned, MissingProxyFence, UnknownInstruction, place
 from emulator.isa.modifiers import SCOPE, active, of_lane, pick, same
 from emulator.isa.registry import Run, executes
+from emulator.isa.spaces import SHARED_BASE, WINDOW_BYTES
 from emulator.machine.globalmem import host_bytes
 from emulator.machine.shared import OFFSET_MASK
-from emulator.machine.tensormap import FIELDS, LIVE_WORDS, MAP_BYTES, replaced
+from emulator.machine.tensormap import FIELDS, INDEXED, LIVE_WORDS, MAP_BYTES, replaced
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
     from emulator.machine.warp import Warp
 
 LIVE_BYTES: Final = 8 * LIVE_WORDS
-INDEXED: Final = frozenset({"global_dim", "global_stride", "box_dim"})
 
 
 @executes("tensormap.replace")
 def _replace(ins: Instr) -> Run:
     _, field, space, _, _ = pick(
-        ins, {"tile"}, {*FIELDS, *INDEXED}, {"global", "shared::cta"}, {"b1024"}, {"b32", "b64"}
+        ins, {"tile"}, {*FIELDS, *INDEXED, "elemtype"}, {"global", "shared::cta"}, {"b1024"}, {"b32", "b64"}
     )
-    if field is None or space is None:
-        raise UnknownInstruction(ins, "no field or no state space")
+    if field is None:
+        raise UnknownInstruction(ins, "no field")
 
     def run(warp: Warp, mask: Any, address: Any, *values: Any) -> None:
         for lane in active(mask):
             index = of_lane(values[0], lane) if field in INDEXED else 0
             value, at = of_lane(values[-1], lane), of_lane(address, lane)
-            raw = _shared_map(ins, warp, at) if space != "global" else _global_map(ins, warp, at)
+            shared = 0 <= at - SHARED_BASE < WINDOW_BYTES if space is None else space != "global"
+            raw = _shared_map(ins, warp, at) if shared else _global_map(ins, warp, at)
             try:
                 raw[:] = np.frombuffer(replaced(raw.tobytes(), field, value, index), np.uint8)
             except ValueError as why:
                 raise DescriptorError(f"{ins.opcode}: {why}", ins, warp) from None
-            if space == "global":
+            if not shared:
                 _changed(ins, warp, at)
 
     return run

@@ -102,19 +102,26 @@ def aligned(offset: int, alignment: int, what: str, instr: Instr, warp: Warp) ->
         raise Misaligned(f"{what} at shared offset {offset:#x}, which is not a multiple of {alignment}", instr, warp)
 
 
-def load_box(
-    instr: Instr, warp: Warp, tensor: TensorMap, coordinates: tuple[int, ...], cta: Cta, offset: int, barrier: MBarrier
+def load_boxes(
+    instr: Instr,
+    warp: Warp,
+    tensor: TensorMap,
+    boxes: list[tuple[int, ...]],
+    cta: Cta,
+    offset: int,
+    barrier: MBarrier,
 ) -> None:
-    """TMA: a box of global memory to `offset` of a CTA's shared memory, reported to `barrier`."""
-    size = tensor.shared_bytes
+    """TMA: boxes at these coordinates, one after another, to `offset` of a CTA's shared memory; told to `barrier`."""
+    size = tensor.shared_bytes * len(boxes)
     aligned(offset, TMA_ALIGNMENT, "the destination of a TMA load", instr, warp)
-    check_global(instr, warp, tensor, coordinates, "a TMA load")
+    for coordinates in boxes:
+        check_global(instr, warp, tensor, coordinates, "a TMA load")
 
     def perform() -> None:
-        box = tensor.padded(tensor.read(coordinates))
-        cta.smem.chunks[swizzled_chunks(offset, size, tensor.swizzle)] = box.view(np.complex128)
+        values = np.concatenate([tensor.padded(tensor.read(coordinates)) for coordinates in boxes])
+        cta.smem.chunks[swizzled_chunks(offset, size, tensor.swizzle)] = values.view(np.complex128)
 
-    fill(instr, warp, cta, offset, size, barrier, "a TMA load", perform, tensor.box_bytes)
+    fill(instr, warp, cta, offset, size, barrier, "a TMA load", perform, tensor.box_bytes * len(boxes))
 
 
 def fill(
@@ -127,14 +134,18 @@ def fill(
     what: str,
     move: Any,
     counted: int | None = None,
+    folds: bool = False,
 ) -> None:
     """Queue a copy of `size` bytes into shared memory: checked now, moved and reported when it completes.
 
-    counted: the bytes that the mbarrier is told, if that is not `size`.
+    counted: the bytes that the mbarrier is told, if that is not `size`. folds: what is there is read too, and changed
+    atomically.
     """
     cta.smem.check_span(offset, size, instr, warp, what)
     cta.launch.stats.copied_in_bytes += size
-    me = Access(barrier.component, barrier.phase + 1, False, instr, warp, what, via=barrier)
+    me = Access(barrier.component, barrier.phase + 1, False, instr, warp, what, via=barrier, strong=folds)
+    if folds:
+        cta.smem.shadow.read(cta.smem.span(offset, size), me, warp.clock)
     cta.smem.shadow.write(cta.smem.span(offset, size), me, warp.clock)
     party = Party(instr, warp, what, (me.component, me.time))
     barrier.copies.append(party)
@@ -146,29 +157,31 @@ def fill(
     warp.cta.cluster.agents.issue(Operation(instr, warp, (barrier,), perform))
 
 
-def store_box(
+def store_boxes(
     instr: Instr,
     warp: Warp,
     lane: int,
     tensor: TensorMap,
-    coordinates: tuple[int, ...],
+    boxes: list[tuple[int, ...]],
     offset: int,
     reduction: str | None,
 ) -> None:
-    """TMA: a box of this CTA's shared memory to global memory, in the open bulk group of the lane."""
-    smem, size, what = warp.cta.smem, tensor.box_bytes, "a TMA store"
+    """TMA: boxes that follow one another in this CTA's shared memory to global memory, in the lane's open group."""
+    smem, size, what = warp.cta.smem, tensor.box_bytes * len(boxes), "a TMA store"
     aligned(offset, TMA_ALIGNMENT, f"the source of {what}", instr, warp)
-    check_global(instr, warp, tensor, coordinates, what, writes=True)
+    for coordinates in boxes:
+        check_global(instr, warp, tensor, coordinates, what, writes=True)
     smem.check_span(offset, size, instr, warp, what)
     warp.cta.launch.stats.copied_out_bytes += size
     copies = bulk_thread(warp, lane)
     smem.shadow.read(smem.span(offset, size), copies.access(instr, what), warp.clock)
 
     def perform() -> None:
-        box = smem.chunks[swizzled_chunks(offset, size, tensor.swizzle)].view(f"u{tensor.width}")
-        there = tensor.write(coordinates, box, reduction)
-        if there is not None:
-            warp.cta.launch.memory.wrote(there)
+        values = smem.chunks[swizzled_chunks(offset, size, tensor.swizzle)].view(f"u{tensor.width}")
+        for coordinates, box in zip(boxes, values.reshape(len(boxes), -1), strict=True):
+            there = tensor.write(coordinates, box, reduction)
+            if there is not None:
+                warp.cta.launch.memory.wrote(there)
 
     copies.issue(instr, perform)
 

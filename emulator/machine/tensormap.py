@@ -12,14 +12,17 @@ from typing import Final
 
 import numpy as np
 
-from emulator.machine.descriptors import B32, B64, B128, NONE, Swizzle
+from emulator.machine.descriptors import B32, B64, B128, B128_ATOM32, B128_ATOM64, NONE, Swizzle
 from emulator.machine.globalmem import host_bytes
 from emulator.machine.numbers import bf16_from, bf16_to
 
 MAP_BYTES: Final = 128
 LIVE_WORDS: Final = 8
 TILED: Final = 2
-SWIZZLES: Final = (NONE, B32, B64, B128)
+SWIZZLES: Final = {(0, 0): NONE, (1, 0): B32, (2, 0): B64, (3, 0): B128, (3, 1): B128_ATOM32, (3, 3): B128_ATOM64}
+"""By mode and atomicity: PTX ISA 9.1, table 33, without the atoms of 32 bytes whose halves are exchanged."""
+NAN_FILL: Final = 79
+"""The bit that asks for NaN outside the tensor. Not known from any map: the emulator's own."""
 DTYPES: Final = {
     0: "u1", 1: "u2", 2: "u4", 3: "i4", 4: "u8", 5: "i8", 6: "f2", 7: "f4", 8: "f4", 9: "f8", 10: "bf16",
 }  # fmt: skip
@@ -56,6 +59,8 @@ class TensorMap:
     dims: tuple[int, ...]
     strides: tuple[int, ...]
     box: tuple[int, ...]
+    outside: int = 0
+    """The bits of what a load finds outside the tensor."""
 
     @property
     def width(self) -> int:
@@ -103,6 +108,9 @@ class TensorMap:
             raise ValueError(f"tensor map of element type {element}; implemented are {sorted({*DTYPES, *PACKINGS})}")
         if q[1] >> 11 & 3 or q[6] >> 32 & 0xFFFFFF:
             raise ValueError("tensor map with interleave or element strides, which is not implemented")
+        swizzle = SWIZZLES.get((q[1] >> 13 & 3, q[1] >> 19 & 3))
+        if swizzle is None:
+            raise ValueError(f"tensor map of swizzle mode {q[1] >> 13 & 3} with atomicity {q[1] >> 19 & 3}")
         low = (q[1] >> 32, q[2] & 0xFFFFFFFF, q[2] >> 32, q[3] & 0xFFFFFFFF)
         strides = tuple((s | (q[3] >> 32 + 4 * i & 15) << 32) << 4 for i, s in enumerate(low))
         dims = tuple((q[4 + i // 2] >> 32 * (i % 2) & 0xFFFFFFFF) + 1 for i in range(5))
@@ -113,7 +121,8 @@ class TensorMap:
             width = np.dtype(packing.dtype).itemsize
         else:
             width = 2 if element == BF16 else np.dtype(DTYPES[element]).itemsize
-        return cls(q[0], element, SWIZZLES[q[1] >> 13 & 3], dims[:rank], (width, *strides[: rank - 1]), box[:rank])
+        outside = _nan(element, width) if q[1] >> NAN_FILL - 64 & 1 else 0
+        return cls(q[0], element, swizzle, dims[:rank], (width, *strides[: rank - 1]), box[:rank], outside)
 
     def within(self, coordinates: tuple[int, ...]) -> tuple[slice, ...] | None:
         """The part of the box at `coordinates` that lies in the tensor, outermost first; None if nothing does."""
@@ -140,9 +149,9 @@ class TensorMap:
         return np.ndarray(shape, f"u{self.width}", host_bytes(low, high - low), 0, tuple(reversed(self.strides)))
 
     def read(self, coordinates: tuple[int, ...]) -> np.ndarray:
-        """The box at `coordinates`, zero outside the tensor: unsigned, outermost dimension first, contiguous."""
+        """The box at `coordinates`: unsigned, outermost dimension first, contiguous."""
         part = self.within(coordinates)
-        box = np.zeros(tuple(reversed(self.box)), f"u{self.width}")
+        box = np.full(tuple(reversed(self.box)), self.outside, f"u{self.width}")
         if part is not None:
             box[part] = self.tensor(coordinates, part)
         return box
@@ -156,6 +165,13 @@ class TensorMap:
         there, new = self.tensor(coordinates, part), box.reshape(tuple(reversed(self.box)))[part]
         there[...] = new if reduction is None else reduced(there, new, DTYPES[self.element], reduction)
         return there
+
+
+def _nan(element: int, width: int) -> int:
+    """The bits of a NaN. Raises ValueError for elements that have none."""
+    if not (element == BF16 or DTYPES.get(element, "").startswith("f")):
+        raise ValueError(f"tensor map of element type {element} filled with NaN; allowed are floats")
+    return (1 << 8 * width - 1) - 1
 
 
 def reduced(old: np.ndarray, new: np.ndarray, dtype: str, reduction: str) -> np.ndarray:
@@ -192,8 +208,14 @@ def decode(raw: bytes) -> TensorMap:
     return TensorMap.decode(raw)
 
 
-FIELDS: Final = {"global_address": (0, 64), "rank": (68, 3), "elemtype": (71, 4), "swizzle_mode": (77, 2)}
+FIELDS: Final = {
+    "global_address": (0, 64), "rank": (68, 3), "interleave_layout": (75, 2), "swizzle_mode": (77, 2),
+    "fill_mode": (NAN_FILL, 1), "swizzle_atomicity": (83, 2),
+}  # fmt: skip
 """First bit and bits of the fields that tensormap.replace sets as they are."""
+INDEXED: Final = frozenset({"global_dim", "global_stride", "box_dim", "element_stride"})
+ELEMENTS: Final = {**{i: (i, 0) for i in range(11)}, 11: (7, 1), 13: (11, 0), 14: (12, 0), 15: (13, 0)}
+"""A map's type and tf32 bit for the numbers that tensormap.replace has for them."""
 
 
 def replaced(raw: bytes, field: str, value: int, index: int = 0) -> bytes:
@@ -217,6 +239,12 @@ def _parts(field: str, value: int, index: int) -> list[tuple[int, int, int]]:
             return [(256 + 32 * index, 32, value - 1)]
         case "box_dim":
             return [(440 + 8 * index, 8, value - 1)]
+        case "element_stride":
+            return [(416 + 3 * index, 3, value - 1)]
+        case "elemtype":
+            if value not in ELEMENTS:
+                raise ValueError(f"elemtype {value}; implemented are {sorted(ELEMENTS)}")
+            return [(71, 4, ELEMENTS[value][0]), (80, 1, ELEMENTS[value][1])]
         case "global_stride":
             if value % 16:
                 raise ValueError(f"global_stride {value} of dimension {index}: not a multiple of 16 bytes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 import numpy as np
@@ -33,7 +34,41 @@ def test_replaced_fields_make_the_other_map() -> None:
     assert raw == tensor_map(new, (16, 4, 3), 2)
 
 
-@pytest.mark.parametrize(("field", "value"), [("global_stride", 8), ("box_dim", 257), ("rank", 9), ("global_dim", 0)])
+@pytest.mark.parametrize(("mode", "atomicity", "swizzle"), [(0, 0, 0), (2, 0, 2), (3, 0, 3), (3, 1, 4), (3, 3, 6)])
+def test_replaced_swizzles(mode: int, atomicity: int, swizzle: int) -> None:
+    array = np.zeros((40, 64), np.float32)
+    raw = replaced(tensor_map(array, (32, 8), 1), "swizzle_mode", mode)
+    assert replaced(raw, "swizzle_atomicity", atomicity) == tensor_map(array, (32, 8), swizzle)
+
+
+@pytest.mark.parametrize(("number", "driver"), [(11, 11), (10, 9), (9, 8), (8, 10), (13, 13), (14, 14), (15, 15)])
+def test_replaced_elements_are_those_of_the_driver(number: int, driver: int) -> None:
+    """tensormap.replace and CUtensorMapDataType number the types differently: PTX ISA 9.1, table 33."""
+    array = aligned(np.zeros((6, 128), np.uint8))
+    of_bytes, wanted = (small_map(array.ctypes.data, kind, (128, 6), 128, (128, 4)) for kind in (0, driver))
+    assert replaced(of_bytes, "elemtype", number) == wanted
+
+
+def test_fields_that_nothing_needs_may_be_replaced_by_what_they_are() -> None:
+    raw = tensor_map(np.zeros((40, 64), np.float32), (32, 8), 1)
+    for field, value in (("interleave_layout", 0), ("fill_mode", 0), ("element_stride", 1)):
+        assert replaced(raw, field, value, 1) == raw
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [("interleave_layout", 1, "interleave"), ("element_stride", 2, "strides"), ("fill_mode", 1, "filled with NaN")],
+)
+def test_fields_that_tma_does_not_have_here(field: str, value: int, says: str) -> None:
+    raw = replaced(tensor_map(np.zeros((40, 64), np.uint32), (32, 8), 1), field, value, 1)
+    with pytest.raises(errors.DescriptorError, match=says):
+        launch(program(2, 1024), [raw, raw, bytes(20), np.zeros(1024, np.uint8)])
+
+
+NONE = [("elemtype", 12), ("swizzle_atomicity", 4), ("box_dim", 257), ("rank", 9), ("global_dim", 0)]
+
+
+@pytest.mark.parametrize(("field", "value"), [("global_stride", 8), *NONE])
 def test_values_that_no_map_holds(field: str, value: int) -> None:
     with pytest.raises(ValueError, match=field):
         replaced(bytes(128), field, value)
@@ -87,8 +122,19 @@ ret;""",
     return out, new
 
 
+GENERIC = "cvt.u64.u32 %rd10, %r4; cvta.shared.u64 %rd10, %rd10;" + re.sub(
+    r"replace(\.tile\.\w+)\.shared::cta(\S+) +\[%r4\]", r"replace\1\2 [%rd10]", IN_SHARED
+)
+CHANGES = {
+    "global": IN_GLOBAL,
+    "shared": IN_SHARED,
+    "generic to global": IN_GLOBAL.replace(".global.b1024", ".b1024"),
+    "generic to shared": GENERIC,
+}
+
+
 @pytest.mark.parametrize("completion", MODES)
-@pytest.mark.parametrize("change", [IN_GLOBAL, IN_SHARED], ids=["global", "shared"])
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_changed_map_is_used(change: str, completion: Completion) -> None:
     out, new = through_changed_map(change, ACQUIRE, completion)
     np.testing.assert_array_equal(out, np.concatenate([new[:5, :32], np.zeros((3, 32))]))

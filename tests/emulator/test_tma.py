@@ -7,25 +7,32 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from ptx_launch import kernel, launch
+from folds import draw, folded
+from ptx_launch import aligned, kernel, launch
 from tensor_layouts import Swizzle
 
 from emulator import errors
+from emulator.bridge.tensormap import encode_tiled
 
-SWIZZLES = {0: None, 1: Swizzle(1, 4, 3), 2: Swizzle(2, 4, 3), 3: Swizzle(3, 4, 3)}
-TYPES = {"u1": 0, "u2": 1, "u4": 2, "i4": 3, "f2": 6, "f4": 7}
+SWIZZLES = {
+    0: None, 1: Swizzle(1, 4, 3), 2: Swizzle(2, 4, 3), 3: Swizzle(3, 4, 3), 4: Swizzle(2, 5, 2), 6: Swizzle(1, 6, 1),
+}  # fmt: skip
+"""By CUtensorMapSwizzle; 4 and 6 are those of 128 bytes with atoms of 32 and of 64."""
+MODES = {4: 3 | 1 << 6, 6: 3 | 3 << 6}
+TYPES = {"u1": 0, "u2": 1, "u4": 2, "i4": 3, "u8": 4, "i8": 5, "f2": 6, "f4": 7, "f8": 9}
 
 
-def tensor_map(array: np.ndarray, box: Sequence[int], swizzle: int) -> bytes:
+def tensor_map(array: np.ndarray, box: Sequence[int], swizzle: int, element: int | None = None) -> bytes:
     """The 128 bytes for a whole array, its last axis the innermost dimension; box innermost first.
 
-    The bits are those of ptx tensor maps as CuTeDSL's host code writes them.
+    The bits are those of ptx tensor maps as CuTeDSL's host code writes them. element: the type's code.
     """
     dims, strides = array.shape[::-1], array.strides[::-1]
     assert strides[0] == array.itemsize
     words = [0] * 8
     words[0] = array.ctypes.data
-    words[1] = 2 | (array.ndim - 1) << 4 | TYPES[array.dtype.str[1:]] << 7 | swizzle << 13 | 1 << 18
+    code = TYPES[array.dtype.str[1:]] if element is None else element
+    words[1] = 2 | (array.ndim - 1) << 4 | code << 7 | MODES.get(swizzle, swizzle) << 13 | 1 << 18
     outer = [s >> 4 for s in strides[1:]] + [0] * 4
     words[1] |= outer[0] << 32
     words[2] = outer[1] | outer[2] << 32
@@ -88,6 +95,8 @@ CASES = [
     ((5, 30, 64), (32, 8, 2), "u4", (32, 25, 4), 3),
     ((3, 4, 9, 32), (32, 4, 2, 2), "f2", (0, 7, 3, 2), 2),
     ((2, 3, 4, 5, 32), (16, 3, 2, 2, 2), "u1", (16, 2, 2, 1, 1), 0),
+    ((40, 96), (32, 16), "f4", (64, 30), 4),
+    ((40, 96), (32, 16), "f4", (-16, 3), 6),
 ]
 
 
@@ -136,17 +145,63 @@ def test_store_drops_what_leaves_the_tensor(
     np.testing.assert_array_equal(target, expected)
 
 
-@pytest.mark.parametrize(("name", "fold"), [("add", np.add), ("min", np.minimum), ("max", np.maximum)])
-@pytest.mark.parametrize("dtype", ["f4", "f2", "i4"])
-def test_reduce(name: str, fold: np.ufunc, dtype: str) -> None:
+ELEMENTS = {"u32": 2, "s32": 3, "u64": 4, "s64": 5, "f16": 6, "f32": 7, "bf16": 10, "b32": 2, "b64": 4}
+REDUCTIONS = {
+    "add": ("u32", "s32", "u64", "f32", "f16", "bf16"), "min": ("u32", "s32", "u64", "s64", "f16", "bf16"),
+    "max": ("u32", "s32", "u64", "s64", "f16", "bf16"), "inc": ("u32",), "dec": ("u32",),
+    "and": ("b32", "b64"), "or": ("b32", "b64"), "xor": ("b32", "b64"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("operation", "kind"), [(o, k) for o, kinds in REDUCTIONS.items() for k in kinds])
+def test_reduce(operation: str, kind: str) -> None:
+    """A box of 32 by 8 at (16, 12) of 16 rows: what leaves the tensor is dropped."""
     rng = np.random.default_rng(0)
-    array, target = (rng.integers(-9, 9, (16, 64)).astype(dtype) for _ in range(2))
+    array, target = (aligned(draw(kind, (16, 64), rng)) for _ in range(2))
     expected = target.copy()
-    expected[8:, :32] = fold(array[8:, :32], target[8:, :32])
-    text = program(2, 8 * 32 * array.itemsize, store(2, "cp.reduce.async", f".{name}"))
-    maps = [tensor_map(x, (32, 8), 0) for x in (array, target)]
-    launch(text, [*maps, struct.pack("<5i", 0, 8, 0, 0, 0), target])
+    expected[12:, 16:48] = folded(operation, kind, target[12:, 16:48], array[12:, 16:48])
+    text = program(2, 8 * 32 * array.itemsize, store(2, "cp.reduce.async", f".{operation}"))
+    maps = [tensor_map(x, (32, 8), 0, ELEMENTS[kind]) for x in (array, target)]
+    launch(text, [*maps, struct.pack("<5i", 16, 12, 0, 0, 0), target])
     np.testing.assert_array_equal(target, expected)
+
+
+@pytest.mark.parametrize(("operation", "element"), [("max", 7), ("add", 5), ("inc", 3), ("xor", 7), ("add", 9)])
+def test_reductions_that_an_element_does_not_have(operation: str, element: int) -> None:
+    array = np.zeros((16, 64), np.float64 if element in (5, 9) else np.float32)
+    raw = tensor_map(array, (32, 8), 0, element)
+    text = program(2, 8 * 32 * array.itemsize, store(2, "cp.reduce.async", f".{operation}"))
+    with pytest.raises(errors.DescriptorError, match=f"{operation} of element type {element}; it has"):
+        launch(text, [raw, raw, bytes(20), array])
+
+
+@pytest.mark.parametrize(("dtype", "nan"), [("f4", 0x7FFF_FFFF), ("f2", 0x7FFF)])
+def test_nan_outside_the_tensor(dtype: str, nan: int) -> None:
+    """The map comes from the driver API: nothing else is known to ask for it."""
+    array = aligned(np.ones((6, 64), dtype))
+    kind = {"f2": 6, "f4": 7}[dtype]
+    sizes, strides = np.array([64, 6], np.uint64), np.array([array.strides[0]], np.uint64)
+    extents, steps = np.array([32, 8], np.uint32), np.ones(2, np.uint32)
+    at = (a.ctypes.data for a in (sizes, strides, extents, steps))
+    raw = encode_tiled(kind, 2, array.ctypes.data, *at, 0, 0, 0, 1)
+    out = np.zeros((8, 32), dtype)
+    launch(program(2, out.nbytes), [raw, raw, struct.pack("<5i", 48, 2, 0, 0, 0), out])
+    wanted = np.full((8, 32), nan, f"u{array.itemsize}")
+    wanted[:4, :16] = np.ones(1, dtype).view(wanted.dtype)
+    np.testing.assert_array_equal(out.view(wanted.dtype), wanted)
+
+
+def test_prefetches_do_nothing() -> None:
+    array = np.arange(16 * 64, dtype=np.float32).reshape(16, 64)
+    raw, out = tensor_map(array, (32, 8), 0), np.zeros((8, 32), np.float32)
+    text = program(2, out.nbytes).replace(
+        "WAIT:",
+        "@%p1 cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%rd5, {%r20, %r21}];\n"
+        "@%p1 prefetch.tensormap [%rd5];\n@%p1 cp.async.bulk.prefetch.L2.global [%rd1], 256;\nWAIT:",
+        1,
+    )
+    launch(text, [raw, raw, struct.pack("<5i", 32, 8, 0, 0, 0), out])
+    np.testing.assert_array_equal(out, array[8:, 32:])
 
 
 def test_a_map_of_nothing() -> None:

@@ -1,0 +1,148 @@
+"""cp.async.bulk.tensor, cp.reduce.async.bulk.tensor and their prefetch: boxes of tensors, moved by TMA."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any, Final
+
+from emulator.errors import DescriptorError, UnknownInstruction
+from emulator.isa.bulk import BULK_GROUP, COMPLETE_TX, GLOBAL, MULTICAST, REDUCTIONS, targets
+from emulator.isa.modifiers import CACHE_HINT, CTA_GROUP, SHARED, active, of_lane, pick
+from emulator.isa.registry import Run, executes
+from emulator.isa.tensor_map import check_acquired
+from emulator.machine.bulk import load_boxes, store_boxes
+from emulator.machine.shared import OFFSET_MASK
+from emulator.machine.tensormap import MAP_BYTES, TensorMap, decode
+from emulator.ptx.syntax import Instr
+
+if TYPE_CHECKING:
+    from emulator.machine.warp import Warp
+
+DIMENSIONS: Final = frozenset({"1d", "2d", "3d", "4d", "5d"})
+ROWS: Final = 4
+"""Of a tile::gather4 or tile::scatter4."""
+REDUCED: Final = {
+    "add": frozenset({2, 3, 4, 6, 7, 8, 10}),
+    **dict.fromkeys(("min", "max"), frozenset({2, 3, 4, 5, 6, 10})),
+    **dict.fromkeys(("inc", "dec"), frozenset({2})),
+    **dict.fromkeys(("and", "or", "xor"), frozenset({2, 3, 4, 5})),
+}
+"""The element types of maps that each reduction has: PTX ISA 9.1, 9.7.9.25.5.3."""
+
+
+def tensor_map(ins: Instr, warp: Warp, address: int) -> TensorMap:
+    """The tensor map at a host address. Raises DescriptorError, or MissingProxyFence for one changed by the kernel."""
+    launch = warp.cta.launch
+    as_parameter = 0 <= address - launch.params_address <= len(launch.param_bytes) - MAP_BYTES
+    if as_parameter and (known := launch.registry.get(("tensor map", address))) is not None:
+        return known
+    if not as_parameter:
+        launch.memory.readable(address, address + MAP_BYTES, ins, warp, f"the tensor map of {ins.opcode}")
+        check_acquired(ins, warp, address)
+    try:
+        decoded = decode(ctypes.string_at(address, MAP_BYTES))
+    except ValueError as why:
+        raise DescriptorError(f"{ins.opcode}: {why}", ins, warp) from None
+    if as_parameter:
+        launch.registry["tensor map", address] = decoded
+    return decoded
+
+
+def _coordinates(tensor: TensorMap, raw: Any, lane: int, ins: Instr, warp: Warp) -> tuple[int, ...]:
+    values = _values(raw, lane)
+    if len(values) != len(tensor.dims):
+        raise DescriptorError(
+            f"{ins.opcode} with {len(values)} coordinates for a tensor map of {len(tensor.dims)} dimensions", ins, warp
+        )
+    return _counted(tensor, values, ins, warp)
+
+
+def _counted(tensor: TensorMap, values: tuple[int, ...], ins: Instr, warp: Warp) -> tuple[int, ...]:
+    try:
+        return tensor.counted(values)
+    except ValueError as why:
+        raise DescriptorError(f"{ins.opcode}: {why}", ins, warp) from None
+
+
+def _boxes(tensor: TensorMap, raw: Any, lane: int, ins: Instr, warp: Warp, rows: bool) -> list[tuple[int, ...]]:
+    """Where the boxes are that an instruction names: one, or four rows by one column and the number of each."""
+    if not rows:
+        return [_coordinates(tensor, raw, lane, ins, warp)]
+    values = _values(raw, lane)
+    if len(values) != 1 + ROWS or len(tensor.dims) != 2 or tensor.box[1] != 1:
+        raise DescriptorError(
+            f"{ins.opcode} of {ROWS} rows takes a column, {ROWS} rows and a tensor map of 2 dimensions "
+            f"with a box of 1 row; here are {len(values)} coordinates and a box of {tensor.box}",
+            ins,
+            warp,
+        )
+    column = _counted(tensor, values[:1], ins, warp)[0]
+    return [(column, row) for row in values[1:]]
+
+
+def _values(raw: Any, lane: int) -> tuple[int, ...]:
+    return tuple(_signed(of_lane(c, lane)) for c in raw)
+
+
+def _signed(value: int) -> int:
+    return (value & 0xFFFF_FFFF ^ 0x8000_0000) - 0x8000_0000
+
+
+@executes("cp.async.bulk.tensor")
+def _tensor_copy(ins: Instr) -> Run:
+    return _tensor_store(ins) if "bulk_group" in ins.modifiers else _tensor_load(ins)
+
+
+def _tensor_load(ins: Instr) -> Run:
+    _, _, _, form, _, multicast, group, _ = pick(
+        ins, DIMENSIONS, SHARED, GLOBAL, {"tile", "tile::gather4"}, COMPLETE_TX, MULTICAST, CTA_GROUP, CACHE_HINT
+    )
+    paired = group == "cta_group::2"
+
+    def run(warp: Warp, mask: Any, target: Any, at: Any, box: Any, barrier: Any, *rest: Any) -> None:
+        for lane in active(mask):
+            tensor = tensor_map(ins, warp, of_lane(at, lane))
+            boxes = _boxes(tensor, box, lane, ins, warp, form == "tile::gather4")
+            ranks = of_lane(rest[0], lane) if multicast else None
+            for cta, offset, told in targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, paired):
+                load_boxes(ins, warp, tensor, boxes, cta, offset, told)
+
+    return run
+
+
+def _tensor_store(ins: Instr) -> Run:
+    _, _, _, form, _, _ = pick(ins, DIMENSIONS, GLOBAL, SHARED, {"tile", "tile::scatter4"}, BULK_GROUP, CACHE_HINT)
+    return _storing(ins, None, form == "tile::scatter4")
+
+
+@executes("cp.reduce.async.bulk.tensor")
+def _tensor_reduce(ins: Instr) -> Run:
+    _, _, _, reduction, _, _, _ = pick(ins, DIMENSIONS, GLOBAL, SHARED, REDUCTIONS, {"tile"}, BULK_GROUP, CACHE_HINT)
+    if reduction is None:
+        raise UnknownInstruction(ins, "no operation")
+    return _storing(ins, reduction, False)
+
+
+def _storing(ins: Instr, reduction: str | None, rows: bool) -> Run:
+    """Lanes that store the same box write the same bytes: it is moved once. Reductions count for each lane."""
+
+    def run(warp: Warp, mask: Any, at: Any, box: Any, source: Any, _policy: Any = None) -> None:
+        done: set[tuple[Any, ...]] = set()
+        for lane in active(mask):
+            tensor = tensor_map(ins, warp, of_lane(at, lane))
+            if reduction is not None and tensor.element not in REDUCED[reduction]:
+                why = f"{ins.opcode}.{reduction} of element type {tensor.element}; it has {sorted(REDUCED[reduction])}"
+                raise DescriptorError(why, ins, warp)
+            boxes = _boxes(tensor, box, lane, ins, warp, rows)
+            offset = of_lane(source, lane) & OFFSET_MASK
+            if reduction is not None or (tensor, *boxes, offset) not in done:
+                done.add((tensor, *boxes, offset))
+                store_boxes(ins, warp, lane, tensor, boxes, offset, reduction)
+
+    return run
+
+
+@executes("cp.async.bulk.prefetch.tensor")
+def _prefetch(ins: Instr) -> Run:
+    pick(ins, DIMENSIONS, {"L2"}, GLOBAL, {"tile", "tile::gather4"}, CACHE_HINT)
+    return lambda warp, mask, *_operands: None
