@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from emulator.errors import UnknownInstruction
 from emulator.isa import registry
+from emulator.isa.carry import with_carry
 from emulator.isa.moves import FIXED_PARAMETER, PARAMS
 from emulator.isa.registry import Handler, Lowering
 from emulator.ptx.flow import ENDS
@@ -71,7 +72,7 @@ def effects(kernel: Kernel, variables: Mapping[str, int]) -> tuple[Effect, ...]:
     Raises UnknownInstruction for an opcode or a symbol that nothing defines.
     """
     symbols = _symbols(kernel, variables)
-    return tuple(_effect(_resolved(instr, symbols)) for instr in kernel.instrs)
+    return tuple(_effect(with_carry(_resolved(instr, symbols))) for instr in kernel.instrs)
 
 
 def _symbols(kernel: Kernel, variables: Mapping[str, int]) -> dict[str, Imm | Special]:

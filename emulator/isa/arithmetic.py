@@ -43,7 +43,8 @@ def _integer_ring(run: Run, ins: Instr, m: Modifiers, kind: str, signed: bool) -
     saturate = m.flag("sat")
     part = m.choice("lo", "hi", "wide") if ins.opcode in ("mul", "mad") else ""
     m.done()
-    if ins.opcode == "fma" or (saturate and (not signed or ins.opcode not in ("add", "sub"))):
+    may_saturate = kind == "i32" and signed and (ins.opcode in ("add", "sub") or (ins.opcode, part) == ("mad", "hi"))
+    if ins.opcode == "fma" or (saturate and not may_saturate):
         raise m.refuse(f"{ins.opcode} of this integer type")
     a, b = (run.read(source, kind) for source in sources[:2])
     if ins.opcode == "add":
@@ -56,7 +57,30 @@ def _integer_ring(run: Run, ins: Instr, m: Modifiers, kind: str, signed: bool) -
         product = integer.multiply_wide(a, b, signed)
     else:
         product = integer.multiply_high(a, b, signed) if part == "hi" else a * b
-    run.write(to, product if ins.opcode == "mul" else product + run.read(sources[2], product.kind))
+    if ins.opcode == "mad":
+        c = run.read(sources[2], product.kind)
+        product = integer.add_saturating(product, c) if saturate else product + c
+    run.write(to, product)
+
+
+@lowers("mul24", "mad24")
+def ring24(run: Run, ins: Instr) -> None:
+    """The lower (.lo) or upper (.hi) 32 of the 48 bits of a product of 24-bit numbers, and for mad24 plus c."""
+    m = Modifiers(ins)
+    type_name, part = m.last(), m.choice("lo", "hi")
+    saturate = m.flag("sat")
+    m.done()
+    if type_name not in ("u32", "s32") or (saturate and (ins.opcode, type_name, part) != ("mad24", "s32", "hi")):
+        raise m.refuse(f"{ins.opcode} of this integer type")
+    to, *sources = ins.operands
+    low, high = (run.read(source, "i32").shl(8) for source in sources[:2])
+    signed = type_name == "s32"
+    a, b = (v.sar(8).sext("i64") if signed else v.shr(8).zext("i64") for v in (low, high))
+    product = ((a * b).shr(16) if part == "hi" else a * b).zext("i32")
+    if ins.opcode == "mad24":
+        c = run.read(sources[2], "i32")
+        product = integer.add_saturating(product, c) if saturate else product + c
+    run.write(to, product)
 
 
 def _float_ring(run: Run, ins: Instr, m: Modifiers, type_name: str) -> None:

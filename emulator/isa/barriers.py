@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from emulator.machine.warp import Warp
 
 B64 = frozenset({"b64"})
+PHASE_BITS: Final = 32
+PHASES: Final = (1 << PHASE_BITS) - 1
+"""Of the state that an arrival gives, the phase; above it the count that was pending."""
 PARITY = frozenset({"parity"})
 
 
@@ -84,7 +87,7 @@ def _arrive(ins: Instr) -> Run:
         token = 0
         for at, lanes in _each(address, mask):
             barrier = mbarrier_at(warp, at, ins)
-            token = barrier.phase
+            token = barrier.phase | barrier.pending << PHASE_BITS
             if expect:
                 for lane in lanes:
                     barrier.expect(of_lane(count, lane), party)
@@ -121,7 +124,8 @@ def _tx(ins: Instr) -> Run:
 
 @executes("mbarrier.pending_count", dst=1, uniform=True)
 def _pending_count(ins: Instr) -> Run:
-    raise UnknownInstruction(ins, "the count inside an mbarrier's opaque state")
+    pick(ins, B64)
+    return lambda warp, mask, state: state >> (np.uint64(PHASE_BITS) if isinstance(state, np.ndarray) else PHASE_BITS)
 
 
 @executes("mbarrier.try_wait", "mbarrier.test_wait", dst=1, blocking=True, uniform=True)
@@ -146,7 +150,7 @@ def _wait(ins: Instr) -> Run:
 
 
 def _complete(barrier: MBarrier, wanted: int, parity: bool) -> bool:
-    return (barrier.phase & 1) != (wanted & 1) if parity else barrier.phase > wanted
+    return (barrier.phase & 1) != (wanted & 1) if parity else barrier.phase > wanted & PHASES
 
 
 def _observe(warp: Warp, barrier: MBarrier, acquire: bool) -> None:
@@ -167,7 +171,7 @@ def _not_yet(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: boo
         return False
     for_good = warp.spin == asked or spins(ins, warp)
     barrier.waiters.append(warp)
-    shown = f"parity {wanted & 1} (phase {barrier.phase})" if parity else f"phase {wanted}"
+    shown = f"parity {wanted & 1} (phase {barrier.phase})" if parity else f"phase {wanted & PHASES}"
 
     def text() -> str:
         seen = warp.phases.get(barrier, 0)

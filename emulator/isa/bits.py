@@ -283,6 +283,24 @@ def dot4(run: Run, ins: Instr) -> None:
     run.write(to, total)
 
 
+@lowers("dp2a")
+def dot2(run: Run, ins: Instr) -> None:
+    """c plus the products of a's two halves with the two low or the two high bytes of b."""
+    m = Modifiers(ins)
+    second, first = m.last(), m.last()
+    part = m.choice("lo", "hi")
+    m.done()
+    if not {first, second} <= {"u32", "s32"}:
+        raise m.refuse(f"dp2a of {first} and {second}")
+    to, x, y, z = ins.operands
+    total, a, b = (run.read(o, "i32") for o in (z, x, y))
+    for place in range(2):
+        half = a.shl(16 - 16 * place)
+        half = half.sar(16) if first == "s32" else half.shr(16)
+        total = total + half * _extended(b, place + 2 * (part == "hi"), second)
+    run.write(to, total)
+
+
 def _extended(a: Vec, place: int, type_name: str) -> Vec:
     top = a.shl(24 - 8 * place)
     return top.sar(24) if type_name == "s32" else top.shr(24)

@@ -23,6 +23,9 @@ _LARGEST = {"f16": 65504.0, "bf16": 3.3895313892515355e38}
 def cvt(run: Run, ins: Instr) -> None:
     """Dispatch by destination and source type."""
     m = Modifiers(ins)
+    if m.flag("pack"):
+        _packed(run, ins, m)
+        return
     source = m.last()
     result = m.last()
     if source not in _TYPES or result not in _TYPES:
@@ -49,6 +52,22 @@ def _integers(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> N
         a = _clamped(a, signed, wanted_signed, int(result[1:]))
     value = a.sext(wanted) if signed else a.zext(wanted)
     _write_integer(run, ins.operands[0], value, wanted_signed)
+
+
+def _packed(run: Run, ins: Instr, m: Modifiers) -> None:
+    """cvt.pack: a and b clamped to fewer bits, side by side (a the upper), in the low bits of d; c shifted above."""
+    if len(ins.operands) == 4:
+        m.choice("b32")
+    source, result = m.last(), m.last()
+    m.choice("sat")
+    m.done()
+    bits = int(result[1:])
+    if source != "s32" or result[0] not in "us" or (bits not in (2, 4, 8) if len(ins.operands) == 4 else bits != 16):
+        raise m.refuse(f"cvt.pack from .{source} to .{result}")
+    to, *sources = ins.operands
+    high, low = (_clamped(run.read(o, "i32"), True, result[0] == "s", bits) & (1 << bits) - 1 for o in sources[:2])
+    packed = high.shl(bits) | low
+    run.write(to, packed | run.read(sources[2], "i32").shl(2 * bits) if len(sources) == 3 else packed)
 
 
 def _write_integer(run: Run, to: Operand, value: Vec, signed: bool) -> None:

@@ -1,4 +1,4 @@
-"""ldmatrix and stmatrix: small matrices between shared memory and the lanes of a warp."""
+"""ldmatrix, stmatrix and movmatrix: small matrices between shared memory and the lanes of a warp."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from emulator.isa.memory import Form, chosen, load, store
 from emulator.isa.modifiers import ALIGNED, SHARED, pick
 from emulator.isa.registry import Run, executes
 from emulator.isa.tensor import matrix
+from emulator.isa.tensor_copy import SOURCES
+from emulator.machine.numbers import HOLDER_SHIFT, unpacked
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
@@ -58,24 +60,36 @@ def _loaded_trans() -> Fragment:
     return Fragment(16, 2, row, np.broadcast_to(HIGH + 8 * r, row.shape))
 
 
+def _widened() -> Fragment:
+    """Rows of 16 bytes, four lanes a row."""
+    byte = 4 * LOW + np.arange(4)[:, None]
+    return Fragment(8, 1, np.broadcast_to(HIGH, byte.shape)[None], byte[None])
+
+
 class Rows(Form):
     """Rows of sixteen bytes, one an address."""
 
     def __init__(self, ins: Instr) -> None:
-        _, _, shape, count, trans, space, kind = pick(
-            ins, {"sync"}, ALIGNED, {"m8n8", "m16n8", "m16n16"}, {"x1", "x2", "x4"}, {"trans"}, SHARED, {"b16", "b8"}
+        shapes, kinds = {"m8n8", "m8n16", "m16n8", "m16n16"}, {"b16", "b8", "b8x16"}
+        _, _, shape, count, trans, space, kind, source = pick(
+            ins, {"sync"}, ALIGNED, shapes, {"x1", "x2", "x4"}, {"trans"}, SHARED, kinds, SOURCES
         )
+        self.element_bits = SOURCES[source] if source else 8
         if count is None:
             raise UnknownInstruction(ins, "no count")
         self.ins, self.space, self.own_cta = ins, "shared", space != "shared::cluster"
         self.matrices = int(count[1:])
         match ins.opcode, shape, kind, trans:
-            case _, "m8n8", "b16", _:
+            case _, "m8n8", "b16", _ if source is None:
                 self.fragment = _m8n8(trans is not None)
-            case "stmatrix", "m16n8", "b8", "trans":
+            case "stmatrix", "m16n8", "b8", "trans" if source is None:
                 self.fragment = _stored_trans()
-            case "ldmatrix", "m16n16", "b8", "trans" if self.matrices < 4:
+            case "ldmatrix", "m16n16", "b8" | "b8x16", "trans" if self.matrices < 4 and (kind == "b8x16") == bool(
+                source
+            ):
                 self.fragment = _loaded_trans()
+            case "ldmatrix", "m8n16", "b8x16", None if source:
+                self.fragment = _widened()
             case _:
                 raise UnknownInstruction(ins, f".{shape}.{count}{'.trans' if trans else ''}.{kind}")
         self.width, self.count, self.bytes = 1, ROW_BYTES, ROW_BYTES
@@ -94,6 +108,8 @@ def _ldmatrix(ins: Instr) -> Run:
 
     def run(warp: Warp, mask: Any, address: Any) -> Any:
         words = load(form, warp, form.addresses(warp, address)).view(np.uint8)
+        if form.element_bits < 8:
+            words = unpacked(words, form.element_bits) << np.uint8(HOLDER_SHIFT[form.element_bits])
         rows = words.reshape(form.matrices, where.rows, ROW_BYTES)
         taken = rows[:, where.row, where.byte].transpose(0, 1, 3, 2)
         return np.ascontiguousarray(taken).view(np.uint32).reshape(-1, 32)
@@ -111,5 +127,18 @@ def _stmatrix(ins: Instr) -> Run:
         rows = np.empty((form.matrices, where.rows, ROW_BYTES), np.uint8)
         rows[:, where.row, where.byte] = given.transpose(0, 1, 3, 2)
         store(form, warp, form.addresses(warp, address), rows.reshape(-1, ROW_BYTES))
+
+    return run
+
+
+@executes("movmatrix", dst=1)
+def _movmatrix(ins: Instr) -> Run:
+    """The transpose of an 8x8 matrix of 16 bits, from and to one register a lane."""
+    if ins.modifiers != ("sync", "aligned", "m8n8", "trans", "b16"):
+        raise UnknownInstruction(ins, f"movmatrix.{'.'.join(ins.modifiers)}")
+
+    def run(warp: Warp, mask: Any, value: Any) -> Any:
+        halves = np.ascontiguousarray(matrix(value)).view(np.uint16).reshape(8, 8)
+        return np.ascontiguousarray(halves.T).view(np.uint32).reshape(32)
 
     return run

@@ -8,6 +8,7 @@ from emulator.isa import floats
 from emulator.isa.parts import Modifiers
 from emulator.isa.registry import lowers
 from emulator.isa.spaces import LOCAL_BASE, SHARED_BASE, WINDOW_BYTES
+from emulator.machine.shared import RANK_SHIFT
 from emulator.native.body import Body
 from emulator.native.run import INTEGER_OF, Cell, Run
 from emulator.native.vector import Vec, helper
@@ -120,6 +121,16 @@ def isspacep(run: Run, ins: Instr) -> None:
     else:
         raise m.refuse(f"isspacep of {space}")
     run.write(ins.operands[0], inside)
+
+
+@lowers("getctarank")
+def getctarank(run: Run, ins: Instr) -> None:
+    """The rank within the cluster of the CTA whose shared memory an address lies in."""
+    m = Modifiers(ins)
+    m.choice("shared::cluster", default="")
+    m.choice("u32", "u64")
+    m.done()
+    run.write(ins.operands[0], run.read(ins.operands[1], "i32").shr(RANK_SHIFT))
 
 
 @lowers("selp")

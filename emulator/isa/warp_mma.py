@@ -10,59 +10,82 @@ from emulator.errors import UnknownInstruction
 from emulator.isa.modifiers import ALIGNED, pick
 from emulator.isa.registry import Run, executes
 from emulator.isa.tensor import matrix
-from emulator.machine.numbers import bf16_from
+from emulator.machine.descriptors import BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
+from emulator.machine.numbers import from_columns
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
     from emulator.machine.warp import Warp
 
-GROUP: Final = np.arange(32) // 4
-PAIR: Final = 2 * (np.arange(32) % 4)
-SHAPES: Final = {"m16n8k8": 8, "m16n8k16": 16}
-
-
-def _halves(words: np.ndarray, kind: str) -> np.ndarray:
-    """Registers uint32[n, 32] as float32[n, 2, 32], the low half first."""
-    halves = np.stack([words & np.uint32(0xFFFF), words >> np.uint32(16)], 1).astype(np.uint16)
-    return bf16_from(halves) if kind == "bf16" else halves.view(np.float16).astype(np.float32)
-
-
-def a_matrix(registers: np.ndarray, k: int, kind: str) -> np.ndarray:
-    """float32[16, k]: register i holds row group + 8 (i % 2), columns pair + 8 (i / 2) and the next."""
-    out, values = np.empty((16, k), np.float32), _halves(registers, kind)
-    for i, halves in enumerate(values):
-        for e, half in enumerate(halves):
-            out[GROUP + 8 * (i % 2), PAIR + e + 8 * (i // 2)] = half
-    return out
-
-
-def b_matrix(registers: np.ndarray, k: int, kind: str) -> np.ndarray:
-    """float32[k, 8]: register i holds rows pair + 8 i and the next of column group."""
-    out, values = np.empty((k, 8), np.float32), _halves(registers, kind)
-    for i, halves in enumerate(values):
-        for e, half in enumerate(halves):
-            out[PAIR + e + 8 * i, GROUP] = half
-    return out
-
-
-ROWS: Final = np.stack([GROUP, GROUP, GROUP + 8, GROUP + 8])
-COLUMNS: Final = np.stack([PAIR, PAIR + 1, PAIR, PAIR + 1])
+HIGH: Final = np.arange(32) // 4
+LOW: Final = np.arange(32) % 4
+ELEMENTS: Final = {"f16": F16, "bf16": BF16, "tf32": TF32, "e4m3": E4M3, "e5m2": E5M2, "u8": U8, "s8": S8}
+SHAPES: Final = {"m16n8k4": 4, "m16n8k8": 8, "m16n8k16": 16, "m16n8k32": 32}
+K_BITS: Final = (128, 256)
+"""Bits along K of the two shapes that each element type has."""
+RESULTS: Final = {
+    "f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "e4m3": ("f32", "f16"), "e5m2": ("f32", "f16"),
+    "u8": ("s32",), "s8": ("s32",),
+}  # fmt: skip
+TOGETHER: Final = ({"e4m3", "e5m2"}, {"u8", "s8"})
+"""Element types that A and B may mix."""
+ROWS: Final = np.stack([HIGH, HIGH, HIGH + 8, HIGH + 8])
+COLUMNS: Final = np.stack([2 * LOW, 2 * LOW + 1, 2 * LOW, 2 * LOW + 1])
 """Of the four values of C and D in each lane: PTX ISA 9.1, 9.7.14.5.8."""
+
+
+def a_matrix(registers: np.ndarray, element: ElementType) -> np.ndarray:
+    """float32[16, K]: register i holds neighbouring columns of row HIGH + 8 (i % 2), four lanes a row."""
+    values = from_columns(registers, element).reshape(len(registers), -1, 32)
+    count = values.shape[1]
+    out = np.empty((16, len(registers) * count * 2), np.float32)
+    for i, of_register in enumerate(values):
+        for e, value in enumerate(of_register):
+            out[HIGH + 8 * (i % 2), count * (LOW + 4 * (i // 2)) + e] = value
+    return out
+
+
+def b_matrix(registers: np.ndarray, element: ElementType) -> np.ndarray:
+    """float32[K, 8]: register i holds neighbouring rows of column HIGH."""
+    values = from_columns(registers, element).reshape(len(registers), -1, 32)
+    count = values.shape[1]
+    out = np.empty((len(registers) * count * 4, 8), np.float32)
+    for i, of_register in enumerate(values):
+        for e, value in enumerate(of_register):
+            out[count * (LOW + 4 * i) + e, HIGH] = value
+    return out
+
+
+def accumulated(product: np.ndarray, registers: np.ndarray, kind: str, clamp: bool) -> np.ndarray:
+    """A B + C as the registers of D: of f32, of f16 (two a register), or of s32, wrapped or clamped."""
+    taken = product[ROWS, COLUMNS]
+    if kind == "f32":
+        return (taken + registers.view(np.float32)).view(np.uint32)
+    if kind == "s32":
+        total = taken.astype(np.int64) + registers.view(np.int32)
+        return (np.clip(total, -(1 << 31), (1 << 31) - 1) if clamp else total).astype(np.uint32)
+    halves = np.stack([registers & 0xFFFF, registers >> 16], 1).astype(np.uint16).view(np.float16).reshape(4, 32)
+    bits = (taken + halves.astype(np.float32)).astype(np.float16).view(np.uint16).reshape(2, 2, 32).astype(np.uint32)
+    return bits[:, 0] | bits[:, 1] << 16
 
 
 @executes("mma", dst=1)
 def _mma(ins: Instr) -> Run:
-    """D = A B + C in float32, of f16 or bf16 operands."""
-    kinds = ins.modifiers[-4:]
-    _, _, shape, row, column, *_ = pick(
-        ins, {"sync"}, ALIGNED, SHAPES, {"row"}, {"col"}, {"f32"}, {"f16", "bf16"}, {"f16", "bf16"}, {"f32"}
+    """D = A B + C, accumulated in float32 or exactly in integers."""
+    to, of_a, of_b, of_c = kinds = ins.modifiers[-4:]
+    _, _, shape, _, _, clamp, *_ = pick(
+        ins, {"sync"}, ALIGNED, SHAPES, {"row"}, {"col"}, {"satfinite"}, {to}, {of_a}, {of_b}, {of_c}
     )
-    if shape is None or row is None or column is None or kinds not in {("f32", t, t, "f32") for t in ("f16", "bf16")}:
-        raise UnknownInstruction(ins, f"mma.sync of {'.'.join(kinds)}; implemented is f16 or bf16 to f32")
-    k, kind = SHAPES[shape], kinds[1]
+    fits = to == of_c and to in RESULTS.get(of_a, ()) and (of_a == of_b or {of_a, of_b} in TOGETHER)
+    ordered = ins.modifiers[3:5] == ("row", "col")
+    if not fits or shape is None or not ordered or (clamp and to != "s32"):
+        raise UnknownInstruction(ins, f"mma.sync of {'.'.join(kinds)}")
+    if SHAPES[shape] * ELEMENTS[of_a].bits not in K_BITS:
+        raise UnknownInstruction(ins, f".{shape} of .{of_a}")
+    left, right = ELEMENTS[of_a], ELEMENTS[of_b]
 
     def run(warp: Warp, mask: Any, a: Any, b: Any, c: Any) -> Any:
-        product = a_matrix(matrix(a), k, kind) @ b_matrix(matrix(b), k, kind)
-        return (product[ROWS, COLUMNS] + matrix(c).view(np.float32)).view(np.uint32)
+        product = a_matrix(matrix(a), left) @ b_matrix(matrix(b), right)
+        return accumulated(product, matrix(c), to, clamp is not None)
 
     return run

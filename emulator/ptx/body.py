@@ -139,6 +139,7 @@ class Body:
                 raise self._source.refuse(f"guard {predicate!r} is not declared", statement.at)
             guard = (register, not negated)
         opcode, modifiers = split(spelling)
+        opcode = "ld" if opcode == "ldu" else opcode
         operands = self._operands(rest, statement)
         if opcode == "bra":
             operands = tuple(_resolved(operand, scope) for operand in operands)

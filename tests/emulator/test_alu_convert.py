@@ -345,3 +345,19 @@ def test_scale_factors_to_ue8m0(rounding: str, finite: str) -> None:
     wanted[np.isnan(values)] = 255
     np.testing.assert_array_equal(got >> 8, wanted)
     np.testing.assert_array_equal(got & 0xFF, wanted)
+
+
+@pytest.mark.parametrize("to", ["u16", "s16", "u8", "s8", "u4", "s4", "u2", "s2"])
+def test_packing_of_clamped_integers(to: str) -> None:
+    bits = int(to[1:])
+    low, high = (0, 2**bits - 1) if to[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    numbers = [[int(n) for n in RANDOM.integers(-3 * 2**bits, 3 * 2**bits, 32)] for _ in range(2)]
+    c = RANDOM.integers(0, 2**32, 32, np.uint32)
+    a, b = (np.array(n, np.int32).view(np.uint32) for n in numbers)
+    more = "" if bits == 16 else ".b32 %r0, %r1, %r2, %r3"
+    program = Instructions(f"cvt.pack.sat.{to}.s32{more or ' %r0, %r1, %r2'};")
+    got = program(r1=a, r2=b, **({"r3": c} if more else {}))["r0"]
+    for lane, (x, y) in enumerate(zip(*numbers, strict=True)):
+        x, y = (min(max(v, low), high) % 2**bits for v in (x, y))
+        above = int(c[lane]) << 2 * bits if more else 0
+        assert got[lane] == (above | x << bits | y) % 2**32

@@ -179,3 +179,110 @@ def test_packed_halves_do_not_carry_into_each_other() -> None:
     got = Instructions("add.u16x2 %r0, %r1, %r2; max.s16x2 %r3, %r1, %r2;")(r1=0x0001FFFF, r2=0x00010001)
     assert hex(got["r0"][0]) == "0x20000"
     assert hex(got["r3"][0]) == "0x10001"
+
+
+CHAINS = {
+    "sums": ("add.cc.{t} %{s}1, %{s}2, %{s}3; addc.cc.{t} %{s}4, %{s}5, %{s}6; addc.{t} %{s}7, %{s}8, %{s}9;", 1),
+    "differences": (
+        "sub.cc.{t} %{s}1, %{s}2, %{s}3; subc.cc.{t} %{s}4, %{s}5, %{s}6; subc.{t} %{s}7, %{s}8, %{s}9;",
+        -1,
+    ),
+}
+
+
+@pytest.mark.parametrize("type_name", ["u32", "s32", "u64", "s64"])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_carries_make_numbers_of_three_words(chain: str, type_name: str) -> None:
+    bits = int(type_name[1:])
+    stem = STEM[bits]
+    text, sign = CHAINS[chain]
+    program = Instructions(text.format(t=type_name, s=stem))
+
+    @FEW
+    @given(st.tuples(*[rows(bits)] * 6))
+    def check(words: tuple[np.ndarray, ...]) -> None:
+        got = program(**{f"{stem}{i}": w for i, w in zip((2, 3, 5, 6, 8, 9), words, strict=True)})
+        for lane in range(32):
+            a, b = (sum(int(w[lane]) << bits * i for i, w in enumerate(words[first::2])) for first in (0, 1))
+            result = sum(int(got[f"{stem}{r}"][lane]) << bits * i for i, r in enumerate((1, 4, 7)))
+            assert result == (a + sign * b) % (1 << 3 * bits)
+
+    check()
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_carries_make_products_of_two_words(bits: int) -> None:
+    s, t = STEM[bits], f"u{bits}"
+    program = Instructions(
+        f"mad.lo.cc.{t} %{s}1, %{s}2, %{s}3, %{s}4; madc.hi.cc.{t} %{s}5, %{s}2, %{s}3, %{s}6; addc.{t} %{s}7, 0, 0;"
+    )
+
+    @FEW
+    @given(st.tuples(*[rows(bits)] * 4))
+    def check(words: tuple[np.ndarray, ...]) -> None:
+        got = program(**{f"{s}{i}": w for i, w in zip((2, 3, 4, 6), words, strict=True)})
+        for lane, (a, b, low, high) in enumerate(zip(*(w.tolist() for w in words), strict=True)):
+            result = sum(int(got[f"{s}{r}"][lane]) << bits * i for i, r in enumerate((1, 5, 7)))
+            assert result == a * b + low + (high << bits)
+
+    check()
+
+
+def test_a_carry_outlives_blocks_and_other_lanes_keep_theirs() -> None:
+    first = Instructions(
+        "setp.lt.u32 %p0, %r9, 16; @%p0 add.cc.u32 %r0, %r1, -1; @!%p0 add.cc.u32 %r0, 0, 0; addc.u32 %r2, 0, 0;"
+    )
+    got = first(r1=1, r9=np.arange(32, dtype=np.uint32))
+    assert got["r2"].tolist() == [1] * 16 + [0] * 16
+
+
+@pytest.mark.parametrize("type_name", ["u32", "s32"])
+@pytest.mark.parametrize("part", ["lo", "hi"])
+def test_products_of_24_bits(part: str, type_name: str) -> None:
+    program = Instructions(f"mul24.{part}.{type_name} %r0, %r1, %r2; mad24.{part}.{type_name} %r3, %r1, %r2, %r4;")
+
+    @FEW
+    @given(rows(32), rows(32), rows(32))
+    def check(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
+        got = program(r1=a, r2=b, r4=c)
+        for lane, (x, y, z) in enumerate(zip(a.tolist(), b.tolist(), c.tolist(), strict=True)):
+            x, y = (v % 2**24 if type_name == "u32" else signed(v % 2**24, 24) for v in (x, y))
+            product = x * y >> 16 if part == "hi" else x * y
+            assert got["r0"][lane] == product % 2**32
+            assert got["r3"][lane] == (product + z) % 2**32
+
+    check()
+
+
+def test_high_products_saturate() -> None:
+    program = Instructions("mad.hi.sat.s32 %r0, %r1, %r2, %r3; mad24.hi.sat.s32 %r4, %r1, %r2, %r3;")
+
+    @FEW
+    @given(rows(32), rows(32), rows(32))
+    def check(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
+        got = program(r1=a, r2=b, r3=c)
+        for lane, (x, y, z) in enumerate(zip(a.tolist(), b.tolist(), c.tolist(), strict=True)):
+            whole = signed(x, 32) * signed(y, 32) >> 32
+            narrow = signed(x % 2**24, 24) * signed(y % 2**24, 24) >> 16
+            for register, product in (("r0", whole), ("r4", narrow)):
+                exact = product + signed(z, 32)
+                assert signed(int(got[register][lane]), 32) == clamp(exact, -(2**31), 2**31 - 1)
+
+    check()
+
+
+@pytest.mark.parametrize("of_b", ["u32", "s32"])
+@pytest.mark.parametrize("of_a", ["u32", "s32"])
+@pytest.mark.parametrize("part", ["lo", "hi"])
+def test_dp2a(part: str, of_a: str, of_b: str) -> None:
+    program = Instructions(f"dp2a.{part}.{of_a}.{of_b} %r0, %r1, %r2, %r3;")
+
+    @FEW
+    @given(rows(32), rows(32), rows(32))
+    def check(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
+        halves = a.view(np.int16 if of_a == "s32" else np.uint16).reshape(32, 2).astype(object)
+        some = b.view(np.int8 if of_b == "s32" else np.uint8).reshape(32, 2, 2).astype(object)[:, int(part == "hi")]
+        wanted = [(int(z) + int(h @ y)) % 2**32 for z, h, y in zip(c, halves, some, strict=True)]
+        assert program(r1=a, r2=b, r3=c)["r0"].tolist() == wanted
+
+    check()

@@ -9,6 +9,10 @@ griddepcontrol.wait;
 griddepcontrol.launch_dependents;
 prefetch.global.L2 [%a0];
 prefetchu.L1 [%a0];
+applypriority.global.L2::evict_normal [%a0], 128;
+createpolicy.fractional.L2::evict_first.b64 %q1, 0f3F000000;
+pmevent 3;
+pmevent.mask 3;
 membar.gl;
 fence.acq_rel.gpu;
 nanosleep.u32 20;
@@ -25,3 +29,19 @@ def test_nothing_changes(instruction: str) -> None:
     body = f"mov.u32 %r0, %t; {instruction} add.u64 %q0, %a0, %b; st.global.u32 [%q0], %r0; ret;"
     launch(source(body), out)
     assert out.tolist() == [*range(32)]
+
+
+def test_what_is_discarded_is_lost() -> None:
+    values = np.arange(96, dtype=np.uint32)
+    whole = np.zeros(96 + 32, np.uint32)
+    start = -whole.ctypes.data % 128 // 4
+    memory = whole[start : start + 96]
+    memory[:] = values
+    launch(source("add.u64 %a0, %a0, 128; discard.global.L2 [%a0], 128; ret;"), memory)
+    assert memory.tolist() == [*range(32), *[0xFFFF_FFFF] * 32, *range(64, 96)]
+
+
+def test_ldu_loads() -> None:
+    given, out = np.array([77], np.uint32), np.zeros(32, np.uint32)
+    launch(source("ldu.global.u32 %r0, [%a0]; add.u64 %a1, %a1, %b; st.global.u32 [%a1], %r0; ret;", 2), given, out)
+    assert out.tolist() == [77] * 32

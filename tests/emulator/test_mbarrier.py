@@ -206,3 +206,13 @@ def test_a_wait_two_phases_late_that_is_ordered() -> None:
     waits = f"{wait(0)} bar.sync 1; bar.sync 1; {wait(1)}"
     with pytest.raises(errors.Deadlock, match=r"it has seen 1 phases complete, 2 have passed since: two phases late\?"):
         run(f"{init(1)} @!%p3 bra WAITS; {late} bra END; WAITS: {waits} END:", warps=2)
+
+
+def test_the_state_of_an_arrival_holds_what_was_pending() -> None:
+    told = "mbarrier.pending_count.b64 %r9, %rd9; st.global.b32 [%rd1+{at}], %r9;"
+    arrivals = "".join(
+        f"mbarrier.arrive.shared.b64 %rd9, [%r3], {count}; {told.format(at=4 * i)}" for i, count in enumerate((1, 2, 3))
+    )
+    later = "mbarrier.test_wait.shared.b64 %p5, [%r3], %rd9; selp.b32 %r9, 1, 0, %p5; st.global.b32 [%rd1+12], %r9;"
+    out = run(f"{init(6)} @!%p1 ret; {arrivals} {later}")
+    assert out[:4].tolist() == [6, 5, 3, 1]

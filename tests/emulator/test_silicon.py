@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from emulator.isa import registry
 from emulator.machine import scheduler
 from emulator.ptx.parser import parse
 from emulator.ptx.syntax import Instr, Reg
-from tests.emulator import test_random_programs, test_random_warps
+from tests.emulator import test_random_programs, test_random_warps, test_warp_matrices
 from tests.emulator.ptx_launch import launch
 from tests.emulator.silicon import Comparison, Gpu, Same, equal
 
@@ -51,6 +51,7 @@ def comparison() -> Iterator[Comparison]:
 @pytest.fixture
 def silicon(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> Comparison:
     """Every launch of the test runs on both sides."""
+    comparison.same = equal
     monkeypatch.setattr(scheduler, "run", comparison)
     return comparison
 
@@ -72,20 +73,23 @@ def computes(form: Form) -> bool:
 FORMS = {form.text: form for path in (LIST, HERE / "silicon_forms.ptx") for form in read_forms(path) if computes(form)}
 
 
-def instruction(text: str) -> Instr:
-    """One instruction, parsed."""
+def instructions(text: str) -> tuple[Instr, ...]:
+    """The instructions of a form, parsed."""
     kernel = f".version 8.8\n.target sm_100a\n.visible .entry k() {{ {DECLARATIONS}\n{text}\n}}"
-    return parse(kernel).kernels["k"].instrs[0]
+    return parse(kernel).kernels["k"].instrs
 
 
-def operands(ins: Instr) -> tuple[list[Reg], list[Reg]]:
-    """The registers that an instruction writes, and those that it reads."""
-    count = registry.LOWERINGS[ins.opcode].dst
-    found = [
-        list(dict.fromkeys(r for o in part for r in registers(o) if isinstance(r, Reg)))
-        for part in (ins.operands[:count], ins.operands[count:])
-    ]
-    return found[0], found[1]
+def operands(instrs: Iterable[Instr]) -> tuple[list[Reg], list[Reg]]:
+    """The registers that instructions write, and those that they are given."""
+    results: dict[Reg, None] = {}
+    given: dict[Reg, None] = {}
+    for ins in instrs:
+        count = registry.LOWERINGS[ins.opcode].dst
+        given |= {
+            r: None for o in ins.operands[count:] for r in registers(o) if isinstance(r, Reg) and r not in results
+        }
+        results |= {r: None for o in ins.operands[:count] for r in registers(o) if isinstance(r, Reg)}
+    return list(results), list(given)
 
 
 def load(register: Reg, array: str) -> str:
@@ -110,8 +114,8 @@ def store(register: Reg, array: str) -> str:
 
 
 def kernel_of(text: str) -> tuple[str, list[Reg], list[Reg]]:
-    """A kernel that runs one instruction on the elements of arrays: results first, then operands."""
-    results, given = operands(instruction(text))
+    """A kernel that runs instructions on the elements of arrays: results first, then operands."""
+    results, given = operands(instructions(text))
     params = ", ".join(f".param .u64 p{i}" for i in range(len(results) + len(given)))
     at = "\n".join(f"ld.param.u64 %a{i}, [p{i}]; add.u64 %a{i}, %a{i}, %b;" for i in range(len(results) + len(given)))
     loads = "\n".join(load(r, f"%a{len(results) + i}") for i, r in enumerate(given))
@@ -296,6 +300,36 @@ def test_random_program(seed: int, silicon: Comparison, monkeypatch: pytest.Monk
     monkeypatch.setattr(silicon.gpu, "optimisation", 0)
     test_random_programs.test_every_thread_does_what_it_would_do_alone(seed)
     test_random_warps.test_threads_that_meet_under_divergence(seed)
+
+
+ROUNDING = {("f32", "f16"): 2.0**-21, ("f32", "bf16"): 2.0**-21, ("f32", "tf32"): 2.0**-21, ("f32", "e4m3"): 2.0**-11}
+"""How far a matrix product may be off, as a part of the sum of its terms' sizes: PTX leaves the order and precision of
+sums open. Those of 8-bit floats keep 13 bits on sm_90."""
+
+
+@pytest.mark.parametrize("product", test_warp_matrices.PRODUCTS, ids=str)
+def test_matrix_product(product: test_warp_matrices.Product, silicon: Comparison) -> None:
+    """Normal numbers; integers are exact."""
+    random = np.random.default_rng(product.k)
+    factors = [random.normal(0, 1, (n, product.k)) for n in (16, 8)]
+    if product.to == "s32":
+        factors = [random.integers(0 if "u8" in (product.a, product.b) else -128, 128, f.shape) for f in factors]
+    c = random.normal(0, 8, (16, 8)).round(2)
+    size = float((np.abs(factors[0]) @ np.abs(factors[1].T) + np.abs(c)).max())
+    first = "e4m3" if product.a in test_warp_matrices.FP8 else product.a
+    bound = size * ROUNDING.get((product.to, first), 2.0**-10)
+
+    def same(emulated: np.ndarray, seen: np.ndarray) -> str:
+        if product.to == "s32" or np.array_equal(emulated, seen):
+            return equal(emulated, seen)
+        kind = np.float32 if product.to == "f32" else np.float16
+        off = float(np.abs(emulated.view(kind).astype(np.float64) - seen.view(kind)).max())
+        LARGEST[f"mma.sync of {product}"] = off / bound
+        return "" if off <= bound else f"off by {off}, allowed is {bound}"
+
+    silicon.same = same
+    a, b = (test_warp_matrices.codes(f, kind) for f, kind in zip(factors, (product.a, product.b), strict=True))
+    product.run(a, b, test_warp_matrices.codes(c, product.to))
 
 
 MODULES = (

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 from tensor_layouts import Layout, atoms_nv
 from test_memory import run
 
 from emulator import errors
 
 RNG = np.random.default_rng(0)
-BITS = {
-    "f16": lambda x: x.astype(np.float16).view(np.uint16),
-    "bf16": lambda x: (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16),
-}
+
+
+def codes(values: np.ndarray, kind: str) -> np.ndarray:
+    """Small integers as the bits of a type."""
+    match kind:
+        case "f16":
+            return values.astype(np.float16).view(np.uint16)
+        case "bf16":
+            return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+        case "tf32" | "f32":
+            return values.astype(np.float32).view(np.uint32)
+        case "e4m3" | "e5m2":
+            return torch.tensor(values).float().to(getattr(torch, FP8[kind])).view(torch.uint8).numpy()
+    return values.astype({"s8": np.int8, "u8": np.uint8, "s32": np.int32}[kind])
+
+
+FP8 = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
 
 
 def fragments(values: np.ndarray, layout: Layout) -> np.ndarray:
@@ -22,36 +39,131 @@ def fragments(values: np.ndarray, layout: Layout) -> np.ndarray:
     return np.array([[values.T.flat[layout(t, v)] for v in range(count)] for t in range(32)])
 
 
-@pytest.mark.parametrize("k", [8, 16])
-@pytest.mark.parametrize("kind", BITS)
-def test_mma_sync(kind: str, k: int) -> None:
-    name = kind.upper()
-    atom = getattr(atoms_nv, f"SM80_16x8x{k}_F32{name}{name}F32_TN")
-    a, b, c = (RNG.integers(-8, 9, shape) for shape in ((16, k), (8, k), (16, 8)))
-    words = [
-        np.ascontiguousarray(BITS[kind](fragments(x, layout))).view(np.uint32)
-        for x, layout in ((a, atom.a_layout), (b, atom.b_layout))
-    ]
-    words.append(fragments(c, atom.c_layout).astype(np.float32).view(np.uint32))
-    given = np.ascontiguousarray(np.concatenate(words, 1))
-    n, na, nb = given.shape[1], words[0].shape[1], words[1].shape[1]
-    loads = "".join(f"ld.global.b32 %r{i}, [%a0+{4 * i}];" for i in range(n))
-    names = [f"%r{i}" for i in range(n)]
-    operands = ", ".join(f"{{{', '.join(part)}}}" for part in (names[:na], names[na : na + nb], names[na + nb :]))
-    out = np.zeros((32, 4), np.float32)
+@dataclass(frozen=True)
+class Product:
+    """An mma.sync: K, the types of D and C, of A, and of B. All 8-bit types lie alike."""
+
+    k: int
+    to: str
+    a: str
+    b: str
+
+    @property
+    def atom(self) -> Any:
+        if self.to == "s32":
+            return getattr(atoms_nv, f"SM80_16x8x{self.k}_S32S8S8S32_TN")
+        if self.a in FP8:
+            return atoms_nv.SM89_16x8x32_F32E4M3E4M3F32_TN
+        names = [name.upper() for name in (self.to, self.a, self.b, self.to)]
+        return getattr(atoms_nv, f"SM80_16x8x{self.k}_{''.join(names)}_TN")
+
+    def words(self, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> list[np.ndarray]:
+        """The registers of A, B and C of each lane: uint32[32, registers] each, from matrices [mn, k] of bits."""
+        layouts = (self.atom.a_layout, self.atom.b_layout, self.atom.c_layout)
+        return [
+            np.ascontiguousarray(fragments(x, layout)).view(np.uint32)
+            for x, layout in zip((a, b, c), layouts, strict=True)
+        ]
+
+    def run(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, suffix: str = "") -> np.ndarray:
+        """The registers of D of each lane: uint32[32, registers]."""
+        words = self.words(a, b, c)
+        given = np.ascontiguousarray(np.concatenate(words, 1))
+        counts = [w.shape[1] for w in words]
+        names = iter([f"%r{i}" for i in range(given.shape[1])])
+        parts = [[next(names) for _ in range(n)] for n in counts]
+        loads = "".join(f"ld.global.b32 {r}, [%a0+{4 * i}];" for i, r in enumerate(r for p in parts for r in p))
+        results = [f"%r{20 + i}" for i in range(counts[2])]
+        operands = ", ".join(f"{{{', '.join(part)}}}" for part in (results, *parts))
+        stores = "".join(f"st.global.b32 [%a1+{4 * i}], {r};" for i, r in enumerate(results))
+        out = np.zeros((32, counts[2]), np.uint32)
+        run(
+            f"""mul.wide.u32 %q0, %t, {4 * given.shape[1]}; add.s64 %a0, %a0, %q0;
+mul.wide.u32 %q1, %t, {4 * counts[2]}; add.s64 %a1, %a1, %q1; {loads}
+mma.sync.aligned.m16n8k{self.k}.row.col{suffix}.{self.to}.{self.a}.{self.b}.{self.to} {operands};
+{stores}""",
+            given,
+            out,
+        )
+        return out
+
+
+PRODUCTS = [
+    *(Product(k, to, "f16", "f16") for k in (8, 16) for to in ("f32", "f16")),
+    *(Product(k, "f32", "bf16", "bf16") for k in (8, 16)),
+    *(Product(k, "f32", "tf32", "tf32") for k in (4, 8)),
+    *(Product(32, to, a, b) for to in ("f32", "f16") for a in FP8 for b in FP8),
+    *(Product(k, "s32", a, b) for k in (16, 32) for a in ("s8", "u8") for b in ("s8", "u8")),
+]
+
+
+@pytest.mark.parametrize("product", PRODUCTS, ids=str)
+def test_mma_sync(product: Product) -> None:
+    low = 0 if "u8" in (product.a, product.b) else -8
+    a, b, c = (RNG.integers(low, 9, shape) for shape in ((16, product.k), (8, product.k), (16, 8)))
+    got = product.run(codes(a, product.a), codes(b, product.b), codes(c, product.to))
+    wanted = codes(fragments(a @ b.T + c, product.atom.c_layout), product.to)
+    np.testing.assert_array_equal(got, np.ascontiguousarray(wanted).view(np.uint32))
+
+
+@pytest.mark.parametrize("suffix", ["", ".satfinite"])
+def test_integer_sums_wrap_or_stay_at_the_end(suffix: str) -> None:
+    product = Product(32, "s32", "s8", "s8")
+    a, b, c = np.full((16, 32), 100), np.full((8, 32), 100), np.full((16, 8), 2**31 - 5)
+    got = product.run(codes(a, "s8"), codes(b, "s8"), codes(c, "s32"), suffix).view(np.int32)
+    assert (got == (2**31 - 1 if suffix else 2**31 - 5 + 320_000 - 2**32)).all()
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "m16n8k8.row.col.f16.f16.f16.f32",
+        "m16n8k16.row.col.f32.f16.bf16.f32",
+        "m16n8k32.row.col.f32.f16.f16.f32",
+        "m16n8k16.row.col.s32.s8.s8.f32",
+        "m16n8k16.row.col.satfinite.f32.f16.f16.f32",
+        "m16n8k16.col.row.f32.f16.f16.f32",
+    ],
+)
+def test_other_products_are_refused(form: str) -> None:
+    with pytest.raises(errors.UnknownInstruction):
+        run(f"mma.sync.aligned.{form} {{%r0, %r1}}, {{%r0, %r1}}, {{%r0}}, {{%r0, %r1}};")
+
+
+def test_movmatrix_transposes() -> None:
+    given, out = RNG.integers(0, 1 << 16, (8, 8), np.uint16), np.zeros((8, 8), np.uint16)
     run(
-        f"""mul.wide.u32 %q0, %t, {4 * n}; add.s64 %a0, %a0, %q0; shl.b32 %r50, %t, 4; cvt.u64.u32 %q1, %r50;
-{loads} mma.sync.aligned.m16n8k{k}.row.col.f32.{kind}.{kind}.f32 {{%r20, %r21, %r22, %r23}}, {operands};
-add.s64 %a1, %a1, %q1; st.global.v4.b32 [%a1], {{%r20, %r21, %r22, %r23}};""",
+        """mul.wide.u32 %q0, %t, 4; add.s64 %a0, %a0, %q0; add.s64 %a1, %a1, %q0;
+ld.global.b32 %r1, [%a0]; movmatrix.sync.aligned.m8n8.trans.b16 %r2, %r1; st.global.b32 [%a1], %r2;""",
         given,
         out,
     )
-    np.testing.assert_array_equal(out, fragments(a @ b.T + c, atom.c_layout))
+    np.testing.assert_array_equal(out, given.T)
 
 
-def test_other_types_are_refused() -> None:
-    with pytest.raises(errors.UnknownInstruction, match="f16"):
-        run("mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16 {%r0, %r1}, {%r0, %r1}, {%r0}, {%r0, %r1};")
+@pytest.mark.parametrize("matrices", [1, 2, 4])
+@pytest.mark.parametrize(("form", "bits", "up"), [("b4x16_p64", 4, 2), ("b6x16_p32", 6, 1)])
+def test_ldmatrix_widens_small_elements(form: str, bits: int, up: int, matrices: int) -> None:
+    """Rows of 16 elements, what is left of 16 bytes unused; lanes take bytes in order, as in CuTe's atoms."""
+    values = RNG.integers(0, 1 << bits, (8 * matrices, 16))
+    rows = RNG.integers(0, 256, (8 * matrices, 16), np.uint8)
+    for row, packed in zip(values, rows, strict=True):
+        whole = sum(int(v) << bits * i for i, v in enumerate(row))
+        packed[: 2 * bits] = list(whole.to_bytes(2 * bits, "little"))
+    out = np.zeros((matrices, 32, 4), np.uint8)
+    registers = [f"%r{i}" for i in range(matrices)]
+    stores = "".join(f"st.global.b32 [%a1+{128 * i}], {r};" for i, r in enumerate(registers))
+    run(
+        f"""shl.b32 %r20, %t, 4; add.s32 %r21, %r20, %r50; cvt.u64.u32 %q1, %r20; add.s64 %a0, %a0, %q1;
+setp.lt.u32 %p1, %t, {8 * matrices};
+@%p1 ld.global.v4.b32 {{%r22, %r23, %r24, %r25}}, [%a0]; @%p1 st.shared.v4.b32 [%r21], {{%r22, %r23, %r24, %r25}};
+bar.warp.sync -1;
+ldmatrix.sync.aligned.m8n16.x{matrices}.shared.b8x16.{form} {{{", ".join(registers)}}}, [%r21];
+mul.wide.u32 %q2, %t, 4; add.s64 %a1, %a1, %q2; {stores}""",
+        rows,
+        out,
+    )
+    np.testing.assert_array_equal(out.reshape(-1, 16), values << up)
 
 
 LOADED = Layout(((4, 8), (8, 2, 2, 4)), ((256, 8), (1, 128, 64, 1024)))

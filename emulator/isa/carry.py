@@ -1,0 +1,65 @@
+"""Extended-precision arithmetic: add, sub and mad with the condition code as a register of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from emulator.isa import integer
+from emulator.isa.arithmetic import INTEGERS
+from emulator.isa.parts import Modifiers
+from emulator.isa.registry import lowers
+from emulator.native.run import Run
+from emulator.native.vector import Vec
+from emulator.ptx.syntax import Dual, Imm, Instr, Reg
+
+CARRY: Final = Reg("@carry", "pred")
+"""CC.CF of a thread: the carry of sums, the borrow of differences."""
+_FAMILIES: Final = {"add": "addc", "sub": "subc", "mad": "madc"}
+
+
+def with_carry(instr: Instr) -> Instr:
+    """add.cc, addc, ... with CC.CF among their operands: d|CARRY if they write it, and last what comes in, or 0."""
+    takes = instr.opcode in _FAMILIES.values()
+    if not takes and not (instr.opcode in _FAMILIES and "cc" in instr.modifiers):
+        return instr
+    to, *sources = instr.operands
+    to = Dual(to, CARRY) if "cc" in instr.modifiers else to
+    return replace(
+        instr,
+        opcode=_FAMILIES.get(instr.opcode, instr.opcode),
+        operands=(to, *sources, CARRY if takes else Imm(0)),
+    )
+
+
+@lowers("addc", "subc", "madc")
+def extended(run: Run, ins: Instr) -> None:
+    """d = a + b + carry, a - b - borrow, or the low or high half of a*b, + c + carry; .cc writes the carry out."""
+    m = Modifiers(ins)
+    type_name = m.last()
+    if type_name not in ("u32", "s32", "u64", "s64"):
+        raise m.refuse(f"type .{type_name}")
+    kind, signed = INTEGERS[type_name]
+    m.flag("cc")
+    part = m.choice("lo", "hi") if ins.opcode == "madc" else ""
+    m.done()
+    to, *sources, incoming = ins.operands
+    a, b, *c = (run.read(source, kind) for source in sources)
+    if part:
+        a, b = integer.multiply_high(a, b, signed) if part == "hi" else a * b, c[0]
+    result, carry = (_difference if ins.opcode == "subc" else _sum)(a, b, run.read(incoming, "i1").zext(kind))
+    if isinstance(to, Dual):
+        run.write(to.p, carry)
+        to = to.d
+    run.write(to, result)
+
+
+def _sum(a: Vec, b: Vec, carry: Vec) -> tuple[Vec, Vec]:
+    partial = a + b
+    total = partial + carry
+    return total, partial.compare("ult", a) | total.compare("ult", partial)
+
+
+def _difference(a: Vec, b: Vec, borrow: Vec) -> tuple[Vec, Vec]:
+    partial = a - b
+    return partial - borrow, a.compare("ult", b) | partial.compare("ult", borrow)
