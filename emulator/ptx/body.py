@@ -49,7 +49,7 @@ class Body:
         """All registers that are used, by name."""
         seen: set[Reg] = set()
         for scope in self._scopes:
-            seen.update(scope.registers.values())
+            seen.update(found for found in scope.registers.values() if isinstance(found, Reg))
         return tuple(sorted(seen, key=lambda reg: reg.name))
 
     def _read(self) -> None:
@@ -135,7 +135,7 @@ class Body:
         guard = None
         if predicate:
             register = scope.register(predicate)
-            if register is None:
+            if not isinstance(register, Reg):
                 raise self._source.refuse(f"guard {predicate!r} is not declared", statement.at)
             guard = (register, not negated)
         opcode, modifiers = split(spelling)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from emulator.ptx.operands import literal
-from emulator.ptx.syntax import GlobalVariable, Param, Reg, Variable
+from emulator.ptx.syntax import GlobalVariable, Param, Reg, Variable, Vector
 
 _PARAM = re.compile(
     r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(?:\.ptr\S*\s+(?:\.\w+\s+|\d+\s+)*)?([\w$]+)(?:\[(\d+)\])?"
@@ -23,6 +23,10 @@ _WIDTHS = {"pred": 1, "b128": 16} | {
 }
 
 
+_PARTS = {"v2": "xy", "v4": "xyzw"}
+_COLOURS = "rgba"
+
+
 @dataclass
 class Scope:
     """Names declared between two braces. `serial` tells scopes apart; the kernel's own is 0."""
@@ -30,7 +34,7 @@ class Scope:
     parent: Scope | None
     serial: int
     labels: set[str] = field(default_factory=set)
-    registers: dict[str, Reg] = field(default_factory=dict)
+    registers: dict[str, Reg | Vector] = field(default_factory=dict)
     ranges: dict[str, tuple[str, int]] = field(default_factory=dict)
     call_parameters: set[Reg] = field(default_factory=set)
 
@@ -39,7 +43,13 @@ class Scope:
         return f"{name}@{self.serial}" if self.serial else name
 
     def declare(self, type_name: str, names: str) -> None:
-        """`.reg .type names`, names as `a, b` or `%r<n>`. Raises ValueError for a type that is none."""
+        """`.reg .type names`, names as `a, b` or `%r<n>`; or `.reg .v4 .type names`, whose parts are `a.x` or `a.r` ...
+
+        Raises ValueError for a type that is none.
+        """
+        if type_name in _PARTS:
+            self._declare_vectors(type_name, *names.split(None, 1))
+            return
         width = _register_type(type_name)
         for name in (part.strip() for part in names.split(",")):
             many = _RANGE.fullmatch(name)
@@ -47,6 +57,16 @@ class Scope:
                 self.ranges[many.group(1)] = (width, int(many.group(2)))
             else:
                 self.registers[name] = Reg(self.rename(name), width)
+
+    def _declare_vectors(self, vector: str, type_name: str, names: str) -> None:
+        width = _register_type(type_name.removeprefix("."))
+        for name in (part.strip() for part in names.split(",")):
+            if _RANGE.fullmatch(name):
+                raise ValueError(f"a range of vectors, {name!r}")
+            parts = [Reg(self.rename(f"{name}.{part}"), width) for part in _PARTS[vector]]
+            self.registers[name] = Vector(tuple(parts))
+            for letters in (_PARTS[vector], _COLOURS):
+                self.registers.update({f"{name}.{letter}": reg for letter, reg in zip(letters, parts, strict=False)})
 
     def declare_call_parameter(self, text: str) -> None:
         """`.param .type name` within a body: a value on its way into or out of a call, held like a register."""
@@ -57,8 +77,8 @@ class Scope:
         self.registers[match.group(3)] = register
         self.call_parameters.add(register)
 
-    def register(self, token: str) -> Reg | None:
-        """The register that a token names here, if it names one."""
+    def register(self, token: str) -> Reg | Vector | None:
+        """The register that a token names here, or all those of a vector, if it names any."""
         found = self.registers.get(token)
         if found is not None:
             return found

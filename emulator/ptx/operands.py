@@ -25,7 +25,7 @@ _INTEGER = re.compile(r"(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?$")
 _CLOSING = {"{": "}", "(": ")"}
 _END = ""
 
-Lookup = Callable[[str], Reg | None]
+Lookup = Callable[[str], Reg | Vector | None]
 
 
 def literal(token: str) -> Imm | None:
@@ -83,7 +83,7 @@ class OperandReader:
         if token == "!":
             self._next()
             source = self._lookup(self._next())
-            if source is None:
+            if not isinstance(source, Reg):
                 raise ValueError("only a predicate register can be negated")
             return Not(source)
         first = self._atom()

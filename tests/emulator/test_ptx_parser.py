@@ -121,6 +121,17 @@ def test_an_inner_register_hides_the_outer_one() -> None:
     assert [i.operands[0].type for i in k.instrs] == ["b32", "b64", "b32"]  # type: ignore[union-attr]
 
 
+def test_a_vector_of_registers_is_named_whole_and_by_its_parts() -> None:
+    k = kernel(".reg .v4 .f32 v; .reg .v2 .b64 w, u; { .reg .v2 .b32 v; mov v.y, v; } use v; use v.w, v.g, u.r, w;")
+    inner, outer, parts = (instr.operands for instr in k.instrs)
+    assert isinstance(inner[1], Vector) and isinstance(outer[0], Vector)
+    assert inner == (inner[1].items[1], Vector((Reg("v.x@1", "b32"), Reg("v.y@1", "b32"))))
+    assert outer[0].items == tuple(Reg(f"v.{part}", "b32") for part in "xyzw")
+    assert parts[:3] == (outer[0].items[3], outer[0].items[1], Reg("u.x", "b64"))
+    assert parts[3] == Vector((Reg("w.x", "b64"), Reg("w.y", "b64")))
+    assert {reg.name for reg in k.registers} >= {"v.x", "v.x@1", "u.y"}
+
+
 def test_comments_count_as_space() -> None:
     k = kernel(".reg .b32 %r<3>; // add.s32 %r0, %r0, %r0;\n/* two\nlines */ mov.b32 %r1, 2; // tail")
     assert [(i.opcode, i.line) for i in k.instrs] == [("mov", 9)]
@@ -187,6 +198,7 @@ def test_several_kernels() -> None:
     [
         ("add.s32 %x, 1, 2;\nADD x;", "line 6: an instruction is not understood"),
         (".reg .q32 %x;", "line 5: register type '.q32'"),
+        (".reg .v4 .b32 %x<3>;", "line 5: a range of vectors, '%x<3>'"),
         ("@%nothing ret;", "line 5: guard '%nothing' is not declared"),
         ("ret", "line 5: a statement is not understood"),
         (".weird 3;", "line 5: a directive is not understood"),
