@@ -84,7 +84,8 @@ def stamp(folder: Path, record: Record) -> None:
     path = folder / REPORT_NAME
     if path.exists():
         meaning = Verdict[record.verdict].meaning
-        said = f"{_OPEN}<strong>{record.verdict}</strong> {meaning}. {escape(record.reason)}{_CLOSE}"
+        name = f'<strong class="{record.verdict}">{record.verdict}</strong>'
+        said = f"{_OPEN}{name} {meaning}. {escape(record.reason)}{_CLOSE}"
         text = _MADE_BY.sub(r"\1", path.read_text(), count=1).replace(PENDING, said, 1)
         write_atomically(path, text.encode())
 

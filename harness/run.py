@@ -18,6 +18,7 @@ from pathlib import Path
 from harness import arguments, page, record
 from harness.book import Book
 from harness.device import DEVICES
+from harness.job import RUN_ID
 from harness.surroundings import ROOT, toolchain, working_tree
 from harness.verdict import Verdict
 from stages.catalog import GATE, Milestone
@@ -40,16 +41,21 @@ def main() -> int:
     parser.add_argument("milestone", type=arguments.milestone)
     parser.add_argument("--device", choices=sorted(DEVICES), required=True)
     parser.add_argument("--target", required=True, help="what the record calls the place of the device")
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="named as the run is")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="its name or its parent's is the run")
     args = parser.parse_args()
     milestone: Milestone = args.milestone
     args.out.mkdir(parents=True, exist_ok=True)
-    about = (args.out.name, milestone.id, args.target, record.now(), working_tree(), toolchain())
+    about = (run_of(args.out), milestone.id, args.target, record.now(), working_tree(), toolchain())
     book = Book(args.out, record.Record(*about), secrets.randbelow(10**9))
     verdict, reason = run(milestone, DEVICES[args.device](), book)
     book.judge(verdict, reason)
     page.stamp(args.out, book.record)
     return verdict.exit_code
+
+
+def run_of(out: Path) -> str:
+    """The run that results in folder `out` belong to: it, or the one above it, is named by the run's id."""
+    return next((folder.name for folder in (out, out.parent) if RUN_ID.fullmatch(folder.name)), out.name)
 
 
 def run(milestone: Milestone, device: Device, book: Book) -> tuple[Verdict, str]:

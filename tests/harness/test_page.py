@@ -44,7 +44,7 @@ def test_the_verdict_takes_the_place_that_was_kept_for_it(tmp_path: Path) -> Non
     text = path.read_text()
     assert "by pytest-html" in text and "https:" not in text
     assert "No verdict yet" not in text
-    assert "<strong>REJECT_GATE</strong>" in text
+    assert '<strong class="REJECT_GATE">REJECT_GATE</strong>' in text
     assert EVIL not in text
 
 

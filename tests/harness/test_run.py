@@ -110,7 +110,7 @@ def test_the_report_is_named(accepted: Run) -> None:
 
 def test_the_report_stands_alone(accepted: Run) -> None:
     text = (accepted.folder / "report.html").read_text()
-    assert "<strong>ACCEPT</strong>" in text
+    assert '<strong class="ACCEPT">ACCEPT</strong>' in text
     fetched = re.findall(r"""(?:src|href)=["']([^"']+)""", re.sub(r"data-jsonblob=\"[^\"]*\"", "", text))
     assert not [name for name in fetched if name.startswith(("http", "//")) and "pytest-html" not in name]
 
@@ -177,7 +177,9 @@ def test_a_kernel_that_does_not_compile_is_refused_by_name(checkout: Checkout, t
 
 def test_a_kernel_that_is_no_python_is_refused(checkout: Checkout, tmp_path: Path) -> None:
     (checkout.path / "kernel/fmha.py").write_text("def (:\n")
-    code, record = run(checkout, tmp_path / "out")
+    run_id = "20261121-093012-D1.2-ab12cd"
+    code, record = run(checkout, tmp_path / run_id / "gate")
+    assert record.run == run_id
     assert code == Verdict.COMPILE_ERROR.exit_code
     assert record.reason.startswith("SyntaxError: ") and "fmha.py, line 1" in record.reason
 
