@@ -31,7 +31,7 @@ class Verdict(Enum):
     GPU_HANG = (14, Fault.CHANGE, "a kernel did not end in its budget and was ended")
     TAMPERED = (20, Fault.LOOK, "a hash, tree or fingerprint is not what was pinned")
     INFRA = (30, Fault.MACHINE, "host, disk, driver, network or lock failed")
-    UNKNOWN = (40, Fault.NOBODY, "no verdict file was seen: the link broke")
+    UNKNOWN = (40, Fault.NOBODY, "no verdict file was seen")
     CANCELLED = (41, Fault.NOBODY, "a person ended the run before it had a verdict")
     STALE = (42, Fault.NOBODY, "`accepted` moved after the candidate was made: to be tested on the new one")
 
