@@ -7,7 +7,10 @@ import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from emulator.bridge.result import LaunchResult
 
 REPORT_EXIT: Final = 3
 
@@ -118,7 +121,20 @@ def _run(options: argparse.Namespace) -> int:
             findings = dict.fromkeys(_told(fault) for launch in device.launches for fault in launch.findings)
             for finding in findings:
                 print(f"found {finding}", file=sys.stderr)
+            for counted in dict.fromkeys(_counted(launch) for launch in device.launches):
+                print(counted, end="", file=sys.stderr)
     return 0
+
+
+def _counted(launch: LaunchResult) -> str:
+    """What a launch did that is no fault but seldom meant, a line; empty if nothing."""
+    stats = launch.stats
+    if not stats.swizzle_mismatches:
+        return ""
+    return (
+        f"counted {stats.swizzle_mismatches} pieces of shared memory read by another swizzle than that of their writer: "
+        f"{launch.kernel}: {stats.first_swizzle_mismatch}\n"
+    )
 
 
 def _told(error: Exception) -> str:

@@ -15,7 +15,7 @@ from emulator.errors import UnknownInstruction
 from emulator.isa.modifiers import CTA_GROUP, active, of_lane, pick
 from emulator.isa.registry import Run, executes
 from emulator.isa.tensor import thread
-from emulator.machine.descriptors import MatrixDescriptor
+from emulator.machine.descriptors import MatrixDescriptor, operand_pattern
 from emulator.machine.numbers import HOLDER_SHIFT, unpacked
 from emulator.machine.tensorcore import pair, refuse
 from emulator.machine.tmem import GROUP, LANES
@@ -117,7 +117,7 @@ def _check(form: Form, cta: Cta, me: Access, column: int, lanes: np.ndarray, bit
     low, high = int(chunks.min()) * CHUNK, int(chunks.max() + 1) * CHUNK
     smem.check_span(low, high - low, me.instr, me.warp, f"the source of {me.what}")
     tmem.check(column, form.columns, me.instr, me.warp, me.what)
-    smem.shadow.read(smem.chunk_cells(chunks), me, clock)
+    smem.shadow.read(smem.chunk_cells(chunks), me, clock, operand_pattern(bits))
     groups = np.unique(lanes // GROUP)
     tmem.shadow.write((slice(column, column + form.columns), groups), me, me.warp.tensor_clock)
 

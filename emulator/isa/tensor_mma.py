@@ -12,7 +12,14 @@ from emulator.errors import UnknownInstruction
 from emulator.isa.modifiers import CTA_GROUP, active, of_lane, pick
 from emulator.isa.registry import Run, executes
 from emulator.isa.tensor import thread
-from emulator.machine.descriptors import KINDS, SCALE_BYTES, InstructionDescriptor, Kind, operand_chunks
+from emulator.machine.descriptors import (
+    KINDS,
+    SCALE_BYTES,
+    InstructionDescriptor,
+    Kind,
+    operand_chunks,
+    operand_pattern,
+)
 from emulator.machine.scales import Scales
 from emulator.machine.scales import columns as scale_columns
 from emulator.machine.tensorcore import Shape, Step, pair, placement, refuse
@@ -217,4 +224,4 @@ def _read_operand(cta: Cta, me: Access, shape: Shape, bits: int, rows: int, mn_m
         cells = _operand_cells(bits, rows, shape.kind, mn_major, smem.shift, smem.size)
     except ValueError as why:
         raise refuse(me.instr, me.warp, ValueError(f"operand {name}: {why}")) from None
-    smem.shadow.read(cells, me, me.warp.clock)
+    smem.shadow.read(cells, me, me.warp.clock, operand_pattern(bits))

@@ -15,6 +15,7 @@ from emulator.machine.tensormap import TensorMap, swizzled_chunks
 
 if TYPE_CHECKING:
     from emulator.machine.cta import Cta
+    from emulator.machine.descriptors import Pattern
     from emulator.machine.warp import Warp
     from emulator.ptx.syntax import Instr
 
@@ -121,7 +122,8 @@ def load_boxes(
         values = np.concatenate([tensor.padded(tensor.read(coordinates)) for coordinates in boxes])
         cta.smem.chunks[swizzled_chunks(offset, size, tensor.swizzle)] = values.view(np.complex128)
 
-    fill(instr, warp, cta, offset, size, barrier, "a TMA load", perform, tensor.box_bytes * len(boxes))
+    counted, pattern = tensor.box_bytes * len(boxes), (tensor.swizzle, 0)
+    fill(instr, warp, cta, offset, size, barrier, "a TMA load", perform, counted, pattern=pattern)
 
 
 def fill(
@@ -135,15 +137,18 @@ def fill(
     move: Any,
     counted: int | None = None,
     folds: bool = False,
+    pattern: Pattern | None = None,
 ) -> None:
     """Queue a copy of `size` bytes into shared memory: checked now, moved and reported when it completes.
 
     counted: the bytes that the mbarrier is told, if that is not `size`. folds: what is there is read too, and changed
-    atomically.
+    atomically. pattern: the swizzle by which it is laid down.
     """
     cta.smem.check_span(offset, size, instr, warp, what)
     cta.launch.stats.copied_in_bytes += size
-    me = Access(barrier.component, barrier.phase + 1, False, instr, warp, what, via=barrier, strong=folds)
+    me = Access(
+        barrier.component, barrier.phase + 1, False, instr, warp, what, via=barrier, strong=folds, pattern=pattern
+    )
     if folds:
         cta.smem.shadow.read(cta.smem.span(offset, size), me, warp.clock)
     cta.smem.shadow.write(cta.smem.span(offset, size), me, warp.clock)
@@ -174,7 +179,7 @@ def store_boxes(
     smem.check_span(offset, size, instr, warp, what)
     warp.cta.launch.stats.copied_out_bytes += size
     copies = bulk_thread(warp, lane)
-    smem.shadow.read(smem.span(offset, size), copies.access(instr, what), warp.clock)
+    smem.shadow.read(smem.span(offset, size), copies.access(instr, what), warp.clock, (tensor.swizzle, 0))
 
     def perform() -> None:
         values = smem.chunks[swizzled_chunks(offset, size, tensor.swizzle)].view(f"u{tensor.width}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 if TYPE_CHECKING:
+    from emulator.machine.descriptors import Pattern
     from emulator.machine.warp import Warp
     from emulator.ptx.syntax import Instr
 
@@ -81,7 +82,7 @@ class Access:
     component, time: where on the clocks its completion shows. generic: made through the generic proxy. follows:
     components whose earlier accesses it is ordered after by the hardware's pipeline. via: the mbarrier or group that
     tells of its completion. strong: an atomic or ordered access, which does not race with others of its kind. parts:
-    for reads that nothing orders among themselves, each of them.
+    for reads that nothing orders among themselves, each of them. pattern: how TMA laid down what it wrote.
     """
 
     component: int
@@ -94,6 +95,7 @@ class Access:
     via: Any = None
     strong: bool = False
     parts: tuple[Access, ...] = ()
+    pattern: Pattern | None = None
 
     def seen_by(self, clock: Clock, row: int = ORDERED) -> bool:
         """Whether the owner of `clock` is ordered after this access."""

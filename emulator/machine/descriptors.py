@@ -26,11 +26,16 @@ class Swizzle:
     onto: int
     rows: int = ROWS
 
+    def __str__(self) -> str:
+        return self.name
+
     def apply(self, address: np.ndarray, base_offset: int = 0) -> np.ndarray:
         """Physical byte addresses of absolute logical ones."""
         return address ^ (((address >> 7) - base_offset & self.mask) << self.onto)
 
 
+Pattern = tuple[Swizzle, int]
+"""A swizzle and its base offset: which rows of 128 bytes its pattern starts after."""
 NONE: Final = Swizzle("no swizzle", 16, 0, 4)
 B32: Final = Swizzle("32-byte swizzle", 32, 1, 4)
 B64: Final = Swizzle("64-byte swizzle", 64, 3, 4)
@@ -67,6 +72,11 @@ class MatrixDescriptor:
             bool(bits >> 52 & 1),
             MATRIX_SWIZZLES[code],
         )
+
+    @property
+    def pattern(self) -> Pattern:
+        """How the matrix lies in shared memory."""
+        return self.swizzle, self.base_offset & self.swizzle.mask
 
     def chunks(self, extent: int, k_bytes: int, mn_major: bool, elements: int = 0) -> np.ndarray:
         """16-byte chunks of the operand, as numbers of chunks from the window's start (intp).
@@ -191,6 +201,12 @@ class InstructionDescriptor:
             not kind.blocks and bool(bits >> 3 & 1),
             SCALE_TYPES[bits >> 23 & 1] if kind.blocks else "",
         )
+
+
+@lru_cache(maxsize=4096)
+def operand_pattern(bits: int) -> Pattern:
+    """How an operand lies in shared memory, by its descriptor."""
+    return MatrixDescriptor.decode(bits).pattern
 
 
 @lru_cache(maxsize=4096)

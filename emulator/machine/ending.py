@@ -69,7 +69,10 @@ def _seen(cta: Cta) -> Clock:
 
 def _work_on_shared_memory(cta: Cta, seen: Clock) -> list[Instr]:
     """What is done to a CTA's shared memory must be over before its last warp ends. What may not be."""
-    shadow, late = cta.smem.shadow, []
+    late: list[Instr] = []
+    if len(cta.cluster.ctas) == 1 and not cta.launch.pedantic:
+        return late
+    shadow = cta.smem.shadow
     for kind, numbers in (("writes", shadow.writer), ("reads", shadow.reader)):
         for access in _accesses(cta, _different(numbers)):
             if _may_come_late(access, cta) and not access.seen_by(seen, ORDERED):

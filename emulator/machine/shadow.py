@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
 from emulator.machine.clocks import ASYNC_VISIBLE, ORDERED, Access, Clock, Ledger
+
+if TYPE_CHECKING:
+    from emulator.machine.descriptors import Pattern
 
 UNWRITTEN: Final = 0
 MBARRIER: Final = 1
@@ -35,16 +38,25 @@ def distinct(numbers: np.ndarray) -> Any:
     return set(numbers.ravel().tolist())
 
 
+class Mixed(Protocol):
+    """Notes that `me` reads by one pattern those of `cells` that the access `number` wrote by another."""
+
+    def __call__(self, me: Access, pattern: Pattern, cells: Any, number: int) -> None: ...
+
+
 class Shadow:
     """The last writer and the last reader(s) of each cell, as numbers of a ledger."""
 
-    def __init__(self, shape: int | tuple[int, ...], ledger: Ledger, blame: Blame) -> None:
+    def __init__(self, shape: int | tuple[int, ...], ledger: Ledger, blame: Blame, mixed: Mixed | None = None) -> None:
         self.writer = np.zeros(shape, np.int32)
         self.reader = np.zeros(shape, np.int32)
-        self.ledger, self.blame = ledger, blame
+        self.ledger, self.blame, self.mixed = ledger, blame, mixed
 
-    def read(self, cells: Any, me: Access, clock: Clock) -> None:
-        """Check a read of `cells` (any numpy index), then note it. Raises what `blame` raises."""
+    def read(self, cells: Any, me: Access, clock: Clock, pattern: Pattern | None = None) -> None:
+        """Check a read of `cells` (any numpy index), then note it. Raises what `blame` raises.
+
+        pattern: by which swizzle the cells are read.
+        """
         accesses = self.ledger.accesses
         writers = self.writer[cells]
         row = ORDERED if me.generic else ASYNC_VISIBLE
@@ -52,6 +64,8 @@ class Shadow:
             other = accesses[number]
             if other is None or not me.orders(other, clock, row if other.generic else ORDERED):
                 self.blame(me, clock, "reads", cells, number, "write")
+            elif pattern is not None and other.pattern is not None and other.pattern != pattern and self.mixed:
+                self.mixed(me, pattern, cells, number)
         self._note_read(cells, me, clock)
 
     def _note_read(self, cells: Any, me: Access, clock: Clock) -> None:

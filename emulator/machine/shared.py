@@ -14,6 +14,7 @@ from emulator.machine.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
 
 if TYPE_CHECKING:
     from emulator.machine.cta import Cta
+    from emulator.machine.descriptors import Pattern
     from emulator.machine.warp import Warp
     from emulator.ptx.syntax import Instr
 
@@ -39,7 +40,7 @@ class SharedMemory:
         self.views = {w: self.bytes.view(f"u{w}") for w in (1, 2, 4, 8)}
         self.chunks = self.bytes.view(np.complex128)
         self.shift = 2
-        self.shadow = Shadow(padded >> self.shift, cta.cluster.ledger, self._blame)
+        self.shadow = Shadow(padded >> self.shift, cta.cluster.ledger, self._blame, self._mixed)
         self._mark(0, RESERVED_BYTES, OUTSIDE)
         self._mark(size, padded, OUTSIDE)
         self.mbarriers: dict[int, MBarrier] = {}
@@ -67,6 +68,14 @@ class SharedMemory:
         )
         near = self._near(int(where.min())) if number == UNWRITTEN else ()
         conflict(me, clock, verb, place, number, shadow.ledger.accesses[number], kind, near)
+
+    def _mixed(self, me: Access, pattern: Pattern, cells: Any, number: int) -> None:
+        hit = np.arange(self.shadow.writer.size)[cells][self.shadow.writer[cells] == number]
+        pieces = np.unique(hit << self.shift & -CHUNK)
+        writer = self.shadow.ledger.accesses[number]
+        assert writer is not None
+        where = f"{self.cta.window + int(pieces[0]):#x} of CTA {self.cta.name}"
+        self.cta.launch.stats.mix_swizzles(pieces.size, where, me, pattern, writer)
 
     def _near(self, cell: int) -> tuple[tuple[str, str], ...]:
         window, shift = self.cta.window, self.shift

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from emulator.machine.clocks import Access
     from emulator.machine.cta import Cluster
+    from emulator.machine.descriptors import Pattern
 
 BANKS = 32
 BANK_BYTES = 4
@@ -38,6 +40,8 @@ class Stats:
     shared_accesses: ordinary loads and stores of shared memory, an atomic as one of each, a warp's as one.
     shared_wavefronts: passes over the 32 banks of 4 bytes that they take. shared_conflicts: how many of those would
     not be needed if no two lanes wanted different words of one bank.
+    swizzle_mismatches: 16-byte pieces of shared memory that a matrix descriptor or a TMA store read by another swizzle
+    than that by which a TMA load wrote them; first_swizzle_mismatch: who read and who wrote the first of them.
     """
 
     by_warp: dict[int, int] = field(default_factory=dict)
@@ -51,6 +55,8 @@ class Stats:
     shared_accesses: int = 0
     shared_wavefronts: int = 0
     shared_conflicts: int = 0
+    swizzle_mismatches: int = 0
+    first_swizzle_mismatch: str = ""
     _patterns: dict[tuple[int, bytes], int] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -70,6 +76,15 @@ class Stats:
         """Note an ordinary access of `size` bytes at each of `offsets` (one a lane); its pattern is judged later."""
         key = (size, (offsets - (offsets.item(0) & -WAVEFRONT_BYTES)).tobytes())
         self._patterns[key] = self._patterns.get(key, 0) + 1
+
+    def mix_swizzles(self, pieces: int, where: str, reader: Access, pattern: Pattern, writer: Access) -> None:
+        """Note pieces that `reader` took by another swizzle than that of their writer."""
+        self.swizzle_mismatches += pieces
+        if not self.first_swizzle_mismatch and writer.pattern is not None:
+            self.first_swizzle_mismatch = (
+                f"{reader.origin()}, reads {where} by {_shown(pattern)}; "
+                f"{writer.origin()}, wrote it by {_shown(writer.pattern)}"
+            )
 
     def finish_cluster(self, cluster: Cluster) -> None:
         """Add what the warps and mbarriers of an ended cluster know."""
@@ -96,6 +111,7 @@ class Stats:
             self.waits_on.setdefault(warp, set()).update(orders)
         for order, use in other.mbarriers.items():
             self._use(order, use.offset, use.waits, use.phases)
+        self.first_swizzle_mismatch = self.first_swizzle_mismatch or other.first_swizzle_mismatch
         for count in (f.name for f in fields(self) if f.type == "int"):
             setattr(self, count, getattr(self, count) + getattr(other, count))
 
@@ -103,6 +119,11 @@ class Stats:
         use = self.mbarriers.setdefault(order, MBarrierUse(offset))
         use.waits += waits
         use.phases += phases
+
+
+def _shown(pattern: Pattern) -> str:
+    swizzle, base = pattern
+    return f"{swizzle} with base offset {base}" if base else str(swizzle)
 
 
 @lru_cache(maxsize=4096)
