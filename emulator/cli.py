@@ -132,8 +132,8 @@ def _counted(launch: LaunchResult) -> str:
     if not stats.swizzle_mismatches:
         return ""
     return (
-        f"counted {stats.swizzle_mismatches} pieces of shared memory read by another swizzle than that of their writer: "
-        f"{launch.kernel}: {stats.first_swizzle_mismatch}\n"
+        f"counted {stats.swizzle_mismatches} pieces of shared memory read by another swizzle than their writer's, "
+        f"in {launch.kernel}: {stats.first_swizzle_mismatch}\n"
     )
 
 
