@@ -128,7 +128,7 @@ def _arrivals(cta: Cta, barrier: MBarrier, seen: Clock, late: list[Instr]) -> No
                     "none of its warps waits for that",
                     party.instr,
                     party.warp,
-                    (_ends(cta), ("missing", f"a wait of a warp of CTA {cta.name} for phase {phase}, before it ends")),
+                    (_ends(cta), ("missing", f"a wait of a warp of CTA {cta.name} for phase {phase} of {barrier}")),
                 )
             )
 

@@ -108,12 +108,24 @@ def line_of(program: str, mark: str) -> int:
 TWINS = tuple(Twin(**entry) for entry in tomllib.loads((HERE / "twins.toml").read_text())["twin"])
 
 
+def shown_by(error: BaseException) -> tuple[str, ...]:
+    """What any report of this class shows: line and warp, and of a race both parties and what is missing."""
+    if isinstance(error, errors.Deadlock):
+        return (r"\n  warp \d of CTA \(\d,0,0\): (PTX line \d+: |has ended)",)
+    both = r"at  +PTX line \d+: .*by  +warp \d+ of CTA .*"
+    if isinstance(error, errors.DataRace):
+        return (both + r"missing  +.*(warp|PTX line \d+)", r"(PTX line \d+.*){2}")
+    return (both,)
+
+
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("twin", TWINS, ids=lambda t: t.name)
 def test_broken(twin: Twin, completion: str) -> None:
     with pytest.raises(tuple(getattr(errors, name) for name in twin.error.split())) as caught:
         run(twin.program, twin.text(), completion)
     report = str(caught.value)
+    for shown in shown_by(caught.value):
+        assert re.search(shown, report, re.DOTALL), report
     if twin.at:
         assert caught.value.line == line_of(twin.program, twin.at), report
     for words in twin.wanted():
