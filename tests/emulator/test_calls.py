@@ -1,4 +1,4 @@
-"""printf, assertions and traps of device code."""
+"""printf, assertions, traps and exits of device code."""
 
 from __future__ import annotations
 
@@ -49,6 +49,16 @@ def test_trap_ends_the_launch_naming_line_and_warp() -> None:
     text = source("setp.eq.u32 %p0, %t, 40; @%p0 trap; ret;", block=64)
     with pytest.raises(Fault, match=r"(?s)stopped itself with a trap.*PTX line 13.*warp 1 of CTA \(0,0,0\)"):
         launch(text, np.zeros(1, np.uint32), block=64)
+
+
+def test_threads_that_exit_leave_the_others_running() -> None:
+    out = np.zeros(64, np.uint32)
+    text = source("""
+    setp.lt.u32 %p0, %t, 20; add.u64 %q0, %a0, %b; mov.u32 %r0, 1; st.global.u32 [%q0], %r0;
+    @%p0 exit; bar.sync 0; mov.u32 %r0, 2; st.global.u32 [%q0], %r0; exit;
+    """, block=64)  # fmt: skip
+    launch(text, out, block=64)
+    assert out.tolist() == [1] * 20 + [2] * 44
 
 
 def test_a_failed_assertion_tells_its_message() -> None:

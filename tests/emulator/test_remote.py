@@ -68,6 +68,15 @@ def test_words_arrive(act: str, size: int, becomes: object, completion: Completi
     np.testing.assert_array_equal(out, np.stack(becomes(np.full_like(new, 100), new), -1))
 
 
+def test_an_address_tells_its_cta() -> None:
+    """getctarank of what mapa gives, for a shared address and a generic one."""
+    out = np.full((2, 32, 4), 7, np.uint32)
+    told = """cvt.u64.u32 %q3, %r5; cvta.shared::cluster.u64 %q3, %q3; getctarank.u64 %r18, %q3;
+getctarank.shared::cluster.u32 %r17, %r5; mad.lo.s32 %r17, %r17, 16, %r18;"""
+    run(f"{told} {STORE.format('.b32', '%r17')}", 128, out)
+    np.testing.assert_array_equal(out[:, :, 0], [[0] * 32, [17] * 32])
+
+
 @pytest.mark.parametrize("completion", MODES)
 def test_the_wait_is_needed(completion: Completion) -> None:
     with pytest.raises(errors.MissingWait, match=r"st\.async"):
