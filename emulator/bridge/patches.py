@@ -99,7 +99,8 @@ def emulate(
     under `seed`. budget: warp-instructions that a warp may execute, None for no limit. pedantic: also ask for
     what NVIDIA's compiler leaves out, such as tcgen05.fence. numerics: tcgen05.mma adds in "fp32", or rounds as the
     tensor core does: "tc". diagnostics: "stop" raises whatever is found; "report" goes on after what leaves memory as
-    it is, a missing wait or fence or a read of what nothing wrote, and lists it in the launch's `findings`.
+    it is, a missing wait or fence or a read of what nothing wrote or no tensor holds, and lists it in the launch's
+    `findings`.
     processes: how many share the clusters of a launch, with the same results as one; kernels whose clusters can meet in
     global memory (atomics, flags, reductions) or print run in one, and so does everything where other threads run.
 
