@@ -200,9 +200,10 @@ def fused_rz(a: Vec, b: Vec, c: Vec) -> Vec:
 @helper("float", "float", "float", "float")
 def fused_rm(a: Vec, b: Vec, c: Vec) -> Vec:
     """fma.rm; a sum that is exactly zero of two opposite terms is -0."""
-    value = narrow_rm(_fused_to_odd(a, b, c))
+    exact = _fused_to_odd(a, b, c)
     signs = (as_bits(a) ^ as_bits(b) ^ as_bits(c)).compare("slt", 0)
-    return canonical_nan((value.compare("oeq", 0.0) & signs).select(a.code.bits(1 << 31, "float"), value))
+    zero = exact.compare("oeq", 0.0) & signs
+    return canonical_nan(zero.select(a.code.bits(1 << 31, "float"), narrow_rm(exact)))
 
 
 @helper("float", "float", "float", "float")

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 LINE_BYTES: Final = 128
 POLICIES: Final = {
-    "L2::evict_normal": 0x10F0 << 48,
+    "L2::evict_normal": 0x16F0 << 48,
     "L2::evict_first": 0x12F0 << 48,
     "L2::evict_last": 0x14F0 << 48,
-    "L2::evict_unchanged": 0x16F0 << 48,
+    "L2::evict_unchanged": 0x10F0 << 48,
 }
 
 

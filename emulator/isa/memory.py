@@ -45,6 +45,8 @@ class Form:
         self.count = int(vector[1:]) if vector else 1
         self.signed = kind[0] == "s"
         self.width = int(kind[1:]) // 8
+        if self.count == 8 and self.width != 4:
+            raise UnknownInstruction(ins, f".v8 of .{kind}; allowed is .v8 of 32 bits")
         if self.width == 16:
             self.width, self.count = 8, 2
         self.bytes = self.width * self.count
@@ -150,7 +152,8 @@ def _load_part(form: Form, warp: Warp, memory: Any, places: np.ndarray, lanes: A
         warp.cta.launch.stats.access_shared(offsets, form.bytes)
     if form.strong:
         _acquire(warp, memory, places, form.acquires)
-        warp.poll(form.ins, places, values)
+        if form.ins.opcode != "red":
+            warp.poll(form.ins, places, values)
     return values
 
 

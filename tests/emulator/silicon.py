@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import multiprocessing
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
-import pytest
 
 from emulator.machine import scheduler
-from emulator.machine.cta import Launch
+from emulator.machine.cta import Dim3, Launch
 from emulator.machine.statistics import Stats
 from emulator.machine.tensormap import TensorMap
 
@@ -31,12 +33,11 @@ Move = tuple[int, int, int]
 Same = Callable[[np.ndarray, np.ndarray], str]
 """What is wrong with bytes from silicon (second) beside the emulator's (first); nothing if they agree."""
 
-NOT_READY, NO_BINARY, INVALID_PTX = 600, 209, 218
+NO_BINARY, INVALID_PTX, LOST = 209, 218, -1
 ERROR_LOG, ERROR_LOG_BYTES, OPTIMISATION = 5, 6, 7
 CAPABILITY_MAJOR, CAPABILITY_MINOR = 75, 76
 DYNAMIC_SHARED = 8
 CLUSTER = 4
-PARAM_POINTER, PARAM_BYTES = 1, 2
 
 
 class _Attribute(ctypes.Structure):
@@ -55,33 +56,45 @@ class _Config(ctypes.Structure):
 
 
 class DriverError(Exception):
-    """A call of the driver failed. `code` is its CUresult."""
+    """A call of the driver failed. `code` is its CUresult, LOST if the kernel did not end or ended the process."""
 
     def __init__(self, call: str, code: int, said: str = "") -> None:
-        super().__init__(f"{call} answers {code}. {said}".strip())
+        super().__init__(call, code, said)
         self.code, self.said = code, said
 
 
+@dataclass(frozen=True)
+class Job:
+    """A launch for the GPU: PTX, what is launched how, and the memory of the host that it works on.
+
+    parameters: the bytes of each. spans: where memory lies on the host; before: what it holds.
+    maps: which spans hold tensor maps. optimisation: the level of the driver's compiler.
+    """
+
+    text: str
+    name: str
+    grid: Dim3
+    block: Dim3
+    cluster: Dim3 | None
+    shared: int
+    parameters: tuple[bytes, ...]
+    spans: tuple[Span, ...]
+    before: tuple[bytes, ...]
+    maps: frozenset[int]
+    optimisation: int
+
+
 class Gpu:
-    """The first GPU. `target` is what its PTX is compiled for, as in sm_90a, `optimisation` the compiler's level."""
+    """The first GPU. `target` is what its PTX is compiled for, as in sm_90a."""
 
     def __init__(self) -> None:
-        self.optimisation = 4
         self._cuda = ctypes.CDLL("libcuda.so.1")
-        self.call("cuInit", 0)
-        self._start()
-        major, minor = (self._answer("cuDeviceGetAttribute", a, 0) for a in (CAPABILITY_MAJOR, CAPABILITY_MINOR))
-        self.target = f"sm_{major}{minor}a"
-
-    def _start(self) -> None:
         context = ctypes.c_void_p()
+        self.call("cuInit", 0)
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
         self.call("cuCtxSetCurrent", context)
-
-    def restart(self) -> None:
-        """A context anew, after an error that ended the last."""
-        self._cuda.cuDevicePrimaryCtxReset_v2(0)  # answers with the error that it clears
-        self._start()
+        major, minor = (self._attribute(a) for a in (CAPABILITY_MAJOR, CAPABILITY_MINOR))
+        self.target = f"sm_{major}{minor}a"
 
     def call(self, name: str, *arguments: Any) -> None:
         """A function of the driver. Raises DriverError."""
@@ -89,16 +102,31 @@ class Gpu:
         if code:
             raise DriverError(name, code)
 
-    def _answer(self, name: str, *arguments: Any) -> int:
+    def _attribute(self, which: int) -> int:
         found = ctypes.c_int()
-        self.call(name, ctypes.byref(found), *arguments)
+        self.call("cuDeviceGetAttribute", ctypes.byref(found), which, 0)
         return found.value
 
-    def load(self, text: str) -> ctypes.c_void_p:
-        """A module of PTX text. Raises DriverError with the compiler's words."""
+    def run(self, job: Job) -> tuple[list[Move], list[bytes]]:
+        """Run a launch: where its memory was, and what it holds afterwards. Raises DriverError."""
+        module = self._load(retargeted(job.text, self.target), job.optimisation)
+        function = ctypes.c_void_p()
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, job.name.encode())
+        moved = [(start, size, self._allocated(size)) for start, size in job.spans]
+        for i, ((_, size, place), content) in enumerate(zip(moved, job.before, strict=True)):
+            content = translated_map(content, moved, self.target) if i in job.maps else content
+            self.call("cuMemcpyHtoD_v2", ctypes.c_uint64(place), content, ctypes.c_size_t(size))
+        self._launch(function, job, [self._parameter(content, moved) for content in job.parameters])
+        after = [self._fetched(place, size) for _, size, place in moved]
+        for _, _, place in moved:
+            self.call("cuMemFree_v2", ctypes.c_uint64(place))
+        self.call("cuModuleUnload", module)
+        return moved, after
+
+    def _load(self, text: str, optimisation: int) -> ctypes.c_void_p:
         said = ctypes.create_string_buffer(LOG_BYTES)
         options = (ctypes.c_int * 3)(ERROR_LOG, ERROR_LOG_BYTES, OPTIMISATION)
-        values = (ctypes.c_void_p * 3)(ctypes.addressof(said), LOG_BYTES, self.optimisation)
+        values = (ctypes.c_void_p * 3)(ctypes.addressof(said), LOG_BYTES, optimisation)
         module = ctypes.c_void_p()
         try:
             self.call("cuModuleLoadDataEx", ctypes.byref(module), text.encode(), 3, options, values)
@@ -106,96 +134,124 @@ class Gpu:
             raise DriverError("cuModuleLoadDataEx", error.code, said.value.decode(errors="replace")) from None
         return module
 
-    def run(
-        self, launch: Launch, spans: Sequence[Span], before: Sequence[bytes], after: Sequence[bytes]
-    ) -> list[tuple[bytes, bytes]]:
-        """Run a launch with `before` in the place of the host's `spans`.
-
-        The answer is, for each, `after` with this GPU's addresses in it, and what the GPU left.
-        Raises DriverError. A kernel that does not end within PATIENCE_S ends the tests.
-        """
-        module = self.load(self.retargeted("\n".join(launch.kernel.source)))
-        function = ctypes.c_void_p()
-        self.call("cuModuleGetFunction", ctypes.byref(function), module, launch.kernel.name.encode())
-        places = [self._allocated(size) for _, size in spans]
-        moved = [(start, size, place) for (start, size), place in zip(spans, places, strict=True)]
-        try:
-            for place, content in zip(places, before, strict=True):
-                self._fill(place, self._translated(content, moved))
-            self._launch(function, launch, self._parameters(launch, moved))
-            return [
-                (self._translated(wanted, moved), self._fetched(place, len(wanted)))
-                for place, wanted in zip(places, after, strict=True)
-            ]
-        except DriverError:
-            self.restart()
-            places, module = [], ctypes.c_void_p()
-            raise
-        finally:
-            for place in places:
-                self.call("cuMemFree_v2", ctypes.c_uint64(place))
-            if module:
-                self.call("cuModuleUnload", module)
-
-    def retargeted(self, text: str) -> str:
-        """The PTX for this GPU, in a version that its driver knows."""
-        text = re.sub(r"\.target\s+sm_\w+", f".target {self.target}", text)
-        return re.sub(r"\.version\s+(\d+)\.(\d+)", lambda m: _older(int(m[1]), int(m[2])), text)
-
     def _allocated(self, size: int) -> int:
         place = ctypes.c_uint64()
         self.call("cuMemAlloc_v2", ctypes.byref(place), ctypes.c_size_t(size))
         return place.value
-
-    def _fill(self, place: int, content: bytes) -> None:
-        self.call("cuMemcpyHtoD_v2", ctypes.c_uint64(place), content, ctypes.c_size_t(len(content)))
 
     def _fetched(self, place: int, size: int) -> bytes:
         content = ctypes.create_string_buffer(size)
         self.call("cuMemcpyDtoH_v2", content, ctypes.c_uint64(place), ctypes.c_size_t(size))
         return content.raw
 
-    def _parameters(self, launch: Launch, moved: Sequence[Move]) -> bytearray:
-        """The launch's parameters, with this GPU's addresses in the place of the host's."""
-        raw = bytearray(launch.param_bytes)
-        for param in launch.kernel.params:
-            part = slice(param.offset, param.offset + param.size)
-            raw[part] = self._translated(bytes(raw[part]), moved)
-        return raw
+    def _parameter(self, content: bytes, moved: Sequence[Move]) -> bytes:
+        """A parameter, with this GPU's addresses in the place of the host's."""
+        if is_map(content):
+            return translated_map(content, moved, self.target)
+        if len(content) == 8:
+            return translated(int.from_bytes(content, "little"), moved).to_bytes(8, "little")
+        return content
 
-    def _translated(self, content: bytes, moved: Sequence[Move]) -> bytes:
-        """Words of 8 bytes that are addresses of the host, and tensor maps, as they are on this GPU."""
-        words = np.frombuffer(content[: len(content) // 8 * 8], np.uint64).copy()
-        for start, size, place in moved:
-            words[(words >= start) & (words < start + size)] += np.uint64((place - start) % (1 << 64))
-        if len(content) == MAP_BYTES and _is_map(content) and self.target == "sm_90a":
-            if (element := int(words[1]) >> 7 & 15) > LAST_ELEMENT:
-                raise DriverError("a tensor map", INVALID_PTX, f"element type {element}")
-            words[1] &= ~np.uint64(NEWER_MAP)
-        return words.tobytes() + content[words.nbytes :]
-
-    def _launch(self, function: ctypes.c_void_p, launch: Launch, parameters: bytearray) -> None:
-        attribute = _Attribute(CLUSTER, 0, (*launch.cluster, *[0] * 13))
-        clustered = launch.cluster != (1, 1, 1) and launch.kernel.reqnctapercluster is None
-        shared = launch.dynamic_shared_bytes
-        if shared:
-            self.call("cuFuncSetAttribute", function, DYNAMIC_SHARED, shared)
-        config = _Config(launch.grid, launch.block, shared, None, ctypes.pointer(attribute), int(clustered))
-        buffer = (ctypes.c_char * max(len(parameters), 1)).from_buffer(parameters or bytearray(1))
-        size = ctypes.c_size_t(len(parameters))
-        extra = (ctypes.c_void_p * 5)(PARAM_POINTER, ctypes.addressof(buffer), PARAM_BYTES, ctypes.addressof(size), 0)
-        self.call("cuLaunchKernelEx", ctypes.byref(config), function, None, extra)
-        deadline = time.monotonic() + PATIENCE_S
-        while (code := self._cuda.cuStreamQuery(None)) == NOT_READY:
-            if time.monotonic() > deadline:
-                pytest.exit(f"the GPU did not end {launch.kernel.name}:\n" + "\n".join(launch.kernel.source), 3)
-        if code:
-            raise DriverError("the kernel", code)
+    def _launch(self, function: ctypes.c_void_p, job: Job, parameters: Sequence[bytes]) -> None:
+        if job.shared:
+            self.call("cuFuncSetAttribute", function, DYNAMIC_SHARED, job.shared)
+        attribute = _Attribute(CLUSTER, 0, (*(job.cluster or (1, 1, 1)), *[0] * 13))
+        config = _Config(job.grid, job.block, job.shared, None, ctypes.pointer(attribute), int(job.cluster is not None))
+        buffers = [ctypes.create_string_buffer(content, len(content)) for content in parameters]
+        given = (ctypes.c_void_p * (len(buffers) + 1))(*(ctypes.addressof(b) for b in buffers))
+        self.call("cuLaunchKernelEx", ctypes.byref(config), function, given, None)
+        self.call("cuCtxSynchronize")
 
 
-def _older(major: int, minor: int) -> str:
-    major, minor = min((major, minor), NEWEST_PTX)
-    return f".version {major}.{minor}"
+class Worker:
+    """A GPU in a process of its own, since a kernel's fault ends all use of the GPU in the process that it is in."""
+
+    def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        spawning = multiprocessing.get_context("spawn")
+        self._pipe, theirs = spawning.Pipe()
+        self._process = spawning.Process(target=_serve, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()
+        self.target = str(self._answer())
+
+    def run(self, job: Job) -> tuple[list[Move], list[bytes]]:
+        """As Gpu.run. A kernel that does not end within PATIENCE_S is a DriverError too."""
+        try:
+            self._pipe.send(job)
+            answer = self._answer()
+        except DriverError as error:
+            if error.code not in (NO_BINARY, INVALID_PTX):
+                self.stop()
+                self._start()
+            raise
+        return answer  # type: ignore[no-any-return]
+
+    def _answer(self) -> Any:
+        try:
+            if not self._pipe.poll(PATIENCE_S):
+                raise DriverError(f"no end within {PATIENCE_S} s", LOST)
+            answer = self._pipe.recv()
+        except EOFError:
+            raise DriverError("the process with the GPU ended", LOST) from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def stop(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.join()
+
+
+def _serve(pipe: Connection) -> None:
+    try:
+        gpu = Gpu()
+        pipe.send(gpu.target)
+        with suppress(EOFError):
+            while True:
+                try:
+                    pipe.send(gpu.run(pipe.recv()))
+                except DriverError as error:
+                    pipe.send(error)
+    except (DriverError, OSError) as error:
+        pipe.send(error)
+
+
+def retargeted(text: str, target: str) -> str:
+    """PTX for another target, in a version that its driver knows."""
+
+    def older(found: re.Match[str]) -> str:
+        major, minor = min((int(found[1]), int(found[2])), NEWEST_PTX)
+        return f".version {major}.{minor}"
+
+    return re.sub(r"\.version\s+(\d+)\.(\d+)", older, re.sub(r"\.target\s+sm_\w+", f".target {target}", text))
+
+
+def translated(address: int, moved: Sequence[Move]) -> int:
+    """An address of the host as it is on the GPU; any other number as it is."""
+    return next((address - start + place for start, size, place in moved if start <= address < start + size), address)
+
+
+def translated_map(raw: bytes, moved: Sequence[Move], target: str) -> bytes:
+    """A tensor map as it is on the GPU. Raises DriverError for an element type that it does not know."""
+    words = np.frombuffer(raw, np.uint64).copy()
+    words[0] = translated(int(words[0]), moved)
+    if target == "sm_90a":
+        if (element := int(words[1]) >> 7 & 15) > LAST_ELEMENT:
+            raise DriverError("a tensor map", INVALID_PTX, f"element type {element}")
+        words[1] &= ~np.uint64(NEWER_MAP)
+    return words.tobytes()
+
+
+def is_map(raw: bytes) -> bool:
+    """Whether bytes are a tensor map."""
+    try:
+        return len(raw) == MAP_BYTES and bool(TensorMap.decode(raw))
+    except ValueError:
+        return False
 
 
 def equal(emulated: np.ndarray, seen: np.ndarray) -> str:
@@ -219,59 +275,68 @@ class Comparison:
     executed and compared.
     """
 
-    def __init__(self, gpu: Gpu) -> None:
-        self.gpu = gpu
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
         self.tally: Counter[str] = Counter()
         self.refusals: Counter[str] = Counter()
         self.same: Same = equal
+        self.optimisation = 4
         self._run = scheduler.run
         self._done: set[str] = set()
 
     def __call__(self, launch: Launch, *arguments: Any, **named: Any) -> Stats:
-        spans = [(a, n) for a, n, _ in launch.allocations if n] + _mapped(launch)
-        before = [ctypes.string_at(*span) for span in spans]
+        spans = [(a, n) for a, n, _ in launch.allocations if n]
+        job = self._job(launch, spans + mapped(launch, spans))
         stats = self._run(launch, *arguments, **named)
-        key = hashlib.sha256(repr((launch.kernel.source, launch.grid, launch.cluster, before)).encode()).hexdigest()
+        key = hashlib.sha256(repr((job.text, job.grid, job.cluster, job.before)).encode()).hexdigest()
         if key in self._done or launch.findings:
             self.tally["again, or with findings"] += 1
             return stats
         self._done.add(key)
         try:
-            after = [ctypes.string_at(*span) for span in spans]
-            results = self.gpu.run(launch, spans, before, after)
+            moved, seen = self.worker.run(job)
         except DriverError as error:
             if error.code not in (NO_BINARY, INVALID_PTX):
-                raise AssertionError(f"{error}\n" + "\n".join(launch.kernel.source)) from None
+                raise AssertionError(f"{error}\n{job.text}") from None
             self.tally["refused by its compiler"] += 1
             self.refusals[error.said.split(";")[-1].strip().split("\n")[0]] += 1
             return stats
         self.tally["launches"] += 1
         self.tally["warp-instructions"] += stats.instructions
-        for wanted, seen in results:
+        for i, (span, content) in enumerate(zip(job.spans, seen, strict=True)):
+            wanted = ctypes.string_at(*span)
+            wanted = translated_map(wanted, moved, self.worker.target) if i in job.maps else wanted
             self.tally["bytes"] += len(wanted)
-            wrong = self.same(np.frombuffer(wanted, np.uint8), np.frombuffer(seen, np.uint8))
-            if wrong:
-                raise AssertionError("\n".join([wrong, *launch.kernel.source]))
+            if wrong := self.same(np.frombuffer(wanted, np.uint8), np.frombuffer(content, np.uint8)):
+                raise AssertionError(f"{wrong}\n{job.text}")
         return stats
 
+    def _job(self, launch: Launch, spans: Sequence[Span]) -> Job:
+        before = tuple(ctypes.string_at(*span) for span in spans)
+        raw, kernel = launch.param_bytes, launch.kernel
+        clustered = launch.cluster != (1, 1, 1) and kernel.reqnctapercluster is None
+        return Job(
+            "\n".join(kernel.source),
+            kernel.name,
+            launch.grid,
+            launch.block,
+            launch.cluster if clustered else None,
+            launch.dynamic_shared_bytes,
+            tuple(raw[p.offset : p.offset + p.size] for p in kernel.params),
+            tuple(spans),
+            before,
+            frozenset(i for i, content in enumerate(before) if is_map(content)),
+            self.optimisation,
+        )
 
-def _is_map(raw: bytes) -> bool:
-    try:
-        TensorMap.decode(raw)
-    except ValueError:
-        return False
-    return True
 
-
-def _mapped(launch: Launch) -> list[Span]:
+def mapped(launch: Launch, known: Sequence[Span]) -> list[Span]:
     """The tensors behind the launch's tensor maps that are no allocations of it."""
     found: dict[int, int] = {}
     for param in launch.kernel.params:
-        if param.size == MAP_BYTES:
-            raw = launch.param_bytes[param.offset : param.offset + MAP_BYTES]
-            if not _is_map(raw):
-                continue
+        raw = launch.param_bytes[param.offset : param.offset + param.size]
+        if is_map(raw):
             tensor = TensorMap.decode(raw)
-            if not any(a <= tensor.address < a + n for a, n, _ in launch.allocations):
+            if not any(start <= tensor.address < start + size for start, size in known):
                 found[tensor.address] = tensor.dims[-1] * tensor.strides[-1]
     return sorted(found.items())

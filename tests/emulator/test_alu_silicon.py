@@ -30,6 +30,7 @@ sqrt.rn.f64 %q0, %q1;                  0xffffffffffffffbe -> 0xffffffffffffffbe
 min.f64 %q0, %q1, %q2;                 0xffffffffffffff80 0xfffffffffffffff9 -> 0xfffffffffffffff9
 max.f64 %q0, %q1, %q2;                 0xfffffffffffffffe 0x7ff0000000000001 -> 0x7ff8000000000001
 min.xorsign.abs.f32 %r0, %r1, %r2;     0x7fffffff 0xfffffff8 -> 0x7fffffff
+fma.rm.f32 %r0, %r1, %r2, %r3;         1 0x3f000000 0x80000000 -> 0
 mul.ftz.sat.f32 %r0, %r1, %r2;         0xbf7fffff 0x80800000 -> 0
 mul.rp.ftz.sat.f32 %r0, %r1, %r2;      0x3f7fffff 0x00800000 -> 0
 fma.rn.relu.f16 %h0, %h1, %h2, %h3;    0x7e00 0x3f7f 0x7bff -> 0x7fff

@@ -24,14 +24,15 @@ from emulator.ptx.parser import parse
 from emulator.ptx.syntax import Instr, Reg
 from tests.emulator import test_random_programs, test_random_warps, test_warp_matrices
 from tests.emulator.ptx_launch import launch
-from tests.emulator.silicon import Comparison, Gpu, Same, equal
+from tests.emulator.silicon import Comparison, Same, Worker, equal
 
 pytestmark = pytest.mark.gpu
 
 HERE = Path(__file__).parent
 COUNT, BLOCK = 16384, 256
 BITS = {"pred": 1, "b16": 16, "b32": 32, "b64": 64, "b128": 128}
-NOT_PURE = frozenset({"cvta", "isspacep", "activemask", "bar.warp.sync"})
+NOT_ALONE = frozenset({"cvta", "isspacep", "activemask", "bar.warp.sync", "addc", "subc", "madc"})
+"""What depends on more than its registers: addresses, other lanes, a carry of before."""
 BETWEEN_LANES = (".sync",)
 OWN = ("%tid", "%warpid", "%smid", "%clock", "%globaltimer")
 """Special registers in which the two may differ, or that differ between the threads of a warp."""
@@ -39,9 +40,10 @@ OWN = ("%tid", "%warpid", "%smid", "%clock", "%globaltimer")
 
 @pytest.fixture(scope="module")
 def comparison() -> Iterator[Comparison]:
-    made = Comparison(Gpu())
+    made = Comparison(Worker())
     yield made
-    print(f"\n{made.gpu.target}: {dict(made.tally)}")
+    made.worker.stop()
+    print(f"\n{made.worker.target}: {dict(made.tally)}")
     for reason, count in made.refusals.most_common():
         print(f"{count:5} refused: {reason}")
     for text, part in sorted(LARGEST.items(), key=lambda item: -item[1]):
@@ -66,7 +68,7 @@ def computes(form: Form) -> bool:
     """Whether a form only computes, from registers of each thread alone."""
     opcode = form.family
     entry = registry.LOWERINGS.get(opcode)
-    pure = entry is not None and opcode not in NOT_PURE and not opcode.endswith(BETWEEN_LANES)
+    pure = entry is not None and opcode not in NOT_ALONE and not opcode.endswith(BETWEEN_LANES)
     return pure and not any(name in form.text for name in OWN)
 
 
@@ -297,7 +299,7 @@ def test_random_program(seed: int, silicon: Comparison, monkeypatch: pytest.Monk
     Without optimisation: with it, the driver's compiler (580.159) gives one of 400 programs another meaning, seed 278,
     in which a loop is entered at two places.
     """
-    monkeypatch.setattr(silicon.gpu, "optimisation", 0)
+    monkeypatch.setattr(silicon, "optimisation", 0)
     test_random_programs.test_every_thread_does_what_it_would_do_alone(seed)
     test_random_warps.test_threads_that_meet_under_divergence(seed)
 
@@ -332,6 +334,8 @@ def test_matrix_product(product: test_warp_matrices.Product, silicon: Comparison
     product.run(a, b, test_warp_matrices.codes(c, product.to))
 
 
+RACES = "needs_a_releasing_barrier"
+"""A test of programs that are wrong, which the emulator runs unless it is asked to be pedantic."""
 MODULES = (
     "engine",
     "lookups",
@@ -353,6 +357,6 @@ MODULES = (
 def test_launches_of_the_other_tests(module: str, silicon: Comparison) -> None:
     """Every launch that the tests of the emulator make without a fault."""
     done = silicon.tally["launches"]
-    options = ["-q", "-p", "no:cacheprovider", "--tb=short", "-o", "addopts="]
+    options = ["-q", "-p", "no:cacheprovider", "--tb=short", "-o", "addopts=", "-k", f"not {RACES}"]
     assert pytest.main([*options, str(HERE / f"test_{module}.py")]) == 0
     assert silicon.tally["launches"] > done
