@@ -11,7 +11,7 @@ import pytest
 
 from harness import acceptance, lock
 from harness.candidate import CandidateError
-from harness.gate import Gate, NothingToDo
+from harness.gate import DEFAULT_BUDGETS, Gate, NothingToDo
 from harness.job import Workplace
 from harness.journal import read_events
 from harness.ledger import Ledger, LedgerError
@@ -23,8 +23,6 @@ from remote.faulty import Faulty
 from remote.link import Target
 from remote.local import Emulator
 from remote.ssh import Ssh
-
-BUDGETS = Budgets(compile_s=1.5, gate_s=5.0, stage_s=5.0)
 
 
 @dataclass
@@ -50,7 +48,7 @@ class Bench:
         self.target: Target = Emulator("sim", str(workdir), disk_mb=8)
         self.heard = Heard()
         repository = Repository(project.path)
-        self.gate = Gate(repository, Ledger(project.path / "results"), self.heard, BUDGETS)
+        self.gate = Gate(repository, Ledger(project.path / "results"), self.heard)
         self.repository = repository
 
     def stage(self, *milestones, target=None, unpin=None):
@@ -271,7 +269,9 @@ def test_gpu_target_compiles_here_first(bench, monkeypatch):
     entry = bench.stage(target=unwanted)
     assert entry.verdict == "COMPILE_ERROR" and "no such layout" in entry.reason and entry.closed
     bench.project.kernel(compile_hang=True)
+    bench.gate.budgets = Budgets(compile_s=1.0)
     assert bench.stage(target=unwanted).verdict == "COMPILE_HANG"
+    bench.gate.budgets = DEFAULT_BUDGETS
     bench.project.kernel(cosine=1.0)
     with pytest.raises(AssertionError, match="connected"):
         bench.stage(target=unwanted)
@@ -288,7 +288,7 @@ def test_without_a_compiler_here_the_run_says_so(bench, monkeypatch):
 def test_what_was_accepted_here_and_by_others_comes_together(bench, other_clone, tmp_path):
     """Accepted on the embedded target alone, while others had another change accepted where all see it."""
     shared = Emulator("b200", str(tmp_path / "shared"), disk_mb=8, shared=True)
-    other = Gate(Repository(other_clone.path), Ledger(other_clone.path / "results"), Heard(), BUDGETS)
+    other = Gate(Repository(other_clone.path), Ledger(other_clone.path / "results"), Heard())
     other_clone.write("kernel/theirs.py", "THEIRS = 1\n")
     assert other.stage(["D1.1"], shared).verdict == "ACCEPT"
     bench.project.write("kernel/ours.py", "OURS = 1\n")
@@ -310,7 +310,7 @@ def test_shallow_clone_goes_through_as_well(bench, tmp_path):
     bench.project.git("commit", "--quiet", "--all", "--message", "Second")
     shallow = tmp_path / "shallow"
     bench.project.git("clone", "--quiet", "--depth=1", f"file://{bench.project.path}", str(shallow))
-    gate = Gate(Repository(shallow), Ledger(shallow / "results"), bench.heard, BUDGETS)
+    gate = Gate(Repository(shallow), Ledger(shallow / "results"), bench.heard)
     entry = gate.stage(["D1.1"], bench.target)
     assert entry.verdict == "ACCEPT", entry.reason
     with pytest.raises(CandidateError, match="git fetch --unshallow"):

@@ -24,7 +24,6 @@ from harness.gate import Gate, NothingToDo
 from harness.job import Workplace
 from harness.journal import read_events
 from harness.ledger import Ledger
-from harness.plan import Budgets
 from harness.repository import ACCEPTED, GitError, Repository
 from harness.ruling import RulingError, decode
 from harness.verdict import Verdict
@@ -93,7 +92,7 @@ class Interleavings(RuleBasedStateMachine):
         self.target = Emulator("sim", str(self.place.root), disk_mb=8)
         self.fuse = Fuse()
         repository = Fragile(self.project.path, fuse=self.fuse)
-        self.gate = Gate(repository, Ledger(self.project.path / "results"), Quiet(), Budgets(5, 10, 10))
+        self.gate = Gate(repository, Ledger(self.project.path / "results"), Quiet())
         self.honest = Repository(self.project.path)
         self.files = self.project.state()["files"]
         self.tip = self.project.git("rev-parse", "HEAD")

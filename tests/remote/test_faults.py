@@ -16,7 +16,6 @@ import pytest
 from harness import facts, results
 from harness.gate import Gate
 from harness.ledger import Ledger
-from harness.plan import Budgets
 from harness.repository import ACCEPTED, Repository
 from remote import ssh
 from remote.errors import Unreachable
@@ -140,7 +139,7 @@ class Client:
         self.project = project
         self.target = Ssh("b200", "b200", str(folder / "work"), sys.executable, "emulator", disk_mb=8)
         self.heard = Heard()
-        self.gate = Gate(Repository(project.path), Ledger(project.path / "results"), self.heard, Budgets(5, 5, 5))
+        self.gate = Gate(Repository(project.path), Ledger(project.path / "results"), self.heard)
 
     def judged(self, judge):
         before = self.project.state()
