@@ -17,7 +17,7 @@ from emulator.engine.uniformity import varying
 from emulator.errors import EmulatorError, UnknownInstruction
 from emulator.isa import catalog as _catalog  # noqa: F401 - fills the registry
 from emulator.isa import registry
-from emulator.isa.memory import learning
+from emulator.isa.memory import Form, learning
 from emulator.isa.moves import PARAMS
 from emulator.isa.registry import Handler, Lowering
 from emulator.machine.direct import Direct
@@ -136,12 +136,14 @@ class Program:
     def _accesses(self, fetcher: Fetcher, handlers: dict[int, Any]) -> dict[int, AccessStep]:
         """The loads and stores that are machine code, by the id of their effects; their handlers learn for it."""
         found: dict[int, AccessStep] = {}
+        self._direct: list[tuple[Instr, str]] = []
         for effect in self._effects:
             step = direct(effect, fetcher, len(found))
             if step is not None:
-                handlers[id(effect)] = learning(handlers[id(effect)], effect.instr, len(found))
+                uniform = step.operation.uniform
+                handlers[id(effect)] = learning(handlers[id(effect)], effect.instr, len(found), uniform)
                 found[id(effect)] = step
-        self._direct = len(found)
+                self._direct.append((effect.instr, Form(effect.instr).what))
         return found
 
     def _compile(self, liveness: Liveness, accesses: Mapping[int, AccessStep]) -> dict[int, Chain]:
@@ -158,7 +160,8 @@ class Program:
                 (e, self._steps.address(i, at), self._steps.address(i, at + 1))
                 for e, at in zip(effects, places, strict=True)
             )
-            found[id(chain[0].effects[0])] = Chain(self._steps.address(i), len(chain), stops)
+            shared = any(isinstance(step, AccessStep) and step.operation.shared for step in steps)
+            found[id(chain[0].effects[0])] = Chain(self._steps.address(i), len(chain), shared, stops)
         return found
 
     def _listed(
@@ -179,14 +182,14 @@ class Program:
         if special == PARAMS:
             rows[slot.row] = warp.cta.launch.params_address
         elif special == MEMORY:
-            longs = self._memory_of(warp.cta.launch).row
-            rows[slot.row, : len(longs)] = longs
+            warp.memory = rows[slot.row]
+            self._direct_of(warp.cta.launch).start(warp)
         elif special.name.startswith(SHARED_SYMBOL):
             rows[slot.row] = warp.cta.window + int(special.name[len(SHARED_SYMBOL) :])
         else:
             rows[slot.row] = self._special_value(warp, special)
 
-    def _memory_of(self, launch: Any) -> Direct:
+    def _direct_of(self, launch: Any) -> Direct:
         if launch.direct is None:
             launch.direct = Direct(launch.memory, self._direct)
         return launch.direct

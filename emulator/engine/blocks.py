@@ -12,6 +12,7 @@ from emulator.engine.effects import CHANGING, Effect
 from emulator.engine.fetch import Fetcher
 from emulator.engine.segments import Chain, Segment
 from emulator.isa.registry import BLOCK, Handler
+from emulator.machine.direct import follow_clock
 from emulator.ptx.flow import EXIT, BasicBlock, Flow
 from emulator.ptx.syntax import Special
 
@@ -38,6 +39,7 @@ class BlockWriter:
             "BLOCK": BLOCK,
             "run": self._runner,
             "handle": {},
+            "follow": follow_clock,
             "active": active,
             "first": first,
             "diverge": diverge,
@@ -76,7 +78,8 @@ class BlockWriter:
         for effect, at, after in chain.stops:
             lines = ["def f(w, r, bits, mask, lane):", *self._call(effect, names)]
             names["handle"][at] = self._defined([*lines, f" return run(r.base, bits, {after})"], block, names)
-        return [f" at = run(r.base, bits, {chain.start})", " while at: at = handle[at](w, r, bits, mask, lane)"]
+        clock = [" if w.clock.v is not w.memory_clock: follow(w)"] if chain.shared else []
+        return [*clock, f" at = run(r.base, bits, {chain.start})", " while at: at = handle[at](w, r, bits, mask, lane)"]
 
     def _call(self, effect: Effect, names: dict[str, Any]) -> list[str]:
         name = f"call{len(names)}"

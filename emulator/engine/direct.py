@@ -13,6 +13,7 @@ from emulator.native.run import Slot
 from emulator.ptx.syntax import Address, Imm, Operand, Reg, Special, Vector
 
 _LONG = 1 << 64
+_CELL = 4
 _BITS = {"b16": 16, "b32": 32, "b64": 64}
 
 
@@ -28,7 +29,8 @@ def direct(effect: Effect, fetcher: Fetcher, number: int) -> AccessStep | None:
     registers = _together(items, fetcher)
     place = Row(registers.offset) if registers else data.value % _LONG if isinstance(data, Imm) else None
     assert isinstance(address, Address)
-    if form.strong or place is None or not isinstance(address.base, Reg | Special):
+    shared = form.space == "shared"
+    if form.strong or place is None or (shared and form.bytes < _CELL) or not isinstance(address.base, Reg | Special):
         return None
     base = slots[address.base]
     bits = _BITS[registers.type] if registers else 8 * form.width
@@ -36,6 +38,7 @@ def direct(effect: Effect, fetcher: Fetcher, number: int) -> AccessStep | None:
         return None
     access = Access(
         store,
+        shared,
         form.width,
         form.count,
         bits,

@@ -29,6 +29,7 @@ from emulator.ptx.syntax import (
 SHARED_SYMBOL = "@shared+"
 MEMORY = Special("@memory")
 """Where the accesses that are machine code find what they may touch: `machine.direct`."""
+_NEAR = frozenset({"global", "shared", "shared::cta"})
 CHANGING = frozenset({"%clock", "%clock64", "%clock_hi", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"})
 Source = Reg | Special
 
@@ -120,7 +121,7 @@ def _effect(instr: Instr) -> Effect:
     reads = [r for operand in instr.operands[count:] for r in registers(operand)]
     if instr.opcode in ("cvta", FIXED_PARAMETER) and any(part.startswith("param") for part in instr.modifiers):
         reads.append(PARAMS)
-    if instr.opcode in ("ld", "st") and "global" in instr.modifiers:
+    if instr.opcode in ("ld", "st") and not _NEAR.isdisjoint(instr.modifiers):
         reads.append(MEMORY)
     if instr.guard is not None:
         reads.append(instr.guard[0])

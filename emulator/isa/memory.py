@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from emulator.errors import Misaligned, OutOfBounds, UnknownInstruction
+from emulator.isa import registry
 from emulator.isa.modifiers import SCOPE, SEMANTICS, SHARED, pick
 from emulator.isa.registry import Run, executes
 from emulator.isa.spaces import LOCAL_BASE, SHARED_BASE
@@ -301,15 +302,21 @@ def _st(ins: Instr) -> Run:
     return run
 
 
-def learning(run: Run, ins: Instr, number: int) -> Run:
+def learning(run: Run, ins: Instr, number: int, uniform: bool) -> Run:
     """The handler `run` of an ld or st that is machine code too: what it does, the code may do from then on."""
-    size, store = Form(ins).bytes, ins.opcode == "st"
+    form = Form(ins)
+    store = ins.opcode == "st"
 
     def learn(warp: Warp, mask: Any, address: Any, *values: Any) -> Any:
         answer = run(warp, mask, address, *values)
-        assert warp.cta.launch.direct is not None
-        first = address if isinstance(address, int) else address[0 if mask is None else mask.argmax()]
-        warp.cta.launch.direct.learn(number, int(first), size, store)
+        direct = warp.cta.launch.direct
+        assert direct is not None
+        active = np.zeros(1, np.intp) if uniform else np.arange(32) if mask is None else np.flatnonzero(mask)
+        addresses = np.full(1, address) if uniform else registry.lanes(address, np.uint64)[active]
+        if form.space == "shared":
+            direct.learn_shared(number, warp, active, addresses, form.bytes)
+        else:
+            direct.learn(number, int(addresses[0]), form.bytes, store)
         return answer
 
     return learn

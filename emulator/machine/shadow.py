@@ -10,6 +10,7 @@ from emulator.machine.clocks import ASYNC_VISIBLE, ORDERED, Access, Clock, Ledge
 
 if TYPE_CHECKING:
     from emulator.machine.descriptors import Pattern
+    from emulator.machine.notes import Notes
 
 UNWRITTEN: Final = 0
 MBARRIER: Final = 1
@@ -51,12 +52,16 @@ class Shadow:
         self.writer = np.zeros(shape, np.int32)
         self.reader = np.zeros(shape, np.int32)
         self.ledger, self.blame, self.mixed = ledger, blame, mixed
+        self.notes: Notes | None = None
+        """What accesses that are machine code noted."""
 
     def read(self, cells: Any, me: Access, clock: Clock, pattern: Pattern | None = None) -> None:
         """Check a read of `cells` (any numpy index), then note it. Raises what `blame` raises.
 
         pattern: by which swizzle the cells are read.
         """
+        if self.notes is not None:
+            self.notes.settle(cells, write=False)
         accesses = self.ledger.accesses
         writers = self.writer[cells]
         row = ORDERED if me.generic else ASYNC_VISIBLE
@@ -66,9 +71,10 @@ class Shadow:
                 self.blame(me, clock, "reads", cells, number, "write")
             elif pattern is not None and other.pattern is not None and other.pattern != pattern and self.mixed:
                 self.mixed(me, pattern, cells, number)
-        self._note_read(cells, me, clock)
+        self.note_read(cells, me, clock)
 
-    def _note_read(self, cells: Any, me: Access, clock: Clock) -> None:
+    def note_read(self, cells: Any, me: Access, clock: Clock) -> None:
+        """Note a read that is in order."""
         ledger = self.ledger
         mine = ledger.record(me)
         readers = self.reader[cells]
@@ -93,6 +99,8 @@ class Shadow:
 
     def write(self, cells: Any, me: Access, clock: Clock) -> None:
         """Check a write of `cells` (any numpy index), then note it. Raises what `blame` raises."""
+        if self.notes is not None:
+            self.notes.settle(cells, write=True)
         accesses = self.ledger.accesses
         row = ORDERED if me.generic else ASYNC_VISIBLE
         for number in distinct(self.writer[cells]):

@@ -43,6 +43,8 @@ class SharedMemory:
         self.shadow = Shadow(padded >> self.shift, cta.cluster.ledger, self._blame, self._mixed)
         self._mark(0, RESERVED_BYTES, OUTSIDE)
         self._mark(size, padded, OUTSIDE)
+        self.handled = 0
+        """Ordinary accesses that handlers did."""
         self.mbarriers: dict[int, MBarrier] = {}
         self.retired: list[MBarrier] = []
         self.initialised = 0
@@ -51,13 +53,17 @@ class SharedMemory:
         self.shadow.writer[start >> self.shift : -(-stop // (1 << self.shift))] = number
 
     def refine(self) -> None:
-        """Keep writers and readers for each byte from now on."""
+        """Keep writers and readers for each byte from now on, and no notes."""
+        if self.shadow.notes is not None:
+            self.shadow.notes.end()
         self.shadow.writer = np.repeat(self.shadow.writer, WORD)
         self.shadow.reader = np.repeat(self.shadow.reader, WORD)
         self.shift = 0
 
     def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
         shadow = self.shadow
+        if shadow.notes is not None:
+            shadow.notes.settle(slice(None), write=False)
         numbers = (shadow.writer if kind == "write" else shadow.reader)[cells]
         where = np.arange(shadow.writer.size)[cells][numbers == number]
         first, last = int(where.min()) << self.shift, (int(where.max()) + 1 << self.shift) - 1

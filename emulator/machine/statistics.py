@@ -72,10 +72,10 @@ class Stats:
             roles.setdefault(frozenset(self.waits_on.get(warp, ())), []).append(warp)
         return {tuple(warps): sum(self.by_warp[w] for w in warps) for warps in roles.values()}
 
-    def access_shared(self, offsets: np.ndarray, size: int) -> None:
+    def access_shared(self, offsets: np.ndarray, size: int, times: int = 1) -> None:
         """Note an ordinary access of `size` bytes at each of `offsets` (one a lane); its pattern is judged later."""
         key = (size, (offsets - (offsets.item(0) & -WAVEFRONT_BYTES)).tobytes())
-        self._patterns[key] = self._patterns.get(key, 0) + 1
+        self._patterns[key] = self._patterns.get(key, 0) + times
 
     def mix_swizzles(self, pieces: int, where: str, reader: Access, pattern: Pattern, writer: Access) -> None:
         """Note pieces that `reader` took by another swizzle than that of their writer."""
@@ -94,14 +94,14 @@ class Stats:
         for cta in cluster.ctas:
             for barrier in (*cta.smem.retired, *cta.smem.mbarriers.values()):
                 self._use(barrier.order, barrier.offset, barrier.waits, barrier.phase)
+        if cluster.launch.direct is not None:
+            cluster.launch.direct.flush(self)
         for (size, pattern), count in self._patterns.items():
             wavefronts, needed = _wavefronts(size, pattern)
             self.shared_accesses += count
             self.shared_wavefronts += count * wavefronts
             self.shared_conflicts += count * (wavefronts - needed)
         self._patterns.clear()
-        if cluster.launch.direct is not None:
-            cluster.launch.direct.flush(self)
 
     def add(self, other: Stats) -> None:
         """Add the counts of other CTAs of the launch."""

@@ -95,6 +95,9 @@ class Warp:
         ledger = cta.cluster.ledger
         self.component = ledger.component((cta.rank, index))
         self.clock = ledger.clock()
+        self.memory: Any = None
+        """What its accesses that are machine code know, uint64[32]; of the clock, the array that they know."""
+        self.memory_clock: Any = None
         self.time = 1
         self.clock.v[ORDERED, self.component] = 1
         self.spin: Any = None

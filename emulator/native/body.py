@@ -51,6 +51,36 @@ class Body(Code):
         first = self.scalar(f"insertelement <32 x {kind}> poison, {kind} {value}, i32 0")
         return self.scalar(f"shufflevector <32 x {kind}> {first}, <32 x {kind}> poison, <32 x i32> zeroinitializer")
 
+    def two(self, op: str, kind: str, a: str, b: str) -> str:
+        """An instruction on two vectors of a kind."""
+        return self.scalar(f"{op} <32 x {kind}> {a}, {b}")
+
+    def at(self, address: str, kind: str, index: object) -> str:
+        """The address of the element `index` (a number or an i64) from an address on."""
+        return self.scalar(f"getelementptr {kind}, ptr {address}, i64 {index}")
+
+    def long(self, address: str) -> str:
+        """The i64 at an address."""
+        return self.scalar(f"load i64, ptr {address}, align 8")
+
+    def pointers(self, addresses: str) -> str:
+        """A vector of i64 as addresses."""
+        return self.scalar(f"inttoptr <32 x i64> {addresses} to <32 x ptr>")
+
+    def gather(self, kind: str, pointers: str, lanes: str) -> str:
+        """The values at a vector of addresses, 0 in the other lanes."""
+        return self.called(
+            f"<32 x {kind}> @llvm.masked.gather.v32{kind}.v32p0(<32 x ptr>, i32, <32 x i1>, <32 x {kind}>)",
+            (pointers, int(kind[1:]) // 8, lanes, "zeroinitializer"),
+        )
+
+    def scatter(self, kind: str, value: str, pointers: str, lanes: str) -> None:
+        """Store at a vector of addresses, in the order of the lanes."""
+        self.called(
+            f"void @llvm.masked.scatter.v32{kind}.v32p0(<32 x {kind}>, <32 x ptr>, i32, <32 x i1>)",
+            (value, pointers, int(kind[1:]) // 8, lanes),
+        )
+
     # the operands of a step, of a function of the register file %r and the step's words %w
 
     def word(self, index: int) -> str:

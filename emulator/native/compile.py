@@ -13,9 +13,10 @@ from functools import cache
 import llvmlite.binding as llvm
 import numpy as np
 
-from emulator.native.access import Access, AccessStep
+from emulator.native.access import Access, AccessBody, AccessStep
 from emulator.native.body import Body, link
 from emulator.native.recorder import STEP_WORDS, Operation, Row, Step
+from emulator.native.shared_access import SharedAccessBody
 from emulator.native.vector import BITS, FLOATS, Vec
 
 _Run = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p)
@@ -92,9 +93,15 @@ def _compile(operations: Iterable[Operation | Access]) -> None:
 
 def _function(name: str, operation: Operation | Access) -> tuple[str, Body]:
     """The definition of one operation."""
-    body = operation.body() if isinstance(operation, Access) else _computation(operation)
+    body = _access(operation) if isinstance(operation, Access) else _computation(operation)
     head = f"define ptr @{name}(ptr %r, i32 %m, ptr %w) nounwind {{"
     return "\n".join([head, *body.lines, "}"]), body
+
+
+def _access(access: Access) -> Body:
+    body = SharedAccessBody(access) if access.shared else AccessBody(access)
+    body.write()
+    return body
 
 
 def _computation(operation: Operation) -> Body:

@@ -1,0 +1,93 @@
+"""Notes of the accesses of shared memory that are machine code: see `native.shared_access`.
+
+Wherever a handler touches shared memory, what the notes say of its cells moves to the shadow first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.machine.clocks import Access
+from emulator.machine.shadow import distinct
+from emulator.native.shared_access import (
+    ASK,
+    COMPONENT_BITS,
+    COMPONENTS_MAX,
+    FIRST_ID,
+    LIMIT,
+    TIME_BITS,
+    UNWRITTEN,
+)
+
+if TYPE_CHECKING:
+    from emulator.machine.shadow import Shadow
+    from emulator.machine.warp import Warp
+    from emulator.ptx.syntax import Instr
+
+_ID = (1 << COMPONENT_BITS) - 1
+
+
+class Notes:
+    """Of each cell of a CTA's shared memory who wrote it last, int64[cells], and who read it since, [warps, cells]."""
+
+    def __init__(self, shadow: Shadow, warps: Sequence[Warp], accesses: Sequence[tuple[Instr, str]]) -> None:
+        self._shadow, self._accesses = shadow, accesses
+        self._warps = {warp.component: warp for warp in warps}
+        untouched = (shadow.writer == 0) & (shadow.reader == 0)
+        self.writes = np.where(untouched, UNWRITTEN, ASK)
+        self.reads = np.zeros((len(warps), shadow.writer.size), np.int64)
+        self.components = np.array([warp.component for warp in warps], np.int64)
+
+    def end(self) -> None:
+        """Move all to the shadow, and let the warps' code ask from now on."""
+        self.settle(slice(None), write=False)
+        self._shadow.notes = None
+        for warp in self._warps.values():
+            warp.memory[LIMIT] = 0
+
+    def adopt(self, cells: np.ndarray) -> None:
+        """Note who wrote the cells according to the shadow, where clocks tell who comes after."""
+        writers = self._shadow.writer[cells]
+        notes = np.full(writers.shape, ASK)
+        for number in distinct(writers):
+            access = self._shadow.ledger.accesses[number]
+            if access is not None and 0 <= access.component < min(self._shadow.ledger.width, COMPONENTS_MAX):
+                notes[writers == number] = access.time << TIME_BITS | access.component << COMPONENT_BITS
+        self.writes[cells] = notes
+
+    def settle(self, cells: Any, write: bool) -> None:
+        """Move what was noted of cells (any numpy index) to the shadow. write: it will not hold any longer."""
+        notes = self.writes[cells]
+        own = notes & _ID >= FIRST_ID
+        if own.any():
+            self._settle_writes(cells, notes, own)
+        reads = self.reads[:, cells]
+        if reads.any():
+            for row in reads:
+                self._settle_reads(cells, row)
+            self.reads[:, cells] = 0
+        self.writes[cells] = ASK if write else np.where(own, notes & ~_ID, notes)
+
+    def _settle_writes(self, cells: Any, notes: np.ndarray, own: np.ndarray) -> None:
+        writers = self._shadow.writer[cells]
+        for note in distinct(notes[own]):
+            writers[notes == note] = self._shadow.ledger.record(self._access(note))
+        self._shadow.writer[cells] = writers
+
+    def _settle_reads(self, cells: Any, notes: np.ndarray) -> None:
+        """One warp's."""
+        places = np.arange(self.writes.size)[cells]
+        for note in distinct(notes):
+            if note:
+                me = self._access(note)
+                clock = self._shadow.ledger.clock()
+                clock.advance(me.component, me.time)
+                self._shadow.note_read(places[notes == note], me, clock)
+
+    def _access(self, note: int) -> Access:
+        instr, what = self._accesses[(note & _ID) - FIRST_ID]
+        component = note >> COMPONENT_BITS & COMPONENTS_MAX - 1
+        return Access(component, note >> TIME_BITS, True, instr, self._warps[component], what)
