@@ -17,7 +17,7 @@ from emulator.isa.registry import Run, executes
 from emulator.isa.tensor import thread
 from emulator.machine.descriptors import MatrixDescriptor, operand_pattern
 from emulator.machine.numbers import HOLDER_SHIFT, unpacked
-from emulator.machine.tensorcore import pair, refuse
+from emulator.machine.tensorcore import refuse, taking_part
 from emulator.machine.tmem import GROUP, LANES
 from emulator.ptx.syntax import Instr
 
@@ -82,7 +82,7 @@ def _cp(ins: Instr) -> Run:
     def run(warp: Warp, mask: Any, address: Any, descriptor: Any) -> None:
         for lane in active(mask):
             at, bits = of_lane(address, lane), of_lane(descriptor, lane)
-            ctas = pair(warp.cta) if group == "cta_group::2" else (warp.cta,)
+            ctas = _taking_part(ins, warp, group)
             driver = thread(warp, lane)
             lanes = form.lanes(at >> 16)
             if lanes[-1] >= LANES:
@@ -101,6 +101,13 @@ def _cp(ins: Instr) -> Run:
             driver.issued()
 
     return run
+
+
+def _taking_part(ins: Instr, warp: Warp, group: str | None) -> tuple[Cta, ...]:
+    try:
+        return taking_part(warp.cta, 2 if group == "cta_group::2" else 1)
+    except ValueError as why:
+        raise refuse(ins, warp, why) from None
 
 
 @lru_cache(maxsize=4096)
@@ -148,7 +155,7 @@ def _shift(ins: Instr) -> Run:
             if first % SHIFTED or first >= LANES:
                 raise refuse(ins, warp, ValueError(f"lane {first} in the address {at:#010x}, no multiple of 32"))
             driver = thread(warp, lane)
-            ctas = pair(warp.cta) if group == "cta_group::2" else (warp.cta,)
+            ctas = _taking_part(ins, warp, group)
             for cta in ctas:
                 cta.tmem.check(column, SHIFTED_COLUMNS, ins, warp, ins.opcode)
                 region = cta.tmem.region(first, SHIFTED, column, SHIFTED_COLUMNS)

@@ -22,7 +22,7 @@ from emulator.machine.descriptors import (
 )
 from emulator.machine.scales import Scales
 from emulator.machine.scales import columns as scale_columns
-from emulator.machine.tensorcore import Shape, Step, pair, placement, refuse
+from emulator.machine.tensorcore import Shape, Step, placement, refuse, taking_part
 from emulator.machine.tmem import LANES
 from emulator.machine.zero_columns import ZeroColumns
 from emulator.ptx.syntax import Address, Imm, Instr, Reg, Vector
@@ -125,12 +125,13 @@ def _mma(ins: Instr) -> Run:
             scales = _scales(ins, warp, form, bits, *(of_lane(x, lane) for x in rest[:2])) if form.block else None
             extra = of_lane(rest[-1], lane) if last else 0
             try:
+                ctas = taking_part(warp.cta, form.ctas)
                 shape = _shape(form, bits & ~SCALE_BYTES if form.block else bits, of_lane(d, lane), off, extra)
             except ValueError as why:
                 raise refuse(ins, warp, why) from None
             step = Step(of_lane(a, lane), of_lane(b, lane), form.a_in_tmem, scales)
             accumulate = bool(of_lane(rest[before], lane))
-            _multiply(ins, warp, lane, shape, accumulate, 0 if form.ws else extra, step)
+            _multiply(ins, warp, lane, ctas, shape, accumulate, 0 if form.ws else extra, step)
 
     return run
 
@@ -160,10 +161,11 @@ def _shape(form: Form, idesc: int, d: int, disabled: tuple[int, ...], zeros: int
     return Shape(form.kind, decoded, where, d & 0xFFFF, low_lane, form.ctas, off, form.block, columns)
 
 
-def _multiply(ins: Instr, warp: Warp, lane: int, shape: Shape, accumulate: bool, scale: int, step: Step) -> None:
+def _multiply(
+    ins: Instr, warp: Warp, lane: int, ctas: tuple[Cta, ...], shape: Shape, accumulate: bool, scale: int, step: Step
+) -> None:
     driver = thread(warp, lane)
     me = driver.access(ins)
-    ctas = pair(warp.cta) if shape.ctas == 2 else (warp.cta,)
     continues = driver.open is not None and driver.open.shape == shape and accumulate
     for cta in ctas:
         _read_operand(cta, me, shape, step.b, shape.b_rows, shape.idesc.b_mn_major, "B")

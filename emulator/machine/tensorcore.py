@@ -131,7 +131,7 @@ class Product:
     def perform(self) -> None:
         """Read the operands, multiply, write the accumulator."""
         shape = self.shape
-        ctas = pair(self.warp.cta) if shape.ctas == 2 else (self.warp.cta,)
+        ctas = taking_part(self.warp.cta, shape.ctas)
         b = [self._b(cta) for cta in ctas]
         right = b[0] if len(b) == 1 else np.concatenate(b)
         for cta in ctas:
@@ -249,9 +249,13 @@ def _from_shared(
     return values.T if mn_major else values
 
 
-def pair(cta: Cta) -> tuple[Cta, Cta]:
-    """Both CTAs of a pair, the even rank first."""
+def taking_part(cta: Cta, ctas: int) -> tuple[Cta, ...]:
+    """The CTA, or both of its pair, the even rank first. Raises ValueError where there is no peer."""
+    if ctas == 1:
+        return (cta,)
     first = cta.rank & ~1
+    if first + 1 >= len(cta.cluster.ctas):
+        raise ValueError(f".cta_group::2 in {cta}, which has no peer in its cluster of {len(cta.cluster.ctas)}")
     return cta.cluster.ctas[first], cta.cluster.ctas[first + 1]
 
 
