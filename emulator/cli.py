@@ -121,12 +121,12 @@ def _run(options: argparse.Namespace) -> int:
             findings = dict.fromkeys(_told(fault) for launch in device.launches for fault in launch.findings)
             for finding in findings:
                 print(f"found {finding}", file=sys.stderr)
-            for counted in dict.fromkeys(_counted(launch) for launch in device.launches):
-                print(counted, end="", file=sys.stderr)
+            for line in dict.fromkeys(counted(launch) for launch in device.launches):
+                print(line, end="", file=sys.stderr)
     return 0
 
 
-def _counted(launch: LaunchResult) -> str:
+def counted(launch: LaunchResult) -> str:
     """What a launch did that is no fault but seldom meant, a line; empty if nothing."""
     stats = launch.stats
     if not stats.swizzle_mismatches:

@@ -7,6 +7,8 @@ import pytest
 from ptx_launch import aligned, kernel, launch
 from test_tma import tensor_map
 
+from emulator import LaunchResult
+from emulator.cli import counted
 from emulator.machine.statistics import Stats
 
 CODES = {0: 0, 1: 6, 2: 4, 3: 2}
@@ -88,6 +90,13 @@ def test_a_descriptor_that_does_not(code: int, base: int, name: str, first: int)
         f"{name}; "
         f"a TMA load of warp 0 of CTA (0,0,0), PTX line {line_of(text, 'copied') - 1}, wrote it by 128-byte swizzle"
     )
+
+
+@pytest.mark.parametrize(("code", "said"), [(2, False), (4, True)])
+def test_the_end_of_a_run_tells(code: int, said: bool) -> None:
+    stats, *_ = product(3, code)
+    line = counted(LaunchResult("k", (1, 1, 1), (128, 1, 1), (1, 1, 1), 0, 0.0, stats, (), ""))
+    assert line.startswith("counted 288 pieces of shared memory") and "in k: tcgen05.mma" in line if said else not line
 
 
 COPY = """
