@@ -18,6 +18,7 @@ from emulator.machine.warp import Wait
 from emulator.ptx.syntax import Imm, Instr, Not, Reg
 
 if TYPE_CHECKING:
+    from emulator.machine.clocks import Clock
     from emulator.machine.warp import Warp
 
 PREFETCH = frozenset({"L2::64B", "L2::128B", "L2::256B"})
@@ -93,6 +94,16 @@ def _wait(ins: Instr) -> Run:
     return run
 
 
+def _phases_known(warp: Warp) -> Clock:
+    """A clock that knows which phases of mbarriers `warp` knows to be over, and nothing else: what it wrote before is
+    not released by the copies' arrival, but they were issued after its waits."""
+    clock = warp.cta.cluster.ledger.clock()
+    for cta in warp.cta.cluster.ctas:
+        for barrier in cta.smem.mbarriers.values():
+            clock.advance(barrier.over, warp.clock.at(barrier.over))
+    return clock
+
+
 @executes("cp.async.mbarrier.arrive")
 def _arrive(ins: Instr) -> Run:
     no_increment, *_ = pick(ins, {"noinc"}, SHARED, {"b64"})
@@ -104,7 +115,7 @@ def _arrive(ins: Instr) -> Run:
         barrier, count, copies = mbarrier_at(warp, at, ins), len(active(mask)), warp_copies(warp)
         if no_increment is None:
             barrier.pending += count
-        clock = warp.cta.cluster.ledger.clock()
+        clock = _phases_known(warp)
         clock.advance(copies.component, copies.issued, both=copies.published)
         party = Party(ins, warp, "cp.async")
         operation = Operation(ins, warp, (barrier,), lambda: barrier.arrive(count, party, clock), copies.queue)

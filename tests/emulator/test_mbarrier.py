@@ -208,6 +208,16 @@ def test_a_wait_two_phases_late_that_is_ordered() -> None:
         run(f"{init(1)} @!%p3 bra WAITS; {late} bra END; WAITS: {waits} END:", warps=2)
 
 
+@pytest.mark.parametrize("completion", MODES)
+def test_the_arrival_of_copies_tells_what_their_issuer_waited_for(completion: str) -> None:
+    """Warp 0 sees four phases complete and copies; warp 1 waits for the copies, then for the last of those phases."""
+    phases = " ".join(f"{arrive()} {wait(i % 2)}" for i in range(4))
+    copies = "cp.async.ca.shared.global [%r4], [%rd1], 4; cp.async.mbarrier.arrive.noinc.shared.b64 [%r3+8];"
+    told = f"{wait(0, at=8)} {wait(1)}"
+    body = f"{init(1)} {init(32, at=8)} @!%p3 bra TOLD; {phases} {copies} bra END; TOLD: {told} END:"
+    run(body, warps=2, completion=completion)
+
+
 def test_the_state_of_an_arrival_holds_what_was_pending() -> None:
     told = "mbarrier.pending_count.b64 %r9, %rd9; st.global.b32 [%rd1+{at}], %r9;"
     arrivals = "".join(
