@@ -100,6 +100,8 @@ def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], sta
             elif (fruitless := fruitless + 1) * len(running) > PATIENCE:
                 raise Deadlock(*_stopped(running, program, STUCK))
     except KeyboardInterrupt:
+        if not running:
+            raise
         raise Interrupted(*_stopped(running, program, "interrupted")) from None
 
 
