@@ -56,19 +56,17 @@ def targets(
     ins: Instr, warp: Warp, target: int, barrier: int, ranks: int | None, paired: bool
 ) -> list[tuple[Cta, int, MBarrier]]:
     """(CTA, offset, mbarrier) of each copy: one, or one for each bit of `ranks` at the same offsets."""
-    ctas = warp.cta.cluster.ctas
     if ranks is None:
-        told = mbarrier_at(warp, barrier, ins)
-        reachable(told, ins, warp)
-        return [(cta_of(ins, warp, target >> RANK_SHIFT & 0xFF), target & OFFSET_MASK, told)]
+        copies = [(target >> RANK_SHIFT & 0xFF, barrier >> RANK_SHIFT & 0xFF)]
+    else:
+        chosen = [rank for rank in range(16) if ranks >> rank & 1]
+        copies = [(rank, rank & ~1 | barrier >> RANK_SHIFT & 1 if paired else rank) for rank in chosen]
     found = []
-    for rank in (r for r in range(16) if ranks >> r & 1):
+    for rank, signalled in copies:
         cta = cta_of(ins, warp, rank)
-        signalled = rank & ~1 | barrier >> RANK_SHIFT & 1 if paired else rank
         told = mbarrier_at(warp, barrier & OFFSET_MASK | signalled << RANK_SHIFT, ins)
         reachable(told, ins, warp)
         found.append((cta, target & OFFSET_MASK, told))
-    assert ctas
     return found
 
 

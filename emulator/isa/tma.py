@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any, Final
 
-from emulator.errors import DescriptorError, UnknownInstruction
+from emulator.errors import BarrierError, DescriptorError, UnknownInstruction
 from emulator.isa.bulk import BULK_GROUP, COMPLETE_TX, GLOBAL, MULTICAST, REDUCTIONS, targets
 from emulator.isa.modifiers import CACHE_HINT, CTA_GROUP, SHARED, active, of_lane, pick
 from emulator.isa.registry import Run, executes
@@ -16,6 +16,8 @@ from emulator.machine.tensormap import MAP_BYTES, TensorMap, decode
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
+    from emulator.machine.cta import Cta
+    from emulator.machine.mbarrier import MBarrier
     from emulator.machine.warp import Warp
 
 DIMENSIONS: Final = frozenset({"1d", "2d", "3d", "4d", "5d"})
@@ -105,9 +107,21 @@ def _tensor_load(ins: Instr) -> Run:
             boxes = _boxes(tensor, box, lane, ins, warp, form == "tile::gather4")
             ranks = of_lane(rest[0], lane) if multicast else None
             for cta, offset, told in targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, paired):
+                _check_near(ins, warp, cta, told, paired)
                 load_boxes(ins, warp, tensor, boxes, cta, offset, told)
 
     return run
+
+
+def _check_near(ins: Instr, warp: Warp, cta: Cta, told: MBarrier, paired: bool) -> None:
+    """Find an mbarrier that is not the destination's: with .cta_group::2 it may be the peer's, else it may not."""
+    if told.cta is cta or (paired and told.cta.rank == cta.rank ^ 1):
+        return
+    allowed = "that CTA or its peer" if paired else "that CTA, or .cta_group::2 for its peer"
+    fault = BarrierError(
+        f"{ins.opcode} to {cta} reports to {told} of {told.cta}", ins, warp, (("missing", f"an mbarrier of {allowed}"),)
+    )
+    warp.cta.launch.found(fault)
 
 
 def _tensor_store(ins: Instr) -> Run:

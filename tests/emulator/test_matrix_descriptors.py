@@ -8,7 +8,8 @@ from canonical import SWIZZLES, Operand
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.machine.descriptors import KINDS, MatrixDescriptor, operand_chunks
+from emulator.machine.descriptors import B32, B64, B128, KINDS, NONE, MatrixDescriptor, operand_chunks
+from emulator.machine.tensormap import swizzled_chunks
 
 BITS = {"kind::f16": 16, "kind::tf32": 32, "kind::f8f6f4": 8}
 
@@ -39,6 +40,34 @@ def test_descriptor_addresses_the_canonical_layout(case: tuple[str, Operand]) ->
     size = operand.bits // 8
     elements = (chunks[..., None] * 16 + np.arange(0, 16, size)).reshape(chunks.shape[0], -1)
     np.testing.assert_array_equal(elements.T if operand.mn_major else elements, operand.byte())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(["kind::f16", "kind::tf32", "kind::f8f6f4"]),
+    st.sampled_from(["32B", "64B", "128B", "none"]),
+    st.integers(8, 200),
+    st.sampled_from([8, 64, 128]),
+    st.data(),
+)
+def test_tma_lays_down_what_descriptors_read(kind: str, name: str, place: int, rows: int, data: st.DataObject) -> None:
+    """A box of rows of one span, at any place that TMA takes: its K steps, and its transpose where the kind has one."""
+    span, _, pattern = SWIZZLES[name]
+    start, size = 128 * place, BITS[kind] // 8
+    logical = start + np.arange(rows * span).reshape(rows, span)
+    laid = logical if pattern is None else np.vectorize(pattern)(logical)
+    swizzle = {"none": NONE, "32B": B32, "64B": B64, "128B": B128}[name]
+    np.testing.assert_array_equal(swizzled_chunks(start, rows * span, swizzle), laid.reshape(-1)[::16] // 16)
+    if name == "none":
+        return
+    step = data.draw(st.integers(0, span // 32 - 1))
+    k_major = Operand(8 * size, rows, KINDS[kind].k, False, name, start + 32 * step, 8 * span, 16)
+    chunks = operand_chunks(k_major.descriptor, rows, KINDS[kind], False)
+    np.testing.assert_array_equal(chunks, laid[:, 32 * step : 32 * step + 32 : 16] // 16)
+    if rows >= KINDS[kind].k and size < 4:
+        transposed = Operand(8 * size, span // size, KINDS[kind].k, True, name, start, 16, 8 * span)
+        chunks = operand_chunks(transposed.descriptor, span // size, KINDS[kind], True)
+        np.testing.assert_array_equal(chunks, laid[: KINDS[kind].k, ::16] // 16)
 
 
 @pytest.mark.parametrize(
