@@ -19,6 +19,7 @@ from emulator.host import (
     saved_modules,
     tensors,
     torch_cuda,
+    transforms,
     tvm_ffi,
 )
 from emulator.host.patching import Patches
@@ -39,6 +40,7 @@ def emulated_host(properties: DeviceProperties = B200) -> Iterator[DevicePropert
         patches.set(DeviceContext, "__torch_function__", tensors.default_device_factory)
         autograd.install(patches, mode)
         custom_ops.install(patches, mode)
+        transforms.install(patches, mode)
         torch_cuda.install(patches, properties, state.captures)
         _install(patches, cuda.bindings.driver, "cu", cuda_driver.functions(cuda.bindings.driver, state))
         _install(patches, cuda.bindings.runtime, "cuda", cuda_runtime.functions(cuda.bindings.runtime, state))

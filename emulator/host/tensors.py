@@ -35,7 +35,7 @@ def is_emulated(value: object) -> bool:
 
 def _in_device_memory(tensor: torch.Tensor) -> bool:
     with torch._C.DisableTorchFunction():
-        return tensor.layout == torch.strided and hasattr(tensor.untyped_storage(), DEVICE_STORAGE)
+        return torch._C._has_storage(tensor) and hasattr(tensor.untyped_storage(), DEVICE_STORAGE)
 
 
 def mark(value: Any, emulated: bool) -> None:
@@ -151,7 +151,9 @@ class EmulatedTensors(TorchFunctionMode):
 
     def _settle(self, tensor: torch.Tensor, inputs: list[torch.Tensor]) -> None:
         """Move a new tensor's memory into the device's."""
-        if type(tensor) not in _PLAIN or tensor.device != CPU or _in_device_memory(tensor):
+        if type(tensor) not in _PLAIN or tensor.device != CPU:
+            return
+        if not torch._C._has_storage(tensor) or _in_device_memory(tensor):
             return
         storage = tensor.untyped_storage()
         if storage.nbytes() == 0 or any(t.untyped_storage().data_ptr() == storage.data_ptr() for t in inputs):
