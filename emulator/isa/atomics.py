@@ -20,6 +20,7 @@ OPERATIONS: Final = frozenset({"add", "min", "max", "and", "or", "xor", "inc", "
 DTYPES: Final = {
     "u32": "u4", "s32": "i4", "b32": "u4", "u64": "u8", "s64": "i8", "b64": "u8", "b16": "u2", "u16": "u2",
     "f32": "f4", "f64": "f8", "f16": "f2", "f16x2": "f2", "bf16": "bf16", "bf16x2": "bf16",
+    "b128": "u8",
 }  # fmt: skip
 PAIRS: Final = frozenset({"f16x2", "bf16x2"})
 
@@ -38,7 +39,10 @@ class Atomic(Form):
         self.own_cta = space in ("shared", "shared::cta")
         self.width = 2 if self.dtype == "bf16" else np.dtype(self.dtype).itemsize
         self.pairs = 2 if kind in PAIRS else 1
-        self.registers = int(vector[1:]) if vector else 1
+        self.wide = kind == "b128"
+        self.registers = 2 if self.wide else int(vector[1:]) if vector else 1
+        if self.wide and (operation not in ("exch", "cas") or vector):
+            raise UnknownInstruction(ins, f".{operation}.b128; allowed are .exch and .cas")
         self.count = self.pairs * self.registers
         self.bytes = self.width * self.count
         self.signed, self.strong = False, True
@@ -51,7 +55,8 @@ class Atomic(Form):
         if self.operation == "exch":
             return operands[0]
         if self.operation == "cas":
-            return np.where(old == operands[0], operands[1], old)
+            same = (old == operands[0]).all(1, keepdims=True) if self.wide else old == operands[0]
+            return np.where(same, operands[1], old)
         return reduced(old, operands[0], self.dtype, self.operation)
 
 
@@ -100,7 +105,7 @@ def _bits(form: Atomic, value: Any, mask: Any) -> np.ndarray:
 
 def _results(form: Atomic, ins: Instr, old: np.ndarray, mask: Any) -> Any:
     target = ins.operands[0]
-    width = REGISTER_BYTES[target.type] if isinstance(target, Reg) else form.width * form.pairs
+    width = REGISTER_BYTES[target.type] if isinstance(target, Reg) and not form.wide else form.width * form.pairs
     packed = np.ascontiguousarray(old).view(f"u{form.width * form.pairs}").astype(f"u{width}")
     full = np.zeros((32, form.registers), packed.dtype)
     full[slice(None) if mask is None else mask] = packed

@@ -3,109 +3,65 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 
+from emulator.ptx.calls import Function
 from emulator.ptx.declarations import Scope, variable
 from emulator.ptx.families import split
 from emulator.ptx.operands import OperandReader, atom
 from emulator.ptx.source import Source
+from emulator.ptx.statements import Statement, Statements
 from emulator.ptx.syntax import Address, Instr, Location, Operand, Reg, Symbol, Variable, Vector
 
-_PIECE = re.compile(
-    r"\s*(?:(?P<open>\{)|(?P<close>\})|(?P<label>[\w$]+)\s*:(?!:)|(?P<loc>\.(?:loc|file)\b[^\n]*)"
-    r"|(?P<statement>[^;{}]*(?:\{[^;{}]*\}[^;{}]*)*);)"
-)
 _INSTRUCTION = re.compile(r"(?:@(!?)([\w$%]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.S)
 _PLAIN = re.compile(r"[^\s\[{(|!,]+(?:, [^\s\[{(|!,]+)*")
-_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)")
-
-
-@dataclass(frozen=True)
-class _Statement:
-    """A statement that is not yet taken apart."""
-
-    text: str
-    at: int
-    scope: Scope
 
 
 class Body:
-    """What stands from `start` to `end` of a source. Labels are instruction indices, by kernel-wide name."""
+    """What stands from `start` to `end` of a source. known: the functions that it may call."""
 
-    def __init__(self, source: Source, start: int, end: int) -> None:
+    def __init__(self, source: Source, start: int, end: int, known: Mapping[str, Function]) -> None:
         self._source = source
-        self._start, self._end = start, end
         self.instrs: list[Instr] = []
-        self.labels: dict[str, int] = {}
         self.shared: list[Variable] = []
         self.local: list[Variable] = []
-        self.locations: list[Location] = []
-        self._scopes: list[Scope] = []
-        self._read()
+        self._statements = Statements(source, known)
+        self._read(start, end)
+
+    @property
+    def labels(self) -> dict[str, int]:
+        """Instruction indices by kernel-wide name."""
+        return self._statements.labels
+
+    @property
+    def locations(self) -> list[Location]:
+        """Where the source's lines begin."""
+        return self._statements.locations
 
     @property
     def registers(self) -> tuple[Reg, ...]:
         """All registers that are used, by name."""
         seen: set[Reg] = set()
-        for scope in self._scopes:
+        for scope in self._statements.scopes:
             seen.update(found for found in scope.registers.values() if isinstance(found, Reg))
         return tuple(sorted(seen, key=lambda reg: reg.name))
 
-    def _read(self) -> None:
+    def _read(self, start: int, end: int) -> None:
         """Declarations first: an instruction may stand before the label that it names."""
-        instructions: list[_Statement] = []
-        for statement in self._statements():
-            if statement.text[0] == ".":
+        instructions: list[Statement] = []
+        for statement in self._statements.read(start, end):
+            if statement.made is None and statement.text[0] == ".":
                 self._declaration(statement)
             else:
                 instructions.append(statement)
         for statement in instructions:
-            self._instruction(statement)
+            made = statement.made or self._instruction(statement)
+            if made.opcode == "bra":
+                made = replace(made, operands=tuple(_resolved(operand, statement.scope) for operand in made.operands))
+            self.instrs.append(made)
 
-    def _statements(self) -> Iterator[_Statement]:
-        text, at = self._source.text, self._start
-        scope = self._opened(None)
-        count = 0
-        while True:
-            match = _PIECE.match(text, at, self._end)
-            if match is None:
-                self._nothing_left(at)
-                return
-            kind = match.lastgroup or ""
-            found, start, at = match.group(kind), match.start(kind), match.end()
-            if kind == "statement" and found:
-                count += found[0] != "."
-                yield _Statement(found, start, scope)
-            elif kind == "label":
-                scope.labels.add(found)
-                self.labels[scope.rename(found)] = count
-            elif kind == "open":
-                scope = self._opened(scope)
-            elif kind == "close":
-                if scope.parent is None:
-                    raise self._source.refuse("a brace is closed twice", start)
-                scope = scope.parent
-            elif kind == "loc" and scope.parent is None:  # within inline assembly it counts the lines of that
-                self._location(found, count)
-
-    def _nothing_left(self, at: int) -> None:
-        rest = self._source.text[at : self._end]
-        if rest.strip():
-            raise self._source.refuse("a statement is not understood", at + len(rest) - len(rest.lstrip()))
-
-    def _opened(self, parent: Scope | None) -> Scope:
-        scope = Scope(parent, len(self._scopes))
-        self._scopes.append(scope)
-        return scope
-
-    def _location(self, text: str, instr: int) -> None:
-        match = _LOC.match(text)
-        if match:
-            file = self._source.files.get(int(match.group(1)), "")
-            self.locations.append(Location(instr, file, int(match.group(2))))
-
-    def _declaration(self, statement: _Statement) -> None:
+    def _declaration(self, statement: Statement) -> None:
         text = statement.text
         try:
             if text.startswith(".reg"):
@@ -126,31 +82,26 @@ class Body:
             raise ValueError("a variable is not understood")
         (self.shared if found[0] == "shared" else self.local).append(found[1])
 
-    def _instruction(self, statement: _Statement) -> None:
+    def _instruction(self, statement: Statement) -> Instr:
         match = _INSTRUCTION.fullmatch(statement.text)
         if match is None:
             raise self._source.refuse("an instruction is not understood", statement.at)
         negated, predicate, spelling, rest = match.groups()
         scope = statement.scope
-        guard = None
-        if predicate:
-            register = scope.register(predicate)
-            if not isinstance(register, Reg):
-                raise self._source.refuse(f"guard {predicate!r} is not declared", statement.at)
-            guard = (register, not negated)
+        guard = (self._statements.guard(predicate, statement), not negated) if predicate else None
         opcode, modifiers = split(spelling)
         opcode = "ld" if opcode == "ldu" else opcode
         operands = self._operands(rest, statement)
-        if opcode == "bra":
-            operands = tuple(_resolved(operand, scope) for operand in operands)
+        if opcode == "ret" and (end := _end_of_function(scope)) is not None:
+            opcode, modifiers, operands = "bra", (), (Symbol(end),)
         elif opcode == "call":
             modifiers, operands = _called(modifiers, operands)
         elif "param" in modifiers:
             opcode, modifiers, operands = _moved(opcode, modifiers, operands, scope)
         text = " ".join(statement.text.split())
-        self.instrs.append(Instr(opcode, modifiers, operands, guard, self._source.line(statement.at), text))
+        return Instr(opcode, modifiers, operands, guard, self._source.line(statement.at), text)
 
-    def _operands(self, text: str, statement: _Statement) -> tuple[Operand, ...]:
+    def _operands(self, text: str, statement: Statement) -> tuple[Operand, ...]:
         lookup = statement.scope.register
         try:
             if _PLAIN.fullmatch(text):
@@ -158,6 +109,13 @@ class Body:
             return OperandReader(text, lookup).read()
         except ValueError as error:
             raise self._source.refuse(str(error), statement.at) from None
+
+
+def _end_of_function(scope: Scope) -> str | None:
+    """The label behind the function that a scope is in, if it is in one that was called."""
+    while scope.parent is not None:
+        scope = scope.parent
+    return scope.leaves_to
 
 
 def _resolved(operand: Operand, scope: Scope) -> Operand:

@@ -37,6 +37,8 @@ class Scope:
     registers: dict[str, Reg | Vector] = field(default_factory=dict)
     ranges: dict[str, tuple[str, int]] = field(default_factory=dict)
     call_parameters: set[Reg] = field(default_factory=set)
+    leaves_to: str | None = None
+    """Within a function that was called: the label behind its body."""
 
     def rename(self, name: str) -> str:
         """The kernel-wide name of what this scope calls `name`."""
@@ -68,7 +70,7 @@ class Scope:
             for letters in (_PARTS[vector], _COLOURS):
                 self.registers.update({f"{name}.{letter}": reg for letter, reg in zip(letters, parts, strict=False)})
 
-    def declare_call_parameter(self, text: str) -> None:
+    def declare_call_parameter(self, text: str) -> Reg:
         """`.param .type name` within a body: a value on its way into or out of a call, held like a register."""
         match = _PARAM.fullmatch(text)
         if match is None or match.group(4):
@@ -76,6 +78,7 @@ class Scope:
         register = Reg(self.rename(match.group(3)), _register_type(match.group(2)))
         self.registers[match.group(3)] = register
         self.call_parameters.add(register)
+        return register
 
     def register(self, token: str) -> Reg | Vector | None:
         """The register that a token names here, or all those of a vector, if it names any."""

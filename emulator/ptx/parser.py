@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 from emulator.ptx.body import Body
+from emulator.ptx.calls import Function, functions
 from emulator.ptx.declarations import dimensions, number, parameters, placed, variable
 from emulator.ptx.source import Source
 from emulator.ptx.syntax import RESERVED_SHARED_BYTES, GlobalVariable, Kernel, Module, Symbol, Variable
 
 _ENTRY = re.compile(r"(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w$]+)\s*(?:\(([^)]*)\))?([^{]*)\{")
-_FUNCTION = re.compile(r"(?:\.visible\s+|\.weak\s+)*\.func\b[^{;]*\{")
 _TARGET = re.compile(r"\.target\s+(\w+)")
 
 
@@ -23,19 +24,24 @@ def parse(text: str) -> Module:
         raise source.refuse("no .target directive", 0)
     kernels: dict[str, Kernel] = {}
     outside: list[tuple[int, str]] = []
-    at = 0
+    known = dict(functions(source))
+    bodies = {start: function.end + 1 for start, function in known.items()}
+    by_name = {function.name: function for function in known.values()}
     for entry in _ENTRY.finditer(source.text):
-        outside.append((at, source.text[at : entry.start()]))
-        at = source.end_of_block(entry.end())
-        kernels[entry.group(1)] = _kernel(source, entry, at)
+        bodies[entry.start()] = end = source.end_of_block(entry.end())
+        kernels[entry.group(1)] = _kernel(source, entry, end, by_name)
+    at = 0
+    for start, end in sorted(bodies.items()):
+        outside.append((at, source.text[at:start]))
+        at = end
     outside.append((at, source.text[at:]))
     variables, shared = _module_variables(source, outside)
     found = {name: _with_shared(kernel, shared) for name, kernel in kernels.items()}
     return Module(found, variables, target.group(1))
 
 
-def _kernel(source: Source, entry: re.Match[str], end: int) -> Kernel:
-    body = Body(source, entry.end(), end - 1)
+def _kernel(source: Source, entry: re.Match[str], end: int, known: Mapping[str, Function]) -> Kernel:
+    body = Body(source, entry.end(), end - 1, known)
     directives = entry.group(3)
     return Kernel(
         name=entry.group(1),
@@ -62,9 +68,6 @@ def _module_variables(
     in_global: list[GlobalVariable] = []
     in_shared: list[Variable] = []
     for at, text in outside:
-        function = _FUNCTION.search(text)
-        if function is not None:
-            raise source.refuse("device functions (.func with a body) are not supported", at + function.start())
         for declaration in re.finditer(r"\.(?:visible|extern|weak|common|shared|global|const)\b[^;]*", text):
             try:
                 found = variable(declaration.group())

@@ -70,7 +70,7 @@ ld.{form} {values}, [%q31]; st.{form} [%a1], {values};""",
 
 
 def test_eight_of_anything_but_words_is_refused() -> None:
-    with pytest.raises(errors.UnknownInstruction, match="v8 of .b16"):
+    with pytest.raises(errors.UnknownInstruction, match=r"v8 of \.b16"):
         run("ld.global.v8.b16 {%h1, %h2, %h3, %h4, %h5, %h6, %h7, %h8}, [%a0];")
 
 
@@ -301,3 +301,23 @@ def test_distributed_shared_memory_needs_a_releasing_barrier_if_asked() -> None:
 def test_a_window_beyond_the_cluster() -> None:
     with pytest.raises(errors.OutOfBounds, match="window of CTA rank 3"):
         run("mov.b32 %r2, 3; mapa.shared::cluster.u32 %r5, %r50, %r2; st.shared::cluster.b32 [%r5], %t;")
+
+
+def test_exchange_of_16_bytes() -> None:
+    """Each lane its own 16 bytes: exchanged, then compared with what is there (even lanes) or not quite (odd ones)."""
+    given, out = RNG.integers(0, 1 << 64, (32, 2), np.uint64), np.zeros((32, 4), np.uint64)
+    memory = aligned(given)
+    run(
+        f"""{at("a0", 16)} {at("a1", 32)} .reg .b128 %o<4>;
+cvt.u64.u32 %q1, %t; mov.b64 %q2, 7; mov.b128 %o1, {{%q1, %q2}};
+atom.global.exch.b128 %o2, [%a0], %o1; and.b64 %q3, %q1, 1; add.u64 %q3, %q3, 7; mov.b128 %o3, {{%q1, %q3}};
+mov.b128 %o1, {{%q2, %q2}}; atom.global.cas.b128 %o3, [%a0], %o3, %o1;
+mov.b128 {{%q4, %q5}}, %o2; st.global.v2.b64 [%a1], {{%q4, %q5}};
+mov.b128 {{%q4, %q5}}, %o3; st.global.v2.b64 [%a1+16], {{%q4, %q5}};""",
+        memory,
+        out,
+    )
+    lane = np.arange(32, dtype=np.uint64)[:, None]
+    put = np.concatenate([lane, np.full((32, 1), 7, np.uint64)], 1)
+    np.testing.assert_array_equal(out, np.concatenate([given, put], 1))
+    np.testing.assert_array_equal(memory, np.where(lane % 2 == 0, 7, put))

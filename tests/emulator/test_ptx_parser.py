@@ -210,11 +210,6 @@ def test_errors_name_line_and_text(body: str, reason: str) -> None:
         parse(f"{HEAD}.entry k() {{\n{body}\n}}")
 
 
-def test_device_functions_are_refused() -> None:
-    with pytest.raises(PtxSyntaxError, match=r"device functions"):
-        parse(f"{HEAD}.func f() {{ ret; }}\n.entry k() {{ ret; }}")
-
-
 def test_an_open_brace_is_an_error() -> None:
     with pytest.raises(PtxSyntaxError, match="never closed"):
         parse(f"{HEAD}.entry k() {{ ret;")

@@ -345,6 +345,7 @@ MODULES = (
     "parameters",
     "pairs",
     "processes",
+    "ptx_functions",
     "remote",
     "statistics",
     "tensor_map",
