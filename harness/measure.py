@@ -86,7 +86,7 @@ def pin(metric: Metric, worst: float, floor: float | None) -> str:
         return f"{M_BELOW:.6f}" if worst > 1e-5 else rounded_down(HEADROOM * worst + ROUNDING)
     if metric.bound == "at most":
         text = rounded_down(HEADROOM * worst + ROUNDING)
-        return text if floor is None or float(text) <= floor else shown(f"{floor:g}")
+        return text if floor is None or float(text) <= floor else shown(repr(floor))
     text = repr(round(1 - float(rounded_down(HEADROOM * (1 - worst) + ROUNDING)), 14))
     return text if floor is None or float(text) >= floor else f"{floor}"
 
