@@ -213,8 +213,8 @@ def div(run: Run, ins: Instr) -> None:
     if type_name in INTEGERS:
         _integer_quotient(run, ins, m, *INTEGERS[type_name], remainder=False)
         return
-    m.choice("rn", "full", "approx")
-    floating(run, ins, m, type_name, floats.divide)
+    rounding = m.choice(*ROUNDINGS, "full", "approx")
+    floating(run, ins, m, type_name, _divided(rounding, type_name, m))
 
 
 @lowers("rem")
@@ -303,6 +303,14 @@ def copysign(run: Run, ins: Instr) -> None:
     floating(run, ins, m, type_name, compute)
 
 
+def _divided(rounding: str, type_name: str, m: Modifiers) -> Compute:
+    if rounding not in ("rz", "rm", "rp"):
+        return floats.divide
+    if type_name != "f32":
+        raise m.refuse(f".{rounding} of {type_name}")
+    return lambda a, b: floats.canonical_nan(floats.narrow(floats.quotient_to_odd(a, b), rounding))
+
+
 def _reciprocal(a: Vec) -> Vec:
     return floats.divide(a.code.constant(1.0, a.kind), a)
 
@@ -330,7 +338,16 @@ def function(run: Run, ins: Instr) -> None:
     """The functions of one argument; .approx and .rn are the same here, nearest or within an ulp of it."""
     m = Modifiers(ins)
     type_name = m.last()
-    m.choice("approx", *(("rn",) if ins.opcode in _EXACT else ()))
+    rounding = m.choice("approx", *(ROUNDINGS if ins.opcode in _EXACT else ()))
     if type_name == "f64" and ins.opcode not in _EXACT:
         raise m.refuse(f"{ins.opcode} of f64")
-    floating(run, ins, m, type_name, _FUNCTIONS[ins.opcode])
+    floating(run, ins, m, type_name, _rounded(ins.opcode, rounding, type_name, m))
+
+
+def _rounded(opcode: str, rounding: str, type_name: str, m: Modifiers) -> Compute:
+    if rounding in ("approx", "rn"):
+        return _FUNCTIONS[opcode]
+    if opcode == "sqrt" and type_name == "f32":
+        return lambda a: floats.canonical_nan(floats.narrow(floats.root_to_odd(a), rounding))
+    divided = _divided(rounding, type_name, m)
+    return lambda a: divided(a.code.constant(1.0, a.kind), a)

@@ -97,19 +97,22 @@ def _from_integer(run: Run, ins: Instr, m: Modifiers, result: str, source: str) 
     kind, signed = INTEGERS[source]
     a = run.read(ins.operands[1], kind)
     op = "sitofp" if signed else "uitofp"
-    if result in WIDE_FLOATS:
-        if rounding != "rn" and not (result == "f32" and a.width <= 32):
-            raise m.refuse(f".{rounding} from .{source} to .{result}")
-        value = (
-            a.convert(op, WIDE_FLOATS[result]) if rounding == "rn" else floats.narrow(a.convert(op, "double"), rounding)
-        )
-        run.write(ins.operands[0], value)
+    if rounding == "rn" and result in WIDE_FLOATS:
+        run.write(ins.operands[0], a.convert(op, WIDE_FLOATS[result]))
         return
-    if rounding != "rn" or (a.width > 16 and result == "f16") or a.width > 32:
-        raise m.refuse(f".{rounding} from .{source} to .{result}")
-    # 16 bits are exact in f32; 32 bits go to bf16 through a float rounded to odd.
-    exact = a.convert(op, "float") if a.width <= 16 else _odd(a.convert(op, "double"))
-    run.write(ins.operands[0], HALF_FLOATS[result][1](exact).zext("i16"))
+    if result == "f64":
+        raise m.refuse(f".{rounding} from .{source} to .f64")
+    exact = a.convert(op, "double") if a.width <= 32 else _long_to_odd(a, op)
+    if result == "f32":
+        run.write(ins.operands[0], floats.narrow(exact, rounding))
+    else:
+        run.write(ins.operands[0], _to_half(_odd(exact), result, rounding, False, m).zext("i16"))
+
+
+def _long_to_odd(a: Vec, op: str) -> Vec:
+    """64 bits as a double rounded to odd, from two halves that are exact."""
+    upper = (a.sar(32) if op == "sitofp" else a.shr(32)).convert(op, "double") * 2.0**32
+    return floats.sum_to_odd(upper, (a & 0xFFFF_FFFF).convert("uitofp", "double"))
 
 
 def _odd(value: Vec) -> Vec:
@@ -159,7 +162,8 @@ def _floats(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> Non
     if saturate:
         a = floats.saturate(a)
     if result in HALF_FLOATS:
-        code = _to_half(_odd(a) if a.kind == "double" else a, result, rounding or "rn", finite, m).zext("i16")
+        mode = "rn" if rounding in _TO_INTEGRAL else rounding or "rn"
+        code = _to_half(_odd(a) if a.kind == "double" else a, result, mode, finite, m).zext("i16")
         run.write(ins.operands[0], floats.is_nan(a).select(_nan_of(a, result), code) if a.kind == "double" else code)
         return
     if finite:

@@ -152,12 +152,34 @@ def sum_to_odd(p: Vec, c: Vec) -> Vec:
     """
     total = p + c
     back = total - p
-    error = (p - (total - back)) + (c - back)
-    bits = as_bits(total)
+    return _toward(total, (p - (total - back)) + (c - back))
+
+
+def _toward(value: Vec, error: Vec) -> Vec:
+    """A double whose exact value differs from it in the direction of `error`, rounded to odd."""
+    bits = as_bits(value)
     inexact = error.compare("one", 0.0) & (bits & 1).compare("eq", 0)
     away = (as_bits(error) ^ bits).compare("sge", 0)
-    moved = bits + away.select(p.code.constant(1, "i64"), p.code.constant(-1, "i64"))
+    moved = bits + away.select(value.code.constant(1, "i64"), value.code.constant(-1, "i64"))
     return inexact.select(moved, bits).bitcast("double")
+
+
+@helper("double", "float", "float")
+def quotient_to_odd(a: Vec, b: Vec) -> Vec:
+    """a/b as a double rounded to odd."""
+    x, y = a.convert("fpext", "double"), b.convert("fpext", "double")
+    quotient = x / y
+    left = fused(-quotient, y, x)
+    error = ((as_bits(left) ^ as_bits(y)) & SIGN["double"] | as_bits(magnitude(left))).bitcast("double")
+    return _toward(quotient, error)
+
+
+@helper("double", "float")
+def root_to_odd(a: Vec) -> Vec:
+    """The square root as a double rounded to odd."""
+    x = a.convert("fpext", "double")
+    root = x.code.intrinsic("sqrt", x)
+    return _toward(root, fused(-root, root, x))
 
 
 def narrow(value: Vec, mode: str) -> Vec:

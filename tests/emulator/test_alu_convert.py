@@ -220,7 +220,7 @@ def test_floats_to_integers_saturate(to: str, mode: str) -> None:
         assert result == wanted % (1 << register), x
 
 
-WIDEST = {"f32": 64, "f64": 64, "bf16": 32, "f16": 16}
+WIDEST = {"f32": 64, "f64": 64, "bf16": 64, "f16": 64}
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_values_of_narrow_registers() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "cvt.rn.f16.s64 %h0, %q1;",
+        "cvt.rm.f16.s64 %h0, %q1;",
         "cvt.rn.f16x2.f32 %r0, %r1;",
         "cvt.rn.e4m3x2.f32 %h0, %r1, %r2;",
         "cvt.rm.f16.f32 %h0, %r1;",
@@ -361,3 +361,14 @@ def test_packing_of_clamped_integers(to: str) -> None:
         x, y = (min(max(v, low), high) % 2**bits for v in (x, y))
         above = int(c[lane]) << 2 * bits if more else 0
         assert got[lane] == (above | x << bits | y) % 2**32
+
+
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_rounding_to_integral_halves(kind: str) -> None:
+    every = np.arange(1 << 16, dtype=np.uint16)
+    got = over("".join(f"cvt.{m}.{kind}.{kind} %h{i}, %h9;" for i, m in enumerate(ROUND)), h9=every)
+    wide = every.view(np.float16).astype(np.float32) if kind == "f16" else as_f32(every.astype(np.uint32) << 16)
+    for i, function in enumerate((np.rint, np.trunc, np.floor, np.ceil)):
+        codes = got[f"h{i}"]
+        values = codes.view(np.float16).astype(np.float32) if kind == "f16" else as_f32(codes.astype(np.uint32) << 16)
+        same_floats(values, function(wide))

@@ -219,3 +219,51 @@ def test_f64_arithmetic() -> None:
     np.testing.assert_array_equal(got["q2"], a / b)
     np.testing.assert_array_equal(got["q3"], np.maximum(a, b))
     np.testing.assert_array_equal(got["q4"], np.sqrt(np.abs(a)))
+
+
+@pytest.mark.parametrize("mode", ["rz", "rm", "rp"])
+def test_directed_quotients(mode: str) -> None:
+    program = Instructions(f"div.{mode}.f32 %r0, %r1, %r2; rcp.{mode}.f32 %r3, %r2;")
+
+    @FEW
+    @given(patterns(), patterns())
+    def check(a: np.ndarray, b: np.ndarray) -> None:
+        got = program(r1=a, r2=b)
+        for lane, (x, y) in enumerate(zip(a.tolist(), b.tolist(), strict=True)):
+            for register, over_y in (("r0", x), ("r3", 1.0)):
+                if over_y and y and math.isfinite(over_y) and math.isfinite(y):
+                    wanted = rounded(Fraction(over_y) / Fraction(y), mode)
+                    assert got[register][lane] == wanted.view(np.uint32), (over_y, y)
+
+    check()
+
+
+def test_directed_roots_are_just_below_and_just_above() -> None:
+    program = Instructions("sqrt.rm.f32 %r0, %r1; sqrt.rp.f32 %r2, %r1; sqrt.rz.f32 %r3, %r1;")
+
+    @FEW
+    @given(patterns())
+    def check(a: np.ndarray) -> None:
+        a = np.abs(np.nan_to_num(a, posinf=4.0, neginf=9.0))
+        got = program(r1=a)
+        below, above = (got[r].view(np.float32) for r in ("r0", "r2"))
+        np.testing.assert_array_equal(got["r3"], got["r0"])
+        for x, low, high in zip(a.tolist(), below, above, strict=True):
+            assert Fraction(float(low)) ** 2 <= Fraction(x) <= Fraction(float(high)) ** 2
+            assert high == low or high == np.nextafter(low, np.float32(math.inf))
+            assert (high == low) == (Fraction(float(low)) ** 2 == Fraction(x))
+
+    check()
+
+
+@pytest.mark.parametrize("type_name", ["u64", "s64"])
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+def test_long_integers_to_f32_round_once(mode: str, type_name: str) -> None:
+    random = np.random.default_rng(5)
+    numbers = random.integers(0, 1 << 64, 480, np.uint64) >> random.integers(0, 64, 480).astype(np.uint64)
+    ties = (np.uint64(1) << random.integers(30, 63, 32).astype(np.uint64)) + np.uint64(1)
+    given = np.concatenate([numbers, ties, ~ties])
+    got = over(f"cvt.{mode}.f32.{type_name} %r0, %q1;", q1=given)["r0"]
+    exact = (given.view(np.int64) if type_name == "s64" else given).tolist()
+    wanted = [rounded(Fraction(n), mode).view(np.uint32) if n else 0 for n in exact]
+    assert got.tolist() == [int(w) for w in wanted]
