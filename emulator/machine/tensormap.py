@@ -121,6 +121,12 @@ class TensorMap:
             width = np.dtype(packing.dtype).itemsize
         else:
             width = 2 if element == BF16 else np.dtype(DTYPES[element]).itemsize
+        inner = box[0] * width
+        if inner % 16 or (swizzle is not NONE and inner > swizzle.span) or q[0] % 16:
+            raise ValueError(
+                f"tensor map of address {q[0]:#x} with {inner} bytes in the box's innermost dimension, {swizzle.name}; "
+                "allowed are multiples of 16, and no more than the swizzle's span"
+            )
         outside = _nan(element, width) if q[1] >> NAN_FILL - 64 & 1 else 0
         return cls(q[0], element, swizzle, dims[:rank], (width, *strides[: rank - 1]), box[:rank], outside)
 

@@ -60,7 +60,7 @@ def test_fields_that_nothing_needs_may_be_replaced_by_what_they_are() -> None:
     [("interleave_layout", 1, "interleave"), ("element_stride", 2, "strides"), ("fill_mode", 1, "filled with NaN")],
 )
 def test_fields_that_tma_does_not_have_here(field: str, value: int, says: str) -> None:
-    raw = replaced(tensor_map(np.zeros((40, 64), np.uint32), (32, 8), 1), field, value, 1)
+    raw = replaced(tensor_map(aligned(np.zeros((40, 64), np.uint32)), (32, 8), 3), field, value, 1)
     with pytest.raises(errors.DescriptorError, match=says):
         launch(program(2, 1024), [raw, raw, bytes(20), np.zeros(1024, np.uint8)])
 

@@ -209,6 +209,18 @@ def test_a_map_of_nothing() -> None:
         launch(program(2, 512), [bytes(128), bytes(128), bytes(20), np.zeros(4, np.uint8)])
 
 
+@pytest.mark.parametrize(
+    ("box", "swizzle", "offset"), [((3, 8), 0, 0), ((32, 8), 1, 0), ((64, 8), 3, 0), ((32, 8), 0, 8)]
+)
+def test_a_map_that_no_device_takes(box: tuple[int, int], swizzle: int, offset: int) -> None:
+    """Rows that are no multiple of 16 bytes or longer than the swizzle; an address that is not aligned."""
+    array = aligned(np.zeros((16, 64), np.float32))
+    raw = bytearray(tensor_map(array, box, swizzle))
+    raw[:8] = struct.pack("<Q", array.ctypes.data + offset)
+    with pytest.raises(errors.DescriptorError, match="allowed are multiples of 16"):
+        launch(program(2, 512), [bytes(raw), bytes(raw), bytes(20), array])
+
+
 def test_a_map_of_another_rank() -> None:
     array = np.zeros((16, 64), np.float32)
     raw = tensor_map(array, (32, 8), 0)
