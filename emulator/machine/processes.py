@@ -54,14 +54,17 @@ def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int) 
     """Run all clusters of a launch of an independent kernel in this process and up to `processes` - 1 forked ones."""
     first, *others = _shares(list(launch.clusters()), processes)
     helpers: list[Helper] = []
+    gc.freeze()  # what is never looked at is never copied
     try:
         helpers.extend(Helper(launch, run_cluster, share) for share in others)
         for index in first:
             run_cluster(index)
+            gc.collect()  # the next one gets its memory, and writes to no more of what the processes share
         for helper in helpers:
             for index in helper.finish():
                 run_cluster(index)
     finally:
+        gc.unfreeze()
         for helper in helpers:
             helper.end()
 
@@ -82,7 +85,6 @@ class Helper:
         self._pid = os.fork()
         if self._pid == 0:
             try:
-                gc.freeze()  # what is never looked at is never copied
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
                 self._work(run_cluster)
             finally:
@@ -97,6 +99,7 @@ class Helper:
                 run_cluster(index)
             except BaseException:
                 return
+            gc.collect()
             if launch.findings:
                 return
             pickle.dump((launch.stats, launch.memory.written), self._notes, pickle.HIGHEST_PROTOCOL)
