@@ -1,7 +1,7 @@
 """`python -m bench.emulator`: what the emulator costs on one attention problem, and how that compares.
 
-Best of a few repetitions, one BLAS thread. The peer is the Triton interpreter, if PyPI's `triton` is installed; it is not
-in requirements.lock, since torch brings a version of its own where there is a GPU.
+Best of a few repetitions, one BLAS thread. The peer is the Triton interpreter, if PyPI's `triton` is installed. It is
+not in requirements.lock, since torch brings a version of its own where there is a GPU.
 
 Where the time of a launch goes (eager, 67,522 warp-instructions, 0.055 s of CPU time with every handler's calls timed):
 the tensor core's products and commits 29%, tcgen05.ld and st 14%, TMA loads 12%, mbarriers 8%, st.shared and ld.shared
