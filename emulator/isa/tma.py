@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from emulator.machine.warp import Warp
 
 DIMENSIONS: Final = frozenset({"1d", "2d", "3d", "4d", "5d"})
+GRANULE_BYTES: Final = 16
 ROWS: Final = 4
 """Of a tile::gather4 or tile::scatter4."""
 REDUCED: Final = {
@@ -69,7 +70,7 @@ def _counted(tensor: TensorMap, values: tuple[int, ...], ins: Instr, warp: Warp)
 def _boxes(tensor: TensorMap, raw: Any, lane: int, ins: Instr, warp: Warp, rows: bool) -> list[tuple[int, ...]]:
     """Where the boxes are that an instruction names: one, or four rows by one column and the number of each."""
     if not rows:
-        return [_coordinates(tensor, raw, lane, ins, warp)]
+        return [_aligned(tensor, _coordinates(tensor, raw, lane, ins, warp), ins, warp)]
     values = _values(raw, lane)
     if len(values) != 1 + ROWS or len(tensor.dims) != 2 or tensor.box[1] != 1:
         raise DescriptorError(
@@ -79,7 +80,18 @@ def _boxes(tensor: TensorMap, raw: Any, lane: int, ins: Instr, warp: Warp, rows:
             warp,
         )
     column = _counted(tensor, values[:1], ins, warp)[0]
-    return [(column, row) for row in values[1:]]
+    return [_aligned(tensor, (column, row), ins, warp) for row in values[1:]]
+
+
+def _aligned(tensor: TensorMap, box: tuple[int, ...], ins: Instr, warp: Warp) -> tuple[int, ...]:
+    """The coordinates of a box. Raises DescriptorError if it starts within 16 bytes: that ends a kernel on an H200."""
+    if box[0] * tensor.width % GRANULE_BYTES:
+        start = box[0] * tensor.width
+        what = (
+            f"{ins.opcode} of a box that starts {start} bytes into its rows; allowed are multiples of {GRANULE_BYTES}"
+        )
+        raise DescriptorError(what, ins, warp)
+    return box
 
 
 def _values(raw: Any, lane: int) -> tuple[int, ...]:
@@ -148,6 +160,9 @@ def _storing(ins: Instr, reduction: str | None, rows: bool) -> Run:
                 why = f"{ins.opcode}.{reduction} of element type {tensor.element}; it has {sorted(REDUCED[reduction])}"
                 raise DescriptorError(why, ins, warp)
             boxes = _boxes(tensor, box, lane, ins, warp, rows)
+            if not rows and min(boxes[0]) < 0:
+                what = f"{ins.opcode} of a box at {boxes[0]}; only loads may start at negative coordinates"
+                raise DescriptorError(what, ins, warp)
             offset = of_lane(source, lane) & OFFSET_MASK
             if reduction is not None or (tensor, *boxes, offset) not in done:
                 done.add((tensor, *boxes, offset))

@@ -24,8 +24,8 @@ LOG_BYTES = 16384
 PATIENCE_S = 20.0
 PLACE, SHOWN = 16, 6
 NEWEST_PTX = (9, 0)
-MAP_BYTES, NEWER_MAP, LAST_ELEMENT = 128, 2, 10
-"""A bit that tensor maps for sm_100 have and those for sm_90 must not have; the last element type of sm_90."""
+MAP_BYTES, NEWER_MAP, ATOMICITY, LAST_ELEMENT = 128, 2, 3 << 19, 10
+"""Bits of tensor maps for sm_100 that those for sm_90 must not have; the last element type of sm_90."""
 Span = tuple[int, int]
 """(address, bytes)"""
 Move = tuple[int, int, int]
@@ -242,6 +242,8 @@ def translated_map(raw: bytes, moved: Sequence[Move], target: str) -> bytes:
     if target == "sm_90a":
         if (element := int(words[1]) >> 7 & 15) > LAST_ELEMENT:
             raise DriverError("a tensor map", INVALID_PTX, f"element type {element}")
+        if int(words[1]) & ATOMICITY:
+            raise DriverError("a tensor map", INVALID_PTX, "swizzle atomicity")
         words[1] &= ~np.uint64(NEWER_MAP)
     return words.tobytes()
 

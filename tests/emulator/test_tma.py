@@ -88,7 +88,7 @@ ret;""",
 
 
 CASES = [
-    ((1000,), (64,), "f4", (950,), 0),
+    ((1000,), (64,), "f4", (948,), 0),
     ((40, 96), (32, 16), "u2", (64, 10), 2),
     ((40, 96), (64, 16), "u2", (-8, 30), 3),
     ((40, 64), (16, 8), "u2", (0, -3), 1),
@@ -134,6 +134,7 @@ fence.proxy.async.shared::cta;
 def test_store_drops_what_leaves_the_tensor(
     shape: tuple[int, ...], box: tuple[int, ...], dtype: str, at: tuple[int, ...], swizzle: int
 ) -> None:
+    at = tuple(max(a, 0) for a in at)
     array = (np.arange(np.prod(shape)) % 251 + 1).astype(dtype).reshape(shape)
     target = np.zeros_like(array)
     expected = target.copy()
@@ -175,7 +176,7 @@ def test_reductions_that_an_element_does_not_have(operation: str, element: int) 
         launch(text, [raw, raw, bytes(20), array])
 
 
-@pytest.mark.parametrize(("dtype", "nan"), [("f4", 0x7FFF_FFFF), ("f2", 0x7FFF)])
+@pytest.mark.parametrize(("dtype", "nan"), [("f4", 0x7FF7_7FF7), ("f2", 0x7FF7)])
 def test_nan_outside_the_tensor(dtype: str, nan: int) -> None:
     """The map comes from the driver API: nothing else is known to ask for it."""
     array = aligned(np.ones((6, 64), dtype))
@@ -202,6 +203,22 @@ def test_prefetches_do_nothing() -> None:
     )
     launch(text, [raw, raw, struct.pack("<5i", 32, 8, 0, 0, 0), out])
     np.testing.assert_array_equal(out, array[8:, 32:])
+
+
+def test_a_box_starts_at_a_multiple_of_16_bytes() -> None:
+    array = np.zeros((16, 64), np.float32)
+    raw = tensor_map(array, (32, 8), 0)
+    with pytest.raises(errors.DescriptorError, match="starts 8 bytes into its rows; allowed are multiples of 16"):
+        launch(program(2, 1024), [raw, raw, struct.pack("<5i", 2, 1, 0, 0, 0), array])
+
+
+@pytest.mark.parametrize("at", [(-4, 1), (0, -1)])
+@pytest.mark.parametrize(("family", "modifier"), [("cp.async", ""), ("cp.reduce.async", ".add")])
+def test_a_store_does_not_start_before_the_tensor(family: str, modifier: str, at: tuple[int, int]) -> None:
+    array = np.zeros((16, 64), np.float32)
+    raw = tensor_map(array, (32, 8), 0)
+    with pytest.raises(errors.DescriptorError, match="only loads may start at negative coordinates"):
+        launch(program(2, 1024, store(2, family, modifier)), [raw, raw, struct.pack("<5i", *at, 0, 0, 0), array])
 
 
 def test_a_map_of_nothing() -> None:
