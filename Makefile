@@ -88,4 +88,4 @@ lint: $(READY) ## ruff and mypy
 	@$(PY) -m mypy
 
 test: $(READY) lint ## ruff, mypy and every test
-	@$(PY) -m pytest
+	@$(PY) -m pytest --numprocesses=logical --maxprocesses=4 --dist=worksteal

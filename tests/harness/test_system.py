@@ -13,10 +13,12 @@ ROOT = Path(__file__).parents[2]
 BROWSER = "tests/harness/test_run.py::test_a_browser_shows_figures_and_pictures"
 
 
+@pytest.mark.parametrize("processes", ["0", "1"])
 @pytest.mark.parametrize(("env", "outcome"), [({}, "SKIPPED"), ({"FMHA_NO_SKIPS": "1"}, "E  ")])
-def test_without_a_browser(env: dict[str, str], outcome: str) -> None:
+def test_without_a_browser(env: dict[str, str], outcome: str, processes: str) -> None:
+    """Whether the tests are spread over processes or not."""
     kept = {name: value for name, value in os.environ.items() if name != "FMHA_NO_SKIPS"}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-ra", BROWSER]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-ra", f"--numprocesses={processes}", BROWSER]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=kept | {"PATH": "/nowhere"} | env)
     said = [line for line in done.stdout.splitlines() if line.startswith(outcome)]
     assert any(line.endswith("needs chromium: install chromium") for line in said)

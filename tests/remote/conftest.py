@@ -76,6 +76,15 @@ class Server(Sshd):
             self.kill()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def patience() -> Iterator[None]:
+    """A busy machine is no silent one: where silence matters, the test says how long it is to be."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("harness.host.SILENCE_S", 60.0)
+        patch.setattr(ssh, "CONNECT_S", 60.0)
+        yield
+
+
 @pytest.fixture(scope="session")
 def account() -> Iterator[Account]:
     """A user made for these tests where that is possible (as root), else the one who runs them."""
