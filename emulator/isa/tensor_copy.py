@@ -17,7 +17,7 @@ from emulator.isa.registry import Run, executes
 from emulator.isa.tensor import thread
 from emulator.machine.descriptors import MatrixDescriptor, operand_pattern
 from emulator.machine.numbers import HOLDER_SHIFT, unpacked
-from emulator.machine.tensorcore import refuse, taking_part
+from emulator.machine.tensorcore import SHIFTED_COLUMNS, refuse, shift_rows, taking_part
 from emulator.machine.tmem import GROUP, LANES
 from emulator.ptx.syntax import Instr
 
@@ -37,8 +37,6 @@ TARGETS: Final = {
 }  # fmt: skip
 """The row that each lane gets; the four rows of 4x256b go to every 32nd lane (PTX ISA 9.1, 9.7.16.8.2)."""
 SOURCES: Final = {"b6x16_p32": 6, "b4x16_p64": 4}
-SHIFTED: Final = 32
-SHIFTED_COLUMNS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -139,11 +137,7 @@ def _values(form: Form, chunks: np.ndarray) -> np.ndarray:
 
 @executes("tcgen05.shift")
 def _shift(ins: Instr) -> Run:
-    """Each of 31 lanes takes the 32 bytes of the next one; the last of the 32 lanes at the address keeps its own.
-
-    PTX ISA 9.1, 9.7.16.9.3, says neither which way is down nor what is last. CuTe does: tcgen05.cp.4x256b refreshes the
-    last lane of every 32 (copy_traits_sm100.hpp), which is what a shift leaves stale.
-    """
+    """Rows move within each 32 lanes, as CuTeDSL's tcgen05_shift documents; PTX ISA 9.1, 9.7.16.9.3, says less."""
     group, down = pick(ins, CTA_GROUP, {"down"})
     if group is None or down is None:
         raise UnknownInstruction(ins, "no .cta_group or no .down")
@@ -151,21 +145,21 @@ def _shift(ins: Instr) -> Run:
     def run(warp: Warp, mask: Any, address: Any) -> None:
         for lane in active(mask):
             at = of_lane(address, lane)
-            first, column = at >> 16, at & 0xFFFF
-            if first % SHIFTED or first >= LANES:
-                raise refuse(ins, warp, ValueError(f"lane {first} in the address {at:#010x}, no multiple of 32"))
+            column = at & 0xFFFF
+            if at >> 16:
+                why = f"lane {at >> 16} in the address {at:#010x}: only from lane 0 on is it known which rows move"
+                raise refuse(ins, warp, ValueError(why))
             driver = thread(warp, lane)
             ctas = _taking_part(ins, warp, group)
             for cta in ctas:
                 cta.tmem.check(column, SHIFTED_COLUMNS, ins, warp, ins.opcode)
-                region = cta.tmem.region(first, SHIFTED, column, SHIFTED_COLUMNS)
+                region = cta.tmem.region(0, LANES, column, SHIFTED_COLUMNS)
                 cta.tmem.shadow.read(region, driver.access(ins), warp.tensor_clock)
                 cta.tmem.shadow.write(region, driver.access(ins), warp.tensor_clock)
 
-            def perform(ctas: tuple[Cta, ...] = ctas, first: int = first, column: int = column) -> None:
+            def perform(ctas: tuple[Cta, ...] = ctas, column: int = column) -> None:
                 for cta in ctas:
-                    rows = cta.tmem.cells[column : column + SHIFTED_COLUMNS, first : first + SHIFTED]
-                    rows[:, :-1] = rows[:, 1:].copy()
+                    shift_rows(cta, column)
 
             driver.other(ins, perform)
             driver.issued()

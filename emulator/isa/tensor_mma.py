@@ -22,7 +22,7 @@ from emulator.machine.descriptors import (
 )
 from emulator.machine.scales import Scales
 from emulator.machine.scales import columns as scale_columns
-from emulator.machine.tensorcore import Shape, Step, placement, refuse, taking_part
+from emulator.machine.tensorcore import SHIFTED_COLUMNS, Shape, Step, placement, refuse, shift_rows, taking_part
 from emulator.machine.tmem import LANES
 from emulator.machine.zero_columns import ZeroColumns
 from emulator.ptx.syntax import Address, Imm, Instr, Reg, Vector
@@ -45,7 +45,8 @@ MASK_WORDS: Final = 4
 class Form:
     """One tcgen05.mma as the program writes it. Operands: d, a, b, instruction descriptor, then what `after` lists.
 
-    block: elements of K that share a scale factor, 0 without scale factors. masked: lanes are disabled.
+    block: elements of K that share a scale factor, 0 without scale factors. masked: lanes are disabled. shifts: the
+    rows of A move by one lane after the product.
     """
 
     kind: Kind
@@ -54,15 +55,14 @@ class Form:
     block: int
     a_in_tmem: bool
     masked: bool
+    shifts: bool
 
     @classmethod
     def of(cls, ins: Instr) -> Form:
         """Checked. Raises UnknownInstruction."""
-        if "ashift" in ins.modifiers:
-            raise UnknownInstruction(ins, ".ashift: PTX leaves open what becomes of the last row of A")
         collectors = COLLECTORS_OF_B if "ws" in ins.modifiers else COLLECTORS_OF_A
-        ws, group, name, scaled, vector, _ = pick(
-            ins, {"ws"}, CTA_GROUP, set(KINDS), {"block_scale"}, BLOCKS, collectors
+        ws, group, name, scaled, vector, collector, shifts = pick(
+            ins, {"ws"}, CTA_GROUP, set(KINDS), {"block_scale"}, BLOCKS, collectors, {"ashift"}
         )
         if name is None or group is None or len(ins.operands) < 5:
             raise UnknownInstruction(ins, "no .kind, no .cta_group or too few operands")
@@ -70,13 +70,19 @@ class Form:
         masked = isinstance(ins.operands[4], Vector)
         if ws and (block or masked or group == "cta_group::2"):
             raise UnknownInstruction(ins, ".ws with scale factors, disabled lanes or .cta_group::2")
+        a_in_tmem, keeps = isinstance(ins.operands[1], Address), (collector or "").endswith(("::fill", "::use"))
+        if shifts and (ws or block or keeps or not a_in_tmem):
+            raise UnknownInstruction(
+                ins, ".ashift with A in shared memory, scale factors, .ws, or a collector's fill or use"
+            )
         form = cls(
             KINDS[name],
             2 if group == "cta_group::2" else 1,
             ws is not None,
             block,
-            isinstance(ins.operands[1], Address),
+            a_in_tmem,
             masked,
+            shifts is not None,
         )
         form._check_operands(ins)
         return form
@@ -132,6 +138,9 @@ def _mma(ins: Instr) -> Run:
             step = Step(of_lane(a, lane), of_lane(b, lane), form.a_in_tmem, scales)
             accumulate = bool(of_lane(rest[before], lane))
             _multiply(ins, warp, lane, ctas, shape, accumulate, 0 if form.ws else extra, step)
+            if form.shifts:
+                _shift_a(ins, warp, lane, ctas, step.a & 0xFFFF)
+            thread(warp, lane).issued()
 
     return run
 
@@ -156,6 +165,8 @@ def _shape(form: Form, idesc: int, d: int, disabled: tuple[int, ...], zeros: int
         raise ValueError(f"M={decoded.m} with scale factors and .cta_group::1; allowed is M 128")
     if form.kind.container_bits == 8 and decoded.b_mn_major and decoded.n % (16 * form.ctas):
         raise ValueError(f"N={decoded.n} for a transposed B of 8 bits; allowed are steps of {16 * form.ctas}")
+    if form.shifts and decoded.m not in (128, 256):
+        raise ValueError(f"M={decoded.m} with .ashift; allowed is M 128, 256")
     columns = ZeroColumns.decode(zeros, decoded.m, decoded.n) if form.ws and zeros else None
     off = disabled if any(disabled) else ()
     return Shape(form.kind, decoded, where, d & 0xFFFF, low_lane, form.ctas, off, form.block, columns)
@@ -179,7 +190,20 @@ def _multiply(
             _touch_accumulator(cta, me, shape, accumulate)
     driver.multiply(ins, shape, accumulate, scale, step)
     warp.cta.launch.stats.mma_flops += 2 * shape.idesc.m * shape.idesc.n * shape.kind.k
-    driver.issued()
+
+
+def _shift_a(ins: Instr, warp: Warp, lane: int, ctas: tuple[Cta, ...], column: int) -> None:
+    """What .ashift does, after the product: NVIDIA's example 1cta_mma_a_from_tmem.py says so from a B200."""
+    driver = thread(warp, lane)
+    for cta in ctas:
+        region = cta.tmem.region(0, LANES, column, SHIFTED_COLUMNS)
+        cta.tmem.shadow.write(region, driver.access(ins), warp.tensor_clock)
+
+    def perform() -> None:
+        for cta in ctas:
+            shift_rows(cta, column)
+
+    driver.other(ins, perform)
 
 
 def _touch_accumulator(cta: Cta, me: Access, shape: Shape, accumulate: bool) -> None:

@@ -33,6 +33,8 @@ CELLS = {"f32": np.float32, "s32": np.int32, "f16": np.uint32}
 INT32 = np.iinfo(np.int32)
 HALF = 64
 QUARTER = 32
+SHIFTED_COLUMNS = 8
+"""What tcgen05.shift and .ashift move: 32 bytes of every lane, which is K of one tcgen05.mma."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +249,12 @@ def _from_shared(
     index = steps_chunks(descriptors, rows, kind, mn_major)
     values = widen(cta.smem.chunks[index], element)
     return values.T if mn_major else values
+
+
+def shift_rows(cta: Cta, column: int) -> None:
+    """Each lane takes the 32 bytes of the next one; the last of every 32 lanes keeps its own."""
+    rows = cta.tmem.cells[column : column + SHIFTED_COLUMNS].reshape(SHIFTED_COLUMNS, -1, QUARTER)
+    rows[..., :-1] = rows[..., 1:].copy()
 
 
 def taking_part(cta: Cta, ctas: int) -> tuple[Cta, ...]:

@@ -236,7 +236,7 @@ def test_scaled_accumulators(kind: str, scale: int) -> None:
         ("bf16", 64, "ws.cta_group::1", ", {%r22, %r22, %r22, %r22}, %p5", "disabled lanes"),
         ("bf16", 64, "ws.cta_group::1.KIND.collector::a::fill", ", %p5", "collector::a::fill"),
         ("bf16", 128, "cta_group::1.KIND.collector::b0::fill", ", %p5", "collector::b0::fill"),
-        ("bf16", 128, "cta_group::1.KIND.ashift", ", %p5", "last row of A"),
+        ("bf16", 128, "cta_group::1.KIND.ashift", ", %p5", "A in shared memory"),
     ],
 )
 def test_what_is_refused(kind: str, m: int, form: str, rest: str, says: str) -> None:

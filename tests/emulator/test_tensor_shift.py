@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tensor_program import BASE, WINDOW, after, program
-from test_mma_forms import B_AT, descriptor, initial, issue, numbers, operand, packed, put, setup
+from test_mma_forms import A_COLUMN, B_AT, descriptor, initial, issue, numbers, operand, packed, put, result_type, setup
+from test_mma_pair import laid_out
 
 from emulator import errors
 from emulator.machine.agents import Completion
@@ -14,22 +15,57 @@ SHIFT = "@%p1 tcgen05.shift.cta_group::{}.down [%r20];\n"
 MODES = ("eager", "lazy", "random")
 
 
-def moved(state: np.ndarray, lane: int, column: int) -> np.ndarray:
-    """Rows lane to lane + 30 hold what the next one held, in 8 columns."""
+def moved(state: np.ndarray, column: int) -> np.ndarray:
+    """Row r holds what row r + 1 held, but for the last of every 32, in 8 columns."""
     expected = state.copy()
-    for row in range(lane, lane + 31):
-        expected[:, column : column + 8, row] = state[:, column : column + 8, row + 1]
+    for row in range(128):
+        if row % 32 != 31:
+            expected[:, column : column + 8, row] = state[:, column : column + 8, row + 1]
     return expected
 
 
 @pytest.mark.parametrize("completion", MODES)
-@pytest.mark.parametrize(("lane", "column"), [(0, 0), (64, 24), (96, 120)])
+@pytest.mark.parametrize("column", [0, 24, 120])
 @pytest.mark.parametrize("ctas", [1, 2])
-def test_rows_move_by_one(ctas: int, lane: int, column: int, completion: Completion) -> None:
+def test_rows_move_by_one(ctas: int, column: int, completion: Completion) -> None:
     state = initial(ctas)
-    act = setup(("%r20", lane << 16 | column)) + SHIFT.format(ctas)
+    act = setup(("%r20", column)) + SHIFT.format(ctas)
     got = after(act, np.zeros((ctas, WINDOW), np.uint8), state, completion=completion)
-    np.testing.assert_array_equal(got, moved(state, lane, column))
+    np.testing.assert_array_equal(got, moved(state, column))
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(("m", "ctas"), [(128, 1), (256, 2), (128, 2)])
+@pytest.mark.parametrize("kind", ["bf16", "tf32", "s8"])
+def test_a_is_shifted_after_the_product(kind: str, m: int, ctas: int, completion: Completion) -> None:
+    """Two products of the same operands: the second one finds the rows of A shifted, once."""
+    n, rows = 32, m // ctas
+    a, b = numbers(m, kind), numbers(n, kind)
+    image, state = np.zeros((ctas, WINDOW), np.uint8), initial(ctas, result_type(kind))
+    for cta in range(ctas):
+        per = n // ctas
+        b_at = put(image[cta], operand(kind, per, False, "64B", B_AT), b[cta * per :][:per], kind)
+        words = np.tile(packed(a[cta * rows :][:rows], kind), 128 // rows)
+        state.view(np.uint32)[cta, A_COLUMN : A_COLUMN + 8] = words
+    cells = moved(state, A_COLUMN)
+    shifted = a.copy()
+    for row in range(m):
+        if row % 32 != 31:
+            shifted[row] = a[row + 1]
+    new = (a + shifted) @ b.T
+    new = new.T[None] if ctas == 1 else laid_out(new)
+    cells[:, : new.shape[1]] += new.astype(state.dtype)
+    idesc = descriptor(kind, m, n)
+    act = "".join(
+        issue(kind, 0, f"{A_COLUMN:#x}", b_at, idesc, f"cta_group::{ctas}.KIND{shift}") for shift in (".ashift", "")
+    )
+    np.testing.assert_array_equal(after(act, image, state, completion=completion), cells)
+
+
+def test_ashift_has_128_rows() -> None:
+    act = issue("bf16", 0, "0x40", 64 | 1 << 46, descriptor("bf16", 64, 32), "cta_group::1.KIND.ashift")
+    with pytest.raises(errors.DescriptorError, match=r"M=64 with \.ashift; allowed is M 128, 256"):
+        after(act, np.zeros((1, WINDOW), np.uint8), initial())
 
 
 @pytest.mark.parametrize("completion", MODES)
@@ -46,22 +82,20 @@ def test_a_window_that_slides_over_the_rows(completion: Completion) -> None:
     state.view(np.uint32)[0, a_column : a_column + 8] = packed(rows[:128], kind)
     expected = state[0, :n] + b @ rows[:128].T + b @ rows[1:].T
     multiply = issue(kind, 0, f"{a_column:#x}", b_at, descriptor(kind, 128, n))
-    shifts = "".join(setup(("%r20", lane << 16 | a_column)) + SHIFT.format(1) for lane in (0, 32, 64, 96))
+    shift = setup(("%r20", a_column)) + SHIFT.format(1)
     source = BASE >> 4 | 128 >> 4 << 16 | 256 >> 4 << 32 | 1 << 46
     refresh = setup(("%r20", 31 << 16 | a_column), ("%rd12", source)) + (
         "@%p1 tcgen05.cp.cta_group::1.4x256b [%r20], %rd12;\n"
     )
-    got = after(multiply + shifts + refresh + multiply, image, state, completion=completion)
+    got = after(multiply + shift + refresh + multiply, image, state, completion=completion)
     np.testing.assert_array_equal(got[0, :n], expected)
     np.testing.assert_array_equal(got.view(np.uint32)[0, a_column : a_column + 8], packed(rows[1:], kind))
 
 
-@pytest.mark.parametrize(
-    ("address", "says"), [(16 << 16, "lane 16 in the address"), (128 << 16, "lane 128 in the address")]
-)
-def test_lanes_that_no_warp_has(address: int, says: str) -> None:
-    with pytest.raises(errors.DescriptorError, match=says):
-        after(setup(("%r20", address)) + SHIFT.format(1), np.zeros((1, WINDOW), np.uint8), initial())
+@pytest.mark.parametrize("lane", [16, 32, 128])
+def test_other_lanes_are_refused(lane: int) -> None:
+    with pytest.raises(errors.DescriptorError, match=f"lane {lane} in the address .*: only from lane 0 on"):
+        after(setup(("%r20", lane << 16)) + SHIFT.format(1), np.zeros((1, WINDOW), np.uint8), initial())
 
 
 def test_columns_must_be_allocated() -> None:
