@@ -21,11 +21,14 @@ LIVE_WORDS: Final = 8
 TILED: Final = 2
 SWIZZLES: Final = {(0, 0): NONE, (1, 0): B32, (2, 0): B64, (3, 0): B128, (3, 1): B128_ATOM32, (3, 3): B128_ATOM64}
 """By mode and atomicity: PTX ISA 9.1, table 33, without the atoms of 32 bytes whose halves are exchanged."""
+TF32: Final = 80
+"""The bit that asks for float32 to be rounded to tf32."""
 NAN_FILL: Final = 79
 """The bit that asks for NaN outside the tensor. Not known from any map: the emulator's own."""
 DTYPES: Final = {
     0: "u1", 1: "u2", 2: "u4", 3: "i4", 4: "u8", 5: "i8", 6: "f2", 7: "f4", 8: "f4", 9: "f8", 10: "bf16",
 }  # fmt: skip
+FLOAT32: Final = 7
 BF16: Final = 10
 
 
@@ -61,6 +64,8 @@ class TensorMap:
     box: tuple[int, ...]
     outside: int = 0
     """The bits of what a load finds outside the tensor."""
+    rounds: bool = False
+    """Whether a load rounds float32 to tf32."""
 
     @property
     def width(self) -> int:
@@ -128,7 +133,8 @@ class TensorMap:
                 "allowed are multiples of 16, and no more than the swizzle's span"
             )
         outside = _nan(element, width) if q[1] >> NAN_FILL - 64 & 1 else 0
-        return cls(q[0], element, swizzle, dims[:rank], (width, *strides[: rank - 1]), box[:rank], outside)
+        rounds = element == FLOAT32 and bool(q[1] >> TF32 - 64 & 1)
+        return cls(q[0], element, swizzle, dims[:rank], (width, *strides[: rank - 1]), box[:rank], outside, rounds)
 
     def within(self, coordinates: tuple[int, ...]) -> tuple[slice, ...] | None:
         """The part of the box at `coordinates` that lies in the tensor, outermost first; None if nothing does."""
@@ -160,7 +166,7 @@ class TensorMap:
         box = np.full(tuple(reversed(self.box)), self.outside, f"u{self.width}")
         if part is not None:
             box[part] = self.tensor(coordinates, part)
-        return box
+        return _rounded(box) if self.rounds else box
 
     def write(self, coordinates: tuple[int, ...], box: np.ndarray, reduction: str | None = None) -> np.ndarray | None:
         """Write a box (or fold it in with a reduction); what lies outside the tensor is dropped. What was written,
@@ -171,6 +177,13 @@ class TensorMap:
         there, new = self.tensor(coordinates, part), box.reshape(tuple(reversed(self.box)))[part]
         there[...] = new if reduction is None else reduced(there, new, DTYPES[self.element], reduction)
         return there
+
+
+def _rounded(bits: np.ndarray) -> np.ndarray:
+    """float32 bits to the nearest tf32, ties to even; infinities and NaN stay, as Triton's tests of TMA have it."""
+    finite = bits & np.uint32(0x7F80_0000) != np.uint32(0x7F80_0000)
+    nearest = bits + np.uint32(0xFFF) + (bits >> np.uint32(13) & np.uint32(1)) & np.uint32(0xFFFF_E000)
+    return np.where(finite, nearest, bits)
 
 
 def _nan(element: int, width: int) -> int:
@@ -250,7 +263,7 @@ def _parts(field: str, value: int, index: int) -> list[tuple[int, int, int]]:
         case "elemtype":
             if value not in ELEMENTS:
                 raise ValueError(f"elemtype {value}; implemented are {sorted(ELEMENTS)}")
-            return [(71, 4, ELEMENTS[value][0]), (80, 1, ELEMENTS[value][1])]
+            return [(71, 4, ELEMENTS[value][0]), (TF32, 1, ELEMENTS[value][1])]
         case "global_stride":
             if value % 16:
                 raise ValueError(f"global_stride {value} of dimension {index}: not a multiple of 16 bytes")

@@ -192,6 +192,22 @@ def test_nan_outside_the_tensor(dtype: str, nan: int) -> None:
     np.testing.assert_array_equal(out.view(wanted.dtype), wanted)
 
 
+def test_loads_of_tf32_round() -> None:
+    """To 10 bits after the first, ties to even; what is not finite stays. Outside there are zeros as ever."""
+    rng = np.random.default_rng(0)
+    given = aligned(rng.standard_normal((16, 64)).astype(np.float32))
+    ties = (1 + np.arange(16) * 2.0**-11) * 2.0 ** np.arange(-8, 8)
+    given[0, :16], given[1, :4] = ties, [np.inf, -np.inf, np.nan, 2.0**127 * (2 - 2.0**-12)]
+    raw = bytearray(tensor_map(given, (32, 8), 0))
+    raw[10] |= 1  # bit 80
+    out = np.zeros(32 * 8, np.uint32)
+    launch(program(2, out.nbytes), [bytes(raw), bytes(raw), bytes(20), out])
+    mantissa, exponent = np.frexp(given[:8, :32].astype(np.float64))
+    with np.errstate(over="ignore"):
+        wanted = np.ldexp(np.rint(mantissa * 2**11), exponent - 11).astype(np.float32)
+    np.testing.assert_array_equal(out.view(np.float32).reshape(8, 32), wanted)
+
+
 def test_prefetches_do_nothing() -> None:
     array = np.arange(16 * 64, dtype=np.float32).reshape(16, 64)
     raw, out = tensor_map(array, (32, 8), 0), np.zeros((8, 32), np.float32)
