@@ -56,6 +56,7 @@ def _choosing(name: str, kernels: _Kernels, tensors: EmulatedTensors) -> Callabl
         key = "CUDA" if any(map(is_emulated, tensors_in((args, kwargs)))) else "CPU"
         if key not in kernels:
             raise NotImplementedError(f"{name} has no kernel for {key}; it has one for {', '.join(kernels)}")
-        return tensors.around(kernels[key])(*args, **kwargs)
+        kernel = kernels[key] if key == "CPU" else tensors.around(kernels[key])
+        return kernel(*args, **kwargs)
 
     return call
