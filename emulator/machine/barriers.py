@@ -49,7 +49,7 @@ class NamedBarrier:
     def _needed(self) -> int:
         if self.expected is not None:
             return self.expected
-        return sum(not w.done for w in self.cta.warps) * LANES
+        return self.cta.running * LANES
 
     def arrive(self, warp: Warp, threads: int | None, instr: Instr, vote: Any = None) -> Generation:
         """One warp comes, naming a count of `threads`, or None for the whole CTA.

@@ -191,6 +191,7 @@ class Cta:
         self.registers = RegisterPool(self)
         self.sregs = self._special_registers()
         self.warps = [Warp(self, i) for i in range(self.launch.warps)]
+        self.running = len(self.warps)
 
     def _special_registers(self) -> dict[str, Any]:
         launch, cluster = self.launch, self.cluster

@@ -13,6 +13,7 @@ from emulator.native import shared_access as known
 from emulator.native.access import BYTES, WINDOWS
 
 if TYPE_CHECKING:
+    from emulator.machine.cta import Cta
     from emulator.machine.globalmem import GlobalMemory
     from emulator.machine.statistics import Stats
     from emulator.machine.warp import Warp
@@ -66,9 +67,8 @@ class Direct:
             return
         if smem.shadow.notes is None:
             smem.shadow.notes = Notes(smem.shadow, warp.cta.warps, self._accesses)
+            _tell(warp.cta, smem.shadow.notes)
         smem.shadow.notes.adopt(smem.cells(offsets, size))
-        if not warp.memory[known.LIMIT]:
-            _tell(warp, smem.shadow.notes)
         self._flush_pattern(number, warp.cta.launch.stats)
         pattern = self._patterns[number]
         pattern[2:] = 0
@@ -94,19 +94,20 @@ class Direct:
             self._times[number] = 0
 
 
-def _tell(warp: Warp, notes: Notes) -> None:
-    """Let a warp's code know of the notes."""
-    smem, row = warp.cta.smem, warp.memory
-    row[known.START] = warp.cta.window
-    row[known.LIMIT] = smem.size & -CHUNK
+def _tell(cta: Cta, notes: Notes) -> None:
+    """Let the code of a CTA's warps know of the notes."""
+    smem = cta.smem
+    row = np.zeros(known.WARP, np.uint64)
+    row[known.START], row[known.LIMIT] = cta.window, smem.size & -CHUNK
     row[known.DATA] = smem.bytes.ctypes.data
-    row[known.WRITES] = notes.writes.ctypes.data
-    row[known.READS] = notes.reads.ctypes.data
+    row[known.WRITES], row[known.READS] = notes.writes.ctypes.data, notes.reads.ctypes.data
     row[known.READERS] = smem.shadow.reader.ctypes.data
     row[known.COMPONENTS] = notes.components.ctypes.data
     row[known.WARPS], row[known.CELLS] = notes.reads.shape
-    row[known.WARP] = warp.index
-    follow_clock(warp)
+    for warp in cta.warps:
+        warp.memory[known.START : known.WARP] = row[known.START :]
+        warp.memory[known.WARP] = warp.index
+        follow_clock(warp)
 
 
 def follow_clock(warp: Warp) -> None:

@@ -36,10 +36,11 @@ class Notes:
     def __init__(self, shadow: Shadow, warps: Sequence[Warp], accesses: Sequence[tuple[Instr, str]]) -> None:
         self._shadow, self._accesses = shadow, accesses
         self._warps = {warp.component: warp for warp in warps}
-        untouched = (shadow.writer == 0) & (shadow.reader == 0)
-        self.writes = np.where(untouched, UNWRITTEN, ASK)
+        self.writes = np.full(shadow.writer.size, ASK)
         self.reads = np.zeros((len(warps), shadow.writer.size), np.int64)
         self.components = np.array([warp.component for warp in warps], np.int64)
+        self.adopt(slice(None))
+        self.writes[(shadow.writer == 0) & (shadow.reader == 0)] = UNWRITTEN
 
     def end(self) -> None:
         """Move all to the shadow, and let the warps' code ask from now on."""
@@ -48,15 +49,17 @@ class Notes:
         for warp in self._warps.values():
             warp.memory[LIMIT] = 0
 
-    def adopt(self, cells: np.ndarray) -> None:
-        """Note who wrote the cells according to the shadow, where clocks tell who comes after."""
-        writers = self._shadow.writer[cells]
-        notes = np.full(writers.shape, ASK)
-        for number in distinct(writers):
-            access = self._shadow.ledger.accesses[number]
-            if access is not None and 0 <= access.component < min(self._shadow.ledger.width, COMPONENTS_MAX):
-                notes[writers == number] = access.time << TIME_BITS | access.component << COMPONENT_BITS
-        self.writes[cells] = notes
+    def adopt(self, cells: Any) -> None:
+        """Note who wrote cells (any numpy index) according to the shadow, where clocks tell who comes after."""
+        writers, places = np.unique(self._shadow.writer[cells], return_inverse=True)
+        self.writes[cells] = np.array([self._known(number) for number in writers.tolist()])[places]
+
+    def _known(self, number: int) -> int:
+        ledger = self._shadow.ledger
+        access = ledger.accesses[number]
+        if access is None or not 0 <= access.component < min(ledger.width, COMPONENTS_MAX):
+            return ASK
+        return access.time << TIME_BITS | access.component << COMPONENT_BITS
 
     def settle(self, cells: Any, write: bool) -> None:
         """Move what was noted of cells (any numpy index) to the shadow. write: it will not hold any longer."""

@@ -173,6 +173,7 @@ def _unblock(cluster: Cluster) -> bool:
 
 def _leave(warp: Warp) -> None:
     """A warp ended: those that wait for it at a barrier wait no longer."""
+    warp.cta.running -= 1
     for barrier in warp.cta.barriers:
         if barrier.expected is None:
             barrier.settle()
