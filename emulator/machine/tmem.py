@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.errors import TensorMemoryError
+from emulator.errors import TensorMemoryError, place
 from emulator.machine.clocks import Access, Clock
 from emulator.machine.report import conflict, written
 from emulator.machine.shadow import UNWRITTEN, Shadow
@@ -25,6 +25,7 @@ COLUMNS = 512
 GROUP = 16
 UNIT = 32
 POISON = 0xFFFFFFFF
+DEALLOC = "tcgen05.dealloc"
 
 
 class TensorMemory:
@@ -37,6 +38,8 @@ class TensorMemory:
         self.shadow = Shadow((COLUMNS, LANES // GROUP), cta.cluster.ledger, self._blame)
         self.owned = np.zeros(COLUMNS, bool)
         self.allocations: dict[int, tuple[int, Instr, Warp]] = {}
+        self.freed: dict[int, tuple[int, Instr, Warp]] = {}
+        """What was the last allocation from a column, and who freed it."""
         self.relinquished: tuple[Instr, Warp] | None = None
         self.waiters: list[Warp] = []
 
@@ -45,12 +48,13 @@ class TensorMemory:
         hit = (shadow.writer if kind == "write" else shadow.reader)[cells] == number
         columns, groups = np.indices(shadow.writer.shape)[:]
         column, group = columns[cells][hit], groups[cells][hit]
-        place = (
+        where = (
             f"tensor memory columns {column.min()} to {column.max()}, "
             f"lanes {group.min() * GROUP} to {group.max() * GROUP + GROUP - 1} of CTA {self.cta.name}"
         )
         near = self._near(int(column.min()), int(group.min())) if number == UNWRITTEN else ()
-        conflict(me, clock, verb, place, number, shadow.ledger.accesses[number], kind, near)
+        verb = "frees" if me.what == DEALLOC else verb
+        conflict(me, clock, verb, where, number, shadow.ledger.accesses[number], kind, near)
 
     def _near(self, column: int, group: int) -> tuple[tuple[str, str], ...]:
         runs = written(self.shadow.writer[:, group], column, self.shadow.ledger.accesses)
@@ -70,11 +74,18 @@ class TensorMemory:
             f"{what} touches tensor memory columns {column} to {column + columns - 1} of CTA {self.cta.name}",
             instr,
             warp,
-            (("allocated", f"columns {live}" if self.allocations else "none"),),
+            (("allocated", f"columns {live}" if self.allocations else "none"), *self._freed(column, columns)),
         )
         if column + columns > COLUMNS:
             raise fault
         self.cta.launch.found(fault)
+
+    def _freed(self, column: int, columns: int) -> tuple[tuple[str, str], ...]:
+        return tuple(
+            ("freed at", f"{place(instr, warp)}\nby {warp}")
+            for first, (count, instr, warp) in self.freed.items()
+            if first < column + columns and column < first + count
+        )
 
     def allocate(self, columns: int, instr: Instr, warp: Warp) -> int | None:
         """First column of a new allocation, its contents undefined, or None while there is no room."""
@@ -93,7 +104,10 @@ class TensorMemory:
         return None
 
     def free(self, column: int, columns: int, instr: Instr, warp: Warp) -> None:
-        """Undo the allocation of `columns` from `column`. Raises TensorMemoryError if there is none like it."""
+        """Undo the allocation of `columns` from `column`, which nobody may use any more.
+
+        Raises TensorMemoryError if there is none like it, DataRace for a use that is not ordered before.
+        """
         known = self.allocations.get(column)
         if known is None or known[0] != columns:
             live = ", ".join(f"{c} ({n} columns)" for c, (n, *_) in self.allocations.items()) or "none"
@@ -103,5 +117,10 @@ class TensorMemory:
                 warp,
                 (("allocated", live),),
             )
+        every = (slice(column, column + columns), slice(None))
+        kept = self.shadow.writer[every].copy()
+        self.shadow.write(every, warp.access(instr, DEALLOC), warp.clock)
+        self.shadow.writer[every] = kept
+        self.freed[column] = (columns, instr, warp)
         del self.allocations[column]
         self.owned[column : column + columns] = False
