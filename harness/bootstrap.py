@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 PLAIN = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "LC_ALL": "C"}
-START_S = 10.0
+START_S = 60.0
 
 
 class Refused(Exception):
@@ -75,19 +75,7 @@ def start(workdir: str, job: str, python: str) -> dict[str, Any]:
         raise Refused(f"run {wanted['run']!r} is no run id")
     run.mkdir(exist_ok=True)
     if not (run / "engine").exists():
-        fresh = run / f"engine.{os.getpid()}"
-        fresh.mkdir()
-        there, index = (
-            ("--git-dir", str(root / "repo.git"), "--work-tree", str(fresh)),
-            str(run / f"index.{os.getpid()}"),
-        )
-        git(*there, "read-tree", "--prefix=harness/", f"{wanted['commit']}:harness", GIT_INDEX_FILE=index)
-        git(*there, "checkout-index", "--all", GIT_INDEX_FILE=index)
-        Path(index).unlink()
-        try:
-            fresh.rename(run / "engine")
-        except OSError:
-            shutil.rmtree(fresh)
+        lay_out_engine(root / "repo.git", wanted["commit"], run)
     if not (run / "job.json").exists():
         fresh = run / f"job.{os.getpid()}"
         fresh.write_text(job)
@@ -98,6 +86,26 @@ def start(workdir: str, job: str, python: str) -> dict[str, Any]:
         return {"started": False}
     if not os.access(python, os.X_OK):
         raise Refused(f"no interpreter {python} there: make provision, or name one in targets.toml")
+    start_supervisor(run, python)
+    return {"started": True}
+
+
+def lay_out_engine(repository: Path, commit: str, run: Path) -> None:
+    """Write the harness of a commit into `run`/engine: whole, or not at all."""
+    fresh, index = run / f"engine.{os.getpid()}", run / f"index.{os.getpid()}"
+    fresh.mkdir()
+    there = ("--git-dir", str(repository), "--work-tree", str(fresh))
+    git(*there, "read-tree", "--prefix=harness/", f"{commit}:harness", GIT_INDEX_FILE=str(index))
+    git(*there, "checkout-index", "--all", GIT_INDEX_FILE=str(index))
+    index.unlink()
+    try:
+        fresh.rename(run / "engine")
+    except OSError:
+        shutil.rmtree(fresh)
+
+
+def start_supervisor(run: Path, python: str) -> None:
+    """Start the supervisor of a run, and see its journal begin. Raises Refused with what it said instead."""
     with open(run / "supervisor.log", "ab") as log:
         supervisor = subprocess.Popen(
             [python, "-sEB", "-m", "harness.supervisor", str(run)],
@@ -113,7 +121,6 @@ def start(workdir: str, job: str, python: str) -> dict[str, Any]:
             text = (run / "supervisor.log").read_text(errors="replace")
             raise Refused(f"the supervisor did not start: {text.strip()[-300:]}")
         time.sleep(0.01)
-    return {"started": True}
 
 
 def main(text: str) -> None:
