@@ -60,6 +60,17 @@ def bench(project, tmp_path):
     return Bench(project, tmp_path / "host")
 
 
+def in_the_gate(bench):
+    """A run in the background, in its gate; and the list that will hold it."""
+    result = []
+    worker = threading.Thread(target=lambda: result.append(bench.stage()))
+    worker.start()
+    while not any(line.startswith("gate") for line in bench.heard.done):
+        assert worker.is_alive(), "it ended before its gate"
+        time.sleep(0.02)
+    return worker, result
+
+
 def test_accept_moves_accepted_and_the_branch_and_keeps_results(bench):
     bench.project.kernel(cosine=1.0)
     files = bench.project.state()["files"]
@@ -205,11 +216,7 @@ def test_link_that_stays_cut_is_unknown_and_resume_fetches_the_verdict(bench, mo
 
 def test_killed_supervisor_reads_infra_and_rejects_nothing(bench):
     bench.project.kernel(cosine=1.0, sleep=30)
-    result = []
-    worker = threading.Thread(target=lambda: result.append(bench.stage()))
-    worker.start()
-    while not any(line.startswith("gate") for line in bench.heard.done):
-        time.sleep(0.02)
+    worker, result = in_the_gate(bench)
     run = next((bench.place.root / "runs").iterdir())
     os.kill(int(next(read_events(run / "journal.jsonl"))[0]["pid"]), signal.SIGKILL)
     worker.join()
@@ -239,11 +246,7 @@ def test_interrupt_leaves_the_run_and_a_second_one_ends_it(bench, monkeypatch):
 
 def test_cancel_by_another_process(bench):
     bench.project.kernel(cosine=1.0, sleep=30)
-    result = []
-    worker = threading.Thread(target=lambda: result.append(bench.stage()))
-    worker.start()
-    while not any(line.startswith("gate") for line in bench.heard.done):
-        time.sleep(0.02)
+    worker, result = in_the_gate(bench)
     bench.gate.cancel(next(bench.gate.ledger.newest_first()).run, bench.target)
     worker.join()
     assert result[0].verdict == "CANCELLED"
