@@ -89,11 +89,13 @@ def _relinquish(ins: Instr) -> Run:
 
 
 @lru_cache(maxsize=256)
-def fragment(shape: str, repeats: int, split: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def fragment(shape: str, repeats: int, split: int = 0, packed: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """(lane, column) of each register's cell, relative to the address: intp[registers, 32 threads].
 
-    PTX ISA 9.1, 9.7.16.2.3. `split` is the immHalfSplitoff of 16x32bx2.
+    PTX ISA 9.1, 9.7.16.2.3. `split` is the immHalfSplitoff of 16x32bx2. packed: two columns are one cell, of which
+    this is the first, as CuTe's copy traits of 16-bit elements have it.
     """
+    width = 2 if packed else 1
     t = np.arange(32)[None, :]
     r = np.arange(REGISTERS_A_REPEAT[shape] * repeats)[:, None]
     match shape:
@@ -106,7 +108,8 @@ def fragment(shape: str, repeats: int, split: int = 0) -> tuple[np.ndarray, np.n
         case "16x256b":
             lane, column = 8 * (r >> 1 & 1) + (t >> 2), 8 * (r >> 2) + 2 * (t & 3) + (r & 1)
         case _:
-            lane, column = t & 15, r + split * (t >> 4)
+            lane, column = t & 15, r
+    column = column * width + split * (t >> 4)
     return np.broadcast_to(lane, (r.size, 32)).copy(), np.broadcast_to(column, (r.size, 32)).copy()
 
 
@@ -149,15 +152,16 @@ class Transfer:
                 self.ins,
                 warp,
             )
-        lanes, columns = fragment(self.shape, self.repeats * (2 if self.packed else 1), split)
-        span = int(columns.max()) + 1
+        lanes, columns = fragment(self.shape, self.repeats, split, self.packed)
+        span = int(columns.max()) + (2 if self.packed else 1)
         warp.cta.tmem.check(column, span, self.ins, warp, self.ins.opcode)
         return lane, column, lanes, (columns, span)
 
     def region(self, warp: Warp, lane: int, column: int, columns: np.ndarray, span: int, split: int) -> Any:
         """The shadow cells."""
         if self.shape == "16x32bx2":
-            return np.unique(column + columns)[:, None], np.array([[lane // GROUP]])
+            cells = np.unique(column + np.stack([columns, columns + 1]) if self.packed else column + columns)
+            return cells[:, None], np.array([[lane // GROUP]])
         return warp.cta.tmem.region(lane, self.lanes, column, span)
 
 
@@ -177,7 +181,7 @@ def _ld(ins: Instr) -> Run:
         else:
             values = tmem.cells[column + columns, lane + lanes]
         if form.packed:
-            values = values[0::2] & np.uint32(0xFFFF) | values[1::2] << np.uint32(16)
+            values = values & np.uint32(0xFFFF) | tmem.cells[column + columns + 1, lane + lanes] << np.uint32(16)
         return values
 
     return run
@@ -204,8 +208,9 @@ def _st(ins: Instr) -> Run:
         )
         values = matrix(source)
         if form.packed:
-            values = np.stack([values & np.uint32(0xFFFF), values >> np.uint32(16)], 1).reshape(-1, 32)
-        if form.shape == "32x32b":
+            tmem.cells[column + columns, lane + lanes] = values & np.uint32(0xFFFF)
+            tmem.cells[column + columns + 1, lane + lanes] = values >> np.uint32(16)
+        elif form.shape == "32x32b":
             tmem.cells[column : column + span, lane : lane + 32] = values
         else:
             tmem.cells[column + columns, lane + lanes] = values

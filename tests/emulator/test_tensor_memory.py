@@ -78,6 +78,14 @@ def give(registers: int) -> str:
     return "\n".join(f"st.global.b32 [%rd1+{512 * i}], %v{i};" for i in range(registers))
 
 
+def look(columns: int) -> str:
+    return "\n".join(
+        f"add.s32 %r7, %r6, {c}; tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r9}}, [%r7]; "
+        f"st.global.b32 [%rd1+{512 * c}], %r9;"
+        for c in range(columns)
+    )
+
+
 @pytest.mark.parametrize(("shape", "repeats"), FORMS)
 def test_load(shape: str, repeats: int) -> None:
     where = cells(shape, repeats)
@@ -101,13 +109,8 @@ def test_store(shape: str, repeats: int) -> None:
     columns = max(32, int(where[..., 1].max()) + 1)
     out = np.zeros((columns, 128), np.uint32)
     take = "\n".join(f"ld.global.b32 %v{i}, [%rd2+{512 * i}];" for i in range(registers))
-    look = "\n".join(
-        f"add.s32 %r7, %r6, {c}; tcgen05.ld.sync.aligned.32x32b.x1.b32 {{%r9}}, [%r7]; "
-        f"st.global.b32 [%rd1+{512 * c}], %r9;"
-        for c in range(columns)
-    )
     store = f"tcgen05.st.sync.aligned.{shape}.x{repeats}.b32 [%r6], VALUES; tcgen05.wait::st.sync.aligned;"
-    launch(program(f"{take}\n{store}\n{look}", registers, columns), [out, given], block=(128, 1, 1))
+    launch(program(f"{take}\n{store}\n{look(columns)}", registers, columns), [out, given], block=(128, 1, 1))
     wanted = np.arange(columns)[:, None] | np.arange(128)[None, :] << 16
     for w in range(4):
         wanted[where[..., 1], where[..., 0] + 32 * w] = given[:, 32 * w : 32 * w + 32]
@@ -123,11 +126,44 @@ def test_16x32bx2_takes_two_columns_apart() -> None:
     np.testing.assert_array_equal(out, lane << 16 | column)
 
 
-def test_pack_takes_the_low_halves_of_two_columns() -> None:
+PACKED = [(shape, repeats) for shape, repeats in FORMS if repeats in (1, 2, 8)]
+
+
+@pytest.mark.parametrize(("shape", "repeats"), PACKED)
+def test_pack_takes_the_low_halves_of_two_columns(shape: str, repeats: int) -> None:
+    """CuTe's traits of 16-bit elements: the layout is that of the same matrix with two columns to a word."""
+    where = cells(shape, repeats)
+    out = np.zeros((len(where), 128), np.uint32)
+    columns = max(32, 1 << (2 * int(where[..., 1].max()) + 1).bit_length())
+    move = f"tcgen05.ld.sync.aligned.{shape}.x{repeats}.pack::16b.b32 VALUES, [%r6]; {give(len(where))}"
+    launch(program(move, len(where), columns), [out, out], block=(128, 1, 1))
+    first = 2 * where[..., 1]
+    np.testing.assert_array_equal(out, np.tile((first + 1) << 16 | first, 4))
+
+
+@pytest.mark.parametrize(("shape", "repeats"), PACKED)
+def test_unpack_gives_each_half_a_column(shape: str, repeats: int) -> None:
+    where = cells(shape, repeats)
+    given = np.random.default_rng(1).integers(0, 1 << 32, (len(where), 128), np.uint32)
+    columns = max(32, 1 << (2 * int(where[..., 1].max()) + 1).bit_length())
+    out = np.zeros((columns, 128), np.uint32)
+    take = "\n".join(f"ld.global.b32 %v{i}, [%rd2+{512 * i}];" for i in range(len(where)))
+    store = f"tcgen05.st.sync.aligned.{shape}.x{repeats}.unpack::16b.b32 [%r6], VALUES; tcgen05.wait::st.sync.aligned;"
+    launch(program(f"{take}\n{store}\n{look(columns)}", len(where), columns), [out, given], block=(128, 1, 1))
+    wanted = np.arange(columns)[:, None] | np.arange(128)[None, :] << 16
+    for w in range(4):
+        mine, lanes = given[:, 32 * w : 32 * w + 32], where[..., 0] + 32 * w
+        wanted[2 * where[..., 1], lanes], wanted[2 * where[..., 1] + 1, lanes] = mine & 0xFFFF, mine >> 16
+    np.testing.assert_array_equal(out, wanted)
+
+
+def test_packed_16x32bx2_takes_pairs_of_columns_apart() -> None:
     out = np.zeros((2, 128), np.uint32)
-    move = f"tcgen05.ld.sync.aligned.32x32b.x2.pack::16b.b32 VALUES, [%r6]; {give(2)}"
+    move = f"tcgen05.ld.sync.aligned.16x32bx2.x2.pack::16b.b32 VALUES, [%r6], 20; {give(2)}"
     launch(program(move, 2), [out, out], block=(128, 1, 1))
-    np.testing.assert_array_equal(out, np.broadcast_to([[0x0001_0000], [0x0003_0002]], (2, 128)))
+    t, r = np.arange(128), np.arange(2)[:, None]
+    column = 2 * r + 20 * (t % 32 // 16)
+    np.testing.assert_array_equal(out, (column + 1) << 16 | column)
 
 
 def test_a_quarter_is_a_warps_own() -> None:
