@@ -180,10 +180,10 @@ class TensorMap:
 
 
 def _rounded(bits: np.ndarray) -> np.ndarray:
-    """float32 bits to the nearest tf32, ties to even; infinities and NaN stay, as Triton's tests of TMA have it."""
-    finite = bits & np.uint32(0x7F80_0000) != np.uint32(0x7F80_0000)
+    """float32 bits to the nearest tf32, ties to even; NaN is 7fffe000, as on an H200."""
+    nan = (bits & np.uint32(0x7FFF_FFFF)) > np.uint32(0x7F80_0000)
     nearest = bits + np.uint32(0xFFF) + (bits >> np.uint32(13) & np.uint32(1)) & np.uint32(0xFFFF_E000)
-    return np.where(finite, nearest, bits)
+    return np.where(nan, np.uint32(0x7FFF_E000), nearest)
 
 
 def _nan(element: int, width: int) -> int:

@@ -193,7 +193,7 @@ def test_nan_outside_the_tensor(dtype: str, nan: int) -> None:
 
 
 def test_loads_of_tf32_round() -> None:
-    """To 10 bits after the first, ties to even; what is not finite stays. Outside there are zeros as ever."""
+    """To 10 bits after the first, ties to even; infinities stay, NaN is 7fffe000. Outside there are zeros as ever."""
     rng = np.random.default_rng(0)
     given = aligned(rng.standard_normal((16, 64)).astype(np.float32))
     ties = (1 + np.arange(16) * 2.0**-11) * 2.0 ** np.arange(-8, 8)
@@ -206,6 +206,7 @@ def test_loads_of_tf32_round() -> None:
     with np.errstate(over="ignore"):
         wanted = np.ldexp(np.rint(mantissa * 2**11), exponent - 11).astype(np.float32)
     np.testing.assert_array_equal(out.view(np.float32).reshape(8, 32), wanted)
+    assert hex(out[34]) == "0x7fffe000"
 
 
 def test_prefetches_do_nothing() -> None:
