@@ -11,8 +11,6 @@ import numpy as np
 import torch
 
 ALIGNMENT: Final = 512
-DEVICE_STORAGE: Final = "_of_emulated_device"
-"""The attribute by which a torch storage says that it is the device's memory; torch keeps it with the storage."""
 _POISON: Final = 0xCB
 
 
@@ -36,9 +34,7 @@ class Allocations:
 
     def storage(self, size: int) -> torch.UntypedStorage:
         """`size` bytes, undefined, that live as long as the storage."""
-        storage = torch.from_numpy(self._piece(size)).untyped_storage()
-        setattr(storage, DEVICE_STORAGE, True)
-        return storage
+        return torch.from_numpy(self._piece(size)).untyped_storage()
 
     def all(self) -> list[tuple[int, int]]:
         """(address, bytes) of everything that lives."""

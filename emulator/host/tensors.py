@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _device as default_device
 
 from emulator.host.graphs import Captures
-from emulator.host.memory import DEVICE_STORAGE, Allocations
+from emulator.host.memory import Allocations
 from emulator.host.refusal import not_emulated
 from emulator.host.scaled_matmul import is_block_scaled, scaled_grouped_mm, scaled_mm
 from emulator.host.streams import DEVICE
@@ -26,7 +26,7 @@ _ALIASING: Final = frozenset({"to", "cuda", "cpu", "as_tensor", "asarray"})
 def is_emulated(value: object) -> bool:
     """Whether `value` is a tensor that lives on the emulated device.
 
-    Autograd makes new objects of tensors that it saved, which are known by their memory.
+    Its storage carries the mark too, which torch keeps with it: autograd makes new objects of tensors that it saved.
     """
     if not isinstance(value, torch.Tensor):
         return False
@@ -35,7 +35,7 @@ def is_emulated(value: object) -> bool:
 
 def _in_device_memory(tensor: torch.Tensor) -> bool:
     with torch._C.DisableTorchFunction():
-        return torch._C._has_storage(tensor) and hasattr(tensor.untyped_storage(), DEVICE_STORAGE)
+        return torch._C._has_storage(tensor) and hasattr(tensor.untyped_storage(), _MARK)
 
 
 def mark(value: Any, emulated: bool) -> None:
@@ -156,9 +156,11 @@ class EmulatedTensors(TorchFunctionMode):
         if not torch._C._has_storage(tensor) or _in_device_memory(tensor):
             return
         storage = tensor.untyped_storage()
-        if storage.nbytes() == 0 or any(t.untyped_storage().data_ptr() == storage.data_ptr() for t in inputs):
+        if storage.nbytes() == 0 or any(_shares_memory(tensor, other) for other in inputs):
             return
         home = self._memory.storage(storage.nbytes())
+        if _MARK in tensor.__dict__:  # pinned memory is the CPU's
+            setattr(home, _MARK, True)
         home.copy_(storage)
         moved = torch.empty(0, dtype=tensor.dtype, device=CPU)
         tensor.data = moved.set_(home, tensor.storage_offset(), tensor.size(), tensor.stride())
@@ -234,7 +236,8 @@ def _argument(args: tuple[Any, ...], kwargs: dict[str, Any], index: int, name: s
 
 def _shares_memory(result: torch.Tensor, source: object) -> bool:
     if isinstance(source, torch.Tensor):
-        return result.untyped_storage().data_ptr() == source.untyped_storage().data_ptr()
+        there = torch._C._has_storage(source)
+        return there and result.untyped_storage().data_ptr() == source.untyped_storage().data_ptr()
     interface = getattr(source, "__array_interface__", None)
     return interface is not None and interface["data"][0] == result.data_ptr()
 
