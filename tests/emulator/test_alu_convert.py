@@ -371,4 +371,5 @@ def test_rounding_to_integral_halves(kind: str) -> None:
     for i, function in enumerate((np.rint, np.trunc, np.floor, np.ceil)):
         codes = got[f"h{i}"]
         values = codes.view(np.float16).astype(np.float32) if kind == "f16" else as_f32(codes.astype(np.uint32) << 16)
-        same_floats(values, function(wide))
+        with np.errstate(invalid="ignore"):
+            same_floats(values, function(wide))

@@ -227,15 +227,14 @@ BOUNDS = {
 def as_floats(raw: np.ndarray, kind: str) -> np.ndarray:
     """Values of the elements, 16 bytes apart: float64[count, values each]."""
     words = np.ascontiguousarray(raw).view(np.uint32).reshape(-1, 4)[:, :1]
-    if kind == "f32":
-        return words.view(np.float32).astype(np.float64)
     halves = words.view(np.uint16).reshape(len(words), 2)
-    return halves.view(np.float16).astype(np.float64) if kind == "f16" else from_bf16(halves)
-
-
-def from_bf16(codes: np.ndarray) -> np.ndarray:
-    """bfloat16 as float64."""
-    return (codes.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    with np.errstate(invalid="ignore"):  # of signalling NaN
+        match kind:
+            case "f32":
+                return words.view(np.float32).astype(np.float64)
+            case "f16":
+                return halves.view(np.float16).astype(np.float64)
+        return (halves.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
 LARGEST: dict[str, float] = {}
