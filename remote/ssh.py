@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import socket
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,17 +28,22 @@ class SshStream:
         self._said = b""
 
     def send(self, data: bytes) -> None:
-        try:
+        with self._sending():
             self._channel.settimeout(CONNECT_S * 4)
             self._channel.sendall(data)
-        except (OSError, paramiko.SSHException) as error:
-            raise LinkLost(f"the connection broke while sending: {error}") from error
 
     def end_input(self) -> None:
-        try:
+        with self._sending():
             self._channel.shutdown_write()
+
+    @contextmanager
+    def _sending(self) -> Iterator[None]:
+        """A command that has ended hears nothing more, and says itself why it ended. Raises LinkLost."""
+        try:
+            yield
         except (OSError, EOFError, paramiko.SSHException) as error:
-            raise LinkLost(f"the connection broke while sending: {error}") from error
+            if not self._channel.exit_status_ready() or self._channel.exit_status < 0:
+                raise LinkLost(f"the connection broke while sending: {error}") from error
 
     def read(self, timeout_s: float) -> bytes:
         self._channel.settimeout(timeout_s)

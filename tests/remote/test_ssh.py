@@ -123,6 +123,16 @@ def test_git_pushes_and_fetches_over_the_open_link(target, sshd, project):
     link.close()
 
 
+def test_command_that_ended_before_it_was_told_anything_says_why(target):
+    link = target.connect()
+    stream = link.open(["/nowhere/python", "-"])
+    assert stream.read(20.0) == b""
+    stream.send(b"print()\n")
+    stream.end_input()
+    assert stream.exit_code() == 127
+    link.close()
+
+
 def test_killed_server_is_a_lost_link_not_a_failed_command(target, sshd):
     link = target.connect()
     stream = link.open(["sleep", "30"])
