@@ -30,7 +30,7 @@ from emulator.program import Program
 from emulator.ptx.parser import parse
 
 REPETITIONS: Final = 5
-TIMES: Final = 4
+TIMES: Final = 8  # of 256 rows each: two CTAs of the kernel
 PROCESSES: Final = 2
 LOOPS: Final = 20_000_000
 EAGER_GOAL_S: Final = 0.5
