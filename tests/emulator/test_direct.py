@@ -28,9 +28,13 @@ ret;
 @pytest.fixture
 def handled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The accesses of global memory that handlers did."""
+    return _handled(GlobalMemory, monkeypatch)
+
+
+def _handled(memory: type, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     for name in ("load", "store"):
-        monkeypatch.setattr(GlobalMemory, name, _noted(getattr(GlobalMemory, name), name, seen))
+        monkeypatch.setattr(memory, name, _noted(getattr(memory, name), name, seen))
     return seen
 
 
@@ -42,9 +46,11 @@ def _noted(real, name, seen):  # type: ignore[no-untyped-def]
     return call
 
 
-def looped(body: str, *arrays: np.ndarray, rounds: int = ROUNDS, block: int = 32, processes: int = 1) -> Stats:
+def looped(
+    body: str, *arrays: np.ndarray, rounds: int = ROUNDS, block: int = 32, processes: int = 1, before: str = ""
+) -> Stats:
     """Run a body a few times, with the round in %r90."""
-    text = source(LOOP.format(body=body, rounds=rounds), len(arrays), block=block)
+    text = source(before + LOOP.format(body=body, rounds=rounds), len(arrays), block=block)
     return launch(text, *arrays, block=block, processes=processes)
 
 
@@ -64,12 +70,17 @@ def each(size: int) -> str:
     )
 
 
+def operand(bits: int, vector: int) -> tuple[str, str]:
+    """How an access says what it moves, and its registers."""
+    stem = {16: "h", 32: "r", 64: "q"}[bits]
+    names = [f"%{stem}{20 + i}" for i in range(vector)]
+    return (f"v{vector}.b{bits}", f"{{{', '.join(names)}}}") if vector > 1 else (f"b{bits}", names[0])
+
+
 @pytest.mark.parametrize(("bits", "vector"), [*product((16, 32, 64), (1, 2, 4)), (32, 8)])
 def test_every_round_copies_its_elements(bits: int, vector: int, handled: list[str]) -> None:
     size = bits // 8 * vector
-    stem = {16: "h", 32: "r", 64: "q"}[bits]
-    names = [f"%{stem}{20 + i}" for i in range(vector)]
-    form, values = (f"v{vector}.b{bits}", f"{{{', '.join(names)}}}") if vector > 1 else (f"b{bits}", names[0])
+    form, values = operand(bits, vector)
     given = aligned(RNG.integers(0, 256, ROUNDS * 32 * size, np.uint8))
     out = aligned(np.zeros_like(given))
     stats = looped(f"{each(size)} ld.global.{form} {values}, [%q0]; st.global.{form} [%q1], {values};", given, out)
@@ -197,25 +208,19 @@ def notes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def handled_shared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The accesses of shared memory that handlers did."""
-    seen: list[str] = []
-    for name in ("load", "store"):
-        monkeypatch.setattr(SharedMemory, name, _noted(getattr(SharedMemory, name), name, seen))
-    return seen
+    return _handled(SharedMemory, monkeypatch)
 
 
 def shared_loop(body: str, *arrays: np.ndarray, block: int = 32) -> Stats:
     """Run a body a few times, with the round in %r90."""
-    text = source(SHARED + LOOP.format(body=body, rounds=ROUNDS), len(arrays), block=block)
-    return launch(text, *arrays, block=block)
+    return looped(body, *arrays, block=block, before=SHARED)
 
 
 @pytest.mark.parametrize(("bits", "vector"), [(16, 2), (16, 4), *product((32, 64), (1, 2)), (32, 4)])
 def test_every_round_passes_its_elements_on(bits: int, vector: int, handled_shared: list[str]) -> None:
     """A round's elements go to the lane that mirrors their own, by way of shared memory."""
     size = bits // 8 * vector
-    stem = {16: "h", 32: "r", 64: "q"}[bits]
-    names = [f"%{stem}{20 + i}" for i in range(vector)]
-    form, values = (f"v{vector}.b{bits}", f"{{{', '.join(names)}}}") if vector > 1 else (f"b{bits}", names[0])
+    form, values = operand(bits, vector)
     given = aligned(RNG.integers(0, 256, ROUNDS * 32 * size, np.uint8))
     out = aligned(np.zeros_like(given))
     body = f"""
