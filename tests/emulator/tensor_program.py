@@ -16,6 +16,28 @@ COMMIT = {
 }
 
 
+def prologue(columns: int, group: str) -> str:
+    """Warp 0 allocates, its lane %p1 sets the mbarriers %r10 and %r11 up. %r12: the window; %r6: the warp's lanes."""
+    return f"""\
+.shared .align 1024 .b8 window[{WINDOW}];
+.shared .align 8 .b8 full[8]; .shared .align 8 .b8 done[8]; .shared .align 4 .b8 address[4];
+mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; shfl.sync.idx.b32 %r2, %r2, 0, 31, -1;
+mov.b32 %r3, address; mov.b32 %r10, full; mov.b32 %r11, done; mov.b32 %r12, window;
+setp.ne.b32 %p0, %r2, 0;
+@%p0 bra GO;
+tcgen05.alloc.{group}.sync.aligned.shared::cta.b32 [%r3], {columns};
+elect.sync _|%p1, -1;
+@%p1 mbarrier.init.shared.b64 [%r10], 1;
+@%p1 mbarrier.init.shared.b64 [%r11], 1;
+fence.mbarrier_init.release.cluster;
+GO:
+bar.sync 0;
+ld.shared.b32 %r5, [%r3];
+shl.b32 %r4, %r2, 21;
+add.s32 %r6, %r5, %r4;
+"""
+
+
 def program(act: str, columns: int, ctas: int) -> str:
     """Warp 0 of CTA 0 does `act` in one lane (%p1) and commits. %h1 is 3."""
     group = f"cta_group::{ctas}"
@@ -37,23 +59,7 @@ def program(act: str, columns: int, ctas: int) -> str:
         ".param .u64 image, .param .u64 state, .param .u64 after",
         f"""
 .reg .b16 %h<2>; .reg .b32 %r<40>; .reg .b32 %v<32>; .reg .b64 %rd<16>; .reg .pred %p<8>;
-.shared .align 1024 .b8 window[{WINDOW}];
-.shared .align 8 .b8 full[8]; .shared .align 8 .b8 done[8]; .shared .align 4 .b8 address[4];
-mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; shfl.sync.idx.b32 %r2, %r2, 0, 31, -1;
-mov.b32 %r3, address; mov.b32 %r10, full; mov.b32 %r11, done; mov.b32 %r12, window; mov.b16 %h1, 3;
-mov.u32 %r13, %cluster_ctarank;
-setp.ne.b32 %p0, %r2, 0;
-@%p0 bra GO;
-tcgen05.alloc.{group}.sync.aligned.shared::cta.b32 [%r3], {columns};
-elect.sync _|%p1, -1;
-@%p1 mbarrier.init.shared.b64 [%r10], 1;
-@%p1 mbarrier.init.shared.b64 [%r11], 1;
-fence.mbarrier_init.release.cluster;
-GO:
-bar.sync 0;
-ld.shared.b32 %r5, [%r3];
-shl.b32 %r4, %r2, 21;
-add.s32 %r6, %r5, %r4;
+{prologue(columns, group)}mov.b16 %h1, 3; mov.u32 %r13, %cluster_ctarank;
 ld.param.b64 %rd0, [image]; ld.param.b64 %rd1, [state]; ld.param.b64 %rd2, [after];
 mul.wide.u32 %rd3, %r1, 4; mul.wide.u32 %rd4, %r13, {512 * columns}; mul.wide.u32 %rd5, %r13, {WINDOW};
 add.s64 %rd0, %rd0, %rd5; add.s64 %rd3, %rd3, %rd4; add.s64 %rd1, %rd1, %rd3; add.s64 %rd2, %rd2, %rd3;

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from canonical import Operand
 from ptx_launch import kernel, launch
+from tensor_program import BASE, WINDOW, prologue
 
 from emulator.machine.descriptors import E4M3, E5M2
 from emulator.machine.numbers import table
@@ -21,8 +22,6 @@ KINDS = {
     "u8": (8, 32, 0, lambda x: x.astype(np.uint8)),
 }
 PTX_KIND = {"f16": "f16", "bf16": "f16", "tf32": "tf32", "e4m3": "f8f6f4", "e5m2": "f8f6f4", "s8": "i8", "u8": "i8"}
-WINDOW = 96 * 1024
-BASE = 1024
 
 
 def encode(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -47,23 +46,7 @@ def program(kind: str, idesc: int, a: int, b: int, m: int, columns: int, extra: 
         ".param .u64 image, .param .u64 out",
         f"""
 .reg .b32 %r<32>; .reg .b32 %v<32>; .reg .b64 %rd<16>; .reg .pred %p<8>;
-.shared .align 1024 .b8 window[{WINDOW}];
-.shared .align 8 .b8 full[8]; .shared .align 8 .b8 done[8]; .shared .align 4 .b8 address[4];
-mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; shfl.sync.idx.b32 %r2, %r2, 0, 31, -1;
-mov.b32 %r3, address; mov.b32 %r10, full; mov.b32 %r11, done; mov.b32 %r12, window;
-setp.ne.b32 %p0, %r2, 0;
-@%p0 bra GO;
-tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r3], {columns};
-elect.sync _|%p1, -1;
-@%p1 mbarrier.init.shared.b64 [%r10], 1;
-@%p1 mbarrier.init.shared.b64 [%r11], 1;
-fence.mbarrier_init.release.cluster;
-GO:
-bar.sync 0;
-ld.shared.b32 %r5, [%r3];
-shl.b32 %r4, %r2, 21;
-add.s32 %r6, %r5, %r4;
-mov.b32 %r9, 0;
+{prologue(columns, "cta_group::1")}mov.b32 %r9, 0;
 {fill}
 tcgen05.wait::st.sync.aligned;
 bar.sync 0;
