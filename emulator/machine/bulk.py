@@ -9,7 +9,7 @@ import numpy as np
 
 from emulator.errors import Misaligned
 from emulator.machine.agents import Operation
-from emulator.machine.clocks import Access
+from emulator.machine.clocks import Access, handed_over
 from emulator.machine.mbarrier import MBarrier, Party
 from emulator.machine.tensormap import TensorMap, swizzled_chunks
 
@@ -91,10 +91,7 @@ class CopyThread:
             return f"{self.waiting_for} in {self.warp} after a commit_group that follows PTX line {access.instr.line}"
         if self.warp.clock.at(self.component) < access.time:
             return f"{self.waiting_for} in {self.warp} that covers PTX line {access.instr.line}"
-        return (
-            f"a barrier that {self.warp} arrives on after its {self.waiting_for} "
-            f"and {me.warp} waits for before PTX line {me.instr.line}"
-        )
+        return handed_over(self.warp, self.waiting_for, me)
 
 
 def aligned(offset: int, alignment: int, what: str, instr: Instr, warp: Warp) -> None:

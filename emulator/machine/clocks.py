@@ -120,6 +120,14 @@ class Access:
         return next((p for p in earlier.parts if not self.orders(p, clock)), earlier)
 
 
+def handed_over(warp: Warp, waiting_for: str, me: Access) -> str:
+    """What orders `me` after something that only `warp` waited for, for the report of a conflict."""
+    return (
+        f"a barrier that {warp} arrives on after its {waiting_for} and {me.warp} waits for "
+        f"before PTX line {me.instr.line}"
+    )
+
+
 class Ledger:
     """The components and the accesses of one cluster. An access is known by its number in `accesses`."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from emulator.machine.clocks import ORDERED, Access, Agent, Clock
+from emulator.machine.clocks import ORDERED, Access, Agent, Clock, handed_over
 
 if TYPE_CHECKING:
     from emulator.machine.cta import Cta
@@ -71,10 +71,7 @@ class Pipe(Agent):
             return f"tcgen05.wait::{self.verb} in {self.warp} after PTX line {access.instr.line}"
         if self.warp.clock.at(self.component) < access.time:
             return f"tcgen05.fence::before_thread_sync in {self.warp} after its tcgen05.wait::{self.verb}"
-        return (
-            f"a barrier that {self.warp} arrives on after its tcgen05.wait::{self.verb} "
-            f"and {me.warp} waits for before PTX line {me.instr.line}"
-        )
+        return handed_over(self.warp, f"tcgen05.wait::{self.verb}", me)
 
 
 class Warp:
