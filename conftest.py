@@ -8,7 +8,8 @@ import pytest
 from harness.phase import ONE_THREAD
 from tests.system import NEEDS, Checkout, make_checkout, program
 
-os.environ.update(ONE_THREAD | os.environ)  # before torch: on two busy cores the mutants take 40 s of CPU, and 6 s so
+# Before torch: on two busy cores the negative controls take 40 s of CPU, and 6 s so.
+os.environ.update(ONE_THREAD | os.environ)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

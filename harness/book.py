@@ -15,7 +15,7 @@ from harness.verdict import Verdict
 
 if TYPE_CHECKING:
     from stages.check import Figure
-    from stages.hold import Result
+    from stages.verify import Result
 
 
 class Book:
@@ -64,14 +64,14 @@ class Book:
         """Keep the launches and figures of the case that is open."""
         self.last_result = result
         case = self.record.cases[-1]
-        case.launches = [record.Launch(each.mode, each.seconds, str(each.error or "")) for each in result.launches]
+        case.launches = [record.Launch(each.mode, each.seconds, str(each.error or "")) for each in result.trials]
         case.figures = [_figure(each) for each in result.figures]
         self._save()
 
-    def mutant(self, name: str, refused_by: tuple[Figure, ...]) -> None:
-        """Keep whether a mutant was refused, and by which figures; on disk with the end of its case."""
+    def negative_control(self, name: str, refused_by: tuple[Figure, ...]) -> None:
+        """Keep whether a negative control was refused, and by which figures; on disk with the end of its case."""
         by = ", ".join(f"{figure.tensor}.{figure.metric}" for figure in refused_by)
-        self.record.mutants.append(record.Mutant(name, bool(refused_by), by))
+        self.record.negative_controls.append(record.NegativeControl(name, bool(refused_by), by))
 
     def close_case(self, passed: bool, seconds: float, message: str) -> record.Case:
         """The open case ended; a failure of its teardown counts as one of the case."""

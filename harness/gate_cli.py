@@ -228,7 +228,7 @@ def _show_end(entry: Entry) -> NoReturn:
         console.print(terminal.overview(record for _, record in found))
         overview.write(folder, entry.run, found)
         if verdict is Verdict.ACCEPT:
-            shown = replace(shown, milestone=f"{len(found)} milestones", cases=[], mutants=[])
+            shown = replace(shown, milestone=f"{len(found)} milestones", cases=[], negative_controls=[])
     shown.verdict, shown.reason = verdict.name, one_line(entry.reason)
     terminal.show_end(console, shown, at if len(entry.milestones) == 1 else folder)
     if verdict is not Verdict.ACCEPT:

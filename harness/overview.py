@@ -17,7 +17,7 @@ tr + tr { border-top: 1px solid #ddd; } td.figure { text-align: right; font-vari
 .cases { max-width: 720px; } .case { display: inline-block; padding: 0 5px; margin: 1px; border-radius: 3px; }
 .passed { background: #dff0d8; } .failed, .running { background: #b00020; color: white; }
 """
-HEAD = ("milestone", "verdict", "cosine", "lse error", "mutants refused", "seconds", "cases")
+HEAD = ("milestone", "verdict", "cosine", "lse error", "negative controls refused", "seconds", "cases")
 
 
 def write(folder: Path, title: str, records: Sequence[tuple[str, Record]]) -> Path:
@@ -35,11 +35,11 @@ def write(folder: Path, title: str, records: Sequence[tuple[str, Record]]) -> Pa
 
 def _row(record: Record, own: Path) -> str:
     cosine, lse_error = record.worst("O", "cosine"), record.worst("lse", "error")
-    refused = sum(mutant.refused for mutant in record.mutants)
+    refused = sum(each.refused for each in record.negative_controls)
     figures = (
         "-" if cosine is None else f"{cosine:.7f}",
         "-" if lse_error is None else f"{lse_error:.1e}",
-        f"{refused} of {len(record.mutants)}",
+        f"{refused} of {len(record.negative_controls)}",
         f"{record.seconds:.1f}",
     )
     name = escape(record.milestone)

@@ -60,22 +60,22 @@ def case_details(case: Case, picture: bytes) -> str:
 
 
 def summary(record: Record) -> str:
-    """The verdict's place, the compiled configurations, and how the mutants fared."""
+    """The verdict's place, the compiled configurations, and how the negative controls fared."""
     compiled = "".join(
         f"<li>{escape(each.name)}: compiled in {each.seconds:.1f} s ("
         + ", ".join(f'<a href="{escape(file)}">{escape(file)}</a>' for file in each.files)
         + ")</li>"
         for each in record.compiles
     )
-    mutants = "".join(
+    controls = "".join(
         f"<tr><td>{escape(each.name)}</td><td>{'refused' if each.refused else _ADMITTED}</td>"
         f"<td>{escape(each.by)}</td></tr>"
-        for each in record.mutants
+        for each in record.negative_controls
     )
-    refused = sum(each.refused for each in record.mutants)
+    refused = sum(each.refused for each in record.negative_controls)
     return (
-        f"{PENDING}<ul>{compiled}</ul><details><summary>{refused} of {len(record.mutants)} mutants refused"
-        f"</summary><table>{mutants}</table></details>"
+        f"{PENDING}<ul>{compiled}</ul><details><summary>{refused} of {len(record.negative_controls)} negative controls "
+        f"refused</summary><table>{controls}</table></details>"
     )
 
 

@@ -13,13 +13,15 @@ from harness import page
 from harness.book import Book
 from harness.picture import error_picture
 from harness.record import Case
+from stages.catalog import Milestone
 from stages.device import Device
 
 
 class MilestonePlugin:
     """Writes what the tests of a milestone give to `book`, and shows it in the report."""
 
-    def __init__(self, book: Book, device: Device) -> None:
+    def __init__(self, milestone: Milestone, book: Book, device: Device) -> None:
+        self._module = milestone.load()
         self._book = book
         self._device = device
 
@@ -29,15 +31,23 @@ class MilestonePlugin:
         return self._device
 
     @pytest.fixture
-    def book(self) -> Book:
+    def recorder(self) -> Book:
         """Where results are written down."""
         return self._book
 
+    @pytest.fixture
+    def seeds(self) -> tuple[int, ...]:
+        """The milestone's own seeds."""
+        return tuple(self._module.SEEDS)
+
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """A test that takes a seed runs for the module's pinned seeds and for the fresh one."""
+        """A test runs for the milestone's cases, unless it names its own, and for its seeds and the fresh one."""
         if "seed" in metafunc.fixturenames:
-            seeds = [*metafunc.module.SEEDS, self._book.fresh_seed]
+            seeds = [*self._module.SEEDS, self._book.fresh_seed]
             metafunc.parametrize("seed", seeds, ids=[f"seed={seed}" for seed in seeds])
+        named = metafunc.definition.iter_markers("parametrize")
+        if "case" in metafunc.fixturenames and not any(mark.args[0] == "case" for mark in named):
+            metafunc.parametrize("case", self._module.CASES, ids=str)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, bool, bool]:
@@ -79,7 +89,7 @@ class MilestonePlugin:
         session.config.stash[metadata_key] = about | record.toolchain
 
     def pytest_html_results_summary(self, prefix: list[str]) -> None:
-        """What was compiled, and how the mutants fared."""
+        """What was compiled, and how the negative controls fared."""
         prefix[:] = [page.summary(self._book.record)]
 
     def pytest_html_results_table_header(self, cells: list[str]) -> None:
@@ -99,7 +109,7 @@ class MilestonePlugin:
 
 
 def _name(item: pytest.Item) -> str:
-    """`test_refuses_mutants[hd=64 n=128]` is "refuses mutants hd=64 n=128"; "holds" goes without saying."""
+    """`test_refuses_negative_controls[hd=64]` is "refuses negative controls hd=64"; "holds" goes without saying."""
     test = getattr(item, "originalname", item.name).removeprefix("test_").removeprefix("holds")
     return f"{test.replace('_', ' ')} {_params(item).get('case', '')}".strip()
 

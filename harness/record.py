@@ -67,7 +67,7 @@ class Case(msgspec.Struct):
         return self.name if self.seed is None else f"{self.name} seed={self.seed}{fresh}"
 
 
-class Mutant(msgspec.Struct, frozen=True):
+class NegativeControl(msgspec.Struct, frozen=True):
     """One deliberately wrong output, and the first figure that refused it."""
 
     name: str
@@ -114,7 +114,7 @@ class Record(msgspec.Struct):
     phases: list[Phase] = []
     compiles: list[Compile] = []
     cases: list[Case] = []
-    mutants: list[Mutant] = []
+    negative_controls: list[NegativeControl] = msgspec.field(default_factory=list, name="mutants")
     verdict: str = ""
     reason: str = ""
     schema: int = SCHEMA

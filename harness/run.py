@@ -26,7 +26,16 @@ from stages.device import Device
 
 PLUGINS = ("-p", "pytest_metadata.plugin", "-p", "pytest_html.plugin", "-p", "no:cacheprovider")
 QUIET = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
-OPTIONS = ("-v", "--no-header", "--tb=short", "-o", "addopts=", f"--rootdir={ROOT}")
+OPTIONS = (
+    "-v",
+    "--no-header",
+    "--tb=short",
+    "-o",
+    "addopts=",
+    "-o",
+    "empty_parameter_set_mark=fail_at_collect",
+    f"--rootdir={ROOT}",
+)
 REPORT = (
     "--self-contained-html",
     f"--css={page.CSS}",
@@ -85,24 +94,25 @@ def compile_cases(milestone: Milestone, book: Book) -> None:
 
 
 def run_cases(milestone: Milestone, device: Device, book: Book) -> int:
-    """Run the milestone's module under pytest, apart from the user's plugins and options. Its exit code."""
+    """Run what every milestone is asked, and its own module, under pytest without the user's options. Its exit code."""
     import pytest
 
     from harness.plugin import MilestonePlugin
+    from stages import every
 
     os.environ.pop("PYTEST_ADDOPTS", None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     report = f"--html={book.folder / page.REPORT_NAME}"
-    options = [*PLUGINS, *QUIET, *OPTIONS, *REPORT, report, str(milestone.module)]
-    return int(pytest.main(options, [MilestonePlugin(book, device)]))
+    options = [*PLUGINS, *QUIET, *OPTIONS, *REPORT, report, every.__file__, str(milestone.module)]
+    return int(pytest.main(options, [MilestonePlugin(milestone, book, device)]))
 
 
 def judge(milestone: Milestone, done: record.Record, code: int) -> tuple[Verdict, str]:
     """The verdict on a module that pytest ended with `code`: ACCEPT needs the code and the record to say so."""
     failed = [case.label for case in done.cases if case.outcome != "passed"]
-    admitted = [mutant.name for mutant in done.mutants if not mutant.refused]
+    admitted = [each.name for each in done.negative_controls if not each.refused]
     figures = [figure for case in done.cases for figure in case.figures]
-    if code == 0 and figures and done.mutants and not failed and not admitted:
+    if code == 0 and figures and done.negative_controls and not failed and not admitted:
         return Verdict.ACCEPT, ""
     if failed:
         verdict = Verdict.REJECT_GATE if milestone is GATE else Verdict.REJECT_STAGE

@@ -23,9 +23,9 @@ def show_end(console: Console, record: Record, folder: Path) -> None:
     names = {case.name for case in record.cases if case.figures}
     if names:
         console.print(figures_table(record) if len(names) == 1 else cases_table(record))
-    if record.mutants:
-        refused = sum(mutant.refused for mutant in record.mutants)
-        console.print(f"mutants: {refused} of {len(record.mutants)} refused", highlight=False)
+    if shown := record.negative_controls:
+        refused = sum(each.refused for each in shown)
+        console.print(f"negative controls: {refused} of {len(shown)} refused", highlight=False)
     failed = [case for case in record.cases if case.outcome == "failed"]
     if failed:
         console.print(Text(f"\n{failed[0].message}\n"), soft_wrap=True)

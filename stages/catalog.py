@@ -1,4 +1,4 @@
-"""The twelve milestones, in the order of building. One that has no module yet is refused, never skipped."""
+"""The milestones, in the order of building. One that has no module yet is refused, never skipped."""
 
 import importlib
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The one comparison that kernels and mutants go through: every metric of every tensor beside its pin."""
+"""The one comparison that kernels and negative controls go through: every metric of every tensor beside its pin."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

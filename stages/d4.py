@@ -2,11 +2,7 @@
 
 from itertools import product
 
-import pytest
-
 from stages.case import Case
-from stages.device import Device
-from stages.hold import Book, hold, refuse_mutants
 
 KEYS = 400
 #: By tokens: heads, and the sequences' lengths; those shorter than the tokens begin with rows that see nothing.
@@ -21,15 +17,3 @@ CASES = (
     Case("D4", 512, KEYS, 64, 2, 2, shared_kv=True, lens=(KEYS, 1), causal=True, window=128),
 )
 SEEDS = (1,)
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_holds(case: Case, seed: int, device: Device, book: Book) -> None:
-    """The kernel lies within every pin, with the same bits in whatever order asynchronous work completes."""
-    hold(case, seed, device, book)
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_refuses_mutants(case: Case, book: Book) -> None:
-    """The same comparison refuses every wrong output."""
-    refuse_mutants(case, SEEDS[0], book)

@@ -2,11 +2,7 @@
 
 import math
 
-import pytest
-
 from stages.case import Case, Compressed
-from stages.device import Device
-from stages.hold import Book, hold, refuse_mutants
 
 SINKS = (-math.inf, -80.0, 0.0, 80.0, math.inf)
 #: Both branches; no compressed key yet; no window; neither.
@@ -24,15 +20,3 @@ CASES = tuple(
     )
 )  # fmt: skip
 SEEDS = (1,)
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_holds(case: Case, seed: int, device: Device, book: Book) -> None:
-    """The merged result lies within every pin, with the same bits in whatever order asynchronous work completes."""
-    hold(case, seed, device, book)
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_refuses_mutants(case: Case, book: Book) -> None:
-    """The same comparison refuses every wrong output."""
-    refuse_mutants(case, SEEDS[0], book)

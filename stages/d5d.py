@@ -2,11 +2,7 @@
 
 import math
 
-import pytest
-
 from stages.case import Case, Compressed
-from stages.device import Device
-from stages.hold import Book, hold, refuse_mutants
 
 WINDOW = 128
 SINKS = (0.0, 4.0, -math.inf, -4.0, 80.0, math.inf, -80.0)
@@ -30,15 +26,3 @@ CASES = (
     layer(FLASH, 3, (WINDOW + 2, 2), None),
 )
 SEEDS = (1,)
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_holds(case: Case, seed: int, device: Device, book: Book) -> None:
-    """The kernel lies within every pin, with the same bits in whatever order asynchronous work completes."""
-    hold(case, seed, device, book)
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_refuses_mutants(case: Case, book: Book) -> None:
-    """The same comparison refuses every wrong output."""
-    refuse_mutants(case, SEEDS[0], book)

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from harness import page
-from harness.record import Case, Figure, Mutant, Record, Tree
+from harness.record import Case, Figure, NegativeControl, Record, Tree
 
 EVIL = "<script>alert(1)</script>"
 
 
 def make() -> Record:
     record = Record("run", "D1.1", "sim", "2026-11-21T09:00:00Z", Tree("0" * 40, []))
-    record.mutants = [Mutant(EVIL, True, EVIL), Mutant("O: scaled by 2", False)]
+    record.negative_controls = [NegativeControl(EVIL, True, EVIL), NegativeControl("O: scaled by 2", False)]
     record.verdict, record.reason = "REJECT_GATE", EVIL
     return record
 
@@ -31,7 +31,7 @@ def test_text_of_a_run_is_escaped() -> None:
     shown = page.summary(make()) + " ".join(page.row_cells(case)) + page.message(case)
     assert EVIL not in shown
     assert "&lt;script&gt;" in shown
-    assert "1 of 2 mutants refused" in shown
+    assert "1 of 2 negative controls refused" in shown
     assert "ADMITTED" in shown
 
 

@@ -5,7 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from harness.record import RECORD_NAME, Case, Figure, Launch, Mutant, Phase, Record, RecordError, Tree, load, new_run_id
+from harness.record import (
+    RECORD_NAME,
+    Case,
+    Figure,
+    Launch,
+    NegativeControl,
+    Phase,
+    Record,
+    RecordError,
+    Tree,
+    load,
+    new_run_id,
+)
 
 
 def make() -> Record:
@@ -17,7 +29,7 @@ def make() -> Record:
     phases = [Phase("compile", "2026-11-21T09:00:00Z", "passed", 2.0), Phase("stage", "2026-11-21T09:00:02Z")]
     tree = Tree("0123456789abcdef", ["kernel/fmha.py"])
     about = ("20261121-090000-D1.1-abcdef", "D1.1", "sim", "2026-11-21T09:00:00Z")
-    return Record(*about, tree, {"torch": "2"}, phases, [], cases, [Mutant("O: scaled by 2", True, "O.diff")])
+    return Record(*about, tree, {"torch": "2"}, phases, [], cases, [NegativeControl("O: scaled by 2", True, "O.diff")])
 
 
 def test_what_is_saved_is_loaded(tmp_path: Path) -> None:

@@ -68,9 +68,9 @@ def test_every_metric_is_recorded_beside_its_pin(accepted: Run) -> None:
             assert all(figure.holds and figure.value is not None for figure in case.figures)
 
 
-def test_the_mutants_were_refused_in_the_run(accepted: Run) -> None:
-    assert len(accepted.record.mutants) > 20
-    assert all(mutant.refused and mutant.by for mutant in accepted.record.mutants)
+def test_the_negative_controls_were_refused_in_the_run(accepted: Run) -> None:
+    assert len(accepted.record.negative_controls) > 20
+    assert all(each.refused and each.by for each in accepted.record.negative_controls)
 
 
 def test_the_record_says_what_ran(accepted: Run) -> None:
@@ -184,22 +184,26 @@ def test_a_kernel_that_is_no_python_is_refused(checkout: Checkout, tmp_path: Pat
     assert record.reason.startswith("SyntaxError: ") and "fmha.py, line 1" in record.reason
 
 
-NOTHING = '"""Nothing."""\n\nimport pytest\n\nCASES = ()\nSEEDS = ()\n\n\n'
+NOTHING = '"""Nothing."""\n\nCASES = ()\nSEEDS = (1,)\n\n\n'
+ONE_CASE = (
+    '"""One case."""\n\nimport pytest\n\nfrom stages.case import Case\n\n'
+    'CASES = (Case("D1.1", head_dim=64, keys=128),)\nSEEDS = (1,)\n\n\n'
+)
 
 
 @pytest.mark.parametrize(
-    ("test", "verdict"),
+    ("module", "verdict"),
     [
-        ("", Verdict.INFRA),
-        ("def test_holds() -> None:\n    pass\n", Verdict.INFRA),
-        ("def test_holds(book) -> None:\n    pytest.skip('not today')\n", Verdict.REJECT_GATE),
-        ("@pytest.mark.xfail\ndef test_holds(book) -> None:\n    assert False\n", Verdict.REJECT_GATE),
+        (NOTHING, Verdict.INFRA),
+        (NOTHING + "def test_own() -> None:\n    pass\n", Verdict.INFRA),
+        (ONE_CASE + "def test_own(recorder) -> None:\n    pytest.skip('not today')\n", Verdict.REJECT_GATE),
+        (ONE_CASE + "@pytest.mark.xfail\ndef test_own(recorder) -> None:\n    assert False\n", Verdict.REJECT_GATE),
     ],
-    ids=["no test", "a test that measures nothing", "a skipped test", "a test expected to fail"],
+    ids=["no case", "a test that measures nothing", "a skipped test", "a test expected to fail"],
 )
-def test_a_module_that_holds_nothing_is_not_passed(
-    checkout: Checkout, tmp_path: Path, test: str, verdict: Verdict
+def test_a_module_that_verifies_nothing_is_not_passed(
+    checkout: Checkout, tmp_path: Path, module: str, verdict: Verdict
 ) -> None:
-    (checkout.path / "stages/d1_1.py").write_text(NOTHING + test)
+    (checkout.path / "stages/d1_1.py").write_text(module)
     code, record = run(checkout, tmp_path / "out")
     assert (code, record.verdict) == (verdict.exit_code, verdict.name), json.dumps(record.reason)

@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from harness.record import Case, Figure, Launch, Mutant, Phase, Record, Tree
+from harness.record import Case, Figure, Launch, NegativeControl, Phase, Record, Tree
 from harness.terminal import show_end
 
 STARTED = "2026-11-21T09:00:00Z"
@@ -32,7 +32,7 @@ def make(verdict: str) -> Record:
         Case("hd=64 n=128", "passed", 1.1, 1, False, launches, good),
         Case("hd=64 n=128", "failed", 1.1, 123456789, True, launches, bad, "D1.1 hd=64 n=128: outside its pins"),
     ]
-    record.mutants = [Mutant("O: scaled by 2", True), Mutant("O: one row zeroed", False)]
+    record.negative_controls = [NegativeControl("O: scaled by 2", True), NegativeControl("O: one row zeroed", False)]
     record.verdict, record.reason = verdict, "failed: hd=64 n=128 seed=123456789"
     return record
 
@@ -55,8 +55,8 @@ def test_a_pipe_gets_the_table_without_colours(pipe: Console, tmp_path) -> None:
     table = [line.split() for line in text.splitlines()]
     assert ["O", "cosine", "≥", "0.999997", "0.9999976", "0.7300000", "FAIL"] in table
     assert ["lse", "error", "≤", "1e-06", "4.9e-07", "NaN", "FAIL"] in table
-    assert max(len(line) for line in text.split("mutants:")[0].splitlines()) <= 80
-    assert "mutants: 1 of 2 refused" in text
+    assert max(len(line) for line in text.split("negative controls:")[0].splitlines()) <= 80
+    assert "negative controls: 1 of 2 refused" in text
     assert "D1.1 hd=64 n=128: outside its pins" in text
     assert "D1.1 REJECT_GATE  the hd=64 gate fell: the change is wrong: failed: hd=64 n=128 seed=123456789" in text
     assert text.endswith(f"{tmp_path}\n")

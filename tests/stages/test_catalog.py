@@ -8,7 +8,7 @@ from stages.catalog import CATALOG, GATE, Milestone, NotBuilt, UnknownMilestone,
 PLANNED = ["D1.1", "D1.2", "D1.3", "D1.4", "D1.5", "D2", "D3", "D4", "D5a", "D5b", "D5c", "D5d"]
 
 
-def test_the_twelve_milestones_each_need_the_one_below() -> None:
+def test_the_milestones_each_need_the_one_below() -> None:
     assert [milestone.id for milestone in CATALOG] == PLANNED
     assert [milestone.needs for milestone in CATALOG] == [None, *PLANNED[:-1]]
 
@@ -24,7 +24,7 @@ def test_an_unknown_milestone_names_those_that_exist() -> None:
     assert all(name in str(caught.value) for name in ["'D9'", *PLANNED])
 
 
-def test_all_twelve_are_built() -> None:
+def test_all_are_built() -> None:
     assert all(milestone.built for milestone in CATALOG)
 
 

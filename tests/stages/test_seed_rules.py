@@ -12,18 +12,18 @@ import pytest
 
 from tests.system import Checkout
 
-HOLD = """
+VERIFY = """
 import sys
 from harness.device import Emulated
 device = Emulated()
 from stages.catalog import find
-from stages.hold import hold
+from stages.verify import verify
 
-class Book:
+class Recorder:
     def result(self, result): pass
 
 (case,) = [each for each in find(sys.argv[1]).load().CASES if each.name == sys.argv[2]]
-hold(case, 1, device, Book())
+verify(case, 1, device, Recorder())
 """
 
 
@@ -88,7 +88,7 @@ BREAKS = (
 def test_a_broken_rule_is_refused(broken: Break, checkout: Checkout) -> None:
     checkout.replace(broken.path, broken.old, broken.new)
     done = subprocess.run(
-        [sys.executable, "-c", HOLD, *broken.case], cwd=checkout.path, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", VERIFY, *broken.case], cwd=checkout.path, capture_output=True, text=True, timeout=300
     )
     assert done.returncode != 0, f"{broken.rule}: broken, and the case holds"
     assert re.search(broken.says, done.stderr), done.stderr[-3000:]

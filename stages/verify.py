@@ -1,4 +1,4 @@
-"""How a milestone's module holds a kernel to its pins, and shows that the pins hold wrong outputs off."""
+"""How a kernel is verified against its pins, and the pins against negative controls: outputs that are wrong."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import kernel
 from stages.case import Case, Inputs, Outputs, draw, launch, outputs_of, reference
 from stages.check import Figure, compare, failing
 from stages.device import Device
-from stages.mutants import mutants, right
+from stages.negative_controls import negative_controls, right
 
 #: The tensors of a kernel's result.
 NAMES = ("o", "u", "lse", "m")
 
 
 @dataclass(frozen=True)
-class Launch:
+class Trial:
     """One launch: the order of completion, wall seconds, and the error that ended it, if one did."""
 
     mode: str
@@ -31,27 +31,27 @@ class Launch:
 
 @dataclass(frozen=True)
 class Result:
-    """What a case gave: every launch, and the first whole output beside the reference."""
+    """What a case gave: every trial, and the first whole output beside the reference."""
 
     case: Case
     seed: int | None
-    launches: tuple[Launch, ...]
+    trials: tuple[Trial, ...]
     figures: tuple[Figure, ...]
     got: Outputs | None
     want: Outputs
 
 
-class Book(Protocol):
+class Recorder(Protocol):
     """Where results are written down as they come; the harness brings one."""
 
     def result(self, result: Result) -> None:
         """Keep what a case gave, whether it holds or not."""
 
-    def mutant(self, name: str, refused_by: tuple[Figure, ...]) -> None:
-        """Keep which figures refused a mutant; none means that it was let through."""
+    def negative_control(self, name: str, refused_by: tuple[Figure, ...]) -> None:
+        """Keep which figures refused a negative control; none means that it was let through."""
 
 
-def hold(case: Case, seed: int, device: Device, book: Book) -> None:
+def verify(case: Case, seed: int, device: Device, recorder: Recorder) -> None:
     """Launch once a mode, write down what came, then raise what is wrong with it.
 
     Raises the first launch's error, noting how the other modes ended; AssertionError where a figure lies
@@ -60,14 +60,14 @@ def hold(case: Case, seed: int, device: Device, book: Book) -> None:
     kernel.compile(case.config)
     inputs = draw(case, seed)
     want = reference(case, inputs)
-    launches = tuple(_launch(case, inputs, device, mode, seed) for mode in device.modes)
-    whole = [each.attention for each in launches if each.attention is not None]
+    trials = tuple(_try(case, inputs, device, mode, seed) for mode in device.modes)
+    whole = [each.attention for each in trials if each.attention is not None]
     got = outputs_of(case, whole[0]) if whole else None
     figures = compare(case, got, want) if got else ()
-    book.result(Result(case, seed, launches, figures, got, want))
+    recorder.result(Result(case, seed, trials, figures, got, want))
 
     where = f"{case.milestone} {case.name} seed={seed}"
-    _raise_first_error(launches, where)
+    _raise_first_error(trials, where)
     if outside := failing(figures):
         raise AssertionError("\n".join([f"{where}: outside its pins", *map(str, outside)]))
     for mode, attention in zip(device.modes, whole, strict=True):
@@ -84,30 +84,30 @@ def same_bits(one: kernel.Attention, other: kernel.Attention, where: str, betwee
     assert not differing, f"{where}: {', '.join(differing)} differ in bits between {between}"
 
 
-def refuse_mutants(case: Case, seed: int, book: Book) -> None:
-    """Raises AssertionError where the comparison admits a mutant, or refuses the right output of them all.
+def refuse_negative_controls(case: Case, seed: int, recorder: Recorder) -> None:
+    """Raises AssertionError where the comparison admits a negative control, or refuses the right output of them all.
 
-    An edit that changes nothing (two rows swapped that are equal, as with one key) makes no mutant.
+    An edit that changes nothing (two rows swapped that are equal, as with one key) makes none.
     """
     inputs = draw(case, seed)
     want, sound = reference(case, inputs), right(case, inputs)
     outside = failing(compare(case, sound, want))
     assert not outside, f"the comparison refuses the rounded reference: {', '.join(map(str, outside))}"
     admitted = []
-    for mutant in mutants(case):
-        wrong = mutant.make(inputs, sound)
+    for control in negative_controls(case):
+        wrong = control.make(inputs, sound)
         if all(np.array_equal(wrong[name], sound[name]) for name in sound):
             continue
         refused_by = failing(compare(case, wrong, want))
-        book.mutant(f"{case.name}: {mutant.name}", refused_by)
+        recorder.negative_control(f"{case.name}: {control.name}", refused_by)
         if not refused_by:
-            admitted.append(mutant.name)
+            admitted.append(control.name)
     assert not admitted, f"{case.milestone} {case.name}: the comparison admits {'; '.join(admitted)}"
 
 
-def judge(case: Case, figures: tuple[Figure, ...], book: Book) -> None:
+def judge(case: Case, figures: tuple[Figure, ...], recorder: Recorder) -> None:
     """Write down figures that need no launch of their own; raises AssertionError where one does not hold."""
-    book.result(Result(case, None, (), figures, None, {}))
+    recorder.result(Result(case, None, (), figures, None, {}))
     if outside := failing(figures):
         raise AssertionError("\n".join([f"{case.milestone} {case.name}: outside its pins", *map(str, outside)]))
 
@@ -119,21 +119,21 @@ def launched(case: Case, seed: int, device: Device) -> kernel.Attention:
         return launch(case, draw(case, seed), device.torch_device)
 
 
-def _launch(case: Case, inputs: Inputs, device: Device, mode: str, seed: int) -> Launch:
+def _try(case: Case, inputs: Inputs, device: Device, mode: str, seed: int) -> Trial:
     started = time.perf_counter()
     try:
         with device.running(mode, seed):
             attention = launch(case, inputs, device.torch_device)
     except Exception as error:
-        return Launch(mode, time.perf_counter() - started, None, error)
-    return Launch(mode, time.perf_counter() - started, attention)
+        return Trial(mode, time.perf_counter() - started, None, error)
+    return Trial(mode, time.perf_counter() - started, attention)
 
 
-def _raise_first_error(launches: tuple[Launch, ...], where: str) -> None:
-    failed = [each for each in launches if each.error]
+def _raise_first_error(trials: tuple[Trial, ...], where: str) -> None:
+    failed = [each for each in trials if each.error]
     if not failed:
         return
-    ends = ", ".join(f"{each.mode} {'failed' if each.error else 'ended'}" for each in launches)
+    ends = ", ".join(f"{each.mode} {'failed' if each.error else 'ended'}" for each in trials)
     error = failed[0].error
     assert error is not None
     error.add_note(f"in {where} under {failed[0].mode} completion ({ends})")

@@ -1,4 +1,4 @@
-"""The mutant suite: what it consists of, and that the comparison refuses each."""
+"""The suite of negative controls: what it consists of, and that the comparison refuses each."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from stages.catalog import CATALOG, Milestone
 from stages.check import compare, failing
 from stages.d1_1 import CASES, SEEDS
 from stages.metrics import DIFF, measure
-from stages.mutants import EDITS, EDITS_OF_ROWS, Mutant, mutants, right
+from stages.negative_controls import EDITS, EDITS_OF_ROWS, NegativeControl, negative_controls, right
 
 CASE = CASES[0]
 TWO_TILES = Case("none", head_dim=64, keys=200)
@@ -20,15 +20,15 @@ def test_the_rounded_reference_is_admitted(seed: int) -> None:
     assert not failing(compare(CASE, right(CASE, inputs), reference(CASE, inputs)))
 
 
-@pytest.mark.parametrize("mutant", mutants(CASE), ids=str)
-def test_every_mutant_is_refused(mutant: Mutant) -> None:
+@pytest.mark.parametrize("control", negative_controls(CASE), ids=str)
+def test_every_one_is_refused(control: NegativeControl) -> None:
     inputs = draw(CASE, SEEDS[0])
     sound = right(CASE, inputs)
-    assert failing(compare(CASE, mutant.make(inputs, sound), reference(CASE, inputs)))
+    assert failing(compare(CASE, control.make(inputs, sound), reference(CASE, inputs)))
 
 
 def test_the_suite_has_every_kind_that_the_shape_allows() -> None:
-    names = " / ".join(mutant.name for mutant in mutants(CASE))
+    names = " / ".join(control.name for control in negative_controls(CASE))
     for kind in (
         "O: scaled by 2",
         "U: scaled by 1.01",
@@ -47,9 +47,9 @@ def test_the_suite_has_every_kind_that_the_shape_allows() -> None:
 @pytest.mark.parametrize("name", ["the first KV tile read for every tile", "the last KV tile dropped"])
 def test_several_tiles_can_be_mistaken_for_each_other(name: str) -> None:
     inputs = draw(TWO_TILES, 0)
-    mutant = next(each for each in mutants(TWO_TILES) if each.name == name)
+    control = next(each for each in negative_controls(TWO_TILES) if each.name == name)
     sound = right(TWO_TILES, inputs)
-    wrong = mutant.make(inputs, sound)
+    wrong = control.make(inputs, sound)
     assert not DIFF.holds(measure(wrong["O"], sound["O"])["diff"], 5e-6)
 
 
@@ -65,13 +65,13 @@ OF_MILESTONES = {
 
 
 @pytest.mark.parametrize("milestone", CATALOG, ids=lambda milestone: milestone.id)
-def test_every_milestone_has_its_mutants(milestone: Milestone) -> None:
+def test_every_milestone_has_its_negative_controls(milestone: Milestone) -> None:
     """An edit may leave one shape as it is (a window that covers every key, two equal rows), but not most of them."""
     changing = set()
     for case in milestone.load().CASES:
         inputs = draw(case, SEEDS[0])
         sound = right(case, inputs)
-        made = {mutant.name: mutant.make(inputs, sound) for mutant in mutants(case)}
+        made = {control.name: control.make(inputs, sound) for control in negative_controls(case)}
         idle = {name for name, wrong in made.items() if all(np.array_equal(wrong[x], sound[x]) for x in sound)}
         assert len(idle) <= 3 or case.keys == 0, f"{case}: {idle} change nothing"
         changing |= made.keys() - idle

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import kernel
-from stages import hold as holding
+from stages import verify as verifying
 from stages.case import Case, Inputs
 from stages.check import Figure
 from stages.d1_1 import CASES
-from stages.hold import Result, hold, refuse_mutants
+from stages.verify import Result, refuse_negative_controls, verify
 
 CASE = CASES[0]
 
@@ -35,13 +35,13 @@ class Notebook:
 
     def __init__(self) -> None:
         self.results: list[Result] = []
-        self.mutants: dict[str, tuple[Figure, ...]] = {}
+        self.negative_controls: dict[str, tuple[Figure, ...]] = {}
 
     def result(self, result: Result) -> None:
         self.results.append(result)
 
-    def mutant(self, name: str, refused_by: tuple[Figure, ...]) -> None:
-        self.mutants[name] = refused_by
+    def negative_control(self, name: str, refused_by: tuple[Figure, ...]) -> None:
+        self.negative_controls[name] = refused_by
 
 
 def exact(inputs: Inputs) -> kernel.Attention:
@@ -66,15 +66,15 @@ def launching(monkeypatch: pytest.MonkeyPatch, device: Device, **wrong: object) 
             what(attention)
         return attention
 
-    monkeypatch.setattr(holding, "launch", launch)
+    monkeypatch.setattr(verifying, "launch", launch)
 
 
 def test_a_right_kernel_holds(monkeypatch: pytest.MonkeyPatch, device: Device) -> None:
     launching(monkeypatch, device)
     book = Notebook()
-    hold(CASE, 1, device, book)
+    verify(CASE, 1, device, book)
     (result,) = book.results
-    assert [launch.mode for launch in result.launches] == ["eager", "lazy"]
+    assert [launch.mode for launch in result.trials] == ["eager", "lazy"]
     assert {figure.tensor for figure in result.figures} == {"O", "U", "lse", "m"}
     assert all(figure.holds for figure in result.figures)
 
@@ -83,7 +83,7 @@ def test_a_figure_outside_its_pin_is_named_with_its_case(monkeypatch: pytest.Mon
     launching(monkeypatch, device, eager=lambda out: out.lse.add_(1e-3), lazy=lambda out: out.lse.add_(1e-3))
     book = Notebook()
     with pytest.raises(AssertionError, match=r"D1.1 hd=64 n=128 seed=1: outside its pins\nlse.error = .* FAILS$"):
-        hold(CASE, 1, device, book)
+        verify(CASE, 1, device, book)
     assert len(book.results) == 1, "what failed is in the record too"
 
 
@@ -93,7 +93,7 @@ def test_one_bit_between_modes_fails(monkeypatch: pytest.MonkeyPatch, device: De
 
     launching(monkeypatch, device, lazy=flip)
     with pytest.raises(AssertionError, match="seed=1: o differ in bits between eager and lazy completion"):
-        hold(CASE, 1, device, Notebook())
+        verify(CASE, 1, device, Notebook())
 
 
 def test_an_error_in_one_mode_is_raised_with_what_the_others_did(
@@ -103,26 +103,26 @@ def test_an_error_in_one_mode_is_raised_with_what_the_others_did(
     launching(monkeypatch, device, lazy=error)
     book = Notebook()
     with pytest.raises(RuntimeError, match="PTX line 12") as caught:
-        hold(CASE, 1, device, book)
+        verify(CASE, 1, device, book)
     assert caught.value.__notes__ == ["in D1.1 hd=64 n=128 seed=1 under lazy completion (eager ended, lazy failed)"]
-    assert [launch.error for launch in book.results[0].launches] == [None, error]
+    assert [launch.error for launch in book.results[0].trials] == [None, error]
     assert book.results[0].figures, "the mode that ended is measured all the same"
 
 
-def test_a_comparison_that_admits_a_mutant_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_that_admits_a_negative_control_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     book = Notebook()
-    refuse_mutants(CASE, 1, book)
-    assert all(book.mutants.values())
+    refuse_negative_controls(CASE, 1, book)
+    assert all(book.negative_controls.values())
     admit_all: list[Figure] = []
-    monkeypatch.setattr(holding, "compare", lambda case, got, want: admit_all)
+    monkeypatch.setattr(verifying, "compare", lambda case, got, want: admit_all)
     with pytest.raises(AssertionError, match="admits O: scaled by 2; "):
-        refuse_mutants(CASE, 1, Notebook())
+        refuse_negative_controls(CASE, 1, Notebook())
 
 
 def test_a_comparison_that_refuses_what_is_right_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holding, "right", lambda *a: {k: v * 1.5 for k, v in holding.reference(*a).items()})
+    monkeypatch.setattr(verifying, "right", lambda *a: {k: v * 1.5 for k, v in verifying.reference(*a).items()})
     with pytest.raises(AssertionError, match="refuses the rounded reference"):
-        refuse_mutants(CASE, 1, Notebook())
+        refuse_negative_controls(CASE, 1, Notebook())
 
 
 def test_buffers_are_poisoned_before_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ def test_buffers_are_poisoned_before_the_launch(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(kernel, "fmha", fmha)
     case.launch(CASE, case.draw(CASE, 1), "cpu")
-    assert all(getattr(seen[0], name).isnan().all() for name in holding.NAMES)
+    assert all(getattr(seen[0], name).isnan().all() for name in verifying.NAMES)
 
 
 def test_a_case_knows_its_configuration() -> None:

@@ -1,4 +1,4 @@
-"""Deliberately wrong outputs: the checks are checked by refusing every one of them.
+"""Deliberately wrong outputs, the negative controls: the comparison is checked by refusing every one of them.
 
 Each is a right output (the reference, rounded as the kernel rounds it) with one thing wrong, of the kind that
 a broken kernel gets wrong.
@@ -26,7 +26,7 @@ Visible = Callable[[torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
-class Mutant:
+class NegativeControl:
     """A name, and how its output is made from a case's inputs and its right output."""
 
     name: str
@@ -42,39 +42,41 @@ def right(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) -> Ou
     return {name: _rounded(array, types[name]) for name, array in reference(case, inputs, visible).items()}
 
 
-def mutants(case: Case) -> tuple[Mutant, ...]:
+def negative_controls(case: Case) -> tuple[NegativeControl, ...]:
     """The suite for a case: right outputs with one edit, and what comes of reading other keys than those visible."""
     return (*_edits(case), *_rereads(case), *_other_masks(case), *_other_branches(case), *_other_sinks(case))
 
 
-def _edits(case: Case) -> Iterator[Mutant]:
+def _edits(case: Case) -> Iterator[NegativeControl]:
     for tensor in case.tensors:
         edits = EDITS | (EDITS_OF_ROWS if tensor in ("O", "U") else EDITS_OF_STATISTICS)
         for name, edit in edits.items():
-            yield Mutant(f"{tensor}: {name}", _editing(tensor, edit))
+            yield NegativeControl(f"{tensor}: {name}", _editing(tensor, edit))
 
 
 def _editing(tensor: str, edit: Edit) -> Callable[[Inputs, Outputs], Outputs]:
     return lambda _, outputs: outputs | {tensor: edit(outputs[tensor].copy())}
 
 
-def _rereads(case: Case) -> Iterator[Mutant]:
+def _rereads(case: Case) -> Iterator[NegativeControl]:
     """The kernel taking other keys for those that it should read."""
     tile = case.config.block_n
     if case.lens is None and not case.causal:
-        yield Mutant("a key past the end let in", lambda inputs, _: _with_zero_key(case, inputs))
+        yield NegativeControl("a key past the end let in", lambda inputs, _: _with_zero_key(case, inputs))
     if case.keys > tile:
         yield _rereading(case, "the first KV tile read for every tile", torch.arange(case.keys) % tile)
     if case.batch > 1:
-        yield Mutant("the first sequence's keys read for every one", lambda inputs, _: _with_first_keys(case, inputs))
+        yield NegativeControl(
+            "the first sequence's keys read for every one", lambda inputs, _: _with_first_keys(case, inputs)
+        )
 
 
-def _rereading(case: Case, name: str, keys: torch.Tensor) -> Mutant:
+def _rereading(case: Case, name: str, keys: torch.Tensor) -> NegativeControl:
     def make(inputs: Inputs, _: Outputs) -> Outputs:
         v = None if inputs.v is None else inputs.v[:, keys]
         return right(case, replace(inputs, k=inputs.k[:, keys], v=v))
 
-    return Mutant(name, make)
+    return NegativeControl(name, make)
 
 
 def _with_zero_key(case: Case, inputs: Inputs) -> Outputs:
@@ -90,7 +92,7 @@ def _with_first_keys(case: Case, inputs: Inputs) -> Outputs:
     return right(case, replace(inputs, k=k, v=v))
 
 
-def _other_masks(case: Case) -> Iterator[Mutant]:
+def _other_masks(case: Case) -> Iterator[NegativeControl]:
     """Softmax over other keys than the visible ones."""
     last = (case.keys - 1) // case.config.block_n * case.config.block_n
     yield _masking(case, "the last 16 visible keys dropped", lambda seen: _without_last(seen, SUB_TILE))
@@ -107,15 +109,15 @@ def _other_masks(case: Case) -> Iterator[Mutant]:
         yield _masking(case, "one key before the window let in", lambda seen: seen | _shifted(seen, -1))
 
 
-def _other_branches(case: Case) -> Iterator[Mutant]:
+def _other_branches(case: Case) -> Iterator[NegativeControl]:
     """Compressed keys left out, or others taken."""
     if case.compressed is None:
         return
-    yield Mutant("no compressed keys", lambda inputs, _: right(case, replace(inputs, far=None)))
+    yield NegativeControl("no compressed keys", lambda inputs, _: right(case, replace(inputs, far=None)))
     yield _masking(case, "no window", torch.zeros_like)
     if case.compressed.topk is None:
         name, compressed = "a block that is not whole let in", case.compressed
-        yield Mutant(name, lambda inputs, _: _with_parts_of_blocks(case, compressed, inputs))
+        yield NegativeControl(name, lambda inputs, _: _with_parts_of_blocks(case, compressed, inputs))
         return
     yield _relisting(case, "the last entry of a list dropped", lambda lists, lens: (lists, (lens - 1).clamp(min=0)))
     yield _relisting(case, "-1 taken for key 0", lambda lists, lens: (lists.clamp(min=0), lens))
@@ -131,13 +133,13 @@ def _with_parts_of_blocks(case: Case, compressed: Compressed, inputs: Inputs) ->
     return right(longer, replace(inputs, far=far))
 
 
-def _relisting(case: Case, name: str, change: Relist) -> Mutant:
+def _relisting(case: Case, name: str, change: Relist) -> NegativeControl:
     def make(inputs: Inputs, _: Outputs) -> Outputs:
         assert inputs.indices is not None and inputs.listed is not None
         indices, listed = change(inputs.indices, inputs.listed)
         return right(case, replace(inputs, indices=indices, listed=listed))
 
-    return Mutant(name, make)
+    return NegativeControl(name, make)
 
 
 def _without_repeats(lists: torch.Tensor) -> torch.Tensor:
@@ -146,7 +148,7 @@ def _without_repeats(lists: torch.Tensor) -> torch.Tensor:
     return torch.where(again, -1, lists)
 
 
-def _other_sinks(case: Case) -> Iterator[Mutant]:
+def _other_sinks(case: Case) -> Iterator[NegativeControl]:
     """Sinks in other units, in other heads, or in lse."""
     if case.sinks is None:
         return
@@ -156,11 +158,11 @@ def _other_sinks(case: Case) -> Iterator[Mutant]:
     changes = {"scaled by scale": scaled, "in base 2": base_2, "of the next head": turned, "left out": None}
     for name, sinks in changes.items():
         yield _sinking(replace(case, sinks=sinks), name)
-    yield Mutant("lse: with the sink", lambda _, outputs: outputs | {"lse": _with_sink(case, outputs["lse"])})
+    yield NegativeControl("lse: with the sink", lambda _, outputs: outputs | {"lse": _with_sink(case, outputs["lse"])})
 
 
-def _sinking(other: Case, name: str) -> Mutant:
-    return Mutant(f"sink {name}", lambda inputs, _: right(other, inputs))
+def _sinking(other: Case, name: str) -> NegativeControl:
+    return NegativeControl(f"sink {name}", lambda inputs, _: right(other, inputs))
 
 
 def _with_sink(case: Case, lse: Array) -> Array:
@@ -168,8 +170,8 @@ def _with_sink(case: Case, lse: Array) -> Array:
     return np.logaddexp(lse, np.tile(case.sink.double().numpy(), len(lse) // case.heads))
 
 
-def _masking(case: Case, name: str, change: Visible) -> Mutant:
-    return Mutant(name, lambda inputs, _: right(case, inputs, change(case.visible)))
+def _masking(case: Case, name: str, change: Visible) -> NegativeControl:
+    return NegativeControl(name, lambda inputs, _: right(case, inputs, change(case.visible)))
 
 
 def _without_last(seen: torch.Tensor, keys: int) -> torch.Tensor:
