@@ -258,7 +258,7 @@ def poisoned(case: Case, kv: torch.Tensor, poison: float) -> torch.Tensor:
     """`kv` with `poison` past every sequence's length, and in whole tiles that no query sees."""
     lens = torch.tensor(case.lens or (case.keys,) * case.batch)
     seen = case.visible.any(1)
-    tiles = torch.nn.functional.pad(seen, (0, -case.keys % TILE)).unflatten(1, (-1, TILE)).any(2)
+    tiles = torch.nn.functional.pad(seen, (0, -case.keys % TILE)).reshape(case.batch, -1, TILE).any(2)
     alive = tiles.repeat_interleave(TILE, 1)[:, : case.keys] & (torch.arange(case.keys) < lens[:, None])
     return torch.where(alive[..., None], kv, torch.tensor(poison).to(kv.dtype))
 

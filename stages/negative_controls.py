@@ -167,7 +167,8 @@ def _sinking(other: Case, name: str) -> NegativeControl:
 
 def _with_sink(case: Case, lse: Array) -> Array:
     assert case.sink is not None
-    return np.logaddexp(lse, np.tile(case.sink.double().numpy(), len(lse) // case.heads))
+    with_sink: Array = np.logaddexp(lse, np.tile(case.sink.double().numpy(), len(lse) // case.heads))
+    return with_sink
 
 
 def _masking(case: Case, name: str, change: Visible) -> NegativeControl:
