@@ -8,7 +8,7 @@ from typing import Any
 
 from emulator.engine.blocks import ALL, BLOCKED, BlockFunction, BlockWriter, active, first
 from emulator.engine.direct import direct
-from emulator.engine.effects import MEMORY, SHARED_SYMBOL, Effect, effects
+from emulator.engine.effects import Effect, effects
 from emulator.engine.fetch import Fetcher
 from emulator.engine.liveness import Liveness
 from emulator.engine.placement import Placement, RegisterFile
@@ -18,8 +18,8 @@ from emulator.errors import EmulatorError, UnknownInstruction
 from emulator.isa import catalog as _catalog  # noqa: F401 - fills the registry
 from emulator.isa import registry
 from emulator.isa.memory import Form, learning
-from emulator.isa.moves import PARAMS
 from emulator.isa.registry import Handler, Lowering
+from emulator.isa.special_registers import MEMORY, PARAMS, SHARED_SYMBOL
 from emulator.machine.direct import Direct
 from emulator.native.access import AccessStep
 from emulator.native.compile import StepLists, runner
@@ -52,6 +52,11 @@ class Program:
         self._writer = BlockWriter(self._flow, fetcher, chains, runner(), handlers)
         self._functions: list[BlockFunction | None] = [None] * len(self._flow.blocks)
         self._counts = [block.end - block.start for block in self._flow.blocks]
+
+    @property
+    def independent(self) -> bool:
+        """Whether nothing that one cluster does can be seen by another before the launch ends, short of a race."""
+        return not any(effect.entry is not None and effect.entry.meets(effect.instr) for effect in self._effects)
 
     def start(self, warp: Any) -> None:
         """Set a warp at the kernel's first instruction, its threads beyond the block's size inactive."""

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from emulator.engine.effects import CHANGING, Effect
+from emulator.engine.effects import Effect
 from emulator.engine.fetch import Fetcher
 from emulator.engine.segments import Chain, Segment
 from emulator.isa.registry import BLOCK, Handler
+from emulator.isa.special_registers import changes
 from emulator.machine.direct import follow_clock
 from emulator.ptx.flow import EXIT, BasicBlock, Flow
 from emulator.ptx.syntax import Special
@@ -101,7 +102,7 @@ class BlockWriter:
     def _guarded_call(self, effect: Effect, name: str) -> list[str]:
         instr = effect.instr
         if not isinstance(effect.entry, Handler):
-            changing = next(s for s in effect.reads if isinstance(s, Special) and s.name in CHANGING)
+            changing = next(s for s in effect.reads if isinstance(s, Special) and changes(s))
             lines = [f"v = w.sreg({changing.name!r})"]
         else:
             operands = "".join(f", {self._fetcher.source(operand, instr)}" for operand in effect.sources)

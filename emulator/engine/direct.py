@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emulator.engine.effects import MEMORY, Effect
+from emulator.engine.effects import Effect
 from emulator.engine.fetch import Fetcher
 from emulator.isa.memory import Form
+from emulator.isa.special_registers import MEMORY
 from emulator.native.access import Access, AccessStep
 from emulator.native.recorder import Row
 from emulator.native.run import Slot

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from emulator.errors import UnknownInstruction
 from emulator.isa import registry
 from emulator.isa.carry import with_carry
-from emulator.isa.moves import FIXED_PARAMETER, PARAMS
-from emulator.isa.registry import Handler, Lowering
+from emulator.isa.moves import with_fixed_parameter
+from emulator.isa.registry import Handler, Lowering, Uniform
+from emulator.isa.special_registers import SHARED_SYMBOL
 from emulator.ptx.flow import ENDS
 from emulator.ptx.syntax import (
     Address,
@@ -26,11 +27,6 @@ from emulator.ptx.syntax import (
     Vector,
 )
 
-SHARED_SYMBOL = "@shared+"
-MEMORY = Special("@memory")
-"""Where the accesses that are machine code find what they may touch: `machine.direct`."""
-_NEAR = frozenset({"global", "shared", "shared::cta"})
-CHANGING = frozenset({"%clock", "%clock64", "%clock_hi", "%globaltimer", "%globaltimer_lo", "%globaltimer_hi"})
 Source = Reg | Special
 
 
@@ -38,12 +34,14 @@ Source = Reg | Special
 class Effect:
     """One instruction with its entry in the registry (None for branches and ends) and its registers.
 
-    `preserves`: it writes only where its guard holds, so what was there before matters.
+    deciders: for each of `writes`, what decides whether it is the same in all lanes (`registry.Uniform`).
+    preserves: it writes only where its guard holds, so what was there before matters.
     """
 
     instr: Instr
     entry: Handler | Lowering | None
     writes: tuple[Reg, ...]
+    deciders: tuple[tuple[Source, ...] | None, ...]
     reads: tuple[Source, ...]
     preserves: bool
 
@@ -73,7 +71,7 @@ def effects(kernel: Kernel, variables: Mapping[str, int]) -> tuple[Effect, ...]:
     Raises UnknownInstruction for an opcode or a symbol that nothing defines.
     """
     symbols = _symbols(kernel, variables)
-    return tuple(_effect(with_carry(_resolved(instr, symbols))) for instr in kernel.instrs)
+    return tuple(_effect(with_carry(with_fixed_parameter(_resolved(instr, symbols)))) for instr in kernel.instrs)
 
 
 def _symbols(kernel: Kernel, variables: Mapping[str, int]) -> dict[str, Imm | Special]:
@@ -104,28 +102,37 @@ def _resolved(instr: Instr, symbols: Mapping[str, Imm | Special]) -> Instr:
 
     if not any(isinstance(operand, Symbol | Address | TensorAddress) for operand in instr.operands):
         return instr
-    resolved = replace(instr, operands=tuple(resolve(operand) for operand in instr.operands))
-    if instr.opcode == "ld" and "param" in instr.modifiers and _at_constant(resolved.operands[1]):
-        return replace(resolved, opcode=FIXED_PARAMETER)
-    return resolved
-
-
-def _at_constant(address: Operand) -> bool:
-    return isinstance(address, Address) and isinstance(address.base, Imm)
+    return replace(instr, operands=tuple(resolve(operand) for operand in instr.operands))
 
 
 def _effect(instr: Instr) -> Effect:
-    entry = None if instr.opcode in ENDS else registry.find(instr)
-    count = entry.dst if entry is not None else 0
-    writes = tuple(r for operand in instr.operands[:count] for r in registers(operand) if isinstance(r, Reg))
-    reads = [r for operand in instr.operands[count:] for r in registers(operand)]
-    if instr.opcode in ("cvta", FIXED_PARAMETER) and any(part.startswith("param") for part in instr.modifiers):
-        reads.append(PARAMS)
-    if instr.opcode in ("ld", "st") and not _NEAR.isdisjoint(instr.modifiers):
-        reads.append(MEMORY)
-    if instr.guard is not None:
-        reads.append(instr.guard[0])
-    return Effect(instr, entry, writes, tuple(reads), instr.guard is not None)
+    guard = () if instr.guard is None else (instr.guard[0],)
+    if instr.opcode in ENDS:
+        return Effect(instr, None, (), (), guard, bool(guard))
+    entry = registry.find(instr)
+    results = [r for operand in instr.operands[: entry.dst] for r in _results(instr, operand, entry.uniform)]
+    reads = *_sources(instr.operands[entry.dst :]), *entry.reads(instr), *guard
+    return Effect(instr, entry, tuple(r for r, _ in results), tuple(d for _, d in results), reads, bool(guard))
+
+
+def _results(
+    instr: Instr, to: Operand, uniform: Uniform | tuple[Uniform, Uniform]
+) -> Iterator[tuple[Reg, tuple[Source, ...] | None]]:
+    """The registers of a destination, each with what decides whether it is uniform."""
+    if isinstance(uniform, tuple):
+        parts = (to.d, to.p) if isinstance(to, Dual) else (to,)
+        for part, rule in zip(parts, uniform, strict=False):
+            yield from _results(instr, part, rule)
+        return
+    deciding = uniform(instr)
+    deciders = None if deciding is None else _sources(deciding)
+    for register in registers(to):
+        if isinstance(register, Reg):
+            yield register, deciders
+
+
+def _sources(operands: Iterable[Operand]) -> tuple[Source, ...]:
+    return tuple(register for operand in operands for register in registers(operand))
 
 
 def registers(operand: Operand) -> Iterator[Source]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from emulator.engine.uniformity import varying_special
+from emulator.isa import special_registers
 from emulator.native.run import Slot
 from emulator.ptx.syntax import (
     Address,
@@ -41,8 +41,8 @@ class Fetcher:
                 return True
             case Reg():
                 return operand not in self.varying and operand.type != "b128"
-            case Special(name):
-                return not varying_special(name)
+            case Special():
+                return not special_registers.varies(operand)
             case Not(reg):
                 return self.is_uniform(reg)
         return False

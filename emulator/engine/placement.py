@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from emulator.engine.effects import CHANGING, Effect
+from emulator.engine.effects import Effect
+from emulator.isa.special_registers import changes, register_type
 from emulator.native.run import Slot
 from emulator.ptx.syntax import Reg, Special, Vector
 
 ROW = 128
 _BYTES = {"pred": 4, "b8": ROW, "b16": ROW, "b32": ROW, "b64": 2 * ROW, "b128": 4 * ROW}
-_WIDE_SPECIALS = frozenset({"@params", "@memory", "%gridid"})
 
 
 class Placement:
@@ -27,7 +27,7 @@ class Placement:
         left = dict.fromkeys(wanted)
         ordered = [*_in_vectors(effects, left), *left]
         seen: dict[Reg, None] = dict.fromkeys(ordered)
-        specials = {s for e in effects for s in e.reads if isinstance(s, Special) and s.name not in CHANGING}
+        specials = {s for e in effects for s in e.reads if isinstance(s, Special) and not changes(s)}
         self.specials = tuple(sorted(specials, key=lambda s: s.name))
         self.bytes = 0
         for type_name in ("pred", "b8", "b16", "b32", "b64", "b128"):
@@ -36,7 +36,7 @@ class Placement:
                 if register.type == type_name:
                     self._place(register, type_name)
             for special in self.specials:
-                if special_type(special) == type_name:
+                if register_type(special) == type_name:
                     self._place(special, type_name)
         self._align(4 * ROW)
 
@@ -47,11 +47,6 @@ class Placement:
         size = _BYTES[type_name]
         self.slots[register] = Slot(type_name, self.bytes, self.bytes // size)
         self.bytes += size
-
-
-def special_type(special: Special) -> str:
-    """The register type that a special register has."""
-    return "b64" if special.name in _WIDE_SPECIALS else "b32"
 
 
 def _in_vectors(effects: Sequence[Effect], wanted: dict[Reg, None]) -> list[Reg]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from emulator.engine.effects import CHANGING, Effect
+from emulator.engine.effects import Effect
 from emulator.engine.liveness import Liveness
+from emulator.isa.special_registers import changes
 from emulator.ptx.flow import BasicBlock, Flow
 from emulator.ptx.syntax import Reg, Special
 
@@ -42,7 +43,7 @@ class Chain:
 
 def is_inlined(effect: Effect) -> bool:
     """Whether an instruction becomes machine code. Reading a clock does not: it differs each time."""
-    return effect.inlined and not any(isinstance(s, Special) and s.name in CHANGING for s in effect.reads)
+    return effect.inlined and not any(isinstance(s, Special) and changes(s) for s in effect.reads)
 
 
 def segments(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> list[list[Segment]]:

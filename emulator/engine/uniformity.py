@@ -8,31 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emulator.engine.effects import SHARED_SYMBOL, Effect, Source
+from emulator.engine.effects import Effect, Source
 from emulator.engine.liveness import Liveness
-from emulator.isa.lanes import is_broadcast
-from emulator.isa.moves import PARAMS
+from emulator.isa import special_registers
 from emulator.ptx.flow import BasicBlock, Flow
-from emulator.ptx.syntax import Dual, Instr, Reg, Special
-
-_VARYING = ("%tid", "%laneid", "%lanemask")
-_OTHER_SPACES = ("global", "shared", "param", "const")
-_ALWAYS_UNIFORM = frozenset({"vote.sync", "redux.sync", "activemask"})
-
-
-def varying_special(name: str) -> bool:
-    """Whether a special register may differ between the lanes of a warp."""
-    return name.startswith(_VARYING)
+from emulator.ptx.syntax import Reg, Special
 
 
 def varying(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> set[Reg]:
     """The registers that may differ between lanes; all others are uniform."""
     return _Analysis(flow, effects, liveness).run()
-
-
-def _may_be_local(load: Instr) -> bool:
-    """Whether equal addresses may stand for the different local memories of the lanes."""
-    return "local" in load.modifiers or not any(m.startswith(_OTHER_SPACES) for m in load.modifiers)
 
 
 class _Analysis:
@@ -60,28 +45,19 @@ class _Analysis:
 
     def _differs(self, source: Source) -> bool:
         if isinstance(source, Special):
-            return source != PARAMS and not source.name.startswith(SHARED_SYMBOL) and varying_special(source.name)
+            return special_registers.varies(source)
         return source in self._varying
 
-    def _spread(self, effect: Effect) -> tuple[Reg, ...]:
+    def _spread(self, effect: Effect) -> Sequence[Reg]:
         """The destinations that vary because of what the instruction reads or is."""
-        opcode = effect.instr.opcode
-        guarded = effect.instr.guard is not None and self._differs(effect.instr.guard[0])
-        if opcode in _ALWAYS_UNIFORM and not guarded:
-            return ()
-        if opcode == "elect.sync" and not guarded:
-            to = effect.instr.operands[0]
-            return effect.writes[1:] if isinstance(to, Dual) else ()
-        if opcode == "shfl.sync" and not guarded and is_broadcast(effect.instr):
-            lane = effect.instr.operands[2]
-            if not (isinstance(lane, Reg) and self._differs(lane)):
-                return ()
-        assert effect.entry is not None
-        if opcode == "ld" and _may_be_local(effect.instr):
+        guard = effect.instr.guard
+        if guard is not None and self._differs(guard[0]):
             return effect.writes
-        if not effect.entry.uniform or any(self._differs(source) for source in effect.reads):
-            return effect.writes
-        return ()
+        return [
+            register
+            for register, deciders in zip(effect.writes, effect.deciders, strict=True)
+            if deciders is None or any(self._differs(source) for source in deciders)
+        ]
 
     def _branch(self, effect: Effect) -> list[Reg]:
         """What a branch on a varying predicate makes vary: what its sides write and is live where they meet."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from emulator.isa import approximations, floats, integer
 from emulator.isa import small_floats as small
 from emulator.isa.parts import Modifiers
-from emulator.isa.registry import lowers
+from emulator.isa.registry import if_sources_are, lowers
 from emulator.native.run import Cell, Run
 from emulator.native.vector import Vec
 from emulator.ptx.syntax import Instr, Operand
@@ -19,7 +19,7 @@ ROUNDINGS = ("rn", "rz", "rm", "rp")
 Compute = Callable[..., Vec]
 
 
-@lowers("add", "sub", "mul", "mad", "fma")
+@lowers("add", "sub", "mul", "mad", "fma", uniform=if_sources_are)
 def arithmetic(run: Run, ins: Instr) -> None:
     """The ring operations: d = a op b, or d = a*b + c."""
     m = Modifiers(ins)
@@ -63,7 +63,7 @@ def _integer_ring(run: Run, ins: Instr, m: Modifiers, kind: str, signed: bool) -
     run.write(to, product)
 
 
-@lowers("mul24", "mad24")
+@lowers("mul24", "mad24", uniform=if_sources_are)
 def ring24(run: Run, ins: Instr) -> None:
     """The lower (.lo) or upper (.hi) 32 of the 48 bits of a product of 24-bit numbers, and for mad24 plus c."""
     m = Modifiers(ins)
@@ -205,7 +205,7 @@ def _halves(run: Run, source: Operand, half: str, kind: str) -> tuple[Vec, Vec]:
     return value.zext(narrow).bitcast(kind), value.shr(value.width // 2).zext(narrow).bitcast(kind)
 
 
-@lowers("div")
+@lowers("div", uniform=if_sources_are)
 def div(run: Run, ins: Instr) -> None:
     """Quotients. Of floats all forms, also .full and .approx, are the correctly rounded one."""
     m = Modifiers(ins)
@@ -217,7 +217,7 @@ def div(run: Run, ins: Instr) -> None:
     floating(run, ins, m, type_name, _divided(rounding, type_name, m))
 
 
-@lowers("rem")
+@lowers("rem", uniform=if_sources_are)
 def rem(run: Run, ins: Instr) -> None:
     """Remainders, with the dividend's sign."""
     m = Modifiers(ins)
@@ -230,7 +230,7 @@ def _integer_quotient(run: Run, ins: Instr, m: Modifiers, kind: str, signed: boo
     run.write(to, integer.divide(run.read(a, kind), run.read(b, kind), signed, remainder))
 
 
-@lowers("min", "max")
+@lowers("min", "max", uniform=if_sources_are)
 def extreme(run: Run, ins: Instr) -> None:
     """Minimum and maximum of two, for f32 also of three; .NaN lets a NaN win, .relu raises to zero."""
     m = Modifiers(ins)
@@ -277,7 +277,7 @@ def _extreme_of(lowest: bool, propagate: bool, by_magnitude: bool, absolute: boo
     return compute
 
 
-@lowers("abs", "neg")
+@lowers("abs", "neg", uniform=if_sources_are)
 def sign(run: Run, ins: Instr) -> None:
     """|a| and -a."""
     m = Modifiers(ins)
@@ -290,7 +290,7 @@ def sign(run: Run, ins: Instr) -> None:
     floating(run, ins, m, type_name, floats.negative if ins.opcode == "neg" else floats.absolute)
 
 
-@lowers("copysign")
+@lowers("copysign", uniform=if_sources_are)
 def copysign(run: Run, ins: Instr) -> None:
     """b with the sign of a."""
     m = Modifiers(ins)
@@ -333,7 +333,7 @@ _FUNCTIONS: dict[str, Compute] = {
 _EXACT = ("rcp", "sqrt")
 
 
-@lowers(*_FUNCTIONS)
+@lowers(*_FUNCTIONS, uniform=if_sources_are)
 def function(run: Run, ins: Instr) -> None:
     """The functions of one argument; .approx and .rn are the same here, nearest or within an ulp of it."""
     m = Modifiers(ins)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from emulator.errors import UnknownInstruction
-from emulator.isa.memory import REGISTER_BYTES, SPACES, STRONG, Form, chosen, load, store
+from emulator.isa.memory import REGISTER_BYTES, SPACES, STRONG, Form, chosen, load, outside_cluster, store
 from emulator.isa.modifiers import CACHE_HINT, SCOPE, SEMANTICS, pick
 from emulator.isa.registry import Run, executes, lanes
 from emulator.machine.tensormap import reduced
@@ -60,12 +60,12 @@ class Atomic(Form):
         return reduced(old, operands[0], self.dtype, self.operation)
 
 
-@executes("atom", dst=1)
+@executes("atom", dst=1, meets=outside_cluster)
 def _atom(ins: Instr) -> Run:
     return _run(Atomic(ins), ins, 1)
 
 
-@executes("red")
+@executes("red", meets=outside_cluster)
 def _red(ins: Instr) -> Run:
     return _run(Atomic(ins), ins, 0)
 

@@ -9,7 +9,7 @@ import numpy as np
 from emulator.errors import BarrierError, OutOfBounds, UnknownInstruction
 from emulator.isa.modifiers import ALIGNED, SCOPE, SEMANTICS, SHARED, of_lane, pick, same
 from emulator.isa.modifiers import active as active_lanes
-from emulator.isa.registry import BLOCK, Run, executes
+from emulator.isa.registry import BLOCK, Run, executes, if_sources_are, nobody
 from emulator.isa.tensor_map import acquire
 from emulator.machine.barriers import Generation, wait_for
 from emulator.machine.mbarrier import MBarrier, Party
@@ -36,7 +36,7 @@ def mbarrier_at(warp: Warp, address: int, ins: Instr) -> MBarrier:
     return ctas[rank].smem.mbarrier(address & OFFSET_MASK, ins, warp)
 
 
-@executes("mbarrier.init")
+@executes("mbarrier.init", meets=nobody)
 def _init(ins: Instr) -> Run:
     pick(ins, SHARED, B64)
 
@@ -48,7 +48,7 @@ def _init(ins: Instr) -> Run:
     return run
 
 
-@executes("mbarrier.inval")
+@executes("mbarrier.inval", meets=nobody)
 def _inval(ins: Instr) -> Run:
     pick(ins, SHARED, B64)
 
@@ -71,7 +71,7 @@ def _each(address: Any, mask: Any) -> list[tuple[int, list[int]]]:
     return list(groups.items())
 
 
-@executes("mbarrier.arrive", "mbarrier.arrive_drop", dst=1)
+@executes("mbarrier.arrive", "mbarrier.arrive_drop", dst=1, meets=nobody)
 def _arrive(ins: Instr) -> Run:
     """Arrivals. A relaxed one releases too unless the launch is pedantic: cute_ext emits no other."""
     expect, no_complete, sem, _, _, _ = pick(ins, {"expect_tx"}, {"noComplete"}, SEMANTICS, SCOPE, SHARED, B64)
@@ -104,7 +104,7 @@ def _arrive(ins: Instr) -> Run:
     return run
 
 
-@executes("mbarrier.expect_tx", "mbarrier.complete_tx")
+@executes("mbarrier.expect_tx", "mbarrier.complete_tx", meets=nobody)
 def _tx(ins: Instr) -> Run:
     pick(ins, SEMANTICS, SCOPE, SHARED, B64)
     expect = ins.opcode == "mbarrier.expect_tx"
@@ -122,13 +122,13 @@ def _tx(ins: Instr) -> Run:
     return run
 
 
-@executes("mbarrier.pending_count", dst=1, uniform=True)
+@executes("mbarrier.pending_count", dst=1, uniform=if_sources_are, meets=nobody)
 def _pending_count(ins: Instr) -> Run:
     pick(ins, B64)
     return lambda warp, mask, state: state >> (np.uint64(PHASE_BITS) if isinstance(state, np.ndarray) else PHASE_BITS)
 
 
-@executes("mbarrier.try_wait", "mbarrier.test_wait", dst=1, blocking=True, uniform=True)
+@executes("mbarrier.try_wait", "mbarrier.test_wait", dst=1, blocking=True, uniform=if_sources_are, meets=nobody)
 def _wait(ins: Instr) -> Run:
     """Waits. A relaxed one acquires too unless the launch is pedantic: cute_ext emits no other."""
     parity, sem, _, _, _ = pick(ins, PARITY, SEMANTICS, SCOPE, SHARED, B64)
@@ -230,7 +230,7 @@ def spins(ins: Instr, warp: Warp) -> bool:
     return launch.registry[key]
 
 
-@executes("bar.sync", "bar", "barrier.sync", "barrier.cta", blocking=True)
+@executes("bar.sync", "bar", "barrier.sync", "barrier.cta", blocking=True, meets=nobody)
 def _sync(ins: Instr) -> Run:
     verb, _, _ = pick(ins, {"sync", "arrive"}, ALIGNED, {"cta"})
     if verb == "arrive":
@@ -253,7 +253,7 @@ def _sync(ins: Instr) -> Run:
     return run
 
 
-@executes("bar.arrive", "barrier.arrive")
+@executes("bar.arrive", "barrier.arrive", meets=nobody)
 def _bar_arrive(ins: Instr) -> Run:
     pick(ins, ALIGNED, {"cta"})
 
@@ -265,7 +265,7 @@ def _bar_arrive(ins: Instr) -> Run:
     return run
 
 
-@executes("bar.red", "barrier.red", blocking=True, dst=1)
+@executes("bar.red", "barrier.red", blocking=True, dst=1, meets=nobody)
 def _bar_red(ins: Instr) -> Run:
     operation, *_ = pick(ins, {"popc", "and", "or"}, ALIGNED, {"cta"}, {"u32", "pred"})
 
@@ -290,7 +290,7 @@ def _bar_red(ins: Instr) -> Run:
     return run
 
 
-@executes("barrier.cluster", blocking=True)
+@executes("barrier.cluster", blocking=True, meets=nobody)
 def _cluster(ins: Instr) -> Run:
     """A relaxed arrival orders nothing in PTX. NVIDIA's programs hand data over with it: only `pedantic` asks."""
     verb, sem, _ = pick(ins, {"arrive", "wait"}, {"release", "relaxed", "acquire"}, ALIGNED)
@@ -329,7 +329,7 @@ def _arrived_already(warp: Warp, generation: Generation, ins: Instr) -> None:
     warp.cta.launch.found(BarrierError(what, ins, warp, (("arrived at", f"PTX line {line}"),)))
 
 
-@executes("fence", "membar")
+@executes("fence", "membar", meets=nobody)
 def _fence(ins: Instr) -> Run:
     """Orders what came before it for who sees a later relaxed write, and acquires what relaxed reads have seen."""
     semantics, *_ = pick(
@@ -346,7 +346,7 @@ def _fence(ins: Instr) -> Run:
     return run
 
 
-@executes("fence.mbarrier_init")
+@executes("fence.mbarrier_init", meets=nobody)
 def _fence_init(ins: Instr) -> Run:
     pick(ins, {"release"}, {"cluster"})
 
@@ -364,7 +364,7 @@ def _fence_mbarriers(warp: Warp) -> set[MBarrier]:
     return seen
 
 
-@executes("fence.proxy")
+@executes("fence.proxy", meets=nobody)
 def _fence_proxy(ins: Instr) -> Run:
     kind, _, semantics, _, _ = pick(
         ins,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from emulator.isa import integer
 from emulator.isa.parts import Modifiers
-from emulator.isa.registry import lowers
+from emulator.isa.registry import if_sources_are, lowers
 from emulator.native.run import Run
 from emulator.native.vector import Vec, helper
 from emulator.ptx.syntax import Dual, Imm, Instr, Operand
@@ -13,7 +13,7 @@ _KINDS = {"pred": "i1"} | {f"{k}{n}": f"i{n}" for k in "bus" for n in (16, 32, 6
 _LOGIC = {"and": Vec.__and__, "or": Vec.__or__, "xor": Vec.__xor__}
 
 
-@lowers(*_LOGIC)
+@lowers(*_LOGIC, uniform=if_sources_are)
 def logic(run: Run, ins: Instr) -> None:
     """Bitwise and of predicates."""
     m = Modifiers(ins)
@@ -23,7 +23,7 @@ def logic(run: Run, ins: Instr) -> None:
     run.write(to, _LOGIC[ins.opcode](run.read(a, kind), run.read(b, kind)))
 
 
-@lowers("not", "cnot")
+@lowers("not", "cnot", uniform=if_sources_are)
 def invert(run: Run, ins: Instr) -> None:
     """~a, and for cnot a == 0."""
     m = Modifiers(ins)
@@ -33,7 +33,7 @@ def invert(run: Run, ins: Instr) -> None:
     run.write(ins.operands[0], ~a if ins.opcode == "not" else a.compare("eq", 0).zext(kind))
 
 
-@lowers("shl", "shr")
+@lowers("shl", "shr", uniform=if_sources_are)
 def shift(run: Run, ins: Instr) -> None:
     """Shifts; counts at or beyond the width shift everything out."""
     m = Modifiers(ins)
@@ -50,7 +50,7 @@ def shift(run: Run, ins: Instr) -> None:
     run.write(to, integer.shift_left(value, by) if ins.opcode == "shl" else integer.shift_right(value, by, signed))
 
 
-@lowers("shf")
+@lowers("shf", uniform=if_sources_are)
 def funnel(run: Run, ins: Instr) -> None:
     """The upper (.l) or lower (.r) word of {b, a} shifted by c, which wraps at or is clamped to 32."""
     m = Modifiers(ins)
@@ -65,7 +65,7 @@ def funnel(run: Run, ins: Instr) -> None:
     run.write(to, (both.shl(wide).shr(32) if direction == "l" else both.shr(wide)).zext("i32"))
 
 
-@lowers("lop3")
+@lowers("lop3", uniform=if_sources_are)
 def lop3(run: Run, ins: Instr) -> None:
     """Any function of three bits, by its table of eight; with d|p the predicate combines d != 0 with q."""
     m = Modifiers(ins)
@@ -95,7 +95,7 @@ def _of_one(c: Vec, table: int) -> Vec:
     return {0: c.code.constant(0, c.kind), 1: ~c, 2: c, 3: c.code.constant(-1, c.kind)}[table]
 
 
-@lowers("prmt")
+@lowers("prmt", uniform=if_sources_are)
 def permute(run: Run, ins: Instr) -> None:
     """Four bytes chosen out of the eight of {b, a}."""
     m = Modifiers(ins)
@@ -165,7 +165,7 @@ def _permute_mode(low: Vec, high: Vec, selector: Vec, mode: str) -> Vec:
     return result
 
 
-@lowers("popc", "clz", "brev")
+@lowers("popc", "clz", "brev", uniform=if_sources_are)
 def count(run: Run, ins: Instr) -> None:
     """Ones, leading zeros, and the order of bits reversed."""
     m = Modifiers(ins)
@@ -180,7 +180,7 @@ def count(run: Run, ins: Instr) -> None:
         run.write(ins.operands[0], run.code.intrinsic("ctlz", a, flags="i1 false").zext("i32"))
 
 
-@lowers("bfind")
+@lowers("bfind", uniform=if_sources_are)
 def bfind(run: Run, ins: Instr) -> None:
     """The highest bit that differs from the sign (for unsigned: that is set), -1 if there is none."""
     m = Modifiers(ins)
@@ -195,7 +195,7 @@ def bfind(run: Run, ins: Instr) -> None:
     run.write(ins.operands[0], a.compare("eq", 0).select(run.code.constant(-1, "i32"), place))
 
 
-@lowers("bfe")
+@lowers("bfe", uniform=if_sources_are)
 def extract(run: Run, ins: Instr) -> None:
     """`len` bits from `pos`, extended with zeros or with the sign; bits above the top are the sign's."""
     m = Modifiers(ins)
@@ -215,7 +215,7 @@ def extract(run: Run, ins: Instr) -> None:
     run.write(to, field)
 
 
-@lowers("bfi")
+@lowers("bfi", uniform=if_sources_are)
 def insert(run: Run, ins: Instr) -> None:
     """b with `len` bits from `pos` on replaced by the low bits of a."""
     m = Modifiers(ins)
@@ -228,7 +228,7 @@ def insert(run: Run, ins: Instr) -> None:
     run.write(to, (b & ~ones) | (integer.shift_left(a, pos) & ones))
 
 
-@lowers("bmsk")
+@lowers("bmsk", uniform=if_sources_are)
 def mask(run: Run, ins: Instr) -> None:
     """b ones from bit a on; both clamped to 32 or wrapped at it."""
     m = Modifiers(ins)
@@ -242,7 +242,7 @@ def mask(run: Run, ins: Instr) -> None:
     run.write(to, integer.shift_left(~integer.shift_left(run.code.constant(-1, "i32"), size), pos))
 
 
-@lowers("szext")
+@lowers("szext", uniform=if_sources_are)
 def sign_extend(run: Run, ins: Instr) -> None:
     """a's low b bits, extended with the sign or with zeros."""
     m = Modifiers(ins)
@@ -257,7 +257,7 @@ def sign_extend(run: Run, ins: Instr) -> None:
     run.write(to, integer.shift_right(integer.shift_left(a, gap), gap, signed))
 
 
-@lowers("sad")
+@lowers("sad", uniform=if_sources_are)
 def absolute_difference(run: Run, ins: Instr) -> None:
     """c + |a - b|."""
     m = Modifiers(ins)
@@ -269,7 +269,7 @@ def absolute_difference(run: Run, ins: Instr) -> None:
     run.write(to, c + less.select(b - a, a - b))
 
 
-@lowers("dp4a")
+@lowers("dp4a", uniform=if_sources_are)
 def dot4(run: Run, ins: Instr) -> None:
     """c plus the dot product of four bytes."""
     types = ins.modifiers
@@ -283,7 +283,7 @@ def dot4(run: Run, ins: Instr) -> None:
     run.write(to, total)
 
 
-@lowers("dp2a")
+@lowers("dp2a", uniform=if_sources_are)
 def dot2(run: Run, ins: Instr) -> None:
     """c plus the products of a's two halves with the two low or the two high bytes of b."""
     m = Modifiers(ins)

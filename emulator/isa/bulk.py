@@ -12,7 +12,7 @@ from emulator.errors import OutOfBounds, UnknownInstruction
 from emulator.isa.atomics import DTYPES
 from emulator.isa.barriers import mbarrier_at
 from emulator.isa.modifiers import CACHE_HINT, SHARED, active, of_lane, pick
-from emulator.isa.registry import BLOCK, Run, executes
+from emulator.isa.registry import BLOCK, Run, executes, nobody
 from emulator.isa.tensor import reachable
 from emulator.machine.bulk import aligned, bulk_thread, fill
 from emulator.machine.clocks import Access
@@ -77,7 +77,7 @@ def cta_of(ins: Instr, warp: Warp, rank: int) -> Cta:
     return ctas[rank]
 
 
-@executes("cp.async.bulk")
+@executes("cp.async.bulk", meets=nobody)
 def _bulk(ins: Instr) -> Run:
     if "bulk_group" in ins.modifiers:
         _, _, _, hint, masked = pick(ins, GLOBAL, SHARED, BULK_GROUP, CACHE_HINT, {"cp_mask"})
@@ -209,13 +209,13 @@ def _bulk_across(ins: Instr, what: str, fold: Fold = copy) -> Run:
     return run
 
 
-@executes("cp.async.bulk.prefetch")
+@executes("cp.async.bulk.prefetch", meets=nobody)
 def _prefetch(ins: Instr) -> Run:
     pick(ins, {"L2"}, GLOBAL, CACHE_HINT)
     return lambda warp, mask, *_operands: None
 
 
-@executes("cp.async.bulk.commit_group")
+@executes("cp.async.bulk.commit_group", meets=nobody)
 def _commit(ins: Instr) -> Run:
     pick(ins)
 
@@ -227,7 +227,7 @@ def _commit(ins: Instr) -> Run:
     return run
 
 
-@executes("cp.async.bulk.wait_group", blocking=True)
+@executes("cp.async.bulk.wait_group", blocking=True, meets=nobody)
 def _wait(ins: Instr) -> Run:
     pick(ins, {"read"})
 

@@ -8,7 +8,7 @@ from typing import Final
 from emulator.isa import integer
 from emulator.isa.arithmetic import INTEGERS
 from emulator.isa.parts import Modifiers
-from emulator.isa.registry import lowers
+from emulator.isa.registry import if_sources_are, lowers
 from emulator.native.run import Run
 from emulator.native.vector import Vec
 from emulator.ptx.syntax import Dual, Imm, Instr, Reg
@@ -32,7 +32,7 @@ def with_carry(instr: Instr) -> Instr:
     )
 
 
-@lowers("addc", "subc", "madc")
+@lowers("addc", "subc", "madc", uniform=if_sources_are)
 def extended(run: Run, ins: Instr) -> None:
     """d = a + b + carry, a - b - borrow, or the low or high half of a*b, + c + carry; .cc writes the carry out."""
     m = Modifiers(ins)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from emulator.isa import floats
 from emulator.isa import small_floats as small
 from emulator.isa.parts import Modifiers
-from emulator.isa.registry import lowers
+from emulator.isa.registry import if_sources_are, lowers
 from emulator.native.run import Run
 from emulator.native.vector import Vec
 from emulator.ptx.syntax import Dual, Instr, Operand
@@ -17,7 +17,7 @@ _RELATIONS = (*_SPELLED, *_ORDERS, "equ", "neu", "ltu", "leu", "gtu", "geu", "nu
 _COMBINE = {"and": Vec.__and__, "or": Vec.__or__, "xor": Vec.__xor__}
 
 
-@lowers("setp")
+@lowers("setp", uniform=if_sources_are)
 def setp(run: Run, ins: Instr) -> None:
     """p|q = (a rel b) op c, (not a rel b) op c; on packed halves p is the low one's, q the high one's."""
     m = Modifiers(ins)
@@ -41,7 +41,7 @@ def setp(run: Run, ins: Instr) -> None:
         run.write(second, high)
 
 
-@lowers("set")
+@lowers("set", uniform=if_sources_are)
 def set_number(run: Run, ins: Instr) -> None:
     """d = (a rel b) op c as all ones or, for f32, as 1.0."""
     m = Modifiers(ins)
@@ -84,7 +84,7 @@ def _compare_half(run: Run, a: Operand, b: Operand, relation: str, type_name: st
     return floats.compare(x, y, relation)
 
 
-@lowers("testp")
+@lowers("testp", uniform=if_sources_are)
 def testp(run: Run, ins: Instr) -> None:
     """Classes of floating-point numbers."""
     m = Modifiers(ins)

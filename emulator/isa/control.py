@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.errors import UnknownInstruction
 from emulator.isa.modifiers import ALIGNED, pick
-from emulator.isa.registry import BLOCK, Run, executes
+from emulator.isa.registry import BLOCK, Run, executes, nobody
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
     from emulator.machine.warp import Warp
 
 
-@executes("griddepcontrol.wait", "griddepcontrol.launch_dependents")
+@executes("griddepcontrol.wait", "griddepcontrol.launch_dependents", meets=nobody)
 def _grid_dependence(ins: Instr) -> Run:
     pick(ins)
     return lambda warp, mask: None
 
 
-@executes("setmaxnreg", blocking=True)
+@executes("setmaxnreg", blocking=True, meets=nobody)
 def _registers(ins: Instr) -> Run:
     pick(ins, {"inc", "dec"}, {"sync"}, ALIGNED, {"u32"})
     count = getattr(ins.operands[0], "value", None)
@@ -32,7 +32,7 @@ def _registers(ins: Instr) -> Run:
     return run
 
 
-@executes("nanosleep")
+@executes("nanosleep", meets=nobody)
 def _sleep(ins: Instr) -> Run:
     pick(ins, {"u32"})
 

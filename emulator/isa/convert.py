@@ -8,7 +8,7 @@ from emulator.isa import floats, integer
 from emulator.isa import small_floats as small
 from emulator.isa.arithmetic import HALF_FLOATS, INTEGERS, WIDE_FLOATS
 from emulator.isa.parts import Modifiers
-from emulator.isa.registry import lowers
+from emulator.isa.registry import if_sources_are, lowers
 from emulator.native.run import Run
 from emulator.native.vector import Vec
 from emulator.ptx.syntax import Instr, Operand
@@ -19,7 +19,7 @@ _TYPES = (*INTEGERS, *WIDE_FLOATS, *HALF_FLOATS, *_PAIRS, "tf32")
 _LARGEST = {"f16": 65504.0, "bf16": 3.3895313892515355e38}
 
 
-@lowers("cvt")
+@lowers("cvt", uniform=if_sources_are)
 def cvt(run: Run, ins: Instr) -> None:
     """Dispatch by destination and source type."""
     m = Modifiers(ins)

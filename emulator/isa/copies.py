@@ -10,7 +10,7 @@ from emulator.errors import UnknownInstruction
 from emulator.isa.barriers import mbarrier_at
 from emulator.isa.memory import Form, chosen
 from emulator.isa.modifiers import CACHE_HINT, SHARED, active, pick, same
-from emulator.isa.registry import BLOCK, Run, executes, lanes
+from emulator.isa.registry import BLOCK, Run, executes, lanes, nobody
 from emulator.machine.agents import Operation
 from emulator.machine.bulk import warp_copies
 from emulator.machine.mbarrier import Party
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PREFETCH = frozenset({"L2::64B", "L2::128B", "L2::256B"})
 
 
-@executes("cp.async")
+@executes("cp.async", meets=nobody)
 def _copy(ins: Instr) -> Run:
     pick(ins, {"ca", "cg"}, SHARED, {"global"}, CACHE_HINT, PREFETCH)
     size = ins.operands[2]
@@ -67,13 +67,13 @@ def _is_predicate(operand: Any) -> bool:
     return isinstance(operand, Not) or (isinstance(operand, Reg) and operand.type == "pred")
 
 
-@executes("cp.async.commit_group")
+@executes("cp.async.commit_group", meets=nobody)
 def _commit(ins: Instr) -> Run:
     pick(ins)
     return lambda warp, mask: warp_copies(warp).commit()
 
 
-@executes("cp.async.wait_group", "cp.async.wait_all", blocking=True)
+@executes("cp.async.wait_group", "cp.async.wait_all", blocking=True, meets=nobody)
 def _wait(ins: Instr) -> Run:
     pick(ins)
 
@@ -104,7 +104,7 @@ def _phases_known(warp: Warp) -> Clock:
     return clock
 
 
-@executes("cp.async.mbarrier.arrive")
+@executes("cp.async.mbarrier.arrive", meets=nobody)
 def _arrive(ins: Instr) -> Run:
     no_increment, *_ = pick(ins, {"noinc"}, SHARED, {"b64"})
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from emulator.errors import Fault
 from emulator.isa.parts import Modifiers
-from emulator.isa.registry import Run, executes, lanes
+from emulator.isa.registry import Run, executes, lanes, nobody
 from emulator.isa.spaces import LOCAL_BASE, WINDOW_BYTES
 from emulator.ptx.syntax import Instr
 
@@ -20,7 +20,7 @@ _SPEC = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(hh|h|ll|l|z|j|t)?([diouxXeEfFgGaAcsp
 _LONG = frozenset({"ll", "l", "z", "j", "t"})
 
 
-@executes("trap")
+@executes("trap", meets=nobody)
 def trap(ins: Instr) -> Run:
     """The kernel ends the launch with an error."""
     Modifiers(ins).done()

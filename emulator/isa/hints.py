@@ -11,7 +11,7 @@ from emulator.isa.memory import chosen
 from emulator.isa.modifiers import pick
 from emulator.isa.parts import Modifiers
 from emulator.isa.registry import Run as Handled
-from emulator.isa.registry import executes, lowers
+from emulator.isa.registry import executes, if_sources_are, lowers, nobody
 from emulator.native.run import Run
 from emulator.ptx.syntax import Imm, Instr
 
@@ -27,7 +27,7 @@ POLICIES: Final = {
 }
 
 
-@lowers("createpolicy")
+@lowers("createpolicy", uniform=if_sources_are)
 def createpolicy(run: Run, ins: Instr) -> None:
     """A cache policy, which nothing here looks into: its value says the first priority, not the fraction."""
     m = Modifiers(ins)
@@ -39,14 +39,14 @@ def createpolicy(run: Run, ins: Instr) -> None:
     run.write(ins.operands[0], run.code.constant(POLICIES[first], "i64"))
 
 
-@executes("applypriority")
+@executes("applypriority", meets=nobody)
 def _applypriority(ins: Instr) -> Handled:
     pick(ins, {"global"}, {"L2::evict_normal"})
     _check_line(ins)
     return lambda warp, mask, address, size: None
 
 
-@executes("discard")
+@executes("discard", meets=nobody)
 def _discard(ins: Instr) -> Handled:
     """The line's bytes become all ones, as what nobody wrote."""
     pick(ins, {"global"}, {"L2"})
@@ -66,7 +66,7 @@ def _check_line(ins: Instr) -> None:
         raise UnknownInstruction(ins, f"size {size}; allowed is {LINE_BYTES}")
 
 
-@executes("pmevent")
+@executes("pmevent", meets=nobody)
 def _pmevent(ins: Instr) -> Handled:
     pick(ins, {"mask"})
     return lambda warp, mask, event: None

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from emulator.isa.parts import Modifiers
-from emulator.isa.registry import lowers
+from emulator.isa.registry import always, if_sources_are, lowers, never
 from emulator.native.body import Body
 from emulator.native.run import Run
 from emulator.native.vector import LANES, Vec, helper, template
-from emulator.ptx.syntax import Dual, Instr, Operand
+from emulator.ptx.syntax import Dual, Imm, Instr, Operand
 
 _MODES = ("idx", "up", "down", "bfly")
 
 
-@lowers("activemask")
+@lowers("activemask", uniform=always)
 def activemask(run: Run, ins: Instr) -> None:
     """The lanes that execute this instruction."""
     Modifiers(ins).choice("b32")
@@ -27,7 +27,12 @@ def warp_sync(run: Run, ins: Instr) -> None:
     Modifiers(ins).done()
 
 
-@lowers("elect.sync")
+def if_members_are(ins: Instr) -> Sequence[Operand]:
+    """A result that depends on the active lanes and the membermask, the last operand."""
+    return ins.operands[-1:]
+
+
+@lowers("elect.sync", uniform=(if_members_are, never))
 def elect(run: Run, ins: Instr) -> None:
     """The lowest lane that takes part, and whether it is this one."""
     Modifiers(ins).done()
@@ -40,7 +45,15 @@ def elect(run: Run, ins: Instr) -> None:
     run.write(to, leader)
 
 
-@lowers("shfl.sync", uniform=False)
+def if_from_one_lane(ins: Instr) -> Sequence[Operand] | None:
+    """The result of a shuffle: one for all if every lane names the same and there is but one segment."""
+    match ins.operands:
+        case (_, _, lane, Imm(clamp), _) if "idx" in ins.modifiers and clamp & 0x1F1F == 31:
+            return (lane,)
+    return None
+
+
+@lowers("shfl.sync", uniform=if_from_one_lane)
 def shuffle(run: Run, ins: Instr) -> None:
     """d = a of another lane; p = whether that lane is in range."""
     m = Modifiers(ins)
@@ -81,7 +94,7 @@ def permute_lanes(a: Vec, from_lane: Vec) -> Vec:
     return Vec(code, result, "i32")
 
 
-@lowers("vote.sync")
+@lowers("vote.sync", uniform=if_members_are)
 def vote(run: Run, ins: Instr) -> None:
     """all, any, uni over the lanes taking part, or their ballot."""
     m = Modifiers(ins)
@@ -98,7 +111,7 @@ def vote(run: Run, ins: Instr) -> None:
     run.write(to, {"all": every, "any": ~none, "uni": every | none}[mode])
 
 
-@lowers("match.any.sync", "match.all.sync")
+@lowers("match.any.sync", "match.all.sync", uniform=if_sources_are)
 def match(run: Run, ins: Instr) -> None:
     """The lanes that hold the same value; for all: every lane taking part, or none, and which it was."""
     m = Modifiers(ins)
@@ -147,7 +160,7 @@ _IDENTITY = {
 }
 
 
-@lowers("redux.sync")
+@lowers("redux.sync", uniform=always)
 def reduce(run: Run, ins: Instr) -> None:
     """One value out of all lanes taking part."""
     m = Modifiers(ins)
@@ -224,9 +237,3 @@ def _body(value: Vec) -> Body:
     """The IR that a helper's argument belongs to."""
     assert isinstance(value.code, Body)
     return value.code
-
-
-def is_broadcast(ins: Instr) -> bool:
-    """Whether a shuffle gives every lane the value of one lane."""
-    clamp: Operand = ins.operands[3]
-    return ins.modifiers[0] == "idx" and getattr(clamp, "value", 0) & 0x1F1F == 31

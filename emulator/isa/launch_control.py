@@ -9,7 +9,7 @@ import numpy as np
 from emulator.errors import UnknownInstruction
 from emulator.isa.barriers import mbarrier_at
 from emulator.isa.modifiers import SHARED, active, of_lane, pick
-from emulator.isa.registry import Run, executes
+from emulator.isa.registry import Run, executes, if_sources_are
 from emulator.isa.tensor import reachable
 from emulator.machine.bulk import aligned, fill
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
@@ -48,7 +48,7 @@ def _try_cancel(ins: Instr) -> Run:
     return run
 
 
-@executes("clusterlaunchcontrol.query_cancel", dst=1, uniform=True)
+@executes("clusterlaunchcontrol.query_cancel", dst=1, uniform=if_sources_are)
 def _query_cancel(ins: Instr) -> Run:
     what, *_ = pick(ins, {"is_canceled", "get_first_ctaid", *FIRST}, {"pred", "b32", "v4"}, {"b32"}, {"b128"})
     if what is None:

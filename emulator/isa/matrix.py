@@ -10,7 +10,7 @@ import numpy as np
 from emulator.errors import UnknownInstruction
 from emulator.isa.memory import Form, chosen, load, store
 from emulator.isa.modifiers import ALIGNED, SHARED, pick
-from emulator.isa.registry import Run, executes
+from emulator.isa.registry import Run, executes, nobody
 from emulator.isa.tensor import matrix
 from emulator.isa.tensor_copy import SOURCES
 from emulator.machine.numbers import HOLDER_SHIFT, unpacked
@@ -101,7 +101,7 @@ class Rows(Form):
         return chosen(warp, None, address)[: self.fragment.rows * self.matrices]
 
 
-@executes("ldmatrix", dst=1)
+@executes("ldmatrix", dst=1, meets=nobody)
 def _ldmatrix(ins: Instr) -> Run:
     form = Rows(ins)
     where = form.fragment
@@ -117,7 +117,7 @@ def _ldmatrix(ins: Instr) -> Run:
     return run
 
 
-@executes("stmatrix")
+@executes("stmatrix", meets=nobody)
 def _stmatrix(ins: Instr) -> Run:
     form = Rows(ins)
     where = form.fragment
@@ -131,7 +131,7 @@ def _stmatrix(ins: Instr) -> Run:
     return run
 
 
-@executes("movmatrix", dst=1)
+@executes("movmatrix", dst=1, meets=nobody)
 def _movmatrix(ins: Instr) -> Run:
     """The transpose of an 8x8 matrix of 16 bits, from and to one register a lane."""
     if ins.modifiers != ("sync", "aligned", "m8n8", "trans", "b16"):

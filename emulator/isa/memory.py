@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -9,15 +10,18 @@ import numpy as np
 from emulator.errors import Misaligned, OutOfBounds, UnknownInstruction
 from emulator.isa import registry
 from emulator.isa.modifiers import SCOPE, SEMANTICS, SHARED, pick
-from emulator.isa.registry import Run, executes
+from emulator.isa.registry import Run, executes, if_sources_are, nobody
 from emulator.isa.spaces import LOCAL_BASE, SHARED_BASE
+from emulator.isa.special_registers import MEMORY
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT, SharedMemory
-from emulator.ptx.syntax import Instr, Reg, Vector
+from emulator.ptx.syntax import Instr, Operand, Reg, Special, Vector
 
 if TYPE_CHECKING:
     from emulator.machine.clocks import Access, Clock
     from emulator.machine.warp import Warp
 
+AT_HAND: Final = frozenset({"global", "shared", "shared::cta"})
+"""The spaces that accesses as machine code reach."""
 SPACES: Final = SHARED | {"global", "param", "param::entry", "param::func", "local", "const"}
 TYPES: Final = frozenset(f"{kind}{bits}" for kind in "bus" for bits in (8, 16, 32, 64)) | {"f32", "f64", "b128"}
 VECTORS: Final = frozenset({"v2", "v4", "v8"})
@@ -221,7 +225,29 @@ def chosen(warp: Warp, mask: np.ndarray | None, address: Any) -> np.ndarray:
     return address if mask is None else address[mask]
 
 
-@executes("ld", dst=1, uniform=True)
+def strong_outside_cluster(ins: Instr) -> bool:
+    """Whether clusters may meet by an ld or st: those that order something, but for shared memory."""
+    return outside_cluster(ins) and not (STRONG | {"mmio"}).isdisjoint(ins.modifiers)
+
+
+def outside_cluster(ins: Instr) -> bool:
+    """Whether an access is, or may be, of memory that other clusters have too."""
+    return not any(modifier.startswith("shared") for modifier in ins.modifiers)
+
+
+def memory_at_hand(ins: Instr) -> tuple[Special, ...]:
+    """What an ld or st reads that may become machine code."""
+    return () if AT_HAND.isdisjoint(ins.modifiers) else (MEMORY,)
+
+
+def if_not_of_each_lane(ins: Instr) -> Sequence[Operand] | None:
+    """The result of an ld. Local memory has something else for each lane at the same address; a generic address may
+    be of it."""
+    one_for_all = ("global", "shared", "param", "const")
+    return if_sources_are(ins) if any(m.startswith(one_for_all) for m in ins.modifiers) else None
+
+
+@executes("ld", dst=1, uniform=if_not_of_each_lane, reads=memory_at_hand, meets=strong_outside_cluster)
 def _ld(ins: Instr) -> Run:
     form = Form(ins)
     target = ins.operands[0]
@@ -278,7 +304,7 @@ def _ld_param(form: Form, widths: list[int]) -> Run:
     return run
 
 
-@executes("st")
+@executes("st", reads=memory_at_hand, meets=strong_outside_cluster)
 def _st(ins: Instr) -> Run:
     form = Form(ins)
     dtype = np.dtype(f"u{form.width}")
@@ -331,7 +357,7 @@ def lane_rows(value: Any, count: int, dtype: np.dtype) -> np.ndarray:
     return np.broadcast_to(np.array([v & low for v in items], dtype), (32, count))
 
 
-@executes("mapa", dst=1, uniform=True)
+@executes("mapa", dst=1, uniform=if_sources_are, meets=nobody)
 def _mapa(ins: Instr) -> Run:
     _, kind = pick(ins, SHARED, {"u32", "u64"})
     keep = OFFSET_MASK if kind == "u32" else (1 << 64) - 1 & ~(0xFF << RANK_SHIFT)
@@ -346,7 +372,7 @@ def _mapa(ins: Instr) -> Run:
     return run
 
 
-@executes("prefetch", "prefetchu")
+@executes("prefetch", "prefetchu", meets=nobody)
 def _prefetch(ins: Instr) -> Run:
     pick(ins, SPACES, {"L1", "L2", "tensormap", "L2::evict_last", "L2::evict_normal"})
     return lambda warp, mask, *_operands: None

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from emulator.isa import floats
 from emulator.isa.parts import Modifiers
-from emulator.isa.registry import lowers
+from emulator.isa.registry import if_sources_are, lowers
 from emulator.isa.spaces import LOCAL_BASE, SHARED_BASE, WINDOW_BYTES
+from emulator.isa.special_registers import PARAMS
 from emulator.machine.shared import RANK_SHIFT
 from emulator.native.body import Body
 from emulator.native.run import INTEGER_OF, Cell, Run
 from emulator.native.vector import Vec, helper
 from emulator.ptx.syntax import Address, Imm, Instr, Operand, Reg, Special, Vector
 
-PARAMS = Special("@params")
 FIXED_PARAMETER = "ld.param at a constant"
 _BITS = {"pred": "i1"} | {f"{k}{n}": f"i{n}" for k in "bsuf" for n in (8, 16, 32, 64)}
 _HALVES = {"b32": "b16", "b64": "b32", "b128": "b64"}
 
 
-@lowers("mov")
+@lowers("mov", uniform=if_sources_are)
 def mov(run: Run, ins: Instr) -> None:
     """Registers alias; {lo, hi} stay apart until someone needs the whole."""
     m = Modifiers(ins)
@@ -48,7 +49,21 @@ def _half(run: Run, item: Operand, type_name: str) -> Cell:
     return Cell(type_name, {kind: run.read(item, kind)})
 
 
-@lowers(FIXED_PARAMETER)
+def with_fixed_parameter(instr: Instr) -> Instr:
+    """ld.param of a place that is known beforehand, as an instruction of its own; any other as it is."""
+    if instr.opcode == "ld" and "param" in instr.modifiers:
+        address = instr.operands[1]
+        if isinstance(address, Address) and isinstance(address.base, Imm):
+            return replace(instr, opcode=FIXED_PARAMETER)
+    return instr
+
+
+def _parameters(ins: Instr) -> tuple[Special, ...]:
+    """The launch's parameters, if the instruction is about their space."""
+    return (PARAMS,) if any(part.startswith("param") for part in ins.modifiers) else ()
+
+
+@lowers(FIXED_PARAMETER, uniform=if_sources_are, reads=_parameters)
 def parameter(run: Run, ins: Instr) -> None:
     """A parameter at a place known beforehand, the same for all threads."""
     m = Modifiers(ins)
@@ -87,7 +102,7 @@ def _loader(kind: str) -> Callable[[Vec], Vec]:
 _AT = {kind: _loader(kind) for kind in ("i8", "i16", "i32", "i64")}
 
 
-@lowers("cvta")
+@lowers("cvta", uniform=if_sources_are, reads=_parameters)
 def cvta(run: Run, ins: Instr) -> None:
     """Between a state space and the generic address space."""
     m = Modifiers(ins)
@@ -105,7 +120,7 @@ def cvta(run: Run, ins: Instr) -> None:
     run.write(ins.operands[0], address - base if to_space else address + base)
 
 
-@lowers("isspacep")
+@lowers("isspacep", uniform=if_sources_are)
 def isspacep(run: Run, ins: Instr) -> None:
     """Whether a generic address lies in a state space."""
     m = Modifiers(ins)
@@ -123,7 +138,7 @@ def isspacep(run: Run, ins: Instr) -> None:
     run.write(ins.operands[0], inside)
 
 
-@lowers("getctarank")
+@lowers("getctarank", uniform=if_sources_are)
 def getctarank(run: Run, ins: Instr) -> None:
     """The rank within the cluster of the CTA whose shared memory an address lies in."""
     m = Modifiers(ins)
@@ -133,7 +148,7 @@ def getctarank(run: Run, ins: Instr) -> None:
     run.write(ins.operands[0], run.read(ins.operands[1], "i32").shr(RANK_SHIFT))
 
 
-@lowers("selp")
+@lowers("selp", uniform=if_sources_are)
 def selp(run: Run, ins: Instr) -> None:
     """d = p ? a : b."""
     m = Modifiers(ins)
@@ -143,7 +158,7 @@ def selp(run: Run, ins: Instr) -> None:
     run.write(to, run.read(predicate, "i1").select(run.read(yes, kind), run.read(no, kind)))
 
 
-@lowers("slct")
+@lowers("slct", uniform=if_sources_are)
 def slct(run: Run, ins: Instr) -> None:
     """d = c >= 0 ? a : b."""
     m = Modifiers(ins)

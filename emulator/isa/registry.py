@@ -1,15 +1,17 @@
-"""Where instructions are found: handlers that act on the machine, and lowerings of pure computation."""
+"""Where instructions are found: handlers that act on the machine, lowerings of pure computation, and what the rest of
+the emulator must know of each. What a family does not say is taken to be the case that needs the most care.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
 from emulator.errors import UnknownInstruction
-from emulator.ptx.syntax import Instr
+from emulator.ptx.syntax import Instr, Operand, Special
 
 if TYPE_CHECKING:
     from emulator.native.run import Run as NativeRun
@@ -38,29 +40,74 @@ class Run(Protocol):
     def __call__(self, warp: Any, mask: np.ndarray | None, *operands: Any) -> Any: ...
 
 
+Uniform = Callable[[Instr], Sequence[Operand] | None]
+"""The operands that decide whether a result is the same in all lanes that execute an instruction together: it is if
+they are. No operands: it always is. None: it may differ whatever the operands are."""
+Reads = Callable[[Instr], tuple[Special, ...]]
+Meets = Callable[[Instr], bool]
+
+
+def never(ins: Instr) -> None:
+    """A result that may differ between lanes with equal operands."""
+
+
+def if_sources_are(ins: Instr) -> Sequence[Operand]:
+    """A result that equal operands make equal."""
+    return ins.operands[1:]
+
+
+def always(ins: Instr) -> Sequence[Operand]:
+    """A result that is one for the warp."""
+    return ()
+
+
+def operands_only(ins: Instr) -> tuple[Special, ...]:
+    """An instruction that reads nothing but its operands."""
+    return ()
+
+
+def anyone(ins: Instr) -> bool:
+    """An instruction by which clusters may meet, or be seen by who launched them, before the launch ends."""
+    return True
+
+
+def nobody(ins: Instr) -> bool:
+    """An instruction of which other clusters see nothing before the launch ends, short of a race."""
+    return False
+
+
 @dataclass(frozen=True)
-class Handler:
+class Facts:
+    """What must be known of a family before any of it runs.
+
+    dst: how many leading operands are destinations, 0 or 1 (a vector, a d|p pair and a sink count as one).
+    uniform: of the result; of d and of p, where they are a pair that differs in this.
+    reads: registers of the emulator's own that it reads besides its operands.
+    meets: whether clusters may meet by it. If by no instruction of a kernel, they may run in several processes.
+    """
+
+    dst: int
+    uniform: Uniform | tuple[Uniform, Uniform]
+    reads: Reads
+    meets: Meets
+
+
+@dataclass(frozen=True)
+class Handler(Facts):
     """A family that acts on the machine. `make` checks one instruction and answers its `Run`."""
 
     make: Callable[[Instr], Run]
     blocking: bool
-    dst: int
-    uniform: bool
 
 
 Lower = Callable[["NativeRun", Instr], None]
 
 
 @dataclass(frozen=True)
-class Lowering:
-    """A family of pure computation. `lower` checks one instruction and appends its code to a run.
-
-    dst and uniform: as of a Handler.
-    """
+class Lowering(Facts):
+    """A family of pure computation. `lower` checks one instruction and appends its code to a run."""
 
     lower: Lower
-    dst: int
-    uniform: bool
 
 
 HANDLERS: Final[dict[str, Handler]] = {}
@@ -68,34 +115,43 @@ LOWERINGS: Final[dict[str, Lowering]] = {}
 
 
 def executes(
-    *opcodes: str, blocking: bool = False, dst: int = 0, uniform: bool = False
+    *opcodes: str,
+    blocking: bool = False,
+    dst: int = 0,
+    uniform: Uniform | tuple[Uniform, Uniform] = never,
+    reads: Reads = operands_only,
+    meets: Meets = anyone,
 ) -> Callable[[Callable[[Instr], Run]], Callable[[Instr], Run]]:
     """Register the handler of `opcodes`.
 
-    dst: how many leading operands are destinations (a vector, a d|p pair and a sink count as one).
     blocking: the handler may answer BLOCK after setting `warp.waiting`; it runs again when the warp resumes.
-    uniform: equal operands in all lanes give equal results in all lanes.
+    dst, uniform, reads and meets: as of `Facts`.
     """
 
     def register(make: Callable[[Instr], Run]) -> Callable[[Instr], Run]:
         for opcode in opcodes:
             _refuse_second(opcode)
-            HANDLERS[opcode] = Handler(make, blocking, dst, uniform)
+            HANDLERS[opcode] = Handler(dst, uniform, reads, meets, make, blocking)
         return make
 
     return register
 
 
-def lowers(*opcodes: str, dst: int = 1, uniform: bool = True) -> Callable[[Lower], Lower]:
-    """Register the lowering of `opcodes`, whose results depend on nothing but operands and active lanes.
+def lowers(
+    *opcodes: str,
+    dst: int = 1,
+    uniform: Uniform | tuple[Uniform, Uniform] = never,
+    reads: Reads = operands_only,
+) -> Callable[[Lower], Lower]:
+    """Register the lowering of `opcodes`, whose results depend on nothing but what they read and the active lanes.
 
-    dst and uniform: as for `executes`.
+    Clusters cannot meet by registers. dst, uniform and reads: as of `Facts`.
     """
 
     def register(lower: Lower) -> Lower:
         for opcode in opcodes:
             _refuse_second(opcode)
-            LOWERINGS[opcode] = Lowering(lower, dst, uniform)
+            LOWERINGS[opcode] = Lowering(dst, uniform, reads, nobody, lower)
         return lower
 
     return register

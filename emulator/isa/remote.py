@@ -11,7 +11,7 @@ from emulator.isa.atomics import DTYPES
 from emulator.isa.barriers import mbarrier_at
 from emulator.isa.memory import Form, chosen, lane_rows
 from emulator.isa.modifiers import active, of_lane, pick
-from emulator.isa.registry import Run, executes
+from emulator.isa.registry import Run, executes, nobody
 from emulator.machine.agents import Operation
 from emulator.machine.clocks import Access
 from emulator.machine.mbarrier import MBarrier, Party
@@ -63,7 +63,7 @@ class Remote(Form):
         warp.cta.cluster.agents.issue(Operation(self.ins, warp, (told,), perform))
 
 
-@executes("st.async")
+@executes("st.async", meets=nobody)
 def _store(ins: Instr) -> Run:
     _, _, _, vector, kind = pick(ins, {"weak"}, CLUSTER, COMPLETE_TX, {"v2", "v4"}, STORED)
     if kind is None or "shared::cluster" not in ins.modifiers or not COMPLETE_TX & set(ins.modifiers):
@@ -71,7 +71,7 @@ def _store(ins: Instr) -> Run:
     return _run(Remote(ins, f"b{kind[1:]}", int(vector[1:]) if vector else 1, None))
 
 
-@executes("red.async")
+@executes("red.async", meets=nobody)
 def _reduce(ins: Instr) -> Run:
     _, _, _, _, operation, kind = pick(ins, {"relaxed"}, {"cluster"}, CLUSTER, COMPLETE_TX, REDUCED["u32"], REDUCED)
     if kind is None or operation not in REDUCED[kind] or "shared::cluster" not in ins.modifiers:

@@ -10,7 +10,7 @@ import numpy as np
 from emulator.errors import BarrierError, OutOfBounds, TensorMemoryError, UnknownInstruction, place
 from emulator.isa.barriers import mbarrier_at
 from emulator.isa.modifiers import ALIGNED, CTA_GROUP, SHARED, active, of_lane, pick, same
-from emulator.isa.registry import BLOCK, Run, executes
+from emulator.isa.registry import BLOCK, Run, executes, nobody
 from emulator.machine.mbarrier import MBarrier
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
 from emulator.machine.tensorcore import TensorThread
@@ -31,7 +31,7 @@ REGISTERS_A_REPEAT: Final = {"32x32b": 1, "16x64b": 1, "16x32bx2": 1, "16x128b":
 # allocation ----------------------------------------------------------------------------------------------------------
 
 
-@executes("tcgen05.alloc", blocking=True)
+@executes("tcgen05.alloc", blocking=True, meets=nobody)
 def _alloc(ins: Instr) -> Run:
     pick(ins, CTA_GROUP, SYNC, ALIGNED, SHARED, B32)
 
@@ -62,7 +62,7 @@ def _alloc(ins: Instr) -> Run:
     return run
 
 
-@executes("tcgen05.dealloc")
+@executes("tcgen05.dealloc", meets=nobody)
 def _dealloc(ins: Instr) -> Run:
     pick(ins, CTA_GROUP, SYNC, ALIGNED, B32)
 
@@ -75,7 +75,7 @@ def _dealloc(ins: Instr) -> Run:
     return run
 
 
-@executes("tcgen05.relinquish_alloc_permit")
+@executes("tcgen05.relinquish_alloc_permit", meets=nobody)
 def _relinquish(ins: Instr) -> Run:
     pick(ins, CTA_GROUP, SYNC, ALIGNED)
 
@@ -165,7 +165,7 @@ class Transfer:
         return warp.cta.tmem.region(lane, self.lanes, column, span)
 
 
-@executes("tcgen05.ld", dst=1)
+@executes("tcgen05.ld", dst=1, meets=nobody)
 def _ld(ins: Instr) -> Run:
     form = Transfer(ins, "pack::16b")
     straight = form.shape == "32x32b" and not form.packed
@@ -195,7 +195,7 @@ def matrix(source: Any) -> np.ndarray:
     return np.broadcast_to(values[:, None], (values.size, 32))
 
 
-@executes("tcgen05.st")
+@executes("tcgen05.st", meets=nobody)
 def _st(ins: Instr) -> Run:
     form = Transfer(ins, "unpack::16b")
 
@@ -218,7 +218,7 @@ def _st(ins: Instr) -> Run:
     return run
 
 
-@executes("tcgen05.wait::ld", "tcgen05.wait::st")
+@executes("tcgen05.wait::ld", "tcgen05.wait::st", meets=nobody)
 def _wait(ins: Instr) -> Run:
     pick(ins, SYNC, ALIGNED)
     loads = ins.opcode.endswith("ld")
@@ -229,7 +229,7 @@ def _wait(ins: Instr) -> Run:
     return run
 
 
-@executes("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync")
+@executes("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync", meets=nobody)
 def _fence(ins: Instr) -> Run:
     """NVIDIA's compiler emits none: only `pedantic` asks for them."""
     pick(ins)
@@ -252,7 +252,7 @@ def thread(warp: Warp, lane: int) -> TensorThread:
     return warp.tensor[lane]
 
 
-@executes("tcgen05.commit")
+@executes("tcgen05.commit", meets=nobody)
 def _commit(ins: Instr) -> Run:
     _, _, _, multicast, _ = pick(ins, CTA_GROUP, {"mbarrier::arrive::one"}, SHARED, {"multicast::cluster"}, {"b64"})
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from emulator.errors import UnknownInstruction
 from emulator.isa.modifiers import CTA_GROUP, active, of_lane, pick
-from emulator.isa.registry import Run, executes
+from emulator.isa.registry import Run, executes, nobody
 from emulator.isa.tensor import thread
 from emulator.machine.descriptors import MatrixDescriptor, operand_pattern
 from emulator.machine.numbers import HOLDER_SHIFT, unpacked
@@ -62,7 +62,7 @@ class Form:
         return first + (32 if len(self.rows_of_lanes) < LANES else 1) * np.arange(len(self.rows_of_lanes))
 
 
-@executes("tcgen05.cp")
+@executes("tcgen05.cp", meets=nobody)
 def _cp(ins: Instr) -> Run:
     group, shape, multicast, holder, source = pick(
         ins,
@@ -135,7 +135,7 @@ def _values(form: Form, chunks: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(codes).view(np.uint32)
 
 
-@executes("tcgen05.shift")
+@executes("tcgen05.shift", meets=nobody)
 def _shift(ins: Instr) -> Run:
     """Rows move within each 32 lanes, as CuTeDSL's tcgen05_shift documents; PTX ISA 9.1, 9.7.16.9.3, says less."""
     group, down = pick(ins, CTA_GROUP, {"down"})

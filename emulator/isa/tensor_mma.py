@@ -10,7 +10,7 @@ import numpy as np
 
 from emulator.errors import UnknownInstruction
 from emulator.isa.modifiers import CTA_GROUP, active, of_lane, pick
-from emulator.isa.registry import Run, executes
+from emulator.isa.registry import Run, executes, nobody
 from emulator.isa.tensor import thread
 from emulator.machine.descriptors import (
     KINDS,
@@ -118,7 +118,7 @@ def _block(ins: Instr, kind: Kind, scaled: bool, vector: str | None) -> int:
     return block
 
 
-@executes("tcgen05.mma")
+@executes("tcgen05.mma", meets=nobody)
 def _mma(ins: Instr) -> Run:
     form = Form.of(ins)
     before = 1 if form.masked else 2 if form.block else 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from emulator.errors import BarrierError, DescriptorError, UnknownInstruction
 from emulator.isa.bulk import BULK_GROUP, COMPLETE_TX, GLOBAL, MULTICAST, REDUCTIONS, targets
 from emulator.isa.modifiers import CACHE_HINT, CTA_GROUP, SHARED, active, of_lane, pick
-from emulator.isa.registry import Run, executes
+from emulator.isa.registry import Run, executes, nobody
 from emulator.isa.tensor_map import check_acquired
 from emulator.machine.bulk import load_boxes, store_boxes
 from emulator.machine.shared import OFFSET_MASK
@@ -102,7 +102,7 @@ def _signed(value: int) -> int:
     return (value & 0xFFFF_FFFF ^ 0x8000_0000) - 0x8000_0000
 
 
-@executes("cp.async.bulk.tensor")
+@executes("cp.async.bulk.tensor", meets=nobody)
 def _tensor_copy(ins: Instr) -> Run:
     return _tensor_store(ins) if "bulk_group" in ins.modifiers else _tensor_load(ins)
 
@@ -171,7 +171,7 @@ def _storing(ins: Instr, reduction: str | None, rows: bool) -> Run:
     return run
 
 
-@executes("cp.async.bulk.prefetch.tensor")
+@executes("cp.async.bulk.prefetch.tensor", meets=nobody)
 def _prefetch(ins: Instr) -> Run:
     pick(ins, DIMENSIONS, {"L2"}, GLOBAL, {"tile", "tile::gather4"}, CACHE_HINT)
     return lambda warp, mask, *_operands: None

@@ -8,7 +8,7 @@ import numpy as np
 
 from emulator.errors import UnknownInstruction
 from emulator.isa.modifiers import ALIGNED, pick
-from emulator.isa.registry import Run, executes
+from emulator.isa.registry import Run, executes, nobody
 from emulator.isa.tensor import matrix
 from emulator.machine.descriptors import BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
 from emulator.machine.numbers import from_columns
@@ -69,7 +69,7 @@ def accumulated(product: np.ndarray, registers: np.ndarray, kind: str, clamp: bo
     return bits[:, 0] | bits[:, 1] << 16
 
 
-@executes("mma", dst=1)
+@executes("mma", dst=1, meets=nobody)
 def _mma(ins: Instr) -> Run:
     """D = A B + C, accumulated in float32 or exactly in integers."""
     to, of_a, of_b, of_c = kinds = ins.modifiers[-4:]

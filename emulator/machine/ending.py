@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from emulator.errors import BarrierError, DataRace, MissingWait, TensorMemoryError
 from emulator.machine.clocks import ORDERED, Access, Clock
+from emulator.ptx.flow import LEAVES
 
 if TYPE_CHECKING:
     from emulator.machine.cta import Cluster, Cta
     from emulator.machine.mbarrier import MBarrier
     from emulator.ptx.syntax import Instr
-
-LEAVES: Final = ("ret", "exit")
 
 
 def finish(cluster: Cluster) -> None:

@@ -17,32 +17,13 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from emulator.errors import Interrupted
 from emulator.machine.statistics import Stats
 
 if TYPE_CHECKING:
     from emulator.machine.cta import Dim3, Launch
-    from emulator.ptx.syntax import Instr, Kernel
-
-_MEETING: Final = ("call", "clusterlaunchcontrol", "cp.reduce", "multimem", "tensormap")
-"""Families by which clusters may meet (or print, in order) before the launch ends."""
-_STRONG: Final = frozenset({"relaxed", "acquire", "release", "acq_rel", "sc", "volatile", "mmio"})
-
-
-def independent(kernel: Kernel) -> bool:
-    """Whether nothing that one cluster does can be seen by another before the launch ends, short of a race."""
-    return not any(_meets(instr) for instr in kernel.instrs)
-
-
-def _meets(instr: Instr) -> bool:
-    shared = any(modifier.startswith("shared") for modifier in instr.modifiers)
-    if instr.opcode in ("ld", "st"):
-        return not shared and not _STRONG.isdisjoint(instr.modifiers)
-    if instr.opcode in ("atom", "red", "red.async"):
-        return not shared
-    return instr.opcode.startswith(_MEETING)
 
 
 def can_fork() -> bool:
@@ -51,7 +32,7 @@ def can_fork() -> bool:
 
 
 def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int) -> None:
-    """Run all clusters of a launch of an independent kernel in this process and up to `processes` - 1 forked ones."""
+    """Run all clusters of a launch of an independent program in this process and up to `processes` - 1 forked ones."""
     first, *others = _shares(list(launch.clusters()), processes)
     helpers: list[Helper] = []
     gc.freeze()  # what is never looked at is never copied

@@ -15,7 +15,7 @@ from emulator.machine.agents import Completion
 from emulator.machine.blas import one_thread
 from emulator.machine.cta import Cluster, Dim3, Launch
 from emulator.machine.ending import finish
-from emulator.machine.processes import can_fork, independent, spread
+from emulator.machine.processes import can_fork, spread
 from emulator.machine.statistics import Stats
 
 if TYPE_CHECKING:
@@ -35,6 +35,10 @@ SHOWN_WARPS = 64
 
 class Program(Protocol):
     """What the scheduler needs of a lowered kernel."""
+
+    @property
+    def independent(self) -> bool:
+        """Whether nothing that one cluster does can be seen by another before the launch ends, short of a race."""
 
     def start(self, warp: Warp) -> None:
         """Set the warp at the kernel's first instruction."""
@@ -71,7 +75,7 @@ def run(
         _run_clusters(launch, program, iter((index,)), start)
 
     with one_thread():
-        if processes > 1 and can_fork() and independent(launch.kernel):
+        if processes > 1 and can_fork() and program.independent:
             spread(launch, run_cluster, processes)
         else:
             _run_clusters(launch, program, launch.clusters(), start)

@@ -10,7 +10,8 @@ from emulator.errors import UnknownInstruction
 from emulator.ptx.syntax import Instr, Kernel, Symbol
 
 EXIT = -1
-ENDS = frozenset({"bra", "ret", "exit"})
+LEAVES = frozenset({"ret", "exit"})
+ENDS = LEAVES | {"bra"}
 
 
 @dataclass(frozen=True)

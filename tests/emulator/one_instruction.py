@@ -44,6 +44,11 @@ class Instructions:
         self._bytes = self._placement.bytes + run.code.placed(self._placement.bytes)
         self._steps = StepLists([steps])
 
+    @property
+    def names(self) -> set[str]:
+        """The registers that the text names, without their %."""
+        return {register.name[1:] for register in self._placement.slots}
+
     def __call__(self, active: int = ALL, **values: Any) -> Mapping[str, np.ndarray]:
         """Registers after running with these values (arrays of 32 or one number), in the lanes `active`."""
         file = RegisterFile(self._bytes)

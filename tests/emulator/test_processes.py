@@ -13,7 +13,7 @@ import pytest
 from emulator.errors import Fault, UnwrittenRead
 from emulator.machine import processes
 from emulator.machine.globalmem import GlobalMemory
-from emulator.machine.processes import independent
+from emulator.program import Program
 from emulator.ptx.parser import parse
 from tests.emulator.ptx_kernel import launch, source
 
@@ -123,12 +123,18 @@ def test_what_a_killed_process_left_is_done_by_the_other(monkeypatch: pytest.Mon
         ("red.add.u32 [%a0], 1;", False),
         ("ld.acquire.gpu.global.u32 %r0, [%a0];", False),
         ("ld.volatile.u32 %r0, [%a0];", False),
+        ("ld.mmio.relaxed.sys.global.u32 %r0, [%a0];", False),
+        ("ld.global.nc.u32 %r0, [%a0];", True),
+        ("st.volatile.shared::cluster.u32 [%r1], %t;", True),
+        ("red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [%r0], %t, [%r1];", True),
+        ("cp.async.bulk.global.shared::cta.bulk_group [%a0], [%r0], 16;", True),
+        ("tensormap.replace.tile.global_address.global.b1024.b64 [%a0], %a0;", False),
         ("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%a0], [%r0], 16;", False),
         ("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r0], [%r1];", False),
     ],
 )
 def test_kernels_whose_clusters_may_meet_stay_in_one_process(instruction: str, apart: bool) -> None:
-    assert independent(parse(source(instruction + "ret;")).kernels["k"]) is apart
+    assert Program(parse(source(instruction + "ret;")).kernels["k"]).independent is apart
 
 
 def test_counting_by_atomics_is_right_with_two_processes_asked_for() -> None:
