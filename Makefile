@@ -73,10 +73,10 @@ notes: $(READY) ## bring the table of STAGE_NOTES.md up to the accepted runs
 	@$(PY) -m harness notes
 
 layout: $(READY) ## make layout D1.3: draw and print where logits and P lie
-	@$(PY) -m harness.layout $(call quoted,$(MILESTONE))
+	@$(PY) -m harness.tools.layout $(call quoted,$(MILESTONE))
 
 budget: $(READY) ## what every configuration of the kernel takes: memory, registers, instructions, flops, bytes
-	@$(PY) -m harness.budget
+	@$(PY) -m harness.tools.budget
 
 bench: $(READY) ## measure compiling, launching and a whole run, beside the goals
 	@$(PY) -m harness bench

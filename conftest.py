@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.phase import ONE_THREAD
+from harness.host.phase import ONE_THREAD
 from tests.system import NEEDS, Checkout, make_checkout, program
 
 # Before torch: on two busy cores the negative controls take 40 s of CPU, and 6 s so.

@@ -9,11 +9,13 @@ from typing import NoReturn
 
 import typer
 
-from harness import gate_cli, notes
-from harness.bench import BenchError, measure
-from harness.page import REPORT_NAME
-from harness.surroundings import RESULTS, ROOT
-from harness.verdict import EXIT_BAD_INPUT
+from harness.client import run_commands as gate_cli
+from harness.client.run_store import Ledger
+from harness.host.verdict import EXIT_BAD_INPUT
+from harness.paths import RESULTS, ROOT
+from harness.report import notes
+from harness.report.page import REPORT_NAME
+from harness.tools.bench import BenchError, measure
 from stages.catalog import CATALOG
 
 NOTES = ROOT / "STAGE_NOTES.md"
@@ -44,7 +46,7 @@ def report() -> None:
 def update_notes() -> None:
     """Bring the table of STAGE_NOTES.md up to the accepted records."""
     try:
-        changed = notes.update(NOTES, RESULTS)
+        changed = notes.update(NOTES, Ledger(RESULTS).accepted())
     except notes.NotesError as error:
         _refuse(error)
     print(f"{NOTES}: {'updated' if changed else 'already up to date'}")

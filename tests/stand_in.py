@@ -1,4 +1,4 @@
-"""Stands in for `harness/run.py` and `harness/compile.py` in the test project: obeys kernel/fmha.py, and ends soon."""
+"""Stands in for `run` and `compile` of harness/judge in the test project: obeys kernel/fmha.py, and ends soon."""
 
 import argparse
 import ctypes
@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness.record import Case, Compile, Phase, Record, Tree, now
+from harness.report.record import Case, Compile, Phase, Record, Tree, now
 
 PIN = 0.999997
 

@@ -10,7 +10,7 @@ import pytest
 from tests.system import Checkout
 
 ROOT = Path(__file__).parents[2]
-BROWSER = "tests/harness/test_run.py::test_a_browser_shows_figures_and_pictures"
+BROWSER = "tests/harness/judge/test_run.py::test_a_browser_shows_figures_and_pictures"
 
 
 @pytest.mark.parametrize("processes", ["0", "1"])

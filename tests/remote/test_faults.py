@@ -13,10 +13,10 @@ from copy import copy
 import asyncssh
 import pytest
 
-from harness import facts, results
-from harness.gate import Gate
-from harness.ledger import Ledger
-from harness.repository import ACCEPTED, Repository
+from harness.client import facts, results
+from harness.client.driver import Gate
+from harness.client.run_store import Ledger
+from harness.host.repository import ACCEPTED, Repository
 from remote import ssh
 from remote.errors import Unreachable
 from remote.ssh import Ssh
@@ -119,7 +119,7 @@ def server(folder, patch):
     patch.setenv("HOME", str(home))
     patch.delenv("SSH_AUTH_SOCK", raising=False)
     patch.setattr(ssh, "KNOWN_HOSTS", folder / "known_hosts")
-    patch.setattr("harness.gate.RETRY_AFTER_S", (0.1,))
+    patch.setattr("harness.client.driver.RETRY_AFTER_S", (0.1,))
     ssh.KNOWN_HOSTS.write_text(f"[127.0.0.1]:{server.port} {server.host_key}\n")
     yield server
     server.stop()
@@ -279,9 +279,9 @@ def test_silent_server_is_given_up(client, liar, monkeypatch):
 
 
 def test_page_from_a_host_can_reach_nobody(client, project):
-    text = (project.path / "harness/run.py").read_text()
+    text = (project.path / "harness/judge/run.py").read_text()
     page = '    (options.out / "report.html").write_text("<script>steal()</script>")\n'
-    project.write("harness/run.py", text.replace("    record.verdict = ", f"{page}    record.verdict = "))
+    project.write("harness/judge/run.py", text.replace("    record.verdict = ", f"{page}    record.verdict = "))
     project.git("commit", "--quiet", "-am", "a report")
     entry = client.stage()
     page = (client.gate.ledger.folder(entry.run) / "report.html").read_bytes()

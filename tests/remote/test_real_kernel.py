@@ -2,10 +2,10 @@
 
 import pytest
 
-from harness.gate import Gate
-from harness.ledger import Ledger
-from harness.record import load
-from harness.repository import ACCEPTED, Repository
+from harness.client.driver import Gate
+from harness.client.run_store import Ledger
+from harness.host.repository import ACCEPTED, Repository
+from harness.report.record import load
 from remote.ssh import Ssh
 
 pytestmark = pytest.mark.sshd

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness.repository import Repository
+from harness.host.repository import Repository
 from remote import ssh, trust
 from remote.errors import ChangedHostKey, LinkLost, NotAdmitted, UnknownHostKey, Unreachable, Untrusted
 from remote.link import git_service, run

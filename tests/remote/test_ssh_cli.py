@@ -6,8 +6,8 @@ import zipfile
 import pytest
 from typer.testing import CliRunner
 
-from harness import gate_cli
-from harness.verdict import Verdict
+from harness.client import run_commands as gate_cli
+from harness.host.verdict import Verdict
 from remote import ssh, targets
 
 pytestmark = pytest.mark.sshd

@@ -13,14 +13,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness import acceptance, lock
-from harness.gate import Gate, NoRoom
-from harness.job import Workplace
-from harness.journal import read_events
-from harness.ledger import Ledger
-from harness.plan import Budgets
-from harness.record import load
-from harness.repository import ACCEPTED, Repository
+from harness.client import acceptance
+from harness.client.driver import Gate, NoRoom
+from harness.client.plan import Budgets
+from harness.client.run_store import Ledger
+from harness.host import lock
+from harness.host.job import Workplace
+from harness.host.journal import read_events
+from harness.host.repository import ACCEPTED, Repository
+from harness.report.record import load
 from remote import ssh
 from remote.errors import ChangedHostKey
 from remote.loopback import reserved_port
@@ -139,7 +140,7 @@ def test_changed_host_key_stops_before_any_code_is_sent(laptop, sshd):
 
 
 def test_killed_sshd_mid_run_then_resume(laptop, sshd, monkeypatch):
-    monkeypatch.setattr("harness.gate.RETRY_AFTER_S", (0.1, 0.1))
+    monkeypatch.setattr("harness.client.driver.RETRY_AFTER_S", (0.1, 0.1))
     laptop.project.kernel(cosine=1.0, sleep=2)
     before = laptop.project.state()
     thread, results = laptop.in_background()
@@ -167,8 +168,8 @@ def test_short_cut_mends_itself(laptop, sshd):
 
 
 def test_frozen_sshd_is_noticed_and_the_run_resumed(laptop, sshd, monkeypatch):
-    monkeypatch.setattr("harness.host.SILENCE_S", 2.0)
-    monkeypatch.setattr("harness.gate.RETRY_AFTER_S", ())
+    monkeypatch.setattr("harness.client.host.SILENCE_S", 2.0)
+    monkeypatch.setattr("harness.client.driver.RETRY_AFTER_S", ())
     laptop.project.kernel(cosine=1.0, sleep=2)
     thread, results = laptop.in_background()
     laptop.wait_for("gate")
@@ -186,9 +187,9 @@ def test_killed_client_mid_run_then_resume(laptop, sshd):
     before = laptop.project.state()
     program = f"""
 from pathlib import Path
-from harness.gate import Gate, NoRoom
-from harness.ledger import Ledger
-from harness.repository import Repository
+from harness.client.driver import Gate, NoRoom
+from harness.client.run_store import Ledger
+from harness.host.repository import Repository
 from remote import ssh
 
 class Aloud:
@@ -300,7 +301,7 @@ def test_supervisor_killed_on_the_host(laptop):
 
 
 def test_frozen_supervisor_reads_infra(laptop, monkeypatch):
-    monkeypatch.setattr("harness.watch.STALE_S", 2.0)
+    monkeypatch.setattr("harness.client.watch.STALE_S", 2.0)
     laptop.project.kernel(cosine=1.0, sleep=2)
     thread, results = laptop.in_background()
     laptop.wait_for("gate")

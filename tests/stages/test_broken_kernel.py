@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.record import load
-from harness.verdict import Verdict
+from harness.host.verdict import Verdict
+from harness.report.record import load
 from tests.system import Checkout
 
 
@@ -59,7 +59,7 @@ BREAKS = (
 @pytest.mark.parametrize("broken", BREAKS, ids=lambda broken: broken.name)
 def test_a_broken_kernel_is_refused(broken: Break, checkout: Checkout, tmp_path: Path) -> None:
     checkout.replace("kernel/fmha.py", broken.old, broken.new)
-    command = [sys.executable, "-m", "harness.run", "D1.1", "--device", "emulator", "--target", "sim"]
+    command = [sys.executable, "-m", "harness.judge.run", "D1.1", "--device", "emulator", "--target", "sim"]
     done = subprocess.run(
         [*command, "--out", str(tmp_path / "out")], cwd=checkout.path, capture_output=True, timeout=300, check=False
     )

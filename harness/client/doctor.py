@@ -1,0 +1,138 @@
+"""Each need of a target, one line: what was found, and the mend where it does not hold."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from harness.client.facts import Facts
+from harness.host.repository import GitError, Repository
+from harness.judge.fingerprint import LOCK_NAME, differences
+from remote.errors import HostKeyError, NotAdmitted, RemoteError
+from remote.link import Target
+from remote.ssh import Ssh
+
+MIN_GIT = (2, 38)
+#: The compute capability that an architecture needs.
+CAPABILITY = {"sm_100a": "10.0", "sm_103a": "10.3"}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One need: whether it holds, what was found, and how it is mended."""
+
+    need: str
+    holds: bool
+    found: str
+    mend: str = ""
+
+
+def examine(target: Target, repository: Repository) -> Iterator[Finding]:
+    """Check each need of a target, nearest first; stops where nothing further can be asked."""
+    yield from _here(target, repository)
+    try:
+        link = target.connect()
+    except RemoteError as error:
+        mend = "" if isinstance(error, HostKeyError | NotAdmitted) else "name it in remote/targets.toml as ssh knows it"
+        yield Finding("connection", False, str(error), mend)
+        return
+    try:
+        yield Finding("connection", True, "open, host key as pinned" if isinstance(target, Ssh) else "this machine")
+        try:
+            facts = Facts(target, link).ask(
+                "facts", workdir=target.workdir, python=target.python, gpu=target.gpu, cuda=target.device == "cuda"
+            )
+        except RemoteError as error:
+            yield Finding(
+                "python", False, str(error), "install Python 3.11 or newer there, or name one in targets.toml"
+            )
+            return
+        yield from _there(target, facts, (repository.path / LOCK_NAME).read_text())
+    finally:
+        link.close()
+
+
+def _here(target: Target, repository: Repository) -> Iterator[Finding]:
+    try:
+        yield _git("git here", repository.git("--version"))
+    except GitError as error:
+        yield Finding("git here", False, str(error), "install git 2.38 or newer")
+    if target.sync != "push":
+        known = repository.succeeds("remote", "get-url", target.sync)
+        yield Finding("sync", known, f"through {target.sync}", f"git remote add {target.sync} URL")
+
+
+def _git(need: str, said: str) -> Finding:
+    numbers = said.removeprefix("git version ").split(".")
+    new_enough = len(numbers) > 1 and all(n.isdigit() for n in numbers[:2]) and tuple(map(int, numbers[:2])) >= MIN_GIT
+    return Finding(need, new_enough, said.removeprefix("! "), "install git 2.38 or newer")
+
+
+def _there(target: Target, facts: dict[str, Any], lock: str) -> Iterator[Finding]:
+    system = str(facts.get("system"))
+    yield Finding("system", system.startswith("Linux"), system, "runs need Linux (on a Mac: a GPU host as target)")
+    python = str(facts.get("python"))
+    yield Finding("python", python >= "3.11", python, "install Python 3.11 or newer there")
+    yield _git("git", str(facts.get("git")))
+    yield _packages(target, str(facts.get("packages")), lock)
+    if target.device == "cuda":
+        yield from _gpu(target, str(facts.get("gpu")))
+    yield Finding("work folder", facts.get("writable") is True, target.workdir, "make it yours to write there")
+    ends = facts.get("logind") == "yes"
+    said = "logind ends what a user leaves behind" if ends else "a supervisor outlives the connection"
+    yield Finding("detached", not ends, said, "ask the administrator for KillUserProcesses=no in logind.conf")
+    free = int(facts.get("free_mb") or 0)
+    yield Finding("disk", free >= target.disk_mb, f"{free} MiB free", f"make room: {target.disk_mb} MiB needed")
+    broken = str(facts.get("broken") or "")
+    clear = f"look at it, then: python -m harness doctor --target {target.name} --clear-broken"
+    yield Finding("device", not broken, broken.strip() or "not marked broken", clear)
+    holder = _holder(str(facts.get("holder") or ""))
+    yield Finding("lock", True, f"{holder}, {facts.get('waiting')} in line" if holder else "free")
+
+
+def _packages(target: Target, said: str, lock: str) -> Finding:
+    mend = "make setup" if target.name == "sim" else f"make provision TARGET={target.name}"
+    try:
+        version, installed = json.loads(said)
+        lowered = {str(name).lower().replace("_", "-"): str(v) for name, v in installed.items()}
+    except (ValueError, AttributeError, RecursionError):
+        return Finding("packages", False, said.removeprefix("! "), mend)
+    wrong = list(differences(lock, lambda name: lowered.get(name.lower().replace("_", "-"))))
+    found = ", ".join(wrong[:4]) + (f" and {len(wrong) - 4} more" if len(wrong) > 4 else "")
+    return Finding("packages", not wrong, found or f"as in the lock, Python {version}", mend)
+
+
+def _gpu(target: Target, said: str) -> Iterator[Finding]:
+    ask = "the host's administrator looks at the driver; the harness never does"
+    if said.startswith("! "):
+        yield Finding("gpu", False, said.removeprefix("! "), ask)
+        return
+    fields = [field.strip() for field in said.split(",")]
+    if len(fields) != 5:
+        yield Finding("gpu", False, f"nvidia-smi said {said!r}", ask)
+        return
+    name, driver, capability, used, total = fields
+    wanted = CAPABILITY.get(target.arch, "")
+    yield Finding("gpu", capability == wanted, f"{name}, compute {capability}", f"a GPU of compute {wanted}, set gpu")
+    yield Finding("driver", True, f"{driver}, {used} of {total} in use")
+
+
+def _holder(said: str) -> str:
+    try:
+        held = json.loads(said)
+        return f"held by {held['owner']}, run {held['run']}"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return said and "held"
+
+
+def mac_cannot(target: Target) -> str:
+    """Why the embedded target cannot run on this machine, or ""."""
+    if target.device == "emulator" and not isinstance(target, Ssh) and platform.system() != "Linux":
+        return (
+            f"{target.name} needs Linux: nvidia-cutlass-dsl, which compiles for the emulated device, has no wheel for "
+            f"{platform.system()}. Name a host: make stage D1.1 TARGET=b200"
+        )
+    return ""

@@ -1,0 +1,299 @@
+"""From the working tree to an accepted commit, on any target: candidate, pins, local compile, run, verdict, acceptance.
+
+Every step is in the ledger before it is done and may be repeated, so a run is taken up wherever it was left.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+
+from harness.client import acceptance, candidate, sharing
+from harness.client.acceptance import StaleBase
+from harness.client.candidate import CandidateError, user_name
+from harness.client.host import Host
+from harness.client.plan import Budgets, Plan, Planner
+from harness.client.run_store import Entry, Ledger
+from harness.client.watch import Gone, Progress, watch
+from harness.host import protected
+from harness.host.job import Job
+from harness.host.protected import Unpin
+from harness.host.repository import ACCEPTED, GitError, Repository
+from harness.host.ruling import Ruling
+from harness.host.verdict import Verdict
+from harness.report.record import new_run_id, now
+from remote.errors import LinkLost, Refused, RemoteError, Unreachable, Untrusted
+from remote.link import Target
+from remote.local import Emulator
+
+RETRY_AFTER_S = (0.5, 2.0, 5.0)
+MAX_NEW_BASES = 3
+CANCEL_WITHIN_S = 3.0
+DEFAULT_BUDGETS = Budgets()
+NOTHING_UNPINNED = Unpin()
+
+
+class NothingToDo(ValueError):
+    """The working tree is accepted already, for all that was asked."""
+
+
+class NoRoom(ValueError):
+    """The disk of the target is too full to begin."""
+
+
+@dataclass
+class Gate:
+    """The gate of one clone: `repository`, its `ledger`, and who hears how it goes."""
+
+    repository: Repository
+    ledger: Ledger
+    progress: Progress
+    budgets: Budgets = DEFAULT_BUDGETS
+
+    def stage(
+        self, milestones: Sequence[str], target: Target, unpin: Unpin = NOTHING_UNPINNED, again: bool = False
+    ) -> Entry:
+        """Take the working tree to a verdict on `milestones`, the hd=64 gate first. Returns the closed (or left) run.
+
+        `again` judges what was accepted before once more. Raises CandidateError, PinError, NothingToDo, NoRoom or
+        GitError for what cannot be judged at all, and RemoteError where the target was not reached.
+        """
+        if target.shared and self.repository.git("rev-parse", "--is-shallow-repository") == "true":
+            raise CandidateError("a shallow clone cannot share its history: git fetch --unshallow")
+        run = new_run_id(milestones[0] if len(milestones) == 1 else "stages")
+        title = f"Candidate of {user_name()} for {', '.join(milestones)}"
+        made = candidate.make(self.repository, run, title, unpin.paths)
+        entry = Entry(run, target.name, list(milestones), made, user_name(), now(), list(unpin.paths), unpin.because)
+        self._check(entry)
+        if not again:
+            self._refuse_repetition(entry)
+        self.ledger.save(entry)
+        if made.left_out:
+            self.progress.say(f"left out, for git does not track it: {', '.join(made.left_out[:5])}")
+        with self._noted(entry):
+            if target.device == "cuda" and not self._compile_here(entry, target.arch):
+                return entry
+            return self._on_newer_bases(entry, target)
+
+    def resume(self, run: str, target: Target) -> Entry:
+        """Take a run up where it was left: fetch its verdict, accept or reject."""
+        entry = self.ledger.find(run)
+        return entry if entry.closed else self._on_newer_bases(entry, target)
+
+    def cancel(self, run: str, target: Target) -> None:
+        """Ask the supervisor of a run to end it. Raises RemoteError."""
+        with self._reached(target) as host:
+            host.cancel(run, user_name())
+
+    def _check(self, entry: Entry) -> str:
+        """The base of the candidate ("": nothing was accepted yet), its pins seen to hold. Raises PinError."""
+        base, made = entry.shared_base or self.repository.resolve(ACCEPTED), entry.candidate
+        if base and not self.repository.is_ancestor(base, made.commit):
+            raise CandidateError(f"your branch does not hold what was accepted ({base[:12]}): git merge accepted")
+        protected.check(self.repository, base or made.parent, made.commit, Unpin(tuple(entry.unpinned), entry.because))
+        return base or ""
+
+    def _refuse_repetition(self, entry: Entry) -> None:
+        if self.repository.resolve(ACCEPTED) != entry.candidate.commit:
+            return
+        for known in acceptance.notes(self.repository, entry.candidate.commit):
+            same = known["verdict"] == Verdict.ACCEPT.name and known["target"] == entry.target
+            if same and set(entry.milestones) <= set(known["milestone"].split("+")):
+                raise NothingToDo(
+                    f"nothing to commit: the working tree is accepted ({entry.candidate.commit[:12]}) and "
+                    f"{entry.milestone} held on {entry.target} in run {known['run']}; change the kernel first, "
+                    f"or: make ratchet"
+                )
+
+    def _compile_here(self, entry: Entry, arch: str) -> bool:
+        """Compile on this machine before any GPU is asked for. False where that closed the run."""
+        if importlib.util.find_spec("cutlass") is None:
+            self.progress.say("not compiled here first: nvidia-cutlass-dsl is not installed on this machine")
+            return True
+        here = Emulator("here", str(self.ledger.results.resolve() / ".here"), arch=arch)
+        with self._reached(here) as host:
+            job = self._job(entry, host, "", self._planner(entry, host).compiling(), "compile")
+            host.bring(self.repository, job.commit, entry.candidate.ref)
+            host.start(job)
+            watch(entry, host, self.progress, lambda _: None, 0)
+            ruling = host.ruling(entry.run, job.commit)
+            if ruling is None:
+                raise Refused("the local compile ended without a verdict")
+            if ruling.verdict.rejects:
+                self._settle(entry, host, ruling, job)
+                return False
+            if ruling.verdict is not Verdict.ACCEPT:
+                raise Refused(f"the local compile: {ruling.reason}")
+        return True
+
+    def _on_newer_bases(self, entry: Entry, target: Target) -> Entry:
+        """Drive a run to its end; where `accepted` moved on, test the change merged with it."""
+        for _ in range(MAX_NEW_BASES):
+            self._drive(entry, target)
+            if entry.verdict != Verdict.STALE.name or not entry.lacks:
+                break
+            base = entry.lacks
+            self.progress.say(f"accepted moved to {base[:12]}: testing your change merged with it")
+            run = new_run_id(entry.run.split("-")[2])
+            made = candidate.on_new_base(self.repository, run, entry.candidate, base)
+            entry = Entry(run, entry.target, entry.milestones, made, entry.user, now(), entry.unpinned, entry.because)
+            self.ledger.save(entry)
+        return entry
+
+    def _drive(self, entry: Entry, target: Target) -> None:
+        """Bring a run from wherever it stands to its end; broken links are mended a few times."""
+        offset = 0
+
+        def read_to(position: int) -> None:
+            nonlocal offset
+            offset = position
+
+        for wait_s in (*RETRY_AFTER_S, None):
+            try:
+                with self._reached(target) as host:
+                    self._send(entry, host)
+                    watch(entry, host, self.progress, read_to, offset)
+                    ruling = host.ruling(entry.run, entry.candidate.commit)
+                    if ruling is None:
+                        raise Gone("its verdict file is not there any more")
+                    return self._settle(entry, host, ruling)
+            except KeyboardInterrupt:
+                return self._leave(entry, target)
+            except StaleBase as error:
+                return self._note_down(entry, Verdict.STALE, str(error), closed=True)
+            except (Gone, Refused, GitError) as error:
+                return self._note_down(entry, Verdict.INFRA, str(error))
+            except Untrusted as error:
+                return self._note_down(entry, Verdict.TAMPERED, str(error), closed=True)
+            except (LinkLost, Unreachable) as error:
+                if entry.job is None and isinstance(error, Unreachable):
+                    raise
+                self._note_down(entry, Verdict.UNKNOWN, str(error))
+                if wait_s is None:
+                    return None
+                self.progress.say(f"{error}; trying again")
+                time.sleep(wait_s)
+        return None
+
+    def _send(self, entry: Entry, host: Host) -> None:
+        """Get the run going on the target, unless it is."""
+        if entry.sent:
+            return
+        if entry.job is None:
+            room, needed = host.free_bytes, host.target.disk_mb << 20
+            if room < needed:
+                raise NoRoom(
+                    f"{host.target.name}: {room >> 20} MiB free in {host.workdir}, {needed >> 20} needed; remove old "
+                    f"folders of {host.workdir}/runs, or lower disk_mb of the target"
+                )
+            entry.shared_base = sharing.theirs(self.repository, host)
+            entry.lacks = sharing.lacking(self.repository, entry.candidate.commit, entry.shared_base)
+            if entry.lacks:
+                raise StaleBase(f"accepted moved to {entry.lacks[:12]} before the run")
+            phases = self._planner(entry, host).judging(host.target.name, host.target.device)
+            entry.job = self._job(entry, host, self._check(entry), phases, f"gpu{host.target.gpu}")
+            self.ledger.save(entry)
+        host.bring(self.repository, entry.job.commit, entry.candidate.ref)
+        host.start(entry.job)
+        entry.sent = True
+        self.ledger.save(entry)
+        self.progress.say(f"run {entry.run} on {host.target.name}: commit {entry.job.commit[:12]}")
+
+    def _planner(self, entry: Entry, host: Host) -> Planner:
+        return Planner(entry.milestones, entry.run, host.python, self.budgets)
+
+    def _job(self, entry: Entry, host: Host, base: str, phases: Plan, lock: str) -> Job:
+        made = entry.candidate
+        return Job(
+            entry.run,
+            made.commit,
+            base,
+            entry.milestone,
+            host.target.name,
+            entry.user,
+            protected.PINS.digest(self.repository.tree(made.commit)),
+            phases.fingerprint,
+            phases.steps,
+            phases.canary,
+            lock,
+            {
+                "CUTE_DSL_ARCH": host.target.arch,
+                "CUDA_VISIBLE_DEVICES": str(host.target.gpu),
+                "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+            },
+            unpinned=entry.unpinned,
+            because=entry.because,
+            disk_bytes=host.target.disk_mb << 20,
+        )
+
+    def _settle(self, entry: Entry, host: Host, ruling: Ruling, job: Job | None = None) -> None:
+        """Bring the results in, then accept or reject as the verdict file says."""
+        asked = job or entry.job
+        assert asked is not None
+        if (ruling.base, ruling.pins, ruling.milestone) != (asked.base, asked.pins, asked.milestone):
+            raise Untrusted("the verdict file names another base, milestone or pins than the job")
+        folder = self.ledger.folder(entry.run)
+        host.fetch(entry.run, ruling.files, folder)
+        ruling.write(folder)
+        if ruling.verdict is not Verdict.ACCEPT:
+            acceptance.note(self.repository, ruling)
+            if ruling.verdict is Verdict.STALE:
+                self._see_what_it_lacks(entry, host)
+            return self._note_down(entry, ruling.verdict, ruling.reason, closed=True)
+        try:
+            share = partial(sharing.share, self.repository, host, entry.candidate.commit, entry.shared_base)
+            done = acceptance.accept(self.repository, entry.candidate, ruling, share)
+        except StaleBase as error:
+            self._see_what_it_lacks(entry, host)
+            return self._note_down(entry, Verdict.STALE, str(error), closed=True)
+        branch = entry.candidate.branch.removeprefix("refs/heads/")
+        moved = f"{branch} is there too" if done.branch_moved else f"{branch} stays: {done.why_not}"
+        self.progress.say(f"accepted is {entry.candidate.commit[:12]}; {moved}")
+        return self._note_down(entry, Verdict.ACCEPT, ruling.reason, closed=True)
+
+    def _see_what_it_lacks(self, entry: Entry, host: Host) -> None:
+        shared = sharing.theirs(self.repository, host)
+        entry.lacks = sharing.lacking(self.repository, entry.candidate.commit, shared)
+
+    def _note_down(self, entry: Entry, verdict: Verdict, reason: str, closed: bool = False) -> None:
+        entry.verdict, entry.reason, entry.closed = verdict.name, reason, closed
+        self.ledger.save(entry)
+
+    @contextmanager
+    def _noted(self, entry: Entry) -> Iterator[None]:
+        """Whatever ends a run before it began is in the ledger."""
+        try:
+            yield
+        except BaseException as error:
+            if not entry.sent and not entry.closed:
+                ended = Verdict.CANCELLED if isinstance(error, KeyboardInterrupt) else Verdict.INFRA
+                self._note_down(entry, ended, f"not begun: {error}", closed=True)
+            raise
+
+    def _leave(self, entry: Entry, target: Target) -> None:
+        """Ctrl-C: the run goes on by itself, unless it comes again."""
+        if not entry.sent:
+            return self._note_down(entry, Verdict.UNKNOWN, "left before it was known to have started")
+        try:
+            self._note_down(entry, Verdict.UNKNOWN, "left; it goes on")
+            self.progress.say(f"left. The run goes on; its verdict: make resume RUN={entry.run}. Ctrl-C again ends it")
+            time.sleep(CANCEL_WITHIN_S)
+        except KeyboardInterrupt:
+            with suppress(RemoteError):
+                self.cancel(entry.run, target)
+                self._note_down(entry, Verdict.UNKNOWN, "asked to end")
+                self.progress.say("asked it to end")
+        return None
+
+    @contextmanager
+    def _reached(self, target: Target) -> Iterator[Host]:
+        self.progress.doing(f"connecting to {target.name}")
+        link = target.connect()
+        try:
+            yield Host(target, link)
+        finally:
+            link.close()

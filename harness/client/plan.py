@@ -1,0 +1,91 @@
+"""Which phases a run has on a device: fingerprint, canary, the hd=64 gate, then the milestones asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.host.job import Step
+from stages.catalog import GATE
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """Seconds a phase may take before it is ended; `compile_s` is for each configuration."""
+
+    compile_s: float = 60.0
+    gate_s: float = 600.0
+    stage_s: float = 3600.0
+    fingerprint_s: float = 60.0
+    canary_s: float = 120.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The phases of one run, in order."""
+
+    fingerprint: Step
+    canary: Step | None
+    steps: list[Step]
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Plans the runs of `milestones` as run id `run`, with the interpreter `python` of a target."""
+
+    milestones: Sequence[str]
+    run: str
+    python: str
+    budgets: Budgets
+
+    def judging(self, target: str, device: str) -> Plan:
+        """The phases to a verdict, gate first; several milestones leave their results in a folder each."""
+        rest = [milestone for milestone in self.milestones if milestone != GATE.id]
+        several = len(rest) > 1
+        steps = [self._judge("gate", GATE.id, "gate" if rest else ".", target, device)]
+        for milestone in rest:
+            name, record = (f"stage {milestone}", milestone) if several else ("stage", ".")
+            steps.append(self._judge(name, milestone, record, target, device))
+        canary = self._step("canary", "canary", [], self.budgets.canary_s) if device == "cuda" else None
+        return Plan(self._fingerprint(device), canary, steps)
+
+    def compiling(self) -> Plan:
+        """The phases that only compile, on a machine without a GPU."""
+        return Plan(self._fingerprint("emulator"), None, [self._compile(each) for each in self.milestones])
+
+    def _judge(self, name: str, milestone: str, record: str, target: str, device: str) -> Step:
+        gate = name == "gate"
+        return self._step(
+            name,
+            "run",
+            [milestone, "--device", device, "--target", target, "--out", self._out(record)],
+            self.budgets.gate_s if gate else self.budgets.stage_s,
+            failed="REJECT_GATE" if gate else "REJECT_STAGE",
+            hung="GPU_HANG",
+            record=record,
+            milestone=milestone,
+            compile_s=self.budgets.compile_s,
+        )
+
+    def _compile(self, milestone: str) -> Step:
+        record = f"compile-{milestone}"
+        return self._step(
+            f"compile {milestone}",
+            "compile",
+            [milestone, "--out", self._out(record)],
+            self.budgets.stage_s,
+            failed="COMPILE_ERROR",
+            hung="COMPILE_HANG",
+            record=record,
+            compile_s=self.budgets.compile_s,
+        )
+
+    def _fingerprint(self, device: str) -> Step:
+        return self._step("fingerprint", "fingerprint", ["--device", device], self.budgets.fingerprint_s)
+
+    def _step(self, name: str, module: str, arguments: list[str], budget_s: float, **meaning: object) -> Step:
+        return Step(name, [self.python, "-m", f"harness.judge.{module}", *arguments], budget_s, **meaning)  # type: ignore[arg-type]
+
+    def _out(self, record: str) -> str:
+        """Seen from the checkout."""
+        return f"../out/{self.run}/{record}".removesuffix("/.")

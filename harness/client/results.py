@@ -1,0 +1,81 @@
+"""Results of a run, brought in from a target: every file as the verdict file names it, none out of its folder."""
+
+from __future__ import annotations
+
+import hashlib
+import tarfile
+from pathlib import Path
+from typing import IO, cast
+
+from harness.client.facts import bounded
+from harness.host.journal import one_line
+from harness.host.ruling import Kept
+from remote.errors import Untrusted
+from remote.link import CHUNK, Stream
+
+#: Put before every page that comes from a target: it may draw itself, but reach nothing and nobody.
+CONTAINED = (
+    b"<!doctype html><meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; img-src data:; "
+    b"style-src 'unsafe-inline'; script-src 'unsafe-inline'; form-action 'none'; base-uri 'none'\">\n"
+)
+MAX_FILES = 2000
+MAX_BYTES = 256 << 20
+SILENCE_S = 60.0
+
+
+def bring_in(stream: Stream, files: dict[str, Kept], into: Path) -> None:
+    """Write the files of a tar stream into the folder `into`, each checked by size and hash.
+
+    Raises Untrusted for a file that is not as named, a path that leads elsewhere, or too much of it; LinkLost.
+    """
+    if len(files) > MAX_FILES or sum(kept.bytes for kept in files.values()) > MAX_BYTES:
+        raise Untrusted(f"{len(files)} result files, {sum(k.bytes for k in files.values())} bytes: too much")
+    for path in files:
+        check_path(path)
+    missing = dict(files)
+    try:
+        source = cast(IO[bytes], _Reader(stream, MAX_BYTES + 4096 * len(files) + (1 << 20)))
+        with tarfile.open(fileobj=source, mode="r|") as archive:
+            for member in archive:
+                kept = missing.pop(member.name, None)
+                content = archive.extractfile(member) if member.isreg() else None
+                if kept is None or content is None or member.size != kept.bytes:
+                    raise Untrusted(f"result {one_line(member.name, 80)!r} is not as the verdict file names it")
+                _keep(content.read(kept.bytes), kept, into, member.name)
+    except tarfile.TarError as error:
+        stream.exit_code()
+        raise Untrusted(f"the results cannot be read: {one_line(str(error))}") from error
+    if missing:
+        raise Untrusted(f"result {one_line(next(iter(missing)), 80)!r} did not come")
+
+
+def check_path(path: str) -> str:
+    """The path itself, where it stays below its folder and hides nothing. Raises Untrusted."""
+    parts = path.split("/")
+    if len(path) > 240 or not path.isprintable() or "\\" in path or {"", ".", ".."} & set(parts) or parts[0] == ".git":
+        raise Untrusted(f"result path {one_line(path, 80)!r} is not taken")
+    return path
+
+
+def _keep(data: bytes, kept: Kept, into: Path, name: str) -> None:
+    if hashlib.sha256(data).hexdigest() != kept.sha256:
+        raise Untrusted(f"result {name!r} was altered after the verdict")
+    target = into / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if not target.resolve().is_relative_to(into.resolve()):
+        raise Untrusted(f"result {name!r} leads out of {into}")
+    target.write_bytes(CONTAINED + data if name.endswith(".html") else data)
+
+
+class _Reader:
+    """A stream as the file that tarfile reads from."""
+
+    def __init__(self, stream: Stream, most: int) -> None:
+        self._chunks = bounded(stream, most, SILENCE_S)
+        self._rest = b""
+
+    def read(self, size: int = CHUNK) -> bytes:
+        while len(self._rest) < size and (chunk := next(self._chunks, b"")):
+            self._rest += chunk
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return data

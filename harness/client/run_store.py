@@ -1,0 +1,97 @@
+"""What this clone knows of its runs: `results/<run>/run.json`, saved at every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from harness.client.candidate import Candidate
+from harness.host.files import write_atomically
+from harness.host.job import RUN_ID, Job, JobError, check_run_id
+from harness.host.verdict import Verdict
+from harness.report.record import RECORD_NAME, Record, RecordError, load
+
+NAME = "run.json"
+
+
+class LedgerError(ValueError):
+    """A run that this clone does not know, or cannot read."""
+
+
+class Entry(msgspec.Struct):
+    """One run. `job` is None until it was made for the target; `verdict` is empty until one was seen.
+
+    `shared_base` is where the `accepted` that others see was ("": nowhere yet). `closed` says that the run was
+    accepted or rejected to its end, and nothing is left to do; `lacks` is what a stale candidate does not hold.
+    """
+
+    run: str
+    target: str
+    milestones: list[str]
+    candidate: Candidate
+    user: str
+    started: str
+    unpinned: list[str] = []
+    because: str = ""
+    job: Job | None = None
+    shared_base: str = ""
+    lacks: str = ""
+    sent: bool = False
+    verdict: str = ""
+    reason: str = ""
+    closed: bool = False
+    said: str = ""
+
+    @property
+    def milestone(self) -> str:
+        return "+".join(self.milestones)
+
+
+class Ledger:
+    """The runs under the folder `results`."""
+
+    def __init__(self, results: Path) -> None:
+        self.results = results
+
+    def folder(self, run: str) -> Path:
+        """Where the results of a run lie."""
+        return self.results / check_run_id(run)
+
+    def save(self, entry: Entry) -> None:
+        """Write the entry atomically."""
+        folder = self.folder(entry.run)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / NAME, msgspec.json.format(msgspec.json.encode(entry), indent=1) + b"\n")
+
+    def find(self, run: str) -> Entry:
+        """The entry of a run. Raises LedgerError naming the newest ones."""
+        try:
+            return msgspec.json.decode((self.folder(run) / NAME).read_bytes(), type=Entry)
+        except (OSError, JobError) as error:
+            newest = ", ".join(entry.run for entry, _ in zip(self.newest_first(), range(3), strict=False))
+            wrong = f"run {run[:64]!r}: not known here" if run else "no run was named (RUN=id)"
+            raise LedgerError(f"{wrong}; the newest are {newest or 'none'}") from error
+        except msgspec.MsgspecError as error:
+            raise LedgerError(f"{self.folder(run) / NAME}: {error}") from error
+
+    def newest_first(self) -> Iterator[Entry]:
+        """Every run that can be read, newest first."""
+        for path in sorted(self.results.glob(f"*/{NAME}"), reverse=True):
+            try:
+                if RUN_ID.fullmatch(path.parent.name):
+                    yield msgspec.json.decode(path.read_bytes(), type=Entry)
+            except (OSError, msgspec.MsgspecError):
+                continue
+
+    def accepted(self) -> list[Record]:
+        """What the accepted runs recorded, oldest first."""
+        found = []
+        for entry in self.newest_first():
+            if entry.verdict == Verdict.ACCEPT.name:
+                for path in self.folder(entry.run).glob(f"**/{RECORD_NAME}"):
+                    with suppress(RecordError):
+                        found.append(load(path.parent))
+        return sorted(found, key=lambda record: record.started)

@@ -1,0 +1,134 @@
+"""The first thing run on a target, sent over the link as text: makes the work folder, and starts supervisors.
+
+It stands alone (standard library only, nothing of this project imported), for on a fresh machine nothing else
+is there. `main` takes one JSON object and prints one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+PLAIN = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "LC_ALL": "C"}
+START_S = 60.0
+
+
+class Refused(Exception):
+    """The target cannot do it; the message says why."""
+
+
+def git(*arguments: str, **env: str) -> bytes:
+    """Run git with nobody's configuration. Raises Refused."""
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, env={**os.environ, **PLAIN, **env}, timeout=120)
+    except FileNotFoundError:
+        raise Refused("git is not installed there") from None
+    except subprocess.TimeoutExpired:
+        raise Refused(f"git {arguments[0]} did not end in 120 s") from None
+    if done.returncode != 0:
+        raise Refused(f"git: {done.stderr.decode(errors='replace').strip()[-300:]}")
+    return done.stdout
+
+
+def prepare(workdir: str) -> dict[str, Any]:
+    """Make the work folder with an empty bare repository in it, where there is none."""
+    if sys.version_info < (3, 11):  # noqa: UP036  the interpreter there is not known to be ours
+        raise Refused(f"Python {sys.version.split()[0]} there, 3.11 or newer needed")
+    root = Path(workdir).expanduser()
+    if not root.is_absolute():
+        raise Refused(f"workdir {workdir!r}: must begin with / or ~/")
+    (root / "runs").mkdir(parents=True, exist_ok=True)
+    repository = root / "repo.git"
+    if not repository.exists():
+        fresh = root / f"repo.{os.getpid()}"
+        git("init", "--quiet", "--bare", str(fresh))
+        git("-C", str(fresh), "config", "receive.shallowUpdate", "true")
+        try:
+            fresh.rename(repository)
+        except OSError:
+            shutil.rmtree(fresh)
+    return {"workdir": str(root), "python": sys.executable, "free_bytes": shutil.disk_usage(root).free}
+
+
+def fetch(workdir: str, url: str, ref: str) -> dict[str, Any]:
+    """Fetch a candidate and `accepted` from a repository that both sides reach."""
+    repository = str(Path(workdir) / "repo.git")
+    listed = git("ls-remote", url, "refs/heads/accepted").decode()
+    more = ["+refs/heads/accepted:refs/heads/accepted"] if listed.strip() else []
+    git("-C", repository, "fetch", "--quiet", "--no-tags", url, f"+{ref}:{ref}", *more)
+    return {}
+
+
+def start(workdir: str, job: str, python: str) -> dict[str, Any]:
+    """Lay out the run of `job` and start its supervisor, detached. Repeating it starts nothing twice."""
+    wanted = json.loads(job)
+    root = Path(workdir)
+    run = root / "runs" / wanted["run"]
+    if run.parent != root / "runs":
+        raise Refused(f"run {wanted['run']!r} is no run id")
+    run.mkdir(exist_ok=True)
+    if not (run / "engine").exists():
+        lay_out_engine(root / "repo.git", wanted["commit"], run)
+    if not (run / "job.json").exists():
+        fresh = run / f"job.{os.getpid()}"
+        fresh.write_text(job)
+        fresh.rename(run / "job.json")
+    elif json.loads((run / "job.json").read_text()) != wanted:
+        raise Refused(f"run {wanted['run']} is there already, with another job")
+    if (run / "journal.jsonl").exists():
+        return {"started": False}
+    if not os.access(python, os.X_OK):
+        raise Refused(f"no interpreter {python} there: make provision, or name one in targets.toml")
+    start_supervisor(run, python)
+    return {"started": True}
+
+
+def lay_out_engine(repository: Path, commit: str, run: Path) -> None:
+    """Write the harness of a commit into `run`/engine: whole, or not at all."""
+    fresh, index = run / f"engine.{os.getpid()}", run / f"index.{os.getpid()}"
+    fresh.mkdir()
+    there = ("--git-dir", str(repository), "--work-tree", str(fresh))
+    git(*there, "read-tree", "--prefix=harness/", f"{commit}:harness", GIT_INDEX_FILE=str(index))
+    git(*there, "checkout-index", "--all", GIT_INDEX_FILE=str(index))
+    index.unlink()
+    try:
+        fresh.rename(run / "engine")
+    except OSError:
+        shutil.rmtree(fresh)
+
+
+def start_supervisor(run: Path, python: str) -> None:
+    """Start the supervisor of a run, and see its journal begin. Raises Refused with what it said instead."""
+    with open(run / "supervisor.log", "ab") as log:
+        supervisor = subprocess.Popen(
+            [python, "-sEB", "-m", "harness.host.supervisor", str(run)],
+            cwd=run / "engine",
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + START_S
+    while not (run / "journal.jsonl").exists():
+        if supervisor.poll() is not None or time.monotonic() > deadline:
+            text = (run / "supervisor.log").read_text(errors="replace")
+            raise Refused(f"the supervisor did not start: {text.strip()[-300:]}")
+        time.sleep(0.01)
+
+
+def main(text: str) -> None:
+    """Do what the request says and print the answer; an answer with "refused" says why not."""
+    request = json.loads(text)
+    verbs: dict[str, Callable[..., dict[str, Any]]] = {"prepare": prepare, "fetch": fetch, "start": start}
+    try:
+        answer = verbs[request.pop("verb")](**request)
+    except (Refused, OSError) as error:
+        answer = {"refused": str(error)}
+    print(json.dumps(answer))

@@ -1,0 +1,204 @@
+"""What the end of a phase shows: exit code, log, record and disk, read with distrust into a verdict.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from harness.host.job import Job, RunFolder, Step
+from harness.host.journal import last_line, one_line
+from harness.host.phase import Ended, Stop
+from harness.host.ruling import Kept
+from harness.host.verdict import EXIT_BAD_INPUT, Verdict
+
+MAX_RECORD_BYTES = 8 << 20
+MAX_FILES = 2000
+MAX_NEWS = 1000
+MAX_RESULT_BYTES = 256 << 20
+EXACT = {v.exit_code: v for v in (Verdict.COMPILE_ERROR, Verdict.COMPILE_HANG, Verdict.GPU_HANG, Verdict.INFRA)}
+
+
+class Ruled(Exception):
+    """The run has its verdict."""
+
+    def __init__(self, verdict: Verdict, reason: str) -> None:
+        super().__init__(reason)
+        self.verdict = verdict
+        self.reason = reason
+
+
+def judge(folder: RunFolder, job: Job, step: Step, ended: Ended) -> Ruled | None:
+    """What the end of `step` decides; None where the run goes on."""
+    if ended.stop is Stop.BUDGET:
+        return Ruled(Verdict[step.hung], f"{step.name} did not end in {step.budget_s:g} s")
+    if ended.stop is Stop.COMPILE_BUDGET:
+        return Ruled(Verdict.COMPILE_HANG, f"{step.name}: compiling did not end in {step.compile_s:g} s")
+    if ended.stop:
+        return stopped(folder, ended.stop)
+    if ended.code == 0:
+        return _believe(folder, job, step) if step.milestone else None
+    said = _said(folder, step)
+    if _disk_full(folder.out, said):
+        return Ruled(Verdict.INFRA, f"{step.name}: the disk is full")
+    if ended.code == -signal.SIGKILL:
+        return Ruled(Verdict.INFRA, f"{step.name} was killed from outside (out of memory?)")
+    if ended.code < 0:
+        return Ruled(Verdict[step.failed], f"{step.name} died of {signal.Signals(-ended.code).name}: {said}")
+    if ended.code == EXIT_BAD_INPUT:
+        return Ruled(Verdict.INFRA, f"{step.name} refused its input: {said}")
+    return Ruled(EXACT.get(ended.code, Verdict[step.failed]), f"{step.name}: {said}")
+
+
+def stopped(folder: RunFolder, stop: Stop | None) -> Ruled | None:
+    """The verdict of a run that somebody asked to stop."""
+    if stop is Stop.CANCEL:
+        with suppress(OSError):
+            return Ruled(Verdict.CANCELLED, f"cancelled by {one_line(folder.cancel.read_text(), 64)}")
+        return Ruled(Verdict.CANCELLED, "cancelled")
+    return Ruled(Verdict.INFRA, Stop.SHUTDOWN.value) if stop else None
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """The record a phase left in `folder`; empty where there is none to read."""
+    with suppress(OSError, ValueError, RecursionError):
+        with open(folder / "record.json", "rb") as stream:
+            data = stream.read(MAX_RECORD_BYTES + 1)
+        if len(data) <= MAX_RECORD_BYTES:
+            record = json.loads(data)
+            return record if isinstance(record, dict) else {}
+    return {}
+
+
+def fingerprint(log: Path) -> dict[str, str]:
+    """What the fingerprint phase printed last: one JSON object. Raises Ruled where it did not."""
+    try:
+        lines = log.read_bytes()[:MAX_RECORD_BYTES].splitlines()
+        return {str(k): one_line(str(v)) for k, v in json.loads(lines[-1]).items()}
+    except (OSError, ValueError, IndexError, AttributeError) as error:
+        raise Ruled(Verdict.INFRA, f"the fingerprint cannot be read: {error}") from error
+
+
+def manifest(out: Path) -> dict[str, Kept]:
+    """Size and SHA-256 of every plain file among the results, up to MAX_FILES and MAX_RESULT_BYTES in all."""
+    found: dict[str, Kept] = {}
+    room = MAX_RESULT_BYTES
+    for folder, _, names in os.walk(out):
+        for name in sorted(names):
+            path = Path(folder, name)
+            size = path.lstat().st_size
+            if path.is_symlink() or not path.is_file() or size > room or len(found) >= MAX_FILES:
+                continue
+            room -= size
+            with open(path, "rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            found[path.relative_to(out).as_posix()] = Kept(size, digest)
+    return found
+
+
+class RecordWatch:
+    """Looks at a growing record once a second: what is new in it, and whether compiling takes too long.
+
+    Each configuration may take `compile_s` (0: no matter how long).
+    """
+
+    def __init__(self, folder: Path | None, compile_s: float) -> None:
+        self._folder = folder
+        self._compile_s = compile_s
+        self._looked = 0.0
+        self._told = 0
+        self._compiling: tuple[tuple[int, int], float] | None = None
+        self.overdue = False
+
+    def look(self) -> list[str]:
+        """What ended since the last look, a line each; `overdue` is set where a compile passed its budget."""
+        if self._folder is None or time.monotonic() - self._looked < 1.0:
+            return []
+        self._looked = time.monotonic()
+        return self.look_again()
+
+    def look_again(self) -> list[str]:
+        """As `look`, at once."""
+        record = read_record(self._folder) if self._folder else {}
+        self.overdue = self._compiles_too_long(record)
+        ended = _ended(record)
+        new, self._told = ended[self._told : MAX_NEWS], max(self._told, len(ended))
+        return new
+
+    def _compiles_too_long(self, record: dict[str, Any]) -> bool:
+        running = [i for i, each in enumerate(_dicts(record, "phases")) if each.get("outcome") == "running"]
+        if not running or not str(_dicts(record, "phases")[running[0]].get("name")).startswith("compile"):
+            self._compiling = None
+            return False
+        at = running[0], len(_dicts(record, "compiles"))
+        if self._compiling is None or self._compiling[0] != at:
+            self._compiling = at, time.monotonic()
+        return bool(self._compile_s) and time.monotonic() - self._compiling[1] > self._compile_s
+
+
+def _ended(record: dict[str, Any]) -> list[str]:
+    """The compiles and cases of a record that have ended."""
+    lines = [f"compiled {each.get('name')} in {each.get('seconds')} s" for each in _dicts(record, "compiles")]
+    for each in _dicts(record, "cases"):
+        if each.get("outcome") != "running":
+            seed = f" seed={each['seed']}" if each.get("seed") is not None else ""
+            seed += " (fresh)" if each.get("fresh") is True else ""
+            lines.append(f"{each.get('name')}{seed} {each.get('outcome')} in {each.get('seconds')} s")
+    return [one_line(re.sub(r"(\d\.\d)\d+ s$", r"\1 s", line), 160) for line in lines]
+
+
+def _dicts(record: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """The list of objects called `name` in a record, whatever else may be there."""
+    found = record.get(name)
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _believe(folder: RunFolder, job: Job, step: Step) -> Ruled | None:
+    """An exit code of 0 is not enough: the record must be there, of this commit and milestone, and accept."""
+    record = read_record(folder.out / step.record)
+    tree = record.get("tree")
+    found = {
+        "milestone": record.get("milestone"),
+        "commit": tree.get("commit") if isinstance(tree, dict) else None,
+        "verdict": record.get("verdict"),
+    }
+    wanted = {"milestone": step.milestone, "commit": job.commit, "verdict": Verdict.ACCEPT.name}
+    for name, value in wanted.items():
+        if found[name] != value:
+            text = f"{step.name} ended well, but its record has {name} {str(found[name])[:64]!r}, not {value!r}"
+            return Ruled(Verdict.TAMPERED, text)
+    return None
+
+
+def _said(folder: RunFolder, step: Step) -> str:
+    """Why a phase failed, in its own words: the reason of its record, or the last line of its log."""
+    reason = read_record(folder.out / step.record).get("reason") if step.record else ""
+    log = folder.logs / (step.name.replace(" ", "-") + ".log")
+    return one_line(str(reason)) if reason else last_line(log) or "it said nothing"
+
+
+def _disk_full(out: Path, said: str) -> bool:
+    """Whether a phase failed for want of room: by its own words, or because there still is none."""
+    if any(os.strerror(code) in said for code in (errno.ENOSPC, errno.EDQUOT)):
+        return True
+    probe = out / ".room"
+    try:
+        with open(probe, "wb") as stream:
+            stream.write(b"\0" * (1 << 20))
+            stream.flush()
+            os.fsync(stream.fileno())
+        return False
+    except OSError as error:
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    finally:
+        probe.unlink(missing_ok=True)

@@ -1,0 +1,86 @@
+"""Beside the supervisor, for who asks after a run: follow it, read its verdict, cancel it, fetch its results.
+
+`python -m harness.host.log_follower VERB RUN_FOLDER`, run on the target from the run's own engine.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+from harness.host import lock
+from harness.host.files import write_atomically
+from harness.host.job import RunFolder
+from harness.host.journal import BEAT_EVERY_S, read_beat, read_events
+from harness.host.ruling import MAX_BYTES, RULING_NAME
+
+POLL_S = 0.1
+
+
+def follow(folder: RunFolder, offset: int) -> None:
+    """Print events from byte `offset` of the journal and a heartbeat a second, until the run has ended.
+
+    One JSON object a line: {"event": ..., "offset": n}, {"beat": ..., "age_s": s}, last {"ended": true}, or
+    {"dead": true} where the supervisor lives no more and left no verdict.
+    """
+    beaten = 0.0
+    while True:
+        ruled = (folder.path / RULING_NAME).exists()
+        alive = lock.is_held(folder.alive)
+        for event, offset in read_events(folder.journal, offset):  # noqa: B020
+            _say(event=event, offset=offset)
+        if ruled or (not alive and not (folder.path / RULING_NAME).exists()):
+            _say(**({"ended": True} if ruled else {"dead": True}))
+            return
+        if time.monotonic() - beaten >= BEAT_EVERY_S:
+            beaten = time.monotonic()
+            beat, age_s = read_beat(folder.heartbeat) or ({}, 0.0)
+            _say(beat=beat, age_s=round(age_s, 1))
+        time.sleep(POLL_S)
+
+
+def ruling(folder: RunFolder) -> None:
+    """Copy the verdict file to standard output."""
+    with open(folder.path / RULING_NAME, "rb") as stream:
+        sys.stdout.buffer.write(stream.read(MAX_BYTES + 1))
+
+
+def cancel(folder: RunFolder, who: str) -> None:
+    """Ask the supervisor to end the run, on behalf of `who`."""
+    write_atomically(folder.cancel, who.encode())
+
+
+def fetch(folder: RunFolder) -> None:
+    """Write the results that the verdict file names to standard output, as a tar stream."""
+    files = json.loads((folder.path / RULING_NAME).read_bytes())["files"]
+    with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as archive:
+        for path in sorted(files):
+            archive.add(folder.out / path, arcname=path, recursive=False)
+
+
+def _say(**fields: object) -> None:
+    print(json.dumps(fields), flush=True)
+
+
+def main(verb: str, path: str, *rest: str) -> int:
+    """Do `verb` for the run in folder `path`."""
+    folder = RunFolder(Path(path))
+    match verb:
+        case "follow":
+            follow(folder, int(rest[0]))
+        case "ruling":
+            ruling(folder)
+        case "cancel":
+            cancel(folder, rest[0])
+        case "fetch":
+            fetch(folder)
+        case _:
+            raise SystemExit(f"verb {verb!r}: follow, ruling, cancel, fetch")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

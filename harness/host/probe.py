@@ -1,0 +1,115 @@
+"""What a target is like, sent over the link as text: facts only, each asked with a deadline; nothing is changed.
+
+It stands alone, as `harness.host.bootstrap` does. `main` takes one JSON object and prints one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ASK_S = 20.0
+MOST_RUNS = 50
+PACKAGES = (
+    "import importlib.metadata as m, json, sys; "
+    "print(json.dumps([sys.version.split()[0], {d.metadata['Name']: d.version for d in m.distributions()}]))"
+)
+
+
+def ask(*argv: str) -> str:
+    """What a command says; "! ..." with the reason where it fails, is not there, or does not answer in time."""
+    try:
+        done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=ASK_S)
+    except FileNotFoundError:
+        return f"! {argv[0]} is not installed"
+    except subprocess.TimeoutExpired:
+        return f"! {argv[0]} did not answer in {ASK_S:.0f} s"
+    except OSError as error:
+        return f"! {argv[0]}: {error.strerror}"
+    if done.returncode != 0:
+        return f"! {(done.stderr or done.stdout).strip()[-200:] or f'exit {done.returncode}'}"
+    return done.stdout.strip()
+
+
+def facts(workdir: str, python: str, gpu: int, cuda: bool) -> dict[str, Any]:
+    """Everything `harness.client.doctor` judges."""
+    root = Path(workdir).expanduser()
+    there = next(path for path in (root, *root.parents) if path.exists())
+    lock = root / "locks" / f"gpu{gpu}"
+    query = "name,driver_version,compute_cap,memory.used,memory.total"
+    found: dict[str, Any] = {
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": sys.version.split()[0],
+        "git": ask("git", "--version"),
+        "packages": ask(python or str(root / "env/bin/python"), "-c", PACKAGES),
+        "writable": os.access(there, os.W_OK | os.X_OK),
+        "logind": ask("loginctl", "show-session", "--property=KillUserProcesses", "--value"),
+        "free_mb": shutil.disk_usage(there).free >> 20,
+        "holder": holder(lock.with_suffix(".lock")),
+        "waiting": len(list(lock.with_suffix(".line").glob("*.ticket"))),
+        "broken": text(lock.with_suffix(".broken")),
+    }
+    if cuda:
+        found["gpu"] = ask("nvidia-smi", f"--id={gpu}", f"--query-gpu={query}", "--format=csv,noheader")
+    return found
+
+
+def runs(workdir: str) -> dict[str, Any]:
+    """The newest runs of everybody there."""
+    rows = []
+    for folder in sorted((Path(workdir).expanduser() / "runs").glob("*"), reverse=True)[:MOST_RUNS]:
+        try:
+            job = json.loads((folder / "job.json").read_text())
+            row = {key: job[key] for key in ("run", "milestone", "target", "commit", "owner")}
+            ruled = folder / "verdict.json"
+            row["verdict"] = json.loads(ruled.read_text())["verdict"] if ruled.exists() else ""
+            row["alive"] = locked(folder / "alive")
+            rows.append(row)
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return {"runs": rows}
+
+
+def clear(workdir: str, gpu: int) -> dict[str, Any]:
+    """Take the mark of a broken device away: the one thing that is changed, and a person asked for it."""
+    (Path(workdir).expanduser() / "locks" / f"gpu{gpu}.broken").unlink(missing_ok=True)
+    return {}
+
+
+def holder(path: Path) -> str:
+    """Who holds a lock, "" where nobody does."""
+    return (text(path) or "somebody") if locked(path) else ""
+
+
+def locked(path: Path) -> bool:
+    """Whether a living process has locked a file."""
+    try:
+        with open(path) as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def text(path: Path) -> str:
+    """The beginning of a file, "" where there is none."""
+    try:
+        return path.read_text(errors="replace")[:500]
+    except OSError:
+        return ""
+
+
+def main(request: str) -> None:
+    """Do what the request says and print the answer."""
+    asked = json.loads(request)
+    verbs: dict[str, Any] = {"facts": facts, "runs": runs, "clear": clear}
+    print(json.dumps(verbs[asked.pop("verb")](**asked)))

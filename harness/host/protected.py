@@ -1,0 +1,99 @@
+"""What a change may touch: an allow-list against `accepted`; every other path is pinned by its hash.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.host.repository import Entry, Repository
+
+FILE_MODES = ("100644", "100755")
+DELETED = "000000"
+
+
+class PinError(ValueError):
+    """The change touches what it may not; the message names the paths and the mend."""
+
+
+def under(path: str, prefixes: Iterable[str]) -> bool:
+    """Whether `path` is one of `prefixes`, or lies in a folder of that name."""
+    return any(path == p.rstrip("/") or path.startswith(p.rstrip("/") + "/") for p in prefixes)
+
+
+@dataclass(frozen=True)
+class Pins:
+    """`allowed` may differ from `accepted`, but for `pinned` and any file named as in `pinned_names`."""
+
+    allowed: tuple[str, ...] = ("kernel", "STAGE_NOTES.md")
+    pinned: tuple[str, ...] = ("kernel/reference.py", "kernel/oracle.py")
+    pinned_names: tuple[str, ...] = ("conftest.py",)
+
+    def holds(self, path: str) -> bool:
+        """Whether `path` is pinned."""
+        if under(path, self.pinned) or path.rsplit("/", 1)[-1] in self.pinned_names:
+            return True
+        return not under(path, self.allowed)
+
+    def digest(self, tree: Sequence[Entry]) -> str:
+        """The SHA-256 over mode, blob and path of every pinned file of a tree."""
+        rows = sorted(f"{e.path}\0{e.mode}\0{e.blob}\n" for e in tree if self.holds(e.path))
+        return hashlib.sha256("".join(rows).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+PINS = Pins()
+
+
+@dataclass(frozen=True)
+class Unpin:
+    """Pinned paths that a change is meant to touch, and why."""
+
+    paths: tuple[str, ...] = ()
+    because: str = ""
+
+    def __post_init__(self) -> None:
+        if self.paths and not self.because.strip():
+            raise PinError(f"unpin {', '.join(self.paths)}: say why, {as_typed(self.paths)}")
+        if self.because and not self.paths:
+            raise PinError(f"because {self.because!r}: say what is meant, {as_typed(['PATH'])}")
+
+
+def check(repository: Repository, base: str, commit: str, unpin: Unpin, pins: Pins = PINS) -> str:
+    """Refuse a commit that touches a pinned path (or anything but plain files) against `base`.
+
+    Returns the digest of the commit's pins. Raises PinError naming the paths, or an unneeded unpin.
+    """
+    changed = repository.changed(base, commit)
+    odd = [e.path for e in changed if e.mode not in (*FILE_MODES, DELETED)]
+    if odd:
+        raise PinError(f"{_some(odd)}: symbolic links and submodules are not taken; make them plain files")
+    touched = [e.path for e in changed if pins.holds(e.path)]
+    unused = [p for p in unpin.paths if not any(under(path, [p]) for path in touched)]
+    if unused:
+        raise PinError(f"unpin {_some(unused)}: no pinned path there differs from accepted; leave it out")
+    refused = [path for path in touched if not under(path, unpin.paths)]
+    if refused:
+        raise PinError(
+            f"pinned, but changed against {base[:12]}: {_some(refused)}. Undo the change, or say that it is meant: "
+            f"{as_typed(_roots(refused))}"
+        )
+    return pins.digest(repository.tree(commit))
+
+
+def as_typed(paths: Sequence[str]) -> str:
+    """What unpins `paths`, as it is said to make and to `python -m harness`."""
+    said = " ".join(f"--unpin {path}" for path in paths)
+    return f"""UNPIN="{" ".join(paths)}" BECAUSE="why" (without make: {said} --because "why")"""
+
+
+def _some(paths: Sequence[str], most: int = 8) -> str:
+    rest = f" and {len(paths) - most} more" if len(paths) > most else ""
+    return ", ".join(paths[:most]) + rest
+
+
+def _roots(paths: Sequence[str], most: int = 4) -> list[str]:
+    """The paths themselves, or their top folders where they are many."""
+    return list(paths) if len(paths) <= most else sorted({p.split("/", 1)[0] for p in paths})

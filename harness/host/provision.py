@@ -1,0 +1,61 @@
+"""Makes the environment of a target from the lock, sent over the link as text. Stopped, it goes on when sent again.
+
+It stands alone, as `harness.host.bootstrap` does, and writes below the work folder only: environment, cache, log.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+
+class Refused(Exception):
+    """It cannot be done; the message says why."""
+
+
+def step(*argv: str, env: dict[str, str]) -> None:
+    """Run a command, its output passed on line by line. Raises Refused."""
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+    assert process.stdout is not None
+    last = ""
+    for line in process.stdout:
+        last = line.strip() or last
+        print(line.rstrip()[:300], flush=True)
+    if process.wait() != 0:
+        raise Refused(f"{Path(argv[0]).name}: {last[-200:]}")
+
+
+def provision(workdir: str, lock: str) -> None:
+    """Make `workdir`/env hold exactly the packages of `lock`. Raises Refused."""
+    if sys.version_info < (3, 11):  # noqa: UP036  the interpreter there is not known to be ours
+        raise Refused(f"Python {sys.version.split()[0]} there, 3.11 or newer needed; name one: python in targets.toml")
+    root = Path(workdir).expanduser()
+    (root / "locks").mkdir(parents=True, exist_ok=True)
+    for path in [root / "locks/env.lock", *(root / "locks").glob("gpu*.lock")]:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Refused(f"{path.stem} is in use there; wait until it is free") from None
+    env = os.environ | {"PIP_CACHE_DIR": str(root / "cache/pip"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    env |= {"TMPDIR": str(root / "cache"), "PYTHONUNBUFFERED": "1"}
+    (root / "cache").mkdir(exist_ok=True)
+    python = root / "env/bin/python"
+    if not python.exists():
+        step(sys.executable, "-m", "venv", str(root / "env"), env=env)
+    wanted = root / "env/requirements.lock"
+    wanted.write_text(lock)
+    step(str(python), "-m", "pip", "install", "--progress-bar=off", "--requirement", str(wanted), env=env)
+
+
+def main(text: str) -> None:
+    """Do it; the last line is one JSON object."""
+    try:
+        provision(**json.loads(text))
+        print(json.dumps({}))
+    except (Refused, OSError) as error:
+        print(json.dumps({"refused": str(error)}))

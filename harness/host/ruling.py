@@ -1,0 +1,104 @@
+"""The verdict file of a run: written once, atomically, believed only where it names run and commit.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.host.files import write_atomically
+from harness.host.verdict import Verdict
+
+SCHEMA = 1
+RULING_NAME = "verdict.json"
+MAX_BYTES = 1 << 20
+
+
+class RulingError(ValueError):
+    """A verdict file that is damaged, or bound to another run or commit: it decides nothing."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A file that came out of a run: size in bytes and SHA-256."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """What was decided about `commit` in `run`, and on what grounds.
+
+    `phase` is where the run ended, `pins` the digest of the pinned paths, `before` and `after` the
+    fingerprints of the host, `files` the results by path, `unpinned` and `because` what was meant.
+    """
+
+    run: str
+    commit: str
+    base: str
+    milestone: str
+    target: str
+    verdict: Verdict
+    reason: str
+    phase: str
+    pins: str
+    started: str
+    ended: str
+    unpinned: list[str] = field(default_factory=list)
+    because: str = ""
+    before: dict[str, str] = field(default_factory=dict)
+    after: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    files: dict[str, Kept] = field(default_factory=dict)
+    schema: int = SCHEMA
+
+    def encode(self) -> bytes:
+        """The bytes of the verdict file."""
+        return json.dumps(asdict(self) | {"verdict": self.verdict.name}, indent=1).encode() + b"\n"
+
+    def write(self, folder: Path) -> None:
+        """Write `folder/verdict.json` atomically. Raises OSError."""
+        write_atomically(folder / RULING_NAME, self.encode())
+
+
+def decode(data: bytes, run: str, commit: str) -> Ruling:
+    """Read a verdict file. Raises RulingError unless it is whole, known, and bound to `run` and `commit`."""
+    if len(data) > MAX_BYTES:
+        raise RulingError(f"verdict file of {len(data)} bytes, at most {MAX_BYTES} are read")
+    try:
+        fields = json.loads(data)
+        schema = fields.pop("schema")
+        if schema != SCHEMA:
+            raise RulingError(f"verdict file of schema {schema!r}, this version reads {SCHEMA}")
+        ruling = _typed(fields)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if isinstance(error, RulingError):
+            raise
+        raise RulingError(f"damaged verdict file: {type(error).__name__}: {error}") from error
+    if (ruling.run, ruling.commit) != (run, commit):
+        raise RulingError(
+            f"verdict file of run {ruling.run[:64]!r}, commit {ruling.commit[:40]!r}; asked about {run!r}, {commit!r}"
+        )
+    return ruling
+
+
+def _typed(fields: dict[str, Any]) -> Ruling:
+    """A Ruling whose every field has its type. Raises ValueError, KeyError or TypeError."""
+    texts = ("run", "commit", "base", "milestone", "target", "reason", "phase", "pins", "started", "ended")
+    for name in (*texts, "because"):
+        if not isinstance(fields[name], str):
+            raise TypeError(f"{name} is no text")
+    for name in ("before", "after"):
+        fields[name] = {str(k): str(v) for k, v in fields[name].items()}
+    fields["unpinned"] = [str(path) for path in fields["unpinned"]]
+    fields["seconds"] = {str(k): float(v) for k, v in fields["seconds"].items()}
+    fields["files"] = {str(p): Kept(int(k["bytes"]), str(k["sha256"])) for p, k in fields["files"].items()}
+    if any(kept.bytes < 0 for kept in fields["files"].values()):
+        raise ValueError("a file of less than no bytes")
+    fields["verdict"] = Verdict[fields["verdict"]]
+    return Ruling(**fields)

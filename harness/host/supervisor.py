@@ -1,0 +1,287 @@
+"""The supervisor of one run: detached from whoever started it, it owns every deadline and writes the verdict.
+
+`python -m harness.host.supervisor RUN_FOLDER`, started by `harness.host.bootstrap`. Standard library only.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from harness.host import checkout, evidence, lock, phase
+from harness.host.checkout import Checkout
+from harness.host.evidence import Ruled
+from harness.host.job import Job, RunFolder, Step, Workplace
+from harness.host.journal import Heartbeat, Journal, now, one_line
+from harness.host.phase import Stop
+from harness.host.protected import PINS
+from harness.host.repository import ACCEPTED, GitError, Repository
+from harness.host.ruling import RULING_NAME, Ruling
+from harness.host.verdict import Verdict
+
+#: Kept free for the verdict file, and given up to write it.
+BALLAST_BYTES = 1 << 20
+KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "LD_LIBRARY_PATH", "CUDA_HOME")
+
+
+class Supervisor:
+    """One run in `folder`: takes the lock, checks the commit out, runs the phases, rules."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self.job: Job = folder.job()
+        self.place: Workplace = folder.workplace
+        self.repository = Repository(self.place.repository, plain=True)
+        self.journal = Journal(folder.journal)
+        self.heartbeat = Heartbeat(folder.heartbeat)
+        self.ruling = Ruling(
+            self.job.run,
+            self.job.commit,
+            self.job.base,
+            self.job.milestone,
+            self.job.target,
+            Verdict.INFRA,
+            "",
+            "start",
+            self.job.pins,
+            now(),
+            "",
+            unpinned=self.job.unpinned,
+            because=self.job.because,
+        )
+        self.stopping: Stop | None = None
+
+    def supervise(self) -> Ruling:
+        """Run to the verdict, write it, and leave nothing but the results behind."""
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, self._shut_down)
+        phase.adopt_orphans()
+        self.journal.say("start", pid=os.getpid(), commit=self.job.commit)
+        try:
+            self._prepare()
+            who = {"run": self.job.run, "owner": self.job.owner, "since": now()}
+            with lock.held(self.place.locks, self.job.lock, who, self._wait_in_line):
+                self._rule_under_lock()
+                self._write()
+        except Ruled as ruled:
+            self._rule(ruled)
+            self._write()
+        except OSError as error:
+            self._rule(Ruled(Verdict.INFRA, f"{error.strerror}: {error.filename or 'no file named'}"))
+            self._write()
+        return self.ruling
+
+    def _prepare(self) -> None:
+        """Make the folders, hold some room for the verdict, and find out now whether the disk is too full."""
+        for folder in (self.folder.logs, self.folder.home, self.place.locks):
+            folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(self.folder.path).free
+        if free < self.job.disk_bytes:
+            raise Ruled(
+                Verdict.INFRA, f"{free >> 20} MiB free in {self.place.root}, {self.job.disk_bytes >> 20} needed"
+            )
+        with open(self._ballast, "wb") as stream:
+            stream.write(b"\0" * BALLAST_BYTES)
+            stream.flush()
+            os.fsync(stream.fileno())
+
+    def _wait_in_line(self, holder: dict[str, str]) -> None:
+        if self.ruling.phase != "line":
+            self.ruling = replace(self.ruling, phase="line")
+            self.journal.say("waiting", **holder)
+        self.heartbeat.beat("line", 0.0, f"waiting for {holder.get('owner', '?')}: run {holder.get('run', '?')}")
+        self._heed(self._stop_asked())
+
+    def _rule_under_lock(self) -> None:
+        """Decide, with the lock held; every way out leaves the ruling set."""
+        self.journal.say("locked", lock=self.job.lock)
+        tree: Checkout | None = None
+        try:
+            phase.kill_marked(self._mark)
+            self._refuse_broken_or_stale()
+            tree = checkout.fresh(self.repository, self.job.commit, self.folder.tree)
+            self._examine(tree)
+            self._run_phases(tree)
+            self._rule(Ruled(Verdict.ACCEPT, ""))
+        except Ruled as ruled:
+            self._rule(ruled)
+        except GitError as error:
+            self._rule(Ruled(Verdict.INFRA, str(error)))
+        except OSError as error:
+            self._rule(Ruled(Verdict.INFRA, f"{error.strerror}: {error.filename or 'no file named'}"))
+        finally:
+            if tree is not None:
+                tree.remove()
+
+    def _refuse_broken_or_stale(self) -> None:
+        broken = self.place.broken(self.job.lock)
+        if broken.exists():
+            raise Ruled(
+                Verdict.INFRA,
+                f"{self.job.lock} is marked broken ({one_line(broken.read_text())}); look at the machine, then "
+                f"clear it: doctor --clear-broken",
+            )
+        accepted = self.repository.resolve(ACCEPTED)
+        if accepted and not self.repository.is_ancestor(accepted, self.job.commit):
+            raise Ruled(Verdict.STALE, f"accepted moved to {accepted[:12]} while this run waited")
+
+    def _examine(self, tree: Checkout) -> None:
+        """Refuse a checkout or pins that are not what the job names."""
+        self._still_the_commit(tree)
+        if PINS.digest(tree.entries) != self.job.pins:
+            raise Ruled(Verdict.TAMPERED, "the pinned paths of the commit are not those of the job")
+        if self.job.base and not self.repository.is_ancestor(self.job.base, self.job.commit):
+            raise Ruled(Verdict.TAMPERED, "the commit does not descend from its base")
+
+    def _still_the_commit(self, tree: Checkout) -> None:
+        different = next(tree.differences(), None)
+        if different:
+            raise Ruled(Verdict.TAMPERED, f"checkout: {one_line(different)}")
+
+    def _run_phases(self, tree: Checkout) -> None:
+        before = self._fingerprint(tree, "before")
+        self.ruling = replace(self.ruling, before=before)
+        canary = [self.job.canary] if self.job.canary else []
+        for step in (*canary, *self.job.steps):
+            ended = self._run(tree, step)
+            ruled = evidence.judge(self.folder, self.job, step, ended)
+            if ended.stop is Stop.BUDGET or ended.stuck:
+                self._examine_device(tree, ended.stuck)
+            if ruled:
+                raise ruled
+        after = self._fingerprint(tree, "after")
+        self.ruling = replace(self.ruling, after=after)
+        changed = sorted(k for k in before.keys() | after.keys() if before.get(k) != after.get(k))
+        if changed:
+            raise Ruled(Verdict.TAMPERED, f"the host changed during the run: {', '.join(changed)}")
+        self._still_the_commit(tree)
+
+    def _fingerprint(self, tree: Checkout, when: str) -> dict[str, str]:
+        step = replace(self.job.fingerprint, name=f"fingerprint {when}")
+        ruled = evidence.judge(self.folder, self.job, step, self._run(tree, step))
+        if ruled:
+            raise ruled
+        return evidence.fingerprint(self._log(step))
+
+    def _run(self, tree: Checkout, step: Step) -> phase.Ended:
+        """Run one phase in the checkout, which is proven to be the commit just before."""
+        self._still_the_commit(tree)
+        self.ruling = replace(self.ruling, phase=step.name)
+        self.journal.say("phase", name=step.name, budget_s=step.budget_s)
+        log = self._log(step)
+        growing = evidence.RecordWatch(self.folder.out / step.record if step.record else None, step.compile_s)
+
+        def tick(seconds: float) -> Stop | None:
+            self.heartbeat.beat(step.name, seconds, evidence.last_line(log))
+            for news in growing.look():
+                self.journal.say("news", text=news)
+            if seconds > step.budget_s:
+                return Stop.BUDGET
+            return Stop.COMPILE_BUDGET if growing.overdue else self._stop_asked()
+
+        ended = phase.run(step.argv, tree.folder, self._environment(), log, self.job.grace_s, tick)
+        for news in growing.look_again():
+            self.journal.say("news", text=news)
+        seconds = self.ruling.seconds | {step.name: round(ended.seconds, 3)}
+        self.ruling = replace(self.ruling, seconds=seconds)
+        self.journal.say("ended", name=step.name, seconds=seconds[step.name], code=ended.code)
+        return ended
+
+    def _examine_device(self, tree: Checkout, stuck: bool) -> None:
+        """After a hang: run the canary again, and mark the device broken where it is sick."""
+        sick = "a process of the run cannot be killed" if stuck else ""
+        if self.job.canary and not stuck:
+            step = replace(self.job.canary, name="canary after the hang")
+            ruled = evidence.judge(self.folder, self.job, step, self._run(tree, step))
+            sick = ruled.reason if ruled else ""
+        if sick:
+            text = f"since {now()}, by run {self.job.run} of {self.job.owner}: {sick}"
+            self.place.broken(self.job.lock).write_text(text + "\n")
+            self.journal.say("broken", why=sick)
+
+    def _environment(self) -> dict[str, str]:
+        """What a phase sees: nothing of the user's Python, caches or git, and a mark to find it by."""
+        kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+        return {
+            **kept,
+            **phase.ONE_THREAD,
+            "HOME": str(self.folder.home),
+            "TMPDIR": str(self.folder.home),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONNOUSERSITE": "1",
+            "PYTHONUNBUFFERED": "1",
+            "PYTEST_ADDOPTS": "-p no:cacheprovider",
+            "GIT_CONFIG_GLOBAL": "/dev/null",
+            **self.job.env,
+            phase.MARK: self._mark,
+        }
+
+    def _stop_asked(self) -> Stop | None:
+        if self.folder.cancel.exists():
+            return Stop.CANCEL
+        return self.stopping
+
+    def _heed(self, stop: Stop | None) -> None:
+        ruled = evidence.stopped(self.folder, stop)
+        if ruled:
+            raise ruled
+
+    def _shut_down(self, _signal: int, _frame: object) -> None:
+        self.stopping = Stop.SHUTDOWN
+
+    def _rule(self, ruled: Ruled) -> None:
+        self.ruling = replace(self.ruling, verdict=ruled.verdict, reason=one_line(ruled.reason))
+
+    def _write(self) -> None:
+        """Write the verdict file; it is the last word, and the only one that counts."""
+        self._ballast.unlink(missing_ok=True)
+        shutil.rmtree(self.folder.home, ignore_errors=True)
+        self.journal.say("end", verdict=self.ruling.verdict.name, reason=self.ruling.reason)
+        self.ruling = replace(self.ruling, ended=now())
+        with suppress(OSError):
+            self.ruling = replace(self.ruling, files=evidence.manifest(self.folder.out))
+        try:
+            self.ruling.write(self.folder.path)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            shutil.rmtree(self.folder.out.parent, ignore_errors=True)
+            self._rule(Ruled(Verdict.INFRA, "the disk is full: the results were given up to say so"))
+            self.ruling = replace(self.ruling, files={})
+            self.ruling.write(self.folder.path)
+
+    @property
+    def _ballast(self) -> Path:
+        return self.folder.path / "ballast"
+
+    @property
+    def _mark(self) -> str:
+        return str(self.place.locks / self.job.lock)
+
+    def _log(self, step: Step) -> Path:
+        return self.folder.logs / (step.name.replace(" ", "-") + ".log")
+
+
+def main(path: str) -> int:
+    """Supervise the run in folder `path`, unless it has a verdict or a supervisor already."""
+    folder = RunFolder(Path(path))
+    with open(folder.alive, "w") as life:
+        deadline = time.monotonic() + 1.0
+        while not lock.try_lock(life):
+            if time.monotonic() > deadline:
+                return 0
+            time.sleep(0.05)
+        if (folder.path / RULING_NAME).exists():
+            return 0
+        return Supervisor(folder).supervise().verdict.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

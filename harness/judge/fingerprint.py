@@ -1,0 +1,95 @@
+"""The fingerprint phase: one line of JSON on what this host is; refuses an environment not from the lock.
+
+`python -m harness.judge.fingerprint --device emulator|cuda` in a checkout, with the interpreter of the environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.metadata import PackageNotFoundError, distributions, version
+from pathlib import Path
+
+from harness.host.verdict import Verdict
+
+LOCK_NAME = "requirements.lock"
+QUERY = "uuid,name,driver_version,vbios_version"
+QUERY_S = 20.0
+
+
+def differences(lock: str, installed: Callable[[str], str | None]) -> Iterator[str]:
+    """Where the packages of a Linux machine are not what the text of the lock pins, a phrase each."""
+    from packaging.requirements import Requirement
+
+    for line in lock.splitlines():
+        text = line.split("#", 1)[0].strip()
+        if not text:
+            continue
+        wanted = Requirement(text)
+        if wanted.marker and not wanted.marker.evaluate({"sys_platform": "linux"}):
+            continue
+        found = installed(wanted.name)
+        if found is None:
+            yield f"{wanted.name} is missing"
+        elif not wanted.specifier.contains(found, prereleases=True):
+            yield f"{wanted.name} is {found}, pinned {wanted.specifier}"
+
+
+def installed(name: str) -> str | None:
+    """The version of a package here; None where it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def packages() -> str:
+    """The SHA-256 over name and version of every installed package."""
+    rows = sorted(f"{each.metadata['Name']}=={each.version}\n" for each in distributions())
+    return hashlib.sha256("".join(rows).encode()).hexdigest()
+
+
+def gpu() -> dict[str, str]:
+    """What the driver says of the GPU that is visible. Raises OSError or subprocess.SubprocessError."""
+    asked = ["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader"]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=QUERY_S, check=True)
+    return {"gpu": " | ".join(done.stdout.split("\n")).strip(" |")}
+
+
+def main() -> int:
+    """Print the fingerprint; end with INFRA's exit code and the mend where the host is not fit."""
+    parser = argparse.ArgumentParser(prog="python -m harness.judge.fingerprint")
+    parser.add_argument("--device", choices=("emulator", "cuda"), required=True)
+    device = parser.parse_args().device
+    try:
+        wrong = list(differences(Path(LOCK_NAME).read_text(), installed))
+    except ImportError as error:
+        wrong = [str(error)]
+    if wrong:
+        mend = "make setup on your machine, make provision for a host"
+        print(f"environment differs from {LOCK_NAME}: {', '.join(wrong[:5])}; mend it with {mend}")
+        return Verdict.INFRA.exit_code
+    found = {
+        "host": platform.node(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "packages": packages(),
+    }
+    if device == "cuda":
+        try:
+            found |= gpu()
+        except (OSError, subprocess.SubprocessError) as error:
+            print(f"the GPU does not answer nvidia-smi: {error}")
+            return Verdict.INFRA.exit_code
+    print(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

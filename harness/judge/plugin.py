@@ -1,0 +1,127 @@
+"""The pytest plugin under which a milestone's module runs: it brings device, seeds, record and report."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from pytest_html import extras
+from pytest_metadata.plugin import metadata_key
+
+from harness.judge.recorder import Book
+from harness.report import page
+from harness.report.picture import error_picture
+from harness.report.record import Case
+from stages.catalog import Milestone
+from stages.device import Device
+
+
+class MilestonePlugin:
+    """Writes what the tests of a milestone give to `book`, and shows it in the report."""
+
+    def __init__(self, milestone: Milestone, book: Book, device: Device) -> None:
+        self._module = milestone.load()
+        self._book = book
+        self._device = device
+
+    @pytest.fixture
+    def device(self) -> Device:
+        """Where launches go."""
+        return self._device
+
+    @pytest.fixture
+    def recorder(self) -> Book:
+        """Where results are written down."""
+        return self._book
+
+    @pytest.fixture
+    def seeds(self) -> tuple[int, ...]:
+        """The milestone's own seeds."""
+        return tuple(self._module.SEEDS)
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """A test runs for the milestone's cases, unless it names its own, and for its seeds and the fresh one."""
+        if "seed" in metafunc.fixturenames:
+            seeds = [*self._module.SEEDS, self._book.fresh_seed]
+            metafunc.parametrize("seed", seeds, ids=[f"seed={seed}" for seed in seeds])
+        named = metafunc.definition.iter_markers("parametrize")
+        if "case" in metafunc.fixturenames and not any(mark.args[0] == "case" for mark in named):
+            metafunc.parametrize("case", self._module.CASES, ids=str)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, bool, bool]:
+        """A case is in the record before it starts: what a killed run was doing can be read off."""
+        self._book.open_case(_name(item), _params(item).get("seed"))
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """The outcome of a case. A case of a milestone may not be skipped: that is a failure."""
+        report = yield
+        if report.skipped:
+            report.outcome = "failed"
+            vars(report).pop("wasxfail", None)
+        if report.failed or report.when == "call":
+            case = self._book.close_case(report.passed, call.duration, _message(report, call))
+            vars(report).update(case=case, extras=self._extras(case))
+        return report
+
+    def _extras(self, case: Case) -> list[dict[str, Any]]:
+        shown = [page.message(case)] if case.message else []
+        result = self._book.last_result
+        if result is not None and result.got is not None:
+            shown.append(page.case_details(case, error_picture(result.got, result.want)))
+        return [extras.html(each) for each in shown]
+
+    def pytest_html_report_title(self, report: Any) -> None:
+        """The page's title, and its summary until the run ends."""
+        report.title = f"{self._book.record.milestone} on {self._book.record.target}"
+        report.additional_summary["prefix"] = [page.PENDING]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """The table "Environment" says what the run was."""
+        record = self._book.record
+        about = {"Run": record.run, "Device": self._device.name, "Commit": str(record.tree)}
+        session.config.stash[metadata_key] = about | record.toolchain
+
+    def pytest_html_results_summary(self, prefix: list[str]) -> None:
+        """What was compiled, and how the negative controls fared."""
+        prefix[:] = [page.summary(self._book.record)]
+
+    def pytest_html_results_table_header(self, cells: list[str]) -> None:
+        """The columns."""
+        cells[2:] = page.header_cells()
+
+    def pytest_html_results_table_row(self, report: pytest.TestReport, cells: list[str]) -> None:
+        """One case."""
+        case = getattr(report, "case", None)
+        if case is not None:
+            cells[1:] = page.row_cells(case)
+
+    def pytest_html_results_table_html(self, report: pytest.TestReport, data: list[str]) -> None:
+        """Where nothing went wrong the log has nothing to say."""
+        if report.passed:
+            data.clear()
+
+
+def _name(item: pytest.Item) -> str:
+    """`test_refuses_negative_controls[hd=64]` is "refuses negative controls hd=64"; "holds" goes without saying."""
+    test = getattr(item, "originalname", item.name).removeprefix("test_").removeprefix("holds")
+    return f"{test.replace('_', ' ')} {_params(item).get('case', '')}".strip()
+
+
+def _params(item: pytest.Item) -> dict[str, Any]:
+    return item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+
+
+def _message(report: pytest.TestReport, call: pytest.CallInfo[None]) -> str:
+    """What went wrong in its own words: the error's text and notes, without the traceback."""
+    if report.passed or call.excinfo is None:
+        return ""
+    error = call.excinfo.value
+    kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+    return "\n".join([f"{kind}{error}", *getattr(error, "__notes__", [])])

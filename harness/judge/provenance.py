@@ -1,0 +1,29 @@
+"""What a run stood on: the commit and the changes beside it, and the versions of the toolchain."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+from harness.host.repository import Repository
+from harness.paths import ROOT
+from harness.report.record import Tree
+
+PACKAGES = ("nvidia-cutlass-dsl", "cuda-bindings", "torch", "numpy", "llvmlite")
+
+
+def working_tree() -> Tree:
+    """The commit that is checked out, and the paths that differ from it. Raises GitError."""
+    repository = Repository(ROOT)
+    changed = repository.git("status", "--porcelain", "--no-renames", "-z").split("\0")
+    return Tree(repository.git("rev-parse", "HEAD"), [entry[3:] for entry in changed if entry])
+
+
+def toolchain() -> dict[str, str]:
+    """The version of Python and of every package that a result can depend on; "none" where not installed."""
+    return {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "none"

@@ -1,0 +1,94 @@
+"""The record as a milestone's module writes it: a result is on disk before the next case starts."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.host.files import write_atomically
+from harness.host.verdict import Verdict
+from harness.report import record
+
+if TYPE_CHECKING:
+    from stages.check import Figure
+    from stages.verify import Result
+
+
+class Book:
+    """Keeps `folder/record.json` up to date while one phase and one case after another runs."""
+
+    def __init__(self, folder: Path, opened: record.Record, fresh_seed: int) -> None:
+        self.folder = folder
+        self.record = opened
+        self.fresh_seed = fresh_seed
+        self.last_result: Result | None = None
+        self._save()
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[record.Phase]:
+        """A phase runs inside: it is in the record as running, for who watches its budget."""
+        phase = record.Phase(name, record.now())
+        self.record.phases.append(phase)
+        self._save()
+        started = time.perf_counter()
+        try:
+            yield phase
+        except BaseException:
+            phase.outcome = "failed"
+            raise
+        finally:
+            if phase.outcome == "running":
+                phase.outcome = "passed"
+            phase.seconds = time.perf_counter() - started
+            self._save()
+
+    def compiled(self, name: str, seconds: float, files: dict[str, str]) -> None:
+        """Keep what one configuration compiled to, as files beside the record."""
+        for file, text in files.items():
+            write_atomically(self.folder / file, text.encode())
+        self.record.compiles.append(record.Compile(name, seconds, list(files)))
+        self._save()
+
+    def open_case(self, name: str, seed: int | None) -> None:
+        """A case starts: it is in the record as running, should the process end in it."""
+        self.last_result = None
+        fresh = seed is not None and seed == self.fresh_seed
+        self.record.cases.append(record.Case(name, "running", 0.0, seed, fresh))
+        self._save()
+
+    def result(self, result: Result) -> None:
+        """Keep the launches and figures of the case that is open."""
+        self.last_result = result
+        case = self.record.cases[-1]
+        case.launches = [record.Launch(each.mode, each.seconds, str(each.error or "")) for each in result.trials]
+        case.figures = [_figure(each) for each in result.figures]
+        self._save()
+
+    def negative_control(self, name: str, refused_by: tuple[Figure, ...]) -> None:
+        """Keep whether a negative control was refused, and by which figures; on disk with the end of its case."""
+        by = ", ".join(f"{figure.tensor}.{figure.metric}" for figure in refused_by)
+        self.record.negative_controls.append(record.NegativeControl(name, bool(refused_by), by))
+
+    def close_case(self, passed: bool, seconds: float, message: str) -> record.Case:
+        """The open case ended; a failure of its teardown counts as one of the case."""
+        case = self.record.cases[-1]
+        case.outcome, case.seconds, case.message = "passed" if passed else "failed", seconds, message
+        self._save()
+        return case
+
+    def judge(self, verdict: Verdict, reason: str) -> None:
+        """The run is judged."""
+        self.record.verdict, self.record.reason = verdict.name, reason
+        self._save()
+
+    def _save(self) -> None:
+        self.record.save(self.folder)
+
+
+def _figure(figure: Figure) -> record.Figure:
+    value = figure.value if math.isfinite(figure.value) else None
+    return record.Figure(figure.tensor, figure.metric, value, figure.bound, figure.pin, figure.holds)

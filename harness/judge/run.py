@@ -1,0 +1,126 @@
+"""One milestone in this checkout and this process: a child that may be killed, and leaves its record all the same.
+
+`python -m harness.judge.run D1.1 --device emulator --target sim --out FOLDER` compiles every configuration of the
+milestone (phase "compile" of FOLDER/record.json), runs its module (phase "stage"), writes the verdict into the
+record and ends with the verdict's exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import secrets
+import sys
+import traceback
+from pathlib import Path
+
+from harness.host.job import RUN_ID
+from harness.host.verdict import Verdict
+from harness.judge import arguments
+from harness.judge.device import DEVICES
+from harness.judge.provenance import toolchain, working_tree
+from harness.judge.recorder import Book
+from harness.paths import ROOT
+from harness.report import page, record
+from stages.catalog import GATE, Milestone
+from stages.device import Device
+
+PLUGINS = ("-p", "pytest_metadata.plugin", "-p", "pytest_html.plugin", "-p", "no:cacheprovider")
+QUIET = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
+OPTIONS = (
+    "-v",
+    "--no-header",
+    "--tb=short",
+    "-o",
+    "addopts=",
+    "-o",
+    "empty_parameter_set_mark=fail_at_collect",
+    f"--rootdir={ROOT}",
+)
+REPORT = (
+    "--self-contained-html",
+    f"--css={page.CSS}",
+    *("-o", "generate_report_on_test=true"),
+    *("-o", "render_collapsed=skipped"),
+)
+
+
+def main() -> int:
+    """The command line; see the module's docstring."""
+    parser = argparse.ArgumentParser(prog="python -m harness.judge.run", description=__doc__)
+    parser.add_argument("milestone", type=arguments.milestone)
+    parser.add_argument("--device", choices=sorted(DEVICES), required=True)
+    parser.add_argument("--target", required=True, help="what the record calls the place of the device")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="its name or its parent's is the run")
+    args = parser.parse_args()
+    milestone: Milestone = args.milestone
+    args.out.mkdir(parents=True, exist_ok=True)
+    about = (run_of(args.out), milestone.id, args.target, record.now(), working_tree(), toolchain())
+    book = Book(args.out, record.Record(*about), secrets.randbelow(10**9))
+    verdict, reason = run(milestone, DEVICES[args.device](), book)
+    book.judge(verdict, reason)
+    page.stamp(args.out, book.record)
+    return verdict.exit_code
+
+
+def run_of(out: Path) -> str:
+    """The run that results in folder `out` belong to: it, or the one above it, is named by the run's id."""
+    return next((folder.name for folder in (out, out.parent) if RUN_ID.fullmatch(folder.name)), out.name)
+
+
+def run(milestone: Milestone, device: Device, book: Book) -> tuple[Verdict, str]:
+    """Compile, then run the milestone's module. Returns the verdict and the reason for it."""
+    try:
+        with book.phase("compile"):
+            compile_cases(milestone, book)
+    except Exception as error:
+        traceback.print_exc()
+        return Verdict.COMPILE_ERROR, f"{type(error).__name__}: {error}"
+    with book.phase("stage") as phase:
+        code = run_cases(milestone, device, book)
+        phase.outcome = "failed" if code else "passed"
+    return judge(milestone, book.record, code)
+
+
+def compile_cases(milestone: Milestone, book: Book) -> None:
+    """Compile every configuration of the milestone; keep its PTX and the layouts that it traced."""
+    import kernel
+
+    for config, case in {each.config: each for each in milestone.load().CASES}.items():
+        print(f"compiling {case}", flush=True)
+        compiled = kernel.compile(config)
+        stem = re.sub(r"[^a-z0-9]+", "-", case.name)
+        files = {f"{stem}.ptx": compiled.ptx, f"{stem}.layouts.txt": "\n".join(compiled.layouts) + "\n"}
+        book.compiled(case.name, compiled.compile_s, files)
+
+
+def run_cases(milestone: Milestone, device: Device, book: Book) -> int:
+    """Run what every milestone is asked, and its own module, under pytest without the user's options. Its exit code."""
+    import pytest
+
+    from harness.judge.plugin import MilestonePlugin
+    from stages import every
+
+    os.environ.pop("PYTEST_ADDOPTS", None)
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    report = f"--html={book.folder / page.REPORT_NAME}"
+    options = [*PLUGINS, *QUIET, *OPTIONS, *REPORT, report, every.__file__, str(milestone.module)]
+    return int(pytest.main(options, [MilestonePlugin(milestone, book, device)]))
+
+
+def judge(milestone: Milestone, done: record.Record, code: int) -> tuple[Verdict, str]:
+    """The verdict on a module that pytest ended with `code`: ACCEPT needs the code and the record to say so."""
+    failed = [case.label for case in done.cases if case.outcome != "passed"]
+    admitted = [each.name for each in done.negative_controls if not each.refused]
+    figures = [figure for case in done.cases for figure in case.figures]
+    if code == 0 and figures and done.negative_controls and not failed and not admitted:
+        return Verdict.ACCEPT, ""
+    if failed:
+        verdict = Verdict.REJECT_GATE if milestone is GATE else Verdict.REJECT_STAGE
+        return verdict, f"failed: {', '.join(failed)}"
+    return Verdict.INFRA, f"pytest ended with {code}, and the record does not say why"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

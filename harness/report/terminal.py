@@ -1,0 +1,110 @@
+"""What a run says in the terminal at its end: one table of figures, what failed, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.host.verdict import Verdict
+from harness.report.page import REPORT_NAME
+from harness.report.record import Case, Figure, Record
+
+SIGN = {"at least": "≥", "at most": "≤"}
+
+
+def show_end(console: Console, record: Record, folder: Path) -> None:
+    """The table, what failed in its own words, the verdict, and where the rest lies."""
+    names = {case.name for case in record.cases if case.figures}
+    if names:
+        console.print(figures_table(record) if len(names) == 1 else cases_table(record))
+    if shown := record.negative_controls:
+        refused = sum(each.refused for each in shown)
+        console.print(f"negative controls: {refused} of {len(shown)} refused", highlight=False)
+    failed = [case for case in record.cases if case.outcome == "failed"]
+    if failed:
+        console.print(Text(f"\n{failed[0].message}\n"), soft_wrap=True)
+    verdict = Verdict[record.verdict]
+    style = "bold green" if verdict is Verdict.ACCEPT else "bold red"
+    said = f"  {verdict.meaning}" + (f": {record.reason}" if record.reason else "")
+    console.print(Text.assemble((f"{record.milestone} {verdict.name}", style), said), soft_wrap=True)
+    report = folder / REPORT_NAME
+    console.print(Text(str(report if report.exists() else folder)), soft_wrap=True)
+
+
+def overview(records: Iterable[Record]) -> Table:
+    """One row a milestone of a run of many: its worst figures, seconds and verdict."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
+    for head in ("milestone", "cosine", "lse error", "cases", "seconds", "verdict"):
+        table.add_column(head, justify="left" if head in ("milestone", "verdict") else "right", no_wrap=True)
+    for record in records:
+        cosine, lse_error = record.worst("O", "cosine"), record.worst("lse", "error")
+        table.add_row(
+            record.milestone,
+            "-" if cosine is None else f"{cosine:.7f}",
+            "-" if lse_error is None else f"{lse_error:.1e}",
+            str(len(record.cases)),
+            f"{record.seconds:.1f}",
+            Text(record.verdict, "green" if record.verdict == Verdict.ACCEPT.name else "bold red"),
+        )
+    return table
+
+
+def cases_table(record: Record) -> Table:
+    """Of many cases, one row each: the worst figures of its seeds, and whether all of them hold."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
+    table.add_column(f"{record.milestone} on {record.target}", overflow="fold")
+    for head in ("O cosine", "O diff", "lse error", ""):
+        table.add_column(head, justify="right", no_wrap=True)
+    cases = sorted((case for case in record.cases if case.figures), key=lambda case: case.name)
+    for name, group in groupby(cases, key=lambda case: case.name):
+        seeds = list(group)
+        alone = Record(record.run, record.milestone, record.target, record.started, record.tree, cases=seeds)
+        worst = (alone.worst("O", "cosine"), alone.worst("O", "diff"), alone.worst("lse", "error"))
+        shown = (
+            "-" if value is None else f"{value:{form}}"
+            for value, form in zip(worst, (".7f", ".1e", ".1e"), strict=True)
+        )
+        holds = all(figure.holds for case in seeds for figure in case.figures)
+        table.add_row(name, *shown, Text("pass", "green") if holds else Text("FAIL", "bold red"))
+    return table
+
+
+def figures_table(record: Record) -> Table:
+    """Of one case, one row a metric, one column a seed: pin, value, pass or FAIL."""
+    cases = [case for case in record.cases if case.figures]
+    seeds = list(dict.fromkeys((case.seed, case.fresh) for case in cases))
+    table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
+    table.add_column(f"{record.milestone} on {record.target}", no_wrap=True)
+    for head in ("pin", *(f"{'fresh' if fresh else 'seed'}\n{seed}" for seed, fresh in seeds), ""):
+        table.add_column(head, justify="right", no_wrap=True)
+    for name, group in groupby(cases, key=lambda case: case.name):
+        by_seed = {case.seed: case for case in group}
+        table.add_row(Text(name, "bold"))
+        _add_rows(table, [by_seed.get(seed) for seed, _ in seeds])
+    return table
+
+
+def _add_rows(table: Table, cases: list[Case | None]) -> None:
+    columns = [case.figures if case else [] for case in cases]
+    for index, figure in enumerate(next(column for column in columns if column)):
+        across = [column[index] if column else None for column in columns]
+        holds = all(each.holds for each in across if each)
+        table.add_row(
+            f"  {figure.tensor} {figure.metric}",
+            f"{SIGN[figure.bound]} {figure.pin:.7g}",
+            *map(_value, across),
+            Text("pass", "green") if holds else Text("FAIL", "bold red"),
+        )
+    table.add_section()
+
+
+def _value(figure: Figure | None) -> Text:
+    if figure is None:
+        return Text("-")
+    return Text(figure.shown, "" if figure.holds else "bold red")

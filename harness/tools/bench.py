@@ -1,0 +1,98 @@
+"""How long things take, beside what was promised: measured on this machine, asserted nowhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.host.ruling import RULING_NAME
+from harness.paths import ROOT
+from harness.report.record import Record, load
+from remote.loopback import SSHD, Sshd, SshdError
+from stages.catalog import GATE
+
+#: What sshd wants to find when root starts it, and on Debian only its service makes.
+EMPTY = Path("/run/sshd")
+
+
+class BenchError(Exception):
+    """A run to be timed did not end with ACCEPT."""
+
+
+def measure() -> Iterator[str]:
+    """Time the gate milestone of this commit, on the embedded target and through SSH: a line a figure.
+
+    In a clone, so that nothing is accepted here. Raises BenchError.
+    """
+    with tempfile.TemporaryDirectory(prefix="fmha-bench-") as name:
+        folder = Path(name)
+        clone = folder / "clone"
+        _time(["git", "clone", "--quiet", str(ROOT), str(clone)], folder)
+        whole_s, judging_s, record = _gate(clone, "sim")
+        yield _line("compile, slowest configuration", max(each.seconds for each in record.compiles), 5.0)
+        yield _line("launch, slowest", max(_launches(record)), 2.0)
+        yield _line(f"make stage {GATE.id}, whole", whole_s, 25.0)
+        yield _line("of that, candidate, supervision and acceptance", whole_s - judging_s, 2.0)
+        what = "the same through SSH, to a server on this machine"
+        try:
+            with _loopback(clone, folder) as home:
+                whole_s, judging_s, _ = _gate(clone, "loopback", HOME=home)
+            yield _line(what, whole_s - judging_s, 4.0)
+        except SshdError as error:
+            yield f"{what:50} not measured: {error}"
+
+
+def _gate(clone: Path, target: str, **env: str) -> tuple[float, float, Record]:
+    """Seconds of the hd=64 gate of `clone`, those of its phase that judges, and its record. Raises BenchError."""
+    whole_s = _time([sys.executable, "-m", "harness", "gate", "--again", "--target", target], clone, **env)
+    newest = max((clone / "results").glob(f"*/{RULING_NAME}")).parent
+    return whole_s, json.loads((newest / RULING_NAME).read_bytes())["seconds"]["gate"], load(newest)
+
+
+@contextmanager
+def _loopback(clone: Path, folder: Path) -> Iterator[str]:
+    """A server that `clone` knows as target "loopback", and the HOME from which it is reached. Raises SshdError."""
+    if SSHD is None:
+        raise SshdError("sshd is not installed (Debian: openssh-server)")
+    for path in (folder / "sshd", folder / "home/.ssh"):
+        path.mkdir(parents=True)
+    server = Sshd(folder / "sshd")
+    (folder / "home/.ssh/config").write_text(server.client_config("loopback"))
+    (clone / "remote/known_hosts").write_text(server.known_host())
+    (clone / "remote/targets.toml").write_text(
+        f'default = "loopback"\n[targets.loopback]\nkind = "ssh"\nhost = "loopback"\nworkdir = "{folder}/work"\n'
+        f'python = "{sys.executable}"\ndevice = "emulator"\n'
+    )
+    made = os.getuid() == 0 and not EMPTY.exists()
+    try:
+        if made:
+            EMPTY.mkdir(mode=0o755)
+        server.start()
+        yield str(folder / "home")
+    finally:
+        server.close()
+        if made:
+            EMPTY.rmdir()
+
+
+def _launches(record: Record) -> list[float]:
+    return [launch.seconds for case in record.cases for launch in case.launches]
+
+
+def _line(what: str, seconds: float, goal_s: float) -> str:
+    return f"{what:50} {seconds:6.2f} s   goal {goal_s:g} s"
+
+
+def _time(command: list[str], cwd: Path, **env: str) -> float:
+    started = time.perf_counter()
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False, env=os.environ | env)
+    if done.returncode != 0:
+        raise BenchError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return time.perf_counter() - started

@@ -1,0 +1,135 @@
+"""What a configuration takes and does: kernel.budget's figures, and counts of an emulated launch beside the ideal.
+
+`python -m harness.tools.budget` prints both. Instructions are PTX instructions of a softmax warp, for each KV tile that
+it goes through; waiting counts as it comes. Flops are those of the tensor cores over 4 * rows * visible keys * head
+dim. Bytes are those that TMA moves into and out of shared memory, over one reading of Q, one of each visible key and
+value for every CTA, and one writing of every output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from harness.judge.device import Emulated
+
+if TYPE_CHECKING:
+    from kernel import FmhaConfig
+    from stages.case import Case, Inputs
+
+FEW_TILES, MANY_TILES = 3, 7
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What one launch did: instructions of the first softmax warp, tensor-core flops, bytes moved by TMA."""
+
+    instructions: int
+    flops: int
+    tma_bytes: int
+
+
+def case_of(config: FmhaConfig, tiles: int) -> Case:
+    """One CTA's rows against `tiles` whole KV tiles, or whole tiles of them in the compressed keys, all visible."""
+    from stages.case import Case, Compressed
+
+    keys = tiles * config.block_n
+    case = Case(
+        "budget",
+        config.head_dim,
+        keys,
+        config.block_m,
+        p_path=config.p_path,
+        shared_kv=config.shared_kv,
+        partials=config.partials,
+        sinks=(0.0,) if config.sink else None,
+    )
+    if config.mask == "causal":
+        case = replace(case, lens=(keys,), causal=True)
+    if config.compressed != "none":
+        topk = keys if config.compressed == "listed" else None
+        case = replace(case, compressed=Compressed((3 * keys,), ratio=4, topk=topk))
+    assert case.config == config, f"{case.config} is not {config}"
+    return case
+
+
+def counts(case: Case, inputs: Inputs, device: Emulated) -> Counts:
+    """Launch once, in the device's first order of completion, and count."""
+    from stages.case import launch
+
+    with device.running(device.modes[0], 0) as emulated:
+        launch(case, inputs, device.torch_device)
+    done: Any = emulated
+    stats = done.launches[-1].stats
+    softmax = stats.by_warp[case.config.roles.softmax[0]]
+    return Counts(softmax, stats.mma_flops, stats.copied_in_bytes + stats.copied_out_bytes)
+
+
+def visible_keys(case: Case, inputs: Inputs) -> int:
+    """Keys that the tokens see, over all of them and both branches."""
+    keys = int(case.visible.sum())
+    if inputs.indices is not None and inputs.listed is not None:
+        counted = torch.arange(inputs.indices.shape[2]) < inputs.listed[..., None]
+        return keys + int((counted & (inputs.indices >= 0)).sum())
+    return keys + (int(case.visible_blocks.sum()) if case.compressed else 0)
+
+
+def ideal_flops(case: Case, inputs: Inputs) -> int:
+    """Two products over the visible keys."""
+    return 4 * case.heads * case.head_dim * visible_keys(case, inputs)
+
+
+def ideal_bytes(case: Case, inputs: Inputs) -> int:
+    """Q once, every visible key and value once a CTA, bf16, and the outputs: O in bf16, U in fp32."""
+    assert case.heads % case.config.block_m == 0, f"{case.heads} heads: a CTA would have rows of several tokens"
+    rows = case.batch * case.tokens * case.heads * (2 + 2 + 4 * case.partials)
+    ctas_of_token = case.heads // case.config.block_m
+    keys = ctas_of_token * visible_keys(case, inputs) * 2 * (1 if case.shared_kv else 2)
+    return (rows + keys) * case.head_dim
+
+
+def beside_ideal(case: Case, inputs: Inputs, done: Counts) -> str:
+    """Flops and bytes of a launch."""
+    flops, moved = done.flops / ideal_flops(case, inputs), done.tma_bytes / ideal_bytes(case, inputs)
+    return f"{flops:.2f} of the ideal flops, {moved:.2f} of the ideal TMA bytes"
+
+
+def emulated(config: FmhaConfig, device: Emulated) -> Iterator[str]:
+    """The lines of one configuration."""
+    from stages.case import draw
+
+    few, many = case_of(config, FEW_TILES), case_of(config, MANY_TILES)
+    few_inputs, many_inputs = draw(few, 0), draw(many, 0)
+    first, last = counts(few, few_inputs, device), counts(many, many_inputs, device)
+    tiles = (visible_keys(many, many_inputs) - visible_keys(few, few_inputs)) / config.block_n
+    yield f"  softmax        {(last.instructions - first.instructions) / tiles:.0f} instructions a warp and KV tile"
+    yield f"  many keys      {beside_ideal(many, many_inputs, last)}"
+
+
+def layers(device: Emulated) -> Iterator[str]:
+    """A line for each of D5d's shapes."""
+    from stages.case import draw
+    from stages.d5d import CASES
+
+    for case in CASES:
+        inputs = draw(case, 0)
+        yield f"{case.name}: {beside_ideal(case, inputs, counts(case, inputs, device))}"
+
+
+def main() -> None:
+    """Print every configuration."""
+    device = Emulated()
+
+    from kernel.budget import CONFIGS, report
+
+    for config in CONFIGS:
+        print("\n".join([*report(config), *emulated(config, device)]), flush=True)
+    for line in layers(device):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

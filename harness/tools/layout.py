@@ -1,0 +1,181 @@
+"""Where logits and P lie, from the layouts that tracing saw: `python -m harness.tools.layout D1.3` draws and prints it.
+
+Four views: the columns of tensor memory, who loads which logits, P in shared memory as the softmax warps store it,
+and as the descriptor of the second product reads it. The algebra is tensor-layouts', apart from CuTe's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from tensor_layouts import Layout, Swizzle
+
+from harness.judge import arguments
+from harness.paths import ROOT
+from kernel.budget import drawing, tensor_memory
+from kernel.compiled import CompiledFmha, compile
+from kernel.config import BF16_BYTES, TMEM_COLS, TMEM_LANES, WARP
+
+SWIZZLE = Swizzle(3, 4, 3)  # on byte addresses: the 128-byte swizzle
+MMA_K = 16
+SBO = 1024  # bytes between groups of eight rows, bits 32-45 of the descriptor, in 16 bytes
+CHUNK = 16  # bytes that the swizzle moves as one
+SHOWN_ROWS, SHOWN_KEYS = 16, 64  # of P, in the picture
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A compiled configuration and its layouts by name."""
+
+    compiled: CompiledFmha
+    lines: dict[str, str]
+
+    @staticmethod
+    def of(compiled: CompiledFmha) -> Traced:
+        return Traced(compiled, dict(re.split(r"  +", line, maxsplit=1) for line in compiled.layouts))
+
+    def layout(self, name: str) -> Any:
+        """The affine part of a layout, strides along coordinates as plain numbers."""
+        shape, stride = self.lines[name].split(" o ")[-1].split(":")
+        return Layout(ast.literal_eval(shape), ast.literal_eval(re.sub(r"@\d", "", stride)))
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows and keys of a tile of logits."""
+        return self.compiled.config.block_m, self.compiled.config.block_n
+
+
+def logits_at(traced: Traced) -> np.ndarray:
+    """Tensor-memory address (lane << 16 | column) of S[row, key]: [rows, keys]."""
+    layout, (rows, keys) = traced.layout("tStS"), traced.tile
+    return np.array([[layout((i, j), 0, 0) for j in range(keys)] for i in range(rows)])
+
+
+def loaded_by(traced: Traced) -> np.ndarray:
+    """The softmax thread that takes S[row, key] into registers: [rows, keys]."""
+    rows, keys = traced.tile
+    config = traced.compiled.config
+    of_thread = sorted(traced.layout("tLcS")(i) for i in range(keys // config.row_threads))
+    assert of_thread == list(range(len(of_thread))), f"thread 0 loads keys {of_thread}"
+    row, key = np.arange(rows)[:, None], np.arange(keys)[None, :]
+    rows_of_warp = rows // len(config.roles.softmax)
+    return row // rows_of_warp * WARP + row % rows_of_warp + key // len(of_thread) * rows_of_warp
+
+
+def stored_at(traced: Traced) -> np.ndarray:
+    """Byte address of P[row, key] from sP's start, as the softmax warps store it: [rows, keys]."""
+    by_rows, (rows, keys) = traced.layout("sP_rows"), traced.tile
+    assert traced.lines["sP"].startswith("S<3,4,3>"), "the swizzle belongs to sP, once"
+    return np.array([[SWIZZLE(BF16_BYTES * by_rows(i, j)) for j in range(keys)] for i in range(rows)])
+
+
+def read_at(traced: Traced) -> np.ndarray:
+    """Byte address at which the tensor core reads P[row, key]: descriptor of the k-step, then the swizzle.
+
+    The formula of the PTX manual, 9.7.16.5, for K-major operands.
+    """
+    steps, (m, n) = traced.layout("tOrP"), traced.tile
+    rows, keys = np.arange(m)[:, None], np.arange(n)[None, :]
+    start = CHUNK * np.array([steps(0, 0, step) for step in range(n // MMA_K)])[keys // MMA_K]
+    linear = start + rows % 8 * 128 + rows // 8 * SBO + keys % MMA_K * BF16_BYTES
+    swizzled: np.ndarray = linear ^ (linear >> 7 & 7) << 4
+    return swizzled
+
+
+def text(traced: Traced) -> Iterator[str]:
+    """What the picture shows, in words and numbers."""
+    config, at, threads = traced.compiled.config, logits_at(traced), loaded_by(traced)
+    yield config.name
+    yield f"  tensor memory   {drawing(config)}"
+    yield f"  accumulator     tStS {traced.lines['tStS']}"
+    for row in (0, 1, config.block_m - 1):
+        lanes, columns = at[row] >> 16, at[row] & 0xFFFF
+        yield f"                  S[{row}, :] in lane {lanes.min()}, columns {columns.min()} to {columns.max()}"
+    yield f"  load partition  tLtS {traced.lines['tLtS']}, tLcS {traced.lines['tLcS']}"
+    for row in (0, 1, config.block_m - 1):
+        yield f"                  S[{row}, :] by threads {', '.join(map(str, np.unique(threads[row])))}"
+    if config.p_path == "tmem":
+        yield f"  P               in tensor memory from column {config.tmem_p}: tOrP {traced.lines['tOrP']}, in bf16"
+        return
+    stored, read = stored_at(traced), read_at(traced)
+    yield f"  sP              {traced.lines['sP']}"
+    yield f"  descriptor      tOrP {traced.lines['tOrP']}, in 16 bytes; SBO {SBO}, 128-byte swizzle"
+    yield f"                  reads {np.count_nonzero(stored == read)} of {stored.size} elements where they were stored"
+    yield "                  16-byte chunk of its 128 bytes in which keys 0-7, 8-15, ... of a row lie:"
+    for row in range(8):
+        yield f"                  row {row}: {' '.join(map(str, chunks(stored)[row, ::8]))}"
+
+
+def chunks(address: np.ndarray) -> np.ndarray:
+    """Which 16 bytes of a swizzled row of 128 an address lies in, for the keys that are shown."""
+    shown: np.ndarray = (address // CHUNK % 8)[:SHOWN_ROWS, :SHOWN_KEYS]
+    return shown
+
+
+def picture(traced: Traced) -> Figure:
+    """The views side by side; those of shared memory only where P waits there."""
+    in_smem = traced.compiled.config.p_path == "smem"
+    figure = Figure(figsize=(13, 9 if in_smem else 4.5), dpi=100, layout="constrained")
+    figure.suptitle(traced.compiled.config.name)
+    axes = figure.subplots(2 if in_smem else 1, 2, squeeze=False)
+    _draw_tensor_memory(axes[0, 0], traced)
+    image = axes[0, 1].imshow(loaded_by(traced), aspect="auto", interpolation="nearest", cmap="turbo")
+    figure.colorbar(image, ax=axes[0, 1], label="thread")
+    axes[0, 1].set(title="load partition: which thread takes S[row, key]", xlabel="key", ylabel="row")
+    if in_smem:
+        stored, read = stored_at(traced), read_at(traced)
+        same = "equal" if np.array_equal(stored, read) else f"{np.count_nonzero(stored != read)} elements apart"
+        _draw_chunks(axes[1, 0], stored, "sP as the softmax warps store it: 16-byte chunk of 128")
+        _draw_chunks(axes[1, 1], read, f"sP as the descriptor reads it: {same}")
+    return figure
+
+
+def _draw_tensor_memory(axes: Any, traced: Traced) -> None:
+    """Lanes down, columns across: regions by name, and the accumulator's own addresses shaded."""
+    cells = np.full((TMEM_LANES, TMEM_COLS), np.nan)
+    at = logits_at(traced)
+    cells[at >> 16, at & 0xFFFF] = np.broadcast_to(np.arange(at.shape[0])[:, None], at.shape)
+    axes.imshow(cells, aspect="auto", interpolation="nearest", cmap="viridis")
+    for region in tensor_memory(traced.compiled.config):
+        axes.axvspan(region.start, region.start + region.size, fill=False, color="black", linewidth=0.8)
+        axes.text(
+            region.start + region.size / 2, TMEM_LANES / 2, region.name, ha="center", va="center", color="crimson"
+        )
+    axes.set(title="tensor memory; S0's address of each row of logits", xlabel="column", ylabel="lane")
+
+
+def _draw_chunks(axes: Any, address: np.ndarray, title: str) -> None:
+    shown = chunks(address)
+    axes.imshow(shown, aspect="auto", interpolation="nearest", cmap="tab10")
+    for row in range(shown.shape[0]):
+        for key in range(0, shown.shape[1], 8):
+            axes.text(key + 3.5, row, str(shown[row, key]), ha="center", va="center", color="white")
+    axes.set(title=title, xlabel="key", ylabel="row")
+
+
+def main() -> None:
+    """Print the layouts of a milestone's configurations, and leave a picture of each."""
+    parser = argparse.ArgumentParser(prog="python -m harness.tools.layout", description=__doc__)
+    parser.add_argument("milestone", type=arguments.milestone)
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="default: results/layout")
+    args = parser.parse_args()
+    folder = args.out or ROOT / "results" / "layout"
+    folder.mkdir(parents=True, exist_ok=True)
+    for config in dict.fromkeys(case.config for case in args.milestone.load().CASES):
+        traced = Traced.of(compile(config))
+        print("\n".join(text(traced)))
+        path = folder / f"{config.name}.png"
+        picture(traced).savefig(path)
+        print(f"  picture         {path}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

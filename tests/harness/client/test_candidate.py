@@ -1,0 +1,290 @@
+"""Candidate, pins and acceptance on real repositories; the user's side is compared byte by byte."""
+
+import os
+import subprocess
+
+import pytest
+
+from harness.client import acceptance, candidate
+from harness.client.acceptance import StaleBase
+from harness.client.candidate import Candidate, CandidateError
+from harness.host import protected
+from harness.host.protected import PinError, Unpin
+from harness.host.repository import ACCEPTED, GitError, Repository
+from harness.host.ruling import Ruling, RulingError, decode
+from harness.host.verdict import Verdict
+
+
+def ruling_for(made: Candidate, base: str, run: str = "r1", verdict: Verdict = Verdict.ACCEPT) -> Ruling:
+    return Ruling(run, made.commit, base, "D1.1", "sim", verdict, "", "stage", "p", "t0", "t1")
+
+
+def repository(project):
+    return Repository(project.path)
+
+
+def test_candidate_is_the_working_tree_and_touches_nothing(project):
+    project.kernel(cosine=0.5)
+    project.write("kernel/new.py", "NEW = 1\n")
+    project.write("notes.txt", "untracked elsewhere\n")
+    project.write("kernel/scratch.log", "ignored\n")
+    project.write("STAGE_NOTES.md", "# Staged\n")
+    project.git("add", "STAGE_NOTES.md")
+    project.write("STAGE_NOTES.md", "# Edited after staging\n")
+    before = project.state()
+    made = candidate.make(repository(project), "r1", "D1.1")
+    assert project.state() == before
+    assert made.left_out == ("notes.txt",)
+    assert project.git("show", f"{made.commit}:kernel/new.py") == "NEW = 1"
+    assert project.git("show", f"{made.commit}:STAGE_NOTES.md") == "# Edited after staging"
+    assert "scratch.log" not in project.git("ls-tree", "-r", made.commit)
+    assert project.git("rev-parse", made.ref) == made.commit
+    assert project.git("rev-parse", f"{made.commit}^") == made.parent == before["tip"]
+
+
+def test_assume_unchanged_edit_is_seen(project):
+    project.git("update-index", "--assume-unchanged", "kernel/fmha.py", "stages/tolerances.toml")
+    project.kernel(cosine=0.1)
+    project.write("stages/tolerances.toml", "cosine = 0.0\n")
+    assert project.git("status", "--porcelain") == ""
+    before = project.state()
+    made = candidate.make(repository(project), "r1", "D1.1")
+    assert "0.1" in project.git("show", f"{made.commit}:kernel/fmha.py")
+    with pytest.raises(PinError, match=r"stages/tolerances\.toml"):
+        protected.check(repository(project), made.parent, made.commit, Unpin())
+    assert project.state() == before
+
+
+def test_unchanged_tree_is_the_tip_itself(project):
+    made = candidate.make(repository(project), "r1", "D1.1")
+    assert made.commit == made.parent
+
+
+def test_git_variables_of_a_hook_do_not_lead_astray(project, tmp_path, monkeypatch):
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "nowhere"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
+    made = candidate.make(repository(project), "r1", "D1.1")
+    assert made.branch == "refs/heads/work"
+    assert not (tmp_path / "index").exists()
+
+
+def test_deleted_file_and_odd_names(project):
+    project.write("kernel/with space ü\n.py", "X = 1\n")
+    (project.path / "STAGE_NOTES.md").unlink()
+    made = candidate.make(repository(project), "r1", "D1.1")
+    names = project.git("ls-tree", "-r", "-z", "--name-only", made.commit).split("\0")
+    assert "kernel/with space ü\n.py" in names and "STAGE_NOTES.md" not in names
+    assert protected.check(repository(project), made.parent, made.commit, Unpin())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "mend"),
+    [
+        (lambda p: p.git("switch", "--detach", "--quiet"), "git switch -c"),
+        (lambda p: p.git("switch", "--quiet", "-c", "accepted"), "only the gate moves it"),
+        (lambda p: p.git("switch", "--quiet", "--orphan", "empty"), "make one first"),
+        (lambda p: p.git("sparse-checkout", "set", "kernel"), "git sparse-checkout disable"),
+    ],
+)
+def test_states_without_a_candidate(project, spoil, mend):
+    spoil(project)
+    with pytest.raises(CandidateError, match=mend):
+        candidate.make(repository(project), "r1", "D1.1")
+
+
+def test_not_a_repository(tmp_path):
+    with pytest.raises(CandidateError, match="run it in a clone"):
+        candidate.find(tmp_path)
+
+
+def test_missing_git(project, monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(CandidateError, match="git is not installed"):
+        candidate.find(project.path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "stages/tolerances.toml",
+        "kernel/reference.py",
+        "harness/host/verdict.py",
+        "requirements.lock",
+        ".gitignore",
+    ],
+)
+def test_pinned_path_is_refused_by_name_unless_unpinned(project, path):
+    project.write(path, (project.path / path).read_text() + "# edited\n")
+    made = candidate.make(repository(project), "r1", "D1.1")
+    with pytest.raises(PinError, match=path.replace(".", r"\.")) as caught:
+        protected.check(repository(project), made.parent, made.commit, Unpin())
+    assert f"--unpin {path}" in str(caught.value)
+    digest = protected.check(repository(project), made.parent, made.commit, Unpin((path,), "measured anew"))
+    assert digest != protected.PINS.digest(repository(project).tree(made.parent))
+
+
+def test_new_conftest_inside_the_kernel_is_pinned(project):
+    project.write("kernel/conftest.py", "raise SystemExit(0)\n")
+    made = candidate.make(repository(project), "r1", "D1.1")
+    with pytest.raises(PinError, match=r"kernel/conftest\.py"):
+        protected.check(repository(project), made.parent, made.commit, Unpin())
+
+
+def test_symbolic_link_is_refused(project):
+    os.symlink("/etc/passwd", project.path / "kernel/link.py")
+    made = candidate.make(repository(project), "r1", "D1.1")
+    with pytest.raises(PinError, match="symbolic links"):
+        protected.check(repository(project), made.parent, made.commit, Unpin())
+
+
+def test_unpin_needs_a_reason_and_a_use(project):
+    with pytest.raises(PinError, match="--because"):
+        Unpin(("stages",))
+    project.kernel(cosine=1.0)
+    made = candidate.make(repository(project), "r1", "D1.1")
+    with pytest.raises(PinError, match="leave it out"):
+        protected.check(repository(project), made.parent, made.commit, Unpin(("stages",), "no need"))
+
+
+def test_first_accept_creates_accepted_and_brings_the_branch(project):
+    project.kernel(cosine=1.0)
+    project.write("kernel/new.py", "NEW = 1\n")
+    made = candidate.make(repository(project), "r1", "D1.1")
+    files = project.state()["files"]
+    done = acceptance.accept(repository(project), made, ruling_for(made, ""))
+    assert done.branch_moved, done.why_not
+    assert project.git("rev-parse", "accepted", "work") == f"{made.commit}\n{made.commit}"
+    assert project.git("status", "--porcelain") == ""
+    assert project.state()["files"] == files
+    assert acceptance.accepted_milestones(repository(project)) == {"D1.1": ["sim"]}
+    after = project.state()
+    assert acceptance.accept(repository(project), made, ruling_for(made, "")).branch_moved
+    assert project.state() == after
+    assert len(acceptance.notes(repository(project), made.commit)) == 1
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda p: p.kernel(cosine=0.2), "edited since"),
+        (lambda p: p.write("kernel/another.py", "x = 1\n"), "edited since"),
+        (lambda p: p.git("commit", "--quiet", "--allow-empty", "-m", "on"), "moved on"),
+        (lambda p: p.git("switch", "--quiet", "-c", "other"), "another branch"),
+        (lambda p: p.git("update-index", "--assume-unchanged", "kernel/fmha.py"), "assume-unchanged"),
+        (lambda p: (p.write("x.txt", "x"), p.git("add", "x.txt")), "staged"),
+        (lambda p: p.git("update-ref", "MERGE_HEAD", "HEAD"), "merge"),
+    ],
+)
+def test_accept_leaves_an_unsafe_branch_alone(project, spoil, why):
+    project.kernel(cosine=1.0)
+    made = candidate.make(repository(project), "r1", "D1.1")
+    spoil(project)
+    before = project.state()
+    done = acceptance.accept(repository(project), made, ruling_for(made, ""))
+    assert not done.branch_moved and why in done.why_not
+    assert project.state() == before
+    assert project.git("rev-parse", "accepted") == made.commit
+
+
+def test_second_candidate_on_one_base_is_stale_then_merged(project):
+    repo = repository(project)
+    project.kernel(cosine=1.0)
+    first = candidate.make(repo, "r1", "D1.1")
+    project.git("checkout", "--quiet", "--", "kernel/fmha.py")
+    project.write("kernel/second.py", "SECOND = 2\n")
+    second = candidate.make(repo, "r2", "D1.1")
+    acceptance.accept(repo, first, ruling_for(first, ""))
+    before = project.state()
+    with pytest.raises(StaleBase):
+        acceptance.accept(repo, second, ruling_for(second, "", "r2"))
+    assert project.git("rev-parse", "accepted") == first.commit
+    merged = candidate.on_new_base(repo, "r3", second, first.commit)
+    assert repo.is_ancestor(first.commit, merged.commit) and repo.is_ancestor(second.commit, merged.commit)
+    assert "1.0" in project.git("show", f"{merged.commit}:kernel/fmha.py")
+    done = acceptance.accept(repo, merged, ruling_for(merged, first.commit, "r3"))
+    assert not done.branch_moved and "git merge accepted" in done.why_not
+    assert project.state() == before
+
+
+def test_conflicting_change_on_a_new_base_says_how_to_go_on(project):
+    repo = repository(project)
+    project.kernel(cosine=1.0)
+    first = candidate.make(repo, "r1", "D1.1")
+    project.kernel(cosine=2.0)
+    second = candidate.make(repo, "r2", "D1.1")
+    acceptance.accept(repo, first, ruling_for(first, ""))
+    with pytest.raises(CandidateError, match="git merge accepted"):
+        candidate.on_new_base(repo, "r3", second, first.commit)
+
+
+def test_share_refused_leaves_accepted(project):
+    made = candidate.make(repository(project), "r1", "D1.1")
+
+    def refuse() -> None:
+        raise StaleBase("others were first")
+
+    with pytest.raises(StaleBase):
+        acceptance.accept(repository(project), made, ruling_for(made, ""), refuse)
+    assert repository(project).resolve(ACCEPTED) is None
+
+
+def test_only_an_accepting_ruling_on_this_commit_accepts(project):
+    project.kernel(cosine=1.0)
+    made = candidate.make(repository(project), "r1", "D1.1")
+    for verdict in set(Verdict) - {Verdict.ACCEPT}:
+        with pytest.raises(ValueError, match=verdict.name):
+            acceptance.accept(repository(project), made, ruling_for(made, "", verdict=verdict))
+    assert repository(project).resolve(ACCEPTED) is None
+
+
+def test_interrupted_move_keeps_the_ref(project):
+    repo = repository(project)
+    project.kernel(cosine=1.0)
+    made = candidate.make(repo, "r1", "D1.1")
+    with pytest.raises(KeyboardInterrupt), repo.prepared_move(made.branch, made.commit, made.parent, "x"):
+        raise KeyboardInterrupt
+    assert project.git("rev-parse", "work") == made.parent
+    with pytest.raises(GitError), repo.prepared_move(made.branch, made.commit, made.commit, "x"):
+        pass
+    assert project.git("rev-parse", "work") == made.parent
+
+
+def test_author_is_named_where_none_is_configured(project, monkeypatch):
+    monkeypatch.setenv("HOME", "/nonexistent")
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    project.git("config", "--unset", "user.name")
+    project.git("config", "--unset", "user.email")
+    project.kernel(cosine=1.0)
+    made = candidate.make(repository(project), "r1", "D1.1")
+    author = subprocess.run(
+        ["git", "-C", str(project.path), "show", "-s", "--format=%an", made.commit],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    assert author == candidate.user_name()
+
+
+def test_ruling_is_bound_to_run_and_commit():
+    made = Candidate("ref", "c" * 40, "t", "p", "b")
+    data = ruling_for(made, "").encode()
+    assert decode(data, "r1", "c" * 40) == ruling_for(made, "")
+    for run, commit in (("r2", "c" * 40), ("r1", "d" * 40)):
+        with pytest.raises(RulingError):
+            decode(data, run, commit)
+    for damaged in (
+        b"",
+        data[:-20],
+        b"[]",
+        b"{}",
+        b"\xff",
+        data.replace(b"ACCEPT", b"PERFECT"),
+        b"[" * 100_000,
+    ):
+        with pytest.raises(RulingError):
+            decode(damaged, "r1", "c" * 40)
+
+
+def test_exit_codes_differ():
+    codes = [verdict.exit_code for verdict in Verdict]
+    assert len(set(codes)) == len(codes) and not {1, 2} & set(codes)

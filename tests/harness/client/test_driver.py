@@ -1,0 +1,334 @@
+"""From the working tree to an accepted commit on the embedded target: the whole way, and every way off it."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+
+import pytest
+
+from harness.client import acceptance
+from harness.client.candidate import CandidateError
+from harness.client.driver import DEFAULT_BUDGETS, Gate, NothingToDo
+from harness.client.plan import Budgets
+from harness.client.run_store import Ledger, LedgerError
+from harness.host import lock
+from harness.host.job import Workplace
+from harness.host.journal import read_events
+from harness.host.protected import PinError, Unpin
+from harness.host.repository import ACCEPTED, Repository
+from harness.report.record import load
+from remote.faulty import Faulty
+from remote.link import Target
+from remote.local import Emulator
+from remote.ssh import Ssh
+
+
+@dataclass
+class Heard:
+    """Keeps what a gate says."""
+
+    said: list[str] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def doing(self, text: str) -> None:
+        self.done.append(text)
+
+
+class Bench:
+    """A project, a target, and a gate between them."""
+
+    def __init__(self, project, workdir):
+        self.project = project
+        self.place = Workplace(workdir)
+        self.target: Target = Emulator("sim", str(workdir), disk_mb=8)
+        self.heard = Heard()
+        repository = Repository(project.path)
+        self.gate = Gate(repository, Ledger(project.path / "results"), self.heard)
+        self.repository = repository
+
+    def stage(self, *milestones, target=None, unpin=None):
+        return self.gate.stage(milestones or ("D1.1",), target or self.target, unpin or Unpin())
+
+
+@pytest.fixture
+def bench(project, tmp_path):
+    return Bench(project, tmp_path / "host")
+
+
+def in_the_gate(bench):
+    """A run in the background, in its gate; and the list that will hold it."""
+    result = []
+    worker = threading.Thread(target=lambda: result.append(bench.stage()))
+    worker.start()
+    while not any(line.startswith("gate") for line in bench.heard.done):
+        assert worker.is_alive(), "it ended before its gate"
+        time.sleep(0.02)
+    return worker, result
+
+
+def test_accept_moves_accepted_and_the_branch_and_keeps_results(bench):
+    bench.project.kernel(cosine=1.0)
+    files = bench.project.state()["files"]
+    entry = bench.stage("D1.2")
+    assert (entry.verdict, entry.closed) == ("ACCEPT", True), entry.reason
+    commit = entry.candidate.commit
+    assert bench.project.git("rev-parse", "accepted", "work") == f"{commit}\n{commit}"
+    assert bench.project.git("status", "--porcelain") == ""
+    assert bench.project.state()["files"] == files
+    folder = bench.gate.ledger.folder(entry.run)
+    assert load(folder).milestone == "D1.2" and load(folder / "gate").milestone == "D1.1"
+    assert load(folder).tree.commit == commit and load(folder).run == entry.run
+    assert (folder / "verdict.json").exists() and (folder / "logs/stage.log").exists()
+    assert [n["milestone"] for n in acceptance.notes(bench.repository, commit)] == ["D1.2"]
+    assert any(line.startswith("gate") for line in bench.heard.said)
+    assert [line for line in bench.heard.said if "seed 0" in line] == ["  seed 0 passed in 0.0 s"] * 2
+
+
+def test_reject_keeps_candidate_and_note_and_touches_nothing(bench):
+    bench.stage()
+    bench.project.kernel(cosine=0.3)
+    before, accepted = bench.project.state(), bench.project.git("rev-parse", "accepted")
+    entry = bench.stage("D1.2")
+    assert entry.verdict == "REJECT_GATE" and "cosine 0.3" in entry.reason
+    assert bench.project.state() == before
+    assert bench.project.git("rev-parse", "accepted") == accepted
+    assert bench.project.git("rev-parse", entry.candidate.ref) == entry.candidate.commit
+    assert acceptance.notes(bench.repository, entry.candidate.commit)[0]["verdict"] == "REJECT_GATE"
+    assert load(bench.gate.ledger.folder(entry.run) / "gate").verdict == "REJECT_STAGE"
+
+
+def test_unchanged_tree_is_judged_once_then_refused(bench):
+    assert bench.stage().verdict == "ACCEPT"
+    with pytest.raises(NothingToDo, match="nothing to commit"):
+        bench.stage()
+    assert bench.stage("D1.2").verdict == "ACCEPT", "another milestone of the same commit is something to do"
+    assert acceptance.accepted_milestones(bench.repository) == {"D1.1": ["sim"], "D1.2": ["sim"]}
+
+
+def test_pinned_path_is_refused_and_recorded_when_meant(bench):
+    bench.stage()
+    bench.project.write("stages/tolerances.toml", "cosine = 0.1\n")
+    with pytest.raises(PinError, match=r"stages/tolerances\.toml"):
+        bench.stage()
+    assert bench.stage(unpin=Unpin(("stages",), "measured on a B200")).verdict == "ACCEPT"
+    noted = acceptance.notes(bench.repository, bench.project.git("rev-parse", "accepted"))[-1]
+    assert (noted["unpinned"], noted["because"]) == (["stages"], "measured on a B200")
+
+
+def test_pinned_change_that_was_committed_is_refused_as_well(bench):
+    bench.stage()
+    bench.project.write("stages/tolerances.toml", "cosine = 0.1\n")
+    bench.project.git("commit", "--quiet", "-am", "quietly")
+    with pytest.raises(PinError, match=r"stages/tolerances\.toml"):
+        bench.stage()
+
+
+def test_branch_without_accepted_is_told_to_merge(bench):
+    bench.project.kernel(cosine=1.0)
+    bench.stage()
+    bench.project.git("switch", "--quiet", "-c", "old", "HEAD~1")
+    with pytest.raises(CandidateError, match="git merge accepted"):
+        bench.stage()
+
+
+def test_dirty_host_checkout_is_never_used(bench):
+    bench.stage()
+    for run in (bench.place.root / "runs").iterdir():
+        (run / "tree/kernel").mkdir(parents=True)
+        (run / "tree/kernel/fmha.py").write_text("cosine = 1.0\n")
+        (run / "engine/harness/judge/run.py").write_text("raise SystemExit(0)\n")
+    bench.project.kernel(cosine=0.1)
+    assert bench.stage().verdict == "REJECT_GATE"
+
+
+def test_others_accepting_meanwhile_makes_the_change_stale_then_merged(bench):
+    """Two changes on one base: the second is refused by the compare-and-swap, merged, tested again, accepted."""
+    bench.stage()
+    base = bench.project.git("rev-parse", "accepted")
+    bench.project.kernel(cosine=1.0, sleep_D1_2=1.5)
+    result = []
+    worker = threading.Thread(target=lambda: result.append(bench.stage("D1.2")))
+    worker.start()
+    while not any("stage" in line for line in bench.heard.done):
+        time.sleep(0.05)
+    env = {f"GIT_{w}_{k}": "x" for w in ("AUTHOR", "COMMITTER") for k in ("NAME", "EMAIL")}
+    bench.repository.git("read-tree", base, env=env | {"GIT_INDEX_FILE": str(bench.place.root / "index")})
+    blob = bench.repository.git("hash-object", "-w", "--stdin", stdin="OTHER = 1\n")
+    index = {"GIT_INDEX_FILE": str(bench.place.root / "index")}
+    bench.repository.git("update-index", "--add", "--cacheinfo", f"100644,{blob},kernel/other.py", env=index)
+    tree = bench.repository.git("write-tree", env=index)
+    other = bench.repository.git("commit-tree", tree, "-p", base, "-m", "other", env=env)
+    bench.repository.move(ACCEPTED, other, base, "by another")
+    worker.join()
+    entry = result[0]
+    assert entry.verdict == "ACCEPT", entry.reason
+    assert any("merged with it" in line for line in bench.heard.said)
+    assert bench.project.git("show", "accepted:kernel/other.py") == "OTHER = 1"
+    assert "1.0" in bench.project.git("show", "accepted:kernel/fmha.py")
+    stale = [known for known in bench.gate.ledger.newest_first() if known.verdict == "STALE"]
+    assert len(stale) == 1
+
+
+def test_results_altered_on_the_host_are_tampered(bench, monkeypatch):
+    bench.project.kernel(cosine=1.0)
+    fetch = type(bench.gate)._settle
+
+    def spoil(gate, entry, host, ruling, job=None):
+        path = bench.place.run(entry.run).out / "record.json"
+        path.write_bytes(path.read_bytes().replace(b"0.01", b"0.02"))
+        return fetch(gate, entry, host, ruling, job)
+
+    monkeypatch.setattr(Gate, "_settle", spoil)
+    entry = bench.stage()
+    assert entry.verdict == "TAMPERED" and "record.json" in entry.reason
+    assert bench.repository.resolve(ACCEPTED) is None
+
+
+@pytest.mark.parametrize("cut", range(1, 13))
+def test_link_cut_anywhere_is_mended_or_resumed(bench, cut):
+    """Whatever command is cut, before it or in its midst, the run ends accepted, once."""
+    bench.project.kernel(cosine=1.0)
+    entry = bench.stage(target=Faulty(bench.target, [cut]))
+    assert entry.verdict == "ACCEPT", entry.reason
+    assert any("cut on purpose" in line for line in bench.heard.said), "nothing was cut"
+    assert len(list((bench.place.root / "runs").iterdir())) == 1
+    events = [e for run in (bench.place.root / "runs").iterdir() for e, _ in read_events(run / "journal.jsonl")]
+    assert sum(event["event"] == "start" for event in events) == 1
+
+
+def test_link_that_stays_cut_is_unknown_and_resume_fetches_the_verdict(bench, monkeypatch):
+    monkeypatch.setattr("harness.client.driver.RETRY_AFTER_S", (0.0, 0.0))
+    bench.project.kernel(cosine=1.0)
+    before = bench.project.state()
+    entry = bench.stage(target=Faulty(bench.target, range(8, 10_000)))
+    assert (entry.verdict, entry.closed) == ("UNKNOWN", False)
+    assert bench.project.state() == before and bench.repository.resolve(ACCEPTED) is None
+    resumed = bench.gate.resume(entry.run, bench.target)
+    assert (resumed.verdict, resumed.closed) == ("ACCEPT", True)
+    assert bench.gate.resume(entry.run, bench.target).verdict == "ACCEPT"
+    assert bench.project.git("rev-parse", "accepted") == entry.candidate.commit
+
+
+def test_killed_supervisor_reads_infra_and_rejects_nothing(bench):
+    bench.project.kernel(cosine=1.0, sleep=30)
+    worker, result = in_the_gate(bench)
+    run = next((bench.place.root / "runs").iterdir())
+    os.kill(int(next(read_events(run / "journal.jsonl"))[0]["pid"]), signal.SIGKILL)
+    worker.join()
+    assert result[0].verdict == "INFRA" and "died without a verdict" in result[0].reason
+    assert bench.repository.resolve(ACCEPTED) is None
+    assert acceptance.notes(bench.repository, result[0].candidate.commit) == []
+
+
+def test_interrupt_leaves_the_run_and_a_second_one_ends_it(bench, monkeypatch):
+    bench.project.kernel(cosine=1.0, sleep=20)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("harness.client.driver.watch", interrupt)
+    monkeypatch.setattr("harness.client.driver.CANCEL_WITHIN_S", 0.0)
+    entry = bench.stage()
+    assert (entry.verdict, entry.closed) == ("UNKNOWN", False)
+    assert any(f"make resume RUN={entry.run}" in line for line in bench.heard.said)
+    monkeypatch.setattr("harness.client.driver.time.sleep", interrupt)
+    assert bench.gate.resume(entry.run, bench.target).reason == "asked to end"
+    monkeypatch.undo()
+    ended = bench.gate.resume(entry.run, bench.target)
+    assert ended.verdict == "CANCELLED"
+    assert not lock.is_held(bench.place.locks / "gpu0.lock")
+
+
+def test_cancel_by_another_process(bench):
+    bench.project.kernel(cosine=1.0, sleep=30)
+    worker, result = in_the_gate(bench)
+    bench.gate.cancel(next(bench.gate.ledger.newest_first()).run, bench.target)
+    worker.join()
+    assert result[0].verdict == "CANCELLED"
+
+
+def test_ratchet_runs_several_milestones_in_one_run(bench):
+    bench.project.kernel(cosine=1.0, cosine_D1_3=0.1)
+    entry = bench.stage("D1.1", "D1.2", "D1.3")
+    assert entry.verdict == "REJECT_STAGE" and "D1.3" in entry.reason
+    assert load(bench.gate.ledger.folder(entry.run) / "D1.2").verdict == "ACCEPT"
+
+
+def test_gpu_target_compiles_here_first(bench, monkeypatch):
+    """A compiler that refuses or hangs is found here: the GPU host is not even connected to."""
+    monkeypatch.setattr("harness.client.driver.importlib.util.find_spec", lambda name: object())
+
+    class Unwanted(Emulator):
+        def connect(self):
+            raise AssertionError("connected to the GPU host")
+
+    unwanted = Unwanted("b200", "/nonexistent", device="cuda")
+    bench.project.kernel(compile="error")
+    entry = bench.stage(target=unwanted)
+    assert entry.verdict == "COMPILE_ERROR" and "no such layout" in entry.reason and entry.closed
+    bench.project.kernel(compile_hang=True)
+    bench.gate.budgets = Budgets(compile_s=1.0)
+    assert bench.stage(target=unwanted).verdict == "COMPILE_HANG"
+    bench.gate.budgets = DEFAULT_BUDGETS
+    bench.project.kernel(cosine=1.0)
+    with pytest.raises(AssertionError, match="connected"):
+        bench.stage(target=unwanted)
+
+
+def test_without_a_compiler_here_the_run_says_so(bench, monkeypatch):
+    monkeypatch.setattr("harness.client.driver.importlib.util.find_spec", lambda name: None)
+    host = Emulator("b200", bench.target.workdir, device="cuda", disk_mb=8)
+    entry = bench.stage(target=host)
+    assert any("not compiled here" in line for line in bench.heard.said)
+    assert entry.verdict == "INFRA" and "nvidia-smi" in entry.reason
+
+
+def test_what_was_accepted_here_and_by_others_comes_together(bench, other_clone, tmp_path):
+    """Accepted on the embedded target alone, while others had another change accepted where all see it."""
+    shared = Emulator("b200", str(tmp_path / "shared"), disk_mb=8, shared=True)
+    other = Gate(Repository(other_clone.path), Ledger(other_clone.path / "results"), Heard())
+    other_clone.write("kernel/theirs.py", "THEIRS = 1\n")
+    assert other.stage(["D1.1"], shared).verdict == "ACCEPT"
+    bench.project.write("kernel/ours.py", "OURS = 1\n")
+    assert bench.stage().verdict == "ACCEPT"
+    ours = bench.project.git("rev-parse", "accepted")
+    entry = bench.stage("D1.2", target=shared)
+    assert entry.verdict == "ACCEPT", entry.reason
+    assert any("merged with it" in line for line in bench.heard.said)
+    accepted = bench.project.git("rev-parse", "accepted")
+    theirs = other_clone.git("rev-parse", "accepted")
+    assert bench.repository.is_ancestor(ours, accepted) and bench.repository.is_ancestor(theirs, accepted)
+    other_clone.write("kernel/more.py", "MORE = 1\n")
+    assert other.stage(["D1.2"], shared).verdict == "ACCEPT"
+    assert other.repository.is_ancestor(accepted, other.repository.resolve(ACCEPTED))
+
+
+def test_shallow_clone_goes_through_as_well(bench, tmp_path):
+    bench.project.kernel(cosine=1.0)
+    bench.project.git("commit", "--quiet", "--all", "--message", "Second")
+    shallow = tmp_path / "shallow"
+    bench.project.git("clone", "--quiet", "--depth=1", f"file://{bench.project.path}", str(shallow))
+    gate = Gate(Repository(shallow), Ledger(shallow / "results"), bench.heard)
+    entry = gate.stage(["D1.1"], bench.target)
+    assert entry.verdict == "ACCEPT", entry.reason
+    with pytest.raises(CandidateError, match="git fetch --unshallow"):
+        gate.stage(["D1.2"], Ssh("b200", "b200", "/nowhere"))
+
+
+def test_unknown_run_is_refused_by_name(bench):
+    entry = bench.stage()
+    for run in ("nonsense", "../../etc", "20200101-000000-D1.1-abcdef"):
+        with pytest.raises(LedgerError, match=entry.run):
+            bench.gate.resume(run, bench.target)
+
+
+def test_interpreter_of_the_target_is_the_one_named(bench):
+    entry = bench.stage(target=Emulator("sim", bench.target.workdir, python=sys.executable, disk_mb=8))
+    assert entry.verdict == "ACCEPT"
+    assert sys.executable in entry.job.steps[0].argv

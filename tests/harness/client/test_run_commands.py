@@ -1,0 +1,171 @@
+"""The commands as a user gives them, each in a process of its own: exit codes, and sentences with the mend."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.host.verdict import EXIT_BAD_INPUT, Verdict
+
+COMMAND = [sys.executable, "-c", "from harness.client.run_commands import app; app()"]
+
+
+def harness(project, *arguments, **env):
+    done = subprocess.run(
+        [*COMMAND, *arguments], cwd=project.path, capture_output=True, text=True, env=os.environ | env, timeout=60
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def refused(project, words, *arguments, **env):
+    """It ends with 2, says `words` in one line, and touches nothing."""
+    before = project.state()
+    done = harness(project, *arguments, **env)
+    assert (done.returncode, done.stdout) == (EXIT_BAD_INPUT, ""), done
+    assert words in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+    assert project.state() == before
+
+
+@pytest.fixture
+def project(project):
+    project.write("remote/targets.toml", 'default = "sim"\n[targets.sim]\nkind = "emulator"\ndisk_mb = 8\n')
+    return project
+
+
+def test_accept_then_nothing_to_commit_then_reject(project):
+    project.kernel(cosine=1.0)
+    done = harness(project, "stage", "d1.2")
+    assert done.returncode == 0, done
+    assert "accepted is" in done.stdout and "D1.2 ACCEPT" in done.stdout
+    assert "\x1b" not in done.stdout, "no colours in a pipe"
+    refused(project, "nothing to commit", "stage", "D1.2")
+    project.kernel(cosine=0.5)
+    done = harness(project, "gate")
+    assert done.returncode == Verdict.REJECT_GATE.exit_code
+    assert "cosine 0.5" in done.stdout and "the change" in done.stdout
+    listed = harness(project, "runs").stdout
+    assert re.findall("ACCEPT|REJECT_GATE", listed) == ["REJECT_GATE", "ACCEPT"], listed
+    everybody = harness(project, "runs", "--target", "sim").stdout
+    assert "REJECT_GATE" in everybody and "ACCEPT" in everybody
+
+
+def test_ratchet_reruns_what_was_accepted(project):
+    refused(project, "make stage D1.1 comes first", "ratchet")
+    assert harness(project, "stage", "D1.1").returncode == 0
+    assert harness(project, "stage", "D1.3").returncode == 0
+    done = harness(project, "ratchet")
+    assert done.returncode == 0 and "rerunning D1.1, D1.3" in done.stdout
+    assert re.search(r"D1.1 .* ACCEPT *\n D1.3 .* ACCEPT *\n", done.stdout), done.stdout
+    report = Path(done.stdout.splitlines()[-1])
+    assert report.read_text().index(">D1.3<") < report.read_text().index(">D1.1<"), "newest first"
+    project.kernel(cosine=1.0, cosine_D1_3=0.1)
+    assert harness(project, "ratchet").returncode == Verdict.REJECT_STAGE.exit_code
+
+
+def test_bad_input(project):
+    refused(project, "there are sim", "stage", "D1.1", "--target", "b300")
+    refused(project, "D5d", "stage", "D9")
+    refused(project, "D4", "stage", "D4")
+    refused(project, 'UNPIN="stages" BECAUSE="why"', "stage", "D1.1", "--unpin", "stages")
+    refused(project, 'UNPIN="PATH" BECAUSE="why"', "stage", "D1.1", "--because", "measured")
+    refused(project, "not known here", "resume", "20260101-000000-D1.1-abcdef")
+    refused(project, "not known here", "cancel", "../../x")
+    refused(project, "git is not installed", "stage", "D1.1", PATH="/nonexistent")
+    refused(project, "this machine", "trust")
+    refused(project, "make setup", "provision")
+
+
+def test_pinned_path(project):
+    project.write("stages/tolerances.toml", "cosine = 0.5\n")
+    mend = 'UNPIN="stages/tolerances.toml" BECAUSE="why" (without make: --unpin stages/tolerances.toml --because "why")'
+    refused(project, "pinned, but changed", "stage", "D1.1")
+    refused(project, mend, "stage", "D1.1")
+    assert harness(project, "stage", "D1.1", "--unpin", "stages", "--because", "measured").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("default = 'sim'\n[targets.sim]\nkind = 'emulator'\nports = 22\n", "key 'ports', allowed are kind, workdir"),
+        ("default = 'sim'\n[targets.sim]\nkind = 'emulator'\ndisk_mb = 'much'\n", "must be int"),
+        ("default = 'sim'\n[targets.sim]\nkind = 'cloud'\n", "there are emulator, ssh"),
+        ("default = 'sim'\n[targets.sim]\nkind = 'ssh'\nhost = 'x'\n", "lacks 'workdir'"),
+        ("default = 'sim'\n[targets.'a/b']\nkind = 'emulator'\n", "a name is made of"),
+        ("default = 'other'\n[targets.sim]\nkind = 'emulator'\n", "there are sim"),
+        ("[targets.sim]\nkind = 'emulator'\n", "default ="),
+        ("default = \n", "targets.toml"),
+    ],
+)
+def test_targets_file_with_a_mistake(project, text, words):
+    project.write("remote/targets.toml", text)
+    refused(project, words, "stage", "D1.1")
+
+
+def test_no_room(project):
+    project.write("remote/targets.toml", 'default = "sim"\n[targets.sim]\nkind = "emulator"\ndisk_mb = 999999999\n')
+    refused(project, "MiB free", "stage", "D1.1")
+
+
+def test_states_of_the_repository(project, tmp_path):
+    project.git("switch", "--quiet", "--detach")
+    refused(project, "HEAD is detached", "stage", "D1.1")
+    bare = tmp_path / "no-repository"
+    shutil.copytree(project.path, bare, ignore=shutil.ignore_patterns(".git"))
+    done = subprocess.run([*COMMAND, "stage", "D1.1"], cwd=bare, capture_output=True, text=True)
+    assert done.returncode == EXIT_BAD_INPUT and "not a git working tree" in done.stderr
+
+
+def test_doctor_of_the_embedded_target(project):
+    done = harness(project, "doctor")
+    assert done.returncode == 0, done.stdout
+    needs = [line.split()[1] for line in done.stdout.splitlines()]
+    assert {"git", "connection", "python", "packages", "disk", "lock"} <= set(needs)
+    project.write("requirements.lock", "no-such-package==1.0\n")
+    done = harness(project, "doctor")
+    assert done.returncode == Verdict.INFRA.exit_code
+    assert "no-such-package is missing" in done.stdout and "make setup" in done.stdout
+
+
+def test_broken_device_is_refused_until_cleared(project):
+    project.kernel(cosine=1.0)
+    assert harness(project, "gate").returncode == 0
+    broken = project.path / "results/.sim/locks/gpu0.broken"
+    broken.write_text("since yesterday, by run x of ada: sick\n")
+    done = harness(project, "stage", "D1.2")
+    assert done.returncode == Verdict.INFRA.exit_code and "marked broken" in done.stdout
+    assert "MEND" in harness(project, "doctor").stdout
+    assert harness(project, "doctor", "--clear-broken").returncode == 0
+    assert harness(project, "stage", "D1.2").returncode == 0
+
+
+def interrupted(project, sleep):
+    """`gate`, left in the midst of a run whose kernel takes `sleep` seconds; and the run."""
+    project.kernel(cosine=1.0, sleep=sleep)
+    client = subprocess.Popen([*COMMAND, "gate"], cwd=project.path, stdout=subprocess.PIPE, text=True)
+    next(line for line in client.stdout if line.startswith("fingerprint"))
+    client.send_signal(signal.SIGINT)
+    left = next(line for line in client.stdout if line.startswith("left"))
+    return client, re.search(r"make resume RUN=(\S+-[0-9a-f]{6})", left)[1]
+
+
+def test_interrupt_leaves_the_run_and_resume_fetches_it(project):
+    client, run = interrupted(project, sleep=2)
+    client.communicate(timeout=20)
+    assert client.returncode == Verdict.UNKNOWN.exit_code
+    assert json.loads((project.path / f"results/{run}/run.json").read_text())["verdict"] == "UNKNOWN"
+    done = harness(project, "resume", run)
+    assert done.returncode == 0 and "D1.1 ACCEPT" in done.stdout
+
+
+def test_second_interrupt_ends_the_run(project):
+    client, run = interrupted(project, sleep=50)
+    client.send_signal(signal.SIGINT)
+    assert "asked it to end" in client.communicate(timeout=20)[0]
+    assert harness(project, "resume", run).returncode == Verdict.CANCELLED.exit_code

@@ -1,0 +1,103 @@
+"""Whatever comes from a host or out of a run: it is refused or shown, and never more than that."""
+
+import json
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.client import watch
+from harness.client.results import check_path
+from harness.host import evidence
+from harness.host.job import JobError, check_run_id
+from harness.host.job import decode as decode_job
+from harness.host.ruling import Ruling, RulingError, decode
+from harness.host.verdict import Verdict
+from remote.errors import LinkLost, Untrusted
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+GOOD = Ruling("r", "c", "b", "D1.1", "sim", Verdict.ACCEPT, "", "gate", "p", "t", "t")
+FIELDS = sorted(json.loads(GOOD.encode()))
+
+
+@given(st.binary(max_size=200) | JSON.map(lambda value: json.dumps(value).encode()))
+def test_any_bytes_as_verdict_file(data):
+    with pytest.raises(RulingError):
+        decode(data, "r", "c")
+
+
+@given(st.sampled_from(FIELDS), JSON)
+def test_any_value_in_a_verdict_file(name, value):
+    fields = json.loads(GOOD.encode()) | {name: value}
+    with suppress(RulingError):
+        assert (decode(json.dumps(fields).encode(), "r", "c").run, GOOD.commit) == ("r", "c")
+
+
+@given(JSON)
+def test_any_json_as_job(value):
+    with pytest.raises(JobError):
+        decode_job(json.dumps(value))
+
+
+@given(st.text(max_size=300))
+def test_any_text_as_result_path(path):
+    from pathlib import Path
+
+    with suppress(Untrusted):
+        check_path(path)
+        assert (Path("/results") / path).resolve().is_relative_to("/results")
+        assert path.isprintable() and not path.startswith(".git/")
+
+
+@given(st.text(max_size=60))
+def test_any_text_as_run_id(text):
+    with suppress(JobError):
+        assert "/" not in check_run_id(text) and text.isascii()
+
+
+@given(st.dictionaries(st.sampled_from(["phases", "cases", "compiles", "reason", "tree"]), JSON))
+def test_any_json_as_record_of_a_run(tmp_path_factory, record):
+    folder = tmp_path_factory.mktemp("record")
+    (folder / "record.json").write_text(json.dumps(record))
+    for line in evidence.RecordWatch(folder, 1.0).look_again():
+        assert line.isprintable() and len(line) <= 160
+
+
+class Screen:
+    def say(self, text):
+        assert text.isprintable()
+
+    doing = say
+
+
+EVENTS = st.sampled_from(["waiting", "phase", "news", "ended", "broken", "other"])
+KEYS = st.sampled_from(["name", "seconds", "code", "text", "why", "owner", "since", "run"])
+SAID = st.fixed_dictionaries(
+    {},
+    optional={
+        "event": JSON | st.tuples(EVENTS, st.dictionaries(KEYS, JSON)).map(lambda pair: {**pair[1], "event": pair[0]}),
+        "beat": JSON | st.dictionaries(st.sampled_from(["phase", "seconds", "last"]), JSON),
+        "age_s": JSON,
+        "offset": JSON,
+        "ended": JSON,
+        "dead": JSON,
+    },
+)
+
+
+@given(st.lists(SAID, max_size=4))
+def test_any_json_as_progress(said):
+    class Host:
+        def follow(self, run, offset):
+            return iter(said)
+
+    class Entry:
+        run, target = "r", "b200"
+
+    with suppress(LinkLost, watch.Gone):
+        watch.watch(Entry(), Host(), Screen(), lambda offset: None, 0)

@@ -1,0 +1,342 @@
+"""The supervisor, detached and on real processes: every end that the failure table promises."""
+
+import json
+import os
+import random
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.client import candidate
+from harness.client.driver import DEFAULT_BUDGETS
+from harness.client.plan import Budgets, Planner
+from harness.host import bootstrap, lock, phase
+from harness.host.job import Job, RunFolder, Step, Workplace
+from harness.host.journal import read_beat, read_events
+from harness.host.protected import PINS
+from harness.host.repository import Repository
+from harness.host.ruling import Ruling, decode
+from harness.host.verdict import Verdict
+
+#: What hangs passes its budget however short; what ends has one that it keeps on a busy machine.
+HANGS = {"compile_hang": Budgets(compile_s=1.0), "hang": Budgets(gate_s=2.0)}
+PATIENCE_S = 40.0
+
+
+class Place:
+    """A workplace with the candidate of a project in it."""
+
+    def __init__(self, project, root: Path) -> None:
+        self.project = project
+        self.workplace = Workplace(root)
+        self.count = 0
+        self.started: list[RunFolder] = []
+        bootstrap.prepare(str(root))
+
+    def job(self, *milestones: str, budgets: Budgets = DEFAULT_BUDGETS, **changes) -> Job:
+        """The job of the working tree as it stands, for `milestones` (D1.1)."""
+        self.count += 1
+        wanted = milestones or ("D1.1",)
+        run = f"20261121-0930{self.count:02d}-{'+'.join(wanted)}-{secrets.token_hex(3)}"
+        repository = Repository(self.project.path)
+        made = candidate.make(repository, run, "test")
+        repository.git("push", "--quiet", str(self.workplace.repository), f"{made.commit}:{made.ref}")
+        phases = Planner(wanted, run, sys.executable, budgets).judging("sim", "emulator")
+        pins = PINS.digest(repository.tree(made.commit))
+        job = Job(
+            run,
+            made.commit,
+            "",
+            "+".join(wanted),
+            "sim",
+            "ada",
+            pins,
+            phases.fingerprint,
+            phases.steps,
+            disk_bytes=8 << 20,
+            grace_s=1.0,
+        )
+        return replace(job, **changes)
+
+    def start(self, job: Job) -> RunFolder:
+        bootstrap.start(str(self.workplace.root), job.encode(), sys.executable)
+        folder = self.workplace.run(job.run)
+        self.started.append(folder)
+        return folder
+
+    def run(self, job: Job) -> Ruling:
+        return self.ruling(job, self.start(job))
+
+    def ruling(self, job: Job, folder: RunFolder) -> Ruling:
+        wait_for(lambda: (folder.path / "verdict.json").exists())
+        wait_for(lambda: not lock.is_held(folder.alive))
+        return decode((folder.path / "verdict.json").read_bytes(), job.run, job.commit)
+
+    def supervisor(self, folder: RunFolder) -> int:
+        return int(next(read_events(folder.journal))[0]["pid"])
+
+
+def wait_for(seen, patience_s: float = PATIENCE_S) -> None:
+    deadline = time.monotonic() + patience_s
+    while not seen():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def in_phase(folder: RunFolder, name: str):
+    return lambda: any(e.get("name") == name for e, _ in read_events(folder.journal) if e["event"] == "phase")
+
+
+def length_of_its_own() -> float:
+    """Seconds that no other process sleeps: it can be told by them."""
+    return 600 + random.random()
+
+
+def processes(text: str) -> list[int]:
+    """The living processes of which the command line holds `text`."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if text.encode() in (path / "cmdline").read_bytes() and "Z" not in (path / "stat").read_text().split()[2]:
+                found.append(int(path.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture
+def place(project, tmp_path):
+    place = Place(project, tmp_path / "host")
+    yield place
+    for folder in place.started:
+        if lock.is_held(folder.alive):
+            os.kill(place.supervisor(folder), signal.SIGTERM)
+            wait_for(lambda folder=folder: not lock.is_held(folder.alive))
+
+
+def test_accept_leaves_results_a_verdict_and_nothing_else(place):
+    place.project.kernel(cosine=1.0)
+    before = place.project.state()
+    job = place.job("D1.2")
+    ruling = place.run(job)
+    assert (ruling.verdict, ruling.pins, ruling.target) == (Verdict.ACCEPT, job.pins, "sim"), ruling.reason
+    assert {"gate/record.json", "record.json", "logs/gate.log", "logs/stage.log"} <= ruling.files.keys()
+    assert ruling.before == ruling.after and ruling.before["python"]
+    assert list(ruling.seconds) == ["fingerprint before", "gate", "stage", "fingerprint after"]
+    folder = place.workplace.run(job.run)
+    assert not folder.tree.exists() and not folder.home.exists()
+    assert not lock.is_held(place.workplace.locks / "gpu0.lock")
+    assert len(Repository(place.workplace.repository).git("worktree", "list").splitlines()) == 1
+    assert place.project.state() == before
+
+
+def test_gate_is_first_and_its_fall_ends_the_run(place):
+    place.project.kernel(cosine=1.0, cosine_D1_1=0.5)
+    ruling = place.run(place.job("D1.2"))
+    assert ruling.verdict is Verdict.REJECT_GATE and "cosine 0.5" in ruling.reason
+    assert "stage" not in ruling.seconds
+
+
+def test_stage_falls_with_the_gate_held(place):
+    place.project.kernel(cosine=1.0, cosine_D1_3=0.5)
+    ruling = place.run(place.job("D1.2", "D1.3", "D1.4"))
+    assert (ruling.verdict, ruling.phase) == (Verdict.REJECT_STAGE, "stage D1.3")
+    assert "D1.2/record.json" in ruling.files
+
+
+@pytest.mark.parametrize(
+    ("settings", "verdict", "words"),
+    [
+        ({"compile": "error"}, Verdict.COMPILE_ERROR, "gate"),
+        ({"compile_hang": True}, Verdict.COMPILE_HANG, "compiling did not end in 1 s"),
+        ({"hang": "sleep"}, Verdict.GPU_HANG, "gate did not end in 2 s"),
+        ({"hang": "gil"}, Verdict.GPU_HANG, "gate did not end in 2 s"),
+        ({"hang": "deaf"}, Verdict.GPU_HANG, "gate did not end in 2 s"),
+        ({"exit": 0}, Verdict.TAMPERED, "record has verdict ''"),
+        ({"exit": 1}, Verdict.REJECT_GATE, "gate"),
+        ({"exit": 2}, Verdict.INFRA, "refused its input"),
+        ({"die": int(signal.SIGSEGV)}, Verdict.REJECT_GATE, "SIGSEGV"),
+        ({"die": int(signal.SIGKILL)}, Verdict.INFRA, "killed from outside"),
+        ({"vandal": "stages/tolerances.toml"}, Verdict.TAMPERED, "stages/tolerances.toml is not as in"),
+        ({"vandal": "kernel/sneaky.py"}, Verdict.TAMPERED, "kernel/sneaky.py is not in the commit"),
+        ({"vandal": "stages/x.log"}, Verdict.TAMPERED, "stages/x.log is not in the commit"),
+        ({"exit": 1, "shout": "\x1b[31m[bold]\u202e<script>"}, Verdict.REJECT_GATE, "[31m[bold] <script>"),
+    ],
+)  # fmt: skip
+def test_every_end_of_a_phase_has_its_verdict(place, settings, verdict, words):
+    place.project.kernel(**({"cosine": 1.0} | settings))
+    budgets = next((HANGS[name] for name in settings if name in HANGS), DEFAULT_BUDGETS)
+    ruling = place.run(place.job(budgets=budgets))
+    assert ruling.verdict is verdict, ruling.reason
+    assert words in ruling.reason
+    wait_for(lambda: not processes(ruling.run), 5.0)
+
+
+def test_daemons_of_a_phase_end_with_it(place):
+    length = length_of_its_own()
+    place.project.kernel(cosine=1.0, spawn=length)
+    assert place.run(place.job()).verdict is Verdict.ACCEPT
+    assert not processes(str(length))
+
+
+def test_hang_then_sick_canary_marks_the_device_broken(place):
+    place.project.kernel(cosine=1.0, hang="sleep")
+    sick = Step("canary", ["sh", "-c", "echo sum 1, expected 2; test $(wc -l <../canary.log) -lt 2"], 5.0)
+    count = ["sh", "-c", "echo x >>../seen; echo sick; test $(wc -l <../seen) -lt 2"]
+    job = place.job(budgets=HANGS["hang"], canary=replace(sick, argv=count))
+    assert place.run(job).verdict is Verdict.GPU_HANG
+    assert "sick" in place.workplace.broken("gpu0").read_text()
+    place.project.kernel(cosine=1.0)
+    refused = place.run(place.job())
+    assert refused.verdict is Verdict.INFRA and "marked broken" in refused.reason
+    place.workplace.broken("gpu0").unlink()
+    assert place.run(place.job()).verdict is Verdict.ACCEPT
+
+
+def test_query_that_blocks_ends_at_its_budget(place):
+    blocked = Step("fingerprint", ["sleep", "600"], 1.0)
+    ruling = place.run(place.job(fingerprint=blocked))
+    assert ruling.verdict is Verdict.INFRA and "did not end in 1 s" in ruling.reason
+
+
+def test_host_that_changes_during_the_run(place):
+    changing = Step("fingerprint", ["sh", "-c", 'echo "{\\"driver\\": \\"$(date +%s%N)\\"}"'], 5.0)
+    ruling = place.run(place.job(fingerprint=changing))
+    assert ruling.verdict is Verdict.TAMPERED and "driver" in ruling.reason
+
+
+def test_environment_that_differs_from_the_lock(place):
+    place.project.write("requirements.lock", "pytest==0.0.1\nno-such-package==1\nx==1 ; sys_platform == 'mars'\n")
+    ruling = place.run(place.job())
+    assert ruling.verdict is Verdict.INFRA
+    assert "pytest is" in ruling.reason and "no-such-package is missing" in ruling.reason
+    assert "make provision" in ruling.reason
+
+
+def test_pins_that_are_not_the_jobs(place):
+    ruling = place.run(place.job(pins="0" * 64))
+    assert ruling.verdict is Verdict.TAMPERED and "pinned paths" in ruling.reason
+
+
+def test_commit_that_does_not_descend_from_accepted_is_stale(place):
+    first = place.job()
+    repository = Repository(place.workplace.repository)
+    other = repository.git(
+        "commit-tree", "-m", "other", f"{first.commit}^{{tree}}",
+        env={f"GIT_{w}_{k}": "x" for w in ("AUTHOR", "COMMITTER") for k in ("NAME", "EMAIL")},
+    )  # fmt: skip
+    repository.move("refs/heads/accepted", other, None, "test")
+    assert place.run(first).verdict is Verdict.STALE
+
+
+def test_two_users_one_runs_one_waits_in_line(place):
+    place.project.kernel(cosine=1.0, sleep=1.5)
+    first = place.job()
+    second = replace(place.job(), owner="bob")
+    one = place.start(first)
+    wait_for(in_phase(one, "gate"))
+    two = place.start(second)
+    wait_for(lambda: any(e["event"] == "waiting" for e, _ in read_events(two.journal)))
+    waiting = next(e for e, _ in read_events(two.journal) if e["event"] == "waiting")
+    assert (waiting["owner"], waiting["run"]) == ("ada", first.run)
+    assert lock.holder(place.workplace.locks, "gpu0")["run"] == first.run
+    assert lock.waiting(place.workplace.locks, "gpu0") == [second.run]
+    assert "ada" in read_beat(two.heartbeat)[0]["last"]
+    assert place.ruling(first, one).verdict is Verdict.ACCEPT
+    assert place.ruling(second, two).verdict is Verdict.ACCEPT
+    assert second.run not in str(lock.waiting(place.workplace.locks, "gpu0"))
+
+
+def test_cancel_in_line_and_in_a_phase(place):
+    place.project.kernel(cosine=1.0, hang="sleep")
+    first, second = place.job(), place.job()
+    one, two = place.start(first), place.start(second)
+    wait_for(in_phase(one, "gate"))
+    two.cancel.write_text("bob")
+    assert place.ruling(second, two).reason == "cancelled by bob"
+    one.cancel.write_text("eve\x1b[2J")
+    ruling = place.ruling(first, one)
+    assert (ruling.verdict, ruling.reason) == (Verdict.CANCELLED, "cancelled by eve [2J")
+
+
+def test_killed_supervisor_frees_the_lock_and_its_phases_die(place):
+    length = length_of_its_own()
+    place.project.kernel(cosine=1.0, hang="deaf", spawn=length)
+    job = place.job()
+    folder = place.start(job)
+    wait_for(lambda: processes(str(length)))
+    os.kill(place.supervisor(folder), signal.SIGKILL)
+    wait_for(lambda: not lock.is_held(folder.alive))
+    assert not lock.is_held(place.workplace.locks / "gpu0.lock")
+    assert not (folder.path / "verdict.json").exists()
+    place.project.kernel(cosine=1.0)
+    assert place.run(place.job()).verdict is Verdict.ACCEPT
+    assert not processes(str(length)), "the next holder ends what the dead one left"
+
+
+def test_supervisor_told_to_stop_says_so(place):
+    place.project.kernel(cosine=1.0, hang="sleep")
+    job = place.job()
+    folder = place.start(job)
+    wait_for(in_phase(folder, "gate"))
+    os.kill(place.supervisor(folder), signal.SIGTERM)
+    ruling = place.ruling(job, folder)
+    assert ruling.verdict is Verdict.INFRA and "told to stop" in ruling.reason
+
+
+def test_starting_twice_runs_once(place):
+    job = place.job()
+    folder = place.start(job)
+    assert bootstrap.start(str(place.workplace.root), job.encode(), sys.executable) == {"started": False}
+    place.ruling(job, folder)
+    assert sum(e["event"] == "start" for e, _ in read_events(folder.journal)) == 1
+    with pytest.raises(bootstrap.Refused, match="another job"):
+        bootstrap.start(str(place.workplace.root), replace(job, owner="eve").encode(), sys.executable)
+
+
+def test_too_little_room_is_found_before_the_run(place):
+    ruling = place.run(place.job(disk_bytes=1 << 60))
+    assert ruling.verdict is Verdict.INFRA and "MiB free" in ruling.reason and "needed" in ruling.reason
+    assert not ruling.seconds
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    if os.getuid() != 0:
+        pytest.skip("mounting a small tmpfs needs root")
+    root = tmp_path / "small"
+    root.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", root], check=True)
+    yield root
+    subprocess.run(["umount", "--lazy", root], check=True)
+
+
+def test_disk_that_fills_up_mid_run_is_the_machines_fault(project, small_disk):
+    place = Place(project, small_disk)
+    project.kernel(cosine=1.0, fill=True)
+    job = place.job()
+    ruling = place.run(job)
+    assert ruling.verdict is Verdict.INFRA and "disk is full" in ruling.reason
+    assert json.loads((place.workplace.run(job.run).path / "verdict.json").read_text())["run"] == job.run
+
+
+def test_descendants_are_found_across_sessions():
+    child = subprocess.Popen(["sh", "-c", "setsid sleep 30 & sleep 30"], start_new_session=True)
+    try:
+        wait_for(lambda: len(phase.descendants(child.pid)) == 2)
+        assert phase.descendants(child.pid) < phase.descendants(os.getpid())
+    finally:
+        for pid in (*phase.descendants(child.pid), child.pid):
+            os.kill(pid, signal.SIGKILL)
+        child.wait()
+
+
+def test_interpreter_that_is_not_there_is_named(place):
+    with pytest.raises(bootstrap.Refused, match="no interpreter /nowhere/python there: make provision"):
+        bootstrap.start(str(place.workplace.root), place.job().encode(), "/nowhere/python")

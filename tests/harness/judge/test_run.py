@@ -1,0 +1,209 @@
+"""D1.1 for real: the kernel through the emulated B200, in a process of its own, and what that leaves behind."""
+
+import base64
+import html
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from harness.host.verdict import Verdict
+from harness.report.record import Record, RecordError, load
+from stages.metrics import METRICS
+from stages.tolerances import pins
+from tests.system import Checkout, program
+
+RUN = (sys.executable, "-m", "harness.judge.run", "D1.1", "--device", "emulator", "--target", "sim", "--out")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What `python -m harness stage D1.1` printed, and the folder that it left."""
+
+    checkout: Checkout
+    output: str
+    folder: Path
+    record: Record
+
+
+@pytest.fixture(scope="module")
+def accepted(shared_checkout: Checkout) -> Run:
+    command = [sys.executable, "-m", "harness", "stage", "D1.1"]
+    env = os.environ | {"PYTEST_ADDOPTS": "-k nothing"}  # the user's options must not choose what runs
+    done = subprocess.run(command, cwd=shared_checkout.path, capture_output=True, text=True, timeout=300, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (record,) = shared_checkout.path.glob("results/2*/record.json")
+    return Run(shared_checkout, done.stdout, record.parent, load(record.parent))
+
+
+def test_the_kernel_is_accepted(accepted: Run) -> None:
+    assert accepted.record.verdict == Verdict.ACCEPT.name
+    assert "D1.1 ACCEPT  gate and stage hold" in accepted.output
+    assert f"{accepted.folder}/report.html\n" in accepted.output
+
+
+def test_three_pinned_seeds_and_a_fresh_one_ran_in_every_mode(accepted: Run) -> None:
+    cases = [case for case in accepted.record.cases if case.seed is not None]
+    assert [case.seed for case in cases[:3]] == [1, 2, 3]
+    assert [case.fresh for case in cases] == [False, False, False, True]
+    for case in cases:
+        assert [launch.mode for launch in case.launches] == ["eager", "lazy", "random"]
+
+
+def test_every_metric_is_recorded_beside_its_pin(accepted: Run) -> None:
+    held = pins("D1.1", "hd=64 n=128", 64)
+    for case in accepted.record.cases:
+        if case.seed is not None:
+            recorded = {(figure.tensor, figure.metric): figure.pin for figure in case.figures}
+            assert recorded == {(t, metric.name): held[t][metric.name] for t in METRICS for metric in METRICS[t]}
+            assert all(figure.holds and figure.value is not None for figure in case.figures)
+
+
+def test_the_negative_controls_were_refused_in_the_run(accepted: Run) -> None:
+    assert len(accepted.record.negative_controls) > 20
+    assert all(each.refused and each.by for each in accepted.record.negative_controls)
+
+
+def test_the_record_says_what_ran(accepted: Run) -> None:
+    assert accepted.record.run == accepted.folder.name
+    assert accepted.record.tree.commit == accepted.checkout.git("rev-parse", "HEAD").strip()
+    assert accepted.record.tree.changed == []
+    assert accepted.record.toolchain["nvidia-cutlass-dsl"] != "none"
+    assert [(phase.name, phase.outcome) for phase in accepted.record.phases] == [
+        ("compile", "passed"),
+        ("stage", "passed"),
+    ]
+
+
+def test_ptx_and_layouts_lie_beside_the_record(accepted: Run) -> None:
+    (compiled,) = accepted.record.compiles
+    ptx, layouts = ((accepted.folder / name).read_text() for name in compiled.files)
+    assert ".target sm_100a" in ptx and "tcgen05.mma" in ptx
+    assert "tStS" in layouts
+
+
+def test_the_working_tree_is_as_it_was_until_the_notes_are_asked_for(accepted: Run) -> None:
+    assert accepted.checkout.git("status", "--porcelain") == ""
+    notes = [sys.executable, "-m", "harness", "notes"]
+    subprocess.run(notes, cwd=accepted.checkout.path, check=True, capture_output=True, timeout=60)
+    assert accepted.checkout.git("status", "--porcelain") == " M STAGE_NOTES.md\n"
+    cosine = accepted.record.worst("O", "cosine")
+    row = f"| D1.1 | sim | {accepted.record.tree} | {cosine:.7f} |"
+    assert row in (accepted.checkout.path / "STAGE_NOTES.md").read_text()
+    accepted.checkout.git("checkout", "STAGE_NOTES.md")
+
+
+def test_the_report_is_named(accepted: Run) -> None:
+    command = [sys.executable, "-m", "harness", "report"]
+    done = subprocess.run(command, cwd=accepted.checkout.path, capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"{accepted.folder}/report.html\n"
+
+
+def test_the_report_stands_alone(accepted: Run) -> None:
+    text = (accepted.folder / "report.html").read_text()
+    assert '<strong class="ACCEPT">ACCEPT</strong>' in text
+    fetched = re.findall(r"""(?:src|href)=["']([^"']+)""", re.sub(r"data-jsonblob=\"[^\"]*\"", "", text))
+    assert not [name for name in fetched if name.startswith(("http", "//")) and "pytest-html" not in name]
+
+
+@pytest.mark.browser
+def test_a_browser_shows_figures_and_pictures(accepted: Run) -> None:
+    browser = program("browser")
+    assert browser
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000", "--dump-dom"]
+    report = (accepted.folder / "report.html").as_uri()
+    page = subprocess.run([*command, report], capture_output=True, text=True, timeout=120, check=True).stdout
+    heads = [html.unescape(re.sub("<.*?>", "", head)).strip() for head in re.findall("<th .*?</th>", page, re.S)]
+    assert heads[:7] == ["Result", "Test", "cosine", "diff", "worst row", "lse error", "seconds"]
+    for case in accepted.record.cases:
+        assert f">{case.label}</td>" in page
+        for figure in case.figures:
+            assert f"<td>{figure.shown}</td>" in page
+    pictures = re.findall(r'<img alt="[^"]*" src="data:image/png;base64,([^"]*)"', page)
+    assert len(pictures) == 4
+    for picture in pictures:
+        image = Image.open(io.BytesIO(base64.b64decode(picture)))
+        assert image.width > 600 and len(image.convert("RGB").getcolors(1 << 20)) > 100
+
+
+def test_a_killed_run_leaves_what_it_had(shared_checkout: Checkout, tmp_path: Path) -> None:
+    process = subprocess.Popen([*RUN, str(tmp_path)], cwd=shared_checkout.path, stdout=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and not shown_cases(tmp_path):
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.01)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    record = load(tmp_path)
+    assert shown_cases(tmp_path) and record.cases[0].figures
+    assert record.verdict == "" and record.phases[-1].outcome == "running"
+    assert "No verdict yet" in (tmp_path / "report.html").read_text()
+
+
+def shown_cases(folder: Path) -> list[str]:
+    """The cases that passed and are in the report."""
+    try:
+        report = (folder / "report.html").read_text()
+        cases = load(folder).cases
+    except (OSError, RecordError):
+        return []
+    return [case.label for case in cases if case.outcome == "passed" and case.label in report]
+
+
+def run(checkout: Checkout, out: Path) -> tuple[int, Record]:
+    done = subprocess.run([*RUN, str(out)], cwd=checkout.path, capture_output=True, text=True, timeout=300)
+    return done.returncode, load(out)
+
+
+def test_a_kernel_that_does_not_compile_is_refused_by_name(checkout: Checkout, tmp_path: Path) -> None:
+    checkout.replace("kernel/compiled.py", "    fmha = Fmha(config)\n", "    fmha = Fmah(config)\n")
+    code, record = run(checkout, tmp_path / "out")
+    assert code == Verdict.COMPILE_ERROR.exit_code
+    assert record.verdict == "COMPILE_ERROR"
+    assert record.reason == "NameError: name 'Fmah' is not defined"
+    assert record.phases[-1].outcome == "failed" and not record.cases
+
+
+def test_a_kernel_that_is_no_python_is_refused(checkout: Checkout, tmp_path: Path) -> None:
+    (checkout.path / "kernel/fmha.py").write_text("def (:\n")
+    run_id = "20261121-093012-D1.2-ab12cd"
+    code, record = run(checkout, tmp_path / run_id / "gate")
+    assert record.run == run_id
+    assert code == Verdict.COMPILE_ERROR.exit_code
+    assert record.reason.startswith("SyntaxError: ") and "fmha.py, line 1" in record.reason
+
+
+NOTHING = '"""Nothing."""\n\nCASES = ()\nSEEDS = (1,)\n\n\n'
+ONE_CASE = (
+    '"""One case."""\n\nimport pytest\n\nfrom stages.case import Case\n\n'
+    'CASES = (Case("D1.1", head_dim=64, keys=128),)\nSEEDS = (1,)\n\n\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("module", "verdict"),
+    [
+        (NOTHING, Verdict.INFRA),
+        (NOTHING + "def test_own() -> None:\n    pass\n", Verdict.INFRA),
+        (ONE_CASE + "def test_own(recorder) -> None:\n    pytest.skip('not today')\n", Verdict.REJECT_GATE),
+        (ONE_CASE + "@pytest.mark.xfail\ndef test_own(recorder) -> None:\n    assert False\n", Verdict.REJECT_GATE),
+    ],
+    ids=["no case", "a test that measures nothing", "a skipped test", "a test expected to fail"],
+)
+def test_a_module_that_verifies_nothing_is_not_passed(
+    checkout: Checkout, tmp_path: Path, module: str, verdict: Verdict
+) -> None:
+    (checkout.path / "stages/d1_1.py").write_text(module)
+    code, record = run(checkout, tmp_path / "out")
+    assert (code, record.verdict) == (verdict.exit_code, verdict.name), json.dumps(record.reason)

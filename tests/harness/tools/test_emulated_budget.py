@@ -1,0 +1,62 @@
+"""The counts of emulated launches beside what the shapes ask for."""
+
+import pytest
+import torch
+
+from harness.judge.device import Emulated
+from harness.tools.budget import Counts, case_of, counts, emulated, ideal_bytes, ideal_flops, visible_keys
+from kernel import FmhaConfig
+from kernel.budget import CONFIGS
+from stages.case import Case, draw
+from stages.d5d import CASES
+
+
+@pytest.fixture(scope="module")
+def device() -> Emulated:
+    return Emulated()
+
+
+def test_softmax_stays_within_a_thousand_instructions_a_tile(device: Emulated) -> None:
+    softmax, many_keys = emulated(FmhaConfig(128, "tmem"), device)
+    assert 256 < int(softmax.split()[1]) <= 1000, softmax
+    assert many_keys.split()[2:6] == ["1.00", "of", "the", "ideal"]
+
+
+def test_the_listed_keys_of_a_layer_cost_what_they_must(device: Emulated) -> None:
+    """The whole DSV4-Flash shape, top 512: at most 1.25 times the flops and bytes of its visible keys."""
+    case = next(each for each in CASES if each.compressed and each.compressed.topk == 512)
+    inputs = draw(case, 0)
+    done = counts(case, inputs, device)
+    assert 1 <= done.flops / ideal_flops(case, inputs) <= 1.25
+    assert 1 <= done.tma_bytes / ideal_bytes(case, inputs) <= 1.25
+
+
+def test_a_part_of_a_tile_counts_whole(device: Emulated) -> None:
+    """65 keys go through the tensor cores like 128, and TMA fills what lies past the end."""
+    case = Case("budget", 64, 65)
+    inputs = draw(case, 0)
+    done = counts(case, inputs, device)
+    assert done.flops == ideal_flops(case, inputs) * 128 // 65
+    outputs_and_q = 128 * 64 * (2 + 2 + 4)
+    assert done == Counts(done.instructions, done.flops, outputs_and_q + 2 * 128 * 64 * 2)
+
+
+def test_ideal_figures_of_a_small_case() -> None:
+    case = Case("budget", 64, 300, 128, 2, lens=(200,), causal=True, window=128, shared_kv=True)
+    inputs = draw(case, 0)
+    assert visible_keys(case, inputs) == 2 * 128
+    assert ideal_flops(case, inputs) == 2 * 2 * 128 * 64 * 2 * 128
+    assert ideal_bytes(case, inputs) == 2 * 128 * 64 * 8 + 2 * 128 * 64 * 2
+
+
+def test_entries_that_count_are_visible_keys() -> None:
+    case = next(each for each in CASES if each.compressed and each.compressed.topk == 1024)
+    inputs = draw(case, 0)
+    assert inputs.indices is not None
+    listed = torch.count_nonzero(inputs.indices >= 0)
+    assert visible_keys(case, inputs) == 128 + int(listed)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
+def test_a_case_asks_for_the_configuration_it_is_made_for(config: FmhaConfig) -> None:
+    assert case_of(config, 2).config == config
