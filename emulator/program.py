@@ -17,7 +17,7 @@ from emulator.engine.uniformity import varying
 from emulator.errors import EmulatorError, UnknownInstruction
 from emulator.isa import catalog as _catalog  # noqa: F401 - fills the registry
 from emulator.isa import registry
-from emulator.isa.memory import Form, learning
+from emulator.isa.ld_st import Form, learning
 from emulator.isa.registry import Handler, Lowering
 from emulator.isa.special_registers import MEMORY, PARAMS, SHARED_SYMBOL
 from emulator.machine.direct import Direct

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from emulator.engine.effects import Effect
 from emulator.engine.fetch import Fetcher
-from emulator.isa.memory import Form
+from emulator.isa.ld_st import Form
 from emulator.isa.special_registers import MEMORY
 from emulator.native.access import Access, AccessStep
 from emulator.native.recorder import Row

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from emulator.errors import UnknownInstruction
-from emulator.isa.memory import REGISTER_BYTES, SPACES, STRONG, Form, chosen, load, outside_cluster, store
+from emulator.isa.ld_st import REGISTER_BYTES, SPACES, STRONG, Form, chosen, load, outside_cluster, store
 from emulator.isa.modifiers import CACHE_HINT, SCOPE, SEMANTICS, pick
 from emulator.isa.registry import Run, executes, lanes
 from emulator.machine.tensormap import reduced

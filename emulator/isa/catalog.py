@@ -1,55 +1,9 @@
 """All instructions: importing this fills the registry."""
 
-from emulator.isa import (
-    arithmetic,
-    atomics,
-    barriers,
-    bits,
-    bulk,
-    carry,
-    compare,
-    control,
-    convert,
-    copies,
-    functions,
-    hints,
-    lanes,
-    launch_control,
-    matrix,
-    memory,
-    moves,
-    remote,
-    tensor,
-    tensor_copy,
-    tensor_map,
-    tensor_mma,
-    tma,
-    warp_mma,
-)
+import importlib
+import pkgutil
 
-__all__ = [
-    "arithmetic",
-    "atomics",
-    "barriers",
-    "bits",
-    "bulk",
-    "carry",
-    "compare",
-    "control",
-    "convert",
-    "copies",
-    "functions",
-    "hints",
-    "lanes",
-    "launch_control",
-    "matrix",
-    "memory",
-    "moves",
-    "remote",
-    "tensor",
-    "tensor_copy",
-    "tensor_map",
-    "tensor_mma",
-    "tma",
-    "warp_mma",
-]
+from emulator import isa
+
+for module in pkgutil.iter_modules(isa.__path__, f"{isa.__name__}."):
+    importlib.import_module(module.name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from emulator.errors import UnknownInstruction
-from emulator.isa.memory import chosen
+from emulator.isa.ld_st import chosen
 from emulator.isa.modifiers import pick
 from emulator.isa.parts import Modifiers
 from emulator.isa.registry import Run as Handled

@@ -14,8 +14,8 @@ from emulator.engine.effects import effects
 from emulator.engine.liveness import Liveness
 from emulator.engine.uniformity import varying
 from emulator.isa import registry
-from emulator.isa.lanes import lane_ids
 from emulator.isa.registry import executes, lanes, lowers
+from emulator.isa.warp_collectives import lane_ids
 from emulator.native.run import Run
 from emulator.program import Program
 from emulator.ptx.families import split

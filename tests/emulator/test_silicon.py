@@ -22,7 +22,7 @@ from emulator.isa import registry
 from emulator.machine import scheduler
 from emulator.ptx.parser import parse
 from emulator.ptx.syntax import Instr, Reg
-from tests.emulator import test_random_programs, test_random_warps, test_warp_matrices
+from tests.emulator import test_mma_sync_and_ldmatrix, test_random_programs, test_random_warps
 from tests.emulator.ptx_launch import launch
 from tests.emulator.silicon import Comparison, Same, Worker, equal
 
@@ -308,8 +308,8 @@ ROUNDING = {("f32", "f16"): 2.0**-21, ("f32", "bf16"): 2.0**-21, ("f32", "tf32")
 sums open. Those of 8-bit floats keep 13 bits on sm_90."""
 
 
-@pytest.mark.parametrize("product", test_warp_matrices.PRODUCTS, ids=str)
-def test_matrix_product(product: test_warp_matrices.Product, silicon: Comparison) -> None:
+@pytest.mark.parametrize("product", test_mma_sync_and_ldmatrix.PRODUCTS, ids=str)
+def test_matrix_product(product: test_mma_sync_and_ldmatrix.Product, silicon: Comparison) -> None:
     """Normal numbers; integers are exact."""
     random = np.random.default_rng(product.k)
     factors = [random.normal(0, 1, (n, product.k)) for n in (16, 8)]
@@ -317,7 +317,7 @@ def test_matrix_product(product: test_warp_matrices.Product, silicon: Comparison
         factors = [random.integers(0 if "u8" in (product.a, product.b) else -128, 128, f.shape) for f in factors]
     c = random.normal(0, 8, (16, 8)).round(2)
     size = float((np.abs(factors[0]) @ np.abs(factors[1].T) + np.abs(c)).max())
-    first = "e4m3" if product.a in test_warp_matrices.FP8 else product.a
+    first = "e4m3" if product.a in test_mma_sync_and_ldmatrix.FP8 else product.a
     bound = size * ROUNDING.get((product.to, first), 2.0**-10)
 
     def same(emulated: np.ndarray, seen: np.ndarray) -> str:
@@ -329,8 +329,8 @@ def test_matrix_product(product: test_warp_matrices.Product, silicon: Comparison
         return "" if off <= bound else f"off by {off}, allowed is {bound}"
 
     silicon.same = same
-    a, b = (test_warp_matrices.codes(f, kind) for f, kind in zip(factors, (product.a, product.b), strict=True))
-    product.run(a, b, test_warp_matrices.codes(c, product.to))
+    a, b = (test_mma_sync_and_ldmatrix.codes(f, kind) for f, kind in zip(factors, (product.a, product.b), strict=True))
+    product.run(a, b, test_mma_sync_and_ldmatrix.codes(c, product.to))
 
 
 RACES = "needs_a_releasing_barrier"

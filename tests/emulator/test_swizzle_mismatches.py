@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ptx_launch import aligned, kernel, launch
-from test_tma import tensor_map
+from test_cp_async_bulk_tensor import tensor_map
 
 from emulator import LaunchResult
 from emulator.cli import counted

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from emulator.errors import UnknownInstruction
-from emulator.isa.memory import Form, chosen, load, store
+from emulator.isa.ld_st import Form, chosen, load, store
 from emulator.isa.modifiers import ALIGNED, SHARED, pick
 from emulator.isa.registry import Run, executes, nobody
-from emulator.isa.tensor import matrix
-from emulator.isa.tensor_copy import SOURCES
+from emulator.isa.tcgen05_cp import SOURCES
+from emulator.isa.tcgen05_ld_st import matrix
 from emulator.machine.numbers import HOLDER_SHIFT, unpacked
 from emulator.ptx.syntax import Instr
 

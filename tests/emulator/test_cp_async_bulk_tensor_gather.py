@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 from ptx_launch import launch
-from test_tma import SWIZZLES, program, tensor_map
+from test_cp_async_bulk_tensor import SWIZZLES, program, tensor_map
 
 from emulator import errors
 from emulator.machine.agents import Completion
@@ -37,7 +37,7 @@ def rows_of(array: np.ndarray, column: int, width: int, rows: tuple[int, ...]) -
 
 
 def gathering(size: int, out: str = "") -> str:
-    """The program of test_tma with a gather for its load."""
+    """The program of test_cp_async_bulk_tensor with a gather for its load."""
     text = program(5, size, out).replace(".5d.shared::cta.global.tile.", ".2d.shared::cta.global.tile::gather4.")
     assert "gather4" in text
     return text

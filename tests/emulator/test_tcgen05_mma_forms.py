@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from canonical import Operand
 from tensor_program import BASE, WINDOW, after
-from test_mma import KINDS, PTX_KIND, operand
+from test_tcgen05_mma import KINDS, PTX_KIND, operand
 
 from emulator import errors
 

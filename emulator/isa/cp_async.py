@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.errors import UnknownInstruction
-from emulator.isa.barriers import mbarrier_at
-from emulator.isa.memory import Form, chosen
+from emulator.isa.ld_st import Form, chosen
+from emulator.isa.mbarrier import mbarrier_at
 from emulator.isa.modifiers import CACHE_HINT, SHARED, active, pick, same
 from emulator.isa.registry import BLOCK, Run, executes, lanes, nobody
 from emulator.machine.agents import Operation

@@ -9,7 +9,7 @@ import numpy as np
 from emulator.errors import UnknownInstruction
 from emulator.isa.modifiers import ALIGNED, pick
 from emulator.isa.registry import Run, executes, nobody
-from emulator.isa.tensor import matrix
+from emulator.isa.tcgen05_ld_st import matrix
 from emulator.machine.descriptors import BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
 from emulator.machine.numbers import from_columns
 from emulator.ptx.syntax import Instr

@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 from ptx_launch import aligned, kernel, launch
-from test_tma import TYPES, boxed, program, tensor_map
+from test_cp_async_bulk_tensor import TYPES, boxed, program, tensor_map
 
 from emulator import errors
 from emulator.bridge.tensormap import encode_tiled

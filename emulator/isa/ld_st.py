@@ -1,4 +1,4 @@
-"""ld, st, atom, red and prefetch in every state space; mapa."""
+"""ld, st and prefetch in every state space."""
 
 from __future__ import annotations
 
@@ -355,21 +355,6 @@ def lane_rows(value: Any, count: int, dtype: np.dtype) -> np.ndarray:
     items = value if isinstance(value, tuple) else (value,)
     low = (1 << 8 * dtype.itemsize) - 1
     return np.broadcast_to(np.array([v & low for v in items], dtype), (32, count))
-
-
-@executes("mapa", dst=1, uniform=if_sources_are, meets=nobody)
-def _mapa(ins: Instr) -> Run:
-    _, kind = pick(ins, SHARED, {"u32", "u64"})
-    keep = OFFSET_MASK if kind == "u32" else (1 << 64) - 1 & ~(0xFF << RANK_SHIFT)
-
-    def run(warp: Warp, mask: Any, address: Any, rank: Any) -> Any:
-        if isinstance(address, np.ndarray) or isinstance(rank, np.ndarray):
-            dtype = np.uint32 if kind == "u32" else np.uint64
-            address, rank = np.asarray(address, dtype), np.asarray(rank).astype(dtype)
-            return (address & dtype(keep)) | rank << dtype(RANK_SHIFT)
-        return address & keep | rank << RANK_SHIFT
-
-    return run
 
 
 @executes("prefetch", "prefetchu", meets=nobody)

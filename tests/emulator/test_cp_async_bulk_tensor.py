@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from folds import draw, folded
 from ptx_launch import aligned, kernel, launch
+from reference_reductions import draw, folded
 from tensor_layouts import Swizzle
 
 from emulator import errors

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.errors import UnknownInstruction
-from emulator.isa.barriers import mbarrier_at
+from emulator.isa.mbarrier import mbarrier_at, reachable
 from emulator.isa.modifiers import SHARED, active, of_lane, pick
 from emulator.isa.registry import Run, executes, if_sources_are
-from emulator.isa.tensor import reachable
 from emulator.machine.bulk import aligned, fill
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
 from emulator.ptx.syntax import Instr

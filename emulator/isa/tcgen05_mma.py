@@ -11,7 +11,7 @@ import numpy as np
 from emulator.errors import UnknownInstruction
 from emulator.isa.modifiers import CTA_GROUP, active, of_lane, pick
 from emulator.isa.registry import Run, executes, nobody
-from emulator.isa.tensor import thread
+from emulator.isa.tcgen05_commit import thread
 from emulator.machine.descriptors import (
     KINDS,
     SCALE_BYTES,

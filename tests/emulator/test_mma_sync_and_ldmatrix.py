@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from tensor_layouts import Layout, atoms_nv
-from test_memory import run
+from test_ld_st import run
 
 from emulator import errors
 

@@ -6,8 +6,20 @@ import numpy as np
 import pytest
 from tensor_program import BASE, WINDOW, after
 from test_block_scaled import scale_values, spread
-from test_mma import operand
-from test_mma_forms import A_COLUMN, B_AT, RNG, descriptor, initial, issue, numbers, packed, put, result_type, setup
+from test_tcgen05_mma import operand
+from test_tcgen05_mma_forms import (
+    A_COLUMN,
+    B_AT,
+    RNG,
+    descriptor,
+    initial,
+    issue,
+    numbers,
+    packed,
+    put,
+    result_type,
+    setup,
+)
 
 from emulator import errors
 from emulator.machine.descriptors import E2M1, E4M3

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from ptx_launch import launch
-from test_mma import BASE, WINDOW, program
+from test_tcgen05_mma import BASE, WINDOW, program
 
 from emulator import errors
 
@@ -25,7 +25,7 @@ ROWS = {
 
 
 def copying(form: str, at: int = AT, stride: int = 256, leading: int = 128) -> str:
-    """The program of test_mma with a copy from the window's start in place of its products."""
+    """The program of test_tcgen05_mma with a copy from the window's start in place of its products."""
     descriptor = BASE >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | 1 << 46
     text = re.sub(r"@%p1 tcgen05\.mma[^;]*;", "", program("e4m3", 0, 0, 0, 128, COLUMNS))
     copy = f"mov.b64 %rd6, {descriptor:#x}; add.s32 %r20, %r5, {at}; @%p1 tcgen05.cp.cta_group::1.{form} [%r20], %rd6;"

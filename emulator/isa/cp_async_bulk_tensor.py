@@ -6,10 +6,10 @@ import ctypes
 from typing import TYPE_CHECKING, Any, Final
 
 from emulator.errors import BarrierError, DescriptorError, UnknownInstruction
-from emulator.isa.bulk import BULK_GROUP, COMPLETE_TX, GLOBAL, MULTICAST, REDUCTIONS, targets
+from emulator.isa.cp_async_bulk import BULK_GROUP, COMPLETE_TX, GLOBAL, MULTICAST, REDUCTIONS, targets
 from emulator.isa.modifiers import CACHE_HINT, CTA_GROUP, SHARED, active, of_lane, pick
 from emulator.isa.registry import Run, executes, nobody
-from emulator.isa.tensor_map import check_acquired
+from emulator.isa.tensormap import check_acquired
 from emulator.machine.bulk import load_boxes, store_boxes
 from emulator.machine.shared import OFFSET_MASK
 from emulator.machine.tensormap import MAP_BYTES, TensorMap, decode

@@ -1,4 +1,4 @@
-"""tcgen05.*: tensor-memory allocation, loads and stores, commit, waits and fences."""
+"""tcgen05.ld and .st between registers and tensor memory, and tcgen05.wait for them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from emulator.errors import BarrierError, OutOfBounds, TensorMemoryError, UnknownInstruction, place
-from emulator.isa.barriers import mbarrier_at
-from emulator.isa.modifiers import ALIGNED, CTA_GROUP, SHARED, active, of_lane, pick, same
-from emulator.isa.registry import BLOCK, Run, executes, nobody
-from emulator.machine.mbarrier import MBarrier
-from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
-from emulator.machine.tensorcore import TensorThread
+from emulator.errors import OutOfBounds, TensorMemoryError, UnknownInstruction
+from emulator.isa.modifiers import ALIGNED, pick, same
+from emulator.isa.registry import Run, executes, nobody
 from emulator.machine.tmem import GROUP
-from emulator.machine.warp import Wait
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
@@ -26,66 +21,6 @@ B32: Final = frozenset({"b32"})
 SHAPES: Final = frozenset({"32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"})
 COUNTS: Final = frozenset(f"x{1 << i}" for i in range(8))
 REGISTERS_A_REPEAT: Final = {"32x32b": 1, "16x64b": 1, "16x32bx2": 1, "16x128b": 2, "16x256b": 4}
-
-
-# allocation ----------------------------------------------------------------------------------------------------------
-
-
-@executes("tcgen05.alloc", blocking=True, meets=nobody)
-def _alloc(ins: Instr) -> Run:
-    pick(ins, CTA_GROUP, SYNC, ALIGNED, SHARED, B32)
-
-    def run(warp: Warp, mask: Any, address: Any, columns: Any) -> Any:
-        tmem, smem = warp.cta.tmem, warp.cta.smem
-        count = same(columns, mask) or 0
-        if count not in (32, 64, 128, 256, 512):
-            raise TensorMemoryError(f"tcgen05.alloc of {count} columns; allowed is 32, 64, 128, 256, 512", ins, warp)
-        if tmem.relinquished is not None:
-            by, who = tmem.relinquished
-            raise TensorMemoryError(
-                "tcgen05.alloc after tcgen05.relinquish_alloc_permit",
-                ins,
-                warp,
-                (("relinquished", f"PTX line {by.line} by {who}"),),
-            )
-        column = tmem.allocate(count, ins, warp)
-        if column is None:
-            tmem.waiters.append(warp)
-            live = ", ".join(f"{c} to {c + n - 1}" for c, (n, *_) in sorted(tmem.allocations.items()))
-            warp.waiting = Wait(ins, (tmem,), lambda: f"{count} free columns of tensor memory; allocated: {live}")
-            return BLOCK
-        offset = (same(address, mask) or 0) & OFFSET_MASK
-        smem.check_span(offset, 4, ins, warp, "tcgen05.alloc's result")
-        smem.store(np.array([offset]), np.array([[column]], np.uint32), warp.access(ins, "tcgen05.alloc"), warp.clock)
-        return None
-
-    return run
-
-
-@executes("tcgen05.dealloc", meets=nobody)
-def _dealloc(ins: Instr) -> Run:
-    pick(ins, CTA_GROUP, SYNC, ALIGNED, B32)
-
-    def run(warp: Warp, mask: Any, address: Any, columns: Any) -> None:
-        tmem = warp.cta.tmem
-        tmem.free((same(address, mask) or 0) & 0xFFFF, same(columns, mask) or 0, ins, warp)
-        waiters, tmem.waiters = tmem.waiters, []
-        warp.cta.cluster.wake(waiters)
-
-    return run
-
-
-@executes("tcgen05.relinquish_alloc_permit", meets=nobody)
-def _relinquish(ins: Instr) -> Run:
-    pick(ins, CTA_GROUP, SYNC, ALIGNED)
-
-    def run(warp: Warp, mask: Any) -> None:
-        warp.cta.tmem.relinquished = (ins, warp)
-
-    return run
-
-
-# loads and stores ----------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=256)
@@ -227,58 +162,3 @@ def _wait(ins: Instr) -> Run:
         (warp.loads if loads else warp.stores).wait()
 
     return run
-
-
-@executes("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync", meets=nobody)
-def _fence(ins: Instr) -> Run:
-    """NVIDIA's compiler emits none: only `pedantic` asks for them."""
-    pick(ins)
-    before = ins.opcode.endswith("before_thread_sync")
-
-    def run(warp: Warp, mask: Any) -> None:
-        if warp.cta.launch.pedantic:
-            (warp.before_thread_sync if before else warp.after_thread_sync)()
-
-    return run
-
-
-# commits -----------------------------------------------------------------------------------------------------------
-
-
-def thread(warp: Warp, lane: int) -> TensorThread:
-    """The tensor core as a lane of a warp drives it."""
-    if lane not in warp.tensor:
-        warp.tensor[lane] = TensorThread(warp, lane)
-    return warp.tensor[lane]
-
-
-@executes("tcgen05.commit", meets=nobody)
-def _commit(ins: Instr) -> Run:
-    _, _, _, multicast, _ = pick(ins, CTA_GROUP, {"mbarrier::arrive::one"}, SHARED, {"multicast::cluster"}, {"b64"})
-
-    def run(warp: Warp, mask: Any, address: Any, targets: Any = 0) -> None:
-        for lane in active(mask):
-            at = of_lane(address, lane)
-            if multicast:
-                barriers = tuple(
-                    mbarrier_at(warp, at & OFFSET_MASK | rank << RANK_SHIFT, ins)
-                    for rank in range(16)
-                    if of_lane(targets, lane) >> rank & 1
-                )
-            else:
-                barriers = (mbarrier_at(warp, at, ins),)
-            for barrier in barriers:
-                reachable(barrier, ins, warp)
-            thread(warp, lane).commit(ins, barriers)
-
-    return run
-
-
-def reachable(barrier: MBarrier, ins: Instr, warp: Warp) -> None:
-    """Raise BarrierError unless a fence made the initialisation of `barrier` visible to the async proxy."""
-    if not barrier.fenced:
-        init = barrier.init
-        what = f"{ins.opcode} reports to {barrier}, whose initialisation no fence made visible to the async proxy"
-        missing = "fence.mbarrier_init.release.cluster or fence.proxy.async after it"
-        at = (("initialised at", place(init.instr, init.warp)), ("initialised by", str(init.warp)))
-        warp.cta.launch.found(BarrierError(what, ins, warp, (*at, ("missing", missing))))

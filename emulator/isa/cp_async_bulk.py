@@ -10,10 +10,9 @@ import numpy as np
 
 from emulator.errors import OutOfBounds, UnknownInstruction
 from emulator.isa.atomics import DTYPES
-from emulator.isa.barriers import mbarrier_at
+from emulator.isa.mbarrier import mbarrier_at, reachable
 from emulator.isa.modifiers import CACHE_HINT, SHARED, active, of_lane, pick
 from emulator.isa.registry import BLOCK, Run, executes, nobody
-from emulator.isa.tensor import reachable
 from emulator.machine.bulk import aligned, bulk_thread, fill
 from emulator.machine.clocks import Access
 from emulator.machine.globalmem import host_bytes

@@ -1,4 +1,4 @@
-"""st.async and red.async: words that arrive in shared memory of the cluster together with an mbarrier's bytes."""
+"""Distributed shared memory: mapa, and st.async and red.async, whose words arrive with an mbarrier's bytes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 
 from emulator.errors import UnknownInstruction
 from emulator.isa.atomics import DTYPES
-from emulator.isa.barriers import mbarrier_at
-from emulator.isa.memory import Form, chosen, lane_rows
-from emulator.isa.modifiers import active, of_lane, pick
-from emulator.isa.registry import Run, executes, nobody
+from emulator.isa.ld_st import Form, chosen, lane_rows
+from emulator.isa.mbarrier import mbarrier_at
+from emulator.isa.modifiers import SHARED, active, of_lane, pick
+from emulator.isa.registry import Run, executes, if_sources_are, nobody
 from emulator.machine.agents import Operation
 from emulator.machine.clocks import Access
 from emulator.machine.mbarrier import MBarrier, Party
-from emulator.machine.shared import SharedMemory
+from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT, SharedMemory
 from emulator.machine.tensormap import reduced
 from emulator.ptx.syntax import Instr
 
@@ -94,6 +94,16 @@ def _run(form: Remote) -> Run:
     return run
 
 
-@executes("multimem.ld_reduce", "multimem.st", "multimem.red")
-def _multimem(ins: Instr) -> Run:
-    raise UnknownInstruction(ins, "multimem: memory of several GPUs")
+@executes("mapa", dst=1, uniform=if_sources_are, meets=nobody)
+def _mapa(ins: Instr) -> Run:
+    _, kind = pick(ins, SHARED, {"u32", "u64"})
+    keep = OFFSET_MASK if kind == "u32" else (1 << 64) - 1 & ~(0xFF << RANK_SHIFT)
+
+    def run(warp: Warp, mask: Any, address: Any, rank: Any) -> Any:
+        if isinstance(address, np.ndarray) or isinstance(rank, np.ndarray):
+            dtype = np.uint32 if kind == "u32" else np.uint64
+            address, rank = np.asarray(address, dtype), np.asarray(rank).astype(dtype)
+            return (address & dtype(keep)) | rank << dtype(RANK_SHIFT)
+        return address & keep | rank << RANK_SHIFT
+
+    return run

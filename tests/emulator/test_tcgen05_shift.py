@@ -5,8 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tensor_program import BASE, WINDOW, after, program
-from test_mma_forms import A_COLUMN, B_AT, descriptor, initial, issue, numbers, operand, packed, put, result_type, setup
-from test_mma_pair import laid_out
+from test_tcgen05_mma_forms import (
+    A_COLUMN,
+    B_AT,
+    descriptor,
+    initial,
+    issue,
+    numbers,
+    operand,
+    packed,
+    put,
+    result_type,
+    setup,
+)
+from test_tcgen05_mma_pair import laid_out
 
 from emulator import errors
 from emulator.machine.agents import Completion

@@ -1,4 +1,4 @@
-"""mbarrier.*, bar, barrier.cta, barrier.cluster, and the fences."""
+"""mbarrier.*: barriers in shared memory that count arrivals and bytes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from emulator.errors import BarrierError, OutOfBounds, UnknownInstruction
-from emulator.isa.modifiers import ALIGNED, SCOPE, SEMANTICS, SHARED, of_lane, pick, same
+from emulator.errors import BarrierError, OutOfBounds, place
+from emulator.isa.modifiers import SCOPE, SEMANTICS, SHARED, of_lane, pick, same
 from emulator.isa.modifiers import active as active_lanes
 from emulator.isa.registry import BLOCK, Run, executes, if_sources_are, nobody
-from emulator.isa.tensor_map import acquire
-from emulator.machine.barriers import Generation, wait_for
 from emulator.machine.mbarrier import MBarrier, Party
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
 from emulator.machine.warp import Wait
@@ -34,6 +32,16 @@ def mbarrier_at(warp: Warp, address: int, ins: Instr) -> MBarrier:
     if rank >= len(ctas):
         raise OutOfBounds(f"{ins.opcode} at {address:#x}: no CTA of rank {rank} in a cluster of {len(ctas)}", ins, warp)
     return ctas[rank].smem.mbarrier(address & OFFSET_MASK, ins, warp)
+
+
+def reachable(barrier: MBarrier, ins: Instr, warp: Warp) -> None:
+    """Raise BarrierError unless a fence made the initialisation of `barrier` visible to the async proxy."""
+    if not barrier.fenced:
+        init = barrier.init
+        what = f"{ins.opcode} reports to {barrier}, whose initialisation no fence made visible to the async proxy"
+        missing = "fence.mbarrier_init.release.cluster or fence.proxy.async after it"
+        at = (("initialised at", place(init.instr, init.warp)), ("initialised by", str(init.warp)))
+        warp.cta.launch.found(BarrierError(what, ins, warp, (*at, ("missing", missing))))
 
 
 @executes("mbarrier.init", meets=nobody)
@@ -228,165 +236,3 @@ def spins(ins: Instr, warp: Warp) -> bool:
             and launch.kernel.labels.get(getattr(again.operands[0], "name", "")) == at
         )
     return launch.registry[key]
-
-
-@executes("bar.sync", "bar", "barrier.sync", "barrier.cta", blocking=True, meets=nobody)
-def _sync(ins: Instr) -> Run:
-    verb, _, _ = pick(ins, {"sync", "arrive"}, ALIGNED, {"cta"})
-    if verb == "arrive":
-        raise UnknownInstruction(ins, "modifier '.arrive'")
-
-    def run(warp: Warp, mask: Any, index: Any, threads: Any = None) -> Any:
-        if isinstance(warp.granted, Generation):
-            generation, warp.granted = warp.granted, None
-        else:
-            warp.settle_loads(ins)
-            barrier = warp.cta.barriers[of_lane(index, active_lanes(mask)[0])]
-            count = None if threads is None else of_lane(threads, active_lanes(mask)[0])
-            generation = barrier.arrive(warp, count, ins)
-            if not generation.over:
-                wait_for(generation, warp, ins, barrier)
-                return BLOCK
-        warp.clock.merge(generation.clock)
-        return None
-
-    return run
-
-
-@executes("bar.arrive", "barrier.arrive", meets=nobody)
-def _bar_arrive(ins: Instr) -> Run:
-    pick(ins, ALIGNED, {"cta"})
-
-    def run(warp: Warp, mask: Any, index: Any, threads: Any) -> None:
-        warp.settle_loads(ins)
-        lane = active_lanes(mask)[0]
-        warp.cta.barriers[of_lane(index, lane)].arrive(warp, of_lane(threads, lane), ins)
-
-    return run
-
-
-@executes("bar.red", "barrier.red", blocking=True, dst=1, meets=nobody)
-def _bar_red(ins: Instr) -> Run:
-    operation, *_ = pick(ins, {"popc", "and", "or"}, ALIGNED, {"cta"}, {"u32", "pred"})
-
-    def run(warp: Warp, mask: Any, index: Any, *rest: Any) -> Any:
-        if isinstance(warp.granted, Generation):
-            generation, warp.granted = warp.granted, None
-        else:
-            warp.settle_loads(ins)
-            lane = active_lanes(mask)[0]
-            vote = rest[-1]
-            votes = np.full(32, vote) if not isinstance(vote, np.ndarray) else vote
-            barrier = warp.cta.barriers[of_lane(index, lane)]
-            count = of_lane(rest[0], lane) if len(rest) == 2 else None
-            generation = barrier.arrive(warp, count, ins, votes if mask is None else votes[mask])
-            if not generation.over:
-                wait_for(generation, warp, ins, barrier)
-                return BLOCK
-        warp.clock.merge(generation.clock)
-        votes = np.concatenate([np.asarray(v, bool) for v in generation.votes if v is not None])
-        return {"popc": int(votes.sum()), "and": bool(votes.all()), "or": bool(votes.any())}[operation or ""]
-
-    return run
-
-
-@executes("barrier.cluster", blocking=True, meets=nobody)
-def _cluster(ins: Instr) -> Run:
-    """A relaxed arrival orders nothing in PTX. NVIDIA's programs hand data over with it: only `pedantic` asks."""
-    verb, sem, _ = pick(ins, {"arrive", "wait"}, {"release", "relaxed", "acquire"}, ALIGNED)
-    if verb == "arrive":
-
-        def arrive(warp: Warp, mask: Any) -> None:
-            warp.settle_loads(ins)
-            if warp.cluster_arrivals:
-                _arrived_already(warp, warp.cluster_arrivals[-1], ins)
-            releases = sem != "relaxed" or not warp.cta.launch.pedantic
-            warp.cluster_arrivals.append(warp.cta.cluster.barrier.arrive(warp, ins, releases))
-
-        return arrive
-
-    def wait(warp: Warp, mask: Any) -> Any:
-        if not warp.cluster_arrivals:
-            warp.cta.launch.found(BarrierError("barrier.cluster.wait without an arrive before it", ins, warp))
-            return None
-        generation = warp.cluster_arrivals[0]
-        if not generation.over:
-            wait_for(generation, warp, ins, warp.cta.cluster.barrier)
-            return BLOCK
-        warp.granted = None
-        del warp.cluster_arrivals[0]
-        warp.known |= generation.published
-        warp.clock.merge(generation.clock)
-        return None
-
-    return wait
-
-
-def _arrived_already(warp: Warp, generation: Generation, ins: Instr) -> None:
-    """Find an arrival before the wait for the last one, which PTX leaves undefined; here it counts for the next use."""
-    line = next(first.line for other, first in generation.arrived if other is warp)
-    what = "barrier.cluster.arrive a second time before barrier.cluster.wait"
-    warp.cta.launch.found(BarrierError(what, ins, warp, (("arrived at", f"PTX line {line}"),)))
-
-
-@executes("fence", "membar", meets=nobody)
-def _fence(ins: Instr) -> Run:
-    """Orders what came before it for who sees a later relaxed write, and acquires what relaxed reads have seen."""
-    semantics, *_ = pick(
-        ins,
-        {"sc", "acq_rel", "acquire", "release"},
-        SCOPE | {"gl"},
-        {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"},
-    )
-
-    def run(warp: Warp, mask: Any) -> None:
-        warp.settle_loads(ins)
-        warp.fence(acquire=semantics != "release", release=semantics != "acquire")
-
-    return run
-
-
-@executes("fence.mbarrier_init", meets=nobody)
-def _fence_init(ins: Instr) -> Run:
-    pick(ins, {"release"}, {"cluster"})
-
-    def run(warp: Warp, mask: Any) -> None:
-        warp.published |= _fence_mbarriers(warp)
-
-    return run
-
-
-def _fence_mbarriers(warp: Warp) -> set[MBarrier]:
-    """The mbarriers whose initialisation the warp has seen are ready for the async proxy."""
-    seen = {b for b in warp.cta.smem.mbarriers.values() if b.init.seen_by(warp.clock)}
-    for barrier in seen:
-        barrier.fenced = True
-    return seen
-
-
-@executes("fence.proxy", meets=nobody)
-def _fence_proxy(ins: Instr) -> Run:
-    kind, _, semantics, _, _ = pick(
-        ins,
-        {"async", "async.global", "alias", "tensormap::generic", "async::generic"},
-        {"shared::cta", "shared::cluster", "global"},
-        {"acquire", "release"},
-        SCOPE,
-        {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"},
-    )
-    if kind == "tensormap::generic" and semantics == "acquire":
-
-        def acquire_maps(warp: Warp, mask: Any, address: Any, _size: Any) -> None:
-            for at in {of_lane(address, lane) for lane in active_lanes(mask)}:
-                acquire(warp, at)
-
-        return acquire_maps
-    if kind not in ("async", "async::generic"):
-        return lambda warp, mask, *_operands: None
-
-    def run(warp: Warp, mask: Any) -> None:
-        warp.clock.publish()
-        warp.tick()
-        _fence_mbarriers(warp)
-
-    return run

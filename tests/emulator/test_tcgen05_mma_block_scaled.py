@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from ptx_launch import launch
-from test_mma import BASE, WINDOW, operand, program
+from test_tcgen05_mma import BASE, WINDOW, operand, program
 
 from emulator import errors
 from emulator.machine.descriptors import E2M1, E2M3, E4M3, ElementType
@@ -69,7 +69,7 @@ def atoms(codes: np.ndarray, first: int) -> np.ndarray:
 
 
 def text(case: Case, idesc: int, a: int, b: int) -> str:
-    """The program of test_mma with the scale factors copied before the first product."""
+    """The program of test_tcgen05_mma with the scale factors copied before the first product."""
 
     def descriptor(start: int) -> int:
         return start + BASE >> 4 | 128 >> 4 << 32 | 1 << 46

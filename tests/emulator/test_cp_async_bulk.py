@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from folds import KINDS, draw, folded
 from ptx_launch import aligned, kernel, launch
+from reference_reductions import KINDS, draw, folded
 
 from emulator import errors
 from emulator.machine.agents import Completion

@@ -14,7 +14,7 @@ import numpy as np
 from emulator.errors import UnknownInstruction
 from emulator.isa.modifiers import CTA_GROUP, active, of_lane, pick
 from emulator.isa.registry import Run, executes, nobody
-from emulator.isa.tensor import thread
+from emulator.isa.tcgen05_commit import thread
 from emulator.machine.descriptors import MatrixDescriptor, operand_pattern
 from emulator.machine.numbers import HOLDER_SHIFT, unpacked
 from emulator.machine.tensorcore import SHIFTED_COLUMNS, refuse, shift_rows, taking_part

@@ -1,0 +1,116 @@
+"""bar and barrier.cta among the warps of a CTA, barrier.cluster among those of a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.errors import BarrierError, UnknownInstruction
+from emulator.isa.modifiers import ALIGNED, of_lane, pick
+from emulator.isa.modifiers import active as active_lanes
+from emulator.isa.registry import BLOCK, Run, executes, nobody
+from emulator.machine.barriers import Generation, wait_for
+from emulator.ptx.syntax import Instr
+
+if TYPE_CHECKING:
+    from emulator.machine.warp import Warp
+
+
+@executes("bar.sync", "bar", "barrier.sync", "barrier.cta", blocking=True, meets=nobody)
+def _sync(ins: Instr) -> Run:
+    verb, _, _ = pick(ins, {"sync", "arrive"}, ALIGNED, {"cta"})
+    if verb == "arrive":
+        raise UnknownInstruction(ins, "modifier '.arrive'")
+
+    def run(warp: Warp, mask: Any, index: Any, threads: Any = None) -> Any:
+        if isinstance(warp.granted, Generation):
+            generation, warp.granted = warp.granted, None
+        else:
+            warp.settle_loads(ins)
+            barrier = warp.cta.barriers[of_lane(index, active_lanes(mask)[0])]
+            count = None if threads is None else of_lane(threads, active_lanes(mask)[0])
+            generation = barrier.arrive(warp, count, ins)
+            if not generation.over:
+                wait_for(generation, warp, ins, barrier)
+                return BLOCK
+        warp.clock.merge(generation.clock)
+        return None
+
+    return run
+
+
+@executes("bar.arrive", "barrier.arrive", meets=nobody)
+def _bar_arrive(ins: Instr) -> Run:
+    pick(ins, ALIGNED, {"cta"})
+
+    def run(warp: Warp, mask: Any, index: Any, threads: Any) -> None:
+        warp.settle_loads(ins)
+        lane = active_lanes(mask)[0]
+        warp.cta.barriers[of_lane(index, lane)].arrive(warp, of_lane(threads, lane), ins)
+
+    return run
+
+
+@executes("bar.red", "barrier.red", blocking=True, dst=1, meets=nobody)
+def _bar_red(ins: Instr) -> Run:
+    operation, *_ = pick(ins, {"popc", "and", "or"}, ALIGNED, {"cta"}, {"u32", "pred"})
+
+    def run(warp: Warp, mask: Any, index: Any, *rest: Any) -> Any:
+        if isinstance(warp.granted, Generation):
+            generation, warp.granted = warp.granted, None
+        else:
+            warp.settle_loads(ins)
+            lane = active_lanes(mask)[0]
+            vote = rest[-1]
+            votes = np.full(32, vote) if not isinstance(vote, np.ndarray) else vote
+            barrier = warp.cta.barriers[of_lane(index, lane)]
+            count = of_lane(rest[0], lane) if len(rest) == 2 else None
+            generation = barrier.arrive(warp, count, ins, votes if mask is None else votes[mask])
+            if not generation.over:
+                wait_for(generation, warp, ins, barrier)
+                return BLOCK
+        warp.clock.merge(generation.clock)
+        votes = np.concatenate([np.asarray(v, bool) for v in generation.votes if v is not None])
+        return {"popc": int(votes.sum()), "and": bool(votes.all()), "or": bool(votes.any())}[operation or ""]
+
+    return run
+
+
+@executes("barrier.cluster", blocking=True, meets=nobody)
+def _cluster(ins: Instr) -> Run:
+    """A relaxed arrival orders nothing in PTX. NVIDIA's programs hand data over with it: only `pedantic` asks."""
+    verb, sem, _ = pick(ins, {"arrive", "wait"}, {"release", "relaxed", "acquire"}, ALIGNED)
+    if verb == "arrive":
+
+        def arrive(warp: Warp, mask: Any) -> None:
+            warp.settle_loads(ins)
+            if warp.cluster_arrivals:
+                _arrived_already(warp, warp.cluster_arrivals[-1], ins)
+            releases = sem != "relaxed" or not warp.cta.launch.pedantic
+            warp.cluster_arrivals.append(warp.cta.cluster.barrier.arrive(warp, ins, releases))
+
+        return arrive
+
+    def wait(warp: Warp, mask: Any) -> Any:
+        if not warp.cluster_arrivals:
+            warp.cta.launch.found(BarrierError("barrier.cluster.wait without an arrive before it", ins, warp))
+            return None
+        generation = warp.cluster_arrivals[0]
+        if not generation.over:
+            wait_for(generation, warp, ins, warp.cta.cluster.barrier)
+            return BLOCK
+        warp.granted = None
+        del warp.cluster_arrivals[0]
+        warp.known |= generation.published
+        warp.clock.merge(generation.clock)
+        return None
+
+    return wait
+
+
+def _arrived_already(warp: Warp, generation: Generation, ins: Instr) -> None:
+    """Find an arrival before the wait for the last one, which PTX leaves undefined; here it counts for the next use."""
+    line = next(first.line for other, first in generation.arrived if other is warp)
+    what = "barrier.cluster.arrive a second time before barrier.cluster.wait"
+    warp.cta.launch.found(BarrierError(what, ins, warp, (("arrived at", f"PTX line {line}"),)))

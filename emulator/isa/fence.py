@@ -1,0 +1,78 @@
+"""fence and membar, fence.mbarrier_init and fence.proxy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from emulator.isa.modifiers import SCOPE, of_lane, pick
+from emulator.isa.modifiers import active as active_lanes
+from emulator.isa.registry import Run, executes, nobody
+from emulator.isa.tensormap import acquire
+from emulator.machine.mbarrier import MBarrier
+from emulator.ptx.syntax import Instr
+
+if TYPE_CHECKING:
+    from emulator.machine.warp import Warp
+
+
+@executes("fence", "membar", meets=nobody)
+def _fence(ins: Instr) -> Run:
+    """Orders what came before it for who sees a later relaxed write, and acquires what relaxed reads have seen."""
+    semantics, *_ = pick(
+        ins,
+        {"sc", "acq_rel", "acquire", "release"},
+        SCOPE | {"gl"},
+        {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"},
+    )
+
+    def run(warp: Warp, mask: Any) -> None:
+        warp.settle_loads(ins)
+        warp.fence(acquire=semantics != "release", release=semantics != "acquire")
+
+    return run
+
+
+@executes("fence.mbarrier_init", meets=nobody)
+def _fence_init(ins: Instr) -> Run:
+    pick(ins, {"release"}, {"cluster"})
+
+    def run(warp: Warp, mask: Any) -> None:
+        warp.published |= _fence_mbarriers(warp)
+
+    return run
+
+
+def _fence_mbarriers(warp: Warp) -> set[MBarrier]:
+    """The mbarriers whose initialisation the warp has seen are ready for the async proxy."""
+    seen = {b for b in warp.cta.smem.mbarriers.values() if b.init.seen_by(warp.clock)}
+    for barrier in seen:
+        barrier.fenced = True
+    return seen
+
+
+@executes("fence.proxy", meets=nobody)
+def _fence_proxy(ins: Instr) -> Run:
+    kind, _, semantics, _, _ = pick(
+        ins,
+        {"async", "async.global", "alias", "tensormap::generic", "async::generic"},
+        {"shared::cta", "shared::cluster", "global"},
+        {"acquire", "release"},
+        SCOPE,
+        {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"},
+    )
+    if kind == "tensormap::generic" and semantics == "acquire":
+
+        def acquire_maps(warp: Warp, mask: Any, address: Any, _size: Any) -> None:
+            for at in {of_lane(address, lane) for lane in active_lanes(mask)}:
+                acquire(warp, at)
+
+        return acquire_maps
+    if kind not in ("async", "async::generic"):
+        return lambda warp, mask, *_operands: None
+
+    def run(warp: Warp, mask: Any) -> None:
+        warp.clock.publish()
+        warp.tick()
+        _fence_mbarriers(warp)
+
+    return run

@@ -1,0 +1,72 @@
+"""tcgen05.alloc, .dealloc and .relinquish_alloc_permit: columns of tensor memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from emulator.errors import TensorMemoryError
+from emulator.isa.modifiers import ALIGNED, CTA_GROUP, SHARED, pick, same
+from emulator.isa.registry import BLOCK, Run, executes, nobody
+from emulator.isa.tcgen05_ld_st import B32, SYNC
+from emulator.machine.shared import OFFSET_MASK
+from emulator.machine.warp import Wait
+from emulator.ptx.syntax import Instr
+
+if TYPE_CHECKING:
+    from emulator.machine.warp import Warp
+
+
+@executes("tcgen05.alloc", blocking=True, meets=nobody)
+def _alloc(ins: Instr) -> Run:
+    pick(ins, CTA_GROUP, SYNC, ALIGNED, SHARED, B32)
+
+    def run(warp: Warp, mask: Any, address: Any, columns: Any) -> Any:
+        tmem, smem = warp.cta.tmem, warp.cta.smem
+        count = same(columns, mask) or 0
+        if count not in (32, 64, 128, 256, 512):
+            raise TensorMemoryError(f"tcgen05.alloc of {count} columns; allowed is 32, 64, 128, 256, 512", ins, warp)
+        if tmem.relinquished is not None:
+            by, who = tmem.relinquished
+            raise TensorMemoryError(
+                "tcgen05.alloc after tcgen05.relinquish_alloc_permit",
+                ins,
+                warp,
+                (("relinquished", f"PTX line {by.line} by {who}"),),
+            )
+        column = tmem.allocate(count, ins, warp)
+        if column is None:
+            tmem.waiters.append(warp)
+            live = ", ".join(f"{c} to {c + n - 1}" for c, (n, *_) in sorted(tmem.allocations.items()))
+            warp.waiting = Wait(ins, (tmem,), lambda: f"{count} free columns of tensor memory; allocated: {live}")
+            return BLOCK
+        offset = (same(address, mask) or 0) & OFFSET_MASK
+        smem.check_span(offset, 4, ins, warp, "tcgen05.alloc's result")
+        smem.store(np.array([offset]), np.array([[column]], np.uint32), warp.access(ins, "tcgen05.alloc"), warp.clock)
+        return None
+
+    return run
+
+
+@executes("tcgen05.dealloc", meets=nobody)
+def _dealloc(ins: Instr) -> Run:
+    pick(ins, CTA_GROUP, SYNC, ALIGNED, B32)
+
+    def run(warp: Warp, mask: Any, address: Any, columns: Any) -> None:
+        tmem = warp.cta.tmem
+        tmem.free((same(address, mask) or 0) & 0xFFFF, same(columns, mask) or 0, ins, warp)
+        waiters, tmem.waiters = tmem.waiters, []
+        warp.cta.cluster.wake(waiters)
+
+    return run
+
+
+@executes("tcgen05.relinquish_alloc_permit", meets=nobody)
+def _relinquish(ins: Instr) -> Run:
+    pick(ins, CTA_GROUP, SYNC, ALIGNED)
+
+    def run(warp: Warp, mask: Any) -> None:
+        warp.cta.tmem.relinquished = (ins, warp)
+
+    return run

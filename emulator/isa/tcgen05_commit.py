@@ -1,0 +1,57 @@
+"""tcgen05.commit and tcgen05.fence: what tells others that the tensor core is done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from emulator.isa.mbarrier import mbarrier_at, reachable
+from emulator.isa.modifiers import CTA_GROUP, SHARED, active, of_lane, pick
+from emulator.isa.registry import Run, executes, nobody
+from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
+from emulator.machine.tensorcore import TensorThread
+from emulator.ptx.syntax import Instr
+
+if TYPE_CHECKING:
+    from emulator.machine.warp import Warp
+
+
+def thread(warp: Warp, lane: int) -> TensorThread:
+    """The tensor core as a lane of a warp drives it."""
+    if lane not in warp.tensor:
+        warp.tensor[lane] = TensorThread(warp, lane)
+    return warp.tensor[lane]
+
+
+@executes("tcgen05.commit", meets=nobody)
+def _commit(ins: Instr) -> Run:
+    _, _, _, multicast, _ = pick(ins, CTA_GROUP, {"mbarrier::arrive::one"}, SHARED, {"multicast::cluster"}, {"b64"})
+
+    def run(warp: Warp, mask: Any, address: Any, targets: Any = 0) -> None:
+        for lane in active(mask):
+            at = of_lane(address, lane)
+            if multicast:
+                barriers = tuple(
+                    mbarrier_at(warp, at & OFFSET_MASK | rank << RANK_SHIFT, ins)
+                    for rank in range(16)
+                    if of_lane(targets, lane) >> rank & 1
+                )
+            else:
+                barriers = (mbarrier_at(warp, at, ins),)
+            for barrier in barriers:
+                reachable(barrier, ins, warp)
+            thread(warp, lane).commit(ins, barriers)
+
+    return run
+
+
+@executes("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync", meets=nobody)
+def _fence(ins: Instr) -> Run:
+    """NVIDIA's compiler emits none: only `pedantic` asks for them."""
+    pick(ins)
+    before = ins.opcode.endswith("before_thread_sync")
+
+    def run(warp: Warp, mask: Any) -> None:
+        if warp.cta.launch.pedantic:
+            (warp.before_thread_sync if before else warp.after_thread_sync)()
+
+    return run
