@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tensor_program import BASE, WINDOW, after
-from test_block_scaled import scale_values, spread
 from test_tcgen05_mma import operand
+from test_tcgen05_mma_block_scaled import scale_values, spread
 from test_tcgen05_mma_forms import (
     A_COLUMN,
     B_AT,
