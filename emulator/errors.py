@@ -25,10 +25,39 @@ EmulatorError
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from emulator.ptx.syntax import Instr
+
+
+class Culprit(Protocol):
+    """The warp that did something wrong, as far as a report tells."""
+
+    index: int
+
+    @property
+    def cta(self) -> CulpritCta:
+        """Where it runs."""
+
+
+class CulpritCta(Protocol):
+    """The CTA of a culprit."""
+
+    @property
+    def ctaid(self) -> tuple[int, int, int]:
+        """Its place in the grid."""
+
+    @property
+    def launch(self) -> CulpritLaunch:
+        """The launch that it belongs to."""
+
+
+class CulpritLaunch(Protocol):
+    """The launch of a culprit."""
+
+    def source_place(self, instr: Instr) -> object | None:
+        """Where an instruction comes from in the program that was compiled; str() of it is shown."""
 
 
 class EmulatorError(Exception):
@@ -66,7 +95,7 @@ class CooperativeLaunchTooLarge(LaunchError):
 class Fault(EmulatorError):
     """What one warp did wrong. `lines` are (label, text) pairs printed under the sentence `what`."""
 
-    def __init__(self, what: str, instr: Instr, warp: Any, lines: tuple[tuple[str, str], ...] = ()) -> None:
+    def __init__(self, what: str, instr: Instr, warp: Culprit, lines: tuple[tuple[str, str], ...] = ()) -> None:
         self.what, self.instr, self.warp, self.lines = what, instr, warp, lines
         self.line, self.warp_index, self.ctaid = instr.line, warp.index, warp.cta.ctaid
         shown = (("at", place(instr, warp)), ("by", str(warp)), *lines)
@@ -81,13 +110,13 @@ class Fault(EmulatorError):
         return type(self).__name__, *re.findall(r"PTX line \d+", str(self))
 
 
-def place(instr: Instr, warp: Any) -> str:
+def place(instr: Instr, warp: Culprit) -> str:
     """Where an instruction stands: PTX line, its text made short, and below it the source's line if it is known."""
     text = re.sub(r"\{([^,{}]+),[^{}]*,[^{}]*,([^{}]+)\}", r"{\1, ...,\2}", instr.text.strip())
     return f"PTX line {instr.line}: {text}{source(instr, warp)}"
 
 
-def source(instr: Instr, warp: Any) -> str:
+def source(instr: Instr, warp: Culprit) -> str:
     """The source's line of an instruction as a second line of a report, empty if the compiler told none."""
     found = warp.cta.launch.source_place(instr)
     return "" if found is None else f"\n{found}"

@@ -21,6 +21,7 @@ from emulator.isa.ld_st import Form, learning
 from emulator.isa.registry import Handler, Lowering
 from emulator.isa.special_registers import MEMORY, PARAMS, SHARED_SYMBOL
 from emulator.machine.direct import Direct
+from emulator.machine.launch import Launch
 from emulator.native.access import AccessStep
 from emulator.native.compile import StepLists, runner
 from emulator.native.recorder import Step
@@ -194,10 +195,11 @@ class Program:
         else:
             rows[slot.row] = self._special_value(warp, special)
 
-    def _direct_of(self, launch: Any) -> Direct:
-        if launch.direct is None:
-            launch.direct = Direct(launch.memory, self._direct)
-        return launch.direct
+    def _direct_of(self, launch: Launch) -> Direct:
+        found: Direct | None = launch.registry.get(Direct)
+        if found is None:
+            found = launch.registry[Direct] = Direct(launch.memory, self._direct)
+        return found
 
     def _special_value(self, warp: Any, special: Special) -> Any:
         try:

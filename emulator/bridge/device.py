@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
+from emulator import chip
 from emulator.bridge.allocations import Memory
 from emulator.bridge.driver import NotEmulated
 from emulator.bridge.hostcode import HostCode
@@ -19,9 +20,9 @@ from emulator.bridge.result import LaunchResult
 from emulator.bridge.tensormap import encode_tiled
 from emulator.errors import EmulatorError
 from emulator.machine.agents import Completion
-from emulator.machine.cta import Diagnostics, Launch, Numerics
+from emulator.machine.launch import Diagnostics, Launch, Numerics
 from emulator.machine.scheduler import run
-from emulator.ptx.syntax import RESERVED_SHARED_BYTES, Kernel
+from emulator.ptx.syntax import Kernel
 
 OPTIONS: Final = {
     "completion": get_args(Completion),
@@ -29,8 +30,8 @@ OPTIONS: Final = {
     "numerics": get_args(Numerics),
     "diagnostics": get_args(Diagnostics),
 }
-SHARED_BYTES_PER_BLOCK: Final = 227 * 1024
-_DEVICE_ATTRIBUTES: Final = {97: SHARED_BYTES_PER_BLOCK, 16: 148, 75: 10, 76: 0}
+_MAJOR, _MINOR = chip.COMPUTE_CAPABILITY
+_DEVICE_ATTRIBUTES: Final = {97: chip.MAX_SHARED_BYTES_A_CTA, 16: chip.SMS, 75: _MAJOR, 76: _MINOR}
 _STATIC_SHARED_ATTRIBUTE: Final = 1
 NOTHING: Final = Memory()
 
@@ -114,7 +115,7 @@ class EmulatedDevice:
             raise NotEmulated(
                 f"CUfunction_attribute {attribute} is not emulated: only the static shared memory is known"
             )
-        return _kernel(kernel).static_shared_bytes - RESERVED_SHARED_BYTES
+        return _kernel(kernel).static_shared_bytes - chip.RESERVED_SHARED_BYTES
 
     def device_attribute(self, attribute: int) -> int:
         """The cudaDeviceAttr values that host code asks for."""

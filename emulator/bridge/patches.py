@@ -14,7 +14,7 @@ from emulator.bridge.allocations import shown
 from emulator.bridge.blas import one_thread
 from emulator.bridge.device import EmulatedDevice
 from emulator.machine.agents import Completion
-from emulator.machine.cta import Diagnostics, Numerics
+from emulator.machine.launch import Diagnostics, Numerics
 
 _PREFIXES = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")
 _CACHE_WARNING = "Cache is disabled as user wants to generate PTX/ASM"

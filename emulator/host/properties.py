@@ -6,10 +6,12 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
+from emulator import chip
+
 # Attributes by the names of CUdevice_attribute without their CU_DEVICE_ATTRIBUTE_ prefix. Those that are not
 # here answer 0, as a driver does for a feature that the device lacks.
 _LIMITS: Final[dict[str, int]] = {
-    "MAX_THREADS_PER_BLOCK": 1024,
+    "MAX_THREADS_PER_BLOCK": chip.MAX_THREADS_A_CTA,
     "MAX_BLOCK_DIM_X": 1024,
     "MAX_BLOCK_DIM_Y": 1024,
     "MAX_BLOCK_DIM_Z": 64,
@@ -18,11 +20,11 @@ _LIMITS: Final[dict[str, int]] = {
     "MAX_GRID_DIM_Z": 65535,
     "TOTAL_CONSTANT_MEMORY": 64 * 1024,
     "MAX_PITCH": 2**31 - 1,
-    "CLOCK_RATE": 1_965_000,
-    "MEMORY_CLOCK_RATE": 3_996_000,
-    "GLOBAL_MEMORY_BUS_WIDTH": 8192,
-    "MAX_BLOCKS_PER_MULTIPROCESSOR": 32,
-    "RESERVED_SHARED_MEMORY_PER_BLOCK": 1024,
+    "CLOCK_RATE": chip.SM_CLOCK_KHZ,
+    "MEMORY_CLOCK_RATE": chip.MEMORY_CLOCK_KHZ,
+    "GLOBAL_MEMORY_BUS_WIDTH": chip.MEMORY_BUS_BITS,
+    "MAX_BLOCKS_PER_MULTIPROCESSOR": chip.CTAS_AN_SM,
+    "RESERVED_SHARED_MEMORY_PER_BLOCK": chip.RESERVED_SHARED_BYTES,
     "ASYNC_ENGINE_COUNT": 1,
     "CONCURRENT_KERNELS": 1,
     "UNIFIED_ADDRESSING": 1,
@@ -49,17 +51,17 @@ class DeviceProperties:
     """
 
     name: str = "NVIDIA B200 (emulated)"
-    major: int = 10
-    minor: int = 0
-    multi_processor_count: int = 148
-    warp_size: int = 32
-    max_threads_per_block: int = 1024
-    max_threads_per_multi_processor: int = 2048
-    regs_per_multiprocessor: int = 65536
+    major: int = chip.COMPUTE_CAPABILITY[0]
+    minor: int = chip.COMPUTE_CAPABILITY[1]
+    multi_processor_count: int = chip.SMS
+    warp_size: int = chip.LANES
+    max_threads_per_block: int = chip.MAX_THREADS_A_CTA
+    max_threads_per_multi_processor: int = chip.THREADS_AN_SM
+    regs_per_multiprocessor: int = chip.REGISTERS_AN_SM
     shared_memory_per_block: int = 48 * 1024
-    shared_memory_per_block_optin: int = 227 * 1024
-    shared_memory_per_multiprocessor: int = 228 * 1024
-    L2_cache_size: int = 126 * 1024 * 1024
+    shared_memory_per_block_optin: int = chip.MAX_SHARED_BYTES_A_CTA
+    shared_memory_per_multiprocessor: int = chip.SHARED_BYTES_AN_SM
+    L2_cache_size: int = chip.L2_BYTES
     total_memory: int = _host_memory_bytes()
     is_integrated: bool = False
     is_multi_gpu_board: bool = False

@@ -14,7 +14,7 @@ from emulator.machine.tensormap import reduced
 from emulator.ptx.syntax import Instr, Reg
 
 if TYPE_CHECKING:
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Warp
 
 OPERATIONS: Final = frozenset({"add", "min", "max", "and", "or", "xor", "inc", "dec", "exch", "cas"})
 DTYPES: Final = {

@@ -14,7 +14,7 @@ from emulator.machine.barriers import Generation, wait_for
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Warp
 
 
 @executes("bar.sync", "bar", "barrier.sync", "barrier.cta", blocking=True, meets=nobody)

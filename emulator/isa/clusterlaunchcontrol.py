@@ -15,8 +15,7 @@ from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
-    from emulator.machine.cta import Cta
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Cta, Warp
 
 RESPONSE_BYTES = 16
 FIRST = ("get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z")
@@ -33,7 +32,7 @@ def _try_cancel(ins: Instr) -> Run:
         for lane in active(mask):
             offset, told = of_lane(target, lane) & OFFSET_MASK, of_lane(barrier, lane)
             aligned(offset, RESPONSE_BYTES, "the response of try_cancel", ins, warp)
-            taken = cluster.launch.take_cluster(cluster)
+            taken = cluster.take_over()
             response = np.array([taken is not None, *(taken or (0, 0, 0))], np.uint32).view(np.uint8)
             for cta in cluster.ctas if everyone else (warp.cta,):
                 signalled = mbarrier_at(warp, told & OFFSET_MASK | cta.rank << RANK_SHIFT, ins)

@@ -10,7 +10,7 @@ from emulator.isa.registry import BLOCK, Run, executes, nobody
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Warp
 
 
 @executes("griddepcontrol.wait", "griddepcontrol.launch_dependents", meets=nobody)

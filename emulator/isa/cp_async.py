@@ -11,15 +11,14 @@ from emulator.isa.ld_st import Form, chosen
 from emulator.isa.mbarrier import mbarrier_at
 from emulator.isa.modifiers import CACHE_HINT, SHARED, active, pick, same
 from emulator.isa.registry import BLOCK, Run, executes, lanes, nobody
-from emulator.machine.agents import Operation
+from emulator.machine.agents import Operation, Wait
 from emulator.machine.bulk import warp_copies
 from emulator.machine.mbarrier import Party
-from emulator.machine.warp import Wait
 from emulator.ptx.syntax import Imm, Instr, Not, Reg
 
 if TYPE_CHECKING:
     from emulator.machine.clocks import Clock
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Warp
 
 PREFETCH = frozenset({"L2::64B", "L2::128B", "L2::256B"})
 
@@ -97,7 +96,7 @@ def _wait(ins: Instr) -> Run:
 def _phases_known(warp: Warp) -> Clock:
     """A clock that knows which phases of mbarriers `warp` knows to be over, and nothing else: what it wrote before is
     not released by the copies' arrival, but they were issued after its waits."""
-    clock = warp.cta.cluster.ledger.clock()
+    clock = warp.cta.cluster.history.clock()
     for cta in warp.cta.cluster.ctas:
         for barrier in cta.smem.mbarriers.values():
             clock.advance(barrier.over, warp.clock.at(barrier.over))
@@ -118,7 +117,7 @@ def _arrive(ins: Instr) -> Run:
         clock = _phases_known(warp)
         clock.advance(copies.component, copies.issued, both=copies.published)
         party = Party(ins, warp, "cp.async")
-        operation = Operation(ins, warp, (barrier,), lambda: barrier.arrive(count, party, clock), copies.queue)
+        operation = Operation((barrier,), lambda: barrier.arrive(count, party, clock), copies.queue)
         warp.cta.cluster.agents.issue(operation)
 
     return run

@@ -13,18 +13,17 @@ from emulator.isa.atomics import DTYPES
 from emulator.isa.mbarrier import mbarrier_at, reachable
 from emulator.isa.modifiers import CACHE_HINT, SHARED, active, of_lane, pick
 from emulator.isa.registry import BLOCK, Run, executes, nobody
+from emulator.machine.access import Access
+from emulator.machine.agents import Wait
 from emulator.machine.bulk import aligned, bulk_thread, fill
-from emulator.machine.clocks import Access
 from emulator.machine.globalmem import host_bytes
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
 from emulator.machine.tensormap import reduced
-from emulator.machine.warp import Wait
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
-    from emulator.machine.cta import Cta
     from emulator.machine.mbarrier import MBarrier
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Cta, Warp
 
 GLOBAL: Final = frozenset({"global"})
 COMPLETE_TX: Final = frozenset({"mbarrier::complete_tx::bytes"})

@@ -16,9 +16,8 @@ from emulator.machine.tensormap import MAP_BYTES, TensorMap, decode
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
-    from emulator.machine.cta import Cta
     from emulator.machine.mbarrier import MBarrier
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Cta, Warp
 
 DIMENSIONS: Final = frozenset({"1d", "2d", "3d", "4d", "5d"})
 GRANULE_BYTES: Final = 16

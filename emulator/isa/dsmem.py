@@ -12,15 +12,15 @@ from emulator.isa.ld_st import Form, chosen, lane_rows
 from emulator.isa.mbarrier import mbarrier_at
 from emulator.isa.modifiers import SHARED, active, of_lane, pick
 from emulator.isa.registry import Run, executes, if_sources_are, nobody
+from emulator.machine.access import Access
 from emulator.machine.agents import Operation
-from emulator.machine.clocks import Access
 from emulator.machine.mbarrier import MBarrier, Party
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT, SharedMemory
 from emulator.machine.tensormap import reduced
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Warp
 
 COMPLETE_TX: Final = frozenset({"mbarrier::complete_tx::bytes"})
 CLUSTER: Final = frozenset({"shared::cluster"})
@@ -60,7 +60,7 @@ class Remote(Form):
                 view[words] = value if self.operation is None else reduced(old, value, self.dtype, self.operation)
             told.complete_tx(values.nbytes, party)
 
-        warp.cta.cluster.agents.issue(Operation(self.ins, warp, (told,), perform))
+        warp.cta.cluster.agents.issue(Operation((told,), perform))
 
 
 @executes("st.async", meets=nobody)

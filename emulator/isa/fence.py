@@ -12,7 +12,7 @@ from emulator.machine.mbarrier import MBarrier
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Warp
 
 
 @executes("fence", "membar", meets=nobody)

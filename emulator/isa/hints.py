@@ -16,7 +16,7 @@ from emulator.native.run import Run
 from emulator.ptx.syntax import Imm, Instr
 
 if TYPE_CHECKING:
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Warp
 
 LINE_BYTES: Final = 128
 POLICIES: Final = {

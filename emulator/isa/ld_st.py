@@ -13,12 +13,14 @@ from emulator.isa.modifiers import SCOPE, SEMANTICS, SHARED, pick
 from emulator.isa.registry import Run, executes, if_sources_are, nobody
 from emulator.isa.spaces import LOCAL_BASE, SHARED_BASE
 from emulator.isa.special_registers import MEMORY
+from emulator.machine.direct import Direct
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT, SharedMemory
 from emulator.ptx.syntax import Instr, Operand, Reg, Special, Vector
 
 if TYPE_CHECKING:
-    from emulator.machine.clocks import Access, Clock
-    from emulator.machine.warp import Warp
+    from emulator.machine.access import Access
+    from emulator.machine.clocks import Clock
+    from emulator.machine.topology import Warp
 
 AT_HAND: Final = frozenset({"global", "shared", "shared::cta"})
 """The spaces that accesses as machine code reach."""
@@ -189,7 +191,7 @@ def release(warp: Warp, memory: Any, places: np.ndarray, clock: Clock) -> None:
     """What `clock` has seen goes along with the values that the warp is about to write at `places`."""
     flags = warp.cta.cluster.flags
     for place in set(places.tolist()):
-        flags.setdefault((id(memory), place), warp.cta.cluster.ledger.clock()).merge(clock)
+        flags.setdefault((id(memory), place), warp.cta.cluster.history.clock()).merge(clock)
 
 
 def _acquire(warp: Warp, memory: Any, places: np.ndarray, now: bool) -> None:
@@ -335,8 +337,7 @@ def learning(run: Run, ins: Instr, number: int, uniform: bool) -> Run:
 
     def learn(warp: Warp, mask: Any, address: Any, *values: Any) -> Any:
         answer = run(warp, mask, address, *values)
-        direct = warp.cta.launch.direct
-        assert direct is not None
+        direct: Direct = warp.cta.launch.registry[Direct]
         active = np.zeros(1, np.intp) if uniform else np.arange(32) if mask is None else np.flatnonzero(mask)
         addresses = np.full(1, address) if uniform else registry.lanes(address, np.uint64)[active]
         if form.space == "shared":

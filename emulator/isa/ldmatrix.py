@@ -17,7 +17,7 @@ from emulator.machine.numbers import HOLDER_SHIFT, unpacked
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Warp
 
 LANE: Final = np.arange(32)
 HIGH: Final = LANE // 4

@@ -10,13 +10,13 @@ from emulator.errors import BarrierError, OutOfBounds, place
 from emulator.isa.modifiers import SCOPE, SEMANTICS, SHARED, of_lane, pick, same
 from emulator.isa.modifiers import active as active_lanes
 from emulator.isa.registry import BLOCK, Run, executes, if_sources_are, nobody
+from emulator.machine.agents import Wait
 from emulator.machine.mbarrier import MBarrier, Party
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
-from emulator.machine.warp import Wait
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Warp
 
 B64 = frozenset({"b64"})
 PHASE_BITS: Final = 32

@@ -15,7 +15,7 @@ from emulator.machine.numbers import from_columns
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Warp
 
 HIGH: Final = np.arange(32) // 4
 LOW: Final = np.arange(32) % 4

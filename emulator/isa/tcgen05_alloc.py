@@ -10,12 +10,12 @@ from emulator.errors import TensorMemoryError
 from emulator.isa.modifiers import ALIGNED, CTA_GROUP, SHARED, pick, same
 from emulator.isa.registry import BLOCK, Run, executes, nobody
 from emulator.isa.tcgen05_ld_st import B32, SYNC
+from emulator.machine.agents import Wait
 from emulator.machine.shared import OFFSET_MASK
-from emulator.machine.warp import Wait
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Warp
 
 
 @executes("tcgen05.alloc", blocking=True, meets=nobody)
@@ -54,10 +54,7 @@ def _dealloc(ins: Instr) -> Run:
     pick(ins, CTA_GROUP, SYNC, ALIGNED, B32)
 
     def run(warp: Warp, mask: Any, address: Any, columns: Any) -> None:
-        tmem = warp.cta.tmem
-        tmem.free((same(address, mask) or 0) & 0xFFFF, same(columns, mask) or 0, ins, warp)
-        waiters, tmem.waiters = tmem.waiters, []
-        warp.cta.cluster.wake(waiters)
+        warp.cta.tmem.free((same(address, mask) or 0) & 0xFFFF, same(columns, mask) or 0, ins, warp)
 
     return run
 

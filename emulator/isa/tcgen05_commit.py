@@ -12,7 +12,7 @@ from emulator.machine.tensorcore import TensorThread
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Warp
 
 
 def thread(warp: Warp, lane: int) -> TensorThread:

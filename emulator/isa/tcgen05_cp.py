@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from emulator.chip import TMEM_LANES
 from emulator.errors import UnknownInstruction
 from emulator.isa.modifiers import CTA_GROUP, active, of_lane, pick
 from emulator.isa.registry import Run, executes, nobody
@@ -18,13 +19,12 @@ from emulator.isa.tcgen05_commit import thread
 from emulator.machine.descriptors import MatrixDescriptor, operand_pattern
 from emulator.machine.numbers import HOLDER_SHIFT, unpacked
 from emulator.machine.tensorcore import SHIFTED_COLUMNS, refuse, shift_rows, taking_part
-from emulator.machine.tmem import GROUP, LANES
+from emulator.machine.tmem import GROUP
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
-    from emulator.machine.clocks import Access
-    from emulator.machine.cta import Cta
-    from emulator.machine.warp import Warp
+    from emulator.machine.access import Access
+    from emulator.machine.topology import Cta, Warp
 
 CHUNK: Final = 16
 CELL_BYTES: Final = 4
@@ -59,7 +59,7 @@ class Form:
 
     def lanes(self, first: int) -> np.ndarray:
         """The lanes that are written, from the address's lane on."""
-        return first + (32 if len(self.rows_of_lanes) < LANES else 1) * np.arange(len(self.rows_of_lanes))
+        return first + (32 if len(self.rows_of_lanes) < TMEM_LANES else 1) * np.arange(len(self.rows_of_lanes))
 
 
 @executes("tcgen05.cp", meets=nobody)
@@ -83,7 +83,7 @@ def _cp(ins: Instr) -> Run:
             ctas = _taking_part(ins, warp, group)
             driver = thread(warp, lane)
             lanes = form.lanes(at >> 16)
-            if lanes[-1] >= LANES:
+            if lanes[-1] >= TMEM_LANES:
                 raise refuse(ins, warp, ValueError(f"lane {at >> 16} in the address {at:#010x} of .{name}"))
             for cta in ctas:
                 _check(form, cta, driver.access(ins), at & 0xFFFF, lanes, bits)
@@ -153,7 +153,7 @@ def _shift(ins: Instr) -> Run:
             ctas = _taking_part(ins, warp, group)
             for cta in ctas:
                 cta.tmem.check(column, SHIFTED_COLUMNS, ins, warp, ins.opcode)
-                region = cta.tmem.region(0, LANES, column, SHIFTED_COLUMNS)
+                region = cta.tmem.region(0, TMEM_LANES, column, SHIFTED_COLUMNS)
                 cta.tmem.shadow.read(region, driver.access(ins), warp.tensor_clock)
                 cta.tmem.shadow.write(region, driver.access(ins), warp.tensor_clock)
 

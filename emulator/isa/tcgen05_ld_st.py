@@ -14,7 +14,7 @@ from emulator.machine.tmem import GROUP
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Warp
 
 SYNC: Final = frozenset({"sync"})
 B32: Final = frozenset({"b32"})

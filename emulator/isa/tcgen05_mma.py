@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from emulator.chip import TMEM_LANES
 from emulator.errors import UnknownInstruction
 from emulator.isa.modifiers import CTA_GROUP, active, of_lane, pick
 from emulator.isa.registry import Run, executes, nobody
@@ -23,14 +24,12 @@ from emulator.machine.descriptors import (
 from emulator.machine.scales import Scales
 from emulator.machine.scales import columns as scale_columns
 from emulator.machine.tensorcore import SHIFTED_COLUMNS, Shape, Step, placement, refuse, shift_rows, taking_part
-from emulator.machine.tmem import LANES
 from emulator.machine.zero_columns import ZeroColumns
 from emulator.ptx.syntax import Address, Imm, Instr, Reg, Vector
 
 if TYPE_CHECKING:
-    from emulator.machine.clocks import Access
-    from emulator.machine.cta import Cta
-    from emulator.machine.warp import Warp
+    from emulator.machine.access import Access
+    from emulator.machine.topology import Cta, Warp
 
 USES: Final = ("discard", "lastuse", "fill", "use")
 COLLECTORS_OF_A: Final = frozenset(f"collector::a::{use}" for use in USES)
@@ -161,7 +160,7 @@ def _shape(form: Form, idesc: int, d: int, disabled: tuple[int, ...], zeros: int
     decoded = InstructionDescriptor.decode(idesc, form.kind)
     low_lane = d >> 16
     where = placement(decoded.m, decoded.n, form.ctas, form.ws, low_lane)
-    if form.block and form.ctas == 1 and decoded.m != LANES:
+    if form.block and form.ctas == 1 and decoded.m != TMEM_LANES:
         raise ValueError(f"M={decoded.m} with scale factors and .cta_group::1; allowed is M 128")
     if form.kind.container_bits == 8 and decoded.b_mn_major and decoded.n % (16 * form.ctas):
         raise ValueError(f"N={decoded.n} for a transposed B of 8 bits; allowed are steps of {16 * form.ctas}")
@@ -196,7 +195,7 @@ def _shift_a(ins: Instr, warp: Warp, lane: int, ctas: tuple[Cta, ...], column: i
     """What .ashift does, after the product: NVIDIA's example 1cta_mma_a_from_tmem.py says so from a B200."""
     driver = thread(warp, lane)
     for cta in ctas:
-        region = cta.tmem.region(0, LANES, column, SHIFTED_COLUMNS)
+        region = cta.tmem.region(0, TMEM_LANES, column, SHIFTED_COLUMNS)
         cta.tmem.shadow.write(region, driver.access(ins), warp.tensor_clock)
 
     def perform() -> None:

@@ -16,7 +16,7 @@ from emulator.machine.tensormap import FIELDS, INDEXED, LIVE_WORDS, MAP_BYTES, r
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Warp
 
 LIVE_BYTES: Final = 8 * LIVE_WORDS
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from emulator.chip import LANES
 from emulator.isa.parts import Modifiers
 from emulator.isa.registry import always, if_sources_are, lowers, never
 from emulator.native.body import Body
 from emulator.native.run import Run
-from emulator.native.vector import LANES, Vec, helper, template
+from emulator.native.vector import Vec, helper, template
 from emulator.ptx.syntax import Dual, Imm, Instr, Operand
 
 _MODES = ("idx", "up", "down", "bfly")

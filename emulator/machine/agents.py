@@ -1,17 +1,30 @@
-"""Asynchronous agents: what was issued and has not completed, and in which order it must."""
+"""Asynchronous agents: what was issued and has not completed, in which order it must, and what waits for it."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from emulator.machine.warp import Warp
     from emulator.ptx.syntax import Instr
 
 Completion = Literal["eager", "lazy", "random"]
+
+
+@dataclass(slots=True, eq=False)
+class Wait:
+    """Why a warp is suspended at `instr`, and which objects could let it go.
+
+    peek: it would take no for an answer once nothing else can run. text: what the deadlock table says.
+    """
+
+    instr: Instr
+    targets: tuple[Any, ...]
+    text: Callable[[], str]
+    peek: bool = False
 
 
 class Operation:
@@ -20,17 +33,12 @@ class Operation:
     order: the queue that completes first in, first out; None for work that nothing orders.
     """
 
-    __slots__ = ("instr", "order", "perform", "targets", "warp")
+    __slots__ = ("order", "perform", "targets")
 
     def __init__(
-        self,
-        instr: Instr,
-        warp: Warp,
-        targets: tuple[Any, ...],
-        perform: Callable[[], None],
-        order: deque[Operation] | None = None,
+        self, targets: tuple[Any, ...], perform: Callable[[], None], order: deque[Operation] | None = None
     ) -> None:
-        self.instr, self.warp, self.targets, self.perform, self.order = instr, warp, targets, perform, order
+        self.targets, self.perform, self.order = targets, perform, order
 
 
 class Agents:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from emulator.chip import LANES
 from emulator.errors import BarrierError, place
-from emulator.machine.clocks import Clock
-from emulator.machine.warp import LANES, Wait, Warp
+from emulator.machine.agents import Wait
 
 if TYPE_CHECKING:
-    from emulator.machine.cta import Cluster, Cta
+    from emulator.machine.access import Issuer
+    from emulator.machine.clocks import Clock
+    from emulator.machine.owner import ClusterOwner, CtaOwner
     from emulator.ptx.syntax import Instr
-
-THREADS_A_WARP = LANES
 
 
 class Generation:
@@ -20,8 +20,8 @@ class Generation:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.arrived: list[tuple[Warp, Instr]] = []
-        self.waiters: list[Warp] = []
+        self.arrived: list[tuple[Issuer, Instr]] = []
+        self.waiters: list[Issuer] = []
         self.votes: list[Any] = []
         self.published: set[Any] = set()
         """mbarriers whose initialisation went along by fence.mbarrier_init."""
@@ -31,11 +31,11 @@ class Generation:
 class NamedBarrier:
     """bar / barrier.cta number `index`: complete when `expected` threads arrived."""
 
-    def __init__(self, cta: Cta, index: int) -> None:
+    def __init__(self, cta: CtaOwner, index: int) -> None:
         self.cta, self.index = cta, index
         self.expected: int | None = None
         self.counted_by: Instr | None = None
-        self.generation = Generation(cta.cluster.ledger.clock())
+        self.generation = Generation(cta.cluster.history.clock())
 
     def __str__(self) -> str:
         return f"barrier {self.index} of CTA {self.cta.name}"
@@ -51,7 +51,7 @@ class NamedBarrier:
             return self.expected
         return self.cta.running * LANES
 
-    def arrive(self, warp: Warp, threads: int | None, instr: Instr, vote: Any = None) -> Generation:
+    def arrive(self, warp: Issuer, threads: int | None, instr: Instr, vote: Any = None) -> Generation:
         """One warp comes, naming a count of `threads`, or None for the whole CTA.
 
         Raises BarrierError for a count that cannot be met or that others do not share.
@@ -65,11 +65,11 @@ class NamedBarrier:
         self.settle()
         return generation
 
-    def _agree(self, warp: Warp, threads: int | None, instr: Instr) -> None:
-        if threads is not None and (threads % LANES or not 0 < threads <= len(self.cta.warps) * LANES):
+    def _agree(self, warp: Issuer, threads: int | None, instr: Instr) -> None:
+        if threads is not None and (threads % LANES or not 0 < threads <= self.cta.launch.warps * LANES):
             raise BarrierError(
                 f"{self} expects {threads} threads; allowed is a multiple of {LANES} up to the CTA's "
-                f"{len(self.cta.warps) * LANES}",
+                f"{self.cta.launch.warps * LANES}",
                 instr,
                 warp,
             )
@@ -89,7 +89,7 @@ class NamedBarrier:
         if not generation.arrived or len(generation.arrived) * LANES < self._needed():
             return
         generation.over = True
-        self.generation = Generation(self.cta.cluster.ledger.clock())
+        self.generation = Generation(self.cta.cluster.history.clock())
         self.cta.cluster.wake(generation.waiters)
 
 
@@ -100,20 +100,20 @@ class ClusterBarrier:
     which PTX leaves undefined, opens a second one.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ClusterOwner) -> None:
         self.cluster = cluster
-        self.generations = [Generation(cluster.ledger.clock())]
+        self.generations = [Generation(cluster.history.clock())]
 
     def state(self) -> str:
         """What the deadlock table says."""
         missing = [w for w in self.cluster.warps if not w.done and not _came(w, self.generations[0])]
         return f"barrier.cluster: still to arrive are {', '.join(map(str, missing))}"
 
-    def arrive(self, warp: Warp, instr: Instr, release: bool) -> Generation:
+    def arrive(self, warp: Issuer, instr: Instr, release: bool) -> Generation:
         """One warp comes; `release`: what it has seen goes along."""
         generation = next((g for g in self.generations if not _came(warp, g)), None)
         if generation is None:
-            generation = Generation(self.cluster.ledger.clock())
+            generation = Generation(self.cluster.history.clock())
             self.generations.append(generation)
         generation.arrived.append((warp, instr))
         generation.published |= warp.published
@@ -131,15 +131,15 @@ class ClusterBarrier:
             if not all(w.done or w in came for w in self.cluster.warps):
                 return
             generation.over = True
-            self.generations = self.generations[1:] or [Generation(self.cluster.ledger.clock())]
+            self.generations = self.generations[1:] or [Generation(self.cluster.history.clock())]
             self.cluster.wake(generation.waiters)
 
 
-def _came(warp: Warp, generation: Generation) -> bool:
+def _came(warp: Issuer, generation: Generation) -> bool:
     return any(warp is other for other, _ in generation.arrived)
 
 
-def wait_for(generation: Generation, warp: Warp, instr: Instr, barrier: NamedBarrier | ClusterBarrier) -> None:
+def wait_for(generation: Generation, warp: Issuer, instr: Instr, barrier: NamedBarrier | ClusterBarrier) -> None:
     """Suspend `warp` until `generation` is over."""
     warp.granted = generation
     generation.waiters.append(warp)

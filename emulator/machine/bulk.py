@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.errors import Misaligned
+from emulator.machine.access import Access, handed_over
 from emulator.machine.agents import Operation
-from emulator.machine.clocks import Access, handed_over
 from emulator.machine.mbarrier import MBarrier, Party
 from emulator.machine.tensormap import TensorMap, swizzled_chunks
 
 if TYPE_CHECKING:
-    from emulator.machine.cta import Cta
     from emulator.machine.descriptors import Pattern
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Cta, Warp
     from emulator.ptx.syntax import Instr
 
 TMA_ALIGNMENT = 128
@@ -41,7 +40,7 @@ class CopyThread:
     def __init__(self, warp: Warp, key: Any, waiting_for: str, generic: bool, queue: deque[Operation] | None) -> None:
         self.warp, self.waiting_for, self.generic, self.queue = warp, waiting_for, generic, queue
         self.published = not generic or not warp.cta.launch.pedantic
-        self.component = warp.cta.cluster.ledger.component((warp.cta.rank, warp.index, key))
+        self.component = warp.cta.cluster.history.component((warp.cta.rank, warp.index, key))
         self.issued = self.committed_until = 0
         self.open = Group()
         self.groups: list[Group] = []
@@ -63,7 +62,7 @@ class CopyThread:
                 waiters, group.waiters = group.waiters, []
                 cluster.wake(waiters)
 
-        cluster.agents.issue(Operation(instr, self.warp, (group,), complete, self.queue))
+        cluster.agents.issue(Operation((group,), complete, self.queue))
 
     def commit(self) -> None:
         """Close the open group."""
@@ -156,7 +155,7 @@ def fill(
         move()
         barrier.complete_tx(size if counted is None else counted, party)
 
-    warp.cta.cluster.agents.issue(Operation(instr, warp, (barrier,), perform))
+    warp.cta.cluster.agents.issue(Operation((barrier,), perform))
 
 
 def store_boxes(

@@ -13,10 +13,9 @@ from emulator.native import shared_access as known
 from emulator.native.access import BYTES, WINDOWS
 
 if TYPE_CHECKING:
-    from emulator.machine.cta import Cta
     from emulator.machine.globalmem import GlobalMemory
     from emulator.machine.statistics import Stats
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Cta, Warp
     from emulator.ptx.syntax import Instr
 
 CELLS_AN_ACCESS: Final = 256
@@ -65,10 +64,12 @@ class Direct:
         offsets = addresses.astype(np.int64) - warp.cta.window
         if offsets.min() < 0 or offsets.max() >= smem.size:
             return
-        if smem.shadow.notes is None:
-            smem.shadow.notes = Notes(smem.shadow, warp.cta.warps, self._accesses)
-            _tell(warp.cta, smem.shadow.notes)
-        smem.shadow.notes.adopt(smem.cells(offsets, size))
+        notes = smem.shadow.notes
+        if notes is None:
+            notes = smem.shadow.notes = Notes(smem.shadow, warp.cta.warps, self._accesses)
+            _tell(warp.cta, notes)
+        assert isinstance(notes, Notes)
+        notes.adopt(smem.cells(offsets, size))
         self._flush_pattern(number, warp.cta.launch.stats)
         pattern = self._patterns[number]
         pattern[2:] = 0

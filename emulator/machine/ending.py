@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from emulator.errors import BarrierError, DataRace, MissingWait, TensorMemoryError
-from emulator.machine.clocks import ORDERED, Access, Clock
+from emulator.machine.clocks import ORDERED, Clock
+from emulator.machine.direct import Direct
 from emulator.ptx.flow import LEAVES
 
 if TYPE_CHECKING:
-    from emulator.machine.cta import Cluster, Cta
+    from emulator.machine.access import Access
     from emulator.machine.mbarrier import MBarrier
+    from emulator.machine.topology import Cluster, Cta
     from emulator.ptx.syntax import Instr
 
 
 def finish(cluster: Cluster) -> None:
-    """All warps of a cluster ended: complete what is outstanding and check what it leaves behind.
+    """All warps of a cluster ended: complete what is outstanding, check what it leaves behind, count what it did.
 
     Raises TensorMemoryError; or, or notes under diagnostics "report", BarrierError, DataRace and MissingWait.
     """
@@ -30,6 +32,21 @@ def finish(cluster: Cluster) -> None:
         for barrier in cta.smem.mbarriers.values():
             _bytes_outstanding(cta, barrier)
             _arrivals(cta, barrier, seen, late)
+    _count(cluster)
+
+
+def _count(cluster: Cluster) -> None:
+    """Add what the warps and mbarriers know to the launch's counts."""
+    stats = cluster.launch.stats
+    for warp in cluster.warps:
+        stats.add_warp(warp.index, warp.executed, [barrier.order for barrier in warp.phases])
+    for cta in cluster.ctas:
+        for barrier in (*cta.smem.retired, *cta.smem.mbarriers.values()):
+            stats.add_mbarrier(barrier.order, barrier.offset, barrier.waits, barrier.phase)
+    direct: Direct | None = cluster.launch.registry.get(Direct)
+    if direct is not None:
+        direct.flush(stats)
+    stats.judge_patterns()
 
 
 def _tensor_memory(cta: Cta) -> None:
@@ -60,7 +77,7 @@ def _bytes_outstanding(cta: Cta, barrier: MBarrier) -> None:
 
 def _seen(cta: Cta) -> Clock:
     """What some warp of a CTA has seen before it ended: that CTA still existed then."""
-    seen = cta.cluster.ledger.clock()
+    seen = cta.cluster.history.clock()
     for warp in cta.warps:
         seen.merge(warp.clock)
     return seen
@@ -88,7 +105,7 @@ def _different(numbers: np.ndarray) -> list[int]:
 
 def _accesses(cta: Cta, numbers: list[int]) -> Iterator[Access]:
     for number in numbers:
-        access = cta.cluster.ledger.accesses[number]
+        access = cta.cluster.history.accesses[number]
         if access is not None:
             yield from access.parts or (access,)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ import numpy as np
 from emulator.errors import OutOfBounds
 
 if TYPE_CHECKING:
-    from emulator.machine.warp import Warp
+    from emulator.errors import Culprit, Fault
     from emulator.ptx.syntax import Instr
 
 MARGIN = (256, 1 << 20)
@@ -54,12 +55,12 @@ class GlobalMemory:
     """The allocations that kernels may touch.
 
     closed: there are no others. If not, what is far from all of them may belong to one that nobody made known: the
-    process's mappings decide.
+    process's mappings decide. found: what to do with a fault that leaves memory as it is.
     """
 
-    def __init__(self, allocations: list[tuple[int, int, str]], closed: bool = False) -> None:
+    def __init__(self, allocations: list[tuple[int, int, str]], closed: bool, found: Callable[[Fault], None]) -> None:
         self.allocations = sorted(Allocation(*a) for a in allocations)
-        self.closed = closed
+        self.closed, self._found = closed, found
         self.written: list[Written] | None = None
         """If a list, what every write writes goes there too."""
         self._recent: Allocation | None = None
@@ -75,7 +76,9 @@ class GlobalMemory:
         stray = self.closed or (not described and self._near(low, high))
         return found if found is not None or stray else self._mapping(low, high, "rw")
 
-    def readable(self, low: int, high: int, instr: Instr, warp: Warp, what: str, described: bool = False) -> Allocation:
+    def readable(
+        self, low: int, high: int, instr: Instr, warp: Culprit, what: str, described: bool = False
+    ) -> Allocation:
         """The memory that holds bytes `low` to `high - 1`, for a read.
 
         Raises OutOfBounds outside every allocation; or, under diagnostics "report", notes it if the bytes are there.
@@ -86,17 +89,19 @@ class GlobalMemory:
             stray = self._outside(low, high, instr, warp, what)
             if found is None:
                 raise stray
-            warp.cta.launch.found(stray)
+            self._found(stray)
         return found
 
-    def writable(self, low: int, high: int, instr: Instr, warp: Warp, what: str, described: bool = False) -> Allocation:
+    def writable(
+        self, low: int, high: int, instr: Instr, warp: Culprit, what: str, described: bool = False
+    ) -> Allocation:
         """The memory that holds bytes `low` to `high - 1`, for a write. Raises OutOfBounds outside every allocation."""
         found = self.find(low, high, described)
         if found is None:
             raise self._outside(low, high, instr, warp, what)
         return found
 
-    def load(self, addresses: np.ndarray, width: int, count: int, instr: Instr, warp: Warp, what: str) -> np.ndarray:
+    def load(self, addresses: np.ndarray, width: int, count: int, instr: Instr, warp: Culprit, what: str) -> np.ndarray:
         """`count` elements of `width` bytes at each address: unsigned[n, count]."""
         found = self._holding(addresses, width * count)
         if found is not None:
@@ -109,7 +114,7 @@ class GlobalMemory:
             out[i] = view[index]
         return out
 
-    def store(self, addresses: np.ndarray, values: np.ndarray, instr: Instr, warp: Warp, what: str) -> None:
+    def store(self, addresses: np.ndarray, values: np.ndarray, instr: Instr, warp: Culprit, what: str) -> None:
         """Write unsigned[n, count] at the addresses."""
         width, count = values.itemsize, values.shape[1]
         if self.written is not None:
@@ -182,7 +187,7 @@ class GlobalMemory:
                     return mappings[-1]
         return None
 
-    def _outside(self, low: int, high: int, instr: Instr, warp: Warp, what: str) -> OutOfBounds:
+    def _outside(self, low: int, high: int, instr: Instr, warp: Culprit, what: str) -> OutOfBounds:
         """The fault for bytes `low` to `high - 1`, naming the nearest allocations."""
         near = sorted(self.allocations, key=lambda a: min(abs(low - a.address), abs(low - a.address - a.size)))[:3]
         return OutOfBounds(

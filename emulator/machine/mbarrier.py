@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from emulator.errors import BarrierError
-from emulator.machine.clocks import Access, Clock
 
 if TYPE_CHECKING:
-    from emulator.machine.cta import Cta
-    from emulator.machine.warp import Warp
+    from emulator.machine.access import Access, Issuer
+    from emulator.machine.clocks import Clock
+    from emulator.machine.owner import CtaOwner
     from emulator.ptx.syntax import Instr
 
 MAX_COUNT = (1 << 20) - 1
@@ -24,7 +24,7 @@ class Party:
     """
 
     instr: Instr
-    warp: Warp
+    warp: Issuer
     what: str
     shown: tuple[int, int] | None = None
 
@@ -35,16 +35,16 @@ class Party:
 class MBarrier:
     """One mbarrier object. `phase` counts completed phases from 0; `order` is its rank in order of initialisation."""
 
-    def __init__(self, cta: Cta, offset: int, order: int, count: int, init: Access) -> None:
-        ledger = cta.cluster.ledger
+    def __init__(self, cta: CtaOwner, offset: int, order: int, count: int, init: Access) -> None:
+        history = cta.cluster.history
         self.cta, self.offset, self.order, self.init = cta, offset, order, init
         self.expected = self.pending = self.count = count
         self.tx = self.phase = 0
-        self.component = ledger.component((cta.rank, "mbarrier", order))
-        self.over = ledger.component((cta.rank, "phases", order))
+        self.component = history.component((cta.rank, "mbarrier", order))
+        self.over = history.component((cta.rank, "phases", order))
         """The component that says how many phases a clock's owner knows to be over: it waited, or arrived later."""
-        self.gathering, self.complete = ledger.clock(), ledger.clock()
-        self.waiters: list[Warp] = []
+        self.gathering, self.complete = history.clock(), history.clock()
+        self.waiters: list[Issuer] = []
         self.last: Party | None = None
         self.last_tx: Party | None = None
         self.fenced = False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.machine.clocks import Access
+from emulator.machine.access import Access
 from emulator.machine.shadow import distinct
 from emulator.native.shared_access import (
     ASK,
@@ -24,7 +24,7 @@ from emulator.native.shared_access import (
 
 if TYPE_CHECKING:
     from emulator.machine.shadow import Shadow
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Warp
     from emulator.ptx.syntax import Instr
 
 _ID = (1 << COMPONENT_BITS) - 1
@@ -55,9 +55,9 @@ class Notes:
         self.writes[cells] = np.array([self._known(number) for number in writers.tolist()])[places]
 
     def _known(self, number: int) -> int:
-        ledger = self._shadow.ledger
-        access = ledger.accesses[number]
-        if access is None or not 0 <= access.component < min(ledger.width, COMPONENTS_MAX):
+        history = self._shadow.history
+        access = history.accesses[number]
+        if access is None or not 0 <= access.component < min(history.width, COMPONENTS_MAX):
             return ASK
         return access.time << TIME_BITS | access.component << COMPONENT_BITS
 
@@ -77,7 +77,7 @@ class Notes:
     def _settle_writes(self, cells: Any, notes: np.ndarray, own: np.ndarray) -> None:
         writers = self._shadow.writer[cells]
         for note in distinct(notes[own]):
-            writers[notes == note] = self._shadow.ledger.record(self._access(note))
+            writers[notes == note] = self._shadow.history.record(self._access(note))
         self._shadow.writer[cells] = writers
 
     def _settle_reads(self, cells: Any, notes: np.ndarray) -> None:
@@ -86,7 +86,7 @@ class Notes:
         for note in distinct(notes):
             if note:
                 me = self._access(note)
-                clock = self._shadow.ledger.clock()
+                clock = self._shadow.history.clock()
                 clock.advance(me.component, me.time)
                 self._shadow.note_read(places[notes == note], me, clock)
 

@@ -23,7 +23,7 @@ from emulator.errors import Interrupted
 from emulator.machine.statistics import Stats
 
 if TYPE_CHECKING:
-    from emulator.machine.cta import Dim3, Launch
+    from emulator.machine.launch import Dim3, Launch
 
 
 def can_fork() -> bool:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from emulator.machine.warp import LANES, Wait
+from emulator.chip import LANES, MAX_REGISTERS_A_THREAD, REGISTER_STEP, REGISTERS_AN_SM
+from emulator.machine.agents import Wait
 
 if TYPE_CHECKING:
-    from emulator.machine.cta import Cta
-    from emulator.machine.warp import Warp
+    from emulator.machine.access import Issuer
+    from emulator.machine.owner import CtaOwner
     from emulator.ptx.syntax import Instr
-
-FILE: Final = 64 * 1024
-MOST: Final = 255
-STEP: Final = 8
 
 
 class RegisterPool:
@@ -22,16 +19,16 @@ class RegisterPool:
     A CTA starts with what the compiler may give it: .maxnreg, or the register file over its threads.
     """
 
-    def __init__(self, cta: Cta) -> None:
+    def __init__(self, cta: CtaOwner) -> None:
         kernel = cta.launch.kernel
-        share = FILE // (cta.launch.warps * LANES) // STEP * STEP
-        self.start = kernel.maxnreg or min(share, MOST // STEP * STEP)
+        share = REGISTERS_AN_SM // (cta.launch.warps * LANES) // REGISTER_STEP * REGISTER_STEP
+        self.start = kernel.maxnreg or min(share, MAX_REGISTERS_A_THREAD // REGISTER_STEP * REGISTER_STEP)
         self.cta = cta
         self.free = 0
         self.of: dict[int, int] = {}
-        self.waiters: list[Warp] = []
+        self.waiters: list[Issuer] = []
 
-    def set(self, warp: Warp, count: int, instr: Instr) -> bool:
+    def set(self, warp: Issuer, count: int, instr: Instr) -> bool:
         """Give a warp `count` registers a thread; False if it must wait until others give some back."""
         have = self.of.get(warp.index, self.start)
         need = (count - have) * LANES
@@ -47,5 +44,5 @@ class RegisterPool:
         return True
 
     def _lacking(self, need: int, count: int) -> str:
-        held = ", ".join(f"warp {w.index} {self.of.get(w.index, self.start)}" for w in self.cta.warps)
+        held = ", ".join(f"warp {i} {self.of.get(i, self.start)}" for i in range(self.cta.launch.warps))
         return f"{need} registers for {count} a thread, {self.free} of the CTA's are free; a thread has in {held}"

@@ -15,7 +15,8 @@ from emulator.errors import (
     UnwrittenRead,
     place,
 )
-from emulator.machine.clocks import ASYNC_VISIBLE, Access, Clock
+from emulator.machine.access import Access
+from emulator.machine.clocks import ASYNC_VISIBLE, Clock
 from emulator.machine.shadow import MBARRIER, UNWRITTEN
 
 SHOWN_RUNS = 3
@@ -34,7 +35,7 @@ def conflict(
 ) -> None:
     """Raise (or note, see Launch.found) the fault of `me`, which `verb` ("reads" or "writes") `cells` against `other`.
 
-    number: the ledger's number of `other`, special below SPECIAL. kind: "write" or "read", what `other` did.
+    number: the history's number of `other`, special below SPECIAL. kind: "write" or "read", what `other` did.
     near: what was written close by, for a read of what nothing wrote.
     """
     if other is None:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Protocol
 from emulator.errors import BudgetExceeded, Deadlock, Interrupted, source
 from emulator.machine.agents import Completion
 from emulator.machine.blas import one_thread
-from emulator.machine.cta import Cluster, Dim3, Launch
 from emulator.machine.ending import finish
 from emulator.machine.processes import can_fork, spread
-from emulator.machine.statistics import Stats
+from emulator.machine.topology import Cluster
 
 if TYPE_CHECKING:
-    from emulator.machine.warp import Warp
+    from emulator.machine.launch import Dim3, Launch
+    from emulator.machine.statistics import Stats
+    from emulator.machine.topology import Warp
     from emulator.ptx.syntax import Instr
 
 EARLY = 0.3
@@ -91,7 +92,6 @@ def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], sta
             gone_on = max([False, *(_run_cluster(cluster, program) for cluster in running)])
             for ended in [c for c in running if all(warp.done for warp in c.warps)]:
                 finish(ended)
-                launch.stats.finish_cluster(ended)
                 running.remove(ended)
             if gone_on and running:
                 fruitless = 0

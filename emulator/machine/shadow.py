@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from emulator.machine.clocks import ASYNC_VISIBLE, ORDERED, Access, Clock, Ledger
+from emulator.machine.access import Access
+from emulator.machine.clocks import ASYNC_VISIBLE, ORDERED, Clock
 
 if TYPE_CHECKING:
     from emulator.machine.descriptors import Pattern
-    from emulator.machine.notes import Notes
+    from emulator.machine.history import History
 
 UNWRITTEN: Final = 0
 MBARRIER: Final = 1
@@ -45,15 +46,26 @@ class Mixed(Protocol):
     def __call__(self, me: Access, pattern: Pattern, cells: Any, number: int) -> None: ...
 
 
-class Shadow:
-    """The last writer and the last reader(s) of each cell, as numbers of a ledger."""
+class Notes(Protocol):
+    """What accesses that are machine code noted, and did not tell the shadow yet."""
 
-    def __init__(self, shape: int | tuple[int, ...], ledger: Ledger, blame: Blame, mixed: Mixed | None = None) -> None:
+    def settle(self, cells: Any, write: bool) -> None:
+        """Move what was noted of cells (any numpy index) to the shadow. write: it will not hold any longer."""
+
+    def end(self) -> None:
+        """Move all to the shadow, for good."""
+
+
+class Shadow:
+    """The last writer and the last reader(s) of each cell, as numbers of a history."""
+
+    def __init__(
+        self, shape: int | tuple[int, ...], history: History, blame: Blame, mixed: Mixed | None = None
+    ) -> None:
         self.writer = np.zeros(shape, np.int32)
         self.reader = np.zeros(shape, np.int32)
-        self.ledger, self.blame, self.mixed = ledger, blame, mixed
+        self.history, self.blame, self.mixed = history, blame, mixed
         self.notes: Notes | None = None
-        """What accesses that are machine code noted."""
 
     def read(self, cells: Any, me: Access, clock: Clock, pattern: Pattern | None = None) -> None:
         """Check a read of `cells` (any numpy index), then note it. Raises what `blame` raises.
@@ -62,7 +74,7 @@ class Shadow:
         """
         if self.notes is not None:
             self.notes.settle(cells, write=False)
-        accesses = self.ledger.accesses
+        accesses = self.history.accesses
         writers = self.writer[cells]
         row = ORDERED if me.generic else ASYNC_VISIBLE
         for number in distinct(writers):
@@ -75,8 +87,8 @@ class Shadow:
 
     def note_read(self, cells: Any, me: Access, clock: Clock) -> None:
         """Note a read that is in order."""
-        ledger = self.ledger
-        mine = ledger.record(me)
+        history = self.history
+        mine = history.record(me)
         readers = self.reader[cells]
         earlier = distinct(readers)
         replaced = {number: self._joined(number, mine, me, clock) for number in earlier}
@@ -90,18 +102,18 @@ class Shadow:
 
     def _joined(self, number: int, mine: int, me: Access, clock: Clock) -> int:
         """What stands for the readers `number` and `mine` together: `mine` alone when it covers the others."""
-        other = self.ledger.accesses[number]
+        other = self.history.accesses[number]
         if other is None or me.orders(other, clock):
             return mine
         kept = tuple(p for p in (other.parts or (other,)) if not me.orders(p, clock))
         joint = Access(-1, 0, me.generic, me.instr, me.warp, me.what, parts=(*kept, me))
-        return self.ledger.record(joint)
+        return self.history.record(joint)
 
     def write(self, cells: Any, me: Access, clock: Clock) -> None:
         """Check a write of `cells` (any numpy index), then note it. Raises what `blame` raises."""
         if self.notes is not None:
             self.notes.settle(cells, write=True)
-        accesses = self.ledger.accesses
+        accesses = self.history.accesses
         row = ORDERED if me.generic else ASYNC_VISIBLE
         for number in distinct(self.writer[cells]):
             other = accesses[number]
@@ -114,5 +126,5 @@ class Shadow:
             other = accesses[number]
             if other is not None and not me.orders(other, clock):
                 self.blame(me, clock, "writes", cells, number, "read")
-        self.writer[cells] = self.ledger.record(me)
+        self.writer[cells] = self.history.record(me)
         self.reader[cells] = 0

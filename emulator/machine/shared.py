@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emulator.chip import RESERVED_SHARED_BYTES
 from emulator.errors import BarrierError, Misaligned, OutOfBounds, place
-from emulator.machine.clocks import Access, Clock
 from emulator.machine.mbarrier import MBarrier
 from emulator.machine.report import conflict, written
 from emulator.machine.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
 
 if TYPE_CHECKING:
-    from emulator.machine.cta import Cta
+    from emulator.machine.access import Access, Issuer
+    from emulator.machine.clocks import Clock
     from emulator.machine.descriptors import Pattern
-    from emulator.machine.warp import Warp
+    from emulator.machine.owner import CtaOwner
     from emulator.ptx.syntax import Instr
 
 WORD = 4
 CHUNK = 16
-RESERVED_BYTES = 1024
 OFFSET_MASK = 0x00FF_FFFF
 RANK_SHIFT = 24
 POISON = 0xFF
@@ -33,15 +33,15 @@ class SharedMemory:
     each byte (`grain` 1).
     """
 
-    def __init__(self, cta: Cta, size: int) -> None:
+    def __init__(self, cta: CtaOwner, size: int) -> None:
         self.cta, self.size = cta, size
         padded = -(-size // CHUNK) * CHUNK
         self.bytes = np.full(padded, POISON, np.uint8)
         self.views = {w: self.bytes.view(f"u{w}") for w in (1, 2, 4, 8)}
         self.chunks = self.bytes.view(np.complex128)
         self.shift = 2
-        self.shadow = Shadow(padded >> self.shift, cta.cluster.ledger, self._blame, self._mixed)
-        self._mark(0, RESERVED_BYTES, OUTSIDE)
+        self.shadow = Shadow(padded >> self.shift, cta.cluster.history, self._blame, self._mixed)
+        self._mark(0, RESERVED_SHARED_BYTES, OUTSIDE)
         self._mark(size, padded, OUTSIDE)
         self.handled = 0
         """Ordinary accesses that handlers did."""
@@ -73,19 +73,23 @@ class SharedMemory:
             f"({where.size << self.shift} bytes)"
         )
         near = self._near(int(where.min())) if number == UNWRITTEN else ()
-        conflict(me, clock, verb, place, number, shadow.ledger.accesses[number], kind, near)
+        conflict(me, clock, verb, place, number, shadow.history.accesses[number], kind, near)
 
     def _mixed(self, me: Access, pattern: Pattern, cells: Any, number: int) -> None:
         hit = np.arange(self.shadow.writer.size)[cells][self.shadow.writer[cells] == number]
         pieces = np.unique(hit << self.shift & -CHUNK)
-        writer = self.shadow.ledger.accesses[number]
-        assert writer is not None
+        writer = self.shadow.history.accesses[number]
+        assert writer is not None and writer.pattern is not None
         where = f"{self.cta.window + int(pieces[0]):#x} of CTA {self.cta.name}"
-        self.cta.launch.stats.mix_swizzles(pieces.size, where, me, pattern, writer)
+        self.cta.launch.stats.mix_swizzles(
+            pieces.size,
+            f"{me.origin()}, reads {where} by {_shown(pattern)}; "
+            f"{writer.origin()}, wrote it by {_shown(writer.pattern)}",
+        )
 
     def _near(self, cell: int) -> tuple[tuple[str, str], ...]:
         window, shift = self.cta.window, self.shift
-        runs = written(self.shadow.writer, cell, self.shadow.ledger.accesses)
+        runs = written(self.shadow.writer, cell, self.shadow.history.accesses)
         shown = (
             f"{(a << shift) + window:#x} to {(b + 1 << shift) + window - 1:#x} by {by.origin()}" for a, b, by in runs
         )
@@ -105,12 +109,12 @@ class SharedMemory:
             self.refine()
         return slice(offset >> self.shift, offset + size >> self.shift)
 
-    def check_span(self, offset: int, size: int, instr: Instr, warp: Warp, what: str) -> None:
+    def check_span(self, offset: int, size: int, instr: Instr, warp: Issuer, what: str) -> None:
         """Raise OutOfBounds unless `size` bytes from `offset` lie in the window."""
-        if offset < RESERVED_BYTES or offset + size > self.size:
+        if offset < RESERVED_SHARED_BYTES or offset + size > self.size:
             raise OutOfBounds(
                 f"{what} at {self.cta.window + offset:#x}, {size} bytes, leaves the shared memory of {self.cta}: "
-                f"{self.cta.window + RESERVED_BYTES:#x} to {self.cta.window + self.size:#x}",
+                f"{self.cta.window + RESERVED_SHARED_BYTES:#x} to {self.cta.window + self.size:#x}",
                 instr,
                 warp,
             )
@@ -133,7 +137,7 @@ class SharedMemory:
 
     # mbarriers ---------------------------------------------------------------------------------------------------
 
-    def init_mbarrier(self, offset: int, count: int, instr: Instr, warp: Warp) -> None:
+    def init_mbarrier(self, offset: int, count: int, instr: Instr, warp: Issuer) -> None:
         """mbarrier.init. Raises BarrierError if a live mbarrier is already there.
 
         NVIDIA's programs let every warp initialise the same one: only `pedantic` refuses that for an unused mbarrier.
@@ -160,13 +164,13 @@ class SharedMemory:
         self.mbarriers[offset] = MBarrier(self.cta, offset, self.initialised, count, access)
         self.initialised += 1
 
-    def drop_mbarrier(self, offset: int, instr: Instr, warp: Warp) -> None:
+    def drop_mbarrier(self, offset: int, instr: Instr, warp: Issuer) -> None:
         """mbarrier.inval: the bytes are ordinary, unwritten memory again."""
         self.retired.append(self.mbarrier(offset, instr, warp))
         del self.mbarriers[offset]
         self._mark(offset, offset + 8, UNWRITTEN)
 
-    def mbarrier(self, offset: int, instr: Instr, warp: Warp) -> MBarrier:
+    def mbarrier(self, offset: int, instr: Instr, warp: Issuer) -> MBarrier:
         """The live mbarrier at `offset`. Raises BarrierError if there is none or its init is not ordered before."""
         found = self.mbarriers.get(offset)
         if found is None:
@@ -184,3 +188,8 @@ class SharedMemory:
             at = (("initialised at", place(init.instr, init.warp)), ("initialised by", str(init.warp)))
             self.cta.launch.found(BarrierError(what, instr, warp, (*at, ("missing", missing))))
         return found
+
+
+def _shown(pattern: Pattern) -> str:
+    swizzle, base = pattern
+    return f"{swizzle} with base offset {base}" if base else str(swizzle)

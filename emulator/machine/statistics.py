@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from emulator.machine.clocks import Access
-    from emulator.machine.cta import Cluster
-    from emulator.machine.descriptors import Pattern
+from emulator.chip import BANK_BYTES, SHARED_BANKS
 
-BANKS = 32
-BANK_BYTES = 4
-WAVEFRONT_BYTES = BANKS * BANK_BYTES
+WAVEFRONT_BYTES = SHARED_BANKS * BANK_BYTES
 
 
 @dataclass
@@ -77,25 +72,24 @@ class Stats:
         key = (size, (offsets - (offsets.item(0) & -WAVEFRONT_BYTES)).tobytes())
         self._patterns[key] = self._patterns.get(key, 0) + times
 
-    def mix_swizzles(self, pieces: int, where: str, reader: Access, pattern: Pattern, writer: Access) -> None:
-        """Note pieces that `reader` took by another swizzle than that of their writer."""
+    def mix_swizzles(self, pieces: int, who: str) -> None:
+        """Note pieces that were read by another swizzle than that of their writer. who: both, for people."""
         self.swizzle_mismatches += pieces
-        if not self.first_swizzle_mismatch and writer.pattern is not None:
-            self.first_swizzle_mismatch = (
-                f"{reader.origin()}, reads {where} by {_shown(pattern)}; "
-                f"{writer.origin()}, wrote it by {_shown(writer.pattern)}"
-            )
+        self.first_swizzle_mismatch = self.first_swizzle_mismatch or who
 
-    def finish_cluster(self, cluster: Cluster) -> None:
-        """Add what the warps and mbarriers of an ended cluster know."""
-        for warp in cluster.warps:
-            self.by_warp[warp.index] = self.by_warp.get(warp.index, 0) + warp.executed
-            self.waits_on.setdefault(warp.index, set()).update(barrier.order for barrier in warp.phases)
-        for cta in cluster.ctas:
-            for barrier in (*cta.smem.retired, *cta.smem.mbarriers.values()):
-                self._use(barrier.order, barrier.offset, barrier.waits, barrier.phase)
-        if cluster.launch.direct is not None:
-            cluster.launch.direct.flush(self)
+    def add_warp(self, index: int, executed: int, waits_on: Iterable[int]) -> None:
+        """Add what a warp did. waits_on: the mbarriers that it waited for, by their order of initialisation."""
+        self.by_warp[index] = self.by_warp.get(index, 0) + executed
+        self.waits_on.setdefault(index, set()).update(waits_on)
+
+    def add_mbarrier(self, order: int, offset: int, waits: int, phases: int) -> None:
+        """Add what became of an mbarrier, the `order`-th that its CTA initialised."""
+        use = self.mbarriers.setdefault(order, MBarrierUse(offset))
+        use.waits += waits
+        use.phases += phases
+
+    def judge_patterns(self) -> None:
+        """Count the wavefronts of the accesses of shared memory so far."""
         for (size, pattern), count in self._patterns.items():
             wavefronts, needed = _wavefronts(size, pattern)
             self.shared_accesses += count
@@ -106,24 +100,12 @@ class Stats:
     def add(self, other: Stats) -> None:
         """Add the counts of other CTAs of the launch."""
         for warp, executed in other.by_warp.items():
-            self.by_warp[warp] = self.by_warp.get(warp, 0) + executed
-        for warp, orders in other.waits_on.items():
-            self.waits_on.setdefault(warp, set()).update(orders)
+            self.add_warp(warp, executed, other.waits_on.get(warp, ()))
         for order, use in other.mbarriers.items():
-            self._use(order, use.offset, use.waits, use.phases)
+            self.add_mbarrier(order, use.offset, use.waits, use.phases)
         self.first_swizzle_mismatch = self.first_swizzle_mismatch or other.first_swizzle_mismatch
         for count in (f.name for f in fields(self) if f.type == "int"):
             setattr(self, count, getattr(self, count) + getattr(other, count))
-
-    def _use(self, order: int, offset: int, waits: int, phases: int) -> None:
-        use = self.mbarriers.setdefault(order, MBarrierUse(offset))
-        use.waits += waits
-        use.phases += phases
-
-
-def _shown(pattern: Pattern) -> str:
-    swizzle, base = pattern
-    return f"{swizzle} with base offset {base}" if base else str(swizzle)
 
 
 @lru_cache(maxsize=4096)
@@ -140,5 +122,5 @@ def _wavefronts(size: int, pattern: bytes) -> tuple[int, int]:
     starts = range(0, len(offsets), group)
     for start in starts:
         wanted = np.unique(words[start : start + group])
-        passes += int(np.bincount(wanted % BANKS).max())
+        passes += int(np.bincount(wanted % SHARED_BANKS).max())
     return passes, len(starts)

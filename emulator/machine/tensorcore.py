@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emulator.chip import TMEM_COLUMNS, TMEM_LANES
 from emulator.errors import DescriptorError, TensorMemoryError
+from emulator.machine.access import Access, Issuer
 from emulator.machine.agents import Operation
-from emulator.machine.clocks import ASYNC_VISIBLE, ORDERED, Access
+from emulator.machine.clocks import ASYNC_VISIBLE, ORDERED
 from emulator.machine.descriptors import InstructionDescriptor, Kind, steps_chunks
 from emulator.machine.mbarrier import MBarrier, Party
 from emulator.machine.numbers import from_columns, widen
 from emulator.machine.scales import Scales, factors_of_a, factors_of_b
-from emulator.machine.tmem import COLUMNS, GROUP, LANES
+from emulator.machine.tmem import GROUP
 from emulator.machine.truncation import truncated_sum
 from emulator.machine.zero_columns import ZeroColumns
 
 if TYPE_CHECKING:
-    from emulator.machine.cta import Cta
-    from emulator.machine.warp import Warp
+    from emulator.machine.topology import Cta, Warp
     from emulator.ptx.syntax import Instr
 
 CELLS = {"f32": np.float32, "s32": np.int32, "f16": np.uint32}
@@ -55,7 +56,7 @@ class Placement:
         block = cells[column : column + self.columns]
         if self.split > 1:
             return block.reshape(self.columns, self.split, self.rows).transpose(1, 0, 2)
-        if self.rows == LANES:
+        if self.rows == TMEM_LANES:
             return block
         return block.reshape(self.n, 4, 32)[:, :, low_lane : low_lane + 16]
 
@@ -63,12 +64,12 @@ class Placement:
         """A product [N, M] in the shape of `of`."""
         if self.split > 1:
             return product.reshape(self.split, self.columns, self.rows)
-        return product if self.rows == LANES else product.reshape(self.n, 4, 16)
+        return product if self.rows == TMEM_LANES else product.reshape(self.n, 4, 16)
 
 
 def placement(m: int, n: int, ctas: int, ws: bool, low_lane: int) -> Placement:
     """Where the accumulator of one CTA lies. Raises ValueError for a shape that the tensor core does not have."""
-    every = slice(0, LANES // GROUP)
+    every = slice(0, TMEM_LANES // GROUP)
     step = 16 if ctas == 2 else 8
     lanes = (0, GROUP) if m == HALF and not ws else (0,)
     if low_lane not in lanes:
@@ -76,7 +77,7 @@ def placement(m: int, n: int, ctas: int, ws: bool, low_lane: int) -> Placement:
     if ws:
         if m not in (32, 64, 128) or n not in (64, 128, 256):
             raise ValueError(f"M={m}, N={n} with .ws; allowed is M 32, 64, 128 and N 64, 128, 256")
-        split = LANES // m
+        split = TMEM_LANES // m
         return Placement(m, n, n // split, split, every)
     if m not in ((64, 128) if ctas == 1 else (128, 256)) or not 0 < n <= 256 or n % step:
         allowed = "M 64, 128" if ctas == 1 else "M 128, 256"
@@ -218,7 +219,7 @@ class Product:
         words = np.array(self.shape.disabled, np.uint32).reshape(self.shape.ctas, -1)[cta.rank % self.shape.ctas]
         lanes = np.unpackbits(words.view(np.uint8), bitorder="little").astype(bool)
         where = self.shape.where
-        return where.of(np.broadcast_to(lanes, (COLUMNS, LANES)), 0, self.shape.low_lane)
+        return where.of(np.broadcast_to(lanes, (TMEM_COLUMNS, TMEM_LANES)), 0, self.shape.low_lane)
 
 
 def _accumulator(view: np.ndarray, kind: str) -> np.ndarray:
@@ -272,10 +273,10 @@ class TensorThread:
 
     def __init__(self, warp: Warp, lane: int) -> None:
         self.warp = warp
-        ledger = warp.cta.cluster.ledger
-        self.component = ledger.component((warp.cta.rank, warp.index, lane, "tensor"))
+        history = warp.cta.cluster.history
+        self.component = history.component((warp.cta.rank, warp.index, lane, "tensor"))
         self.commits: list[tuple[Instr, tuple[MBarrier, ...]]] = []
-        self.told = warp.cta.cluster.ledger.clock()
+        self.told = history.clock()
         """The phases of mbarriers that its completed commits know to be over."""
         self.issued_at = 0
         self.queue: deque[Operation] = deque()
@@ -305,12 +306,12 @@ class TensorThread:
             open_product.steps.append(step)
             return
         self.open = product = Product(instr, self.warp, shape, accumulate, scale, step)
-        self._issue(Operation(instr, self.warp, (), product.perform, self.queue), held=True)
+        self._issue(Operation((), product.perform, self.queue), held=True)
 
     def other(self, instr: Instr, perform: Any) -> None:
         """Queue a checked tcgen05.cp or tcgen05.shift."""
         self.open = None
-        self._issue(Operation(instr, self.warp, (), perform, self.queue))
+        self._issue(Operation((), perform, self.queue))
 
     def _issue(self, operation: Operation, held: bool = False) -> None:
         self.warp.cta.cluster.agents.issue(operation, held)
@@ -334,7 +335,7 @@ class TensorThread:
                 barrier.arrive(1, party, clock)
                 self.told.advance(barrier.over, barrier.phase)
 
-        self.warp.cta.cluster.agents.issue(Operation(instr, self.warp, barriers, perform, self.queue))
+        self.warp.cta.cluster.agents.issue(Operation(barriers, perform, self.queue))
 
     def missing(self, access: Access, me: Access) -> str:
         """What orders `me` after `access`, for the report of a conflict."""
@@ -351,6 +352,6 @@ class TensorThread:
         )
 
 
-def refuse(instr: Instr, warp: Warp, why: ValueError) -> DescriptorError:
+def refuse(instr: Instr, warp: Issuer, why: ValueError) -> DescriptorError:
     """The fault for a descriptor that cannot be decoded."""
     return DescriptorError(f"{instr.opcode}: {why}", instr, warp)

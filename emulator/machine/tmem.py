@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from emulator.chip import TMEM_COLUMNS, TMEM_LANES
 from emulator.errors import TensorMemoryError, place
-from emulator.machine.clocks import Access, Clock
 from emulator.machine.report import conflict, written
 from emulator.machine.shadow import UNWRITTEN, Shadow
 
 if TYPE_CHECKING:
-    from emulator.machine.cta import Cta
-    from emulator.machine.warp import Warp
+    from emulator.machine.access import Access, Issuer
+    from emulator.machine.clocks import Clock
+    from emulator.machine.owner import CtaOwner
     from emulator.ptx.syntax import Instr
 
-LANES = 128
-COLUMNS = 512
 GROUP = 16
 UNIT = 32
 POISON = 0xFFFFFFFF
@@ -31,17 +30,17 @@ DEALLOC = "tcgen05.dealloc"
 class TensorMemory:
     """Cells uint32[512 columns, 128 lanes] and the columns' allocations."""
 
-    def __init__(self, cta: Cta) -> None:
+    def __init__(self, cta: CtaOwner) -> None:
         self.cta = cta
-        self.cells = np.full((COLUMNS, LANES), POISON, np.uint32)
+        self.cells = np.full((TMEM_COLUMNS, TMEM_LANES), POISON, np.uint32)
         self.floats = self.cells.view(np.float32)
-        self.shadow = Shadow((COLUMNS, LANES // GROUP), cta.cluster.ledger, self._blame)
-        self.owned = np.zeros(COLUMNS, bool)
-        self.allocations: dict[int, tuple[int, Instr, Warp]] = {}
-        self.freed: dict[int, tuple[int, Instr, Warp]] = {}
+        self.shadow = Shadow((TMEM_COLUMNS, TMEM_LANES // GROUP), cta.cluster.history, self._blame)
+        self.owned = np.zeros(TMEM_COLUMNS, bool)
+        self.allocations: dict[int, tuple[int, Instr, Issuer]] = {}
+        self.freed: dict[int, tuple[int, Instr, Issuer]] = {}
         """What was the last allocation from a column, and who freed it."""
-        self.relinquished: tuple[Instr, Warp] | None = None
-        self.waiters: list[Warp] = []
+        self.relinquished: tuple[Instr, Issuer] | None = None
+        self.waiters: list[Issuer] = []
 
     def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
         shadow = self.shadow
@@ -54,10 +53,10 @@ class TensorMemory:
         )
         near = self._near(int(column.min()), int(group.min())) if number == UNWRITTEN else ()
         verb = "frees" if me.what == DEALLOC else verb
-        conflict(me, clock, verb, where, number, shadow.ledger.accesses[number], kind, near)
+        conflict(me, clock, verb, where, number, shadow.history.accesses[number], kind, near)
 
     def _near(self, column: int, group: int) -> tuple[tuple[str, str], ...]:
-        runs = written(self.shadow.writer[:, group], column, self.shadow.ledger.accesses)
+        runs = written(self.shadow.writer[:, group], column, self.shadow.history.accesses)
         shown = (f"columns {first} to {last} of these lanes by {by.origin()}" for first, last, by in runs)
         return tuple(("near", text) for text in shown) or (("near", "nothing was written in these lanes"),)
 
@@ -65,9 +64,9 @@ class TensorMemory:
         """The shadow cells of a rectangle whose lanes are whole groups or lie in one."""
         return slice(column, column + columns), slice(lane // GROUP, -(-(lane + lanes) // GROUP))
 
-    def check(self, column: int, columns: int, instr: Instr, warp: Warp, what: str) -> None:
+    def check(self, column: int, columns: int, instr: Instr, warp: Issuer, what: str) -> None:
         """Raise TensorMemoryError unless every column is allocated."""
-        if column + columns <= COLUMNS and self.owned[column : column + columns].all():
+        if column + columns <= TMEM_COLUMNS and self.owned[column : column + columns].all():
             return
         live = ", ".join(f"{c} to {c + n - 1}" for c, (n, *_) in sorted(self.allocations.items())) or "none"
         fault = TensorMemoryError(
@@ -76,7 +75,7 @@ class TensorMemory:
             warp,
             (("allocated", f"columns {live}" if self.allocations else "none"), *self._freed(column, columns)),
         )
-        if column + columns > COLUMNS:
+        if column + columns > TMEM_COLUMNS:
             raise fault
         self.cta.launch.found(fault)
 
@@ -87,13 +86,13 @@ class TensorMemory:
             if first < column + columns and column < first + count
         )
 
-    def allocate(self, columns: int, instr: Instr, warp: Warp) -> int | None:
+    def allocate(self, columns: int, instr: Instr, warp: Issuer) -> int | None:
         """First column of a new allocation, its contents undefined, or None while there is no room."""
         free = np.flatnonzero(~self.owned[::UNIT])
         need = columns // UNIT
         for first in free.tolist():
             start = first * UNIT
-            if start + columns <= COLUMNS and not self.owned[start : start + columns].any():
+            if start + columns <= TMEM_COLUMNS and not self.owned[start : start + columns].any():
                 self.owned[start : start + columns] = True
                 self.allocations[start] = (columns, instr, warp)
                 self.cells[start : start + columns] = POISON
@@ -103,8 +102,8 @@ class TensorMemory:
         assert need > 0
         return None
 
-    def free(self, column: int, columns: int, instr: Instr, warp: Warp) -> None:
-        """Undo the allocation of `columns` from `column`, which nobody may use any more.
+    def free(self, column: int, columns: int, instr: Instr, warp: Issuer) -> None:
+        """Undo the allocation of `columns` from `column`, which nobody may use any more, and wake who waits for room.
 
         Raises TensorMemoryError if there is none like it, DataRace for a use that is not ordered before.
         """
@@ -124,3 +123,5 @@ class TensorMemory:
         self.freed[column] = (columns, instr, warp)
         del self.allocations[column]
         self.owned[column : column + columns] = False
+        waiters, self.waiters = self.waiters, []
+        self.cta.cluster.wake(waiters)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emulator.machine.tmem import LANES
+from emulator.chip import TMEM_LANES
 
 GENERATE = 1 << 39
 
@@ -32,7 +32,7 @@ class ZeroColumns:
         if not bits & GENERATE:
             return cls(shift, frozenset())
         skip, use = (bits >> 40 & 0xFF) + 1, (bits >> 48 & 0xFF) + 1
-        parts = LANES // m
+        parts = TMEM_LANES // m
         columns = np.arange(n // parts)
         zeroed = []
         for part in range(parts):

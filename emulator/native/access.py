@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from emulator.chip import LANES
 from emulator.native.body import Body
 from emulator.native.recorder import Row
-from emulator.native.vector import LANES
 
 WINDOWS: Final = 0
 BYTES: Final = 1

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Protocol
 
-LANES: Final = 32
 BITS: Final = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "float": 32, "double": 64}
 FLOATS: Final = frozenset({"float", "double"})
 _SUFFIX = {"float": "f32", "double": "f64"}

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from emulator.chip import RESERVED_SHARED_BYTES
 from emulator.ptx.body import Body
 from emulator.ptx.calls import Function, functions
 from emulator.ptx.declarations import dimensions, number, parameters, placed, variable
 from emulator.ptx.source import Source
-from emulator.ptx.syntax import RESERVED_SHARED_BYTES, GlobalVariable, Kernel, Module, Symbol, Variable
+from emulator.ptx.syntax import GlobalVariable, Kernel, Module, Symbol, Variable
 
 _ENTRY = re.compile(r"(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w$]+)\s*(?:\(([^)]*)\))?([^{]*)\{")
 _TARGET = re.compile(r"\.target\s+(\w+)")

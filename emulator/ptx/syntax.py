@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from emulator.chip import RESERVED_SHARED_BYTES
+
 DYNAMIC_SHARED_ALIGN = 1024
-RESERVED_SHARED_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ import numpy as np
 
 from emulator.errors import Fault
 from emulator.machine import scheduler
-from emulator.machine.cta import Launch
-from emulator.machine.scheduler import Stats
+from emulator.machine.launch import Launch
+from emulator.machine.statistics import Stats
 from emulator.program import Program
 from emulator.ptx.parser import parse
 

@@ -10,7 +10,7 @@ import numpy as np
 from emulator.errors import Fault
 from emulator.machine import scheduler
 from emulator.machine.agents import Completion
-from emulator.machine.cta import Diagnostics, Dim3, Launch, Numerics
+from emulator.machine.launch import Diagnostics, Dim3, Launch, Numerics
 from emulator.program import Program
 from emulator.ptx.parser import parse
 

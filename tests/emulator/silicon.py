@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from emulator.machine import scheduler
-from emulator.machine.cta import Dim3, Launch
+from emulator.machine.launch import Dim3, Launch
 from emulator.machine.statistics import Stats
 from emulator.machine.tensormap import TensorMap
 

@@ -26,7 +26,7 @@ def text_variable(text: str) -> str:
 
 def test_printf_names_cta_and_thread_and_formats_like_c(capsys: pytest.CaptureFixture[str]) -> None:
     from emulator.bridge.modules import load
-    from emulator.machine.cta import Launch
+    from emulator.machine.launch import Launch
     from emulator.machine.scheduler import run
 
     body = f"""
@@ -74,7 +74,7 @@ def test_a_failed_assertion_tells_its_message() -> None:
     mov.b64 %q4, 1; st.param.b64 [e], %q4; call.uni __assertfail, (a, b, c, d, e); } ret;
     """
     from emulator.bridge.modules import load
-    from emulator.machine.cta import Launch
+    from emulator.machine.launch import Launch
     from emulator.machine.scheduler import run
 
     module = load(source(body, 0, outside=outside))

@@ -10,8 +10,8 @@ import pytest
 from emulator.errors import DataRace, EmulatorError, Misaligned, MissingProxyFence, OutOfBounds, UnwrittenRead
 from emulator.machine import direct
 from emulator.machine.globalmem import GlobalMemory
-from emulator.machine.scheduler import Stats
 from emulator.machine.shared import SharedMemory
+from emulator.machine.statistics import Stats
 from tests.emulator.ptx_kernel import launch, source
 
 RNG = np.random.default_rng(0)

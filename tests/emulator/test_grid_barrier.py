@@ -9,7 +9,7 @@ import pytest
 from ptx_launch import kernel, launch
 
 from emulator.errors import CooperativeLaunchTooLarge, Deadlock
-from emulator.machine.cta import Launch
+from emulator.machine.launch import Launch
 from emulator.ptx.parser import parse
 
 Mode = Literal["eager", "lazy", "random"]

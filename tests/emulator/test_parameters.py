@@ -7,7 +7,7 @@ import struct
 
 import numpy as np
 
-from emulator.machine.cta import Launch
+from emulator.machine.launch import Launch
 from emulator.machine.scheduler import run
 from emulator.program import Program
 from emulator.ptx.parser import parse

@@ -178,7 +178,7 @@ def test_ctrl_c_ends_both(cta: int, told: str) -> None:
 def test_boxes_that_an_agent_wrote_are_noted_byte_for_byte(part: object, dtype: type) -> None:
     array = np.zeros((3, 8, 16), dtype)
     there = array[part]  # type: ignore[index]
-    memory = GlobalMemory([(array.ctypes.data, array.nbytes, "array")])
+    memory = GlobalMemory([(array.ctypes.data, array.nbytes, "array")], True, pytest.fail)
     memory.written = []
     there[...] = np.arange(1, there.size + 1).reshape(there.shape)
     memory.wrote(there)
@@ -187,5 +187,5 @@ def test_boxes_that_an_agent_wrote_are_noted_byte_for_byte(part: object, dtype: 
     memory.apply(memory.written)
     np.testing.assert_array_equal(array, wanted)
     array[...] = 0
-    GlobalMemory([]).apply(memory.written)
+    GlobalMemory([], True, pytest.fail).apply(memory.written)
     np.testing.assert_array_equal(array, wanted)

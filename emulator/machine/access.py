@@ -1,0 +1,148 @@
+"""Accesses of memory, who issues them, and which of them come after which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from emulator.machine.clocks import ORDERED, Clock
+
+if TYPE_CHECKING:
+    from emulator.machine.agents import Wait
+    from emulator.machine.descriptors import Pattern
+    from emulator.machine.launch import Dim3, Launch
+    from emulator.ptx.syntax import Instr
+
+
+class Home(Protocol):
+    """The CTA of an issuer, as reports name it."""
+
+    launch: Launch
+    name: str
+    ctaid: Dim3
+
+
+class Issuer:
+    """A warp, as accesses and barriers know it: its clock, what it has seen, and why it waits."""
+
+    cta: Home
+
+    def __init__(self, cta: Home, index: int, component: int, clock: Clock) -> None:
+        self.cta, self.index, self.component, self.clock = cta, index, component, clock
+        self.time = 1
+        self.clock.v[ORDERED, component] = 1
+        self.done = False
+        self.waiting: Wait | None = None
+        self.granted: Any = None
+        """What a suspended instruction left for its second run: its barrier's generation, an answer of no."""
+        self.phases: dict[Any, int] = {}
+        """How many phases of each mbarrier it has seen completed."""
+        self.published: set[Any] = set()
+        """mbarriers that its fence.mbarrier_init covers, whatever barrier it arrives on next."""
+        self.known: set[Any] = set()
+        """mbarriers whose initialisation it knows of by such a fence of another warp."""
+        self.fenced: Clock | None = None
+        """What its last releasing fence covers, for relaxed writes after it."""
+        self.seen: Clock | None = None
+        """What relaxed reads have seen, for the next acquiring fence."""
+        self.after_sync: Clock | None = Clock(clock.v.shape[1]) if cta.launch.pedantic else None
+        """Pedantic: what its tensor operations come after, by tcgen05.fence::after_thread_sync."""
+
+    def __str__(self) -> str:
+        return f"warp {self.index} of CTA {self.cta.name}"
+
+    def access(self, instr: Instr, what: str) -> Access:
+        """An access of this warp through the generic proxy, now."""
+        return Access(self.component, self.time, True, instr, self, what)
+
+    def tick(self) -> None:
+        """Later accesses are not covered by what was released so far."""
+        self.time += 1
+        self.clock.v[ORDERED, self.component] = self.time
+
+    def fence(self, acquire: bool, release: bool) -> None:
+        """fence.acquire, .release, or both."""
+        if acquire and self.seen is not None:
+            self.clock.merge(self.seen)
+            self.seen = None
+        if release:
+            self.fenced = self.clock.copy()
+            self.tick()
+
+    def unacquired(self, clock: Clock) -> None:
+        """A relaxed read saw what carries `clock`."""
+        if self.seen is None:
+            self.seen = clock.copy()
+        else:
+            self.seen.merge(clock)
+
+    @property
+    def tensor_clock(self) -> Clock:
+        """What accesses of tensor memory come after."""
+        return self.clock if self.after_sync is None else self.after_sync
+
+    def after_thread_sync(self) -> None:
+        """tcgen05.fence::after_thread_sync."""
+        if self.after_sync is not None:
+            self.after_sync = self.clock.copy()
+
+
+class Agent:
+    """Work that completes after it was issued, of which a warp learns by waiting."""
+
+    def settled(self, access: Access) -> bool:
+        """Whether the warp that issued `access` waited for it itself, whatever others know."""
+        return False
+
+
+@dataclass(slots=True, eq=False)
+class Access:
+    """One instruction's access by one warp or the agent that it set to work.
+
+    component, time: its epoch, where on the clocks its completion shows. generic: made through the generic proxy.
+    follows: components whose earlier accesses it is ordered after by the hardware's pipeline. via: the mbarrier or
+    group that tells of its completion. strong: an atomic or ordered access, which does not race with others of its
+    kind. parts: for reads that nothing orders among themselves, each of them. pattern: how TMA laid down what it wrote.
+    """
+
+    component: int
+    time: int
+    generic: bool
+    instr: Instr
+    warp: Issuer
+    what: str
+    follows: tuple[int, ...] = ()
+    via: Any = None
+    strong: bool = False
+    parts: tuple[Access, ...] = ()
+    pattern: Pattern | None = None
+
+    def seen_by(self, clock: Clock, row: int = ORDERED) -> bool:
+        """Whether the owner of `clock` is ordered after this access."""
+        if self.parts:
+            return all(part.seen_by(clock, row) for part in self.parts)
+        return clock.at(self.component, row) >= self.time
+
+    def orders(self, earlier: Access, clock: Clock, row: int = ORDERED) -> bool:
+        """Whether this access, issued under `clock`, comes after `earlier`."""
+        if earlier.parts:
+            return all(self.orders(part, clock, row) for part in earlier.parts)
+        if earlier.component in self.follows or (self.strong and earlier.strong) or earlier.seen_by(clock, row):
+            return True
+        return earlier.warp is self.warp and isinstance(earlier.via, Agent) and earlier.via.settled(earlier)
+
+    def origin(self) -> str:
+        """Who made it, for a report."""
+        return f"{self.what} of {self.warp}, PTX line {self.instr.line}"
+
+    def late(self, earlier: Access, clock: Clock) -> Access:
+        """The part of `earlier` that this access is not ordered after, for the report."""
+        return next((p for p in earlier.parts if not self.orders(p, clock)), earlier)
+
+
+def handed_over(warp: Issuer, waiting_for: str, me: Access) -> str:
+    """What orders `me` after something that only `warp` waited for, for the report of a conflict."""
+    return (
+        f"a barrier that {warp} arrives on after its {waiting_for} and {me.warp} waits for "
+        f"before PTX line {me.instr.line}"
+    )

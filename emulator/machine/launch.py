@@ -1,0 +1,165 @@
+"""A launch: what was asked for, what it may touch, what it found."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal
+
+from emulator.chip import (
+    CTAS_AN_SM,
+    LANES,
+    MAX_THREADS_A_CTA,
+    SHARED_BYTES_AN_SM,
+    SMS,
+    THREADS_AN_SM,
+)
+from emulator.errors import CooperativeLaunchTooLarge, Fault, LaunchError
+from emulator.machine.globalmem import GlobalMemory
+from emulator.machine.source import SourcePlace, source_place
+from emulator.machine.statistics import Stats
+from emulator.ptx.syntax import Address, Dual, Reg, TensorAddress, Vector
+
+if TYPE_CHECKING:
+    from emulator.ptx.syntax import Instr, Kernel
+
+Dim3 = tuple[int, int, int]
+Numerics = Literal["fp32", "tc"]
+Diagnostics = Literal["stop", "report"]
+
+
+@dataclass
+class Launch:
+    """One kernel launch. Sizes in bytes; `params` is kept alive and starts at `params_address`.
+
+    allocations: (address, bytes, name) of the global memory known so far; closed: there is no other. pedantic: also
+    ask for what NVIDIA's own compiler leaves out (tcgen05.fence, tcgen05.wait::ld before registers are reused).
+    numerics: "tc" for the tensor core's own rounding. diagnostics: "report" to note what is out of order and go on,
+    "stop" to raise it. cooperative: all CTAs must be there at a time.
+    """
+
+    kernel: Kernel
+    grid: Dim3
+    block: Dim3
+    params_address: int
+    params: Any = None
+    cluster: Dim3 = (1, 1, 1)
+    dynamic_shared_bytes: int = 0
+    allocations: list[tuple[int, int, str]] = field(default_factory=list)
+    pedantic: bool = False
+    numerics: Numerics = "fp32"
+    diagnostics: Diagnostics = "stop"
+    closed: bool = False
+    cooperative: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise LaunchError for what the device would refuse."""
+        threads = self.block[0] * self.block[1] * self.block[2]
+        if not 0 < threads <= MAX_THREADS_A_CTA:
+            raise LaunchError(f"block {self.block} has {threads} threads; allowed is 1 to {MAX_THREADS_A_CTA}")
+        if self.kernel.reqntid is not None and self.block != self.kernel.reqntid:
+            raise LaunchError(f"block {self.block} is not the kernel's .reqntid {self.kernel.reqntid}")
+        if self.shared_bytes > SHARED_BYTES_AN_SM:
+            raise LaunchError(
+                f"shared memory of {self.shared_bytes} bytes (1,024 of them reserved); allowed is {SHARED_BYTES_AN_SM}"
+            )
+        if any(g % c for g, c in zip(self.grid, self.cluster, strict=True)):
+            raise LaunchError(f"grid {self.grid} is not a multiple of the cluster {self.cluster}")
+        clusters = prod(self.grid_of_clusters)
+        if self.cooperative and clusters > self.resident_clusters:
+            raise CooperativeLaunchTooLarge(
+                f"a cooperative launch of {clusters} clusters of {prod(self.cluster)} CTAs of {threads} threads and "
+                f"{self.shared_bytes} bytes of shared memory; {self.resident_clusters} are there at a time"
+            )
+        self.memory = GlobalMemory(self.allocations, self.closed, self.found)
+        self.stats = Stats()
+        self.waiting_clusters: deque[Dim3] = deque()
+        self.findings: list[Fault] = []
+        self.registry: dict[Any, Any] = {}
+        """What is kept for the whole launch by whoever needs it, such as decoded tensor maps."""
+
+    def found(self, fault: Fault) -> None:
+        """Raise a fault that leaves memory as it is; or, under diagnostics "report", note it once for its places."""
+        if self.diagnostics == "stop":
+            raise fault
+        if all(fault.places != known.places for known in self.findings):
+            self.findings.append(fault)
+
+    @cached_property
+    def param_bytes(self) -> bytes:
+        """The launch's parameter space."""
+        return ctypes.string_at(self.params_address, self.kernel.param_bytes)
+
+    @cached_property
+    def _places(self) -> dict[tuple[int, str], int]:
+        return {(instr.line, instr.text): i for i, instr in enumerate(self.kernel.instrs)}
+
+    def place(self, instr: Instr) -> int:
+        """The index of an instruction in the kernel's list."""
+        return self._places[instr.line, instr.text]
+
+    def source_place(self, instr: Instr) -> SourcePlace | None:
+        """Where an instruction comes from in the program that was compiled, if the compiler told it."""
+        at = self._places.get((instr.line, instr.text))
+        return None if at is None else source_place(self.kernel, at)
+
+    def uses(self, load: Instr, later: Instr) -> bool:
+        """Whether a destination register of `load` is named between it and `later`, in the order of the text."""
+        key = (id(load), id(later))
+        known: bool | None = self.registry.get(key)
+        if known is None:
+            first, last = self.place(load), self.place(later)
+            instrs = self.kernel.instrs
+            between = instrs[first + 1 : last] if first < last else instrs[first + 1 :] + instrs[:last]
+            written = set(registers(load.operands[:1]))
+            known = self.registry[key] = any(not written.isdisjoint(registers(i.operands)) for i in between)
+        return known
+
+    @property
+    def shared_bytes(self) -> int:
+        """A CTA's window: reserved, static and dynamic shared memory."""
+        return self.kernel.dynamic_shared_offset + self.dynamic_shared_bytes
+
+    @property
+    def resident_clusters(self) -> int:
+        """How many clusters the device has room for at a time, by threads and shared memory."""
+        per_threads = THREADS_AN_SM // (self.warps * LANES)
+        each = min(CTAS_AN_SM, per_threads, SHARED_BYTES_AN_SM // self.shared_bytes)
+        return max(SMS * each // prod(self.cluster), 1)
+
+    @property
+    def warps(self) -> int:
+        """Warps of a CTA."""
+        return -(-prod(self.block) // LANES)
+
+    @property
+    def grid_of_clusters(self) -> Dim3:
+        """How many clusters the grid has in each direction."""
+        x, y, z = (g // c for g, c in zip(self.grid, self.cluster, strict=True))
+        return x, y, z
+
+    def clusters(self) -> Iterator[Dim3]:
+        """The cluster indices of the grid, x fastest, but for those whose work a running cluster took over."""
+        counts = reversed(self.grid_of_clusters)
+        self.waiting_clusters = deque((x, y, z) for z, y, x in product(*map(range, counts)))
+        while self.waiting_clusters:
+            yield self.waiting_clusters.popleft()
+
+
+def registers(operands: Iterable[Any]) -> Iterator[str]:
+    """The names of the registers in operands, those inside vectors and addresses too."""
+    for operand in operands:
+        match operand:
+            case Reg(name):
+                yield name
+            case Vector(items):
+                yield from registers(items)
+            case Address(base) | TensorAddress(Address(base)):
+                yield from registers((base,))
+            case Dual(d, p):
+                yield from registers((d, p))

@@ -1,0 +1,37 @@
+"""A CTA and its cluster, as their memories and barriers know them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from emulator.machine.access import Home, Issuer
+
+if TYPE_CHECKING:
+    from emulator.machine.history import History
+
+
+class ClusterOwner(Protocol):
+    """What orders the accesses of a cluster, and who waits in it."""
+
+    history: History
+
+    @property
+    def warps(self) -> Sequence[Issuer]:
+        """Of all its CTAs."""
+
+    def wake(self, warps: Iterable[Any]) -> None:
+        """Let warps run again whose wait has ended."""
+
+
+class CtaOwner(Home, Protocol):
+    """Where a memory or a barrier is, and whom it wakes."""
+
+    rank: int
+    window: int
+    running: int
+    """Warps that have not ended."""
+
+    @property
+    def cluster(self) -> ClusterOwner:
+        """The cluster of the CTA."""

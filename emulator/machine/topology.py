@@ -1,0 +1,171 @@
+"""What runs together: a cluster, its CTAs with their memories and barriers, their warps."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from emulator.chip import LANES, NAMED_BARRIERS
+from emulator.machine.access import Issuer
+from emulator.machine.agents import Agents, Completion
+from emulator.machine.barriers import ClusterBarrier, NamedBarrier
+from emulator.machine.history import History
+from emulator.machine.pipe import Pipe
+from emulator.machine.registers import RegisterPool
+from emulator.machine.shared import RANK_SHIFT, SharedMemory
+from emulator.machine.special_registers import of_cta, of_warp
+from emulator.machine.tmem import TensorMemory
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from random import Random
+
+    from emulator.machine.clocks import Clock
+    from emulator.machine.launch import Dim3, Launch
+    from emulator.ptx.syntax import Instr
+
+REFUSED = 0.3
+"""In random mode, the chance that a cluster is launched although another would take over its work."""
+Turn = Literal["went on", "polled", "slept"]
+"""polled: read again what it had read, and found the same."""
+
+
+class Cluster:
+    """The CTAs that run together, what orders their accesses, and the queue of warps that can run."""
+
+    def __init__(self, launch: Launch, index: Dim3, completion: Completion, random: Random) -> None:
+        self.launch, self.index, self.random = launch, index, random
+        cx, cy, cz = launch.cluster
+        size = cx * cy * cz
+        self.history = History(64 + 6 * launch.warps * size)
+        self.agents = Agents(completion, random)
+        first = tuple(i * c for i, c in zip(index, launch.cluster, strict=True))
+        self.ctas = [
+            Cta(self, rank, (first[0] + rank % cx, first[1] + rank // cx % cy, first[2] + rank // (cx * cy)))
+            for rank in range(size)
+        ]
+        self.warps = [w for cta in self.ctas for w in cta.warps]
+        self.barrier = ClusterBarrier(self)
+        self.ready = deque(self.warps)
+        self.flags: dict[tuple[int, int], Clock] = {}
+        """What releases of ordinary memory locations carry, by (memory, address)."""
+        self.polls = 0
+        """Rounds of polling answered no since a wait last ended."""
+
+    def wake(self, warps: Iterable[Warp]) -> None:
+        """Let warps run again whose wait has ended."""
+        self.polls = 0
+        for warp in warps:
+            self.resume(warp)
+
+    def resume(self, warp: Warp) -> None:
+        """Let a suspended warp run again."""
+        if warp.waiting is not None:
+            warp.waiting = None
+            self.ready.append(warp)
+
+    def take_over(self) -> Dim3 | None:
+        """The first CTA of a cluster that need not be launched any more; None if there is none (or by chance)."""
+        waiting = self.launch.waiting_clusters
+        by_chance = self.agents.completion == "random" and self.random.random() < REFUSED
+        if by_chance or not waiting:
+            return None
+        x, y, z = (i * c for i, c in zip(waiting.popleft(), self.launch.cluster, strict=True))
+        return x, y, z
+
+
+class Cta:
+    """One CTA: its memories, barriers and warps. `window` is the high part of its shared addresses."""
+
+    def __init__(self, cluster: Cluster, rank: int, ctaid: Dim3) -> None:
+        self.cluster, self.launch, self.rank, self.ctaid = cluster, cluster.launch, rank, ctaid
+        self.window = rank << RANK_SHIFT
+        self.name = "({},{},{})".format(*ctaid)
+        self.smem = SharedMemory(self, self.launch.shared_bytes)
+        self.tmem = TensorMemory(self)
+        self.barriers = [NamedBarrier(self, i) for i in range(NAMED_BARRIERS)]
+        self.registers = RegisterPool(self)
+        self.sregs = of_cta(self.launch, cluster.index, ctaid, rank)
+        self.warps: list[Warp] = [Warp(self, i) for i in range(self.launch.warps)]
+        self.running = len(self.warps)
+
+    def __str__(self) -> str:
+        return f"CTA {self.name}"
+
+
+class Warp(Issuer):
+    """32 threads of a CTA that run one program. `registers`, `pc`, `stack` and `mask` belong to the program."""
+
+    cta: Cta
+
+    def __init__(self, cta: Cta, index: int) -> None:
+        history = cta.cluster.history
+        super().__init__(cta, index, history.component((cta.rank, index)), history.clock())
+        loads, stores = (history.component((cta.rank, index, verb)) for verb in ("ld", "st"))
+        self.loads, self.stores = Pipe(self, "ld", loads, (loads,)), Pipe(self, "st", stores, (loads,))
+        self.registers: Any = None
+        self.pc: Any = 0
+        self.stack: Any = None
+        self.mask: np.ndarray | None = None
+        self.yielded = False
+        self.executed = 0
+        self.budget: int | None = None
+        self.memory: Any = None
+        """What its accesses that are machine code know, uint64[32]; of the clock, the array that they know."""
+        self.memory_clock: Any = None
+        self.spin: Any = None
+        """The try_wait that was last answered no: instruction, mbarrier, phase, the warp's time."""
+        self.tensor: dict[int, Any] = {}
+        """The tensor core as each lane drives it."""
+        self.bulk: dict[int, Any] = {}
+        """The bulk copies of each lane."""
+        self.maps: dict[int, bytes] = {}
+        """The bytes of the changed tensor maps that it has acquired."""
+        self.copies: Any = None
+        self.cluster_arrivals: list[Any] = []
+        """The uses of the cluster's barrier that it arrived at and has not waited for."""
+        self.local: np.ndarray | None = None
+        self.lanes: np.ndarray = np.arange(LANES)
+        """The lanes of the access in progress."""
+        self.turn: Turn = "went on"
+        """What it did when it was last allowed to run."""
+        self.polled: tuple[Instr, int] | None = None
+        """Its last read of what others may write, and the first address."""
+        self._polls: dict[int, bytes] = {}
+
+    def poll(self, instr: Instr, addresses: np.ndarray, values: np.ndarray) -> None:
+        """A read of what other warps may write while this one waits for it: they have a turn."""
+        seen = addresses.tobytes() + values.tobytes()
+        again = self._polls.get(id(instr)) == seen
+        self._polls[id(instr)], self.polled = seen, (instr, addresses.item(0))
+        self.turn = "polled" if again else "went on"
+        self.yielded = True
+
+    def sleep(self) -> None:
+        """nanosleep: the others have a turn."""
+        self.turn = "slept"
+        self.yielded = True
+
+    def before_thread_sync(self) -> None:
+        """tcgen05.fence::before_thread_sync, also part of tcgen05.commit."""
+        self.loads.release()
+        self.stores.release()
+
+    def settle_loads(self, instr: Instr) -> None:
+        """Before a release at `instr`: loads of tensor memory whose registers were used since are complete."""
+        loads = self.loads
+        if not loads.issued or self.cta.launch.pedantic:
+            return
+        done = 0
+        for load in loads.issued:
+            if not self.cta.launch.uses(load, instr):
+                break
+            done += 1
+        loads.wait(done)
+
+    def sreg(self, name: str) -> Any:
+        """A special register: int if the same in all lanes, else uint32[32]. Raises KeyError for an unknown name."""
+        value = self.cta.sregs.get(name)
+        return value if value is not None else of_warp(name, self.cta.launch.block, self.index, self.executed)
