@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from emulator.isa import approximations, floats, integer
 from emulator.isa import small_floats as small
-from emulator.isa.parts import Modifiers
+from emulator.isa.modifiers import Modifiers
 from emulator.isa.registry import if_sources_are, lowers
 from emulator.native.run import Cell, Run
 from emulator.native.vector import Vec

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from emulator.errors import UnknownInstruction
+from emulator.isa.lane_values import per_lane
 from emulator.isa.ld_st import REGISTER_BYTES, SPACES, STRONG, Form, chosen, load, outside_cluster, store
-from emulator.isa.modifiers import CACHE_HINT, SCOPE, SEMANTICS, pick
-from emulator.isa.registry import Run, executes, lanes
+from emulator.isa.modifiers import CACHE_HINT, SCOPE, SEMANTICS, Modifiers
+from emulator.isa.registry import Run, executes
 from emulator.machine.tensormap import reduced
 from emulator.ptx.syntax import Instr, Reg
 
@@ -29,8 +30,8 @@ class Atomic(Form):
     """A read-modify-write: `count` elements a lane of numpy type `dtype`, folded by `operation`."""
 
     def __init__(self, ins: Instr) -> None:
-        sem, self.scope, space, operation, _, vector, kind, _, _ = pick(
-            ins, SEMANTICS, SCOPE, SPACES, OPERATIONS, {"noftz"}, {"v2", "v4", "v8"}, DTYPES, CACHE_HINT, {"async"}
+        sem, self.scope, space, operation, _, vector, kind, _, _ = Modifiers(ins).pick(
+            SEMANTICS, SCOPE, SPACES, OPERATIONS, {"noftz"}, {"v2", "v4", "v8"}, DTYPES, CACHE_HINT, {"async"}
         )
         if kind is None or operation is None:
             raise UnknownInstruction(ins, "no type or no operation")
@@ -97,8 +98,8 @@ def _bits(form: Atomic, value: Any, mask: Any) -> np.ndarray:
     """An operand as unsigned[n, count] of the element's width."""
     registers = np.uint32 if form.width * form.pairs == 4 else np.dtype(f"u{form.width * form.pairs}")
     if isinstance(value, tuple):
-        value = np.stack([lanes(v, registers) for v in value])
-    rows = lanes(value, registers).astype(registers, copy=False).reshape(-1, 32)
+        value = np.stack([per_lane(v, registers) for v in value])
+    rows = per_lane(value, registers).astype(registers, copy=False).reshape(-1, 32)
     wide = np.ascontiguousarray(rows.T).view(f"u{form.width}")
     return wide if mask is None else wide[mask]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.errors import BarrierError, UnknownInstruction
-from emulator.isa.modifiers import ALIGNED, of_lane, pick
-from emulator.isa.modifiers import active as active_lanes
+from emulator.isa.lane_values import active_lanes, of_lane
+from emulator.isa.modifiers import ALIGNED, Modifiers
 from emulator.isa.registry import BLOCK, Run, executes, nobody
 from emulator.machine.barriers import Generation, wait_for
 from emulator.ptx.syntax import Instr
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @executes("bar.sync", "bar", "barrier.sync", "barrier.cta", blocking=True, meets=nobody)
 def _sync(ins: Instr) -> Run:
-    verb, _, _ = pick(ins, {"sync", "arrive"}, ALIGNED, {"cta"})
+    verb, _, _ = Modifiers(ins).pick({"sync", "arrive"}, ALIGNED, {"cta"})
     if verb == "arrive":
         raise UnknownInstruction(ins, "modifier '.arrive'")
 
@@ -42,7 +42,7 @@ def _sync(ins: Instr) -> Run:
 
 @executes("bar.arrive", "barrier.arrive", meets=nobody)
 def _bar_arrive(ins: Instr) -> Run:
-    pick(ins, ALIGNED, {"cta"})
+    Modifiers(ins).pick(ALIGNED, {"cta"})
 
     def run(warp: Warp, mask: Any, index: Any, threads: Any) -> None:
         warp.settle_loads(ins)
@@ -54,7 +54,7 @@ def _bar_arrive(ins: Instr) -> Run:
 
 @executes("bar.red", "barrier.red", blocking=True, dst=1, meets=nobody)
 def _bar_red(ins: Instr) -> Run:
-    operation, *_ = pick(ins, {"popc", "and", "or"}, ALIGNED, {"cta"}, {"u32", "pred"})
+    operation, *_ = Modifiers(ins).pick({"popc", "and", "or"}, ALIGNED, {"cta"}, {"u32", "pred"})
 
     def run(warp: Warp, mask: Any, index: Any, *rest: Any) -> Any:
         if isinstance(warp.granted, Generation):
@@ -80,7 +80,7 @@ def _bar_red(ins: Instr) -> Run:
 @executes("barrier.cluster", blocking=True, meets=nobody)
 def _cluster(ins: Instr) -> Run:
     """A relaxed arrival orders nothing in PTX. NVIDIA's programs hand data over with it: only `pedantic` asks."""
-    verb, sem, _ = pick(ins, {"arrive", "wait"}, {"release", "relaxed", "acquire"}, ALIGNED)
+    verb, sem, _ = Modifiers(ins).pick({"arrive", "wait"}, {"release", "relaxed", "acquire"}, ALIGNED)
     if verb == "arrive":
 
         def arrive(warp: Warp, mask: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from emulator.isa import integer
-from emulator.isa.parts import Modifiers
+from emulator.isa.modifiers import Modifiers
 from emulator.isa.registry import if_sources_are, lowers
 from emulator.native.run import Run
 from emulator.native.vector import Vec, helper

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from emulator.errors import Fault
-from emulator.isa.parts import Modifiers
-from emulator.isa.registry import Run, executes, lanes, nobody
+from emulator.isa.lane_values import per_lane
+from emulator.isa.modifiers import Modifiers
+from emulator.isa.registry import Run, executes, nobody
 from emulator.isa.spaces import LOCAL_BASE, WINDOW_BYTES
 from emulator.ptx.syntax import Instr
 
@@ -48,7 +49,7 @@ def _vprintf(ins: Instr) -> Run:
     """Prints each thread's line behind the CTA and the thread that it is from; answers the number of arguments."""
 
     def run(warp: Any, mask: np.ndarray | None, arguments: Any) -> int:
-        form, buffers = (lanes(a, np.uint64) for a in arguments)
+        form, buffers = (per_lane(a, np.uint64) for a in arguments)
         count = 0
         for lane in np.arange(32) if mask is None else np.flatnonzero(mask):
             text = ctypes.string_at(int(form[lane])).decode(errors="replace")
@@ -116,7 +117,7 @@ def _assert_fail(ins: Instr) -> Run:
 
     def run(warp: Any, mask: np.ndarray | None, arguments: Any) -> None:
         lane = 0 if mask is None else int(np.flatnonzero(mask)[0])
-        message, file, line, function, _ = (int(lanes(a, np.uint64)[lane]) for a in arguments)
+        message, file, line, function, _ = (int(per_lane(a, np.uint64)[lane]) for a in arguments)
         texts = [ctypes.string_at(a).decode(errors="replace") if a else "?" for a in (message, file, function)]
         where = (("source", f"{texts[1]}:{line}, in {texts[2]}"), ("thread", _thread(warp, lane)))
         raise Fault(f"assertion failed: {texts[0]}", ins, warp, where)

@@ -7,7 +7,7 @@ from typing import Final
 
 from emulator.isa import integer
 from emulator.isa.arithmetic import INTEGERS
-from emulator.isa.parts import Modifiers
+from emulator.isa.modifiers import Modifiers
 from emulator.isa.registry import if_sources_are, lowers
 from emulator.native.run import Run
 from emulator.native.vector import Vec

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.errors import UnknownInstruction
+from emulator.isa.lane_values import active_lanes, of_lane
 from emulator.isa.mbarrier import mbarrier_at, reachable
-from emulator.isa.modifiers import SHARED, active, of_lane, pick
+from emulator.isa.modifiers import SHARED, Modifiers
 from emulator.isa.registry import Run, executes, if_sources_are
 from emulator.machine.bulk import aligned, fill
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
@@ -23,13 +24,13 @@ FIRST = ("get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z")
 
 @executes("clusterlaunchcontrol.try_cancel")
 def _try_cancel(ins: Instr) -> Run:
-    _, _, _, everyone, _ = pick(
-        ins, {"async"}, SHARED, {"mbarrier::complete_tx::bytes"}, {"multicast::cluster::all"}, {"b128"}
+    _, _, _, everyone, _ = Modifiers(ins).pick(
+        {"async"}, SHARED, {"mbarrier::complete_tx::bytes"}, {"multicast::cluster::all"}, {"b128"}
     )
 
     def run(warp: Warp, mask: Any, target: Any, barrier: Any) -> None:
         cluster = warp.cta.cluster
-        for lane in active(mask):
+        for lane in active_lanes(mask):
             offset, told = of_lane(target, lane) & OFFSET_MASK, of_lane(barrier, lane)
             aligned(offset, RESPONSE_BYTES, "the response of try_cancel", ins, warp)
             taken = cluster.take_over()
@@ -48,7 +49,7 @@ def _try_cancel(ins: Instr) -> Run:
 
 @executes("clusterlaunchcontrol.query_cancel", dst=1, uniform=if_sources_are)
 def _query_cancel(ins: Instr) -> Run:
-    what, *_ = pick(ins, {"is_canceled", "get_first_ctaid", *FIRST}, {"pred", "b32", "v4"}, {"b32"}, {"b128"})
+    what, *_ = Modifiers(ins).pick({"is_canceled", "get_first_ctaid", *FIRST}, {"pred", "b32", "v4"}, {"b32"}, {"b128"})
     if what is None:
         raise UnknownInstruction(ins, "nothing asked")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from emulator.isa import floats
 from emulator.isa import small_floats as small
-from emulator.isa.parts import Modifiers
+from emulator.isa.modifiers import Modifiers
 from emulator.isa.registry import if_sources_are, lowers
 from emulator.native.run import Run
 from emulator.native.vector import Vec

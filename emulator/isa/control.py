@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from emulator.errors import UnknownInstruction
-from emulator.isa.modifiers import ALIGNED, pick
+from emulator.isa.modifiers import ALIGNED, Modifiers
 from emulator.isa.registry import BLOCK, Run, executes, nobody
 from emulator.ptx.syntax import Instr
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 @executes("griddepcontrol.wait", "griddepcontrol.launch_dependents", meets=nobody)
 def _grid_dependence(ins: Instr) -> Run:
-    pick(ins)
+    Modifiers(ins).done()
     return lambda warp, mask: None
 
 
 @executes("setmaxnreg", blocking=True, meets=nobody)
 def _registers(ins: Instr) -> Run:
-    pick(ins, {"inc", "dec"}, {"sync"}, ALIGNED, {"u32"})
+    Modifiers(ins).pick({"inc", "dec"}, {"sync"}, ALIGNED, {"u32"})
     count = getattr(ins.operands[0], "value", None)
     if count not in range(24, 257, 8):
         raise UnknownInstruction(ins, f"count {count}; allowed is 24 to 256 in steps of 8")
@@ -34,6 +34,6 @@ def _registers(ins: Instr) -> Run:
 
 @executes("nanosleep", meets=nobody)
 def _sleep(ins: Instr) -> Run:
-    pick(ins, {"u32"})
+    Modifiers(ins).pick({"u32"})
 
     return lambda warp, mask, _time: warp.sleep()

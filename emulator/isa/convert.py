@@ -7,7 +7,7 @@ from collections.abc import Callable
 from emulator.isa import floats, integer
 from emulator.isa import small_floats as small
 from emulator.isa.arithmetic import HALF_FLOATS, INTEGERS, WIDE_FLOATS
-from emulator.isa.parts import Modifiers
+from emulator.isa.modifiers import Modifiers
 from emulator.isa.registry import if_sources_are, lowers
 from emulator.native.run import Run
 from emulator.native.vector import Vec

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.errors import UnknownInstruction
+from emulator.isa.lane_values import active_lanes, per_lane, same
 from emulator.isa.ld_st import Form, chosen
 from emulator.isa.mbarrier import mbarrier_at
-from emulator.isa.modifiers import CACHE_HINT, SHARED, active, pick, same
-from emulator.isa.registry import BLOCK, Run, executes, lanes, nobody
+from emulator.isa.modifiers import CACHE_HINT, SHARED, Modifiers
+from emulator.isa.registry import BLOCK, Run, executes, nobody
 from emulator.machine.agents import Operation, Wait
 from emulator.machine.bulk import warp_copies
 from emulator.machine.mbarrier import Party
@@ -25,7 +26,7 @@ PREFETCH = frozenset({"L2::64B", "L2::128B", "L2::256B"})
 
 @executes("cp.async", meets=nobody)
 def _copy(ins: Instr) -> Run:
-    pick(ins, {"ca", "cg"}, SHARED, {"global"}, CACHE_HINT, PREFETCH)
+    Modifiers(ins).pick({"ca", "cg"}, SHARED, {"global"}, CACHE_HINT, PREFETCH)
     size = ins.operands[2]
     if not isinstance(size, Imm) or size.value not in (4, 8, 16):
         raise UnknownInstruction(ins, f"size {size}; allowed is 4, 8, 16")
@@ -34,7 +35,7 @@ def _copy(ins: Instr) -> Run:
     def run(
         warp: Warp, mask: Any, target: Any, source: Any, _size: int, real: Any = size.value, _hint: Any = 0
     ) -> None:
-        sizes = np.where(lanes(real, bool), 0, size.value) if by_predicate else lanes(real, np.uint32)
+        sizes = np.where(np.broadcast_to(real, 32), 0, size.value) if by_predicate else per_lane(real, np.uint32)
         sizes = sizes if mask is None else sizes[mask]
         sources, targets = chosen(warp, mask, source), to.aligned(chosen(warp, mask, target), warp)
         ((memory, _, places),) = to.parts(warp, targets)
@@ -68,13 +69,13 @@ def _is_predicate(operand: Any) -> bool:
 
 @executes("cp.async.commit_group", meets=nobody)
 def _commit(ins: Instr) -> Run:
-    pick(ins)
+    Modifiers(ins).done()
     return lambda warp, mask: warp_copies(warp).commit()
 
 
 @executes("cp.async.wait_group", "cp.async.wait_all", blocking=True, meets=nobody)
 def _wait(ins: Instr) -> Run:
-    pick(ins)
+    Modifiers(ins).done()
 
     def run(warp: Warp, mask: Any, allowed: Any = None) -> Any:
         copies = warp_copies(warp)
@@ -105,13 +106,13 @@ def _phases_known(warp: Warp) -> Clock:
 
 @executes("cp.async.mbarrier.arrive", meets=nobody)
 def _arrive(ins: Instr) -> Run:
-    no_increment, *_ = pick(ins, {"noinc"}, SHARED, {"b64"})
+    no_increment, *_ = Modifiers(ins).pick({"noinc"}, SHARED, {"b64"})
 
     def run(warp: Warp, mask: Any, address: Any) -> None:
         at = same(address, mask)
         if at is None:
             raise UnknownInstruction(ins, "lanes with different mbarriers")
-        barrier, count, copies = mbarrier_at(warp, at, ins), len(active(mask)), warp_copies(warp)
+        barrier, count, copies = mbarrier_at(warp, at, ins), len(active_lanes(mask)), warp_copies(warp)
         if no_increment is None:
             barrier.pending += count
         clock = _phases_known(warp)

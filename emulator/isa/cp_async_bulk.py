@@ -10,8 +10,9 @@ import numpy as np
 
 from emulator.errors import OutOfBounds, UnknownInstruction
 from emulator.isa.atomics import DTYPES
+from emulator.isa.lane_values import active_lanes, of_lane
 from emulator.isa.mbarrier import mbarrier_at, reachable
-from emulator.isa.modifiers import CACHE_HINT, SHARED, active, of_lane, pick
+from emulator.isa.modifiers import CACHE_HINT, SHARED, Modifiers
 from emulator.isa.registry import BLOCK, Run, executes, nobody
 from emulator.machine.access import Access
 from emulator.machine.agents import Wait
@@ -78,17 +79,17 @@ def cta_of(ins: Instr, warp: Warp, rank: int) -> Cta:
 @executes("cp.async.bulk", meets=nobody)
 def _bulk(ins: Instr) -> Run:
     if "bulk_group" in ins.modifiers:
-        _, _, _, hint, masked = pick(ins, GLOBAL, SHARED, BULK_GROUP, CACHE_HINT, {"cp_mask"})
+        _, _, _, hint, masked = Modifiers(ins).pick(GLOBAL, SHARED, BULK_GROUP, CACHE_HINT, {"cp_mask"})
         if masked is not None:
             return _bulk_out(ins, "a bulk store", masked=4 if hint else 3)
         return _bulk_out(ins, "a bulk store")
     target = ins.modifiers[0]
     if "global" in ins.modifiers:
-        pick(ins, SHARED, GLOBAL, COMPLETE_TX, MULTICAST, CACHE_HINT)
+        Modifiers(ins).pick(SHARED, GLOBAL, COMPLETE_TX, MULTICAST, CACHE_HINT)
         return _bulk_in(ins)
     if target != "shared::cluster" or "shared::cta" not in ins.modifiers:
         raise UnknownInstruction(ins, "this direction")
-    pick(ins, {"shared::cluster"}, {"shared::cta"}, COMPLETE_TX)
+    Modifiers(ins).pick({"shared::cluster"}, {"shared::cta"}, COMPLETE_TX)
     return _bulk_across(ins, "a bulk copy")
 
 
@@ -96,8 +97,8 @@ def _bulk(ins: Instr) -> Run:
 def _reduce(ins: Instr) -> Run:
     """Each element is folded in on its own, atomically: two reductions of one place do not race."""
     spaces, told = {"global", "shared::cluster"}, BULK_GROUP | COMPLETE_TX
-    target, _, completion, _, operation, exact, kind = pick(
-        ins, spaces, {"shared::cta"}, told, CACHE_HINT, REDUCTIONS, {"noftz"}, set(DTYPES)
+    target, _, completion, _, operation, exact, kind = Modifiers(ins).pick(
+        spaces, {"shared::cta"}, told, CACHE_HINT, REDUCTIONS, {"noftz"}, set(DTYPES)
     )
     allowed = REDUCED.get(target or "", {})
     if kind is None or operation is None or kind not in allowed.get(operation, ()):
@@ -138,7 +139,7 @@ def _bulk_in(ins: Instr) -> Run:
 
     def run(warp: Warp, mask: Any, target: Any, source: Any, size: Any, barrier: Any, *rest: Any) -> None:
         memory = warp.cta.launch.memory
-        for lane in active(mask):
+        for lane in active_lanes(mask):
             address, count = of_lane(source, lane), of_lane(size, lane)
             aligned(address | count | of_lane(target, lane), BULK_ALIGNMENT, "a bulk copy", ins, warp)
             memory.readable(address, address + count, ins, warp, "a bulk copy")
@@ -158,7 +159,7 @@ def _bulk_out(ins: Instr, what: str, fold: Fold = copy, masked: int | None = Non
 
     def run(warp: Warp, mask: Any, target: Any, source: Any, size: Any, *rest: Any) -> None:
         memory, smem = warp.cta.launch.memory, warp.cta.smem
-        for lane in active(mask):
+        for lane in active_lanes(mask):
             address, count, offset = of_lane(target, lane), of_lane(size, lane), of_lane(source, lane) & OFFSET_MASK
             aligned(address | count | offset, BULK_ALIGNMENT, what, ins, warp)
             memory.writable(address, address + count, ins, warp, what)
@@ -191,7 +192,7 @@ def _runs(byte_mask: int) -> list[slice]:
 def _bulk_across(ins: Instr, what: str, fold: Fold = copy) -> Run:
     def run(warp: Warp, mask: Any, target: Any, source: Any, size: Any, barrier: Any) -> None:
         smem = warp.cta.smem
-        for lane in active(mask):
+        for lane in active_lanes(mask):
             count, offset = of_lane(size, lane), of_lane(source, lane) & OFFSET_MASK
             aligned(count | offset | of_lane(target, lane), BULK_ALIGNMENT, what, ins, warp)
             ((cta, there, told),) = targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), None, False)
@@ -209,16 +210,16 @@ def _bulk_across(ins: Instr, what: str, fold: Fold = copy) -> Run:
 
 @executes("cp.async.bulk.prefetch", meets=nobody)
 def _prefetch(ins: Instr) -> Run:
-    pick(ins, {"L2"}, GLOBAL, CACHE_HINT)
+    Modifiers(ins).pick({"L2"}, GLOBAL, CACHE_HINT)
     return lambda warp, mask, *_operands: None
 
 
 @executes("cp.async.bulk.commit_group", meets=nobody)
 def _commit(ins: Instr) -> Run:
-    pick(ins)
+    Modifiers(ins).done()
 
     def run(warp: Warp, mask: Any) -> None:
-        for lane in active(mask):
+        for lane in active_lanes(mask):
             if lane in warp.bulk:
                 warp.bulk[lane].commit()
 
@@ -227,10 +228,10 @@ def _commit(ins: Instr) -> Run:
 
 @executes("cp.async.bulk.wait_group", blocking=True, meets=nobody)
 def _wait(ins: Instr) -> Run:
-    pick(ins, {"read"})
+    Modifiers(ins).pick({"read"})
 
     def run(warp: Warp, mask: Any, allowed: Any) -> Any:
-        threads = [warp.bulk[lane] for lane in active(mask) if lane in warp.bulk]
+        threads = [warp.bulk[lane] for lane in active_lanes(mask) if lane in warp.bulk]
         count = of_lane(allowed, 0)
         waited_for = [group for t in threads for group in t.unfinished(count)]
         if waited_for:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from emulator.errors import BarrierError, DescriptorError, UnknownInstruction
 from emulator.isa.cp_async_bulk import BULK_GROUP, COMPLETE_TX, GLOBAL, MULTICAST, REDUCTIONS, targets
-from emulator.isa.modifiers import CACHE_HINT, CTA_GROUP, SHARED, active, of_lane, pick
+from emulator.isa.lane_values import active_lanes, of_lane
+from emulator.isa.modifiers import CACHE_HINT, CTA_GROUP, SHARED, Modifiers
 from emulator.isa.registry import Run, executes, nobody
 from emulator.isa.tensormap import check_acquired
 from emulator.machine.bulk import load_boxes, store_boxes
@@ -107,13 +108,13 @@ def _tensor_copy(ins: Instr) -> Run:
 
 
 def _tensor_load(ins: Instr) -> Run:
-    _, _, _, form, _, multicast, group, _ = pick(
-        ins, DIMENSIONS, SHARED, GLOBAL, {"tile", "tile::gather4"}, COMPLETE_TX, MULTICAST, CTA_GROUP, CACHE_HINT
+    _, _, _, form, _, multicast, group, _ = Modifiers(ins).pick(
+        DIMENSIONS, SHARED, GLOBAL, {"tile", "tile::gather4"}, COMPLETE_TX, MULTICAST, CTA_GROUP, CACHE_HINT
     )
     paired = group == "cta_group::2"
 
     def run(warp: Warp, mask: Any, target: Any, at: Any, box: Any, barrier: Any, *rest: Any) -> None:
-        for lane in active(mask):
+        for lane in active_lanes(mask):
             tensor = tensor_map(ins, warp, of_lane(at, lane))
             boxes = _boxes(tensor, box, lane, ins, warp, form == "tile::gather4")
             ranks = of_lane(rest[0], lane) if multicast else None
@@ -136,13 +137,17 @@ def _check_near(ins: Instr, warp: Warp, cta: Cta, told: MBarrier, paired: bool) 
 
 
 def _tensor_store(ins: Instr) -> Run:
-    _, _, _, form, _, _ = pick(ins, DIMENSIONS, GLOBAL, SHARED, {"tile", "tile::scatter4"}, BULK_GROUP, CACHE_HINT)
+    _, _, _, form, _, _ = Modifiers(ins).pick(
+        DIMENSIONS, GLOBAL, SHARED, {"tile", "tile::scatter4"}, BULK_GROUP, CACHE_HINT
+    )
     return _storing(ins, None, form == "tile::scatter4")
 
 
 @executes("cp.reduce.async.bulk.tensor")
 def _tensor_reduce(ins: Instr) -> Run:
-    _, _, _, reduction, _, _, _ = pick(ins, DIMENSIONS, GLOBAL, SHARED, REDUCTIONS, {"tile"}, BULK_GROUP, CACHE_HINT)
+    _, _, _, reduction, _, _, _ = Modifiers(ins).pick(
+        DIMENSIONS, GLOBAL, SHARED, REDUCTIONS, {"tile"}, BULK_GROUP, CACHE_HINT
+    )
     if reduction is None:
         raise UnknownInstruction(ins, "no operation")
     return _storing(ins, reduction, False)
@@ -153,7 +158,7 @@ def _storing(ins: Instr, reduction: str | None, rows: bool) -> Run:
 
     def run(warp: Warp, mask: Any, at: Any, box: Any, source: Any, _policy: Any = None) -> None:
         done: set[tuple[Any, ...]] = set()
-        for lane in active(mask):
+        for lane in active_lanes(mask):
             tensor = tensor_map(ins, warp, of_lane(at, lane))
             if reduction is not None and tensor.element not in REDUCED[reduction]:
                 why = f"{ins.opcode}.{reduction} of element type {tensor.element}; it has {sorted(REDUCED[reduction])}"
@@ -172,5 +177,5 @@ def _storing(ins: Instr, reduction: str | None, rows: bool) -> Run:
 
 @executes("cp.async.bulk.prefetch.tensor", meets=nobody)
 def _prefetch(ins: Instr) -> Run:
-    pick(ins, DIMENSIONS, {"L2"}, GLOBAL, {"tile", "tile::gather4"}, CACHE_HINT)
+    Modifiers(ins).pick(DIMENSIONS, {"L2"}, GLOBAL, {"tile", "tile::gather4"}, CACHE_HINT)
     return lambda warp, mask, *_operands: None

@@ -8,9 +8,10 @@ import numpy as np
 
 from emulator.errors import UnknownInstruction
 from emulator.isa.atomics import DTYPES
-from emulator.isa.ld_st import Form, chosen, lane_rows
+from emulator.isa.lane_values import active_lanes, lane_rows, of_lane
+from emulator.isa.ld_st import Form, chosen
 from emulator.isa.mbarrier import mbarrier_at
-from emulator.isa.modifiers import SHARED, active, of_lane, pick
+from emulator.isa.modifiers import SHARED, Modifiers
 from emulator.isa.registry import Run, executes, if_sources_are, nobody
 from emulator.machine.access import Access
 from emulator.machine.agents import Operation
@@ -65,7 +66,7 @@ class Remote(Form):
 
 @executes("st.async", meets=nobody)
 def _store(ins: Instr) -> Run:
-    _, _, _, vector, kind = pick(ins, {"weak"}, CLUSTER, COMPLETE_TX, {"v2", "v4"}, STORED)
+    _, _, _, vector, kind = Modifiers(ins).pick({"weak"}, CLUSTER, COMPLETE_TX, {"v2", "v4"}, STORED)
     if kind is None or "shared::cluster" not in ins.modifiers or not COMPLETE_TX & set(ins.modifiers):
         raise UnknownInstruction(ins, "a form that is not .shared::cluster.mbarrier::complete_tx::bytes")
     return _run(Remote(ins, f"b{kind[1:]}", int(vector[1:]) if vector else 1, None))
@@ -73,7 +74,9 @@ def _store(ins: Instr) -> Run:
 
 @executes("red.async", meets=nobody)
 def _reduce(ins: Instr) -> Run:
-    _, _, _, _, operation, kind = pick(ins, {"relaxed"}, {"cluster"}, CLUSTER, COMPLETE_TX, REDUCED["u32"], REDUCED)
+    _, _, _, _, operation, kind = Modifiers(ins).pick(
+        {"relaxed"}, {"cluster"}, CLUSTER, COMPLETE_TX, REDUCED["u32"], REDUCED
+    )
     if kind is None or operation not in REDUCED[kind] or "shared::cluster" not in ins.modifiers:
         raise UnknownInstruction(ins, f".{operation}.{kind}; allowed is {REDUCED}")
     return _run(Remote(ins, kind, 1, operation))
@@ -84,7 +87,7 @@ def _run(form: Remote) -> Run:
         addresses = form.aligned(chosen(warp, mask, address), warp)
         values = lane_rows(value, form.count, np.dtype(f"u{form.width}"))
         values = values if mask is None else values[mask]
-        told = np.array([of_lane(barrier, lane) for lane in active(mask)])
+        told = np.array([of_lane(barrier, lane) for lane in active_lanes(mask)])
         for signalled in np.unique(told).tolist():
             these = told == signalled
             for memory, where, places in form.parts(warp, addresses[these]):
@@ -96,7 +99,7 @@ def _run(form: Remote) -> Run:
 
 @executes("mapa", dst=1, uniform=if_sources_are, meets=nobody)
 def _mapa(ins: Instr) -> Run:
-    _, kind = pick(ins, SHARED, {"u32", "u64"})
+    _, kind = Modifiers(ins).pick(SHARED, {"u32", "u64"})
     keep = OFFSET_MASK if kind == "u32" else (1 << 64) - 1 & ~(0xFF << RANK_SHIFT)
 
     def run(warp: Warp, mask: Any, address: Any, rank: Any) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.isa.modifiers import SCOPE, of_lane, pick
-from emulator.isa.modifiers import active as active_lanes
+from emulator.isa.lane_values import active_lanes, of_lane
+from emulator.isa.modifiers import SCOPE, Modifiers
 from emulator.isa.registry import Run, executes, nobody
 from emulator.isa.tensormap import acquire
 from emulator.machine.mbarrier import MBarrier
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 @executes("fence", "membar", meets=nobody)
 def _fence(ins: Instr) -> Run:
     """Orders what came before it for who sees a later relaxed write, and acquires what relaxed reads have seen."""
-    semantics, *_ = pick(
-        ins,
+    semantics, *_ = Modifiers(ins).pick(
         {"sc", "acq_rel", "acquire", "release"},
         SCOPE | {"gl"},
         {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"},
@@ -34,7 +33,7 @@ def _fence(ins: Instr) -> Run:
 
 @executes("fence.mbarrier_init", meets=nobody)
 def _fence_init(ins: Instr) -> Run:
-    pick(ins, {"release"}, {"cluster"})
+    Modifiers(ins).pick({"release"}, {"cluster"})
 
     def run(warp: Warp, mask: Any) -> None:
         warp.published |= _fence_mbarriers(warp)
@@ -52,8 +51,7 @@ def _fence_mbarriers(warp: Warp) -> set[MBarrier]:
 
 @executes("fence.proxy", meets=nobody)
 def _fence_proxy(ins: Instr) -> Run:
-    kind, _, semantics, _, _ = pick(
-        ins,
+    kind, _, semantics, _, _ = Modifiers(ins).pick(
         {"async", "async.global", "alias", "tensormap::generic", "async::generic"},
         {"shared::cta", "shared::cluster", "global"},
         {"acquire", "release"},

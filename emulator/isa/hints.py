@@ -8,8 +8,7 @@ import numpy as np
 
 from emulator.errors import UnknownInstruction
 from emulator.isa.ld_st import chosen
-from emulator.isa.modifiers import pick
-from emulator.isa.parts import Modifiers
+from emulator.isa.modifiers import Modifiers
 from emulator.isa.registry import Run as Handled
 from emulator.isa.registry import executes, if_sources_are, lowers, nobody
 from emulator.native.run import Run
@@ -41,7 +40,7 @@ def createpolicy(run: Run, ins: Instr) -> None:
 
 @executes("applypriority", meets=nobody)
 def _applypriority(ins: Instr) -> Handled:
-    pick(ins, {"global"}, {"L2::evict_normal"})
+    Modifiers(ins).pick({"global"}, {"L2::evict_normal"})
     _check_line(ins)
     return lambda warp, mask, address, size: None
 
@@ -49,7 +48,7 @@ def _applypriority(ins: Instr) -> Handled:
 @executes("discard", meets=nobody)
 def _discard(ins: Instr) -> Handled:
     """The line's bytes become all ones, as what nobody wrote."""
-    pick(ins, {"global"}, {"L2"})
+    Modifiers(ins).pick({"global"}, {"L2"})
     _check_line(ins)
 
     def run(warp: Warp, mask: Any, address: Any, _size: int) -> None:
@@ -68,5 +67,5 @@ def _check_line(ins: Instr) -> None:
 
 @executes("pmevent", meets=nobody)
 def _pmevent(ins: Instr) -> Handled:
-    pick(ins, {"mask"})
+    Modifiers(ins).pick({"mask"})
     return lambda warp, mask, event: None

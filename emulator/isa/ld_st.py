@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from emulator.errors import Misaligned, OutOfBounds, UnknownInstruction
-from emulator.isa import registry
-from emulator.isa.modifiers import SCOPE, SEMANTICS, SHARED, pick
+from emulator.isa.lane_values import lane_rows, per_lane
+from emulator.isa.modifiers import SCOPE, SEMANTICS, SHARED, Modifiers
 from emulator.isa.registry import Run, executes, if_sources_are, nobody
 from emulator.isa.spaces import LOCAL_BASE, SHARED_BASE
 from emulator.isa.special_registers import MEMORY
@@ -43,7 +43,7 @@ class Form:
     """What ld and st have in common: space, element width in bytes, elements a lane, ordering."""
 
     def __init__(self, ins: Instr) -> None:
-        sem, self.scope, space, vector, kind, *_ = pick(ins, SEMANTICS, SCOPE, SPACES, VECTORS, TYPES, *CACHE)
+        sem, self.scope, space, vector, kind, *_ = Modifiers(ins).pick(SEMANTICS, SCOPE, SPACES, VECTORS, TYPES, *CACHE)
         if kind is None:
             raise UnknownInstruction(ins, "no type")
         self.ins = ins
@@ -339,7 +339,7 @@ def learning(run: Run, ins: Instr, number: int, uniform: bool) -> Run:
         answer = run(warp, mask, address, *values)
         direct: Direct = warp.cta.launch.registry[Direct]
         active = np.zeros(1, np.intp) if uniform else np.arange(32) if mask is None else np.flatnonzero(mask)
-        addresses = np.full(1, address) if uniform else registry.lanes(address, np.uint64)[active]
+        addresses = np.full(1, address) if uniform else per_lane(address, np.uint64)[active]
         if form.space == "shared":
             direct.learn_shared(number, warp, active, addresses, form.bytes)
         else:
@@ -349,16 +349,7 @@ def learning(run: Run, ins: Instr, number: int, uniform: bool) -> Run:
     return learn
 
 
-def lane_rows(value: Any, count: int, dtype: np.dtype) -> np.ndarray:
-    """A value or vector of values as unsigned[32, count]."""
-    if isinstance(value, np.ndarray):
-        return value.reshape(count, 32).T.astype(dtype, copy=False)
-    items = value if isinstance(value, tuple) else (value,)
-    low = (1 << 8 * dtype.itemsize) - 1
-    return np.broadcast_to(np.array([v & low for v in items], dtype), (32, count))
-
-
 @executes("prefetch", "prefetchu", meets=nobody)
 def _prefetch(ins: Instr) -> Run:
-    pick(ins, SPACES, {"L1", "L2", "tensormap", "L2::evict_last", "L2::evict_normal"})
+    Modifiers(ins).pick(SPACES, {"L1", "L2", "tensormap", "L2::evict_last", "L2::evict_normal"})
     return lambda warp, mask, *_operands: None

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from emulator.errors import UnknownInstruction
+from emulator.isa.lane_values import matrix
 from emulator.isa.ld_st import Form, chosen, load, store
-from emulator.isa.modifiers import ALIGNED, SHARED, pick
+from emulator.isa.modifiers import ALIGNED, SHARED, Modifiers
 from emulator.isa.registry import Run, executes, nobody
 from emulator.isa.tcgen05_cp import SOURCES
-from emulator.isa.tcgen05_ld_st import matrix
 from emulator.machine.numbers import HOLDER_SHIFT, unpacked
 from emulator.ptx.syntax import Instr
 
@@ -71,8 +71,8 @@ class Rows(Form):
 
     def __init__(self, ins: Instr) -> None:
         shapes, kinds = {"m8n8", "m8n16", "m16n8", "m16n16"}, {"b16", "b8", "b8x16"}
-        _, _, shape, count, trans, space, kind, source = pick(
-            ins, {"sync"}, ALIGNED, shapes, {"x1", "x2", "x4"}, {"trans"}, SHARED, kinds, SOURCES
+        _, _, shape, count, trans, space, kind, source = Modifiers(ins).pick(
+            {"sync"}, ALIGNED, shapes, {"x1", "x2", "x4"}, {"trans"}, SHARED, kinds, SOURCES
         )
         self.element_bits = SOURCES[source] if source else 8
         if count is None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from emulator.errors import BarrierError, OutOfBounds, place
-from emulator.isa.modifiers import SCOPE, SEMANTICS, SHARED, of_lane, pick, same
-from emulator.isa.modifiers import active as active_lanes
+from emulator.isa.lane_values import active_lanes, of_lane, same
+from emulator.isa.modifiers import SCOPE, SEMANTICS, SHARED, Modifiers
 from emulator.isa.registry import BLOCK, Run, executes, if_sources_are, nobody
 from emulator.machine.agents import Wait
 from emulator.machine.mbarrier import MBarrier, Party
@@ -46,7 +46,7 @@ def reachable(barrier: MBarrier, ins: Instr, warp: Warp) -> None:
 
 @executes("mbarrier.init", meets=nobody)
 def _init(ins: Instr) -> Run:
-    pick(ins, SHARED, B64)
+    Modifiers(ins).pick(SHARED, B64)
 
     def run(warp: Warp, mask: Any, address: Any, count: Any) -> None:
         for lane in active_lanes(mask) if isinstance(address, np.ndarray) else (0,):
@@ -58,7 +58,7 @@ def _init(ins: Instr) -> Run:
 
 @executes("mbarrier.inval", meets=nobody)
 def _inval(ins: Instr) -> Run:
-    pick(ins, SHARED, B64)
+    Modifiers(ins).pick(SHARED, B64)
 
     def run(warp: Warp, mask: Any, address: Any) -> None:
         at = same(address, mask)
@@ -82,7 +82,9 @@ def _each(address: Any, mask: Any) -> list[tuple[int, list[int]]]:
 @executes("mbarrier.arrive", "mbarrier.arrive_drop", dst=1, meets=nobody)
 def _arrive(ins: Instr) -> Run:
     """Arrivals. A relaxed one releases too unless the launch is pedantic: cute_ext emits no other."""
-    expect, no_complete, sem, _, _, _ = pick(ins, {"expect_tx"}, {"noComplete"}, SEMANTICS, SCOPE, SHARED, B64)
+    expect, no_complete, sem, _, _, _ = Modifiers(ins).pick(
+        {"expect_tx"}, {"noComplete"}, SEMANTICS, SCOPE, SHARED, B64
+    )
     drop = ins.opcode == "mbarrier.arrive_drop"
     what = ".".join((ins.opcode, *((expect,) if expect else ())))
 
@@ -114,7 +116,7 @@ def _arrive(ins: Instr) -> Run:
 
 @executes("mbarrier.expect_tx", "mbarrier.complete_tx", meets=nobody)
 def _tx(ins: Instr) -> Run:
-    pick(ins, SEMANTICS, SCOPE, SHARED, B64)
+    Modifiers(ins).pick(SEMANTICS, SCOPE, SHARED, B64)
     expect = ins.opcode == "mbarrier.expect_tx"
 
     def run(warp: Warp, mask: Any, address: Any, tx: Any) -> None:
@@ -132,14 +134,14 @@ def _tx(ins: Instr) -> Run:
 
 @executes("mbarrier.pending_count", dst=1, uniform=if_sources_are, meets=nobody)
 def _pending_count(ins: Instr) -> Run:
-    pick(ins, B64)
+    Modifiers(ins).pick(B64)
     return lambda warp, mask, state: state >> (np.uint64(PHASE_BITS) if isinstance(state, np.ndarray) else PHASE_BITS)
 
 
 @executes("mbarrier.try_wait", "mbarrier.test_wait", dst=1, blocking=True, uniform=if_sources_are, meets=nobody)
 def _wait(ins: Instr) -> Run:
     """Waits. A relaxed one acquires too unless the launch is pedantic: cute_ext emits no other."""
-    parity, sem, _, _, _ = pick(ins, PARITY, SEMANTICS, SCOPE, SHARED, B64)
+    parity, sem, _, _, _ = Modifiers(ins).pick(PARITY, SEMANTICS, SCOPE, SHARED, B64)
 
     def run(warp: Warp, mask: Any, address: Any, phase: Any, _time_limit: Any = 0) -> Any:
         acquire = sem != "relaxed" or not warp.cta.launch.pedantic

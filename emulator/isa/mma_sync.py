@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from emulator.errors import UnknownInstruction
-from emulator.isa.modifiers import ALIGNED, pick
+from emulator.isa.lane_values import matrix
+from emulator.isa.modifiers import ALIGNED, Modifiers
 from emulator.isa.registry import Run, executes, nobody
-from emulator.isa.tcgen05_ld_st import matrix
 from emulator.machine.descriptors import BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
 from emulator.machine.numbers import from_columns
 from emulator.ptx.syntax import Instr
@@ -73,8 +73,8 @@ def accumulated(product: np.ndarray, registers: np.ndarray, kind: str, clamp: bo
 def _mma(ins: Instr) -> Run:
     """D = A B + C, accumulated in float32 or exactly in integers."""
     to, of_a, of_b, of_c = kinds = ins.modifiers[-4:]
-    _, _, shape, _, _, clamp, *_ = pick(
-        ins, {"sync"}, ALIGNED, SHAPES, {"row"}, {"col"}, {"satfinite"}, {to}, {of_a}, {of_b}, {of_c}
+    _, _, shape, _, _, clamp, *_ = Modifiers(ins).pick(
+        {"sync"}, ALIGNED, SHAPES, {"row"}, {"col"}, {"satfinite"}, {to}, {of_a}, {of_b}, {of_c}
     )
     fits = to == of_c and to in RESULTS.get(of_a, ()) and (of_a == of_b or {of_a, of_b} in TOGETHER)
     ordered = ins.modifiers[3:5] == ("row", "col")

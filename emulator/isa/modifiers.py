@@ -1,11 +1,9 @@
-"""Reading an instruction that acts on the machine: its modifiers, and operands that differ by lane or do not."""
+"""Reading an instruction's modifiers so that none is skipped, and those that many families have."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
-
-import numpy as np
+from typing import Final, overload
 
 from emulator.errors import UnknownInstruction
 from emulator.ptx.syntax import Instr
@@ -18,36 +16,55 @@ CACHE_HINT: Final = frozenset({"L2::cache_hint"})
 CTA_GROUP: Final = frozenset({"cta_group::1", "cta_group::2"})
 
 
-def pick(ins: Instr, *groups: Collection[str]) -> tuple[str | None, ...]:
-    """The modifier of each group, or None.
+class Modifiers:
+    """The modifiers of one instruction, taken one by one; `done` refuses what is left."""
 
-    Raises UnknownInstruction for a modifier that no group claims, or a second one of a group.
-    """
-    picked: list[str | None] = [None] * len(groups)
-    for modifier in ins.modifiers:
-        for i, group in enumerate(groups):
-            if modifier in group and picked[i] is None:
-                picked[i] = modifier
-                break
-        else:
-            raise UnknownInstruction(ins, f"modifier '.{modifier}'")
-    return tuple(picked)
+    def __init__(self, instr: Instr) -> None:
+        self._instr = instr
+        self._left = list(instr.modifiers)
 
+    def flag(self, name: str) -> bool:
+        """Whether `.name` is there."""
+        if name in self._left:
+            self._left.remove(name)
+            return True
+        return False
 
-def active(mask: np.ndarray | None) -> list[int]:
-    """The active lanes."""
-    return list(range(32)) if mask is None else np.flatnonzero(mask).tolist()
+    @overload
+    def choice(self, *names: str) -> str: ...
+    @overload
+    def choice(self, *names: str, default: str) -> str: ...
+    def choice(self, *names: str, default: str | None = None) -> str:
+        """Which of `names` is there; without one, `default`, and without that UnknownInstruction."""
+        found = self._take(names) or default
+        if found is None:
+            raise self.refuse(f"none of the modifiers {', '.join('.' + name for name in names)}")
+        return found
 
+    def last(self) -> str:
+        """The last part, which in most families is the type."""
+        if not self._left:
+            raise self.refuse("no type")
+        return self._left.pop()
 
-def same(value: int | np.ndarray, mask: np.ndarray | None) -> int | None:
-    """The value of all active lanes as an int, or None if they differ."""
-    if not isinstance(value, np.ndarray):
-        return int(value)
-    chosen = value if mask is None else value[mask]
-    first = chosen[0]
-    return int(first) if chosen.size == 1 or (chosen == first).all() else None
+    def pick(self, *groups: Collection[str]) -> tuple[str | None, ...]:
+        """Of each group the first that is there, or None. Raises UnknownInstruction if a modifier is left."""
+        picked = tuple(self._take(group) for group in groups)
+        self.done()
+        return picked
 
+    def done(self) -> None:
+        """Raise UnknownInstruction if a modifier was not taken."""
+        if self._left:
+            raise self.refuse(f"modifier '.{self._left[0]}'")
 
-def of_lane(value: int | np.ndarray, lane: int) -> int:
-    """The value of one lane as an int."""
-    return int(value[lane]) if isinstance(value, np.ndarray) else int(value)
+    def refuse(self, what: str) -> UnknownInstruction:
+        """The error that this form of the instruction is not implemented."""
+        return UnknownInstruction(self._instr, what)
+
+    def _take(self, names: Collection[str]) -> str | None:
+        for part in self._left:
+            if part in names:
+                self._left.remove(part)
+                return part
+        return None

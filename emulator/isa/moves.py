@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from emulator.isa import floats
-from emulator.isa.parts import Modifiers
+from emulator.isa.modifiers import Modifiers
 from emulator.isa.registry import if_sources_are, lowers
 from emulator.isa.spaces import LOCAL_BASE, SHARED_BASE, WINDOW_BYTES
 from emulator.isa.special_registers import PARAMS

@@ -16,8 +16,6 @@ from emulator.ptx.syntax import Instr, Operand, Special
 if TYPE_CHECKING:
     from emulator.native.run import Run as NativeRun
 
-LANES: Final = 32
-
 
 class Block:
     """The answer of a blocking handler that could not go on: the warp stays at this instruction."""
@@ -163,13 +161,6 @@ def find(instr: Instr) -> Handler | Lowering:
     if found is None:
         raise UnknownInstruction(instr, f"opcode {instr.opcode!r}")
     return found
-
-
-def lanes(value: Any, dtype: Any) -> np.ndarray:
-    """A value that may be one int for all lanes (negative ones too) as an array [32] of the unsigned `dtype`."""
-    if isinstance(value, np.ndarray):
-        return value
-    return np.full(LANES, value & np.iinfo(dtype).max, dtype)
 
 
 def _refuse_second(opcode: str) -> None:

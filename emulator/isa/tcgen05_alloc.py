@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.errors import TensorMemoryError
-from emulator.isa.modifiers import ALIGNED, CTA_GROUP, SHARED, pick, same
+from emulator.isa.lane_values import same
+from emulator.isa.modifiers import ALIGNED, CTA_GROUP, SHARED, Modifiers
 from emulator.isa.registry import BLOCK, Run, executes, nobody
 from emulator.isa.tcgen05_ld_st import B32, SYNC
 from emulator.machine.agents import Wait
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 @executes("tcgen05.alloc", blocking=True, meets=nobody)
 def _alloc(ins: Instr) -> Run:
-    pick(ins, CTA_GROUP, SYNC, ALIGNED, SHARED, B32)
+    Modifiers(ins).pick(CTA_GROUP, SYNC, ALIGNED, SHARED, B32)
 
     def run(warp: Warp, mask: Any, address: Any, columns: Any) -> Any:
         tmem, smem = warp.cta.tmem, warp.cta.smem
@@ -51,7 +52,7 @@ def _alloc(ins: Instr) -> Run:
 
 @executes("tcgen05.dealloc", meets=nobody)
 def _dealloc(ins: Instr) -> Run:
-    pick(ins, CTA_GROUP, SYNC, ALIGNED, B32)
+    Modifiers(ins).pick(CTA_GROUP, SYNC, ALIGNED, B32)
 
     def run(warp: Warp, mask: Any, address: Any, columns: Any) -> None:
         warp.cta.tmem.free((same(address, mask) or 0) & 0xFFFF, same(columns, mask) or 0, ins, warp)
@@ -61,7 +62,7 @@ def _dealloc(ins: Instr) -> Run:
 
 @executes("tcgen05.relinquish_alloc_permit", meets=nobody)
 def _relinquish(ins: Instr) -> Run:
-    pick(ins, CTA_GROUP, SYNC, ALIGNED)
+    Modifiers(ins).pick(CTA_GROUP, SYNC, ALIGNED)
 
     def run(warp: Warp, mask: Any) -> None:
         warp.cta.tmem.relinquished = (ins, warp)

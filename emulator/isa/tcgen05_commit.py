@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from emulator.isa.lane_values import active_lanes, of_lane
 from emulator.isa.mbarrier import mbarrier_at, reachable
-from emulator.isa.modifiers import CTA_GROUP, SHARED, active, of_lane, pick
+from emulator.isa.modifiers import CTA_GROUP, SHARED, Modifiers
 from emulator.isa.registry import Run, executes, nobody
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
 from emulator.machine.tensorcore import TensorThread
@@ -24,10 +25,12 @@ def thread(warp: Warp, lane: int) -> TensorThread:
 
 @executes("tcgen05.commit", meets=nobody)
 def _commit(ins: Instr) -> Run:
-    _, _, _, multicast, _ = pick(ins, CTA_GROUP, {"mbarrier::arrive::one"}, SHARED, {"multicast::cluster"}, {"b64"})
+    _, _, _, multicast, _ = Modifiers(ins).pick(
+        CTA_GROUP, {"mbarrier::arrive::one"}, SHARED, {"multicast::cluster"}, {"b64"}
+    )
 
     def run(warp: Warp, mask: Any, address: Any, targets: Any = 0) -> None:
-        for lane in active(mask):
+        for lane in active_lanes(mask):
             at = of_lane(address, lane)
             if multicast:
                 barriers = tuple(
@@ -47,7 +50,7 @@ def _commit(ins: Instr) -> Run:
 @executes("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync", meets=nobody)
 def _fence(ins: Instr) -> Run:
     """NVIDIA's compiler emits none: only `pedantic` asks for them."""
-    pick(ins)
+    Modifiers(ins).done()
     before = ins.opcode.endswith("before_thread_sync")
 
     def run(warp: Warp, mask: Any) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 
 from emulator.chip import TMEM_LANES
 from emulator.errors import UnknownInstruction
-from emulator.isa.modifiers import CTA_GROUP, active, of_lane, pick
+from emulator.isa.lane_values import active_lanes, of_lane
+from emulator.isa.modifiers import CTA_GROUP, Modifiers
 from emulator.isa.registry import Run, executes, nobody
 from emulator.isa.tcgen05_commit import thread
 from emulator.machine.descriptors import MatrixDescriptor, operand_pattern
@@ -64,8 +65,7 @@ class Form:
 
 @executes("tcgen05.cp", meets=nobody)
 def _cp(ins: Instr) -> Run:
-    group, shape, multicast, holder, source = pick(
-        ins,
+    group, shape, multicast, holder, source = Modifiers(ins).pick(
         CTA_GROUP,
         {name.split(".")[0] for name in TARGETS},
         {name.split(".")[1] for name in TARGETS if "." in name},
@@ -78,7 +78,7 @@ def _cp(ins: Instr) -> Run:
     form = Form(TARGETS[name], 2 if name.endswith("256b") else 1, SOURCES[source] if source else None)
 
     def run(warp: Warp, mask: Any, address: Any, descriptor: Any) -> None:
-        for lane in active(mask):
+        for lane in active_lanes(mask):
             at, bits = of_lane(address, lane), of_lane(descriptor, lane)
             ctas = _taking_part(ins, warp, group)
             driver = thread(warp, lane)
@@ -138,12 +138,12 @@ def _values(form: Form, chunks: np.ndarray) -> np.ndarray:
 @executes("tcgen05.shift", meets=nobody)
 def _shift(ins: Instr) -> Run:
     """Rows move within each 32 lanes, as CuTeDSL's tcgen05_shift documents; PTX ISA 9.1, 9.7.16.9.3, says less."""
-    group, down = pick(ins, CTA_GROUP, {"down"})
+    group, down = Modifiers(ins).pick(CTA_GROUP, {"down"})
     if group is None or down is None:
         raise UnknownInstruction(ins, "no .cta_group or no .down")
 
     def run(warp: Warp, mask: Any, address: Any) -> None:
-        for lane in active(mask):
+        for lane in active_lanes(mask):
             at = of_lane(address, lane)
             column = at & 0xFFFF
             if at >> 16:

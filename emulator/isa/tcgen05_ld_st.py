@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from emulator.errors import OutOfBounds, TensorMemoryError, UnknownInstruction
-from emulator.isa.modifiers import ALIGNED, pick, same
+from emulator.isa.lane_values import matrix, same
+from emulator.isa.modifiers import ALIGNED, Modifiers
 from emulator.isa.registry import Run, executes, nobody
 from emulator.machine.tmem import GROUP
 from emulator.ptx.syntax import Instr
@@ -56,7 +57,7 @@ class Transfer:
     """
 
     def __init__(self, ins: Instr, packing: str) -> None:
-        _, _, shape, count, packed, _ = pick(ins, SYNC, ALIGNED, SHAPES, COUNTS, {packing}, B32)
+        _, _, shape, count, packed, _ = Modifiers(ins).pick(SYNC, ALIGNED, SHAPES, COUNTS, {packing}, B32)
         if shape is None or count is None:
             raise UnknownInstruction(ins, "no shape or no repeat count")
         self.ins, self.shape, self.repeats, self.packed = ins, shape, int(count[1:]), packed is not None
@@ -122,14 +123,6 @@ def _ld(ins: Instr) -> Run:
     return run
 
 
-def matrix(source: Any) -> np.ndarray:
-    """A vector operand as uint32[registers, 32]."""
-    if isinstance(source, np.ndarray):
-        return source.reshape(-1, 32)
-    values = np.array(source if isinstance(source, tuple) else (source,), np.uint32)
-    return np.broadcast_to(values[:, None], (values.size, 32))
-
-
 @executes("tcgen05.st", meets=nobody)
 def _st(ins: Instr) -> Run:
     form = Transfer(ins, "unpack::16b")
@@ -155,7 +148,7 @@ def _st(ins: Instr) -> Run:
 
 @executes("tcgen05.wait::ld", "tcgen05.wait::st", meets=nobody)
 def _wait(ins: Instr) -> Run:
-    pick(ins, SYNC, ALIGNED)
+    Modifiers(ins).pick(SYNC, ALIGNED)
     loads = ins.opcode.endswith("ld")
 
     def run(warp: Warp, mask: Any) -> None:

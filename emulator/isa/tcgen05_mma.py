@@ -10,7 +10,8 @@ import numpy as np
 
 from emulator.chip import TMEM_LANES
 from emulator.errors import UnknownInstruction
-from emulator.isa.modifiers import CTA_GROUP, active, of_lane, pick
+from emulator.isa.lane_values import active_lanes, of_lane
+from emulator.isa.modifiers import CTA_GROUP, Modifiers
 from emulator.isa.registry import Run, executes, nobody
 from emulator.isa.tcgen05_commit import thread
 from emulator.machine.descriptors import (
@@ -60,8 +61,8 @@ class Form:
     def of(cls, ins: Instr) -> Form:
         """Checked. Raises UnknownInstruction."""
         collectors = COLLECTORS_OF_B if "ws" in ins.modifiers else COLLECTORS_OF_A
-        ws, group, name, scaled, vector, collector, shifts = pick(
-            ins, {"ws"}, CTA_GROUP, set(KINDS), {"block_scale"}, BLOCKS, collectors, {"ashift"}
+        ws, group, name, scaled, vector, collector, shifts = Modifiers(ins).pick(
+            {"ws"}, CTA_GROUP, set(KINDS), {"block_scale"}, BLOCKS, collectors, {"ashift"}
         )
         if name is None or group is None or len(ins.operands) < 5:
             raise UnknownInstruction(ins, "no .kind, no .cta_group or too few operands")
@@ -124,7 +125,7 @@ def _mma(ins: Instr) -> Run:
     last = len(ins.operands) > 5 + before
 
     def run(warp: Warp, mask: Any, d: Any, a: Any, b: Any, idesc: Any, *rest: Any) -> None:
-        for lane in active(mask):
+        for lane in active_lanes(mask):
             off = tuple(of_lane(x, lane) & 0xFFFF_FFFF for x in rest[0]) if form.masked else ()
             bits = of_lane(idesc, lane)
             scales = _scales(ins, warp, form, bits, *(of_lane(x, lane) for x in rest[:2])) if form.block else None

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from emulator.errors import DescriptorError, Misaligned, MissingProxyFence, UnknownInstruction, place
-from emulator.isa.modifiers import SCOPE, active, of_lane, pick, same
+from emulator.isa.lane_values import active_lanes, of_lane, same
+from emulator.isa.modifiers import SCOPE, Modifiers
 from emulator.isa.registry import Run, executes
 from emulator.isa.spaces import SHARED_BASE, WINDOW_BYTES
 from emulator.machine.globalmem import host_bytes
@@ -23,14 +24,14 @@ LIVE_BYTES: Final = 8 * LIVE_WORDS
 
 @executes("tensormap.replace")
 def _replace(ins: Instr) -> Run:
-    _, field, space, _, _ = pick(
-        ins, {"tile"}, {*FIELDS, *INDEXED, "elemtype"}, {"global", "shared::cta"}, {"b1024"}, {"b32", "b64"}
+    _, field, space, _, _ = Modifiers(ins).pick(
+        {"tile"}, {*FIELDS, *INDEXED, "elemtype"}, {"global", "shared::cta"}, {"b1024"}, {"b32", "b64"}
     )
     if field is None:
         raise UnknownInstruction(ins, "no field")
 
     def run(warp: Warp, mask: Any, address: Any, *values: Any) -> None:
-        for lane in active(mask):
+        for lane in active_lanes(mask):
             index = of_lane(values[0], lane) if field in INDEXED else 0
             value, at = of_lane(values[-1], lane), of_lane(address, lane)
             shared = 0 <= at - SHARED_BASE < WINDOW_BYTES if space is None else space != "global"
@@ -102,7 +103,7 @@ def acquire(warp: Warp, address: int) -> None:
 
 @executes("tensormap.cp_fenceproxy")
 def _copy(ins: Instr) -> Run:
-    pick(ins, {"global"}, {"shared::cta"}, {"tensormap::generic"}, {"release"}, SCOPE, {"sync"}, {"aligned"})
+    Modifiers(ins).pick({"global"}, {"shared::cta"}, {"tensormap::generic"}, {"release"}, SCOPE, {"sync"}, {"aligned"})
 
     def run(warp: Warp, mask: Any, target: Any, source: Any, size: Any) -> None:
         to, at = same(target, mask), same(source, mask)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from emulator.chip import LANES
-from emulator.isa.parts import Modifiers
+from emulator.isa.modifiers import Modifiers
 from emulator.isa.registry import always, if_sources_are, lowers, never
 from emulator.native.body import Body
 from emulator.native.run import Run

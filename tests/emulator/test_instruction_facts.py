@@ -14,7 +14,8 @@ from emulator.engine.effects import effects
 from emulator.engine.liveness import Liveness
 from emulator.engine.uniformity import varying
 from emulator.isa import registry
-from emulator.isa.registry import executes, lanes, lowers
+from emulator.isa.lane_values import per_lane
+from emulator.isa.registry import executes, lowers
 from emulator.isa.warp_collectives import lane_ids
 from emulator.native.run import Run
 from emulator.program import Program
@@ -121,7 +122,7 @@ def unsaid() -> Iterator[None]:
 
     @executes("wibble", dst=1)
     def wibble(ins: Instr) -> registry.Run:
-        return lambda warp, mask, value: lanes(value, np.uint32) + LANES.astype(np.uint32)
+        return lambda warp, mask, value: per_lane(value, np.uint32) + LANES.astype(np.uint32)
 
     @lowers("wobble")
     def wobble(run: Run, ins: Instr) -> None:

@@ -212,6 +212,16 @@ def test_cp_async_fills_with_zeros(completion: str) -> None:
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.parametrize(
+    ("ignored", "zeros"), [("lt.u32 %p1, %t, 3", 3), ("ne.u32 %p1, 1, 1", 0), ("eq.u32 %p1, 1, 1", 32)]
+)
+def test_cp_async_ignores_its_source_by_a_predicate_of_each_lane_or_of_the_warp(ignored: str, zeros: int) -> None:
+    given, out = np.arange(128, dtype=np.uint32).reshape(32, 4) + 1, np.full((32, 4), 99, np.uint32)
+    text = COPY.format(wait="cp.async.wait_all;").replace("setp.gt.u32 %p1, %t, 3", f"setp.{ignored}")
+    run(text.replace("16, %r3;", "16, %p1;"), given, out)
+    np.testing.assert_array_equal(out, np.where(np.arange(32)[:, None] < zeros, 0, given))
+
+
 @pytest.mark.parametrize("completion", MODES)
 def test_cp_async_needs_its_wait(completion: str) -> None:
     with pytest.raises(errors.MissingWait, match=r"cp\.async\.wait_group in warp 0"):

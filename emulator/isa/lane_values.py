@@ -1,0 +1,52 @@
+"""Operands as handlers get them: one value for all lanes, or one a lane."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from emulator.chip import LANES
+
+
+def active_lanes(mask: np.ndarray | None) -> list[int]:
+    """The active lanes."""
+    return list(range(32)) if mask is None else np.flatnonzero(mask).tolist()
+
+
+def same(value: int | np.ndarray, mask: np.ndarray | None) -> int | None:
+    """The value of all active lanes as an int, or None if they differ."""
+    if not isinstance(value, np.ndarray):
+        return int(value)
+    chosen = value if mask is None else value[mask]
+    first = chosen[0]
+    return int(first) if chosen.size == 1 or (chosen == first).all() else None
+
+
+def of_lane(value: int | np.ndarray, lane: int) -> int:
+    """The value of one lane as an int."""
+    return int(value[lane]) if isinstance(value, np.ndarray) else int(value)
+
+
+def per_lane(value: Any, dtype: Any) -> np.ndarray:
+    """A value that may be one int for all lanes (negative ones too) as an array [32] of the unsigned `dtype`."""
+    if isinstance(value, np.ndarray):
+        return value
+    return np.full(LANES, value & np.iinfo(dtype).max, dtype)
+
+
+def lane_rows(value: Any, count: int, dtype: np.dtype) -> np.ndarray:
+    """A value or vector of values as unsigned[32, count]."""
+    if isinstance(value, np.ndarray):
+        return value.reshape(count, 32).T.astype(dtype, copy=False)
+    items = value if isinstance(value, tuple) else (value,)
+    low = (1 << 8 * dtype.itemsize) - 1
+    return np.broadcast_to(np.array([v & low for v in items], dtype), (32, count))
+
+
+def matrix(source: Any) -> np.ndarray:
+    """A vector operand as uint32[registers, 32]."""
+    if isinstance(source, np.ndarray):
+        return source.reshape(-1, 32)
+    values = np.array(source if isinstance(source, tuple) else (source,), np.uint32)
+    return np.broadcast_to(values[:, None], (values.size, 32))
