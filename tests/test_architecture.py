@@ -1,0 +1,100 @@
+"""Imports point down only, and no two files know each other, not even for their annotations."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ARROWS: dict[str, set[str]] = {
+    "kernel": set(),
+    "stages": {"kernel"},
+    "emulator": set(),
+    "remote": {"emulator"},
+    "harness": {"remote", "stages", "kernel", "emulator"},
+    "bench": {"kernel", "emulator"},
+    "examples": {"kernel", "emulator"},
+}
+"""What the files of a folder may import besides each other."""
+EMULATOR = (
+    {"chip"},
+    {"ptx", "errors"},
+    {"native"},
+    {"machine"},
+    {"isa"},
+    {"engine"},
+    {"program"},
+    {"bridge"},
+    {"host"},
+    {"coverage"},
+    {"", "cli", "__main__"},
+)
+"""Its parts from the lowest up: each may import those before it. "" is the package's own face."""
+
+Graph = Mapping[str, set[str]]
+
+
+def imports(root: Path, *folders: str) -> Graph:
+    """By the module's name, the modules of `folders` that each file names in an import, wherever it stands."""
+    files = {module(path, root): path for folder in folders for path in (root / folder).rglob("*.py")}
+    return {name: set(_named(path, files)) - {name} for name, path in files.items()}
+
+
+def module(path: Path, root: Path) -> str:
+    """The dotted name of a file."""
+    return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+
+
+def _named(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno} is relative"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name for name in names if name in known)
+            if node.module in known and not all(name in known for name in names):
+                yield node.module
+
+
+@pytest.fixture(scope="module")
+def project() -> Graph:
+    return imports(ROOT, *ARROWS, "tests")
+
+
+def test_no_circle_of_imports(project: Graph) -> None:
+    TopologicalSorter(project).prepare()
+
+
+def test_folders_import_those_below(project: Graph) -> None:
+    wrong = [
+        f"{name} -> {other}"
+        for name, others in project.items()
+        for other in others
+        if (top := name.split(".")[0]) in ARROWS and other.split(".")[0] not in {top, *ARROWS[top]}
+    ]
+    assert not wrong
+
+
+def test_parts_of_the_emulator_import_those_below(project: Graph) -> None:
+    height = {part: i for i, parts in enumerate(EMULATOR) for part in parts}
+
+    def part(name: str) -> str:
+        return (*name.split("."), "")[1]
+
+    own = {name: others for name, others in project.items() if name.split(".")[0] == "emulator"}
+    assert {part(name) for name in own} == set(height)
+    wrong = [f"{a} -> {b}" for a, others in own.items() for b in others if height[part(b)] > height[part(a)]]
+    assert not wrong
+
+
+def test_imports_for_annotations_count(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p/a.py").write_text("from p import b\n")
+    (tmp_path / "p/b.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from p.a import A\n")
+    with pytest.raises(CycleError):
+        TopologicalSorter(imports(tmp_path, "p")).prepare()
