@@ -18,7 +18,8 @@ REPORT_EXIT: Final = 3
 def main(argv: Sequence[str]) -> int:
     """Do what `argv` (without the program's name) asks. Answers the exit code."""
     options = _parser().parse_args(argv)
-    return options.do(options)
+    code: int = options.do(options)
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
+from typing import Any
 
 import cuda.bindings.driver
 import cuda.bindings.runtime
@@ -50,7 +51,7 @@ def emulated_host(properties: DeviceProperties = B200) -> Iterator[DevicePropert
         yield properties
 
 
-def _install(patches: Patches, module: ModuleType, prefix: str, answers: dict) -> None:
+def _install(patches: Patches, module: ModuleType, prefix: str, answers: Mapping[str, Callable[..., Any]]) -> None:
     for name in dir(module):
         function = getattr(module, name)
         is_call = name.startswith(prefix) and name[len(prefix) : len(prefix) + 1].isupper()

@@ -83,7 +83,7 @@ class EmulatedTensors(TorchFunctionMode):
         """A function that torch calls with its function modes off, with this one on."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            if self in _get_current_function_mode_stack():
+            if self in _get_current_function_mode_stack():  # type: ignore[no-untyped-call]
                 return function(*args, **kwargs)
             with self:
                 return function(*args, **kwargs)
@@ -216,7 +216,8 @@ def default_device_factory(
     """
     kwargs = dict(kwargs or {})
     if func in _FACTORIES and kwargs.get("device") is None:
-        seen = any(isinstance(mode, EmulatedTensors) for mode in _get_current_function_mode_stack())
+        modes = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+        seen = any(isinstance(mode, EmulatedTensors) for mode in modes)
         kwargs["device"] = CPU if is_cuda_device(context.device) and not seen else context.device
     return func(*args, **kwargs)
 

@@ -119,7 +119,7 @@ def _load_once(state: int, init: int, load_to_device: int, _set_error: int) -> i
     if loaded.value:
         return 0
     library = ctypes.c_size_t()
-    code = _Init(init)(ctypes.addressof(library)) or _Load(load_to_device)(ctypes.addressof(library), 0)
+    code: int = _Init(init)(ctypes.addressof(library)) or _Load(load_to_device)(ctypes.addressof(library), 0)
     if code == 0:
         loaded.value = library.value
     return code

@@ -189,16 +189,18 @@ def store_boxes(
 
 def bulk_thread(warp: Warp, lane: int) -> CopyThread:
     """The bulk groups of a lane."""
-    if lane not in warp.bulk:
-        warp.bulk[lane] = CopyThread(warp, ("bulk", lane), "cp.async.bulk.wait_group", False, None)
-    return warp.bulk[lane]
+    found: CopyThread | None = warp.bulk.get(lane)
+    if found is None:
+        found = warp.bulk[lane] = CopyThread(warp, ("bulk", lane), "cp.async.bulk.wait_group", False, None)
+    return found
 
 
 def warp_copies(warp: Warp) -> CopyThread:
     """The cp.async groups of a warp, whose lanes commit and wait together."""
-    if warp.copies is None:
-        warp.copies = CopyThread(warp, "cp.async", "cp.async.wait_group", True, deque())
-    return warp.copies
+    found: CopyThread | None = warp.copies
+    if found is None:
+        found = warp.copies = CopyThread(warp, "cp.async", "cp.async.wait_group", True, deque())
+    return found
 
 
 def check_global(

@@ -31,7 +31,8 @@ class Swizzle:
 
     def apply(self, address: np.ndarray, base_offset: int = 0) -> np.ndarray:
         """Physical byte addresses of absolute logical ones."""
-        return address ^ (((address >> 7) - base_offset & self.mask) << self.onto)
+        physical: np.ndarray = address ^ (((address >> 7) - base_offset & self.mask) << self.onto)
+        return physical
 
 
 Pattern = tuple[Swizzle, int]

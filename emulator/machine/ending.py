@@ -100,7 +100,7 @@ def _work_on_shared_memory(cta: Cta, seen: Clock) -> list[Instr]:
 def _different(numbers: np.ndarray) -> list[int]:
     """The different values of an array that has long runs of equal ones."""
     starts = np.flatnonzero(np.diff(numbers, prepend=-1))
-    return np.unique(numbers[starts]).tolist()
+    return list(np.unique(numbers[starts]).tolist())
 
 
 def _accesses(cta: Cta, numbers: list[int]) -> Iterator[Access]:

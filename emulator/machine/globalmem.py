@@ -106,7 +106,8 @@ class GlobalMemory:
         found = self._holding(addresses, width * count)
         if found is not None:
             view, index = _index(found, addresses, width, count)
-            return view[index]
+            loaded: np.ndarray = view[index]
+            return loaded
         out = np.empty((addresses.size, count), f"u{width}")
         for i, address in enumerate(addresses.tolist()):
             allocation = self.readable(address, address + width * count, instr, warp, what)

@@ -41,7 +41,7 @@ def table(element: ElementType) -> np.ndarray:
 def scale_table(kind: str) -> np.ndarray:
     """float64[256]: the value of each code of a scale factor, "ue8m0" or "ue4m3"."""
     if kind == "ue4m3":
-        return table(E4M3)[np.arange(256) & 0x7F].astype(np.float64)
+        return table(E4M3).take(np.arange(256) & 0x7F).astype(np.float64)
     values = 2.0 ** (np.arange(256) - 127.0)
     values[255] = np.nan
     return values
@@ -57,10 +57,10 @@ def widen(chunks: np.ndarray, element: ElementType) -> np.ndarray:
         return (chunks.view(np.uint32) & TF32_MASK).view(np.float32)
     codes = chunks.view(np.uint8)
     if element.bits == 8:
-        return table(element)[codes]
+        return table(element).take(codes)
     if element.packed:
-        return table(element)[nibbles(codes)]
-    return table(element)[unpacked(codes, element.bits)]
+        return table(element).take(nibbles(codes))
+    return table(element).take(unpacked(codes, element.bits))
 
 
 def nibbles(codes: np.ndarray) -> np.ndarray:
@@ -74,7 +74,8 @@ def unpacked(codes: np.ndarray, bits: int) -> np.ndarray:
     spread = np.unpackbits(packed, axis=-1, bitorder="little")
     spread = spread.reshape(*packed.shape[:-1], 16, bits)
     weights = (1 << np.arange(bits)).astype(np.uint8)
-    return (spread * weights).sum(-1, dtype=np.uint8).reshape(codes.shape)
+    values: np.ndarray = (spread * weights).sum(-1, dtype=np.uint8)
+    return values.reshape(codes.shape)
 
 
 def from_columns(cells: np.ndarray, element: ElementType) -> np.ndarray:

@@ -23,6 +23,7 @@ from emulator.errors import Interrupted
 from emulator.machine.statistics import Stats
 
 if TYPE_CHECKING:
+    from emulator.machine.globalmem import Written
     from emulator.machine.launch import Dim3, Launch
 
 
@@ -101,7 +102,7 @@ class Helper:
             done += 1
         return self._share[done:]
 
-    def _noted(self) -> Iterator[tuple[Stats, list]]:
+    def _noted(self) -> Iterator[tuple[Stats, list[Written]]]:
         self._notes.seek(0)
         while True:
             try:

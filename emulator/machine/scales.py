@@ -60,7 +60,7 @@ def _factors(
                 f"{copies[0][row].tolist()} in lane {quarters[0] * QUARTER + row % QUARTER} and {copy[row].tolist()} "
                 f"in lane {quarter * QUARTER + row % QUARTER}; the quarters of the lanes must hold the same"
             )
-    return scale_table(kind)[copies[0]]
+    return scale_table(kind).take(copies[0])
 
 
 def _codes(cells: np.ndarray, quarter: int, rows: int, column: int) -> np.ndarray:

@@ -231,9 +231,10 @@ def _accumulator(view: np.ndarray, kind: str) -> np.ndarray:
 def _product(b: np.ndarray, a: np.ndarray, shape: Shape) -> np.ndarray:
     """B [N, K] times A [K, M] as [N, M]: float32, or exact int64 for kind::i8."""
     if shape.idesc.d == "s32":
-        exact = np.matmul(b.astype(np.float64), a.astype(np.float64))
+        exact: np.ndarray = np.matmul(b.astype(np.float64), a.astype(np.float64))
         return exact.astype(np.int64)
-    return np.matmul(b, a).astype(np.float32, copy=False)
+    product: np.ndarray = np.matmul(b, a)
+    return product.astype(np.float32, copy=False)
 
 
 def _truncated(b: np.ndarray, a: np.ndarray, before: np.ndarray | None, shape: Shape) -> np.ndarray:

@@ -212,7 +212,8 @@ def reduced_values(a: np.ndarray, b: np.ndarray, reduction: str) -> np.ndarray:
         "add": np.add, "min": np.fmin, "max": np.fmax,
         "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
     }[reduction]  # fmt: skip
-    return fold(a, b)
+    folded: np.ndarray = fold(a, b)
+    return folded
 
 
 @lru_cache(maxsize=4096)

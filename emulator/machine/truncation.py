@@ -58,7 +58,8 @@ def _exponents(values: np.ndarray, lowest: int) -> np.ndarray:
 def toward_zero(exact: np.ndarray) -> np.ndarray:
     """float64 as float32, rounded toward zero; from 2^128 on infinite."""
     unit = SIGNIFICAND_BITS - _exponents(exact, LOWEST_F32)
-    return np.ldexp(np.trunc(np.ldexp(exact, unit)), -unit).astype(np.float32)
+    rounded: np.ndarray = np.ldexp(np.trunc(np.ldexp(exact, unit)), -unit)
+    return rounded.astype(np.float32)
 
 
 def _special(plain: np.ndarray) -> np.ndarray:
