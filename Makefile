@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
+UV := $(shell command -v uv)
 
 # `make stage D1.1`: the words after `stage` name the milestone and are no goals of their own.
 ifneq ($(filter stage layout,$(firstword $(MAKECMDGOALS))),)
@@ -23,14 +24,23 @@ JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(i
 help: ## list the targets
 	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: $(READY) ## make .venv from requirements.lock
+setup: $(READY) ## make .venv from requirements.lock; with uv, TORCH=cpu takes torch without the CUDA libraries
 
+# uv reads no pip.conf; a folder of wheels that pip is told of by its variable serves uv too. Bytecode is compiled at
+# once: the supervisor's phases write none, and would compile torch anew in each.
 $(READY): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "$(PYTHON) is older than 3.11: name a newer one, as in make PYTHON=python3.12 setup" >&2; exit 2; }
-	@echo "setting up $(VENV) from requirements.lock (once, a minute or two)"
+	@[ -n "$(UV)" ] || [ -z "$(TORCH)" ] || { echo "TORCH=$(TORCH) needs uv: pip install uv" >&2; exit 2; }
+	@echo "setting up $(VENV) from requirements.lock with $(if $(UV),uv,pip) (once, $(if $(UV),a minute,two or three minutes))"
+ifdef UV
+	@$(UV) venv --quiet --allow-existing --python "$$(command -v $(PYTHON))" $(VENV)
+	@UV_FIND_LINKS="$${UV_FIND_LINKS-$$PIP_FIND_LINKS}" $(UV) pip install --quiet --compile-bytecode --python $(PY) \
+		$(if $(TORCH),--torch-backend=$(TORCH)) -r requirements.lock
+else
 	@$(PYTHON) -m venv $(VENV)
 	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
+endif
 	@touch $@
 
 stage: $(READY) ## make stage D1.1 [TARGET=b200]: take the working tree to a verdict on a milestone, the gate first

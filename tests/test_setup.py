@@ -1,0 +1,49 @@
+"""How `make setup` installs: by uv where there is one, by pip where not. What would run is printed, not run."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """A folder of what the Makefile runs, and of nothing else: no uv."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("make", "bash"):
+        (folder / name).symlink_to(str(shutil.which(name)))
+    return folder
+
+
+def setup(programs: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = ["make", "--dry-run", "--what-if=requirements.lock", "setup", *words]
+    env = os.environ | {"PATH": str(programs)}
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60)
+
+
+def test_pip_installs_where_there_is_no_uv(programs: Path) -> None:
+    assert "-m pip install --quiet --disable-pip-version-check -r requirements.lock" in setup(programs).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "installs"), [([], "-r requirements.lock"), (["TORCH=cpu"], "--torch-backend=cpu -r requirements.lock")]
+)
+def test_uv_installs_where_there_is_one(programs: Path, words: list[str], installs: str) -> None:
+    (programs / "uv").write_text("#!/bin/sh\n")
+    (programs / "uv").chmod(0o755)
+    said = setup(programs, *words).stdout.replace("\\\n", "")
+    assert f"{programs}/uv pip install --quiet" in said and " ".join(installs.split()) in " ".join(said.split())
+    assert "-m pip" not in said
+
+
+def test_the_build_of_torch_is_not_chosen_without_uv(programs: Path, tmp_path: Path) -> None:
+    command = ["make", "setup", "TORCH=cpu", f"PYTHON={sys.executable}", f"VENV={tmp_path}/venv"]
+    done = subprocess.run(command, cwd=ROOT, env={"PATH": str(programs)}, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and done.stderr.startswith("TORCH=cpu needs uv: pip install uv\n")
+    assert not (tmp_path / "venv").exists()
