@@ -17,15 +17,15 @@ from emulator.engine.uniformity import varying
 from emulator.errors import EmulatorError, UnknownInstruction
 from emulator.isa import catalog as _catalog  # noqa: F401 - fills the registry
 from emulator.isa import registry
-from emulator.isa.ld_st import Form, learning
+from emulator.isa.ld_st import MemoryOp, learning
 from emulator.isa.registry import Handler, Lowering
 from emulator.isa.special_registers import MEMORY, PARAMS, SHARED_SYMBOL
 from emulator.machine.direct import Direct
 from emulator.machine.launch import Launch
 from emulator.native.access import AccessStep
+from emulator.native.builder import Builder
 from emulator.native.compile import StepLists, runner
 from emulator.native.recorder import Step
-from emulator.native.run import Run
 from emulator.ptx.flow import EXIT, Flow
 from emulator.ptx.syntax import Instr, Kernel, Special
 
@@ -149,7 +149,7 @@ class Program:
                 uniform = step.operation.uniform
                 handlers[id(effect)] = learning(handlers[id(effect)], effect.instr, len(found), uniform)
                 found[id(effect)] = step
-                self._direct.append((effect.instr, Form(effect.instr).what))
+                self._direct.append((effect.instr, MemoryOp(effect.instr).what))
         return found
 
     def _compile(self, liveness: Liveness, accesses: Mapping[int, AccessStep]) -> dict[int, Chain]:
@@ -177,9 +177,9 @@ class Program:
         access = accesses.get(id(segment.effects[0]))
         if access is not None:
             return [access]
-        run = lowered(segment, self._placement)
-        steps = run.finish(liveness.members(segment.live))
-        self._file_bytes = max(self._file_bytes, self._placement.bytes + run.code.placed(self._placement.bytes))
+        builder = lowered(segment, self._placement)
+        steps = builder.finish(liveness.members(segment.live))
+        self._file_bytes = max(self._file_bytes, self._placement.bytes + builder.code.placed(self._placement.bytes))
         return steps
 
     def _set_special(self, warp: Any, special: Special) -> None:
@@ -222,18 +222,18 @@ def _starts_block(instr: Instr) -> bool:
     return handler is not None and handler.blocking
 
 
-def lowered(segment: Segment, placement: Placement) -> Run:
+def lowered(segment: Segment, placement: Placement) -> Builder:
     """A segment of inlined instructions, not yet finished."""
-    run = Run(placement.slots)
+    builder = Builder(placement.slots)
     for effect in segment.effects:
-        _inline(run, effect)
-    return run
+        _inline(builder, effect)
+    return builder
 
 
-def _inline(run: Run, effect: Effect) -> None:
+def _inline(builder: Builder, effect: Effect) -> None:
     assert isinstance(effect.entry, Lowering)
-    run.set_guard(effect.instr.guard)
+    builder.set_guard(effect.instr.guard)
     try:
-        effect.entry.lower(run, effect.instr)
+        effect.entry.lower(builder, effect.instr)
     except (TypeError, KeyError, ValueError) as error:
         raise UnknownInstruction(effect.instr, f"this form of {effect.instr.opcode} ({error})") from error

@@ -1,4 +1,4 @@
-"""One basic block as a Python function: compiled runs and handlers called in order, then where to go on."""
+"""One basic block as a Python function: compiled segments and handlers called in order, then where to go on."""
 
 from __future__ import annotations
 

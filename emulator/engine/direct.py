@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from emulator.engine.effects import Effect
 from emulator.engine.fetch import Fetcher
-from emulator.isa.ld_st import Form
+from emulator.isa.ld_st import MemoryOp
 from emulator.isa.special_registers import MEMORY
 from emulator.native.access import Access, AccessStep
+from emulator.native.builder import Slot
 from emulator.native.recorder import Row
-from emulator.native.run import Slot
 from emulator.ptx.syntax import Address, Imm, Operand, Reg, Special, Vector
 
 _LONG = 1 << 64
@@ -23,27 +23,27 @@ def direct(effect: Effect, fetcher: Fetcher, number: int) -> AccessStep | None:
     instr, slots = effect.instr, fetcher.slots
     if MEMORY not in effect.reads:
         return None
-    form = Form(instr)
+    op = MemoryOp(instr)
     store = instr.opcode == "st"
     address, data = instr.operands[:2] if store else instr.operands[1::-1]
     items = data.items if isinstance(data, Vector) else (data,)
     registers = _together(items, fetcher)
     place = Row(registers.offset) if registers else data.value % _LONG if isinstance(data, Imm) else None
     assert isinstance(address, Address)
-    shared = form.space == "shared"
-    if form.strong or place is None or (shared and form.bytes < _CELL) or not isinstance(address.base, Reg | Special):
+    shared = op.space == "shared"
+    if op.strong or place is None or (shared and op.bytes < _CELL) or not isinstance(address.base, Reg | Special):
         return None
     base = slots[address.base]
-    bits = _BITS[registers.type] if registers else 8 * form.width
-    if bits < 8 * form.width:
+    bits = _BITS[registers.type] if registers else 8 * op.width
+    if bits < 8 * op.width:
         return None
     access = Access(
         store,
         shared,
-        form.width,
-        form.count,
+        op.width,
+        op.count,
         bits,
-        form.signed,
+        op.signed,
         f"i{base.type[1:]}",
         fetcher.is_uniform(address.base) and (not store or all(fetcher.is_uniform(item) for item in items)),
         None if instr.guard is None else instr.guard[1],

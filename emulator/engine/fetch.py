@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from emulator.isa import special_registers
-from emulator.native.run import Slot
+from emulator.native.builder import Slot
 from emulator.ptx.syntax import (
     Address,
     Dual,

@@ -1,4 +1,4 @@
-"""Where each register lives in a warp's register file: only those that outlive a run need a place.
+"""Where each register lives in a warp's register file: only those that outlive a segment need a place.
 
 A register is 32 lanes side by side: 128 bytes for b32 (b16 uses the first 64), 256 for b64, 512 for b128 (low halves,
 then high halves); a predicate is one word of 32 bits.
@@ -12,7 +12,7 @@ import numpy as np
 
 from emulator.engine.effects import Effect
 from emulator.isa.special_registers import changes, register_type
-from emulator.native.run import Slot
+from emulator.native.builder import Slot
 from emulator.ptx.syntax import Reg, Special, Vector
 
 ROW = 128

@@ -1,4 +1,4 @@
-"""Each basic block as segments: runs of pure computation, calls of handlers, and its end."""
+"""Each basic block as segments: stretches of pure computation, calls of handlers, and its end."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from emulator.isa import approximations, floats, integer
 from emulator.isa import small_floats as small
 from emulator.isa.modifiers import Modifiers
 from emulator.isa.registry import if_sources_are, lowers
-from emulator.native.run import Cell, Run
+from emulator.native.builder import Builder, Cell
 from emulator.native.vector import Vec
 from emulator.ptx.syntax import Instr, Operand
 
@@ -20,25 +20,25 @@ Compute = Callable[..., Vec]
 
 
 @lowers("add", "sub", "mul", "mad", "fma", uniform=if_sources_are)
-def arithmetic(run: Run, ins: Instr) -> None:
+def arithmetic(builder: Builder, ins: Instr) -> None:
     """The ring operations: d = a op b, or d = a*b + c."""
     m = Modifiers(ins)
     type_name = m.last()
     if type_name in INTEGERS:
-        _integer_ring(run, ins, m, *INTEGERS[type_name])
+        _integer_ring(builder, ins, m, *INTEGERS[type_name])
     elif type_name in HALF_FLOATS and m.flag("f32"):
-        _mixed_ring(run, ins, m, type_name)
+        _mixed_ring(builder, ins, m, type_name)
     elif type_name in ("s16x2", "u16x2"):
         m.done()
         op = {"add": Vec.__add__, "sub": Vec.__sub__}.get(ins.opcode)
         if op is None:
             raise m.refuse(f"{ins.opcode} of {type_name}")
-        _by_halves(run, ins.operands, "b16", "i16", op)
+        _by_halves(builder, ins.operands, "b16", "i16", op)
     else:
-        _float_ring(run, ins, m, type_name)
+        _float_ring(builder, ins, m, type_name)
 
 
-def _integer_ring(run: Run, ins: Instr, m: Modifiers, kind: str, signed: bool) -> None:
+def _integer_ring(builder: Builder, ins: Instr, m: Modifiers, kind: str, signed: bool) -> None:
     to, *sources = ins.operands
     saturate = m.flag("sat")
     part = m.choice("lo", "hi", "wide") if ins.opcode in ("mul", "mad") else ""
@@ -46,25 +46,25 @@ def _integer_ring(run: Run, ins: Instr, m: Modifiers, kind: str, signed: bool) -
     may_saturate = kind == "i32" and signed and (ins.opcode in ("add", "sub") or (ins.opcode, part) == ("mad", "hi"))
     if ins.opcode == "fma" or (saturate and not may_saturate):
         raise m.refuse(f"{ins.opcode} of this integer type")
-    a, b = (run.read(source, kind) for source in sources[:2])
+    a, b = (builder.read(source, kind) for source in sources[:2])
     if ins.opcode == "add":
-        run.write(to, integer.add_saturating(a, b) if saturate else a + b)
+        builder.write(to, integer.add_saturating(a, b) if saturate else a + b)
         return
     if ins.opcode == "sub":
-        run.write(to, integer.subtract_saturating(a, b) if saturate else a - b)
+        builder.write(to, integer.subtract_saturating(a, b) if saturate else a - b)
         return
     if part == "wide":
         product = integer.multiply_wide(a, b, signed)
     else:
         product = integer.multiply_high(a, b, signed) if part == "hi" else a * b
     if ins.opcode == "mad":
-        c = run.read(sources[2], product.kind)
+        c = builder.read(sources[2], product.kind)
         product = integer.add_saturating(product, c) if saturate else product + c
-    run.write(to, product)
+    builder.write(to, product)
 
 
 @lowers("mul24", "mad24", uniform=if_sources_are)
-def ring24(run: Run, ins: Instr) -> None:
+def ring24(builder: Builder, ins: Instr) -> None:
     """The lower (.lo) or upper (.hi) 32 of the 48 bits of a product of 24-bit numbers, and for mad24 plus c."""
     m = Modifiers(ins)
     type_name, part = m.last(), m.choice("lo", "hi")
@@ -73,17 +73,17 @@ def ring24(run: Run, ins: Instr) -> None:
     if type_name not in ("u32", "s32") or (saturate and (ins.opcode, type_name, part) != ("mad24", "s32", "hi")):
         raise m.refuse(f"{ins.opcode} of this integer type")
     to, *sources = ins.operands
-    low, high = (run.read(source, "i32").shl(8) for source in sources[:2])
+    low, high = (builder.read(source, "i32").shl(8) for source in sources[:2])
     signed = type_name == "s32"
     a, b = (v.sar(8).sext("i64") if signed else v.shr(8).zext("i64") for v in (low, high))
     product = ((a * b).shr(16) if part == "hi" else a * b).zext("i32")
     if ins.opcode == "mad24":
-        c = run.read(sources[2], "i32")
+        c = builder.read(sources[2], "i32")
         product = integer.add_saturating(product, c) if saturate else product + c
-    run.write(to, product)
+    builder.write(to, product)
 
 
-def _float_ring(run: Run, ins: Instr, m: Modifiers, type_name: str) -> None:
+def _float_ring(builder: Builder, ins: Instr, m: Modifiers, type_name: str) -> None:
     rounding = m.choice(*ROUNDINGS, default="rn")
     relu = m.flag("relu")
     if relu and type_name not in ("f16", "f16x2", "bf16", "bf16x2"):
@@ -98,18 +98,18 @@ def _float_ring(run: Run, ins: Instr, m: Modifiers, type_name: str) -> None:
             result = floats.flush_inexact(result, *factors)
         return floats.raised(result) if relu else result
 
-    floating(run, ins, m, type_name, compute)
+    floating(builder, ins, m, type_name, compute)
 
 
-def _mixed_ring(run: Run, ins: Instr, m: Modifiers, half: str) -> None:
+def _mixed_ring(builder: Builder, ins: Instr, m: Modifiers, half: str) -> None:
     """fma.f32.bf16 and the like: all but the last source are halves, widened exactly; the rest is of f32."""
     step = _ring(ins.opcode, m.choice(*ROUNDINGS, default="rn"), "f32", m)
     saturate = m.flag("sat")
     m.done()
     to, *halves, last = ins.operands
-    widened = [HALF_FLOATS[half][0](run.read(o, "i16").zext("i32")) for o in halves]
-    result = step(*widened, run.read(last, "float"))
-    run.write(to, floats.saturate(result) if saturate else result)
+    widened = [HALF_FLOATS[half][0](builder.read(o, "i16").zext("i32")) for o in halves]
+    result = step(*widened, builder.read(last, "float"))
+    builder.write(to, floats.saturate(result) if saturate else result)
 
 
 def _ring(opcode: str, rounding: str, type_name: str, m: Modifiers) -> Compute:
@@ -150,7 +150,7 @@ def _double_to_odd_float(value: Vec) -> Vec:
     return floats.is_nan(value).select(toward_zero, odd)
 
 
-def floating(run: Run, ins: Instr, m: Modifiers, type_name: str, compute: Compute) -> None:
+def floating(builder: Builder, ins: Instr, m: Modifiers, type_name: str, compute: Compute) -> None:
     """Lower d = compute(sources) for a floating type, single or packed in pairs, with .ftz and .sat."""
     flushes, saturate = m.flag("ftz"), m.flag("sat")
     m.done()
@@ -168,9 +168,9 @@ def floating(run: Run, ins: Instr, m: Modifiers, type_name: str, compute: Comput
     if single in WIDE_FLOATS:
         kind = WIDE_FLOATS[single]
         if type_name == "f32x2":
-            _by_halves(run, ins.operands, "b32", kind, whole)
+            _by_halves(builder, ins.operands, "b32", kind, whole)
         else:
-            run.write(ins.operands[0], whole(*(run.read(o, kind) for o in ins.operands[1:])))
+            builder.write(ins.operands[0], whole(*(builder.read(o, kind) for o in ins.operands[1:])))
         return
     if single not in HALF_FLOATS:
         raise m.refuse(f"type .{type_name}")
@@ -180,58 +180,58 @@ def floating(run: Run, ins: Instr, m: Modifiers, type_name: str, compute: Comput
         return round_to(whole(*(widen(v.zext("i32")) for v in values))).zext("i16")
 
     if type_name.endswith("x2"):
-        _by_halves(run, ins.operands, "b16", "i16", half)
+        _by_halves(builder, ins.operands, "b16", "i16", half)
     else:
-        run.write(ins.operands[0], half(*(run.read(o, "i16") for o in ins.operands[1:])))
+        builder.write(ins.operands[0], half(*(builder.read(o, "i16") for o in ins.operands[1:])))
 
 
-def _by_halves(run: Run, operands: tuple[Operand, ...], half: str, kind: str, compute: Compute) -> None:
+def _by_halves(builder: Builder, operands: tuple[Operand, ...], half: str, kind: str, compute: Compute) -> None:
     """Apply `compute` to the low halves and to the high halves of wide registers."""
     to, *sources = operands
-    pairs = [_halves(run, source, half, kind) for source in sources]
+    pairs = [_halves(builder, source, half, kind) for source in sources]
     low, high = (compute(*(pair[i] for pair in pairs)) for i in range(2))
     wide = {"b16": "b32", "b32": "b64"}[half]
-    run.alias(to, Cell(wide, halves=(Cell(half, {kind: low}), Cell(half, {kind: high}))))
+    builder.alias(to, Cell(wide, halves=(Cell(half, {kind: low}), Cell(half, {kind: high}))))
 
 
-def _halves(run: Run, source: Operand, half: str, kind: str) -> tuple[Vec, Vec]:
+def _halves(builder: Builder, source: Operand, half: str, kind: str) -> tuple[Vec, Vec]:
     from emulator.ptx.syntax import Reg
 
     if isinstance(source, Reg):
-        low, high = run.cell(source).split()
-        return low.form(kind), high.form(kind)
+        low, high = builder.cell(source).split()
+        return low.vector(kind), high.vector(kind)
     wide, narrow = {"b16": ("i32", "i16"), "b32": ("i64", "i32")}[half]
-    value = run.read(source, wide)
+    value = builder.read(source, wide)
     return value.zext(narrow).bitcast(kind), value.shr(value.width // 2).zext(narrow).bitcast(kind)
 
 
 @lowers("div", uniform=if_sources_are)
-def div(run: Run, ins: Instr) -> None:
+def div(builder: Builder, ins: Instr) -> None:
     """Quotients. Of floats all forms, also .full and .approx, are the correctly rounded one."""
     m = Modifiers(ins)
     type_name = m.last()
     if type_name in INTEGERS:
-        _integer_quotient(run, ins, m, *INTEGERS[type_name], remainder=False)
+        _integer_quotient(builder, ins, m, *INTEGERS[type_name], remainder=False)
         return
     rounding = m.choice(*ROUNDINGS, "full", "approx")
-    floating(run, ins, m, type_name, _divided(rounding, type_name, m))
+    floating(builder, ins, m, type_name, _divided(rounding, type_name, m))
 
 
 @lowers("rem", uniform=if_sources_are)
-def rem(run: Run, ins: Instr) -> None:
+def rem(builder: Builder, ins: Instr) -> None:
     """Remainders, with the dividend's sign."""
     m = Modifiers(ins)
-    _integer_quotient(run, ins, m, *INTEGERS[m.last()], remainder=True)
+    _integer_quotient(builder, ins, m, *INTEGERS[m.last()], remainder=True)
 
 
-def _integer_quotient(run: Run, ins: Instr, m: Modifiers, kind: str, signed: bool, remainder: bool) -> None:
+def _integer_quotient(builder: Builder, ins: Instr, m: Modifiers, kind: str, signed: bool, remainder: bool) -> None:
     m.done()
     to, a, b = ins.operands
-    run.write(to, integer.divide(run.read(a, kind), run.read(b, kind), signed, remainder))
+    builder.write(to, integer.divide(builder.read(a, kind), builder.read(b, kind), signed, remainder))
 
 
 @lowers("min", "max", uniform=if_sources_are)
-def extreme(run: Run, ins: Instr) -> None:
+def extreme(builder: Builder, ins: Instr) -> None:
     """Minimum and maximum of two, for f32 also of three; .NaN lets a NaN win, .relu raises to zero."""
     m = Modifiers(ins)
     type_name = m.last()
@@ -242,19 +242,19 @@ def extreme(run: Run, ins: Instr) -> None:
         m.done()
         pick = integer.smaller if lowest else integer.larger
         to, a, b = ins.operands
-        result = pick(run.read(a, kind), run.read(b, kind), signed)
-        run.write(to, integer.larger(result, run.code.constant(0, kind), True) if relu else result)
+        result = pick(builder.read(a, kind), builder.read(b, kind), signed)
+        builder.write(to, integer.larger(result, builder.code.constant(0, kind), True) if relu else result)
         return
     if type_name in ("s16x2", "u16x2"):
         m.done()
         choose = integer.smaller if lowest else integer.larger
-        _by_halves(run, ins.operands, "b16", "i16", lambda a, b: choose(a, b, type_name[0] == "s"))
+        _by_halves(builder, ins.operands, "b16", "i16", lambda a, b: choose(a, b, type_name[0] == "s"))
         return
     propagate, by_magnitude = m.flag("NaN"), m.flag("xorsign")
     if by_magnitude and not m.flag("abs"):
         raise m.refuse(".xorsign without .abs")
     absolute = not by_magnitude and m.flag("abs")
-    floating(run, ins, m, type_name, _extreme_of(lowest, propagate, by_magnitude, absolute))
+    floating(builder, ins, m, type_name, _extreme_of(lowest, propagate, by_magnitude, absolute))
 
 
 def _extreme_of(lowest: bool, propagate: bool, by_magnitude: bool, absolute: bool) -> Compute:
@@ -278,20 +278,20 @@ def _extreme_of(lowest: bool, propagate: bool, by_magnitude: bool, absolute: boo
 
 
 @lowers("abs", "neg", uniform=if_sources_are)
-def sign(run: Run, ins: Instr) -> None:
+def sign(builder: Builder, ins: Instr) -> None:
     """|a| and -a."""
     m = Modifiers(ins)
     type_name = m.last()
     if type_name in INTEGERS:
         m.done()
-        a = run.read(ins.operands[1], INTEGERS[type_name][0])
-        run.write(ins.operands[0], -a if ins.opcode == "neg" else integer.absolute(a))
+        a = builder.read(ins.operands[1], INTEGERS[type_name][0])
+        builder.write(ins.operands[0], -a if ins.opcode == "neg" else integer.absolute(a))
         return
-    floating(run, ins, m, type_name, floats.negative if ins.opcode == "neg" else floats.absolute)
+    floating(builder, ins, m, type_name, floats.negative if ins.opcode == "neg" else floats.absolute)
 
 
 @lowers("copysign", uniform=if_sources_are)
-def copysign(run: Run, ins: Instr) -> None:
+def copysign(builder: Builder, ins: Instr) -> None:
     """b with the sign of a."""
     m = Modifiers(ins)
     type_name = m.last()
@@ -300,7 +300,7 @@ def copysign(run: Run, ins: Instr) -> None:
         taken = floats.as_bits(a) & floats.SIGN[a.kind]
         return (floats.as_bits(floats.magnitude(b)) | taken).bitcast(a.kind)
 
-    floating(run, ins, m, type_name, compute)
+    floating(builder, ins, m, type_name, compute)
 
 
 def _divided(rounding: str, type_name: str, m: Modifiers) -> Compute:
@@ -334,14 +334,14 @@ _EXACT = ("rcp", "sqrt")
 
 
 @lowers(*_FUNCTIONS, uniform=if_sources_are)
-def function(run: Run, ins: Instr) -> None:
+def function(builder: Builder, ins: Instr) -> None:
     """The functions of one argument; .approx and .rn are the same here, nearest or within an ulp of it."""
     m = Modifiers(ins)
     type_name = m.last()
     rounding = m.choice("approx", *(ROUNDINGS if ins.opcode in _EXACT else ()))
     if type_name == "f64" and ins.opcode not in _EXACT:
         raise m.refuse(f"{ins.opcode} of f64")
-    floating(run, ins, m, type_name, _rounded(ins.opcode, rounding, type_name, m))
+    floating(builder, ins, m, type_name, _rounded(ins.opcode, rounding, type_name, m))
 
 
 def _rounded(opcode: str, rounding: str, type_name: str, m: Modifiers) -> Compute:

@@ -8,9 +8,9 @@ import numpy as np
 
 from emulator.errors import UnknownInstruction
 from emulator.isa.lane_values import per_lane
-from emulator.isa.ld_st import REGISTER_BYTES, SPACES, STRONG, Form, chosen, load, outside_cluster, store
+from emulator.isa.ld_st import REGISTER_BYTES, SPACES, STRONG, MemoryOp, chosen, load, outside_cluster, store
 from emulator.isa.modifiers import CACHE_HINT, SCOPE, SEMANTICS, Modifiers
-from emulator.isa.registry import Run, executes
+from emulator.isa.registry import Action, executes
 from emulator.machine.tensormap import reduced
 from emulator.ptx.syntax import Instr, Reg
 
@@ -26,7 +26,7 @@ DTYPES: Final = {
 PAIRS: Final = frozenset({"f16x2", "bf16x2"})
 
 
-class Atomic(Form):
+class Atomic(MemoryOp):
     """A read-modify-write: `count` elements a lane of numpy type `dtype`, folded by `operation`."""
 
     def __init__(self, ins: Instr) -> None:
@@ -62,27 +62,27 @@ class Atomic(Form):
 
 
 @executes("atom", dst=1, meets=outside_cluster)
-def _atom(ins: Instr) -> Run:
+def _atom(ins: Instr) -> Action:
     return _run(Atomic(ins), ins, 1)
 
 
 @executes("red", meets=outside_cluster)
-def _red(ins: Instr) -> Run:
+def _red(ins: Instr) -> Action:
     return _run(Atomic(ins), ins, 0)
 
 
-def _run(form: Atomic, ins: Instr, results: int) -> Run:
+def _run(op: Atomic, ins: Instr, results: int) -> Action:
     def run(warp: Warp, mask: Any, address: Any, *values: Any) -> Any:
-        needed = 2 if form.operation == "cas" else 1
-        operands = [_bits(form, v, mask) for v in values[:needed]]
+        needed = 2 if op.operation == "cas" else 1
+        operands = [_bits(op, v, mask) for v in values[:needed]]
         addresses = chosen(warp, mask, address)
-        if form.releases:
+        if op.releases:
             warp.settle_loads(ins)
-        old = np.zeros((addresses.size, form.count), f"u{form.width}")
+        old = np.zeros((addresses.size, op.count), f"u{op.width}")
         for rows in _turns(addresses):
-            old[rows] = load(form, warp, addresses[rows])
-            store(form, warp, addresses[rows], form.fold(old[rows], [o[rows] for o in operands]))
-        return _results(form, ins, old, mask) if results else None
+            old[rows] = load(op, warp, addresses[rows])
+            store(op, warp, addresses[rows], op.fold(old[rows], [o[rows] for o in operands]))
+        return _results(op, ins, old, mask) if results else None
 
     return run
 
@@ -94,20 +94,20 @@ def _turns(addresses: np.ndarray) -> list[np.ndarray]:
     return [np.array([i]) for i in range(addresses.size)]
 
 
-def _bits(form: Atomic, value: Any, mask: Any) -> np.ndarray:
+def _bits(op: Atomic, value: Any, mask: Any) -> np.ndarray:
     """An operand as unsigned[n, count] of the element's width."""
-    registers = np.uint32 if form.width * form.pairs == 4 else np.dtype(f"u{form.width * form.pairs}")
+    registers = np.uint32 if op.width * op.pairs == 4 else np.dtype(f"u{op.width * op.pairs}")
     if isinstance(value, tuple):
         value = np.stack([per_lane(v, registers) for v in value])
     rows = per_lane(value, registers).astype(registers, copy=False).reshape(-1, 32)
-    wide = np.ascontiguousarray(rows.T).view(f"u{form.width}")
+    wide = np.ascontiguousarray(rows.T).view(f"u{op.width}")
     return wide if mask is None else wide[mask]
 
 
-def _results(form: Atomic, ins: Instr, old: np.ndarray, mask: Any) -> Any:
+def _results(op: Atomic, ins: Instr, old: np.ndarray, mask: Any) -> Any:
     target = ins.operands[0]
-    width = REGISTER_BYTES[target.type] if isinstance(target, Reg) and not form.wide else form.width * form.pairs
-    packed = np.ascontiguousarray(old).view(f"u{form.width * form.pairs}").astype(f"u{width}")
-    full = np.zeros((32, form.registers), packed.dtype)
+    width = REGISTER_BYTES[target.type] if isinstance(target, Reg) and not op.wide else op.width * op.pairs
+    packed = np.ascontiguousarray(old).view(f"u{op.width * op.pairs}").astype(f"u{width}")
+    full = np.zeros((32, op.registers), packed.dtype)
     full[slice(None) if mask is None else mask] = packed
-    return full[:, 0] if form.registers == 1 else np.ascontiguousarray(full.T)
+    return full[:, 0] if op.registers == 1 else np.ascontiguousarray(full.T)

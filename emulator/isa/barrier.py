@@ -9,7 +9,7 @@ import numpy as np
 from emulator.errors import BarrierError, UnknownInstruction
 from emulator.isa.lane_values import active_lanes, of_lane
 from emulator.isa.modifiers import ALIGNED, Modifiers
-from emulator.isa.registry import BLOCK, Run, executes, nobody
+from emulator.isa.registry import BLOCK, Action, executes, nobody
 from emulator.machine.barriers import Generation, wait_for
 from emulator.ptx.syntax import Instr
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @executes("bar.sync", "bar", "barrier.sync", "barrier.cta", blocking=True, meets=nobody)
-def _sync(ins: Instr) -> Run:
+def _sync(ins: Instr) -> Action:
     verb, _, _ = Modifiers(ins).pick({"sync", "arrive"}, ALIGNED, {"cta"})
     if verb == "arrive":
         raise UnknownInstruction(ins, "modifier '.arrive'")
@@ -41,7 +41,7 @@ def _sync(ins: Instr) -> Run:
 
 
 @executes("bar.arrive", "barrier.arrive", meets=nobody)
-def _bar_arrive(ins: Instr) -> Run:
+def _bar_arrive(ins: Instr) -> Action:
     Modifiers(ins).pick(ALIGNED, {"cta"})
 
     def run(warp: Warp, mask: Any, index: Any, threads: Any) -> None:
@@ -53,7 +53,7 @@ def _bar_arrive(ins: Instr) -> Run:
 
 
 @executes("bar.red", "barrier.red", blocking=True, dst=1, meets=nobody)
-def _bar_red(ins: Instr) -> Run:
+def _bar_red(ins: Instr) -> Action:
     operation, *_ = Modifiers(ins).pick({"popc", "and", "or"}, ALIGNED, {"cta"}, {"u32", "pred"})
 
     def run(warp: Warp, mask: Any, index: Any, *rest: Any) -> Any:
@@ -78,7 +78,7 @@ def _bar_red(ins: Instr) -> Run:
 
 
 @executes("barrier.cluster", blocking=True, meets=nobody)
-def _cluster(ins: Instr) -> Run:
+def _cluster(ins: Instr) -> Action:
     """A relaxed arrival orders nothing in PTX. NVIDIA's programs hand data over with it: only `pedantic` asks."""
     verb, sem, _ = Modifiers(ins).pick({"arrive", "wait"}, {"release", "relaxed", "acquire"}, ALIGNED)
     if verb == "arrive":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from emulator.isa import integer
 from emulator.isa.modifiers import Modifiers
 from emulator.isa.registry import if_sources_are, lowers
-from emulator.native.run import Run
+from emulator.native.builder import Builder
 from emulator.native.vector import Vec, helper
 from emulator.ptx.syntax import Dual, Imm, Instr, Operand
 
@@ -14,75 +14,75 @@ _LOGIC = {"and": Vec.__and__, "or": Vec.__or__, "xor": Vec.__xor__}
 
 
 @lowers(*_LOGIC, uniform=if_sources_are)
-def logic(run: Run, ins: Instr) -> None:
+def logic(builder: Builder, ins: Instr) -> None:
     """Bitwise and of predicates."""
     m = Modifiers(ins)
     kind = _KINDS[m.last()]
     m.done()
     to, a, b = ins.operands
-    run.write(to, _LOGIC[ins.opcode](run.read(a, kind), run.read(b, kind)))
+    builder.write(to, _LOGIC[ins.opcode](builder.read(a, kind), builder.read(b, kind)))
 
 
 @lowers("not", "cnot", uniform=if_sources_are)
-def invert(run: Run, ins: Instr) -> None:
+def invert(builder: Builder, ins: Instr) -> None:
     """~a, and for cnot a == 0."""
     m = Modifiers(ins)
     kind = _KINDS[m.last()]
     m.done()
-    a = run.read(ins.operands[1], kind)
-    run.write(ins.operands[0], ~a if ins.opcode == "not" else a.compare("eq", 0).zext(kind))
+    a = builder.read(ins.operands[1], kind)
+    builder.write(ins.operands[0], ~a if ins.opcode == "not" else a.compare("eq", 0).zext(kind))
 
 
 @lowers("shl", "shr", uniform=if_sources_are)
-def shift(run: Run, ins: Instr) -> None:
+def shift(builder: Builder, ins: Instr) -> None:
     """Shifts; counts at or beyond the width shift everything out."""
     m = Modifiers(ins)
     type_name = m.last()
     m.done()
     to, a, count = ins.operands
-    value = run.read(a, _KINDS[type_name])
+    value = builder.read(a, _KINDS[type_name])
     signed = type_name[0] == "s"
     if isinstance(count, Imm) and 0 <= count.value < value.width:
         n = count.value
-        run.write(to, value.shl(n) if ins.opcode == "shl" else value.sar(n) if signed else value.shr(n))
+        builder.write(to, value.shl(n) if ins.opcode == "shl" else value.sar(n) if signed else value.shr(n))
         return
-    by = run.read(count, "i32")
-    run.write(to, integer.shift_left(value, by) if ins.opcode == "shl" else integer.shift_right(value, by, signed))
+    by = builder.read(count, "i32")
+    builder.write(to, integer.shift_left(value, by) if ins.opcode == "shl" else integer.shift_right(value, by, signed))
 
 
 @lowers("shf", uniform=if_sources_are)
-def funnel(run: Run, ins: Instr) -> None:
+def funnel(builder: Builder, ins: Instr) -> None:
     """The upper (.l) or lower (.r) word of {b, a} shifted by c, which wraps at or is clamped to 32."""
     m = Modifiers(ins)
     m.choice("b32")
     direction, mode = m.choice("l", "r"), m.choice("wrap", "clamp")
     m.done()
     to, low, high, count = ins.operands
-    both = run.read(low, "i32").zext("i64") | run.read(high, "i32").zext("i64").shl(32)
-    by = run.read(count, "i32")
-    by = by & 31 if mode == "wrap" else integer.smaller(by, run.code.constant(32, "i32"), False)
+    both = builder.read(low, "i32").zext("i64") | builder.read(high, "i32").zext("i64").shl(32)
+    by = builder.read(count, "i32")
+    by = by & 31 if mode == "wrap" else integer.smaller(by, builder.code.constant(32, "i32"), False)
     wide = by.zext("i64")
-    run.write(to, (both.shl(wide).shr(32) if direction == "l" else both.shr(wide)).zext("i32"))
+    builder.write(to, (both.shl(wide).shr(32) if direction == "l" else both.shr(wide)).zext("i32"))
 
 
 @lowers("lop3", uniform=if_sources_are)
-def lop3(run: Run, ins: Instr) -> None:
+def lop3(builder: Builder, ins: Instr) -> None:
     """Any function of three bits, by its table of eight; with d|p the predicate combines d != 0 with q."""
     m = Modifiers(ins)
     m.choice("b32")
     combine = m.choice("or", "and", default="")
     m.done()
     to, *sources = ins.operands
-    a, b, c = (run.read(source, "i32") for source in sources[:3])
+    a, b, c = (builder.read(source, "i32") for source in sources[:3])
     table = sources[3]
     if not isinstance(table, Imm):
         raise m.refuse("a table that is not a literal")
     ones, zeros = _of_two(b, c, table.value >> 4), _of_two(b, c, table.value & 15)
     result = (a & ones) | (~a & zeros)
     if isinstance(to, Dual):
-        run.write(to.p, _LOGIC[combine](result.compare("ne", 0), run.read(sources[4], "i1")))
+        builder.write(to.p, _LOGIC[combine](result.compare("ne", 0), builder.read(sources[4], "i1")))
         to = to.d
-    run.write(to, result)
+    builder.write(to, result)
 
 
 def _of_two(b: Vec, c: Vec, table: int) -> Vec:
@@ -96,20 +96,20 @@ def _of_one(c: Vec, table: int) -> Vec:
 
 
 @lowers("prmt", uniform=if_sources_are)
-def permute(run: Run, ins: Instr) -> None:
+def permute(builder: Builder, ins: Instr) -> None:
     """Four bytes chosen out of the eight of {b, a}."""
     m = Modifiers(ins)
     m.choice("b32")
     mode = m.choice("f4e", "b4e", "rc8", "ecl", "ecr", "rc16", default="")
     m.done()
     to, a, b, selector = ins.operands
-    low, high = run.read(a, "i32"), run.read(b, "i32")
+    low, high = builder.read(a, "i32"), builder.read(b, "i32")
     if mode:
-        run.write(to, _permute_mode(low, high, run.read(selector, "i32"), mode))
+        builder.write(to, _permute_mode(low, high, builder.read(selector, "i32"), mode))
     elif isinstance(selector, Imm):
-        run.write(to, _permute_fixed(low, high, selector.value))
+        builder.write(to, _permute_fixed(low, high, selector.value))
     else:
-        run.write(to, permute_any(low, high, run.read(selector, "i32")))
+        builder.write(to, permute_any(low, high, builder.read(selector, "i32")))
 
 
 def _permute_fixed(low: Vec, high: Vec, selector: int) -> Vec:
@@ -166,125 +166,125 @@ def _permute_mode(low: Vec, high: Vec, selector: Vec, mode: str) -> Vec:
 
 
 @lowers("popc", "clz", "brev", uniform=if_sources_are)
-def count(run: Run, ins: Instr) -> None:
+def count(builder: Builder, ins: Instr) -> None:
     """Ones, leading zeros, and the order of bits reversed."""
     m = Modifiers(ins)
     kind = _KINDS[m.last()]
     m.done()
-    a = run.read(ins.operands[1], kind)
+    a = builder.read(ins.operands[1], kind)
     if ins.opcode == "brev":
-        run.write(ins.operands[0], run.code.intrinsic("bitreverse", a))
+        builder.write(ins.operands[0], builder.code.intrinsic("bitreverse", a))
     elif ins.opcode == "popc":
-        run.write(ins.operands[0], run.code.intrinsic("ctpop", a).zext("i32"))
+        builder.write(ins.operands[0], builder.code.intrinsic("ctpop", a).zext("i32"))
     else:
-        run.write(ins.operands[0], run.code.intrinsic("ctlz", a, flags="i1 false").zext("i32"))
+        builder.write(ins.operands[0], builder.code.intrinsic("ctlz", a, flags="i1 false").zext("i32"))
 
 
 @lowers("bfind", uniform=if_sources_are)
-def bfind(run: Run, ins: Instr) -> None:
+def bfind(builder: Builder, ins: Instr) -> None:
     """The highest bit that differs from the sign (for unsigned: that is set), -1 if there is none."""
     m = Modifiers(ins)
     type_name = m.last()
     from_top = m.flag("shiftamt")
     m.done()
-    a = run.read(ins.operands[1], _KINDS[type_name])
+    a = builder.read(ins.operands[1], _KINDS[type_name])
     if type_name[0] == "s":
         a = a ^ a.sar(a.width - 1)
-    zeros = run.code.intrinsic("ctlz", a, flags="i1 false").zext("i32")
-    place = zeros if from_top else run.code.constant(a.width - 1, "i32") - zeros
-    run.write(ins.operands[0], a.compare("eq", 0).select(run.code.constant(-1, "i32"), place))
+    zeros = builder.code.intrinsic("ctlz", a, flags="i1 false").zext("i32")
+    place = zeros if from_top else builder.code.constant(a.width - 1, "i32") - zeros
+    builder.write(ins.operands[0], a.compare("eq", 0).select(builder.code.constant(-1, "i32"), place))
 
 
 @lowers("bfe", uniform=if_sources_are)
-def extract(run: Run, ins: Instr) -> None:
+def extract(builder: Builder, ins: Instr) -> None:
     """`len` bits from `pos`, extended with zeros or with the sign; bits above the top are the sign's."""
     m = Modifiers(ins)
     type_name = m.last()
     m.done()
     to, source, position, length = ins.operands
-    a = run.read(source, _KINDS[type_name])
-    pos, size = _byte(run, position, a.width), _byte(run, length, a.width)
+    a = builder.read(source, _KINDS[type_name])
+    pos, size = _byte(builder, position, a.width), _byte(builder, length, a.width)
     signed = type_name[0] == "s"
     moved = integer.shift_right(a, pos, signed)
-    ones = ~integer.shift_left(run.code.constant(-1, a.kind), size)
+    ones = ~integer.shift_left(builder.code.constant(-1, a.kind), size)
     field = moved & ones
     if signed:
-        last = integer.smaller(pos + size - 1, run.code.constant(a.width - 1, "i32"), False)
+        last = integer.smaller(pos + size - 1, builder.code.constant(a.width - 1, "i32"), False)
         sign = integer.shift_right(a, last, False) & 1
         field = (sign.compare("ne", 0) & size.compare("ne", 0)).select(field | ~ones, field)
-    run.write(to, field)
+    builder.write(to, field)
 
 
 @lowers("bfi", uniform=if_sources_are)
-def insert(run: Run, ins: Instr) -> None:
+def insert(builder: Builder, ins: Instr) -> None:
     """b with `len` bits from `pos` on replaced by the low bits of a."""
     m = Modifiers(ins)
     kind = _KINDS[m.last()]
     m.done()
     to, source, into, position, length = ins.operands
-    a, b = run.read(source, kind), run.read(into, kind)
-    pos, size = _byte(run, position, a.width), _byte(run, length, a.width)
-    ones = integer.shift_left(~integer.shift_left(run.code.constant(-1, kind), size), pos)
-    run.write(to, (b & ~ones) | (integer.shift_left(a, pos) & ones))
+    a, b = builder.read(source, kind), builder.read(into, kind)
+    pos, size = _byte(builder, position, a.width), _byte(builder, length, a.width)
+    ones = integer.shift_left(~integer.shift_left(builder.code.constant(-1, kind), size), pos)
+    builder.write(to, (b & ~ones) | (integer.shift_left(a, pos) & ones))
 
 
 @lowers("bmsk", uniform=if_sources_are)
-def mask(run: Run, ins: Instr) -> None:
+def mask(builder: Builder, ins: Instr) -> None:
     """b ones from bit a on; both clamped to 32 or wrapped at it."""
     m = Modifiers(ins)
     m.choice("b32")
     mode = m.choice("clamp", "wrap")
     m.done()
     to, start, length = ins.operands
-    pos, size = run.read(start, "i32"), run.read(length, "i32")
+    pos, size = builder.read(start, "i32"), builder.read(length, "i32")
     if mode == "wrap":
         pos, size = pos & 31, size & 31
-    run.write(to, integer.shift_left(~integer.shift_left(run.code.constant(-1, "i32"), size), pos))
+    builder.write(to, integer.shift_left(~integer.shift_left(builder.code.constant(-1, "i32"), size), pos))
 
 
 @lowers("szext", uniform=if_sources_are)
-def sign_extend(run: Run, ins: Instr) -> None:
+def sign_extend(builder: Builder, ins: Instr) -> None:
     """a's low b bits, extended with the sign or with zeros."""
     m = Modifiers(ins)
     signed = m.last() == "s32"
     mode = m.choice("clamp", "wrap")
     m.done()
     to, source, length = ins.operands
-    a, size = run.read(source, "i32"), run.read(length, "i32")
+    a, size = builder.read(source, "i32"), builder.read(length, "i32")
     if mode == "wrap":
         size = size & 31
-    gap = run.code.constant(32, "i32") - integer.smaller(size, run.code.constant(32, "i32"), False)
-    run.write(to, integer.shift_right(integer.shift_left(a, gap), gap, signed))
+    gap = builder.code.constant(32, "i32") - integer.smaller(size, builder.code.constant(32, "i32"), False)
+    builder.write(to, integer.shift_right(integer.shift_left(a, gap), gap, signed))
 
 
 @lowers("sad", uniform=if_sources_are)
-def absolute_difference(run: Run, ins: Instr) -> None:
+def absolute_difference(builder: Builder, ins: Instr) -> None:
     """c + |a - b|."""
     m = Modifiers(ins)
     type_name = m.last()
     m.done()
     to, x, y, z = ins.operands
-    a, b, c = (run.read(o, _KINDS[type_name]) for o in (x, y, z))
+    a, b, c = (builder.read(o, _KINDS[type_name]) for o in (x, y, z))
     less = a.compare("slt" if type_name[0] == "s" else "ult", b)
-    run.write(to, c + less.select(b - a, a - b))
+    builder.write(to, c + less.select(b - a, a - b))
 
 
 @lowers("dp4a", uniform=if_sources_are)
-def dot4(run: Run, ins: Instr) -> None:
+def dot4(builder: Builder, ins: Instr) -> None:
     """c plus the dot product of four bytes."""
     types = ins.modifiers
     if len(types) != 2 or not set(types) <= {"u32", "s32"}:
         raise Modifiers(ins).refuse(f"dp4a of {types}")
     to, x, y, z = ins.operands
-    total = run.read(z, "i32")
-    a, b = run.read(x, "i32"), run.read(y, "i32")
+    total = builder.read(z, "i32")
+    a, b = builder.read(x, "i32"), builder.read(y, "i32")
     for place in range(4):
         total = total + _extended(a, place, types[0]) * _extended(b, place, types[1])
-    run.write(to, total)
+    builder.write(to, total)
 
 
 @lowers("dp2a", uniform=if_sources_are)
-def dot2(run: Run, ins: Instr) -> None:
+def dot2(builder: Builder, ins: Instr) -> None:
     """c plus the products of a's two halves with the two low or the two high bytes of b."""
     m = Modifiers(ins)
     second, first = m.last(), m.last()
@@ -293,12 +293,12 @@ def dot2(run: Run, ins: Instr) -> None:
     if not {first, second} <= {"u32", "s32"}:
         raise m.refuse(f"dp2a of {first} and {second}")
     to, x, y, z = ins.operands
-    total, a, b = (run.read(o, "i32") for o in (z, x, y))
+    total, a, b = (builder.read(o, "i32") for o in (z, x, y))
     for place in range(2):
         half = a.shl(16 - 16 * place)
         half = half.sar(16) if first == "s32" else half.shr(16)
         total = total + half * _extended(b, place + 2 * (part == "hi"), second)
-    run.write(to, total)
+    builder.write(to, total)
 
 
 def _extended(a: Vec, place: int, type_name: str) -> Vec:
@@ -306,7 +306,7 @@ def _extended(a: Vec, place: int, type_name: str) -> Vec:
     return top.sar(24) if type_name == "s32" else top.shr(24)
 
 
-def _byte(run: Run, operand: Operand, width: int) -> Vec:
+def _byte(builder: Builder, operand: Operand, width: int) -> Vec:
     """A position or length. PTX allows up to 255; of more, an H200 takes the low eight bits, in 64-bit forms 255."""
-    value = run.read(operand, "i32")
-    return value & 0xFF if width < 64 else integer.smaller(value, run.code.constant(0xFF, "i32"), False)
+    value = builder.read(operand, "i32")
+    return value & 0xFF if width < 64 else integer.smaller(value, builder.code.constant(0xFF, "i32"), False)

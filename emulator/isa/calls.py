@@ -13,7 +13,7 @@ import numpy as np
 from emulator.errors import Fault
 from emulator.isa.lane_values import per_lane
 from emulator.isa.modifiers import Modifiers
-from emulator.isa.registry import Run, executes, nobody
+from emulator.isa.registry import Action, executes, nobody
 from emulator.isa.spaces import LOCAL_BASE, WINDOW_BYTES
 from emulator.ptx.syntax import Instr
 
@@ -22,7 +22,7 @@ _LONG = frozenset({"ll", "l", "z", "j", "t"})
 
 
 @executes("trap", meets=nobody)
-def trap(ins: Instr) -> Run:
+def trap(ins: Instr) -> Action:
     """The kernel ends the launch with an error."""
     Modifiers(ins).done()
 
@@ -33,26 +33,26 @@ def trap(ins: Instr) -> Run:
 
 
 @executes("call", dst=1)
-def call(ins: Instr) -> Run:
+def call(ins: Instr) -> Action:
     """A function of the device runtime, by name."""
     m = Modifiers(ins)
     m.flag("uni")
     name = m.last() if ins.modifiers else "?"
     m.done()
-    known: dict[str, Callable[[Instr], Run]] = {"vprintf": _vprintf, "__assertfail": _assert_fail}
+    known: dict[str, Callable[[Instr], Action]] = {"vprintf": _vprintf, "__assertfail": _assert_fail}
     if name not in known:
         raise m.refuse(f"a call of {name}")
     return known[name](ins)
 
 
-def _vprintf(ins: Instr) -> Run:
+def _vprintf(ins: Instr) -> Action:
     """Prints each thread's line behind the CTA and the thread that it is from; answers the number of arguments."""
 
     def run(warp: Any, mask: np.ndarray | None, arguments: Any) -> int:
-        form, buffers = (per_lane(a, np.uint64) for a in arguments)
+        formats, buffers = (per_lane(a, np.uint64) for a in arguments)
         count = 0
         for lane in np.arange(32) if mask is None else np.flatnonzero(mask):
-            text = ctypes.string_at(int(form[lane])).decode(errors="replace")
+            text = ctypes.string_at(int(formats[lane])).decode(errors="replace")
             values = list(_values(text, warp, int(lane), int(buffers[lane])))
             sys.stdout.write(f"{warp.cta} thread {_thread(warp, int(lane))}: {_formatted(text, values)}")
             count = len(values)
@@ -112,7 +112,7 @@ def _formatted(text: str, values: list[Any]) -> str:
     return _SPEC.sub(replace, text)
 
 
-def _assert_fail(ins: Instr) -> Run:
+def _assert_fail(ins: Instr) -> Action:
     """__assertfail(message, file, line, function, size of a character)."""
 
     def run(warp: Any, mask: np.ndarray | None, arguments: Any) -> None:

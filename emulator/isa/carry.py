@@ -9,7 +9,7 @@ from emulator.isa import integer
 from emulator.isa.arithmetic import INTEGERS
 from emulator.isa.modifiers import Modifiers
 from emulator.isa.registry import if_sources_are, lowers
-from emulator.native.run import Run
+from emulator.native.builder import Builder
 from emulator.native.vector import Vec
 from emulator.ptx.syntax import Dual, Imm, Instr, Reg
 
@@ -33,7 +33,7 @@ def with_carry(instr: Instr) -> Instr:
 
 
 @lowers("addc", "subc", "madc", uniform=if_sources_are)
-def extended(run: Run, ins: Instr) -> None:
+def extended(builder: Builder, ins: Instr) -> None:
     """d = a + b + carry, a - b - borrow, or the low or high half of a*b, + c + carry; .cc writes the carry out."""
     m = Modifiers(ins)
     type_name = m.last()
@@ -44,14 +44,14 @@ def extended(run: Run, ins: Instr) -> None:
     part = m.choice("lo", "hi") if ins.opcode == "madc" else ""
     m.done()
     to, *sources, incoming = ins.operands
-    a, b, *c = (run.read(source, kind) for source in sources)
+    a, b, *c = (builder.read(source, kind) for source in sources)
     if part:
         a, b = integer.multiply_high(a, b, signed) if part == "hi" else a * b, c[0]
-    result, carry = (_difference if ins.opcode == "subc" else _sum)(a, b, run.read(incoming, "i1").zext(kind))
+    result, carry = (_difference if ins.opcode == "subc" else _sum)(a, b, builder.read(incoming, "i1").zext(kind))
     if isinstance(to, Dual):
-        run.write(to.p, carry)
+        builder.write(to.p, carry)
         to = to.d
-    run.write(to, result)
+    builder.write(to, result)
 
 
 def _sum(a: Vec, b: Vec, carry: Vec) -> tuple[Vec, Vec]:

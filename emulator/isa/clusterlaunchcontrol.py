@@ -10,7 +10,7 @@ from emulator.errors import UnknownInstruction
 from emulator.isa.lane_values import active_lanes, of_lane
 from emulator.isa.mbarrier import mbarrier_at, reachable
 from emulator.isa.modifiers import SHARED, Modifiers
-from emulator.isa.registry import Run, executes, if_sources_are
+from emulator.isa.registry import Action, executes, if_sources_are
 from emulator.machine.bulk import aligned, fill
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
 from emulator.ptx.syntax import Instr
@@ -23,7 +23,7 @@ FIRST = ("get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z")
 
 
 @executes("clusterlaunchcontrol.try_cancel")
-def _try_cancel(ins: Instr) -> Run:
+def _try_cancel(ins: Instr) -> Action:
     _, _, _, everyone, _ = Modifiers(ins).pick(
         {"async"}, SHARED, {"mbarrier::complete_tx::bytes"}, {"multicast::cluster::all"}, {"b128"}
     )
@@ -48,7 +48,7 @@ def _try_cancel(ins: Instr) -> Run:
 
 
 @executes("clusterlaunchcontrol.query_cancel", dst=1, uniform=if_sources_are)
-def _query_cancel(ins: Instr) -> Run:
+def _query_cancel(ins: Instr) -> Action:
     what, *_ = Modifiers(ins).pick({"is_canceled", "get_first_ctaid", *FIRST}, {"pred", "b32", "v4"}, {"b32"}, {"b128"})
     if what is None:
         raise UnknownInstruction(ins, "nothing asked")

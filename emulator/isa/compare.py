@@ -6,7 +6,7 @@ from emulator.isa import floats
 from emulator.isa import small_floats as small
 from emulator.isa.modifiers import Modifiers
 from emulator.isa.registry import if_sources_are, lowers
-from emulator.native.run import Run
+from emulator.native.builder import Builder
 from emulator.native.vector import Vec
 from emulator.ptx.syntax import Dual, Instr, Operand
 
@@ -18,7 +18,7 @@ _COMBINE = {"and": Vec.__and__, "or": Vec.__or__, "xor": Vec.__xor__}
 
 
 @lowers("setp", uniform=if_sources_are)
-def setp(run: Run, ins: Instr) -> None:
+def setp(builder: Builder, ins: Instr) -> None:
     """p|q = (a rel b) op c, (not a rel b) op c; on packed halves p is the low one's, q the high one's."""
     m = Modifiers(ins)
     type_name = m.last()
@@ -29,20 +29,20 @@ def setp(run: Run, ins: Instr) -> None:
     to, a, b, *rest = ins.operands
     first, second = (to.d, to.p) if isinstance(to, Dual) else (to, None)
     if type_name.endswith("x2"):
-        low, high = (_compare_half(run, a, b, relation, type_name, i) for i in range(2))
+        low, high = (_compare_half(builder, a, b, relation, type_name, i) for i in range(2))
     else:
-        low = _compare(run, a, b, relation, type_name, flush, m)
+        low = _compare(builder, a, b, relation, type_name, flush, m)
         high = ~low
     if combine:
-        other = run.read(rest[0], "i1")
+        other = builder.read(rest[0], "i1")
         low, high = _COMBINE[combine](low, other), _COMBINE[combine](high, other)
-    run.write(first, low)
+    builder.write(first, low)
     if second is not None:
-        run.write(second, high)
+        builder.write(second, high)
 
 
 @lowers("set", uniform=if_sources_are)
-def set_number(run: Run, ins: Instr) -> None:
+def set_number(builder: Builder, ins: Instr) -> None:
     """d = (a rel b) op c as all ones or, for f32, as 1.0."""
     m = Modifiers(ins)
     type_name, result = m.last(), m.last()
@@ -51,26 +51,26 @@ def set_number(run: Run, ins: Instr) -> None:
     flush = m.flag("ftz")
     m.done()
     to, a, b, *rest = ins.operands
-    holds = _compare(run, a, b, relation, type_name, flush, m)
+    holds = _compare(builder, a, b, relation, type_name, flush, m)
     if combine:
-        holds = _COMBINE[combine](holds, run.read(rest[0], "i1"))
+        holds = _COMBINE[combine](holds, builder.read(rest[0], "i1"))
     if result not in ("u32", "s32", "f32"):
         raise m.refuse(f"set into .{result}")
     yes = 0x3F80_0000 if result == "f32" else 0xFFFF_FFFF
-    run.write(to, holds.select(run.code.constant(yes, "i32"), run.code.constant(0, "i32")))
+    builder.write(to, holds.select(builder.code.constant(yes, "i32"), builder.code.constant(0, "i32")))
 
 
-def _compare(run: Run, a: Operand, b: Operand, relation: str, type_name: str, flush: bool, m: Modifiers) -> Vec:
+def _compare(builder: Builder, a: Operand, b: Operand, relation: str, type_name: str, flush: bool, m: Modifiers) -> Vec:
     if type_name in _INTEGERS:
         kind = _INTEGERS[type_name]
         spelled = _SPELLED.get(relation) or ("s" if type_name[0] == "s" else "u") + relation
-        return run.read(a, kind).compare(spelled, run.read(b, kind))
+        return builder.read(a, kind).compare(spelled, builder.read(b, kind))
     if type_name in ("f16", "bf16"):
         widen = small.from_f16 if type_name == "f16" else small.from_bf16
-        x, y = (widen(run.read(o, "i16").zext("i32")) for o in (a, b))
+        x, y = (widen(builder.read(o, "i16").zext("i32")) for o in (a, b))
     elif type_name in ("f32", "f64"):
         kind = "float" if type_name == "f32" else "double"
-        x, y = run.read(a, kind), run.read(b, kind)
+        x, y = builder.read(a, kind), builder.read(b, kind)
         if flush:
             x, y = floats.flush(x), floats.flush(y)
     else:
@@ -78,20 +78,20 @@ def _compare(run: Run, a: Operand, b: Operand, relation: str, type_name: str, fl
     return floats.compare(x, y, relation)
 
 
-def _compare_half(run: Run, a: Operand, b: Operand, relation: str, type_name: str, half: int) -> Vec:
+def _compare_half(builder: Builder, a: Operand, b: Operand, relation: str, type_name: str, half: int) -> Vec:
     widen = small.from_f16 if type_name == "f16x2" else small.from_bf16
-    x, y = (widen(run.read(o, "i32").shr(16 * half) & 0xFFFF) for o in (a, b))
+    x, y = (widen(builder.read(o, "i32").shr(16 * half) & 0xFFFF) for o in (a, b))
     return floats.compare(x, y, relation)
 
 
 @lowers("testp", uniform=if_sources_are)
-def testp(run: Run, ins: Instr) -> None:
+def testp(builder: Builder, ins: Instr) -> None:
     """Classes of floating-point numbers."""
     m = Modifiers(ins)
     kind = {"f32": "float", "f64": "double"}[m.last()]
     question = m.choice("finite", "infinite", "number", "notanumber", "normal", "subnormal")
     m.done()
-    a = run.read(ins.operands[1], kind)
+    a = builder.read(ins.operands[1], kind)
     size = floats.as_bits(floats.magnitude(a))
     infinity = 0x7F80_0000 if kind == "float" else 0x7FF0_0000_0000_0000
     smallest = floats.SMALLEST_NORMAL[kind]
@@ -103,4 +103,4 @@ def testp(run: Run, ins: Instr) -> None:
         "normal": lambda: (size.compare("uge", smallest) & size.compare("ult", infinity)) | size.compare("eq", 0),
         "subnormal": lambda: size.compare("ne", 0) & size.compare("ult", smallest),
     }
-    run.write(ins.operands[0], answers[question]())
+    builder.write(ins.operands[0], answers[question]())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.errors import UnknownInstruction
 from emulator.isa.modifiers import ALIGNED, Modifiers
-from emulator.isa.registry import BLOCK, Run, executes, nobody
+from emulator.isa.registry import BLOCK, Action, executes, nobody
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 @executes("griddepcontrol.wait", "griddepcontrol.launch_dependents", meets=nobody)
-def _grid_dependence(ins: Instr) -> Run:
+def _grid_dependence(ins: Instr) -> Action:
     Modifiers(ins).done()
     return lambda warp, mask: None
 
 
 @executes("setmaxnreg", blocking=True, meets=nobody)
-def _registers(ins: Instr) -> Run:
+def _registers(ins: Instr) -> Action:
     Modifiers(ins).pick({"inc", "dec"}, {"sync"}, ALIGNED, {"u32"})
     count = getattr(ins.operands[0], "value", None)
     if count not in range(24, 257, 8):
@@ -33,7 +33,7 @@ def _registers(ins: Instr) -> Run:
 
 
 @executes("nanosleep", meets=nobody)
-def _sleep(ins: Instr) -> Run:
+def _sleep(ins: Instr) -> Action:
     Modifiers(ins).pick({"u32"})
 
     return lambda warp, mask, _time: warp.sleep()

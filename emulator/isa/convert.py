@@ -9,7 +9,7 @@ from emulator.isa import small_floats as small
 from emulator.isa.arithmetic import HALF_FLOATS, INTEGERS, WIDE_FLOATS
 from emulator.isa.modifiers import Modifiers
 from emulator.isa.registry import if_sources_are, lowers
-from emulator.native.run import Run
+from emulator.native.builder import Builder
 from emulator.native.vector import Vec
 from emulator.ptx.syntax import Instr, Operand
 
@@ -20,41 +20,41 @@ _LARGEST = {"f16": 65504.0, "bf16": 3.3895313892515355e38}
 
 
 @lowers("cvt", uniform=if_sources_are)
-def cvt(run: Run, ins: Instr) -> None:
+def cvt(builder: Builder, ins: Instr) -> None:
     """Dispatch by destination and source type."""
     m = Modifiers(ins)
     if m.flag("pack"):
-        _packed(run, ins, m)
+        _packed(builder, ins, m)
         return
     source = m.last()
     result = m.last()
     if source not in _TYPES or result not in _TYPES:
         raise m.refuse(f"conversion from .{source} to .{result}")
     if result in _PAIRS or source in _PAIRS:
-        _pairs(run, ins, m, result, source)
+        _pairs(builder, ins, m, result, source)
     elif source in INTEGERS and result in INTEGERS:
-        _integers(run, ins, m, result, source)
+        _integers(builder, ins, m, result, source)
     elif source in INTEGERS:
-        _from_integer(run, ins, m, result, source)
+        _from_integer(builder, ins, m, result, source)
     elif result in INTEGERS:
-        _to_integer(run, ins, m, result, source)
+        _to_integer(builder, ins, m, result, source)
     else:
-        _floats(run, ins, m, result, source)
+        _floats(builder, ins, m, result, source)
 
 
-def _integers(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> None:
+def _integers(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str) -> None:
     saturate = m.flag("sat")
     m.done()
     kind, signed = INTEGERS[source]
     wanted, wanted_signed = INTEGERS[result]
-    a = run.read(ins.operands[1], kind)
+    a = builder.read(ins.operands[1], kind)
     if saturate:
         a = _clamped(a, signed, wanted_signed, int(result[1:]))
     value = a.sext(wanted) if signed else a.zext(wanted)
-    _write_integer(run, ins.operands[0], value, wanted_signed)
+    _write_integer(builder, ins.operands[0], value, wanted_signed)
 
 
-def _packed(run: Run, ins: Instr, m: Modifiers) -> None:
+def _packed(builder: Builder, ins: Instr, m: Modifiers) -> None:
     """cvt.pack: a and b clamped to fewer bits, side by side (a the upper), in the low bits of d; c shifted above."""
     if len(ins.operands) == 4:
         m.choice("b32")
@@ -65,17 +65,17 @@ def _packed(run: Run, ins: Instr, m: Modifiers) -> None:
     if source != "s32" or result[0] not in "us" or (bits not in (2, 4, 8) if len(ins.operands) == 4 else bits != 16):
         raise m.refuse(f"cvt.pack from .{source} to .{result}")
     to, *sources = ins.operands
-    high, low = (_clamped(run.read(o, "i32"), True, result[0] == "s", bits) & (1 << bits) - 1 for o in sources[:2])
+    high, low = (_clamped(builder.read(o, "i32"), True, result[0] == "s", bits) & (1 << bits) - 1 for o in sources[:2])
     packed = high.shl(bits) | low
-    run.write(to, packed | run.read(sources[2], "i32").shl(2 * bits) if len(sources) == 3 else packed)
+    builder.write(to, packed | builder.read(sources[2], "i32").shl(2 * bits) if len(sources) == 3 else packed)
 
 
-def _write_integer(run: Run, to: Operand, value: Vec, signed: bool) -> None:
+def _write_integer(builder: Builder, to: Operand, value: Vec, signed: bool) -> None:
     """A result narrower than its register is extended as its type says."""
     width = {"b8": 8, "b16": 16, "b32": 32, "b64": 64}[to.type]  # type: ignore[union-attr]
     if value.width < width:
         value = value.sext(f"i{width}") if signed else value.zext(f"i{width}")
-    run.write(to, value)
+    builder.write(to, value)
 
 
 def _clamped(a: Vec, signed: bool, wanted_signed: bool, bits: int) -> Vec:
@@ -91,22 +91,22 @@ def _clamped(a: Vec, signed: bool, wanted_signed: bool, bits: int) -> Vec:
     return a
 
 
-def _from_integer(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> None:
+def _from_integer(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str) -> None:
     rounding = m.choice("rn", "rz", "rm", "rp")
     m.done()
     kind, signed = INTEGERS[source]
-    a = run.read(ins.operands[1], kind)
+    a = builder.read(ins.operands[1], kind)
     op = "sitofp" if signed else "uitofp"
     if rounding == "rn" and result in WIDE_FLOATS:
-        run.write(ins.operands[0], a.convert(op, WIDE_FLOATS[result]))
+        builder.write(ins.operands[0], a.convert(op, WIDE_FLOATS[result]))
         return
     if result == "f64":
         raise m.refuse(f".{rounding} from .{source} to .f64")
     exact = a.convert(op, "double") if a.width <= 32 else _long_to_odd(a, op)
     if result == "f32":
-        run.write(ins.operands[0], floats.narrow(exact, rounding))
+        builder.write(ins.operands[0], floats.narrow(exact, rounding))
     else:
-        run.write(ins.operands[0], _to_half(_odd(exact), result, rounding, False, m).zext("i16"))
+        builder.write(ins.operands[0], _to_half(_odd(exact), result, rounding, False, m).zext("i16"))
 
 
 def _long_to_odd(a: Vec, op: str) -> Vec:
@@ -122,41 +122,41 @@ def _odd(value: Vec) -> Vec:
     return (floats.as_bits(toward_zero) | sticky).bitcast("float")
 
 
-def _read_float(run: Run, operand: Operand, type_name: str) -> Vec:
+def _read_float(builder: Builder, operand: Operand, type_name: str) -> Vec:
     if type_name in WIDE_FLOATS:
-        return run.read(operand, WIDE_FLOATS[type_name])
-    return HALF_FLOATS[type_name][0](run.read(operand, "i16").zext("i32"))
+        return builder.read(operand, WIDE_FLOATS[type_name])
+    return HALF_FLOATS[type_name][0](builder.read(operand, "i16").zext("i32"))
 
 
-def _to_integer(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> None:
+def _to_integer(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str) -> None:
     """Rounded to an integral value, then into the type's range; NaN becomes 0, and the highest bit in 64-bit forms."""
     rounding = m.choice(*_TO_INTEGRAL)
     flush = m.flag("ftz")
     m.flag("sat")
     m.done()
     kind, signed = INTEGERS[result]
-    a = _read_float(run, ins.operands[1], source)
+    a = _read_float(builder, ins.operands[1], source)
     a = floats.flush(a) if flush else a
-    whole = run.code.intrinsic(_TO_INTEGRAL[rounding], a)
-    value = run.code.intrinsic("fptosi.sat" if signed else "fptoui.sat", whole, result=kind)
+    whole = builder.code.intrinsic(_TO_INTEGRAL[rounding], a)
+    value = builder.code.intrinsic("fptosi.sat" if signed else "fptoui.sat", whole, result=kind)
     if source == "f64" or value.width == 64:
-        value = floats.is_nan(a).select(run.code.constant(1 << value.width - 1, kind), value)
-    _write_integer(run, ins.operands[0], value, signed)
+        value = floats.is_nan(a).select(builder.code.constant(1 << value.width - 1, kind), value)
+    _write_integer(builder, ins.operands[0], value, signed)
 
 
-def _floats(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> None:
+def _floats(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str) -> None:
     if result == "tf32":
-        _to_tf32(run, ins, m)
+        _to_tf32(builder, ins, m)
         return
     rounding = m.choice("rn", "rz", "rm", "rp", *_TO_INTEGRAL, default="")
     flush, saturate, finite, relu = (m.flag(name) for name in ("ftz", "sat", "satfinite", "relu"))
     m.done()
-    a = _read_float(run, ins.operands[1], source)
+    a = _read_float(builder, ins.operands[1], source)
     a = floats.flush(a) if flush else a
     if source != "f64" and (flush or (result == "f32" and source != "bf16")):
         a = floats.canonical_nan(a)
     if rounding in _TO_INTEGRAL:
-        a = run.code.intrinsic(_TO_INTEGRAL[rounding], a)
+        a = builder.code.intrinsic(_TO_INTEGRAL[rounding], a)
     if relu:
         a = floats.raised(a)
     if saturate:
@@ -164,7 +164,9 @@ def _floats(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> Non
     if result in HALF_FLOATS:
         mode = "rn" if rounding in _TO_INTEGRAL else rounding or "rn"
         code = _to_half(_odd(a) if a.kind == "double" else a, result, mode, finite, m).zext("i16")
-        run.write(ins.operands[0], floats.is_nan(a).select(_nan_of(a, result), code) if a.kind == "double" else code)
+        builder.write(
+            ins.operands[0], floats.is_nan(a).select(_nan_of(a, result), code) if a.kind == "double" else code
+        )
         return
     if finite:
         raise m.refuse(f".satfinite to .{result}")
@@ -172,16 +174,16 @@ def _floats(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> Non
     if a.kind != wanted:
         directed = rounding if rounding in ("rz", "rm", "rp") else "rn"
         a = a.convert("fpext", wanted) if wanted == "double" else floats.narrow(a, directed)
-    run.write(ins.operands[0], floats.flush(a) if flush else a)
+    builder.write(ins.operands[0], floats.flush(a) if flush else a)
 
 
-def _to_tf32(run: Run, ins: Instr, m: Modifiers) -> None:
+def _to_tf32(builder: Builder, ins: Instr, m: Modifiers) -> None:
     rounding = m.choice("rn", "rna", "rz")
     relu = m.flag("relu")
     m.done()
-    a = run.read(ins.operands[1], "float")
+    a = builder.read(ins.operands[1], "float")
     to = {"rn": small.to_tf32_rn, "rna": small.to_tf32_rna, "rz": small.to_tf32_rz}[rounding]
-    run.write(ins.operands[0], to(floats.raised(a) if relu else a))
+    builder.write(ins.operands[0], to(floats.raised(a) if relu else a))
 
 
 def _nan_of(a: Vec, result: str) -> Vec:
@@ -208,15 +210,15 @@ def _to_half(a: Vec, result: str, rounding: str, finite: bool, m: Modifiers) -> 
     return to[result, rounding](a)
 
 
-def _pairs(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> None:
+def _pairs(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str) -> None:
     """Two values packed: `cvt d, a, b` puts a into the upper half, b into the lower."""
     rounding = m.choice("rn", "rz", "rp", default="rn")
     relu, finite = m.flag("relu"), m.flag("satfinite")
     m.done()
     if source in _PAIRS:
-        high, low = _unpacked(run, ins.operands[1], _PAIRS[source], m)
+        high, low = _unpacked(builder, ins.operands[1], _PAIRS[source], m)
     elif source == "f32" and len(ins.operands) == 3:
-        high, low = (run.read(o, "float") for o in ins.operands[1:])
+        high, low = (builder.read(o, "float") for o in ins.operands[1:])
     else:
         raise m.refuse(f"conversion from .{source} to .{result}")
     if relu:
@@ -226,35 +228,35 @@ def _pairs(run: Run, ins: Instr, m: Modifiers, result: str, source: str) -> None
         raise m.refuse(f"conversion from .{source} to .{result}")
     if wanted in HALF_FLOATS:
         codes = [_to_half(v, wanted, rounding, finite, m) for v in (high, low)]
-        run.write(ins.operands[0], codes[0].shl(16) | codes[1])
+        builder.write(ins.operands[0], codes[0].shl(16) | codes[1])
         return
     if wanted == "ue8m0":
         if rounding not in ("rp", "rz") or relu:
             raise m.refuse("conversion to .ue8m0x2 that is neither .rp nor .rz")
         codes = [_exponent(v, rounding == "rp", finite) for v in (high, low)]
-        run.write(ins.operands[0], (codes[0].shl(8) | codes[1]).zext("i16"))
+        builder.write(ins.operands[0], (codes[0].shl(8) | codes[1]).zext("i16"))
         return
     if not finite or rounding != "rn":
         raise m.refuse(f"conversion to .{result} without .rn.satfinite")
-    form = small.MINIFLOATS[wanted]
+    fmt = small.MINIFLOATS[wanted]
     width = 4 if wanted == "e2m1" else 8
-    packed = small.encode(high, form).shl(width) | small.encode(low, form)
-    run.write(ins.operands[0], packed.zext(f"i{2 * width}"))
+    packed = small.encode(high, fmt).shl(width) | small.encode(low, fmt)
+    builder.write(ins.operands[0], packed.zext(f"i{2 * width}"))
 
 
-def _unpacked(run: Run, operand: Operand, name: str, m: Modifiers) -> tuple[Vec, Vec]:
+def _unpacked(builder: Builder, operand: Operand, name: str, m: Modifiers) -> tuple[Vec, Vec]:
     """The upper and the lower value of a packed pair as f32."""
     if name in HALF_FLOATS:
-        both = run.read(operand, "i32")
+        both = builder.read(operand, "i32")
         widen = HALF_FLOATS[name][0]
         return widen(both.shr(16)), widen(both & 0xFFFF)
     if name == "ue8m0":
-        both = run.read(operand, "i16").zext("i32")
+        both = builder.read(operand, "i16").zext("i32")
         return _power(both.shr(8)), _power(both & 0xFF)
     width = 4 if name == "e2m1" else 8
-    both = run.read(operand, f"i{2 * width}").zext("i32")
-    form = small.MINIFLOATS[name]
-    return small.decode(both.shr(width), form), small.decode(both & (1 << width) - 1, form)
+    both = builder.read(operand, f"i{2 * width}").zext("i32")
+    fmt = small.MINIFLOATS[name]
+    return small.decode(both.shr(width), fmt), small.decode(both & (1 << width) - 1, fmt)
 
 
 def _exponent(a: Vec, up: bool, finite: bool) -> Vec:

@@ -8,10 +8,10 @@ import numpy as np
 
 from emulator.errors import UnknownInstruction
 from emulator.isa.lane_values import active_lanes, per_lane, same
-from emulator.isa.ld_st import Form, chosen
+from emulator.isa.ld_st import MemoryOp, chosen
 from emulator.isa.mbarrier import mbarrier_at
 from emulator.isa.modifiers import CACHE_HINT, SHARED, Modifiers
-from emulator.isa.registry import BLOCK, Run, executes, nobody
+from emulator.isa.registry import BLOCK, Action, executes, nobody
 from emulator.machine.agents import Operation, Wait
 from emulator.machine.bulk import warp_copies
 from emulator.machine.mbarrier import Party
@@ -25,7 +25,7 @@ PREFETCH = frozenset({"L2::64B", "L2::128B", "L2::256B"})
 
 
 @executes("cp.async", meets=nobody)
-def _copy(ins: Instr) -> Run:
+def _copy(ins: Instr) -> Action:
     Modifiers(ins).pick({"ca", "cg"}, SHARED, {"global"}, CACHE_HINT, PREFETCH)
     size = ins.operands[2]
     if not isinstance(size, Imm) or size.value not in (4, 8, 16):
@@ -55,7 +55,7 @@ def _copy(ins: Instr) -> Run:
     return run
 
 
-class _Target(Form):
+class _Target(MemoryOp):
     """The destination of a cp.async: `size` bytes a lane in this CTA's shared memory."""
 
     def __init__(self, ins: Instr, size: int) -> None:
@@ -68,13 +68,13 @@ def _is_predicate(operand: Any) -> bool:
 
 
 @executes("cp.async.commit_group", meets=nobody)
-def _commit(ins: Instr) -> Run:
+def _commit(ins: Instr) -> Action:
     Modifiers(ins).done()
     return lambda warp, mask: warp_copies(warp).commit()
 
 
 @executes("cp.async.wait_group", "cp.async.wait_all", blocking=True, meets=nobody)
-def _wait(ins: Instr) -> Run:
+def _wait(ins: Instr) -> Action:
     Modifiers(ins).done()
 
     def run(warp: Warp, mask: Any, allowed: Any = None) -> Any:
@@ -105,7 +105,7 @@ def _phases_known(warp: Warp) -> Clock:
 
 
 @executes("cp.async.mbarrier.arrive", meets=nobody)
-def _arrive(ins: Instr) -> Run:
+def _arrive(ins: Instr) -> Action:
     no_increment, *_ = Modifiers(ins).pick({"noinc"}, SHARED, {"b64"})
 
     def run(warp: Warp, mask: Any, address: Any) -> None:

@@ -13,7 +13,7 @@ from emulator.isa.atomics import DTYPES
 from emulator.isa.lane_values import active_lanes, of_lane
 from emulator.isa.mbarrier import mbarrier_at, reachable
 from emulator.isa.modifiers import CACHE_HINT, SHARED, Modifiers
-from emulator.isa.registry import BLOCK, Run, executes, nobody
+from emulator.isa.registry import BLOCK, Action, executes, nobody
 from emulator.machine.access import Access
 from emulator.machine.agents import Wait
 from emulator.machine.bulk import aligned, bulk_thread, fill
@@ -77,7 +77,7 @@ def cta_of(ins: Instr, warp: Warp, rank: int) -> Cta:
 
 
 @executes("cp.async.bulk", meets=nobody)
-def _bulk(ins: Instr) -> Run:
+def _bulk(ins: Instr) -> Action:
     if "bulk_group" in ins.modifiers:
         _, _, _, hint, masked = Modifiers(ins).pick(GLOBAL, SHARED, BULK_GROUP, CACHE_HINT, {"cp_mask"})
         if masked is not None:
@@ -94,7 +94,7 @@ def _bulk(ins: Instr) -> Run:
 
 
 @executes("cp.reduce.async.bulk")
-def _reduce(ins: Instr) -> Run:
+def _reduce(ins: Instr) -> Action:
     """Each element is folded in on its own, atomically: two reductions of one place do not race."""
     spaces, told = {"global", "shared::cluster"}, BULK_GROUP | COMPLETE_TX
     target, _, completion, _, operation, exact, kind = Modifiers(ins).pick(
@@ -134,7 +134,7 @@ def copy(there: np.ndarray, new: np.ndarray) -> None:
     there[:] = new
 
 
-def _bulk_in(ins: Instr) -> Run:
+def _bulk_in(ins: Instr) -> Action:
     multicast = "multicast::cluster" in ins.modifiers
 
     def run(warp: Warp, mask: Any, target: Any, source: Any, size: Any, barrier: Any, *rest: Any) -> None:
@@ -154,7 +154,7 @@ def _bulk_in(ins: Instr) -> Run:
     return run
 
 
-def _bulk_out(ins: Instr, what: str, fold: Fold = copy, masked: int | None = None) -> Run:
+def _bulk_out(ins: Instr, what: str, fold: Fold = copy, masked: int | None = None) -> Action:
     """masked: which operand names the bytes of every 16 that are copied."""
 
     def run(warp: Warp, mask: Any, target: Any, source: Any, size: Any, *rest: Any) -> None:
@@ -189,7 +189,7 @@ def _runs(byte_mask: int) -> list[slice]:
     return [slice(i, i + 1) for i in range(16) if byte_mask >> i & 1]
 
 
-def _bulk_across(ins: Instr, what: str, fold: Fold = copy) -> Run:
+def _bulk_across(ins: Instr, what: str, fold: Fold = copy) -> Action:
     def run(warp: Warp, mask: Any, target: Any, source: Any, size: Any, barrier: Any) -> None:
         smem = warp.cta.smem
         for lane in active_lanes(mask):
@@ -209,13 +209,13 @@ def _bulk_across(ins: Instr, what: str, fold: Fold = copy) -> Run:
 
 
 @executes("cp.async.bulk.prefetch", meets=nobody)
-def _prefetch(ins: Instr) -> Run:
+def _prefetch(ins: Instr) -> Action:
     Modifiers(ins).pick({"L2"}, GLOBAL, CACHE_HINT)
     return lambda warp, mask, *_operands: None
 
 
 @executes("cp.async.bulk.commit_group", meets=nobody)
-def _commit(ins: Instr) -> Run:
+def _commit(ins: Instr) -> Action:
     Modifiers(ins).done()
 
     def run(warp: Warp, mask: Any) -> None:
@@ -227,7 +227,7 @@ def _commit(ins: Instr) -> Run:
 
 
 @executes("cp.async.bulk.wait_group", blocking=True, meets=nobody)
-def _wait(ins: Instr) -> Run:
+def _wait(ins: Instr) -> Action:
     Modifiers(ins).pick({"read"})
 
     def run(warp: Warp, mask: Any, allowed: Any) -> Any:

@@ -9,7 +9,7 @@ from emulator.errors import BarrierError, DescriptorError, UnknownInstruction
 from emulator.isa.cp_async_bulk import BULK_GROUP, COMPLETE_TX, GLOBAL, MULTICAST, REDUCTIONS, targets
 from emulator.isa.lane_values import active_lanes, of_lane
 from emulator.isa.modifiers import CACHE_HINT, CTA_GROUP, SHARED, Modifiers
-from emulator.isa.registry import Run, executes, nobody
+from emulator.isa.registry import Action, executes, nobody
 from emulator.isa.tensormap import check_acquired
 from emulator.machine.bulk import load_boxes, store_boxes
 from emulator.machine.shared import OFFSET_MASK
@@ -103,12 +103,12 @@ def _signed(value: int) -> int:
 
 
 @executes("cp.async.bulk.tensor", meets=nobody)
-def _tensor_copy(ins: Instr) -> Run:
+def _tensor_copy(ins: Instr) -> Action:
     return _tensor_store(ins) if "bulk_group" in ins.modifiers else _tensor_load(ins)
 
 
-def _tensor_load(ins: Instr) -> Run:
-    _, _, _, form, _, multicast, group, _ = Modifiers(ins).pick(
+def _tensor_load(ins: Instr) -> Action:
+    _, _, _, mode, _, multicast, group, _ = Modifiers(ins).pick(
         DIMENSIONS, SHARED, GLOBAL, {"tile", "tile::gather4"}, COMPLETE_TX, MULTICAST, CTA_GROUP, CACHE_HINT
     )
     paired = group == "cta_group::2"
@@ -116,7 +116,7 @@ def _tensor_load(ins: Instr) -> Run:
     def run(warp: Warp, mask: Any, target: Any, at: Any, box: Any, barrier: Any, *rest: Any) -> None:
         for lane in active_lanes(mask):
             tensor = tensor_map(ins, warp, of_lane(at, lane))
-            boxes = _boxes(tensor, box, lane, ins, warp, form == "tile::gather4")
+            boxes = _boxes(tensor, box, lane, ins, warp, mode == "tile::gather4")
             ranks = of_lane(rest[0], lane) if multicast else None
             for cta, offset, told in targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, paired):
                 _check_near(ins, warp, cta, told, paired)
@@ -136,15 +136,15 @@ def _check_near(ins: Instr, warp: Warp, cta: Cta, told: MBarrier, paired: bool) 
     warp.cta.launch.found(fault)
 
 
-def _tensor_store(ins: Instr) -> Run:
-    _, _, _, form, _, _ = Modifiers(ins).pick(
+def _tensor_store(ins: Instr) -> Action:
+    _, _, _, mode, _, _ = Modifiers(ins).pick(
         DIMENSIONS, GLOBAL, SHARED, {"tile", "tile::scatter4"}, BULK_GROUP, CACHE_HINT
     )
-    return _storing(ins, None, form == "tile::scatter4")
+    return _storing(ins, None, mode == "tile::scatter4")
 
 
 @executes("cp.reduce.async.bulk.tensor")
-def _tensor_reduce(ins: Instr) -> Run:
+def _tensor_reduce(ins: Instr) -> Action:
     _, _, _, reduction, _, _, _ = Modifiers(ins).pick(
         DIMENSIONS, GLOBAL, SHARED, REDUCTIONS, {"tile"}, BULK_GROUP, CACHE_HINT
     )
@@ -153,7 +153,7 @@ def _tensor_reduce(ins: Instr) -> Run:
     return _storing(ins, reduction, False)
 
 
-def _storing(ins: Instr, reduction: str | None, rows: bool) -> Run:
+def _storing(ins: Instr, reduction: str | None, rows: bool) -> Action:
     """Lanes that store the same box write the same bytes: it is moved once. Reductions count for each lane."""
 
     def run(warp: Warp, mask: Any, at: Any, box: Any, source: Any, _policy: Any = None) -> None:
@@ -176,6 +176,6 @@ def _storing(ins: Instr, reduction: str | None, rows: bool) -> Run:
 
 
 @executes("cp.async.bulk.prefetch.tensor", meets=nobody)
-def _prefetch(ins: Instr) -> Run:
+def _prefetch(ins: Instr) -> Action:
     Modifiers(ins).pick(DIMENSIONS, {"L2"}, GLOBAL, {"tile", "tile::gather4"}, CACHE_HINT)
     return lambda warp, mask, *_operands: None

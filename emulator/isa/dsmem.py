@@ -9,10 +9,10 @@ import numpy as np
 from emulator.errors import UnknownInstruction
 from emulator.isa.atomics import DTYPES
 from emulator.isa.lane_values import active_lanes, lane_rows, of_lane
-from emulator.isa.ld_st import Form, chosen
+from emulator.isa.ld_st import MemoryOp, chosen
 from emulator.isa.mbarrier import mbarrier_at
 from emulator.isa.modifiers import SHARED, Modifiers
-from emulator.isa.registry import Run, executes, if_sources_are, nobody
+from emulator.isa.registry import Action, executes, if_sources_are, nobody
 from emulator.machine.access import Access
 from emulator.machine.agents import Operation
 from emulator.machine.mbarrier import MBarrier, Party
@@ -34,7 +34,7 @@ REDUCED: Final = {
 }
 
 
-class Remote(Form):
+class Remote(MemoryOp):
     """`count` elements a lane of numpy type `dtype`, stored or folded in with `operation`."""
 
     def __init__(self, ins: Instr, kind: str, count: int, operation: str | None) -> None:
@@ -65,7 +65,7 @@ class Remote(Form):
 
 
 @executes("st.async", meets=nobody)
-def _store(ins: Instr) -> Run:
+def _store(ins: Instr) -> Action:
     _, _, _, vector, kind = Modifiers(ins).pick({"weak"}, CLUSTER, COMPLETE_TX, {"v2", "v4"}, STORED)
     if kind is None or "shared::cluster" not in ins.modifiers or not COMPLETE_TX & set(ins.modifiers):
         raise UnknownInstruction(ins, "a form that is not .shared::cluster.mbarrier::complete_tx::bytes")
@@ -73,7 +73,7 @@ def _store(ins: Instr) -> Run:
 
 
 @executes("red.async", meets=nobody)
-def _reduce(ins: Instr) -> Run:
+def _reduce(ins: Instr) -> Action:
     _, _, _, _, operation, kind = Modifiers(ins).pick(
         {"relaxed"}, {"cluster"}, CLUSTER, COMPLETE_TX, REDUCED["u32"], REDUCED
     )
@@ -82,23 +82,23 @@ def _reduce(ins: Instr) -> Run:
     return _run(Remote(ins, kind, 1, operation))
 
 
-def _run(form: Remote) -> Run:
+def _run(op: Remote) -> Action:
     def run(warp: Warp, mask: Any, address: Any, value: Any, barrier: Any) -> None:
-        addresses = form.aligned(chosen(warp, mask, address), warp)
-        values = lane_rows(value, form.count, np.dtype(f"u{form.width}"))
+        addresses = op.aligned(chosen(warp, mask, address), warp)
+        values = lane_rows(value, op.count, np.dtype(f"u{op.width}"))
         values = values if mask is None else values[mask]
         told = np.array([of_lane(barrier, lane) for lane in active_lanes(mask)])
         for signalled in np.unique(told).tolist():
             these = told == signalled
-            for memory, where, places in form.parts(warp, addresses[these]):
+            for memory, where, places in op.parts(warp, addresses[these]):
                 words = values[these] if where is None else values[these][where]
-                form.issue(warp, memory, places, words, mbarrier_at(warp, signalled, form.ins))
+                op.issue(warp, memory, places, words, mbarrier_at(warp, signalled, op.ins))
 
     return run
 
 
 @executes("mapa", dst=1, uniform=if_sources_are, meets=nobody)
-def _mapa(ins: Instr) -> Run:
+def _mapa(ins: Instr) -> Action:
     _, kind = Modifiers(ins).pick(SHARED, {"u32", "u64"})
     keep = OFFSET_MASK if kind == "u32" else (1 << 64) - 1 & ~(0xFF << RANK_SHIFT)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from emulator.isa.lane_values import active_lanes, of_lane
 from emulator.isa.modifiers import SCOPE, Modifiers
-from emulator.isa.registry import Run, executes, nobody
+from emulator.isa.registry import Action, executes, nobody
 from emulator.isa.tensormap import acquire
 from emulator.machine.mbarrier import MBarrier
 from emulator.ptx.syntax import Instr
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @executes("fence", "membar", meets=nobody)
-def _fence(ins: Instr) -> Run:
+def _fence(ins: Instr) -> Action:
     """Orders what came before it for who sees a later relaxed write, and acquires what relaxed reads have seen."""
     semantics, *_ = Modifiers(ins).pick(
         {"sc", "acq_rel", "acquire", "release"},
@@ -32,7 +32,7 @@ def _fence(ins: Instr) -> Run:
 
 
 @executes("fence.mbarrier_init", meets=nobody)
-def _fence_init(ins: Instr) -> Run:
+def _fence_init(ins: Instr) -> Action:
     Modifiers(ins).pick({"release"}, {"cluster"})
 
     def run(warp: Warp, mask: Any) -> None:
@@ -50,7 +50,7 @@ def _fence_mbarriers(warp: Warp) -> set[MBarrier]:
 
 
 @executes("fence.proxy", meets=nobody)
-def _fence_proxy(ins: Instr) -> Run:
+def _fence_proxy(ins: Instr) -> Action:
     kind, _, semantics, _, _ = Modifiers(ins).pick(
         {"async", "async.global", "alias", "tensormap::generic", "async::generic"},
         {"shared::cta", "shared::cluster", "global"},

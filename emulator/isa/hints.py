@@ -9,9 +9,8 @@ import numpy as np
 from emulator.errors import UnknownInstruction
 from emulator.isa.ld_st import chosen
 from emulator.isa.modifiers import Modifiers
-from emulator.isa.registry import Run as Handled
-from emulator.isa.registry import executes, if_sources_are, lowers, nobody
-from emulator.native.run import Run
+from emulator.isa.registry import Action, executes, if_sources_are, lowers, nobody
+from emulator.native.builder import Builder
 from emulator.ptx.syntax import Imm, Instr
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ POLICIES: Final = {
 
 
 @lowers("createpolicy", uniform=if_sources_are)
-def createpolicy(run: Run, ins: Instr) -> None:
+def createpolicy(builder: Builder, ins: Instr) -> None:
     """A cache policy, which nothing here looks into: its value says the first priority, not the fraction."""
     m = Modifiers(ins)
     m.choice("fractional")
@@ -35,18 +34,18 @@ def createpolicy(run: Run, ins: Instr) -> None:
     first = m.choice(*POLICIES)
     m.choice(*POLICIES, default="")
     m.done()
-    run.write(ins.operands[0], run.code.constant(POLICIES[first], "i64"))
+    builder.write(ins.operands[0], builder.code.constant(POLICIES[first], "i64"))
 
 
 @executes("applypriority", meets=nobody)
-def _applypriority(ins: Instr) -> Handled:
+def _applypriority(ins: Instr) -> Action:
     Modifiers(ins).pick({"global"}, {"L2::evict_normal"})
     _check_line(ins)
     return lambda warp, mask, address, size: None
 
 
 @executes("discard", meets=nobody)
-def _discard(ins: Instr) -> Handled:
+def _discard(ins: Instr) -> Action:
     """The line's bytes become all ones, as what nobody wrote."""
     Modifiers(ins).pick({"global"}, {"L2"})
     _check_line(ins)
@@ -66,6 +65,6 @@ def _check_line(ins: Instr) -> None:
 
 
 @executes("pmevent", meets=nobody)
-def _pmevent(ins: Instr) -> Handled:
+def _pmevent(ins: Instr) -> Action:
     Modifiers(ins).pick({"mask"})
     return lambda warp, mask, event: None

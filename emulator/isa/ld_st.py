@@ -10,7 +10,7 @@ import numpy as np
 from emulator.errors import Misaligned, OutOfBounds, UnknownInstruction
 from emulator.isa.lane_values import lane_rows, per_lane
 from emulator.isa.modifiers import SCOPE, SEMANTICS, SHARED, Modifiers
-from emulator.isa.registry import Run, executes, if_sources_are, nobody
+from emulator.isa.registry import Action, executes, if_sources_are, nobody
 from emulator.isa.spaces import LOCAL_BASE, SHARED_BASE
 from emulator.isa.special_registers import MEMORY
 from emulator.machine.direct import Direct
@@ -39,7 +39,7 @@ REGISTER_BYTES: Final = {"pred": 1, "b8": 1, "b16": 2, "b32": 4, "b64": 8, "b128
 STRONG: Final = frozenset({"relaxed", "acquire", "release", "acq_rel", "sc", "volatile"})
 
 
-class Form:
+class MemoryOp:
     """What ld and st have in common: space, element width in bytes, elements a lane, ordering."""
 
     def __init__(self, ins: Instr) -> None:
@@ -132,59 +132,59 @@ def _by_window(addresses: np.ndarray) -> list[tuple[str, Any]]:
     return [(found[0][0], None)] if len(found) == 1 else found
 
 
-def load(form: Form, warp: Warp, addresses: np.ndarray) -> np.ndarray:
+def load(op: MemoryOp, warp: Warp, addresses: np.ndarray) -> np.ndarray:
     """Elements at the addresses (uint[n]): unsigned[n, count]."""
-    form.aligned(addresses, warp)
+    op.aligned(addresses, warp)
     out = None
-    for memory, lanes, places in form.parts(warp, addresses):
-        values = _load_part(form, warp, memory, places, lanes)
+    for memory, lanes, places in op.parts(warp, addresses):
+        values = _load_part(op, warp, memory, places, lanes)
         if lanes is None:
             return values
-        out = np.zeros((addresses.size, form.count), values.dtype) if out is None else out
+        out = np.zeros((addresses.size, op.count), values.dtype) if out is None else out
         out[lanes] = values
     assert out is not None
     return out
 
 
-def _load_part(form: Form, warp: Warp, memory: Any, places: np.ndarray, lanes: Any) -> np.ndarray:
+def _load_part(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray, lanes: Any) -> np.ndarray:
     if memory == "local":
-        return _local(form, warp)[_local_index(form, warp, places, lanes)]
+        return _local(op, warp)[_local_index(op, warp, places, lanes)]
     if memory == "global":
         launch = warp.cta.launch
-        values = launch.memory.load(places, form.width, form.count, form.ins, warp, form.what)
-        launch.stats.global_load_bytes += places.size * form.bytes
+        values = launch.memory.load(places, op.width, op.count, op.ins, warp, op.what)
+        launch.stats.global_load_bytes += places.size * op.bytes
     else:
-        offsets = form.checked(memory, places, warp)
-        values = memory.load(offsets, form.width, form.count, form.access(warp), warp.clock)
-        warp.cta.launch.stats.access_shared(offsets, form.bytes)
-    if form.strong:
-        _acquire(warp, memory, places, form.acquires)
-        if form.ins.opcode != "red":
-            warp.poll(form.ins, places, values)
+        offsets = op.checked(memory, places, warp)
+        values = memory.load(offsets, op.width, op.count, op.access(warp), warp.clock)
+        warp.cta.launch.stats.access_shared(offsets, op.bytes)
+    if op.strong:
+        _acquire(warp, memory, places, op.acquires)
+        if op.ins.opcode != "red":
+            warp.poll(op.ins, places, values)
     return values
 
 
-def store(form: Form, warp: Warp, addresses: np.ndarray, values: np.ndarray) -> None:
+def store(op: MemoryOp, warp: Warp, addresses: np.ndarray, values: np.ndarray) -> None:
     """Write unsigned[n, count] `values` at the addresses (uint[n])."""
-    form.aligned(addresses, warp)
-    for memory, lanes, places in form.parts(warp, addresses):
+    op.aligned(addresses, warp)
+    for memory, lanes, places in op.parts(warp, addresses):
         chosen = values if lanes is None else values[lanes]
         if memory == "local":
-            _local(form, warp)[_local_index(form, warp, places, lanes)] = chosen
+            _local(op, warp)[_local_index(op, warp, places, lanes)] = chosen
             continue
-        if form.releases:
+        if op.releases:
             release(warp, memory, places, warp.clock)
             warp.tick()
-        elif form.strong and warp.fenced is not None:
+        elif op.strong and warp.fenced is not None:
             release(warp, memory, places, warp.fenced)
         if memory == "global":
             launch = warp.cta.launch
-            launch.memory.store(places, chosen, form.ins, warp, form.what)
-            launch.stats.global_store_bytes += places.size * form.bytes
+            launch.memory.store(places, chosen, op.ins, warp, op.what)
+            launch.stats.global_store_bytes += places.size * op.bytes
         else:
-            offsets = form.checked(memory, places, warp)
-            memory.store(offsets, chosen, form.access(warp), warp.clock)
-            warp.cta.launch.stats.access_shared(offsets, form.bytes)
+            offsets = op.checked(memory, places, warp)
+            memory.store(offsets, chosen, op.access(warp), warp.clock)
+            warp.cta.launch.stats.access_shared(offsets, op.bytes)
 
 
 def release(warp: Warp, memory: Any, places: np.ndarray, clock: Clock) -> None:
@@ -205,18 +205,18 @@ def _acquire(warp: Warp, memory: Any, places: np.ndarray, now: bool) -> None:
                 warp.unacquired(seen)
 
 
-def _local(form: Form, warp: Warp) -> np.ndarray:
+def _local(op: MemoryOp, warp: Warp) -> np.ndarray:
     if warp.local is None:
         warp.local = np.zeros((32, -(-warp.cta.launch.kernel.local_bytes // 8) * 8), np.uint8)
-    return warp.local.view(f"u{form.width}")
+    return warp.local.view(f"u{op.width}")
 
 
-def _local_index(form: Form, warp: Warp, places: np.ndarray, lanes: Any) -> Any:
+def _local_index(op: MemoryOp, warp: Warp, places: np.ndarray, lanes: Any) -> Any:
     limit = warp.cta.launch.kernel.local_bytes
-    if int(places.max()) + form.bytes > limit:
-        raise OutOfBounds(f"{form.what} at local offset {int(places.max())}, of {limit} bytes", form.ins, warp)
+    if int(places.max()) + op.bytes > limit:
+        raise OutOfBounds(f"{op.what} at local offset {int(places.max())}, of {limit} bytes", op.ins, warp)
     rows = warp.lanes if lanes is None else warp.lanes[lanes]
-    return rows[:, None], (places // form.width).astype(np.intp)[:, None] + np.arange(form.count)
+    return rows[:, None], (places // op.width).astype(np.intp)[:, None] + np.arange(op.count)
 
 
 def chosen(warp: Warp, mask: np.ndarray | None, address: Any) -> np.ndarray:
@@ -250,33 +250,33 @@ def if_not_of_each_lane(ins: Instr) -> Sequence[Operand] | None:
 
 
 @executes("ld", dst=1, uniform=if_not_of_each_lane, reads=memory_at_hand, meets=strong_outside_cluster)
-def _ld(ins: Instr) -> Run:
-    form = Form(ins)
+def _ld(ins: Instr) -> Action:
+    op = MemoryOp(ins)
     target = ins.operands[0]
     registers = target.items if isinstance(target, Vector) else (target,)
-    widths = [REGISTER_BYTES[r.type] if isinstance(r, Reg) else form.width for r in registers]
+    widths = [REGISTER_BYTES[r.type] if isinstance(r, Reg) else op.width for r in registers]
     wide = any(w == 16 for w in widths)
     if wide and len(widths) > 1:
         raise UnknownInstruction(ins, "a vector of .b128")
-    by_lane = form.space in ("local", "generic")
-    if form.space == "param":
-        return _ld_param(form, widths)
+    by_lane = op.space in ("local", "generic")
+    if op.space == "param":
+        return _ld_param(op, widths)
 
     def run(warp: Warp, mask: Any, address: Any, _policy: Any = None) -> Any:
         if not by_lane and not isinstance(address, np.ndarray):
-            values = load(form, warp, np.array([address], np.uint64))
+            values = load(op, warp, np.array([address], np.uint64))
             if wide:
                 return np.repeat(values.T, 32, axis=1)
-            return _flat([int(_extended(form, values[0, i : i + 1], w)[0]) for i, w in enumerate(widths)])
-        values = load(form, warp, chosen(warp, mask, address))
+            return _flat([int(_extended(op, values[0, i : i + 1], w)[0]) for i, w in enumerate(widths)])
+        values = load(op, warp, chosen(warp, mask, address))
         if mask is not None:
-            full = np.zeros((32, form.count), values.dtype)
+            full = np.zeros((32, op.count), values.dtype)
             full[mask] = values
             values = full
         columns = np.ascontiguousarray(values.T)
-        if wide or all(w == form.width for w in widths):
-            return columns if form.count > 1 else columns[0]
-        return _flat([_extended(form, columns[i], w) for i, w in enumerate(widths)])
+        if wide or all(w == op.width for w in widths):
+            return columns if op.count > 1 else columns[0]
+        return _flat([_extended(op, columns[i], w) for i, w in enumerate(widths)])
 
     return run
 
@@ -285,34 +285,34 @@ def _flat(values: list[Any]) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def _extended(form: Form, values: np.ndarray, width: int) -> np.ndarray:
+def _extended(op: MemoryOp, values: np.ndarray, width: int) -> np.ndarray:
     """Values as unsigned integers of a register's width, sign-extended if the type says so."""
-    if width == form.width:
+    if width == op.width:
         return np.ascontiguousarray(values)
-    if form.signed:
-        return values.view(f"i{form.width}").astype(f"i{width}").view(f"u{width}")
+    if op.signed:
+        return values.view(f"i{op.width}").astype(f"i{width}").view(f"u{width}")
     return values.astype(f"u{width}")
 
 
-def _ld_param(form: Form, widths: list[int]) -> Run:
+def _ld_param(op: MemoryOp, widths: list[int]) -> Action:
     def run(warp: Warp, mask: Any, address: Any) -> Any:
         offset = int(address)
-        raw = warp.cta.launch.param_bytes[offset : offset + form.bytes]
-        if len(raw) < form.bytes:
-            raise OutOfBounds(f"ld.param at {offset}, {form.bytes} bytes: no such parameter", form.ins, warp)
-        values = np.frombuffer(raw, f"u{form.width}")
-        return _flat([int(_extended(form, values[i : i + 1], w)[0]) for i, w in enumerate(widths)])
+        raw = warp.cta.launch.param_bytes[offset : offset + op.bytes]
+        if len(raw) < op.bytes:
+            raise OutOfBounds(f"ld.param at {offset}, {op.bytes} bytes: no such parameter", op.ins, warp)
+        values = np.frombuffer(raw, f"u{op.width}")
+        return _flat([int(_extended(op, values[i : i + 1], w)[0]) for i, w in enumerate(widths)])
 
     return run
 
 
 @executes("st", reads=memory_at_hand, meets=strong_outside_cluster)
-def _st(ins: Instr) -> Run:
-    form = Form(ins)
-    dtype = np.dtype(f"u{form.width}")
+def _st(ins: Instr) -> Action:
+    op = MemoryOp(ins)
+    dtype = np.dtype(f"u{op.width}")
 
     def run(warp: Warp, mask: Any, address: Any, value: Any, _policy: Any = None) -> None:
-        if form.releases:
+        if op.releases:
             warp.settle_loads(ins)
         if not by_lane and not isinstance(address, np.ndarray) and not isinstance(value, np.ndarray):
             addresses = np.array([address], np.uint64)
@@ -320,19 +320,19 @@ def _st(ins: Instr) -> Run:
             values = np.array([[v & low for v in items]], dtype)
         else:
             addresses = chosen(warp, mask, address)
-            values = lane_rows(value, form.count, dtype)
+            values = lane_rows(value, op.count, dtype)
             if mask is not None:
                 values = values[mask]
-        store(form, warp, addresses, values)
+        store(op, warp, addresses, values)
 
-    by_lane = form.space in ("local", "generic")
-    low = (1 << 8 * form.width) - 1
+    by_lane = op.space in ("local", "generic")
+    low = (1 << 8 * op.width) - 1
     return run
 
 
-def learning(run: Run, ins: Instr, number: int, uniform: bool) -> Run:
+def learning(run: Action, ins: Instr, number: int, uniform: bool) -> Action:
     """The handler `run` of an ld or st that is machine code too: what it does, the code may do from then on."""
-    form = Form(ins)
+    op = MemoryOp(ins)
     store = ins.opcode == "st"
 
     def learn(warp: Warp, mask: Any, address: Any, *values: Any) -> Any:
@@ -340,16 +340,16 @@ def learning(run: Run, ins: Instr, number: int, uniform: bool) -> Run:
         direct: Direct = warp.cta.launch.registry[Direct]
         active = np.zeros(1, np.intp) if uniform else np.arange(32) if mask is None else np.flatnonzero(mask)
         addresses = np.full(1, address) if uniform else per_lane(address, np.uint64)[active]
-        if form.space == "shared":
-            direct.learn_shared(number, warp, active, addresses, form.bytes)
+        if op.space == "shared":
+            direct.learn_shared(number, warp, active, addresses, op.bytes)
         else:
-            direct.learn(number, int(addresses[0]), form.bytes, store)
+            direct.learn(number, int(addresses[0]), op.bytes, store)
         return answer
 
     return learn
 
 
 @executes("prefetch", "prefetchu", meets=nobody)
-def _prefetch(ins: Instr) -> Run:
+def _prefetch(ins: Instr) -> Action:
     Modifiers(ins).pick(SPACES, {"L1", "L2", "tensormap", "L2::evict_last", "L2::evict_normal"})
     return lambda warp, mask, *_operands: None

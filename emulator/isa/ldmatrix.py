@@ -9,9 +9,9 @@ import numpy as np
 
 from emulator.errors import UnknownInstruction
 from emulator.isa.lane_values import matrix
-from emulator.isa.ld_st import Form, chosen, load, store
+from emulator.isa.ld_st import MemoryOp, chosen, load, store
 from emulator.isa.modifiers import ALIGNED, SHARED, Modifiers
-from emulator.isa.registry import Run, executes, nobody
+from emulator.isa.registry import Action, executes, nobody
 from emulator.isa.tcgen05_cp import SOURCES
 from emulator.machine.numbers import HOLDER_SHIFT, unpacked
 from emulator.ptx.syntax import Instr
@@ -66,7 +66,7 @@ def _widened() -> Fragment:
     return Fragment(8, 1, np.broadcast_to(HIGH, byte.shape)[None], byte[None])
 
 
-class Rows(Form):
+class Rows(MemoryOp):
     """Rows of sixteen bytes, one an address."""
 
     def __init__(self, ins: Instr) -> None:
@@ -102,15 +102,15 @@ class Rows(Form):
 
 
 @executes("ldmatrix", dst=1, meets=nobody)
-def _ldmatrix(ins: Instr) -> Run:
-    form = Rows(ins)
-    where = form.fragment
+def _ldmatrix(ins: Instr) -> Action:
+    op = Rows(ins)
+    where = op.fragment
 
     def run(warp: Warp, mask: Any, address: Any) -> Any:
-        words = load(form, warp, form.addresses(warp, address)).view(np.uint8)
-        if form.element_bits < 8:
-            words = unpacked(words, form.element_bits) << np.uint8(HOLDER_SHIFT[form.element_bits])
-        rows = words.reshape(form.matrices, where.rows, ROW_BYTES)
+        words = load(op, warp, op.addresses(warp, address)).view(np.uint8)
+        if op.element_bits < 8:
+            words = unpacked(words, op.element_bits) << np.uint8(HOLDER_SHIFT[op.element_bits])
+        rows = words.reshape(op.matrices, where.rows, ROW_BYTES)
         taken = rows[:, where.row, where.byte].transpose(0, 1, 3, 2)
         return np.ascontiguousarray(taken).view(np.uint32).reshape(-1, 32)
 
@@ -118,21 +118,21 @@ def _ldmatrix(ins: Instr) -> Run:
 
 
 @executes("stmatrix", meets=nobody)
-def _stmatrix(ins: Instr) -> Run:
-    form = Rows(ins)
-    where = form.fragment
+def _stmatrix(ins: Instr) -> Action:
+    op = Rows(ins)
+    where = op.fragment
 
     def run(warp: Warp, mask: Any, address: Any, values: Any) -> None:
-        given = np.ascontiguousarray(matrix(values)).view(np.uint8).reshape(form.matrices, where.registers, 32, 4)
-        rows = np.empty((form.matrices, where.rows, ROW_BYTES), np.uint8)
+        given = np.ascontiguousarray(matrix(values)).view(np.uint8).reshape(op.matrices, where.registers, 32, 4)
+        rows = np.empty((op.matrices, where.rows, ROW_BYTES), np.uint8)
         rows[:, where.row, where.byte] = given.transpose(0, 1, 3, 2)
-        store(form, warp, form.addresses(warp, address), rows.reshape(-1, ROW_BYTES))
+        store(op, warp, op.addresses(warp, address), rows.reshape(-1, ROW_BYTES))
 
     return run
 
 
 @executes("movmatrix", dst=1, meets=nobody)
-def _movmatrix(ins: Instr) -> Run:
+def _movmatrix(ins: Instr) -> Action:
     """The transpose of an 8x8 matrix of 16 bits, from and to one register a lane."""
     if ins.modifiers != ("sync", "aligned", "m8n8", "trans", "b16"):
         raise UnknownInstruction(ins, f"movmatrix.{'.'.join(ins.modifiers)}")

@@ -9,7 +9,7 @@ import numpy as np
 from emulator.errors import BarrierError, OutOfBounds, place
 from emulator.isa.lane_values import active_lanes, of_lane, same
 from emulator.isa.modifiers import SCOPE, SEMANTICS, SHARED, Modifiers
-from emulator.isa.registry import BLOCK, Run, executes, if_sources_are, nobody
+from emulator.isa.registry import BLOCK, Action, executes, if_sources_are, nobody
 from emulator.machine.agents import Wait
 from emulator.machine.mbarrier import MBarrier, Party
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
@@ -45,7 +45,7 @@ def reachable(barrier: MBarrier, ins: Instr, warp: Warp) -> None:
 
 
 @executes("mbarrier.init", meets=nobody)
-def _init(ins: Instr) -> Run:
+def _init(ins: Instr) -> Action:
     Modifiers(ins).pick(SHARED, B64)
 
     def run(warp: Warp, mask: Any, address: Any, count: Any) -> None:
@@ -57,7 +57,7 @@ def _init(ins: Instr) -> Run:
 
 
 @executes("mbarrier.inval", meets=nobody)
-def _inval(ins: Instr) -> Run:
+def _inval(ins: Instr) -> Action:
     Modifiers(ins).pick(SHARED, B64)
 
     def run(warp: Warp, mask: Any, address: Any) -> None:
@@ -80,7 +80,7 @@ def _each(address: Any, mask: Any) -> list[tuple[int, list[int]]]:
 
 
 @executes("mbarrier.arrive", "mbarrier.arrive_drop", dst=1, meets=nobody)
-def _arrive(ins: Instr) -> Run:
+def _arrive(ins: Instr) -> Action:
     """Arrivals. A relaxed one releases too unless the launch is pedantic: cute_ext emits no other."""
     expect, no_complete, sem, _, _, _ = Modifiers(ins).pick(
         {"expect_tx"}, {"noComplete"}, SEMANTICS, SCOPE, SHARED, B64
@@ -115,7 +115,7 @@ def _arrive(ins: Instr) -> Run:
 
 
 @executes("mbarrier.expect_tx", "mbarrier.complete_tx", meets=nobody)
-def _tx(ins: Instr) -> Run:
+def _tx(ins: Instr) -> Action:
     Modifiers(ins).pick(SEMANTICS, SCOPE, SHARED, B64)
     expect = ins.opcode == "mbarrier.expect_tx"
 
@@ -133,13 +133,13 @@ def _tx(ins: Instr) -> Run:
 
 
 @executes("mbarrier.pending_count", dst=1, uniform=if_sources_are, meets=nobody)
-def _pending_count(ins: Instr) -> Run:
+def _pending_count(ins: Instr) -> Action:
     Modifiers(ins).pick(B64)
     return lambda warp, mask, state: state >> (np.uint64(PHASE_BITS) if isinstance(state, np.ndarray) else PHASE_BITS)
 
 
 @executes("mbarrier.try_wait", "mbarrier.test_wait", dst=1, blocking=True, uniform=if_sources_are, meets=nobody)
-def _wait(ins: Instr) -> Run:
+def _wait(ins: Instr) -> Action:
     """Waits. A relaxed one acquires too unless the launch is pedantic: cute_ext emits no other."""
     parity, sem, _, _, _ = Modifiers(ins).pick(PARITY, SEMANTICS, SCOPE, SHARED, B64)
 

@@ -9,7 +9,7 @@ import numpy as np
 from emulator.errors import UnknownInstruction
 from emulator.isa.lane_values import matrix
 from emulator.isa.modifiers import ALIGNED, Modifiers
-from emulator.isa.registry import Run, executes, nobody
+from emulator.isa.registry import Action, executes, nobody
 from emulator.machine.descriptors import BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
 from emulator.machine.numbers import from_columns
 from emulator.ptx.syntax import Instr
@@ -70,7 +70,7 @@ def accumulated(product: np.ndarray, registers: np.ndarray, kind: str, clamp: bo
 
 
 @executes("mma", dst=1, meets=nobody)
-def _mma(ins: Instr) -> Run:
+def _mma(ins: Instr) -> Action:
     """D = A B + C, accumulated in float32 or exactly in integers."""
     to, of_a, of_b, of_c = kinds = ins.modifiers[-4:]
     _, _, shape, _, _, clamp, *_ = Modifiers(ins).pick(

@@ -12,7 +12,7 @@ from emulator.isa.spaces import LOCAL_BASE, SHARED_BASE, WINDOW_BYTES
 from emulator.isa.special_registers import PARAMS
 from emulator.machine.shared import RANK_SHIFT
 from emulator.native.body import Body
-from emulator.native.run import INTEGER_OF, Cell, Run
+from emulator.native.builder import INTEGER_OF, Builder, Cell
 from emulator.native.vector import Vec, helper
 from emulator.ptx.syntax import Address, Imm, Instr, Operand, Reg, Special, Vector
 
@@ -22,7 +22,7 @@ _HALVES = {"b32": "b16", "b64": "b32", "b128": "b64"}
 
 
 @lowers("mov", uniform=if_sources_are)
-def mov(run: Run, ins: Instr) -> None:
+def mov(builder: Builder, ins: Instr) -> None:
     """Registers alias; {lo, hi} stay apart until someone needs the whole."""
     m = Modifiers(ins)
     type_name = m.last()
@@ -30,23 +30,25 @@ def mov(run: Run, ins: Instr) -> None:
     to, source = ins.operands
     if isinstance(source, Vector) and len(source.items) == 2 and isinstance(to, Reg):
         half = _HALVES[to.type]
-        run.alias(to, Cell(to.type, halves=(_half(run, source.items[0], half), _half(run, source.items[1], half))))
+        builder.alias(
+            to, Cell(to.type, halves=(_half(builder, source.items[0], half), _half(builder, source.items[1], half)))
+        )
     elif isinstance(to, Vector) and len(to.items) == 2 and isinstance(source, Reg):
-        for item, half_cell in zip(to.items, run.cell(source).split(), strict=True):
-            run.alias(item, half_cell)
+        for item, half_cell in zip(to.items, builder.cell(source).split(), strict=True):
+            builder.alias(item, half_cell)
     elif isinstance(source, Reg) and isinstance(to, Reg) and source.type == to.type:
-        run.alias(to, run.cell(source))
-    elif isinstance(source, Special) and type_name in ("u64", "b64", "s64") and run.cell(source).type == "b32":
-        run.write(to, run.read(source, "i32"))  # the address of a shared variable
+        builder.alias(to, builder.cell(source))
+    elif isinstance(source, Special) and type_name in ("u64", "b64", "s64") and builder.cell(source).type == "b32":
+        builder.write(to, builder.read(source, "i32"))  # the address of a shared variable
     else:
-        run.write(to, run.read(source, _BITS[type_name]))
+        builder.write(to, builder.read(source, _BITS[type_name]))
 
 
-def _half(run: Run, item: Operand, type_name: str) -> Cell:
+def _half(builder: Builder, item: Operand, type_name: str) -> Cell:
     if isinstance(item, Reg) and item.type == type_name:
-        return run.cell(item)
+        return builder.cell(item)
     kind = INTEGER_OF[type_name]
-    return Cell(type_name, {kind: run.read(item, kind)})
+    return Cell(type_name, {kind: builder.read(item, kind)})
 
 
 def with_fixed_parameter(instr: Instr) -> Instr:
@@ -64,7 +66,7 @@ def _parameters(ins: Instr) -> tuple[Special, ...]:
 
 
 @lowers(FIXED_PARAMETER, uniform=if_sources_are, reads=_parameters)
-def parameter(run: Run, ins: Instr) -> None:
+def parameter(builder: Builder, ins: Instr) -> None:
     """A parameter at a place known beforehand, the same for all threads."""
     m = Modifiers(ins)
     type_name = m.last()
@@ -78,9 +80,11 @@ def parameter(run: Run, ins: Instr) -> None:
     if len(items) != count:
         raise m.refuse(f"{len(items)} registers for .v{count}")
     for place, item in enumerate(items):
-        at = run.read(PARAMS, "i64") + (address.base.value + place * int(kind[1:]) // 8)
+        at = builder.read(PARAMS, "i64") + (address.base.value + place * int(kind[1:]) // 8)
         value = _AT[kind](at)
-        run.write(item, value.sext(INTEGER_OF[item.type]) if type_name[0] == "s" and isinstance(item, Reg) else value)
+        builder.write(
+            item, value.sext(INTEGER_OF[item.type]) if type_name[0] == "s" and isinstance(item, Reg) else value
+        )
 
 
 def _loader(kind: str) -> Callable[[Vec], Vec]:
@@ -103,30 +107,30 @@ _AT = {kind: _loader(kind) for kind in ("i8", "i16", "i32", "i64")}
 
 
 @lowers("cvta", uniform=if_sources_are, reads=_parameters)
-def cvta(run: Run, ins: Instr) -> None:
+def cvta(builder: Builder, ins: Instr) -> None:
     """Between a state space and the generic address space."""
     m = Modifiers(ins)
     kind = _BITS[m.choice("u32", "u64")]
     to_space = m.flag("to")
     space = m.choice("global", "const", "shared", "shared::cta", "shared::cluster", "local", "param", "param::entry")
     m.done()
-    address = run.read(ins.operands[1], kind)
+    address = builder.read(ins.operands[1], kind)
     if space.startswith("shared") or space == "local":
         base: Vec | int = LOCAL_BASE if space == "local" else SHARED_BASE
     elif space.startswith("param"):
-        base = run.read(PARAMS, kind)
+        base = builder.read(PARAMS, kind)
     else:
         base = 0
-    run.write(ins.operands[0], address - base if to_space else address + base)
+    builder.write(ins.operands[0], address - base if to_space else address + base)
 
 
 @lowers("isspacep", uniform=if_sources_are)
-def isspacep(run: Run, ins: Instr) -> None:
+def isspacep(builder: Builder, ins: Instr) -> None:
     """Whether a generic address lies in a state space."""
     m = Modifiers(ins)
     space = m.choice("global", "const", "shared", "shared::cta", "shared::cluster", "local", "param")
     m.done()
-    address = run.read(ins.operands[1], "i64")
+    address = builder.read(ins.operands[1], "i64")
     if space.startswith("shared"):
         inside = (address - SHARED_BASE).compare("ult", WINDOW_BYTES)
     elif space == "local":
@@ -135,31 +139,31 @@ def isspacep(run: Run, ins: Instr) -> None:
         inside = address.compare("ult", LOCAL_BASE)
     else:
         raise m.refuse(f"isspacep of {space}")
-    run.write(ins.operands[0], inside)
+    builder.write(ins.operands[0], inside)
 
 
 @lowers("getctarank", uniform=if_sources_are)
-def getctarank(run: Run, ins: Instr) -> None:
+def getctarank(builder: Builder, ins: Instr) -> None:
     """The rank within the cluster of the CTA whose shared memory an address lies in."""
     m = Modifiers(ins)
     m.choice("shared::cluster", default="")
     m.choice("u32", "u64")
     m.done()
-    run.write(ins.operands[0], run.read(ins.operands[1], "i32").shr(RANK_SHIFT))
+    builder.write(ins.operands[0], builder.read(ins.operands[1], "i32").shr(RANK_SHIFT))
 
 
 @lowers("selp", uniform=if_sources_are)
-def selp(run: Run, ins: Instr) -> None:
+def selp(builder: Builder, ins: Instr) -> None:
     """d = p ? a : b."""
     m = Modifiers(ins)
     kind = _BITS[m.last()]
     m.done()
     to, yes, no, predicate = ins.operands
-    run.write(to, run.read(predicate, "i1").select(run.read(yes, kind), run.read(no, kind)))
+    builder.write(to, builder.read(predicate, "i1").select(builder.read(yes, kind), builder.read(no, kind)))
 
 
 @lowers("slct", uniform=if_sources_are)
-def slct(run: Run, ins: Instr) -> None:
+def slct(builder: Builder, ins: Instr) -> None:
     """d = c >= 0 ? a : b."""
     m = Modifiers(ins)
     by = m.last()
@@ -168,8 +172,8 @@ def slct(run: Run, ins: Instr) -> None:
     m.done()
     to, yes, no, what = ins.operands
     if by == "f32":
-        number = run.read(what, "float")
+        number = builder.read(what, "float")
         sign = (floats.flush(number) if flush else number).compare("oge", 0.0)
     else:
-        sign = run.read(what, "i32").compare("sge", 0)
-    run.write(to, sign.select(run.read(yes, kind), run.read(no, kind)))
+        sign = builder.read(what, "i32").compare("sge", 0)
+    builder.write(to, sign.select(builder.read(yes, kind), builder.read(no, kind)))

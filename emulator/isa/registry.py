@@ -14,7 +14,7 @@ from emulator.errors import UnknownInstruction
 from emulator.ptx.syntax import Instr, Operand, Special
 
 if TYPE_CHECKING:
-    from emulator.native.run import Run as NativeRun
+    from emulator.native.builder import Builder
 
 
 class Block:
@@ -24,7 +24,7 @@ class Block:
 BLOCK: Final = Block()
 
 
-class Run(Protocol):
+class Action(Protocol):
     """What a handler leaves behind for one instruction of the program.
 
     `mask` is None when all 32 lanes are active, else bool[32]; it is never all false. Operands come in PTX
@@ -92,18 +92,18 @@ class Facts:
 
 @dataclass(frozen=True)
 class Handler(Facts):
-    """A family that acts on the machine. `make` checks one instruction and answers its `Run`."""
+    """A family that acts on the machine. `make` checks one instruction and answers its `Action`."""
 
-    make: Callable[[Instr], Run]
+    make: Callable[[Instr], Action]
     blocking: bool
 
 
-Lower = Callable[["NativeRun", Instr], None]
+Lower = Callable[["Builder", Instr], None]
 
 
 @dataclass(frozen=True)
 class Lowering(Facts):
-    """A family of pure computation. `lower` checks one instruction and appends its code to a run."""
+    """A family of pure computation. `lower` checks one instruction and appends its code to a segment's."""
 
     lower: Lower
 
@@ -119,14 +119,14 @@ def executes(
     uniform: Uniform | tuple[Uniform, Uniform] = never,
     reads: Reads = operands_only,
     meets: Meets = anyone,
-) -> Callable[[Callable[[Instr], Run]], Callable[[Instr], Run]]:
+) -> Callable[[Callable[[Instr], Action]], Callable[[Instr], Action]]:
     """Register the handler of `opcodes`.
 
     blocking: the handler may answer BLOCK after setting `warp.waiting`; it runs again when the warp resumes.
     dst, uniform, reads and meets: as of `Facts`.
     """
 
-    def register(make: Callable[[Instr], Run]) -> Callable[[Instr], Run]:
+    def register(make: Callable[[Instr], Action]) -> Callable[[Instr], Action]:
         for opcode in opcodes:
             _refuse_second(opcode)
             HANDLERS[opcode] = Handler(dst, uniform, reads, meets, make, blocking)

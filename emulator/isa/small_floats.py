@@ -46,49 +46,49 @@ TF32_NAN = 0x7FFF_E000
 MINIFLOATS = {f.name: f for f in (E4M3, E5M2, E2M3, E3M2, E2M1)}
 
 
-def encode(a: Vec, form: Format) -> Vec:
-    """f32 to the nearest value of `form` (ties to even), beyond its range the largest finite one, as i32."""
-    return _ENCODERS[form.name](a)
+def encode(a: Vec, fmt: Format) -> Vec:
+    """f32 to the nearest value of `fmt` (ties to even), beyond its range the largest finite one, as i32."""
+    return _ENCODERS[fmt.name](a)
 
 
-def decode(code: Vec, form: Format) -> Vec:
+def decode(code: Vec, fmt: Format) -> Vec:
     """The code in the low bits of an i32 as f32, exactly."""
-    return _DECODERS[form.name](code)
+    return _DECODERS[fmt.name](code)
 
 
-def _encode(a: Vec, form: Format) -> Vec:
+def _encode(a: Vec, fmt: Format) -> Vec:
     code = a.code
-    sign = as_bits(a).shr(31).shl(form.exponent + form.mantissa)
-    limit = code.constant(form.value(form.largest), "float")
+    sign = as_bits(a).shr(31).shl(fmt.exponent + fmt.mantissa)
+    limit = code.constant(fmt.value(fmt.largest), "float")
     size = magnitude(a)
     size = size.compare("ogt", limit).select(limit, size)
-    lowest = 127 + 1 - form.bias
+    lowest = 127 + 1 - fmt.bias
     exponent = as_bits(size).shr(23)
     exponent = exponent.compare("ult", lowest).select(code.constant(lowest, "i32"), exponent)
     # Adding and taking away 1.5 * 2^(23 - mantissa) quanta rounds to a multiple of the quantum.
-    magic = ((exponent + (23 - form.mantissa)).shl(23) | (1 << 22)).bitcast("float")
+    magic = ((exponent + (23 - fmt.mantissa)).shl(23) | (1 << 22)).bitcast("float")
     rounded = (size + magic) - magic
-    normal = as_bits(rounded).shr(23 - form.mantissa) - ((127 - form.bias) << form.mantissa)
-    quanta = rounded * code.constant(2.0 ** (form.bias - 1 + form.mantissa), "float")
+    normal = as_bits(rounded).shr(23 - fmt.mantissa) - ((127 - fmt.bias) << fmt.mantissa)
+    quanta = rounded * code.constant(2.0 ** (fmt.bias - 1 + fmt.mantissa), "float")
     small = code.intrinsic("fptoui.sat", quanta, result="i32")
     below = as_bits(rounded).shr(23).compare("ult", lowest)
     result = below.select(small, normal) | sign
-    if form.nan is not None:
-        return is_nan(a).select(code.constant(form.nan, "i32"), result)
-    return is_nan(a).select(code.constant(form.largest, "i32"), result)
+    if fmt.nan is not None:
+        return is_nan(a).select(code.constant(fmt.nan, "i32"), result)
+    return is_nan(a).select(code.constant(fmt.largest, "i32"), result)
 
 
-def _decode(code: Vec, form: Format) -> Vec:
-    size = code & (form.sign - 1)
-    quanta = size.convert("uitofp", "float") * 2.0 ** (1 - form.bias - form.mantissa)
-    normal = (size.shl(23 - form.mantissa) + ((127 - form.bias) << 23)).bitcast("float")
-    value = as_bits(size.compare("ult", 1 << form.mantissa).select(quanta, normal))
-    if form.infinity is not None:
-        infinite = size.compare("eq", form.infinity)
+def _decode(code: Vec, fmt: Format) -> Vec:
+    size = code & (fmt.sign - 1)
+    quanta = size.convert("uitofp", "float") * 2.0 ** (1 - fmt.bias - fmt.mantissa)
+    normal = (size.shl(23 - fmt.mantissa) + ((127 - fmt.bias) << 23)).bitcast("float")
+    value = as_bits(size.compare("ult", 1 << fmt.mantissa).select(quanta, normal))
+    if fmt.infinity is not None:
+        infinite = size.compare("eq", fmt.infinity)
         value = infinite.select(code.code.constant(0x7F80_0000, "i32"), value)
-    value = value | (code & form.sign).shl(31 - form.exponent - form.mantissa)
-    if form.nan is not None:
-        nan = size.compare("ugt", form.largest if form.infinity is None else form.infinity)
+    value = value | (code & fmt.sign).shl(31 - fmt.exponent - fmt.mantissa)
+    if fmt.nan is not None:
+        nan = size.compare("ugt", fmt.largest if fmt.infinity is None else fmt.infinity)
         value = nan.select(code.code.constant(0x7FFF_FFFF, "i32"), value)
     return value.bitcast("float")
 
@@ -97,13 +97,13 @@ def _coders(
     build: Callable[[Vec, Format], Vec], prefix: str, result: str, argument: str
 ) -> dict[str, Callable[[Vec], Vec]]:
     made = {}
-    for form in MINIFLOATS.values():
+    for fmt in MINIFLOATS.values():
 
-        def body(a: Vec, form: Format = form) -> Vec:
-            return build(a, form)
+        def body(a: Vec, fmt: Format = fmt) -> Vec:
+            return build(a, fmt)
 
-        body.__name__ = f"{prefix}_{form.name}"
-        made[form.name] = helper(result, argument)(body)
+        body.__name__ = f"{prefix}_{fmt.name}"
+        made[fmt.name] = helper(result, argument)(body)
     return made
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from emulator.errors import TensorMemoryError
 from emulator.isa.lane_values import same
 from emulator.isa.modifiers import ALIGNED, CTA_GROUP, SHARED, Modifiers
-from emulator.isa.registry import BLOCK, Run, executes, nobody
+from emulator.isa.registry import BLOCK, Action, executes, nobody
 from emulator.isa.tcgen05_ld_st import B32, SYNC
 from emulator.machine.agents import Wait
 from emulator.machine.shared import OFFSET_MASK
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @executes("tcgen05.alloc", blocking=True, meets=nobody)
-def _alloc(ins: Instr) -> Run:
+def _alloc(ins: Instr) -> Action:
     Modifiers(ins).pick(CTA_GROUP, SYNC, ALIGNED, SHARED, B32)
 
     def run(warp: Warp, mask: Any, address: Any, columns: Any) -> Any:
@@ -51,7 +51,7 @@ def _alloc(ins: Instr) -> Run:
 
 
 @executes("tcgen05.dealloc", meets=nobody)
-def _dealloc(ins: Instr) -> Run:
+def _dealloc(ins: Instr) -> Action:
     Modifiers(ins).pick(CTA_GROUP, SYNC, ALIGNED, B32)
 
     def run(warp: Warp, mask: Any, address: Any, columns: Any) -> None:
@@ -61,7 +61,7 @@ def _dealloc(ins: Instr) -> Run:
 
 
 @executes("tcgen05.relinquish_alloc_permit", meets=nobody)
-def _relinquish(ins: Instr) -> Run:
+def _relinquish(ins: Instr) -> Action:
     Modifiers(ins).pick(CTA_GROUP, SYNC, ALIGNED)
 
     def run(warp: Warp, mask: Any) -> None:

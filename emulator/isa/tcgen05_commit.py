@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from emulator.isa.lane_values import active_lanes, of_lane
 from emulator.isa.mbarrier import mbarrier_at, reachable
 from emulator.isa.modifiers import CTA_GROUP, SHARED, Modifiers
-from emulator.isa.registry import Run, executes, nobody
+from emulator.isa.registry import Action, executes, nobody
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
 from emulator.machine.tensorcore import TensorThread
 from emulator.ptx.syntax import Instr
@@ -24,7 +24,7 @@ def thread(warp: Warp, lane: int) -> TensorThread:
 
 
 @executes("tcgen05.commit", meets=nobody)
-def _commit(ins: Instr) -> Run:
+def _commit(ins: Instr) -> Action:
     _, _, _, multicast, _ = Modifiers(ins).pick(
         CTA_GROUP, {"mbarrier::arrive::one"}, SHARED, {"multicast::cluster"}, {"b64"}
     )
@@ -48,7 +48,7 @@ def _commit(ins: Instr) -> Run:
 
 
 @executes("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync", meets=nobody)
-def _fence(ins: Instr) -> Run:
+def _fence(ins: Instr) -> Action:
     """NVIDIA's compiler emits none: only `pedantic` asks for them."""
     Modifiers(ins).done()
     before = ins.opcode.endswith("before_thread_sync")

@@ -15,7 +15,7 @@ from emulator.chip import TMEM_LANES
 from emulator.errors import UnknownInstruction
 from emulator.isa.lane_values import active_lanes, of_lane
 from emulator.isa.modifiers import CTA_GROUP, Modifiers
-from emulator.isa.registry import Run, executes, nobody
+from emulator.isa.registry import Action, executes, nobody
 from emulator.isa.tcgen05_commit import thread
 from emulator.machine.descriptors import MatrixDescriptor, operand_pattern
 from emulator.machine.numbers import HOLDER_SHIFT, unpacked
@@ -41,7 +41,7 @@ SOURCES: Final = {"b6x16_p32": 6, "b4x16_p64": 4}
 
 
 @dataclass(frozen=True)
-class Form:
+class CopyShape:
     """What is copied: rows to lanes, 16-byte chunks of a row, bits of an element that is spread to a byte."""
 
     rows_of_lanes: np.ndarray
@@ -64,7 +64,7 @@ class Form:
 
 
 @executes("tcgen05.cp", meets=nobody)
-def _cp(ins: Instr) -> Run:
+def _cp(ins: Instr) -> Action:
     group, shape, multicast, holder, source = Modifiers(ins).pick(
         CTA_GROUP,
         {name.split(".")[0] for name in TARGETS},
@@ -75,25 +75,25 @@ def _cp(ins: Instr) -> Run:
     name = ".".join(part for part in (shape, multicast) if part)
     if name not in TARGETS or (holder is None) != (source is None):
         raise UnknownInstruction(ins, f".{name}" + (f".{holder}.{source}" if holder or source else ""))
-    form = Form(TARGETS[name], 2 if name.endswith("256b") else 1, SOURCES[source] if source else None)
+    copied = CopyShape(TARGETS[name], 2 if name.endswith("256b") else 1, SOURCES[source] if source else None)
 
     def run(warp: Warp, mask: Any, address: Any, descriptor: Any) -> None:
         for lane in active_lanes(mask):
             at, bits = of_lane(address, lane), of_lane(descriptor, lane)
             ctas = _taking_part(ins, warp, group)
             driver = thread(warp, lane)
-            lanes = form.lanes(at >> 16)
+            lanes = copied.lanes(at >> 16)
             if lanes[-1] >= TMEM_LANES:
                 raise refuse(ins, warp, ValueError(f"lane {at >> 16} in the address {at:#010x} of .{name}"))
             for cta in ctas:
-                _check(form, cta, driver.access(ins), at & 0xFFFF, lanes, bits)
+                _check(copied, cta, driver.access(ins), at & 0xFFFF, lanes, bits)
 
             def perform(
                 ctas: tuple[Cta, ...] = ctas, column: int = at & 0xFFFF, bits: int = bits, lanes: np.ndarray = lanes
             ) -> None:
                 for cta in ctas:
-                    values = _values(form, cta.smem.chunks[_chunks(bits, form.rows, form.chunks)])
-                    cta.tmem.cells[column : column + form.columns, lanes] = values[form.rows_of_lanes].T
+                    values = _values(copied, cta.smem.chunks[_chunks(bits, copied.rows, copied.chunks)])
+                    cta.tmem.cells[column : column + copied.columns, lanes] = values[copied.rows_of_lanes].T
 
             driver.other(ins, perform)
             driver.issued()
@@ -113,30 +113,30 @@ def _chunks(bits: int, rows: int, chunks: int) -> np.ndarray:
     return MatrixDescriptor.decode(bits).chunks(rows, chunks * CHUNK, False)
 
 
-def _check(form: Form, cta: Cta, me: Access, column: int, lanes: np.ndarray, bits: int) -> None:
+def _check(copied: CopyShape, cta: Cta, me: Access, column: int, lanes: np.ndarray, bits: int) -> None:
     smem, tmem, clock = cta.smem, cta.tmem, me.warp.clock
     try:
-        chunks = _chunks(bits, form.rows, form.chunks)
+        chunks = _chunks(bits, copied.rows, copied.chunks)
     except ValueError as why:
         raise refuse(me.instr, me.warp, why) from None
     low, high = int(chunks.min()) * CHUNK, int(chunks.max() + 1) * CHUNK
     smem.check_span(low, high - low, me.instr, me.warp, f"the source of {me.what}")
-    tmem.check(column, form.columns, me.instr, me.warp, me.what)
+    tmem.check(column, copied.columns, me.instr, me.warp, me.what)
     smem.shadow.read(smem.chunk_cells(chunks), me, clock, operand_pattern(bits))
     groups = np.unique(lanes // GROUP)
-    tmem.shadow.write((slice(column, column + form.columns), groups), me, me.warp.tensor_clock)
+    tmem.shadow.write((slice(column, column + copied.columns), groups), me, me.warp.tensor_clock)
 
 
-def _values(form: Form, chunks: np.ndarray) -> np.ndarray:
+def _values(copied: CopyShape, chunks: np.ndarray) -> np.ndarray:
     """The cells of each row: uint32[rows, columns]."""
     codes = chunks.view(np.uint8)
-    if form.element_bits is not None:
-        codes = unpacked(codes, form.element_bits) << np.uint8(HOLDER_SHIFT[form.element_bits])
+    if copied.element_bits is not None:
+        codes = unpacked(codes, copied.element_bits) << np.uint8(HOLDER_SHIFT[copied.element_bits])
     return np.ascontiguousarray(codes).view(np.uint32)
 
 
 @executes("tcgen05.shift", meets=nobody)
-def _shift(ins: Instr) -> Run:
+def _shift(ins: Instr) -> Action:
     """Rows move within each 32 lanes, as CuTeDSL's tcgen05_shift documents; PTX ISA 9.1, 9.7.16.9.3, says less."""
     group, down = Modifiers(ins).pick(CTA_GROUP, {"down"})
     if group is None or down is None:

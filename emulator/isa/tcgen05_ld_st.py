@@ -10,7 +10,7 @@ import numpy as np
 from emulator.errors import OutOfBounds, TensorMemoryError, UnknownInstruction
 from emulator.isa.lane_values import matrix, same
 from emulator.isa.modifiers import ALIGNED, Modifiers
-from emulator.isa.registry import Run, executes, nobody
+from emulator.isa.registry import Action, executes, nobody
 from emulator.machine.tmem import GROUP
 from emulator.ptx.syntax import Instr
 
@@ -102,21 +102,21 @@ class Transfer:
 
 
 @executes("tcgen05.ld", dst=1, meets=nobody)
-def _ld(ins: Instr) -> Run:
-    form = Transfer(ins, "pack::16b")
-    straight = form.shape == "32x32b" and not form.packed
+def _ld(ins: Instr) -> Action:
+    transfer = Transfer(ins, "pack::16b")
+    straight = transfer.shape == "32x32b" and not transfer.packed
 
     def run(warp: Warp, mask: Any, address: Any, split: int = 0) -> Any:
-        lane, column, lanes, (columns, span) = form.place(warp, mask, address, split)
+        lane, column, lanes, (columns, span) = transfer.place(warp, mask, address, split)
         tmem = warp.cta.tmem
         tmem.shadow.read(
-            form.region(warp, lane, column, columns, span, split), warp.loads.access(ins), warp.tensor_clock
+            transfer.region(warp, lane, column, columns, span, split), warp.loads.access(ins), warp.tensor_clock
         )
         if straight:
             values = tmem.cells[column : column + span, lane : lane + 32].copy()
         else:
             values = tmem.cells[column + columns, lane + lanes]
-        if form.packed:
+        if transfer.packed:
             values = values & np.uint32(0xFFFF) | tmem.cells[column + columns + 1, lane + lanes] << np.uint32(16)
         return values
 
@@ -124,21 +124,21 @@ def _ld(ins: Instr) -> Run:
 
 
 @executes("tcgen05.st", meets=nobody)
-def _st(ins: Instr) -> Run:
-    form = Transfer(ins, "unpack::16b")
+def _st(ins: Instr) -> Action:
+    transfer = Transfer(ins, "unpack::16b")
 
     def run(warp: Warp, mask: Any, address: Any, *rest: Any) -> None:
         split, source = (rest[0], rest[1]) if len(rest) == 2 else (0, rest[0])
-        lane, column, lanes, (columns, span) = form.place(warp, mask, address, split)
+        lane, column, lanes, (columns, span) = transfer.place(warp, mask, address, split)
         tmem = warp.cta.tmem
         tmem.shadow.write(
-            form.region(warp, lane, column, columns, span, split), warp.stores.access(ins), warp.tensor_clock
+            transfer.region(warp, lane, column, columns, span, split), warp.stores.access(ins), warp.tensor_clock
         )
         values = matrix(source)
-        if form.packed:
+        if transfer.packed:
             tmem.cells[column + columns, lane + lanes] = values & np.uint32(0xFFFF)
             tmem.cells[column + columns + 1, lane + lanes] = values >> np.uint32(16)
-        elif form.shape == "32x32b":
+        elif transfer.shape == "32x32b":
             tmem.cells[column : column + span, lane : lane + 32] = values
         else:
             tmem.cells[column + columns, lane + lanes] = values
@@ -147,7 +147,7 @@ def _st(ins: Instr) -> Run:
 
 
 @executes("tcgen05.wait::ld", "tcgen05.wait::st", meets=nobody)
-def _wait(ins: Instr) -> Run:
+def _wait(ins: Instr) -> Action:
     Modifiers(ins).pick(SYNC, ALIGNED)
     loads = ins.opcode.endswith("ld")
 

@@ -12,7 +12,7 @@ from emulator.chip import TMEM_LANES
 from emulator.errors import UnknownInstruction
 from emulator.isa.lane_values import active_lanes, of_lane
 from emulator.isa.modifiers import CTA_GROUP, Modifiers
-from emulator.isa.registry import Run, executes, nobody
+from emulator.isa.registry import Action, executes, nobody
 from emulator.isa.tcgen05_commit import thread
 from emulator.machine.descriptors import (
     KINDS,
@@ -42,7 +42,7 @@ MASK_WORDS: Final = 4
 
 
 @dataclass(frozen=True)
-class Form:
+class MmaOp:
     """One tcgen05.mma as the program writes it. Operands: d, a, b, instruction descriptor, then what `after` lists.
 
     block: elements of K that share a scale factor, 0 without scale factors. masked: lanes are disabled. shifts: the
@@ -58,7 +58,7 @@ class Form:
     shifts: bool
 
     @classmethod
-    def of(cls, ins: Instr) -> Form:
+    def of(cls, ins: Instr) -> MmaOp:
         """Checked. Raises UnknownInstruction."""
         collectors = COLLECTORS_OF_B if "ws" in ins.modifiers else COLLECTORS_OF_A
         ws, group, name, scaled, vector, collector, shifts = Modifiers(ins).pick(
@@ -75,7 +75,7 @@ class Form:
             raise UnknownInstruction(
                 ins, ".ashift with A in shared memory, scale factors, .ws, or a collector's fill or use"
             )
-        form = cls(
+        op = cls(
             KINDS[name],
             2 if group == "cta_group::2" else 1,
             ws is not None,
@@ -84,8 +84,8 @@ class Form:
             masked,
             shifts is not None,
         )
-        form._check_operands(ins)
-        return form
+        op._check_operands(ins)
+        return op
 
     def _check_operands(self, ins: Instr) -> None:
         rest = ins.operands[4:]
@@ -119,35 +119,35 @@ def _block(ins: Instr, kind: Kind, scaled: bool, vector: str | None) -> int:
 
 
 @executes("tcgen05.mma", meets=nobody)
-def _mma(ins: Instr) -> Run:
-    form = Form.of(ins)
-    before = 1 if form.masked else 2 if form.block else 0
+def _mma(ins: Instr) -> Action:
+    op = MmaOp.of(ins)
+    before = 1 if op.masked else 2 if op.block else 0
     last = len(ins.operands) > 5 + before
 
     def run(warp: Warp, mask: Any, d: Any, a: Any, b: Any, idesc: Any, *rest: Any) -> None:
         for lane in active_lanes(mask):
-            off = tuple(of_lane(x, lane) & 0xFFFF_FFFF for x in rest[0]) if form.masked else ()
+            off = tuple(of_lane(x, lane) & 0xFFFF_FFFF for x in rest[0]) if op.masked else ()
             bits = of_lane(idesc, lane)
-            scales = _scales(ins, warp, form, bits, *(of_lane(x, lane) for x in rest[:2])) if form.block else None
+            scales = _scales(ins, warp, op, bits, *(of_lane(x, lane) for x in rest[:2])) if op.block else None
             extra = of_lane(rest[-1], lane) if last else 0
             try:
-                ctas = taking_part(warp.cta, form.ctas)
-                shape = _shape(form, bits & ~SCALE_BYTES if form.block else bits, of_lane(d, lane), off, extra)
+                ctas = taking_part(warp.cta, op.ctas)
+                shape = _shape(op, bits & ~SCALE_BYTES if op.block else bits, of_lane(d, lane), off, extra)
             except ValueError as why:
                 raise refuse(ins, warp, why) from None
-            step = Step(of_lane(a, lane), of_lane(b, lane), form.a_in_tmem, scales)
+            step = Step(of_lane(a, lane), of_lane(b, lane), op.a_in_tmem, scales)
             accumulate = bool(of_lane(rest[before], lane))
-            _multiply(ins, warp, lane, ctas, shape, accumulate, 0 if form.ws else extra, step)
-            if form.shifts:
+            _multiply(ins, warp, lane, ctas, shape, accumulate, 0 if op.ws else extra, step)
+            if op.shifts:
                 _shift_a(ins, warp, lane, ctas, step.a & 0xFFFF)
             thread(warp, lane).issued()
 
     return run
 
 
-def _scales(ins: Instr, warp: Warp, form: Form, idesc: int, a: int, b: int) -> Scales:
+def _scales(ins: Instr, warp: Warp, op: MmaOp, idesc: int, a: int, b: int) -> Scales:
     """Where a row's factors begin: PTX ISA 9.1, tables 43 and 44, the SFA and SFB ids."""
-    a_byte, b_byte, count = idesc >> 29 & 3, idesc >> 4 & 3, form.kind.k // form.block
+    a_byte, b_byte, count = idesc >> 29 & 3, idesc >> 4 & 3, op.kind.k // op.block
     for name, byte in (("A", a_byte), ("B", b_byte)):
         if byte % count:
             why = f"id {byte} of the scale factors of {name} in instruction descriptor {idesc:#010x}: {count} a row"
@@ -156,20 +156,20 @@ def _scales(ins: Instr, warp: Warp, form: Form, idesc: int, a: int, b: int) -> S
 
 
 @lru_cache(maxsize=1024)
-def _shape(form: Form, idesc: int, d: int, disabled: tuple[int, ...], zeros: int) -> Shape:
+def _shape(op: MmaOp, idesc: int, d: int, disabled: tuple[int, ...], zeros: int) -> Shape:
     """Raises ValueError. zeros: the zero-column mask descriptor of a .ws form."""
-    decoded = InstructionDescriptor.decode(idesc, form.kind)
+    decoded = InstructionDescriptor.decode(idesc, op.kind)
     low_lane = d >> 16
-    where = placement(decoded.m, decoded.n, form.ctas, form.ws, low_lane)
-    if form.block and form.ctas == 1 and decoded.m != TMEM_LANES:
+    where = placement(decoded.m, decoded.n, op.ctas, op.ws, low_lane)
+    if op.block and op.ctas == 1 and decoded.m != TMEM_LANES:
         raise ValueError(f"M={decoded.m} with scale factors and .cta_group::1; allowed is M 128")
-    if form.kind.container_bits == 8 and decoded.b_mn_major and decoded.n % (16 * form.ctas):
-        raise ValueError(f"N={decoded.n} for a transposed B of 8 bits; allowed are steps of {16 * form.ctas}")
-    if form.shifts and decoded.m not in (128, 256):
+    if op.kind.container_bits == 8 and decoded.b_mn_major and decoded.n % (16 * op.ctas):
+        raise ValueError(f"N={decoded.n} for a transposed B of 8 bits; allowed are steps of {16 * op.ctas}")
+    if op.shifts and decoded.m not in (128, 256):
         raise ValueError(f"M={decoded.m} with .ashift; allowed is M 128, 256")
-    columns = ZeroColumns.decode(zeros, decoded.m, decoded.n) if form.ws and zeros else None
+    columns = ZeroColumns.decode(zeros, decoded.m, decoded.n) if op.ws and zeros else None
     off = disabled if any(disabled) else ()
-    return Shape(form.kind, decoded, where, d & 0xFFFF, low_lane, form.ctas, off, form.block, columns)
+    return Shape(op.kind, decoded, where, d & 0xFFFF, low_lane, op.ctas, off, op.block, columns)
 
 
 def _multiply(

@@ -9,7 +9,7 @@ import numpy as np
 from emulator.errors import DescriptorError, Misaligned, MissingProxyFence, UnknownInstruction, place
 from emulator.isa.lane_values import active_lanes, of_lane, same
 from emulator.isa.modifiers import SCOPE, Modifiers
-from emulator.isa.registry import Run, executes
+from emulator.isa.registry import Action, executes
 from emulator.isa.spaces import SHARED_BASE, WINDOW_BYTES
 from emulator.machine.globalmem import host_bytes
 from emulator.machine.shared import OFFSET_MASK
@@ -23,7 +23,7 @@ LIVE_BYTES: Final = 8 * LIVE_WORDS
 
 
 @executes("tensormap.replace")
-def _replace(ins: Instr) -> Run:
+def _replace(ins: Instr) -> Action:
     _, field, space, _, _ = Modifiers(ins).pick(
         {"tile"}, {*FIELDS, *INDEXED, "elemtype"}, {"global", "shared::cta"}, {"b1024"}, {"b32", "b64"}
     )
@@ -102,7 +102,7 @@ def acquire(warp: Warp, address: int) -> None:
 
 
 @executes("tensormap.cp_fenceproxy")
-def _copy(ins: Instr) -> Run:
+def _copy(ins: Instr) -> Action:
     Modifiers(ins).pick({"global"}, {"shared::cta"}, {"tensormap::generic"}, {"release"}, SCOPE, {"sync"}, {"aligned"})
 
     def run(warp: Warp, mask: Any, target: Any, source: Any, size: Any) -> None:

@@ -8,7 +8,7 @@ from emulator.chip import LANES
 from emulator.isa.modifiers import Modifiers
 from emulator.isa.registry import always, if_sources_are, lowers, never
 from emulator.native.body import Body
-from emulator.native.run import Run
+from emulator.native.builder import Builder
 from emulator.native.vector import Vec, helper, template
 from emulator.ptx.syntax import Dual, Imm, Instr, Operand
 
@@ -16,14 +16,14 @@ _MODES = ("idx", "up", "down", "bfly")
 
 
 @lowers("activemask", uniform=always)
-def activemask(run: Run, ins: Instr) -> None:
+def activemask(builder: Builder, ins: Instr) -> None:
     """The lanes that execute this instruction."""
     Modifiers(ins).choice("b32")
-    run.write(ins.operands[0], ballot(run.taking_part))
+    builder.write(ins.operands[0], ballot(builder.taking_part))
 
 
 @lowers("bar.warp.sync", dst=0)
-def warp_sync(run: Run, ins: Instr) -> None:
+def warp_sync(builder: Builder, ins: Instr) -> None:
     """Nothing to do: the lanes of a warp run together."""
     Modifiers(ins).done()
 
@@ -34,16 +34,16 @@ def if_members_are(ins: Instr) -> Sequence[Operand]:
 
 
 @lowers("elect.sync", uniform=(if_members_are, never))
-def elect(run: Run, ins: Instr) -> None:
+def elect(builder: Builder, ins: Instr) -> None:
     """The lowest lane that takes part, and whether it is this one."""
     Modifiers(ins).done()
     to, members = ins.operands
-    present = ballot(run.taking_part) & run.read(members, "i32")
-    leader = run.code.intrinsic("cttz", present, flags="i1 false")
+    present = ballot(builder.taking_part) & builder.read(members, "i32")
+    leader = builder.code.intrinsic("cttz", present, flags="i1 false")
     if isinstance(to, Dual):
-        run.write(to.p, leader.compare("eq", lane_ids(run)))
+        builder.write(to.p, leader.compare("eq", lane_ids(builder)))
         to = to.d
-    run.write(to, leader)
+    builder.write(to, leader)
 
 
 def if_from_one_lane(ins: Instr) -> Sequence[Operand] | None:
@@ -55,16 +55,16 @@ def if_from_one_lane(ins: Instr) -> Sequence[Operand] | None:
 
 
 @lowers("shfl.sync", uniform=if_from_one_lane)
-def shuffle(run: Run, ins: Instr) -> None:
+def shuffle(builder: Builder, ins: Instr) -> None:
     """d = a of another lane; p = whether that lane is in range."""
     m = Modifiers(ins)
     mode = m.choice(*_MODES)
     m.choice("b32")
     m.done()
     to, source, distance, clamp, _ = ins.operands
-    a, b, c = run.read(source, "i32"), run.read(distance, "i32") & 31, run.read(clamp, "i32")
+    a, b, c = builder.read(source, "i32"), builder.read(distance, "i32") & 31, builder.read(clamp, "i32")
     segment = c.shr(8) & 31
-    lane = lane_ids(run)
+    lane = lane_ids(builder)
     lowest = lane & segment
     highest = lowest | (c & 31 & ~segment)
     if mode == "idx":
@@ -74,9 +74,9 @@ def shuffle(run: Run, ins: Instr) -> None:
     inside = chosen.compare("sge", highest) if mode == "up" else chosen.compare("sle", highest)
     from_lane = inside.select(chosen, lane)
     if isinstance(to, Dual):
-        run.write(to.p, inside)
+        builder.write(to.p, inside)
         to = to.d
-    run.write(to, permute_lanes(a, from_lane))
+    builder.write(to, permute_lanes(a, from_lane))
 
 
 @helper("i32", "i32", "i32")
@@ -96,40 +96,40 @@ def permute_lanes(a: Vec, from_lane: Vec) -> Vec:
 
 
 @lowers("vote.sync", uniform=if_members_are)
-def vote(run: Run, ins: Instr) -> None:
+def vote(builder: Builder, ins: Instr) -> None:
     """all, any, uni over the lanes taking part, or their ballot."""
     m = Modifiers(ins)
     mode = m.choice("all", "any", "uni", "ballot")
     m.choice("pred", "b32")
     m.done()
     to, predicate, members = ins.operands
-    present = ballot(run.taking_part) & run.read(members, "i32")
-    heard = ballot(run.read(predicate, "i1")) & present
+    present = ballot(builder.taking_part) & builder.read(members, "i32")
+    heard = ballot(builder.read(predicate, "i1")) & present
     if mode == "ballot":
-        run.write(to, heard)
+        builder.write(to, heard)
         return
     every, none = heard.compare("eq", present), heard.compare("eq", 0)
-    run.write(to, {"all": every, "any": ~none, "uni": every | none}[mode])
+    builder.write(to, {"all": every, "any": ~none, "uni": every | none}[mode])
 
 
 @lowers("match.any.sync", "match.all.sync", uniform=if_sources_are)
-def match(run: Run, ins: Instr) -> None:
+def match(builder: Builder, ins: Instr) -> None:
     """The lanes that hold the same value; for all: every lane taking part, or none, and which it was."""
     m = Modifiers(ins)
     wide = m.choice("b32", "b64") == "b64"
     m.done()
     to, source, members = ins.operands
-    a = run.read(source, "i64") if wide else run.read(source, "i32").zext("i64")
-    present = ballot(run.taking_part) & run.read(members, "i32")
+    a = builder.read(source, "i64") if wide else builder.read(source, "i32").zext("i64")
+    present = ballot(builder.taking_part) & builder.read(members, "i32")
     same = equal_lanes(a) & present
     if ins.opcode == "match.all.sync":
         agreed = ballot(same.compare("eq", present)) & present
         everyone = agreed.compare("eq", present)
-        same = everyone.select(present, run.code.constant(0, "i32"))
+        same = everyone.select(present, builder.code.constant(0, "i32"))
         if isinstance(to, Dual):
-            run.write(to.p, everyone)
+            builder.write(to.p, everyone)
             to = to.d
-    run.write(to, same)
+    builder.write(to, same)
 
 
 @helper("i32", "i64")
@@ -162,34 +162,34 @@ _IDENTITY = {
 
 
 @lowers("redux.sync", uniform=always)
-def reduce(run: Run, ins: Instr) -> None:
+def reduce(builder: Builder, ins: Instr) -> None:
     """One value out of all lanes taking part."""
     m = Modifiers(ins)
     type_name = m.last()
     op = m.choice("add", "and", "or", "xor", "min", "max")
     if type_name == "f32" and op in ("min", "max"):
-        _reduce_floats(run, ins, op, m.flag("abs"), m.flag("NaN"))
+        _reduce_floats(builder, ins, op, m.flag("abs"), m.flag("NaN"))
         m.done()
         return
     m.done()
     name = ("s" if type_name == "s32" else "u") + op if op in ("min", "max") else op
     to, source, _ = ins.operands
-    a = run.taking_part.select(run.read(source, "i32"), run.code.constant(_IDENTITY[name], "i32"))
-    run.write(to, _REDUCTIONS[name](a))
+    a = builder.taking_part.select(builder.read(source, "i32"), builder.code.constant(_IDENTITY[name], "i32"))
+    builder.write(to, _REDUCTIONS[name](a))
 
 
-def _reduce_floats(run: Run, ins: Instr, op: str, absolute: bool, propagate: bool) -> None:
+def _reduce_floats(builder: Builder, ins: Instr, op: str, absolute: bool, propagate: bool) -> None:
     """The least or greatest float, by integers in the same order. NaN wins if it is to propagate, else never."""
     to, source, _ = ins.operands
-    constant = run.code.constant
+    constant = builder.code.constant
     name, other = ("smin", "smax") if op == "min" else ("smax", "smin")
-    bits = run.read(source, "i32")
+    bits = builder.read(source, "i32")
     bits = bits & 0x7FFF_FFFF if absolute else bits
     nan = constant(_IDENTITY[other if propagate else name], "i32")
     keys = _is_nan(bits).select(nan, _in_order(bits))
-    keys = run.taking_part.select(keys, constant(_IDENTITY[name], "i32"))
+    keys = builder.taking_part.select(keys, constant(_IDENTITY[name], "i32"))
     result = _in_order(_REDUCTIONS[name](keys))
-    run.write(to, _is_nan(result).select(constant(0x7FFF_FFFF, "i32"), result))
+    builder.write(to, _is_nan(result).select(constant(0x7FFF_FFFF, "i32"), result))
 
 
 def _in_order(bits: Vec) -> Vec:
@@ -215,10 +215,10 @@ def _reduction(name: str) -> Callable[[Vec], Vec]:
 _REDUCTIONS = {name: _reduction(name) for name in _IDENTITY}
 
 
-def lane_ids(run: Run) -> Vec:
+def lane_ids(builder: Builder) -> Vec:
     """0, 1, ... 31."""
     ids = ", ".join(f"i32 {lane}" for lane in range(LANES))
-    return run.code.new(template(f"freeze <32 x i32> <{ids}>", "i32"), ())
+    return builder.code.new(template(f"freeze <32 x i32> <{ids}>", "i32"), ())
 
 
 @helper("i32", "i1")

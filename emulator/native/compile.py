@@ -19,7 +19,7 @@ from emulator.native.recorder import STEP_WORDS, Operation, Row, Step
 from emulator.native.shared_access import SharedAccessBody
 from emulator.native.vector import BITS, FLOATS, Vec
 
-_Run = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p)
+_Loop = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p)
 _LOOP = """
 define ptr @run(ptr %r, i32 %m, ptr %steps) nounwind {
 entry:
@@ -77,7 +77,7 @@ def runner() -> Callable[[int, int, int], int]:
 
     It answers the address of the step that it stopped at because the step asks for its handler; 0 at the end.
     """
-    return _Run(_engine(_LOOP).get_function_address("run"))
+    return _Loop(_engine(_LOOP).get_function_address("run"))
 
 
 def _compile(operations: Iterable[Operation | Access]) -> None:

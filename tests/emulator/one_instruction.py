@@ -39,9 +39,9 @@ class Instructions:
             {r for e in found for r in (*e.reads, *e.writes) if isinstance(r, Reg)}, key=lambda r: r.name
         )
         self._placement = Placement(registers, found)
-        run = lowered(Segment(found, 0), self._placement)
-        steps = run.finish(registers)
-        self._bytes = self._placement.bytes + run.code.placed(self._placement.bytes)
+        builder = lowered(Segment(found, 0), self._placement)
+        steps = builder.finish(registers)
+        self._bytes = self._placement.bytes + builder.code.placed(self._placement.bytes)
         self._steps = StepLists([steps])
 
     @property

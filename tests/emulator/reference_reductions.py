@@ -36,10 +36,10 @@ def draw(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndar
     return bf16_bits(values) if kind == "bf16" else values.astype(dtype)
 
 
-def folded(operation: str, kind: str, old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """`old`, in memory, with `new` folded in."""
+def reduced(operation: str, kind: str, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """`old`, in memory, reduced by `new`."""
     if kind == "bf16":
-        return bf16_bits(folded(operation, "f64", bf16_values(old), bf16_values(new)))
+        return bf16_bits(reduced(operation, "f64", bf16_values(old), bf16_values(new)))
     match operation:
         case "inc":
             return np.where(old >= new, 0, old + np.uint32(1)).astype(old.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ptx_launch import aligned, kernel, launch
-from reference_reductions import KINDS, draw, folded
+from reference_reductions import KINDS, draw, reduced
 
 from emulator import errors
 from emulator.machine.agents import Completion
@@ -54,7 +54,7 @@ def reduction(operation: str, kind: str) -> str:
 def test_reductions_of_global_memory(operation: str, kind: str, completion: Completion) -> None:
     rng, count = np.random.default_rng(1), BYTES // np.dtype(KINDS[kind]).itemsize
     new, there = (aligned(draw(kind, (count,), rng)) for _ in range(2))
-    expected = folded(operation, kind, folded(operation, kind, there, new), new)
+    expected = reduced(operation, kind, reduced(operation, kind, there, new), new)
     outward(2 * reduction(operation, kind) + WAIT, new, there, completion)
     np.testing.assert_array_equal(there, expected)
 
@@ -171,7 +171,7 @@ def test_reductions_in_a_cluster(operation: str, kind: str, completion: Completi
     for order in (one, other):
         result = given[0]
         for sender in order:
-            result = folded(operation, kind, result, given[sender])
+            result = reduced(operation, kind, result, given[sender])
         allowed.append(result)
     got = across(sending(operation, kind), given, 3, completion=completion).view(dtype)
     assert np.logical_or(got == allowed[0], got == allowed[1]).all()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from ptx_launch import aligned, kernel, launch
-from reference_reductions import draw, folded
+from reference_reductions import draw, reduced
 from tensor_layouts import Swizzle
 
 from emulator import errors
@@ -160,7 +160,7 @@ def test_reduce(operation: str, kind: str) -> None:
     rng = np.random.default_rng(0)
     array, target = (aligned(draw(kind, (16, 64), rng)) for _ in range(2))
     expected = target.copy()
-    expected[12:, 16:48] = folded(operation, kind, target[12:, 16:48], array[12:, 16:48])
+    expected[12:, 16:48] = reduced(operation, kind, target[12:, 16:48], array[12:, 16:48])
     text = program(2, 8 * 32 * array.itemsize, store(2, "cp.reduce.async", f".{operation}"))
     maps = [tensor_map(x, (32, 8), 0, ELEMENTS[kind]) for x in (array, target)]
     launch(text, [*maps, struct.pack("<5i", 16, 12, 0, 0, 0), target])

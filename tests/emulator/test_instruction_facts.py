@@ -17,7 +17,7 @@ from emulator.isa import registry
 from emulator.isa.lane_values import per_lane
 from emulator.isa.registry import executes, lowers
 from emulator.isa.warp_collectives import lane_ids
-from emulator.native.run import Run
+from emulator.native.builder import Builder
 from emulator.program import Program
 from emulator.ptx.families import split
 from emulator.ptx.flow import Flow
@@ -121,12 +121,12 @@ def unsaid() -> Iterator[None]:
     """
 
     @executes("wibble", dst=1)
-    def wibble(ins: Instr) -> registry.Run:
+    def wibble(ins: Instr) -> registry.Action:
         return lambda warp, mask, value: per_lane(value, np.uint32) + LANES.astype(np.uint32)
 
     @lowers("wobble")
-    def wobble(run: Run, ins: Instr) -> None:
-        run.write(ins.operands[0], run.read(ins.operands[1], "i32") + lane_ids(run))
+    def wobble(builder: Builder, ins: Instr) -> None:
+        builder.write(ins.operands[0], builder.read(ins.operands[1], "i32") + lane_ids(builder))
 
     yield
     del registry.HANDLERS["wibble"], registry.LOWERINGS["wobble"]

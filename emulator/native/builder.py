@@ -1,4 +1,4 @@
-"""A run: consecutive pure instructions of one basic block, as one list of operations on the register file."""
+"""The code of a segment: consecutive pure instructions of one basic block, as one list of operations on registers."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class Slot:
 
 @dataclass(slots=True)
 class Cell:
-    """What a register holds within a run: the forms that exist already, or two halves still apart."""
+    """What a register holds within a segment: the kinds of vector that exist already, or two halves still apart."""
 
     type: str
-    forms: dict[str, Vec] = field(default_factory=dict)
+    vectors: dict[str, Vec] = field(default_factory=dict)
     halves: tuple[Cell, Cell] | None = None
 
-    def form(self, kind: str) -> Vec:
+    def vector(self, kind: str) -> Vec:
         """The value as `kind`: the same bits, or the low bits when `kind` is narrower."""
-        found = self.forms.get(kind)
+        found = self.vectors.get(kind)
         if found is None:
-            found = self.forms[kind] = self._derive(kind)
+            found = self.vectors[kind] = self._derive(kind)
         return found
 
     def _derive(self, kind: str) -> Vec:
@@ -43,18 +43,18 @@ class Cell:
             raise TypeError(f"a {self.type} register has no {kind}")
         if BITS[kind] == BITS[own]:
             if kind != own:
-                return self.form(own).bitcast(kind)
-            if self.forms:
-                return next(iter(self.forms.values())).bitcast(own)
+                return self.vector(own).bitcast(kind)
+            if self.vectors:
+                return next(iter(self.vectors.values())).bitcast(own)
             return self._joined(own)
         if self.halves is not None and BITS[kind] * 2 <= BITS[own]:
-            return self.halves[0].form(kind)
-        narrow = self.form(own).zext(f"i{BITS[kind]}")
+            return self.halves[0].vector(kind)
+        narrow = self.vector(own).zext(f"i{BITS[kind]}")
         return narrow.bitcast(kind)
 
     def _joined(self, own: str) -> Vec:
         assert self.halves is not None
-        low, high = (half.form(INTEGER_OF[half.type]) for half in self.halves)
+        low, high = (half.vector(INTEGER_OF[half.type]) for half in self.halves)
         return {"i64": join32, "i32": join16, "i16": join8}[own](low, high)
 
     def split(self) -> tuple[Cell, Cell]:
@@ -62,7 +62,7 @@ class Cell:
         if self.halves is None:
             half = {"b128": "b64", "b64": "b32", "b32": "b16", "b16": "b8"}[self.type]
             kind = INTEGER_OF[half]
-            whole = self.form(INTEGER_OF[self.type])
+            whole = self.vector(INTEGER_OF[self.type])
             low = Cell(half, {kind: whole.zext(kind)})
             high = Cell(half, {kind: {"i32": high32, "i16": high16, "i8": high8}[kind](whole)})
             self.halves = (low, high)
@@ -114,8 +114,8 @@ def high8(whole: Vec) -> Vec:
     return _high(whole)
 
 
-class Run:
-    """The code of one run. Lowerings call `read` and `write`; `finish` stores what outlives the run."""
+class Builder:
+    """Builds the code of one segment. Lowerings call `read` and `write`; `finish` stores what outlives the segment."""
 
     def __init__(self, slots: Mapping[Reg | Special, Slot]) -> None:
         self.code = Recorder()
@@ -144,7 +144,7 @@ class Run:
             return ~self.read(operand.reg, kind)
         if isinstance(operand, Vector):
             return self._packed(operand, kind)
-        return self.cell(operand).form(kind)
+        return self.cell(operand).vector(kind)
 
     def cell(self, operand: Operand) -> Cell:
         """What a register or special register holds."""
@@ -177,13 +177,13 @@ class Run:
         assert isinstance(operand, Reg)
         if self._guard is not None and (operand in self._cells or operand in self._slots):
             own = INTEGER_OF[operand.type]
-            kept = self.cell(operand).form(own)
-            cell = Cell(operand.type, {own: self._guard.select(cell.form(own), kept)})
+            kept = self.cell(operand).vector(own)
+            cell = Cell(operand.type, {own: self._guard.select(cell.vector(own), kept)})
         self._cells[operand] = cell
         self._written[operand] = None
 
     def finish(self, live: Iterable[Reg]) -> list[Step]:
-        """Store the written registers that are `live` afterwards, in the active lanes; all steps of the run."""
+        """Store the written registers that are `live` afterwards, in the active lanes; all steps of the segment."""
         wanted = set(live)
         stores = [s for r in self._written if r in wanted for s in self._parts(self._slots[r], self._cells[r])]
         overwritten = {row for _, row in stores}
@@ -230,7 +230,7 @@ class Run:
             for half, part in zip(_halves(slot), cell.split(), strict=True):
                 yield from self._parts(half, part)
         else:
-            yield cell.form(INTEGER_OF[slot.type]), Row(slot.offset)
+            yield cell.vector(INTEGER_OF[slot.type]), Row(slot.offset)
 
 
 def _halves(slot: Slot) -> list[Slot]:
