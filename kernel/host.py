@@ -26,7 +26,7 @@ SMEM_P_FROM = 512  # automatic choice: P stays in tensor memory below this head 
 
 @dataclass(frozen=True)
 class Attention:
-    """What the kernel computes (symbols of attention.md).
+    """What the kernel computes (symbols of docs/attention.md).
 
     o: [B, T, H, D] bf16, normalised. lse: [B, T, H] fp32, natural logarithm.
     u: [B, T, H, D] fp32, not normalised, and m: [B, T, H] fp32, the maximum it refers to, in the units of the

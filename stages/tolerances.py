@@ -25,7 +25,7 @@ def pins(milestone: str, case: str, head_dim: int) -> Pins:
 
 
 def floor(head_dim: int) -> Pins:
-    """The loosest that any pin may be, by tensor and metric (stages.md)."""
+    """The loosest that any pin may be, by tensor and metric (docs/stages.md)."""
     table: Pins = _file()["floor"][str(head_dim)]
     return table
 
