@@ -6,10 +6,11 @@ os.environ.setdefault("CUTE_DSL_ARCH", "sm_100a")  # read when cutlass is import
 
 from kernel import dsv4, reference
 from kernel.compiled import CompiledFmha, compile
-from kernel.config import FmhaConfig
+from kernel.config import FmhaConfig, configuration
 from kernel.errors import ArgumentError
-from kernel.host import AllBlocks, Attention, ListedKeys, fmha
+from kernel.host import fmha
 from kernel.merge import merge
+from kernel.tensors import AllBlocks, Attention, TopkBlocks
 
 __all__ = [
     "AllBlocks",
@@ -17,8 +18,9 @@ __all__ = [
     "Attention",
     "CompiledFmha",
     "FmhaConfig",
-    "ListedKeys",
+    "TopkBlocks",
     "compile",
+    "configuration",
     "dsv4",
     "fmha",
     "merge",

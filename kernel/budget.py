@@ -19,7 +19,7 @@ CONFIGS = (
     FmhaConfig(512, p_path="smem"),
     *(
         FmhaConfig(512, "smem", "causal", shared_kv=True, partials=False, compressed=compressed, sink=True)
-        for compressed in ("none", "blocks", "listed")
+        for compressed in ("none", "blocks", "topk")
     ),
 )
 

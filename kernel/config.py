@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from kernel.errors import ArgumentError
 
@@ -20,20 +20,45 @@ MAX_KV_STAGES = 6
 
 PPath = Literal["tmem", "smem"]
 Mask = Literal["none", "length", "causal"]
-Compressed = Literal["none", "blocks", "listed"]
+Compressed = Literal["none", "blocks", "topk"]
+SMEM_P_FROM = 512  # automatic choice: P stays in tensor memory below this head dim
 
 
 @dataclass(frozen=True)
 class Roles:
-    """Which warps do what. Every participant count is the length of one of these tuples."""
+    """Which warps do what. Every participant count is the length of one of these tuples.
+
+    A warp reaches the quarter of tensor memory's lanes that its number has modulo four, so the softmax warps are four
+    in a row from a multiple of four. Raises ArgumentError for other roles.
+    """
 
     softmax: tuple[int, ...] = (0, 1, 2, 3)
     mma: tuple[int, ...] = (4,)
     load: tuple[int, ...] = (5,)
 
+    def __post_init__(self) -> None:
+        first = self.softmax[0] if self.softmax else 0
+        if first % 4 or self.softmax != tuple(range(first, first + 4)):
+            raise ArgumentError("softmax", self.softmax, "four warps in a row from a multiple of four")
+        for name, warps in (("mma", self.mma), ("load", self.load)):
+            if len(warps) != 1:
+                raise ArgumentError(name, warps, "one warp")
+        if len({*self.warps}) < len(self.warps):
+            raise ArgumentError("roles", self.warps, "one role a warp")
+
+    @property
+    def warps(self) -> tuple[int, ...]:
+        return self.softmax + self.mma + self.load
+
     @property
     def threads(self) -> int:
-        return WARP * (len(self.softmax) + len(self.mma) + len(self.load))
+        """Of a CTA; a warp without a role ends at once."""
+        return WARP * (max(self.warps) + 1)
+
+    def is_softmax(self, warp: Any) -> Any:
+        """Whether a warp, by its number or traced, has the softmax role."""
+        first, past = self.softmax[0], self.softmax[-1] + 1
+        return warp < past if first == 0 else (warp >= first) & (warp < past)
 
 
 @dataclass(frozen=True)
@@ -54,8 +79,8 @@ class FmhaConfig:
     head_dim: one of HEAD_DIMS. p_path: where P waits for the second product, "tmem" or "smem" (hd=512: "smem").
     mask: every key is visible ("none"), those before the sequence's length ("length"), or those of a window that
     ends at the query's own position ("causal"). shared_kv: V is K, loaded once. partials: U and m are written beside
-    O and lse. compressed: beside those keys, none, all visible blocks of a second tensor ("blocks") or the keys of it
-    that each token lists ("listed"); needs shared_kv. sink: a logit a head joins the denominator of O.
+    O and lse. compressed: beside those keys, none, all visible blocks of a second tensor ("blocks") or the blocks of it
+    that each token lists ("topk"); needs shared_kv. sink: a logit a head joins the denominator of O.
     cluster: 2 where row tiles come in pairs of one token, which then share every load of keys; else 1.
     Raises ArgumentError for a value that does not exist.
     """
@@ -77,8 +102,8 @@ class FmhaConfig:
             raise ArgumentError("p_path", repr(self.p_path), "'tmem' or 'smem'")
         if self.mask not in ("none", "length", "causal"):
             raise ArgumentError("mask", repr(self.mask), "'none', 'length' or 'causal'")
-        if self.compressed not in ("none", "blocks", "listed"):
-            raise ArgumentError("compressed", repr(self.compressed), "'none', 'blocks' or 'listed'")
+        if self.compressed not in ("none", "blocks", "topk"):
+            raise ArgumentError("compressed", repr(self.compressed), "'none', 'blocks' or 'topk'")
         if self.compressed != "none" and not self.shared_kv:
             raise ArgumentError("shared_kv", False, "True with compressed keys")
         if self.cluster not in (1, 2):
@@ -100,7 +125,7 @@ class FmhaConfig:
 
     @property
     def block_m(self) -> int:
-        """Query rows of a CTA. At hd=512 two halves of O share the columns of 64 rows: see fmha.py."""
+        """Query rows of a CTA. At hd=512 two halves of O share the columns of 64 rows: docs/kernel.md."""
         return 64 if self.head_dim == 512 else TMEM_LANES
 
     @property
@@ -109,8 +134,22 @@ class FmhaConfig:
         return 64 if self.head_dim >= 256 else 128
 
     @property
-    def row_threads(self) -> int:
-        """Softmax threads that share a row, each with its part of the keys and of O's columns."""
+    def qk_tiler(self) -> tuple[int, int, int]:
+        """M, N and K of S = Q K'."""
+        return self.block_m, self.block_n, self.head_dim
+
+    @property
+    def pv_tiler(self) -> tuple[int, int, int]:
+        """M, N and K of O = P V."""
+        return self.block_m, self.head_dim, self.block_n
+
+    @property
+    def rows_per_warp(self) -> int:
+        return self.block_m // len(self.roles.softmax)
+
+    @property
+    def threads_per_row(self) -> int:
+        """Softmax threads that share a row, each with its half of the keys and of O's columns where there are two."""
         return TMEM_LANES // self.block_m
 
     # Tensor memory, in columns.
@@ -126,7 +165,7 @@ class FmhaConfig:
 
     @property
     def o_cols(self) -> int:
-        return self.head_dim // self.row_threads
+        return self.head_dim // self.threads_per_row
 
     @property
     def tmem_p(self) -> int:
@@ -193,3 +232,29 @@ class FmhaConfig:
     @property
     def barrier_count(self) -> int:
         return sum(barrier.stages for barrier in self.barriers)
+
+
+def configuration(
+    head_dim: int,
+    heads: int,
+    *,
+    has_lens: bool = False,
+    causal: bool = False,
+    shared_kv: bool = False,
+    compressed: Compressed = "none",
+    sink: bool = False,
+    partials: bool = True,
+    p_path: PPath | Literal["auto"] = "auto",
+) -> FmhaConfig:
+    """The configuration that a call with these arguments launches: the only place where that is decided.
+
+    Row tiles come in pairs where their number is even for every token: heads fill whole pairs of them.
+    Raises ArgumentError.
+    """
+    if p_path == "auto":
+        p_path = "tmem" if head_dim < SMEM_P_FROM else "smem"
+    mask: Mask = "causal" if causal else "length" if has_lens else "none"
+    config = FmhaConfig(
+        head_dim, p_path, mask, shared_kv=shared_kv, partials=partials, compressed=compressed, sink=sink
+    )
+    return replace(config, cluster=1 if heads % (2 * config.block_m) else 2)

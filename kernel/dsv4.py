@@ -9,7 +9,8 @@ from __future__ import annotations
 import torch
 
 from kernel.errors import ArgumentError
-from kernel.host import AllBlocks, Attention, ListedKeys, fmha
+from kernel.host import fmha
+from kernel.tensors import AllBlocks, Attention, TopkBlocks
 
 WINDOW = 128  # keys, the query's own included
 
@@ -52,7 +53,7 @@ def attention(
         if swa_lens is not None:
             raise ArgumentError("swa_lens", "a tensor", "None without swa_kv")
         swa_kv = q.new_empty(batch, 0, head_dim)
-    compressed = second_branch(cmp_kv, seq_lens, compress_ratio, topk_indices, topk_lens, swa_lens)
+    compressed = compressed_branch(cmp_kv, seq_lens, compress_ratio, topk_indices, topk_lens, swa_lens)
     return fmha(
         q,
         swa_kv,
@@ -68,14 +69,14 @@ def attention(
     )
 
 
-def second_branch(
+def compressed_branch(
     cmp_kv: torch.Tensor | None,
     seq_lens: torch.Tensor | None,
     compress_ratio: int | None,
     topk_indices: torch.Tensor | None,
     topk_lens: torch.Tensor | None,
     swa_lens: torch.Tensor | None,
-) -> AllBlocks | ListedKeys | None:
+) -> AllBlocks | TopkBlocks | None:
     """The kind of layer that the arguments mean."""
     given = {"compress_ratio": compress_ratio, "topk_indices": topk_indices, "topk_lens": topk_lens}
     if cmp_kv is None:
@@ -84,7 +85,7 @@ def second_branch(
                 raise ArgumentError(name, "given", "None without cmp_kv")
         return None
     if topk_indices is not None:
-        return ListedKeys(cmp_kv, topk_indices, topk_lens)
+        return TopkBlocks(cmp_kv, topk_indices, topk_lens)
     if topk_lens is not None:
         raise ArgumentError("topk_lens", "a tensor", "None without topk_indices")
     if compress_ratio is None:

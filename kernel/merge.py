@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
+from kernel.checks import check_shape, check_sink, check_tensor
 from kernel.errors import ArgumentError
-from kernel.host import Attention, check_shape, check_sink, check_tensor
+from kernel.tensors import Attention
 
 NEG_INF = -torch.inf
 

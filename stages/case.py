@@ -9,7 +9,6 @@ import torch
 
 import kernel
 from kernel.config import PPath
-from kernel.host import default_p_path, in_pairs
 from kernel.reference import (
     Partial,
     branch,
@@ -110,18 +109,17 @@ class Case:
     @property
     def config(self) -> kernel.FmhaConfig:
         """What the kernel is compiled for; of merged branches, the launch over the compressed keys."""
-        mask: kernel.config.Mask = "causal" if self.causal else "none" if self.lens is None else "length"
-        p_path = self.p_path or default_p_path(self.head_dim)
-        config = kernel.FmhaConfig(
+        return kernel.configuration(
             self.head_dim,
-            p_path=p_path,
-            mask=mask,
+            self.heads,
+            has_lens=self.lens is not None,
+            causal=self.causal,
             shared_kv=self.shared_kv,
-            partials=self.partials or self.merged,
-            compressed="none" if self.compressed is None else "blocks" if self.compressed.topk is None else "listed",
+            compressed="none" if self.compressed is None else "blocks" if self.compressed.topk is None else "topk",
             sink=self.sinks is not None and not self.merged,
+            partials=self.partials or self.merged,
+            p_path=self.p_path or "auto",
         )
-        return in_pairs(self.heads, config)
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -147,7 +145,7 @@ class Case:
     def seq_lens(self) -> torch.Tensor:
         """Tokens of each sequence up to its newest, int32 [batch]."""
         assert self.lens is not None and self.compressed is not None, "only compressed keys ask for it"
-        return torch.tensor([far + near for far, near in zip(self.compressed.past, self.lens, strict=True)]).int()
+        return torch.tensor([before + held for before, held in zip(self.compressed.past, self.lens, strict=True)]).int()
 
     @property
     def visible_blocks(self) -> torch.Tensor:
@@ -167,16 +165,16 @@ class Case:
 class Inputs:
     """bf16 CPU tensors: q [batch, tokens, heads, head_dim], k and v [batch, keys, head_dim]; no v: V is K.
 
-    far [batch, blocks, head_dim]: compressed keys. indices [batch, tokens, topk] and listed [batch, tokens], int32:
+    compressed [batch, blocks, head_dim]. topk_indices [batch, tokens, topk] and topk_lens [batch, tokens], int32:
     what each token lists of them, and how many entries count.
     """
 
     q: torch.Tensor
     k: torch.Tensor
     v: torch.Tensor | None
-    far: torch.Tensor | None = None
-    indices: torch.Tensor | None = None
-    listed: torch.Tensor | None = None
+    compressed: torch.Tensor | None = None
+    topk_indices: torch.Tensor | None = None
+    topk_lens: torch.Tensor | None = None
 
 
 def draw(case: Case, seed: int) -> Inputs:
@@ -193,13 +191,13 @@ def draw(case: Case, seed: int) -> Inputs:
     size = V_SCALE_OF_FEW if case.causal else V_SCALE
     if not case.shared_kv:
         return Inputs(q.bfloat16(), k.bfloat16(), (v * size).bfloat16())
-    near = Inputs((q / size).bfloat16(), (k * size).bfloat16(), None)
+    window = Inputs((q / size).bfloat16(), (k * size).bfloat16(), None)
     if case.compressed is None:
-        return near
-    far = (normal(case.batch, case.blocks, case.head_dim) * size).bfloat16()
+        return window
+    compressed = (normal(case.batch, case.blocks, case.head_dim) * size).bfloat16()
     if case.compressed.topk is None:
-        return replace(near, far=far)
-    return replace(near, far=far, **_lists(case, case.compressed.topk, generator))
+        return replace(window, compressed=compressed)
+    return replace(window, compressed=compressed, **_lists(case, case.compressed.topk, generator))
 
 
 def _lists(case: Case, topk: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
@@ -209,10 +207,10 @@ def _lists(case: Case, topk: int, generator: torch.Generator) -> dict[str, torch
     """
     shape = (case.batch, case.tokens)
     indices = torch.randint(-1, case.blocks, (*shape, topk), generator=generator).int()
-    listed = torch.randint(0, topk + 1, shape, generator=generator).int()
-    listed[0, 0] = topk
-    indices[torch.arange(topk) >= listed[..., None]] = case.blocks + 1000
-    return {"indices": indices, "listed": listed}
+    lens = torch.randint(0, topk + 1, shape, generator=generator).int()
+    lens[0, 0] = topk
+    indices[torch.arange(topk) >= lens[..., None]] = case.blocks + 1000
+    return {"topk_indices": indices, "topk_lens": lens}
 
 
 def _follow(trend: Trend, q: torch.Tensor, k: torch.Tensor) -> None:
@@ -240,11 +238,14 @@ def reference(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) -
 def partials(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) -> list[Partial]:
     """The branches in float64: the window, and the compressed keys where there are any."""
     parts = [branch(inputs.q, inputs.k, inputs.v, visible=case.visible if visible is None else visible)]
-    if inputs.far is None:
+    if inputs.compressed is None:
         return parts
-    if inputs.indices is None:
-        return [*parts, branch(inputs.q, inputs.far, visible=case.visible_blocks)]
-    return [*parts, selection(inputs.q, inputs.far, topk_indices=inputs.indices, topk_lens=inputs.listed)]
+    if inputs.topk_indices is None:
+        return [*parts, branch(inputs.q, inputs.compressed, visible=case.visible_blocks)]
+    return [
+        *parts,
+        selection(inputs.q, inputs.compressed, topk_indices=inputs.topk_indices, topk_lens=inputs.topk_lens),
+    ]
 
 
 def joined(parts: list[Partial]) -> Partial:
@@ -263,21 +264,21 @@ def poisoned(case: Case, kv: torch.Tensor, poison: float) -> torch.Tensor:
     return torch.where(alive[..., None], kv, torch.tensor(poison).to(kv.dtype))
 
 
-def compressed_keys(case: Case, inputs: Inputs, torch_device: str) -> kernel.AllBlocks | kernel.ListedKeys | None:
+def compressed_keys(case: Case, inputs: Inputs, torch_device: str) -> kernel.AllBlocks | kernel.TopkBlocks | None:
     """The compressed keys as the kernel takes them; NaN in the rows that no token sees or lists."""
-    if inputs.far is None:
+    if inputs.compressed is None:
         return None
     assert case.compressed is not None
-    if inputs.indices is None or inputs.listed is None:
+    if inputs.topk_indices is None or inputs.topk_lens is None:
         alive = case.visible_blocks.any(1)
     else:
-        counts = torch.arange(inputs.indices.shape[2]) < inputs.listed[..., None]
+        counts = torch.arange(inputs.topk_indices.shape[2]) < inputs.topk_lens[..., None]
         rows = torch.arange(case.blocks)[:, None, None]
-        alive = ((inputs.indices[:, None] == rows) & counts[:, None]).any(3).any(2)
-    far = torch.where(alive[..., None], inputs.far, torch.tensor(torch.nan).bfloat16()).to(torch_device)
-    if inputs.indices is None or inputs.listed is None:
-        return kernel.AllBlocks(far, case.seq_lens.to(torch_device), case.compressed.ratio)
-    return kernel.ListedKeys(far, inputs.indices.to(torch_device), inputs.listed.to(torch_device))
+        alive = ((inputs.topk_indices[:, None] == rows) & counts[:, None]).any(3).any(2)
+    compressed = torch.where(alive[..., None], inputs.compressed, torch.tensor(torch.nan).bfloat16()).to(torch_device)
+    if inputs.topk_indices is None or inputs.topk_lens is None:
+        return kernel.AllBlocks(compressed, case.seq_lens.to(torch_device), case.compressed.ratio)
+    return kernel.TopkBlocks(compressed, inputs.topk_indices.to(torch_device), inputs.topk_lens.to(torch_device))
 
 
 def launch(case: Case, inputs: Inputs, torch_device: str) -> kernel.Attention:
@@ -289,12 +290,12 @@ def launch(case: Case, inputs: Inputs, torch_device: str) -> kernel.Attention:
     k = poisoned(case, inputs.k, torch.nan).to(torch_device)
     v = None if inputs.v is None else poisoned(case, inputs.v, torch.inf).to(torch_device)
     sink = None if case.sink is None else case.sink.to(torch_device)
-    far = compressed_keys(case, inputs, torch_device)
+    compressed = compressed_keys(case, inputs, torch_device)
     if not case.merged:
-        return _launch(case, q, k, v, far, sink)
+        return _launch(case, q, k, v, compressed, sink)
     parts = [_launch(case, q, k, v)]
-    if far is not None:
-        parts.append(_launch(case, q, k[:, :0], v, far))
+    if compressed is not None:
+        parts.append(_launch(case, q, k[:, :0], v, compressed))
     return kernel.merge(parts, sink)
 
 
@@ -303,7 +304,7 @@ def _launch(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor | None,
-    far: kernel.AllBlocks | kernel.ListedKeys | None = None,
+    compressed: kernel.AllBlocks | kernel.TopkBlocks | None = None,
     sink: torch.Tensor | None = None,
 ) -> kernel.Attention:
     """Into poisoned and guarded buffers."""
@@ -316,7 +317,7 @@ def _launch(
         swa_lens=None if lens is None else lens.clamp(max=k.shape[1]),
         causal=case.causal,
         window=case.window,
-        compressed=far,
+        compressed=compressed,
         sink=sink,
         p_path=case.p_path or "auto",
         partials=case.config.partials,

@@ -113,7 +113,7 @@ def _other_branches(case: Case) -> Iterator[NegativeControl]:
     """Compressed keys left out, or others taken."""
     if case.compressed is None:
         return
-    yield NegativeControl("no compressed keys", lambda inputs, _: right(case, replace(inputs, far=None)))
+    yield NegativeControl("no compressed keys", lambda inputs, _: right(case, replace(inputs, compressed=None)))
     yield _masking(case, "no window", torch.zeros_like)
     if case.compressed.topk is None:
         name, compressed = "a block that is not whole let in", case.compressed
@@ -128,16 +128,16 @@ def _with_parts_of_blocks(case: Case, compressed: Compressed, inputs: Inputs) ->
     """As if every sequence were nearly a block longer."""
     past = tuple(tokens + compressed.ratio - 1 for tokens in compressed.past)
     longer = replace(case, compressed=replace(compressed, past=past))
-    assert inputs.far is not None
-    far = torch.nn.functional.pad(inputs.far, (0, 0, 0, longer.blocks - case.blocks))
-    return right(longer, replace(inputs, far=far))
+    assert inputs.compressed is not None
+    keys = torch.nn.functional.pad(inputs.compressed, (0, 0, 0, longer.blocks - case.blocks))
+    return right(longer, replace(inputs, compressed=keys))
 
 
 def _relisting(case: Case, name: str, change: Relist) -> NegativeControl:
     def make(inputs: Inputs, _: Outputs) -> Outputs:
-        assert inputs.indices is not None and inputs.listed is not None
-        indices, listed = change(inputs.indices, inputs.listed)
-        return right(case, replace(inputs, indices=indices, listed=listed))
+        assert inputs.topk_indices is not None and inputs.topk_lens is not None
+        indices, lens = change(inputs.topk_indices, inputs.topk_lens)
+        return right(case, replace(inputs, topk_indices=indices, topk_lens=lens))
 
     return NegativeControl(name, make)
 

@@ -50,7 +50,7 @@ def case_of(config: FmhaConfig, tiles: int) -> Case:
     if config.mask == "causal":
         case = replace(case, lens=(keys,), causal=True)
     if config.compressed != "none":
-        topk = keys if config.compressed == "listed" else None
+        topk = keys if config.compressed == "topk" else None
         case = replace(case, compressed=Compressed((3 * keys,), ratio=4, topk=topk))
     assert case.config == config, f"{case.config} is not {config}"
     return case
@@ -71,9 +71,9 @@ def counts(case: Case, inputs: Inputs, device: Emulated) -> Counts:
 def visible_keys(case: Case, inputs: Inputs) -> int:
     """Keys that the tokens see, over all of them and both branches."""
     keys = int(case.visible.sum())
-    if inputs.indices is not None and inputs.listed is not None:
-        counted = torch.arange(inputs.indices.shape[2]) < inputs.listed[..., None]
-        return keys + int((counted & (inputs.indices >= 0)).sum())
+    if inputs.topk_indices is not None and inputs.topk_lens is not None:
+        counted = torch.arange(inputs.topk_indices.shape[2]) < inputs.topk_lens[..., None]
+        return keys + int((counted & (inputs.topk_indices >= 0)).sum())
     return keys + (int(case.visible_blocks.sum()) if case.compressed else 0)
 
 

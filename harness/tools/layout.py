@@ -63,7 +63,7 @@ def loaded_by(traced: Traced) -> np.ndarray:
     """The softmax thread that takes S[row, key] into registers: [rows, keys]."""
     rows, keys = traced.tile
     config = traced.compiled.config
-    of_thread = sorted(traced.layout("tLcS")(i) for i in range(keys // config.row_threads))
+    of_thread = sorted(traced.layout("tLcS")(i) for i in range(keys // config.threads_per_row))
     assert of_thread == list(range(len(of_thread))), f"thread 0 loads keys {of_thread}"
     row, key = np.arange(rows)[:, None], np.arange(keys)[None, :]
     rows_of_warp = rows // len(config.roles.softmax)

@@ -33,7 +33,7 @@ class Layer:
     q: torch.Tensor
     swa_kv: torch.Tensor
     swa_lens: torch.Tensor
-    compressed: kernel.AllBlocks | kernel.ListedKeys | None
+    compressed: kernel.AllBlocks | kernel.TopkBlocks | None
     branches: list[reference.Partial]
 
     def want(self, sink: torch.Tensor | None = None) -> reference.Output:
@@ -58,7 +58,7 @@ class Layer:
 
 
 def layer(kind: str, d: int, shape: tuple[int, int, int], lens: list[int], **sizes: int) -> Layer:
-    """A layer of `kind` "window", "blocks" or "listed" with q of `shape` (B, T, H); sequences are `past` tokens longer
+    """A layer of `kind` "window", "blocks" or "topk" with q of `shape` (B, T, H); sequences are `past` tokens longer
     than their window buffers, blocks are of `ratio` tokens, lists of `most` entries."""
     batch, tokens, heads = shape
     swa_lens = torch.tensor(lens, dtype=torch.int32)
@@ -71,17 +71,19 @@ def layer(kind: str, d: int, shape: tuple[int, int, int], lens: list[int], **siz
     seq_lens = swa_lens + sizes.get("past", 0)
     ratio = sizes.get("ratio", 4)
     blocks = int(seq_lens.max()) // ratio + 3
-    far = normal(3, batch, blocks, d)
+    compressed = normal(3, batch, blocks, d)
     if kind == "blocks":
         at = seq_lens[:, None] - tokens + torch.arange(tokens)
-        branches.append(reference.branch(q, far, visible=reference.compressed_mask(at, blocks, ratio)))
-        far = torch.where(torch.arange(blocks)[None, :, None] >= (seq_lens // ratio)[:, None, None], NAN, far)
-        return Layer(q, kv, swa_lens, kernel.AllBlocks(far, seq_lens, ratio), branches)
+        branches.append(reference.branch(q, compressed, visible=reference.compressed_mask(at, blocks, ratio)))
+        compressed = torch.where(
+            torch.arange(blocks)[None, :, None] >= (seq_lens // ratio)[:, None, None], NAN, compressed
+        )
+        return Layer(q, kv, swa_lens, kernel.AllBlocks(compressed, seq_lens, ratio), branches)
     most = sizes["most"]
     indices, listed = numbers(4, -1, blocks, batch, tokens, most), numbers(5, 0, most + 1, batch, tokens)
     listed[-1, -1] = most
-    branches.append(reference.selection(q, far, topk_indices=indices, topk_lens=listed))
-    return Layer(q, kv, swa_lens, kernel.ListedKeys(far, indices, listed), branches)
+    branches.append(reference.selection(q, compressed, topk_indices=indices, topk_lens=listed))
+    return Layer(q, kv, swa_lens, kernel.TopkBlocks(compressed, indices, listed), branches)
 
 
 def holds(got: kernel.Attention, want: reference.Output) -> None:
@@ -109,9 +111,9 @@ LAYERS = {
     "HCA hd=64": ("blocks", 64, (2, 3, 16), [3, 150], {"past": 30}),
     "HCA hd=512": ("blocks", 512, (1, 2, 64), [140], {"past": 300}),
     "HCA ratio 128": ("blocks", 128, (2, 2, 16), [129, 130], {"past": 126, "ratio": 128}),
-    "CSA hd=64": ("listed", 64, (2, 2, 16), [1, 150], {"past": 200, "most": 200}),
-    "CSA hd=256": ("listed", 256, (1, 2, 160), [150], {"past": 20, "most": 130}),
-    "CSA hd=512": ("listed", 512, (1, 2, 96), [130], {"past": 300, "most": 70}),
+    "CSA hd=64": ("topk", 64, (2, 2, 16), [1, 150], {"past": 200, "most": 200}),
+    "CSA hd=256": ("topk", 256, (1, 2, 160), [150], {"past": 20, "most": 130}),
+    "CSA hd=512": ("topk", 512, (1, 2, 96), [130], {"past": 300, "most": 70}),
     "window hd=512": ("window", 512, (2, 1, 64), [1, 200], {}),
 }
 
@@ -124,7 +126,7 @@ def test_one_softmax_over_both_branches_and_the_sink(name: str) -> None:
     holds(case.run(sink), case.want(sink))
 
 
-@pytest.mark.parametrize("kind", ["window", "blocks", "listed"])
+@pytest.mark.parametrize("kind", ["window", "blocks", "topk"])
 @pytest.mark.parametrize(("d", "heads"), [(64, 64), (64, 256), (512, 64), (512, 128)])
 def test_every_mode_gives_the_same_bits(kind: str, d: int, heads: int) -> None:
     """Where a token has an even number of row tiles, pairs of CTAs share every load of keys."""
@@ -136,18 +138,18 @@ def test_every_mode_gives_the_same_bits(kind: str, d: int, heads: int) -> None:
         assert torch.equal(first.o.view(torch.int16), other.o.view(torch.int16)) and torch.equal(first.lse, other.lse)
 
 
-@pytest.mark.parametrize("kind", ["blocks", "listed"])
+@pytest.mark.parametrize("kind", ["blocks", "topk"])
 @pytest.mark.parametrize(("d", "p_path"), [(64, "smem"), (128, "tmem"), (256, "smem"), (512, "smem")])
 def test_partials_over_both_branches(kind: str, d: int, p_path: kernel.config.PPath) -> None:
     """Without a window's mask: U and m are those of all keys, O has the sink besides."""
     case = layer(kind, d, (2, 2, 16), [30, 150], most=70)
     kv, sink = normal(9, 2, 150, d), spread(16)
-    near, far = reference.branch(case.q, kv), case.branches[1]
+    window, compressed = reference.branch(case.q, kv), case.branches[1]
     options = {"compressed": case.compressed, "sink": sink, "p_path": p_path}
     with emulator.emulate(completion="random", seed=2):
         got = kernel.fmha(case.q, kv, **options)
-    holds(got, reference.merge([near, far], sink))
-    whole = reference.merge([near, far])
+    holds(got, reference.merge([window, compressed], sink))
+    whole = reference.merge([window, compressed])
     assert got.u is not None and got.m is not None
     o = got.u.double() * torch.exp(got.m - got.lse).double()[..., None]
     assert 1 - 2 * (o * whole.o).sum() / ((o * o).sum() + (whole.o * whole.o).sum()) <= DIFF
@@ -179,14 +181,14 @@ def test_logits_of_ten_thousand(sink: float) -> None:
     assert (got.lse.double() - want.lse).abs().max() <= 4e-3
 
 
-@pytest.mark.parametrize("kind", ["blocks", "listed"])
+@pytest.mark.parametrize("kind", ["blocks", "topk"])
 def test_fused_equals_merged(kind: str) -> None:
     """Partials of two launches, merged in torch, and one launch with both branches."""
     case = layer(kind, 64, (2, 2, 16), [3, 150], past=200, most=70)
     sink = spread(16)
-    near = dataclasses.replace(case, compressed=None).run(partials=True)
-    far = dataclasses.replace(case, swa_kv=case.swa_kv[:, :1], swa_lens=torch.zeros_like(case.swa_lens))
-    merged = kernel.merge([near, far.run(partials=True)], sink)
+    window = dataclasses.replace(case, compressed=None).run(partials=True)
+    compressed = dataclasses.replace(case, swa_kv=case.swa_kv[:, :1], swa_lens=torch.zeros_like(case.swa_lens))
+    merged = kernel.merge([window, compressed.run(partials=True)], sink)
     fused = case.run(sink)
     holds(merged, case.want(sink))
     assert ((fused.o.double() - merged.o.double()).abs() <= 0.004 + merged.o.double().abs() / 64).all()
@@ -195,9 +197,9 @@ def test_fused_equals_merged(kind: str) -> None:
 
 
 def test_repeats_and_order_of_a_list() -> None:
-    case = layer("listed", 64, (1, 1, 16), [5], past=100, most=80)
+    case = layer("topk", 64, (1, 1, 16), [5], past=100, most=80)
     keys = case.compressed
-    assert isinstance(keys, kernel.ListedKeys) and len(keys.indices.unique()) < 30
+    assert isinstance(keys, kernel.TopkBlocks) and len(keys.indices.unique()) < 30
     turned = dataclasses.replace(keys, indices=keys.indices.flip(-1))
     holds(case.run(), case.want())
     holds(dataclasses.replace(case, compressed=turned).run(), case.want())
@@ -207,13 +209,13 @@ def test_repeats_and_order_of_a_list() -> None:
 def test_an_index_that_names_no_key_reads_nothing(bad: int) -> None:
     """Neither past the tensor's end nor of the next sequence, whose keys are NaN."""
     q, kv = normal(1, 2, 1, 16, 64), normal(2, 2, 10, 64)
-    far = torch.stack([normal(3, 27, 64), NAN.expand(27, 64)])
+    compressed = torch.stack([normal(3, 27, 64), NAN.expand(27, 64)])
     indices = torch.tensor([[[3, bad, 26, bad]], [[bad, bad, -1, bad]]], dtype=torch.int32)
     lens = torch.tensor([10, 10], dtype=torch.int32)
-    near = reference.branch(q, kv, visible=reference.causal_mask(1, 10, lens, 128))
+    window = reference.branch(q, kv, visible=reference.causal_mask(1, 10, lens, 128))
     kept = torch.where(indices == bad, -1, indices)
-    want = reference.merge([near, reference.selection(q, far, topk_indices=kept)])
-    case = Layer(q, kv, lens, kernel.ListedKeys(far, indices), [])
+    want = reference.merge([window, reference.selection(q, compressed, topk_indices=kept)])
+    case = Layer(q, kv, lens, kernel.TopkBlocks(compressed, indices), [])
     holds(case.run(), want)
     with pytest.raises(kernel.ArgumentError, match=r"compressed\.indices"):
         kernel.fmha(q, kv, compressed=case.compressed, debug=True)
@@ -222,11 +224,11 @@ def test_an_index_that_names_no_key_reads_nothing(bad: int) -> None:
 @pytest.mark.parametrize(("heads", "most"), [(128, 1024), (64, 512)])
 def test_whole_dsv4_layer(heads: int, most: int) -> None:
     """V4-Pro's and V4-Flash's shapes: D=512, W=128, one decoded token; products and bytes near those of its keys."""
-    case = layer("listed", 512, (1, 1, heads), [300], past=4 * most, most=most)
+    case = layer("topk", 512, (1, 1, heads), [300], past=4 * most, most=most)
     got, counts = case.counted(spread(heads))
     assert got.u is None and got.m is None
     holds(got, case.want(spread(heads)))
-    assert isinstance(case.compressed, kernel.ListedKeys)
+    assert isinstance(case.compressed, kernel.TopkBlocks)
     keys, ctas = 128 + int((case.compressed.indices >= 0).sum()), heads // 64
     assert counts.mma_flops <= 1.25 * 4 * heads * 512 * keys
     assert counts.copied_in_bytes <= 1.25 * 2 * 512 * (heads + ctas * keys)
@@ -235,7 +237,7 @@ def test_whole_dsv4_layer(heads: int, most: int) -> None:
 
 def test_pairs_load_by_multicast() -> None:
     """With 128 heads of 512 two CTAs work on a token, and what one loads reaches both."""
-    alone, pair = (kernel.FmhaConfig(512, "smem", "causal", True, False, "listed", cluster=n) for n in (1, 2))
+    alone, pair = (kernel.FmhaConfig(512, "smem", "causal", True, False, "topk", cluster=n) for n in (1, 2))
     for config in (alone, pair):
         ptx = kernel.compile(config).ptx
         gathers = [line for line in ptx.splitlines() if "tile::gather4" in line]
@@ -243,7 +245,7 @@ def test_pairs_load_by_multicast() -> None:
 
 
 def test_nothing_outside_the_outputs_is_written_where_tiles_are_of_one_token() -> None:
-    case = layer("listed", 512, (1, 3, 40), [50], most=20)
+    case = layer("topk", 512, (1, 3, 40), [50], most=20)
     whole = torch.full((case.q.numel() + 1024,), 7.0).bfloat16()
     stats = torch.full((case.q.shape[:3].numel() + 512,), 7.0)
     out = kernel.Attention(whole[512:-512].view(case.q.shape), stats[256:-256].view(case.q.shape[:3]))

@@ -27,10 +27,9 @@ def test_the_drawing_has_a_mark_for_eight_columns() -> None:
     assert all(len(drawing(config)) == 512 // 8 + 1 for config in CONFIGS)
 
 
-@pytest.mark.parametrize("head_dim", [64, 512])
-def test_nothing_is_spilled_and_registers_fit(head_dim: int) -> None:
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
+def test_nothing_is_spilled_and_registers_fit(config: kernel.FmhaConfig) -> None:
     """The register file of an SM holds 65,536 registers, handed out by eight a thread."""
-    config = next(each for each in CONFIGS if each.head_dim == head_dim)
     taken = resources(kernel.compile(config).cubin)
     assert taken.stack_bytes == 0
     assert taken.registers > 64 and -(-taken.registers // 8) * 8 * config.roles.threads <= 65536

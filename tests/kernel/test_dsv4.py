@@ -114,9 +114,11 @@ def test_the_two_oracles_agree() -> None:
     o, lse = oracle.attention(layer["q"].double().numpy(), pairs, 8**-0.5, layer["attn_sink"].numpy())
     for got, want in zip(expected(layer), (o, lse), strict=True):
         np.testing.assert_allclose(got, want, atol=1e-12)
-    near = reference.branch(layer["q"], layer["swa_kv"], visible=reference.causal_mask(2, 9, lens, 4))
-    far = reference.compressed_mask(torch.tensor([[11, 12]]), 3, 4)
-    merged = reference.merge([near, reference.branch(layer["q"], layer["cmp_kv"], visible=far)], layer["attn_sink"])
+    window = reference.branch(layer["q"], layer["swa_kv"], visible=reference.causal_mask(2, 9, lens, 4))
+    compressed = reference.compressed_mask(torch.tensor([[11, 12]]), 3, 4)
+    merged = reference.merge(
+        [window, reference.branch(layer["q"], layer["cmp_kv"], visible=compressed)], layer["attn_sink"]
+    )
     np.testing.assert_allclose(merged.o.numpy(), o, atol=1e-12)
 
 
@@ -175,7 +177,7 @@ def test_arguments_that_do_not_go_together_are_refused(name: str, monkeypatch: p
 def test_compressed_keys_have_no_values_of_their_own() -> None:
     a = arguments()
     with pytest.raises(kernel.ArgumentError, match="v is a tensor"):
-        kernel.fmha(a["q"], a["swa_kv"], a["swa_kv"], compressed=kernel.ListedKeys(a["cmp_kv"], a["topk_indices"]))
+        kernel.fmha(a["q"], a["swa_kv"], a["swa_kv"], compressed=kernel.TopkBlocks(a["cmp_kv"], a["topk_indices"]))
 
 
 def test_the_example_holds() -> None:

@@ -72,15 +72,6 @@ def test_nothing_to_compute_launches_nothing(shape: tuple[int, int, int]) -> Non
     assert got.o.shape == a["q"].shape and got.lse.shape == shape
 
 
-@pytest.mark.parametrize("roles", [kernel.config.Roles(), kernel.config.Roles((0, 1, 2, 3), (6,), (7,))])
-def test_participant_counts_follow_the_roles(roles: kernel.config.Roles) -> None:
-    config = kernel.FmhaConfig(64, roles=roles)
-    arrivals = {barrier.name: barrier.arrivals for barrier in config.barriers}
-    assert arrivals["p_full"] == arrivals["tmem_free"] == len(roles.softmax)
-    assert {name for name, count in arrivals.items() if count == 1} == set(arrivals) - {"p_full", "tmem_free"}
-    assert [config.barrier_offset(b.name) for b in config.barriers][-1] + 1 == config.barrier_count
-
-
 PATHS = [(d, path) for d in kernel.config.HEAD_DIMS for path in ("tmem", "smem") if (d, path) != (512, "tmem")]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.tiles import Blocks, KvTiles, RowTile, Visible
+from kernel.sm100.tiles import Blocks, KvTiles, RowTile, Visible
 
 
 @given(

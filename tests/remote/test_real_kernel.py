@@ -27,9 +27,9 @@ def test_kernel_is_accepted_and_one_with_a_wrong_p_offset_is_not(checkout, sshd)
     record = load(gate.ledger.folder(entry.run))
     assert (record.run, record.tree.commit, record.tree.changed) == (entry.run, entry.candidate.commit, [])
     assert repository.resolve(ACCEPTED) == entry.candidate.commit
-    checkout.replace("kernel/fmha.py", "(config.tmem_p + stage *", "(config.tmem_p + 32 + stage *")
+    checkout.replace("kernel/sm100/softmax.py", "(config.tmem_p + stage *", "(config.tmem_p + 32 + stage *")
     entry = gate.stage(["D1.2"], target)
     assert entry.verdict == "REJECT_GATE", entry.reason
     record = load(gate.ledger.folder(entry.run) / "gate")
     assert "UnwrittenRead: tcgen05.mma reads tensor memory" in record.cases[0].message
-    assert checkout.git("status", "--porcelain") == " M kernel/fmha.py\n"
+    assert checkout.git("status", "--porcelain") == " M kernel/sm100/softmax.py\n"

@@ -15,9 +15,10 @@ from tests.system import Checkout
 
 @dataclass(frozen=True)
 class Break:
-    """An edit of kernel/fmha.py, what the refusal must say, and the line of that file that it must lead to."""
+    """An edit of a file of kernel/sm100, what the refusal must say, and the line of the kernel that it must lead to."""
 
     name: str
+    path: str
     old: str
     new: str
     says: str
@@ -27,6 +28,7 @@ class Break:
 BREAKS = (
     Break(
         "P is read 32 columns beside where it was stored",
+        "kernel/sm100/cta.py",
         "cute.recast_ptr(tmem + config.tmem_p, dtype",
         "cute.recast_ptr(tmem + config.tmem_p + 32, dtype",
         r"tcgen05\.mma",
@@ -34,6 +36,7 @@ BREAKS = (
     ),
     Break(
         "the second product does not wait for P",
+        "kernel/sm100/mma.py",
         '        bars.wait("p_full", stage, phase)\n',
         "",
         r"tcgen05\.mma",
@@ -41,6 +44,7 @@ BREAKS = (
     ),
     Break(
         "P is signalled before its store has completed",
+        "kernel/sm100/softmax.py",
         "        cute.copy(store, packed, tPtP)\n        cute.arch.fence_view_async_tmem_store()\n",
         "        cute.copy(store, packed, tPtP)\n",
         r"tcgen05\.(st|wait)",
@@ -48,6 +52,7 @@ BREAKS = (
     ),
     Break(
         "S is never signalled",
+        "kernel/sm100/mma.py",
         '        bars.commit("s_full", stage)\n',
         "",
         r"deadlock: no warp can run[\s\S]*try_wait waits for parity 0 .* 0 of 1 arrivals",
@@ -58,7 +63,7 @@ BREAKS = (
 
 @pytest.mark.parametrize("broken", BREAKS, ids=lambda broken: broken.name)
 def test_a_broken_kernel_is_refused(broken: Break, checkout: Checkout, tmp_path: Path) -> None:
-    checkout.replace("kernel/fmha.py", broken.old, broken.new)
+    checkout.replace(broken.path, broken.old, broken.new)
     command = [sys.executable, "-m", "harness.judge.run", "D1.1", "--device", "emulator", "--target", "sim"]
     done = subprocess.run(
         [*command, "--out", str(tmp_path / "out")], cwd=checkout.path, capture_output=True, timeout=300, check=False
@@ -75,5 +80,5 @@ def test_a_broken_kernel_is_refused(broken: Break, checkout: Checkout, tmp_path:
 
 def lines_named(message: str, checkout: Checkout) -> list[str]:
     """The lines of the kernel that a message names by file and number."""
-    named = re.findall(r"(kernel/\w+\.py):(\d+)", message)
+    named = re.findall(r"(kernel/[\w/]+\.py):(\d+)", message)
     return [(checkout.path / file).read_text().splitlines()[int(number) - 1] for file, number in named]

@@ -61,7 +61,7 @@ def test_blocks_that_nobody_lists_are_poisoned() -> None:
     case = replace(FAR, compressed=Compressed((30, 1), ratio=4, topk=5))
     inputs = draw(case, 1)
     got = compressed_keys(case, inputs, "cpu")
-    assert isinstance(got, kernel.ListedKeys) and got.lens is not None
+    assert isinstance(got, kernel.TopkBlocks) and got.lens is not None
     for b in range(2):
         listed = {int(j) for t in range(2) for j in got.indices[b, t, : got.lens[b, t]] if j >= 0}
         assert set(torch.nonzero(~got.kv[b].isnan().all(1))[:, 0].tolist()) == listed
@@ -72,13 +72,13 @@ def test_blocks_that_nobody_lists_are_poisoned() -> None:
 def test_the_reference_is_one_softmax_over_the_concatenation(topk: int | None) -> None:
     case = replace(FAR, compressed=Compressed((30, 1), ratio=4, topk=topk))
     inputs = draw(case, 2)
-    q, near, far = (x.double().numpy() for x in (inputs.q, inputs.k, inputs.far) if x is not None)
-    if inputs.indices is None or inputs.listed is None:
+    q, window, compressed = (x.double().numpy() for x in (inputs.q, inputs.k, inputs.compressed) if x is not None)
+    if inputs.topk_indices is None or inputs.topk_lens is None:
         positions = case.seq_lens[:, None].numpy() - 2 + np.arange(2)
         keys = oracle.compressed_keys(positions, 4)
     else:
-        keys = oracle.listed_keys(inputs.indices.numpy(), inputs.listed.numpy())
-    sources = [(near, near, oracle.swa_keys([18, 3], 2, 8)), (far, far, keys)]
+        keys = oracle.listed_keys(inputs.topk_indices.numpy(), inputs.topk_lens.numpy())
+    sources = [(window, window, oracle.swa_keys([18, 3], 2, 8)), (compressed, compressed, keys)]
     assert case.sink is not None
     o, lse = oracle.attention(q, sources, 64**-0.5, case.sink.numpy())
     want = reference(case, inputs)

@@ -42,16 +42,16 @@ class Break:
 BREAKS = (
     Break(
         "P in shared memory is published to the tensor core before it is signalled",
-        "kernel/fmha.py",
-        "            cute.autovec_copy(p[None, j], dst[None, row.part * vectors + j])\n"
+        "kernel/sm100/softmax.py",
+        "            cute.autovec_copy(p[None, j], dst[None, thread.half * vectors + j])\n"
         "        cute.arch.fence_view_async_shared()\n",
-        "            cute.autovec_copy(p[None, j], dst[None, row.part * vectors + j])\n",
+        "            cute.autovec_copy(p[None, j], dst[None, thread.half * vectors + j])\n",
         ("D1.3", "hd=64 n=128 P in smem"),
-        r"stage_p_smem: (.|\n)*missing +fence\.proxy\.async after PTX line \d+",
+        r"store_p_smem: (.|\n)*missing +fence\.proxy\.async after PTX line \d+",
     ),
     Break(
         "P is read from its own columns, not from those of the logits",
-        "kernel/fmha.py",
+        "kernel/sm100/cta.py",
         "cute.recast_ptr(tmem + config.tmem_p, dtype",
         "cute.recast_ptr(tmem, dtype",
         ("D1.3", "hd=64 n=128 P in tmem"),
@@ -59,15 +59,15 @@ BREAKS = (
     ),
     Break(
         "the K of the logits' tile is the head dim",
-        "kernel/fmha.py",
-        "(config.block_m, config.block_n, config.head_dim)",
-        "(config.block_m, config.block_n, 64)",
+        "kernel/config.py",
+        "return self.block_m, self.block_n, self.head_dim",
+        "return self.block_m, self.block_n, 64",
         ("D1.3", "hd=128 n=128 P in tmem"),
         r"Deadlock(.|\n)*16384 bytes outstanding, last arrival: mbarrier\.arrive\.expect_tx .* PTX line \d+",
     ),
     Break(
         "a name is bound before the branch that may bind it",
-        "kernel/fmha.py",
+        "kernel/sm100/epilogue.py",
         "        inverse = cutlass.select_(total == 0.0, Float32(0.0), 1.0 / total)\n",
         "        if total > 0.0:\n            inverse = 1.0 / total\n",
         ("D1.3", "hd=64 n=128 P in tmem"),

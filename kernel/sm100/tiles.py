@@ -13,26 +13,7 @@ import cutlass.cute as cute
 from cutlass import Int32
 
 from kernel.config import Mask
-
-
-class Fixed:
-    """Base of what is traced once and never reassigned: branches and loops have nothing of it to carry."""
-
-    def __extract_mlir_values__(self) -> list:
-        return []
-
-    def __new_from_mlir_values__(self, values: list) -> Fixed:
-        return self
-
-
-def larger(x: Any, y: Any) -> Any:
-    """Maximum of two integers, traced or not."""
-    return max(x, y) if isinstance(x, int) and isinstance(y, int) else cutlass.select_(x > y, x, y)
-
-
-def smaller(x: Any, y: Any) -> Any:
-    """Minimum of two integers, traced or not."""
-    return min(x, y) if isinstance(x, int) and isinstance(y, int) else cutlass.select_(x < y, x, y)
+from kernel.sm100.traced import Fixed, larger, smaller
 
 
 @dataclass
@@ -147,8 +128,8 @@ class KvTiles(Fixed):
 
 
 @dataclass
-class ListedTiles(Fixed):
-    """KV tiles of the keys that a token lists, block_n of the list a tile."""
+class TopkTiles(Fixed):
+    """KV tiles of the compressed keys that a token lists, block_n of the list a tile."""
 
     indices: cute.Tensor  # [K] int32 of the token
     length: Any  # how many of them count
@@ -172,7 +153,7 @@ class Branches(Fixed):
     """All KV tiles of a row tile, in the order of the one loop over them: the window's, then the compressed ones."""
 
     window: KvTiles
-    compressed: KvTiles | ListedTiles | None = None
+    compressed: KvTiles | TopkTiles | None = None
 
     @property
     def count(self) -> Any:

@@ -1,0 +1,170 @@
+"""What the kernel's host call allows. Each check raises ArgumentError; none looks at what a tensor holds but one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from kernel.arguments import TMA_ALIGN_BYTES
+from kernel.config import HEAD_DIMS
+from kernel.errors import ArgumentError
+from kernel.tensors import AllBlocks, Attention, TopkBlocks
+
+MAX_KEYS = 2**31 - 1024  # key and row numbers are 32-bit, a tile past the end included
+MAX_CTAS = 2**31 - 1  # gridDim.x
+SMALLEST_TILE = 64  # rows of a CTA at head dim 512
+UNBOUNDED = 2**30  # a window wider than any sequence
+
+
+def check_inputs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor | None) -> None:
+    check_tensor("q", q, torch.bfloat16, 4, "[B, T, H, D]", q)
+    batch, tokens, heads, head_dim = q.shape
+    if head_dim not in HEAD_DIMS:
+        raise ArgumentError("head_dim", head_dim, f"one of {HEAD_DIMS}")
+    if tokens * heads > MAX_KEYS:
+        raise ArgumentError("q.shape[1] * q.shape[2]", tokens * heads, f"at most {MAX_KEYS}")
+    if batch * max(tokens, -(-tokens * heads // SMALLEST_TILE)) > MAX_CTAS:
+        raise ArgumentError("q.shape", tuple(q.shape), f"at most {MAX_CTAS} tiles of rows")
+    for name, tensor in (("k", k), ("v", v)):
+        if tensor is None:
+            continue
+        check_tensor(name, tensor, torch.bfloat16, 3, "[B, S, D]", q)
+        keys = k.shape[1]
+        check_shape(name, tensor, (batch, keys, head_dim), "[B, S, D]")
+        if keys > MAX_KEYS:
+            raise ArgumentError(f"{name}.shape[1]", keys, f"at most {MAX_KEYS}")
+        check_alignment(name, tensor)
+    check_alignment("q", q)
+    check_packs("q", q)
+
+
+def check_mask(q: torch.Tensor, swa_lens: torch.Tensor | None, causal: bool, window: int | None) -> None:
+    if swa_lens is not None:
+        check_tensor("swa_lens", swa_lens, torch.int32, 1, "[B]", q)
+        check_shape("swa_lens", swa_lens, q.shape[:1], "[B]")
+    if window is not None:
+        if not causal:
+            raise ArgumentError("window", window, "None unless causal=True")
+        if not (isinstance(window, int) and 0 < window <= UNBOUNDED):
+            raise ArgumentError("window", window, f"None or 1 to {UNBOUNDED}")
+
+
+def check_scale(scale: float) -> None:
+    if not (isinstance(scale, int | float) and math.isfinite(scale) and scale > 0):
+        raise ArgumentError("scale", scale, "a finite number above 0")
+
+
+def check_compressed(q: torch.Tensor, v: torch.Tensor | None, branch: AllBlocks | TopkBlocks | None) -> None:
+    if branch is None:
+        return
+    if not isinstance(branch, AllBlocks | TopkBlocks):
+        raise ArgumentError("compressed", type(branch).__name__, "AllBlocks, TopkBlocks or None")
+    if v is not None:
+        raise ArgumentError("v", "a tensor", "None with compressed keys, which are keys and values at once")
+    batch, tokens, _, head_dim = q.shape
+    check_tensor("compressed.kv", branch.kv, torch.bfloat16, 3, "[B, S_c, D]", q)
+    keys = branch.kv.shape[1]
+    check_shape("compressed.kv", branch.kv, (batch, keys, head_dim), "[B, S_c, D]")
+    if batch * keys > MAX_KEYS:
+        raise ArgumentError("compressed.kv.shape[0] * compressed.kv.shape[1]", batch * keys, f"at most {MAX_KEYS}")
+    check_alignment("compressed.kv", branch.kv)
+    if isinstance(branch, AllBlocks):
+        check_tensor("compressed.seq_lens", branch.seq_lens, torch.int32, 1, "[B]", q)
+        check_shape("compressed.seq_lens", branch.seq_lens, (batch,), "[B]")
+        if not (isinstance(branch.ratio, int) and branch.ratio > 0):
+            raise ArgumentError("compressed.ratio", branch.ratio, "an integer above 0")
+        return
+    check_flat("compressed.kv", branch.kv)
+    check_tensor("compressed.indices", branch.indices, torch.int32, 3, "[B, T, K]", q)
+    check_shape("compressed.indices", branch.indices, (batch, tokens, branch.indices.shape[2]), "[B, T, K]")
+    check_flat("compressed.indices", branch.indices)
+    if branch.lens is not None:
+        check_tensor("compressed.lens", branch.lens, torch.int32, 2, "[B, T]", q)
+        check_shape("compressed.lens", branch.lens, (batch, tokens), "[B, T]")
+
+
+def check_indices(branch: TopkBlocks) -> None:
+    """Refuse an index that names no key; -1 is allowed. Reads the tensor: on a GPU this waits for it."""
+    keys = branch.kv.shape[1]
+    for bad in branch.indices[(branch.indices < -1) | (branch.indices >= keys)][:1].tolist():
+        raise ArgumentError("compressed.indices", bad, f"-1 to {keys - 1}")
+
+
+def check_sink(q: torch.Tensor, sink: torch.Tensor | None) -> None:
+    if sink is not None:
+        check_tensor("sink", sink, torch.float32, 1, "[H]", q)
+        check_shape("sink", sink, q.shape[2:3], "[H]")
+
+
+def check_outputs(out: Attention, q: torch.Tensor, partials: bool) -> None:
+    expected = {"o": (torch.bfloat16, q.shape), "lse": (torch.float32, q.shape[:3])}
+    if partials:
+        expected |= {"u": (torch.float32, q.shape), "m": (torch.float32, q.shape[:3])}
+    for name in ("o", "lse", "u", "m"):
+        tensor = getattr(out, name)
+        if name not in expected:
+            if tensor is not None:
+                raise ArgumentError(f"out.{name}", "a tensor", "None when partials=False")
+            continue
+        dtype, shape = expected[name]
+        check_tensor(f"out.{name}", tensor, dtype, len(shape), str(tuple(shape)), q)
+        if tensor.shape != shape:
+            raise ArgumentError(f"out.{name}.shape", tuple(tensor.shape), str(tuple(shape)))
+        check_packs(f"out.{name}", tensor)
+        if len(shape) == 4:
+            check_alignment(f"out.{name}", tensor)
+
+
+def check_outputs_flat(q: torch.Tensor, out: Attention) -> None:
+    """Queries and results of a launch whose groups of rows are tokens: batch and tokens have to lie like one."""
+    for name, tensor in (("q", q), ("out.o", out.o), ("out.u", out.u), ("out.lse", out.lse), ("out.m", out.m)):
+        if tensor is not None:
+            check_flat(name, tensor)
+
+
+def check_tensor(name: str, tensor: Any, dtype: torch.dtype, rank: int, form: str, like: torch.Tensor) -> None:
+    """Type, dtype, rank, device and unit last stride."""
+    if not isinstance(tensor, torch.Tensor):
+        raise ArgumentError(name, type(tensor).__name__, f"a torch.Tensor {form}")
+    if tensor.dtype != dtype:
+        raise ArgumentError(f"{name}.dtype", tensor.dtype, str(dtype))
+    if tensor.dim() != rank:
+        raise ArgumentError(f"{name}.shape", tuple(tensor.shape), f"rank {rank}, {form}")
+    if tensor.device != like.device:
+        raise ArgumentError(f"{name}.device", tensor.device, f"q's device, {like.device}")
+    if tensor.numel() == 0:
+        return
+    if tensor.shape[-1] > 1 and tensor.stride(-1) != 1:
+        raise ArgumentError(f"{name}.stride(-1)", tensor.stride(-1), "1")
+
+
+def check_shape(name: str, tensor: torch.Tensor, shape: Sequence[int], form: str) -> None:
+    if tuple(tensor.shape) != tuple(shape):
+        raise ArgumentError(f"{name}.shape", tuple(tensor.shape), f"{form} = {tuple(shape)}")
+
+
+def check_flat(name: str, tensor: torch.Tensor) -> None:
+    """The first two dimensions have to lie like one."""
+    outer, inner = tensor.shape[:2]
+    if outer > 1 and inner > 0 and tensor.stride(0) != inner * tensor.stride(1):
+        raise ArgumentError(f"{name}.stride(0)", tensor.stride(0), f"shape[1] * stride(1) = {inner * tensor.stride(1)}")
+
+
+def check_alignment(name: str, tensor: torch.Tensor) -> None:
+    """What a tensor map asks: address and strides in multiples of 16 bytes."""
+    if tensor.data_ptr() % TMA_ALIGN_BYTES:
+        raise ArgumentError(f"{name}.data_ptr() % {TMA_ALIGN_BYTES}", tensor.data_ptr() % TMA_ALIGN_BYTES, "0")
+    unit = TMA_ALIGN_BYTES // tensor.element_size()
+    for i, (size, stride) in enumerate(zip(tensor.shape[:-1], tensor.stride()[:-1], strict=True)):
+        if size > 1 and (stride % unit or stride <= 0):
+            raise ArgumentError(f"{name}.stride({i})", stride, f"a positive multiple of {unit}")
+
+
+def check_packs(name: str, tensor: torch.Tensor) -> None:
+    """Tokens and heads have to lie like one dimension."""
+    tokens, heads = tensor.shape[1:3]
+    if tokens > 1 and heads > 0 and tensor.stride(1) != heads * tensor.stride(2):
+        raise ArgumentError(f"{name}.stride(1)", tensor.stride(1), f"H * stride(2) = {heads * tensor.stride(2)}")

@@ -1,0 +1,67 @@
+"""The kernel's mbarriers by name, and who arrives at them how."""
+
+# CuTeDSL's operations take and give traced values and static ones alike, which its annotations cannot say.
+# mypy: disable-error-code="arg-type"
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import cutlass.cute as cute
+from cutlass import Int16
+from cutlass.cute.nvgpu import tcgen05
+
+from kernel.config import S_STAGES, FmhaConfig
+from kernel.sm100.traced import Fixed
+
+EVERY_CTA = 0b11  # of a cluster of two
+
+
+def stage_and_phase(i: Any) -> tuple[Any, Any]:
+    """Stage and mbarrier phase of tile `i` in a ring of two."""
+    return i % S_STAGES, (i // S_STAGES) % 2
+
+
+@dataclass
+class Barriers(Fixed):
+    """Addresses of the mbarriers by name, in the order of FmhaConfig.barriers."""
+
+    config: FmhaConfig
+    base: cute.Pointer
+
+    def at(self, name: str, stage: Any = 0) -> cute.Pointer:
+        return self.base + (self.config.barrier_offset(name) + stage)
+
+    def init(self) -> None:
+        """Set every arrival count; one thread calls this."""
+        for barrier in self.config.barriers:
+            for stage in range(barrier.stages):
+                cute.arch.mbarrier_init(self.at(barrier.name, stage), barrier.arrivals)
+
+    def wait(self, name: str, stage: Any, phase: Any) -> None:
+        cute.arch.mbarrier_wait(self.at(name, stage), phase)
+
+    def arrive_warp(self, name: str, stage: Any) -> None:
+        """One arrival for the warp, after all of its lanes came here."""
+        cute.arch.sync_warp()
+        with cute.arch.elect_one():
+            cute.arch.mbarrier_arrive(self.at(name, stage))
+
+    def expect(self, name: str, stage: Any, tx_bytes: int) -> cute.Pointer:
+        """Arrive for a load of `tx_bytes`; the barrier that the load has to signal."""
+        barrier = self.at(name, stage)
+        with cute.arch.elect_one():
+            cute.arch.mbarrier_arrive_and_expect_tx(barrier, tx_bytes)
+        return barrier
+
+    def commit(self, name: str, stage: Any) -> None:
+        """Arrive once all tensor-core work issued so far has completed."""
+        with cute.arch.elect_one():
+            tcgen05.commit(self.at(name, stage))
+
+    def commit_to_cluster(self, name: str, stage: Any) -> None:
+        """The same, in every CTA of the cluster."""
+        mask = None if self.config.cluster == 1 else Int16(EVERY_CTA)
+        with cute.arch.elect_one():
+            tcgen05.commit(self.at(name, stage), mask)

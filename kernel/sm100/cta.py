@@ -1,0 +1,127 @@
+"""What the roles of a CTA share: its memories, barriers, rows, KV tiles and the fragments of both products."""
+
+# CuTeDSL's operations take and give traced values and static ones alike, which its annotations cannot say.
+# mypy: disable-error-code="index, arg-type, union-attr"
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import cutlass.cute as cute
+from cutlass import BFloat16, Int32, Int64
+from cutlass.memory import SmemAllocator
+
+from kernel.arguments import Arguments
+from kernel.config import MMA_N, TMEM_LANES, FmhaConfig
+from kernel.sm100.barriers import Barriers
+from kernel.sm100.operands import GATHER, SmemLayouts, TiledMmas
+from kernel.sm100.tiles import Blocks, Branches, KvTiles, RowTile, TopkTiles, Visible
+from kernel.sm100.traced import Fixed, larger, smaller
+
+LANE = 1 << 16  # tensor-memory address of the next lane
+HALF_LANES = 16  # with 64 rows, the second half of O's columns lies this many lanes further
+LOAD_COLS = 32  # columns a thread takes from tensor memory at once
+VECTOR = 8  # bf16 in the sixteen bytes of one shared-memory access
+SMEM_ALIGN = 1024  # eight swizzled rows: the period of the pattern
+Trace = Callable[[str, Any], None]
+
+
+@dataclass
+class Smem(Fixed):
+    """The buffers of shared memory, in their order."""
+
+    barriers: cute.Pointer
+    tmem_slot: cute.Pointer
+    sRows: cute.Tensor | None  # numbers of the keys to gather, (GATHER, block_n / GATHER)
+    sQ: cute.Tensor
+    sK: cute.Tensor
+    sV: cute.Tensor
+    sP: cute.Tensor | None
+
+    @staticmethod
+    def allocate(config: FmhaConfig, layouts: SmemLayouts) -> Smem:
+        smem = SmemAllocator()
+        barriers = smem.allocate_array(Int64, config.barrier_count)
+        tmem_slot = smem.allocate_array(Int32, 1)
+        sRows = None
+        if config.compressed == "topk":
+            rows = cute.make_layout((GATHER, config.block_n // GATHER))
+            sRows = smem.allocate_tensor(Int32, rows, 16)
+        sQ = smem.allocate_tensor(BFloat16, layouts.q.outer, SMEM_ALIGN, layouts.q.inner)
+        sK = smem.allocate_tensor(BFloat16, layouts.k.outer, SMEM_ALIGN, layouts.k.inner)
+        # The bytes of a K tile and of a V tile lie alike: one ring holds both.
+        sV = cute.make_tensor(cute.recast_ptr(sK.iterator, layouts.v.inner, BFloat16), layouts.v.outer)
+        sP = None
+        if config.p_path == "smem":
+            sP = smem.allocate_tensor(BFloat16, layouts.p.outer, SMEM_ALIGN, layouts.p.inner)
+        return Smem(barriers, tmem_slot, sRows, sQ, sK, sV, sP)
+
+
+@dataclass
+class Fragments(Fixed):
+    """Operands of the two products in shared or tensor memory, and their accumulators in tensor memory."""
+
+    mmas: TiledMmas
+    tSrQ: cute.Tensor  # descriptors of Q (MMA, M, K, 1)
+    tSrK: cute.Tensor  # descriptors of K (MMA, N, K, stage)
+    tOrP: cute.Tensor  # P of stage 0: descriptors, or tensor-memory columns (MMA, M, K)
+    tOrV: cute.Tensor  # descriptors of V (MMA, N, K, stage)
+    tStS: cute.Tensor  # logits of stage 0
+    tOtO: cute.Tensor  # output
+    o_cols: int  # columns of tensor memory that the output takes
+
+    @staticmethod
+    def of(config: FmhaConfig, mmas: TiledMmas, smem: Smem, p_layout: cute.ComposedLayout, tmem: Any) -> Fragments:
+        """`tmem`: where the CTA's columns of tensor memory begin."""
+        thr_qk, thr_pv = mmas.qk.get_slice(0), mmas.pv.get_slice(0)
+        s_layout = thr_qk.make_fragment_C(thr_qk.partition_shape_C(config.qk_tiler[:2])).layout
+        o_tile = (config.block_m, min(config.head_dim, MMA_N))
+        o_layout = thr_pv.make_fragment_C(thr_pv.partition_shape_C(o_tile)).layout
+        tStS = cute.make_tensor(tmem, s_layout)
+        tOtO = cute.make_tensor(tmem + config.tmem_o, o_layout)
+        if config.p_path == "smem":
+            tOrP = thr_pv.make_fragment_A(smem.sP)[None, None, None, 0]
+        else:
+            p_layout = thr_pv.make_fragment_A(cute.make_tensor(tmem, p_layout.outer)).layout
+            p_ptr = cute.recast_ptr(tmem + config.tmem_p, dtype=BFloat16)
+            tOrP = cute.make_tensor(p_ptr, p_layout)[None, None, None, 0]
+        tSrQ, tSrK = thr_qk.make_fragment_A(smem.sQ), thr_qk.make_fragment_B(smem.sK)
+        tOrV = thr_pv.make_fragment_B(smem.sV)
+        return Fragments(mmas, tSrQ, tSrK, tOrP, tOrV, tStS, tOtO, config.o_cols)
+
+    def o_blocks(self) -> cute.Tensor:
+        """O as (lane, column, block), LOAD_COLS columns a block; a lane is a row or a row's half of the columns."""
+        layout = cute.make_layout((TMEM_LANES, LOAD_COLS, self.o_cols // LOAD_COLS), stride=(LANE, 1, LOAD_COLS))
+        return cute.make_tensor(self.tOtO.iterator, layout)
+
+
+@dataclass
+class Cta(Fixed):
+    """One CTA as its roles see it. `trace` remembers a layout by name."""
+
+    config: FmhaConfig
+    bars: Barriers
+    smem: Smem
+    fragments: Fragments
+    row_tile: RowTile
+    kv_tiles: Branches
+    trace: Trace
+
+
+def kv_tiles(config: FmhaConfig, row_tile: RowTile, args: Arguments) -> Branches:
+    """The KV tiles that a row tile needs."""
+    sequence, span = row_tile.sequence, row_tile.first_and_last_token()
+    length = args.keys if args.lens is None else args.lens[sequence]
+    visible = Visible(config.mask, args.keys, length, row_tile.tokens, args.window)
+    window = KvTiles(visible, config.block_n, *span)
+    if config.compressed == "blocks":
+        blocks = Blocks(args.compressed_keys, args.positions[sequence], row_tile.tokens, args.ratio)
+        return Branches(window, KvTiles(blocks, config.block_n, *span))
+    if config.compressed == "topk":
+        first_key = sequence * args.compressed_keys
+        length = smaller(larger(args.topk_lens[row_tile.group], 0), args.topk_indices.shape[1])
+        indices = args.topk_indices[row_tile.group, None]
+        return Branches(window, TopkTiles(indices, length, args.compressed_keys, first_key, config.block_n))
+    return Branches(window)

@@ -1,0 +1,137 @@
+"""The epilogue, by the softmax warps: O = U / l and the row's statistics; a warp stores its own rows."""
+
+# CuTeDSL's operations take and give traced values and static ones alike, which its annotations cannot say.
+# mypy: disable-error-code="index, arg-type, misc, attr-defined, operator, union-attr, assignment"
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import BFloat16, Float32, Int32, const_expr
+from cutlass.cute.nvgpu import cpasync, tcgen05
+
+from kernel.arguments import Arguments
+from kernel.config import TMEM_LANES
+from kernel.sm100.barriers import stage_and_phase
+from kernel.sm100.cta import LOAD_COLS, Cta
+from kernel.sm100.operands import Stores, store_layout, store_tile
+from kernel.sm100.softmax import RowThread, RunningSoftmax, flat
+from kernel.sm100.traced import Fixed
+
+LN2 = math.log(2.0)
+
+
+class WarpStore(NamedTuple):
+    """A warp's staging rows (row, column, group of columns), and the two sides of their TMA store."""
+
+    staged: cute.Tensor
+    atom: cute.CopyAtom
+    smem: cute.Tensor
+    gmem: cute.Tensor
+
+
+@dataclass
+class Epilogue(Fixed):
+    cta: Cta
+    thread: RowThread
+    running: RunningSoftmax
+    atoms: Stores
+    args: Arguments
+
+    @cute.jit
+    def run(self) -> None:
+        bars, kv, row_tile = self.cta.bars, self.cta.kv_tiles, self.cta.row_tile
+        thread, sink = self.thread, self.args.sink
+        row_sum = self.running.row_sum()
+        if row_tile.row(thread.row) < row_tile.rows and thread.half == 0:
+            self.store_stats(row_sum, row_tile.group, row_tile.row(thread.row))
+        if kv.count > 0:
+            stage, phase = stage_and_phase(kv.count - 1)
+            bars.wait("o_done", stage, phase)
+        total = row_sum if sink is None else row_sum + self.running.weight(sink[row_tile.head(thread.row)])
+        inverse = cutlass.select_(total == 0.0, Float32(0.0), 1.0 / total)
+        self.store_rows(inverse)
+        bars.arrive_warp("tmem_free", 0)
+
+    def store_stats(self, row_sum: Any, group: Int32, row: Int32) -> None:
+        """lse and m of one row in natural logarithms; both -inf where no key was visible."""
+        max_log2 = self.running.row_max * self.running.scale_log2
+        self.args.lse[group, row] = cute.math.log(row_sum) + max_log2 * Float32(LN2)
+        if self.args.m is not None:
+            self.args.m[group, row] = max_log2 * Float32(LN2)
+
+    @cute.jit
+    def store_rows(self, inverse: Any) -> None:
+        """Tensor memory -> registers -> shared memory -> global, a block of columns at a time, by TMA.
+
+        O is staged where Q lay and U where the KV tiles lay: o_done says that nothing reads them any more.
+        """
+        tma_o, tma_u = self.atoms
+        tOtO = self.cta.fragments.o_blocks()
+        atom = cute.make_copy_atom(tcgen05.Ld32x32bOp(tcgen05.Repetition(LOAD_COLS)), Float32)
+        load = tcgen05.make_tmem_copy(atom, tOtO[None, None, 0]).get_slice(self.thread.index)
+        coords = load.partition_D(cute.make_identity_tensor((TMEM_LANES, LOAD_COLS)))
+        o_store = self.warp_store(tma_o, BFloat16, self.cta.smem.sQ)
+        u_store = None
+        if const_expr(tma_u is not None):
+            u_store = self.warp_store(tma_u, Float32, self.cta.smem.sK)
+        for c in cutlass.range_constexpr(cute.size(tOtO, mode=[2])):
+            o = cute.make_rmem_tensor(coords.shape, Float32)
+            o.fill(0.0)
+            if self.cta.kv_tiles.count > 0:
+                cute.copy(load, load.partition_S(tOtO[None, None, c]), o)
+                cute.arch.fence_view_async_tmem_load()
+            if const_expr(tma_u is not None):
+                self.stage_row(u_store.staged, flat(o), c)
+            for j in range(0, cute.size(o), 2):
+                o[j], o[j + 1] = cute.arch.mul_packed_f32x2((o[j], o[j + 1]), (inverse, inverse))
+            self.stage_row(o_store.staged, flat(o), c)
+        cute.arch.fence_view_async_shared()
+        cute.arch.sync_warp()
+        self.send(o_store)
+        if const_expr(tma_u is not None):
+            self.send(u_store)
+        cute.arch.cp_async_bulk_commit_group()
+        cute.arch.cp_async_bulk_wait_group(0, read=True)
+
+    def warp_store(self, tma: cpasync.TmaInfo, dtype: type[cutlass.Numeric], buffer: cute.Tensor) -> WarpStore:
+        """This warp's store of its rows, staged in `buffer`'s bytes."""
+        config, row_tile = self.cta.config, self.cta.row_tile
+        atom, dst = tma
+        warps = len(config.roles.softmax)
+        warp = cute.arch.make_warp_uniform(cute.arch.warp_idx()) - config.roles.softmax[0]
+        layout, tile = store_layout(config, dtype), store_tile(config, dtype)
+        groups, elements = config.head_dim // tile[1], cute.cosize(layout)
+        staged = cute.append(layout.outer, cute.make_layout(groups, stride=elements))
+        staged = cute.append(staged, cute.make_layout(warps, stride=groups * elements))
+        base = cute.recast_ptr(buffer.iterator, layout.inner, dtype)
+        s = cute.make_tensor(base, staged)[None, None, None, warp]
+        g = cute.local_tile(dst, tile, (row_tile.index * warps + warp, None, row_tile.group))
+        self.cta.trace(f"s{dtype.__name__}", s)
+        s_part, g_part = cpasync.tma_partition(
+            atom, 0, cute.make_layout(1), cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2)
+        )
+        return WarpStore(s, atom, s_part, g_part)
+
+    def stage_row(self, s: cute.Tensor, values: cute.Tensor, block: int) -> None:
+        """A thread's LOAD_COLS values of its column block `block` into its row of the staging buffer."""
+        config, thread, dtype = self.cta.config, self.thread, s.element_type
+        width = cute.size(s, mode=[1])
+        group, first = divmod(block * LOAD_COLS, width)
+        vector = cute.make_layout(16 * 8 // dtype.width)
+        own = s[thread.row % config.rows_per_warp, None, thread.half * (config.o_cols // width) + group]
+        dst = cute.logical_divide(own, vector)
+        packed = cute.make_rmem_tensor(LOAD_COLS, dtype)
+        packed.store(values.load().to(dtype))
+        packed = cute.logical_divide(packed, vector)
+        for j in range(cute.size(packed, mode=[1])):
+            cute.autovec_copy(packed[None, j], dst[None, first // cute.size(vector) + j])
+
+    def send(self, store: WarpStore) -> None:
+        """Start the TMA stores of one output; rows past the tensor's end are not written."""
+        for group in range(cute.size(store.smem, mode=[1])):
+            cute.copy(store.atom, store.smem[None, group], store.gmem[None, group])

@@ -1,0 +1,164 @@
+"""How operands and results lie: tiled MMAs, shared-memory layouts, TMA atoms and the views that they are made of.
+
+A launch prepares these on the host; the device takes them as they are.
+"""
+
+# CuTeDSL's operations take and give traced values and static ones alike, which its annotations cannot say.
+# mypy: disable-error-code="index, arg-type, union-attr, assignment"
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import BFloat16, Float32, Int64
+from cutlass.cute.nvgpu import OperandMajorMode, cpasync, tcgen05
+from cutlass.utils import blackwell_helpers as sm100
+
+from kernel.arguments import Operands
+from kernel.config import BF16_BYTES, MMA_N, FmhaConfig
+
+BOX = [0, 1, 2]  # modes of an operand's shared-memory layout that one tile fills
+ROWS_D_BATCH, D_ROWS_BATCH = [1, 2, 0], [2, 1, 0]  # orders of the modes of a [B, rows, D] tensor
+GATHER = 4  # keys that one TMA gather brings
+SWIZZLE_BYTES = 128  # width of a swizzled row of shared memory
+CHUNK = SWIZZLE_BYTES // BF16_BYTES  # bf16 in it
+
+
+class TiledMmas(NamedTuple):
+    """The tensor core's Q K' and P V."""
+
+    qk: cute.TiledMma
+    pv: cute.TiledMma
+
+
+class SmemLayouts(NamedTuple):
+    """Shared memory of Q, K, V and P: ((box), stage), swizzled as the tensor core wants its operands."""
+
+    q: cute.ComposedLayout
+    k: cute.ComposedLayout
+    v: cute.ComposedLayout
+    p: cute.ComposedLayout
+
+
+class Loads(NamedTuple):
+    """TMA of Q, K, V and the compressed keys: each the atom and its tensor of coordinates."""
+
+    q: cpasync.TmaInfo
+    k: cpasync.TmaInfo
+    v: cpasync.TmaInfo
+    compressed: cpasync.TmaInfo | None
+
+
+class Stores(NamedTuple):
+    """TMA of O and U."""
+
+    o: cpasync.TmaInfo
+    u: cpasync.TmaInfo | None
+
+
+def tiled_mmas(config: FmhaConfig) -> TiledMmas:
+    bf16, one_cta = (BFloat16, BFloat16), tcgen05.CtaGroup.ONE
+    keys_by_d, d_by_keys = (OperandMajorMode.K, OperandMajorMode.K), (OperandMajorMode.K, OperandMajorMode.MN)
+    p_source = tcgen05.OperandSource.TMEM if config.p_path == "tmem" else tcgen05.OperandSource.SMEM
+    pv_tiler = (config.block_m, min(config.head_dim, MMA_N))
+    return TiledMmas(
+        sm100.make_trivial_tiled_mma(*bf16, *keys_by_d, Float32, one_cta, config.qk_tiler[:2]),
+        sm100.make_trivial_tiled_mma(*bf16, *d_by_keys, Float32, one_cta, pv_tiler, p_source),
+    )
+
+
+def smem_layouts(config: FmhaConfig, mmas: TiledMmas) -> SmemLayouts:
+    return SmemLayouts(
+        sm100.make_smem_layout_a(mmas.qk, config.qk_tiler, BFloat16, 1),
+        sm100.make_smem_layout_b(mmas.qk, config.qk_tiler, BFloat16, config.kv_stages),
+        sm100.make_smem_layout_b(mmas.pv, config.pv_tiler, BFloat16, config.kv_stages),
+        sm100.make_smem_layout_a(mmas.pv, config.pv_tiler, BFloat16, 1),
+    )
+
+
+def loads(
+    config: FmhaConfig, operands: Operands, topk_indices: cute.Tensor | None, mmas: TiledMmas, smem: SmemLayouts
+) -> Loads:
+    d = config.head_dim
+    q, k = view(operands.q, ROWS_D_BATCH, d), view(operands.k, ROWS_D_BATCH, d)
+    v = view(operands.v, D_ROWS_BATCH, d)
+    load = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE)
+    tma_q = cute.nvgpu.make_tiled_tma_atom_A(load, q, cute.select(smem.q, BOX), config.qk_tiler, mmas.qk)
+    tma_k = keys_atom(config, k, smem.k, config.qk_tiler, mmas.qk)
+    tma_v = keys_atom(config, v, smem.v, config.pv_tiler, mmas.pv)
+    compressed = None
+    if config.compressed != "none":
+        keys = view(operands.compressed, ROWS_D_BATCH, d)
+        if config.compressed == "blocks":
+            compressed = keys_atom(config, keys, smem.k, config.qk_tiler, mmas.qk)
+        else:
+            compressed = gather_atom(config, keys[None, None, 0], topk_indices)
+    return Loads(tma_q, tma_k, tma_v, compressed)
+
+
+def stores(config: FmhaConfig, operands: Operands) -> Stores:
+    o = store_atom(config, view(operands.o, ROWS_D_BATCH, config.head_dim))
+    if operands.u is None:
+        return Stores(o, None)
+    return Stores(o, store_atom(config, view(operands.u, ROWS_D_BATCH, config.head_dim)))
+
+
+def view(tensor: cute.Tensor, order: list[int], head_dim: int) -> cute.Tensor:
+    """`tensor` [B, rows, D] with its modes in `order`, D known and the other strides multiples of 16 bytes."""
+    shape = [tensor.shape[i] for i in order]
+    stride = [cute.assume(Int64(tensor.stride[i]), divby=8) for i in order]
+    d_mode = order.index(2)
+    shape[d_mode], stride[d_mode] = head_dim, 1
+    return cute.make_tensor(tensor.iterator, cute.make_layout(tuple(shape), stride=tuple(stride)))
+
+
+def keys_atom(
+    config: FmhaConfig,
+    keys: cute.Tensor,
+    smem: cute.ComposedLayout,
+    tiler: tuple[int, int, int],
+    mma: cute.TiledMma,
+) -> cpasync.TmaInfo:
+    """TMA load of a KV tile, for both CTAs of a pair."""
+    load = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE)
+    if config.cluster == 2:
+        load = cpasync.CopyBulkTensorTileG2SMulticastOp(tcgen05.CtaGroup.ONE)
+    pair = (1, config.cluster, 1, 1)
+    return cute.nvgpu.make_tiled_tma_atom_B(load, keys, cute.select(smem, BOX), tiler, mma, pair)
+
+
+def gather_box(config: FmhaConfig) -> cute.ComposedLayout:
+    """Where a gather's GATHER keys lie in a KV tile: (key, (column, chunk)), a chunk 128 bytes of every key."""
+    chunks = config.head_dim // CHUNK
+    layout = cute.make_layout((GATHER, (CHUNK, chunks)), stride=(CHUNK, (1, CHUNK * config.block_n)))
+    return cute.make_composed_layout(cute.make_swizzle(3, 4, 3), 0, layout)
+
+
+def gather_atom(config: FmhaConfig, keys: cute.Tensor, indices: cute.Tensor) -> cpasync.TmaInfo:
+    """TMA load of GATHER keys [S, D] by row number; of the numbers only the layout matters here."""
+    d = config.head_dim
+    numbers = cute.make_tensor(indices.iterator, cute.make_layout((keys.shape[0], d), stride=(1, 0)))
+    gather = cpasync.CopyBulkTensor2DGather4G2SOp()
+    if config.cluster == 2:
+        gather = cpasync.CopyBulkTensor2DGather4G2SMulticastOp()
+    return cpasync.make_tiled_tma_atom(gather, keys, gather_box(config), (GATHER, d), gmem_coord_tensor=numbers)
+
+
+def store_atom(config: FmhaConfig, tensor: cute.Tensor) -> cpasync.TmaInfo:
+    dtype = tensor.element_type
+    return cpasync.make_tiled_tma_atom(
+        cpasync.CopyBulkTensorTileS2GOp(), tensor, store_layout(config, dtype), store_tile(config, dtype)
+    )
+
+
+def store_layout(config: FmhaConfig, dtype: type[cutlass.Numeric]) -> cute.ComposedLayout:
+    """A warp's staging of its rows for a TMA store: 128 bytes of each, swizzled."""
+    atom = tcgen05.make_smem_layout_atom(tcgen05.SmemLayoutAtomKind.K_SW128, dtype)
+    return cute.tile_to_shape(atom, store_tile(config, dtype), (0, 1))
+
+
+def store_tile(config: FmhaConfig, dtype: type[cutlass.Numeric]) -> tuple[int, int]:
+    """Rows and columns that a warp stores at once."""
+    return config.rows_per_warp, SWIZZLE_BYTES * 8 // dtype.width

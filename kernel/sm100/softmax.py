@@ -1,0 +1,290 @@
+"""The softmax role: four warps turn S[i] into P[i], and O shrinks when a maximum moved."""
+
+# CuTeDSL's operations take and give traced values and static ones alike, which its annotations cannot say.
+# mypy: disable-error-code="index, arg-type, misc, attr-defined, operator, union-attr, assignment"
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import cutlass
+import cutlass.cute as cute
+from cutlass import BFloat16, Float32, Int32, const_expr
+from cutlass.cute.nvgpu import tcgen05
+
+from kernel.config import TMEM_LANES, WARP, FmhaConfig
+from kernel.sm100.barriers import stage_and_phase
+from kernel.sm100.cta import HALF_LANES, LANE, LOAD_COLS, VECTOR, Cta, Fragments
+from kernel.sm100.tiles import TopkTiles
+from kernel.sm100.traced import Fixed
+
+LOG2E = math.log2(math.e)
+RESCALE_LOG2 = 8.0  # O is rescaled once the maximum has moved by more: P stays below 2^8
+
+
+@dataclass
+class RowThread(Fixed):
+    """A softmax thread: which row is its own, and how it reads the logits of it from tensor memory."""
+
+    index: Any  # among the softmax threads; its warp has the lanes of quarter index // WARP
+    load: cute.ThrCopy
+    tLtS: cute.Tensor  # the thread's logits of stage 0 in tensor memory
+    tLcS: cute.Tensor  # their (row, key) within the tile
+    row: Any
+    half: Any  # which half of the row's keys and columns is the thread's; 0 where it has them all
+
+    @staticmethod
+    def of(fragments: Fragments, config: FmhaConfig) -> RowThread:
+        """The tensor-memory load decides who owns what: row and keys come from its own coordinates."""
+        repeat = tcgen05.Repetition(LOAD_COLS)
+        shape = tcgen05.Ld32x32bOp(repeat) if config.threads_per_row == 1 else tcgen05.Ld16x32bx2Op(repeat)
+        load = tcgen05.make_tmem_copy(cute.make_copy_atom(shape, Float32), fragments.tStS)
+        index = cute.arch.thread_idx()[0] - WARP * config.roles.softmax[0]
+        load = load.get_slice(index)
+        identity = cute.make_identity_tensor((config.block_m, config.block_n))
+        tLcS = load.partition_D(fragments.mmas.qk.get_slice(0).partition_C(identity))
+        row, key = tLcS[0]
+        half = key // (config.block_n // config.threads_per_row)
+        return RowThread(index, load, load.partition_S(fragments.tStS), tLcS, row, half)
+
+
+@dataclass
+class RunningSoftmax(Fixed):
+    """Running statistics of a thread's row: maximum (raw logits) and sum of exponentials over its keys."""
+
+    scale_log2: Float32
+    threads_per_row: int
+    stats: cute.Tensor  # registers: the maximum, and the sum over even and over odd keys
+
+    @staticmethod
+    def start(scale_log2: Float32, threads_per_row: int) -> RunningSoftmax:
+        stats = cute.make_rmem_tensor((3,), Float32)
+        stats[0] = -Float32.inf
+        stats[1] = Float32(0.0)
+        stats[2] = Float32(0.0)
+        return RunningSoftmax(scale_log2, threads_per_row, stats)
+
+    @property
+    def row_max(self) -> Any:
+        return self.stats[0]
+
+    def row_sum(self) -> Any:
+        """Over all keys of the row: every thread that shares it calls this."""
+        return self.over_row(self.stats[1] + self.stats[2], lambda x, y: x + y)
+
+    def over_row(self, value: Any, combine: Callable[[Any, Any], Any]) -> Any:
+        """`value` combined with that of the thread that shares the row, HALF_LANES away."""
+        if self.threads_per_row == 1:
+            return value
+        return combine(value, cute.arch.shuffle_sync_bfly(value, HALF_LANES))
+
+    def finite_max(self) -> Float32:
+        """The maximum, or 0 where nothing was visible yet: an exponent that is never inf - inf."""
+        return cutlass.select_(self.row_max == -Float32.inf, Float32(0.0), self.row_max)
+
+    def weight(self, sink: Float32) -> Float32:
+        """What a logit that is not scaled adds to the sum: 0 for -inf, infinity for +inf and for one that drowns it."""
+        shift = -self.finite_max() * self.scale_log2
+        log2, _ = cute.arch.fma_packed_f32x2((sink, sink), (Float32(LOG2E), Float32(LOG2E)), (shift, shift))
+        return cute.math.exp2(log2, fastmath=True)
+
+    def tile_max(self, s: cute.Tensor) -> Float32:
+        """Maximum over a tile's logits, in four chains so that the adds of one hide those of another."""
+        chains = [self.row_max] * 4
+        for j in range(0, cute.size(s), 4):
+            for c in range(4):
+                chains[c] = cute.arch.fmax(chains[c], s[j + c])
+        top = cute.arch.fmax(cute.arch.fmax(chains[0], chains[1]), cute.arch.fmax(chains[2], chains[3]))
+        return self.over_row(top, cute.arch.fmax)
+
+    def move_to(self, new_max: Float32) -> Float32:
+        """Take `new_max` as the reference; the factor by which sums and O shrink."""
+        old = self.row_max
+        self.stats[0] = new_max
+        factor = cute.math.exp2((old - self.finite_max()) * self.scale_log2, fastmath=True)
+        self.stats[1] *= factor
+        self.stats[2] *= factor
+        return factor
+
+    def exponentiate(self, s: cute.Tensor) -> None:
+        """s becomes exp2(scale_log2 * (s - row_max)) in place; the sum is carried on."""
+        scale = (self.scale_log2, self.scale_log2)
+        shift = -self.finite_max() * self.scale_log2
+        total = (self.stats[1], self.stats[2])
+        for j in range(0, cute.size(s), 2):
+            x = cute.arch.fma_packed_f32x2((s[j], s[j + 1]), scale, (shift, shift))
+            s[j] = cute.math.exp2(x[0], fastmath=True)
+            s[j + 1] = cute.math.exp2(x[1], fastmath=True)
+            total = cute.arch.add_packed_f32x2(total, (s[j], s[j + 1]))
+        self.stats[1] = total[0]
+        self.stats[2] = total[1]
+
+
+@dataclass
+class SoftmaxWarps(Fixed):
+    cta: Cta
+    thread: RowThread
+    running: RunningSoftmax
+
+    @cute.jit
+    def run(self) -> None:
+        config, bars, kv, thread = self.cta.config, self.cta.bars, self.cta.kv_tiles, self.thread
+        token = self.cta.row_tile.token(thread.row)
+        for i in cutlass.range(kv.count, unroll=1):
+            stage, phase = stage_and_phase(i)
+            s = cute.make_rmem_tensor(thread.tLcS.shape, Float32)
+            cut, lo, hi = self.bounds(i, token)
+            named = self.topk_bits(i)
+            bars.wait("s_full", stage, phase)
+            tLtS = cute.make_tensor(thread.tLtS.iterator + stage * config.block_n, thread.tLtS.layout)
+            cute.copy(thread.load, tLtS, s)
+            cute.arch.fence_view_async_tmem_load()
+            if cut:
+                self.mask_outside(s, lo, hi)
+            if const_expr(config.compressed == "topk"):
+                self.mask_unlisted(s, named)
+            self.track_max(s, i)
+            self.running.exponentiate(s)
+            if const_expr(config.p_path == "tmem"):
+                self.store_p_tmem(s, stage)
+            else:
+                self.store_p_smem(s, i)
+            bars.arrive_warp("p_full", stage)
+
+    # Which logits count.
+
+    def bounds(self, i: Int32, token: Int32) -> tuple[Any, Any, Any]:
+        """Whether some row does not see all of KV tile `i`; the keys of it that `token` sees, from lo up to hi."""
+        window, compressed = self.cta.kv_tiles.window, self.cta.kv_tiles.compressed
+        seen = window.seen
+        cut, lo, hi = window.is_cut(i), seen.lo(token) - window.start(i), seen.hi(token) - window.start(i)
+        if compressed is None:
+            return cut, lo, hi
+        j = i - window.count
+        if isinstance(compressed, TopkTiles):
+            return cut & (j < 0), lo, hi
+        return (
+            cutlass.select_(j < 0, cut, compressed.is_cut(j)),
+            cutlass.select_(j < 0, lo, Int32(0)),
+            cutlass.select_(j < 0, hi, compressed.seen.hi(token) - compressed.start(j)),
+        )
+
+    def mask_outside(self, s: cute.Tensor, lo: Int32, hi: Int32) -> None:
+        """Logits of keys before `lo` and from `hi` on become -inf."""
+        for j in range(cute.size(s)):
+            key = self.thread.tLcS[j][1]
+            visible = key < hi if self.cta.config.mask != "causal" else (key >= lo) & (key < hi)
+            s[j] = cutlass.select_(visible, s[j], -Float32.inf)
+
+    def topk_bits(self, i: Int32) -> list[Int32]:
+        """Which keys of KV tile `i` the list names, WARP a word; all of them in a tile of the window."""
+        config, kv = self.cta.config, self.cta.kv_tiles
+        if config.compressed != "topk":
+            return []
+        first, lane = (i - kv.window.count) * config.block_n, cute.arch.lane_idx()
+        entries = [first + j + lane for j in range(0, config.block_n, WARP)]
+        named = [cute.arch.vote_ballot_sync(kv.compressed.key(entry) >= 0) for entry in entries]
+        return [cutlass.select_(first < 0, Int32(-1), word) for word in named]
+
+    @cute.jit
+    def mask_unlisted(self, s: cute.Tensor, words: list[Int32]) -> None:
+        """Logits of keys that the list does not name become -inf."""
+        own = self.own_half(words)
+        if functools.reduce(operator.and_, words) != -1:
+            self.mask_by_bits(s, own)
+
+    def mask_by_bits(self, s: cute.Tensor, words: list[Int32]) -> None:
+        """Logits of keys whose bit is not set become -inf."""
+        for j in range(cute.size(s)):
+            bit = Int32(1 << j % WARP if j % WARP < WARP - 1 else -(1 << WARP - 1))
+            s[j] = cutlass.select_((words[j // WARP] & bit) != 0, s[j], -Float32.inf)
+
+    def own_half(self, words: list[Int32]) -> list[Int32]:
+        """Those of a tile's words that speak of the thread's own keys."""
+        if self.cta.config.threads_per_row == 1:
+            return words
+        half = len(words) // 2
+        return [cutlass.select_(self.thread.half == 0, *pair) for pair in zip(words[:half], words[half:], strict=True)]
+
+    # The maximum, and O that refers to it.
+
+    @cute.jit
+    def track_max(self, s: cute.Tensor, i: Int32) -> None:
+        """Move the reference maximum where a row of the warp outgrew it by more than 2^RESCALE_LOG2."""
+        running = self.running
+        new_max = running.tile_max(s)
+        moved = (new_max - running.row_max) * running.scale_log2 > RESCALE_LOG2
+        if cute.arch.vote_any_sync(moved):
+            factor = running.move_to(new_max)
+            if i > 0:
+                stage, phase = stage_and_phase(i - 1)
+                self.cta.bars.wait("o_done", stage, phase)
+                self.rescale(factor)
+
+    def rescale(self, factor: Float32) -> None:
+        """O *= factor, each thread its row or its half of it, straight through registers."""
+        repeat = tcgen05.Repetition(LOAD_COLS)
+        tOtO = self.cta.fragments.o_blocks()
+        block = tOtO[None, None, 0]
+        load = tcgen05.make_tmem_copy(cute.make_copy_atom(tcgen05.Ld32x32bOp(repeat), Float32), block)
+        store = tcgen05.make_tmem_copy(cute.make_copy_atom(tcgen05.St32x32bOp(repeat), Float32), block)
+        load, store = load.get_slice(self.thread.index), store.get_slice(self.thread.index)
+        shape = load.partition_D(cute.make_identity_tensor((TMEM_LANES, LOAD_COLS))).shape
+        for c in range(cute.size(tOtO, mode=[2])):
+            o = cute.make_rmem_tensor(shape, Float32)
+            cute.copy(load, load.partition_S(tOtO[None, None, c]), o)
+            cute.arch.fence_view_async_tmem_load()
+            for j in range(0, cute.size(o), 2):
+                o[j], o[j + 1] = cute.arch.mul_packed_f32x2((o[j], o[j + 1]), (factor, factor))
+            cute.copy(store, o, store.partition_D(tOtO[None, None, c]))
+        cute.arch.fence_view_async_tmem_store()
+
+    # P as bf16, where the tensor core reads it.
+
+    def store_p_tmem(self, s: cute.Tensor, stage: Int32) -> None:
+        """P into its columns of tensor memory, two keys a column."""
+        config = self.cta.config
+        layout = cute.make_layout((TMEM_LANES, config.p_cols), stride=(LANE, 1))
+        base = self.cta.fragments.tStS.iterator + (config.tmem_p + stage * config.p_cols)
+        tStP = cute.make_tensor(base, layout)
+        atom = cute.make_copy_atom(tcgen05.St32x32bOp(tcgen05.Repetition(LOAD_COLS)), Float32)
+        store = tcgen05.make_tmem_copy(atom, tStP).get_slice(self.thread.index)
+        tPtP = store.partition_D(tStP)
+        shape = store.partition_S(cute.make_identity_tensor((TMEM_LANES, config.p_cols))).shape
+        packed = cute.make_rmem_tensor(shape, Float32)
+        cute.recast_tensor(packed, BFloat16).store(flat(s).load().to(BFloat16))
+        cute.copy(store, packed, tPtP)
+        cute.arch.fence_view_async_tmem_store()
+
+    @cute.jit
+    def store_p_smem(self, s: cute.Tensor, i: Int32) -> None:
+        """P into shared memory, sixteen bytes of its row at a time, once P[i-1] V[i-1] has read it."""
+        thread = self.thread
+        if i > 0:
+            stage, phase = stage_and_phase(i - 1)
+            self.cta.bars.wait("o_done", stage, phase)
+        vector = cute.make_layout(VECTOR)
+        dst = cute.logical_divide(by_rows(self.cta.smem.sP)[thread.row, None], vector)
+        p = cute.make_rmem_tensor(cute.size(s), BFloat16)
+        p.store(flat(s).load().to(BFloat16))
+        p = cute.logical_divide(p, vector)
+        vectors = cute.size(p, mode=[1])
+        for j in range(vectors):
+            cute.autovec_copy(p[None, j], dst[None, thread.half * vectors + j])
+        cute.arch.fence_view_async_shared()
+
+
+def by_rows(sP: cute.Tensor) -> cute.Tensor:
+    """The operand tile ((row, k), 1, k, 1) as a matrix (row, k): same bytes, same swizzle."""
+    ((rows, k0), _, k1, _), ((row, s0), _, s1, _) = sP.shape, sP.stride
+    layout = cute.make_layout((rows, (k0, k1)), stride=(row, (s0, s1)))
+    return cute.make_tensor(sP.iterator, layout)
+
+
+def flat(tensor: cute.Tensor) -> cute.Tensor:
+    return cute.make_tensor(tensor.iterator, cute.make_layout(cute.size(tensor)))

@@ -1,0 +1,35 @@
+"""The table of kernel arguments, and the one decision which configuration a call launches."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+import kernel
+from kernel.arguments import Arguments, Operands, fakes
+from stages.case import Case, draw, launch
+from stages.catalog import CATALOG
+
+CASES: list[Case] = [case for milestone in CATALOG for case in milestone.load().CASES]
+
+
+def test_a_configuration_has_the_arguments_that_it_needs() -> None:
+    plain = kernel.FmhaConfig(64, partials=False)
+    full = kernel.FmhaConfig(512, "smem", "causal", shared_kv=True, compressed="topk", sink=True)
+    assert missing(plain) == {"u", "m", "sink", "lens", "compressed", "positions", "topk_indices", "topk_lens"}
+    assert missing(full) == {"positions"}
+
+
+def missing(config: kernel.FmhaConfig) -> set[str]:
+    tables = fakes(Operands, config), fakes(Arguments, config)
+    return {row.name for table in tables for row in dataclasses.fields(table) if getattr(table, row.name) is None}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.milestone} {case.name}")
+def test_what_is_compiled_for_a_case_is_what_it_launches(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The harness compiles `case.config` apart from the launch: another one would be judged uncompiled."""
+    launched: list[kernel.FmhaConfig] = []
+    monkeypatch.setattr("kernel.host.launch", lambda config, values, device: launched.append(config))
+    launch(case, draw(case, 1), "cpu")
+    assert launched[-1] == case.config

@@ -1,0 +1,64 @@
+"""Which warps do what: every count and role test follows `Roles`, wherever the roles lie."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+
+import emulator
+import kernel
+from kernel.config import Roles
+
+PERMUTED = {
+    "mma and load swapped": Roles(mma=(5,), load=(4,)),
+    "two idle warps": Roles(mma=(6,), load=(7,)),
+    "softmax last": Roles(softmax=(4, 5, 6, 7), mma=(0,), load=(3,)),
+}
+
+
+@pytest.mark.parametrize("roles", [Roles(), *PERMUTED.values()])
+def test_participant_counts_follow_the_roles(roles: Roles) -> None:
+    config = kernel.FmhaConfig(64, roles=roles)
+    arrivals = {barrier.name: barrier.arrivals for barrier in config.barriers}
+    assert arrivals["p_full"] == arrivals["tmem_free"] == len(roles.softmax)
+    assert {name for name, count in arrivals.items() if count == 1} == set(arrivals) - {"p_full", "tmem_free"}
+    assert [config.barrier_offset(b.name) for b in config.barriers][-1] + 1 == config.barrier_count
+
+
+@pytest.mark.parametrize("head_dim", [64, 512])
+@pytest.mark.parametrize("name", PERMUTED)
+def test_permuted_roles_give_the_same_bits(name: str, head_dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(1)
+    q, k = (torch.randn(shape, generator=generator).bfloat16() for shape in ((1, 1, 130, head_dim), (1, 200, head_dim)))
+
+    def run() -> kernel.Attention:
+        with emulator.emulate(completion="lazy"):
+            return kernel.fmha(q, k)
+
+    def permuted(*args: object, **options: object) -> kernel.FmhaConfig:
+        return dataclasses.replace(kernel.configuration(*args, **options), roles=PERMUTED[name])  # type: ignore[arg-type]
+
+    want = run()
+    monkeypatch.setattr("kernel.host.configuration", permuted)
+    got = run()
+    for field in dataclasses.fields(kernel.Attention):
+        assert torch.equal(getattr(got, field.name), getattr(want, field.name)), field.name
+
+
+@pytest.mark.parametrize(
+    ("roles", "argument"),
+    [
+        ({"softmax": (1, 2, 3, 4), "mma": (0,)}, "softmax"),
+        ({"softmax": (0, 1)}, "softmax"),
+        ({"mma": (4, 5), "load": (6,)}, "mma"),
+        ({"load": ()}, "load"),
+        ({"load": (4,)}, "roles"),
+    ],
+    ids=str,
+)
+def test_impossible_roles_are_refused(roles: dict[str, tuple[int, ...]], argument: str) -> None:
+    with pytest.raises(kernel.ArgumentError) as raised:
+        Roles(**roles)
+    assert raised.value.name == argument
