@@ -66,7 +66,8 @@ class BlockWriter:
             del left[: chain.segments if chain is not None else 1]
         if segments[-1].effects[0].entry is not None:
             lines.append(f" return {block.successors[0]}")
-        return self._defined(lines, block, names)
+        made: BlockFunction = self._defined(lines, block, names)
+        return made
 
     def _defined(self, lines: list[str], block: BasicBlock, names: dict[str, Any]) -> Any:
         exec(compile("\n".join(lines), f"<PTX block {block.index}>", "exec"), names)

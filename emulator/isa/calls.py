@@ -105,7 +105,7 @@ def _formatted(text: str, values: list[Any]) -> str:
         if kind == "p":
             return f"{value:#x}"
         if kind in "aA":
-            return value.hex()
+            return float.hex(value)
         spec = match.group()[:-1].removesuffix(length or "")
         return (spec + kind) % (chr(value & 0xFF) if kind == "c" else value)
 

@@ -37,7 +37,8 @@ def tensor_map(ins: Instr, warp: Warp, address: int) -> TensorMap:
     """The tensor map at a host address. Raises DescriptorError, or MissingProxyFence for one changed by the kernel."""
     launch = warp.cta.launch
     as_parameter = 0 <= address - launch.params_address <= len(launch.param_bytes) - MAP_BYTES
-    if as_parameter and (known := launch.registry.get(("tensor map", address))) is not None:
+    known: TensorMap | None = launch.registry.get(("tensor map", address)) if as_parameter else None
+    if known is not None:
         return known
     if not as_parameter:
         launch.memory.readable(address, address + MAP_BYTES, ins, warp, f"the tensor map of {ins.opcode}")

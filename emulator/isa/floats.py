@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.native.vector import FLOATS, Vec, helper
+from emulator.native.vector import Vec, helper
 
 SMALLEST_NORMAL = {"float": 0x0080_0000, "double": 0x0010_0000_0000_0000}
 NAN = {"float": 0x7FFF_FFFF, "double": 0x7FFF_FFFF_FFFF_FFFF}
@@ -184,9 +184,9 @@ def root_to_odd(a: Vec) -> Vec:
 
 def narrow(value: Vec, mode: str) -> Vec:
     """A double (exact or rounded to odd) as float, rounded as `mode`: rn, rz, rm or rp."""
-    return {"rn": lambda v: v.convert("fptrunc", "float"), "rz": narrow_rz, "rm": narrow_rm, "rp": narrow_rp}[mode](
-        value
-    )
+    if mode == "rn":
+        return value.convert("fptrunc", "float")
+    return {"rz": narrow_rz, "rm": narrow_rm, "rp": narrow_rp}[mode](value)
 
 
 @helper("float", "double")
@@ -294,8 +294,3 @@ def compare(a: Vec, b: Vec, relation: str) -> Vec:
         unordered = len(relation) == 3
         spelled = ("u" if unordered else "o") + relation[:2]
     return a.compare(spelled, b)
-
-
-def is_float(kind: str) -> bool:
-    """Whether a vector of `kind` holds floating-point values."""
-    return kind in FLOATS

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from emulator.native.vector import Vec, helper
+from collections.abc import Callable
 
-MAXIMUM = {8: 0x7F, 16: 0x7FFF, 32: 0x7FFF_FFFF, 64: 0x7FFF_FFFF_FFFF_FFFF}
+from emulator.native.vector import Vec, helper
 
 
 def add_saturating(a: Vec, b: Vec) -> Vec:
@@ -126,6 +126,6 @@ def shift_right(a: Vec, count: Vec, signed: bool) -> Vec:
     return _clamped(a, count, a.code.constant(0, a.kind), lambda n: a.shr(n))
 
 
-def _clamped(a: Vec, count: Vec, beyond: Vec, shifted) -> Vec:  # type: ignore[no-untyped-def]
+def _clamped(a: Vec, count: Vec, beyond: Vec, shifted: Callable[[Vec], Vec]) -> Vec:
     inside = count.compare("ult", a.width)
     return inside.select(shifted((count & (a.width - 1)).zext(a.kind)), beyond)

@@ -147,8 +147,10 @@ def load(op: MemoryOp, warp: Warp, addresses: np.ndarray) -> np.ndarray:
 
 
 def _load_part(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray, lanes: Any) -> np.ndarray:
+    values: np.ndarray
     if memory == "local":
-        return _local(op, warp)[_local_index(op, warp, places, lanes)]
+        values = _local(op, warp)[_local_index(op, warp, places, lanes)]
+        return values
     if memory == "global":
         launch = warp.cta.launch
         values = launch.memory.load(places, op.width, op.count, op.ins, warp, op.what)
@@ -221,10 +223,9 @@ def _local_index(op: MemoryOp, warp: Warp, places: np.ndarray, lanes: Any) -> An
 
 def chosen(warp: Warp, mask: np.ndarray | None, address: Any) -> np.ndarray:
     """The active lanes' addresses."""
-    if not isinstance(address, np.ndarray):
-        address = np.full(32, address, np.uint64)
+    addresses: np.ndarray = address if isinstance(address, np.ndarray) else np.full(32, address, np.uint64)
     warp.lanes = np.arange(32) if mask is None else np.flatnonzero(mask)
-    return address if mask is None else address[mask]
+    return addresses if mask is None else addresses[mask]
 
 
 def strong_outside_cluster(ins: Instr) -> bool:

@@ -225,10 +225,11 @@ def spins(ins: Instr, warp: Warp) -> bool:
     """Whether `ins` is alone in a loop: L: try_wait p; @p bra out; bra L."""
     launch = warp.cta.launch
     key = ("spins", id(ins))
-    if key not in launch.registry:
+    alone: bool | None = launch.registry.get(key)
+    if alone is None:
         at = launch.place(ins)
         leave, again = (*launch.kernel.instrs[at + 1 : at + 3], None, None)[:2]
-        launch.registry[key] = (
+        alone = launch.registry[key] = (
             leave is not None
             and again is not None
             and leave.opcode == again.opcode == "bra"
@@ -237,4 +238,4 @@ def spins(ins: Instr, warp: Warp) -> bool:
             and again.guard is None
             and launch.kernel.labels.get(getattr(again.operands[0], "name", "")) == at
         )
-    return launch.registry[key]
+    return alone

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 def thread(warp: Warp, lane: int) -> TensorThread:
     """The tensor core as a lane of a warp drives it."""
-    if lane not in warp.tensor:
-        warp.tensor[lane] = TensorThread(warp, lane)
-    return warp.tensor[lane]
+    driver: TensorThread | None = warp.tensor.get(lane)
+    if driver is None:
+        driver = warp.tensor[lane] = TensorThread(warp, lane)
+    return driver
 
 
 @executes("tcgen05.commit", meets=nobody)

@@ -46,7 +46,7 @@ class OperandReader:
     """A cursor over the tokens of one operand list. Raises ValueError with what it did not understand."""
 
     def __init__(self, text: str, lookup: Lookup) -> None:
-        self._tokens = [*_TOKEN.findall(text), _END]
+        self._tokens: list[str] = [*_TOKEN.findall(text), _END]
         self._at = 0
         self._lookup = lookup
 
