@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import typer
 
-from harness.client import run_commands as gate_cli
+from harness.client import run_commands
 from harness.client.run_store import Ledger
 from harness.host.verdict import EXIT_BAD_INPUT
 from harness.paths import RESULTS, ROOT
@@ -21,7 +21,7 @@ from stages.catalog import CATALOG
 NOTES = ROOT / "STAGE_NOTES.md"
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-app.add_typer(gate_cli.app)
+app.add_typer(run_commands.app)
 
 
 @app.command()

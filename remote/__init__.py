@@ -1,1 +1,1 @@
-"""Where a run happens: one small file a kind of target, all behind one protocol (`remote.link`)."""
+"""Where a run happens: one small file a kind of target, all behind one protocol (`remote.target`)."""

@@ -12,9 +12,15 @@ RemoteError
 └── Untrusted            what came back is not what may come back
 """
 
+#: Of the text of an error.
+MOST_CHARS = 1000
+
 
 class RemoteError(Exception):
-    """Something went wrong on the way to a target."""
+    """Something went wrong on the way to a target. Reads as one printable line: a target may have worded it."""
+
+    def __str__(self) -> str:
+        return "".join(c if c.isprintable() else " " for c in super().__str__()[:MOST_CHARS]).rstrip()
 
 
 class TargetError(RemoteError):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from remote.errors import LinkLost
-from remote.link import Link, Stream, Target
+from remote.link import Link, Stream
+from remote.target import Run, Target
 
 
 class FaultyStream:
@@ -69,6 +71,17 @@ class Faulty:
         self.count = 0
         self.device, self.arch, self.workdir, self.python = target.device, target.arch, target.workdir, target.python
         self.gpu, self.shared, self.sync, self.disk_mb = target.gpu, target.shared, target.sync, target.disk_mb
+        self.host, self.provisionable, self.lock = target.host, target.provisionable, target.lock
+        self.environment, self.why_not_from_here = target.environment, target.why_not_from_here
 
     def connect(self) -> FaultyLink:
         return FaultyLink(self.target.connect(), self)
+
+    def submit(self, link: Link, run: Run) -> None:
+        self.target.submit(link, run)
+
+    def status(self, link: Link, run: Run, offset: int) -> Iterator[dict[str, Any]]:
+        return self.target.status(link, run, offset)
+
+    def cancel(self, link: Link, run: Run, who: str) -> None:
+        self.target.cancel(link, run, who)

@@ -1,4 +1,4 @@
-"""The one protocol: a target says where, its link runs commands there as streams of bytes."""
+"""A link to a target: commands that run there as streams of bytes, bounded in size and silence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from typing import Protocol
 from remote.errors import LinkLost, Refused, Untrusted
 
 CHUNK = 1 << 16
+MAX_LINE_BYTES = 1 << 16
 QUICK_S = 60.0
+#: A run says something every second; after this long a silent link counts as broken.
+SILENCE_S = 12.0
 LOOK_S = 2.0
 
 
@@ -50,40 +53,6 @@ class Link(Protocol):
         """Close the way; what runs there goes on."""
 
 
-class Target(Protocol):
-    """Where runs happen. `device` is what they run on: "emulator" or "cuda"."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def device(self) -> str: ...
-    @property
-    def workdir(self) -> str: ...
-    @property
-    def python(self) -> str:
-        """The interpreter of the environment there; "" is the one that provisioning makes."""
-
-    @property
-    def arch(self) -> str:
-        """What the kernel is compiled for, such as sm_100a."""
-
-    @property
-    def gpu(self) -> int: ...
-    @property
-    def shared(self) -> bool:
-        """Whether other people's `accepted` is kept there."""
-
-    @property
-    def sync(self) -> str:
-        """How commits get there: "push" over the link, or the name of a git remote that both sides reach."""
-
-    @property
-    def disk_mb(self) -> int: ...
-
-    def connect(self) -> Link:
-        """Open a link. Raises Unreachable."""
-
-
 @dataclass(frozen=True)
 class Reply:
     """What a command said, and its exit code."""
@@ -117,6 +86,37 @@ def run(
         raise LinkLost(f"{argv[0]} there did not end in {timeout_s:g} s") from error
     finally:
         stream.close()
+
+
+def bounded(stream: Stream, most: int, silence_s: float) -> Iterator[bytes]:
+    """The output of a stream, chunk by chunk. Raises LinkLost after silence, Untrusted after `most` bytes."""
+    seen = 0
+    while True:
+        try:
+            chunk = stream.read(silence_s)
+        except TimeoutError as error:
+            raise LinkLost(f"nothing was heard for {silence_s:g} s") from error
+        if not chunk:
+            return
+        seen += len(chunk)
+        if seen > most:
+            raise Untrusted(f"more than {most} bytes came")
+        yield chunk
+
+
+def lines(stream: Stream, silence_s: float) -> Iterator[bytes]:
+    """The lines of a stream that may go on for hours, each at most MAX_LINE_BYTES long."""
+    rest = b""
+    started = time.monotonic()
+    seen = 0
+    for chunk in bounded(stream, 1 << 40, silence_s):
+        seen += len(chunk)
+        if seen > (1 << 20) + MAX_LINE_BYTES * (time.monotonic() - started):
+            raise Untrusted("the run says more than anybody could read")
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from whole
+        if len(rest) > MAX_LINE_BYTES:
+            raise Untrusted(f"a line of more than {MAX_LINE_BYTES} bytes came")
 
 
 def _patiently(stream: Stream, moved: Callable[[], float]) -> bytes:

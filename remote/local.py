@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import select
 import signal
 import subprocess
@@ -12,7 +13,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
+from remote.detached import Detached
 from remote.errors import LinkLost
 from remote.link import CHUNK
 
@@ -83,8 +86,11 @@ class LocalLink:
 
 
 @dataclass(frozen=True)
-class Emulator:
+class Local(Detached):
     """`kind = "emulator"`: the device is emulated, everything stays below `workdir`."""
+
+    host: ClassVar[str] = ""
+    provisionable: ClassVar[bool] = False
 
     name: str
     workdir: str = str(Path(__file__).parents[1] / "results/.sim")
@@ -95,6 +101,15 @@ class Emulator:
     gpu: int = 0
     shared: bool = False
     sync: str = "push"
+
+    @property
+    def why_not_from_here(self) -> str:
+        if self.device != "emulator" or platform.system() == "Linux":
+            return ""
+        return (
+            f"{self.name} needs Linux: nvidia-cutlass-dsl, which compiles for the emulated device, has no wheel for "
+            f"{platform.system()}. Name a host: make stage D1.1 TARGET=b200"
+        )
 
     def connect(self) -> LocalLink:
         return LocalLink()

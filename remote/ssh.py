@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import paramiko
 from fabric import Config, Connection
 
+from remote.detached import Detached
 from remote.errors import ChangedHostKey, LinkLost, NotAdmitted, UnknownHostKey, Unreachable
 from remote.link import CHUNK
 
@@ -98,7 +100,7 @@ class SshLink:
 
 
 @dataclass(frozen=True)
-class Ssh:
+class Ssh(Detached):
     """`kind = "ssh"`: `host` as one would give it to ssh. `python` "" is the environment that provisioning makes."""
 
     name: str
@@ -111,6 +113,8 @@ class Ssh:
     sync: str = "push"
     disk_mb: int = 2048
     shared: bool = True
+    provisionable: ClassVar[bool] = True
+    why_not_from_here: ClassVar[str] = ""
 
     def connect(self) -> SshLink:
         """Open the connection, every hop of it to a pinned host only. Raises Unreachable."""

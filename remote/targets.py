@@ -11,13 +11,13 @@ from typing import Any
 
 from remote.errors import TargetError
 from remote.faulty import Faulty
-from remote.link import Target
-from remote.local import Emulator
+from remote.local import Local
 from remote.ssh import Ssh
+from remote.target import Target
 
 FOLDER = Path(__file__).parent
 OWN, EXAMPLE = FOLDER / "targets.toml", FOLDER / "targets.example.toml"
-KINDS: dict[str, Callable[..., Target]] = {"emulator": Emulator, "ssh": Ssh}
+KINDS: dict[str, Callable[..., Target]] = {"emulator": Local, "ssh": Ssh}
 NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 #: What the code knows of a target, and no file may say.
 FIXED = {"name", "shared"}
@@ -57,6 +57,11 @@ def load(path: Path | None = None) -> Targets:
             raise TargetError(f"{chosen}: targets.{name}: a name is made of letters, digits, - and _")
         found[name] = _faulty(chosen, name, table, found) if _kind(table) == "faulty" else _target(chosen, name, table)
     return Targets(default, found)
+
+
+def here(workdir: Path, arch: str) -> Target:
+    """This machine, as a target for what needs no device."""
+    return Local("here", str(workdir), arch=arch)
 
 
 def _kind(table: Any) -> object:

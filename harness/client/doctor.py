@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from harness.client.facts import Facts
+from harness.client.host import PROBE
 from harness.host.repository import GitError, Repository
 from harness.judge.fingerprint import LOCK_NAME, differences
 from remote.errors import HostKeyError, NotAdmitted, RemoteError
-from remote.link import Target
-from remote.ssh import Ssh
+from remote.program import send
+from remote.target import Target
 
 MIN_GIT = (2, 38)
 #: The compute capability that an architecture needs.
@@ -40,11 +39,10 @@ def examine(target: Target, repository: Repository) -> Iterator[Finding]:
         yield Finding("connection", False, str(error), mend)
         return
     try:
-        yield Finding("connection", True, "open, host key as pinned" if isinstance(target, Ssh) else "this machine")
+        yield Finding("connection", True, "open, host key as pinned" if target.host else "this machine")
         try:
-            facts = Facts(target, link).ask(
-                "facts", workdir=target.workdir, python=target.python, gpu=target.gpu, cuda=target.device == "cuda"
-            )
+            where = {"workdir": target.workdir, "python": target.python, "lock": target.lock, "gpu": target.gpu}
+            facts = send(target, link, PROBE, {"verb": "facts", **where, "cuda": target.device == "cuda"})
         except RemoteError as error:
             yield Finding(
                 "python", False, str(error), "install Python 3.11 or newer there, or name one in targets.toml"
@@ -94,7 +92,7 @@ def _there(target: Target, facts: dict[str, Any], lock: str) -> Iterator[Finding
 
 
 def _packages(target: Target, said: str, lock: str) -> Finding:
-    mend = "make setup" if target.name == "sim" else f"make provision TARGET={target.name}"
+    mend = f"make provision TARGET={target.name}" if target.provisionable else "make setup"
     try:
         version, installed = json.loads(said)
         lowered = {str(name).lower().replace("_", "-"): str(v) for name, v in installed.items()}
@@ -126,13 +124,3 @@ def _holder(said: str) -> str:
         return f"held by {held['owner']}, run {held['run']}"
     except (ValueError, KeyError, TypeError, RecursionError):
         return said and "held"
-
-
-def mac_cannot(target: Target) -> str:
-    """Why the embedded target cannot run on this machine, or ""."""
-    if target.device == "emulator" and not isinstance(target, Ssh) and platform.system() != "Linux":
-        return (
-            f"{target.name} needs Linux: nvidia-cutlass-dsl, which compiles for the emulated device, has no wheel for "
-            f"{platform.system()}. Name a host: make stage D1.1 TARGET=b200"
-        )
-    return ""

@@ -26,9 +26,9 @@ from harness.host.repository import ACCEPTED, GitError, Repository
 from harness.host.ruling import Ruling
 from harness.host.verdict import Verdict
 from harness.report.record import new_run_id, now
+from remote import targets
 from remote.errors import LinkLost, Refused, RemoteError, Unreachable, Untrusted
-from remote.link import Target
-from remote.local import Emulator
+from remote.target import Target
 
 RETRY_AFTER_S = (0.5, 2.0, 5.0)
 MAX_NEW_BASES = 3
@@ -114,7 +114,7 @@ class Gate:
         if importlib.util.find_spec("cutlass") is None:
             self.progress.say("not compiled here first: nvidia-cutlass-dsl is not installed on this machine")
             return True
-        here = Emulator("here", str(self.ledger.results.resolve() / ".here"), arch=arch)
+        here = targets.here(self.ledger.results.resolve() / ".here", arch)
         with self._reached(here) as host:
             job = self._job(entry, host, "", self._planner(entry, host).compiling(), "compile")
             host.bring(self.repository, job.commit, entry.candidate.ref)
@@ -195,7 +195,7 @@ class Gate:
             if entry.lacks:
                 raise StaleBase(f"accepted moved to {entry.lacks[:12]} before the run")
             phases = self._planner(entry, host).judging(host.target.name, host.target.device)
-            entry.job = self._job(entry, host, self._check(entry), phases, f"gpu{host.target.gpu}")
+            entry.job = self._job(entry, host, self._check(entry), phases, host.target.lock)
             self.ledger.save(entry)
         host.bring(self.repository, entry.job.commit, entry.candidate.ref)
         host.start(entry.job)
@@ -220,11 +220,7 @@ class Gate:
             phases.steps,
             phases.canary,
             lock,
-            {
-                "CUTE_DSL_ARCH": host.target.arch,
-                "CUDA_VISIBLE_DEVICES": str(host.target.gpu),
-                "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-            },
+            host.target.environment,
             unpinned=entry.unpinned,
             because=entry.because,
             disk_bytes=host.target.disk_mb << 20,

@@ -1,35 +1,37 @@
-"""A target as the gate sees it: prepare, push, start, follow, rule, fetch. What comes back is read with distrust."""
+"""The work folder of a target: prepare, push, start, follow, rule, fetch. What comes back is read with distrust."""
 
 from __future__ import annotations
 
-import json
 import posixpath
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from harness import host as programs
 from harness.client import results
-from harness.client.facts import HOST_PROGRAMS, Facts, bounded, lines
 from harness.host.job import Job, Workplace
-from harness.host.journal import one_line
 from harness.host.repository import ACCEPTED, Repository
 from harness.host.ruling import MAX_BYTES, Kept, Ruling, RulingError, decode
-from remote.errors import Refused, Untrusted
-from remote.link import Link, Stream, Target, git_service, run
+from remote import link as links
+from remote.errors import Untrusted
+from remote.link import Link, Stream, bounded, git_service
+from remote.program import send
+from remote.target import Run, Target
 
-BOOTSTRAP = HOST_PROGRAMS / "bootstrap.py"
+#: Programs that stand alone, sent to a target as text.
+_FOLDER = Path(programs.__file__).parent
+BOOTSTRAP, PROBE, PROVISION = (_FOLDER / name for name in ("bootstrap.py", "probe.py", "provision.py"))
 #: A push or fetch may take this long on a slow line.
 SYNC_S = 1800.0
-#: A run says something every second; after this long a silent link counts as broken.
-SILENCE_S = 12.0
 
 
-class Host(Facts):
+class Host:
     """The work folder of `target`, reached through an open link."""
 
     def __init__(self, target: Target, link: Link) -> None:
-        super().__init__(target, link)
+        self.target = target
+        self.link = link
         answer = self._bootstrap("prepare", workdir=target.workdir)
         self.workdir = str(answer.get("workdir"))
         self.free_bytes = int(answer.get("free_bytes") or 0)
@@ -37,7 +39,7 @@ class Host(Facts):
         self.python = target.python or posixpath.join(self.workdir, "env/bin/python")
 
     def _bootstrap(self, verb: str, **request: str) -> dict[str, Any]:
-        return self.send(BOOTSTRAP, {"verb": verb, **request})
+        return send(self.target, self.link, BOOTSTRAP, {"verb": verb, **request})
 
     def push(self, repository: Repository, *refspecs: str, lease: str | None = None) -> None:
         """Push into the repository there. `lease` is where `accepted` must be ("": absent). Raises GitError."""
@@ -76,55 +78,59 @@ class Host(Facts):
             yield reached
 
     def start(self, job: Job) -> None:
-        """Start the supervisor of a job whose commit is there. Repeating it starts nothing twice."""
-        self._bootstrap("start", workdir=self.workdir, job=job.encode(), python=self.python)
+        """Have a job supervised whose commit is there. Repeating it starts nothing twice."""
+        self._bootstrap("lay_out", workdir=self.workdir, job=job.encode(), python=self.python)
+        self.target.submit(self.link, self._run(job.run))
 
     def follow(self, run_id: str, offset: int = 0) -> Iterator[dict[str, Any]]:
-        """What `attendant.follow` says, line by line. Raises LinkLost where it goes silent."""
-        stream = self._attend("follow", run_id, str(offset))
-        try:
-            for line in lines(stream, SILENCE_S):
-                with suppress(ValueError, RecursionError):
-                    said = json.loads(line)
-                    if isinstance(said, dict):
-                        yield said
-            if stream.exit_code() != 0:
-                raise Refused(f"{self.target.name}: {one_line(stream.errors()) or 'the run is not there'}")
-        finally:
-            stream.close()
+        """How a run goes: what `log_follower.follow` says, object by object. Raises LinkLost or Refused."""
+        return self.target.status(self.link, self._run(run_id), offset)
 
     def ruling(self, run_id: str, commit: str) -> Ruling | None:
         """The verdict file of a run; None where there is none, or none that is bound to the run and commit."""
-        stream = self._attend("ruling", run_id)
+        stream = self._ask("ruling", run_id)
         try:
-            data = b"".join(bounded(stream, MAX_BYTES, SILENCE_S))
+            data = b"".join(bounded(stream, MAX_BYTES, links.SILENCE_S))
             return decode(data, run_id, commit) if stream.exit_code() == 0 else None
         except RulingError as error:
-            raise Untrusted(f"{self.target.name}: {one_line(str(error))}") from error
+            raise Untrusted(f"{self.target.name}: {error}") from error
         finally:
             stream.close()
 
     def cancel(self, run_id: str, who: str) -> None:
-        """Ask the supervisor to end the run. Raises Refused where the run is not there."""
-        reply = run(self.link, self._argv("cancel", run_id, who), cwd=self._engine(run_id))
-        if reply.code != 0:
-            raise Refused(f"{self.target.name}: run {run_id} is not there: {one_line(reply.errors)}")
+        """Ask for the end of the run. Raises Refused where it is not there."""
+        self.target.cancel(self.link, self._run(run_id), who)
 
     def fetch(self, run_id: str, files: dict[str, Kept], into: Path) -> None:
         """Bring the results that a verdict file names into the folder `into`. Raises Untrusted or LinkLost."""
-        stream = self._attend("fetch", run_id)
+        stream = self._ask("fetch", run_id)
         try:
             results.bring_in(stream, files, into)
         finally:
             stream.close()
 
-    def _attend(self, verb: str, run_id: str, *rest: str) -> Stream:
-        stream = self.link.open(self._argv(verb, run_id, *rest), self._engine(run_id))
+    def _ask(self, verb: str, run_id: str) -> Stream:
+        run = self._run(run_id)
+        stream = self.link.open(self._argv(verb, run_id), run.cwd)
         stream.end_input()
         return stream
 
-    def _argv(self, verb: str, run_id: str, *rest: str) -> list[str]:
-        return [self.python, "-sEB", "-m", "harness.host.log_follower", verb, str(self.place.run(run_id).path), *rest]
+    def _run(self, run_id: str) -> Run:
+        folder = self.place.run(run_id)
+        return Run(
+            run_id,
+            cwd=str(folder.engine),
+            supervise=[*self._engine, "harness.host.supervisor", str(folder.path)],
+            log=str(folder.log),
+            begun=str(folder.journal),
+            follow=self._argv("follow", run_id),
+            cancel=self._argv("cancel", run_id),
+        )
 
-    def _engine(self, run_id: str) -> str:
-        return str(self.place.run(run_id).engine)
+    def _argv(self, verb: str, run_id: str) -> list[str]:
+        return [*self._engine, "harness.host.log_follower", verb, str(self.place.run(run_id).path)]
+
+    @property
+    def _engine(self) -> tuple[str, ...]:
+        """Runs a module of a run's own engine, apart from what the account there has set up."""
+        return self.python, "-sEB", "-m"

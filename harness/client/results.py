@@ -7,11 +7,10 @@ import tarfile
 from pathlib import Path
 from typing import IO, cast
 
-from harness.client.facts import bounded
 from harness.host.journal import one_line
 from harness.host.ruling import Kept
 from remote.errors import Untrusted
-from remote.link import CHUNK, Stream
+from remote.link import CHUNK, Stream, bounded
 
 #: Put before every page that comes from a target: it may draw itself, but reach nothing and nobody.
 CONTAINED = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import msgspec
 import typer
@@ -16,7 +16,7 @@ from rich.text import Text
 from harness.client import acceptance, candidate, doctor
 from harness.client.candidate import CandidateError
 from harness.client.driver import Gate, NoRoom, NothingToDo
-from harness.client.facts import HOST_PROGRAMS, Facts
+from harness.client.host import PROBE, PROVISION
 from harness.client.run_store import Entry, Ledger, LedgerError
 from harness.client.watch import Gone, Terminal
 from harness.host.job import JobError
@@ -29,8 +29,8 @@ from harness.report import overview, terminal
 from harness.report.record import Record, RecordError, Tree, load
 from remote import targets
 from remote.errors import RemoteError, TargetError
-from remote.link import Target
-from remote.ssh import Ssh
+from remote.program import send
+from remote.target import Target
 from stages.catalog import CATALOG, GATE, NotBuilt, UnknownMilestone, runnable
 
 BAD_INPUT = (
@@ -46,7 +46,6 @@ BAD_INPUT = (
     UnknownMilestone,
 )
 
-PROVISION = HOST_PROGRAMS / "provision.py"
 #: How long the download of a large package may go without a word.
 DOWNLOAD_S = 3600.0
 
@@ -140,7 +139,7 @@ def check(
     with refusals():
         chosen = targets.load().find(target)
         if clear_broken:
-            _ask(chosen, "clear", gpu=chosen.gpu)
+            _ask(chosen, "clear", lock=chosen.lock)
         holds = True
         for finding in doctor.examine(chosen, candidate.find(ROOT)):
             holds &= finding.holds
@@ -157,7 +156,7 @@ def trust(target: TargetName = "") -> None:
     """Show the key that a target's host offers, and pin it on your yes."""
     with refusals():
         chosen = targets.load().find(target)
-        if not isinstance(chosen, Ssh):
+        if not chosen.host:
             raise TargetError(f"target {chosen.name!r} is this machine: there is no host key to pin")
         from remote import trust as keys
 
@@ -178,7 +177,7 @@ def provision(target: TargetName = "") -> None:
     """Make the environment of a target in its work folder, from requirements.lock; stopped, run it again."""
     with refusals():
         chosen = targets.load().find(target)
-        if not isinstance(chosen, Ssh):
+        if not chosen.provisionable:
             raise TargetError(f"target {chosen.name!r} is this machine: make setup")
         link = chosen.connect()
         try:
@@ -186,7 +185,7 @@ def provision(target: TargetName = "") -> None:
             with console.status("asking") as status:
                 show = Terminal(console, status)
                 request = {"workdir": chosen.workdir, "lock": lock}
-                Facts(chosen, link).send(PROVISION, request, show.doing, DOWNLOAD_S)
+                send(chosen, link, PROVISION, request, show.doing, DOWNLOAD_S)
         finally:
             link.close()
         console.print(
@@ -197,9 +196,8 @@ def provision(target: TargetName = "") -> None:
 def _judge(milestones: Sequence[str], name: str, unpin: list[str], because: str, again: bool = False) -> None:
     """Run the gate on the working tree, show the end, and leave with its exit code."""
     chosen = targets.load().find(name)
-    cannot = doctor.mac_cannot(chosen)
-    if cannot:
-        raise TargetError(cannot)
+    if chosen.why_not_from_here:
+        raise TargetError(chosen.why_not_from_here)
     with _gate() as at:
         entry = at.stage(milestones, chosen, Unpin(tuple(unpin), because), again)
     _show_end(entry)
@@ -269,10 +267,10 @@ def _runs_there(name: str) -> Iterator[tuple[str, ...]]:
         )  # fmt: skip
 
 
-def _ask(target: Target, verb: str, **request: object) -> dict:
+def _ask(target: Target, verb: str, **request: object) -> dict[str, Any]:
     link = target.connect()
     try:
-        return Facts(target, link).ask(verb, workdir=target.workdir, **request)
+        return send(target, link, PROBE, {"verb": verb, "workdir": target.workdir, **request})
     finally:
         link.close()
 

@@ -1,4 +1,4 @@
-"""The first thing run on a target, sent over the link as text: makes the work folder, and starts supervisors.
+"""The first thing run on a target, sent over the link as text: makes the work folder, and the folders of runs.
 
 It stands alone (standard library only, nothing of this project imported), for on a fresh machine nothing else
 is there. `main` takes one JSON object and prints one.
@@ -11,13 +11,11 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 PLAIN = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "LC_ALL": "C"}
-START_S = 60.0
 
 
 class Refused(Exception):
@@ -66,8 +64,8 @@ def fetch(workdir: str, url: str, ref: str) -> dict[str, Any]:
     return {}
 
 
-def start(workdir: str, job: str, python: str) -> dict[str, Any]:
-    """Lay out the run of `job` and start its supervisor, detached. Repeating it starts nothing twice."""
+def lay_out(workdir: str, job: str, python: str) -> dict[str, Any]:
+    """Make the folder of the run of `job`, ready to be supervised with `python`. Repeating it changes nothing."""
     wanted = json.loads(job)
     root = Path(workdir)
     run = root / "runs" / wanted["run"]
@@ -82,12 +80,9 @@ def start(workdir: str, job: str, python: str) -> dict[str, Any]:
         fresh.rename(run / "job.json")
     elif json.loads((run / "job.json").read_text()) != wanted:
         raise Refused(f"run {wanted['run']} is there already, with another job")
-    if (run / "journal.jsonl").exists():
-        return {"started": False}
-    if not os.access(python, os.X_OK):
+    if not (run / "journal.jsonl").exists() and not os.access(python, os.X_OK):
         raise Refused(f"no interpreter {python} there: make provision, or name one in targets.toml")
-    start_supervisor(run, python)
-    return {"started": True}
+    return {}
 
 
 def lay_out_engine(repository: Path, commit: str, run: Path) -> None:
@@ -104,29 +99,10 @@ def lay_out_engine(repository: Path, commit: str, run: Path) -> None:
         shutil.rmtree(fresh)
 
 
-def start_supervisor(run: Path, python: str) -> None:
-    """Start the supervisor of a run, and see its journal begin. Raises Refused with what it said instead."""
-    with open(run / "supervisor.log", "ab") as log:
-        supervisor = subprocess.Popen(
-            [python, "-sEB", "-m", "harness.host.supervisor", str(run)],
-            cwd=run / "engine",
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
-    deadline = time.monotonic() + START_S
-    while not (run / "journal.jsonl").exists():
-        if supervisor.poll() is not None or time.monotonic() > deadline:
-            text = (run / "supervisor.log").read_text(errors="replace")
-            raise Refused(f"the supervisor did not start: {text.strip()[-300:]}")
-        time.sleep(0.01)
-
-
 def main(text: str) -> None:
     """Do what the request says and print the answer; an answer with "refused" says why not."""
     request = json.loads(text)
-    verbs: dict[str, Callable[..., dict[str, Any]]] = {"prepare": prepare, "fetch": fetch, "start": start}
+    verbs: dict[str, Callable[..., dict[str, Any]]] = {"prepare": prepare, "fetch": fetch, "lay_out": lay_out}
     try:
         answer = verbs[request.pop("verb")](**request)
     except (Refused, OSError) as error:

@@ -127,6 +127,11 @@ class RunFolder:
         return self.path / "journal.jsonl"
 
     @property
+    def log(self) -> Path:
+        """What the supervisor itself says."""
+        return self.path / "supervisor.log"
+
+    @property
     def heartbeat(self) -> Path:
         return self.path / "heartbeat"
 

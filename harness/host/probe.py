@@ -38,11 +38,11 @@ def ask(*argv: str) -> str:
     return done.stdout.strip()
 
 
-def facts(workdir: str, python: str, gpu: int, cuda: bool) -> dict[str, Any]:
+def facts(workdir: str, python: str, lock: str, gpu: int, cuda: bool) -> dict[str, Any]:
     """Everything `harness.client.doctor` judges."""
     root = Path(workdir).expanduser()
     there = next(path for path in (root, *root.parents) if path.exists())
-    lock = root / "locks" / f"gpu{gpu}"
+    held = root / "locks" / lock
     query = "name,driver_version,compute_cap,memory.used,memory.total"
     found: dict[str, Any] = {
         "system": f"{platform.system()} {platform.machine()}",
@@ -52,9 +52,9 @@ def facts(workdir: str, python: str, gpu: int, cuda: bool) -> dict[str, Any]:
         "writable": os.access(there, os.W_OK | os.X_OK),
         "logind": ask("loginctl", "show-session", "--property=KillUserProcesses", "--value"),
         "free_mb": shutil.disk_usage(there).free >> 20,
-        "holder": holder(lock.with_suffix(".lock")),
-        "waiting": len(list(lock.with_suffix(".line").glob("*.ticket"))),
-        "broken": text(lock.with_suffix(".broken")),
+        "holder": holder(held.with_suffix(".lock")),
+        "waiting": len(list(held.with_suffix(".line").glob("*.ticket"))),
+        "broken": text(held.with_suffix(".broken")),
     }
     if cuda:
         found["gpu"] = ask("nvidia-smi", f"--id={gpu}", f"--query-gpu={query}", "--format=csv,noheader")
@@ -77,9 +77,9 @@ def runs(workdir: str) -> dict[str, Any]:
     return {"runs": rows}
 
 
-def clear(workdir: str, gpu: int) -> dict[str, Any]:
+def clear(workdir: str, lock: str) -> dict[str, Any]:
     """Take the mark of a broken device away: the one thing that is changed, and a person asked for it."""
-    (Path(workdir).expanduser() / "locks" / f"gpu{gpu}.broken").unlink(missing_ok=True)
+    (Path(workdir).expanduser() / "locks" / f"{lock}.broken").unlink(missing_ok=True)
     return {}
 
 

@@ -1,6 +1,6 @@
 """The supervisor of one run: detached from whoever started it, it owns every deadline and writes the verdict.
 
-`python -m harness.host.supervisor RUN_FOLDER`, started by `harness.host.bootstrap`. Standard library only.
+`python -m harness.host.supervisor RUN_FOLDER`, started by `remote.target.Target.submit`.
 """
 
 from __future__ import annotations

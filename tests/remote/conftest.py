@@ -80,7 +80,7 @@ class Server(Sshd):
 def patience() -> Iterator[None]:
     """A busy machine is no silent one: where silence matters, the test says how long it is to be."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("harness.client.host.SILENCE_S", 60.0)
+        patch.setattr("remote.link.SILENCE_S", 60.0)
         patch.setattr(ssh, "CONNECT_S", 60.0)
         yield
 

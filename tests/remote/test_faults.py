@@ -13,15 +13,15 @@ from copy import copy
 import asyncssh
 import pytest
 
-from harness.client import facts, results
+from harness.client import results
 from harness.client.driver import Gate
 from harness.client.run_store import Ledger
 from harness.host.repository import ACCEPTED, Repository
-from remote import ssh
+from remote import link, ssh
 from remote.errors import Unreachable
 from remote.ssh import Ssh
 
-THROUGH = ("git receive-pack", "git upload-pack", "attendant follow")
+THROUGH = ("git receive-pack", "git upload-pack", "log_follower follow")
 ABORT = object()
 
 
@@ -170,7 +170,7 @@ def left(server, new_project, folder):
     project = new_project(folder / "clone")
     project.kernel(cosine=1.0)
     client = Client(project, folder)
-    server.spoil, server.through = on("attendant ruling", lambda output: ABORT), THROUGH
+    server.spoil, server.through = on("log_follower ruling", lambda output: ABORT), THROUGH
     entry = client.stage()
     assert (entry.verdict, entry.sent) == ("UNKNOWN", True)
     return client, entry
@@ -182,7 +182,7 @@ def on(words, change):
 
 
 def verdict(**changes):
-    return on("attendant ruling", lambda output: json.dumps(json.loads(output) | changes).encode())
+    return on("log_follower ruling", lambda output: json.dumps(json.loads(output) | changes).encode())
 
 
 def tar_of(*members):
@@ -198,13 +198,19 @@ def tar_of(*members):
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
-        (on("attendant fetch", lambda tar: tar[: len(tar) // 2]), "cannot be read"),
-        (on("attendant fetch", lambda tar: tar_of()), "did not come"),
-        (on("attendant fetch", lambda tar: b""), "cannot be read"),
-        (on("attendant fetch", lambda tar: tar.replace(b"ACCEPT", b"accept")), "altered after the verdict"),
-        (on("attendant fetch", lambda tar: tar_of(("../../x", tarfile.REGTYPE, b"x"))), "not as the verdict file"),
-        (on("attendant fetch", lambda tar: tar_of(("record.json", tarfile.SYMTYPE, b""))), "not as the verdict file"),
-        (on("attendant fetch", lambda tar: tar_of(("record.json", tarfile.REGTYPE, b"{}"))), "not as the verdict file"),
+        (on("follower fetch", lambda tar: tar[: len(tar) // 2]), "cannot be read"),
+        (on("follower fetch", lambda tar: tar_of()), "did not come"),
+        (on("follower fetch", lambda tar: b""), "cannot be read"),
+        (on("follower fetch", lambda tar: tar.replace(b"ACCEPT", b"accept")), "altered after the verdict"),
+        (on("follower fetch", lambda tar: tar_of(("../../x", tarfile.REGTYPE, b"x"))), "not as the verdict file"),
+        (
+            on("follower fetch", lambda tar: tar_of(("record.json", tarfile.SYMTYPE, b""))),
+            "not as the verdict file",
+        ),
+        (
+            on("follower fetch", lambda tar: tar_of(("record.json", tarfile.REGTYPE, b"{}"))),
+            "not as the verdict file",
+        ),
         (verdict(commit="0" * 40), "verdict file of run"),
         (verdict(run="20261121-093001-D1.1-000001"), "verdict file of run"),
         (verdict(base="0" * 40), "another base"),
@@ -216,9 +222,9 @@ def tar_of(*members):
         (verdict(files={".git/hooks/pre-commit": {"bytes": 1, "sha256": "0"}}), "is not taken"),
         (verdict(files={"a": {"bytes": 1 << 40, "sha256": "0"}}), "too much"),
         (verdict(files={"a": {"bytes": -1, "sha256": "0"}}), "damaged"),
-        (on("attendant ruling", lambda output: b""), "damaged verdict file"),
-        (on("attendant ruling", lambda output: b"[" * 200_000), "damaged verdict file"),
-        (on("attendant ruling", lambda output: b"x" * (2 << 20)), "bytes came"),
+        (on("log_follower ruling", lambda output: b""), "damaged verdict file"),
+        (on("log_follower ruling", lambda output: b"[" * 200_000), "damaged verdict file"),
+        (on("log_follower ruling", lambda output: b"x" * (2 << 20)), "bytes came"),
     ],
 )
 def test_lies_are_tampering(liar, left, spoil, words):
@@ -228,7 +234,7 @@ def test_lies_are_tampering(liar, left, spoil, words):
     assert entry.verdict == "TAMPERED" and words in entry.reason, entry.reason
 
 
-@pytest.mark.parametrize("words", ["python", "attendant ruling", "attendant fetch"])
+@pytest.mark.parametrize("words", ["python", "log_follower ruling", "log_follower fetch"])
 def test_abort_in_an_answer_is_mended(liar, client, words):
     aborted = []
 
@@ -249,9 +255,9 @@ def test_nonsense_instead_of_the_bootstrap(liar, client, answer):
 
 
 def test_flood_instead_of_progress(liar, left, monkeypatch):
-    monkeypatch.setattr(facts, "MAX_LINE_BYTES", 1 << 12)
+    monkeypatch.setattr(link, "MAX_LINE_BYTES", 1 << 12)
     liar.through = THROUGH[:2]
-    liar.spoil = on("attendant follow", lambda output: b"x" * (1 << 20))
+    liar.spoil = on("log_follower follow", lambda output: b"x" * (1 << 20))
     client, entry = left
     assert client.resume(copy(entry)).verdict == "TAMPERED"
 
@@ -261,7 +267,7 @@ def test_made_up_events_are_harmless(liar, client):
     lines += [{"event": {"event": "phase"}, "offset": 0}, {"beat": {"phase": {}}, "age_s": "old"}, {"ended": True}]
     liar.through = THROUGH[:2]
     made_up = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    liar.spoil = on("attendant follow", lambda output: made_up + output)
+    liar.spoil = on("log_follower follow", lambda output: made_up + output)
     assert client.stage().verdict == "ACCEPT"
 
 

@@ -6,7 +6,7 @@ import zipfile
 import pytest
 from typer.testing import CliRunner
 
-from harness.client import run_commands as gate_cli
+from harness.client import run_commands
 from harness.host.verdict import Verdict
 from remote import ssh, targets
 
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.sshd
 @pytest.fixture
 def command(project, sshd, tmp_path, monkeypatch):
     """Run a command of the gate in the project, `b200` its target."""
-    monkeypatch.setattr(gate_cli, "ROOT", project.path)
-    monkeypatch.setattr(gate_cli, "RESULTS", project.path / "results")
+    monkeypatch.setattr(run_commands, "ROOT", project.path)
+    monkeypatch.setattr(run_commands, "RESULTS", project.path / "results")
     monkeypatch.setattr(targets, "OWN", tmp_path / "targets.toml")
     project.write("requirements.lock", "tiny==1.0\n")
     project.git("commit", "--quiet", "--all", "--message", "A small lock")
@@ -27,7 +27,7 @@ def command(project, sshd, tmp_path, monkeypatch):
     )
 
     def run(*arguments, answer=""):
-        return CliRunner().invoke(gate_cli.app, arguments, input=answer)
+        return CliRunner().invoke(run_commands.app, arguments, input=answer)
 
     return run
 

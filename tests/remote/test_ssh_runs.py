@@ -168,7 +168,7 @@ def test_short_cut_mends_itself(laptop, sshd):
 
 
 def test_frozen_sshd_is_noticed_and_the_run_resumed(laptop, sshd, monkeypatch):
-    monkeypatch.setattr("harness.client.host.SILENCE_S", 2.0)
+    monkeypatch.setattr("remote.link.SILENCE_S", 2.0)
     monkeypatch.setattr("harness.client.driver.RETRY_AFTER_S", ())
     laptop.project.kernel(cosine=1.0, sleep=2)
     thread, results = laptop.in_background()

@@ -6,13 +6,13 @@ from remote import targets
 from remote.errors import LinkLost, TargetError
 from remote.faulty import Faulty
 from remote.link import run
-from remote.local import Emulator
+from remote.local import Local
 from remote.ssh import Ssh
 
 
 def test_shipped_example_is_whole():
     read = targets.load(targets.EXAMPLE)
-    assert isinstance(read.find(), Emulator) and read.find().name == "sim"
+    assert isinstance(read.find(), Local) and read.find().name == "sim"
     b200 = read.find("b200")
     assert isinstance(b200, Ssh)
     assert (b200.device, b200.arch, b200.sync, b200.shared) == ("cuda", "sm_100a", "push", True)

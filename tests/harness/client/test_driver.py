@@ -22,7 +22,7 @@ from harness.host.repository import ACCEPTED, Repository
 from harness.report.record import load
 from remote.faulty import Faulty
 from remote.link import Target
-from remote.local import Emulator
+from remote.local import Local
 from remote.ssh import Ssh
 
 
@@ -46,7 +46,7 @@ class Bench:
     def __init__(self, project, workdir):
         self.project = project
         self.place = Workplace(workdir)
-        self.target: Target = Emulator("sim", str(workdir), disk_mb=8)
+        self.target: Target = Local("sim", str(workdir), disk_mb=8)
         self.heard = Heard()
         repository = Repository(project.path)
         self.gate = Gate(repository, Ledger(project.path / "results"), self.heard)
@@ -264,7 +264,7 @@ def test_gpu_target_compiles_here_first(bench, monkeypatch):
     """A compiler that refuses or hangs is found here: the GPU host is not even connected to."""
     monkeypatch.setattr("harness.client.driver.importlib.util.find_spec", lambda name: object())
 
-    class Unwanted(Emulator):
+    class Unwanted(Local):
         def connect(self):
             raise AssertionError("connected to the GPU host")
 
@@ -283,7 +283,7 @@ def test_gpu_target_compiles_here_first(bench, monkeypatch):
 
 def test_without_a_compiler_here_the_run_says_so(bench, monkeypatch):
     monkeypatch.setattr("harness.client.driver.importlib.util.find_spec", lambda name: None)
-    host = Emulator("b200", bench.target.workdir, device="cuda", disk_mb=8)
+    host = Local("b200", bench.target.workdir, device="cuda", disk_mb=8)
     entry = bench.stage(target=host)
     assert any("not compiled here" in line for line in bench.heard.said)
     assert entry.verdict == "INFRA" and "nvidia-smi" in entry.reason
@@ -291,7 +291,7 @@ def test_without_a_compiler_here_the_run_says_so(bench, monkeypatch):
 
 def test_what_was_accepted_here_and_by_others_comes_together(bench, other_clone, tmp_path):
     """Accepted on the embedded target alone, while others had another change accepted where all see it."""
-    shared = Emulator("b200", str(tmp_path / "shared"), disk_mb=8, shared=True)
+    shared = Local("b200", str(tmp_path / "shared"), disk_mb=8, shared=True)
     other = Gate(Repository(other_clone.path), Ledger(other_clone.path / "results"), Heard())
     other_clone.write("kernel/theirs.py", "THEIRS = 1\n")
     assert other.stage(["D1.1"], shared).verdict == "ACCEPT"
@@ -329,6 +329,6 @@ def test_unknown_run_is_refused_by_name(bench):
 
 
 def test_interpreter_of_the_target_is_the_one_named(bench):
-    entry = bench.stage(target=Emulator("sim", bench.target.workdir, python=sys.executable, disk_mb=8))
+    entry = bench.stage(target=Local("sim", bench.target.workdir, python=sys.executable, disk_mb=8))
     assert entry.verdict == "ACCEPT"
     assert sys.executable in entry.job.steps[0].argv

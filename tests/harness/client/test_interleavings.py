@@ -29,7 +29,7 @@ from harness.host.ruling import RulingError, decode
 from harness.host.verdict import Verdict
 from remote.errors import RemoteError
 from remote.faulty import Faulty
-from remote.local import Emulator
+from remote.local import Local
 
 PATIENCE_S = 30.0
 
@@ -89,7 +89,7 @@ class Interleavings(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="fmha-interleave-"))
         self.project = self.new_project(self.folder / "clone")
         self.place = Workplace(self.folder / "host")
-        self.target = Emulator("sim", str(self.place.root), disk_mb=8)
+        self.target = Local("sim", str(self.place.root), disk_mb=8)
         self.fuse = Fuse()
         repository = Fragile(self.project.path, fuse=self.fuse)
         self.gate = Gate(repository, Ledger(self.project.path / "results"), Quiet())

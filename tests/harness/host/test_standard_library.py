@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[3] / "harness/host"
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "harness/host"
 MODULES = sorted(path.stem for path in FOLDER.glob("*.py"))
-#: Sent as text, before anything of this project is there.
-ALONE = ("bootstrap", "probe", "provision")
+#: Sent as text, to where nothing of this project need be.
+ALONE = ("harness/host/bootstrap.py", "harness/host/probe.py", "harness/host/provision.py", "remote/starter.py")
 
 
 def imported(path: Path) -> set[str]:
@@ -26,10 +27,19 @@ def imported(path: Path) -> set[str]:
     return found
 
 
+def foreign(path: Path) -> set[str]:
+    """Those of them that Python does not bring."""
+    return {name for name in imported(path) if name.split(".")[0] not in sys.stdlib_module_names}
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_imports_the_standard_library_and_its_neighbours(module: str) -> None:
-    others = {name for name in imported(FOLDER / f"{module}.py") if name.split(".")[0] not in sys.stdlib_module_names}
-    assert {name for name in others if module in ALONE or not name.startswith("harness.host")} == set()
+    assert {name for name in foreign(FOLDER / f"{module}.py") if not name.startswith("harness.host")} == set()
+
+
+@pytest.mark.parametrize("path", ALONE)
+def test_program_that_is_sent_stands_alone(path: str) -> None:
+    assert foreign(ROOT / path) == set()
 
 
 def test_runs_where_nothing_else_is(tmp_path: Path) -> None:

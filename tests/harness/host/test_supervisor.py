@@ -15,14 +15,17 @@ import pytest
 
 from harness.client import candidate
 from harness.client.driver import DEFAULT_BUDGETS
+from harness.client.host import Host
 from harness.client.plan import Budgets, Planner
-from harness.host import bootstrap, lock, phase
+from harness.host import lock, phase
 from harness.host.job import Job, RunFolder, Step, Workplace
 from harness.host.journal import read_beat, read_events
 from harness.host.protected import PINS
 from harness.host.repository import Repository
 from harness.host.ruling import Ruling, decode
 from harness.host.verdict import Verdict
+from remote.errors import Refused
+from remote.local import Local
 
 #: What hangs passes its budget however short; what ends has one that it keeps on a busy machine.
 HANGS = {"compile_hang": Budgets(compile_s=1.0), "hang": Budgets(gate_s=2.0)}
@@ -37,7 +40,8 @@ class Place:
         self.workplace = Workplace(root)
         self.count = 0
         self.started: list[RunFolder] = []
-        bootstrap.prepare(str(root))
+        target = Local("sim", str(root), python=sys.executable)
+        self.host = Host(target, target.connect())
 
     def job(self, *milestones: str, budgets: Budgets = DEFAULT_BUDGETS, **changes) -> Job:
         """The job of the working tree as it stands, for `milestones` (D1.1)."""
@@ -65,7 +69,7 @@ class Place:
         return replace(job, **changes)
 
     def start(self, job: Job) -> RunFolder:
-        bootstrap.start(str(self.workplace.root), job.encode(), sys.executable)
+        self.host.start(job)
         folder = self.workplace.run(job.run)
         self.started.append(folder)
         return folder
@@ -293,11 +297,11 @@ def test_supervisor_told_to_stop_says_so(place):
 def test_starting_twice_runs_once(place):
     job = place.job()
     folder = place.start(job)
-    assert bootstrap.start(str(place.workplace.root), job.encode(), sys.executable) == {"started": False}
+    place.host.start(job)
     place.ruling(job, folder)
     assert sum(e["event"] == "start" for e, _ in read_events(folder.journal)) == 1
-    with pytest.raises(bootstrap.Refused, match="another job"):
-        bootstrap.start(str(place.workplace.root), replace(job, owner="eve").encode(), sys.executable)
+    with pytest.raises(Refused, match="another job"):
+        place.host.start(replace(job, owner="eve"))
 
 
 def test_too_little_room_is_found_before_the_run(place):
@@ -338,5 +342,6 @@ def test_descendants_are_found_across_sessions():
 
 
 def test_interpreter_that_is_not_there_is_named(place):
-    with pytest.raises(bootstrap.Refused, match="no interpreter /nowhere/python there: make provision"):
-        bootstrap.start(str(place.workplace.root), place.job().encode(), "/nowhere/python")
+    place.host.python = "/nowhere/python"
+    with pytest.raises(Refused, match="no interpreter /nowhere/python there: make provision"):
+        place.host.start(place.job())

@@ -1,0 +1,58 @@
+"""Runs as processes of the target's own, started over a link that they outlive: what local and SSH targets share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from remote import link as links
+from remote.errors import Refused
+from remote.link import Link
+from remote.program import send
+from remote.target import Run
+
+STARTER = Path(__file__).parent / "starter.py"
+
+
+class Detached:
+    """How a target supervises runs where nothing but its own processes does."""
+
+    name: str
+    python: str
+    arch: str
+    gpu: int
+
+    @property
+    def lock(self) -> str:
+        return f"gpu{self.gpu}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        visible = {"CUDA_VISIBLE_DEVICES": str(self.gpu), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+        return {"CUTE_DSL_ARCH": self.arch, **visible}
+
+    def submit(self, link: Link, run: Run) -> None:
+        started = {"argv": run.supervise, "cwd": run.cwd, "log": run.log, "begun": run.begun}
+        send(self, link, STARTER, started)
+
+    def status(self, link: Link, run: Run, offset: int) -> Iterator[dict[str, Any]]:
+        stream = link.open([*run.follow, str(offset)], run.cwd)
+        try:
+            stream.end_input()
+            for line in links.lines(stream, links.SILENCE_S):
+                with suppress(ValueError, RecursionError):
+                    said = json.loads(line)
+                    if isinstance(said, dict):
+                        yield said
+            if stream.exit_code() != 0:
+                raise Refused(f"{self.name}: {stream.errors().strip() or 'the run is not there'}")
+        finally:
+            stream.close()
+
+    def cancel(self, link: Link, run: Run, who: str) -> None:
+        reply = links.run(link, [*run.cancel, who], cwd=run.cwd)
+        if reply.code != 0:
+            raise Refused(f"{self.name}: run {run.name} is not there: {reply.errors}")
