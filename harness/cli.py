@@ -10,7 +10,7 @@ from typing import NoReturn
 import typer
 
 from harness.client import run_commands
-from harness.client.run_store import Ledger
+from harness.client.run_store import RunStore
 from harness.host.verdict import EXIT_BAD_INPUT
 from harness.paths import RESULTS, ROOT
 from harness.report import notes
@@ -46,7 +46,7 @@ def report() -> None:
 def update_notes() -> None:
     """Bring the table of STAGE_NOTES.md up to the accepted records."""
     try:
-        changed = notes.update(NOTES, Ledger(RESULTS).accepted())
+        changed = notes.update(NOTES, RunStore(RESULTS).accepted())
     except notes.NotesError as error:
         _refuse(error)
     print(f"{NOTES}: {'updated' if changed else 'already up to date'}")

@@ -56,6 +56,9 @@ CATALOG = (
 
 GATE = CATALOG[0]
 
+#: Seconds that compiling one configuration may take; the goal is 10. Past it a run is ended as COMPILE_HANG.
+COMPILE_S = 60.0
+
 
 def find(name: str) -> Milestone:
     """The milestone of that id, in any case of letters. Raises UnknownMilestone naming those that exist."""

@@ -30,11 +30,6 @@ def floor(head_dim: int) -> Pins:
     return table
 
 
-def compile_budget_s() -> float:
-    """Seconds that compiling one configuration may take."""
-    return float(_file()["compile"]["seconds"])
-
-
 def check(table: Pins, floor: Pins, where: str) -> Pins:
     """`table` itself. Raises PinError unless it pins every metric of its tensors within `floor`."""
     for tensor, bounds in table.items():

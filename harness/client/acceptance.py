@@ -17,7 +17,7 @@ from pathlib import Path
 
 from harness.client import candidate as candidates
 from harness.client.candidate import Candidate
-from harness.host.protected import PINS
+from harness.host.protected import PROTECTION
 from harness.host.repository import ACCEPTED, NOTES, GitError, Repository
 from harness.host.ruling import Ruling
 from harness.host.verdict import Verdict
@@ -163,7 +163,7 @@ def _unsafe(repository: Repository, candidate: Candidate) -> str:
     if _index_tree(repository) not in (candidate.tree, repository.git("rev-parse", f"{tip}^{{tree}}")):
         return "something else is staged"
     unpinned = [entry.path for entry in repository.changed(candidate.parent, candidate.commit)]
-    tree, _ = candidates.write_tree(repository, candidate.parent, (*PINS.allowed, *unpinned))
+    tree, _ = candidates.write_tree(repository, candidate.parent, (*PROTECTION.allowed, *unpinned))
     if tree != candidate.tree:
         return "the working tree was edited since the candidate was made"
     return ""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.host.protected import PINS, Pins, under
+from harness.host.protected import PROTECTION, Protection, under
 from harness.host.repository import ACCEPTED, GitError, Repository
 
 
@@ -70,7 +70,7 @@ def current_branch(repository: Repository) -> tuple[str, str]:
         raise CandidateError("a sparse checkout lacks files of the project: git sparse-checkout disable")
     listed = repository.git("worktree", "list", "--porcelain").splitlines()
     if f"branch {ACCEPTED}" in listed:
-        raise CandidateError("`accepted` is checked out; only the gate moves it: git switch -c my-work there")
+        raise CandidateError("`accepted` is checked out; only the harness moves it: git switch -c my-work there")
     return branch, repository.git("rev-parse", "HEAD")
 
 
@@ -105,13 +105,15 @@ def identity(repository: Repository) -> dict[str, str]:
     }
 
 
-def make(repository: Repository, run: str, title: str, unpinned: Sequence[str] = (), pins: Pins = PINS) -> Candidate:
+def make(
+    repository: Repository, run: str, title: str, unpinned: Sequence[str] = (), protection: Protection = PROTECTION
+) -> Candidate:
     """Make and publish the candidate of `run` from the working tree.
 
     Branch, index and files of the user stay as they are. Raises CandidateError or GitError.
     """
     branch, tip = current_branch(repository)
-    tree, left_out = write_tree(repository, tip, (*pins.allowed, *unpinned))
+    tree, left_out = write_tree(repository, tip, (*protection.allowed, *unpinned))
     commit = tip
     if tree != repository.git("rev-parse", f"{tip}^{{tree}}"):
         message = f"{title}\n\nRun: {run}\n"

@@ -1,6 +1,6 @@
-"""From the working tree to an accepted commit, on any target: candidate, pins, local compile, run, verdict, acceptance.
+"""From the working tree to an accepted commit, on any target: candidate, local compile, run, verdict, acceptance.
 
-Every step is in the ledger before it is done and may be repeated, so a run is taken up wherever it was left.
+Every step is in the store before it is done and may be repeated, so a run is taken up wherever it was left.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from harness.client import acceptance, candidate, sharing
 from harness.client.acceptance import StaleBase
 from harness.client.candidate import CandidateError, user_name
 from harness.client.host import Host
-from harness.client.plan import Budgets, Plan, Planner
-from harness.client.run_store import Entry, Ledger
+from harness.client.plan import Plan, Planner, TimeLimits
+from harness.client.run_store import Entry, RunStore
 from harness.client.watch import Gone, Progress, watch
 from harness.host import protected
 from harness.host.job import Job
@@ -33,7 +33,7 @@ from remote.target import Target
 RETRY_AFTER_S = (0.5, 2.0, 5.0)
 MAX_NEW_BASES = 3
 CANCEL_WITHIN_S = 3.0
-DEFAULT_BUDGETS = Budgets()
+DEFAULT_LIMITS = TimeLimits()
 NOTHING_UNPINNED = Unpin()
 
 
@@ -46,20 +46,20 @@ class NoRoom(ValueError):
 
 
 @dataclass
-class Gate:
-    """The gate of one clone: `repository`, its `ledger`, and who hears how it goes."""
+class Driver:
+    """Drives the runs of one clone: `repository`, its `store` of runs, and who hears how it goes."""
 
     repository: Repository
-    ledger: Ledger
+    store: RunStore
     progress: Progress
-    budgets: Budgets = DEFAULT_BUDGETS
+    limits: TimeLimits = DEFAULT_LIMITS
 
-    def stage(
+    def judge(
         self, milestones: Sequence[str], target: Target, unpin: Unpin = NOTHING_UNPINNED, again: bool = False
     ) -> Entry:
         """Take the working tree to a verdict on `milestones`, the hd=64 gate first. Returns the closed (or left) run.
 
-        `again` judges what was accepted before once more. Raises CandidateError, PinError, NothingToDo, NoRoom or
+        `again` judges what was accepted before once more. Raises CandidateError, ProtectedError, NothingToDo, NoRoom or
         GitError for what cannot be judged at all, and RemoteError where the target was not reached.
         """
         if target.shared and self.repository.git("rev-parse", "--is-shallow-repository") == "true":
@@ -71,7 +71,7 @@ class Gate:
         self._check(entry)
         if not again:
             self._refuse_repetition(entry)
-        self.ledger.save(entry)
+        self.store.save(entry)
         if made.left_out:
             self.progress.say(f"left out, for git does not track it: {', '.join(made.left_out[:5])}")
         with self._noted(entry):
@@ -81,7 +81,7 @@ class Gate:
 
     def resume(self, run: str, target: Target) -> Entry:
         """Take a run up where it was left: fetch its verdict, accept or reject."""
-        entry = self.ledger.find(run)
+        entry = self.store.find(run)
         return entry if entry.closed else self._on_newer_bases(entry, target)
 
     def cancel(self, run: str, target: Target) -> None:
@@ -90,7 +90,7 @@ class Gate:
             host.cancel(run, user_name())
 
     def _check(self, entry: Entry) -> str:
-        """The base of the candidate ("": nothing was accepted yet), its pins seen to hold. Raises PinError."""
+        """The base of the candidate ("": nothing was accepted yet). Raises ProtectedError for what it may not touch."""
         base, made = entry.shared_base or self.repository.resolve(ACCEPTED), entry.candidate
         if base and not self.repository.is_ancestor(base, made.commit):
             raise CandidateError(f"your branch does not hold what was accepted ({base[:12]}): git merge accepted")
@@ -114,7 +114,7 @@ class Gate:
         if importlib.util.find_spec("cutlass") is None:
             self.progress.say("not compiled here first: nvidia-cutlass-dsl is not installed on this machine")
             return True
-        here = targets.here(self.ledger.results.resolve() / ".here", arch)
+        here = targets.here(self.store.results.resolve() / ".here", arch)
         with self._reached(here) as host:
             job = self._job(entry, host, "", self._planner(entry, host).compiling(), "compile")
             host.bring(self.repository, job.commit, entry.candidate.ref)
@@ -141,7 +141,7 @@ class Gate:
             run = new_run_id(entry.run.split("-")[2])
             made = candidate.on_new_base(self.repository, run, entry.candidate, base)
             entry = Entry(run, entry.target, entry.milestones, made, entry.user, now(), entry.unpinned, entry.because)
-            self.ledger.save(entry)
+            self.store.save(entry)
         return entry
 
     def _drive(self, entry: Entry, target: Target) -> None:
@@ -196,15 +196,15 @@ class Gate:
                 raise StaleBase(f"accepted moved to {entry.lacks[:12]} before the run")
             phases = self._planner(entry, host).judging(host.target.name, host.target.device)
             entry.job = self._job(entry, host, self._check(entry), phases, host.target.lock)
-            self.ledger.save(entry)
+            self.store.save(entry)
         host.bring(self.repository, entry.job.commit, entry.candidate.ref)
         host.start(entry.job)
         entry.sent = True
-        self.ledger.save(entry)
+        self.store.save(entry)
         self.progress.say(f"run {entry.run} on {host.target.name}: commit {entry.job.commit[:12]}")
 
     def _planner(self, entry: Entry, host: Host) -> Planner:
-        return Planner(entry.milestones, entry.run, host.python, self.budgets)
+        return Planner(entry.milestones, entry.run, host.python, self.limits)
 
     def _job(self, entry: Entry, host: Host, base: str, phases: Plan, lock: str) -> Job:
         made = entry.candidate
@@ -215,7 +215,7 @@ class Gate:
             entry.milestone,
             host.target.name,
             entry.user,
-            protected.PINS.digest(self.repository.tree(made.commit)),
+            protected.PROTECTION.digest(self.repository.tree(made.commit)),
             phases.fingerprint,
             phases.steps,
             phases.canary,
@@ -232,7 +232,7 @@ class Gate:
         assert asked is not None
         if (ruling.base, ruling.pins, ruling.milestone) != (asked.base, asked.pins, asked.milestone):
             raise Untrusted("the verdict file names another base, milestone or pins than the job")
-        folder = self.ledger.folder(entry.run)
+        folder = self.store.folder(entry.run)
         host.fetch(entry.run, ruling.files, folder)
         ruling.write(folder)
         if ruling.verdict is not Verdict.ACCEPT:
@@ -257,11 +257,11 @@ class Gate:
 
     def _note_down(self, entry: Entry, verdict: Verdict, reason: str, closed: bool = False) -> None:
         entry.verdict, entry.reason, entry.closed = verdict.name, reason, closed
-        self.ledger.save(entry)
+        self.store.save(entry)
 
     @contextmanager
     def _noted(self, entry: Entry) -> Iterator[None]:
-        """Whatever ends a run before it began is in the ledger."""
+        """Whatever ends a run before it began is in the store."""
         try:
             yield
         except BaseException as error:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.host.job import Step
-from stages.catalog import GATE
+from stages.catalog import COMPILE_S, GATE
 
 
 @dataclass(frozen=True)
-class Budgets:
+class TimeLimits:
     """Seconds a phase may take before it is ended; `compile_s` is for each configuration."""
 
-    compile_s: float = 60.0
+    compile_s: float = COMPILE_S
     gate_s: float = 600.0
     stage_s: float = 3600.0
     fingerprint_s: float = 60.0
@@ -36,7 +36,7 @@ class Planner:
     milestones: Sequence[str]
     run: str
     python: str
-    budgets: Budgets
+    limits: TimeLimits
 
     def judging(self, target: str, device: str) -> Plan:
         """The phases to a verdict, gate first; several milestones leave their results in a folder each."""
@@ -46,7 +46,7 @@ class Planner:
         for milestone in rest:
             name, record = (f"stage {milestone}", milestone) if several else ("stage", ".")
             steps.append(self._judge(name, milestone, record, target, device))
-        canary = self._step("canary", "canary", [], self.budgets.canary_s) if device == "cuda" else None
+        canary = self._step("canary", "canary", [], self.limits.canary_s) if device == "cuda" else None
         return Plan(self._fingerprint(device), canary, steps)
 
     def compiling(self) -> Plan:
@@ -59,12 +59,12 @@ class Planner:
             name,
             "run",
             [milestone, "--device", device, "--target", target, "--out", self._out(record)],
-            self.budgets.gate_s if gate else self.budgets.stage_s,
+            self.limits.gate_s if gate else self.limits.stage_s,
             failed="REJECT_GATE" if gate else "REJECT_STAGE",
             hung="GPU_HANG",
             record=record,
             milestone=milestone,
-            compile_s=self.budgets.compile_s,
+            compile_s=self.limits.compile_s,
         )
 
     def _compile(self, milestone: str) -> Step:
@@ -73,15 +73,15 @@ class Planner:
             f"compile {milestone}",
             "compile",
             [milestone, "--out", self._out(record)],
-            self.budgets.stage_s,
+            self.limits.stage_s,
             failed="COMPILE_ERROR",
             hung="COMPILE_HANG",
             record=record,
-            compile_s=self.budgets.compile_s,
+            compile_s=self.limits.compile_s,
         )
 
     def _fingerprint(self, device: str) -> Step:
-        return self._step("fingerprint", "fingerprint", ["--device", device], self.budgets.fingerprint_s)
+        return self._step("fingerprint", "fingerprint", ["--device", device], self.limits.fingerprint_s)
 
     def _step(self, name: str, module: str, arguments: list[str], budget_s: float, **meaning: object) -> Step:
         return Step(name, [self.python, "-m", f"harness.judge.{module}", *arguments], budget_s, **meaning)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The commands of the gate: stage, gate, ratchet, resume, runs, cancel, doctor, trust, provision."""
+"""The commands that judge, and those about runs and targets: stage, gate, ratchet, runs, doctor, trust and so on."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rich.text import Text
 
 from harness.client import acceptance, candidate, doctor
 from harness.client.candidate import CandidateError
-from harness.client.driver import Gate, NoRoom, NothingToDo
+from harness.client.driver import Driver, NoRoom, NothingToDo
 from harness.client.host import PROBE, PROVISION
-from harness.client.run_store import Entry, Ledger, LedgerError
+from harness.client.run_store import Entry, RunStore, RunStoreError
 from harness.client.watch import Gone, Terminal
 from harness.host.job import JobError
 from harness.host.journal import one_line
-from harness.host.protected import PinError, Unpin
+from harness.host.protected import ProtectedError, Unpin
 from harness.host.repository import GitError
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 from harness.paths import RESULTS, ROOT
@@ -37,11 +37,11 @@ BAD_INPUT = (
     CandidateError,
     GitError,
     JobError,
-    LedgerError,
+    RunStoreError,
     NoRoom,
     NotBuilt,
     NothingToDo,
-    PinError,
+    ProtectedError,
     TargetError,
     UnknownMilestone,
 )
@@ -102,9 +102,9 @@ def ratchet(target: TargetName = "", unpin: Paths = [], because: Because = "") -
 def resume(run: RunId) -> None:
     """Fetch the verdict of a run that was left or lost, and accept or reject as it says."""
     with refusals():
-        entry = _ledger().find(run)
-        with _gate() as at:
-            entry = at.resume(run, targets.load().find(entry.target))
+        entry = _store().find(run)
+        with _driver() as driver:
+            entry = driver.resume(run, targets.load().find(entry.target))
         _show_end(entry)
 
 
@@ -112,9 +112,9 @@ def resume(run: RunId) -> None:
 def cancel(run: RunId) -> None:
     """Ask the supervisor of a run to end it."""
     with refusals():
-        entry = _ledger().find(run)
-        with _gate() as at:
-            at.cancel(run, targets.load().find(entry.target))
+        entry = _store().find(run)
+        with _driver() as driver:
+            driver.cancel(run, targets.load().find(entry.target))
         console.print(f"asked; its end: make resume RUN={run}", highlight=False)
 
 
@@ -194,23 +194,23 @@ def provision(target: TargetName = "") -> None:
 
 
 def _judge(milestones: Sequence[str], name: str, unpin: list[str], because: str, again: bool = False) -> None:
-    """Run the gate on the working tree, show the end, and leave with its exit code."""
+    """Take the working tree to its verdict, show the end, and leave with its exit code."""
     chosen = targets.load().find(name)
     if chosen.why_not_from_here:
         raise TargetError(chosen.why_not_from_here)
-    with _gate() as at:
-        entry = at.stage(milestones, chosen, Unpin(tuple(unpin), because), again)
+    with _driver() as driver:
+        entry = driver.judge(milestones, chosen, Unpin(tuple(unpin), because), again)
     _show_end(entry)
 
 
 @contextmanager
-def _gate() -> Iterator[Gate]:
+def _driver() -> Iterator[Driver]:
     with console.status("starting") as status:
-        yield Gate(candidate.find(ROOT), _ledger(), Terminal(console, status))
+        yield Driver(candidate.find(ROOT), _store(), Terminal(console, status))
 
 
-def _ledger() -> Ledger:
-    return Ledger(RESULTS)
+def _store() -> RunStore:
+    return RunStore(RESULTS)
 
 
 def _show_end(entry: Entry) -> NoReturn:
@@ -250,7 +250,7 @@ def _printable(record: Record) -> Record:
 
 
 def _runs_here() -> Iterator[tuple[str, ...]]:
-    for each in _ledger().newest_first():
+    for each in _store().newest_first():
         verdict = each.verdict or "going"
         commit = each.candidate.commit[:12]
         milestone = each.milestone if len(each.milestones) == 1 else f"{len(each.milestones)} of them"

@@ -17,7 +17,7 @@ from harness.report.record import RECORD_NAME, Record, RecordError, load
 NAME = "run.json"
 
 
-class LedgerError(ValueError):
+class RunStoreError(ValueError):
     """A run that this clone does not know, or cannot read."""
 
 
@@ -50,7 +50,7 @@ class Entry(msgspec.Struct):
         return "+".join(self.milestones)
 
 
-class Ledger:
+class RunStore:
     """The runs under the folder `results`."""
 
     def __init__(self, results: Path) -> None:
@@ -67,15 +67,15 @@ class Ledger:
         write_atomically(folder / NAME, msgspec.json.format(msgspec.json.encode(entry), indent=1) + b"\n")
 
     def find(self, run: str) -> Entry:
-        """The entry of a run. Raises LedgerError naming the newest ones."""
+        """The entry of a run. Raises RunStoreError naming the newest ones."""
         try:
             return msgspec.json.decode((self.folder(run) / NAME).read_bytes(), type=Entry)
         except (OSError, JobError) as error:
             newest = ", ".join(entry.run for entry, _ in zip(self.newest_first(), range(3), strict=False))
             wrong = f"run {run[:64]!r}: not known here" if run else "no run was named (RUN=id)"
-            raise LedgerError(f"{wrong}; the newest are {newest or 'none'}") from error
+            raise RunStoreError(f"{wrong}; the newest are {newest or 'none'}") from error
         except msgspec.MsgspecError as error:
-            raise LedgerError(f"{self.folder(run) / NAME}: {error}") from error
+            raise RunStoreError(f"{self.folder(run) / NAME}: {error}") from error
 
     def newest_first(self) -> Iterator[Entry]:
         """Every run that can be read, newest first."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.host.repository import Entry, Repository
+from harness.host.repository import Repository, TreeEntry
 
 MODES = {"100644": 0, "100755": stat.S_IXUSR}
 
@@ -25,7 +25,7 @@ class Checkout:
     repository: Repository
     commit: str
     folder: Path
-    entries: tuple[Entry, ...]
+    entries: tuple[TreeEntry, ...]
 
     def differences(self) -> Iterator[str]:
         """What is not as in the commit: a sentence a path, for changed, missing and added files alike."""
@@ -64,7 +64,7 @@ def blob_id(data: bytes, like: str) -> str:
     return digest(b"blob %d\0" % len(data) + data).hexdigest()
 
 
-def _same(path: Path, entry: Entry) -> bool:
+def _same(path: Path, entry: TreeEntry) -> bool:
     """Whether the file has the mode and the bytes of the entry."""
     try:
         status = path.lstat()

@@ -40,9 +40,9 @@ class Ruled(Exception):
 
 def judge(folder: RunFolder, job: Job, step: Step, ended: Ended) -> Ruled | None:
     """What the end of `step` decides; None where the run goes on."""
-    if ended.stop is Stop.BUDGET:
+    if ended.stop is Stop.TIME_LIMIT:
         return Ruled(Verdict[step.hung], f"{step.name} did not end in {step.budget_s:g} s")
-    if ended.stop is Stop.COMPILE_BUDGET:
+    if ended.stop is Stop.COMPILE_LIMIT:
         return Ruled(Verdict.COMPILE_HANG, f"{step.name}: compiling did not end in {step.compile_s:g} s")
     if ended.stop:
         return stopped(folder, ended.stop)
@@ -121,7 +121,7 @@ class RecordWatch:
         self.overdue = False
 
     def look(self) -> list[str]:
-        """What ended since the last look, a line each; `overdue` is set where a compile passed its budget."""
+        """What ended since the last look, a line each; `overdue` is set where a compile passed its time limit."""
         if self._folder is None or time.monotonic() - self._looked < 1.0:
             return []
         self._looked = time.monotonic()

@@ -19,7 +19,7 @@ class JobError(ValueError):
 class Step:
     """One phase: a command run in the checkout, and what its ends mean.
 
-    It is ended after `budget_s` with the verdict named `hung`; an exit code other than 0 gives `failed`,
+    It is ended after `budget_s` seconds with the verdict named `hung`; an exit code other than 0 gives `failed`,
     unless the code is that of a more exact verdict. It writes its record to `record`, a folder of the results
     ("." for their root): with `milestone` that must accept it too; each configuration that a phase of the record
     named "compile" compiles may take `compile_s`.
@@ -87,7 +87,7 @@ def check_run_id(run: str) -> str:
 
 @dataclass(frozen=True)
 class Workplace:
-    """The work folder of a target: everything the gate writes there lies in it."""
+    """The work folder of a target: everything the harness writes there lies in it."""
 
     root: Path
 

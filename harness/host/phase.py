@@ -1,4 +1,4 @@
-"""One phase: a command in a session of its own, ended with all its descendants at its budget. Linux.
+"""One phase: a command in a session of its own, ended with all its descendants at its time limit. Linux.
 
 Standard library only.
 """
@@ -32,8 +32,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Stop(Enum):
     """Why a phase is ended from outside."""
 
-    BUDGET = "passed its budget"
-    COMPILE_BUDGET = "passed the compile budget"
+    TIME_LIMIT = "passed its time limit"
+    COMPILE_LIMIT = "passed the time limit of a compile"
     CANCEL = "cancelled"
     SHUTDOWN = "the supervisor was told to stop"
 

@@ -1,4 +1,4 @@
-"""What a change may touch: an allow-list against `accepted`; every other path is pinned by its hash.
+"""What a change may touch: an allow-list against `accepted`; every other path is protected by its hash.
 
 Standard library only.
 """
@@ -9,13 +9,13 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.host.repository import Entry, Repository
+from harness.host.repository import Repository, TreeEntry
 
 FILE_MODES = ("100644", "100755")
 DELETED = "000000"
 
 
-class PinError(ValueError):
+class ProtectedError(ValueError):
     """The change touches what it may not; the message names the paths and the mend."""
 
 
@@ -25,62 +25,62 @@ def under(path: str, prefixes: Iterable[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class Pins:
-    """`allowed` may differ from `accepted`, but for `pinned` and any file named as in `pinned_names`."""
+class Protection:
+    """`allowed` may differ from `accepted`, but for `protected` and any file named as in `protected_names`."""
 
     allowed: tuple[str, ...] = ("kernel", "STAGE_NOTES.md")
-    pinned: tuple[str, ...] = ("kernel/reference.py", "kernel/oracle.py")
-    pinned_names: tuple[str, ...] = ("conftest.py",)
+    protected: tuple[str, ...] = ("kernel/reference.py", "kernel/oracle.py")
+    protected_names: tuple[str, ...] = ("conftest.py",)
 
-    def holds(self, path: str) -> bool:
-        """Whether `path` is pinned."""
-        if under(path, self.pinned) or path.rsplit("/", 1)[-1] in self.pinned_names:
+    def covers(self, path: str) -> bool:
+        """Whether `path` is protected."""
+        if under(path, self.protected) or path.rsplit("/", 1)[-1] in self.protected_names:
             return True
         return not under(path, self.allowed)
 
-    def digest(self, tree: Sequence[Entry]) -> str:
-        """The SHA-256 over mode, blob and path of every pinned file of a tree."""
-        rows = sorted(f"{e.path}\0{e.mode}\0{e.blob}\n" for e in tree if self.holds(e.path))
+    def digest(self, tree: Sequence[TreeEntry]) -> str:
+        """The SHA-256 over mode, blob and path of every protected file of a tree."""
+        rows = sorted(f"{e.path}\0{e.mode}\0{e.blob}\n" for e in tree if self.covers(e.path))
         return hashlib.sha256("".join(rows).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-PINS = Pins()
+PROTECTION = Protection()
 
 
 @dataclass(frozen=True)
 class Unpin:
-    """Pinned paths that a change is meant to touch, and why."""
+    """Protected paths that a change is meant to touch, and why."""
 
     paths: tuple[str, ...] = ()
     because: str = ""
 
     def __post_init__(self) -> None:
         if self.paths and not self.because.strip():
-            raise PinError(f"unpin {', '.join(self.paths)}: say why, {as_typed(self.paths)}")
+            raise ProtectedError(f"unpin {', '.join(self.paths)}: say why, {as_typed(self.paths)}")
         if self.because and not self.paths:
-            raise PinError(f"because {self.because!r}: say what is meant, {as_typed(['PATH'])}")
+            raise ProtectedError(f"because {self.because!r}: say what is meant, {as_typed(['PATH'])}")
 
 
-def check(repository: Repository, base: str, commit: str, unpin: Unpin, pins: Pins = PINS) -> str:
-    """Refuse a commit that touches a pinned path (or anything but plain files) against `base`.
+def check(repository: Repository, base: str, commit: str, unpin: Unpin, protection: Protection = PROTECTION) -> str:
+    """Refuse a commit that touches a protected path (or anything but plain files) against `base`.
 
-    Returns the digest of the commit's pins. Raises PinError naming the paths, or an unneeded unpin.
+    Returns the digest of the commit's protected paths. Raises ProtectedError naming the paths, or an unneeded unpin.
     """
     changed = repository.changed(base, commit)
     odd = [e.path for e in changed if e.mode not in (*FILE_MODES, DELETED)]
     if odd:
-        raise PinError(f"{_some(odd)}: symbolic links and submodules are not taken; make them plain files")
-    touched = [e.path for e in changed if pins.holds(e.path)]
+        raise ProtectedError(f"{_some(odd)}: symbolic links and submodules are not taken; make them plain files")
+    touched = [e.path for e in changed if protection.covers(e.path)]
     unused = [p for p in unpin.paths if not any(under(path, [p]) for path in touched)]
     if unused:
-        raise PinError(f"unpin {_some(unused)}: no pinned path there differs from accepted; leave it out")
+        raise ProtectedError(f"unpin {_some(unused)}: no pinned path there differs from accepted; leave it out")
     refused = [path for path in touched if not under(path, unpin.paths)]
     if refused:
-        raise PinError(
+        raise ProtectedError(
             f"pinned, but changed against {base[:12]}: {_some(refused)}. Undo the change, or say that it is meant: "
             f"{as_typed(_roots(refused))}"
         )
-    return pins.digest(repository.tree(commit))
+    return protection.digest(repository.tree(commit))
 
 
 def as_typed(paths: Sequence[str]) -> str:

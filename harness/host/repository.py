@@ -1,4 +1,4 @@
-"""Git plumbing for the gate: one repository, commands with a deadline, errors in words.
+"""Git plumbing: one repository, commands with a deadline, errors in words.
 
 Standard library only.
 """
@@ -51,7 +51,7 @@ def clean_environment() -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Entry:
+class TreeEntry:
     """One file of a tree: git mode such as "100644", blob id, path from the root."""
 
     mode: str
@@ -142,17 +142,17 @@ class Repository:
         """Whether `newer` descends from (or is) `older`."""
         return self.succeeds("merge-base", "--is-ancestor", older, newer)
 
-    def tree(self, commit: str) -> list[Entry]:
+    def tree(self, commit: str) -> list[TreeEntry]:
         """Every file of a commit."""
         listed = self.git("ls-tree", "-r", "-z", "--full-tree", commit)
         rows = (row.split("\t", 1) for row in listed.split("\0") if row)
-        return [Entry(fields.split()[0], fields.split()[2], path) for fields, path in rows]
+        return [TreeEntry(fields.split()[0], fields.split()[2], path) for fields, path in rows]
 
-    def changed(self, old: str, new: str) -> list[Entry]:
+    def changed(self, old: str, new: str) -> list[TreeEntry]:
         """The files that differ between two trees, as they are in `new` (mode "000000": deleted there)."""
         listed = self.git("diff-tree", "-r", "-z", "--no-renames", old, new).split("\0")
         pairs = zip(listed[0::2], listed[1::2], strict=False)
-        return [Entry(fields.split()[1], fields.split()[3], path) for fields, path in pairs]
+        return [TreeEntry(fields.split()[1], fields.split()[3], path) for fields, path in pairs]
 
     def move(self, ref: str, new: str, old: str | None, why: str) -> None:
         """Compare-and-swap of `ref` from `old` (None: absent). Raises GitError where it is not `old`."""

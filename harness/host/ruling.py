@@ -34,7 +34,7 @@ class Kept:
 class Ruling:
     """What was decided about `commit` in `run`, and on what grounds.
 
-    `phase` is where the run ended, `pins` the digest of the pinned paths, `before` and `after` the
+    `phase` is where the run ended, `pins` the digest of the protected paths, `before` and `after` the
     fingerprints of the host, `files` the results by path, `unpinned` and `because` what was meant.
     """
 

@@ -21,7 +21,7 @@ from harness.host.evidence import Ruled
 from harness.host.job import Job, RunFolder, Step, Workplace
 from harness.host.journal import Heartbeat, Journal, now, one_line
 from harness.host.phase import Stop
-from harness.host.protected import PINS
+from harness.host.protected import PROTECTION
 from harness.host.repository import ACCEPTED, GitError, Repository
 from harness.host.ruling import RULING_NAME, Ruling
 from harness.host.verdict import Verdict
@@ -133,9 +133,9 @@ class Supervisor:
             raise Ruled(Verdict.STALE, f"accepted moved to {accepted[:12]} while this run waited")
 
     def _examine(self, tree: Checkout) -> None:
-        """Refuse a checkout or pins that are not what the job names."""
+        """Refuse a checkout or protected paths that are not what the job names."""
         self._still_the_commit(tree)
-        if PINS.digest(tree.entries) != self.job.pins:
+        if PROTECTION.digest(tree.entries) != self.job.pins:
             raise Ruled(Verdict.TAMPERED, "the pinned paths of the commit are not those of the job")
         if self.job.base and not self.repository.is_ancestor(self.job.base, self.job.commit):
             raise Ruled(Verdict.TAMPERED, "the commit does not descend from its base")
@@ -152,7 +152,7 @@ class Supervisor:
         for step in (*canary, *self.job.steps):
             ended = self._run(tree, step)
             ruled = evidence.judge(self.folder, self.job, step, ended)
-            if ended.stop is Stop.BUDGET or ended.stuck:
+            if ended.stop is Stop.TIME_LIMIT or ended.stuck:
                 self._examine_device(tree, ended.stuck)
             if ruled:
                 raise ruled
@@ -183,8 +183,8 @@ class Supervisor:
             for news in growing.look():
                 self.journal.say("news", text=news)
             if seconds > step.budget_s:
-                return Stop.BUDGET
-            return Stop.COMPILE_BUDGET if growing.overdue else self._stop_asked()
+                return Stop.TIME_LIMIT
+            return Stop.COMPILE_LIMIT if growing.overdue else self._stop_asked()
 
         ended = phase.run(step.argv, tree.folder, self._environment(), log, self.job.grace_s, tick)
         for news in growing.look_again():

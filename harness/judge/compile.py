@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.host.verdict import Verdict
 from harness.judge import arguments
 from harness.judge.provenance import toolchain, working_tree
-from harness.judge.recorder import Book
+from harness.judge.recorder import Recorder
 from harness.judge.run import compile_cases
 from harness.report.record import Record, now
 from stages.catalog import Milestone
@@ -25,13 +25,13 @@ def main() -> int:
     milestone: Milestone = args.milestone
     args.out.mkdir(parents=True, exist_ok=True)
     opened = Record(args.out.name, milestone.id, "compile", now(), working_tree(), toolchain())
-    book = Book(args.out, opened, 0)
+    recorder = Recorder(args.out, opened, 0)
     try:
-        with book.phase("compile"):
-            compile_cases(milestone, book)
+        with recorder.phase("compile"):
+            compile_cases(milestone, recorder)
     except Exception as error:
         traceback.print_exc()
-        book.judge(Verdict.COMPILE_ERROR, f"{type(error).__name__}: {error}")
+        recorder.judge(Verdict.COMPILE_ERROR, f"{type(error).__name__}: {error}")
         return Verdict.COMPILE_ERROR.exit_code
     return 0
 

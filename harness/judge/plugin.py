@@ -9,7 +9,7 @@ import pytest
 from pytest_html import extras
 from pytest_metadata.plugin import metadata_key
 
-from harness.judge.recorder import Book
+from harness.judge.recorder import Recorder
 from harness.report import page
 from harness.report.picture import error_picture
 from harness.report.record import Case
@@ -18,11 +18,11 @@ from stages.device import Device
 
 
 class MilestonePlugin:
-    """Writes what the tests of a milestone give to `book`, and shows it in the report."""
+    """Writes what the tests of a milestone give to `recorder`, and shows it in the report."""
 
-    def __init__(self, milestone: Milestone, book: Book, device: Device) -> None:
+    def __init__(self, milestone: Milestone, recorder: Recorder, device: Device) -> None:
         self._module = milestone.load()
-        self._book = book
+        self._recorder = recorder
         self._device = device
 
     @pytest.fixture
@@ -31,9 +31,9 @@ class MilestonePlugin:
         return self._device
 
     @pytest.fixture
-    def recorder(self) -> Book:
+    def recorder(self) -> Recorder:
         """Where results are written down."""
-        return self._book
+        return self._recorder
 
     @pytest.fixture
     def seeds(self) -> tuple[int, ...]:
@@ -43,7 +43,7 @@ class MilestonePlugin:
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """A test runs for the milestone's cases, unless it names its own, and for its seeds and the fresh one."""
         if "seed" in metafunc.fixturenames:
-            seeds = [*self._module.SEEDS, self._book.fresh_seed]
+            seeds = [*self._module.SEEDS, self._recorder.fresh_seed]
             metafunc.parametrize("seed", seeds, ids=[f"seed={seed}" for seed in seeds])
         named = metafunc.definition.iter_markers("parametrize")
         if "case" in metafunc.fixturenames and not any(mark.args[0] == "case" for mark in named):
@@ -52,7 +52,7 @@ class MilestonePlugin:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, bool, bool]:
         """A case is in the record before it starts: what a killed run was doing can be read off."""
-        self._book.open_case(_name(item), _params(item).get("seed"))
+        self._recorder.open_case(_name(item), _params(item).get("seed"))
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
@@ -65,32 +65,32 @@ class MilestonePlugin:
             report.outcome = "failed"
             vars(report).pop("wasxfail", None)
         if report.failed or report.when == "call":
-            case = self._book.close_case(report.passed, call.duration, _message(report, call))
+            case = self._recorder.close_case(report.passed, call.duration, _message(report, call))
             vars(report).update(case=case, extras=self._extras(case))
         return report
 
     def _extras(self, case: Case) -> list[dict[str, Any]]:
         shown = [page.message(case)] if case.message else []
-        result = self._book.last_result
+        result = self._recorder.last_result
         if result is not None and result.got is not None:
             shown.append(page.case_details(case, error_picture(result.got, result.want)))
         return [extras.html(each) for each in shown]
 
     def pytest_html_report_title(self, report: Any) -> None:
         """The page's title, and its summary until the run ends."""
-        report.title = f"{self._book.record.milestone} on {self._book.record.target}"
+        report.title = f"{self._recorder.record.milestone} on {self._recorder.record.target}"
         report.additional_summary["prefix"] = [page.PENDING]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """The table "Environment" says what the run was."""
-        record = self._book.record
+        record = self._recorder.record
         about = {"Run": record.run, "Device": self._device.name, "Commit": str(record.tree)}
         session.config.stash[metadata_key] = about | record.toolchain
 
     def pytest_html_results_summary(self, prefix: list[str]) -> None:
         """What was compiled, and how the negative controls fared."""
-        prefix[:] = [page.summary(self._book.record)]
+        prefix[:] = [page.summary(self._recorder.record)]
 
     def pytest_html_results_table_header(self, cells: list[str]) -> None:
         """The columns."""

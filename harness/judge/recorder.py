@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stages.verify import Result
 
 
-class Book:
+class Recorder:
     """Keeps `folder/record.json` up to date while one phase and one case after another runs."""
 
     def __init__(self, folder: Path, opened: record.Record, fresh_seed: int) -> None:
@@ -30,7 +30,7 @@ class Book:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[record.Phase]:
-        """A phase runs inside: it is in the record as running, for who watches its budget."""
+        """A phase runs inside: it is in the record as running, for who watches the time."""
         phase = record.Phase(name, record.now())
         self.record.phases.append(phase)
         self._save()

@@ -18,11 +18,11 @@ from pathlib import Path
 from harness.host.job import RUN_ID
 from harness.host.verdict import Verdict
 from harness.judge import arguments
-from harness.judge.device import DEVICES
 from harness.judge.provenance import toolchain, working_tree
-from harness.judge.recorder import Book
+from harness.judge.recorder import Recorder
 from harness.paths import ROOT
 from harness.report import page, record
+from remote.device import DEVICES
 from stages.catalog import GATE, Milestone
 from stages.device import Device
 
@@ -57,10 +57,10 @@ def main() -> int:
     milestone: Milestone = args.milestone
     args.out.mkdir(parents=True, exist_ok=True)
     about = (run_of(args.out), milestone.id, args.target, record.now(), working_tree(), toolchain())
-    book = Book(args.out, record.Record(*about), secrets.randbelow(10**9))
-    verdict, reason = run(milestone, DEVICES[args.device](), book)
-    book.judge(verdict, reason)
-    page.stamp(args.out, book.record)
+    recorder = Recorder(args.out, record.Record(*about), secrets.randbelow(10**9))
+    verdict, reason = run(milestone, DEVICES[args.device](), recorder)
+    recorder.judge(verdict, reason)
+    page.stamp(args.out, recorder.record)
     return verdict.exit_code
 
 
@@ -69,21 +69,21 @@ def run_of(out: Path) -> str:
     return next((folder.name for folder in (out, out.parent) if RUN_ID.fullmatch(folder.name)), out.name)
 
 
-def run(milestone: Milestone, device: Device, book: Book) -> tuple[Verdict, str]:
+def run(milestone: Milestone, device: Device, recorder: Recorder) -> tuple[Verdict, str]:
     """Compile, then run the milestone's module. Returns the verdict and the reason for it."""
     try:
-        with book.phase("compile"):
-            compile_cases(milestone, book)
+        with recorder.phase("compile"):
+            compile_cases(milestone, recorder)
     except Exception as error:
         traceback.print_exc()
         return Verdict.COMPILE_ERROR, f"{type(error).__name__}: {error}"
-    with book.phase("stage") as phase:
-        code = run_cases(milestone, device, book)
+    with recorder.phase("stage") as phase:
+        code = run_cases(milestone, device, recorder)
         phase.outcome = "failed" if code else "passed"
-    return judge(milestone, book.record, code)
+    return judge(milestone, recorder.record, code)
 
 
-def compile_cases(milestone: Milestone, book: Book) -> None:
+def compile_cases(milestone: Milestone, recorder: Recorder) -> None:
     """Compile every configuration of the milestone; keep its PTX and the layouts that it traced."""
     import kernel
 
@@ -92,10 +92,10 @@ def compile_cases(milestone: Milestone, book: Book) -> None:
         compiled = kernel.compile(config)
         stem = re.sub(r"[^a-z0-9]+", "-", case.name)
         files = {f"{stem}.ptx": compiled.ptx, f"{stem}.layouts.txt": "\n".join(compiled.layouts) + "\n"}
-        book.compiled(case.name, compiled.compile_s, files)
+        recorder.compiled(case.name, compiled.compile_s, files)
 
 
-def run_cases(milestone: Milestone, device: Device, book: Book) -> int:
+def run_cases(milestone: Milestone, device: Device, recorder: Recorder) -> int:
     """Run what every milestone is asked, and its own module, under pytest without the user's options. Its exit code."""
     import pytest
 
@@ -104,9 +104,9 @@ def run_cases(milestone: Milestone, device: Device, book: Book) -> int:
 
     os.environ.pop("PYTEST_ADDOPTS", None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    report = f"--html={book.folder / page.REPORT_NAME}"
+    report = f"--html={recorder.folder / page.REPORT_NAME}"
     options = [*PLUGINS, *QUIET, *OPTIONS, *REPORT, report, every.__file__, str(milestone.module)]
-    return int(pytest.main(options, [MilestonePlugin(milestone, book, device)]))
+    return int(pytest.main(options, [MilestonePlugin(milestone, recorder, device)]))
 
 
 def judge(milestone: Milestone, done: record.Record, code: int) -> tuple[Verdict, str]:

@@ -68,7 +68,7 @@ class Case(msgspec.Struct):
 
 
 class NegativeControl(msgspec.Struct, frozen=True):
-    """One deliberately wrong output, and the first figure that refused it."""
+    """One deliberately wrong output, and the figures that refused it."""
 
     name: str
     refused: bool

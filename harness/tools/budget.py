@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from harness.judge.device import Emulated
+from remote.device import Emulated
 
 if TYPE_CHECKING:
     from kernel import FmhaConfig

@@ -1,6 +1,6 @@
 """The pins that follow from the figures of many seeds on the emulated device: the worst of each, with headroom.
 
-`python -m harness.tools.measure D1.2 40` takes the milestone's pinned seeds and 40 more, and prints what belongs into
+`python -m harness.tools.measure D1.2 40` takes the milestone's fixed seeds and 40 more, and prints what belongs into
 stages/tolerances.toml for those of its cases whose name holds the words that follow.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from harness.judge import arguments
-from harness.judge.device import Emulated
+from remote.device import Emulated
 
 if TYPE_CHECKING:
     from stages.case import Case

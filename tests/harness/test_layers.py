@@ -19,7 +19,7 @@ BELOW = {
     },
     "harness.tools": {"harness.judge", "harness.report", "harness.host", "harness.paths", "remote", "stages", "kernel"},
     "harness.client": {"harness.judge", "harness.report", "harness.host", "harness.paths", "remote", "stages"},
-    "harness.judge": {"harness.report", "harness.host", "harness.paths", "stages", "kernel", "emulator"},
+    "harness.judge": {"harness.report", "harness.host", "harness.paths", "remote", "stages", "kernel"},
     "harness.report": {"harness.host", "stages"},
     "harness.host": set(),
     "remote": {"emulator"},

@@ -14,8 +14,8 @@ import asyncssh
 import pytest
 
 from harness.client import results
-from harness.client.driver import Gate
-from harness.client.run_store import Ledger
+from harness.client.driver import Driver
+from harness.client.run_store import RunStore
 from harness.host.repository import ACCEPTED, Repository
 from remote import link, ssh
 from remote.errors import Unreachable
@@ -139,23 +139,23 @@ class Client:
         self.project = project
         self.target = Ssh("b200", "b200", str(folder / "work"), sys.executable, "emulator", disk_mb=8)
         self.heard = Heard()
-        self.gate = Gate(Repository(project.path), Ledger(project.path / "results"), self.heard)
+        self.driver = Driver(Repository(project.path), RunStore(project.path / "results"), self.heard)
 
     def judged(self, judge):
         before = self.project.state()
         entry = judge()
         if entry.verdict != "ACCEPT":
-            assert self.gate.repository.resolve(ACCEPTED) is None
+            assert self.driver.repository.resolve(ACCEPTED) is None
             assert self.project.state() == before
         return entry
 
     def stage(self):
-        return self.judged(lambda: self.gate.stage(["D1.1"], self.target))
+        return self.judged(lambda: self.driver.judge(["D1.1"], self.target))
 
     def resume(self, entry):
         """Take the run up again from where `entry` had it."""
-        self.gate.ledger.save(entry)
-        return self.judged(lambda: self.gate.resume(entry.run, self.target))
+        self.driver.store.save(entry)
+        return self.judged(lambda: self.driver.resume(entry.run, self.target))
 
 
 @pytest.fixture
@@ -290,5 +290,5 @@ def test_page_from_a_host_can_reach_nobody(client, project):
     project.write("harness/judge/run.py", text.replace("    record.verdict = ", f"{page}    record.verdict = "))
     project.git("commit", "--quiet", "-am", "a report")
     entry = client.stage()
-    page = (client.gate.ledger.folder(entry.run) / "report.html").read_bytes()
+    page = (client.driver.store.folder(entry.run) / "report.html").read_bytes()
     assert page.startswith(results.CONTAINED) and b"default-src 'none'" in page

@@ -2,8 +2,8 @@
 
 import pytest
 
-from harness.client.driver import Gate
-from harness.client.run_store import Ledger
+from harness.client.driver import Driver
+from harness.client.run_store import RunStore
 from harness.host.repository import ACCEPTED, Repository
 from harness.report.record import load
 from remote.ssh import Ssh
@@ -21,15 +21,15 @@ class Silent:
 def test_kernel_is_accepted_and_one_with_a_wrong_p_offset_is_not(checkout, sshd):
     repository = Repository(checkout.path)
     target = Ssh("b200", "b200", str(sshd.folder / "work"), sshd.account.python, "emulator", disk_mb=64)
-    gate = Gate(repository, Ledger(checkout.path / "results"), Silent())
-    entry = gate.stage(["D1.1"], target)
+    driver = Driver(repository, RunStore(checkout.path / "results"), Silent())
+    entry = driver.judge(["D1.1"], target)
     assert entry.verdict == "ACCEPT", entry.reason
-    record = load(gate.ledger.folder(entry.run))
+    record = load(driver.store.folder(entry.run))
     assert (record.run, record.tree.commit, record.tree.changed) == (entry.run, entry.candidate.commit, [])
     assert repository.resolve(ACCEPTED) == entry.candidate.commit
     checkout.replace("kernel/sm100/softmax.py", "(config.tmem_p + stage *", "(config.tmem_p + 32 + stage *")
-    entry = gate.stage(["D1.2"], target)
+    entry = driver.judge(["D1.2"], target)
     assert entry.verdict == "REJECT_GATE", entry.reason
-    record = load(gate.ledger.folder(entry.run) / "gate")
+    record = load(driver.store.folder(entry.run) / "gate")
     assert "UnwrittenRead: tcgen05.mma reads tensor memory" in record.cases[0].message
     assert checkout.git("status", "--porcelain") == " M kernel/sm100/softmax.py\n"

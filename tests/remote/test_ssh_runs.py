@@ -14,9 +14,9 @@ import psutil
 import pytest
 
 from harness.client import acceptance
-from harness.client.driver import Gate, NoRoom
-from harness.client.plan import Budgets
-from harness.client.run_store import Ledger
+from harness.client.driver import Driver, NoRoom
+from harness.client.plan import TimeLimits
+from harness.client.run_store import RunStore
 from harness.host import lock
 from harness.host.job import Workplace
 from harness.host.journal import read_events
@@ -39,7 +39,7 @@ class Laptop:
         self.target = Ssh("b200", "b200", str(workdir), sshd.account.python, device="emulator", disk_mb=8)
         self.place = Workplace(workdir)
         self.repository = Repository(project.path)
-        self.gate = Gate(self.repository, Ledger(project.path / "results"), self)
+        self.driver = Driver(self.repository, RunStore(project.path / "results"), self)
         self.doings = []
 
     def say(self, text):
@@ -49,7 +49,7 @@ class Laptop:
         self.doings.append(text)
 
     def stage(self, *milestones):
-        return self.gate.stage(milestones or ("D1.1",), self.target)
+        return self.driver.judge(milestones or ("D1.1",), self.target)
 
     def in_background(self, *milestones):
         result = []
@@ -89,7 +89,7 @@ def test_accept_and_reject(laptop, account):
         ["git", "-c", "safe.directory=*", "-C", str(bare.path), "rev-parse", ACCEPTED], capture_output=True, text=True
     ).stdout.strip()
     assert shared == entry.candidate.commit == laptop.project.git("rev-parse", "accepted")
-    assert load(laptop.gate.ledger.folder(entry.run)).verdict == "ACCEPT"
+    assert load(laptop.driver.store.folder(entry.run)).verdict == "ACCEPT"
     if os.getuid() == 0:
         assert laptop.run_folder().stat().st_uid == account.uid != 0
     laptop.project.kernel(cosine=0.4)
@@ -124,7 +124,7 @@ def test_what_others_got_accepted_is_fetched_first(laptop, sshd, other_clone):
     laptop.project.kernel(cosine=1.0)
     first = laptop.stage()
     other.project.write("kernel/bobs.py", "BOB = 1\n")
-    second = other.stage()
+    second = other.judge()
     assert (first.verdict, second.verdict) == ("ACCEPT", "ACCEPT")
     assert other.repository.is_ancestor(first.candidate.commit, second.candidate.commit)
 
@@ -136,7 +136,7 @@ def test_changed_host_key_stops_before_any_code_is_sent(laptop, sshd):
     with pytest.raises(ChangedHostKey):
         laptop.stage()
     assert not laptop.place.root.exists()
-    assert next(laptop.gate.ledger.newest_first()).verdict == "INFRA"
+    assert next(laptop.driver.store.newest_first()).verdict == "INFRA"
 
 
 def test_killed_sshd_mid_run_then_resume(laptop, sshd, monkeypatch):
@@ -153,7 +153,7 @@ def test_killed_sshd_mid_run_then_resume(laptop, sshd, monkeypatch):
     ended(laptop, entry)
     assert not lock.is_held(laptop.place.locks / "gpu0.lock")
     sshd.start()
-    assert laptop.gate.resume(entry.run, laptop.target).verdict == "ACCEPT"
+    assert laptop.driver.resume(entry.run, laptop.target).verdict == "ACCEPT"
 
 
 def test_short_cut_mends_itself(laptop, sshd):
@@ -178,7 +178,7 @@ def test_frozen_sshd_is_noticed_and_the_run_resumed(laptop, sshd, monkeypatch):
     assert not thread.is_alive(), "a frozen peer held the client"
     assert results[0].verdict == "UNKNOWN" and "nothing was heard" in results[0].reason
     sshd.signal_all(signal.SIGCONT)
-    assert laptop.gate.resume(results[0].run, laptop.target).verdict == "ACCEPT"
+    assert laptop.driver.resume(results[0].run, laptop.target).verdict == "ACCEPT"
 
 
 def test_killed_client_mid_run_then_resume(laptop, sshd):
@@ -187,8 +187,8 @@ def test_killed_client_mid_run_then_resume(laptop, sshd):
     before = laptop.project.state()
     program = f"""
 from pathlib import Path
-from harness.client.driver import Gate, NoRoom
-from harness.client.run_store import Ledger
+from harness.client.driver import Driver, NoRoom
+from harness.client.run_store import RunStore
 from harness.host.repository import Repository
 from remote import ssh
 
@@ -199,7 +199,7 @@ class Aloud:
 ssh.KNOWN_HOSTS = Path({str(ssh.KNOWN_HOSTS)!r})
 here = Path({str(laptop.project.path)!r})
 target = ssh.{laptop.target!r}
-Gate(Repository(here), Ledger(here / "results"), Aloud()).stage(["D1.1"], target)
+Driver(Repository(here), RunStore(here / "results"), Aloud()).judge(["D1.1"], target)
 """
     root = Path(__file__).parents[2]
     client = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=root)
@@ -208,12 +208,12 @@ Gate(Repository(here), Ledger(here / "results"), Aloud()).stage(["D1.1"], target
             break
     client.kill()
     client.wait()
-    entry = next(laptop.gate.ledger.newest_first())
+    entry = next(laptop.driver.store.newest_first())
     assert entry.sent and not entry.closed
     assert laptop.project.state() == before
     ended(laptop, entry)
     assert not lock.is_held(laptop.place.locks / "gpu0.lock")
-    assert laptop.gate.resume(entry.run, laptop.target).verdict == "ACCEPT"
+    assert laptop.driver.resume(entry.run, laptop.target).verdict == "ACCEPT"
 
 
 def test_tampered_checkout_on_the_host(laptop):
@@ -236,28 +236,28 @@ def test_tampered_checkout_on_the_host(laptop):
 
 
 def test_edited_results_on_the_host(laptop, monkeypatch):
-    settle = Gate._settle
+    settle = Driver._settle
 
     def spoil(gate, entry, host, ruling, job=None):
         path = laptop.place.run(entry.run).out / "record.json"
         path.write_bytes(path.read_bytes().replace(b"0.01", b"0.02"))
         return settle(gate, entry, host, ruling, job)
 
-    monkeypatch.setattr(Gate, "_settle", spoil)
+    monkeypatch.setattr(Driver, "_settle", spoil)
     laptop.project.kernel(cosine=1.0)
     entry = laptop.stage()
     assert entry.verdict == "TAMPERED" and laptop.repository.resolve(ACCEPTED) is None
 
 
 @pytest.mark.parametrize(
-    ("settings", "budgets", "verdict"),
+    ("settings", "limits", "verdict"),
     [
-        ({"compile_hang": True}, Budgets(compile_s=1.0), "COMPILE_HANG"),
-        ({"hang": "gil"}, Budgets(gate_s=2.0), "GPU_HANG"),
+        ({"compile_hang": True}, TimeLimits(compile_s=1.0), "COMPILE_HANG"),
+        ({"hang": "gil"}, TimeLimits(gate_s=2.0), "GPU_HANG"),
     ],
 )
-def test_hung_compiler_and_kernel(laptop, account, settings, budgets, verdict):
-    laptop.gate.budgets = budgets
+def test_hung_compiler_and_kernel(laptop, account, settings, limits, verdict):
+    laptop.driver.limits = limits
     laptop.project.kernel(cosine=1.0, **settings)
     entry = laptop.stage()
     assert entry.verdict == verdict
@@ -310,7 +310,7 @@ def test_frozen_supervisor_reads_infra(laptop, monkeypatch):
     thread.join()
     assert results[0].verdict == "INFRA" and "not been heard of" in results[0].reason and not results[0].closed
     os.kill(pid, signal.SIGCONT)
-    assert laptop.gate.resume(results[0].run, laptop.target).verdict == "ACCEPT"
+    assert laptop.driver.resume(results[0].run, laptop.target).verdict == "ACCEPT"
 
 
 def test_synchronisation_through_a_remote_that_both_reach(laptop, account, sshd):

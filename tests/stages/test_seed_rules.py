@@ -14,7 +14,7 @@ from tests.system import Checkout
 
 VERIFY = """
 import sys
-from harness.judge.device import Emulated
+from remote.device import Emulated
 device = Emulated()
 from stages.catalog import find
 from stages.verify import verify

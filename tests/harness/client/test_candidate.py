@@ -9,7 +9,7 @@ from harness.client import acceptance, candidate
 from harness.client.acceptance import StaleBase
 from harness.client.candidate import Candidate, CandidateError
 from harness.host import protected
-from harness.host.protected import PinError, Unpin
+from harness.host.protected import ProtectedError, Unpin
 from harness.host.repository import ACCEPTED, GitError, Repository
 from harness.host.ruling import Ruling, RulingError, decode
 from harness.host.verdict import Verdict
@@ -50,7 +50,7 @@ def test_assume_unchanged_edit_is_seen(project):
     before = project.state()
     made = candidate.make(repository(project), "r1", "D1.1")
     assert "0.1" in project.git("show", f"{made.commit}:kernel/fmha.py")
-    with pytest.raises(PinError, match=r"stages/tolerances\.toml"):
+    with pytest.raises(ProtectedError, match=r"stages/tolerances\.toml"):
         protected.check(repository(project), made.parent, made.commit, Unpin())
     assert project.state() == before
 
@@ -81,7 +81,7 @@ def test_deleted_file_and_odd_names(project):
     ("spoil", "mend"),
     [
         (lambda p: p.git("switch", "--detach", "--quiet"), "git switch -c"),
-        (lambda p: p.git("switch", "--quiet", "-c", "accepted"), "only the gate moves it"),
+        (lambda p: p.git("switch", "--quiet", "-c", "accepted"), "only the harness moves it"),
         (lambda p: p.git("switch", "--quiet", "--orphan", "empty"), "make one first"),
         (lambda p: p.git("sparse-checkout", "set", "kernel"), "git sparse-checkout disable"),
     ],
@@ -116,33 +116,33 @@ def test_missing_git(project, monkeypatch):
 def test_pinned_path_is_refused_by_name_unless_unpinned(project, path):
     project.write(path, (project.path / path).read_text() + "# edited\n")
     made = candidate.make(repository(project), "r1", "D1.1")
-    with pytest.raises(PinError, match=path.replace(".", r"\.")) as caught:
+    with pytest.raises(ProtectedError, match=path.replace(".", r"\.")) as caught:
         protected.check(repository(project), made.parent, made.commit, Unpin())
     assert f"--unpin {path}" in str(caught.value)
     digest = protected.check(repository(project), made.parent, made.commit, Unpin((path,), "measured anew"))
-    assert digest != protected.PINS.digest(repository(project).tree(made.parent))
+    assert digest != protected.PROTECTION.digest(repository(project).tree(made.parent))
 
 
 def test_new_conftest_inside_the_kernel_is_pinned(project):
     project.write("kernel/conftest.py", "raise SystemExit(0)\n")
     made = candidate.make(repository(project), "r1", "D1.1")
-    with pytest.raises(PinError, match=r"kernel/conftest\.py"):
+    with pytest.raises(ProtectedError, match=r"kernel/conftest\.py"):
         protected.check(repository(project), made.parent, made.commit, Unpin())
 
 
 def test_symbolic_link_is_refused(project):
     os.symlink("/etc/passwd", project.path / "kernel/link.py")
     made = candidate.make(repository(project), "r1", "D1.1")
-    with pytest.raises(PinError, match="symbolic links"):
+    with pytest.raises(ProtectedError, match="symbolic links"):
         protected.check(repository(project), made.parent, made.commit, Unpin())
 
 
 def test_unpin_needs_a_reason_and_a_use(project):
-    with pytest.raises(PinError, match="--because"):
+    with pytest.raises(ProtectedError, match="--because"):
         Unpin(("stages",))
     project.kernel(cosine=1.0)
     made = candidate.make(repository(project), "r1", "D1.1")
-    with pytest.raises(PinError, match="leave it out"):
+    with pytest.raises(ProtectedError, match="leave it out"):
         protected.check(repository(project), made.parent, made.commit, Unpin(("stages",), "no need"))
 
 

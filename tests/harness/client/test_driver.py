@@ -11,13 +11,13 @@ import pytest
 
 from harness.client import acceptance
 from harness.client.candidate import CandidateError
-from harness.client.driver import DEFAULT_BUDGETS, Gate, NothingToDo
-from harness.client.plan import Budgets
-from harness.client.run_store import Ledger, LedgerError
+from harness.client.driver import DEFAULT_LIMITS, Driver, NothingToDo
+from harness.client.plan import TimeLimits
+from harness.client.run_store import RunStore, RunStoreError
 from harness.host import lock
 from harness.host.job import Workplace
 from harness.host.journal import read_events
-from harness.host.protected import PinError, Unpin
+from harness.host.protected import ProtectedError, Unpin
 from harness.host.repository import ACCEPTED, Repository
 from harness.report.record import load
 from remote.faulty import Faulty
@@ -49,11 +49,11 @@ class Bench:
         self.target: Target = Local("sim", str(workdir), disk_mb=8)
         self.heard = Heard()
         repository = Repository(project.path)
-        self.gate = Gate(repository, Ledger(project.path / "results"), self.heard)
+        self.driver = Driver(repository, RunStore(project.path / "results"), self.heard)
         self.repository = repository
 
     def stage(self, *milestones, target=None, unpin=None):
-        return self.gate.stage(milestones or ("D1.1",), target or self.target, unpin or Unpin())
+        return self.driver.judge(milestones or ("D1.1",), target or self.target, unpin or Unpin())
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_accept_moves_accepted_and_the_branch_and_keeps_results(bench):
     assert bench.project.git("rev-parse", "accepted", "work") == f"{commit}\n{commit}"
     assert bench.project.git("status", "--porcelain") == ""
     assert bench.project.state()["files"] == files
-    folder = bench.gate.ledger.folder(entry.run)
+    folder = bench.driver.store.folder(entry.run)
     assert load(folder).milestone == "D1.2" and load(folder / "gate").milestone == "D1.1"
     assert load(folder).tree.commit == commit and load(folder).run == entry.run
     assert (folder / "verdict.json").exists() and (folder / "logs/stage.log").exists()
@@ -100,7 +100,7 @@ def test_reject_keeps_candidate_and_note_and_touches_nothing(bench):
     assert bench.project.git("rev-parse", "accepted") == accepted
     assert bench.project.git("rev-parse", entry.candidate.ref) == entry.candidate.commit
     assert acceptance.notes(bench.repository, entry.candidate.commit)[0]["verdict"] == "REJECT_GATE"
-    assert load(bench.gate.ledger.folder(entry.run) / "gate").verdict == "REJECT_STAGE"
+    assert load(bench.driver.store.folder(entry.run) / "gate").verdict == "REJECT_STAGE"
 
 
 def test_unchanged_tree_is_judged_once_then_refused(bench):
@@ -114,7 +114,7 @@ def test_unchanged_tree_is_judged_once_then_refused(bench):
 def test_pinned_path_is_refused_and_recorded_when_meant(bench):
     bench.stage()
     bench.project.write("stages/tolerances.toml", "cosine = 0.1\n")
-    with pytest.raises(PinError, match=r"stages/tolerances\.toml"):
+    with pytest.raises(ProtectedError, match=r"stages/tolerances\.toml"):
         bench.stage()
     assert bench.stage(unpin=Unpin(("stages",), "measured on a B200")).verdict == "ACCEPT"
     noted = acceptance.notes(bench.repository, bench.project.git("rev-parse", "accepted"))[-1]
@@ -125,7 +125,7 @@ def test_pinned_change_that_was_committed_is_refused_as_well(bench):
     bench.stage()
     bench.project.write("stages/tolerances.toml", "cosine = 0.1\n")
     bench.project.git("commit", "--quiet", "-am", "quietly")
-    with pytest.raises(PinError, match=r"stages/tolerances\.toml"):
+    with pytest.raises(ProtectedError, match=r"stages/tolerances\.toml"):
         bench.stage()
 
 
@@ -171,20 +171,20 @@ def test_others_accepting_meanwhile_makes_the_change_stale_then_merged(bench):
     assert any("merged with it" in line for line in bench.heard.said)
     assert bench.project.git("show", "accepted:kernel/other.py") == "OTHER = 1"
     assert "1.0" in bench.project.git("show", "accepted:kernel/fmha.py")
-    stale = [known for known in bench.gate.ledger.newest_first() if known.verdict == "STALE"]
+    stale = [known for known in bench.driver.store.newest_first() if known.verdict == "STALE"]
     assert len(stale) == 1
 
 
 def test_results_altered_on_the_host_are_tampered(bench, monkeypatch):
     bench.project.kernel(cosine=1.0)
-    fetch = type(bench.gate)._settle
+    fetch = type(bench.driver)._settle
 
     def spoil(gate, entry, host, ruling, job=None):
         path = bench.place.run(entry.run).out / "record.json"
         path.write_bytes(path.read_bytes().replace(b"0.01", b"0.02"))
         return fetch(gate, entry, host, ruling, job)
 
-    monkeypatch.setattr(Gate, "_settle", spoil)
+    monkeypatch.setattr(Driver, "_settle", spoil)
     entry = bench.stage()
     assert entry.verdict == "TAMPERED" and "record.json" in entry.reason
     assert bench.repository.resolve(ACCEPTED) is None
@@ -209,9 +209,9 @@ def test_link_that_stays_cut_is_unknown_and_resume_fetches_the_verdict(bench, mo
     entry = bench.stage(target=Faulty(bench.target, range(8, 10_000)))
     assert (entry.verdict, entry.closed) == ("UNKNOWN", False)
     assert bench.project.state() == before and bench.repository.resolve(ACCEPTED) is None
-    resumed = bench.gate.resume(entry.run, bench.target)
+    resumed = bench.driver.resume(entry.run, bench.target)
     assert (resumed.verdict, resumed.closed) == ("ACCEPT", True)
-    assert bench.gate.resume(entry.run, bench.target).verdict == "ACCEPT"
+    assert bench.driver.resume(entry.run, bench.target).verdict == "ACCEPT"
     assert bench.project.git("rev-parse", "accepted") == entry.candidate.commit
 
 
@@ -238,9 +238,9 @@ def test_interrupt_leaves_the_run_and_a_second_one_ends_it(bench, monkeypatch):
     assert (entry.verdict, entry.closed) == ("UNKNOWN", False)
     assert any(f"make resume RUN={entry.run}" in line for line in bench.heard.said)
     monkeypatch.setattr("harness.client.driver.time.sleep", interrupt)
-    assert bench.gate.resume(entry.run, bench.target).reason == "asked to end"
+    assert bench.driver.resume(entry.run, bench.target).reason == "asked to end"
     monkeypatch.undo()
-    ended = bench.gate.resume(entry.run, bench.target)
+    ended = bench.driver.resume(entry.run, bench.target)
     assert ended.verdict == "CANCELLED"
     assert not lock.is_held(bench.place.locks / "gpu0.lock")
 
@@ -248,7 +248,7 @@ def test_interrupt_leaves_the_run_and_a_second_one_ends_it(bench, monkeypatch):
 def test_cancel_by_another_process(bench):
     bench.project.kernel(cosine=1.0, sleep=30)
     worker, result = in_the_gate(bench)
-    bench.gate.cancel(next(bench.gate.ledger.newest_first()).run, bench.target)
+    bench.driver.cancel(next(bench.driver.store.newest_first()).run, bench.target)
     worker.join()
     assert result[0].verdict == "CANCELLED"
 
@@ -257,7 +257,7 @@ def test_ratchet_runs_several_milestones_in_one_run(bench):
     bench.project.kernel(cosine=1.0, cosine_D1_3=0.1)
     entry = bench.stage("D1.1", "D1.2", "D1.3")
     assert entry.verdict == "REJECT_STAGE" and "D1.3" in entry.reason
-    assert load(bench.gate.ledger.folder(entry.run) / "D1.2").verdict == "ACCEPT"
+    assert load(bench.driver.store.folder(entry.run) / "D1.2").verdict == "ACCEPT"
 
 
 def test_gpu_target_compiles_here_first(bench, monkeypatch):
@@ -273,9 +273,9 @@ def test_gpu_target_compiles_here_first(bench, monkeypatch):
     entry = bench.stage(target=unwanted)
     assert entry.verdict == "COMPILE_ERROR" and "no such layout" in entry.reason and entry.closed
     bench.project.kernel(compile_hang=True)
-    bench.gate.budgets = Budgets(compile_s=1.0)
+    bench.driver.limits = TimeLimits(compile_s=1.0)
     assert bench.stage(target=unwanted).verdict == "COMPILE_HANG"
-    bench.gate.budgets = DEFAULT_BUDGETS
+    bench.driver.limits = DEFAULT_LIMITS
     bench.project.kernel(cosine=1.0)
     with pytest.raises(AssertionError, match="connected"):
         bench.stage(target=unwanted)
@@ -292,9 +292,9 @@ def test_without_a_compiler_here_the_run_says_so(bench, monkeypatch):
 def test_what_was_accepted_here_and_by_others_comes_together(bench, other_clone, tmp_path):
     """Accepted on the embedded target alone, while others had another change accepted where all see it."""
     shared = Local("b200", str(tmp_path / "shared"), disk_mb=8, shared=True)
-    other = Gate(Repository(other_clone.path), Ledger(other_clone.path / "results"), Heard())
+    other = Driver(Repository(other_clone.path), RunStore(other_clone.path / "results"), Heard())
     other_clone.write("kernel/theirs.py", "THEIRS = 1\n")
-    assert other.stage(["D1.1"], shared).verdict == "ACCEPT"
+    assert other.judge(["D1.1"], shared).verdict == "ACCEPT"
     bench.project.write("kernel/ours.py", "OURS = 1\n")
     assert bench.stage().verdict == "ACCEPT"
     ours = bench.project.git("rev-parse", "accepted")
@@ -305,7 +305,7 @@ def test_what_was_accepted_here_and_by_others_comes_together(bench, other_clone,
     theirs = other_clone.git("rev-parse", "accepted")
     assert bench.repository.is_ancestor(ours, accepted) and bench.repository.is_ancestor(theirs, accepted)
     other_clone.write("kernel/more.py", "MORE = 1\n")
-    assert other.stage(["D1.2"], shared).verdict == "ACCEPT"
+    assert other.judge(["D1.2"], shared).verdict == "ACCEPT"
     assert other.repository.is_ancestor(accepted, other.repository.resolve(ACCEPTED))
 
 
@@ -314,18 +314,18 @@ def test_shallow_clone_goes_through_as_well(bench, tmp_path):
     bench.project.git("commit", "--quiet", "--all", "--message", "Second")
     shallow = tmp_path / "shallow"
     bench.project.git("clone", "--quiet", "--depth=1", f"file://{bench.project.path}", str(shallow))
-    gate = Gate(Repository(shallow), Ledger(shallow / "results"), bench.heard)
-    entry = gate.stage(["D1.1"], bench.target)
+    driver = Driver(Repository(shallow), RunStore(shallow / "results"), bench.heard)
+    entry = driver.judge(["D1.1"], bench.target)
     assert entry.verdict == "ACCEPT", entry.reason
     with pytest.raises(CandidateError, match="git fetch --unshallow"):
-        gate.stage(["D1.2"], Ssh("b200", "b200", "/nowhere"))
+        driver.judge(["D1.2"], Ssh("b200", "b200", "/nowhere"))
 
 
 def test_unknown_run_is_refused_by_name(bench):
     entry = bench.stage()
     for run in ("nonsense", "../../etc", "20200101-000000-D1.1-abcdef"):
-        with pytest.raises(LedgerError, match=entry.run):
-            bench.gate.resume(run, bench.target)
+        with pytest.raises(RunStoreError, match=entry.run):
+            bench.driver.resume(run, bench.target)
 
 
 def test_interpreter_of_the_target_is_the_one_named(bench):

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from harness.client.candidate import CandidateError
-from harness.client.driver import Gate, NothingToDo
-from harness.client.run_store import Ledger
+from harness.client.driver import Driver, NothingToDo
+from harness.client.run_store import RunStore
 from harness.host import lock
 from harness.host.job import Workplace
 from harness.host.journal import read_events
@@ -92,7 +92,7 @@ class Interleavings(RuleBasedStateMachine):
         self.target = Local("sim", str(self.place.root), disk_mb=8)
         self.fuse = Fuse()
         repository = Fragile(self.project.path, fuse=self.fuse)
-        self.gate = Gate(repository, Ledger(self.project.path / "results"), Quiet())
+        self.driver = Driver(repository, RunStore(self.project.path / "results"), Quiet())
         self.honest = Repository(self.project.path)
         self.files = self.project.state()["files"]
         self.tip = self.project.git("rev-parse", "HEAD")
@@ -111,14 +111,14 @@ class Interleavings(RuleBasedStateMachine):
         kill=st.none() | st.integers(0, 90),
     )
     def stage(self, cuts, kill):
-        self.suffer(cuts, kill, lambda target: self.gate.stage(["D1.1"], target))
-        newest = next(self.gate.ledger.newest_first(), None)
+        self.suffer(cuts, kill, lambda target: self.driver.judge(["D1.1"], target))
+        newest = next(self.driver.store.newest_first(), None)
         return newest.run if newest else None
 
     @rule(run=runs, cuts=st.lists(st.integers(1, 14), max_size=2), kill=st.none() | st.integers(0, 60))
     def resume(self, run, cuts, kill):
         if run is not None:
-            self.suffer(cuts, kill, lambda target: self.gate.resume(run, target))
+            self.suffer(cuts, kill, lambda target: self.driver.resume(run, target))
 
     @rule(run=runs)
     def kill_supervisor(self, run):
@@ -195,14 +195,14 @@ class Interleavings(RuleBasedStateMachine):
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def settle_everything(self):
-        for entry in list(self.gate.ledger.newest_first()):
+        for entry in list(self.driver.store.newest_first()):
             with suppress(CandidateError):
-                ended = self.gate.resume(entry.run, self.target)
+                ended = self.driver.resume(entry.run, self.target)
                 assert ended.closed or ended.verdict == "INFRA", (ended.verdict, ended.reason)
         self.branch_index_and_files_are_the_users()
         self.edit(True, False)
         with suppress(CandidateError):
-            entry = self.gate.stage(["D1.1"], self.target)
+            entry = self.driver.judge(["D1.1"], self.target)
             assert entry.verdict == "ACCEPT", entry.reason
             assert self.honest.resolve(ACCEPTED) == entry.candidate.commit
         deadline = time.monotonic() + PATIENCE_S

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from harness.client import candidate
-from harness.client.driver import DEFAULT_BUDGETS
+from harness.client.driver import DEFAULT_LIMITS
 from harness.client.host import Host
-from harness.client.plan import Budgets, Planner
+from harness.client.plan import Planner, TimeLimits
 from harness.host import lock, phase
 from harness.host.job import Job, RunFolder, Step, Workplace
 from harness.host.journal import read_beat, read_events
-from harness.host.protected import PINS
+from harness.host.protected import PROTECTION
 from harness.host.repository import Repository
 from harness.host.ruling import Ruling, decode
 from harness.host.verdict import Verdict
@@ -28,7 +28,7 @@ from remote.errors import Refused
 from remote.local import Local
 
 #: What hangs passes its budget however short; what ends has one that it keeps on a busy machine.
-HANGS = {"compile_hang": Budgets(compile_s=1.0), "hang": Budgets(gate_s=2.0)}
+HANGS = {"compile_hang": TimeLimits(compile_s=1.0), "hang": TimeLimits(gate_s=2.0)}
 PATIENCE_S = 40.0
 
 
@@ -43,7 +43,7 @@ class Place:
         target = Local("sim", str(root), python=sys.executable)
         self.host = Host(target, target.connect())
 
-    def job(self, *milestones: str, budgets: Budgets = DEFAULT_BUDGETS, **changes) -> Job:
+    def job(self, *milestones: str, limits: TimeLimits = DEFAULT_LIMITS, **changes) -> Job:
         """The job of the working tree as it stands, for `milestones` (D1.1)."""
         self.count += 1
         wanted = milestones or ("D1.1",)
@@ -51,8 +51,8 @@ class Place:
         repository = Repository(self.project.path)
         made = candidate.make(repository, run, "test")
         repository.git("push", "--quiet", str(self.workplace.repository), f"{made.commit}:{made.ref}")
-        phases = Planner(wanted, run, sys.executable, budgets).judging("sim", "emulator")
-        pins = PINS.digest(repository.tree(made.commit))
+        phases = Planner(wanted, run, sys.executable, limits).judging("sim", "emulator")
+        pins = PROTECTION.digest(repository.tree(made.commit))
         job = Job(
             run,
             made.commit,
@@ -175,8 +175,8 @@ def test_stage_falls_with_the_gate_held(place):
 )  # fmt: skip
 def test_every_end_of_a_phase_has_its_verdict(place, settings, verdict, words):
     place.project.kernel(**({"cosine": 1.0} | settings))
-    budgets = next((HANGS[name] for name in settings if name in HANGS), DEFAULT_BUDGETS)
-    ruling = place.run(place.job(budgets=budgets))
+    limits = next((HANGS[name] for name in settings if name in HANGS), DEFAULT_LIMITS)
+    ruling = place.run(place.job(limits=limits))
     assert ruling.verdict is verdict, ruling.reason
     assert words in ruling.reason
     wait_for(lambda: not processes(ruling.run), 5.0)
@@ -193,7 +193,7 @@ def test_hang_then_sick_canary_marks_the_device_broken(place):
     place.project.kernel(cosine=1.0, hang="sleep")
     sick = Step("canary", ["sh", "-c", "echo sum 1, expected 2; test $(wc -l <../canary.log) -lt 2"], 5.0)
     count = ["sh", "-c", "echo x >>../seen; echo sick; test $(wc -l <../seen) -lt 2"]
-    job = place.job(budgets=HANGS["hang"], canary=replace(sick, argv=count))
+    job = place.job(limits=HANGS["hang"], canary=replace(sick, argv=count))
     assert place.run(job).verdict is Verdict.GPU_HANG
     assert "sick" in place.workplace.broken("gpu0").read_text()
     place.project.kernel(cosine=1.0)

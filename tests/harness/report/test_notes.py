@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.client.candidate import Candidate
-from harness.client.run_store import Entry, Ledger
+from harness.client.run_store import Entry, RunStore
 from harness.report import notes
 from harness.report.notes import BEGIN, END, NotesError
 from harness.report.record import Case, Figure, Phase, Record, Tree
@@ -26,7 +26,7 @@ def run(results: Path, name: str, verdict: str, started: str, target: str = "sim
     record.verdict = "ACCEPT"
     entry = Entry(run_id, target, ["D1.1"], Candidate("", name * 40, "", "", ""), "ada", started)
     entry.verdict = verdict
-    Ledger(results).save(entry)
+    RunStore(results).save(entry)
     record.save(results / run_id)
 
 
@@ -46,7 +46,7 @@ def test_the_newest_accepted_run_is_the_row(path: Path, tmp_path: Path) -> None:
     run(tmp_path / "results", "b", "ACCEPT", "2026-11-21T10:00:00Z")
     run(tmp_path / "results", "a", "ACCEPT", "2026-11-20T10:00:00Z")
     run(tmp_path / "results", "c", "REJECT_GATE", "2026-11-22T10:00:00Z")
-    assert notes.update(path, Ledger(tmp_path / "results").accepted())
+    assert notes.update(path, RunStore(tmp_path / "results").accepted())
     assert row(path, "D1.1") == "| D1.1 | sim | bbbbbbbbbb | 0.9999976 | 4.9e-07 | 5.2 | 2026-11-21 |"
     assert row(path, "D1.2") == "| D1.2 | not run yet | - | - | - | - | - |"
     assert path.read_text().endswith(f"{END}\n\n## Lessons\n\nBy hand.\n")
@@ -54,17 +54,17 @@ def test_the_newest_accepted_run_is_the_row(path: Path, tmp_path: Path) -> None:
 
 def test_an_update_without_news_changes_nothing(path: Path, tmp_path: Path) -> None:
     run(tmp_path / "results", "a", "ACCEPT", "2026-11-20T10:00:00Z")
-    assert notes.update(path, Ledger(tmp_path / "results").accepted())
+    assert notes.update(path, RunStore(tmp_path / "results").accepted())
     before = path.read_bytes()
-    assert not notes.update(path, Ledger(tmp_path / "results").accepted())
+    assert not notes.update(path, RunStore(tmp_path / "results").accepted())
     assert path.read_bytes() == before
 
 
 def test_rows_whose_records_are_elsewhere_stay(path: Path, tmp_path: Path) -> None:
     run(tmp_path / "theirs", "a", "ACCEPT", "2026-11-20T10:00:00Z", target="b200")
-    notes.update(path, Ledger(tmp_path / "theirs").accepted())
+    notes.update(path, RunStore(tmp_path / "theirs").accepted())
     run(tmp_path / "mine", "b", "ACCEPT", "2026-11-21T10:00:00Z")
-    notes.update(path, Ledger(tmp_path / "mine").accepted())
+    notes.update(path, RunStore(tmp_path / "mine").accepted())
     assert "| D1.1 | b200 | aaaaaaaaaa |" in path.read_text()
     assert "| D1.1 | sim | bbbbbbbbbb |" in path.read_text()
 
@@ -73,7 +73,7 @@ def test_a_damaged_record_does_not_stop_the_others(path: Path, tmp_path: Path) -
     run(tmp_path / "results", "a", "ACCEPT", "2026-11-20T10:00:00Z")
     run(tmp_path / "results", "b", "ACCEPT", "2026-11-21T10:00:00Z")
     (tmp_path / "results/20261120-100000-D1.1-bbbbbb/record.json").write_text("{")
-    notes.update(path, Ledger(tmp_path / "results").accepted())
+    notes.update(path, RunStore(tmp_path / "results").accepted())
     assert "aaaaaaaaaa" in row(path, "D1.1")
 
 
@@ -81,7 +81,7 @@ def test_a_record_without_a_run_is_no_news(path: Path, tmp_path: Path) -> None:
     """The sample of a run is in git, and its row may be newer than it."""
     run(tmp_path / "results", "a", "ACCEPT", "2026-11-20T10:00:00Z")
     (tmp_path / "results/20261120-100000-D1.1-aaaaaa/run.json").unlink()
-    notes.update(path, Ledger(tmp_path / "results").accepted())
+    notes.update(path, RunStore(tmp_path / "results").accepted())
     assert row(path, "D1.1") == "| D1.1 | not run yet | - | - | - | - | - |"
 
 
@@ -89,5 +89,5 @@ def test_a_record_without_a_run_is_no_news(path: Path, tmp_path: Path) -> None:
 def test_a_file_without_its_markers_is_refused_and_kept(path: Path, tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(NotesError, match=r"STAGE_NOTES\.md: needs the two lines"):
-        notes.update(path, Ledger(tmp_path).accepted())
+        notes.update(path, RunStore(tmp_path).accepted())
     assert path.read_text() == text

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from harness.judge.device import Emulated
 from harness.tools.budget import Counts, case_of, counts, emulated, ideal_bytes, ideal_flops, visible_keys
 from kernel import FmhaConfig
 from kernel.budget import CONFIGS
+from remote.device import Emulated
 from stages.case import Case, draw
 from stages.d5d import CASES
 

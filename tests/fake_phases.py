@@ -1,4 +1,4 @@
-"""Stands in for `run` and `compile` of harness/judge in the test project: obeys kernel/fmha.py, and ends soon."""
+"""Fakes the phases `run` and `compile` of harness/judge in the test project: obeys kernel/fmha.py, and ends soon."""
 
 import argparse
 import ctypes

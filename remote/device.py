@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from stages.device import Device
-
 
 class Emulated:
     """The embedded B200: CPU tensors, every order of completion. Made before the kernel is compiled."""
@@ -44,4 +42,4 @@ class Cuda:
         torch.cuda.synchronize()
 
 
-DEVICES: dict[str, type[Device]] = {"emulator": Emulated, "cuda": Cuda}
+DEVICES: dict[str, type[Emulated | Cuda]] = {"emulator": Emulated, "cuda": Cuda}
