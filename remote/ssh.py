@@ -50,7 +50,7 @@ class SshStream:
     def read(self, timeout_s: float) -> bytes:
         self._channel.settimeout(timeout_s)
         try:
-            data = self._channel.recv(CHUNK)
+            data: bytes = self._channel.recv(CHUNK)
         except TimeoutError:
             raise
         except (OSError, paramiko.SSHException) as error:
@@ -62,7 +62,7 @@ class SshStream:
     def exit_code(self) -> int:
         if not self._channel.status_event.wait(CONNECT_S):
             raise LinkLost("the connection went silent at the end of a command")
-        code = self._channel.recv_exit_status()
+        code: int = self._channel.recv_exit_status()
         if code < 0:
             raise LinkLost("the connection broke before the command ended")
         return code

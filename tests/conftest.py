@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ class Project:
         """Edit the kernel: each setting is one line of it."""
         self.write("kernel/fmha.py", "".join(f"{name} = {value!r}\n" for name, value in settings.items()))
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> dict[str, Any]:
         """Branch, tip, index (as git reads it, flags included) and every file's bytes."""
         files = {
             str(p.relative_to(self.path)): p.read_bytes()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 BEAT_BYTES = 1024
 BEAT_EVERY_S = 1.0
@@ -59,7 +60,7 @@ class Heartbeat:
             os.pwrite(self._handle, text.encode()[:BEAT_BYTES].ljust(BEAT_BYTES), 0)
 
 
-def read_beat(path: Path) -> tuple[dict[str, object], float] | None:
+def read_beat(path: Path) -> tuple[dict[str, Any], float] | None:
     """The last heartbeat and its age in seconds by this machine's clock; None where there is none."""
     try:
         age_s = time.time() - path.stat().st_mtime
@@ -68,7 +69,7 @@ def read_beat(path: Path) -> tuple[dict[str, object], float] | None:
         return None
 
 
-def read_events(path: Path, offset: int = 0, most: int = 1 << 20) -> Iterator[tuple[dict[str, object], int]]:
+def read_events(path: Path, offset: int = 0, most: int = 1 << 20) -> Iterator[tuple[dict[str, Any], int]]:
     """Whole events from byte `offset` on, each with the offset after it; at most `most` bytes are read."""
     try:
         with open(path, "rb") as stream:

@@ -19,7 +19,7 @@ from harness.host import checkout, evidence, lock, phase
 from harness.host.checkout import Checkout
 from harness.host.evidence import Ruled
 from harness.host.job import Job, RunFolder, Step, Workplace
-from harness.host.journal import Heartbeat, Journal, now, one_line
+from harness.host.journal import Heartbeat, Journal, last_line, now, one_line
 from harness.host.phase import Stop
 from harness.host.protected import PROTECTION
 from harness.host.repository import ACCEPTED, GitError, Repository
@@ -179,7 +179,7 @@ class Supervisor:
         growing = evidence.RecordWatch(self.folder.out / step.record if step.record else None, step.compile_s)
 
         def tick(seconds: float) -> Stop | None:
-            self.heartbeat.beat(step.name, seconds, evidence.last_line(log))
+            self.heartbeat.beat(step.name, seconds, last_line(log))
             for news in growing.look():
                 self.journal.say("news", text=news)
             if seconds > step.budget_s:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -50,9 +51,9 @@ class Server(Sshd):
         super().new_host_key()
         self.account.own(self.folder, *self.folder.glob("host_key*"), self.folder / "authorized_keys")
 
-    def start(self) -> None:
+    def start(self, **process: Any) -> None:
         user = {"user": self.account.uid, "group": self.account.gid, "extra_groups": []}
-        super().start(**(user if os.getuid() == 0 else {}))
+        super().start(**process, **(user if os.getuid() == 0 else {}))
 
     def sessions(self) -> list[psutil.Process]:
         """The server's processes of open connections: those below it that are sshd themselves."""

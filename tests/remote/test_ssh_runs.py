@@ -124,7 +124,7 @@ def test_what_others_got_accepted_is_fetched_first(laptop, sshd, other_clone):
     laptop.project.kernel(cosine=1.0)
     first = laptop.stage()
     other.project.write("kernel/bobs.py", "BOB = 1\n")
-    second = other.judge()
+    second = other.stage()
     assert (first.verdict, second.verdict) == ("ACCEPT", "ACCEPT")
     assert other.repository.is_ancestor(first.candidate.commit, second.candidate.commit)
 
@@ -203,6 +203,7 @@ Driver(Repository(here), RunStore(here / "results"), Aloud()).judge(["D1.1"], ta
 """
     root = Path(__file__).parents[2]
     client = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=root)
+    assert client.stdout is not None
     for line in client.stdout:
         if line.startswith("gate"):
             break

@@ -9,6 +9,7 @@ import shutil
 import signal
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +31,7 @@ from harness.host.verdict import Verdict
 from remote.errors import RemoteError
 from remote.faulty import Faulty
 from remote.local import Local
+from tests.conftest import Project
 
 PATIENCE_S = 30.0
 
@@ -81,7 +83,7 @@ class Quiet:
 class Interleavings(RuleBasedStateMachine):
     """A user who edits, runs, loses links, is killed, and comes back; machines that die under the run."""
 
-    new_project = None
+    new_project: Callable[[Path], Project]
     runs = Bundle("runs")
 
     def __init__(self):

@@ -149,10 +149,12 @@ def interrupted(project, sleep):
     """`gate`, left in the midst of a run whose kernel takes `sleep` seconds; and the run."""
     project.kernel(cosine=1.0, sleep=sleep)
     client = subprocess.Popen([*COMMAND, "gate"], cwd=project.path, stdout=subprocess.PIPE, text=True)
+    assert client.stdout is not None
     next(line for line in client.stdout if line.startswith("fingerprint"))
     client.send_signal(signal.SIGINT)
     left = next(line for line in client.stdout if line.startswith("left"))
-    return client, re.search(r"make resume RUN=(\S+-[0-9a-f]{6})", left)[1]
+    (run,) = re.findall(r"make resume RUN=(\S+-[0-9a-f]{6})", left)
+    return client, run
 
 
 def test_interrupt_leaves_the_run_and_resume_fetches_it(project):

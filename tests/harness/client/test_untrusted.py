@@ -2,13 +2,16 @@
 
 import json
 from contextlib import suppress
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.client import watch
+from harness.client.host import Host
 from harness.client.results import check_path
+from harness.client.run_store import Entry
 from harness.host import evidence
 from harness.host.job import JobError, check_run_id
 from harness.host.job import decode as decode_job
@@ -92,12 +95,12 @@ SAID = st.fixed_dictionaries(
 
 @given(st.lists(SAID, max_size=4))
 def test_any_json_as_progress(said):
-    class Host:
+    class Says:
         def follow(self, run, offset):
             return iter(said)
 
-    class Entry:
+    class Known:
         run, target = "r", "b200"
 
     with suppress(LinkLost, watch.Gone):
-        watch.watch(Entry(), Host(), Screen(), lambda offset: None, 0)
+        watch.watch(cast(Entry, Known()), cast(Host, Says()), Screen(), lambda offset: None, 0)

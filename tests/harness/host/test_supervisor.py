@@ -251,7 +251,8 @@ def test_two_users_one_runs_one_waits_in_line(place):
     assert (waiting["owner"], waiting["run"]) == ("ada", first.run)
     assert lock.holder(place.workplace.locks, "gpu0")["run"] == first.run
     assert lock.waiting(place.workplace.locks, "gpu0") == [second.run]
-    assert "ada" in read_beat(two.heartbeat)[0]["last"]
+    beat = read_beat(two.heartbeat)
+    assert beat is not None and "ada" in beat[0]["last"]
     assert place.ruling(first, one).verdict is Verdict.ACCEPT
     assert place.ruling(second, two).verdict is Verdict.ACCEPT
     assert second.run not in str(lock.waiting(place.workplace.locks, "gpu0"))

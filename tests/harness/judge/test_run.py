@@ -132,7 +132,8 @@ def test_a_browser_shows_figures_and_pictures(accepted: Run) -> None:
     assert len(pictures) == 4
     for picture in pictures:
         image = Image.open(io.BytesIO(base64.b64decode(picture)))
-        assert image.width > 600 and len(image.convert("RGB").getcolors(1 << 20)) > 100
+        colours = image.convert("RGB").getcolors(1 << 20)
+        assert image.width > 600 and colours is not None and len(colours) > 100
 
 
 def test_a_killed_run_leaves_what_it_had(shared_checkout: Checkout, tmp_path: Path) -> None:
