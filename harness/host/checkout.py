@@ -1,7 +1,4 @@
-"""A fresh checkout of exactly one commit, and the proof that it still is: every file hashed anew, no index asked.
-
-Standard library only.
-"""
+"""A fresh checkout of exactly one commit, and the proof that it still is: every file hashed anew, no index asked."""
 
 from __future__ import annotations
 

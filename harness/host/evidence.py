@@ -1,7 +1,4 @@
-"""What the end of a phase shows: exit code, log, record and disk, read with distrust into a verdict.
-
-Standard library only.
-"""
+"""What the end of a phase shows: exit code, log, record and disk, read with distrust into a verdict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a supervisor is asked to do, and the folders it does it in. Standard library only."""
+"""What a supervisor is asked to do, and the folders it does it in."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a supervisor says while it lives: an append-only journal, and a heartbeat rewritten in place.
 
-Both go on as well as they can on a full disk. Standard library only.
+Both go on as well as they can on a full disk.
 """
 
 from __future__ import annotations

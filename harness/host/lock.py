@@ -1,6 +1,6 @@
 """One run at a time: a lock held by the life of a process, and a line of those who wait for it.
 
-Locks are flock(2) on files that children do not inherit: a killed process holds none. Standard library only.
+Locks are flock(2) on files that children do not inherit: a killed process holds none.
 """
 
 from __future__ import annotations

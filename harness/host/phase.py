@@ -1,7 +1,4 @@
-"""One phase: a command in a session of its own, ended with all its descendants at its time limit. Linux.
-
-Standard library only.
-"""
+"""One phase: a command in a session of its own, ended with all its descendants at its time limit. Linux."""
 
 from __future__ import annotations
 

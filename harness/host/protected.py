@@ -1,7 +1,4 @@
-"""What a change may touch: an allow-list against `accepted`; every other path is protected by its hash.
-
-Standard library only.
-"""
+"""What a change may touch: an allow-list against `accepted`; every other path is protected by its hash."""
 
 from __future__ import annotations
 

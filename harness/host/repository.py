@@ -1,7 +1,4 @@
-"""Git plumbing: one repository, commands with a deadline, errors in words.
-
-Standard library only.
-"""
+"""Git plumbing: one repository, commands with a deadline, errors in words."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The verdict file of a run: written once, atomically, believed only where it names run and commit.
-
-Standard library only.
-"""
+"""The verdict file of a run: written once, atomically, believed only where it names run and commit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How a run ends: the verdicts, whose fault each is, and the exit code by which a script tells them apart.
-
-Standard library only: the supervisor imports this on hosts that have nothing but Python and git.
-"""
+"""How a run ends: the verdicts, whose fault each is, and the exit code by which a script tells them apart."""
 
 from __future__ import annotations
 
