@@ -7,10 +7,10 @@ from itertools import groupby
 from typing import Any
 
 from emulator.engine.blocks import ALL, BLOCKED, BlockFunction, BlockWriter, active, first
-from emulator.engine.direct import direct
 from emulator.engine.effects import Effect, effects
 from emulator.engine.fetch import Fetcher
 from emulator.engine.liveness import Liveness
+from emulator.engine.load_store import load_store
 from emulator.engine.placement import Placement, RegisterFile
 from emulator.engine.segments import Chain, Segment, placed_registers, segments
 from emulator.engine.uniformity import varying
@@ -20,11 +20,11 @@ from emulator.isa import registry
 from emulator.isa.ld_st import MemoryOp, learning
 from emulator.isa.registry import Handler, Lowering
 from emulator.isa.special_registers import MEMORY, PARAMS, SHARED_SYMBOL
-from emulator.machine.direct import Direct
+from emulator.machine.compiled_accesses import CompiledAccesses
 from emulator.machine.launch import Launch
-from emulator.native.access import AccessStep
 from emulator.native.builder import Builder
 from emulator.native.compile import StepLists, runner
+from emulator.native.load_store import LoadStoreStep
 from emulator.native.recorder import Step
 from emulator.ptx.flow import EXIT, Flow
 from emulator.ptx.syntax import Instr, Kernel, Special
@@ -139,20 +139,20 @@ class Program:
         self._functions[pc] = made
         return made
 
-    def _accesses(self, fetcher: Fetcher, handlers: dict[int, Any]) -> dict[int, AccessStep]:
+    def _accesses(self, fetcher: Fetcher, handlers: dict[int, Any]) -> dict[int, LoadStoreStep]:
         """The loads and stores that are machine code, by the id of their effects; their handlers learn for it."""
-        found: dict[int, AccessStep] = {}
-        self._direct: list[tuple[Instr, str]] = []
+        found: dict[int, LoadStoreStep] = {}
+        self._compiled: list[tuple[Instr, str]] = []
         for effect in self._effects:
-            step = direct(effect, fetcher, len(found))
+            step = load_store(effect, fetcher, len(found))
             if step is not None:
                 uniform = step.operation.uniform
                 handlers[id(effect)] = learning(handlers[id(effect)], effect.instr, len(found), uniform)
                 found[id(effect)] = step
-                self._direct.append((effect.instr, MemoryOp(effect.instr).what))
+                self._compiled.append((effect.instr, MemoryOp(effect.instr).what))
         return found
 
-    def _compile(self, liveness: Liveness, accesses: Mapping[int, AccessStep]) -> dict[int, Chain]:
+    def _compile(self, liveness: Liveness, accesses: Mapping[int, LoadStoreStep]) -> dict[int, Chain]:
         """All chains, by the id of their first effect. Scratch rows lie behind the registers."""
         self._file_bytes = self._placement.bytes
         chains = [chain for block in self._segments for chain in _chains(block, accesses)]
@@ -161,18 +161,18 @@ class Program:
         found = {}
         for i, (chain, steps) in enumerate(zip(chains, lists, strict=True)):
             effects = [s.effects[0] for s in chain if id(s.effects[0]) in accesses]
-            places = [at for at, step in enumerate(steps) if isinstance(step, AccessStep)]
+            places = [at for at, step in enumerate(steps) if isinstance(step, LoadStoreStep)]
             stops = tuple(
                 (e, self._steps.address(i, at), self._steps.address(i, at + 1))
                 for e, at in zip(effects, places, strict=True)
             )
-            shared = any(isinstance(step, AccessStep) and step.operation.shared for step in steps)
+            shared = any(isinstance(step, LoadStoreStep) and step.operation.shared for step in steps)
             found[id(chain[0].effects[0])] = Chain(self._steps.address(i), len(chain), shared, stops)
         return found
 
     def _listed(
-        self, segment: Segment, liveness: Liveness, accesses: Mapping[int, AccessStep]
-    ) -> Sequence[Step | AccessStep]:
+        self, segment: Segment, liveness: Liveness, accesses: Mapping[int, LoadStoreStep]
+    ) -> Sequence[Step | LoadStoreStep]:
         """A segment as steps."""
         access = accesses.get(id(segment.effects[0]))
         if access is not None:
@@ -188,17 +188,16 @@ class Program:
         if special == PARAMS:
             rows[slot.row] = warp.cta.launch.params_address
         elif special == MEMORY:
-            warp.memory = rows[slot.row]
-            self._direct_of(warp.cta.launch).start(warp)
+            self._accesses_of(warp.cta.launch).start(warp, rows[slot.row])
         elif special.name.startswith(SHARED_SYMBOL):
             rows[slot.row] = warp.cta.window + int(special.name[len(SHARED_SYMBOL) :])
         else:
             rows[slot.row] = self._special_value(warp, special)
 
-    def _direct_of(self, launch: Launch) -> Direct:
-        found: Direct | None = launch.registry.get(Direct)
+    def _accesses_of(self, launch: Launch) -> CompiledAccesses:
+        found: CompiledAccesses | None = launch.registry.get(CompiledAccesses)
         if found is None:
-            found = launch.registry[Direct] = Direct(launch.memory, self._direct)
+            found = launch.registry[CompiledAccesses] = CompiledAccesses(launch.memory, self._compiled)
         return found
 
     def _special_value(self, warp: Any, special: Special) -> Any:
@@ -209,7 +208,7 @@ class Program:
             raise UnknownInstruction(user, f"special register {special.name}") from None
 
 
-def _chains(block: Sequence[Segment], accesses: Mapping[int, AccessStep]) -> list[list[Segment]]:
+def _chains(block: Sequence[Segment], accesses: Mapping[int, LoadStoreStep]) -> list[list[Segment]]:
     """The longest rows of segments of a block that are machine code throughout."""
     found: list[list[Segment]] = []
     for together, row in groupby(block, lambda s: s.inlined or id(s.effects[0]) in accesses):

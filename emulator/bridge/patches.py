@@ -11,9 +11,9 @@ from typing import Any
 
 from emulator.bridge import driver
 from emulator.bridge.allocations import shown
-from emulator.bridge.blas import one_thread
 from emulator.bridge.device import EmulatedDevice
 from emulator.machine.agents import Completion
+from emulator.machine.blas import one_thread
 from emulator.machine.launch import Diagnostics, Numerics
 
 _PREFIXES = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")

@@ -13,7 +13,7 @@ from emulator.engine.fetch import Fetcher
 from emulator.engine.segments import Chain, Segment
 from emulator.isa.registry import BLOCK, Handler
 from emulator.isa.special_registers import changes
-from emulator.machine.direct import follow_clock
+from emulator.machine.compiled_accesses import follow_clock
 from emulator.ptx.flow import EXIT, BasicBlock, Flow
 from emulator.ptx.syntax import Special
 

@@ -13,7 +13,7 @@ from emulator.isa.modifiers import SCOPE, SEMANTICS, SHARED, Modifiers
 from emulator.isa.registry import Action, executes, if_sources_are, nobody
 from emulator.isa.spaces import LOCAL_BASE, SHARED_BASE
 from emulator.isa.special_registers import MEMORY
-from emulator.machine.direct import Direct
+from emulator.machine.compiled_accesses import CompiledAccesses
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT, SharedMemory
 from emulator.ptx.syntax import Instr, Operand, Reg, Special, Vector
 
@@ -338,13 +338,13 @@ def learning(run: Action, ins: Instr, number: int, uniform: bool) -> Action:
 
     def learn(warp: Warp, mask: Any, address: Any, *values: Any) -> Any:
         answer = run(warp, mask, address, *values)
-        direct: Direct = warp.cta.launch.registry[Direct]
+        compiled: CompiledAccesses = warp.cta.launch.registry[CompiledAccesses]
         active = np.zeros(1, np.intp) if uniform else np.arange(32) if mask is None else np.flatnonzero(mask)
         addresses = np.full(1, address) if uniform else per_lane(address, np.uint64)[active]
         if op.space == "shared":
-            direct.learn_shared(number, warp, active, addresses, op.bytes)
+            compiled.learn_shared(number, warp, active, addresses, op.bytes)
         else:
-            direct.learn(number, int(addresses[0]), op.bytes, store)
+            compiled.learn(number, int(addresses[0]), op.bytes, store)
         return answer
 
     return learn

@@ -9,7 +9,7 @@ import numpy as np
 
 from emulator.errors import BarrierError, DataRace, MissingWait, TensorMemoryError
 from emulator.machine.clocks import ORDERED, Clock
-from emulator.machine.direct import Direct
+from emulator.machine.compiled_accesses import CompiledAccesses
 from emulator.ptx.flow import LEAVES
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def _count(cluster: Cluster) -> None:
     for cta in cluster.ctas:
         for barrier in (*cta.smem.retired, *cta.smem.mbarriers.values()):
             stats.add_mbarrier(barrier.order, barrier.offset, barrier.waits, barrier.phase)
-    direct: Direct | None = cluster.launch.registry.get(Direct)
-    if direct is not None:
-        direct.flush(stats)
+    compiled: CompiledAccesses | None = cluster.launch.registry.get(CompiledAccesses)
+    if compiled is not None:
+        compiled.flush(stats)
     stats.judge_patterns()
 
 

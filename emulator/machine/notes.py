@@ -1,4 +1,4 @@
-"""Notes of the accesses of shared memory that are machine code: see `native.shared_access`.
+"""Notes of the accesses of shared memory that are machine code: see `native.memory_layout`.
 
 Wherever a handler touches shared memory, what the notes say of its cells moves to the shadow first.
 """
@@ -12,22 +12,12 @@ import numpy as np
 
 from emulator.machine.access import Access
 from emulator.machine.shadow import distinct
-from emulator.native.shared_access import (
-    ASK,
-    COMPONENT_BITS,
-    COMPONENTS_MAX,
-    FIRST_ID,
-    LIMIT,
-    TIME_BITS,
-    UNWRITTEN,
-)
+from emulator.native.memory_layout import ASK, COMPONENT_BITS, COMPONENTS_MAX, FIRST_ID, ID, TIME_BITS, UNWRITTEN
 
 if TYPE_CHECKING:
     from emulator.machine.shadow import Shadow
     from emulator.machine.topology import Warp
     from emulator.ptx.syntax import Instr
-
-_ID = (1 << COMPONENT_BITS) - 1
 
 
 class Notes:
@@ -47,7 +37,7 @@ class Notes:
         self.settle(slice(None), write=False)
         self._shadow.notes = None
         for warp in self._warps.values():
-            warp.memory[LIMIT] = 0
+            warp.memory["limit"] = 0
 
     def adopt(self, cells: Any) -> None:
         """Note who wrote cells (any numpy index) according to the shadow, where clocks tell who comes after."""
@@ -64,7 +54,7 @@ class Notes:
     def settle(self, cells: Any, write: bool) -> None:
         """Move what was noted of cells (any numpy index) to the shadow. write: it will not hold any longer."""
         notes = self.writes[cells]
-        own = notes & _ID >= FIRST_ID
+        own = notes & ID >= FIRST_ID
         if own.any():
             self._settle_writes(cells, notes, own)
         reads = self.reads[:, cells]
@@ -72,7 +62,7 @@ class Notes:
             for row in reads:
                 self._settle_reads(cells, row)
             self.reads[:, cells] = 0
-        self.writes[cells] = ASK if write else np.where(own, notes & ~_ID, notes)
+        self.writes[cells] = ASK if write else np.where(own, notes & ~ID, notes)
 
     def _settle_writes(self, cells: Any, notes: np.ndarray, own: np.ndarray) -> None:
         writers = self._shadow.writer[cells]
@@ -91,6 +81,6 @@ class Notes:
                 self._shadow.note_read(places[notes == note], me, clock)
 
     def _access(self, note: int) -> Access:
-        instr, what = self._accesses[(note & _ID) - FIRST_ID]
+        instr, what = self._accesses[(note & ID) - FIRST_ID]
         component = note >> COMPONENT_BITS & COMPONENTS_MAX - 1
         return Access(component, note >> TIME_BITS, True, instr, self._warps[component], what)

@@ -113,7 +113,7 @@ class Warp(Issuer):
         self.executed = 0
         self.budget: int | None = None
         self.memory: Any = None
-        """What its accesses that are machine code know, uint64[32]; of the clock, the array that they know."""
+        """What its compiled accesses know, a MEMORY_ROW; of the clock, the array that they know."""
         self.memory_clock: Any = None
         self.spin: Any = None
         """The try_wait that was last answered no: instruction, mbarrier, phase, the warp's time."""

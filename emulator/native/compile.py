@@ -13,10 +13,10 @@ from functools import cache
 import llvmlite.binding as llvm
 import numpy as np
 
-from emulator.native.access import Access, AccessBody, AccessStep
 from emulator.native.body import Body, link
+from emulator.native.load_store import LoadStore, LoadStoreBody, LoadStoreStep
 from emulator.native.recorder import STEP_WORDS, Operation, Row, Step
-from emulator.native.shared_access import SharedAccessBody
+from emulator.native.shared_load_store import SharedLoadStoreBody
 from emulator.native.vector import BITS, FLOATS, Vec
 
 _Loop = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p)
@@ -40,14 +40,14 @@ end:
   ret ptr null
 }
 """
-_addresses: dict[Operation | Access, int] = {}
+_addresses: dict[Operation | LoadStore, int] = {}
 _engines: list[llvm.ExecutionEngine] = []
 
 
 class StepLists:
     """Lists of steps in memory, ready to run. Keep it alive as long as they are run."""
 
-    def __init__(self, lists: Sequence[Sequence[Step | AccessStep]]) -> None:
+    def __init__(self, lists: Sequence[Sequence[Step | LoadStoreStep]]) -> None:
         _compile({step.operation for steps in lists for step in steps})
         total = sum(len(steps) + 1 for steps in lists)
         self._words = np.zeros((total, STEP_WORDS), np.uint64)
@@ -64,9 +64,9 @@ class StepLists:
         return self._starts[index] + step * STEP_WORDS * 8
 
 
-def _encoded(step: Step | AccessStep) -> list[int]:
+def _encoded(step: Step | LoadStoreStep) -> list[int]:
     words = [_addresses[step.operation]]
-    for place in step.places if isinstance(step, AccessStep) else (step.result, *step.places):
+    for place in step.places if isinstance(step, LoadStoreStep) else (step.result, *step.places):
         words.append(place.offset if type(place) is Row else place if type(place) is int else 0)
     return words + [0] * (STEP_WORDS - len(words))
 
@@ -80,7 +80,7 @@ def runner() -> Callable[[int, int, int], int]:
     return _Loop(_engine(_LOOP).get_function_address("run"))
 
 
-def _compile(operations: Iterable[Operation | Access]) -> None:
+def _compile(operations: Iterable[Operation | LoadStore]) -> None:
     """Compile those operations that this process has not compiled yet."""
     missing = [operation for operation in operations if operation not in _addresses]
     if not missing:
@@ -91,15 +91,15 @@ def _compile(operations: Iterable[Operation | Access]) -> None:
         _addresses[operation] = engine.get_function_address(f"operation{i}")
 
 
-def _function(name: str, operation: Operation | Access) -> tuple[str, Body]:
+def _function(name: str, operation: Operation | LoadStore) -> tuple[str, Body]:
     """The definition of one operation."""
-    body = _access(operation) if isinstance(operation, Access) else _computation(operation)
+    body = _load_store(operation) if isinstance(operation, LoadStore) else _computation(operation)
     head = f"define ptr @{name}(ptr %r, i32 %m, ptr %w) nounwind {{"
     return "\n".join([head, *body.lines, "}"]), body
 
 
-def _access(access: Access) -> Body:
-    body = SharedAccessBody(access) if access.shared else AccessBody(access)
+def _load_store(access: LoadStore) -> Body:
+    body = SharedLoadStoreBody(access) if access.shared else LoadStoreBody(access)
     body.write()
     return body
 

@@ -15,12 +15,12 @@ from cuda.bindings.driver import CUstream
 import emulator  # before CuTeDSL, so that PTX is kept
 from emulator.bridge import driver
 from emulator.bridge.allocations import allocations, shown
-from emulator.bridge.blas import one_thread
 from emulator.bridge.driver import define_entry_points
 from emulator.bridge.launchconfig import LaunchConfig
 from emulator.bridge.objectfile import undefined_symbols
 from emulator.bridge.tensormap import encode_tiled
 from emulator.errors import BudgetExceeded, EmulatorError, LaunchError, OutOfBounds
+from emulator.machine.blas import _openblas, one_thread
 
 cutlass = pytest.importorskip("cutlass")
 import cutlass.cute as cute  # noqa: E402
@@ -374,12 +374,11 @@ def test_tensor_maps_that_no_hardware_holds() -> None:
 
 
 def test_blas_has_one_thread_inside_and_its_own_number_again_outside() -> None:
-    from emulator.bridge.blas import _openblas
-
-    library = _openblas()
-    if library is None:
+    known = _openblas()
+    if known is None:
         pytest.skip("numpy came with another BLAS")
-    before = library.scipy_openblas_get_num_threads64_()
+    threads, _ = known
+    before = threads()
     with one_thread():
-        assert library.scipy_openblas_get_num_threads64_() == 1
-    assert library.scipy_openblas_get_num_threads64_() == before
+        assert threads() == 1
+    assert threads() == before

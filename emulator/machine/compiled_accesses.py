@@ -1,4 +1,7 @@
-"""What loads and stores that are machine code may do without asking: as much as their handlers met last time."""
+"""What loads and stores that are machine code may do without asking: as much as their handlers met last time.
+
+How their code finds it, and why it may trust it, stands in `native.memory_layout`.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from emulator.chip import LANES
 from emulator.machine.notes import Notes
 from emulator.machine.shared import CHUNK
-from emulator.native import shared_access as known
-from emulator.native.access import BYTES, WINDOWS
+from emulator.native.memory_layout import MEMORY_ROW, PATTERN, WINDOW
 
 if TYPE_CHECKING:
     from emulator.machine.globalmem import GlobalMemory
@@ -23,25 +26,25 @@ CELLS_AN_ACCESS: Final = 256
 an access by a handler 0.03 ms (measured)."""
 
 
-class Direct:
-    """Of one launch: what `native.access` and `native.shared_access` know, and what they counted.
+class CompiledAccesses:
+    """Of one launch: what the code of its loads and stores knows, and what it counted.
 
     accesses: the instructions, by their numbers, and what reports call them.
     """
 
     def __init__(self, memory: GlobalMemory, accesses: Sequence[tuple[Instr, str]]) -> None:
         self._memory, self._accesses = memory, accesses
-        self._windows = np.zeros((len(accesses), 2), np.uint64)
+        self._windows = np.zeros(len(accesses), WINDOW)
         self._bytes = np.zeros(2, np.uint64)
-        self._patterns = np.zeros((len(accesses), known.PATTERN_WORDS), np.uint32)
-        self._times = self._patterns.view(np.uint64)[:, 0]
+        self._patterns = np.zeros(len(accesses), PATTERN)
 
-    def start(self, warp: Warp) -> None:
-        """Tell a warp what is the same for all."""
+    def start(self, warp: Warp, memory: np.ndarray) -> None:
+        """Let the code of a warp know what is the same for all. memory: its row of that name, uint64[32]."""
+        warp.memory = memory.view(MEMORY_ROW)
         warp.memory[:] = 0
-        warp.memory[WINDOWS] = self._windows.ctypes.data
-        warp.memory[BYTES] = self._bytes.ctypes.data
-        warp.memory[known.PATTERNS] = self._patterns.ctypes.data
+        warp.memory["windows"] = self._windows.ctypes.data
+        warp.memory["bytes"] = self._bytes.ctypes.data
+        warp.memory["patterns"] = self._patterns.ctypes.data
 
     def learn(self, number: int, address: int, size: int, store: bool) -> None:
         """Instruction `number` accessed `size` bytes at `address`, and may do so in all of that allocation.
@@ -72,9 +75,9 @@ class Direct:
         notes.adopt(smem.cells(offsets, size))
         self._flush_pattern(number, warp.cta.launch.stats)
         pattern = self._patterns[number]
-        pattern[2:] = 0
-        pattern[2], pattern[3] = sum(1 << lane for lane in lanes.tolist()), size
-        pattern[4 + lanes] = (offsets - offsets[0]).astype(np.uint32)
+        pattern["lanes"], pattern["bytes"] = sum(1 << lane for lane in lanes.tolist()), size
+        pattern["offsets"] = 0
+        pattern["offsets"][lanes] = (offsets - offsets[0]).astype(np.uint32)
 
     def flush(self, stats: Stats) -> None:
         """Add the counts to those of the launch."""
@@ -82,36 +85,36 @@ class Direct:
         stats.global_load_bytes += loaded
         stats.global_store_bytes += stored
         self._bytes[:] = 0
-        for number in np.flatnonzero(self._times).tolist():
+        for number in np.flatnonzero(self._patterns["times"]).tolist():
             self._flush_pattern(number, stats)
 
     def _flush_pattern(self, number: int, stats: Stats) -> None:
         """Count a pattern as often as it occurred."""
-        times = int(self._times[number])
+        pattern = self._patterns[number]
+        times, active, size, offsets = pattern.tolist()
         if times:
-            _, _, active, size, *offsets = self._patterns[number].tolist()
-            lanes = [lane for lane in range(32) if active >> lane & 1]
-            stats.access_shared(np.array(offsets, np.uint32).view(np.int32).astype(np.intp)[lanes], size, times)
-            self._times[number] = 0
+            lanes = [lane for lane in range(LANES) if active >> lane & 1]
+            stats.access_shared(offsets.view(np.int32).astype(np.intp)[lanes], size, times)
+            pattern["times"] = 0
 
 
 def _tell(cta: Cta, notes: Notes) -> None:
     """Let the code of a CTA's warps know of the notes."""
     smem = cta.smem
-    row = np.zeros(known.WARP, np.uint64)
-    row[known.START], row[known.LIMIT] = cta.window, smem.size & -CHUNK
-    row[known.DATA] = smem.bytes.ctypes.data
-    row[known.WRITES], row[known.READS] = notes.writes.ctypes.data, notes.reads.ctypes.data
-    row[known.READERS] = smem.shadow.reader.ctypes.data
-    row[known.COMPONENTS] = notes.components.ctypes.data
-    row[known.WARPS], row[known.CELLS] = notes.reads.shape
+    row = cta.warps[0].memory.copy()
+    row["start"], row["limit"] = cta.window, smem.size & -CHUNK
+    row["data"] = smem.bytes.ctypes.data
+    row["writes"], row["reads"] = notes.writes.ctypes.data, notes.reads.ctypes.data
+    row["readers"] = smem.shadow.reader.ctypes.data
+    row["components"] = notes.components.ctypes.data
+    row["warps"], row["cells"] = notes.reads.shape
     for warp in cta.warps:
-        warp.memory[known.START : known.WARP] = row[known.START :]
-        warp.memory[known.WARP] = warp.index
+        warp.memory[:] = row
+        warp.memory["warp"] = warp.index
         follow_clock(warp)
 
 
 def follow_clock(warp: Warp) -> None:
     """Let a warp's code know where its clock is."""
     warp.memory_clock = warp.clock.v
-    warp.memory[known.CLOCK] = warp.clock.v.ctypes.data
+    warp.memory["clock"] = warp.clock.v.ctypes.data

@@ -7,23 +7,21 @@ time. The handler then does all of the access, and reports what there is to repo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+
+import numpy as np
 
 from emulator.chip import LANES
 from emulator.native.body import Body
+from emulator.native.memory_layout import MEMORY_ROW, offset_of
 from emulator.native.recorder import Row
 
-WINDOWS: Final = 0
-BYTES: Final = 1
-"""Longs of the row `memory`: where the launch's windows are, and its counts of bytes loaded and stored.
-
-A window is two longs for each instruction: the address of an allocation, and how many of its bytes, from the first,
-may be the first of an access.
-"""
+DATA, ADDRESS, ADDEND, NUMBER, MEMORY, GUARD = range(6)
+"""The operands of a step: the first data register or what is stored, the address, what to add to it, the access's
+number in the program, the row `memory`, the guard."""
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class LoadStore:
     """An operation: a load or store of `count` elements of `width` bytes a lane, to or from registers of `bits`.
 
     shared: of shared memory, else global. address: the kind of the address register. uniform: it is the same in all
@@ -44,18 +42,17 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class AccessStep:
-    """One access, on `places`: the first data register or what is stored, the address, what to add to it, its number
-    in the program, the row `memory`, the guard."""
+class LoadStoreStep:
+    """One access, on operands in the order DATA to GUARD."""
 
-    operation: Access
+    operation: LoadStore
     places: tuple[Row | int, Row, int, int, Row, Row | None]
 
 
-class AccessBody(Body):
+class LoadStoreBody(Body):
     """The code of an access of global memory."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: LoadStore) -> None:
         super().__init__()
         self.access = access
         self.bytes = access.width * access.count
@@ -89,7 +86,7 @@ class AccessBody(Body):
 
     def window(self) -> tuple[str, str]:
         """Where the window begins, and in how many bytes from there an access may begin."""
-        window = self.at(self.memory(WINDOWS), "[2 x i64]", self.word(3))
+        window = self.at(self.memory("windows"), "[2 x i64]", self.word(NUMBER))
         return self.long(window), self.long(self.at(window, "i64", 1))
 
     def check(self, offset: str, good: str, asked: str) -> str:
@@ -102,20 +99,24 @@ class AccessBody(Body):
 
     def note(self, offset: str, lanes: str, asked: str) -> None:
         """Count the bytes."""
-        count = self.at(self.memory(BYTES), "i64", int(self.access.store))
+        count = self.at(self.memory("bytes"), "i64", int(self.access.store))
         lanes = self.scalar(f"zext i32 {self.called('i32 @llvm.ctpop.i32(i32)', (asked,))} to i64")
         total = self.scalar(f"add i64 {self.long(count)}, {self.scalar(f'mul i64 {lanes}, {self.bytes}')}")
         self.do(f"store i64 {total}, ptr {count}, align 8")
 
-    def memory(self, index: int) -> str:
+    def memory(self, name: str) -> str:
         """An address of the row `memory`."""
-        return self.scalar(f"load ptr, ptr {self.at(self.place(4), 'i64', index)}, align 8")
+        return self.scalar(f"load ptr, ptr {self.field(self.place(MEMORY), name, MEMORY_ROW)}, align 8")
+
+    def field(self, address: str, name: str, within: np.dtype) -> str:
+        """The address of a field of what lies at an address."""
+        return self.at(address, "i8", offset_of(name, within))
 
     def _live(self) -> str:
         """The lanes that take part. Without any it is done."""
         if self.access.guard is None:
             return "%m"
-        held = self.scalar(f"load i32, ptr {self.place(5)}, align 4")
+        held = self.scalar(f"load i32, ptr {self.place(GUARD)}, align 4")
         if not self.access.guard:
             held = self.scalar(f"xor i32 {held}, -1")
         live = self.scalar(f"and i32 %m, {held}")
@@ -124,8 +125,8 @@ class AccessBody(Body):
 
     def _address(self) -> str:
         kind = self.access.address
-        row = self.scalar(f"load <32 x {kind}>, ptr {self.place(1)}, align 64")
-        more = self.word(2)
+        row = self.scalar(f"load <32 x {kind}>, ptr {self.place(ADDRESS)}, align 64")
+        more = self.word(ADDEND)
         if kind == "i64":
             return self.two("add", kind, row, self.splat(kind, more))
         address = self.two("add", kind, row, self.splat(kind, self.scalar(f"trunc i64 {more} to {kind}")))
@@ -147,7 +148,7 @@ class AccessBody(Body):
 
     def _store(self, index: int, pointers: str, lanes: str) -> None:
         if self.access.constant:
-            value = self.splat("i64", self.word(0))
+            value = self.splat("i64", self.word(DATA))
         else:
             value = self.scalar(f"load <32 x {self.register}>, ptr {self._row(index)}, align 64")
         have = "i64" if self.access.constant else self.register
@@ -157,4 +158,4 @@ class AccessBody(Body):
 
     def _row(self, index: int) -> str:
         """Where the register of element `index` is."""
-        return self.at(self.place(0), "i8", index * max(4, self.access.bits // 8) * LANES)
+        return self.at(self.place(DATA), "i8", index * max(4, self.access.bits // 8) * LANES)

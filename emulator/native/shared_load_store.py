@@ -1,43 +1,34 @@
 """Loads and stores of the CTA's own shared memory as machine code, with the happens-before check of the common case.
 
-Beside the shadow of shared memory there is a note for each of its cells: who wrote it last and, for each warp, its last
-read since. A load goes on if its warp's clock has seen what the notes say of the writes, a store also that of the
-reads. Where a note is `ASK`, or the lanes' pattern is not the one whose bank conflicts are known, the handler decides.
+What proves that an access may go on stands in `memory_layout`.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
-from emulator.native.access import AccessBody
-
-PATTERNS, START, LIMIT, DATA, WRITES, READS, READERS, CLOCK, COMPONENTS, WARPS, CELLS, WARP = range(2, 14)
-"""Longs of the row `memory`: the launch's patterns; the window's start and size (0 while there are no notes), its bytes
-in the host's memory; the notes of writes, those of the first warp's reads, the shadow's readers; the warp's clock; of
-the CTA's warps their components and their number; the number of cells; the warp's own index."""
-TIME_BITS, COMPONENT_BITS = 32, 20
-"""A note is time << 32 | component << 20 | id of an instruction; an id of 0 says that the shadow knows who."""
-COMPONENTS_MAX: Final = 1 << TIME_BITS - COMPONENT_BITS
-ASK: Final = 0x7FFF_FFFF << TIME_BITS
-"""Of a time that nobody has seen."""
-UNWRITTEN: Final = ASK | 1
-FIRST_ID: Final = 2
-PATTERN_WORDS: Final = 36
-"""A pattern: how often it occurred (64 bits), the active lanes, 0, and each one's offset from the first of them."""
+from emulator.native.load_store import MEMORY, NUMBER, LoadStoreBody
+from emulator.native.memory_layout import (
+    COMPONENT_BITS,
+    COMPONENTS_MAX,
+    FIRST_ID,
+    MEMORY_ROW,
+    PATTERN,
+    TIME_BITS,
+    UNWRITTEN,
+)
 
 
-class SharedAccessBody(AccessBody):
+class SharedLoadStoreBody(LoadStoreBody):
     """The code of an access of shared memory."""
 
     def window(self) -> tuple[str, str]:
         """The CTA's own. Without notes there is none."""
-        limit = self.number(LIMIT)
+        limit = self.number("limit")
         self.do(f"br i1 {self.scalar(f'icmp eq i64 {limit}, 0')}, label %ask, label %noted\nnoted:")
-        return self.number(START), limit
+        return self.number("start"), limit
 
     def host(self, address: str, offset: str) -> str:
         """The places in the host's memory."""
-        return self.two("add", "i64", offset, self.splat("i64", self.number(DATA)))
+        return self.two("add", "i64", offset, self.splat("i64", self.number("data")))
 
     def check(self, offset: str, good: str, asked: str) -> str:
         """The lanes that are ordered after what the notes tell, if the pattern is known."""
@@ -45,12 +36,12 @@ class SharedAccessBody(AccessBody):
         self.cells = [self.two("add", "i64", first, f"splat (i64 {i})") for i in range(self.bytes // 4)]
         kept = good
         for cells in self.cells:
-            notes = self.gather("i64", self.all_at(self.memory(WRITES), "i64", cells), good)
-            clock = self.all_at(self.memory(CLOCK), "i64", self._component(notes))
+            notes = self.gather("i64", self.all_at(self.memory("writes"), "i64", cells), good)
+            clock = self.all_at(self.memory("clock"), "i64", self._component(notes))
             ordered = self._seen(self.gather("i64", clock, good), notes)
             if self.access.store:
                 fresh = self.two("icmp eq", "i64", notes, f"splat (i64 {UNWRITTEN})")
-                readers = self.gather("i32", self.all_at(self.memory(READERS), "i32", cells), good)
+                readers = self.gather("i32", self.all_at(self.memory("readers"), "i32", cells), good)
                 unread = self.two("icmp eq", "i32", readers, "zeroinitializer")
                 ordered = self.two("and", "i1", self.two("or", "i1", ordered, fresh), unread)
             kept = self.two("and", "i1", kept, ordered)
@@ -61,13 +52,13 @@ class SharedAccessBody(AccessBody):
 
     def note(self, offset: str, lanes: str, asked: str) -> None:
         """Note the access, and count its pattern."""
-        warp = self.number(WARP)
-        component = self.long(self.at(self.memory(COMPONENTS), "i64", warp))
-        time = self.scalar(f"shl i64 {self.long(self.at(self.memory(CLOCK), 'i64', component))}, {TIME_BITS}")
+        warp = self.number("warp")
+        component = self.long(self.at(self.memory("components"), "i64", warp))
+        time = self.scalar(f"shl i64 {self.long(self.at(self.memory('clock'), 'i64', component))}, {TIME_BITS}")
         who = self.scalar(f"shl i64 {component}, {COMPONENT_BITS}")
-        where = self.scalar(f"add i64 {self.word(3)}, {FIRST_ID}")
+        where = self.scalar(f"add i64 {self.word(NUMBER)}, {FIRST_ID}")
         note = self.splat("i64", self.scalar(f"or i64 {time}, {self.scalar(f'or i64 {who}, {where}')}"))
-        into = self.memory(WRITES) if self.access.store else self._reads(warp)
+        into = self.memory("writes") if self.access.store else self._reads(warp)
         for cells in self.cells:
             self.scatter("i64", note, self.all_at(into, "i64", cells), lanes)
         if self.access.store:
@@ -75,9 +66,9 @@ class SharedAccessBody(AccessBody):
         pattern = self._pattern()
         self.do(f"store i64 {self.scalar(f'add i64 {self.long(pattern)}, 1')}, ptr {pattern}, align 8")
 
-    def number(self, index: int) -> str:
+    def number(self, name: str) -> str:
         """A number of the row `memory`."""
-        return self.long(self.at(self.place(4), "i64", index))
+        return self.long(self.field(self.place(MEMORY), name, MEMORY_ROW))
 
     def all_at(self, address: str, kind: str, indices: str) -> str:
         """The addresses of elements."""
@@ -92,15 +83,15 @@ class SharedAccessBody(AccessBody):
 
     def _reads(self, warp: str) -> str:
         """The notes of a warp's reads."""
-        return self.at(self.memory(READS), "i64", self.scalar(f"mul i64 {warp}, {self.number(CELLS)}"))
+        return self.at(self.memory("reads"), "i64", self.scalar(f"mul i64 {warp}, {self.number('cells')}"))
 
     def _after_reads(self, kept: str, good: str) -> str:
         """The lanes that are also ordered after all warps' reads."""
         self.do("br label %reads\nreads:\nbr label %read\nread:")
         self.do("%reader = phi i64 [ 0, %reads ], [ %reader1, %read ]")
         self.do(f"%kept = phi <32 x i1> [ {kept}, %reads ], [ %kept1, %read ]")
-        component = self.long(self.at(self.memory(COMPONENTS), "i64", "%reader"))
-        seen = self.splat("i64", self.long(self.at(self.memory(CLOCK), "i64", component)))
+        component = self.long(self.at(self.memory("components"), "i64", "%reader"))
+        seen = self.splat("i64", self.long(self.at(self.memory("clock"), "i64", component)))
         kept = "%kept"
         for cells in self.cells:
             notes = self.gather("i64", self.all_at(self._reads("%reader"), "i64", cells), good)
@@ -119,11 +110,11 @@ class SharedAccessBody(AccessBody):
     def _next(self, counter: str, label: str) -> None:
         """The end of a loop over the CTA's warps."""
         self.do(f"%{counter}1 = add i64 %{counter}, 1")
-        more = self.scalar(f"icmp ult i64 %{counter}1, {self.number(WARPS)}")
+        more = self.scalar(f"icmp ult i64 %{counter}1, {self.number('warps')}")
         self.do(f"br i1 {more}, label %{label}, label %{label}_end\n{label}_end:")
 
     def _pattern(self) -> str:
-        return self.at(self.memory(PATTERNS), f"[{PATTERN_WORDS} x i32]", self.word(3))
+        return self.at(self.memory("patterns"), f"[{PATTERN.itemsize} x i8]", self.word(NUMBER))
 
     def _pattern_is_known(self, offset: str, asked: str) -> str:
         lane = self.called("i32 @llvm.cttz.i32(i32, i1)", (asked, "true"))
@@ -132,9 +123,9 @@ class SharedAccessBody(AccessBody):
         lanes = self.scalar(f"bitcast i32 {asked} to <32 x i1>")
         apart = self.scalar(f"select <32 x i1> {lanes}, <32 x i32> {apart}, <32 x i32> zeroinitializer")
         pattern = self._pattern()
-        last = self.scalar(f"load <32 x i32>, ptr {self.at(pattern, 'i32', 4)}, align 16")
+        last = self.scalar(f"load <32 x i32>, ptr {self.field(pattern, 'offsets', PATTERN)}, align 16")
         same = self.scalar(f"bitcast <32 x i1> {self.two('icmp eq', 'i32', apart, last)} to i32")
-        active = self.scalar(f"load i32, ptr {self.at(pattern, 'i32', 2)}, align 8")
+        active = self.scalar(f"load i32, ptr {self.field(pattern, 'lanes', PATTERN)}, align 8")
         all_same = self.scalar(f"icmp eq i32 {same}, -1")
         wanted = "1" if self.access.uniform else asked
         return self.scalar(f"and i1 {all_same}, {self.scalar(f'icmp eq i32 {active}, {wanted}')}")

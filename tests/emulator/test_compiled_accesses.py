@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from emulator.errors import DataRace, EmulatorError, Misaligned, MissingProxyFence, OutOfBounds, UnwrittenRead
-from emulator.machine import direct
+from emulator.machine import compiled_accesses
 from emulator.machine.globalmem import GlobalMemory
 from emulator.machine.shared import SharedMemory
 from emulator.machine.statistics import Stats
@@ -202,7 +202,7 @@ shfl.sync.idx.b32 %r53, %r53, 0, 31, -1;
 @pytest.fixture(autouse=True)
 def notes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the first access of shared memory on: these CTAs are short."""
-    monkeypatch.setattr(direct, "CELLS_AN_ACCESS", 1 << 20)
+    monkeypatch.setattr(compiled_accesses, "CELLS_AN_ACCESS", 1 << 20)
 
 
 @pytest.fixture
@@ -383,5 +383,5 @@ def test_with_or_without_machine_code(seed: int, monkeypatch: pytest.MonkeyPatch
     body = LOOP.format(body=random_program(rng), rounds=ROUNDS).replace("ret;", end)
     text = source(SHARED + preparation + body, block=96)
     with_code = outcome(text)
-    monkeypatch.setattr("emulator.program.direct", lambda *_: None)
+    monkeypatch.setattr("emulator.program.load_store", lambda *_: None)
     assert with_code == outcome(text)

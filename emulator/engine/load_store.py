@@ -8,8 +8,8 @@ from emulator.engine.effects import Effect
 from emulator.engine.fetch import Fetcher
 from emulator.isa.ld_st import MemoryOp
 from emulator.isa.special_registers import MEMORY
-from emulator.native.access import Access, AccessStep
 from emulator.native.builder import Slot
+from emulator.native.load_store import LoadStore, LoadStoreStep
 from emulator.native.recorder import Row
 from emulator.ptx.syntax import Address, Imm, Operand, Reg, Special, Vector
 
@@ -18,7 +18,7 @@ _CELL = 4
 _BITS = {"b16": 16, "b32": 32, "b64": 64}
 
 
-def direct(effect: Effect, fetcher: Fetcher, number: int) -> AccessStep | None:
+def load_store(effect: Effect, fetcher: Fetcher, number: int) -> LoadStoreStep | None:
     """An access as a step, if it can be one. number: which of the program's it is."""
     instr, slots = effect.instr, fetcher.slots
     if MEMORY not in effect.reads:
@@ -37,7 +37,7 @@ def direct(effect: Effect, fetcher: Fetcher, number: int) -> AccessStep | None:
     bits = _BITS[registers.type] if registers else 8 * op.width
     if bits < 8 * op.width:
         return None
-    access = Access(
+    access = LoadStore(
         store,
         shared,
         op.width,
@@ -51,7 +51,7 @@ def direct(effect: Effect, fetcher: Fetcher, number: int) -> AccessStep | None:
     )
     guard = None if instr.guard is None else Row(slots[instr.guard[0]].offset)
     where = Row(base.offset), address.offset % _LONG, number, Row(slots[MEMORY].offset)
-    return AccessStep(access, (place, *where, guard))
+    return LoadStoreStep(access, (place, *where, guard))
 
 
 def _together(items: Sequence[Operand], fetcher: Fetcher) -> Slot | None:

@@ -1,0 +1,64 @@
+"""What compiled loads and stores know of memory: the layout that their code shares with `machine.compiled_accesses`.
+
+The invariant: compiled code may go on where the notes prove order; anything else asks the handler. That is,
+
+- Global memory: it goes on where every lane begins in the instruction's window and is aligned. A window is part of an
+  allocation that the handler met, so nothing there can be refused. Where every write must be noted for another
+  process, stores have none.
+- Shared memory: beside the shadow there is a note for each 4-byte cell of who wrote it last and, for each warp of the
+  CTA, of its last read since. A load goes on if its warp's clock has seen what the notes say of the writes; a store
+  also if it has seen those of the reads, and the shadow knows of no readers. A handler that touches cells moves their
+  notes to the shadow first. Where a note could not say all that the shadow knows, it is `ASK`.
+- Counts: a global access adds its bytes; a shared one must have the pattern that its handler met last, whose bank
+  conflicts can be counted later, as often as it occurred.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from emulator.chip import LANES
+
+MEMORY_ROW: Final = np.dtype(
+    {
+        "names": (
+            *("windows", "bytes", "patterns"),
+            *("start", "limit", "data"),
+            *("writes", "reads", "readers", "clock"),
+            *("components", "warps", "cells", "warp"),
+        ),
+        "formats": ("u8",) * 14,
+        "itemsize": LANES * 8,
+    }
+)
+"""The row `memory` of a warp. Addresses, in the host's memory, are those of
+
+windows, patterns: one of each for every compiled access of the program; bytes: two longs, loaded and stored;
+data: the bytes of the CTA's shared memory; writes, reads: the notes of writes [cells] and of reads [warps, cells];
+readers: the shadow's; clock: the first row of the warp's clock; components: of the CTA's warps.
+
+Numbers are start, limit: where the CTA's shared memory begins and its size (0 while there are no notes); warps, cells:
+how many the notes have; warp: its own index.
+"""
+WINDOW: Final = np.dtype([("start", "u8"), ("count", "u8")])
+"""Where an access may begin: in `count` bytes from the address `start`."""
+PATTERN: Final = np.dtype([("times", "u8"), ("lanes", "u4"), ("bytes", "u4"), ("offsets", "u4", LANES)])
+"""How often it occurred; the active lanes as bits, the bytes of each, and each one's offset from the first of them."""
+
+TIME_BITS, COMPONENT_BITS = 32, 20
+"""A note is an epoch and an instruction: time << 32 | component << 20 | id. An id of 0: the shadow knows who."""
+COMPONENTS_MAX: Final = 1 << TIME_BITS - COMPONENT_BITS
+ID: Final = (1 << COMPONENT_BITS) - 1
+FIRST_ID: Final = 2
+"""The id of the program's first compiled access."""
+ASK: Final = 0x7FFF_FFFF << TIME_BITS
+"""Of a time that nobody has seen."""
+UNWRITTEN: Final = ASK | 1
+
+
+def offset_of(name: str, within: np.dtype) -> int:
+    """Where a field begins, in bytes."""
+    assert within.fields is not None
+    return within.fields[name][1]
