@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 class Culprit(Protocol):
     """The warp that did something wrong, as far as a report tells."""
 
-    index: int
-
     @property
     def cta(self) -> CulpritCta:
         """Where it runs."""
@@ -97,7 +95,7 @@ class Fault(EmulatorError):
 
     def __init__(self, what: str, instr: Instr, warp: Culprit, lines: tuple[tuple[str, str], ...] = ()) -> None:
         self.what, self.instr, self.warp, self.lines = what, instr, warp, lines
-        self.line, self.warp_index, self.ctaid = instr.line, warp.index, warp.cta.ctaid
+        self.line, self.ctaid = instr.line, warp.cta.ctaid
         shown = (("at", place(instr, warp)), ("by", str(warp)), *lines)
         width = max(len(label) for label, _ in shown)
         below = "\n" + " " * (width + 4)

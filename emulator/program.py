@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from emulator.chip import LANES
 from emulator.engine.blocks import ALL, BLOCKED, BlockFunction, BlockWriter, active, first
 from emulator.engine.effects import Effect, effects
 from emulator.engine.fetch import Fetcher
@@ -28,9 +29,6 @@ from emulator.native.load_store import LoadStoreStep
 from emulator.native.recorder import Step
 from emulator.ptx.flow import EXIT, Flow
 from emulator.ptx.syntax import Instr, Kernel, Special
-
-Continuation = tuple[int, int, int]
-"""Where some lanes go on: (block, lanes as bits, the block where they meet others)."""
 
 
 class Program:
@@ -65,9 +63,9 @@ class Program:
         for special in self._placement.specials:
             self._set_special(warp, special)
         x, y, z = warp.cta.launch.block
-        threads = min(32, x * y * z - 32 * warp.index)
+        threads = min(LANES, x * y * z - LANES * warp.index)
         warp.pc, warp.stack, warp.meet, warp.ended = 0, [], EXIT, 0
-        self._resume(warp, ALL >> (32 - threads))
+        self._resume(warp, ALL >> (LANES - threads))
 
     def advance(self, warp: Any) -> None:
         """Run a warp until it waits (`waiting`), yields (`yielded`) or ends (`done`)."""

@@ -12,7 +12,7 @@ from emulator.isa.ld_st import MemoryOp, chosen
 from emulator.isa.mbarrier import mbarrier_at
 from emulator.isa.modifiers import CACHE_HINT, SHARED, Modifiers
 from emulator.isa.registry import BLOCK, Action, executes, nobody
-from emulator.machine.agents import Operation, Wait
+from emulator.machine.agents import AsyncOperation, Wait
 from emulator.machine.bulk import warp_copies
 from emulator.machine.mbarrier import Party
 from emulator.ptx.syntax import Imm, Instr, Not, Reg
@@ -118,7 +118,7 @@ def _arrive(ins: Instr) -> Action:
         clock = _phases_known(warp)
         clock.advance(copies.component, copies.issued, both=copies.published)
         party = Party(ins, warp, "cp.async")
-        operation = Operation((barrier,), lambda: barrier.arrive(count, party, clock), copies.queue)
+        operation = AsyncOperation((barrier,), lambda: barrier.arrive(count, party, clock), copies.queue)
         warp.cta.cluster.agents.issue(operation)
 
     return run

@@ -14,7 +14,7 @@ from emulator.isa.mbarrier import mbarrier_at
 from emulator.isa.modifiers import SHARED, Modifiers
 from emulator.isa.registry import Action, executes, if_sources_are, nobody
 from emulator.machine.access import Access
-from emulator.machine.agents import Operation
+from emulator.machine.agents import AsyncOperation
 from emulator.machine.mbarrier import MBarrier, Party
 from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT, SharedMemory
 from emulator.machine.tensormap import reduced
@@ -61,7 +61,7 @@ class Remote(MemoryOp):
                 view[words] = value if self.operation is None else reduced(old, value, self.dtype, self.operation)
             told.complete_tx(values.nbytes, party)
 
-        warp.cta.cluster.agents.issue(Operation((told,), perform))
+        warp.cta.cluster.agents.issue(AsyncOperation((told,), perform))
 
 
 @executes("st.async", meets=nobody)

@@ -24,7 +24,7 @@ from emulator.machine.descriptors import (
 )
 from emulator.machine.scales import Scales
 from emulator.machine.scales import columns as scale_columns
-from emulator.machine.tensorcore import SHIFTED_COLUMNS, Shape, Step, placement, refuse, shift_rows, taking_part
+from emulator.machine.tensorcore import SHIFTED_COLUMNS, KStep, Shape, placement, refuse, shift_rows, taking_part
 from emulator.machine.zero_columns import ZeroColumns
 from emulator.ptx.syntax import Address, Imm, Instr, Reg, Vector
 
@@ -135,7 +135,7 @@ def _mma(ins: Instr) -> Action:
                 shape = _shape(op, bits & ~SCALE_BYTES if op.block else bits, of_lane(d, lane), off, extra)
             except ValueError as why:
                 raise refuse(ins, warp, why) from None
-            step = Step(of_lane(a, lane), of_lane(b, lane), op.a_in_tmem, scales)
+            step = KStep(of_lane(a, lane), of_lane(b, lane), op.a_in_tmem, scales)
             accumulate = bool(of_lane(rest[before], lane))
             _multiply(ins, warp, lane, ctas, shape, accumulate, 0 if op.ws else extra, step)
             if op.shifts:
@@ -173,7 +173,7 @@ def _shape(op: MmaOp, idesc: int, d: int, disabled: tuple[int, ...], zeros: int)
 
 
 def _multiply(
-    ins: Instr, warp: Warp, lane: int, ctas: tuple[Cta, ...], shape: Shape, accumulate: bool, scale: int, step: Step
+    ins: Instr, warp: Warp, lane: int, ctas: tuple[Cta, ...], shape: Shape, accumulate: bool, scale: int, step: KStep
 ) -> None:
     driver = thread(warp, lane)
     me = driver.access(ins)

@@ -27,7 +27,7 @@ class Wait:
     peek: bool = False
 
 
-class Operation:
+class AsyncOperation:
     """Work that an agent does at its completion. `targets` are what a warp would wait on to see it done.
 
     order: the queue that completes first in, first out; None for work that nothing orders.
@@ -36,7 +36,7 @@ class Operation:
     __slots__ = ("order", "perform", "targets")
 
     def __init__(
-        self, targets: tuple[Any, ...], perform: Callable[[], None], order: deque[Operation] | None = None
+        self, targets: tuple[Any, ...], perform: Callable[[], None], order: deque[AsyncOperation] | None = None
     ) -> None:
         self.targets, self.perform, self.order = targets, perform, order
 
@@ -46,9 +46,9 @@ class Agents:
 
     def __init__(self, completion: Completion, random: Random) -> None:
         self.completion, self.random = completion, random
-        self.pending: dict[Operation, None] = {}
+        self.pending: dict[AsyncOperation, None] = {}
 
-    def issue(self, operation: Operation, held: bool = False) -> None:
+    def issue(self, operation: AsyncOperation, held: bool = False) -> None:
         """Take on an operation. `held`: nothing can observe it before a later one of its queue completes."""
         self.pending[operation] = None
         if operation.order is not None:
@@ -56,7 +56,7 @@ class Agents:
         if self.completion == "eager" and not held:
             self.complete(operation)
 
-    def complete(self, operation: Operation) -> None:
+    def complete(self, operation: AsyncOperation) -> None:
         """Complete an operation and all that must come before it."""
         order = operation.order
         if order is None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from emulator.errors import Misaligned
 from emulator.machine.access import Access, handed_over
-from emulator.machine.agents import Operation
+from emulator.machine.agents import AsyncOperation
 from emulator.machine.mbarrier import MBarrier, Party
 from emulator.machine.tensormap import TensorMap, swizzled_chunks
 
@@ -37,7 +37,9 @@ class CopyThread:
     NVIDIA's programs leave it out after cp.async, so only `pedantic` asks. queue: the copies complete in order.
     """
 
-    def __init__(self, warp: Warp, key: Any, waiting_for: str, generic: bool, queue: deque[Operation] | None) -> None:
+    def __init__(
+        self, warp: Warp, key: Any, waiting_for: str, generic: bool, queue: deque[AsyncOperation] | None
+    ) -> None:
         self.warp, self.waiting_for, self.generic, self.queue = warp, waiting_for, generic, queue
         self.published = not generic or not warp.cta.launch.pedantic
         self.component = warp.cta.cluster.history.component((warp.cta.rank, warp.index, key))
@@ -62,7 +64,7 @@ class CopyThread:
                 waiters, group.waiters = group.waiters, []
                 cluster.wake(waiters)
 
-        cluster.agents.issue(Operation((group,), complete, self.queue))
+        cluster.agents.issue(AsyncOperation((group,), complete, self.queue))
 
     def commit(self) -> None:
         """Close the open group."""
@@ -132,20 +134,20 @@ def fill(
     what: str,
     move: Any,
     counted: int | None = None,
-    folds: bool = False,
+    reduces: bool = False,
     pattern: Pattern | None = None,
 ) -> None:
     """Queue a copy of `size` bytes into shared memory: checked now, moved and reported when it completes.
 
-    counted: the bytes that the mbarrier is told, if that is not `size`. folds: what is there is read too, and changed
+    counted: the bytes that the mbarrier is told, if that is not `size`. reduces: what is there is read too, and changed
     atomically. pattern: the swizzle by which it is laid down.
     """
     cta.smem.check_span(offset, size, instr, warp, what)
     cta.launch.stats.copied_in_bytes += size
     me = Access(
-        barrier.component, barrier.phase + 1, False, instr, warp, what, via=barrier, strong=folds, pattern=pattern
+        barrier.component, barrier.phase + 1, False, instr, warp, what, via=barrier, strong=reduces, pattern=pattern
     )
-    if folds:
+    if reduces:
         cta.smem.shadow.read(cta.smem.span(offset, size), me, warp.clock)
     cta.smem.shadow.write(cta.smem.span(offset, size), me, warp.clock)
     party = Party(instr, warp, what, (me.component, me.time))
@@ -155,7 +157,7 @@ def fill(
         move()
         barrier.complete_tx(size if counted is None else counted, party)
 
-    warp.cta.cluster.agents.issue(Operation((barrier,), perform))
+    warp.cta.cluster.agents.issue(AsyncOperation((barrier,), perform))
 
 
 def store_boxes(

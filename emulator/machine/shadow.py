@@ -41,12 +41,12 @@ def distinct(numbers: np.ndarray) -> Any:
 
 
 class Mixed(Protocol):
-    """Notes that `me` reads by one pattern those of `cells` that the access `number` wrote by another."""
+    """Deferred that `me` reads by one pattern those of `cells` that the access `number` wrote by another."""
 
     def __call__(self, me: Access, pattern: Pattern, cells: Any, number: int) -> None: ...
 
 
-class Notes(Protocol):
+class Deferred(Protocol):
     """What accesses that are machine code noted, and did not tell the shadow yet."""
 
     def settle(self, cells: Any, write: bool) -> None:
@@ -65,7 +65,7 @@ class Shadow:
         self.writer = np.zeros(shape, np.int32)
         self.reader = np.zeros(shape, np.int32)
         self.history, self.blame, self.mixed = history, blame, mixed
-        self.notes: Notes | None = None
+        self.notes: Deferred | None = None
 
     def read(self, cells: Any, me: Access, clock: Clock, pattern: Pattern | None = None) -> None:
         """Check a read of `cells` (any numpy index), then note it. Raises what `blame` raises.

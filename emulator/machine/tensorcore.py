@@ -15,7 +15,7 @@ import numpy as np
 from emulator.chip import TMEM_COLUMNS, TMEM_LANES
 from emulator.errors import DescriptorError, TensorMemoryError
 from emulator.machine.access import Access, Issuer
-from emulator.machine.agents import Operation
+from emulator.machine.agents import AsyncOperation
 from emulator.machine.clocks import ASYNC_VISIBLE, ORDERED
 from emulator.machine.descriptors import InstructionDescriptor, Kind, steps_chunks
 from emulator.machine.mbarrier import MBarrier, Party
@@ -94,7 +94,7 @@ def placement(m: int, n: int, ctas: int, ws: bool, low_lane: int) -> Placement:
 
 
 @dataclass(slots=True)
-class Step:
+class KStep:
     """One tcgen05.mma: its operands' descriptors, or A's tensor-memory column; its scale factors if it has some."""
 
     a: int
@@ -127,7 +127,7 @@ class Shape:
 class Product:
     """D (+)= A B over several steps of K; performed as one operation."""
 
-    def __init__(self, instr: Instr, warp: Warp, shape: Shape, accumulate: bool, scale: int, first: Step) -> None:
+    def __init__(self, instr: Instr, warp: Warp, shape: Shape, accumulate: bool, scale: int, first: KStep) -> None:
         self.instr, self.warp, self.shape, self.accumulate, self.scale = instr, warp, shape, accumulate, scale
         self.steps = [first]
 
@@ -280,7 +280,7 @@ class TensorThread:
         self.told = history.clock()
         """The phases of mbarriers that its completed commits know to be over."""
         self.issued_at = 0
-        self.queue: deque[Operation] = deque()
+        self.queue: deque[AsyncOperation] = deque()
         self.open: Product | None = None
 
     def access(self, instr: Instr) -> Access:
@@ -293,7 +293,7 @@ class TensorThread:
         self.issued_at = self.warp.time
         self.warp.tick()
 
-    def multiply(self, instr: Instr, shape: Shape, accumulate: bool, scale: int, step: Step) -> None:
+    def multiply(self, instr: Instr, shape: Shape, accumulate: bool, scale: int, step: KStep) -> None:
         """Queue one checked tcgen05.mma."""
         open_product = self.open
         if (
@@ -307,14 +307,14 @@ class TensorThread:
             open_product.steps.append(step)
             return
         self.open = product = Product(instr, self.warp, shape, accumulate, scale, step)
-        self._issue(Operation((), product.perform, self.queue), held=True)
+        self._issue(AsyncOperation((), product.perform, self.queue), held=True)
 
     def other(self, instr: Instr, perform: Any) -> None:
         """Queue a checked tcgen05.cp or tcgen05.shift."""
         self.open = None
-        self._issue(Operation((), perform, self.queue))
+        self._issue(AsyncOperation((), perform, self.queue))
 
-    def _issue(self, operation: Operation, held: bool = False) -> None:
+    def _issue(self, operation: AsyncOperation, held: bool = False) -> None:
         self.warp.cta.cluster.agents.issue(operation, held)
 
     def commit(self, instr: Instr, barriers: tuple[MBarrier, ...]) -> None:
@@ -336,7 +336,7 @@ class TensorThread:
                 barrier.arrive(1, party, clock)
                 self.told.advance(barrier.over, barrier.phase)
 
-        self.warp.cta.cluster.agents.issue(Operation(barriers, perform, self.queue))
+        self.warp.cta.cluster.agents.issue(AsyncOperation(barriers, perform, self.queue))
 
     def missing(self, access: Access, me: Access) -> str:
         """What orders `me` after `access`, for the report of a conflict."""

@@ -169,7 +169,7 @@ class TensorMap:
         return _rounded(box) if self.rounds else box
 
     def write(self, coordinates: tuple[int, ...], box: np.ndarray, reduction: str | None = None) -> np.ndarray | None:
-        """Write a box (or fold it in with a reduction); what lies outside the tensor is dropped. What was written,
+        """Write a box (or reduce it into what is there); what lies outside the tensor is dropped. What was written,
         as a view of global memory."""
         part = self.within(coordinates)
         if part is None:
@@ -194,7 +194,7 @@ def _nan(element: int, width: int) -> int:
 
 
 def reduced(old: np.ndarray, new: np.ndarray, dtype: str, reduction: str) -> np.ndarray:
-    """`old` and `new`, bits of elements of `dtype`, folded elementwise. Raises KeyError for an unknown reduction."""
+    """`old` and `new`, bits of elements of `dtype`, reduced elementwise. Raises KeyError for an unknown reduction."""
     if dtype == "bf16":
         return bf16_to(reduced_values(bf16_from(old), bf16_from(new), reduction))
     a, b = np.ascontiguousarray(old).view(dtype), np.ascontiguousarray(new).view(dtype)
@@ -202,18 +202,18 @@ def reduced(old: np.ndarray, new: np.ndarray, dtype: str, reduction: str) -> np.
 
 
 def reduced_values(a: np.ndarray, b: np.ndarray, reduction: str) -> np.ndarray:
-    """Two arrays of numbers folded elementwise; inc and dec as PTX's red has them."""
+    """Two arrays of numbers reduced elementwise; inc and dec as PTX's red has them."""
     match reduction:
         case "inc":
             return np.where(a >= b, 0, a + 1)
         case "dec":
             return np.where((a == 0) | (a > b), b, a - 1)
-    fold = {
+    ufunc = {
         "add": np.add, "min": np.fmin, "max": np.fmax,
         "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
     }[reduction]  # fmt: skip
-    folded: np.ndarray = fold(a, b)
-    return folded
+    result: np.ndarray = ufunc(a, b)
+    return result
 
 
 @lru_cache(maxsize=4096)

@@ -12,15 +12,15 @@ from test_tcgen05_mma import BASE, WINDOW, program
 from emulator import errors
 
 COLUMNS, AT = 32, 8
-LANES = np.arange(128)
+TMEM_LANES = np.arange(128)
 ROWS = {
     # shape: the row of each lane (-1: none), 16-byte chunks of a row
-    "128x256b": (LANES, 2),
-    "128x128b": (LANES, 1),
-    "4x256b": (np.where(LANES % 32 == 0, LANES // 32, -1), 2),
-    "64x128b.warpx2::02_13": (LANES % 64, 1),
-    "64x128b.warpx2::01_23": (LANES % 32 + 32 * (LANES // 64), 1),
-    "32x128b.warpx4": (LANES % 32, 1),
+    "128x256b": (TMEM_LANES, 2),
+    "128x128b": (TMEM_LANES, 1),
+    "4x256b": (np.where(TMEM_LANES % 32 == 0, TMEM_LANES // 32, -1), 2),
+    "64x128b.warpx2::02_13": (TMEM_LANES % 64, 1),
+    "64x128b.warpx2::01_23": (TMEM_LANES % 32 + 32 * (TMEM_LANES // 64), 1),
+    "32x128b.warpx4": (TMEM_LANES % 32, 1),
 }
 
 
@@ -41,7 +41,7 @@ def copied(image: np.ndarray, form: str, at: int = AT, stride: int = 256, leadin
 
 def chunks(image: np.ndarray, count: int) -> np.ndarray:
     """The 16-byte chunks of row r: [128, count, 16]; core matrices of 8 rows, 256 bytes apart down, 128 across."""
-    r, c = LANES[:, None], np.arange(count)[None]
+    r, c = TMEM_LANES[:, None], np.arange(count)[None]
     return image[(r % 8 * 16 + r // 8 * 256 + c * 128)[..., None] + np.arange(16)]
 
 
