@@ -16,7 +16,7 @@ import triton.language as tl
 BLOCK = 128
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _attention(q_at, k_at, v_at, o_at, scale, KEYS: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):
     rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     dims = tl.arange(0, D)

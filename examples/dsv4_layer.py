@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,7 +53,7 @@ class Step:
         """The compressor: means of RATIO tokens, bf16."""
         ratio = RATIO[self.layer]
         whole = TOKENS // ratio * ratio
-        return self.kv[:, :whole].float().unflatten(1, (-1, ratio)).mean(2).bfloat16()
+        return self.kv[:, :whole].float().reshape(1, -1, ratio, self.kv.shape[2]).mean(2).bfloat16()
 
     def best_blocks(self) -> torch.Tensor:
         """The indexer: [1, T, TOP_K] of the highest mean scores among visible blocks, -1 where there are fewer."""
@@ -78,7 +79,7 @@ def steps(head_dim: int, heads: int, seed: int) -> Iterator[Step]:
 def run(step: Step) -> Attention:
     """The layer's attention, as a serving engine calls it."""
     length = torch.tensor([TOKENS], dtype=torch.int32)
-    branch: dict = {}
+    branch: dict[str, Any] = {}
     if step.layer == "CSA":
         branch = {"cmp_kv": step.blocks(), "topk_indices": step.best_blocks()}
     if step.layer == "HCA":

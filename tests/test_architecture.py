@@ -67,7 +67,7 @@ def _named(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
             assert node.level == 0, f"{path}:{node.lineno} is relative"
             names = [f"{node.module}.{alias.name}" for alias in node.names]
             yield from (name for name in names if name in known)
-            if node.module in known and not all(name in known for name in names):
+            if node.module and node.module in known and not all(name in known for name in names):
                 yield node.module
 
 

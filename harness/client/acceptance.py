@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.client import candidate as candidates
 from harness.client.candidate import Candidate
@@ -92,7 +93,7 @@ def note(repository: Repository, ruling: Ruling) -> None:
     )
 
 
-def notes(repository: Repository, commit: str) -> list[dict[str, str]]:
+def notes(repository: Repository, commit: str) -> list[dict[str, Any]]:
     """The notes of a commit, oldest first."""
     try:
         text = repository.git("notes", f"--ref={NOTES}", "show", commit)

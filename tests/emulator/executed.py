@@ -50,7 +50,7 @@ def _segment(segment: Segment, placement: Placement) -> Any:
 
 
 def pytest_configure() -> None:
-    Program._lower = _block  # type: ignore[method-assign]
+    Program._lower = _block  # type: ignore[method-assign, assignment]
     one_instruction.lowered = _segment
 
 

@@ -18,7 +18,7 @@ from emulator.ptx.syntax import Reg
 
 ALL = 0xFFFF_FFFF
 _TYPES = {"p": "pred", "h": "b16", "r": "b32", "q": "b64", "o": "b128"}
-_DTYPES = {"b16": np.uint16, "b32": np.uint32, "b64": np.uint64}
+_DTYPES: dict[str, Any] = {"b16": np.uint16, "b32": np.uint32, "b64": np.uint64}
 
 
 class Instructions:
@@ -49,7 +49,7 @@ class Instructions:
         """The registers that the text names, without their %."""
         return {register.name[1:] for register in self._placement.slots}
 
-    def __call__(self, active: int = ALL, **values: Any) -> Mapping[str, np.ndarray]:
+    def __call__(self, active: int = ALL, /, **values: Any) -> Mapping[str, np.ndarray]:
         """Registers after running with these values (arrays of 32 or one number), in the lanes `active`."""
         file = RegisterFile(self._bytes)
         slots = {register.name[1:]: slot for register, slot in self._placement.slots.items()}
@@ -59,8 +59,8 @@ class Instructions:
         return {name: self._get(file, slot) for name, slot in slots.items()}
 
     def _rows(self, file: RegisterFile, slot: Any) -> np.ndarray:
-        rows = {"b16": file.rows16, "b32": file.rows32, "b64": file.rows64}[slot.type]
-        return rows[slot.row]
+        rows: dict[str, np.ndarray] = {"b16": file.rows16, "b32": file.rows32, "b64": file.rows64}
+        return rows[slot.type][slot.row]
 
     def _set(self, file: RegisterFile, slot: Any, value: Any) -> None:
         if slot.type == "pred":

@@ -11,6 +11,7 @@ from emulator.errors import Fault
 from emulator.machine import scheduler
 from emulator.machine.agents import Completion
 from emulator.machine.launch import Diagnostics, Dim3, Launch, Numerics
+from emulator.machine.statistics import Stats
 from emulator.program import Program
 from emulator.ptx.parser import parse
 
@@ -32,7 +33,7 @@ def launch(
     numerics: Numerics = "fp32",
     diagnostics: Diagnostics = "stop",
     findings: list[Fault] | None = None,
-) -> scheduler.Stats:
+) -> Stats:
     """Run the one kernel of a PTX text. An array is passed by address, an int by value, bytes as they are.
 
     findings: receives what the launch went on after.

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-KINDS = {
+KINDS: dict[str, type[np.number[Any]]] = {
     "u32": np.uint32, "s32": np.int32, "u64": np.uint64, "s64": np.int64, "b32": np.uint32, "b64": np.uint64,
     "f16": np.float16, "f32": np.float32, "f64": np.float64, "bf16": np.uint16,
 }  # fmt: skip
@@ -27,7 +30,7 @@ def bf16_values(bits: np.ndarray) -> np.ndarray:
 
 def draw(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
     """Numbers of a type, many of them equal or near the ends of its range."""
-    dtype = KINDS[kind]
+    dtype: Any = KINDS[kind]
     if np.issubdtype(dtype, np.integer) and kind != "bf16":
         info = np.iinfo(dtype)
         ends = np.array([0, 1, 5, info.max, info.min, info.max - 2], dtype)
@@ -47,8 +50,9 @@ def reduced(operation: str, kind: str, old: np.ndarray, new: np.ndarray) -> np.n
             return np.where((old == 0) | (old > new), new, old - np.uint32(1)).astype(old.dtype)
         case "add" if kind == "f16":
             return (old.astype(np.float64) + new.astype(np.float64)).astype(np.float16)
-    fold = {
+    folds: dict[str, Callable[..., Any]] = {
         "add": lambda a, b: a + b, "min": np.minimum, "max": np.maximum,
         "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
-    }[operation]  # fmt: skip
-    return fold(old, new)
+    }  # fmt: skip
+    result: np.ndarray = folds[operation](old, new)
+    return result

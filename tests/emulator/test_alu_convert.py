@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -199,7 +200,7 @@ EDGES = np.array(
 LIMITS = {
     f"{s}{b}": (0, 2**b - 1) if s == "u" else (-(2 ** (b - 1)), 2 ** (b - 1) - 1) for s in "us" for b in (8, 16, 32, 64)
 }
-ROUND = {"rni": round, "rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil}
+ROUND: dict[str, Callable[[float], int]] = {"rni": round, "rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil}
 
 
 @pytest.mark.parametrize("mode", ROUND)

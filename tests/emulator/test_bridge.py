@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -22,9 +23,10 @@ from emulator.bridge.tensormap import encode_tiled
 from emulator.errors import BudgetExceeded, EmulatorError, LaunchError, OutOfBounds
 from emulator.machine.blas import _openblas, one_thread
 
-cutlass = pytest.importorskip("cutlass")
-import cutlass.cute as cute  # noqa: E402
-from cutlass.cute.runtime import from_dlpack  # noqa: E402
+pytest.importorskip("cutlass")
+import cutlass
+import cutlass.cute as cute
+from cutlass.cute.runtime import from_dlpack
 
 STREAM = CUstream(0)
 
@@ -66,7 +68,7 @@ def too_large(y: cute.Tensor):
     stray_kernel(y).launch(grid=(1, 1, 1), block=(2048, 1, 1))
 
 
-def dynamic(t: torch.Tensor) -> object:
+def dynamic(t: torch.Tensor) -> Any:
     return from_dlpack(t).mark_layout_dynamic()
 
 
@@ -75,12 +77,12 @@ def tensors(n: int = 100) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.fixture(scope="module")
-def compiled() -> object:
+def compiled() -> Any:
     x, y = tensors()
     return cute.compile(add, dynamic(x), dynamic(y), 1.0, STREAM)
 
 
-def test_a_compiled_function_runs_often_and_with_other_sizes(compiled: object) -> None:
+def test_a_compiled_function_runs_often_and_with_other_sizes(compiled: Any) -> None:
     with emulator.emulate() as device:
         for n, amount in ((100, 2.0), (7, -1.0), (64, 0.5)):
             x, y = tensors(n)
@@ -106,7 +108,7 @@ def test_a_call_without_compiling_first() -> None:
     torch.testing.assert_close(y, x + 4)
 
 
-def test_executors_made_by_to(compiled: object) -> None:
+def test_executors_made_by_to(compiled: Any) -> None:
     x, y = tensors()
     with emulator.emulate():
         compiled.to(0)(dynamic(x), dynamic(y), 1.0, STREAM)
@@ -151,13 +153,13 @@ def test_a_cooperative_launch_that_is_too_large_is_an_error_of_cuda() -> None:
     torch.testing.assert_close(y, x + 1)
 
 
-def test_the_budget_reaches_the_caller(compiled: object) -> None:
+def test_the_budget_reaches_the_caller(compiled: Any) -> None:
     x, y = tensors()
     with emulator.emulate(budget=5), pytest.raises(BudgetExceeded):
         compiled(dynamic(x), dynamic(y), 1.0, STREAM)
 
 
-def test_an_interrupt_passes_through_compiled_code(compiled: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_passes_through_compiled_code(compiled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -168,7 +170,7 @@ def test_an_interrupt_passes_through_compiled_code(compiled: object, monkeypatch
             compiled(dynamic(x), dynamic(y), 1.0, STREAM)
 
 
-def test_devices_nest_and_are_left(compiled: object) -> None:
+def test_devices_nest_and_are_left(compiled: Any) -> None:
     x, y = tensors()
     with emulator.emulate("eager") as outer:
         with emulator.emulate("lazy") as inner:
@@ -264,7 +266,7 @@ def test_entry_points_that_nobody_defines_are_refused() -> None:
         define_entry_points(["_cudaGraphicsSomething"])
 
 
-def test_undefined_symbols_are_those_that_the_linker_misses(compiled: object, tmp_path: Path) -> None:
+def test_undefined_symbols_are_those_that_the_linker_misses(compiled: Any, tmp_path: Path) -> None:
     path = tmp_path / "host.o"
     compiled.engine.dump_to_object_file(str(path))
     names = undefined_symbols(path.read_bytes())
@@ -303,7 +305,7 @@ def test_launch_configurations(attributes: tuple, wanted: object) -> None:
     assert found.attributes == tuple(i for i, _ in attributes)
 
 
-def test_attributes_that_are_not_known_are_refused(compiled: object) -> None:
+def test_attributes_that_are_not_known_are_refused(compiled: Any) -> None:
     x, y = tensors()
     with emulator.emulate() as device:
         compiled(dynamic(x), dynamic(y), 1.0, STREAM)
@@ -342,35 +344,36 @@ def test_tensor_maps_are_encoded_as_cutedsl_does_it(
     seen: list[bytes] = []
 
     def launch(device: object, kernel: int, config: object, arguments: int) -> None:
-        pointers = (ctypes.c_void_p * 1).from_address(arguments)
-        seen.append(ctypes.string_at(pointers[0], 64))
+        pointer = ctypes.c_uint64.from_address(arguments).value
+        seen.append(ctypes.string_at(pointer, 64))
 
     with emulator.emulate() as device:
         monkeypatch.setattr(type(device), "launch", launch)
         tma(from_dlpack(x, assumed_align=16), swizzle, rows, columns)
-    arrays = [
+    arrays: list[ctypes.Array[Any]] = [
         (ctypes.c_uint64 * 2)(512, 72),
         (ctypes.c_uint64 * 1)(512 * size),
         (ctypes.c_uint32 * 2)(columns, rows),
         (ctypes.c_uint32 * 2)(1, 1),
     ]
-    places = [ctypes.addressof(a) for a in arrays]
-    ours = encode_tiled(TMA_TYPES[dtype], 2, x.data_ptr(), *places, 0, code, 0, 0)
+    a, b, c, d = map(ctypes.addressof, arrays)
+    ours = encode_tiled(TMA_TYPES[dtype], 2, x.data_ptr(), a, b, c, d, 0, code, 0, 0)
     assert ours[:64].hex(" ", 8) == seen[0].hex(" ", 8)
     assert len(ours) == 128
 
 
 def test_tensor_maps_that_no_hardware_holds() -> None:
-    ok = [
+    ok: list[ctypes.Array[Any]] = [
         (ctypes.c_uint64 * 2)(64, 64),
         (ctypes.c_uint64 * 1)(100),
         (ctypes.c_uint32 * 2)(8, 8),
         (ctypes.c_uint32 * 2)(1, 1),
     ]
+    a, b, c, d = map(ctypes.addressof, ok)
     with pytest.raises(ValueError, match="strides \\[100\\]"):
-        encode_tiled(6, 2, 0, *(ctypes.addressof(a) for a in ok), 0, 0, 0, 0)
+        encode_tiled(6, 2, 0, a, b, c, d, 0, 0, 0, 0)
     with pytest.raises(ValueError, match="rank 6"):
-        encode_tiled(6, 6, 0, *(ctypes.addressof(a) for a in ok), 0, 0, 0, 0)
+        encode_tiled(6, 6, 0, a, b, c, d, 0, 0, 0, 0)
 
 
 def test_blas_has_one_thread_inside_and_its_own_number_again_outside() -> None:

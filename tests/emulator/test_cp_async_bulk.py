@@ -110,9 +110,8 @@ def test_what_is_refused(act: str, error: type[Exception], says: str) -> None:
 
 def test_the_source_must_be_fenced() -> None:
     with pytest.raises(errors.MissingProxyFence, match="a bulk reduction reads"):
-        outward(
-            reduction("add", "u32") + WAIT, *(aligned(np.zeros(BYTES // 4, np.uint32)) for _ in range(2)), fence=False
-        )
+        new, there = (aligned(np.zeros(BYTES // 4, np.uint32)) for _ in range(2))
+        outward(reduction("add", "u32") + WAIT, new, there, fence=False)
 
 
 # within a cluster ----------------------------------------------------------------------------------------------------

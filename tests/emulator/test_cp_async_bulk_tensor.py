@@ -183,8 +183,8 @@ def test_nan_outside_the_tensor(dtype: str, nan: int) -> None:
     kind = {"f2": 6, "f4": 7}[dtype]
     sizes, strides = np.array([64, 6], np.uint64), np.array([array.strides[0]], np.uint64)
     extents, steps = np.array([32, 8], np.uint32), np.ones(2, np.uint32)
-    at = (a.ctypes.data for a in (sizes, strides, extents, steps))
-    raw = encode_tiled(kind, 2, array.ctypes.data, *at, 0, 0, 0, 1)
+    a, b, c, d = (each.ctypes.data for each in (sizes, strides, extents, steps))
+    raw = encode_tiled(kind, 2, array.ctypes.data, a, b, c, d, 0, 0, 0, 1)
     out = np.zeros((8, 32), dtype)
     launch(program(2, out.nbytes), [raw, raw, struct.pack("<5i", 48, 2, 0, 0, 0), out])
     wanted = np.full((8, 32), nan, f"u{array.itemsize}")

@@ -1,6 +1,7 @@
 """cuda.bindings and CuTeDSL's own questions on the emulated host."""
 
 import ctypes
+from typing import Any
 
 import cuda.bindings.driver as driver
 import cuda.bindings.runtime as runtime
@@ -106,5 +107,6 @@ def test_cutlass_takes_a_tensor_for_device_memory():
     from cutlass.cute.runtime import from_dlpack
 
     tensor = torch.zeros(4, 4, device="cuda")
-    assert from_dlpack(tensor).memspace == cute.AddressSpace.gmem
-    assert from_dlpack(tensor).data_ptr == tensor.data_ptr()
+    taken: Any = from_dlpack(tensor)
+    assert taken.memspace == cute.AddressSpace.gmem
+    assert taken.data_ptr == tensor.data_ptr()

@@ -61,7 +61,7 @@ def test_groups_of_rows_are_products_of_their_own():
     single = torch.nn.functional.ScalingType.BlockWise1x32
     swizzle = torch.nn.functional.SwizzleType.SWIZZLE_32_4_4
     with emulated_host():
-        grouped = torch.nn.functional.scaled_grouped_mm(
+        grouped = torch.nn.functional.scaled_grouped_mm(  # type: ignore[attr-defined]
             a.cuda(),
             b.cuda().transpose(1, 2),
             torch.cat(scale_a).cuda(),

@@ -1,5 +1,7 @@
 """torch's cuda device on the emulated host: where tensors live, what they answer, what is refused."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -133,7 +135,7 @@ def test_properties(host):
     assert torch.cuda.is_available()
     assert torch.cuda.device_count() == 1
     assert torch.cuda.get_device_capability() == (10, 0)
-    properties = torch.cuda.get_device_properties("cuda")
+    properties: Any = torch.cuda.get_device_properties("cuda")
     assert (properties.multi_processor_count, properties.shared_memory_per_block_optin) == (148, 227 * 1024)
     assert torch.cuda.get_device_name(0) == host.name
 
@@ -162,7 +164,7 @@ def test_a_second_device_is_refused(call):
 
 def test_what_needs_a_driver_is_refused_by_name():
     with pytest.raises(NotEmulated, match="make_graphed_callables"):
-        torch.cuda.make_graphed_callables(None, ())
+        torch.cuda.make_graphed_callables(None, ())  # type: ignore[call-overload]
 
 
 def test_what_torch_computes_on_cuda_alone_is_refused_by_name():

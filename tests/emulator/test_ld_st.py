@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from ptx_launch import aligned, kernel, launch
@@ -10,7 +13,7 @@ from tensor_layouts import atoms_nv
 from emulator import errors
 from emulator.machine.agents import Completion
 
-MODES = ("eager", "lazy", "random")
+MODES: tuple[Completion, ...] = ("eager", "lazy", "random")
 RNG = np.random.default_rng(0)
 
 
@@ -106,7 +109,7 @@ shl.b32 %r3, %t, 1; add.s32 %r3, %r3, %r50; ld.shared.b16 %h2, [%r3]; {at("a0", 
     np.testing.assert_array_equal(out.reshape(32, 2), np.arange(64).reshape(2, 32).T)
 
 
-FOLDS = {
+FOLDS: dict[str, Callable[[np.ndarray], Any]] = {
     "add.u32": lambda v: v.sum(dtype=np.uint32),
     "min.s32": lambda v: v.view(np.int32).min().view(np.uint32),
     "max.u32": lambda v: v.max(),
@@ -204,7 +207,7 @@ ld.shared.v4.b32 {{%r4, %r5, %r6, %r7}}, [%r2]; st.global.v4.b32 [%a1], {{%r4, %
 
 
 @pytest.mark.parametrize("completion", MODES)
-def test_cp_async_fills_with_zeros(completion: str) -> None:
+def test_cp_async_fills_with_zeros(completion: Completion) -> None:
     given, out = np.arange(128, dtype=np.uint32).reshape(32, 4) + 1, np.zeros((32, 4), np.uint32)
     run(COPY.format(wait="cp.async.wait_group 0;"), given, out, completion=completion)
     expected = given.copy()
@@ -223,13 +226,13 @@ def test_cp_async_ignores_its_source_by_a_predicate_of_each_lane_or_of_the_warp(
 
 
 @pytest.mark.parametrize("completion", MODES)
-def test_cp_async_needs_its_wait(completion: str) -> None:
+def test_cp_async_needs_its_wait(completion: Completion) -> None:
     with pytest.raises(errors.MissingWait, match=r"cp\.async\.wait_group in warp 0"):
         run(COPY.format(wait=""), np.zeros((32, 4), np.uint32), np.zeros((32, 4), np.uint32), completion=completion)
 
 
 @pytest.mark.parametrize("completion", MODES)
-def test_cp_async_reports_to_an_mbarrier(completion: str) -> None:
+def test_cp_async_reports_to_an_mbarrier(completion: Completion) -> None:
     wait = """
 @%p7 mbarrier.init.shared.b64 [%r51], 32; bar.warp.sync -1;
 cp.async.mbarrier.arrive.noinc.shared.b64 [%r51];
@@ -292,7 +295,7 @@ st.global.b32 [%a0], %r7;
 
 
 @pytest.mark.parametrize("completion", MODES)
-def test_distributed_shared_memory(completion: str) -> None:
+def test_distributed_shared_memory(completion: Completion) -> None:
     out = np.zeros((2, 32), np.uint32)
     barrier = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
     run(DISTRIBUTED.format(barrier=barrier), out, cluster=2, completion=completion)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return pid
 
     real = os.fork
-    monkeypatch.setattr(processes.os, "fork", fork)
+    monkeypatch.setattr(os, "fork", fork)
     return started
 
 
@@ -173,12 +174,16 @@ def test_ctrl_c_ends_both(cta: int, told: str) -> None:
         os.killpg(process.pid, 0)
 
 
+def fail(fault: Fault) -> None:
+    pytest.fail(str(fault))
+
+
 @pytest.mark.parametrize("part", [np.s_[1], np.s_[:, 2:5], np.s_[0:3:2, ::3, 4:9], np.s_[2, 1, 3:4]])
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
-def test_boxes_that_an_agent_wrote_are_noted_byte_for_byte(part: object, dtype: type) -> None:
-    array = np.zeros((3, 8, 16), dtype)
-    there = array[part]  # type: ignore[index]
-    memory = GlobalMemory([(array.ctypes.data, array.nbytes, "array")], True, pytest.fail)
+def test_boxes_that_an_agent_wrote_are_noted_byte_for_byte(part: Any, dtype: type) -> None:
+    array: np.ndarray = np.zeros((3, 8, 16), dtype)
+    there = array[part]
+    memory = GlobalMemory([(array.ctypes.data, array.nbytes, "array")], True, fail)
     memory.written = []
     there[...] = np.arange(1, there.size + 1).reshape(there.shape)
     memory.wrote(there)
@@ -187,5 +192,5 @@ def test_boxes_that_an_agent_wrote_are_noted_byte_for_byte(part: object, dtype: 
     memory.apply(memory.written)
     np.testing.assert_array_equal(array, wanted)
     array[...] = 0
-    GlobalMemory([], True, pytest.fail).apply(memory.written)
+    GlobalMemory([], True, fail).apply(memory.written)
     np.testing.assert_array_equal(array, wanted)

@@ -6,6 +6,7 @@ import sys
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,7 +61,7 @@ def run(tmp_path, capsys, monkeypatch):
         monkeypatch.setattr(sys, "argv", list(sys.argv))
         monkeypatch.setattr(sys, "path", list(sys.path))
         try:
-            code = main(["run", *options, str(script), *script_args])
+            code: Any = main(["run", *options, str(script), *script_args])
         except SystemExit as exit:
             code = exit.code
         return Finished(code, *capsys.readouterr())

@@ -312,7 +312,7 @@ sums open. Those of 8-bit floats keep 13 bits on sm_90."""
 def test_matrix_product(product: test_mma_sync_and_ldmatrix.Product, silicon: Comparison) -> None:
     """Normal numbers; integers are exact."""
     random = np.random.default_rng(product.k)
-    factors = [random.normal(0, 1, (n, product.k)) for n in (16, 8)]
+    factors: list[np.ndarray] = [random.normal(0, 1, (n, product.k)) for n in (16, 8)]
     if product.to == "s32":
         factors = [random.integers(0 if "u8" in (product.a, product.b) else -128, 128, f.shape) for f in factors]
     c = random.normal(0, 8, (16, 8)).round(2)

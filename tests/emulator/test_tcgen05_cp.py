@@ -87,7 +87,8 @@ def test_the_source_stays_in_the_window() -> None:
 def test_an_eager_copy_is_done_before_its_commit() -> None:
     """Its reader is in the wrong without one, and finds the rows there nevertheless."""
     image = np.random.default_rng(0).integers(0, 256, WINDOW, np.uint8)
-    text, found, out = copying("128x128b"), [], np.zeros((COLUMNS, 128), np.uint32)
+    text, out = copying("128x128b"), np.zeros((COLUMNS, 128), np.uint32)
+    found: list[errors.Fault] = []
     commit = "@%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r11];"
     assert commit in text
     text = text.replace(commit, "@%p1 mbarrier.arrive.shared.b64 _, [%r11];")

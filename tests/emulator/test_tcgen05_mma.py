@@ -111,7 +111,7 @@ def test_mma(kind: str, m: int, n: int, a_major: bool, b_major: bool, a_swizzle:
     idesc = 1 << 4 | code << 7 | code << 10 | a_major << 15 | b_major << 16 | n >> 3 << 17 | m >> 4 << 24
     columns = max(32, 1 << (n - 1).bit_length())
     out = np.zeros((columns, 128), np.float32)
-    launch(program(kind, idesc, *descriptors, m, columns), [image, out], block=(128, 1, 1))
+    launch(program(kind, idesc, descriptors[0], descriptors[1], m, columns), [image, out], block=(128, 1, 1))
     wanted = np.zeros((columns, 128), np.float32)
     lane = np.arange(m) if m == 128 else np.arange(m) % 16 + 32 * (np.arange(m) // 16)
     wanted[:n, lane] = 2 * (b @ a.T)
@@ -138,7 +138,8 @@ def test_a_wait_between_two_steps_of_one_product(seed: int) -> None:
     for where, values in zip(placed, (a, b), strict=True):
         image.view(np.uint16)[where.byte() // 2] = bits_of(values)
     idesc = 1 << 4 | 1 << 7 | 1 << 10 | n >> 3 << 17 | m >> 4 << 24
-    text = program("bf16", idesc, *(where.descriptor + (BASE >> 4) for where in placed), m, 32)
+    at_a, at_b = (where.descriptor + (BASE >> 4) for where in placed)
+    text = program("bf16", idesc, at_a, at_b, m, 32)
     first, step, second = text.partition("%p4;\n@%p1 tcgen05.mma")
     assert step
     text = first + "%p4;" + SECOND_COPY + second
@@ -179,7 +180,8 @@ def test_integers(kind: str, low: int, high: int, saturate: bool) -> None:
         image[where.byte()] = KINDS[kind][3](values)
     code = KINDS[kind][2]
     idesc = 2 << 4 | code << 7 | code << 10 | saturate << 3 | n >> 3 << 17 | m >> 4 << 24
-    text = program(kind, idesc, *(where.descriptor + (BASE >> 4) for where in placed), m, 32)
+    at_a, at_b = (where.descriptor + (BASE >> 4) for where in placed)
+    text = program(kind, idesc, at_a, at_b, m, 32)
     text = text.replace("{%r9};", "{%r19};").replace("mov.b32 %r9, 0;", f"mov.b32 %r9, 0; mov.b32 %r19, {start};")
     text = text.replace("setp.ne.b32 %p4, %r9, 0", "setp.eq.b32 %p4, %r9, 0")
     out = np.zeros((32, 128), np.int32)

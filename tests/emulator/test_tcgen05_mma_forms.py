@@ -309,7 +309,7 @@ def test_transposed_operands(kind: str, a_major: int, b_major: int) -> None:
     expected = state.copy()
     expected[0, :n] += (b @ a.T).astype(state.dtype)
     idesc = descriptor(kind, m, n, a_major=a_major, b_major=b_major)
-    np.testing.assert_array_equal(after(issue(kind, 0, *at, idesc), image, state), expected)
+    np.testing.assert_array_equal(after(issue(kind, 0, at[0], at[1], idesc), image, state), expected)
 
 
 def test_a_transposed_b_of_8_bits_takes_n_in_steps_of_16() -> None:

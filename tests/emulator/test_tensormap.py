@@ -155,8 +155,8 @@ PACKED, PADDED_4, PADDED_6 = 13, 14, 15
 def small_map(address: int, kind: int, elements: tuple[int, int], stride: int, box: tuple[int, int]) -> bytes:
     sizes, strides = np.array(elements, np.uint64), np.array([stride], np.uint64)
     extents, steps = np.array(box, np.uint32), np.ones(2, np.uint32)
-    pointers = (a.ctypes.data for a in (sizes, strides, extents, steps))
-    return encode_tiled(kind, 2, address, *pointers, 0, 0, 0, 0)
+    a, b, c, d = (each.ctypes.data for each in (sizes, strides, extents, steps))
+    return encode_tiled(kind, 2, address, a, b, c, d, 0, 0, 0, 0)
 
 
 @pytest.mark.parametrize(("kind", "bits", "held"), [(PACKED, 4, 8), (PADDED_4, 4, 16), (PADDED_6, 6, 16)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -81,7 +82,7 @@ def test_match(mask: int) -> None:
             assert got["p1"][lane] == agree
 
 
-REDUCTIONS = {
+REDUCTIONS: dict[str, Callable[[list[int]], int]] = {
     "add.u32": lambda v: sum(v) % 2**32,
     "min.u32": min,
     "max.u32": max,

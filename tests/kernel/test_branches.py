@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
 
 import emulator
 import kernel
+from emulator.machine.agents import Completion
 from kernel import reference
 
-MODES = ("eager", "lazy", "random")
+MODES: tuple[Completion, ...] = ("eager", "lazy", "random")
 COSINE, DIFF, LSE = 0.999996, 5e-6, 4e-6
 NAN = torch.tensor(math.nan).bfloat16()
 
@@ -39,18 +41,20 @@ class Layer:
     def want(self, sink: torch.Tensor | None = None) -> reference.Output:
         return reference.merge(self.branches, sink)
 
-    def run(self, sink: torch.Tensor | None = None, mode: str = "lazy", partials: bool = False) -> kernel.Attention:
+    def run(
+        self, sink: torch.Tensor | None = None, mode: Completion = "lazy", partials: bool = False
+    ) -> kernel.Attention:
         return self.counted(sink, mode, partials)[0]
 
     def counted(
-        self, sink: torch.Tensor | None = None, mode: str = "lazy", partials: bool = False
+        self, sink: torch.Tensor | None = None, mode: Completion = "lazy", partials: bool = False
     ) -> tuple[kernel.Attention, emulator.Stats]:
         """The attention, and the counts of the one launch that gave it."""
         stats = torch.full(self.q.shape[:3], math.nan)
         out = kernel.Attention(torch.full_like(self.q, math.nan), stats)
         if partials:
             out = dataclasses.replace(out, u=self.q.float() * math.nan, m=stats.clone())
-        options = {"swa_lens": self.swa_lens, "causal": True, "window": 128, "compressed": self.compressed}
+        options: Any = {"swa_lens": self.swa_lens, "causal": True, "window": 128, "compressed": self.compressed}
         with emulator.emulate(completion=mode, seed=5) as device:
             got = kernel.fmha(self.q, self.swa_kv, **options, sink=sink, partials=partials, out=out)
         (launch,) = device.launches
@@ -145,7 +149,7 @@ def test_partials_over_both_branches(kind: str, d: int, p_path: kernel.config.PP
     case = layer(kind, d, (2, 2, 16), [30, 150], most=70)
     kv, sink = normal(9, 2, 150, d), spread(16)
     window, compressed = reference.branch(case.q, kv), case.branches[1]
-    options = {"compressed": case.compressed, "sink": sink, "p_path": p_path}
+    options: Any = {"compressed": case.compressed, "sink": sink, "p_path": p_path}
     with emulator.emulate(completion="random", seed=2):
         got = kernel.fmha(case.q, kv, **options)
     holds(got, reference.merge([window, compressed], sink))

@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,13 +29,16 @@ SINKS = st.one_of(st.sampled_from([-math.inf, math.inf, 0.0, -80.0, 80.0]), st.f
 
 
 @st.composite
-def layers(draw: st.DrawFn) -> dict:
+def layers(draw: st.DrawFn) -> dict[str, Any]:
     """Arguments of dsv4.attention; every branch may be missing or empty."""
     batch, tokens, heads = draw(st.integers(1, 2)), draw(st.integers(1, 3)), draw(st.sampled_from([1, 3, 16, 128]))
     d, seed = draw(st.sampled_from([64, 512])), draw(st.integers(0, 1000))
     keys, blocks = draw(st.integers(0, 70)), draw(st.integers(0, 70))
     lens = torch.tensor(draw(st.lists(st.integers(0, keys), min_size=batch, max_size=batch)), dtype=torch.int32)
-    layer = {"q": normal(seed, batch, tokens, heads, d), "window": draw(st.sampled_from([1, 8, 128, None]))}
+    layer: dict[str, Any] = {
+        "q": normal(seed, batch, tokens, heads, d),
+        "window": draw(st.sampled_from([1, 8, 128, None])),
+    }
     kind = draw(st.sampled_from(["SWA", "HCA", "CSA"]))
     if kind == "SWA" or draw(st.booleans()):
         layer |= {"swa_kv": normal(seed + 1, batch, keys, d), "swa_lens": lens}
@@ -57,10 +61,10 @@ def layers(draw: st.DrawFn) -> dict:
     return layer
 
 
-def sources(layer: dict) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def sources(layer: dict[str, Any]) -> list[tuple[torch.Tensor, oracle.Keys]]:
     """(keys, visible [B, T, S], how often each key counts) of each branch, from the oracle's rules."""
     batch, tokens = layer["q"].shape[:2]
-    found = []
+    found: list[tuple[torch.Tensor, oracle.Keys]] = []
     if "swa_kv" in layer:
         found.append((layer["swa_kv"], oracle.swa_keys(layer["swa_lens"].tolist(), tokens, layer["window"])))
     if "seq_lens" in layer:
@@ -75,7 +79,7 @@ def sources(layer: dict) -> list[tuple[torch.Tensor, torch.Tensor]]:
     return found
 
 
-def expected(layer: dict) -> tuple[np.ndarray, np.ndarray]:
+def expected(layer: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """One softmax over the concatenation [keys of all branches | sink], in float64."""
     q, branches = layer["q"].double().numpy(), sources(layer)
     sink = layer.get("attn_sink")
@@ -93,7 +97,7 @@ def expected(layer: dict) -> tuple[np.ndarray, np.ndarray]:
 
 @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(layers())
-def test_any_small_layer_equals_one_softmax(layer: dict) -> None:
+def test_any_small_layer_equals_one_softmax(layer: dict[str, Any]) -> None:
     q = layer["q"]
     out = kernel.Attention(torch.full_like(q, math.nan), torch.full(q.shape[:3], math.nan))
     with emulator.emulate(completion="lazy"):
@@ -107,7 +111,12 @@ def test_any_small_layer_equals_one_softmax(layer: dict) -> None:
 
 
 def test_the_two_oracles_agree() -> None:
-    layer = {"q": normal(0, 1, 2, 2, 8), "swa_kv": normal(1, 1, 9, 8), "window": 4, "cmp_kv": normal(2, 1, 3, 8)}
+    layer: dict[str, Any] = {
+        "q": normal(0, 1, 2, 2, 8),
+        "swa_kv": normal(1, 1, 9, 8),
+        "window": 4,
+        "cmp_kv": normal(2, 1, 3, 8),
+    }
     lens = torch.tensor([9], dtype=torch.int32)
     layer |= {"swa_lens": lens, "seq_lens": lens + 4, "compress_ratio": 4, "attn_sink": torch.tensor([0.5, -1.0])}
     pairs = [(kv.double().numpy(), kv.double().numpy(), keys) for kv, keys in sources(layer)]

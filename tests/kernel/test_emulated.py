@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
 
 import emulator
 import kernel
+from emulator.machine.agents import Completion
 from kernel import reference
 
-MODES = ("eager", "lazy", "random")
+MODES: tuple[Completion, ...] = ("eager", "lazy", "random")
 COSINE, DIFF, LSE = 0.999996, 5e-6, 2e-6
 NONE: dict = {}
 
@@ -26,17 +28,19 @@ def poisoned(q: torch.Tensor) -> kernel.Attention:
     return kernel.Attention(o=u.bfloat16(), lse=stats, u=u, m=stats.clone())
 
 
-def run(mode: str, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor | None, **options: object) -> kernel.Attention:
+def run(mode: Completion, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor | None, **options: Any) -> kernel.Attention:
     with emulator.emulate(completion=mode, seed=7):
         return kernel.fmha(q, k, v, out=poisoned(q), **options)
 
 
 def bits(x: kernel.Attention) -> list[torch.Tensor]:
+    assert x.u is not None and x.m is not None
     return [x.o.view(torch.int16), *(t.view(torch.int32) for t in (x.u, x.lse, x.m))]
 
 
 def holds(got: kernel.Attention, want: reference.Partial) -> None:
     """O and the normalised U lie close, statistics too, and empty rows are exact."""
+    assert got.u is not None and got.m is not None
     seen = want.lse.isfinite()
     assert torch.equal(got.lse.double()[~seen], want.lse[~seen]) and (got.m[~seen] == -torch.inf).all()
     assert (got.o[~seen] == 0).all() and (got.u[~seen] == 0).all()

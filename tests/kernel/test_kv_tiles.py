@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel.config import Mask
 from kernel.sm100.tiles import Blocks, KvTiles, RowTile, Visible
 
 
@@ -19,7 +20,7 @@ from kernel.sm100.tiles import Blocks, KvTiles, RowTile, Visible
     block_n=st.sampled_from([4, 8]),
 )
 def test_tiles_are_those_with_a_visible_key(
-    mask: str, keys: int, length: int, tokens: int, heads: int, window: int, block_m: int, block_n: int
+    mask: Mask, keys: int, length: int, tokens: int, heads: int, window: int, block_m: int, block_n: int
 ) -> None:
     length = keys if mask == "none" else min(length, keys)
     seen = Visible(mask, keys, length, tokens, window)

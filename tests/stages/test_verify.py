@@ -8,7 +8,7 @@ import torch
 
 import kernel
 from stages import verify as verifying
-from stages.case import Case, Inputs
+from stages.case import Case, Inputs, reference
 from stages.check import Figure
 from stages.d1_1 import CASES
 from stages.verify import Result, refuse_negative_controls, verify
@@ -120,7 +120,7 @@ def test_a_comparison_that_admits_a_negative_control_fails(monkeypatch: pytest.M
 
 
 def test_a_comparison_that_refuses_what_is_right_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verifying, "right", lambda *a: {k: v * 1.5 for k, v in verifying.reference(*a).items()})
+    monkeypatch.setattr(verifying, "right", lambda *a: {k: v * 1.5 for k, v in reference(*a).items()})
     with pytest.raises(AssertionError, match="refuses the rounded reference"):
         refuse_negative_controls(CASE, 1, Notebook())
 
