@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from emulator.errors import UnknownInstruction
 from emulator.isa import registry
 from emulator.isa.carry import with_carry
 from emulator.isa.moves import with_fixed_parameter
-from emulator.isa.registry import Handler, Lowering, Uniform
+from emulator.isa.registry import Handler, Lowering, Uniform, if_sources_are
 from emulator.isa.special_registers import SHARED_SYMBOL
 from emulator.ptx.flow import ENDS
 from emulator.ptx.syntax import (
@@ -28,20 +28,21 @@ from emulator.ptx.syntax import (
 )
 
 Source = Reg | Special
+Result = tuple[Reg, tuple[Source, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
     """One instruction with its entry in the registry (None for branches and ends) and its registers.
 
-    deciders: for each of `writes`, what decides whether it is the same in all lanes (`registry.Uniform`).
+    results: each of `writes` with what decides whether it is the same in all lanes (`registry.Uniform`).
     preserves: it writes only where its guard holds, so what was there before matters.
     """
 
     instr: Instr
     entry: Handler | Lowering | None
     writes: tuple[Reg, ...]
-    deciders: tuple[tuple[Source, ...] | None, ...]
+    results: Sequence[Result]
     reads: tuple[Source, ...]
     preserves: bool
 
@@ -110,29 +111,32 @@ def _effect(instr: Instr) -> Effect:
     if instr.opcode in ENDS:
         return Effect(instr, None, (), (), guard, bool(guard))
     entry = registry.find(instr)
-    results = [r for operand in instr.operands[: entry.dst] for r in _results(instr, operand, entry.uniform)]
-    reads = *_sources(instr.operands[entry.dst :]), *entry.reads(instr), *guard
-    return Effect(instr, entry, tuple(r for r, _ in results), tuple(d for _, d in results), reads, bool(guard))
+    sources = _sources(instr.operands[entry.dst :])
+    results = [r for to in instr.operands[: entry.dst] for r in _results(instr, to, entry.uniform, sources)]
+    reads = sources + entry.reads(instr) + guard
+    return Effect(instr, entry, tuple([register for register, _ in results]), results, reads, bool(guard))
 
 
 def _results(
-    instr: Instr, to: Operand, uniform: Uniform | tuple[Uniform, Uniform]
-) -> Iterator[tuple[Reg, tuple[Source, ...] | None]]:
+    instr: Instr, to: Operand, uniform: Uniform | tuple[Uniform, Uniform], sources: tuple[Source, ...]
+) -> list[Result]:
     """The registers of a destination, each with what decides whether it is uniform."""
     if isinstance(uniform, tuple):
         parts = (to.d, to.p) if isinstance(to, Dual) else (to,)
-        for part, rule in zip(parts, uniform, strict=False):
-            yield from _results(instr, part, rule)
-        return
+        return [r for part, of in zip(parts, uniform, strict=False) for r in _results(instr, part, of, sources)]
     deciding = uniform(instr)
-    deciders = None if deciding is None else _sources(deciding)
-    for register in registers(to):
-        if isinstance(register, Reg):
-            yield register, deciders
+    deciders = None if deciding is None else sources if uniform is if_sources_are else _sources(deciding)
+    return [(register, deciders) for register in _sources((to,)) if isinstance(register, Reg)]
 
 
 def _sources(operands: Iterable[Operand]) -> tuple[Source, ...]:
-    return tuple(register for operand in operands for register in registers(operand))
+    found: list[Source] = []
+    for operand in operands:
+        if isinstance(operand, Reg):  # most are
+            found.append(operand)
+        elif not isinstance(operand, Imm):
+            found.extend(registers(operand))
+    return tuple(found)
 
 
 def registers(operand: Operand) -> Iterator[Source]:

@@ -23,7 +23,7 @@ def varying(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> set[Re
 class _Analysis:
     def __init__(self, flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> None:
         self._flow, self._effects, self._liveness = flow, effects, liveness
-        self._varying: set[Reg] = set()
+        self._varying: set[Source] = set()
         self._split: set[int] = set()
         self._users: dict[Reg, list[Effect]] = {}
         for effect in effects:
@@ -33,7 +33,9 @@ class _Analysis:
         self._block_of = {id(effects[b.end - 1]): b for b in flow.blocks}
 
     def run(self) -> set[Reg]:
-        work = list(self._effects)
+        specials = {source for effect in self._effects for source in effect.reads if isinstance(source, Special)}
+        self._varying |= {special for special in specials if special_registers.varies(special)}
+        work = list(reversed(self._effects))
         while work:
             effect = work.pop()
             changed = self._branch(effect) if effect.entry is None else self._spread(effect)
@@ -41,29 +43,24 @@ class _Analysis:
                 if register not in self._varying:
                     self._varying.add(register)
                     work.extend(self._users.get(register, ()))
-        return self._varying
-
-    def _differs(self, source: Source) -> bool:
-        if isinstance(source, Special):
-            return special_registers.varies(source)
-        return source in self._varying
+        return {register for register in self._varying if isinstance(register, Reg)}
 
     def _spread(self, effect: Effect) -> Sequence[Reg]:
         """The destinations that vary because of what the instruction reads or is."""
         guard = effect.instr.guard
-        if guard is not None and self._differs(guard[0]):
+        if guard is not None and guard[0] in self._varying:
             return effect.writes
         return [
             register
-            for register, deciders in zip(effect.writes, effect.deciders, strict=True)
-            if deciders is None or any(self._differs(source) for source in deciders)
+            for register, deciders in effect.results
+            if deciders is None or not self._varying.isdisjoint(deciders)
         ]
 
     def _branch(self, effect: Effect) -> list[Reg]:
         """What a branch on a varying predicate makes vary: what its sides write and is live where they meet."""
         block = self._block_of[id(effect)]
         guard = effect.instr.guard
-        if guard is None or not self._differs(guard[0]) or block.index in self._split:
+        if guard is None or guard[0] not in self._varying or block.index in self._split:
             return []
         self._split.add(block.index)
         if effect.instr.opcode != "bra":
