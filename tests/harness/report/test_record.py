@@ -46,6 +46,11 @@ def test_a_figure_that_is_no_number_survives_json(tmp_path: Path) -> None:
     assert load(tmp_path).worst("O", "cosine") is None
 
 
+def test_negative_controls_keep_the_key_of_older_records(tmp_path: Path) -> None:
+    make().save(tmp_path)
+    assert json.loads((tmp_path / RECORD_NAME).read_text())["mutants"][0]["name"] == "O: scaled by 2"
+
+
 def test_another_schema_is_refused(tmp_path: Path) -> None:
     make().save(tmp_path)
     path = tmp_path / RECORD_NAME
