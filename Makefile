@@ -32,7 +32,7 @@ $(READY): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "$(PYTHON) is older than 3.11: name a newer one, as in make PYTHON=python3.12 setup" >&2; exit 2; }
 	@[ -n "$(UV)" ] || [ -z "$(TORCH)" ] || { echo "TORCH=$(TORCH) needs uv: pip install uv" >&2; exit 2; }
-	@echo "setting up $(VENV) from requirements.lock with $(if $(UV),uv,pip) (once, $(if $(UV),a minute,two or three minutes))"
+	@echo "setting up $(VENV) from requirements.lock with $(if $(UV),uv,pip) (once, $(if $(UV),about a minute,two or three minutes))"
 ifdef UV
 	@$(UV) venv --quiet --allow-existing --python "$$(command -v $(PYTHON))" $(VENV)
 	@UV_FIND_LINKS="$${UV_FIND_LINKS-$$PIP_FIND_LINKS}" $(UV) pip install --quiet --compile-bytecode --python $(PY) \
