@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Final
 
 Allocation = tuple[int, int, str]
@@ -44,13 +44,15 @@ class _DLTensor(ctypes.Structure):
 
 
 def allocations(arguments: Any, name: str = "argument") -> Iterator[Allocation]:
-    """The memory of the tensors among (nested) arguments, each named by its place."""
+    """The memory of the tensors among (nested) arguments, each named by its place or its field."""
     if isinstance(arguments, dict):
         for key, value in arguments.items():
             yield from allocations(value, str(key))
     elif isinstance(arguments, list | tuple):
         for i, value in enumerate(arguments):
             yield from allocations(value, f"{name} {i}")
+    elif is_dataclass(arguments):
+        yield from allocations({field.name: getattr(arguments, field.name) for field in fields(arguments)})
     elif callable(getattr(arguments, "untyped_storage", None)):
         storage = arguments.untyped_storage()
         yield storage.data_ptr(), storage.nbytes(), name
@@ -81,6 +83,8 @@ def _shows_all(argument: Any) -> bool:
         return True
     if isinstance(argument, Numeric):
         return _shows_all(argument.value)
+    if is_dataclass(argument):
+        return all(_shows_all(getattr(argument, field.name)) for field in fields(argument))
     if callable(getattr(argument, "untyped_storage", None)):
         return argument.dtype.itemsize not in (1, 8) or argument.dtype.is_floating_point
     tensor = _tensor_of(getattr(argument, "_dlpack_data", None))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-Dim3 = tuple[int, int, int]
+if TYPE_CHECKING:
+    from emulator.machine.launch import Dim3
+
 COOPERATIVE: Final = 2
 CLUSTER_DIMENSION: Final = 4
 PROGRAMMATIC_SERIALIZATION: Final = 6

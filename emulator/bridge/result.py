@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from emulator.bridge.launchconfig import Dim3
 from emulator.errors import Fault
+from emulator.machine.launch import Dim3
 from emulator.machine.statistics import Stats
 
 

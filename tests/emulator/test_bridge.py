@@ -6,6 +6,7 @@ import ctypes
 import struct
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -209,13 +210,22 @@ print("asked")
     assert done.stdout.endswith("asked\n"), done.stderr
 
 
+@dataclass(frozen=True)
+class Operands:
+    """Arguments by name, as CuTeDSL takes them."""
+
+    v: object
+    scale: object
+
+
 def test_the_memory_of_arguments_is_known_by_name() -> None:
     base = torch.zeros(10, 20)
     part = base[2:4, ::2]
-    found = list(allocations([base, {"k": from_dlpack(part)}, 3, torch.zeros(0)]))
+    found = list(allocations([base, {"k": from_dlpack(part)}, 3, torch.zeros(0), Operands(base, cutlass.Float32(1))]))
     assert found[0] == (base.data_ptr(), 800, "argument 0")
     assert found[1] == (part.data_ptr(), 4 * (20 + 18 + 1), "k")
-    assert len(found) == 3 and found[2][1] == 0
+    assert len(found) == 4 and found[2][1] == 0
+    assert found[3] == (base.data_ptr(), 800, "v")
 
 
 @pytest.mark.parametrize(
@@ -231,6 +241,8 @@ def test_the_memory_of_arguments_is_known_by_name() -> None:
         (cutlass.Int64(1 << 40), False),
         (object(), False),
         ([torch.zeros(3), object()], False),
+        (Operands(torch.zeros(3), cutlass.Float32(2.0)), True),
+        (Operands(torch.zeros(3), object()), False),
     ],
 )
 def test_memory_is_closed_when_no_argument_can_hold_another_address(argument: object, closed: bool) -> None:
