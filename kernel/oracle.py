@@ -63,10 +63,10 @@ def compressed_keys(positions: np.ndarray, ratio: int) -> Keys:
     return keys
 
 
-def listed_keys(topk_indices: np.ndarray, topk_lens: np.ndarray) -> Keys:
-    """The first topk_lens[b, t] indices that are not -1, as often as they stand there."""
+def listed_keys(topk_indices: np.ndarray, topk_lens: np.ndarray, blocks: int) -> Keys:
+    """Those of the first topk_lens[b, t] indices that name one of `blocks` keys, as often as they stand there."""
 
     def keys(b: int, t: int) -> Sequence[int]:
-        return [int(j) for i, j in enumerate(topk_indices[b, t]) if i < topk_lens[b, t] and j != -1]
+        return [int(j) for i, j in enumerate(topk_indices[b, t]) if i < topk_lens[b, t] and 0 <= j < blocks]
 
     return keys

@@ -103,16 +103,18 @@ def selection(
 ) -> Partial:
     """Attention over the keys that topk_indices [B, T, K] lists, in any order (CSA).
 
-    -1 is no key, and so is everything from topk_lens [B, T] on. An index listed twice counts twice.
+    -1 is no key, nor is any other index outside 0 to S - 1, nor what stands from topk_lens [B, T] on. An index listed
+    twice counts twice.
     """
     batch, tokens, most = topk_indices.shape
     lens = torch.full((batch, tokens), most) if topk_lens is None else topk_lens
-    keys = [[_listed(topk_indices[b, t], int(lens[b, t])) for t in range(tokens)] for b in range(batch)]
+    keys = [[_listed(topk_indices[b, t], int(lens[b, t]), k.shape[1]) for t in range(tokens)] for b in range(batch)]
     return _over_keys(q, k, k if v is None else v, scale, keys)
 
 
-def _listed(indices: torch.Tensor, length: int) -> torch.Tensor:
-    return indices[:length][indices[:length] >= 0].long()
+def _listed(indices: torch.Tensor, length: int, keys: int) -> torch.Tensor:
+    counted = indices[:length].long()
+    return counted[(counted >= 0) & (counted < keys)]
 
 
 def _over_keys(

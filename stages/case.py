@@ -34,6 +34,7 @@ V_SCALE, V_SCALE_OF_FEW = 0.5, 0.125
 
 TILE = 128  # keys of the widest KV tile
 RISE = 6.5  # what a trend adds to the logits of a tile: past the 8 ln 2 = 5.5 from which O is rescaled
+PAST_THE_LAST = 3  # numbers past the last compressed key that lists name too
 FALL = 2.0  # of such tiles the fourth still counts, at exp(-6) of the first
 
 
@@ -56,6 +57,7 @@ class Compressed:
 class Case:
     """Queries of `heads` heads and `tokens` tokens against `keys` keys, in `batch` sequences.
 
+    scale: what multiplies the logits, where it is not head_dim^-0.5; Q is drawn so that they come out as large.
     lens: how many of a sequence's keys hold something; what lies past them is poisoned. causal, window, p_path and
     partials are the kernel's own; shared_kv: V is K. trend: how a row's maximum moves from KV tile to KV tile.
     compressed: keys beside those. sinks: those of the heads, in turn. merged: each branch has its own launch, and
@@ -78,6 +80,7 @@ class Case:
     compressed: Compressed | None = None
     sinks: tuple[float, ...] | None = None
     merged: bool = False
+    scale: float | None = None
 
     def __post_init__(self) -> None:
         assert self.lens is None or len(self.lens) == self.batch, f"{len(self.lens or ())} lens, batch={self.batch}"
@@ -91,6 +94,7 @@ class Case:
             f"B={self.batch}": self.batch > 1,
             f"T={self.tokens}": self.tokens > 1,
             f"H={self.heads}": self.heads != TILE,
+            f"scale={self.scale}": self.scale is not None,
             f"P in {self.p_path}": self.p_path is not None,
             "V=K": self.shared_kv,
             "O and lse": not self.partials,
@@ -120,6 +124,12 @@ class Case:
             partials=self.partials or self.merged,
             p_path=self.p_path or "auto",
         )
+
+    @property
+    def floor(self) -> str:
+        """Which floor of tolerances.toml its pins keep to."""
+        one_tile = self.keys <= TILE and self.compressed is None
+        return "64 one KV tile" if self.head_dim == 64 and one_tile else str(self.head_dim)
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -186,6 +196,8 @@ def draw(case: Case, seed: int) -> Inputs:
 
     q = normal(case.batch, case.tokens, case.heads, case.head_dim)
     k, v = (normal(case.batch, case.keys, case.head_dim) for _ in range(2))
+    if case.scale is not None:
+        q *= case.head_dim**-0.5 / case.scale
     if case.trend:
         _follow(case.trend, q, k)
     size = V_SCALE_OF_FEW if case.causal else V_SCALE
@@ -201,15 +213,14 @@ def draw(case: Case, seed: int) -> Inputs:
 
 
 def _lists(case: Case, topk: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """Lists out of order, with repeats and -1 in them; the first token's counts whole, the others' are cut short.
+    """Lists out of order, with repeats, -1 and numbers past the last key in them; the first token's counts whole.
 
-    What stands past a list's length names no row at all.
+    The others' are cut short, and what stands past their length are keys like any other.
     """
     shape = (case.batch, case.tokens)
-    indices = torch.randint(-1, case.blocks, (*shape, topk), generator=generator).int()
+    indices = torch.randint(-1, case.blocks + PAST_THE_LAST, (*shape, topk), generator=generator).int()
     lens = torch.randint(0, topk + 1, shape, generator=generator).int()
     lens[0, 0] = topk
-    indices[torch.arange(topk) >= lens[..., None]] = case.blocks + 1000
     return {"topk_indices": indices, "topk_lens": lens}
 
 
@@ -237,14 +248,22 @@ def reference(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) -
 
 def partials(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) -> list[Partial]:
     """The branches in float64: the window, and the compressed keys where there are any."""
-    parts = [branch(inputs.q, inputs.k, inputs.v, visible=case.visible if visible is None else visible)]
+    parts = [
+        branch(inputs.q, inputs.k, inputs.v, scale=case.scale, visible=case.visible if visible is None else visible)
+    ]
     if inputs.compressed is None:
         return parts
     if inputs.topk_indices is None:
-        return [*parts, branch(inputs.q, inputs.compressed, visible=case.visible_blocks)]
+        return [*parts, branch(inputs.q, inputs.compressed, scale=case.scale, visible=case.visible_blocks)]
     return [
         *parts,
-        selection(inputs.q, inputs.compressed, topk_indices=inputs.topk_indices, topk_lens=inputs.topk_lens),
+        selection(
+            inputs.q,
+            inputs.compressed,
+            topk_indices=inputs.topk_indices,
+            topk_lens=inputs.topk_lens,
+            scale=case.scale,
+        ),
     ]
 
 
@@ -314,6 +333,7 @@ def _launch(
         q,
         k,
         v,
+        scale=case.scale,
         swa_lens=None if lens is None else lens.clamp(max=k.shape[1]),
         causal=case.causal,
         window=case.window,

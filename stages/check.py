@@ -23,7 +23,9 @@ class Figure:
 
     def __str__(self) -> str:
         mark = "holds" if self.holds else "FAILS"
-        return f"{self.tensor}.{self.metric} = {self.value:.7g}, {self.bound} {self.pin:.7g}: {mark}"
+        enough = (n for n in range(7, 18) if self.holds or f"{self.value:.{n}g}" != f"{self.pin:.{n}g}")
+        digits = next(enough, 17)
+        return f"{self.tensor}.{self.metric} = {self.value:.{digits}g}, {self.bound} {self.pin:.{digits}g}: {mark}"
 
 
 def compare(case: Case, got: Outputs, want: Outputs, tensors: tuple[str, ...] | None = None) -> tuple[Figure, ...]:
@@ -31,7 +33,7 @@ def compare(case: Case, got: Outputs, want: Outputs, tensors: tuple[str, ...] | 
 
     Raises PinError where a tensor has no pins.
     """
-    table = pins(case.milestone, case.name, case.head_dim)
+    table = pins(case.milestone, case.name, case.floor)
     if table.keys() != set(case.tensors):
         raise PinError(f"{case.milestone}, case {case.name!r} pins {sorted(table)}, and gives {sorted(case.tensors)}")
     figures = []

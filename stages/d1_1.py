@@ -2,5 +2,5 @@
 
 from stages.case import Case
 
-CASES = (Case("D1.1", head_dim=64, keys=128),)
+CASES = (Case("D1.1", head_dim=64, keys=128), Case("D1.1", head_dim=64, keys=128, scale=0.3))
 SEEDS = (1, 2, 3)

@@ -2,9 +2,10 @@
 
 from stages.case import Case
 
-KEYS = (256, 384, 512, 1000, 1024, 1, 129, 0, 127)
+KEYS = (256, 384, 512, 1024, 1, 129, 0, 127)
 CASES = (
     *(Case("D1.2", head_dim=64, keys=keys) for keys in KEYS),
+    Case("D1.2", head_dim=64, keys=1000, scale=0.3),
     Case("D1.2", head_dim=64, keys=129, heads=70),
     *(Case("D1.2", head_dim=64, keys=512, trend=trend) for trend in ("growing", "falling", "constant")),
 )

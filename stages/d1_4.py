@@ -10,7 +10,7 @@ from stages.verify import Recorder, judge
 
 CASES = (
     Case("D1.4", head_dim=512, keys=128),
-    Case("D1.4", head_dim=512, keys=256, heads=70),
+    Case("D1.4", head_dim=512, keys=256, heads=70, scale=0.3),
     *(Case("D1.4", head_dim=512, keys=keys, heads=64) for keys in (1000, 1024)),
     Case("D1.4", head_dim=512, keys=256, heads=64, shared_kv=True),
     Case("D1.4", head_dim=512, keys=256, heads=64, trend="growing"),

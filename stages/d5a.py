@@ -13,10 +13,13 @@ KEYS = 300
 LENS = (KEYS, 130, 1, 0)
 WAYS: tuple[PPath, ...] = ("tmem", "smem")
 CASES = tuple(
-    Case("D5a", hd, KEYS, 16, 2, 4, p_path=way, shared_kv=hd == 512, lens=LENS, causal=True, window=128)
+    Case(
+        "D5a", hd, KEYS, 16, 2, 4, p_path=way, shared_kv=hd == 512,
+        lens=LENS, causal=True, window=128, scale=0.3 if hd == 256 else None,
+    )
     for hd, way in product((64, 128, 256, 512), WAYS)
     if (hd, way) != (512, "tmem")
-)
+)  # fmt: skip
 SEEDS = (1,)
 
 

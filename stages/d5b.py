@@ -10,13 +10,13 @@ LENS, PAST = (150, 3, 0, 0), (100, 0, 300, 0)
 CASES = tuple(
     Case(
         "D5b", hd, 170, 16, 2, 4, None, True, False,
-        lens=LENS, causal=True, window=128, compressed=compressed, sinks=SINKS, merged=True,
+        lens=LENS, causal=True, window=128, compressed=compressed, sinks=SINKS, merged=True, scale=scale,
     )
-    for hd, compressed in (
-        (64, None),
-        (64, Compressed(PAST, ratio=4)),
-        (64, Compressed(PAST, ratio=4, topk=60)),
-        (512, Compressed(PAST, ratio=4)),
+    for hd, compressed, scale in (
+        (64, None, None),
+        (64, Compressed(PAST, ratio=4), None),
+        (64, Compressed(PAST, ratio=4, topk=60), 0.3),
+        (512, Compressed(PAST, ratio=4), None),
     )
 )  # fmt: skip
 SEEDS = (1,)

@@ -12,15 +12,15 @@ LENS, PAST = (150, 3, 0, 0), (100, 0, 300, 0)
 CASES = tuple(
     Case(
         "D5c", hd, 170, heads, 2, 4, shared_kv=True,
-        lens=LENS, causal=True, window=128, compressed=Compressed(PAST, ratio, topk),
+        lens=LENS, causal=True, window=128, compressed=Compressed(PAST, ratio, topk), scale=scale,
     )
-    for hd, heads, ratio, topk in (
-        (64, 64, 4, None),
-        (64, 64, 4, 150),
-        (256, 16, 128, None),
-        (128, 16, 4, 60),
-        (512, 16, 4, None),
-        (512, 16, 4, 70),
+    for hd, heads, ratio, topk, scale in (
+        (64, 64, 4, None, None),
+        (64, 64, 4, 150, None),
+        (256, 16, 128, None, 0.3),
+        (128, 16, 4, 60, None),
+        (512, 16, 4, None, None),
+        (512, 16, 4, 70, 0.3),
     )
 )  # fmt: skip
 SEEDS = (1,)

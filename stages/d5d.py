@@ -9,17 +9,19 @@ SINKS = (0.0, 4.0, -math.inf, -4.0, 80.0, math.inf, -80.0)
 FLASH, PRO = 64, 128  # query heads of DeepSeek-V4-Flash and -Pro
 
 
-def layer(heads: int, tokens: int, lens: tuple[int, ...], compressed: Compressed | None) -> Case:
+def layer(
+    heads: int, tokens: int, lens: tuple[int, ...], compressed: Compressed | None, scale: float | None = None
+) -> Case:
     """Head dim 512, V = K, window and sink: as in the model."""
     return Case(
         "D5d", 512, WINDOW + 20, heads, tokens, len(lens), None, True, False,
-        lens=lens, causal=True, window=WINDOW, compressed=compressed, sinks=SINKS,
+        lens=lens, causal=True, window=WINDOW, compressed=compressed, sinks=SINKS, scale=scale,
     )  # fmt: skip
 
 
 CASES = (
     layer(PRO, 1, (WINDOW,), Compressed((8000,), ratio=4, topk=1024)),
-    layer(FLASH, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=512)),
+    layer(FLASH, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=512), scale=0.3),
     layer(PRO, 1, (WINDOW, 7), Compressed((9000, 0), ratio=128)),
     layer(FLASH, 2, (WINDOW + 1, 1), Compressed((9000, 0), ratio=128)),
     layer(PRO, 1, (WINDOW, 0), None),

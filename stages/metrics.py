@@ -29,6 +29,7 @@ class Metric:
 COSINE = Metric("cosine", "<x,y> / (|x||y|) over the whole tensor", "at least")
 DIFF = Metric("diff", "1 - 2<x,y> / (|x|^2 + |y|^2)")
 WORST_ROW = Metric("worst_row", "the least cosine of a row", "at least")
+BIAS = Metric("bias", "|<x,y> / <y,y> - 1|: how much too large or small the whole tensor is")
 MAX_ABS = Metric("max_abs", "max |x-y|")
 MAX_REL = Metric("max_rel", "max |x-y| / max(|y|, rms(y))")
 ELEMENT = Metric("element", "max |x-y| / (1e-3 + (3.01/128)|y|): past 1, an element lies outside")
@@ -40,8 +41,8 @@ MASKS = Metric("masks", "positions at which NaN, +Inf or -Inf stand in only one 
 #: What each result of the kernel is held to. `element` is in O's units: U is larger by the row's sum. m is what U
 #: refers to, and may stay behind the maximum; U is compared as it were with the maximum itself.
 METRICS: dict[str, tuple[Metric, ...]] = {
-    "O": (COSINE, DIFF, WORST_ROW, MAX_ABS, MAX_REL, ELEMENT, MASKS),
-    "U": (COSINE, DIFF, WORST_ROW, MAX_ABS, MAX_REL, MASKS),
+    "O": (COSINE, DIFF, BIAS, WORST_ROW, MAX_ABS, MAX_REL, ELEMENT, MASKS),
+    "U": (COSINE, DIFF, BIAS, WORST_ROW, MAX_ABS, MAX_REL, MASKS),
     "lse": (ERROR, MASKS),
     "m": (ABOVE, BELOW, MASKS),
 }
@@ -68,6 +69,7 @@ def _of_rows(got: Array, want: Array) -> dict[str, float]:
     return {
         "cosine": float(_cosine(got.ravel(), want.ravel())),
         "diff": _diff(got, want),
+        "bias": _bias(got, want),
         "worst_row": float(np.min(_cosine(got, want))),
         "max_abs": float(np.max(error)),
         "max_rel": float(np.max(error / np.maximum(size, rms))) if rms else float(np.max(error)),
@@ -95,6 +97,12 @@ def _diff(x: Array, y: Array) -> float:
     """1 - 2<x,y>/(|x|^2 + |y|^2), written so that nothing cancels."""
     size = float(np.sum(x * x) + np.sum(y * y))
     return float(np.sum((x - y) ** 2)) / size if size else 0.0
+
+
+def _bias(x: Array, y: Array) -> float:
+    """|<x,y>/<y,y> - 1|, written so that nothing cancels; where all of y is 0, whether x is not."""
+    size = float(np.sum(y * y))
+    return abs(float(np.sum((x - y) * y))) / size if size else float(np.any(x))
 
 
 def _mask_differences(got: Array, want: Array) -> float:

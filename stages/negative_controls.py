@@ -44,7 +44,14 @@ def right(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) -> Ou
 
 def negative_controls(case: Case) -> tuple[NegativeControl, ...]:
     """The suite for a case: right outputs with one edit, and what comes of reading other keys than those visible."""
-    return (*_edits(case), *_rereads(case), *_other_masks(case), *_other_branches(case), *_other_sinks(case))
+    return (
+        *_edits(case),
+        *_other_scales(case),
+        *_rereads(case),
+        *_other_masks(case),
+        *_other_branches(case),
+        *_other_sinks(case),
+    )
 
 
 def _edits(case: Case) -> Iterator[NegativeControl]:
@@ -56,6 +63,11 @@ def _edits(case: Case) -> Iterator[NegativeControl]:
 
 def _editing(tensor: str, edit: Edit) -> Callable[[Inputs, Outputs], Outputs]:
     return lambda _, outputs: outputs | {tensor: edit(outputs[tensor].copy())}
+
+
+def _other_scales(case: Case) -> Iterator[NegativeControl]:
+    if case.scale is not None:
+        yield NegativeControl("the default scale", lambda inputs, _: right(replace(case, scale=None), inputs))
 
 
 def _rereads(case: Case) -> Iterator[NegativeControl]:
@@ -119,7 +131,10 @@ def _other_branches(case: Case) -> Iterator[NegativeControl]:
         name, compressed = "a block that is not whole let in", case.compressed
         yield NegativeControl(name, lambda inputs, _: _with_parts_of_blocks(case, compressed, inputs))
         return
+    yield _relisting(case, "entries past a list's length let in", lambda lists, lens: (lists, lens + 1))
     yield _relisting(case, "the last entry of a list dropped", lambda lists, lens: (lists, (lens - 1).clamp(min=0)))
+    past = "an index past the last key taken for it"
+    yield _relisting(case, past, lambda lists, lens: (lists.clamp(max=case.blocks - 1), lens))
     yield _relisting(case, "-1 taken for key 0", lambda lists, lens: (lists.clamp(min=0), lens))
     yield _relisting(case, "a key listed twice counted once", lambda lists, lens: (_without_repeats(lists), lens))
 
@@ -152,7 +167,7 @@ def _other_sinks(case: Case) -> Iterator[NegativeControl]:
     """Sinks in other units, in other heads, or in lse."""
     if case.sinks is None:
         return
-    scaled = tuple(sink * case.head_dim**-0.5 for sink in case.sinks)
+    scaled = tuple(sink * (case.scale or case.head_dim**-0.5) for sink in case.sinks)
     base_2 = tuple(sink / math.log(2) for sink in case.sinks)
     turned = (*case.sinks[1:], case.sinks[0])
     changes = {"scaled by scale": scaled, "in base 2": base_2, "of the next head": turned, "left out": None}
@@ -244,6 +259,7 @@ EDITS: dict[str, Edit] = {
     "one row NaN": _lose_row,
 }
 EDITS_OF_ROWS: dict[str, Edit] = {
+    "scaled by 0.999": lambda x: x * 0.999,
     "a 128x16 sub-tile swapped": _swap_sub_tiles,
     "one row negated": _negate_row,
 }

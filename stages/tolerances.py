@@ -16,17 +16,17 @@ class PinError(ValueError):
     """A pin that is missing, unknown, or looser than the floor."""
 
 
-def pins(milestone: str, case: str, head_dim: int) -> Pins:
-    """The pin of every metric, by tensor, for one case. Raises PinError."""
+def pins(milestone: str, case: str, above: str) -> Pins:
+    """The pin of every metric, by tensor, for one case; `above` names its floor. Raises PinError."""
     table = _file().get(milestone, {}).get(case)
     if table is None:
         raise PinError(f"{FILE.name} has no pins for {milestone}, case {case!r}")
-    return check(table, floor(head_dim), f'["{milestone}"."{case}"]')
+    return check(table, floor(above), f'["{milestone}"."{case}"]')
 
 
-def floor(head_dim: int) -> Pins:
+def floor(name: str) -> Pins:
     """The loosest that any pin may be, by tensor and metric (docs/stages.md)."""
-    table: Pins = _file()["floor"][str(head_dim)]
+    table: Pins = _file()["floor"][name]
     return table
 
 

@@ -13,6 +13,7 @@ import kernel
 from stages.case import Case, Inputs, Outputs, draw, launch, outputs_of, reference
 from stages.check import Figure, compare, failing
 from stages.device import Device
+from stages.locate import located
 from stages.negative_controls import negative_controls, right
 
 #: The tensors of a kernel's result.
@@ -68,8 +69,10 @@ def verify(case: Case, seed: int, device: Device, recorder: Recorder) -> None:
 
     where = f"{case.milestone} {case.name} seed={seed}"
     _raise_first_error(trials, where)
-    if outside := failing(figures):
-        raise AssertionError("\n".join([f"{where}: outside its pins", *map(str, outside)]))
+    if got and (outside := failing(figures)):
+        tensors = dict.fromkeys(figure.tensor for figure in outside)
+        places = [line for tensor in tensors for line in located(case, inputs, got, want, tensor)]
+        raise AssertionError("\n".join([f"{where}: outside its pins", *map(str, outside), *places]))
     for mode, attention in zip(device.modes, whole, strict=True):
         same_bits(whole[0], attention, where, f"{device.modes[0]} and {mode} completion")
 

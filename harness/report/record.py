@@ -34,10 +34,14 @@ class Figure(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """The value for people: seven decimals of a cosine, two digits of an error."""
+        """The value for people: seven decimals of a cosine, two digits of an error, more where it only just fails."""
         if self.value is None:
             return "NaN"
-        return f"{self.value:.7f}" if self.bound == "at least" else f"{self.value:.2g}"
+        least = (f"{self.value:.{n}f}" if self.bound == "at least" else f"{self.value:.{n - 5}g}" for n in range(7, 18))
+        return next((text for text in least if self.holds or not self._reads_as_holding(float(text))), repr(self.value))
+
+    def _reads_as_holding(self, value: float) -> bool:
+        return value >= self.pin if self.bound == "at least" else value <= self.pin
 
 
 class Launch(msgspec.Struct, frozen=True):

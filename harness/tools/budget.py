@@ -73,7 +73,7 @@ def visible_keys(case: Case, inputs: Inputs) -> int:
     keys = int(case.visible.sum())
     if inputs.topk_indices is not None and inputs.topk_lens is not None:
         counted = torch.arange(inputs.topk_indices.shape[2]) < inputs.topk_lens[..., None]
-        return keys + int((counted & (inputs.topk_indices >= 0)).sum())
+        return keys + int((counted & (inputs.topk_indices >= 0) & (inputs.topk_indices < case.blocks)).sum())
     return keys + (int(case.visible_blocks.sum()) if case.compressed else 0)
 
 

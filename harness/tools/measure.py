@@ -69,7 +69,7 @@ def lines(case: Case, worst: Figures) -> Iterator[str]:
 
     yield f'["{case.milestone}"."{case.name}"]'
     for tensor in case.tensors:
-        bounds = floor(case.head_dim).get(tensor, {})
+        bounds = floor(case.floor).get(tensor, {})
         pins = [
             f"{metric.name} = {pin(metric, worst[tensor, metric.name], bounds.get(metric.name))}"
             for metric in METRICS[tensor]

@@ -63,9 +63,19 @@ def test_blocks_that_nobody_lists_are_poisoned() -> None:
     got = compressed_keys(case, inputs, "cpu")
     assert isinstance(got, kernel.TopkBlocks) and got.lens is not None
     for b in range(2):
-        listed = {int(j) for t in range(2) for j in got.indices[b, t, : got.lens[b, t]] if j >= 0}
+        listed = {int(j) for t in range(2) for j in got.indices[b, t, : got.lens[b, t]] if 0 <= j < case.blocks}
         assert set(torch.nonzero(~got.kv[b].isnan().all(1))[:, 0].tolist()) == listed
-    assert got.lens[0, 0] == 5 and (got.indices[torch.arange(5) >= got.lens[..., None]] >= case.blocks).all()
+    assert got.lens[0, 0] == 5
+
+
+def test_lists_name_what_is_no_key_and_go_on_past_their_length() -> None:
+    case = replace(FAR, compressed=Compressed((30, 1), ratio=4, topk=50))
+    inputs = draw(case, 1)
+    assert inputs.topk_indices is not None and inputs.topk_lens is not None
+    counted = torch.arange(50) < inputs.topk_lens[..., None]
+    named = (inputs.topk_indices >= 0) & (inputs.topk_indices < case.blocks)
+    assert (inputs.topk_indices[counted] == -1).any() and (inputs.topk_indices[counted] >= case.blocks).any()
+    assert (named & ~counted).any()
 
 
 @pytest.mark.parametrize("topk", [None, 7])
@@ -77,7 +87,7 @@ def test_the_reference_is_one_softmax_over_the_concatenation(topk: int | None) -
         positions = case.seq_lens[:, None].numpy() - 2 + np.arange(2)
         keys = oracle.compressed_keys(positions, 4)
     else:
-        keys = oracle.listed_keys(inputs.topk_indices.numpy(), inputs.topk_lens.numpy())
+        keys = oracle.listed_keys(inputs.topk_indices.numpy(), inputs.topk_lens.numpy(), case.blocks)
     sources = [(window, window, oracle.swa_keys([18, 3], 2, 8)), (compressed, compressed, keys)]
     assert case.sink is not None
     o, lse = oracle.attention(q, sources, 64**-0.5, case.sink.numpy())

@@ -32,6 +32,19 @@ def test_cosine_is_blind_to_scale_and_diff_is_not() -> None:
     assert values["diff"] == pytest.approx(1 - 2 * 2 / (4 + 1))
 
 
+@pytest.mark.parametrize("factor", [0.999, 1.001])
+def test_a_small_bias_is_seen_where_noise_is_not(factor: float) -> None:
+    """As when every P is a little too small: the errors are a tenth of what rounding to bf16 leaves."""
+    noise = ROWS * (1 + np.random.default_rng(2).uniform(-2e-3, 2e-3, ROWS.shape))
+    assert measure(noise, ROWS)["bias"] < 2e-4
+    assert measure(factor * noise, ROWS)["bias"] == pytest.approx(1e-3, abs=2e-4)
+    assert measure(factor * noise, ROWS)["diff"] < 5e-6
+
+
+def test_bias_where_all_should_be_zero() -> None:
+    assert measure(0 * ROWS, 0 * ROWS)["bias"] == 0 and measure(ROWS, 0 * ROWS)["bias"] == 1
+
+
 def test_a_lost_row_is_the_worst_row() -> None:
     got = ROWS.copy()
     got[3] = 0

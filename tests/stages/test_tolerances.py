@@ -9,27 +9,30 @@ from stages.tolerances import PinError, Pins, check, pins
 
 FLOOR = {"O": {"cosine": 0.999997, "diff": 5e-6}, "lse": {"error": 2e-6}}
 GOOD: Pins = {
-    "O": {"cosine": 0.999998, "diff": 5e-6, "worst_row": 0.9, "max_abs": 1, "max_rel": 1, "element": 1, "masks": 0},
+    "O": {
+        "cosine": 0.999998, "diff": 5e-6, "bias": 5e-4,
+        "worst_row": 0.9, "max_abs": 1, "max_rel": 1, "element": 1, "masks": 0,
+    },
     "lse": {"error": 1e-6, "masks": 0},
-}
+}  # fmt: skip
 
 
 def test_every_case_of_a_built_milestone_pins_every_tensor() -> None:
     for milestone in CATALOG:
         for case in milestone.load().CASES if milestone.built else ():
-            assert pins(case.milestone, case.name, case.head_dim).keys() == set(case.tensors), case
+            assert pins(case.milestone, case.name, case.floor).keys() == set(case.tensors), case
 
 
 def test_the_floor_of_the_milestones_is_in_the_file() -> None:
     """The figures that docs/stages.md gives for hd=64: a pin at the floor holds, a hair beyond it does not."""
-    held = pins("D1.1", "hd=64 n=128", 64)
+    held = pins("D1.1", "hd=64 n=128", "64 one KV tile")
     assert held["O"]["cosine"] >= 0.999997 and held["O"]["diff"] <= 5e-6 and held["O"]["worst_row"] >= 0.99999
     assert held["O"]["element"] <= 1 and held["lse"]["error"] <= 2e-6
 
 
 def test_a_case_without_pins_is_an_error() -> None:
     with pytest.raises(PinError, match=r"no pins for D1\.1, case 'hd=64 n=999'"):
-        pins("D1.1", "hd=64 n=999", 64)
+        pins("D1.1", "hd=64 n=999", "64")
 
 
 def test_pins_at_the_floor_hold() -> None:

@@ -1,0 +1,150 @@
+"""Where a result is wrong: the worst row with its token, head and tiles, and what the errors have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from stages.case import Case, Inputs, Outputs
+from stages.metrics import Array
+
+Rows = NDArray[np.intp]
+
+LOW_SHARE = 0.9  # of the rows on one side of the reference: a bias and no noise
+ALIKE = 0.1  # what may be left of an error once it is explained, as a part of it
+COLUMNS = 16  # of the head dim, that are looked at together
+
+
+def located(case: Case, inputs: Inputs, got: Outputs, want: Outputs, tensor: str) -> Iterator[str]:
+    """Sentences on the errors of one tensor; O's error in the worst row is compared with lost and doubled KV tiles."""
+    x, y = (each[tensor] if each[tensor].ndim == 2 else each[tensor][:, None] for each in (got, want))
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.where(x == y, 0.0, x - y)  # equal infinities
+    size = np.linalg.norm(np.where(np.isfinite(error), error, np.inf), axis=1)
+    row = int(np.argmax(size))
+    yield f"{tensor} is worst in {row_named(case, row)}"
+    if not np.isfinite(error).all():
+        lost = np.flatnonzero(~np.isfinite(error).all(axis=1))
+        yield f"  {tensor} is not finite, or the reference is not, in {rows_named(case, lost)}"
+        return
+    yield from (f"  {each}" for each in _patterns(case, x, y, error, size))
+    if tensor == "O":
+        yield from (f"  {each}" for each in _of_kv_tiles(case, inputs, error[row], y[row], row))
+
+
+def row_named(case: Case, row: int) -> str:
+    """A row of the flattened outputs [batch, tokens, heads] by all its names."""
+    names = ", ".join(f"{name} {int(number)}" for name, number in names_of(case, np.array(row)).items())
+    return f"row {row}: {names}"
+
+
+def names_of(case: Case, rows: Rows) -> dict[str, Rows]:
+    """Sequence, token, head and row tile of rows of the flattened outputs."""
+    sequence, in_sequence = np.divmod(rows, case.tokens * case.heads)
+    token, head = np.divmod(in_sequence, case.heads)
+    tile = (head if case.config.compressed == "topk" else in_sequence) // case.config.block_m
+    return {"sequence": sequence, "token": token, "head": head, "row tile": tile}
+
+
+def rows_named(case: Case, rows: Rows) -> str:
+    """Which rows, as far as a sentence can say, and which names they share."""
+    every = case.batch * case.tokens * case.heads
+    if len(rows) == every:
+        return "every row"
+    shared = {
+        name: numbers[0]
+        for name, numbers in names_of(case, rows).items()
+        if len(set(numbers)) == 1 and len(set(names_of(case, np.arange(every))[name])) > 1
+    }
+    whole = len(rows) == rows[-1] - rows[0] + 1
+    which = f"{rows[0]} to {rows[-1]}" if whole else f"the first {', '.join(map(str, rows[:4]))}"
+    all_of = f", all of {', '.join(f'{name} {number}' for name, number in shared.items())}" if shared else ""
+    return f"{len(rows)} rows, {which}{all_of}"
+
+
+def _patterns(case: Case, x: Array, y: Array, error: Array, size: Array) -> Iterator[str]:
+    """A constant factor, rows all low or high, a few rows, a few columns."""
+    rows = np.flatnonzero(size > ALIKE * size.max())
+    if len(rows) < len(size):
+        yield f"errors a tenth as large or more: {rows_named(case, rows)}"
+    yield from _on_one_side(x, y, error)
+    if x.shape[1] > COLUMNS:
+        by_block = np.linalg.norm(error.reshape(len(error), -1, COLUMNS), axis=(0, 2))
+        blocks = np.flatnonzero(by_block > ALIKE * by_block.max())
+        if len(blocks) <= len(by_block) // 2:
+            yield f"only columns {', '.join(f'{COLUMNS * b} to {COLUMNS * b + COLUMNS - 1}' for b in blocks)}"
+
+
+def _on_one_side(x: Array, y: Array, error: Array) -> Iterator[str]:
+    """A constant factor of all rows, or rows (of statistics: values) that are nearly all too low or too high."""
+    if x.shape[1] == 1:
+        sides, middle = error[:, 0], float(np.median(np.abs(error)))
+    else:
+        squares = np.sum(y * y, axis=1)
+        factors = np.sum(x * y, axis=1)[squares > 0] / squares[squares > 0]
+        factor = float(np.median(factors)) if len(factors) else 1.0
+        if len(factors) > 1 and np.linalg.norm(x - factor * y) < ALIKE * np.linalg.norm(error):
+            yield f"a constant factor: {factor:.4g} times the reference"
+            return
+        sides, middle = factors - 1, abs(factor - 1)
+    for share, side in ((np.mean(sides < 0), "low"), (np.mean(sides > 0), "high")):
+        if len(sides) > 1 and share >= LOW_SHARE:
+            yield f"{share:.0%} of the rows are too {side}, by {middle:.2g} in the middle"
+
+
+def _of_kv_tiles(case: Case, inputs: Inputs, error: Array, want: Array, row: int) -> Iterator[str]:
+    """The KV tile whose loss, or double counting, in the products alone or in the softmax too, explains the error."""
+    worst = float(np.linalg.norm(error))
+    explained = min(
+        ((float(np.linalg.norm(error - made)), said) for made, said in _tile_errors(case, inputs, want, row)),
+        default=(worst, ""),
+    )
+    if explained[0] < ALIKE * worst:
+        yield explained[1]
+
+
+def _tile_errors(case: Case, inputs: Inputs, want: Array, row: int) -> Iterator[tuple[Array, str]]:
+    """The error that each KV tile of a row would make, and what it would mean."""
+    sequence, token, head = np.unravel_index(row, (case.batch, case.tokens, case.heads))
+    keys, values, tiles = _keys_of(case, inputs, int(sequence), int(token))
+    if len(keys) == 0:
+        return
+    scale = case.head_dim**-0.5 if case.scale is None else case.scale
+    s = scale * keys @ inputs.q[sequence, token, head].double().numpy()
+    sink = -np.inf if case.sink is None else float(case.sink[head])
+    if sink == np.inf:
+        return
+    p = np.exp(s - max(s.max(), sink))
+    total = p.sum() + np.exp(sink - max(s.max(), sink))
+    for name in dict.fromkeys(tiles):
+        inside = np.array([tile == name for tile in tiles])
+        part, weight = p[inside] @ values[inside] / total, p[inside].sum() / total
+        yield -part, f"as if P V of {name} were left out"
+        yield part, f"as if P V of {name} were counted twice"
+        if weight < 1:
+            yield (want - part) / (1 - weight) - want, f"as if {name} were not seen at all"
+
+
+def _keys_of(case: Case, inputs: Inputs, sequence: int, token: int) -> tuple[Array, Array, list[str]]:
+    """The keys and values that a token sees, and the name of the KV tile of each."""
+    n = case.config.block_n
+    v = inputs.k if inputs.v is None else inputs.v
+    seen = torch.nonzero(case.visible[sequence, token])[:, 0]
+    keys, values = [inputs.k[sequence, seen]], [v[sequence, seen]]
+    tiles = [f"KV tile {j // n} (keys {j // n * n} to {j // n * n + n - 1})" for j in seen.tolist()]
+    if inputs.compressed is not None:
+        if inputs.topk_indices is None or inputs.topk_lens is None:
+            blocks = torch.nonzero(case.visible_blocks[sequence, token])[:, 0]
+            places = blocks.tolist()
+        else:
+            entries = inputs.topk_indices[sequence, token, : int(inputs.topk_lens[sequence, token])].long()
+            named = (entries >= 0) & (entries < case.blocks)
+            blocks, places = entries[named], torch.nonzero(named)[:, 0].tolist()
+        of = "list entries" if inputs.topk_indices is not None else "blocks"
+        keys.append(inputs.compressed[sequence, blocks])
+        values.append(inputs.compressed[sequence, blocks])
+        tiles += [f"compressed KV tile {j // n} ({of} {j // n * n} to {j // n * n + n - 1})" for j in places]
+    return torch.cat(keys).double().numpy(), torch.cat(values).double().numpy(), tiles
