@@ -25,6 +25,7 @@ EmulatorError
 from __future__ import annotations
 
 import re
+from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -56,6 +57,21 @@ class CulpritLaunch(Protocol):
 
     def source_place(self, instr: Instr) -> object | None:
         """Where an instruction comes from in the program that was compiled; str() of it is shown."""
+
+
+class Level(IntEnum):
+    """How much a fault matters. A launch asks for one level and for those above it in this list.
+
+    FAULT: some legal timing gives a wrong result, a crash or a hang. FORMAL: PTX forbids it, and no known hardware
+    shows it. PEDANTIC: a habit that PTX asks for and NVIDIA's own programs do without.
+    """
+
+    FAULT = 0
+    FORMAL = 1
+    PEDANTIC = 2
+
+    def __str__(self) -> str:
+        return self.name.lower()
 
 
 class EmulatorError(Exception):
@@ -93,8 +109,15 @@ class CooperativeLaunchTooLarge(LaunchError):
 class Fault(EmulatorError):
     """What one warp did wrong. `lines` are (label, text) pairs printed under the sentence `what`."""
 
-    def __init__(self, what: str, instr: Instr, warp: Culprit, lines: tuple[tuple[str, str], ...] = ()) -> None:
-        self.what, self.instr, self.warp, self.lines = what, instr, warp, lines
+    def __init__(
+        self,
+        what: str,
+        instr: Instr,
+        warp: Culprit,
+        lines: tuple[tuple[str, str], ...] = (),
+        level: Level = Level.FAULT,
+    ) -> None:
+        self.what, self.instr, self.warp, self.lines, self.level = what, instr, warp, lines, level
         self.line, self.ctaid = instr.line, warp.cta.ctaid
         shown = (("at", place(instr, warp)), ("by", str(warp)), *lines)
         width = max(len(label) for label, _ in shown)

@@ -19,7 +19,7 @@ class Emulated:
         self._emulate: Callable[..., AbstractContextManager[object]] = emulator.emulate
 
     def running(self, mode: str, seed: int) -> AbstractContextManager[object]:
-        return self._emulate(completion=mode, seed=seed)
+        return self._emulate(completion=mode, seed=seed, level="formal")
 
 
 class Cuda:

@@ -18,15 +18,15 @@ from emulator.bridge.launchconfig import UNDERSTOOD, LaunchConfig
 from emulator.bridge.modules import LoadedModule, load
 from emulator.bridge.result import LaunchResult
 from emulator.bridge.tensormap import encode_tiled
-from emulator.errors import EmulatorError
+from emulator.errors import EmulatorError, Level
 from emulator.machine.agents import Completion
-from emulator.machine.launch import Diagnostics, Launch, Numerics
+from emulator.machine.launch import Diagnostics, Launch, LevelName, Numerics
 from emulator.machine.scheduler import run
 from emulator.ptx.syntax import Kernel
 
 OPTIONS: Final = {
     "completion": get_args(Completion),
-    "pedantic": (False, True),
+    "level": get_args(LevelName),
     "numerics": get_args(Numerics),
     "diagnostics": get_args(Diagnostics),
 }
@@ -47,7 +47,7 @@ class EmulatedDevice:
     completion: Completion = "lazy"
     seed: int = 0
     budget: int | None = None
-    pedantic: bool = False
+    level: LevelName = "fault"
     numerics: Numerics = "fp32"
     diagnostics: Diagnostics = "stop"
     processes: int = 1
@@ -151,7 +151,7 @@ class EmulatedDevice:
             allocations=[(address, syntax.param_bytes, "parameters"), *module.allocations, *seen.allocations],
             closed=seen.closed,
             cooperative=config.cooperative,
-            pedantic=self.pedantic,
+            level=Level[self.level.upper()],
             numerics=self.numerics,
             diagnostics=self.diagnostics,
         )

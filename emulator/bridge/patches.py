@@ -14,7 +14,7 @@ from emulator.bridge.allocations import shown
 from emulator.bridge.device import EmulatedDevice
 from emulator.machine.agents import Completion
 from emulator.machine.blas import one_thread
-from emulator.machine.launch import Diagnostics, Numerics
+from emulator.machine.launch import Diagnostics, LevelName, Numerics
 
 _PREFIXES = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")
 _CACHE_WARNING = "Cache is disabled as user wants to generate PTX/ASM"
@@ -88,7 +88,7 @@ def emulate(
     seed: int = 0,
     *,
     budget: int | None = None,
-    pedantic: bool = False,
+    level: LevelName = "fault",
     numerics: Numerics = "fp32",
     diagnostics: Diagnostics = "stop",
     processes: int = 1,
@@ -96,11 +96,12 @@ def emulate(
     """Make an emulated B200 current: every launch of a CuTeDSL function inside runs on it, on CPU tensors.
 
     completion: when asynchronous work completes: "eager" at once, "lazy" as late as PTX allows, "random" in between
-    under `seed`. budget: warp-instructions that a warp may execute, None for no limit. pedantic: also ask for
-    what NVIDIA's compiler leaves out, such as tcgen05.fence. numerics: tcgen05.mma adds in "fp32", or rounds as the
-    tensor core does: "tc". diagnostics: "stop" raises whatever is found; "report" goes on after what leaves memory as
-    it is, a missing wait or fence or a read of what nothing wrote or no tensor holds, and lists it in the launch's
-    `findings`.
+    under `seed`. budget: warp-instructions that a warp may execute, None for no limit. level: what is
+    asked of a program: that no legal timing breaks it ("fault"), that it keeps to PTX where no known hardware shows it
+    too ("formal"), or habits as well ("pedantic"). numerics: tcgen05.mma adds in "fp32", or rounds as the tensor core
+    does: "tc". diagnostics: "stop" raises whatever is found of the level that is asked for; "report" goes on after what
+    leaves memory as it is, a missing wait or fence or a read of what nothing wrote or no tensor holds, and lists it in
+    the launch's `findings`. What is formal is listed there even where it is not asked for.
     processes: how many share the clusters of a launch, with the same results as one; kernels whose clusters can meet in
     global memory (atomics, flags, reductions) or print run in one, and so does everything where other threads run.
 
@@ -108,7 +109,7 @@ def emulate(
     """
     from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Compiled
 
-    device = EmulatedDevice(completion, seed, budget, pedantic, numerics, diagnostics, processes)
+    device = EmulatedDevice(completion, seed, budget, level, numerics, diagnostics, processes)
     saved = {name: getattr(Compiled, name) for name in _REPLACED}
     driver.make_current(device)
     try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.errors import BarrierError, UnknownInstruction
+from emulator.errors import BarrierError, Level, UnknownInstruction
 from emulator.isa.lane_values import active_lanes, of_lane
 from emulator.isa.modifiers import ALIGNED, Modifiers
 from emulator.isa.registry import BLOCK, Action, executes, nobody
@@ -79,7 +79,7 @@ def _bar_red(ins: Instr) -> Action:
 
 @executes("barrier.cluster", blocking=True, meets=nobody)
 def _cluster(ins: Instr) -> Action:
-    """A relaxed arrival orders nothing in PTX. NVIDIA's programs hand data over with it: only `pedantic` asks."""
+    """A relaxed arrival orders nothing in PTX. NVIDIA's programs hand data over with it: only level `pedantic` asks."""
     verb, sem, _ = Modifiers(ins).pick({"arrive", "wait"}, {"release", "relaxed", "acquire"}, ALIGNED)
     if verb == "arrive":
 
@@ -87,7 +87,7 @@ def _cluster(ins: Instr) -> Action:
             warp.settle_loads(ins)
             if warp.cluster_arrivals:
                 _arrived_already(warp, warp.cluster_arrivals[-1], ins)
-            releases = sem != "relaxed" or not warp.cta.launch.pedantic
+            releases = sem != "relaxed" or not warp.cta.launch.asks(Level.PEDANTIC)
             warp.cluster_arrivals.append(warp.cta.cluster.barrier.arrive(warp, ins, releases))
 
         return arrive
@@ -110,7 +110,9 @@ def _cluster(ins: Instr) -> Action:
 
 
 def _arrived_already(warp: Warp, generation: Generation, ins: Instr) -> None:
-    """Find an arrival before the wait for the last one, which PTX leaves undefined; here it counts for the next use."""
+    """Find an arrival before the wait for the last one, which PTX leaves undefined; here it counts for the next use,
+    as on an H100, and must be waited for like the first (see machine/ending.py)."""
+    warp.arrived_again = ins
     line = next(first.line for other, first in generation.arrived if other is warp)
     what = "barrier.cluster.arrive a second time before barrier.cluster.wait"
-    warp.cta.launch.found(BarrierError(what, ins, warp, (("arrived at", f"PTX line {line}"),)))
+    warp.cta.launch.found(BarrierError(what, ins, warp, (("arrived at", f"PTX line {line}"),), Level.FORMAL))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from emulator.errors import Level
 from emulator.isa.lane_values import active_lanes, of_lane
 from emulator.isa.mbarrier import mbarrier_at, reachable
 from emulator.isa.modifiers import CTA_GROUP, SHARED, Modifiers
@@ -50,12 +51,12 @@ def _commit(ins: Instr) -> Action:
 
 @executes("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync", meets=nobody)
 def _fence(ins: Instr) -> Action:
-    """NVIDIA's compiler emits none: only `pedantic` asks for them."""
+    """NVIDIA's compiler emits none: only level `pedantic` asks for them."""
     Modifiers(ins).done()
     before = ins.opcode.endswith("before_thread_sync")
 
     def run(warp: Warp, mask: Any) -> None:
-        if warp.cta.launch.pedantic:
+        if warp.cta.launch.asks(Level.PEDANTIC):
             (warp.before_thread_sync if before else warp.after_thread_sync)()
 
     return run

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from emulator.errors import OutOfBounds, TensorMemoryError, UnknownInstruction
+from emulator.errors import Level, OutOfBounds, TensorMemoryError, UnknownInstruction
 from emulator.isa.lane_values import matrix, same
 from emulator.isa.modifiers import ALIGNED, Modifiers
 from emulator.isa.registry import Action, executes, nobody
@@ -53,7 +53,8 @@ class Transfer:
     """What tcgen05.ld and .st have in common: shape, repeats, packing, and the checks of an address.
 
     PTX wants one address in all lanes, whose lane lies in the warp's quarter. Programs by NVIDIA that run on B200 let
-    each thread name its own lane, of which the first counts, or leave the quarter out: only `pedantic` refuses it.
+    each thread name its own lane, of which the first counts, or leave the quarter out: only level `pedantic` refuses
+    it.
     """
 
     def __init__(self, ins: Instr, packing: str) -> None:
@@ -70,28 +71,40 @@ class Transfer:
         """(first lane, first column, lanes, columns) of the cells, shadow-checked for bounds."""
         if mask is not None:
             raise TensorMemoryError(f"{self.ins.opcode}.sync.aligned, but some lanes are inactive", self.ins, warp)
-        pedantic, at = warp.cta.launch.pedantic, same(address, mask)
-        if at is None and not pedantic and same(address & np.uint32(0xFFFF), mask) is not None:
-            at = int(address[0])
+        pedantic, at = warp.cta.launch.asks(Level.PEDANTIC), same(address, mask)
         if at is None:
-            raise TensorMemoryError(
-                f"{self.ins.opcode}.sync.aligned, but lanes name different addresses", self.ins, warp
-            )
+            if same(address & np.uint32(0xFFFF), mask) is None:
+                raise self._lanes_differ(warp, Level.FAULT)
+            if pedantic:
+                warp.cta.launch.found(self._lanes_differ(warp, Level.PEDANTIC))
+            at = int(address[0])
         lane, column = at >> 16, at & 0xFFFF
         low = 32 * (warp.index % 4)
-        if lane < GROUP + 1 and not pedantic:
-            lane += low if lane < low else 0
-        if not low <= lane <= low + 32 - self.lanes or lane % self.lanes:
-            raise OutOfBounds(
-                f"{self.ins.opcode}.{self.shape} at lane {lane} of tensor memory (address {at:#010x}); "
-                f"warp {warp.index} reaches lanes {low} to {low + 31} only, in steps of {self.lanes}",
-                self.ins,
-                warp,
-            )
+        quarter_left_out = lane < low and lane < GROUP + 1
+        inside = low * quarter_left_out + lane
+        if not low <= inside <= low + 32 - self.lanes or inside % self.lanes:
+            raise self._out_of_reach(warp, at, Level.FAULT)
+        if quarter_left_out and pedantic:
+            warp.cta.launch.found(self._out_of_reach(warp, at, Level.PEDANTIC))
+        lane = inside
         lanes, columns = fragment(self.shape, self.repeats, split, self.packed)
         span = int(columns.max()) + (2 if self.packed else 1)
         warp.cta.tmem.check(column, span, self.ins, warp, self.ins.opcode)
         return lane, column, lanes, (columns, span)
+
+    def _lanes_differ(self, warp: Warp, level: Level) -> TensorMemoryError:
+        what = f"{self.ins.opcode}.sync.aligned, but lanes name different addresses"
+        return TensorMemoryError(what, self.ins, warp, level=level)
+
+    def _out_of_reach(self, warp: Warp, at: int, level: Level) -> OutOfBounds:
+        low = 32 * (warp.index % 4)
+        return OutOfBounds(
+            f"{self.ins.opcode}.{self.shape} at lane {at >> 16} of tensor memory (address {at:#010x}); "
+            f"warp {warp.index} reaches lanes {low} to {low + 31} only, in steps of {self.lanes}",
+            self.ins,
+            warp,
+            level=level,
+        )
 
     def region(self, warp: Warp, lane: int, column: int, columns: np.ndarray, span: int, split: int) -> Any:
         """The shadow cells."""

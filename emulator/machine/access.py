@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from emulator.errors import Level
 from emulator.machine.clocks import ORDERED, Clock
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Issuer:
         """What its last releasing fence covers, for relaxed writes after it."""
         self.seen: Clock | None = None
         """What relaxed reads have seen, for the next acquiring fence."""
-        self.after_sync: Clock | None = Clock(clock.v.shape[1]) if cta.launch.pedantic else None
+        self.after_sync: Clock | None = Clock(clock.v.shape[1]) if cta.launch.asks(Level.PEDANTIC) else None
         """Pedantic: what its tensor operations come after, by tcgen05.fence::after_thread_sync."""
 
     def __str__(self) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.errors import Misaligned
+from emulator.errors import Level, Misaligned
 from emulator.machine.access import Access, handed_over
 from emulator.machine.agents import AsyncOperation
 from emulator.machine.mbarrier import MBarrier, Party
@@ -34,14 +34,14 @@ class CopyThread:
     """The groups of one thread's bulk copies, or of one warp's cp.async. Its component's time counts copies.
 
     generic: the copies go through the generic proxy: fence.proxy.async must come before the async proxy reads them.
-    NVIDIA's programs leave it out after cp.async, so only `pedantic` asks. queue: the copies complete in order.
+    NVIDIA's programs leave it out after cp.async, so only level `pedantic` asks. queue: the copies complete in order.
     """
 
     def __init__(
         self, warp: Warp, key: Any, waiting_for: str, generic: bool, queue: deque[AsyncOperation] | None
     ) -> None:
         self.warp, self.waiting_for, self.generic, self.queue = warp, waiting_for, generic, queue
-        self.published = not generic or not warp.cta.launch.pedantic
+        self.published = not generic or not warp.cta.launch.asks(Level.PEDANTIC)
         self.component = warp.cta.cluster.history.component((warp.cta.rank, warp.index, key))
         self.issued = self.committed_until = 0
         self.open = Group()

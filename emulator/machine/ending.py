@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.errors import BarrierError, DataRace, MissingWait, TensorMemoryError
+from emulator.errors import BarrierError, DataRace, Level, MissingWait, TensorMemoryError
 from emulator.machine.clocks import ORDERED, Clock
 from emulator.machine.compiled_accesses import CompiledAccesses
 from emulator.ptx.flow import LEAVES
@@ -15,7 +15,7 @@ from emulator.ptx.flow import LEAVES
 if TYPE_CHECKING:
     from emulator.machine.access import Access
     from emulator.machine.mbarrier import MBarrier
-    from emulator.machine.topology import Cluster, Cta
+    from emulator.machine.topology import Cluster, Cta, Warp
     from emulator.ptx.syntax import Instr
 
 
@@ -32,6 +32,8 @@ def finish(cluster: Cluster) -> None:
         for barrier in cta.smem.mbarriers.values():
             _bytes_outstanding(cta, barrier)
             _arrivals(cta, barrier, seen, late)
+    for warp in cluster.warps:
+        _cluster_arrivals(warp)
     _count(cluster)
 
 
@@ -61,9 +63,9 @@ def _tensor_memory(cta: Cta) -> None:
 
 def _bytes_outstanding(cta: Cta, barrier: MBarrier) -> None:
     """Bytes that came and were never expected are a fault. Bytes that were expected and never asked for are none: a
-    producer's tail arms the next phase, and nobody waits for it."""
+    producer's tail arms the next phase, and nobody waits for it; only level `pedantic` asks."""
     party = barrier.last_tx or barrier.last
-    if party is not None and (barrier.tx < 0 or (barrier.tx and cta.launch.pedantic)):
+    if party is not None and barrier.tx:
         cta.launch.found(
             BarrierError(
                 f"CTA {cta.name} ends with {barrier.tx} bytes outstanding on {barrier}: "
@@ -71,6 +73,7 @@ def _bytes_outstanding(cta: Cta, barrier: MBarrier) -> None:
                 party.instr,
                 party.warp,
                 (("state", barrier.state()),),
+                Level.FAULT if barrier.tx < 0 else Level.PEDANTIC,
             )
         )
 
@@ -86,7 +89,7 @@ def _seen(cta: Cta) -> Clock:
 def _work_on_shared_memory(cta: Cta, seen: Clock) -> list[Instr]:
     """What is done to a CTA's shared memory must be over before its last warp ends. What may not be."""
     late: list[Instr] = []
-    if len(cta.cluster.ctas) == 1 and not cta.launch.pedantic:
+    if len(cta.cluster.ctas) == 1 and not cta.launch.asks(Level.PEDANTIC):
         return late
     shadow = cta.smem.shadow
     for kind, numbers in (("writes", shadow.writer), ("reads", shadow.reader)):
@@ -112,17 +115,21 @@ def _accesses(cta: Cta, numbers: list[int]) -> Iterator[Access]:
 
 def _may_come_late(access: Access, cta: Cta) -> bool:
     """Whatever another CTA does. Of its own copies and products NVIDIA's programs leave the last ones to themselves:
-    only `pedantic` asks, but for cp.async, whose threads do not end before it."""
+    only level `pedantic` asks, but for cp.async, whose threads do not end before it."""
     if access.warp.cta is not cta:
         return True
-    return cta.launch.pedantic and access.via is not None and not access.generic
+    return cta.launch.asks(Level.PEDANTIC) and access.via is not None and not access.generic
 
 
 def _report_late(access: Access, cta: Cta, kind: str) -> None:
+    """On an H100 a read of a CTA that has ended is an error of the launch, and what is stored there is dropped."""
     if access.via is None:
         fault, missing = DataRace, f"a barrier that {access.warp} arrives on after PTX line {access.instr.line}"
     else:
         fault, missing = MissingWait, f"a wait for {access.what} (PTX line {access.instr.line})"
+    level = Level.FAULT if kind == "reads" else Level.FORMAL
+    if access.warp.cta is cta:
+        level = Level.PEDANTIC
     cta.launch.found(
         fault(
             f"{access.what} {kind} shared memory of CTA {cta.name}, which may have ended by then: "
@@ -130,12 +137,16 @@ def _report_late(access: Access, cta: Cta, kind: str) -> None:
             access.instr,
             access.warp,
             (_ends(cta), ("missing", f"{missing}, and that a warp of CTA {cta.name} waits for before it ends")),
+            level,
         )
     )
 
 
 def _arrivals(cta: Cta, barrier: MBarrier, seen: Clock, late: list[Instr]) -> None:
-    """Arrivals from other CTAs must have happened before the last warp ends; those of copies in `late` are told."""
+    """Arrivals from other CTAs must have happened before the last warp ends; those of copies in `late` are told.
+
+    Formal: on an H100 they are dropped.
+    """
     for component, (time, phase, party) in barrier.foreign.items():
         if party.instr not in late and seen.at(barrier.component) <= phase and seen.at(component) < time:
             cta.launch.found(
@@ -145,8 +156,16 @@ def _arrivals(cta: Cta, barrier: MBarrier, seen: Clock, late: list[Instr]) -> No
                     party.instr,
                     party.warp,
                     (_ends(cta), ("missing", f"a wait of a warp of CTA {cta.name} for phase {phase} of {barrier}")),
+                    Level.FORMAL,
                 )
             )
+
+
+def _cluster_arrivals(warp: Warp) -> None:
+    """Of two arrivals at the cluster's barrier in a row both must have been waited for."""
+    if warp.arrived_again is not None and warp.cluster_arrivals:
+        what = "barrier.cluster.arrive twice, but barrier.cluster.wait once"
+        warp.cta.launch.found(BarrierError(what, warp.arrived_again, warp))
 
 
 def _ends(cta: Cta) -> tuple[str, str]:

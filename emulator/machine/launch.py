@@ -19,7 +19,7 @@ from emulator.chip import (
     SMS,
     THREADS_AN_SM,
 )
-from emulator.errors import CooperativeLaunchTooLarge, Fault, LaunchError
+from emulator.errors import CooperativeLaunchTooLarge, Fault, LaunchError, Level
 from emulator.machine.globalmem import GlobalMemory
 from emulator.machine.source import SourcePlace, source_place
 from emulator.machine.statistics import Stats
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 Dim3 = tuple[int, int, int]
 Numerics = Literal["fp32", "tc"]
 Diagnostics = Literal["stop", "report"]
+LevelName = Literal["fault", "formal", "pedantic"]
 
 
 @dataclass
 class Launch:
     """One kernel launch. Sizes in bytes; `params` is kept alive and starts at `params_address`.
 
-    allocations: (address, bytes, name) of the global memory known so far; closed: there is no other. pedantic: also
-    ask for what NVIDIA's own compiler leaves out (tcgen05.fence, tcgen05.wait::ld before registers are reused).
-    numerics: "tc" for the tensor core's own rounding. diagnostics: "report" to note what is out of order and go on,
-    "stop" to raise it. cooperative: all CTAs must be there at a time.
+    allocations: (address, bytes, name) of the global memory known so far; closed: there is no other. level: what is
+    asked of the program. numerics: "tc" for the tensor core's own rounding. diagnostics: "report" to note what is out
+    of order and go on, "stop" to raise it. cooperative: all CTAs must be there at a time.
     """
 
     kernel: Kernel
@@ -51,7 +51,7 @@ class Launch:
     cluster: Dim3 = (1, 1, 1)
     dynamic_shared_bytes: int = 0
     allocations: list[tuple[int, int, str]] = field(default_factory=list)
-    pedantic: bool = False
+    level: Level = Level.FAULT
     numerics: Numerics = "fp32"
     diagnostics: Diagnostics = "stop"
     closed: bool = False
@@ -83,10 +83,18 @@ class Launch:
         self.registry: dict[Any, Any] = {}
         """What is kept for the whole launch by whoever needs it, such as decoded tensor maps."""
 
+    def asks(self, level: Level) -> bool:
+        """Whether this level is asked for: whether a check of it that costs time is to look."""
+        return self.level >= level
+
     def found(self, fault: Fault) -> None:
-        """Raise a fault that leaves memory as it is; or, under diagnostics "report", note it once for its places."""
-        if self.diagnostics == "stop":
+        """Raise a fault that leaves memory as it is if its level is asked for; or, under diagnostics "report", note it
+        once for its places. What is formal is noted whatever is asked for; what is pedantic is not."""
+        asked = self.asks(fault.level)
+        if asked and self.diagnostics == "stop":
             raise fault
+        if not asked and fault.level > Level.FORMAL:
+            return
         if all(fault.places != known.places for known in self.findings):
             self.findings.append(fault)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from emulator.errors import Level
 from emulator.machine.access import Access, Agent, Issuer, handed_over
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Pipe(Agent):
         if count:
             self.waited += count
             del self.issued[:count]
-            if not self.warp.cta.launch.pedantic:
+            if not self.warp.cta.launch.asks(Level.PEDANTIC):
                 self.release()
 
     def release(self) -> None:

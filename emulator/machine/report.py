@@ -9,6 +9,7 @@ import numpy as np
 from emulator.errors import (
     BarrierError,
     DataRace,
+    Level,
     MissingProxyFence,
     MissingWait,
     OutOfBounds,
@@ -32,11 +33,12 @@ def conflict(
     other: Access | None,
     kind: str,
     near: tuple[tuple[str, str], ...] = (),
+    level: Level = Level.FAULT,
 ) -> None:
     """Raise (or note, see Launch.found) the fault of `me`, which `verb` ("reads" or "writes") `cells` against `other`.
 
     number: the history's number of `other`, special below SPECIAL. kind: "write" or "read", what `other` did.
-    near: what was written close by, for a read of what nothing wrote.
+    near: what was written close by, for a read of what nothing wrote. level: of a race.
     """
     if other is None:
         _special(me, verb, cells, number, near)
@@ -58,16 +60,18 @@ def conflict(
                     f"barrier that leads to PTX line {me.instr.line}",
                 ),
             ),
+            level if other.via is None else Level.PEDANTIC,  # cp.async, see CopyThread
         )
         found(fence)
         return
     if clock is me.warp.after_sync and other.seen_by(me.warp.clock):
         missing = f"tcgen05.fence::after_thread_sync in {me.warp}, between its wait and PTX line {me.instr.line}"
+        level = Level.PEDANTIC
     else:
         missing = other.via.missing(other, me) if other.via is not None else _unordered(other, me)
     fault = DataRace if other.via is None else MissingWait
     what = f"{me.what} {verb} {cells}, not ordered after {other.what} that {_did(kind)} it"
-    found(fault(what, me.instr, me.warp, (*_party(other, kind), ("missing", missing))))
+    found(fault(what, me.instr, me.warp, (*_party(other, kind), ("missing", missing)), level))
 
 
 def _did(kind: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.chip import RESERVED_SHARED_BYTES
-from emulator.errors import BarrierError, Misaligned, OutOfBounds, place
+from emulator.errors import BarrierError, Level, Misaligned, OutOfBounds, place
 from emulator.machine.mbarrier import MBarrier
 from emulator.machine.report import conflict, written
 from emulator.machine.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
@@ -140,16 +140,15 @@ class SharedMemory:
     def init_mbarrier(self, offset: int, count: int, instr: Instr, warp: Issuer) -> None:
         """mbarrier.init. Raises BarrierError if a live mbarrier is already there.
 
-        NVIDIA's programs let every warp initialise the same one: only `pedantic` refuses that for an unused mbarrier.
+        NVIDIA's programs let every warp initialise the same one: only level `pedantic` refuses that for an unused
+        mbarrier.
         """
         if offset & 7:
             raise Misaligned(f"mbarrier.init at {offset:#x}: an mbarrier is 8-byte aligned", instr, warp)
         self.check_span(offset, 8, instr, warp, "mbarrier.init")
         if (old := self.mbarriers.get(offset)) is not None:
             again = old.unused and old.count == count and old.init.warp is not warp
-            if again and not self.cta.launch.pedantic:
-                return
-            raise BarrierError(
+            fault = BarrierError(
                 f"mbarrier.init on {old}, which is live",
                 instr,
                 warp,
@@ -157,7 +156,12 @@ class SharedMemory:
                     ("initialised at", f"PTX line {old.init.instr.line} by {old.init.warp}"),
                     ("missing", "mbarrier.inval before"),
                 ),
+                Level.PEDANTIC if again else Level.FAULT,
             )
+            if not again:
+                raise fault
+            self.cta.launch.found(fault)
+            return
         access = warp.access(instr, "mbarrier.init")
         self.shadow.write(self.span(offset, 8), access, warp.clock)
         self._mark(offset, offset + 8, MBARRIER)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.chip import TMEM_COLUMNS, TMEM_LANES
-from emulator.errors import TensorMemoryError, place
+from emulator.errors import Level, TensorMemoryError, place
 from emulator.machine.report import conflict, written
 from emulator.machine.shadow import UNWRITTEN, Shadow
 
@@ -25,6 +25,7 @@ GROUP = 16
 UNIT = 32
 POISON = 0xFFFFFFFF
 DEALLOC = "tcgen05.dealloc"
+COPY = "tcgen05.cp"
 
 
 class TensorMemory:
@@ -52,8 +53,13 @@ class TensorMemory:
             f"lanes {group.min() * GROUP} to {group.max() * GROUP + GROUP - 1} of CTA {self.cta.name}"
         )
         near = self._near(int(column.min()), int(group.min())) if number == UNWRITTEN else ()
-        verb = "frees" if me.what == DEALLOC else verb
-        conflict(me, clock, verb, where, number, shadow.history.accesses[number], kind, near)
+        level, other = Level.FAULT, shadow.history.accesses[number]
+        if me.what == DEALLOC:
+            verb = "frees"
+            unread = kind == "write" and not shadow.reader[cells][hit].any()
+            if unread and other is not None and other.instr.opcode == COPY:
+                level = Level.FORMAL  # what it brings, nothing reads
+        conflict(me, clock, verb, where, number, other, kind, near, level)
 
     def _near(self, column: int, group: int) -> tuple[tuple[str, str], ...]:
         runs = written(self.shadow.writer[:, group], column, self.shadow.history.accesses)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from emulator.chip import LANES, NAMED_BARRIERS
+from emulator.errors import Level
 from emulator.machine.access import Issuer
 from emulator.machine.agents import Agents, Completion
 from emulator.machine.barriers import ClusterBarrier, NamedBarrier
@@ -126,6 +127,8 @@ class Warp(Issuer):
         self.copies: Any = None
         self.cluster_arrivals: list[Any] = []
         """The uses of the cluster's barrier that it arrived at and has not waited for."""
+        self.arrived_again: Instr | None = None
+        """The last arrival there before the wait for the one before it."""
         self.local: np.ndarray | None = None
         self.lanes: np.ndarray = np.arange(LANES)
         """The lanes of the access in progress."""
@@ -156,7 +159,7 @@ class Warp(Issuer):
     def settle_loads(self, instr: Instr) -> None:
         """Before a release at `instr`: loads of tensor memory whose registers were used since are complete."""
         loads = self.loads
-        if not loads.issued or self.cta.launch.pedantic:
+        if not loads.issued or self.cta.launch.asks(Level.PEDANTIC):
             return
         done = 0
         for load in loads.issued:

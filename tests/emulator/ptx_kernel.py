@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from emulator.errors import Fault
+from emulator.errors import Fault, Level
 from emulator.machine import scheduler
 from emulator.machine.launch import Launch
 from emulator.machine.statistics import Stats
@@ -44,6 +44,7 @@ def launch(
     completion: Any = "eager",
     budget: int | None = None,
     processes: int = 1,
+    level: Level = Level.FAULT,
     findings: list[Fault] | None = None,
 ) -> Stats:
     """Run the kernel of a PTX text on arrays. findings: go on after what leaves memory as it is, and list it."""
@@ -59,6 +60,7 @@ def launch(
         params=params,
         params_address=address,
         allocations=[(a.ctypes.data, a.nbytes, f"argument {i}") for i, a in enumerate(arrays)],
+        level=level,
     )
     if findings is not None:
         asked.diagnostics, asked.findings = "report", findings

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from emulator.errors import Fault
+from emulator.errors import Fault, Level
 from emulator.machine import scheduler
 from emulator.machine.agents import Completion
 from emulator.machine.launch import Diagnostics, Dim3, Launch, Numerics
@@ -28,7 +28,7 @@ def launch(
     shared: int = 0,
     completion: Completion = "lazy",
     seed: int = 0,
-    pedantic: bool = False,
+    level: Level = Level.FAULT,
     budget: int | None = None,
     numerics: Numerics = "fp32",
     diagnostics: Diagnostics = "stop",
@@ -53,7 +53,7 @@ def launch(
         cluster,
         shared,
         [(a.ctypes.data, a.nbytes, f"argument {i}") for i, a in enumerate(arguments) if isinstance(a, np.ndarray)],
-        pedantic,
+        level,
         numerics,
         diagnostics,
     )

@@ -23,7 +23,7 @@ def run(
     warps: int = 1,
     cluster: int = 1,
     completion: Completion = "lazy",
-    pedantic: bool = False,
+    level: errors.Level = errors.Level.FAULT,
 ) -> None:
     """Run a body with the arrays' addresses in %a0, %a1 ..., the thread in %t, the warp in %w."""
     params = ", ".join(f".param .u64 p{i}" for i in range(len(arrays)))
@@ -42,7 +42,7 @@ mov.b32 %r50, data; mov.b32 %r51, bar; elect.sync _|%p7, -1;
 ret;""",
     )
     grid = (cluster, 1, 1)
-    launch(text, arrays, grid=grid, block=(32 * warps, 1, 1), cluster=grid, completion=completion, pedantic=pedantic)
+    launch(text, arrays, grid=grid, block=(32 * warps, 1, 1), cluster=grid, completion=completion, level=level)
 
 
 def at(array: str, size: int) -> str:
@@ -308,7 +308,7 @@ def test_distributed_shared_memory_needs_a_releasing_barrier_if_asked() -> None:
     run(text, out, cluster=2)
     np.testing.assert_array_equal(out, [np.arange(32) + 256, np.arange(32)])
     with pytest.raises(errors.DataRace):
-        run(text, out, cluster=2, pedantic=True)
+        run(text, out, cluster=2, level=errors.Level.PEDANTIC)
 
 
 def test_a_window_beyond_the_cluster() -> None:

@@ -115,7 +115,7 @@ def test_bytes_that_are_expected_at_the_end_are_a_tail() -> None:
     armed = f"{init(1)} {arrive('arrive.expect_tx', ', 16')}"
     run(armed)
     with pytest.raises(errors.BarrierError, match="ends with 16 bytes outstanding"):
-        run(armed, pedantic=True)
+        run(armed, level=errors.Level.PEDANTIC)
 
 
 def test_bytes_that_nobody_expected() -> None:

@@ -58,18 +58,23 @@ PROGRAMS = {
 }
 
 
-def run(name: str, text: str, completion: str, seed: int = 0) -> np.ndarray:
-    program = PROGRAMS[name]
+def run(
+    name: str, text: str, completion: str, seed: int = 0, level: errors.Level = errors.Level.FORMAL
+) -> tuple[np.ndarray, list[errors.Fault]]:
+    """What a program puts out, and what it was found to do and not stopped for."""
+    program, found = PROGRAMS[name], list[errors.Fault]()
     out = np.full_like(program.expected, 77)
     grid, block = (program.ctas, 1, 1), (program.threads, 1, 1)
-    launch(text, (*program.inputs, out), grid=grid, block=block, cluster=grid, completion=completion, seed=seed)
-    return out
+    options = {"completion": completion, "seed": seed, "level": level, "findings": found}
+    launch(text, (*program.inputs, out), grid=grid, block=block, cluster=grid, **options)
+    return out, found
 
 
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_good(name: str, completion: str) -> None:
-    out = run(name, (HERE / f"{name}.ptx").read_text(), completion, seed=3)
+    out, found = run(name, (HERE / f"{name}.ptx").read_text(), completion, seed=3)
+    assert not found
     np.testing.assert_array_equal(out, PROGRAMS[name].expected)
 
 
@@ -84,6 +89,7 @@ class Twin:
     at: str = ""
     says: tuple[str, ...] = ()
     instead: str = ""
+    level: str = "fault"
 
     def text(self) -> str:
         lines = (HERE / f"{self.program}.ptx").read_text().splitlines()
@@ -119,10 +125,23 @@ def shown_by(error: BaseException) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("twin", [t for t in TWINS if t.level == "formal"], ids=lambda t: t.name)
+def test_what_is_formal_is_listed_by_default(twin: Twin, completion: str) -> None:
+    kinds = tuple(getattr(errors, name) for name in twin.error.split())
+    try:
+        _, found = run(twin.program, twin.text(), completion, level=errors.Level.FAULT)
+    except errors.EmulatorError as error:  # later, for what came of it
+        assert type(error) not in kinds or error.level == errors.Level.FAULT  # type: ignore[attr-defined]
+        return
+    assert {fault.level for fault in found} == {errors.Level.FORMAL}
+    assert all(isinstance(fault, kinds) for fault in found)
+
+
+@pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("twin", TWINS, ids=lambda t: t.name)
 def test_broken(twin: Twin, completion: str) -> None:
     with pytest.raises(tuple(getattr(errors, name) for name in twin.error.split())) as caught:
-        run(twin.program, twin.text(), completion)
+        run(twin.program, twin.text(), completion, level=errors.Level[twin.level.upper()])
     report = str(caught.value)
     for shown in shown_by(caught.value):
         assert re.search(shown, report, re.DOTALL), report

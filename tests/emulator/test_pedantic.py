@@ -1,4 +1,4 @@
-"""What only `pedantic` asks for."""
+"""What only level `pedantic` asks for."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from ptx_launch import kernel, launch
 from test_pairs import PROGRAMS
 
-from emulator.errors import DataRace, MissingWait
+from emulator.errors import DataRace, Level, MissingWait
 
 STAGED = (Path(__file__).parent / "pairs/staged.ptx").read_text()
 Mode = Literal["eager", "lazy", "random"]
@@ -33,7 +33,7 @@ def fenced(without: str = "", near: str = "") -> str:
 def run(text: str, completion: Mode = "lazy") -> None:
     program = PROGRAMS["staged"]
     out = np.zeros_like(program.expected)
-    launch(text, (*program.inputs, out), block=(program.threads, 1, 1), completion=completion, pedantic=True)
+    launch(text, (*program.inputs, out), block=(program.threads, 1, 1), completion=completion, level=Level.PEDANTIC)
     np.testing.assert_array_equal(out, program.expected)
 
 
@@ -67,10 +67,12 @@ SENT = """
 
 @pytest.mark.parametrize("completion", MODES)
 def test_a_copy_that_its_cta_does_not_wait_for(completion: Mode) -> None:
-    for wait, pedantic in (("@%p cp.async.bulk.wait_group.read 0;", True), ("", False)):
+    for wait, level in (("@%p cp.async.bulk.wait_group.read 0;", Level.PEDANTIC), ("", Level.FORMAL)):
         out = np.zeros(32, np.uint32)
         text = kernel("k", ".param .u64 out", SENT.replace("WAIT", wait))
-        launch(text, [out], completion=completion, pedantic=pedantic)
+        launch(text, [out], completion=completion, level=level)
         assert out.tolist() == [*range(32)]
     with pytest.raises(MissingWait, match=r"a bulk store reads shared memory of CTA \(0,0,0\), which may have ended"):
-        launch(kernel("k", ".param .u64 out", SENT.replace("WAIT", "")), [out], completion=completion, pedantic=True)
+        launch(
+            kernel("k", ".param .u64 out", SENT.replace("WAIT", "")), [out], completion=completion, level=Level.PEDANTIC
+        )

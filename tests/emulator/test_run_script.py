@@ -304,18 +304,20 @@ def test_the_scripts_arguments_are_its_own(run):
 
 
 @pytest.mark.parametrize(
-    "options", [["--completion", "eager"], ["--completion", "random", "--seed", "5"], ["--pedantic"]]
+    "options", [["--completion", "eager"], ["--completion", "random", "--seed", "5"], ["--level", "formal"]]
 )
 def test_options_reach_the_device(run, options):
     body = """
     from emulator.bridge import driver
     device = driver.current()
-    print(device.completion, device.seed, device.pedantic)
+    print(device.completion, device.seed, device.level)
     """
     finished = run(body, *options)
-    completion = options[1] if options[0] == "--completion" else "lazy"
-    seed = options[3] if len(options) > 2 else "0"
-    assert finished.stdout.split() == [completion, seed, str("--pedantic" in options)]
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    asked = [
+        given.get(name, default) for name, default in (("--completion", "lazy"), ("--seed", "0"), ("--level", "fault"))
+    ]
+    assert finished.stdout.split() == asked
 
 
 def test_budget_ends_a_launch(run):
