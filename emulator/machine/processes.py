@@ -8,6 +8,7 @@ so errors, findings and Ctrl-C are those of one process.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import pickle
@@ -16,8 +17,9 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from emulator.errors import Interrupted
 from emulator.machine.statistics import Stats
@@ -25,6 +27,10 @@ from emulator.machine.statistics import Stats
 if TYPE_CHECKING:
     from emulator.machine.globalmem import Written
     from emulator.machine.launch import Dim3, Launch
+
+
+PR_SET_PDEATHSIG: Final = 1
+"""Of prctl: the signal that this process gets when its parent ends."""
 
 
 def can_fork() -> bool:
@@ -38,7 +44,8 @@ def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int) 
     helpers: list[Helper] = []
     gc.freeze()  # what is never looked at is never copied
     try:
-        helpers.extend(Helper(launch, run_cluster, share) for share in others)
+        with _no_interrupt():  # every process that begins is among the helpers
+            helpers.extend(Helper(launch, run_cluster, share) for share in others)
         for index in first:
             run_cluster(index)
             gc.collect()  # the next one gets its memory, and writes to no more of what the processes share
@@ -49,6 +56,16 @@ def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int) 
         gc.unfreeze()
         for helper in helpers:
             helper.end()
+
+
+@contextmanager
+def _no_interrupt() -> Iterator[None]:
+    """Ctrl-C waits until this is left; processes that begin here never hear of it."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _shares(clusters: Sequence[Dim3], count: int) -> list[Sequence[Dim3]]:
@@ -67,7 +84,7 @@ class Helper:
         self._pid = os.fork()
         if self._pid == 0:
             try:
-                signal.signal(signal.SIGINT, signal.SIG_IGN)
+                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
                 self._work(run_cluster)
             finally:
                 os._exit(0)

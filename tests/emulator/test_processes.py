@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from emulator.errors import Fault, UnwrittenRead
@@ -145,7 +146,9 @@ def test_counting_by_atomics_is_right_with_two_processes_asked_for() -> None:
 
 
 ENDLESS = """
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 from ptx_kernel import launch, source
@@ -172,6 +175,17 @@ def test_ctrl_c_ends_both(cta: int, told: str) -> None:
     assert "interrupted" in errors and told in errors, errors
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+def test_no_process_outlives_the_one_that_launched() -> None:
+    command = [sys.executable, "-c", ENDLESS.replace("{cta}", "1"), str(HERE)]
+    with subprocess.Popen(command, cwd=HERE.parent.parent, stdout=subprocess.PIPE, process_group=0) as process:
+        deadline = time.monotonic() + 60
+        while not (children := psutil.Process(process.pid).children()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.kill()
+    gone, alive = psutil.wait_procs(children, timeout=30)
+    assert gone and not alive
 
 
 def fail(fault: Fault) -> None:
