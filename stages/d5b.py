@@ -15,7 +15,7 @@ CASES = tuple(
     for hd, compressed, scale in (
         (64, None, None),
         (64, Compressed(PAST, ratio=4), None),
-        (64, Compressed(PAST, ratio=4, topk=60), 0.3),
+        (64, Compressed(PAST, ratio=4, topk=60), 0.05),
         (512, Compressed(PAST, ratio=4), None),
     )
 )  # fmt: skip
