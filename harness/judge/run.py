@@ -87,7 +87,7 @@ def compile_cases(milestone: Milestone, recorder: Recorder) -> None:
     """Compile every configuration of the milestone; keep its PTX and the layouts that it traced."""
     import kernel
 
-    for config, case in {each.config: each for each in milestone.load().CASES}.items():
+    for config, case in {each.config: each for each in reversed(milestone.load().CASES)}.items():
         print(f"compiling {case}", flush=True)
         compiled = kernel.compile(config)
         stem = re.sub(r"[^a-z0-9]+", "-", case.name)
