@@ -79,7 +79,10 @@ def _run(op: Atomic, ins: Instr, results: int) -> Action:
         if op.releases:
             warp.settle_loads(ins)
         old = np.zeros((addresses.size, op.count), f"u{op.width}")
+        lanes = warp.lanes
+        assert lanes is not None
         for rows in _turns(addresses):
+            warp.lanes = lanes[rows]
             old[rows] = load(op, warp, addresses[rows])
             store(op, warp, addresses[rows], op.fold(old[rows], [o[rows] for o in operands]))
         return _results(op, ins, old, mask) if results else None

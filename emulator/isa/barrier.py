@@ -34,7 +34,7 @@ def _sync(ins: Instr) -> Action:
             if not generation.over:
                 wait_for(generation, warp, ins, barrier)
                 return BLOCK
-        warp.clock.merge(generation.clock)
+        warp.acquire(generation.clock)
         return None
 
     return run
@@ -70,7 +70,7 @@ def _bar_red(ins: Instr) -> Action:
             if not generation.over:
                 wait_for(generation, warp, ins, barrier)
                 return BLOCK
-        warp.clock.merge(generation.clock)
+        warp.acquire(generation.clock)
         votes = np.concatenate([np.asarray(v, bool) for v in generation.votes if v is not None])
         return {"popc": int(votes.sum()), "and": bool(votes.all()), "or": bool(votes.any())}[operation or ""]
 
@@ -103,7 +103,7 @@ def _cluster(ins: Instr) -> Action:
         warp.granted = None
         del warp.cluster_arrivals[0]
         warp.known |= generation.published
-        warp.clock.merge(generation.clock)
+        warp.acquire(generation.clock)
         return None
 
     return wait

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 AT_HAND: Final = frozenset({"global", "shared", "shared::cta"})
 """The spaces that accesses as machine code reach."""
 SPACES: Final = SHARED | {"global", "param", "param::entry", "param::func", "local", "const"}
+ALL_LANES: Final = 0xFFFF_FFFF
 TYPES: Final = frozenset(f"{kind}{bits}" for kind in "bus" for bits in (8, 16, 32, 64)) | {"f32", "f64", "b128"}
 VECTORS: Final = frozenset({"v2", "v4", "v8"})
 CACHE: Final = (
@@ -36,6 +37,7 @@ CACHE: Final = (
     frozenset({"nc", "mmio"}),
 )
 REGISTER_BYTES: Final = {"pred": 1, "b8": 1, "b16": 2, "b32": 4, "b64": 8, "b128": 16}
+BITS: Final = np.uint32(1) << np.arange(32, dtype=np.uint32)
 STRONG: Final = frozenset({"relaxed", "acquire", "release", "acq_rel", "sc", "volatile"})
 
 
@@ -66,6 +68,17 @@ class MemoryOp:
         me = warp.access(self.ins, self.what)
         me.strong = self.strong
         return me
+
+    def lanes(self, warp: Warp, part: Any) -> np.ndarray | None:
+        """Which lanes access each place of a part of the addresses, as bits; one place for all active lanes or each.
+
+        None where that is not by single lanes.
+        """
+        lanes = warp.lanes
+        if lanes is None:
+            return np.full(1, warp.active, np.uint32)
+        bits: np.ndarray = BITS[lanes if part is None else lanes[part]]
+        return bits
 
     def aligned(self, addresses: np.ndarray, warp: Warp) -> np.ndarray:
         """The addresses. Raises Misaligned if one is no multiple of the access's size."""
@@ -157,7 +170,7 @@ def _load_part(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray, lanes:
         launch.stats.global_load_bytes += places.size * op.bytes
     else:
         offsets = op.checked(memory, places, warp)
-        values = memory.load(offsets, op.width, op.count, op.access(warp), warp.clock)
+        values = memory.load(offsets, op.width, op.count, op.access(warp), warp.clock, op.lanes(warp, lanes))
         warp.cta.launch.stats.access_shared(offsets, op.bytes)
     if op.strong:
         _acquire(warp, memory, places, op.acquires)
@@ -185,7 +198,7 @@ def store(op: MemoryOp, warp: Warp, addresses: np.ndarray, values: np.ndarray) -
             launch.stats.global_store_bytes += places.size * op.bytes
         else:
             offsets = op.checked(memory, places, warp)
-            memory.store(offsets, chosen, op.access(warp), warp.clock)
+            memory.store(offsets, chosen, op.access(warp), warp.clock, op.lanes(warp, lanes))
             warp.cta.launch.stats.access_shared(offsets, op.bytes)
 
 
@@ -202,7 +215,7 @@ def _acquire(warp: Warp, memory: Any, places: np.ndarray, now: bool) -> None:
     for place in set(places.tolist()) if flags else ():
         if (seen := flags.get((id(memory), place))) is not None:
             if now:
-                warp.clock.merge(seen)
+                warp.acquire(seen)
             else:
                 warp.unacquired(seen)
 
@@ -217,6 +230,7 @@ def _local_index(op: MemoryOp, warp: Warp, places: np.ndarray, lanes: Any) -> An
     limit = warp.cta.launch.kernel.local_bytes
     if int(places.max()) + op.bytes > limit:
         raise OutOfBounds(f"{op.what} at local offset {int(places.max())}, of {limit} bytes", op.ins, warp)
+    assert warp.lanes is not None
     rows = warp.lanes if lanes is None else warp.lanes[lanes]
     return rows[:, None], (places // op.width).astype(np.intp)[:, None] + np.arange(op.count)
 
@@ -226,6 +240,13 @@ def chosen(warp: Warp, mask: np.ndarray | None, address: Any) -> np.ndarray:
     addresses: np.ndarray = address if isinstance(address, np.ndarray) else np.full(32, address, np.uint64)
     warp.lanes = np.arange(32) if mask is None else np.flatnonzero(mask)
     return addresses if mask is None else addresses[mask]
+
+
+def chosen_once(warp: Warp, mask: np.ndarray | None, address: Any) -> np.ndarray:
+    """The one address of all active lanes."""
+    warp.lanes = None
+    warp.active = ALL_LANES if mask is None else int(BITS[mask].sum())
+    return np.array([address], np.uint64)
 
 
 def strong_outside_cluster(ins: Instr) -> bool:
@@ -265,7 +286,7 @@ def _ld(ins: Instr) -> Action:
 
     def run(warp: Warp, mask: Any, address: Any, _policy: Any = None) -> Any:
         if not by_lane and not isinstance(address, np.ndarray):
-            values = load(op, warp, np.array([address], np.uint64))
+            values = load(op, warp, chosen_once(warp, mask, address))
             if wide:
                 return np.repeat(values.T, 32, axis=1)
             return _flat([int(_extended(op, values[0, i : i + 1], w)[0]) for i, w in enumerate(widths)])
@@ -316,7 +337,7 @@ def _st(ins: Instr) -> Action:
         if op.releases:
             warp.settle_loads(ins)
         if not by_lane and not isinstance(address, np.ndarray) and not isinstance(value, np.ndarray):
-            addresses = np.array([address], np.uint64)
+            addresses = chosen_once(warp, mask, address)
             items = value if isinstance(value, tuple) else (value,)
             values = np.array([[v & low for v in items]], dtype)
         else:
@@ -342,7 +363,7 @@ def learning(run: Action, ins: Instr, number: int, uniform: bool) -> Action:
         active = np.zeros(1, np.intp) if uniform else np.arange(32) if mask is None else np.flatnonzero(mask)
         addresses = np.full(1, address) if uniform else per_lane(address, np.uint64)[active]
         if op.space == "shared":
-            compiled.learn_shared(number, warp, active, addresses, op.bytes)
+            compiled.learn_shared(number, warp, active, addresses, op.bytes, store)
         else:
             compiled.learn(number, int(addresses[0]), op.bytes, store)
         return answer

@@ -96,6 +96,10 @@ class Rows(MemoryOp):
         self.signed = self.strong = self.acquires = self.releases = False
         self.what = ins.opcode
 
+    def lanes(self, warp: Warp, part: Any) -> np.ndarray | None:
+        """None: a row that one lane names goes to others, or comes from them."""
+        return None
+
     def addresses(self, warp: Warp, address: Any) -> np.ndarray:
         """The addresses of the rows, from the lanes that give them."""
         return chosen(warp, None, address)[: self.fragment.rows * self.matrices]

@@ -168,7 +168,7 @@ def _observe(warp: Warp, barrier: MBarrier, acquire: bool) -> None:
     warp.phases[barrier] = barrier.phase
     barrier.waits += 1
     if acquire:
-        warp.clock.merge(barrier.complete)
+        warp.acquire(barrier.complete)
     else:
         warp.unacquired(barrier.complete)
 

@@ -44,7 +44,9 @@ def _alloc(ins: Instr) -> Action:
             return BLOCK
         offset = (same(address, mask) or 0) & OFFSET_MASK
         smem.check_span(offset, 4, ins, warp, "tcgen05.alloc's result")
-        smem.store(np.array([offset]), np.array([[column]], np.uint32), warp.access(ins, "tcgen05.alloc"), warp.clock)
+        smem.store(
+            np.array([offset]), np.array([[column]], np.uint32), warp.access(ins, "tcgen05.alloc"), warp.clock, None
+        )
         return None
 
     return run

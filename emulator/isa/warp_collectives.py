@@ -1,4 +1,4 @@
-"""Between the lanes of a warp: elect, shuffles, votes, matches and reductions. No memory, no waiting."""
+"""Between the lanes of a warp: elect, shuffles, votes, matches and reductions; and bar.warp.sync. No waiting."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from emulator.chip import LANES
 from emulator.isa.modifiers import Modifiers
-from emulator.isa.registry import always, if_sources_are, lowers, never
+from emulator.isa.registry import Action, always, executes, if_sources_are, lowers, never, nobody
 from emulator.native.body import Body
 from emulator.native.builder import Builder
 from emulator.native.vector import Vec, helper, template
@@ -22,10 +22,11 @@ def activemask(builder: Builder, ins: Instr) -> None:
     builder.write(ins.operands[0], ballot(builder.taking_part))
 
 
-@lowers("bar.warp.sync", dst=0)
-def warp_sync(builder: Builder, ins: Instr) -> None:
-    """Nothing to do: the lanes of a warp run together."""
+@executes("bar.warp.sync", meets=nobody)
+def _warp_sync(ins: Instr) -> Action:
+    """The lanes of a warp run together: all that it does is to order what they did."""
     Modifiers(ins).done()
+    return lambda warp, mask, _members: warp.let_lanes_meet()
 
 
 def if_members_are(ins: Instr) -> Sequence[Operand]:

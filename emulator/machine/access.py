@@ -24,7 +24,10 @@ class Home(Protocol):
 
 
 class Issuer:
-    """A warp, as accesses and barriers know it: its clock, what it has seen, and why it waits."""
+    """A warp, as accesses and barriers know it: its clock, what it has seen, and why it waits.
+
+    The component after its own says up to which time its lanes have seen what the others of them did.
+    """
 
     cta: Home
 
@@ -61,10 +64,20 @@ class Issuer:
         self.time += 1
         self.clock.v[ORDERED, self.component] = self.time
 
+    def acquire(self, clock: Clock) -> None:
+        """See all that `clock` has seen; and each lane what the others released before."""
+        self.clock.merge(clock)
+        self.clock.v[ORDERED, self.component + 1] = self.time - 1
+
+    def let_lanes_meet(self) -> None:
+        """bar.warp.sync: each lane sees all that the others did."""
+        self.tick()
+        self.clock.v[ORDERED, self.component + 1] = self.time - 1
+
     def fence(self, acquire: bool, release: bool) -> None:
         """fence.acquire, .release, or both."""
         if acquire and self.seen is not None:
-            self.clock.merge(self.seen)
+            self.acquire(self.seen)
             self.seen = None
         if release:
             self.fenced = self.clock.copy()
@@ -131,6 +144,12 @@ class Access:
         if earlier.component in self.follows or (self.strong and earlier.strong) or earlier.seen_by(clock, row):
             return True
         return earlier.warp is self.warp and isinstance(earlier.via, Agent) and earlier.via.settled(earlier)
+
+    def of_unmet_lanes(self, earlier: Access, clock: Clock) -> bool:
+        """Whether `earlier` is of the same warp, and its lanes and those of this access did not meet in between."""
+        if earlier.component != self.component or (self.strong and earlier.strong):
+            return False
+        return clock.at(self.component + 1) < earlier.time
 
     def origin(self) -> str:
         """Who made it, for a report."""

@@ -13,7 +13,7 @@ import numpy as np
 from emulator.chip import LANES
 from emulator.machine.notes import Notes
 from emulator.machine.shared import CHUNK
-from emulator.native.memory_layout import MEMORY_ROW, PATTERN, WINDOW
+from emulator.native.memory_layout import MANY, MEMORY_ROW, PATTERN, WINDOW
 
 if TYPE_CHECKING:
     from emulator.machine.globalmem import GlobalMemory
@@ -55,10 +55,12 @@ class CompiledAccesses:
         if found is not None and not (store and self._memory.written is not None):
             self._windows[number] = found.address, found.size - size + 1
 
-    def learn_shared(self, number: int, warp: Warp, lanes: np.ndarray, addresses: np.ndarray, size: int) -> None:
+    def learn_shared(
+        self, number: int, warp: Warp, lanes: np.ndarray, addresses: np.ndarray, size: int, store: bool
+    ) -> None:
         """Instruction `number` of a warp accessed `size` bytes of shared memory at one address a lane.
 
-        It may do so in this pattern, wherever it comes after what others did.
+        It may do so in this pattern, wherever it comes after what others did; but not store by two lanes in one place.
         """
         smem = warp.cta.smem
         smem.handled += 1
@@ -75,7 +77,15 @@ class CompiledAccesses:
         notes.adopt(smem.cells(offsets, size))
         self._flush_pattern(number, warp.cta.launch.stats)
         pattern = self._patterns[number]
+        places = offsets.tolist()
+        together = {place for place in places if places.count(place) > 1} if len(set(places)) < len(places) else set()
+        if together and store:
+            pattern["lanes"] = 0
+            return
         pattern["lanes"], pattern["bytes"] = sum(1 << lane for lane in lanes.tolist()), size
+        pattern["who"][lanes] = [
+            MANY if place in together else lane for place, lane in zip(places, lanes.tolist(), strict=True)
+        ]
         pattern["offsets"] = 0
         pattern["offsets"][lanes] = (offsets - offsets[0]).astype(np.uint32)
 
@@ -91,7 +101,7 @@ class CompiledAccesses:
     def _flush_pattern(self, number: int, stats: Stats) -> None:
         """Count a pattern as often as it occurred."""
         pattern = self._patterns[number]
-        times, active, size, offsets = pattern.tolist()
+        times, active, size, offsets, _ = pattern.tolist()
         if times:
             lanes = [lane for lane in range(LANES) if active >> lane & 1]
             stats.access_shared(offsets.view(np.int32).astype(np.intp)[lanes], size, times)

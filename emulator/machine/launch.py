@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -121,12 +121,15 @@ class Launch:
         key = (id(load), id(later))
         known: bool | None = self.registry.get(key)
         if known is None:
-            first, last = self.place(load), self.place(later)
-            instrs = self.kernel.instrs
-            between = instrs[first + 1 : last] if first < last else instrs[first + 1 :] + instrs[:last]
             written = set(registers(load.operands[:1]))
+            between = self.between(load, later)
             known = self.registry[key] = any(not written.isdisjoint(registers(i.operands)) for i in between)
         return known
+
+    def between(self, first: Instr, last: Instr) -> Sequence[Instr]:
+        """The instructions from one to another in the order of the text, on from its start if it ends before."""
+        a, b, instrs = self.place(first), self.place(last), self.kernel.instrs
+        return instrs[a + 1 : b] if a < b else instrs[a + 1 :] + instrs[:b]
 
     @property
     def shared_bytes(self) -> int:

@@ -6,18 +6,36 @@ Wherever a handler touches shared memory, what the notes say of its cells moves 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from emulator.chip import LANES
 from emulator.machine.access import Access
 from emulator.machine.shadow import distinct
-from emulator.native.memory_layout import ASK, COMPONENT_BITS, COMPONENTS_MAX, FIRST_ID, ID, TIME_BITS, UNWRITTEN
+from emulator.native.memory_layout import (
+    ASK,
+    COMPONENT_BITS,
+    COMPONENTS_MAX,
+    FIRST_ID,
+    ID,
+    ID_BITS,
+    LANE,
+    MANY,
+    TIME_BITS,
+    UNKNOWN,
+    UNWRITTEN,
+)
 
 if TYPE_CHECKING:
     from emulator.machine.shadow import Shadow
     from emulator.machine.topology import Warp
     from emulator.ptx.syntax import Instr
+
+
+ALL_LANES: Final = 0xFFFF_FFFF
+LANE_BITS: Final = np.array([*(1 << lane for lane in range(LANES)), ALL_LANES], np.uint32)
+"""The lanes as bits, by the lane of a note."""
 
 
 class Notes:
@@ -41,15 +59,18 @@ class Notes:
 
     def adopt(self, cells: Any) -> None:
         """Note who wrote cells (any numpy index) according to the shadow, where clocks tell who comes after."""
-        writers, places = np.unique(self._shadow.writer[cells], return_inverse=True)
-        self.writes[cells] = np.array([self._known(number) for number in writers.tolist()])[places]
+        lanes = self._shadow.writer_lanes[cells].astype(np.int64)
+        writers, places = np.unique(self._shadow.writer[cells].astype(np.int64) << LANES | lanes, return_inverse=True)
+        known = [self._known(both >> LANES, both & ALL_LANES) for both in writers.tolist()]
+        self.writes[cells] = np.array(known)[places].reshape(lanes.shape)
 
-    def _known(self, number: int) -> int:
+    def _known(self, number: int, lanes: int) -> int:
         history = self._shadow.history
         access = history.accesses[number]
         if access is None or not 0 <= access.component < min(history.width, COMPONENTS_MAX):
             return ASK
-        return access.time << TIME_BITS | access.component << COMPONENT_BITS
+        lane = lanes.bit_length() - 1 if lanes.bit_count() == 1 else MANY if lanes in (0, ALL_LANES) else UNKNOWN
+        return access.time << TIME_BITS | access.component << COMPONENT_BITS | lane
 
     def settle(self, cells: Any, write: bool) -> None:
         """Move what was noted of cells (any numpy index) to the shadow. write: it will not hold any longer."""
@@ -66,21 +87,27 @@ class Notes:
 
     def _settle_writes(self, cells: Any, notes: np.ndarray, own: np.ndarray) -> None:
         writers = self._shadow.writer[cells]
-        for note in distinct(notes[own]):
-            writers[notes == note] = self._shadow.history.record(self._access(note))
+        epochs = notes & ~LANE
+        for note in distinct(epochs[own]):
+            writers[epochs == note] = self._shadow.history.record(self._access(note))
         self._shadow.writer[cells] = writers
+        lanes = self._shadow.writer_lanes[cells]
+        lanes[own] = LANE_BITS[notes[own] & LANE]
+        self._shadow.writer_lanes[cells] = lanes
 
     def _settle_reads(self, cells: Any, notes: np.ndarray) -> None:
         """One warp's."""
         places = np.arange(self.writes.size)[cells]
-        for note in distinct(notes):
+        epochs = notes & ~LANE
+        for note in distinct(epochs):
             if note:
-                me = self._access(note)
+                me, here = self._access(note), epochs == note
                 clock = self._shadow.history.clock()
                 clock.advance(me.component, me.time)
-                self._shadow.note_read(places[notes == note], me, clock)
+                clock.advance(me.component + 1, me.time - 1)
+                self._shadow.note_read(places[here], me, clock, LANE_BITS[notes[here] & LANE])
 
     def _access(self, note: int) -> Access:
-        instr, what = self._accesses[(note & ID) - FIRST_ID]
+        instr, what = self._accesses[(note & ID) - FIRST_ID >> ID_BITS]
         component = note >> COMPONENT_BITS & COMPONENTS_MAX - 1
         return Access(component, note >> TIME_BITS, True, instr, self._warps[component], what)

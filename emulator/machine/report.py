@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from emulator.errors import (
 from emulator.machine.access import Access
 from emulator.machine.clocks import ASYNC_VISIBLE, Clock
 from emulator.machine.shadow import MBARRIER, UNWRITTEN
+
+if TYPE_CHECKING:
+    from emulator.ptx.syntax import Instr
 
 SHOWN_RUNS = 3
 NOUN = {"write": "written", "read": "read"}
@@ -72,6 +76,37 @@ def conflict(
     fault = DataRace if other.via is None else MissingWait
     what = f"{me.what} {verb} {cells}, not ordered after {other.what} that {_did(kind)} it"
     found(fault(what, me.instr, me.warp, (*_party(other, kind), ("missing", missing)), level))
+
+
+def between_lanes(me: Access, verb: str, cells: str, mine: int, other: Access, kind: str, theirs: int) -> None:
+    """Raise (or note) the fault of `me`, whose lanes `mine` (bits) touch `cells` that lanes `theirs` of its warp do.
+
+    Where the text has an instruction between that brings the lanes together, no hardware is known to show it.
+    """
+    level = Level.FAULT
+    if other is me:
+        what = f"{me.what} writes {cells} in {_lanes(mine)} and another value in {_lanes(theirs)}: either may stay"
+        missing = "an order of the two, or one lane that stores"
+    else:
+        what = (
+            f"{me.what} {verb} {cells} in {_lanes(mine)}, not ordered after {other.what} that {_did(kind)} it "
+            f"in {_lanes(theirs)} of the same warp"
+        )
+        missing = f"bar.warp.sync between PTX lines {other.instr.line} and {me.instr.line}"
+        if any(_brings_lanes_together(i) for i in me.warp.cta.launch.between(other.instr, me.instr)):
+            level = Level.FORMAL
+    by = (f"{NOUN[kind]} at", place(other.instr, other.warp)), ("by", f"{_lanes(theirs)} of {other.warp}")
+    me.warp.cta.launch.found(DataRace(what, me.instr, me.warp, (*by, ("missing", missing)), level))
+
+
+def _brings_lanes_together(instr: Instr) -> bool:
+    """Whether lanes wait for each other there, or order what they did, although PTX does not say so of memory."""
+    synchronous = "sync" in instr.modifiers or instr.opcode.endswith(".sync")
+    return instr.opcode in ("fence", "membar") or (synchronous and not instr.opcode.startswith("bar"))
+
+
+def _lanes(bits: int) -> str:
+    return f"lane {bits.bit_length() - 1}" if bits.bit_count() == 1 else "several lanes"
 
 
 def _did(kind: str) -> str:

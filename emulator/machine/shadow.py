@@ -40,6 +40,15 @@ def distinct(numbers: np.ndarray) -> Any:
     return set(numbers.ravel().tolist())
 
 
+class BlameLanes(Protocol):
+    """Deferred that lanes of the access `me` may not touch `cells` because of other lanes' access `number`.
+
+    apart: for which of the cells; mine: the lanes that touch each.
+    """
+
+    def __call__(self, me: Access, verb: str, cells: Any, apart: Any, mine: Any, number: int, kind: str) -> None: ...
+
+
 class Mixed(Protocol):
     """Deferred that `me` reads by one pattern those of `cells` that the access `number` wrote by another."""
 
@@ -57,20 +66,31 @@ class Deferred(Protocol):
 
 
 class Shadow:
-    """The last writer and the last reader(s) of each cell, as numbers of a history."""
+    """The last writer and the last reader(s) of each cell, as numbers of a history.
+
+    by_lane: keep their lanes too, as bits: of the writer all that stored the same value, of the readers those of the
+    last warp. 0 where an access is not made by single lanes.
+    """
 
     def __init__(
-        self, shape: int | tuple[int, ...], history: History, blame: Blame, mixed: Mixed | None = None
+        self,
+        shape: int | tuple[int, ...],
+        history: History,
+        blame: Blame,
+        mixed: Mixed | None = None,
+        by_lane: BlameLanes | None = None,
     ) -> None:
         self.writer = np.zeros(shape, np.int32)
         self.reader = np.zeros(shape, np.int32)
-        self.history, self.blame, self.mixed = history, blame, mixed
+        self.history, self.blame, self.mixed, self.by_lane = history, blame, mixed, by_lane
+        self.writer_lanes = np.zeros(shape if by_lane else 0, np.uint32)
+        self.reader_lanes = np.zeros_like(self.writer_lanes)
         self.notes: Deferred | None = None
 
-    def read(self, cells: Any, me: Access, clock: Clock, pattern: Pattern | None = None) -> None:
+    def read(self, cells: Any, me: Access, clock: Clock, pattern: Pattern | None = None, lanes: Any = None) -> None:
         """Check a read of `cells` (any numpy index), then note it. Raises what `blame` raises.
 
-        pattern: by which swizzle the cells are read.
+        pattern: by which swizzle the cells are read. lanes: which read each, as bits (see `by_lane`).
         """
         if self.notes is not None:
             self.notes.settle(cells, write=False)
@@ -83,14 +103,21 @@ class Shadow:
                 self.blame(me, clock, "reads", cells, number, "write")
             elif pattern is not None and other.pattern is not None and other.pattern != pattern and self.mixed:
                 self.mixed(me, pattern, cells, number)
-        self.note_read(cells, me, clock)
+            elif lanes is not None and self.by_lane is not None and me.of_unmet_lanes(other, clock):
+                wrote = self.writer_lanes[cells]
+                apart = (writers == number) & (wrote != 0) & (lanes & ~wrote != 0)
+                if apart.any():
+                    self.by_lane(me, "reads", cells, apart, lanes, number, "write")
+        self.note_read(cells, me, clock, lanes)
 
-    def note_read(self, cells: Any, me: Access, clock: Clock) -> None:
+    def note_read(self, cells: Any, me: Access, clock: Clock, lanes: Any = None) -> None:
         """Note a read that is in order."""
         history = self.history
         mine = history.record(me)
         readers = self.reader[cells]
         earlier = distinct(readers)
+        if self.by_lane is not None:
+            self._note_readers(cells, readers, earlier, me, clock, lanes)
         replaced = {number: self._joined(number, mine, me, clock) for number in earlier}
         if len(replaced) <= 1 or all(new == mine for new in replaced.values()):
             self.reader[cells] = next(iter(replaced.values()), mine)
@@ -99,6 +126,32 @@ class Shadow:
         for old, number in replaced.items():
             new[readers == old] = number
         self.reader[cells] = new
+
+    def _note_readers(self, cells: Any, readers: Any, earlier: Any, me: Access, clock: Clock, lanes: Any) -> None:
+        """Note the lanes of a read, with those of the same warp that it did not meet since."""
+        if lanes is None:
+            self.reader_lanes[cells] = 0
+            return
+        unmet = [number for number in earlier if self._last_unmet(number, me, clock)]
+        if unmet:
+            lanes = lanes | np.where(np.isin(readers, unmet), self.reader_lanes[cells], 0)
+        _note_lanes(self.reader_lanes, cells, lanes)
+
+    def _last_unmet(self, number: int, me: Access, clock: Clock) -> bool:
+        other = self.history.accesses[number]
+        return other is not None and me.of_unmet_lanes(other.parts[-1] if other.parts else other, clock)
+
+    def _check_lanes(self, cells: Any, writers: Any, readers: Any, me: Access, clock: Clock, lanes: Any) -> None:
+        """Blame lanes that write what others of the warp wrote or read, if nothing made them meet since."""
+        assert self.by_lane is not None
+        several = lanes & lanes - 1 != 0
+        for numbers, kept, kind in ((writers, self.writer_lanes, "write"), (readers, self.reader_lanes, "read")):
+            for number in distinct(numbers):
+                if self._last_unmet(number, me, clock):
+                    before = kept[cells]
+                    apart = (numbers == number) & (before != 0) & ((before != lanes) | (several & (kind == "read")))
+                    if apart.any():
+                        self.by_lane(me, "writes", cells, apart, lanes, number, kind)
 
     def _joined(self, number: int, mine: int, me: Access, clock: Clock) -> int:
         """What stands for the readers `number` and `mine` together: `mine` alone when it covers the others."""
@@ -109,22 +162,39 @@ class Shadow:
         joint = Access(-1, 0, me.generic, me.instr, me.warp, me.what, parts=(*kept, me))
         return self.history.record(joint)
 
-    def write(self, cells: Any, me: Access, clock: Clock) -> None:
-        """Check a write of `cells` (any numpy index), then note it. Raises what `blame` raises."""
+    def write(self, cells: Any, me: Access, clock: Clock, lanes: Any = None) -> None:
+        """Check a write of `cells` (any numpy index), then note it. Raises what `blame` raises.
+
+        lanes: which write each, as bits (see `by_lane`).
+        """
         if self.notes is not None:
             self.notes.settle(cells, write=True)
         accesses = self.history.accesses
         row = ORDERED if me.generic else ASYNC_VISIBLE
-        for number in distinct(self.writer[cells]):
+        writers, readers = self.writer[cells], self.reader[cells]
+        for number in distinct(writers):
             other = accesses[number]
             if other is None:
                 if number != UNWRITTEN:
                     self.blame(me, clock, "writes", cells, number, "write")
             elif not me.orders(other, clock, row if other.generic else ORDERED):
                 self.blame(me, clock, "writes", cells, number, "write")
-        for number in distinct(self.reader[cells]):
+        for number in distinct(readers):
             other = accesses[number]
             if other is not None and not me.orders(other, clock):
                 self.blame(me, clock, "writes", cells, number, "read")
+        if self.by_lane is not None:
+            if lanes is None:
+                self.writer_lanes[cells] = 0
+            else:
+                self._check_lanes(cells, writers, readers, me, clock, lanes)
+                _note_lanes(self.writer_lanes, cells, lanes)
         self.writer[cells] = self.history.record(me)
         self.reader[cells] = 0
+
+
+def _note_lanes(kept: np.ndarray, cells: Any, lanes: Any) -> None:
+    """Note the lanes at cells, of which some may be there for several lanes."""
+    kept[cells] = lanes
+    if (kept[cells] != lanes).any():
+        np.bitwise_or.at(kept, cells, lanes)

@@ -9,7 +9,7 @@ import numpy as np
 from emulator.chip import RESERVED_SHARED_BYTES
 from emulator.errors import BarrierError, Level, Misaligned, OutOfBounds, place
 from emulator.machine.mbarrier import MBarrier
-from emulator.machine.report import conflict, written
+from emulator.machine.report import between_lanes, conflict, written
 from emulator.machine.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class SharedMemory:
         self.views = {w: self.bytes.view(f"u{w}") for w in (1, 2, 4, 8)}
         self.chunks = self.bytes.view(np.complex128)
         self.shift = 2
-        self.shadow = Shadow(padded >> self.shift, cta.cluster.history, self._blame, self._mixed)
+        self.shadow = Shadow(padded >> self.shift, cta.cluster.history, self._blame, self._mixed, self._blame_lanes)
         self._mark(0, RESERVED_SHARED_BYTES, OUTSIDE)
         self._mark(size, padded, OUTSIDE)
         self.handled = 0
@@ -58,6 +58,8 @@ class SharedMemory:
             self.shadow.notes.end()
         self.shadow.writer = np.repeat(self.shadow.writer, WORD)
         self.shadow.reader = np.repeat(self.shadow.reader, WORD)
+        self.shadow.writer_lanes = np.repeat(self.shadow.writer_lanes, WORD)
+        self.shadow.reader_lanes = np.repeat(self.shadow.reader_lanes, WORD)
         self.shift = 0
 
     def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
@@ -66,14 +68,27 @@ class SharedMemory:
             shadow.notes.settle(slice(None), write=False)
         numbers = (shadow.writer if kind == "write" else shadow.reader)[cells]
         where = np.arange(shadow.writer.size)[cells][numbers == number]
-        first, last = int(where.min()) << self.shift, (int(where.max()) + 1 << self.shift) - 1
-        window = self.cta.window
-        place = (
-            f"shared memory {window + first:#x} to {window + last:#x} of CTA {self.cta.name} "
-            f"({where.size << self.shift} bytes)"
-        )
         near = self._near(int(where.min())) if number == UNWRITTEN else ()
-        conflict(me, clock, verb, place, number, shadow.history.accesses[number], kind, near)
+        conflict(me, clock, verb, self._shown(where), number, shadow.history.accesses[number], kind, near)
+
+    def _shown(self, cells: np.ndarray) -> str:
+        window = self.cta.window
+        first, last = int(cells.min()) << self.shift, (int(cells.max()) + 1 << self.shift) - 1
+        return (
+            f"shared memory {window + first:#x} to {window + last:#x} of CTA {self.cta.name} "
+            f"({cells.size << self.shift} bytes)"
+        )
+
+    def _blame_lanes(self, me: Access, verb: str, cells: Any, apart: Any, mine: Any, number: int, kind: str) -> None:
+        """The first of the cells stands for all."""
+        shadow = self.shadow
+        at = tuple(np.argwhere(apart)[0])
+        before = (shadow.writer_lanes if kind == "write" else shadow.reader_lanes)[cells][at]
+        other = shadow.history.accesses[number]
+        assert other is not None
+        other = other.parts[-1] if other.parts else other
+        place = self._shown(np.arange(shadow.writer.size)[cells][at].reshape(1))
+        between_lanes(me, verb, place, int(np.broadcast_to(mine, apart.shape)[at]), other, kind, int(before))
 
     def _mixed(self, me: Access, pattern: Pattern, cells: Any, number: int) -> None:
         hit = np.arange(self.shadow.writer.size)[cells][self.shadow.writer[cells] == number]
@@ -83,8 +98,8 @@ class SharedMemory:
         where = f"{self.cta.window + int(pieces[0]):#x} of CTA {self.cta.name}"
         self.cta.launch.stats.mix_swizzles(
             pieces.size,
-            f"{me.origin()}, reads {where} by {_shown(pattern)}; "
-            f"{writer.origin()}, wrote it by {_shown(writer.pattern)}",
+            f"{me.origin()}, reads {where} by {_swizzle_of(pattern)}; "
+            f"{writer.origin()}, wrote it by {_swizzle_of(writer.pattern)}",
         )
 
     def _near(self, cell: int) -> tuple[tuple[str, str], ...]:
@@ -119,16 +134,37 @@ class SharedMemory:
                 warp,
             )
 
-    def load(self, offsets: np.ndarray, width: int, count: int, me: Access, clock: Clock) -> np.ndarray:
-        """`count` elements of `width` bytes at each offset: unsigned[n, count]. Offsets lie in the window."""
-        self.shadow.read(self.cells(offsets, width * count), me, clock)
+    def load(
+        self, offsets: np.ndarray, width: int, count: int, me: Access, clock: Clock, lanes: np.ndarray | None
+    ) -> np.ndarray:
+        """`count` elements of `width` bytes at each offset: unsigned[n, count]. Offsets lie in the window.
+
+        lanes: which read each, as bits, uint32[n]; None if that is not by single lanes.
+        """
+        cells = self.cells(offsets, width * count)
+        self.shadow.read(cells, me, clock, lanes=_along(lanes, cells))
         return self.views[width][(offsets // width)[:, None] + np.arange(count)]
 
-    def store(self, offsets: np.ndarray, values: np.ndarray, me: Access, clock: Clock) -> None:
-        """Write unsigned[n, count] `values` at the offsets."""
+    def store(
+        self, offsets: np.ndarray, values: np.ndarray, me: Access, clock: Clock, lanes: np.ndarray | None
+    ) -> None:
+        """Write unsigned[n, count] `values` at the offsets. lanes: which write each, as for `load`."""
         width, count = values.itemsize, values.shape[1]
-        self.shadow.write(self.cells(offsets, width * count), me, clock)
-        self.views[width][(offsets // width)[:, None] + np.arange(count)] = values
+        cells = self.cells(offsets, width * count)
+        self.shadow.write(cells, me, clock, _along(lanes, cells))
+        view, index = self.views[width], (offsets // width)[:, None] + np.arange(count)
+        view[index] = values
+        if lanes is not None and not me.strong:
+            lost = (view[index] != values).any(1)
+            if lost.any():
+                self._blame_both(offsets, lost, lanes, me)
+
+    def _blame_both(self, offsets: np.ndarray, lost: np.ndarray, lanes: np.ndarray, me: Access) -> None:
+        """Two lanes stored different values at one place."""
+        first = int(np.argmax(lost))
+        both = np.flatnonzero(offsets == offsets[first])
+        place = self._shown(np.atleast_1d(self.cells(offsets[first : first + 1], 1)))
+        between_lanes(me, "writes", place, int(lanes[both[-1]]), me, "write", int(lanes[first]))
 
     def chunk_cells(self, chunks: np.ndarray) -> np.ndarray:
         """The shadow cells of 16-byte chunks (numbers from the window's start), flat."""
@@ -194,6 +230,11 @@ class SharedMemory:
         return found
 
 
-def _shown(pattern: Pattern) -> str:
+def _along(lanes: np.ndarray | None, cells: np.ndarray) -> np.ndarray | None:
+    """The lanes of each row of cells."""
+    return lanes if lanes is None or cells.ndim == 1 else lanes[:, None]
+
+
+def _swizzle_of(pattern: Pattern) -> str:
     swizzle, base = pattern
     return f"{swizzle} with base offset {base}" if base else str(swizzle)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from emulator.chip import LANES, NAMED_BARRIERS
+from emulator.chip import NAMED_BARRIERS
 from emulator.errors import Level
 from emulator.machine.access import Issuer
 from emulator.machine.agents import Agents, Completion
@@ -40,7 +40,7 @@ class Cluster:
         self.launch, self.index, self.random = launch, index, random
         cx, cy, cz = launch.cluster
         size = cx * cy * cz
-        self.history = History(64 + 6 * launch.warps * size)
+        self.history = History(64 + 7 * launch.warps * size)
         self.agents = Agents(completion, random)
         first = tuple(i * c for i, c in zip(index, launch.cluster, strict=True))
         self.ctas = [
@@ -103,7 +103,9 @@ class Warp(Issuer):
 
     def __init__(self, cta: Cta, index: int) -> None:
         history = cta.cluster.history
-        super().__init__(cta, index, history.component((cta.rank, index)), history.clock())
+        component = history.component((cta.rank, index))
+        history.component((cta.rank, index, "lanes"))
+        super().__init__(cta, index, component, history.clock())
         loads, stores = (history.component((cta.rank, index, verb)) for verb in ("ld", "st"))
         self.loads, self.stores = Pipe(self, "ld", loads, (loads,)), Pipe(self, "st", stores, (loads,))
         self.registers: Any = None
@@ -130,8 +132,10 @@ class Warp(Issuer):
         self.arrived_again: Instr | None = None
         """The last arrival there before the wait for the one before it."""
         self.local: np.ndarray | None = None
-        self.lanes: np.ndarray = np.arange(LANES)
-        """The lanes of the access in progress."""
+        self.lanes: np.ndarray | None = None
+        """The lanes of the access in progress; None if it is one for all that are active."""
+        self.active = 0
+        """Those of an access that is one for all, as bits."""
         self.turn: Turn = "went on"
         """What it did when it was last allowed to run."""
         self.polled: tuple[Instr, int] | None = None

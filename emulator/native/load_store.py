@@ -56,11 +56,13 @@ class LoadStoreBody(Body):
         super().__init__()
         self.access = access
         self.bytes = access.width * access.count
+        self.live = ""
+        """The lanes that take part, as bits."""
         self.element, self.register = f"i{8 * access.width}", f"i{access.bits}"
 
     def write(self) -> None:
         """Find the lanes, check their addresses, then load or store, and count."""
-        live = self._live()
+        self.live = live = self._live()
         asked = live
         if self.access.uniform:
             asked = self.scalar(f"and i32 {live}, {self.scalar(f'sub i32 0, {live}')}")

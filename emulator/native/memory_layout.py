@@ -9,6 +9,8 @@ The invariant: compiled code may go on where the notes prove order; anything els
   CTA, of its last read since. A load goes on if its warp's clock has seen what the notes say of the writes; a store
   also if it has seen those of the reads, and the shadow knows of no readers. A handler that touches cells moves their
   notes to the shadow first. Where a note could not say all that the shadow knows, it is `ASK`.
+- Lanes: what another lane of the warp did is seen up to the time of the clock's next component. A note has the lane, or
+  `MANY`: of a write, all wrote the same value in one instruction, and any may read it; of reads, there were several.
 - Counts: a global access adds its bytes; a shared one must have the pattern that its handler met last, whose bank
   conflicts can be counted later, as often as it occurred.
 """
@@ -44,16 +46,24 @@ how many the notes have; warp: its own index.
 """
 WINDOW: Final = np.dtype([("start", "u8"), ("count", "u8")])
 """Where an access may begin: in `count` bytes from the address `start`."""
-PATTERN: Final = np.dtype([("times", "u8"), ("lanes", "u4"), ("bytes", "u4"), ("offsets", "u4", LANES)])
-"""How often it occurred; the active lanes as bits, the bytes of each, and each one's offset from the first of them."""
+PATTERN: Final = np.dtype(
+    [("times", "u8"), ("lanes", "u4"), ("bytes", "u4"), ("offsets", "u4", LANES), ("who", "u4", LANES)]
+)
+"""How often it occurred; the active lanes as bits, the bytes of each, and each one's offset from the first of them; the
+lane, or MANY where another is at the same address. Stores of several lanes to one address have none: they ask."""
 
-TIME_BITS, COMPONENT_BITS = 32, 20
-"""A note is an epoch and an instruction: time << 32 | component << 20 | id. An id of 0: the shadow knows who."""
+TIME_BITS, COMPONENT_BITS, ID_BITS = 36, 24, 6
+"""A note is an epoch, an instruction and a lane: time << 36 | component << 24 | id << 6 | lane. An id of 0: the shadow
+knows who."""
 COMPONENTS_MAX: Final = 1 << TIME_BITS - COMPONENT_BITS
-ID: Final = (1 << COMPONENT_BITS) - 1
-FIRST_ID: Final = 2
+LANE: Final = (1 << ID_BITS) - 1
+ID: Final = (1 << COMPONENT_BITS) - 1 & ~LANE
+FIRST_ID: Final = 2 << ID_BITS
 """The id of the program's first compiled access."""
-ASK: Final = 0x7FFF_FFFF << TIME_BITS
+MANY: Final = LANES
+UNKNOWN: Final = LANES + 1
+"""Several lanes, but not all: the shadow knows which."""
+ASK: Final = 0x7FF_FFFF << TIME_BITS
 """Of a time that nobody has seen."""
 UNWRITTEN: Final = ASK | 1
 

@@ -5,11 +5,15 @@ What proves that an access may go on stands in `memory_layout`.
 
 from __future__ import annotations
 
+from emulator.chip import LANES
 from emulator.native.load_store import MEMORY, NUMBER, LoadStoreBody
 from emulator.native.memory_layout import (
     COMPONENT_BITS,
     COMPONENTS_MAX,
     FIRST_ID,
+    ID_BITS,
+    LANE,
+    MANY,
     MEMORY_ROW,
     PATTERN,
     TIME_BITS,
@@ -34,11 +38,13 @@ class SharedLoadStoreBody(LoadStoreBody):
         """The lanes that are ordered after what the notes tell, if the pattern is known."""
         first = self.two("lshr", "i64", offset, "splat (i64 2)")
         self.cells = [self.two("add", "i64", first, f"splat (i64 {i})") for i in range(self.bytes // 4)]
+        self.warp = self.number("warp")
+        self.component = self.long(self.at(self.memory("components"), "i64", self.warp))
+        self.lane = self._lane()
         kept = good
         for cells in self.cells:
             notes = self.gather("i64", self.all_at(self.memory("writes"), "i64", cells), good)
-            clock = self.all_at(self.memory("clock"), "i64", self._component(notes))
-            ordered = self._seen(self.gather("i64", clock, good), notes)
+            ordered = self._seen(self.gather("i64", self._clock_of(notes), good), notes)
             if self.access.store:
                 fresh = self.two("icmp eq", "i64", notes, f"splat (i64 {UNWRITTEN})")
                 readers = self.gather("i32", self.all_at(self.memory("readers"), "i32", cells), good)
@@ -48,23 +54,75 @@ class SharedLoadStoreBody(LoadStoreBody):
         if self.access.store:
             kept = self._after_reads(kept, good)
         known = self._pattern_is_known(offset, asked)
+        if self.access.store and self.access.uniform:
+            known = self.scalar(f"and i1 {known}, {self._one_or_all()}")
         return self.scalar(f"select i1 {known}, <32 x i1> {kept}, <32 x i1> zeroinitializer")
 
     def note(self, offset: str, lanes: str, asked: str) -> None:
         """Note the access, and count its pattern."""
-        warp = self.number("warp")
-        component = self.long(self.at(self.memory("components"), "i64", warp))
-        time = self.scalar(f"shl i64 {self.long(self.at(self.memory('clock'), 'i64', component))}, {TIME_BITS}")
-        who = self.scalar(f"shl i64 {component}, {COMPONENT_BITS}")
-        where = self.scalar(f"add i64 {self.word(NUMBER)}, {FIRST_ID}")
+        time = self.scalar(f"shl i64 {self.long(self.at(self.memory('clock'), 'i64', self.component))}, {TIME_BITS}")
+        who = self.scalar(f"shl i64 {self.component}, {COMPONENT_BITS}")
+        where = self.scalar(f"add i64 {self.scalar(f'shl i64 {self.word(NUMBER)}, {ID_BITS}')}, {FIRST_ID}")
         note = self.splat("i64", self.scalar(f"or i64 {time}, {self.scalar(f'or i64 {who}, {where}')}"))
-        into = self.memory("writes") if self.access.store else self._reads(warp)
-        for cells in self.cells:
-            self.scatter("i64", note, self.all_at(into, "i64", cells), lanes)
         if self.access.store:
+            for cells in self.cells:
+                there = self.all_at(self.memory("writes"), "i64", cells)
+                self.scatter("i64", self.two("or", "i64", note, self.lane), there, lanes)
             self._forget_reads(lanes)
+        else:
+            self._note_reads(note, lanes)
         pattern = self._pattern()
         self.do(f"store i64 {self.scalar(f'add i64 {self.long(pattern)}, 1')}, ptr {pattern}, align 8")
+
+    def _note_reads(self, note: str, lanes: str) -> None:
+        """Note a load: by which lane, or by several where another lane reads there too, or did since they last met."""
+        who = self.lane
+        if not self.access.uniform:
+            place = self.field(self._pattern(), "who", PATTERN)
+            who = self.scalar(f"zext <32 x i32> {self.scalar(f'load <32 x i32>, ptr {place}, align 16')} to <32 x i64>")
+        met = self.splat("i64", self._time_of_lanes(self.component))
+        for cells in self.cells:
+            there = self.all_at(self._reads(self.warp), "i64", cells)
+            before = self.gather("i64", there, lanes)
+            other = self.two("icmp ne", "i64", self._lane_of(before), who)
+            late = self.scalar(f"xor <32 x i1> {self._seen(met, before)}, splat (i1 true)")
+            several = self.two("and", "i1", other, late)
+            by = self.scalar(f"select <32 x i1> {several}, <32 x i64> splat (i64 {MANY}), <32 x i64> {who}")
+            self.scatter("i64", self.two("or", "i64", note, by), there, lanes)
+
+    def _lane(self) -> str:
+        """The lane of each, or MANY for all that take part in a uniform access."""
+        if not self.access.uniform:
+            return f"<{', '.join(f'i64 {lane}' for lane in range(LANES))}>"
+        first = self.called("i32 @llvm.cttz.i32(i32, i1)", (self.live, "true"))
+        one = self.scalar(f"select i1 {self._alone()}, i32 {first}, i32 {MANY}")
+        return self.splat("i64", self.scalar(f"zext i32 {one} to i64"))
+
+    def _alone(self) -> str:
+        """Whether one lane takes part."""
+        less = self.scalar(f"and i32 {self.live}, {self.scalar(f'sub i32 {self.live}, 1')}")
+        return self.scalar(f"icmp eq i32 {less}, 0")
+
+    def _one_or_all(self) -> str:
+        return self.scalar(f"or i1 {self._alone()}, {self.scalar(f'icmp eq i32 {self.live}, -1')}")
+
+    def _lane_of(self, notes: str) -> str:
+        return self.two("and", "i64", notes, f"splat (i64 {LANE})")
+
+    def _time_of_lanes(self, component: str) -> str:
+        """Up to when the lanes of the warp with this component have seen each other."""
+        return self.long(self.at(self.memory("clock"), "i64", self.scalar(f"add i64 {component}, 1")))
+
+    def _clock_of(self, notes: str) -> str:
+        """Where the clock has what this lane has seen of the writer's component, or of its lanes if it is another."""
+        component = self._component(notes)
+        own = self.two("icmp eq", "i64", component, self.splat("i64", self.component))
+        lane = self._lane_of(notes)
+        other = self.two("icmp ne", "i64", lane, self.lane)
+        if not self.access.store:
+            other = self.two("and", "i1", other, self.two("icmp ne", "i64", lane, f"splat (i64 {MANY})"))
+        apart = self.scalar(f"zext <32 x i1> {self.two('and', 'i1', own, other)} to <32 x i64>")
+        return self.all_at(self.memory("clock"), "i64", self.two("add", "i64", component, apart))
 
     def number(self, name: str) -> str:
         """A number of the row `memory`."""
@@ -91,11 +149,17 @@ class SharedLoadStoreBody(LoadStoreBody):
         self.do("%reader = phi i64 [ 0, %reads ], [ %reader1, %read ]")
         self.do(f"%kept = phi <32 x i1> [ {kept}, %reads ], [ %kept1, %read ]")
         component = self.long(self.at(self.memory("components"), "i64", "%reader"))
-        seen = self.splat("i64", self.long(self.at(self.memory("clock"), "i64", component)))
+        seen = self.long(self.at(self.memory("clock"), "i64", component))
+        own = self.scalar(f"icmp eq i64 %reader, {self.warp}")
+        met = self.scalar(f"select i1 {own}, i64 {self._time_of_lanes(component)}, i64 {seen}")
+        seen, met = self.splat("i64", seen), self.splat("i64", met)
+        several = self.two("icmp eq", "i64", self.lane, f"splat (i64 {MANY})")
         kept = "%kept"
         for cells in self.cells:
             notes = self.gather("i64", self.all_at(self._reads("%reader"), "i64", cells), good)
-            kept = self.two("and", "i1", kept, self._seen(seen, notes))
+            other = self.two("or", "i1", self.two("icmp ne", "i64", self._lane_of(notes), self.lane), several)
+            times = self.scalar(f"select <32 x i1> {other}, <32 x i64> {met}, <32 x i64> {seen}")
+            kept = self.two("and", "i1", kept, self._seen(times, notes))
         self.do(f"%kept1 = freeze <32 x i1> {kept}")
         self._next("reader", "read")
         return "%kept1"

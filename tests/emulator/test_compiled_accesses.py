@@ -290,9 +290,10 @@ def test_the_round_in_which_two_warps_write() -> None:
 
 def test_an_unwritten_word_is_found_in_any_round() -> None:
     body = "mad.lo.u32 %r60, %r90, 32, %r52; setp.lt.u32 %p1, %t, 28; @%p1 st.shared.u32 [%r52], %t;"
-    body += "setp.lt.u32 %p2, %t, 25; add.u32 %r61, %t, %r90; shl.b32 %r61, %r61, 2; add.u32 %r61, %r61, %r50;"
+    body += "bar.warp.sync -1; setp.lt.u32 %p2, %t, 25;"
+    body += "add.u32 %r61, %t, %r90; shl.b32 %r61, %r61, 2; add.u32 %r61, %r61, %r50;"
     with pytest.raises(UnwrittenRead, match="0x470"):
-        shared_loop(body + "@%p2 ld.shared.u32 %r1, [%r61];")
+        shared_loop(body + "@%p2 ld.shared.u32 %r1, [%r61]; bar.warp.sync -1;")
 
 
 def test_bulk_copies_see_what_was_stored() -> None:

@@ -15,7 +15,7 @@ def shared_access(per_lane: str, instruction: str) -> tuple[int, int, int]:
     fill = """
     mov.u32 %r10, buf; mul.lo.u32 %r11, %t, 4; add.u32 %r10, %r10, %r11; mov.b32 %r12, 0;
     F: st.shared.u32 [%r10], %r12; add.u32 %r10, %r10, 128; add.u32 %r12, %r12, 1;
-    setp.lt.u32 %p0, %r12, 128; @%p0 bra F;
+    setp.lt.u32 %p0, %r12, 128; @%p0 bra F; bar.warp.sync -1;
     """
     place = f"{per_lane} mov.u32 %r20, buf; add.u32 %r1, %r1, %r20; mov.b32 %r2, 0; mov.b32 %r3, 0;"
     run = [launch(source(SHARED + fill + place + last + "ret;", 1), np.zeros(32)) for last in ("", instruction)]

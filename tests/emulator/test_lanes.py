@@ -1,0 +1,127 @@
+"""Lanes of a warp that hand data over in shared memory need bar.warp.sync, by handlers and by machine code alike."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from emulator.errors import DataRace, Level
+from tests.emulator.ptx_kernel import launch, source
+
+MODES = ("eager", "lazy", "random")
+OWN = """
+.shared .align 128 .b8 box[2048]; .shared .align 8 .b64 bar;
+mov.u32 %r50, box; shl.b32 %r51, %t, 2; add.u32 %r51, %r51, %r50; // the lane's own word
+xor.b32 %r52, %t, 1; shl.b32 %r52, %r52, 2; add.u32 %r52, %r52, %r50; // its neighbour's
+mul.wide.u32 %q9, %t, 4; add.u64 %q0, %a0, %q9; mov.b32 %r60, 0; mov.u32 %r55, bar;
+"""
+SYNC = "bar.warp.sync -1;"
+LOOP = "mov.b32 %r90, 0; LOOP: {body} add.u32 %r90, %r90, 1; setp.lt.u32 %p39, %r90, {rounds}; @%p39 bra LOOP;"
+EXCHANGE = "st.shared.u32 [%r51], %t; {0} ld.shared.u32 %r60, [%r52]; {1}"
+OVERWRITE = "{1} ld.shared.u32 %r60, [%r52]; {0} st.shared.u32 [%r51], %t;"
+WIDE = """
+shl.b32 %r51, %t, 3; add.u32 %r51, %r51, %r50; xor.b32 %r52, %t, 1; shl.b32 %r52, %r52, 3; add.u32 %r52, %r52, %r50;
+"""
+PAIRS = {
+    "read after write": (EXCHANGE, "st.shared.u32 [%r51], 7; bar.warp.sync -1;"),
+    "write after read": (OVERWRITE, "st.shared.u32 [%r51], %t; bar.warp.sync -1;"),
+    "write after write": ("st.shared.u32 [%r51], %t; {0} st.shared.u32 [%r52], %t; {1}", ""),
+    "all read what one wrote": (
+        "setp.eq.u32 %p1, %t, 3; @%p1 st.shared.u32 [%r50], %t; {0} ld.shared.u32 %r60, [%r50]; {1}",
+        "",
+    ),
+    "one writes what all read": (
+        "ld.shared.u32 %r60, [%r50]; {0} setp.eq.u32 %p1, %t, 3; @%p1 st.shared.u32 [%r50], %t; {1}",
+        "setp.eq.u32 %p1, %t, 3; @%p1 st.shared.u32 [%r50], %t; bar.warp.sync -1;",
+    ),
+    "one writes what several read in turn": (
+        """setp.eq.u32 %p1, %t, 3; @%p1 ld.shared.u32 %r60, [%r50]; setp.eq.u32 %p2, %t, 4;
+        @%p2 ld.shared.u32 %r60, [%r50]; {0} @%p2 st.shared.u32 [%r50], %t; {1}""",
+        "setp.eq.u32 %p1, %t, 3; @%p1 st.shared.u32 [%r50], %t; bar.warp.sync -1;",
+    ),
+    "wide": ("st.shared.v2.u32 [%r51], {{%t, %t}}; {0} ld.shared.u32 %r60, [%r52+4]; {1}", WIDE),
+    "a byte": ("st.shared.u8 [%r51], %t; {0} ld.shared.u8 %r60, [%r52]; {1}", ""),
+    "a weak read of an atomic": (
+        "atom.shared.add.u32 %r61, [%r50], 1; {0} ld.shared.u32 %r60, [%r50]; {1}",
+        "setp.eq.u32 %p1, %t, 3; @%p1 st.shared.u32 [%r50], %t; bar.warp.sync -1;",
+    ),
+}
+HANDED_OVER = {
+    "bar.sync": "bar.sync 0;",
+    "an mbarrier": """mbarrier.arrive.shared.b64 _, [%r55];
+        W{n}: and.b32 %r56, %r90, 1; mbarrier.try_wait.parity.shared.b64 %p5, [%r55], %r56; @!%p5 bra W{n};""",
+}
+INIT = "setp.eq.u32 %p0, %t, 0; @%p0 mbarrier.init.shared.b64 [%r55], 32; bar.sync 0;"
+
+
+def run(
+    body: str, before: str = "", rounds: int = 1, completion: str = "lazy", level: Level = Level.FAULT
+) -> np.ndarray:
+    """Run a body some rounds in one warp, and store %r60 of each lane."""
+    out = np.zeros(32, np.uint32)
+    loop = LOOP.format(body=body, rounds=rounds)
+    launch(source(f"{OWN} {before} {loop} st.global.u32 [%q0], %r60; ret;"), out, completion=completion, level=level)
+    return out
+
+
+def program(name: str, between: str, after: str) -> tuple[str, str]:
+    body, before = PAIRS[name]
+    return body.format(between, after), before
+
+
+@pytest.mark.parametrize("rounds", [1, 40])
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("name", PAIRS)
+def test_with_bar_warp_sync_all_is_well(name: str, completion: str, rounds: int) -> None:
+    run(*program(name, SYNC, SYNC), rounds, completion)
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("name", PAIRS)
+def test_without_it_is_a_race_that_names_both_lanes(name: str, completion: str) -> None:
+    with pytest.raises(DataRace, match=r"in (lane \d+|several lanes), not ordered after .* of the same warp") as caught:
+        run(*program(name, "", SYNC), 1, completion)
+    assert "bar.warp.sync between PTX lines" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_machine_code_asks_where_the_lanes_did_not_meet_in_the_last_round(name: str) -> None:
+    """In all rounds but the last the lanes meet."""
+    late = "setp.eq.u32 %p7, %r90, 30; @%p7 bra LATE; bar.warp.sync -1; LATE:"
+    with pytest.raises(DataRace, match="of the same warp"):
+        run(*program(name, late, SYNC), 40)
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("how", HANDED_OVER)
+def test_a_barrier_that_all_lanes_wait_for_will_do(how: str, completion: str) -> None:
+    body = EXCHANGE.format(HANDED_OVER[how].format(n=1), "bar.sync 0;")
+    assert run(body, INIT, 40, completion).tolist() == [lane ^ 1 for lane in range(32)]
+
+
+def test_a_lane_may_use_its_own_word_again() -> None:
+    body = "st.shared.u32 [%r51], %t; ld.shared.u32 %r60, [%r51]; add.u32 %r60, %r60, 1; st.shared.u32 [%r51], %r60;"
+    assert run(body, "", 40).tolist() == [lane + 1 for lane in range(32)]
+
+
+def test_what_all_lanes_store_any_may_read() -> None:
+    run("st.shared.u32 [%r50], %r90; ld.shared.u32 %r60, [%r50]; bar.warp.sync -1;", "", 40)
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_two_lanes_that_store_different_values_in_one_place(completion: str) -> None:
+    at = "shr.u32 %r57, %t, 1; shl.b32 %r57, %r57, 2; add.u32 %r57, %r57, %r50; {0} %r58, %t, 1;"
+    run(at.format("shr.u32") + "st.shared.u32 [%r57], %r58; bar.warp.sync -1;", "", 40, completion)
+    with pytest.raises(DataRace, match=r"in lane 1 and another value in lane 0: either may stay"):
+        run(at.format("add.u32") + "st.shared.u32 [%r57], %r58;", "", 1, completion)
+    run(at.format("add.u32") + "st.volatile.shared.u32 [%r57], %r58; bar.warp.sync -1;", "", 2, completion)
+    run("atom.shared.exch.b32 %r58, [%r50], %t;", "st.shared.u32 [%r50], 7; bar.warp.sync -1;", 2, completion)
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("between", ["shfl.sync.idx.b32 %r70, %t, 0, 31, -1;", "membar.cta;"])
+def test_with_a_shuffle_or_fence_in_between_it_is_formal(between: str, completion: str) -> None:
+    body, before = program("read after write", between, SYNC)
+    run(body, before, 2, completion)
+    with pytest.raises(DataRace, match="of the same warp"):
+        run(body, before, 1, completion, Level.FORMAL)
