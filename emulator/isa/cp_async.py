@@ -42,6 +42,9 @@ def _copy(ins: Instr) -> Action:
         offsets = to.checked(memory, places, warp)
         copies = warp_copies(warp)
         memory.shadow.write(memory.cells(offsets, size.value), copies.access(ins, "cp.async"), warp.clock)
+        if warp.cta.launch.memory.watched and (sizes > 0).any():
+            reading = copies.access(ins, "cp.async")
+            warp.cta.cluster.outside.read(sources[sizes > 0], int(sizes.max()), reading, warp.clock)
         values = np.zeros((sources.size, size.value), np.uint8)
 
         def move() -> None:

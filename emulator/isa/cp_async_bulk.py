@@ -145,6 +145,9 @@ def _bulk_in(ins: Instr) -> Action:
             memory.readable(address, address + count, ins, warp, "a bulk copy")
             ranks = of_lane(rest[0], lane) if multicast else None
             for cta, offset, told in targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, False):
+                if memory.watched:
+                    reading = Access(told.component, told.phase + 1, False, ins, warp, "a bulk copy", via=told)
+                    warp.cta.cluster.outside.read(np.array([address], np.uint64), count, reading, warp.clock)
 
                 def move(cta: Cta = cta, offset: int = offset, address: int = address, count: int = count) -> None:
                     cta.smem.bytes[offset : offset + count] = np.frombuffer(ctypes.string_at(address, count), np.uint8)
@@ -167,6 +170,8 @@ def _bulk_out(ins: Instr, what: str, fold: Fold = copy, masked: int | None = Non
             warp.cta.launch.stats.copied_out_bytes += count
             copies = bulk_thread(warp, lane)
             smem.shadow.read(smem.span(offset, count), copies.access(ins, what), warp.clock)
+            there = np.array([address], np.uint64)
+            warp.cta.cluster.outside.write_by_agent(there, count, copies.writes.access(ins, what), warp.clock)
             chosen = None if masked is None else _runs(of_lane(rest[masked - 3], lane))
 
             def move(address: int = address, count: int = count, offset: int = offset, chosen: Any = chosen) -> None:
@@ -228,7 +233,7 @@ def _commit(ins: Instr) -> Action:
 
 @executes("cp.async.bulk.wait_group", blocking=True, meets=nobody)
 def _wait(ins: Instr) -> Action:
-    Modifiers(ins).pick({"read"})
+    (read_only,) = Modifiers(ins).pick({"read"})
 
     def run(warp: Warp, mask: Any, allowed: Any) -> Any:
         threads = [warp.bulk[lane] for lane in active_lanes(mask) if lane in warp.bulk]
@@ -241,6 +246,8 @@ def _wait(ins: Instr) -> Action:
             return BLOCK
         for t in threads:
             t.waited(count)
+            if not read_only:
+                t.writes.waited(count)
         return None
 
     return run

@@ -166,6 +166,8 @@ def _load_part(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray, lanes:
         return values
     if memory == "global":
         launch = warp.cta.launch
+        if launch.memory.watched:
+            warp.cta.cluster.outside.read(places, op.bytes, op.access(warp), warp.clock)
         values = launch.memory.load(places, op.width, op.count, op.ins, warp, op.what)
         launch.stats.global_load_bytes += places.size * op.bytes
     else:
@@ -194,6 +196,8 @@ def store(op: MemoryOp, warp: Warp, addresses: np.ndarray, values: np.ndarray) -
             release(warp, memory, places, warp.fenced)
         if memory == "global":
             launch = warp.cta.launch
+            if launch.memory.watched:
+                warp.cta.cluster.outside.write(places, op.bytes, op.access(warp), warp.clock)
             launch.memory.store(places, chosen, op.ins, warp, op.what)
             launch.stats.global_store_bytes += places.size * op.bytes
         else:

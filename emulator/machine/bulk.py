@@ -10,6 +10,7 @@ import numpy as np
 from emulator.errors import Level, Misaligned
 from emulator.machine.access import Access, handed_over
 from emulator.machine.agents import AsyncOperation
+from emulator.machine.globalmem import rows_of
 from emulator.machine.mbarrier import MBarrier, Party
 from emulator.machine.tensormap import TensorMap, swizzled_chunks
 
@@ -46,6 +47,7 @@ class CopyThread:
         self.issued = self.committed_until = 0
         self.open = Group()
         self.groups: list[Group] = []
+        self.writes = Writes(self)
 
     def access(self, instr: Instr, what: str) -> Access:
         """An access of the copy that is issued next."""
@@ -70,6 +72,7 @@ class CopyThread:
         """Close the open group."""
         self.open.last = self.committed_until = self.issued
         self.groups.append(self.open)
+        self.writes.groups.append(self.issued)
         self.open = Group()
 
     def unfinished(self, allowed: int) -> list[Group]:
@@ -95,6 +98,37 @@ class CopyThread:
         return handed_over(self.warp, self.waiting_for, me)
 
 
+class Writes:
+    """What the bulk copies of a thread write to global memory: complete at a wait_group that is no wait_group.read."""
+
+    def __init__(self, copies: CopyThread) -> None:
+        self._copies = copies
+        warp = copies.warp
+        self.component = warp.cta.cluster.history.component((warp.cta.rank, warp.index, "writes", copies.component))
+        self.groups: list[int] = []
+        """How many copies were issued when each group that was not waited for was committed."""
+
+    def access(self, instr: Instr, what: str) -> Access:
+        """A write of the copy that is issued next."""
+        return Access(self.component, self._copies.issued + 1, False, instr, self._copies.warp, what, via=self)
+
+    def waited(self, allowed: int) -> None:
+        """All committed groups but the latest `allowed` were waited for, and not for their reads alone."""
+        covered = self.groups[: max(len(self.groups) - allowed, 0)]
+        if covered:
+            self._copies.warp.clock.advance(self.component, covered[-1])
+            del self.groups[: len(covered)]
+
+    def missing(self, access: Access, me: Access) -> str:
+        """What orders `me` after `access`, for the report of a conflict."""
+        warp, wait = self._copies.warp, self._copies.waiting_for
+        if access.time > self._copies.committed_until:
+            return f"{wait} in {warp} after a commit_group that follows PTX line {access.instr.line}"
+        if warp.clock.at(self.component) < access.time:
+            return f"{wait} (not .read) in {warp} that covers PTX line {access.instr.line}"
+        return handed_over(warp, wait, me)
+
+
 def aligned(offset: int, alignment: int, what: str, instr: Instr, warp: Warp) -> None:
     """Raise Misaligned unless `offset` is a multiple of `alignment`."""
     if offset % alignment:
@@ -113,8 +147,13 @@ def load_boxes(
     """TMA: boxes at these coordinates, one after another, to `offset` of a CTA's shared memory; told to `barrier`."""
     size = tensor.shared_bytes * len(boxes)
     aligned(offset, TMA_ALIGNMENT, "the destination of a TMA load", instr, warp)
+    reading = Access(barrier.component, barrier.phase + 1, False, instr, warp, "a TMA load", via=barrier)
     for coordinates in boxes:
         check_global(instr, warp, tensor, coordinates, "a TMA load")
+        part = tensor.within(coordinates)
+        if part is not None and warp.cta.launch.memory.watched:
+            there = tensor.tensor(coordinates, part)
+            warp.cta.cluster.outside.read(rows_of(there), row_bytes(there), reading, warp.clock)
 
     def perform() -> None:
         values = np.concatenate([tensor.padded(tensor.read(coordinates)) for coordinates in boxes])
@@ -177,6 +216,12 @@ def store_boxes(
     smem.check_span(offset, size, instr, warp, what)
     warp.cta.launch.stats.copied_out_bytes += size
     copies = bulk_thread(warp, lane)
+    for coordinates in boxes:
+        part = tensor.within(coordinates)
+        if part is not None:
+            there = tensor.tensor(coordinates, part)
+            writing = copies.writes.access(instr, what)
+            warp.cta.cluster.outside.write_by_agent(rows_of(there), row_bytes(there), writing, warp.clock)
     smem.shadow.read(smem.span(offset, size), copies.access(instr, what), warp.clock, (tensor.swizzle, 0))
 
     def perform() -> None:
@@ -203,6 +248,11 @@ def warp_copies(warp: Warp) -> CopyThread:
     if found is None:
         found = warp.copies = CopyThread(warp, "cp.async", "cp.async.wait_group", True, deque())
     return found
+
+
+def row_bytes(there: np.ndarray) -> int:
+    """The bytes of each row of an array, whose last dimension is contiguous."""
+    return int(there.shape[-1]) * there.itemsize
 
 
 def check_global(

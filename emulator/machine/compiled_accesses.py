@@ -16,7 +16,7 @@ from emulator.machine.shared import CHUNK
 from emulator.native.memory_layout import MANY, MEMORY_ROW, PATTERN, WINDOW
 
 if TYPE_CHECKING:
-    from emulator.machine.globalmem import GlobalMemory
+    from emulator.machine.globalmem import Allocation, GlobalMemory
     from emulator.machine.statistics import Stats
     from emulator.machine.topology import Cta, Warp
     from emulator.ptx.syntax import Instr
@@ -49,11 +49,16 @@ class CompiledAccesses:
     def learn(self, number: int, address: int, size: int, store: bool) -> None:
         """Instruction `number` accessed `size` bytes at `address`, and may do so in all of that allocation.
 
-        A store is not let go alone where every write has to be noted.
+        A store is not let go alone where every write has to be noted, nor anything in an allocation that is watched.
         """
         found = self._memory.known(address, address + size)
-        if found is not None and not (store and self._memory.written is not None):
+        noted = store and self._memory.written is not None
+        if found is not None and not noted and found.address not in self._memory.watched:
             self._windows[number] = found.address, found.size - size + 1
+
+    def leave(self, allocation: Allocation) -> None:
+        """Let no access go alone in an allocation any longer."""
+        self._windows["count"][self._windows["start"] == allocation.address] = 0
 
     def learn_shared(
         self, number: int, warp: Warp, lanes: np.ndarray, addresses: np.ndarray, size: int, store: bool

@@ -63,6 +63,8 @@ class GlobalMemory:
         self.closed, self._found = closed, found
         self.written: list[Written] | None = None
         """If a list, what every write writes goes there too."""
+        self.watched: set[int] = set()
+        """The addresses of the allocations that agents wrote to: see `machine.global_shadow`."""
         self._recent: Allocation | None = None
         self._mappings: dict[str, list[Allocation]] = {}
 
@@ -133,11 +135,9 @@ class GlobalMemory:
     def wrote(self, there: np.ndarray) -> None:
         """Note that an agent wrote this part of host memory, whose last dimension is contiguous."""
         if self.written is not None:
-            places: np.ndarray = np.array(there.__array_interface__["data"][0], np.uint64)
-            for n, stride in zip(there.shape[:-1], there.strides[:-1], strict=True):
-                places = places[..., None] + np.arange(n, dtype=np.uint64) * np.uint64(stride)
+            places = rows_of(there)
             rows = np.ascontiguousarray(there).reshape(places.size, -1).view(np.uint8)
-            self.written.append((places.reshape(-1), rows.copy()))
+            self.written.append((places, rows.copy()))
 
     def apply(self, written: list[Written]) -> None:
         """Write what was noted elsewhere, in that order."""
@@ -199,6 +199,14 @@ class GlobalMemory:
                 ("near", f"{a.name}: {a.address:#x} to {a.address + a.size - 1:#x} ({_apart(low, a)})") for a in near
             ),
         )
+
+
+def rows_of(there: np.ndarray) -> np.ndarray:
+    """The addresses of the rows of an array, whose last dimension is contiguous: uint64[rows]."""
+    places: np.ndarray = np.array(there.__array_interface__["data"][0], np.uint64)
+    for n, stride in zip(there.shape[:-1], there.strides[:-1], strict=True):
+        places = places[..., None] + np.arange(n, dtype=np.uint64) * np.uint64(stride)
+    return places.reshape(-1)
 
 
 def _index(allocation: Allocation, addresses: np.ndarray, width: int, count: int) -> tuple[np.ndarray, np.ndarray]:

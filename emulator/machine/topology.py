@@ -12,6 +12,7 @@ from emulator.errors import Level
 from emulator.machine.access import Issuer
 from emulator.machine.agents import Agents, Completion
 from emulator.machine.barriers import ClusterBarrier, NamedBarrier
+from emulator.machine.global_shadow import GlobalShadow
 from emulator.machine.history import History
 from emulator.machine.pipe import Pipe
 from emulator.machine.registers import RegisterPool
@@ -52,6 +53,7 @@ class Cluster:
         self.ready = deque(self.warps)
         self.flags: dict[tuple[int, int], Clock] = {}
         """What releases of ordinary memory locations carry, by (memory, address)."""
+        self.outside = GlobalShadow(launch, self.history)
         self.polls = 0
         """Rounds of polling answered no since a wait last ended."""
 

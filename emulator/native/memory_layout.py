@@ -4,7 +4,7 @@ The invariant: compiled code may go on where the notes prove order; anything els
 
 - Global memory: it goes on where every lane begins in the instruction's window and is aligned. A window is part of an
   allocation that the handler met, so nothing there can be refused. Where every write must be noted for another
-  process, stores have none.
+  process, stores have none; and nobody has one of an allocation that agents write to, from the first such write on.
 - Shared memory: beside the shadow there is a note for each 4-byte cell of who wrote it last and, for each warp of the
   CTA, of its last read since. A load goes on if its warp's clock has seen what the notes say of the writes; a store
   also if it has seen those of the reads, and the shadow knows of no readers. A handler that touches cells moves their

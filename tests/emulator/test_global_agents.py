@@ -1,0 +1,107 @@
+"""Global memory that bulk copies and TMA write: who reads or writes it too comes after a wait for the writes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from emulator.errors import DataRace, MissingProxyFence, MissingWait
+from tests.emulator.ptx_kernel import launch, source
+
+MODES = ("eager", "lazy", "random")
+ROUNDS = 6
+START = """
+.shared .align 128 .b8 box[256]; .shared .align 8 .b64 bar;
+mov.u32 %r50, box; mov.u32 %r55, bar; add.u32 %r53, %r50, 128; mov.b32 %r60, 0;
+setp.eq.u32 %p0, %t, 0; setp.lt.u32 %p1, %t, 32; shl.b32 %r51, %t, 2; add.u32 %r51, %r51, %r50;
+add.u64 %q0, %a0, %b; add.u64 %q1, %a1, %b; sub.u64 %q2, %q0, 128;
+@%p0 mbarrier.init.shared.b64 [%r55], 1; @%p0 fence.proxy.async; bar.sync 0;
+"""
+LOOP = "mov.b32 %r90, 0; LOOP: {0} add.u32 %r90, %r90, 1; setp.lt.u32 %p39, %r90, {1}; @%p39 bra LOOP;"
+STORE = """
+add.u32 %r61, %t, %r90; @%p1 st.shared.u32 [%r51], %r61; @%p1 fence.proxy.async; bar.sync 0;
+@%p0 cp.async.bulk.global.shared::cta.bulk_group [%a0], [%r50], 128; {commit} {wait} {barrier}
+"""
+GOOD = {
+    "commit": "@%p0 cp.async.bulk.commit_group;",
+    "wait": "@%p0 cp.async.bulk.wait_group 0;",
+    "barrier": "bar.sync 0;",
+}
+READ = "@!%p1 ld.global.u32 %r60, [%q2]; bar.sync 0;"
+OVERWRITE = "@!%p1 st.global.u32 [%q2], 7; fence.proxy.async; bar.sync 0;"
+LOAD = """
+@%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r55], 128;
+@%p0 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r53], [%a0], 128, [%r55];
+and.b32 %r56, %r90, 1; WAIT: mbarrier.try_wait.parity.shared.b64 %p5, [%r55], %r56; @!%p5 bra WAIT;
+@%p1 ld.shared.u32 %r60, [%r51+128]; fence.proxy.async; bar.sync 0;
+"""
+COPY = """
+@%p1 cp.async.ca.shared.global [%r51+128], [%q0], 4; cp.async.commit_group; cp.async.wait_group 0; bar.sync 0;
+"""
+USES = {"cp.async": COPY, "a load": READ, "a store": OVERWRITE, "a bulk copy": LOAD}
+BROKEN = {
+    "no commit_group": {"commit": ""},
+    "no wait_group": {"wait": ""},
+    "only for the reads": {"wait": "@%p0 cp.async.bulk.wait_group.read 0;"},
+}
+MISSING = {
+    "no commit_group": "after a commit_group that follows PTX line",
+    "no wait_group": r"cp.async.bulk.wait_group \(not .read\) in warp 0 .* that covers PTX line",
+    "only for the reads": r"cp.async.bulk.wait_group \(not .read\) in warp 0 .* that covers PTX line",
+}
+
+
+def run(body: str, completion: str, rounds: int = ROUNDS) -> np.ndarray:
+    """Run a body some rounds with two warps, and store %r60 of each thread."""
+    words, out = (np.zeros(64 + 32, np.uint32) for _ in range(2))
+    start = -words.ctypes.data % 16 // 4
+    text = source(f"{START} {LOOP.format(body, rounds)} st.global.u32 [%q1], %r60; ret;", 2, block=64)
+    launch(text, words[start : start + 64], out, block=64, completion=completion)
+    return out[:64]
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_after_the_wait_all_may_read_and_write(completion: str) -> None:
+    read = run(STORE.format(**GOOD) + READ, completion)
+    assert read[32:].tolist() == [t + ROUNDS - 1 for t in range(32)]
+    run(STORE.format(**GOOD) + OVERWRITE, completion)
+    run(STORE.format(**GOOD) + COPY, completion)
+    copied = run(STORE.format(**GOOD) + LOAD, completion)
+    assert copied[:32].tolist() == [t + ROUNDS - 1 for t in range(32)]
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("name", BROKEN)
+def test_without_it_the_wait_is_missing(name: str, use: str, completion: str) -> None:
+    with pytest.raises(MissingWait, match=MISSING[name]) as caught:
+        run(STORE.format(**{**GOOD, **BROKEN[name]}) + USES[use], completion)
+    assert "global memory 0x" in str(caught.value) and "a bulk store that wrote it" in str(caught.value)
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_another_warp_needs_a_barrier_after_the_wait(completion: str) -> None:
+    late = STORE.format(**{**GOOD, "wait": "bar.sync 0; @%p0 cp.async.bulk.wait_group 0;", "barrier": ""})
+    missing = (
+        r"a barrier that warp 0 .* arrives on after its cp\.async\.bulk\.wait_group|wait_group \(not \.read\) in warp 0"
+    )
+    with pytest.raises(MissingWait, match=missing):
+        run(late + READ, completion, 1)
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_what_threads_write_needs_a_fence_before_a_bulk_copy_reads_it(completion: str) -> None:
+    run(STORE.format(**GOOD) + OVERWRITE + LOAD, completion)
+    with pytest.raises(MissingProxyFence, match="a bulk copy reads global memory"):
+        run(STORE.format(**GOOD) + OVERWRITE.replace("fence.proxy.async;", "") + LOAD, completion)
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_warps_race_where_an_agent_wrote_before(completion: str) -> None:
+    with pytest.raises(DataRace, match=r"st\.global writes global memory"):
+        run(STORE.format(**GOOD) + "@%p1 st.global.u32 [%q0], 7;" + OVERWRITE, completion)
+
+
+def test_two_bulk_stores_of_one_place_may_come_in_any_order() -> None:
+    twice = STORE.format(**{**GOOD, "wait": "", "barrier": ""}) + "@%p0 cp.async.bulk.wait_group 0; bar.sync 0;"
+    run(twice + READ, "random")
