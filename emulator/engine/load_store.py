@@ -11,7 +11,7 @@ from emulator.isa.special_registers import MEMORY
 from emulator.native.builder import Slot
 from emulator.native.load_store import LoadStore, LoadStoreStep
 from emulator.native.recorder import Row
-from emulator.ptx.syntax import Address, Imm, Operand, Reg, Special, Vector
+from emulator.ptx.syntax import ALL_BYTES, Address, Imm, Operand, Reg, Special, Vector
 
 _LONG = 1 << 64
 _CELL = 4
@@ -32,6 +32,8 @@ def load_store(effect: Effect, fetcher: Fetcher, number: int) -> LoadStoreStep |
     assert isinstance(address, Address)
     shared = op.space == "shared"
     if op.strong or place is None or (shared and op.bytes < _CELL) or not isinstance(address.base, Reg | Special):
+        return None
+    if shared and instr.used != ALL_BYTES:  # the code asks of all bytes
         return None
     base = slots[address.base]
     bits = _BITS[registers.type] if registers else 8 * op.width

@@ -172,7 +172,8 @@ def _load_part(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray, lanes:
         launch.stats.global_load_bytes += places.size * op.bytes
     else:
         offsets = op.checked(memory, places, warp)
-        values = memory.load(offsets, op.width, op.count, op.access(warp), warp.clock, op.lanes(warp, lanes))
+        lane_bits = op.lanes(warp, lanes)
+        values = memory.load(offsets, op.width, op.count, op.access(warp), warp.clock, lane_bits, op.ins.used)
         warp.cta.launch.stats.access_shared(offsets, op.bytes)
     if op.strong:
         _acquire(warp, memory, places, op.acquires)

@@ -35,13 +35,17 @@ def mbarrier_at(warp: Warp, address: int, ins: Instr) -> MBarrier:
 
 
 def reachable(barrier: MBarrier, ins: Instr, warp: Warp) -> None:
-    """Raise BarrierError unless a fence made the initialisation of `barrier` visible to the async proxy."""
+    """Raise BarrierError unless a fence made the initialisation of `barrier` visible to the async proxy.
+
+    Within the CTA that is formal: an mbarrier is initialised where the copies find it, in the CTA's shared memory.
+    """
     if not barrier.fenced:
         init = barrier.init
         what = f"{ins.opcode} reports to {barrier}, whose initialisation no fence made visible to the async proxy"
         missing = "fence.mbarrier_init.release.cluster or fence.proxy.async after it"
         at = (("initialised at", place(init.instr, init.warp)), ("initialised by", str(init.warp)))
-        warp.cta.launch.found(BarrierError(what, ins, warp, (*at, ("missing", missing))))
+        level = Level.FORMAL if init.warp.cta is warp.cta else Level.FAULT
+        warp.cta.launch.found(BarrierError(what, ins, warp, (*at, ("missing", missing)), level))
 
 
 @executes("mbarrier.init", meets=nobody)

@@ -13,6 +13,7 @@ from emulator.isa.registry import BLOCK, Action, executes, nobody
 from emulator.isa.tcgen05_ld_st import B32, SYNC
 from emulator.machine.agents import Wait
 from emulator.machine.shared import OFFSET_MASK
+from emulator.machine.tmem import ALLOC
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
@@ -44,9 +45,7 @@ def _alloc(ins: Instr) -> Action:
             return BLOCK
         offset = (same(address, mask) or 0) & OFFSET_MASK
         smem.check_span(offset, 4, ins, warp, "tcgen05.alloc's result")
-        smem.store(
-            np.array([offset]), np.array([[column]], np.uint32), warp.access(ins, "tcgen05.alloc"), warp.clock, None
-        )
+        smem.store(np.array([offset]), np.array([[column]], np.uint32), warp.access(ins, ALLOC), warp.clock, None)
         return None
 
     return run

@@ -20,7 +20,7 @@ from emulator.isa.tcgen05_commit import thread
 from emulator.machine.descriptors import MatrixDescriptor, operand_pattern
 from emulator.machine.numbers import HOLDER_SHIFT, unpacked
 from emulator.machine.tensorcore import SHIFTED_COLUMNS, refuse, shift_rows, taking_part
-from emulator.machine.tmem import GROUP
+from emulator.machine.tmem import GROUP, named
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _cp(ins: Instr) -> Action:
 
     def run(warp: Warp, mask: Any, address: Any, descriptor: Any) -> None:
         for lane in active_lanes(mask):
-            at, bits = of_lane(address, lane), of_lane(descriptor, lane)
+            at, bits = named(of_lane(address, lane), ins, warp), of_lane(descriptor, lane)
             ctas = _taking_part(ins, warp, group)
             driver = thread(warp, lane)
             lanes = copied.lanes(at >> 16)
@@ -144,7 +144,7 @@ def _shift(ins: Instr) -> Action:
 
     def run(warp: Warp, mask: Any, address: Any) -> None:
         for lane in active_lanes(mask):
-            at = of_lane(address, lane)
+            at = named(of_lane(address, lane), ins, warp)
             column = at & 0xFFFF
             if at >> 16:
                 why = f"lane {at >> 16} in the address {at:#010x}: only from lane 0 on is it known which rows move"

@@ -52,9 +52,9 @@ def fragment(shape: str, repeats: int, split: int = 0, packed: bool = False) -> 
 class Transfer:
     """What tcgen05.ld and .st have in common: shape, repeats, packing, and the checks of an address.
 
-    PTX wants one address in all lanes, whose lane lies in the warp's quarter. Programs by NVIDIA that run on B200 let
-    each thread name its own lane, of which the first counts, or leave the quarter out: only level `pedantic` refuses
-    it.
+    PTX wants one address in all lanes, whose lane lies in the warp's quarter. Programs that run on B200 let each thread
+    name its own lane, of which the first counts, leave the quarter out, name another or one beyond the last: a warp
+    reaches its own quarter whatever they say. Only level `pedantic` refuses it.
     """
 
     def __init__(self, ins: Instr, packing: str) -> None:
@@ -80,11 +80,10 @@ class Transfer:
             at = int(address[0])
         lane, column = at >> 16, at & 0xFFFF
         low = 32 * (warp.index % 4)
-        quarter_left_out = lane < low and lane < GROUP + 1
-        inside = low * quarter_left_out + lane
-        if not low <= inside <= low + 32 - self.lanes or inside % self.lanes:
+        inside = low + lane % 32
+        if inside % self.lanes:
             raise self._out_of_reach(warp, at, Level.FAULT)
-        if quarter_left_out and pedantic:
+        if lane != inside and pedantic:
             warp.cta.launch.found(self._out_of_reach(warp, at, Level.PEDANTIC))
         lane = inside
         lanes, columns = fragment(self.shape, self.repeats, split, self.packed)

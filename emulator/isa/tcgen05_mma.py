@@ -25,6 +25,7 @@ from emulator.machine.descriptors import (
 from emulator.machine.scales import Scales
 from emulator.machine.scales import columns as scale_columns
 from emulator.machine.tensorcore import SHIFTED_COLUMNS, KStep, Shape, placement, refuse, shift_rows, taking_part
+from emulator.machine.tmem import named
 from emulator.machine.zero_columns import ZeroColumns
 from emulator.ptx.syntax import Address, Imm, Instr, Reg, Vector
 
@@ -98,7 +99,7 @@ class MmaOp:
         if isinstance(rest[0], Vector) and len(rest[0].items) != words:
             raise UnknownInstruction(ins, f"{len(rest[0].items)} words of disabled lanes; allowed is {words}")
         last = rest[1 + self.masked :]
-        if len(last) > 1 or (last and not isinstance(last[0], Reg if self.ws else Imm)):
+        if len(last) > 1 or (last and not isinstance(last[0], Reg | Imm if self.ws else Imm)):
             raise UnknownInstruction(ins, f"operands after the predicate: {last}")
         if last and not self.ws:
             scale = last[0].value if isinstance(last[0], Imm) else 0
@@ -132,10 +133,12 @@ def _mma(ins: Instr) -> Action:
             extra = of_lane(rest[-1], lane) if last else 0
             try:
                 ctas = taking_part(warp.cta, op.ctas)
-                shape = _shape(op, bits & ~SCALE_BYTES if op.block else bits, of_lane(d, lane), off, extra)
+                at = named(of_lane(d, lane), ins, warp)
+                shape = _shape(op, bits & ~SCALE_BYTES if op.block else bits, at, off, extra)
             except ValueError as why:
                 raise refuse(ins, warp, why) from None
-            step = KStep(of_lane(a, lane), of_lane(b, lane), op.a_in_tmem, scales)
+            a_at = named(of_lane(a, lane), ins, warp) if op.a_in_tmem else of_lane(a, lane)
+            step = KStep(a_at, of_lane(b, lane), op.a_in_tmem, scales)
             accumulate = bool(of_lane(rest[before], lane))
             _multiply(ins, warp, lane, ctas, shape, accumulate, 0 if op.ws else extra, step)
             if op.shifts:

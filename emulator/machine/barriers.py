@@ -66,16 +66,16 @@ class NamedBarrier:
         return generation
 
     def _agree(self, warp: Issuer, threads: int | None, instr: Instr) -> None:
-        if threads is not None and (threads % LANES or not 0 < threads <= self.cta.launch.warps * LANES):
+        whole = self.cta.launch.warps * LANES
+        if threads is not None and (threads % LANES or not 0 < threads <= whole):
             raise BarrierError(
-                f"{self} expects {threads} threads; allowed is a multiple of {LANES} up to the CTA's "
-                f"{self.cta.launch.warps * LANES}",
+                f"{self} expects {threads} threads; allowed is a multiple of {LANES} up to the CTA's {whole}",
                 instr,
                 warp,
             )
         if not self.generation.arrived:
             self.expected, self.counted_by = threads, instr
-        elif threads != self.expected and self.counted_by is not None:
+        elif (threads or whole) != (self.expected or whole) and self.counted_by is not None:
             raise BarrierError(
                 f"{self} is used with {threads or 'all'} threads while others wait there for {self.expected or 'all'}",
                 instr,

@@ -11,6 +11,8 @@ from emulator.errors import BarrierError, Level, Misaligned, OutOfBounds, place
 from emulator.machine.mbarrier import MBarrier
 from emulator.machine.report import between_lanes, conflict, written
 from emulator.machine.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
+from emulator.machine.tmem import ALLOC
+from emulator.ptx.syntax import ALL_BYTES
 
 if TYPE_CHECKING:
     from emulator.machine.access import Access, Issuer
@@ -43,6 +45,8 @@ class SharedMemory:
         self.shadow = Shadow(padded >> self.shift, cta.cluster.history, self._blame, self._mixed, self._blame_lanes)
         self._mark(0, RESERVED_SHARED_BYTES, OUTSIDE)
         self._mark(size, padded, OUTSIDE)
+        self._stored: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+        """Of the ordinary store that is being checked: values, and the view of memory and the places there."""
         self.handled = 0
         """Ordinary accesses that handlers did."""
         self.mbarriers: dict[int, MBarrier] = {}
@@ -69,7 +73,26 @@ class SharedMemory:
         numbers = (shadow.writer if kind == "write" else shadow.reader)[cells]
         where = np.arange(shadow.writer.size)[cells][numbers == number]
         near = self._near(int(where.min())) if number == UNWRITTEN else ()
-        conflict(me, clock, verb, self._shown(where), number, shadow.history.accesses[number], kind, near)
+        other = shadow.history.accesses[number]
+        rewrites = other is not None and verb == "writes" and kind == "write"
+        level = self._level_of_rewriting(me, clock, cells, number) if rewrites else Level.FAULT
+        conflict(me, clock, verb, self._shown(where), number, other, kind, near, level)
+
+    def _level_of_rewriting(self, me: Access, clock: Clock, cells: Any, number: int) -> Level:
+        """How much it matters that `me` writes what the access `number` wrote.
+
+        Formal is that one instruction stores equal bits for several warps, and that the async proxy overwrites, in
+        order but without its fence, the word that tcgen05.alloc wrote.
+        """
+        other = self.shadow.history.accesses[number]
+        assert other is not None
+        if other.what == ALLOC and other.seen_by(clock):
+            return Level.FORMAL
+        if other.instr is not me.instr or self._stored is None:
+            return Level.FAULT
+        values, view, index = self._stored
+        hit = (self.shadow.writer[cells] == number).reshape(len(values), -1).any(1)
+        return Level.FORMAL if np.array_equal(view[index[hit]], values[hit]) else Level.FAULT
 
     def _shown(self, cells: np.ndarray) -> str:
         window = self.cta.window
@@ -135,13 +158,24 @@ class SharedMemory:
             )
 
     def load(
-        self, offsets: np.ndarray, width: int, count: int, me: Access, clock: Clock, lanes: np.ndarray | None
+        self,
+        offsets: np.ndarray,
+        width: int,
+        count: int,
+        me: Access,
+        clock: Clock,
+        lanes: np.ndarray | None,
+        used: int = ALL_BYTES,
     ) -> np.ndarray:
         """`count` elements of `width` bytes at each offset: unsigned[n, count]. Offsets lie in the window.
 
-        lanes: which read each, as bits, uint32[n]; None if that is not by single lanes.
+        lanes: which read each, as bits, uint32[n]; None if that is not by single lanes. used: which of the bytes the
+        program uses, as bits; of the others nothing is asked.
         """
         cells = self.cells(offsets, width * count)
+        if used != ALL_BYTES and cells.ndim == 2:
+            each = (1 << (1 << self.shift)) - 1
+            cells = cells[:, [i for i in range(cells.shape[1]) if used >> (i << self.shift) & each]]
         self.shadow.read(cells, me, clock, lanes=_along(lanes, cells))
         return self.views[width][(offsets // width)[:, None] + np.arange(count)]
 
@@ -151,8 +185,10 @@ class SharedMemory:
         """Write unsigned[n, count] `values` at the offsets. lanes: which write each, as for `load`."""
         width, count = values.itemsize, values.shape[1]
         cells = self.cells(offsets, width * count)
-        self.shadow.write(cells, me, clock, _along(lanes, cells))
         view, index = self.views[width], (offsets // width)[:, None] + np.arange(count)
+        self._stored = values, view, index
+        self.shadow.write(cells, me, clock, _along(lanes, cells))
+        self._stored = None
         view[index] = values
         if lanes is not None and not me.strong:
             lost = (view[index] != values).any(1)

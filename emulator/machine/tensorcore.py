@@ -143,7 +143,7 @@ class Product:
             else:
                 self._write(cta, right, self._a(cta))
 
-    def _scaled_operands(self, cta: Cta, b: np.ndarray, a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _scaled_operands(self, cta: Cta, b: np.ndarray, a: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
         """B [N, K] and A [K, M] times their scale factors, float64: no product of two factors is too large."""
         shape, where, cells = self.shape, self.shape.where, cta.tmem.cells
         count, kind = shape.kind.k // shape.block, shape.idesc.scale
@@ -154,7 +154,7 @@ class Product:
         except ValueError as why:
             raise TensorMemoryError(f"{self.instr.opcode}: {why}", self.instr, self.warp) from None
         wide_a, wide_b = (np.repeat(np.concatenate(f, 1), shape.block, 1) for f in (of_a, of_b))
-        return b * wide_b, a * wide_a.T
+        return b * wide_b, [part * wide_a.T for part in a]
 
     def _b(self, cta: Cta) -> np.ndarray:
         """B of one CTA: float32[N of this CTA, K]."""
@@ -165,35 +165,31 @@ class Product:
             b = shape.zeros.of(b)
         return -b if idesc.negate_b else b
 
-    def _a(self, cta: Cta) -> np.ndarray:
-        """A of one CTA, transposed: float32[K, M of this CTA]."""
+    def _a(self, cta: Cta) -> list[np.ndarray]:
+        """A of one CTA, transposed: float32[K, M of this CTA], one for all of N or one for each part of it."""
         shape, idesc = self.shape, self.shape.idesc
         if self.steps[0].a_in_tmem:
-            a = self._a_from_tmem(cta)
+            parts = self._a_from_tmem(cta)
         else:
             descriptors = tuple(s.a for s in self.steps)
-            a = _from_shared(cta, descriptors, shape.where.rows, shape.kind, idesc.a_mn_major, idesc.a).T
-        return -a if idesc.negate_a else a
+            parts = [_from_shared(cta, descriptors, shape.where.rows, shape.kind, idesc.a_mn_major, idesc.a).T]
+        return [-a for a in parts] if idesc.negate_a else parts
 
-    def _a_from_tmem(self, cta: Cta) -> np.ndarray:
-        """A, of which every part of the lanes that has its own part of N holds a copy."""
-        shape = self.shape
-        columns, rows, parts = shape.kind.k_bytes // 4, shape.where.rows, []
+    def _a_from_tmem(self, cta: Cta) -> list[np.ndarray]:
+        """A. Every part of the lanes that has its own part of N multiplies the A that it holds: as a rule, copies."""
+        shape, where = self.shape, self.shape.where
+        columns, steps = shape.kind.k_bytes // 4, []
         for step in self.steps:
             lane, column = step.a >> 16, step.a & 0xFFFF
             cells = cta.tmem.cells[column : column + columns]
-            if shape.where.split > 1:
-                copies = cells.reshape(columns, shape.where.split, rows)
-                if (copies != copies[:, :1]).any():
-                    why = f"{self.instr.opcode}: operand A differs between the {shape.where.split} parts of the lanes"
-                    raise TensorMemoryError(why, self.instr, self.warp)
-                cells = copies[:, 0]
-            elif rows == HALF:
-                cells = cells.reshape(columns, 4, 32)[:, :, lane : lane + 16].reshape(columns, HALF)
-            parts.append(from_columns(np.ascontiguousarray(cells), shape.idesc.a))
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+            if where.split == 1 and where.rows == HALF:
+                cells = cells.reshape(columns, 4, 32)[:, :, lane : lane + 16]
+            steps.append(cells.reshape(columns, where.split, where.rows))
+        words = steps[0] if len(steps) == 1 else np.concatenate(steps)
+        parts = 1 if where.split == 1 or (words == words[:, :1]).all() else where.split
+        return [from_columns(np.ascontiguousarray(words[:, part]), shape.idesc.a) for part in range(parts)]
 
-    def _write(self, cta: Cta, b: np.ndarray, a: np.ndarray) -> None:
+    def _write(self, cta: Cta, b: np.ndarray, a: list[np.ndarray]) -> None:
         shape = self.shape
         view = shape.where.of(cta.tmem.cells.view(CELLS[shape.idesc.d]), shape.column, shape.low_lane)
         before = self._scaled(_accumulator(view, shape.idesc.d)) if self.accumulate else None
@@ -228,20 +224,24 @@ def _accumulator(view: np.ndarray, kind: str) -> np.ndarray:
     return view
 
 
-def _product(b: np.ndarray, a: np.ndarray, shape: Shape) -> np.ndarray:
-    """B [N, K] times A [K, M] as [N, M]: float32, or exact int64 for kind::i8."""
+def _product(b: np.ndarray, a: list[np.ndarray], shape: Shape) -> np.ndarray:
+    """B [N, K] times A [K, M], or each part of B times its own, as [N, M]: float32, or exact int64 for kind::i8."""
+    if len(a) > 1:
+        return np.concatenate([_product(n, [m], shape) for n, m in zip(np.split(b, len(a)), a, strict=True)])
     if shape.idesc.d == "s32":
-        exact: np.ndarray = np.matmul(b.astype(np.float64), a.astype(np.float64))
+        exact: np.ndarray = np.matmul(b.astype(np.float64), a[0].astype(np.float64))
         return exact.astype(np.int64)
-    product: np.ndarray = np.matmul(b, a)
+    product: np.ndarray = np.matmul(b, a[0])
     return product.astype(np.float32, copy=False)
 
 
-def _truncated(b: np.ndarray, a: np.ndarray, before: np.ndarray | None, shape: Shape) -> np.ndarray:
+def _truncated(b: np.ndarray, a: list[np.ndarray], before: np.ndarray | None, shape: Shape) -> np.ndarray:
     """B A and the accumulator (in the shape of `Placement.of`) as [N, M], with the tensor core's own rounding."""
-    c = None if before is None else before.reshape(shape.where.n, shape.where.rows)
-    idesc = shape.idesc
-    return truncated_sum(b, a, (idesc.b, idesc.a), c, shape.kind.k, idesc.d == "f16")
+    idesc, count = shape.idesc, len(a)
+    c = [None] * count if before is None else np.split(before.reshape(shape.where.n, shape.where.rows), count)
+    types, half = (idesc.b, idesc.a), idesc.d == "f16"
+    parts = zip(np.split(b, count), a, c, strict=True)
+    return np.concatenate([truncated_sum(n, m, types, d, shape.kind.k, half) for n, m, d in parts])
 
 
 def _from_shared(

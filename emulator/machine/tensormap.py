@@ -18,6 +18,8 @@ from emulator.machine.numbers import bf16_from, bf16_to
 
 MAP_BYTES: Final = 128
 LIVE_WORDS: Final = 8
+KIND: Final = 64
+"""The first of the four bits that say what a map is."""
 TILED: Final = 2
 SWIZZLES: Final = {(0, 0): NONE, (1, 0): B32, (2, 0): B64, (3, 0): B128, (3, 1): B128_ATOM32, (3, 3): B128_ATOM64}
 """By mode and atomicity: PTX ISA 9.1, table 33, without the atoms of 32 bytes whose halves are exchanged."""
@@ -242,9 +244,12 @@ def replaced(raw: bytes, field: str, value: int, index: int = 0) -> bytes:
     """A map's bytes with one field set as tensormap.replace sets it: PTX ISA 9.1, 9.7.9.28.
 
     Sizes are counted from 1 in the instruction and from 0 in the map, strides in bytes and in units of 16. The rank
-    is its number less one in both. Raises ValueError for a value that the field cannot hold.
+    is its number less one in both. A map that begins as zeros becomes a tiled one, as Triton's kernels make theirs.
+    Raises ValueError for a value that the field cannot hold.
     """
     words = int.from_bytes(raw, "little")
+    if not words >> KIND & 15:
+        words |= TILED << KIND
     for first, bits, part in _parts(field, value, index):
         if not 0 <= part < 1 << bits:
             raise ValueError(f"{field} {value} of dimension {index}: a map has {bits} bits for it")

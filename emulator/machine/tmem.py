@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from emulator.chip import TMEM_COLUMNS, TMEM_LANES
-from emulator.errors import Level, TensorMemoryError, place
+from emulator.errors import Level, OutOfBounds, TensorMemoryError, place
 from emulator.machine.report import conflict, written
 from emulator.machine.shadow import UNWRITTEN, Shadow
 
@@ -24,8 +24,19 @@ if TYPE_CHECKING:
 GROUP = 16
 UNIT = 32
 POISON = 0xFFFFFFFF
+ALLOC = "tcgen05.alloc"
 DEALLOC = "tcgen05.dealloc"
 COPY = "tcgen05.cp"
+ADDRESS_BITS = TMEM_LANES - 1 << 16 | 0xFFFF
+
+
+def named(address: int, instr: Instr, warp: Issuer) -> int:
+    """An address without the bits of lanes beyond the last, which hardware ignores: only level `pedantic` asks."""
+    known, launch = address & ADDRESS_BITS, warp.cta.launch
+    if known != address and launch.asks(Level.PEDANTIC):
+        what = f"{instr.opcode} names lane {address >> 16} of tensor memory, which has {TMEM_LANES}"
+        launch.found(OutOfBounds(what, instr, warp, level=Level.PEDANTIC))
+    return known
 
 
 class TensorMemory:

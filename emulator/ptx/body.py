@@ -12,9 +12,11 @@ from emulator.ptx.families import split
 from emulator.ptx.operands import OperandReader, atom
 from emulator.ptx.source import Source
 from emulator.ptx.statements import Statement, Statements
-from emulator.ptx.syntax import Address, Instr, Location, Operand, Reg, Symbol, Variable, Vector
+from emulator.ptx.syntax import ALL_BYTES, Address, Instr, Location, Operand, Reg, Symbol, Variable, Vector
 
 _INSTRUCTION = re.compile(r"(?:@(!?)([\w$%]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.S)
+_REGISTERS = re.compile(r"\.reg\s*\.(\w+)\s*(.*)", re.S)
+_USED_BYTES = re.compile(r'\.pragma\s+"used_bytes_mask\s+(0x[0-9a-fA-F]{1,8}|\d+)"')
 _PLAIN = re.compile(r"[^\s\[{(|!,]+(?:, [^\s\[{(|!,]+)*")
 
 
@@ -49,24 +51,29 @@ class Body:
 
     def _read(self, start: int, end: int) -> None:
         """Declarations first: an instruction may stand before the label that it names."""
-        instructions: list[Statement] = []
+        instructions: list[tuple[Statement, int]] = []
+        used = ALL_BYTES
         for statement in self._statements.read(start, end):
             if statement.made is None and statement.text[0] == ".":
                 self._declaration(statement)
+                if pragma := _USED_BYTES.match(statement.text):
+                    used = int(pragma[1], 0)
             else:
-                instructions.append(statement)
-        for statement in instructions:
+                instructions.append((statement, used))
+                used = ALL_BYTES
+        for statement, used in instructions:
             made = statement.made or self._instruction(statement)
             if made.opcode == "bra":
                 made = replace(made, operands=tuple(_resolved(operand, statement.scope) for operand in made.operands))
+            if used != ALL_BYTES:
+                made = replace(made, used=used)
             self.instrs.append(made)
 
     def _declaration(self, statement: Statement) -> None:
         text = statement.text
         try:
-            if text.startswith(".reg"):
-                _, type_name, names = text.split(None, 2)
-                statement.scope.declare(type_name[1:], names)
+            if found := _REGISTERS.fullmatch(text):
+                statement.scope.declare(found[1], found[2])
             elif text.startswith(".param"):
                 statement.scope.declare_call_parameter(text)
             elif text.startswith((".shared", ".local")):

@@ -17,6 +17,7 @@ _VARIABLE = re.compile(
     r"(?:\.v(\d)\s+)?\.(\w+)\s+([\w$]+)(?:\[(\d*)\])?\s*(?:=\s*(.*))?$",
     re.S,
 )
+_NAME = re.compile(r"[\w$%]+")
 _RANGE = re.compile(r"(%?[\w$]+)<(\d+)>")
 _WIDTHS = {"pred": 1, "b128": 16} | {
     f"{kind}{bits}": bits // 8 for kind in "bsuf" for bits in (8, 16, 32, 64) if kind != "f" or bits > 8
@@ -47,10 +48,10 @@ class Scope:
     def declare(self, type_name: str, names: str) -> None:
         """`.reg .type names`, names as `a, b` or `%r<n>`; or `.reg .v4 .type names`, whose parts are `a.x` or `a.r` ...
 
-        Raises ValueError for a type that is none.
+        Raises ValueError for a type or a name that is none.
         """
         if type_name in _PARTS:
-            self._declare_vectors(type_name, *names.split(None, 1))
+            self._declare_vectors(type_name, names)
             return
         width = _register_type(type_name)
         for name in (part.strip() for part in names.split(",")):
@@ -58,14 +59,15 @@ class Scope:
             if many:
                 self.ranges[many.group(1)] = (width, int(many.group(2)))
             else:
-                self.registers[name] = Reg(self.rename(name), width)
+                self.registers[name] = Reg(self.rename(_register_name(name)), width)
 
-    def _declare_vectors(self, vector: str, type_name: str, names: str) -> None:
+    def _declare_vectors(self, vector: str, typed_names: str) -> None:
+        type_name, names = (*typed_names.split(None, 1), "", "")[:2]
         width = _register_type(type_name.removeprefix("."))
         for name in (part.strip() for part in names.split(",")):
             if _RANGE.fullmatch(name):
                 raise ValueError(f"a range of vectors, {name!r}")
-            parts = [Reg(self.rename(f"{name}.{part}"), width) for part in _PARTS[vector]]
+            parts = [Reg(self.rename(f"{_register_name(name)}.{part}"), width) for part in _PARTS[vector]]
             self.registers[name] = Vector(tuple(parts))
             for letters in (_PARTS[vector], _COLOURS):
                 self.registers.update({f"{name}.{letter}": reg for letter, reg in zip(letters, parts, strict=False)})
@@ -102,6 +104,25 @@ class Scope:
         return self.parent.label(name) if self.parent else None
 
 
+def _register_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} cannot name a register")
+    return name
+
+
+def _bytes(type_name: str) -> int:
+    if type_name not in _WIDTHS:
+        raise ValueError(f"type '.{type_name}'")
+    return _WIDTHS[type_name]
+
+
+def _alignment(align: str | None, otherwise: int) -> int:
+    found = otherwise if align is None else int(align)
+    if found < 1 or found & found - 1:
+        raise ValueError(f".align {found}: no power of two")
+    return found
+
+
 def _register_type(type_name: str) -> str:
     if type_name not in _WIDTHS:
         raise ValueError(f"register type '.{type_name}'")
@@ -109,14 +130,14 @@ def _register_type(type_name: str) -> str:
 
 
 def parameters(text: str) -> tuple[Param, ...]:
-    """A kernel's parameters, laid out by their alignments."""
+    """A kernel's parameters, laid out by their alignments. Raises ValueError for a type or alignment that is none."""
     found = []
     offset = 0
     for match in _PARAM.finditer(text):
         align, type_name, name, count = match.groups()
-        element = _WIDTHS[type_name]
+        element = _bytes(type_name)
         size = element * int(count or 1)
-        alignment = int(align or element)
+        alignment = _alignment(align, element)
         offset = -(-offset // alignment) * alignment
         found.append(Param(name, offset, size, alignment))
         offset += size
@@ -124,14 +145,17 @@ def parameters(text: str) -> tuple[Param, ...]:
 
 
 def variable(text: str) -> tuple[str, Variable, GlobalVariable] | None:
-    """A variable's state space and itself, seen as one of shared or local and one of global memory."""
+    """A variable's state space and itself, seen as one of shared or local and one of global memory.
+
+    Raises ValueError for a type, an alignment or an initialiser that is none.
+    """
     match = _VARIABLE.match(text)
     if match is None:
         return None
     space, align, vector, type_name, name, count, values = match.groups()
-    element = _WIDTHS[type_name]
+    element = _bytes(type_name)
     size = 0 if count == "" else element * int(vector or 1) * int(count or 1)
-    alignment = int(align or element * int(vector or 1))
+    alignment = _alignment(align, element * int(vector or 1))
     initial = _initial(values or "", element)
     return space, Variable(name, size, alignment, 0), GlobalVariable(name, size, alignment, initial)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from emulator.chip import RESERVED_SHARED_BYTES
@@ -11,7 +11,17 @@ from emulator.ptx.body import Body
 from emulator.ptx.calls import Function, functions
 from emulator.ptx.declarations import dimensions, number, parameters, placed, variable
 from emulator.ptx.source import Source
-from emulator.ptx.syntax import GlobalVariable, Kernel, Module, Symbol, Variable
+from emulator.ptx.syntax import (
+    Address,
+    GlobalVariable,
+    Kernel,
+    Module,
+    Operand,
+    Symbol,
+    TensorAddress,
+    Variable,
+    Vector,
+)
 
 _ENTRY = re.compile(r"(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w$]+)\s*(?:\(([^)]*)\))?([^{]*)\{")
 _TARGET = re.compile(r"\.target\s+(\w+)")
@@ -44,9 +54,13 @@ def parse(text: str) -> Module:
 def _kernel(source: Source, entry: re.Match[str], end: int, known: Mapping[str, Function]) -> Kernel:
     body = Body(source, entry.end(), end - 1, known)
     directives = entry.group(3)
+    try:
+        params = parameters(entry.group(2) or "")
+    except ValueError as error:
+        raise source.refuse(str(error), entry.start()) from None
     return Kernel(
         name=entry.group(1),
-        params=parameters(entry.group(2) or ""),
+        params=params,
         shared=tuple(body.shared),
         local=tuple(placed(body.local, 0)),
         registers=body.registers,
@@ -81,9 +95,19 @@ def _module_variables(
     return tuple(in_global), in_shared
 
 
+def _symbols(operand: Operand) -> Iterator[str]:
+    """What an operand names, as the base of an address too."""
+    match operand:
+        case Symbol(name) | Address(Symbol(name)) | TensorAddress(Address(Symbol(name))):
+            yield name
+        case Vector(items):
+            for item in items:
+                yield from _symbols(item)
+
+
 def _with_shared(kernel: Kernel, module_shared: list[Variable]) -> Kernel:
     """The kernel with its own and the module's shared variables placed, the sizeless (dynamic) ones last."""
-    used = {o.name for i in kernel.instrs for o in i.operands if isinstance(o, Symbol)}
+    used = {name for instr in kernel.instrs for operand in instr.operands for name in _symbols(operand)}
     everything = [*kernel.shared, *(v for v in module_shared if v.name in used)]
     fixed = tuple(placed([v for v in everything if v.size], RESERVED_SHARED_BYTES))
     kernel = replace(kernel, shared=fixed)

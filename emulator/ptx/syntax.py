@@ -8,6 +8,8 @@ from functools import cached_property
 from emulator.chip import RESERVED_SHARED_BYTES
 
 DYNAMIC_SHARED_ALIGN = 1024
+ALL_BYTES = 0xFFFF_FFFF
+"""Of a load, whose widest form has 32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,8 @@ Operand = Reg | Special | Imm | Symbol | Address | TensorAddress | Vector | Dual
 class Instr:
     """One instruction: its family, the dotted parts after it, its operands in PTX order and its guard.
 
-    `guard` is (predicate, wanted value); `line` is the line of the PTX text, from 1; `text` is as written.
+    `guard` is (predicate, wanted value); `line` is the line of the PTX text, from 1; `text` is as written. `used`: the
+    bytes of a load that the program uses, as bits from the first byte on (the pragma used_bytes_mask).
     """
 
     opcode: str
@@ -99,6 +102,7 @@ class Instr:
     guard: tuple[Reg, bool] | None
     line: int
     text: str
+    used: int = ALL_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,35 @@ ld.{form} {values}, [%q31]; st.{form} [%a1], {values};""",
     np.testing.assert_array_equal(out, given)
 
 
+WIDENED = """
+mul.lo.u32 %r40, %t, 16; add.s32 %r40, %r40, %r50;
+st.shared.v2.b32 [%r40], {%t, %t}; st.shared.b32 [%r40+8], %t;
+PRAGMA
+ld.shared.v4.b32 {%r1, %r2, %r3, %r4}, [%r40];
+add.s32 %r1, %r1, %r2; add.s32 %r1, %r1, %r3; mul.wide.u32 %q0, %t, 4; add.s64 %a0, %a0, %q0; st.global.b32 [%a0], %r1;
+"""
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_load_is_asked_only_for_the_bytes_that_the_program_uses(completion: Completion) -> None:
+    out = np.zeros(32, np.uint32)
+    run(WIDENED.replace("PRAGMA", '.pragma "used_bytes_mask 0xfff";'), out, completion=completion)
+    assert out.tolist() == [3 * t for t in range(32)]
+    for pragma in ("", '.pragma "used_bytes_mask 0x1fff";', '.pragma "used_bytes_mask 0xf0ff";'):
+        with pytest.raises(errors.UnwrittenRead, match=r"ld\.shared reads"):
+            run(WIDENED.replace("PRAGMA", pragma), out, completion=completion)
+
+
+def test_used_bytes_where_single_bytes_are_known() -> None:
+    body = """
+mul.lo.u32 %r40, %t, 4; add.s32 %r40, %r40, %r50; st.shared.b8 [%r40], %t; st.shared.b8 [%r40+3], %t;
+.pragma "used_bytes_mask MASK";
+ld.shared.b32 %r1, [%r40];"""
+    run(body.replace("MASK", "0x9"))
+    with pytest.raises(errors.UnwrittenRead):
+        run(body.replace("MASK", "0xb"))
+
+
 def test_eight_of_anything_but_words_is_refused() -> None:
     with pytest.raises(errors.UnknownInstruction, match=r"v8 of \.b16"):
         run("ld.global.v8.b16 {%h1, %h2, %h3, %h4, %h5, %h6, %h7, %h8}, [%a0];")

@@ -9,6 +9,7 @@ from emulator.ptx.families import split
 from emulator.ptx.operands import OperandReader
 from emulator.ptx.parser import parse
 from emulator.ptx.syntax import (
+    ALL_BYTES,
     Address,
     Dual,
     Imm,
@@ -166,6 +167,26 @@ def test_shared_variables_start_after_the_reserved_kilobyte_and_dynamic_ones_end
     assert k.dynamic_shared_offset == 2048
 
 
+def test_a_shared_variable_that_is_only_the_base_of_an_address_is_there() -> None:
+    k = kernel(f"{REGISTERS} ld.shared.b32 %r0, [dyn+4];", outside=".extern .shared .align 16 .b8 dyn[];")
+    assert [v.name for v in k.shared] == ["dyn"]
+
+
+def test_registers_without_a_blank_before_their_type() -> None:
+    k = kernel(".reg.b16 i,r,t; .reg .v2.f32 pair; mov.b16 i, r; mov.b16 t, i; mov.f32 pair.x, pair.y;")
+    assert {(r.name, r.type) for r in k.registers} == {
+        ("i", "b16"), ("r", "b16"), ("t", "b16"), ("pair.x", "b32"), ("pair.y", "b32")
+    }  # fmt: skip
+
+
+def test_the_bytes_that_a_load_uses() -> None:
+    """The pragma is about the next instruction, and only if that is a load."""
+    load = "ld.shared.v4.b32 {%r0, %r0, %r0, %r0}, [%r0];"
+    pragma = '.pragma "used_bytes_mask 0xfff";'
+    k = kernel(f"{REGISTERS} {load} {pragma} {load} {load} {pragma} add.s32 %r0, %r0, %r0; {load}")
+    assert [i.used for i in k.instrs if i.opcode == "ld"] == [ALL_BYTES, 0xFFF, ALL_BYTES, ALL_BYTES]
+
+
 def test_local_and_global_variables() -> None:
     text = HEAD + (
         ".global .align 1 .b8 text[4] = {72, 0x69, 10, 0};\n.const .align 4 .s32 two[2] = {-1, 7};\n"
@@ -199,6 +220,8 @@ def test_several_kernels() -> None:
         ("add.s32 %x, 1, 2;\nADD x;", "line 6: an instruction is not understood"),
         (".reg .q32 %x;", "line 5: register type '.q32'"),
         (".reg .v4 .b32 %x<3>;", "line 5: a range of vectors, '%x<3>'"),
+        (".reg .b32 %x %y;", "line 5: '%x %y' cannot name a register"),
+        (".reg .v2;", "line 5: register type '.'"),
         ("@%nothing ret;", "line 5: guard '%nothing' is not declared"),
         ("ret", "line 5: a statement is not understood"),
         (".weird 3;", "line 5: a directive is not understood"),

@@ -8,6 +8,7 @@ from ptx_launch import kernel, launch
 from tensor_layouts import Layout
 
 from emulator import errors
+from emulator.machine.agents import Completion
 
 PER_REPEAT = {
     # shape: (bits of a row in one repeat, lanes, registers, (thread, value bit) -> bit of [lane][row bit])
@@ -166,7 +167,21 @@ def test_packed_16x32bx2_takes_pairs_of_columns_apart() -> None:
     np.testing.assert_array_equal(out, (column + 1) << 16 | column)
 
 
-def test_a_quarter_is_a_warps_own() -> None:
-    move = f"tcgen05.ld.sync.aligned.32x32b.x1.b32 VALUES, [%r5+0x400000]; {give(1)}"
-    with pytest.raises(errors.OutOfBounds, match=r"at lane 64 .*; warp [013] reaches lanes"):
+@pytest.mark.parametrize("completion", ["eager", "lazy", "random"])
+@pytest.mark.parametrize("lane", [64, 192])
+def test_a_quarter_is_a_warps_own(lane: int, completion: Completion) -> None:
+    """Whatever quarter, or lane beyond the last, an address names; only level `pedantic` refuses another."""
+    move = f"tcgen05.ld.sync.aligned.32x32b.x1.b32 VALUES, [%r5+{lane << 16:#x}]; {give(1)}"
+    out = np.zeros((1, 128), np.uint32)
+    launch(program(move, 1), [out, out], block=(128, 1, 1), completion=completion)
+    np.testing.assert_array_equal(out[0], np.arange(128) << 16)
+    with pytest.raises(errors.OutOfBounds, match=rf"at lane {lane} .*; warp \d reaches lanes"):
+        launch(program(move, 1), [out, out], block=(128, 1, 1), level=errors.Level.PEDANTIC)
+
+
+def test_a_quarter_is_reached_from_its_first_lane() -> None:
+    move = f"tcgen05.ld.sync.aligned.32x32b.x1.b32 VALUES, [%r5+0x100000]; {give(1)}"
+    with pytest.raises(
+        errors.OutOfBounds, match=r"at lane 16 .*; warp \d reaches lanes \d+ to \d+ only, in steps of 3"
+    ):
         launch(program(move, 1), [np.zeros(128, np.uint32)] * 2, block=(128, 1, 1))

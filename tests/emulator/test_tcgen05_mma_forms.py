@@ -118,11 +118,33 @@ def test_weight_stationary(kind: str, m: int, n: int, a_in_tmem: bool) -> None:
         np.testing.assert_array_equal(got, expected)
 
 
-def test_copies_of_a_in_the_lanes_must_agree() -> None:
+@pytest.mark.parametrize("numerics", ["fp32", "tc"])
+@pytest.mark.parametrize(("m", "n"), [(32, 64), (64, 128)])
+@pytest.mark.parametrize("kind", ["bf16", "s8"])
+def test_each_part_of_the_lanes_multiplies_its_own_a(kind: str, m: int, n: int, numerics: str) -> None:
+    parts = 128 // m
+    a, b = [numbers(m, kind) for _ in range(parts)], numbers(n, kind)
+    image, state = np.zeros((1, WINDOW), np.uint8), initial(dtype=result_type(kind))
+    b_at = put(image[0], operand(kind, n, False, "64B", B_AT), b, kind)
+    words = np.concatenate([packed(part, kind) for part in a], 1)
+    state.view(np.uint32)[0, A_COLUMN : A_COLUMN + len(words)] = words
+    expected = state.copy()
+    for part in range(parts):
+        product = a[part] @ b[part * n // parts : (part + 1) * n // parts].T
+        expected[0, : n // parts, part * m : (part + 1) * m] += product.T.astype(state.dtype)
+    act = issue(kind, 0, f"{A_COLUMN:#x}", b_at, descriptor(kind, m, n), "ws.cta_group::1")
+    np.testing.assert_array_equal(after(act, image, state, numerics=numerics), expected)
+
+
+def test_lanes_beyond_the_last_are_ignored() -> None:
+    image, a, b, a_at, b_at = in_shared("bf16", 128, 32)
     state = initial()
-    act = issue("tf32", 0, f"{A_COLUMN:#x}", B_AT + BASE >> 4 | 1 << 46, descriptor("tf32", 32, 64), "ws.cta_group::1")
-    with pytest.raises(errors.TensorMemoryError, match="A differs between the 4 parts"):
-        after(act, np.zeros((1, WINDOW), np.uint8), state)
+    act = issue("bf16", 0x80 << 16, a_at, b_at, descriptor("bf16", 128, 32))
+    expected = state.copy()
+    expected[0, :32] += (a @ b.T).T
+    np.testing.assert_array_equal(after(act, image, state), expected)
+    with pytest.raises(errors.OutOfBounds, match=r"names lane 128 of tensor memory, which has 128"):
+        after(act, image, state, level=errors.Level.PEDANTIC)
 
 
 # zero-column masks ---------------------------------------------------------------------------------------------------
@@ -167,16 +189,17 @@ def test_zero_columns(
     a_at = put(image[0], operand(kind, 128, False, "128B", 0), np.resize(a, (128, a.shape[1])), kind)
     used = b[shift : shift + n].copy()
     if generate:
-        mask = [runs(f, skip, use, s) for f, s in zip(firsts, starts, strict=True)]
-        bits = chain.from_iterable(islice(part, n // parts) for part in mask)
+        spans = [runs(f, skip, use, s) for f, s in zip(firsts, starts, strict=True)]
+        bits = chain.from_iterable(islice(span, n // parts) for span in spans)
         used[np.array(list(bits), bool)] = 0
     expected, product = state.copy(), a @ used.T
     for part in range(parts):
         columns = slice(part * n // parts, (part + 1) * n // parts)
         expected[0, : n // parts, part * m : (part + 1) * m] += product[:, columns].T
-    zeros = setup(("%rd12", mask_descriptor(starts, firsts, skip, use, shift, generate)))
-    act = zeros + issue(kind, 0, a_at, b_at, descriptor(kind, m, n), "ws.cta_group::1", ", %p5, %rd12")
-    np.testing.assert_array_equal(after(act, image, state), expected)
+    mask = mask_descriptor(starts, firsts, skip, use, shift, generate)
+    for zeros, operand_text in ((setup(("%rd12", mask)), "%rd12"), ("", f"{mask:#x}")):
+        act = zeros + issue(kind, 0, a_at, b_at, descriptor(kind, m, n), "ws.cta_group::1", f", %p5, {operand_text}")
+        np.testing.assert_array_equal(after(act, image, state), expected)
 
 
 def test_a_column_shift_that_is_too_large() -> None:

@@ -58,6 +58,23 @@ def test_a_pair(kind: str, m: int, n: int, a_in_tmem: bool) -> None:
     np.testing.assert_array_equal(after(act, image, state), expected)
 
 
+@pytest.mark.parametrize("numerics", ["fp32", "tc"])
+def test_each_half_of_the_lanes_multiplies_its_own_a(numerics: str) -> None:
+    """Layout B with two As: what cuDNN's implicit dual GEMM does."""
+    m, n, rows = 128, 64, 64
+    a, b = [numbers(m, "bf16") for _ in range(2)], numbers(n, "bf16")
+    image, state = np.zeros((2, WINDOW), np.uint8), initial(2)
+    for cta in range(2):
+        b_at = put(image[cta], operand("bf16", n // 2, False, "64B", B_AT), b[cta * n // 2 :][: n // 2], "bf16")
+        words = np.concatenate([packed(half[cta * rows :][:rows], "bf16") for half in a], 1)
+        state.view(np.uint32)[cta, A_COLUMN : A_COLUMN + len(words)] = words
+    new = laid_out(np.concatenate([a[0] @ b[: n // 2].T, a[1] @ b[n // 2 :].T], 1))
+    expected = state.copy()
+    expected[:, : new.shape[1]] += new.astype(state.dtype)
+    act = issue("bf16", 0, f"{A_COLUMN:#x}", b_at, descriptor("bf16", m, n), "cta_group::2")
+    np.testing.assert_array_equal(after(act, image, state, numerics=numerics), expected)
+
+
 SFA, SFB = 112, 120
 SCALED = {
     # kind: (modifiers, K, elements a factor, scale type, element, its code)

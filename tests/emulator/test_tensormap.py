@@ -140,6 +140,30 @@ def test_a_changed_map_is_used(change: str, completion: Completion) -> None:
     np.testing.assert_array_equal(out, np.concatenate([new[:5, :32], np.zeros((3, 32))]))
 
 
+FIELDS = [
+    ("rank", "", "b32", 1), ("box_dim", "0, ", "b32", 32), ("box_dim", "1, ", "b32", 8),
+    ("global_dim", "0, ", "b32", 64), ("global_stride", "0, ", "b64", 256), ("element_stride", "0, ", "b32", 1),
+    ("element_stride", "1, ", "b32", 1), ("elemtype", "", "b32", 7), ("interleave_layout", "", "b32", 0),
+    ("swizzle_mode", "", "b32", 0), ("fill_mode", "", "b32", 0),
+]  # fmt: skip
+FROM_ZEROS = (
+    "mov.b32 %r13, 0; add.s32 %r12, %r4, %r8; st.shared.b32 [%r12], %r13; bar.warp.sync -1; mov.b64 %rd5, 256;"
+    + "".join(
+        f"@%p1 tensormap.replace.tile.{field}.shared::cta.b1024.{kind} [%r4], {index}"
+        + (f"{value};" if kind == "b32" else "%rd5;")
+        for field, index, kind, value in FIELDS
+    )
+    + IN_SHARED.split("bar.warp.sync -1;", 1)[1]
+)
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_map_of_zeros_becomes_a_tiled_one(completion: Completion) -> None:
+    """As Triton's kernels make theirs: every field is replaced."""
+    out, new = through_changed_map(FROM_ZEROS, ACQUIRE, completion)
+    np.testing.assert_array_equal(out, np.concatenate([new[:5, :32], np.zeros((3, 32))]))
+
+
 @pytest.mark.parametrize("change", [IN_GLOBAL, IN_SHARED], ids=["global", "shared"])
 def test_a_changed_map_must_be_acquired(change: str) -> None:
     with pytest.raises(errors.MissingProxyFence, match=r"missing +fence\.proxy\.tensormap::generic\.acquire"):
