@@ -98,6 +98,23 @@ class UnknownInstruction(PtxError):
         self.instr, self.what = instr, what
 
 
+class TakingApart:
+    """A context in which whatever an instruction's operands or modifiers lead to is an UnknownInstruction."""
+
+    def __init__(self, instr: Instr) -> None:
+        self.instr = instr
+
+    def __enter__(self) -> None:
+        """Nothing to prepare."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        """Raise UnknownInstruction for what is no report yet."""
+        if isinstance(error, Exception) and not isinstance(error, EmulatorError):
+            raise UnknownInstruction(
+                self.instr, f"this form of {self.instr.opcode} ({type(error).__name__}: {error})"
+            ) from error
+
+
 class LaunchError(EmulatorError):
     """A launch that the device would refuse: the argument, the value seen and what is allowed."""
 

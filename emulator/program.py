@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from emulator.chip import LANES
-from emulator.engine.blocks import ALL, BLOCKED, BlockFunction, BlockWriter, active, first
+from emulator.engine.blocks import ALL, BLOCKED, BlockFunction, BlockWriter, active, executed, first
 from emulator.engine.effects import Effect, effects
 from emulator.engine.fetch import Fetcher
 from emulator.engine.liveness import Liveness
@@ -15,11 +15,11 @@ from emulator.engine.load_store import load_store
 from emulator.engine.placement import Placement, RegisterFile
 from emulator.engine.segments import Chain, Segment, placed_registers, segments
 from emulator.engine.uniformity import varying
-from emulator.errors import EmulatorError, UnknownInstruction
+from emulator.errors import EmulatorError, TakingApart, UnknownInstruction
 from emulator.isa import catalog as _catalog  # noqa: F401 - fills the registry
 from emulator.isa import registry
 from emulator.isa.ld_st import MemoryOp, learning
-from emulator.isa.registry import Handler, Lowering
+from emulator.isa.registry import Action, Handler, Lowering, takes
 from emulator.isa.special_registers import MEMORY, PARAMS, SHARED_SYMBOL
 from emulator.machine.compiled_accesses import CompiledAccesses
 from emulator.machine.launch import Launch
@@ -28,7 +28,7 @@ from emulator.native.compile import StepLists, runner
 from emulator.native.load_store import LoadStoreStep
 from emulator.native.recorder import Step
 from emulator.ptx.flow import EXIT, Flow
-from emulator.ptx.syntax import Instr, Kernel, Special
+from emulator.ptx.syntax import Instr, Kernel, Special, TensorAddress
 
 
 class Program:
@@ -45,7 +45,7 @@ class Program:
         self._segments = segments(self._flow, self._effects, liveness)
         self._placement = Placement(placed_registers(self._segments, liveness), self._effects)
         fetcher = Fetcher(self._placement.slots, frozenset(varying(self._flow, self._effects, liveness)))
-        handlers = {id(e): e.entry.make(e.instr) for e in self._effects if isinstance(e.entry, Handler)}
+        handlers = {id(e): _made(e, e.entry) for e in self._effects if isinstance(e.entry, Handler)}
         accesses = self._accesses(fetcher, handlers)
         chains = self._compile(liveness, accesses)
         self._writer = BlockWriter(self._flow, fetcher, chains, runner(), handlers)
@@ -92,7 +92,10 @@ class Program:
             raise
         except Exception as error:
             error.add_note(f"in {warp}, in the block from {self._describe(pc)}")
-            raise
+            if (instr := executed(error)) is None:
+                raise
+            with TakingApart(instr):
+                raise
         finally:
             warp.pc = pc
 
@@ -142,7 +145,8 @@ class Program:
         found: dict[int, LoadStoreStep] = {}
         self._compiled: list[tuple[Instr, str]] = []
         for effect in self._effects:
-            step = load_store(effect, fetcher, len(found))
+            with TakingApart(effect.instr):
+                step = load_store(effect, fetcher, len(found))
             if step is not None:
                 uniform = step.operation.uniform
                 handlers[id(effect)] = learning(handlers[id(effect)], effect.instr, len(found), uniform)
@@ -230,7 +234,16 @@ def lowered(segment: Segment, placement: Placement) -> Builder:
 def _inline(builder: Builder, effect: Effect) -> None:
     assert isinstance(effect.entry, Lowering)
     builder.set_guard(effect.instr.guard)
-    try:
+    with TakingApart(effect.instr):
         effect.entry.lower(builder, effect.instr)
-    except (TypeError, KeyError, ValueError) as error:
-        raise UnknownInstruction(effect.instr, f"this form of {effect.instr.opcode} ({error})") from error
+
+
+def _made(effect: Effect, handler: Handler) -> Action:
+    """The action of an instruction, which takes the operands that are there."""
+    instr = effect.instr
+    with TakingApart(instr):
+        action = handler.make(instr)
+    given = 2 + sum(2 if isinstance(operand, TensorAddress) else 1 for operand in effect.sources)
+    if not takes(action, given):
+        raise UnknownInstruction(instr, f"{len(instr.operands)} operands")
+    return action

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -11,13 +12,15 @@ import numpy as np
 from emulator.engine.effects import Effect
 from emulator.engine.fetch import Fetcher
 from emulator.engine.segments import Chain, Segment
+from emulator.errors import TakingApart
 from emulator.isa.registry import BLOCK, Handler
 from emulator.isa.special_registers import changes
 from emulator.machine.compiled_accesses import follow_clock
 from emulator.ptx.flow import EXIT, BasicBlock, Flow
-from emulator.ptx.syntax import Special
+from emulator.ptx.syntax import Instr, Special
 
 BLOCKED = -2
+_CALLED = re.compile(r"\b(call\d+)\(")
 ALL = 0xFFFF_FFFF
 BlockFunction = Callable[[Any], int]
 
@@ -50,6 +53,8 @@ class BlockWriter:
             "put_predicate": put_predicate,
             "stack": np.stack,
             "full": np.full,
+            "sources": {},
+            "instrs": {},
             "u16": np.uint16,
             "u32": np.uint32,
             "u64": np.uint64,
@@ -70,7 +75,9 @@ class BlockWriter:
         return made
 
     def _defined(self, lines: list[str], block: BasicBlock, names: dict[str, Any]) -> Any:
-        exec(compile("\n".join(lines), f"<PTX block {block.index}>", "exec"), names)
+        file = f"<PTX block {block.index}, part {len(names['sources'])}>"
+        names["sources"][file] = lines
+        exec(compile("\n".join(lines), file, "exec"), names)
         return names["f"]
 
     def _chain(self, chain: Chain, block: BasicBlock, names: dict[str, Any]) -> list[str]:
@@ -87,6 +94,7 @@ class BlockWriter:
         name = f"call{len(names)}"
         if isinstance(effect.entry, Handler):
             names[name] = self._handlers[id(effect)]
+            names["instrs"][name] = effect.instr
         guard = effect.instr.guard
         body = self._guarded_call(effect, name)
         if guard is None:
@@ -106,7 +114,8 @@ class BlockWriter:
             changing = next(s for s in effect.reads if isinstance(s, Special) and changes(s))
             lines = [f"v = w.sreg({changing.name!r})"]
         else:
-            operands = "".join(f", {self._fetcher.source(operand, instr)}" for operand in effect.sources)
+            with TakingApart(instr):
+                operands = "".join(f", {self._fetcher.source(operand, instr)}" for operand in effect.sources)
             lines = [f"v = {name}(w, mask{operands})"]
             if effect.entry.blocking:
                 lines.append("if v is BLOCK: return -2")
@@ -137,6 +146,20 @@ class BlockWriter:
             f" if not taken: return {following}",
             f" return diverge(w, taken, {taken}, {following}, {meet})",
         ]
+
+
+def executed(error: BaseException) -> Instr | None:
+    """The instruction whose handler a block's function had called last when `error` was raised, if any."""
+    at = error.__traceback__
+    while at is not None:
+        frame = at.tb_frame
+        lines = frame.f_globals.get("sources", {}).get(frame.f_code.co_filename, ())
+        for line in reversed(lines[: at.tb_lineno]):
+            if called := _CALLED.search(line):
+                instr: Instr = frame.f_globals["instrs"][called[1]]
+                return instr
+        at = at.tb_next
+    return None
 
 
 @lru_cache(maxsize=4096)

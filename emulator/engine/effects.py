@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from emulator.errors import UnknownInstruction
+from emulator.errors import TakingApart, UnknownInstruction
 from emulator.isa import registry
 from emulator.isa.carry import with_carry
-from emulator.isa.moves import with_fixed_parameter
+from emulator.isa.moves import FIXED_PARAMETER, parameter_bytes, with_fixed_parameter
 from emulator.isa.registry import Handler, Lowering, Uniform, if_sources_are
 from emulator.isa.special_registers import SHARED_SYMBOL
 from emulator.ptx.flow import ENDS
@@ -21,6 +21,7 @@ from emulator.ptx.syntax import (
     Not,
     Operand,
     Reg,
+    Sink,
     Special,
     Symbol,
     TensorAddress,
@@ -72,7 +73,24 @@ def effects(kernel: Kernel, variables: Mapping[str, int]) -> tuple[Effect, ...]:
     Raises UnknownInstruction for an opcode or a symbol that nothing defines.
     """
     symbols = _symbols(kernel, variables)
-    return tuple(_effect(with_carry(with_fixed_parameter(_resolved(instr, symbols)))) for instr in kernel.instrs)
+    found = []
+    for instr in kernel.instrs:
+        with TakingApart(instr):
+            effect = _effect(with_carry(with_fixed_parameter(_resolved(instr, symbols))))
+            if effect.instr.opcode == FIXED_PARAMETER:
+                _check_parameter(effect.instr, kernel)
+        found.append(effect)
+    return tuple(found)
+
+
+def _check_parameter(instr: Instr, kernel: Kernel) -> None:
+    """Raise UnknownInstruction for a load of what is no parameter: no check follows when it runs."""
+    address = instr.operands[1]
+    assert isinstance(address, Address) and isinstance(address.base, Imm)
+    if not 0 <= address.base.value <= kernel.param_bytes - parameter_bytes(instr):
+        raise UnknownInstruction(
+            instr, f"ld.param at {address.base.value}; the parameters have {kernel.param_bytes} bytes"
+        )
 
 
 def _symbols(kernel: Kernel, variables: Mapping[str, int]) -> dict[str, Imm | Special]:
@@ -92,6 +110,8 @@ def _resolved(instr: Instr, symbols: Mapping[str, Imm | Special]) -> Instr:
                 if name not in symbols:
                     raise UnknownInstruction(instr, f"nothing called {name!r}")
                 return symbols[name]
+            case Address(Reg(type=kind) as base) if kind not in ("b32", "b64"):
+                raise UnknownInstruction(instr, f"an address in {base.name}, a register of .{kind}")
             case Address(base, offset):
                 place = resolve(base)
                 if isinstance(place, Imm):
@@ -111,6 +131,9 @@ def _effect(instr: Instr) -> Effect:
     if instr.opcode in ENDS:
         return Effect(instr, None, (), (), guard, bool(guard))
     entry = registry.find(instr)
+    for to in instr.operands[: entry.dst]:
+        if not isinstance(to, Reg | Vector | Dual | Sink):
+            raise UnknownInstruction(instr, f"{to} as a destination")
     sources = _sources(instr.operands[entry.dst :])
     results = [r for to in instr.operands[: entry.dst] for r in _results(instr, to, entry.uniform, sources)]
     reads = sources + entry.reads(instr) + guard

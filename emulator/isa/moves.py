@@ -18,7 +18,7 @@ from emulator.ptx.syntax import Address, Imm, Instr, Operand, Reg, Special, Vect
 
 FIXED_PARAMETER = "ld.param at a constant"
 _BITS = {"pred": "i1"} | {f"{k}{n}": f"i{n}" for k in "bsuf" for n in (8, 16, 32, 64)}
-_HALVES = {"b32": "b16", "b64": "b32", "b128": "b64"}
+_HALVES = {"b16": "b8", "b32": "b16", "b64": "b32", "b128": "b64"}
 
 
 @lowers("mov", uniform=if_sources_are)
@@ -85,6 +85,12 @@ def parameter(builder: Builder, ins: Instr) -> None:
         builder.write(
             item, value.sext(INTEGER_OF[item.type]) if type_name[0] == "s" and isinstance(item, Reg) else value
         )
+
+
+def parameter_bytes(ins: Instr) -> int:
+    """The bytes that an ld.param loads."""
+    count = next((int(part[1:]) for part in ins.modifiers if part in ("v2", "v4", "v8")), 1)
+    return count * int(_BITS[ins.modifiers[-1]][1:]) // 8
 
 
 def _loader(kind: str) -> Callable[[Vec], Vec]:

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from inspect import CO_VARARGS
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -161,6 +163,14 @@ def find(instr: Instr) -> Handler | Lowering:
     if found is None:
         raise UnknownInstruction(instr, f"opcode {instr.opcode!r}")
     return found
+
+
+def takes(action: Action, count: int) -> bool:
+    """Whether a handler's action can be called with so many arguments."""
+    code: CodeType = action.__code__  # type: ignore[attr-defined]
+    defaults = action.__defaults__ or ()  # type: ignore[attr-defined]
+    at_most = count if code.co_flags & CO_VARARGS else code.co_argcount
+    return code.co_argcount - len(defaults) <= count <= at_most
 
 
 def _refuse_second(opcode: str) -> None:

@@ -63,7 +63,7 @@ class Flow:
 
 
 def _target(instr: Instr, kernel: Kernel, of_instr: dict[int, int]) -> int:
-    label = instr.operands[0]
+    label = instr.operands[0] if instr.operands else None
     if not isinstance(label, Symbol) or label.name not in kernel.labels:
         raise UnknownInstruction(instr, "a branch to something that is not a label of the kernel")
     at = kernel.labels[label.name]

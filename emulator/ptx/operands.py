@@ -83,7 +83,7 @@ class OperandReader:
         if token == "!":
             self._next()
             source = self._lookup(self._next())
-            if not isinstance(source, Reg):
+            if not isinstance(source, Reg) or source.type != "pred":
                 raise ValueError("only a predicate register can be negated")
             return Not(source)
         first = self._atom()
@@ -93,7 +93,10 @@ class OperandReader:
         return first
 
     def _vector(self) -> Vector:
-        closing = _CLOSING[self._next()]
+        opening = self._next()
+        if opening not in _CLOSING:
+            raise ValueError(f"expected a vector, found {opening!r}")
+        closing = _CLOSING[opening]
         items: list[Operand] = []
         while self._peek() != closing:
             items.append(self._operand())

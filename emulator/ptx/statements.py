@@ -76,6 +76,8 @@ class Statements:
         register = statement.scope.register(name)
         if not isinstance(register, Reg):
             raise self._source.refuse(f"guard {name!r} is not declared", statement.at)
+        if register.type != "pred":
+            raise self._source.refuse(f"guard {name!r} is no predicate", statement.at)
         return register
 
     def _nothing_left(self, at: int, end: int) -> None:

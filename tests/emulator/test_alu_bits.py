@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.emulator.one_instruction import Instructions, over
+from tests.emulator.ptx_kernel import results
 
 ONES = 0xFFFF_FFFF
 RANDOM = np.random.default_rng(7)
@@ -178,3 +179,11 @@ def test_logic_of_predicates() -> None:
     )
     for i, wanted in enumerate((p & q, p | q, p ^ q, ~p)):
         np.testing.assert_array_equal(got[f"p{i}"], wanted)
+
+
+def test_two_bytes_make_a_half_word() -> None:
+    (packed,) = results(
+        ".reg .b8 %c<4>; cvt.u8.u32 %c0, %t; mov.b16 %h1, {%c0, 7}; mov.b16 {%c1, %c2}, %h1; "
+        "mov.b16 %h2, {%c2, %c1}; mov.b32 %r0, {%h1, %h2};"
+    )
+    assert packed.tolist() == [t | 7 << 8 | 7 << 16 | t << 24 for t in range(32)]
