@@ -5,14 +5,23 @@ from __future__ import annotations
 import argparse
 import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from emulator.errors import Level
+
 if TYPE_CHECKING:
+    from emulator.bridge.device import EmulatedDevice
     from emulator.bridge.result import LaunchResult
+    from emulator.errors import Fault
 
 REPORT_EXIT: Final = 3
+GROUPS: Final = {
+    Level.FAULT: "",
+    Level.FORMAL: "formal: PTX forbids it, and no known hardware shows it",
+    Level.PEDANTIC: "pedantic: a habit that PTX asks for",
+}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -31,7 +40,8 @@ def _parser() -> argparse.ArgumentParser:
         help="run a CuTeDSL script, unmodified, on the emulated device",
         description="Run SCRIPT as __main__ with the emulated B200 as its only GPU. Options stand before "
         "SCRIPT; what follows it is the script's own. "
-        f"Exit code {REPORT_EXIT}: the emulator refused or found something.",
+        f"Exit code {REPORT_EXIT}: the emulator refused something, or found something of the level that is asked for; "
+        "what is formal and was not asked for is listed only.",
     )
     run.add_argument(
         "--completion",
@@ -121,14 +131,41 @@ def _run(options: argparse.Namespace) -> int:
             sys.stdout.flush()
             print("\n".join([_told(error), *getattr(error, "__notes__", ())]), file=sys.stderr)
             return REPORT_EXIT
+        except SystemExit as ended:
+            if ended.code or not _asked_for(device):
+                raise
         finally:
             sys.stdout.flush()
-            findings = dict.fromkeys(_told(fault) for launch in device.launches for fault in launch.findings)
-            for finding in findings:
-                print(f"found {finding}", file=sys.stderr)
-            for line in dict.fromkeys(counted(launch) for launch in device.launches):
-                print(line, end="", file=sys.stderr)
-    return 0
+            print(*listed(device.launches), sep="", end="", file=sys.stderr)
+    return REPORT_EXIT if _asked_for(device) else 0
+
+
+def _asked_for(device: EmulatedDevice) -> bool:
+    """Whether something was found that the level asks for."""
+    asked = Level[device.level.upper()]
+    return any(fault.level <= asked for launch in device.launches for fault in launch.findings)
+
+
+def listed(launches: Sequence[LaunchResult]) -> Iterator[str]:
+    """What launches went on after, each cause once, by level; then what they did that is no fault but seldom meant."""
+    causes: list[tuple[LaunchResult, Fault, int]] = []
+    for launch in launches:
+        for fault in launch.findings:
+            known = next((i for i, (_, first, _) in enumerate(causes) if first.same_cause(fault)), None)
+            if known is None:
+                causes.append((launch, fault, fault.times))
+            else:
+                first, told, times = causes[known]
+                causes[known] = first, told, times + fault.times
+    for level, which in GROUPS.items():
+        here = [cause for cause in causes if cause[1].level == level]
+        if here and which:
+            yield f"{which}\n"
+        for launch, fault, times in here:
+            yield f"found {_told(fault)}\n"
+            yield f"  {times} times\n" if times > 1 else ""
+            yield f"  in {launch.test}\n" if launch.test else ""
+    yield from dict.fromkeys(counted(launch) for launch in launches)
 
 
 def counted(launch: LaunchResult) -> str:

@@ -97,6 +97,10 @@ class UnknownInstruction(PtxError):
         super().__init__(f"PTX line {instr.line}: not implemented: {what}\n    {instr.text}")
         self.instr, self.what = instr, what
 
+    def tell(self, kernel: str, source: object | None) -> None:
+        """Add which kernel it is of, and the source's line if it is known."""
+        self.args = (f"{self}\n    in kernel {kernel}" + (f", {source}" if source is not None else ""),)
+
 
 class TakingApart:
     """A context in which whatever an instruction's operands or modifiers lead to is an UnknownInstruction."""
@@ -135,6 +139,8 @@ class Fault(EmulatorError):
         level: Level = Level.FAULT,
     ) -> None:
         self.what, self.instr, self.warp, self.lines, self.level = what, instr, warp, lines, level
+        self.times = 1
+        """How often its cause was found, where a launch went on."""
         self.line, self.ctaid = instr.line, warp.cta.ctaid
         shown = (("at", place(instr, warp)), ("by", str(warp)), *lines)
         width = max(len(label) for label, _ in shown)
@@ -142,10 +148,32 @@ class Fault(EmulatorError):
         body = "\n".join(f"  {label:<{width}}  {text.replace(chr(10), below)}" for label, text in shown)
         super().__init__(f"{what}\n{body}")
 
-    @property
-    def places(self) -> tuple[str, ...]:
-        """What tells this fault from others of the program: its kind and the PTX lines that it names."""
-        return type(self).__name__, *re.findall(r"PTX line \d+", str(self))
+        self.places = tuple(_source_line(text) for label, text in shown if label.endswith("at"))
+        self.missing = "; ".join(text for label, text in lines if label == "missing")
+
+    def same_cause(self, other: Fault) -> bool:
+        """Whether one mend would do for both: they are of one kind, and the same is missing.
+
+        What is missing between certain lines is the same if one of the places is, and that of an mbarrier (a stage of
+        a ring has one of its own) if both are.
+        """
+        if (type(self), self.level) != (type(other), other.level):
+            return False
+        general, said = _WHICH.sub("", self.missing), _WHICH.sub("", other.missing)
+        if self.places == other.places:
+            return _MBARRIER.sub("", general) == _MBARRIER.sub("", said)
+        shared = not set(self.places).isdisjoint(other.places)
+        return bool(general) and general == said and (shared or general == self.missing)
+
+
+_WHICH = re.compile(r"PTX line \d+|warp \d+|CTA \(\d+,\d+,\d+\)|phase \d+|\(which.*|; that warp.*")
+_MBARRIER = re.compile(r"mbarrier #\d+ at 0x[0-9a-f]+|\S+ \(mbarrier #\d+ at 0x[0-9a-f]+\)")
+
+
+def _source_line(text: str) -> str:
+    """FILE:LINE of an instruction as place() shows it; its PTX line where the compiler told none."""
+    ptx, _, source = text.partition("\n")
+    return source.partition(" in ")[0].partition(", called")[0] or ptx.partition(":")[0]
 
 
 def place(instr: Instr, warp: Culprit) -> str:

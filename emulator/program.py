@@ -23,6 +23,7 @@ from emulator.isa.registry import Action, Handler, Lowering, takes
 from emulator.isa.special_registers import MEMORY, PARAMS, SHARED_SYMBOL
 from emulator.machine.compiled_accesses import CompiledAccesses
 from emulator.machine.launch import Launch
+from emulator.machine.source import naming
 from emulator.native.builder import Builder
 from emulator.native.compile import StepLists, runner
 from emulator.native.load_store import LoadStoreStep
@@ -39,7 +40,12 @@ class Program:
 
     def __init__(self, kernel: Kernel, variables: Mapping[str, int] | None = None) -> None:
         self.kernel = kernel
-        self._effects = effects(kernel, variables or {})
+        with naming(kernel):
+            self._lower_all(variables or {})
+
+    def _lower_all(self, variables: Mapping[str, int]) -> None:
+        kernel = self.kernel
+        self._effects = effects(kernel, variables)
         self._flow = Flow(kernel, _starts_block)
         liveness = Liveness(self._flow, self._effects)
         self._segments = segments(self._flow, self._effects, liveness)

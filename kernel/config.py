@@ -14,6 +14,7 @@ TMEM_COLS = 512  # columns of tensor memory an SM has, 32 bits wide each
 SMEM_BYTES = 227 * 1024  # shared memory a CTA may have on sm_100
 RESERVED_SMEM_BYTES = 1024  # barriers and the tensor-memory address, rounded up to the swizzle's alignment
 BF16_BYTES = 2
+MBARRIER_BYTES = 8
 MMA_N = 256  # columns that one tensor-core instruction writes at most
 S_STAGES = 2  # logits of one tile are computed while those of the other are in softmax
 MAX_KV_STAGES = 6
@@ -228,6 +229,12 @@ class FmhaConfig:
                 return offset
             offset += barrier.stages
         raise KeyError(name)
+
+    @property
+    def mbarriers(self) -> dict[int, str]:
+        """The name of each mbarrier by its offset in bytes in dynamic shared memory, in which they come first."""
+        stages = (f"{b.name}[{i}]" if b.stages > 1 else b.name for b in self.barriers for i in range(b.stages))
+        return {MBARRIER_BYTES * i: name for i, name in enumerate(stages)}
 
     @property
     def barrier_count(self) -> int:

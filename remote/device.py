@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
 
@@ -18,8 +18,11 @@ class Emulated:
 
         self._emulate: Callable[..., AbstractContextManager[object]] = emulator.emulate
 
-    def running(self, mode: str, seed: int) -> AbstractContextManager[object]:
-        return self._emulate(completion=mode, seed=seed, level="formal")
+    def running(
+        self, mode: str, seed: int, mbarriers: Mapping[int, str] | None = None
+    ) -> AbstractContextManager[object]:
+        """mbarriers: their names in reports, by offset in shared memory, for the kernels that are launched inside."""
+        return self._emulate(completion=mode, seed=seed, level="formal", names=lambda _kernel: mbarriers or {})
 
 
 class Cuda:
@@ -35,7 +38,7 @@ class Cuda:
         return torch.cuda.get_device_name()
 
     @contextmanager
-    def running(self, mode: str, seed: int) -> Iterator[None]:
+    def running(self, mode: str, seed: int, mbarriers: Mapping[int, str] | None = None) -> Iterator[None]:
         import torch
 
         yield

@@ -1,5 +1,6 @@
 """What a milestone's module asks of the device that it runs on; the harness brings one."""
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -16,5 +17,10 @@ class Device(Protocol):
     @property
     def torch_device(self) -> str: ...
 
-    def running(self, mode: str, seed: int) -> AbstractContextManager[object]:
-        """Launches made inside go to the device, under `mode`, and are done when it is left."""
+    def running(
+        self, mode: str, seed: int, mbarriers: Mapping[int, str] | None = None
+    ) -> AbstractContextManager[object]:
+        """Launches made inside go to the device, under `mode`, and are done when it is left.
+
+        mbarriers: their names for reports, by offset in shared memory.
+        """

@@ -125,7 +125,7 @@ def launched(case: Case, seed: int, device: Device) -> kernel.Attention:
 def _try(case: Case, inputs: Inputs, device: Device, mode: str, seed: int) -> Trial:
     started = time.perf_counter()
     try:
-        with device.running(mode, seed):
+        with device.running(mode, seed, case.config.mbarriers):
             attention = launch(case, inputs, device.torch_device)
     except Exception as error:
         return Trial(mode, time.perf_counter() - started, None, error)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, get_args
@@ -35,6 +36,15 @@ _DEVICE_ATTRIBUTES: Final = {97: chip.MAX_SHARED_BYTES_A_CTA, 16: chip.SMS, 75: 
 _STATIC_SHARED_ATTRIBUTE: Final = 1
 NOTHING: Final = Memory()
 
+Names = Callable[[str], Mapping[int, str]]
+"""From a kernel's name in PTX to the names of its mbarriers, by offset in bytes in dynamic shared memory."""
+
+
+def nameless(kernel: str) -> Mapping[int, str]:
+    """No names: reports number the mbarriers in the order of their initialisation."""
+    return {}
+
+
 _host_code: weakref.WeakKeyDictionary[Any, HostCode] = weakref.WeakKeyDictionary()
 _libraries: list[LoadedModule] = []
 _kernels: list[tuple[LoadedModule, str]] = []
@@ -51,6 +61,7 @@ class EmulatedDevice:
     numerics: Numerics = "fp32"
     diagnostics: Diagnostics = "stop"
     processes: int = 1
+    names: Names = nameless
 
     def __post_init__(self) -> None:
         """Raise ValueError for an option that does not exist."""
@@ -154,6 +165,7 @@ class EmulatedDevice:
             level=Level[self.level.upper()],
             numerics=self.numerics,
             diagnostics=self.diagnostics,
+            names=self.names(name),
         )
         program = module.program(name)
         started = time.perf_counter()
@@ -175,6 +187,7 @@ class EmulatedDevice:
                 stats,
                 tuple(launch.findings),
                 module.ptx,
+                os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0],
             )
         )
 

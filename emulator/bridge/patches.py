@@ -11,7 +11,7 @@ from typing import Any
 
 from emulator.bridge import driver
 from emulator.bridge.allocations import shown
-from emulator.bridge.device import EmulatedDevice
+from emulator.bridge.device import EmulatedDevice, Names, nameless
 from emulator.machine.agents import Completion
 from emulator.machine.blas import one_thread
 from emulator.machine.launch import Diagnostics, LevelName, Numerics
@@ -92,6 +92,7 @@ def emulate(
     numerics: Numerics = "fp32",
     diagnostics: Diagnostics = "stop",
     processes: int = 1,
+    names: Names = nameless,
 ) -> Iterator[EmulatedDevice]:
     """Make an emulated B200 current: every launch of a CuTeDSL function inside runs on it, on CPU tensors.
 
@@ -104,12 +105,13 @@ def emulate(
     the launch's `findings`. What is formal is listed there even where it is not asked for.
     processes: how many share the clusters of a launch, with the same results as one; kernels whose clusters can meet in
     global memory (atomics, flags, reductions) or print run in one, and so does everything where other threads run.
+    names: from a kernel's name to its mbarriers' names, by offset in bytes in dynamic shared memory, for reports.
 
     Errors of a kernel are subclasses of EmulatorError. Raises ValueError for an option that does not exist.
     """
     from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Compiled
 
-    device = EmulatedDevice(completion, seed, budget, level, numerics, diagnostics, processes)
+    device = EmulatedDevice(completion, seed, budget, level, numerics, diagnostics, processes, names)
     saved = {name: getattr(Compiled, name) for name in _REPLACED}
     driver.make_current(device)
     try:

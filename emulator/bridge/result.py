@@ -15,8 +15,8 @@ class LaunchResult:
 
     grid, block, cluster: in CTAs, threads and CTAs. seconds: of this machine. stats: counts that are the same on every
     machine, see emulator.Stats for their units.
-    findings: under diagnostics "report", what it went on after, once for each pair of PTX lines. ptx: the module that
-    was launched.
+    findings: what it went on after, once for each cause: under diagnostics "report", and what is formal. ptx: the
+    module that was launched. test: the one that launched it, under pytest.
     """
 
     kernel: str
@@ -28,6 +28,7 @@ class LaunchResult:
     stats: Stats
     findings: tuple[Fault, ...]
     ptx: str = field(repr=False)
+    test: str = ""
 
     @property
     def instructions(self) -> int:

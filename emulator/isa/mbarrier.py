@@ -191,7 +191,7 @@ def _not_yet(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: boo
         seen = warp.phases.get(barrier, 0)
         late = barrier.phase - seen
         hint = f"; it has seen {seen} phases complete, {late} have passed since: two phases late?" if late > 1 else ""
-        return f"{shown} of {barrier.state()}{hint}"
+        return f"{shown} of {barrier}{hint}"
 
     warp.waiting = Wait(ins, (barrier,), text, peek=not for_good)
     return BLOCK

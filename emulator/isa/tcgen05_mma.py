@@ -100,7 +100,7 @@ class MmaOp:
             raise UnknownInstruction(ins, f"{len(rest[0].items)} words of disabled lanes; allowed is {words}")
         last = rest[1 + self.masked :]
         if len(last) > 1 or (last and not isinstance(last[0], Reg | Imm if self.ws else Imm)):
-            raise UnknownInstruction(ins, f"operands after the predicate: {last}")
+            raise UnknownInstruction(ins, f"operands after the predicate: {', '.join(map(str, last))}")
         if last and not self.ws:
             scale = last[0].value if isinstance(last[0], Imm) else 0
             if self.kind.name not in SCALED_INPUT or not 0 <= scale <= 15:

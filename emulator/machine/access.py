@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -130,6 +131,8 @@ class Access:
     strong: bool = False
     parts: tuple[Access, ...] = ()
     pattern: Pattern | None = None
+    replaced: tuple[Iterable[int], Iterable[int]] = ((), ())
+    """Of a write: the writers and the readers that its cells had before, as numbers of the history."""
 
     def seen_by(self, clock: Clock, row: int = ORDERED) -> bool:
         """Whether the owner of `clock` is ordered after this access."""
@@ -154,6 +157,14 @@ class Access:
     def origin(self) -> str:
         """Who made it, for a report."""
         return f"{self.what} of {self.warp}, PTX line {self.instr.line}"
+
+    def too_early(self, write: Access, clock: Clock, accesses: Sequence[Access | None]) -> Access | None:
+        """The write that this read comes after, if `write` replaced it before this instruction had read it."""
+        writers, readers = ([a for n in numbers if (a := accesses[n]) is not None] for numbers in write.replaced)
+        parts = (part for reader in readers for part in reader.parts or (reader,))
+        if any(part.instr is self.instr and part.warp is self.warp for part in parts):
+            return None
+        return next((writer for writer in writers if self.orders(writer, clock)), None)
 
     def late(self, earlier: Access, clock: Clock) -> Access:
         """The part of `earlier` that this access is not ordered after, for the report."""

@@ -112,4 +112,4 @@ class _Area:
         where = cells[numbers == number]
         first, last = base + CELL * int(where.min()), base + CELL * int(where.max()) + CELL - 1
         shown = f"global memory {first:#x} to {last:#x} of {self._allocation.name} ({CELL * where.size} bytes)"
-        conflict(me, clock, verb, shown, number, self._history.accesses[number], kind)
+        conflict(me, clock, verb, shown, self._history, number, kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -40,7 +40,8 @@ class Launch:
 
     allocations: (address, bytes, name) of the global memory known so far; closed: there is no other. level: what is
     asked of the program. numerics: "tc" for the tensor core's own rounding. diagnostics: "report" to note what is out
-    of order and go on, "stop" to raise it. cooperative: all CTAs must be there at a time.
+    of order and go on, "stop" to raise it. cooperative: all CTAs must be there at a time. names: of mbarriers, by
+    offset in bytes from where dynamic shared memory starts.
     """
 
     kernel: Kernel
@@ -56,6 +57,7 @@ class Launch:
     diagnostics: Diagnostics = "stop"
     closed: bool = False
     cooperative: bool = False
+    names: Mapping[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raise LaunchError for what the device would refuse."""
@@ -89,31 +91,30 @@ class Launch:
 
     def found(self, fault: Fault) -> None:
         """Raise a fault that leaves memory as it is if its level is asked for; or, under diagnostics "report", note it
-        once for its places. What is formal is noted whatever is asked for; what is pedantic is not."""
+        once for its cause. What is formal is noted whatever is asked for; what is pedantic is not."""
         asked = self.asks(fault.level)
         if asked and self.diagnostics == "stop":
             raise fault
         if not asked and fault.level > Level.FORMAL:
             return
-        if all(fault.places != known.places for known in self.findings):
-            self.findings.append(fault)
+        for known in self.findings:
+            if known.same_cause(fault):
+                known.times += 1
+                return
+        self.findings.append(fault)
 
     @cached_property
     def param_bytes(self) -> bytes:
         """The launch's parameter space."""
         return ctypes.string_at(self.params_address, self.kernel.param_bytes)
 
-    @cached_property
-    def _places(self) -> dict[tuple[int, str], int]:
-        return {(instr.line, instr.text): i for i, instr in enumerate(self.kernel.instrs)}
-
     def place(self, instr: Instr) -> int:
         """The index of an instruction in the kernel's list."""
-        return self._places[instr.line, instr.text]
+        return self.kernel.places[instr.line, instr.text]
 
     def source_place(self, instr: Instr) -> SourcePlace | None:
         """Where an instruction comes from in the program that was compiled, if the compiler told it."""
-        at = self._places.get((instr.line, instr.text))
+        at = self.kernel.places.get((instr.line, instr.text))
         return None if at is None else source_place(self.kernel, at)
 
     def uses(self, load: Instr, later: Instr) -> bool:

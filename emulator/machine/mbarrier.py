@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from emulator.errors import BarrierError
+from emulator.errors import BarrierError, source
 
 if TYPE_CHECKING:
     from emulator.machine.access import Access, Issuer
@@ -31,13 +31,18 @@ class Party:
     def __str__(self) -> str:
         return f"{self.what} of {self.warp}, PTX line {self.instr.line}"
 
+    def placed(self) -> str:
+        """With the source's line as a second one, if it is known."""
+        return f"{self}{source(self.instr, self.warp)}"
+
 
 class MBarrier:
     """One mbarrier object. `phase` counts completed phases from 0; `order` is its rank in order of initialisation."""
 
     def __init__(self, cta: CtaOwner, offset: int, order: int, count: int, init: Access) -> None:
-        history = cta.cluster.history
+        history, launch = cta.cluster.history, cta.launch
         self.cta, self.offset, self.order, self.init = cta, offset, order, init
+        self.name = launch.names.get(offset - launch.kernel.dynamic_shared_offset, "")
         self.expected = self.pending = self.count = count
         self.tx = self.phase = 0
         self.component = history.component((cta.rank, "mbarrier", order))
@@ -56,7 +61,8 @@ class MBarrier:
         """The copies that were issued in this phase and have not come."""
 
     def __str__(self) -> str:
-        return f"mbarrier #{self.order} at {self.cta.window + self.offset:#x}"
+        shown = f"mbarrier #{self.order} at {self.cta.window + self.offset:#x}"
+        return f"{self.name} ({shown})" if self.name else shown
 
     @property
     def unused(self) -> bool:
@@ -66,8 +72,10 @@ class MBarrier:
     def state(self) -> str:
         """What the deadlock table says: phase, arrivals, bytes, last arriver."""
         seen = self.expected - self.pending
-        last = f"last arrival: {self.last}" if self.last else "nobody arrived yet"
+        last = f"last arrival: {self.last.placed()}" if self.last else "nobody arrived yet"
         counts = f"{seen} of {self.expected} arrivals, {self.tx} bytes outstanding"
+        if self.tx < 0:
+            counts += " (so many more came than this phase expects)"
         return f"{self}, now in phase {self.phase}: {counts}, {last}"
 
     def arrive(self, count: int, party: Party, clock: Clock | None) -> None:
@@ -78,7 +86,10 @@ class MBarrier:
                 f"{self.pending} more of {self.expected}",
                 party.instr,
                 party.warp,
-                (("last arrival", str(self.last)), ("bytes", f"{self.tx} still outstanding")),
+                (
+                    ("last arrival", self.last.placed() if self.last else "none"),
+                    ("bytes", f"{self.tx} still outstanding"),
+                ),
             )
         if clock is not None:
             self.gathering.merge(clock)
@@ -157,8 +168,8 @@ class MBarrier:
             copy.warp,
             (
                 ("missing", f"an expect_tx that counts the bytes of PTX line {copy.instr.line}"),
-                ("last arrival", str(self.last)),
-                ("last bytes", str(self.last_tx)),
+                ("last arrival", self.last.placed() if self.last else "none"),
+                ("last bytes", self.last_tx.placed() if self.last_tx else "none"),
             ),
         )
 

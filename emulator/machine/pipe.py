@@ -20,11 +20,14 @@ class Pipe(Agent):
     def __init__(self, warp: Issuer, verb: str, component: int, follows: tuple[int, ...]) -> None:
         self.warp, self.verb, self.component, self.follows = warp, verb, component, follows
         self.issued: list[Instr] = []
+        self.issued_at: list[int] = []
+        """The warp's time when it issued each."""
         self.waited = 0
 
     def access(self, instr: Instr) -> Access:
         """A new access of tensor memory, complete at the next wait."""
         self.issued.append(instr)
+        self.issued_at.append(self.warp.time)
         time = self.waited + len(self.issued)
         return Access(self.component, time, False, instr, self.warp, instr.opcode, self.follows, self)
 
@@ -33,7 +36,7 @@ class Pipe(Agent):
         count = len(self.issued) if count is None else count
         if count:
             self.waited += count
-            del self.issued[:count]
+            del self.issued[:count], self.issued_at[:count]
             if not self.warp.cta.launch.asks(Level.PEDANTIC):
                 self.release()
 
@@ -48,7 +51,9 @@ class Pipe(Agent):
     def missing(self, access: Access, me: Access) -> str:
         """What orders `me` after `access`, for the report of a conflict."""
         if access.time > self.waited:
-            return f"tcgen05.wait::{self.verb} in {self.warp} after PTX line {access.instr.line}"
+            wait = f"tcgen05.wait::{self.verb} in {self.warp} after PTX line {access.instr.line}"
+            released = me.warp.clock.at(self.warp.component) >= self.issued_at[access.time - self.waited - 1]
+            return wait if released else f"{wait}, and {handed_over(self.warp, f'tcgen05.wait::{self.verb}', me)}"
         if self.warp.clock.at(self.component) < access.time:
             return f"tcgen05.fence::before_thread_sync in {self.warp} after its tcgen05.wait::{self.verb}"
         return handed_over(self.warp, f"tcgen05.wait::{self.verb}", me)

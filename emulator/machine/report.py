@@ -19,9 +19,11 @@ from emulator.errors import (
 )
 from emulator.machine.access import Access
 from emulator.machine.clocks import ASYNC_VISIBLE, Clock
+from emulator.machine.mbarrier import MBarrier
 from emulator.machine.shadow import MBARRIER, UNWRITTEN
 
 if TYPE_CHECKING:
+    from emulator.machine.history import History
     from emulator.ptx.syntax import Instr
 
 SHOWN_RUNS = 3
@@ -33,17 +35,18 @@ def conflict(
     clock: Clock,
     verb: str,
     cells: str,
+    history: History,
     number: int,
-    other: Access | None,
     kind: str,
     near: tuple[tuple[str, str], ...] = (),
     level: Level = Level.FAULT,
 ) -> None:
-    """Raise (or note, see Launch.found) the fault of `me`, which `verb` ("reads" or "writes") `cells` against `other`.
+    """Raise (or note, see Launch.found) the fault of `me`, which `verb` ("reads" or "writes") `cells` against another.
 
-    number: the history's number of `other`, special below SPECIAL. kind: "write" or "read", what `other` did.
+    number: the history's number of the other, special below SPECIAL. kind: "write" or "read", what that did.
     near: what was written close by, for a read of what nothing wrote. level: of a race.
     """
+    other = history.accesses[number]
     if other is None:
         _special(me, verb, cells, number, near)
         return
@@ -68,7 +71,19 @@ def conflict(
         )
         found(fence)
         return
-    if clock is me.warp.after_sync and other.seen_by(me.warp.clock):
+    earlier = me.too_early(other, clock, history.accesses) if verb == "reads" else None
+    if earlier is not None:
+        missing = (
+            f"an arrival of {me.warp} after its read, on a barrier that {other.warp} waits for before PTX line "
+            f"{other.instr.line}: this write came too early, PTX line {me.instr.line} is to read what PTX line "
+            f"{earlier.instr.line} wrote there"
+        )
+    elif verb == "writes" and kind == "write" and isinstance(other.via, MBarrier) and not any(me.replaced[1]):
+        missing = (
+            f"an arrival of what is to read it, after its read, on a barrier that {me.warp} waits for before PTX line "
+            f"{me.instr.line}: this write came too early, nothing has read what PTX line {other.instr.line} wrote"
+        )
+    elif clock is me.warp.after_sync and other.seen_by(me.warp.clock):
         missing = f"tcgen05.fence::after_thread_sync in {me.warp}, between its wait and PTX line {me.instr.line}"
         level = Level.PEDANTIC
     else:

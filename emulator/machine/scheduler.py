@@ -14,7 +14,9 @@ from emulator.errors import BudgetExceeded, Deadlock, Interrupted, source
 from emulator.machine.agents import Completion
 from emulator.machine.blas import one_thread
 from emulator.machine.ending import finish
+from emulator.machine.mbarrier import MBarrier
 from emulator.machine.processes import can_fork, spread
+from emulator.machine.source import naming
 from emulator.machine.topology import Cluster
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ def run(
     def run_cluster(index: Dim3) -> None:
         _run_clusters(launch, program, iter((index,)), start)
 
-    with one_thread():
+    with one_thread(), naming(launch.kernel):
         if processes > 1 and can_fork() and program.independent:
             spread(launch, run_cluster, processes)
         else:
@@ -185,7 +187,7 @@ def _leave(warp: Warp) -> None:
 
 
 def _stopped(clusters: Sequence[Cluster], program: Program, what: str) -> tuple[str, tuple[str, ...]]:
-    """The headline of a report and one line a warp: where it is, and what it waits for."""
+    """The headline of a report; one line a warp: where it is, and what it waits for; and one an mbarrier of those."""
     first, *others = clusters
     mode = first.agents.completion
     shown = first.index if not others else f"{first.index} and {len(others)} more"
@@ -193,7 +195,10 @@ def _stopped(clusters: Sequence[Cluster], program: Program, what: str) -> tuple[
     warps = [warp for cluster in clusters for warp in cluster.warps]
     left = len(warps) - SHOWN_WARPS
     rows = [f"  {warp}: {_doing(warp, program)}" for warp in warps[:SHOWN_WARPS]]
-    return headline, tuple(rows + [f"  and {left} more warps"] * (left > 0))
+    waits = [warp.waiting for warp in warps[:SHOWN_WARPS] if warp.waiting is not None]
+    barriers = dict.fromkeys(t for wait in waits for t in wait.targets if isinstance(t, MBarrier))
+    states = [f"  {barrier.state()}".replace("\n", "\n      ") for barrier in barriers]
+    return headline, tuple(rows + [f"  and {left} more warps"] * (left > 0) + states)
 
 
 def _doing(warp: Warp, program: Program) -> str:

@@ -172,14 +172,15 @@ class Shadow:
         accesses = self.history.accesses
         row = ORDERED if me.generic else ASYNC_VISIBLE
         writers, readers = self.writer[cells], self.reader[cells]
-        for number in distinct(writers):
+        replaced, read = me.replaced = distinct(writers), distinct(readers)
+        for number in replaced:
             other = accesses[number]
             if other is None:
                 if number != UNWRITTEN:
                     self.blame(me, clock, "writes", cells, number, "write")
             elif not me.orders(other, clock, row if other.generic else ORDERED):
                 self.blame(me, clock, "writes", cells, number, "write")
-        for number in distinct(readers):
+        for number in read:
             other = accesses[number]
             if other is not None and not me.orders(other, clock):
                 self.blame(me, clock, "writes", cells, number, "read")

@@ -73,10 +73,9 @@ class SharedMemory:
         numbers = (shadow.writer if kind == "write" else shadow.reader)[cells]
         where = np.arange(shadow.writer.size)[cells][numbers == number]
         near = self._near(int(where.min())) if number == UNWRITTEN else ()
-        other = shadow.history.accesses[number]
-        rewrites = other is not None and verb == "writes" and kind == "write"
+        rewrites = shadow.history.accesses[number] is not None and verb == "writes" and kind == "write"
         level = self._level_of_rewriting(me, clock, cells, number) if rewrites else Level.FAULT
-        conflict(me, clock, verb, self._shown(where), number, other, kind, near, level)
+        conflict(me, clock, verb, self._shown(where), shadow.history, number, kind, near, level)
 
     def _level_of_rewriting(self, me: Access, clock: Clock, cells: Any, number: int) -> Level:
         """How much it matters that `me` writes what the access `number` wrote.

@@ -70,7 +70,7 @@ class TensorMemory:
             unread = kind == "write" and not shadow.reader[cells][hit].any()
             if unread and other is not None and other.instr.opcode == COPY:
                 level = Level.FORMAL  # what it brings, nothing reads
-        conflict(me, clock, verb, where, number, other, kind, near, level)
+        conflict(me, clock, verb, where, shadow.history, number, kind, near, level)
 
     def _near(self, column: int, group: int) -> tuple[tuple[str, str], ...]:
         runs = written(self.shadow.writer[:, group], column, self.shadow.history.accesses)

@@ -8,6 +8,7 @@ from bisect import bisect_right
 from emulator.errors import PtxSyntaxError
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_INLINE = re.compile(r"//\s*begin inline asm\b.*?//\s*end inline asm\b", re.S)
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
 
 
@@ -18,11 +19,17 @@ class Source:
         self.lines = tuple(text.splitlines())
         self.text = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
         self.files: dict[int, str] = {int(m.group(1)): m.group(2) for m in _FILE.finditer(self.text)}
+        self._inline = [match.span() for match in _INLINE.finditer(text)]
         self._newlines = [m.start() for m in re.finditer("\n", text)]
 
     def line(self, at: int) -> int:
         """The line of a position, from 1."""
         return bisect_right(self._newlines, at - 1) + 1
+
+    def inline(self, at: int) -> bool:
+        """Whether a position is in inline assembly, as the compiler's comments tell."""
+        before = bisect_right(self._inline, at, key=lambda span: span[0]) - 1
+        return before >= 0 and at < self._inline[before][1]
 
     def refuse(self, reason: str, at: int) -> PtxSyntaxError:
         """The error that what stands at a position is not understood."""

@@ -16,7 +16,7 @@ _PIECE = re.compile(
     r"\s*(?:(?P<open>\{)|(?P<close>\})|(?P<label>[\w$]+)\s*:(?!:)|(?P<loc>\.(?:loc|file)\b[^\n]*)"
     r"|(?P<statement>[^;{}]*(?:\{[^;{}]*\}[^;{}]*)*);)"
 )
-_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)")
+_LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _TARGETS = re.compile(r"([\w$]+)\s*:\s*\.branchtargets\s+([^;]*);")
 _INDEXED = re.compile(r"(?:@(!?)([\w$%]+)\s+)?brx\.idx(?:\.uni)?\s+([\w$%]+)\s*,\s*([\w$]+)")
 _CHOSEN = Reg("@brx", "pred")
@@ -68,7 +68,8 @@ class Statements:
                 if scope.parent is None:
                     raise self._source.refuse("a brace is closed twice", start)
                 scope = scope.parent
-            elif kind == "loc" and scope.parent is None:  # within inline assembly it counts the lines of that
+            elif kind == "loc" and scope.parent is None and not self._source.inline(start):
+                # within inline assembly it counts the lines of that
                 self._location(found)
 
     def guard(self, name: str, statement: Statement) -> Reg:
@@ -97,8 +98,8 @@ class Statements:
     def _location(self, text: str) -> None:
         match = _LOC.match(text)
         if match:
-            file = self._source.files.get(int(match.group(1)), "")
-            self.locations.append(Location(self._count, file, int(match.group(2))))
+            file, line, column = map(int, match.groups())
+            self.locations.append(Location(self._count, self._source.files.get(file, ""), line, column))
 
     def _expanded(self, statement: Statement) -> Iterator[Statement]:
         """A statement itself, or what a call or an indexed branch stands for."""

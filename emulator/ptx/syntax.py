@@ -19,12 +19,18 @@ class Reg:
     name: str
     type: str
 
+    def __str__(self) -> str:
+        return self.name
+
 
 @dataclass(frozen=True, slots=True)
 class Special:
     """A special register by its PTX spelling, as in `%tid.x`."""
 
     name: str
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +40,24 @@ class Imm:
     value: int
     type: str = "int"
 
+    def __str__(self) -> str:
+        match self.type:
+            case "f32":
+                return f"0f{self.value:08X}"
+            case "f64":
+                return f"0d{self.value:016X}"
+            case _:
+                return str(self.value)
+
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
     """A parameter, a variable, a label or a function by name."""
 
     name: str
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +67,9 @@ class Address:
     base: Reg | Symbol | Imm
     offset: int = 0
 
+    def __str__(self) -> str:
+        return f"[{self.base}+{self.offset}]" if self.offset else f"[{self.base}]"
+
 
 @dataclass(frozen=True, slots=True)
 class TensorAddress:
@@ -57,12 +78,18 @@ class TensorAddress:
     map: Address
     coordinates: Vector
 
+    def __str__(self) -> str:
+        return f"{str(self.map)[:-1]}, {self.coordinates}]"
+
 
 @dataclass(frozen=True, slots=True)
 class Vector:
     """`{a, b, ...}`."""
 
     items: tuple[Operand, ...]
+
+    def __str__(self) -> str:
+        return f"{{{', '.join(map(str, self.items))}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +99,16 @@ class Dual:
     d: Operand
     p: Operand
 
+    def __str__(self) -> str:
+        return f"{self.d}|{self.p}"
+
 
 @dataclass(frozen=True, slots=True)
 class Sink:
     """`_`: a destination that nobody reads."""
+
+    def __str__(self) -> str:
+        return "_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +116,9 @@ class Not:
     """`!p`: the negation of a predicate source."""
 
     reg: Reg
+
+    def __str__(self) -> str:
+        return f"!{self.reg}"
 
 
 Operand = Reg | Special | Imm | Symbol | Address | TensorAddress | Vector | Dual | Sink | Not
@@ -137,11 +173,15 @@ class GlobalVariable:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """From instruction `instr` on, the source is `file` line `line` (the compiler's .loc directives)."""
+    """From instruction `instr` on, the source is `file` line `line` (the compiler's .loc directives).
+
+    In column 0 it is no place in the program: the whole function that was compiled.
+    """
 
     instr: int
     file: str
     line: int
+    column: int
 
 
 @dataclass(frozen=True)
@@ -162,6 +202,11 @@ class Kernel:
     minnctapersm: int | None = None
     locations: tuple[Location, ...] = ()
     source: tuple[str, ...] = field(default=(), repr=False)
+
+    @cached_property
+    def places(self) -> dict[tuple[int, str], int]:
+        """The index of each instruction by its line and text, which it keeps when its symbols are resolved."""
+        return {(instr.line, instr.text): i for i, instr in enumerate(self.instrs)}
 
     @cached_property
     def param_bytes(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -33,10 +33,11 @@ def launch(
     numerics: Numerics = "fp32",
     diagnostics: Diagnostics = "stop",
     findings: list[Fault] | None = None,
+    names: Mapping[int, str] | None = None,
 ) -> Stats:
     """Run the one kernel of a PTX text. An array is passed by address, an int by value, bytes as they are.
 
-    findings: receives what the launch went on after.
+    findings: receives what the launch went on after. names: of mbarriers, by offset in dynamic shared memory.
     """
     (kernel,) = parse(text).kernels.values()
     params = np.zeros(kernel.param_bytes + 64, np.uint8)
@@ -56,6 +57,7 @@ def launch(
         level,
         numerics,
         diagnostics,
+        names=names or {},
     )
     if findings is not None:
         run.findings = findings

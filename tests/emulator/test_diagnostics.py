@@ -1,5 +1,6 @@
 """Going on after what is out of order, and the options of `emulate`."""
 
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from ptx_launch import kernel, launch
 from test_pairs import PROGRAMS, TWINS, Twin, run
 
 import emulator
-from emulator.errors import BarrierError, DataRace, Deadlock, Fault, OutOfBounds, UnwrittenRead
+from emulator.errors import BarrierError, DataRace, Deadlock, Fault, Level, OutOfBounds, UnwrittenRead
 
 RACE = """
     .reg .b32 %r<9>; .shared .align 4 .b8 cell[4]; .reg .pred %p;
@@ -36,6 +37,100 @@ def test_a_race_is_noted_once_for_its_places_and_the_launch_ends() -> None:
     found = findings(kernel("k", "", RACE))
     assert found and all(type(fault) is DataRace for fault in found)
     assert len({fault.places for fault in found}) == len(found)
+
+
+UNFENCED = """
+    .reg .pred %p; .reg .b32 %r<9>; .reg .b64 %a; .shared .align 128 .b8 words[512]; .shared .align 8 .b8 bars[32];
+    mov.u32 %r0, %tid.x; setp.eq.u32 %p, %r0, 0; ld.param.b64 %a, [in];
+    INIT
+    bar.sync 0;
+    COPY
+    WAIT
+    ret;
+"""
+
+
+def test_one_cause_is_noted_once_with_a_count() -> None:
+    """Four mbarriers that lack one fence, each used by two copies: 8 pairs of lines."""
+    lines = {
+        "INIT": "@%p mbarrier.init.shared.b64 [bars+{0}], 1;",
+        "COPY": "@%p mbarrier.arrive.expect_tx.shared.b64 _, [bars+{0}], 128;\n"
+        + "@%p cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [words+{1}], [%a], 64, [bars+{0}];\n" * 2,
+        "WAIT": "L{0}: mbarrier.try_wait.parity.shared.b64 %p, [bars+{0}], 0;\n@!%p bra L{0};",
+    }
+    body = UNFENCED
+    for mark, line in lines.items():
+        body = body.replace(mark, "\n".join(line.format(8 * i, 128 * i) for i in range(4)))
+    body = body.replace("+0], [%a]", "+64], [%a]", 1)
+    source = np.zeros(64, np.uint32)
+    found = findings(kernel("k", ".param .u64 in", body), (source,), 32)
+    unfenced = [fault for fault in found if "no fence made visible" in str(fault)]
+    assert [fault.times for fault in unfenced] == [8]
+
+
+TOO_EARLY = """
+    .reg .b32 %r<9>; .shared .align 4 .b8 cell[4]; .reg .pred %p;
+    mov.u32 %r1, %tid.x; setp.lt.u32 %p, %r1, 32; @%p bra GIVE;
+    bar.sync 1, 64; ld.shared.u32 %r2, [cell]; bra END;
+    GIVE: setp.eq.u32 %p, %r1, 0; @%p st.shared.u32 [cell], 1;
+    bar.arrive 1, 64; @%p st.shared.u32 [cell], 2;
+    END: ret;
+"""
+
+
+def test_a_write_that_comes_too_early_is_not_to_be_waited_for() -> None:
+    with pytest.raises(DataRace) as raised:
+        launch(kernel("k", "", TOO_EARLY), [], block=(64, 1, 1), completion="eager")
+    early = (
+        r"missing +an arrival of warp 1 of CTA \(0,0,0\) after its read, on a barrier that warp 0 of CTA \(0,0,0\) "
+        r"waits for before PTX line 11: this write came too early, PTX line 9 is to read what PTX line 10 wrote there$"
+    )
+    assert re.search(early, str(raised.value)), raised.value
+
+
+LOADED = """
+    .reg .b32 %r<9>; .shared .align 4 .b8 slot[4]; .reg .pred %p;
+    mov.u32 %r1, %tid.x; setp.ge.u32 %p, %r1, 32; @%p bra MEET;
+    tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [slot], 32;
+    MEET: bar.sync 0; ld.shared.u32 %r2, [slot]; setp.lt.u32 %p, %r1, 128; @%p bra LOAD;
+    bar.sync 1, 160;
+    tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r1}; bra END;
+    LOAD: setp.ge.u32 %p, %r1, 32; @%p bra LEAVE;
+    tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r1}; tcgen05.wait::st.sync.aligned; BEFORE
+    tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r3}, [%r2]; AFTER bra END;
+    LEAVE: bar.arrive 1, 160;
+    END: ret;
+"""
+
+
+@pytest.mark.parametrize("handed_over", [True, False])
+def test_a_load_that_was_not_waited_for_and_perhaps_not_handed_over_either(handed_over: bool) -> None:
+    body = LOADED.replace("AFTER" if handed_over else "BEFORE", "bar.arrive 1, 160;")
+    body = body.replace("BEFORE", "").replace("AFTER", "")
+    with pytest.raises(DataRace) as raised:
+        launch(kernel("k", "", body), [], block=(160, 1, 1))
+    says = r"missing +tcgen05\.wait::ld in warp 0 of CTA \(0,0,0\) after PTX line \d+(.*)$"
+    found = re.search(says, str(raised.value))
+    assert found, raised.value
+    second = (
+        ", and a barrier that warp 0 of CTA (0,0,0) arrives on after its tcgen05.wait::ld and warp 4 of CTA (0,0,0)"
+    )
+    assert found[1].startswith(second) != handed_over
+
+
+def test_a_copy_that_comes_too_early_is_not_to_be_waited_for() -> None:
+    (twin,) = (twin for twin in TWINS if twin.name == "a stage is overwritten before it is free")
+    with pytest.raises(DataRace, match="this write came too early, nothing has read what PTX line 66 wrote"):
+        run(twin.program, twin.text(), "eager")
+
+
+def test_pedantic_findings_are_gone_on_after() -> None:
+    body = ".shared .align 8 .b8 bar[8]; .reg .pred p; .reg .b32 r; mov.u32 r, %laneid; setp.eq.u32 p, r, 0;"
+    text = kernel("k", "", f"{body} @p mbarrier.init.shared.b64 [bar], 1; bar.sync 0; ret;")
+    found: list[Fault] = []
+    options = {"diagnostics": "report", "level": Level.PEDANTIC, "findings": found}
+    launch(text, [], block=(64, 1, 1), **options)  # type: ignore[arg-type]
+    assert [fault.level for fault in found] == [Level.PEDANTIC]
 
 
 def test_a_good_program_has_no_findings() -> None:

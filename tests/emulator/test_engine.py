@@ -196,7 +196,7 @@ def test_uniformity(body: str, vary: set[str], same: set[str]) -> None:
 
 def test_what_is_not_implemented_is_refused_before_anything_runs() -> None:
     kernel = parse(source("bra END; wibble.s32 %r0, %r1; END: ret;")).kernels["k"]
-    with pytest.raises(UnknownInstruction, match=r"opcode 'wibble'\n    wibble.s32 %r0, %r1"):
+    with pytest.raises(UnknownInstruction, match=r"opcode 'wibble'\n    wibble.s32 %r0, %r1;?\n    in kernel k$"):
         Program(kernel)
 
 
@@ -204,6 +204,12 @@ def test_what_is_not_implemented_is_refused_before_anything_runs() -> None:
 def test_forms_that_are_not_implemented_name_their_line(body: str) -> None:
     kernel = parse(source(body + "ret;")).kernels["k"]
     with pytest.raises(UnknownInstruction, match="PTX line 13: not implemented"):
+        Program(kernel)
+
+
+def test_a_form_that_is_not_implemented_is_told_in_ptx() -> None:
+    kernel = parse(source("add.s32 %r0, [%r1+4], %r2; ret;")).kernels["k"]
+    with pytest.raises(UnknownInstruction, match=r"\[%r1\+4\] is not a register\)"):
         Program(kernel)
 
 

@@ -204,8 +204,8 @@ def test_local_and_global_variables() -> None:
 def test_lines_of_the_source() -> None:
     text = HEAD + '.file 1 "/home/me/kernel.py"\n.visible .entry k()\n{\n.loc 1 20 3\nret;\n.loc 1 21 0\nret;\n}'
     assert parse(text).kernels["k"].locations == (
-        Location(0, "/home/me/kernel.py", 20),
-        Location(1, "/home/me/kernel.py", 21),
+        Location(0, "/home/me/kernel.py", 20, 3),
+        Location(1, "/home/me/kernel.py", 21, 0),
     )
 
 

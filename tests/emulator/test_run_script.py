@@ -284,10 +284,39 @@ def test_diagnostics_stop_or_report(run):
     stopped = run(UNORDERED)
     assert (stopped.returncode, stopped.stdout) == (REPORT_EXIT, "")
     reported = run(UNORDERED, "--diagnostics", "report")
-    assert (reported.returncode, reported.stdout) == (0, "PASS\n")
+    assert (reported.returncode, reported.stdout) == (REPORT_EXIT, "PASS\n")
+    assert "\n  in tests/emulator/test_run_script.py::test_diagnostics_stop_or_report" in reported.stderr
     for finished, prefix in ((stopped, "\n"), (reported, "\nfound ")):
         said = "\n" + finished.stderr
         assert any(prefix + kind in said for kind in ("DataRace: ", "UnwrittenRead: ")), said
+
+
+FORMAL = """
+    @cute.kernel
+    def again(a: cute.Tensor):
+        for _ in cutlass.range_constexpr(2):
+            cute.arch.cluster_arrive()
+        for _ in cutlass.range_constexpr(2):
+            cute.arch.cluster_wait()
+
+    @cute.jit
+    def go(a: cute.Tensor):
+        again(a).launch(grid=(4, 1, 1), block=(64, 1, 1), cluster=(2, 1, 1))
+
+    go(from_dlpack(a))
+    go(from_dlpack(a))
+    sys.exit(0)
+"""
+
+
+def test_what_is_formal_is_listed_once_and_is_no_failure_unless_it_is_asked_for(run):
+    listed = run(FORMAL)
+    assert listed.returncode == 0
+    assert listed.stderr.startswith("formal: PTX forbids it, and no known hardware shows it\nfound BarrierError: ")
+    assert listed.stderr.count("found ") == 1 and "\n  16 times\n" in listed.stderr
+    assert run(FORMAL, "--level", "formal", "--diagnostics", "report").returncode == REPORT_EXIT
+    stopped = run(FORMAL, "--level", "formal")
+    assert stopped.returncode == REPORT_EXIT and stopped.stderr.startswith("BarrierError: barrier.cluster.arrive")
 
 
 def test_a_refusal_is_one_sentence(run):

@@ -63,6 +63,14 @@ def test_a_function_called_from_several_places_names_the_caller(program: Path) -
     ]
 
 
+def test_a_caller_that_is_not_certain_is_not_named(program: Path) -> None:
+    """The second wait may be of `main`, whose call has no instruction of its own."""
+    body = "".join(f".loc 1 {line} 4\nret;\n" for line in (10, 3, 3, 17))
+    assert places(body, program)[1:3] == ["kernels/ring.py:3 in Ring.wait: hold_on(self)"] * 2
+    body = "".join(f".loc 1 {line} 4\nret;\n" for line in (10, 3, 11, 3, 11))
+    assert [" called near " in place for place in places(body, program)] == [False, True, False, True, False]
+
+
 def test_a_caller_in_another_file(program: Path) -> None:
     helpers = program.with_name("helpers.py")
     helpers.write_text("def fill(ring):\n    ring.store()\n\n\ndef both():\n    fill(1)\n")
@@ -76,6 +84,19 @@ def test_a_caller_in_another_file(program: Path) -> None:
 def test_lines_counted_within_inline_assembly_are_not_the_programs(program: Path) -> None:
     body = ".reg .pred p;\n.loc 1 15 4\n{\n.loc 1 16 4\nsetp.eq.u32 p, 0, 0;\n}\nret;"
     assert places(body, program) == ["kernels/ring.py:15 in main: ring.wait()"] * 2
+
+
+def test_lines_counted_within_inline_assembly_without_braces_are_not_the_programs(program: Path) -> None:
+    inline = "// begin inline asm\nadd.s32 r, r, r;\n.loc 1 12 4\nadd.s32 r, r, 1;\n// end inline asm\nret;"
+    body = f".reg .b32 r;\n.loc 1 11 4\nret;\n{inline}\n.loc 1 16 4\nret;"
+    assert [place.split(" ")[0][-2:] for place in places(body, program)] == ["11", "11", "11", "11", "16"]
+
+
+def test_a_line_without_a_column_is_no_place(program: Path) -> None:
+    body = ".loc 1 9 0\nret;\n.loc 1 11 4\nret;\n.loc 1 9 0\nret;\n.loc 1 0 4\nret;\n.loc 1 16 4\nret;"
+    near = "near kernels/ring.py:11 in load: fill(ring)"
+    expected = ["None", "kernels/ring.py:11 in load: fill(ring)", near, near, "kernels/ring.py:16 in main: ring.once()"]
+    assert places(body, program) == expected
 
 
 def test_the_compilers_own_code_belongs_to_the_line_before(program: Path) -> None:
@@ -104,6 +125,32 @@ def test_the_table_of_a_deadlock_shows_the_line_of_the_program(program: Path) ->
     """
     with pytest.raises(Deadlock, match=r"try_wait waits for parity 0.*\n +kernels/ring\.py:15 in main: ring\.wait\(\)"):
         launch(with_file(body, program), [])
+
+
+def test_a_deadlock_tells_each_mbarrier_once_by_its_name_and_the_last_arrival_by_its_line(program: Path) -> None:
+    body = """
+    .reg .pred p; .reg .b32 r;
+    mov.u32 r, %tid.x; setp.eq.u32 p, r, 0;
+    @p mbarrier.init.shared::cta.b64 [1024], 1; @p mbarrier.init.shared::cta.b64 [1032], 2;
+    bar.sync 0;
+    .loc 1 11 4
+    @p mbarrier.arrive.shared::cta.b64 _, [1032];
+    @p mbarrier.complete_tx.shared::cta.relaxed.cta.b64 [1032], 16;
+    .loc 1 15 4
+    L: mbarrier.try_wait.parity.shared::cta.b64 p, [1032], 0;
+    @p bra D; bra L;
+    D: ret;
+    """
+    with pytest.raises(Deadlock) as raised:
+        launch(with_file(body, program), [], block=(64, 1, 1), shared=16, names={0: "full[0]", 8: "full[1]"})
+    waits = "PTX line {}: mbarrier.try_wait waits for parity 0 (phase 0) of full[1] (mbarrier #1 at 0x408)"
+    told = str(raised.value)
+    assert told.count(waits.format(15)) == 2
+    assert told.endswith(
+        "\n  full[1] (mbarrier #1 at 0x408), now in phase 0: 1 of 2 arrivals, -16 bytes outstanding (so many more came "
+        "than this phase expects), last arrival: mbarrier.arrive of warp 0 of CTA (0,0,0), PTX line 12\n"
+        "      kernels/ring.py:11 in load: fill(ring)"
+    )
 
 
 def test_the_table_of_a_running_launch_shows_the_line_of_the_program(program: Path) -> None:

@@ -1,6 +1,6 @@
 """How a kernel is held to its pins, with launches that end as the test wants."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
@@ -25,7 +25,7 @@ class Device:
     mode = ""
 
     @contextmanager
-    def running(self, mode: str, seed: int) -> Iterator[None]:
+    def running(self, mode: str, seed: int, mbarriers: Mapping[int, str] | None = None) -> Iterator[None]:
         self.mode = mode
         yield
 
