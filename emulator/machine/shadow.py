@@ -129,10 +129,7 @@ class Shadow:
 
     def _note_readers(self, cells: Any, readers: Any, earlier: Any, me: Access, clock: Clock, lanes: Any) -> None:
         """Note the lanes of a read, with those of the same warp that it did not meet since."""
-        if lanes is None:
-            self.reader_lanes[cells] = 0
-            return
-        unmet = [number for number in earlier if self._last_unmet(number, me, clock)]
+        unmet = [number for number in earlier if lanes is not None and self._last_unmet(number, me, clock)]
         if unmet:
             lanes = lanes | np.where(np.isin(readers, unmet), self.reader_lanes[cells], 0)
         _note_lanes(self.reader_lanes, cells, lanes)
@@ -141,17 +138,17 @@ class Shadow:
         other = self.history.accesses[number]
         return other is not None and me.of_unmet_lanes(other.parts[-1] if other.parts else other, clock)
 
-    def _check_lanes(self, cells: Any, writers: Any, readers: Any, me: Access, clock: Clock, lanes: Any) -> None:
-        """Blame lanes that write what others of the warp wrote or read, if nothing made them meet since."""
-        assert self.by_lane is not None
+    def _check_lanes(
+        self, cells: Any, numbers: Any, number: int, kind: str, me: Access, clock: Clock, lanes: Any
+    ) -> None:
+        """Blame lanes that write where others of the warp did the access `number`, if they did not meet since."""
+        if self.by_lane is None or not self._last_unmet(number, me, clock):
+            return
+        before = (self.writer_lanes if kind == "write" else self.reader_lanes)[cells]
         several = lanes & lanes - 1 != 0
-        for numbers, kept, kind in ((writers, self.writer_lanes, "write"), (readers, self.reader_lanes, "read")):
-            for number in distinct(numbers):
-                if self._last_unmet(number, me, clock):
-                    before = kept[cells]
-                    apart = (numbers == number) & (before != 0) & ((before != lanes) | (several & (kind == "read")))
-                    if apart.any():
-                        self.by_lane(me, "writes", cells, apart, lanes, number, kind)
+        apart = (numbers == number) & (before != 0) & ((before != lanes) | (several & (kind == "read")))
+        if apart.any():
+            self.by_lane(me, "writes", cells, apart, lanes, number, kind)
 
     def _joined(self, number: int, mine: int, me: Access, clock: Clock) -> int:
         """What stands for the readers `number` and `mine` together: `mine` alone when it covers the others."""
@@ -180,22 +177,22 @@ class Shadow:
                     self.blame(me, clock, "writes", cells, number, "write")
             elif not me.orders(other, clock, row if other.generic else ORDERED):
                 self.blame(me, clock, "writes", cells, number, "write")
+            elif lanes is not None:
+                self._check_lanes(cells, writers, number, "write", me, clock, lanes)
         for number in read:
             other = accesses[number]
             if other is not None and not me.orders(other, clock):
                 self.blame(me, clock, "writes", cells, number, "read")
+            elif other is not None and lanes is not None:
+                self._check_lanes(cells, readers, number, "read", me, clock, lanes)
         if self.by_lane is not None:
-            if lanes is None:
-                self.writer_lanes[cells] = 0
-            else:
-                self._check_lanes(cells, writers, readers, me, clock, lanes)
-                _note_lanes(self.writer_lanes, cells, lanes)
+            _note_lanes(self.writer_lanes, cells, lanes)
         self.writer[cells] = self.history.record(me)
         self.reader[cells] = 0
 
 
 def _note_lanes(kept: np.ndarray, cells: Any, lanes: Any) -> None:
-    """Note the lanes at cells, of which some may be there for several lanes."""
-    kept[cells] = lanes
-    if (kept[cells] != lanes).any():
+    """Note the lanes at cells, of which some may be there for several lanes; 0 for None."""
+    kept[cells] = 0 if lanes is None else lanes
+    if lanes is not None and lanes.size > 1 and (kept[cells] != lanes).any():
         np.bitwise_or.at(kept, cells, lanes)

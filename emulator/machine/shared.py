@@ -190,9 +190,9 @@ class SharedMemory:
         self._stored = None
         view[index] = values
         if lanes is not None and not me.strong:
-            lost = (view[index] != values).any(1)
+            lost = view[index] != values
             if lost.any():
-                self._blame_both(offsets, lost, lanes, me)
+                self._blame_both(offsets, lost.any(1), lanes, me)
 
     def _blame_both(self, offsets: np.ndarray, lost: np.ndarray, lanes: np.ndarray, me: Access) -> None:
         """Two lanes stored different values at one place."""
