@@ -31,6 +31,14 @@ def test_all_meet(barrier: str, completion: str) -> None:
     assert exchanged(barrier, completion) == [*range(127, -1, -1)]
 
 
+@pytest.mark.parametrize("completion", MODES)
+def test_all_threads_may_be_counted_or_not(completion: str) -> None:
+    either = "setp.lt.u32 %p0, %t, 64; @%p0 bra COUNTED; bar.sync 1; bra MET; COUNTED: bar.sync 1, 128; MET:"
+    assert exchanged(either, completion) == [*range(127, -1, -1)]
+    with pytest.raises(BarrierError, match=r"is used with (96|all) threads while others wait there for (96|all)"):
+        exchanged(either.replace("128", "96"), completion)
+
+
 def test_two_that_meet_are_not_four() -> None:
     half = "setp.lt.u32 %p0, %t, 64; @%p0 bar.sync 1, 64; @!%p0 bar.sync 2, 64;"
     with pytest.raises((DataRace, UnwrittenRead), match=r"ld\.shared reads shared memory"):

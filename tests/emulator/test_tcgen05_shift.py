@@ -104,10 +104,18 @@ def test_a_window_that_slides_over_the_rows(completion: Completion) -> None:
     np.testing.assert_array_equal(got.view(np.uint32)[0, a_column : a_column + 8], packed(rows[1:], kind))
 
 
-@pytest.mark.parametrize("lane", [16, 32, 128])
+@pytest.mark.parametrize("lane", [16, 32])
 def test_other_lanes_are_refused(lane: int) -> None:
     with pytest.raises(errors.DescriptorError, match=f"lane {lane} in the address .*: only from lane 0 on"):
         after(setup(("%r20", lane << 16)) + SHIFT.format(1), np.zeros((1, WINDOW), np.uint8), initial())
+
+
+def test_lanes_beyond_the_last_are_ignored() -> None:
+    act, image, state = setup(("%r20", 128 << 16)) + SHIFT.format(1), np.zeros((1, WINDOW), np.uint8), initial()
+    plain = setup(("%r20", 0)) + SHIFT.format(1)
+    np.testing.assert_array_equal(after(act, image, state), after(plain, image, state))
+    with pytest.raises(errors.OutOfBounds, match="names lane 128 of tensor memory, which has 128"):
+        after(act, image, state, level=errors.Level.PEDANTIC)
 
 
 def test_columns_must_be_allocated() -> None:
