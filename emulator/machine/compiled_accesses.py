@@ -37,6 +37,7 @@ class CompiledAccesses:
         self._windows = np.zeros(len(accesses), WINDOW)
         self._bytes = np.zeros(2, np.uint64)
         self._patterns = np.zeros(len(accesses), PATTERN)
+        memory.watchers.append(self._leave)
 
     def start(self, warp: Warp, memory: np.ndarray) -> None:
         """Let the code of a warp know what is the same for all. memory: its row of that name, uint64[32]."""
@@ -56,7 +57,7 @@ class CompiledAccesses:
         if found is not None and not noted and found.address not in self._memory.watched:
             self._windows[number] = found.address, found.size - size + 1
 
-    def leave(self, allocation: Allocation) -> None:
+    def _leave(self, allocation: Allocation) -> None:
         """Let no access go alone in an allocation any longer."""
         self._windows["count"][self._windows["start"] == allocation.address] = 0
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.machine.compiled_accesses import CompiledAccesses
 from emulator.machine.report import conflict
 from emulator.machine.shadow import UNWRITTEN, Shadow
 
@@ -50,11 +49,7 @@ class GlobalShadow:
         found = memory.known(int(addresses.min()), int(addresses.max()) + size)
         if found is None:
             return
-        if found.address not in memory.watched:
-            memory.watched.add(found.address)
-            compiled: CompiledAccesses | None = self._launch.registry.get(CompiledAccesses)
-            if compiled is not None:
-                compiled.leave(found)
+        memory.watch(found)
         me.strong = True
         self._area(found).write_by_agent(addresses, size, me, clock)
 

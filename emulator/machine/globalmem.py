@@ -65,6 +65,8 @@ class GlobalMemory:
         """If a list, what every write writes goes there too."""
         self.watched: set[int] = set()
         """The addresses of the allocations that agents wrote to: see `machine.global_shadow`."""
+        self.watchers: list[Callable[[Allocation], None]] = []
+        """Who has to know of an allocation that is watched from now on."""
         self._recent: Allocation | None = None
         self._mappings: dict[str, list[Allocation]] = {}
 
@@ -131,6 +133,13 @@ class GlobalMemory:
             allocation = self.writable(address, address + width * count, instr, warp, what)
             view, index = _index(allocation, addresses[i : i + 1], width, count)
             view[index] = values[i]
+
+    def watch(self, allocation: Allocation) -> None:
+        """An agent writes to it: from now on every access of it has to be looked at."""
+        if allocation.address not in self.watched:
+            self.watched.add(allocation.address)
+            for tell in self.watchers:
+                tell(allocation)
 
     def wrote(self, there: np.ndarray) -> None:
         """Note that an agent wrote this part of host memory, whose last dimension is contiguous."""
