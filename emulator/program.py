@@ -8,6 +8,7 @@ from typing import Any
 
 from emulator.chip import LANES
 from emulator.engine.blocks import ALL, BLOCKED, BlockFunction, BlockWriter, active, executed, first
+from emulator.engine.early_uses import early_uses
 from emulator.engine.effects import Effect, effects
 from emulator.engine.fetch import Fetcher
 from emulator.engine.liveness import Liveness
@@ -15,6 +16,7 @@ from emulator.engine.load_store import load_store
 from emulator.engine.placement import Placement, RegisterFile
 from emulator.engine.segments import Chain, Segment, placed_registers, segments
 from emulator.engine.uniformity import varying
+from emulator.engine.unwritten import unwritten
 from emulator.errors import EmulatorError, TakingApart, UnknownInstruction
 from emulator.isa import catalog as _catalog  # noqa: F401 - fills the registry
 from emulator.isa import registry
@@ -28,7 +30,7 @@ from emulator.native.builder import Builder
 from emulator.native.compile import StepLists, runner
 from emulator.native.load_store import LoadStoreStep
 from emulator.native.recorder import Step
-from emulator.ptx.flow import EXIT, Flow
+from emulator.ptx.flow import EXIT, LEAVES, Flow
 from emulator.ptx.syntax import Instr, Kernel, Special, TensorAddress
 
 
@@ -54,8 +56,11 @@ class Program:
         handlers = {id(e): _made(e, e.entry) for e in self._effects if isinstance(e.entry, Handler)}
         accesses = self._accesses(fetcher, handlers)
         chains = self._compile(liveness, accesses)
-        self._writer = BlockWriter(self._flow, fetcher, chains, runner(), handlers)
+        early = early_uses(self._flow, self._effects)
+        undefined = unwritten(self._flow, self._effects, liveness)
+        self._writer = BlockWriter(self._flow, fetcher, chains, runner(), handlers, early, undefined)
         self._functions: list[BlockFunction | None] = [None] * len(self._flow.blocks)
+        self._leaves = frozenset(b.index for b in self._flow.blocks if _leaves(kernel.instrs[b.start])) | {EXIT}
         self._counts = [block.end - block.start for block in self._flow.blocks]
 
     @property
@@ -70,7 +75,7 @@ class Program:
             self._set_special(warp, special)
         x, y, z = warp.cta.launch.block
         threads = min(LANES, x * y * z - LANES * warp.index)
-        warp.pc, warp.stack, warp.meet, warp.ended = 0, [], EXIT, 0
+        warp.pc, warp.stack, warp.meet, warp.ended, warp.leaves = 0, [], EXIT, 0, self._leaves
         self._resume(warp, ALL >> (LANES - threads))
 
     def advance(self, warp: Any) -> None:
@@ -222,6 +227,10 @@ def _chains(block: Sequence[Segment], accesses: Mapping[int, LoadStoreStep]) -> 
     for together, row in groupby(block, lambda s: s.inlined or id(s.effects[0]) in accesses):
         found += [list(row)] if together else []
     return found
+
+
+def _leaves(instr: Instr) -> bool:
+    return instr.opcode in LEAVES and instr.guard is None
 
 
 def _starts_block(instr: Instr) -> bool:

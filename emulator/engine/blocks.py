@@ -9,16 +9,20 @@ from typing import Any
 
 import numpy as np
 
+from emulator.engine.early_uses import EarlyUse, first_uses
 from emulator.engine.effects import Effect
 from emulator.engine.fetch import Fetcher
 from emulator.engine.segments import Chain, Segment
+from emulator.engine.unwritten import Unwritten, refuse_unwritten
 from emulator.errors import TakingApart
 from emulator.isa.registry import BLOCK, Handler
 from emulator.isa.special_registers import changes
 from emulator.machine.compiled_accesses import follow_clock
+from emulator.machine.convergence import refuse_apart
 from emulator.ptx.flow import EXIT, BasicBlock, Flow
-from emulator.ptx.syntax import Instr, Special
+from emulator.ptx.syntax import Imm, Instr, Special
 
+EXCHANGES = frozenset({"elect.sync", "match.all.sync", "match.any.sync", "redux.sync", "shfl.sync", "vote.sync"})
 BLOCKED = -2
 _CALLED = re.compile(r"\b(call\d+)\(")
 ALL = 0xFFFF_FFFF
@@ -28,14 +32,24 @@ BlockFunction = Callable[[Any], int]
 class BlockWriter:
     """Writes the source of one block's function `f(w)`; `w` is the warp.
 
-    It answers the index of the next block, EXIT if the warp's active lanes end, or BLOCKED.
+    It answers the index of the next block, EXIT if the warp's active lanes end, or BLOCKED. early: the loads whose
+    registers an instruction may use while they are outstanding; undefined: what it reads that nothing wrote; both by
+    the id of its effect.
     """
 
     def __init__(
-        self, flow: Flow, fetcher: Fetcher, chains: Mapping[int, Chain], runner: Any, handlers: Mapping[int, Any]
+        self,
+        flow: Flow,
+        fetcher: Fetcher,
+        chains: Mapping[int, Chain],
+        runner: Any,
+        handlers: Mapping[int, Any],
+        early: Mapping[int, Sequence[EarlyUse]],
+        undefined: Mapping[int, Unwritten],
     ) -> None:
         self._flow, self._fetcher = flow, fetcher
         self._chains, self._runner, self._handlers = chains, runner, handlers
+        self._early, self._undefined = early, undefined
 
     def function(self, block: BasicBlock, segments: Sequence[Segment], diverge: Callable[..., int]) -> BlockFunction:
         """The compiled function of a block."""
@@ -44,6 +58,8 @@ class BlockWriter:
             "run": self._runner,
             "handle": {},
             "follow": follow_clock,
+            "apart": refuse_apart,
+            "undefined": refuse_unwritten,
             "active": active,
             "first": first,
             "diverge": diverge,
@@ -64,11 +80,13 @@ class BlockWriter:
         while left:
             effect = left[0].effects[0]
             chain = self._chains.get(id(effect))
+            together = left[: chain.segments if chain is not None else 1]
+            lines += self._checks([effect for segment in together for effect in segment.effects], names)
             if chain is not None:
                 lines += self._chain(chain, block, names)
             else:
                 lines += self._end(effect, block) if effect.entry is None else self._call(effect, names)
-            del left[: chain.segments if chain is not None else 1]
+            del left[: len(together)]
         if segments[-1].effects[0].entry is not None:
             lines.append(f" return {block.successors[0]}")
         made: BlockFunction = self._defined(lines, block, names)
@@ -79,6 +97,21 @@ class BlockWriter:
         names["sources"][file] = lines
         exec(compile("\n".join(lines), file, "exec"), names)
         return names["f"]
+
+    def _checks(self, effects: Sequence[Effect], names: dict[str, Any]) -> list[str]:
+        """What is asked before instructions that run as one, where some of them may be wrong."""
+        lines = []
+        uses = first_uses(effects, self._early)
+        if uses:
+            lines.append(f" if w.loads.issued: w.loads.refuse_early({_named(uses, names)})")
+        for effect in effects:
+            if (read := self._undefined.get(id(effect))) is not None:
+                lines.append(f" undefined({_named(read, names)}, w)")
+            instr = effect.instr
+            members = instr.operands[-1] if instr.opcode in EXCHANGES and instr.guard is None else None
+            if isinstance(members, Imm):
+                lines.append(f" if w.stack: apart({_named(instr, names)}, w, bits, {members.value & ALL})")
+        return lines
 
     def _chain(self, chain: Chain, block: BasicBlock, names: dict[str, Any]) -> list[str]:
         """Run the chain; where it stops, call the handler of the access and run the rest."""
@@ -160,6 +193,12 @@ def executed(error: BaseException) -> Instr | None:
                 return instr
         at = at.tb_next
     return None
+
+
+def _named(value: Any, names: dict[str, Any]) -> str:
+    name = f"value{len(names)}"
+    names[name] = value
+    return name
 
 
 @lru_cache(maxsize=4096)

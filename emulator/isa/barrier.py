@@ -11,10 +11,16 @@ from emulator.isa.lane_values import active_lanes, of_lane
 from emulator.isa.modifiers import ALIGNED, Modifiers
 from emulator.isa.registry import BLOCK, Action, executes, nobody
 from emulator.machine.barriers import Generation, wait_for
+from emulator.machine.convergence import refuse_apart, word
 from emulator.ptx.syntax import Instr
 
 if TYPE_CHECKING:
     from emulator.machine.topology import Warp
+
+
+def _is_aligned(ins: Instr) -> bool:
+    """Whether all lanes of a warp must execute it together: bar stands for barrier.cta with .aligned."""
+    return ins.opcode.startswith("bar.") or ins.opcode == "bar" or "aligned" in ins.modifiers
 
 
 @executes("bar.sync", "bar", "barrier.sync", "barrier.cta", blocking=True, meets=nobody)
@@ -22,11 +28,14 @@ def _sync(ins: Instr) -> Action:
     verb, _, _ = Modifiers(ins).pick({"sync", "arrive"}, ALIGNED, {"cta"})
     if verb == "arrive":
         raise UnknownInstruction(ins, "modifier '.arrive'")
+    aligned = _is_aligned(ins)
 
     def run(warp: Warp, mask: Any, index: Any, threads: Any = None) -> Any:
         if isinstance(warp.granted, Generation):
             generation, warp.granted = warp.granted, None
         else:
+            if mask is not None and aligned:
+                refuse_apart(ins, warp, word(mask))
             warp.settle_loads(ins)
             barrier = warp.cta.barriers[of_lane(index, active_lanes(mask)[0])]
             count = None if threads is None else of_lane(threads, active_lanes(mask)[0])
@@ -43,8 +52,11 @@ def _sync(ins: Instr) -> Action:
 @executes("bar.arrive", "barrier.arrive", meets=nobody)
 def _bar_arrive(ins: Instr) -> Action:
     Modifiers(ins).pick(ALIGNED, {"cta"})
+    aligned = _is_aligned(ins)
 
     def run(warp: Warp, mask: Any, index: Any, threads: Any) -> None:
+        if mask is not None and aligned:
+            refuse_apart(ins, warp, word(mask))
         warp.settle_loads(ins)
         lane = active_lanes(mask)[0]
         warp.cta.barriers[of_lane(index, lane)].arrive(warp, of_lane(threads, lane), ins)
@@ -55,11 +67,14 @@ def _bar_arrive(ins: Instr) -> Action:
 @executes("bar.red", "barrier.red", blocking=True, dst=1, meets=nobody)
 def _bar_red(ins: Instr) -> Action:
     operation, *_ = Modifiers(ins).pick({"popc", "and", "or"}, ALIGNED, {"cta"}, {"u32", "pred"})
+    aligned = _is_aligned(ins)
 
     def run(warp: Warp, mask: Any, index: Any, *rest: Any) -> Any:
         if isinstance(warp.granted, Generation):
             generation, warp.granted = warp.granted, None
         else:
+            if mask is not None and aligned:
+                refuse_apart(ins, warp, word(mask))
             warp.settle_loads(ins)
             lane = active_lanes(mask)[0]
             vote = rest[-1]
@@ -79,15 +94,18 @@ def _bar_red(ins: Instr) -> Action:
 
 @executes("barrier.cluster", blocking=True, meets=nobody)
 def _cluster(ins: Instr) -> Action:
-    """A relaxed arrival orders nothing in PTX. NVIDIA's programs hand data over with it: only level `pedantic` asks."""
+    """A relaxed arrival orders nothing in PTX. NVIDIA's programs hand data over with it: level `formal` asks."""
     verb, sem, _ = Modifiers(ins).pick({"arrive", "wait"}, {"release", "relaxed", "acquire"}, ALIGNED)
     if verb == "arrive":
+        aligned = _is_aligned(ins)
 
         def arrive(warp: Warp, mask: Any) -> None:
+            if mask is not None and aligned:
+                refuse_apart(ins, warp, word(mask))
             warp.settle_loads(ins)
             if warp.cluster_arrivals:
                 _arrived_already(warp, warp.cluster_arrivals[-1], ins)
-            releases = sem != "relaxed" or not warp.cta.launch.asks(Level.PEDANTIC)
+            releases = sem != "relaxed" or not warp.cta.launch.asks(Level.FORMAL)
             warp.cluster_arrivals.append(warp.cta.cluster.barrier.arrive(warp, ins, releases))
 
         return arrive
@@ -103,6 +121,7 @@ def _cluster(ins: Instr) -> Action:
         warp.granted = None
         del warp.cluster_arrivals[0]
         warp.known |= generation.published
+        warp.clock.advance(warp.cta.cluster.started, 1)
         warp.acquire(generation.clock)
         return None
 

@@ -126,6 +126,8 @@ class MemoryOp:
                 self.ins,
                 warp,
             )
+        if rank != warp.cta.rank:
+            warp.refuse_unstarted(ctas[rank], self.ins, self.what)
         return ctas[rank].smem
 
     def checked(self, memory: SharedMemory, offsets: np.ndarray, warp: Warp) -> np.ndarray:

@@ -85,7 +85,7 @@ def _each(address: Any, mask: Any) -> list[tuple[int, list[int]]]:
 
 @executes("mbarrier.arrive", "mbarrier.arrive_drop", dst=1, meets=nobody)
 def _arrive(ins: Instr) -> Action:
-    """Arrivals. A relaxed one releases too unless asked to be pedantic: cute_ext emits no other."""
+    """Arrivals. A relaxed one releases too below level `formal`: cute_ext emits no other."""
     expect, no_complete, sem, _, _, _ = Modifiers(ins).pick(
         {"expect_tx"}, {"noComplete"}, SEMANTICS, SCOPE, SHARED, B64
     )
@@ -95,7 +95,7 @@ def _arrive(ins: Instr) -> Action:
     def run(warp: Warp, mask: Any, address: Any, count: Any = 1) -> int:
         party = Party(ins, warp, what)
         clock = warp.fenced
-        if release := sem != "relaxed" or not warp.cta.launch.asks(Level.PEDANTIC):
+        if release := sem != "relaxed" or not warp.cta.launch.asks(Level.FORMAL):
             warp.settle_loads(ins)
             clock = warp.clock
         token = 0
@@ -144,11 +144,11 @@ def _pending_count(ins: Instr) -> Action:
 
 @executes("mbarrier.try_wait", "mbarrier.test_wait", dst=1, blocking=True, uniform=if_sources_are, meets=nobody)
 def _wait(ins: Instr) -> Action:
-    """Waits. A relaxed one acquires too unless asked to be pedantic: cute_ext emits no other."""
+    """Waits. A relaxed one acquires too below level `formal`: cute_ext emits no other."""
     parity, sem, _, _, _ = Modifiers(ins).pick(PARITY, SEMANTICS, SCOPE, SHARED, B64)
 
     def run(warp: Warp, mask: Any, address: Any, phase: Any, _time_limit: Any = 0) -> Any:
-        acquire = sem != "relaxed" or not warp.cta.launch.asks(Level.PEDANTIC)
+        acquire = sem != "relaxed" or not warp.cta.launch.asks(Level.FORMAL)
         at, wanted = same(address, mask), same(phase, mask)
         if at is None or wanted is None:
             return _wait_lanes(ins, warp, mask, address, phase, parity is not None, acquire)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from emulator.errors import BarrierError, DataRace, Level, MissingWait, TensorMemoryError
+from emulator.machine.bulk import CopyThread
 from emulator.machine.clocks import ORDERED, Clock
 from emulator.machine.compiled_accesses import CompiledAccesses
 from emulator.ptx.flow import LEAVES
@@ -89,7 +90,7 @@ def _seen(cta: Cta) -> Clock:
 def _work_on_shared_memory(cta: Cta, seen: Clock) -> list[Instr]:
     """What is done to a CTA's shared memory must be over before its last warp ends. What may not be."""
     late: list[Instr] = []
-    if len(cta.cluster.ctas) == 1 and not cta.launch.asks(Level.PEDANTIC):
+    if len(cta.cluster.ctas) == 1 and not cta.launch.asks(Level.PEDANTIC) and not _sends(cta, seen):
         return late
     shadow = cta.smem.shadow
     for kind, numbers in (("writes", shadow.writer), ("reads", shadow.reader)):
@@ -98,6 +99,12 @@ def _work_on_shared_memory(cta: Cta, seen: Clock) -> list[Instr]:
                 _report_late(access, cta, kind)
                 late.append(access.instr)
     return late
+
+
+def _sends(cta: Cta, seen: Clock) -> bool:
+    """Whether one of its bulk stores may still read its shared memory."""
+    threads = (thread for warp in cta.warps for thread in warp.bulk.values())
+    return any(seen.at(thread.component) < thread.issued for thread in threads)
 
 
 def _different(numbers: np.ndarray) -> list[int]:
@@ -114,21 +121,29 @@ def _accesses(cta: Cta, numbers: list[int]) -> Iterator[Access]:
 
 
 def _may_come_late(access: Access, cta: Cta) -> bool:
-    """Whatever another CTA does. Of its own copies and products NVIDIA's programs leave the last ones to themselves:
-    only level `pedantic` asks, but for cp.async, whose threads do not end before it."""
-    if access.warp.cta is not cta:
+    """Whatever another CTA does, and its own bulk stores: they would send bytes of the next CTA. Of its other copies
+    and of products NVIDIA's programs leave the last ones to themselves: only level `pedantic` asks, but for cp.async,
+    whose threads do not end before it."""
+    if access.warp.cta is not cta or _of_bulk_group(access):
         return True
     return cta.launch.asks(Level.PEDANTIC) and access.via is not None and not access.generic
 
 
+def _of_bulk_group(access: Access) -> bool:
+    return isinstance(access.via, CopyThread) and not access.via.generic
+
+
 def _report_late(access: Access, cta: Cta, kind: str) -> None:
     """On an H100 a read of a CTA that has ended is an error of the launch, and what is stored there is dropped."""
+    level = Level.FAULT if kind == "reads" else Level.FORMAL
+    fault: type[DataRace] = MissingWait
+    missing = f"a wait for {access.what} (PTX line {access.instr.line})"
+    last = f"and that a warp of CTA {cta.name} waits for before it ends"
     if access.via is None:
         fault, missing = DataRace, f"a barrier that {access.warp} arrives on after PTX line {access.instr.line}"
-    else:
-        fault, missing = MissingWait, f"a wait for {access.what} (PTX line {access.instr.line})"
-    level = Level.FAULT if kind == "reads" else Level.FORMAL
-    if access.warp.cta is cta:
+    elif access.warp.cta is cta and _of_bulk_group(access):
+        missing, last = access.via.missing(access, access), "before the CTA ends"
+    elif access.warp.cta is cta:
         level = Level.PEDANTIC
     cta.launch.found(
         fault(
@@ -136,7 +151,7 @@ def _report_late(access: Access, cta: Cta, kind: str) -> None:
             "none of its warps waits for that",
             access.instr,
             access.warp,
-            (_ends(cta), ("missing", f"{missing}, and that a warp of CTA {cta.name} waits for before it ends")),
+            (_ends(cta), ("missing", f"{missing}, {last}")),
             level,
         )
     )

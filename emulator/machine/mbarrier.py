@@ -156,6 +156,7 @@ class MBarrier:
             self.gathering.advance(self.component, self.phase)
             self.gathering.advance(self.over, self.phase)
             self.complete = self.gathering.copy()
+            self.cta.cluster.unchanged = 0
             if self.waiters:
                 waiters, self.waiters = self.waiters, []
                 self.cta.cluster.wake(waiters)

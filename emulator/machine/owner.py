@@ -15,6 +15,8 @@ class ClusterOwner(Protocol):
     """What orders the accesses of a cluster, and who waits in it."""
 
     history: History
+    unchanged: int
+    """Reads that found what they had found, since something else happened."""
 
     @property
     def warps(self) -> Sequence[Issuer]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.errors import Level
+from emulator.errors import Level, MissingWait, place
 from emulator.machine.access import Access, Agent, Issuer, handed_over
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from emulator.ptx.syntax import Instr
 
 
@@ -43,6 +45,30 @@ class Pipe(Agent):
     def release(self) -> None:
         """What was waited for goes along with the warp's next release. Pedantic: by tcgen05.fence only."""
         self.warp.clock.advance(self.component, self.waited)
+
+    def refuse_early(self, uses: Mapping[int, tuple[Instr, str]]) -> None:
+        """Find, once for a launch, each use of registers of a load that is outstanding: by the load's id, who uses
+        which register. No known hardware lets such a use go first, so it is formal.
+        """
+        launch = self.warp.cta.launch
+        known = launch.registry.setdefault(Pipe, set())
+        for load in self.issued:
+            use, register = uses.get(id(load), (None, ""))
+            if use is None or (id(load), id(use)) in known:
+                continue
+            known.add((id(load), id(use)))
+            launch.found(
+                MissingWait(
+                    f"{use.opcode} uses {register}, which {load.opcode} may not have written yet",
+                    use,
+                    self.warp,
+                    (
+                        ("loaded at", place(load, self.warp)),
+                        ("missing", f"tcgen05.wait::{self.verb} between PTX lines {load.line} and {use.line}"),
+                    ),
+                    level=Level.FORMAL,
+                )
+            )
 
     def settled(self, access: Access) -> bool:
         """Whether a wait covers it."""

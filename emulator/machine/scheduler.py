@@ -31,6 +31,9 @@ POLLS = 64
 """So many rounds of polling answered no, with no wait ending in between, are a deadlock."""
 PATIENCE = 4096
 """So often all clusters together may read what no one writes, before that is a deadlock too."""
+UNCHANGED = 8
+"""So many reads in a row that find the same, with no phase of an mbarrier ending in between, are polling whatever other
+warps do meanwhile: they may be handed the answer through shared memory and a barrier, round after round."""
 STUCK = "deadlock: no warp can run and nothing can complete"
 SHOWN_WARPS = 64
 """Of a launch that stopped, so many warps are shown at most."""
@@ -129,6 +132,7 @@ def _run_cluster(cluster: Cluster, program: Program) -> bool:
 def _run_ready(cluster: Cluster, program: Program) -> bool:
     """Run warps until all wait, poll or are done; False if those that ran only polled."""
     ready = cluster.ready
+    cluster.unchanged = 0
     by_chance = cluster.agents.completion == "random"
     gone_on, polling = False, 0
     while ready and polling <= len(ready):
@@ -142,12 +146,15 @@ def _run_ready(cluster: Cluster, program: Program) -> bool:
         elif warp.turn == "polled":
             polling += 1
         if warp.done:
+            cluster.unchanged = 0
             _leave(warp)
         elif warp.waiting is None:
             warp.yielded = False
             ready.append(warp)
             if warp.budget is not None and warp.budget <= 0:
                 raise BudgetExceeded(*_stopped([cluster], program, f"the instruction budget is spent by {warp}"))
+        if cluster.unchanged > UNCHANGED:
+            return False
     return gone_on
 
 

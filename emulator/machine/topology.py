@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from emulator.chip import NAMED_BARRIERS
-from emulator.errors import Level
+from emulator.errors import DataRace, Level
 from emulator.machine.access import Issuer
 from emulator.machine.agents import Agents, Completion
 from emulator.machine.barriers import ClusterBarrier, NamedBarrier
@@ -50,12 +50,16 @@ class Cluster:
         ]
         self.warps = [w for cta in self.ctas for w in cta.warps]
         self.barrier = ClusterBarrier(self)
+        self.started = self.history.component("started")
+        """The component by which a clock knows that all its CTAs have started: a wait at the cluster's barrier."""
         self.ready = deque(self.warps)
         self.flags: dict[tuple[int, int], Clock] = {}
         """What releases of ordinary memory locations carry, by (memory, address)."""
         self.outside = GlobalShadow(launch, self.history)
         self.polls = 0
         """Rounds of polling answered no since a wait last ended."""
+        self.unchanged = 0
+        """How often one of its warps read again what it had read and found the same, since something else happened."""
 
     def wake(self, warps: Iterable[Warp]) -> None:
         """Let warps run again whose wait has ended."""
@@ -99,7 +103,8 @@ class Cta:
 
 
 class Warp(Issuer):
-    """32 threads of a CTA that run one program. `registers`, `pc`, `stack` and `mask` belong to the program."""
+    """32 threads of a CTA that run one program, to which `registers`, `pc`, `stack`, `bits`, `mask`, `ended` and
+    `leaves` belong."""
 
     cta: Cta
 
@@ -112,7 +117,9 @@ class Warp(Issuer):
         self.loads, self.stores = Pipe(self, "ld", loads, (loads,)), Pipe(self, "st", stores, (loads,))
         self.registers: Any = None
         self.pc: Any = 0
-        self.stack: Any = None
+        self.stack: Any = ()
+        self.bits = self.ended = 0
+        self.leaves: frozenset[int] = frozenset()
         self.mask: np.ndarray | None = None
         self.yielded = False
         self.executed = 0
@@ -150,6 +157,8 @@ class Warp(Issuer):
         again = self._polls.get(id(instr)) == seen
         self._polls[id(instr)], self.polled = seen, (instr, addresses.item(0))
         self.turn = "polled" if again else "went on"
+        cluster = self.cta.cluster
+        cluster.unchanged = cluster.unchanged + 1 if again else 0
         self.yielded = True
 
     def sleep(self) -> None:
@@ -173,6 +182,14 @@ class Warp(Issuer):
                 break
             done += 1
         loads.wait(done)
+
+    def refuse_unstarted(self, cta: Cta, instr: Instr, what: str) -> None:
+        """Find an access of another CTA's shared memory before anything tells that it has started."""
+        if self.clock.at(self.cta.cluster.started) or any(self.clock.at(warp.component) for warp in cta.warps):
+            return
+        missing = f"barrier.cluster.arrive and barrier.cluster.wait before PTX line {instr.line}"
+        what = f"{what} reaches shared memory of CTA {cta.name}, which may not have started yet"
+        self.cta.launch.found(DataRace(what, instr, self, (("missing", missing),)))
 
     def sreg(self, name: str) -> Any:
         """A special register: int if the same in all lanes, else uint32[32]. Raises KeyError for an unknown name."""

@@ -51,7 +51,7 @@ def program(act: str, columns: int, ctas: int) -> str:
     )
     read = "\n".join(
         f"add.s64 %rd6, %rd2, {512 * c}; add.s32 %r7, %r6, {c};"
-        f"tcgen05.ld.sync.aligned.32x32b.x32.b32 {vector}, [%r7];\n{stores}"
+        f"tcgen05.ld.sync.aligned.32x32b.x32.b32 {vector}, [%r7];\ntcgen05.wait::ld.sync.aligned;\n{stores}"
         for c in range(0, columns, 32)
     )
     return kernel(
@@ -80,7 +80,6 @@ setp.eq.b32 %p5, %r13, 0; setp.ne.b32 %p6, %r13, 0;
 READ: mbarrier.try_wait.parity.shared.b64 %p2, [%r11], 0; @%p2 bra OUT; bra READ;
 OUT:
 {read}
-tcgen05.wait::ld.sync.aligned;
 barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
 @%p0 bra END;
 tcgen05.dealloc.{group}.sync.aligned.b32 %r5, {columns};

@@ -100,3 +100,26 @@ def test_bytes_are_counted() -> None:
 def test_what_is_refused(act: str) -> None:
     with pytest.raises(errors.UnknownInstruction):
         run(act, 128, np.zeros((2, 32, 4), np.uint32))
+
+
+STARTED = """
+    .reg .pred %p; .reg .b32 %r<9>; .shared .align 16 .b8 word[4];
+    mov.u32 %r0, %cluster_ctarank; xor.b32 %r1, %r0, 1; mov.b32 %r2, word; mapa.shared::cluster.u32 %r3, %r2, %r1;
+    mov.u32 %r4, %tid.x; setp.eq.u32 %p, %r4, 32;
+    BARRIER @%p st.shared::cluster.b32 [%r3], %r0; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; ret;
+"""
+
+
+@pytest.mark.parametrize("completion", ["eager", "lazy", "random"])
+def test_another_cta_must_have_started(completion: str) -> None:
+    def run(barrier: str) -> None:
+        text = kernel("k", "", STARTED.replace("BARRIER", barrier))
+        options = {"grid": (2, 1, 1), "cluster": (2, 1, 1), "block": (64, 1, 1), "level": errors.Level.FORMAL}
+        launch(text, [], completion=completion, **options)
+
+    run("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;")
+    run("barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;")
+    with pytest.raises(
+        errors.DataRace, match=r"st\.shared::cluster reaches shared memory of CTA \(\d,0,0\), which may not have"
+    ):
+        run("bar.sync 0;")

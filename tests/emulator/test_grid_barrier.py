@@ -9,6 +9,7 @@ import pytest
 from ptx_launch import kernel, launch
 
 from emulator.errors import CooperativeLaunchTooLarge, Deadlock
+from emulator.machine import scheduler
 from emulator.machine.launch import Launch
 from emulator.ptx.parser import parse
 
@@ -66,6 +67,36 @@ def test_one_that_never_comes_is_a_deadlock(read: str, completion: Mode) -> None
     for cta in range(CTAS):
         assert f"warp 1 of CTA ({cta},0,0): PTX line 18: bar.sync waits for barrier 0" in report
     assert report.count("again and again") == CTAS, report
+
+
+HANDED_ON = MEET.replace(
+    MEET[MEET.index("    @!%p0 bra MET;") : MEET.index("    add.u32 %r6")],
+    """    .shared .align 4 .b8 word[4];
+    @%p0 atom.add.release.gpu.global.u32 %r4, [%rd0], 1;
+SPIN:
+    @%p0 READ %r5, [%rd0]; @%p0 st.shared.u32 [word], %r5;
+    bar.sync 0; ld.shared.u32 %r5, [word]; bar.sync 0;
+    setp.lt.u32 %p1, %r5, ALL; @%p1 bra SPIN;
+""",
+)
+"""One thread polls and hands what it read on to the others in shared memory, round after round."""
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("read", ["ld.acquire.gpu.global.u32", "atom.add.acq_rel.gpu.global.u32"])
+def test_a_poll_whose_answer_is_handed_on(read: str, completion: Mode, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(expected: str) -> list[list[int]]:
+        count, out = np.zeros(1, np.uint32), np.zeros((2, CTAS), np.uint32)
+        body = HANDED_ON.replace("%r5, [%rd0];", "%r5, [%rd0], 0;" if "atom" in read else "%r5, [%rd0];")
+        text = kernel("k", ".param .u64 count, .param .u64 out", body.replace("READ", read).replace("ALL", expected))
+        launch(text, [count, out], grid=(CTAS, 1, 1), block=(64, 1, 1), completion=completion)
+        return out.tolist()
+
+    monkeypatch.setattr(scheduler, "PATIENCE", 512)
+    assert run("%r1") == [[10, 11, 12, 13, 14], [11, 12, 13, 14, 10]]
+    with pytest.raises(Deadlock) as caught:
+        run(str(CTAS + 1))
+    assert str(caught.value).count("again and again") == CTAS, str(caught.value)
 
 
 LOCK = """

@@ -1,0 +1,95 @@
+"""Registers that are read where no path has written them: what they hold is undefined.
+
+Compilers leave such reads in programs that are right, where the value does not matter: they are formal, but for those
+that decide something (an address, a guard, an operand of the machine).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from emulator.engine.effects import Effect, registers
+from emulator.engine.liveness import Liveness
+from emulator.errors import Level, UnwrittenRead
+from emulator.isa.registry import Handler
+from emulator.ptx.flow import EXIT, Flow
+from emulator.ptx.syntax import Address, Instr, TensorAddress
+
+_MOVES_DATA = frozenset({"ld", "st"})
+
+
+@dataclass(frozen=True)
+class Unwritten:
+    """A read of registers that nothing wrote."""
+
+    instr: Instr
+    names: tuple[str, ...]
+    level: Level
+
+
+def unwritten(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> dict[int, Unwritten]:
+    """The reads of what no path wrote, by the id of their effects. A copy of such a register writes nothing."""
+    wanted = liveness.live_in[0]
+    if not wanted:
+        return {}
+    at_start = [0] * len(flow.blocks)
+    reached, work = {0}, [0]
+    while work:
+        block = flow.blocks[work.pop()]
+        written = at_start[block.index]
+        for effect in effects[block.start : block.end]:
+            written |= _written(effect, written, liveness)
+        for successor in block.successors:
+            if successor != EXIT and (written & ~at_start[successor] or successor not in reached):
+                at_start[successor] |= written
+                reached.add(successor)
+                work.append(successor)
+    found = {}
+    for index in reached:
+        written = at_start[index]
+        for effect in effects[flow.blocks[index].start : flow.blocks[index].end]:
+            missing = liveness.bits(_certain(effect)) & ~written
+            if missing:
+                found[id(effect)] = _told(effect, missing, liveness)
+            written |= _written(effect, written, liveness)
+    return found
+
+
+def refuse_unwritten(read: Unwritten, warp: Any) -> None:
+    """Find, once for a launch, a read that is executed."""
+    launch = warp.cta.launch
+    known = launch.registry.setdefault(Unwritten, set())
+    if id(read) not in known:
+        known.add(id(read))
+        what = f"{read.instr.opcode} reads {', '.join(read.names)}, which nothing wrote"
+        launch.found(UnwrittenRead(what, read.instr, warp, level=read.level))
+
+
+def _written(effect: Effect, before: int, liveness: Liveness) -> int:
+    copies = effect.instr.opcode == "mov" and effect.instr.guard is None
+    reads = liveness.reads(effect)
+    return 0 if copies and reads and not reads & before else liveness.writes(effect)
+
+
+def _certain(effect: Effect) -> tuple[object, ...]:
+    """What is read whenever control comes here: of a guarded instruction the guard alone."""
+    guard = effect.instr.guard
+    return effect.reads if guard is None else (guard[0],)
+
+
+def _told(effect: Effect, missing: int, liveness: Liveness) -> Unwritten:
+    decides = missing & liveness.bits(_deciding(effect))
+    names = tuple(register.name for register in liveness.members(decides or missing))
+    return Unwritten(effect.instr, names, Level.FAULT if decides else Level.FORMAL)
+
+
+def _deciding(effect: Effect) -> list[object]:
+    """The registers that decide where an instruction goes, what it reaches or what the machine does."""
+    instr = effect.instr
+    if instr.guard is not None:
+        return [instr.guard[0]]
+    every = isinstance(effect.entry, Handler) and instr.opcode not in _MOVES_DATA
+    operands = effect.sources if every else [o for o in effect.sources if isinstance(o, Address | TensorAddress)]
+    return [register for operand in operands for register in registers(operand)]

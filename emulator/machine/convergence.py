@@ -1,0 +1,53 @@
+"""Which lanes of a warp have come to an instruction together, and what must not be executed without the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from emulator.chip import LANES
+from emulator.errors import BarrierError
+
+if TYPE_CHECKING:
+    from emulator.machine.topology import Warp
+    from emulator.ptx.syntax import Instr
+
+ALL = (1 << LANES) - 1
+
+
+def refuse_apart(instr: Instr, warp: Warp, bits: int, members: int = ALL) -> None:
+    """Find that lanes of `members` are elsewhere while `bits` execute `instr`: neither there nor at their end."""
+    absent = _elsewhere(warp, bits) & members
+    if absent:
+        warp.cta.launch.found(
+            BarrierError(
+                f"{instr.opcode} of {_shown(bits)} is for {_shown(members)}; {_shown(absent)} did not come with them",
+                instr,
+                warp,
+                (("missing", f"a way of all these lanes to PTX line {instr.line} together"),),
+            )
+        )
+
+
+def word(mask: np.ndarray) -> int:
+    """bool[32] as a word, lane 0 in the lowest bit."""
+    return int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little")
+
+
+def _elsewhere(warp: Warp, bits: int) -> int:
+    """The lanes that wait or go on at other instructions. A lane is where the latest entry of the stack has it."""
+    found = warp.bits & ~bits
+    placed = warp.bits | warp.ended
+    for block, lanes, _ in reversed(warp.stack):
+        if block not in warp.leaves:
+            found |= lanes & ~placed
+        placed |= lanes
+    return found
+
+
+def _shown(lanes: int) -> str:
+    """As in "lanes 0 to 3, 7"."""
+    edges = [i for i in range(LANES + 1) if (lanes >> i ^ lanes << 1 >> i) & 1]
+    runs = [f"{a} to {b - 1}" if b - a > 1 else str(a) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+    return f"lane{'s' * (lanes.bit_count() > 1)} {', '.join(runs)}"

@@ -1,0 +1,100 @@
+"""Registers of tcgen05.ld that are used before tcgen05.wait::ld: found in every mode, at the level that asks for it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from ptx_launch import kernel, launch
+from test_pairs import HERE, MODES, PROGRAMS, line_of
+
+from emulator.errors import Fault, Level, MissingWait
+
+WAIT = "    tcgen05.wait::ld.sync.aligned;\n"
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("name", ["gemm", "staged"])
+def test_waited_for(name: str, completion: str) -> None:
+    run((HERE / f"{name}.ptx").read_text(), name, completion)
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(("name", "load"), [("gemm", "load"), ("staged", "load 1")])
+def test_stored_before_the_wait(name: str, load: str, completion: str) -> None:
+    head, tail = (HERE / f"{name}.ptx").read_text().split(f"// @{load}\n")
+    text = head + f"// @{load}\n" + tail.replace(WAIT, "", 1)
+    loaded = line_of(name, load)
+    stored = next(i for i, line in enumerate(text.splitlines(), 1) if i > loaded and "st.global" in line)
+    with pytest.raises(MissingWait) as caught:
+        run(text, name, completion)
+    assert (caught.value.line, caught.value.level) == (stored, Level.FORMAL)
+    assert re.search(rf"loaded at +PTX line {loaded}: tcgen05\.ld", str(caught.value))
+    assert re.search(rf"missing +tcgen05\.wait::ld between PTX lines {loaded} and {stored}", str(caught.value))
+
+
+def run(text: str, name: str, completion: str) -> None:
+    program = PROGRAMS[name]
+    out = np.zeros_like(program.expected)
+    launch(text, (*program.inputs, out), block=(program.threads, 1, 1), completion=completion, level=Level.FORMAL)
+    np.testing.assert_array_equal(out, program.expected)
+
+
+LOADED = """
+.reg .b32 %r<9>; .reg .pred %p<3>; .reg .b64 %a<2>; .shared .b8 address[4];
+ld.param.b64 %a0, [out]; mov.u32 %r0, %tid.x; mul.wide.u32 %a1, %r0, 4; add.s64 %a0, %a0, %a1; mov.b32 %r1, address;
+tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 32; bar.sync 0; ld.shared.b32 %r2, [%r1];
+ld.param.u32 %r5, [rounds]; setp.eq.b32 %p0, %r5, 0; mov.b32 %r6, 0; mov.b32 %r7, 0;
+tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r0}; tcgen05.wait::st.sync.aligned;
+BODY
+st.global.b32 [%a0], %r7; tcgen05.wait::ld.sync.aligned; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32; ret;
+"""
+LOAD, LANDED = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r3}, [%r2];", "tcgen05.wait::ld.sync.aligned;"
+BRANCHES = f"@%p0 bra A; {LOAD} A: @%p0 bra B; WAIT B: @%p0 bra C; mov.b32 %r7, %r3; C:"
+LOOP = f"""AGAIN: setp.eq.b32 %p1, %r6, %r5; @%p1 bra DONE; setp.eq.b32 %p1, %r6, 0; @%p1 bra FIRST;
+add.u32 %r7, %r7, %r3; FIRST: {LOAD} WAIT add.u32 %r6, %r6, 1; bra AGAIN; DONE:"""
+
+
+def loaded(body: str, rounds: int, completion: str = "lazy", **options: object) -> list[int]:
+    text = kernel("k", ".param .u64 out, .param .u32 rounds", LOADED.replace("BODY", body))
+    out = np.zeros(32, np.uint32)
+    launch(text, [out, rounds], completion=completion, **{"level": Level.FORMAL, **options})  # type: ignore[arg-type]
+    return out.tolist()
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_path_that_is_not_taken_is_not_found(completion: str) -> None:
+    assert loaded(BRANCHES.replace("WAIT", LANDED), 1, completion) == [*range(32)]
+    assert loaded(BRANCHES.replace("WAIT", ""), 0, completion) == [0] * 32
+    with pytest.raises(MissingWait, match=r"st uses %r7, which tcgen05\.ld may not have written yet"):
+        loaded(BRANCHES.replace("WAIT", ""), 1, completion)
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_in_the_next_round_of_a_loop(completion: str) -> None:
+    assert loaded(LOOP.replace("WAIT", LANDED), 3, completion) == [2 * i for i in range(32)]
+    assert loaded(LOOP.replace("WAIT", ""), 1, completion) == [0] * 32
+    with pytest.raises(MissingWait, match=r"add uses %r3, which tcgen05\.ld may not have written yet"):
+        loaded(LOOP.replace("WAIT", ""), 2, completion)
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_copy_is_followed(completion: str) -> None:
+    copies = "mov.b64 %a1, {%r3, %r6}; mov.b64 {%r7, %r6}, %a1;"
+    assert loaded(f"{LOAD} {copies} {LANDED} add.u32 %r7, %r7, 1;", 1, completion) == [*range(1, 33)]
+    assert loaded(f"{LOAD} {copies} mov.b32 %r7, 4; {LANDED}", 1, completion) == [4] * 32
+    with pytest.raises(MissingWait, match=r"add uses %r7, which tcgen05\.ld may not have written yet"):
+        loaded(f"{LOAD} {copies} add.u32 %r7, %r7, 1; {LANDED}", 1, completion)
+
+
+def test_a_register_written_over_before_the_load_is_waited_for() -> None:
+    with pytest.raises(MissingWait, match=r"mov uses %r3, which tcgen05\.ld may not have written yet"):
+        loaded(f"{LOAD} mov.b32 %r3, 5; {LANDED}", 1)
+
+
+def test_by_default_it_is_listed() -> None:
+    findings: list[Fault] = []
+    body = f"{LOAD} add.u32 %r7, %r3, 0; {LANDED}"
+    assert loaded(body, 1, level=Level.FAULT, findings=findings) == [*range(32)]
+    assert [type(fault) for fault in findings] == [MissingWait]

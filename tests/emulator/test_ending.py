@@ -1,0 +1,58 @@
+"""A CTA does not end before its bulk stores have read its shared memory."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from ptx_launch import kernel, launch
+from test_pairs import MODES
+
+from emulator.errors import Level, MissingWait
+
+SENT = """
+    .reg .pred %p; .reg .b32 %r<4>; .reg .b64 %a; .shared .align 16 .b8 words[128];
+    mov.u32 %r0, %tid.x; and.b32 %r3, %r0, 31; shl.b32 %r1, %r3, 2; mov.b32 %r2, words; add.s32 %r1, %r1, %r2;
+    setp.ge.u32 %p, %r0, 32; @%p bra ENDS;
+    st.shared.b32 [%r1], %r0; fence.proxy.async.shared::cta; bar.warp.sync -1; elect.sync _|%p, -1;
+    ld.param.b64 %a, [out];
+    @%p cp.async.bulk.global.shared::cta.bulk_group [%a], [%r2], 128;
+    COMMIT WAIT
+    ENDS: END ret;
+"""
+COMMIT, WAIT = "@%p cp.async.bulk.commit_group;", "@%p cp.async.bulk.wait_group.read 0;"
+
+
+def run(completion: str, commit: str = COMMIT, wait: str = WAIT, end: str = "", level: Level = Level.FAULT) -> None:
+    out = np.zeros(32, np.uint32)
+    text = SENT.replace("COMMIT", commit).replace("WAIT", wait).replace("END ret", f"{end} ret")
+    launch(kernel("k", ".param .u64 out", text), [out], block=(64, 1, 1), completion=completion, level=level)
+    assert out.tolist() == [*range(32)]
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("wait", [WAIT, "@%p cp.async.bulk.wait_group 0;", "cp.async.bulk.wait_group.read 0;"])
+def test_a_copy_that_is_waited_for(wait: str, completion: str) -> None:
+    run(completion, wait=wait, level=Level.PEDANTIC)
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    [
+        ({"wait": ""}, r"cp\.async\.bulk\.wait_group in warp 0 .* that covers PTX line (\d+), before the CTA ends"),
+        ({"wait": "", "end": "bar.sync 0;"}, r"that covers PTX line (\d+)"),
+        ({"wait": "@!%p cp.async.bulk.wait_group.read 0;"}, r"that covers PTX line (\d+)"),
+        ({"wait": "@%p cp.async.bulk.wait_group.read 1;"}, r"that covers PTX line (\d+)"),
+        ({"commit": ""}, r"cp\.async\.bulk\.wait_group in warp 0 .* after a commit_group that follows PTX line (\d+)"),
+    ],
+    ids=["no wait", "others go on", "another lane waits", "an older group is waited for", "no commit"],
+)
+def test_a_copy_that_is_not_waited_for(change: dict[str, str], missing: str, completion: str) -> None:
+    with pytest.raises(
+        MissingWait, match=r"a bulk store reads shared memory of CTA \(0,0,0\), which may have ended"
+    ) as e:
+        run(completion, **change)  # type: ignore[arg-type]
+    found = re.search(missing, str(e.value))
+    assert found and int(found[1]) == e.value.line, str(e.value)
