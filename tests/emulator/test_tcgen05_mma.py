@@ -35,6 +35,7 @@ def program(kind: str, idesc: int, a: int, b: int, m: int, columns: int, extra: 
     registers = ", ".join(f"%v{j}" for j in range(32))
     reads = "\n".join(
         f"add.s32 %r7, %r6, {32 * i}; tcgen05.ld.sync.aligned.32x32b.x32.b32 {{{registers}}}, [%r7];"
+        "tcgen05.wait::ld.sync.aligned;"
         + "\n".join(f"st.global.b32 [%rd1+{512 * (32 * i + j)}], %v{j};" for j in range(32))
         for i in range(rounds)
     )
