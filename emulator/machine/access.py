@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from emulator.errors import Level
@@ -133,6 +133,11 @@ class Access:
     pattern: Pattern | None = None
     replaced: tuple[Iterable[int], Iterable[int]] = ((), ())
     """Of a write: the writers and the readers that its cells had before, as numbers of the history."""
+    issued: int = field(init=False)
+    """When the warp issued it, by its own clock."""
+
+    def __post_init__(self) -> None:
+        self.issued = self.warp.time
 
     def seen_by(self, clock: Clock, row: int = ORDERED) -> bool:
         """Whether the owner of `clock` is ordered after this access."""
@@ -159,7 +164,12 @@ class Access:
         return f"{self.what} of {self.warp}, PTX line {self.instr.line}"
 
     def too_early(self, write: Access, clock: Clock, accesses: Sequence[Access | None]) -> Access | None:
-        """The write that this read comes after, if `write` replaced it before this instruction had read it."""
+        """The write that this read comes after, if `write` replaced it before this instruction had read it.
+
+        A read that is ordered after the issue of `write` means to see it.
+        """
+        if clock.at(write.warp.component, ORDERED) >= write.issued:
+            return None
         writers, readers = ([a for n in numbers if (a := accesses[n]) is not None] for numbers in write.replaced)
         parts = (part for reader in readers for part in reader.parts or (reader,))
         if any(part.instr is self.instr and part.warp is self.warp for part in parts):
