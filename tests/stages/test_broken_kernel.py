@@ -55,7 +55,7 @@ BREAKS = (
         "kernel/sm100/mma.py",
         '        bars.commit("s_full", stage)\n',
         "",
-        r"deadlock: no warp can run[\s\S]*try_wait waits for parity 0 .* 0 of 1 arrivals",
+        r"deadlock: no warp can run[\s\S]*try_wait waits for parity 0 .* of s_full\[0\][\s\S]*s_full.* 0 of 1 arrivals",
         "cute.arch.mbarrier_wait(",
     ),
 )
