@@ -7,12 +7,12 @@
 Import it before compiling: it asks CuTeDSL to keep the PTX.
 """
 
-from emulator.bridge.device import EmulatedDevice
-from emulator.bridge.driver import NotEmulated
-from emulator.bridge.patches import emulate, keep_ptx
-from emulator.bridge.result import LaunchResult
-from emulator.errors import EmulatorError
-from emulator.machine.statistics import Stats
+from .bridge.device import EmulatedDevice
+from .bridge.driver import NotEmulated
+from .bridge.patches import emulate, keep_ptx
+from .bridge.result import LaunchResult
+from .errors import EmulatorError
+from .machine.statistics import Stats
 
 __all__ = ["EmulatedDevice", "EmulatorError", "LaunchResult", "NotEmulated", "Stats", "emulate"]
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from emulator.errors import Level
+from .errors import Level
 
 if TYPE_CHECKING:
-    from emulator.bridge.device import EmulatedDevice
-    from emulator.bridge.result import LaunchResult
-    from emulator.errors import Fault
+    from .bridge.device import EmulatedDevice
+    from .bridge.result import LaunchResult
+    from .errors import Fault
 
 REPORT_EXIT: Final = 3
 GROUPS: Final = {
@@ -99,7 +99,7 @@ def _positive(text: str) -> int:
 
 
 def _isa(_options: argparse.Namespace) -> int:
-    from emulator.coverage import families, markdown, read_forms
+    from .coverage import families, markdown, read_forms
 
     print(markdown(families(read_forms())), end="")
     return 0
@@ -112,8 +112,8 @@ def _run(options: argparse.Namespace) -> int:
         return 2
     sys.argv = [str(script), *options.args]
     sys.path.insert(0, str(script.resolve().parent))
-    from emulator import EmulatorError, emulate
-    from emulator.host.session import emulated_host
+    from . import EmulatorError, emulate
+    from .host.session import emulated_host
 
     launcher = emulate(
         options.completion,

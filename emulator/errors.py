@@ -29,7 +29,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from emulator.ptx.syntax import Instr
+    from .ptx.syntax import Instr
 
 
 class Culprit(Protocol):

@@ -6,32 +6,32 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from emulator.chip import LANES
-from emulator.engine.blocks import ALL, BLOCKED, BlockFunction, BlockWriter, active, executed, first
-from emulator.engine.early_uses import early_uses
-from emulator.engine.effects import Effect, effects
-from emulator.engine.fetch import Fetcher
-from emulator.engine.liveness import Liveness
-from emulator.engine.load_store import load_store
-from emulator.engine.placement import Placement, RegisterFile
-from emulator.engine.segments import Chain, Segment, placed_registers, segments
-from emulator.engine.uniformity import varying
-from emulator.engine.unwritten import unwritten
-from emulator.errors import EmulatorError, TakingApart, UnknownInstruction
-from emulator.isa import catalog as _catalog  # noqa: F401 - fills the registry
-from emulator.isa import registry
-from emulator.isa.ld_st import MemoryOp, learning
-from emulator.isa.registry import Action, Handler, Lowering, takes
-from emulator.isa.special_registers import MEMORY, PARAMS, SHARED_SYMBOL
-from emulator.machine.compiled_accesses import CompiledAccesses
-from emulator.machine.launch import Launch
-from emulator.machine.source import naming
-from emulator.native.builder import Builder
-from emulator.native.compile import StepLists, runner
-from emulator.native.load_store import LoadStoreStep
-from emulator.native.recorder import Step
-from emulator.ptx.flow import EXIT, LEAVES, Flow
-from emulator.ptx.syntax import Instr, Kernel, Special, TensorAddress
+from .chip import LANES
+from .engine.blocks import ALL, BLOCKED, BlockFunction, BlockWriter, active, executed, first
+from .engine.early_uses import early_uses
+from .engine.effects import Effect, effects
+from .engine.fetch import Fetcher
+from .engine.liveness import Liveness
+from .engine.load_store import load_store
+from .engine.placement import Placement, RegisterFile
+from .engine.segments import Chain, Segment, placed_registers, segments
+from .engine.uniformity import varying
+from .engine.unwritten import unwritten
+from .errors import EmulatorError, TakingApart, UnknownInstruction
+from .isa import catalog as _catalog  # noqa: F401 - fills the registry
+from .isa import registry
+from .isa.ld_st import MemoryOp, learning
+from .isa.registry import Action, Handler, Lowering, takes
+from .isa.special_registers import MEMORY, PARAMS, SHARED_SYMBOL
+from .machine.compiled_accesses import CompiledAccesses
+from .machine.launch import Launch
+from .machine.source import naming
+from .native.builder import Builder
+from .native.compile import StepLists, runner
+from .native.load_store import LoadStoreStep
+from .native.recorder import Step
+from .ptx.flow import EXIT, LEAVES, Flow
+from .ptx.syntax import Instr, Kernel, Special, TensorAddress
 
 
 class Program:

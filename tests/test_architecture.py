@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
+from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ Graph = Mapping[str, set[str]]
 def imports(root: Path, *folders: str) -> Graph:
     """By the module's name, the modules of `folders` that each file names in an import, wherever it stands."""
     files = {module(path, root): path for folder in folders for path in (root / folder).rglob("*.py")}
-    return {name: set(_named(path, files)) - {name} for name, path in files.items()}
+    return {name: set(_named(path, name, files)) - {name} for name, path in files.items()}
 
 
 def module(path: Path, root: Path) -> str:
@@ -59,16 +60,17 @@ def module(path: Path, root: Path) -> str:
     return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
 
 
-def _named(path: Path, known: Mapping[str, Path]) -> Iterator[str]:
+def _named(path: Path, name: str, known: Mapping[str, Path]) -> Iterator[str]:
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}:{node.lineno} is relative"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            source = resolve_name("." * node.level + (node.module or ""), package)
+            names = [f"{source}.{alias.name}" for alias in node.names]
             yield from (name for name in names if name in known)
-            if node.module and node.module in known and not all(name in known for name in names):
-                yield node.module
+            if source in known and not all(name in known for name in names):
+                yield source
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +112,16 @@ def test_imports_for_annotations_count(tmp_path: Path) -> None:
     (tmp_path / "p/b.py").write_text("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from p.a import A\n")
     with pytest.raises(CycleError):
         TopologicalSorter(imports(tmp_path, "p")).prepare()
+
+
+def test_relative_imports_count(tmp_path: Path) -> None:
+    (tmp_path / "p/q").mkdir(parents=True)
+    (tmp_path / "p/a.py").write_text("from .q import b\n")
+    (tmp_path / "p/q/b.py").write_text("from ..a import A\n")
+    assert imports(tmp_path, "p") == {"p.a": {"p.q.b"}, "p.q.b": {"p.a"}}
+
+
+def test_the_emulator_does_not_say_its_own_name_in_imports() -> None:
+    """So that it can be installed under another: `emulator` says too little beside a stranger's packages."""
+    lines = [line for path in (ROOT / "emulator").rglob("*.py") for line in path.read_text().splitlines()]
+    assert not [line for line in lines if line.lstrip().startswith(("from emulator", "import emulator"))]

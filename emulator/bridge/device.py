@@ -11,19 +11,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, get_args
 
-from emulator import chip
-from emulator.bridge.allocations import Memory
-from emulator.bridge.driver import NotEmulated
-from emulator.bridge.hostcode import HostCode
-from emulator.bridge.launchconfig import UNDERSTOOD, LaunchConfig
-from emulator.bridge.modules import LoadedModule, load
-from emulator.bridge.result import LaunchResult
-from emulator.bridge.tensormap import encode_tiled
-from emulator.errors import EmulatorError, Level
-from emulator.machine.agents import Completion
-from emulator.machine.launch import Diagnostics, Launch, LevelName, Numerics
-from emulator.machine.scheduler import run
-from emulator.ptx.syntax import Kernel
+from .. import chip
+from ..errors import EmulatorError, Level
+from ..machine.agents import Completion
+from ..machine.launch import Diagnostics, Launch, LevelName, Numerics
+from ..machine.scheduler import run
+from ..ptx.syntax import Kernel
+from .allocations import Memory
+from .driver import NotEmulated
+from .hostcode import HostCode
+from .launchconfig import UNDERSTOOD, LaunchConfig
+from .modules import LoadedModule, load
+from .result import LaunchResult
+from .tensormap import encode_tiled
 
 OPTIONS: Final = {
     "completion": get_args(Completion),

@@ -13,8 +13,8 @@ from typing import Any, Final, Protocol
 
 import llvmlite.binding as llvm
 
-from emulator.bridge.launchconfig import LaunchConfig
-from emulator.errors import CooperativeLaunchTooLarge, EmulatorError
+from ..errors import CooperativeLaunchTooLarge, EmulatorError
+from .launchconfig import LaunchConfig
 
 SUCCESS: Final = 0
 LAUNCH_FAILURE: Final = 719

@@ -9,9 +9,9 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from emulator.bridge.driver import NotEmulated, define_entry_points
-from emulator.bridge.objectfile import undefined_symbols
-from emulator.native.compile import host_machine
+from ..native.compile import host_machine
+from .driver import NotEmulated, define_entry_points
+from .objectfile import undefined_symbols
 
 _PACKED = "_mlir__mlir_ciface_"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 from functools import cached_property, lru_cache
 
-from emulator.program import Program
-from emulator.ptx.parser import parse
-from emulator.ptx.syntax import Kernel
+from ..program import Program
+from ..ptx.parser import parse
+from ..ptx.syntax import Kernel
 
 
 class LoadedModule:

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from emulator.bridge import driver
-from emulator.bridge.allocations import shown
-from emulator.bridge.device import EmulatedDevice, Names, nameless
-from emulator.machine.agents import Completion
-from emulator.machine.blas import one_thread
-from emulator.machine.launch import Diagnostics, LevelName, Numerics
+from ..machine.agents import Completion
+from ..machine.blas import one_thread
+from ..machine.launch import Diagnostics, LevelName, Numerics
+from . import driver
+from .allocations import shown
+from .device import EmulatedDevice, Names, nameless
 
 _PREFIXES = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")
 _CACHE_WARNING = "Cache is disabled as user wants to generate PTX/ASM"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from emulator.errors import Fault
-from emulator.machine.launch import Dim3
-from emulator.machine.statistics import Stats
+from ..errors import Fault
+from ..machine.launch import Dim3
+from ..machine.statistics import Stats
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from emulator.errors import EmulatorError
-from emulator.program import Program
-from emulator.ptx.families import split
-from emulator.ptx.parser import parse
+from ..errors import EmulatorError
+from ..program import Program
+from ..ptx.families import split
+from ..ptx.parser import parse
 
 LIST = Path(__file__).with_name("forms.ptx")
 _HEADING = re.compile(r"==\s*([\d.]+)\s*\|\s*(.+)")

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from emulator.coverage.forms import Form
+from .forms import Form
 
 
 @dataclass(frozen=True)

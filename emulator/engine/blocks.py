@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from emulator.engine.early_uses import EarlyUse, first_uses
-from emulator.engine.effects import Effect
-from emulator.engine.fetch import Fetcher
-from emulator.engine.segments import Chain, Segment
-from emulator.engine.unwritten import Unwritten, refuse_unwritten
-from emulator.errors import TakingApart
-from emulator.isa.registry import BLOCK, Handler
-from emulator.isa.special_registers import changes
-from emulator.machine.compiled_accesses import follow_clock
-from emulator.machine.convergence import refuse_apart
-from emulator.ptx.flow import EXIT, BasicBlock, Flow
-from emulator.ptx.syntax import Imm, Instr, Special
+from ..errors import TakingApart
+from ..isa.registry import BLOCK, Handler
+from ..isa.special_registers import changes
+from ..machine.compiled_accesses import follow_clock
+from ..machine.convergence import refuse_apart
+from ..ptx.flow import EXIT, BasicBlock, Flow
+from ..ptx.syntax import Imm, Instr, Special
+from .early_uses import EarlyUse, first_uses
+from .effects import Effect
+from .fetch import Fetcher
+from .segments import Chain, Segment
+from .unwritten import Unwritten, refuse_unwritten
 
 EXCHANGES = frozenset({"elect.sync", "match.all.sync", "match.any.sync", "redux.sync", "shfl.sync", "vote.sync"})
 BLOCKED = -2

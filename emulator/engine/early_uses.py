@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from emulator.engine.effects import Effect
-from emulator.ptx.flow import EXIT, Flow
-from emulator.ptx.syntax import Instr, Reg
+from ..ptx.flow import EXIT, Flow
+from ..ptx.syntax import Instr, Reg
+from .effects import Effect
 
 LOAD = "tcgen05.ld"
 WAIT = "tcgen05.wait::ld"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from emulator.errors import TakingApart, UnknownInstruction
-from emulator.isa import registry
-from emulator.isa.carry import with_carry
-from emulator.isa.moves import FIXED_PARAMETER, parameter_bytes, with_fixed_parameter
-from emulator.isa.registry import Handler, Lowering, Uniform, if_sources_are
-from emulator.isa.special_registers import SHARED_SYMBOL
-from emulator.ptx.flow import ENDS
-from emulator.ptx.syntax import (
+from ..errors import TakingApart, UnknownInstruction
+from ..isa import registry
+from ..isa.carry import with_carry
+from ..isa.moves import FIXED_PARAMETER, parameter_bytes, with_fixed_parameter
+from ..isa.registry import Handler, Lowering, Uniform, if_sources_are
+from ..isa.special_registers import SHARED_SYMBOL
+from ..ptx.flow import ENDS
+from ..ptx.syntax import (
     Address,
     Dual,
     Imm,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from emulator.isa import special_registers
-from emulator.native.builder import Slot
-from emulator.ptx.syntax import (
+from ..isa import special_registers
+from ..native.builder import Slot
+from ..ptx.syntax import (
     Address,
     Dual,
     Imm,

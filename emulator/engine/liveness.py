@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from emulator.engine.effects import Effect
-from emulator.ptx.flow import EXIT, Flow
-from emulator.ptx.syntax import Reg
+from ..ptx.flow import EXIT, Flow
+from ..ptx.syntax import Reg
+from .effects import Effect
 
 
 class Liveness:

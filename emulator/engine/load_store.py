@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emulator.engine.effects import Effect
-from emulator.engine.fetch import Fetcher
-from emulator.isa.ld_st import MemoryOp
-from emulator.isa.special_registers import MEMORY
-from emulator.native.builder import Slot
-from emulator.native.load_store import LoadStore, LoadStoreStep
-from emulator.native.recorder import Row
-from emulator.ptx.syntax import ALL_BYTES, Address, Imm, Operand, Reg, Special, Vector
+from ..isa.ld_st import MemoryOp
+from ..isa.special_registers import MEMORY
+from ..native.builder import Slot
+from ..native.load_store import LoadStore, LoadStoreStep
+from ..native.recorder import Row
+from ..ptx.syntax import ALL_BYTES, Address, Imm, Operand, Reg, Special, Vector
+from .effects import Effect
+from .fetch import Fetcher
 
 _LONG = 1 << 64
 _CELL = 4

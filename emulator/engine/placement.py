@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from emulator.engine.effects import Effect
-from emulator.isa.special_registers import changes, register_type
-from emulator.native.builder import Slot
-from emulator.ptx.syntax import Reg, Special, Vector
+from ..isa.special_registers import changes, register_type
+from ..native.builder import Slot
+from ..ptx.syntax import Reg, Special, Vector
+from .effects import Effect
 
 ROW = 128
 _BYTES = {"pred": 4, "b8": ROW, "b16": ROW, "b32": ROW, "b64": 2 * ROW, "b128": 4 * ROW}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from emulator.engine.effects import Effect
-from emulator.engine.liveness import Liveness
-from emulator.isa.special_registers import changes
-from emulator.ptx.flow import BasicBlock, Flow
-from emulator.ptx.syntax import Reg, Special
+from ..isa.special_registers import changes
+from ..ptx.flow import BasicBlock, Flow
+from ..ptx.syntax import Reg, Special
+from .effects import Effect
+from .liveness import Liveness
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from emulator.engine.effects import Effect, Source
-from emulator.engine.liveness import Liveness
-from emulator.isa import special_registers
-from emulator.ptx.flow import BasicBlock, Flow
-from emulator.ptx.syntax import Reg, Special
+from ..isa import special_registers
+from ..ptx.flow import BasicBlock, Flow
+from ..ptx.syntax import Reg, Special
+from .effects import Effect, Source
+from .liveness import Liveness
 
 
 def varying(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> set[Reg]:

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from emulator.engine.effects import Effect, registers
-from emulator.engine.liveness import Liveness
-from emulator.errors import Level, UnwrittenRead
-from emulator.isa.registry import Handler
-from emulator.ptx.flow import EXIT, Flow
-from emulator.ptx.syntax import Address, Instr, TensorAddress
+from ..errors import Level, UnwrittenRead
+from ..isa.registry import Handler
+from ..ptx.flow import EXIT, Flow
+from ..ptx.syntax import Address, Instr, TensorAddress
+from .effects import Effect, registers
+from .liveness import Liveness
 
 _MOVES_DATA = frozenset({"ld", "st"})
 

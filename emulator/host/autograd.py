@@ -12,8 +12,8 @@ import torch
 from torch.autograd.function import BackwardCFunction, Function
 from torch.autograd.graph import saved_tensors_hooks
 
-from emulator.host.patching import Patches
-from emulator.host.tensors import EmulatedTensors, is_emulated
+from .patching import Patches
+from .tensors import EmulatedTensors, is_emulated
 
 _MARK: Final = "_of_emulated_device"
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from emulator.host import memory
-from emulator.host.graphs import Captures
-from emulator.host.properties import DeviceProperties
-from emulator.host.streams import new_handle
+from . import memory
+from .graphs import Captures
+from .properties import DeviceProperties
+from .streams import new_handle
 
 
 class DriverState:

@@ -8,10 +8,10 @@ from typing import Any
 
 import cuda.bindings.driver as driver
 
-from emulator.host import graphs, memory
-from emulator.host.cuda_driver import DriverState
-from emulator.host.properties import DeviceProperties
-from emulator.host.streams import new_handle
+from . import graphs, memory
+from .cuda_driver import DriverState
+from .properties import DeviceProperties
+from .streams import new_handle
 
 
 def functions(runtime: ModuleType, state: DriverState) -> dict[str, Callable[..., Any]]:

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch.library import Library
 
-from emulator.host.patching import Patches
-from emulator.host.tensors import EmulatedTensors, is_emulated, tensors_in
+from .patching import Patches
+from .tensors import EmulatedTensors, is_emulated, tensors_in
 
 _Kernels = dict[str, Callable[..., Any]]
 

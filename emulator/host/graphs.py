@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from emulator.host.refusal import not_emulated
-from emulator.host.streams import Current, Stream, new_handle
+from .refusal import not_emulated
+from .streams import Current, Stream, new_handle
 
 Work = Callable[[], None]
 

@@ -7,12 +7,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from emulator.bridge.allocations import Allocation, Memory
-from emulator.bridge.device import EmulatedDevice
-from emulator.bridge.launchconfig import LaunchConfig
-from emulator.host.graphs import Captures
-from emulator.host.memory import Allocations
-from emulator.host.patching import Patches
+from ..bridge.allocations import Allocation, Memory
+from ..bridge.device import EmulatedDevice
+from ..bridge.launchconfig import LaunchConfig
+from .graphs import Captures
+from .memory import Allocations
+from .patching import Patches
 
 
 def install(patches: Patches, memory: Allocations, captures: Captures) -> None:

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from emulator import chip
+from .. import chip
 
 # Attributes by the names of CUdevice_attribute without their CU_DEVICE_ATTRIBUTE_ prefix. Those that are not
 # here answer 0, as a driver does for a feature that the device lacks.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from emulator.bridge.driver import NotEmulated
+from ..bridge.driver import NotEmulated
 
 
 def not_emulated(what: str, why: str) -> NotEmulated:

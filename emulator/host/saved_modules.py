@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from emulator.bridge.modules import LoadedModule, load
-from emulator.host.patching import Patches
-from emulator.host.refusal import not_emulated
-from emulator.host.tvm_ffi import call, linked
+from ..bridge.modules import LoadedModule, load
+from .patching import Patches
+from .refusal import not_emulated
+from .tvm_ffi import call, linked
 
 _MAGIC: Final = b"PTX of this code"
 _END: Final = struct.Struct(f"<Q{len(_MAGIC)}s")

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 
-from emulator.host.refusal import not_emulated
+from .refusal import not_emulated
 
 _E2M1: Final = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
 _ROWS, _COLUMNS = 128, 4

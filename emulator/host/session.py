@@ -11,7 +11,7 @@ import cuda.bindings.driver
 import cuda.bindings.runtime
 from torch.utils._device import DeviceContext
 
-from emulator.host import (
+from . import (
     autograd,
     cuda_driver,
     cuda_runtime,
@@ -23,9 +23,9 @@ from emulator.host import (
     transforms,
     tvm_ffi,
 )
-from emulator.host.patching import Patches
-from emulator.host.properties import B200, DeviceProperties
-from emulator.host.refusal import refuse
+from .patching import Patches
+from .properties import B200, DeviceProperties
+from .refusal import refuse
 
 
 @contextmanager

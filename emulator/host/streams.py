@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import torch
 
-from emulator.host.refusal import not_emulated
+from .refusal import not_emulated
 
 DEVICE: Final = torch.device("cuda", 0)
 _HANDLES: Final = itertools.count(0x1000)

@@ -10,11 +10,11 @@ import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _device as default_device
 
-from emulator.host.graphs import Captures
-from emulator.host.memory import Allocations
-from emulator.host.refusal import not_emulated
-from emulator.host.scaled_matmul import is_block_scaled, scaled_grouped_mm, scaled_mm
-from emulator.host.streams import DEVICE
+from .graphs import Captures
+from .memory import Allocations
+from .refusal import not_emulated
+from .scaled_matmul import is_block_scaled, scaled_grouped_mm, scaled_mm
+from .streams import DEVICE
 
 CPU: Final = torch.device("cpu")
 _MARK: Final = "_on_emulated_device"

@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 import torch
 from torch.profiler import ProfilerActivity, profiler
 
-from emulator.host.graphs import Captures, TorchGraphs
-from emulator.host.patching import Patches
-from emulator.host.properties import DeviceProperties
-from emulator.host.refusal import not_emulated, refuse
-from emulator.host.streams import (
+from .graphs import Captures, TorchGraphs
+from .patching import Patches
+from .properties import DeviceProperties
+from .refusal import not_emulated, refuse
+from .streams import (
     DEFAULT_STREAM,
     Current,
     Event,
@@ -23,7 +23,7 @@ from emulator.host.streams import (
     Stream,
     StreamContext,
 )
-from emulator.host.tensors import is_cuda_device
+from .tensors import is_cuda_device
 
 
 class DeviceContext:

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch._functorch import apis
 
-from emulator.host.patching import Patches
-from emulator.host.tensors import EmulatedTensors, is_emulated, tensors_in
+from .patching import Patches
+from .tensors import EmulatedTensors, is_emulated, tensors_in
 
 
 def install(patches: Patches, tensors: EmulatedTensors) -> None:

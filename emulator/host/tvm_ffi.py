@@ -13,15 +13,15 @@ from typing import Any, Final
 
 import llvmlite.binding as llvm
 
-from emulator.bridge.allocations import shown
-from emulator.bridge.device import module_of
-from emulator.bridge.driver import define_entry_points
-from emulator.bridge.modules import LoadedModule
-from emulator.bridge.objectfile import undefined_symbols
-from emulator.bridge.patches import current_device
-from emulator.host.patching import Patches
-from emulator.host.tensors import is_emulated
-from emulator.native.compile import host_machine
+from ..bridge.allocations import shown
+from ..bridge.device import module_of
+from ..bridge.driver import define_entry_points
+from ..bridge.modules import LoadedModule
+from ..bridge.objectfile import undefined_symbols
+from ..bridge.patches import current_device
+from ..native.compile import host_machine
+from .patching import Patches
+from .tensors import is_emulated
 
 _POINTER, _INT = ctypes.c_void_p, ctypes.c_int
 _Init, _Load = ctypes.CFUNCTYPE(_INT, _POINTER), ctypes.CFUNCTYPE(_INT, _POINTER, _INT)

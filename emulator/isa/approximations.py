@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from emulator.isa.floats import as_bits, fused, is_nan, magnitude
-from emulator.native.vector import Vec, helper
+from ..native.vector import Vec, helper
+from .floats import as_bits, fused, is_nan, magnitude
 
 LN2 = math.log(2.0)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from emulator.isa import approximations, floats, integer
-from emulator.isa import small_floats as small
-from emulator.isa.modifiers import Modifiers
-from emulator.isa.registry import if_sources_are, lowers
-from emulator.native.builder import Builder, Cell
-from emulator.native.vector import Vec
-from emulator.ptx.syntax import Instr, Operand
+from ..native.builder import Builder, Cell
+from ..native.vector import Vec
+from ..ptx.syntax import Instr, Operand
+from . import approximations, floats, integer
+from . import small_floats as small
+from .modifiers import Modifiers
+from .registry import if_sources_are, lowers
 
 INTEGERS = {f"{sign}{bits}": (f"i{bits}", sign == "s") for sign in "usb" for bits in (8, 16, 32, 64)}
 WIDE_FLOATS = {"f32": "float", "f64": "double"}
@@ -195,7 +195,7 @@ def _by_halves(builder: Builder, operands: tuple[Operand, ...], half: str, kind:
 
 
 def _halves(builder: Builder, source: Operand, half: str, kind: str) -> tuple[Vec, Vec]:
-    from emulator.ptx.syntax import Reg
+    from ..ptx.syntax import Reg
 
     if isinstance(source, Reg):
         low, high = builder.cell(source).split()

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from emulator.errors import UnknownInstruction
-from emulator.isa.lane_values import per_lane
-from emulator.isa.ld_st import REGISTER_BYTES, SPACES, STRONG, MemoryOp, chosen, load, outside_cluster, store
-from emulator.isa.modifiers import CACHE_HINT, SCOPE, SEMANTICS, Modifiers
-from emulator.isa.registry import Action, executes
-from emulator.machine.tensormap import reduced
-from emulator.ptx.syntax import Instr, Reg
+from ..errors import UnknownInstruction
+from ..machine.tensormap import reduced
+from ..ptx.syntax import Instr, Reg
+from .lane_values import per_lane
+from .ld_st import REGISTER_BYTES, SPACES, STRONG, MemoryOp, chosen, load, outside_cluster, store
+from .modifiers import CACHE_HINT, SCOPE, SEMANTICS, Modifiers
+from .registry import Action, executes
 
 if TYPE_CHECKING:
-    from emulator.machine.topology import Warp
+    from ..machine.topology import Warp
 
 OPERATIONS: Final = frozenset({"add", "min", "max", "and", "or", "xor", "inc", "dec", "exch", "cas"})
 DTYPES: Final = {

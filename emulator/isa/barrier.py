@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.errors import BarrierError, Level, UnknownInstruction
-from emulator.isa.lane_values import active_lanes, of_lane
-from emulator.isa.modifiers import ALIGNED, Modifiers
-from emulator.isa.registry import BLOCK, Action, executes, nobody
-from emulator.machine.barriers import Generation, wait_for
-from emulator.machine.convergence import refuse_apart, word
-from emulator.ptx.syntax import Instr
+from ..errors import BarrierError, Level, UnknownInstruction
+from ..machine.barriers import Generation, wait_for
+from ..machine.convergence import refuse_apart, word
+from ..ptx.syntax import Instr
+from .lane_values import active_lanes, of_lane
+from .modifiers import ALIGNED, Modifiers
+from .registry import BLOCK, Action, executes, nobody
 
 if TYPE_CHECKING:
-    from emulator.machine.topology import Warp
+    from ..machine.topology import Warp
 
 
 def _is_aligned(ins: Instr) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from emulator.isa import integer
-from emulator.isa.modifiers import Modifiers
-from emulator.isa.registry import if_sources_are, lowers
-from emulator.native.builder import Builder
-from emulator.native.vector import Vec, helper
-from emulator.ptx.syntax import Dual, Imm, Instr, Operand
+from ..native.builder import Builder
+from ..native.vector import Vec, helper
+from ..ptx.syntax import Dual, Imm, Instr, Operand
+from . import integer
+from .modifiers import Modifiers
+from .registry import if_sources_are, lowers
 
 _KINDS = {"pred": "i1"} | {f"{k}{n}": f"i{n}" for k in "bus" for n in (16, 32, 64)}
 _LOGIC = {"and": Vec.__and__, "or": Vec.__or__, "xor": Vec.__xor__}

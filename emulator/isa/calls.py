@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from emulator.errors import Fault
-from emulator.isa.lane_values import per_lane
-from emulator.isa.modifiers import Modifiers
-from emulator.isa.registry import Action, executes, nobody
-from emulator.isa.spaces import LOCAL_BASE, WINDOW_BYTES
-from emulator.ptx.syntax import Instr
+from ..errors import Fault
+from ..ptx.syntax import Instr
+from .lane_values import per_lane
+from .modifiers import Modifiers
+from .registry import Action, executes, nobody
+from .spaces import LOCAL_BASE, WINDOW_BYTES
 
 _SPEC = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(hh|h|ll|l|z|j|t)?([diouxXeEfFgGaAcsp%])")
 _LONG = frozenset({"ll", "l", "z", "j", "t"})

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from emulator.isa import integer
-from emulator.isa.arithmetic import INTEGERS
-from emulator.isa.modifiers import Modifiers
-from emulator.isa.registry import if_sources_are, lowers
-from emulator.native.builder import Builder
-from emulator.native.vector import Vec
-from emulator.ptx.syntax import Dual, Imm, Instr, Reg
+from ..native.builder import Builder
+from ..native.vector import Vec
+from ..ptx.syntax import Dual, Imm, Instr, Reg
+from . import integer
+from .arithmetic import INTEGERS
+from .modifiers import Modifiers
+from .registry import if_sources_are, lowers
 
 CARRY: Final = Reg("@carry", "pred")
 """CC.CF of a thread: the carry of sums, the borrow of differences."""

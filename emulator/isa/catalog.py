@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 
-from emulator import isa
+from .. import isa
 
 for module in pkgutil.iter_modules(isa.__path__, f"{isa.__name__}."):
     importlib.import_module(module.name)

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.errors import UnknownInstruction
-from emulator.isa.lane_values import active_lanes, of_lane
-from emulator.isa.mbarrier import mbarrier_at, reachable
-from emulator.isa.modifiers import SHARED, Modifiers
-from emulator.isa.registry import Action, executes, if_sources_are
-from emulator.machine.bulk import aligned, fill
-from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
-from emulator.ptx.syntax import Instr
+from ..errors import UnknownInstruction
+from ..machine.bulk import aligned, fill
+from ..machine.shared import OFFSET_MASK, RANK_SHIFT
+from ..ptx.syntax import Instr
+from .lane_values import active_lanes, of_lane
+from .mbarrier import mbarrier_at, reachable
+from .modifiers import SHARED, Modifiers
+from .registry import Action, executes, if_sources_are
 
 if TYPE_CHECKING:
-    from emulator.machine.topology import Cta, Warp
+    from ..machine.topology import Cta, Warp
 
 RESPONSE_BYTES = 16
 FIRST = ("get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z")

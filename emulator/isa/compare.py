@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from emulator.isa import floats
-from emulator.isa import small_floats as small
-from emulator.isa.modifiers import Modifiers
-from emulator.isa.registry import if_sources_are, lowers
-from emulator.native.builder import Builder
-from emulator.native.vector import Vec
-from emulator.ptx.syntax import Dual, Instr, Operand
+from ..native.builder import Builder
+from ..native.vector import Vec
+from ..ptx.syntax import Dual, Instr, Operand
+from . import floats
+from . import small_floats as small
+from .modifiers import Modifiers
+from .registry import if_sources_are, lowers
 
 _INTEGERS = {f"{sign}{bits}": f"i{bits}" for sign in "usb" for bits in (8, 16, 32, 64)}
 _SPELLED = {"eq": "eq", "ne": "ne", "lo": "ult", "ls": "ule", "hi": "ugt", "hs": "uge"}

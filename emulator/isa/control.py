@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.errors import UnknownInstruction
-from emulator.isa.modifiers import ALIGNED, Modifiers
-from emulator.isa.registry import BLOCK, Action, executes, nobody
-from emulator.ptx.syntax import Instr
+from ..errors import UnknownInstruction
+from ..ptx.syntax import Instr
+from .modifiers import ALIGNED, Modifiers
+from .registry import BLOCK, Action, executes, nobody
 
 if TYPE_CHECKING:
-    from emulator.machine.topology import Warp
+    from ..machine.topology import Warp
 
 
 @executes("griddepcontrol.wait", "griddepcontrol.launch_dependents", meets=nobody)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from emulator.isa import floats, integer
-from emulator.isa import small_floats as small
-from emulator.isa.arithmetic import HALF_FLOATS, INTEGERS, WIDE_FLOATS
-from emulator.isa.modifiers import Modifiers
-from emulator.isa.registry import if_sources_are, lowers
-from emulator.native.builder import Builder
-from emulator.native.vector import Vec
-from emulator.ptx.syntax import Instr, Operand
+from ..native.builder import Builder
+from ..native.vector import Vec
+from ..ptx.syntax import Instr, Operand
+from . import floats, integer
+from . import small_floats as small
+from .arithmetic import HALF_FLOATS, INTEGERS, WIDE_FLOATS
+from .modifiers import Modifiers
+from .registry import if_sources_are, lowers
 
 _TO_INTEGRAL = {"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 _PAIRS = {"f16x2": "f16", "bf16x2": "bf16"} | {f"{name}x2": name for name in small.MINIFLOATS} | {"ue8m0x2": "ue8m0"}

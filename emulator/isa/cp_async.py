@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.errors import UnknownInstruction
-from emulator.isa.lane_values import active_lanes, per_lane, same
-from emulator.isa.ld_st import MemoryOp, chosen
-from emulator.isa.mbarrier import mbarrier_at
-from emulator.isa.modifiers import CACHE_HINT, SHARED, Modifiers
-from emulator.isa.registry import BLOCK, Action, executes, nobody
-from emulator.machine.agents import AsyncOperation, Wait
-from emulator.machine.bulk import warp_copies
-from emulator.machine.mbarrier import Party
-from emulator.ptx.syntax import Imm, Instr, Not, Reg
+from ..errors import UnknownInstruction
+from ..machine.agents import AsyncOperation, Wait
+from ..machine.bulk import warp_copies
+from ..machine.mbarrier import Party
+from ..ptx.syntax import Imm, Instr, Not, Reg
+from .lane_values import active_lanes, per_lane, same
+from .ld_st import MemoryOp, chosen
+from .mbarrier import mbarrier_at
+from .modifiers import CACHE_HINT, SHARED, Modifiers
+from .registry import BLOCK, Action, executes, nobody
 
 if TYPE_CHECKING:
-    from emulator.machine.clocks import Clock
-    from emulator.machine.topology import Warp
+    from ..machine.clocks import Clock
+    from ..machine.topology import Warp
 
 PREFETCH = frozenset({"L2::64B", "L2::128B", "L2::256B"})
 

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from emulator.errors import OutOfBounds, UnknownInstruction
-from emulator.isa.atomics import DTYPES
-from emulator.isa.lane_values import active_lanes, of_lane
-from emulator.isa.mbarrier import mbarrier_at, reachable
-from emulator.isa.modifiers import CACHE_HINT, SHARED, Modifiers
-from emulator.isa.registry import BLOCK, Action, executes, nobody
-from emulator.machine.access import Access
-from emulator.machine.agents import Wait
-from emulator.machine.bulk import aligned, bulk_thread, fill
-from emulator.machine.globalmem import host_bytes
-from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
-from emulator.machine.tensormap import reduced
-from emulator.ptx.syntax import Instr
+from ..errors import OutOfBounds, UnknownInstruction
+from ..machine.access import Access
+from ..machine.agents import Wait
+from ..machine.bulk import aligned, bulk_thread, fill
+from ..machine.globalmem import host_bytes
+from ..machine.shared import OFFSET_MASK, RANK_SHIFT
+from ..machine.tensormap import reduced
+from ..ptx.syntax import Instr
+from .atomics import DTYPES
+from .lane_values import active_lanes, of_lane
+from .mbarrier import mbarrier_at, reachable
+from .modifiers import CACHE_HINT, SHARED, Modifiers
+from .registry import BLOCK, Action, executes, nobody
 
 if TYPE_CHECKING:
-    from emulator.machine.mbarrier import MBarrier
-    from emulator.machine.topology import Cta, Warp
+    from ..machine.mbarrier import MBarrier
+    from ..machine.topology import Cta, Warp
 
 GLOBAL: Final = frozenset({"global"})
 COMPLETE_TX: Final = frozenset({"mbarrier::complete_tx::bytes"})

@@ -5,20 +5,20 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any, Final
 
-from emulator.errors import BarrierError, DescriptorError, UnknownInstruction
-from emulator.isa.cp_async_bulk import BULK_GROUP, COMPLETE_TX, GLOBAL, MULTICAST, REDUCTIONS, targets
-from emulator.isa.lane_values import active_lanes, of_lane
-from emulator.isa.modifiers import CACHE_HINT, CTA_GROUP, SHARED, Modifiers
-from emulator.isa.registry import Action, executes, nobody
-from emulator.isa.tensormap import check_acquired
-from emulator.machine.bulk import load_boxes, store_boxes
-from emulator.machine.shared import OFFSET_MASK
-from emulator.machine.tensormap import MAP_BYTES, TensorMap, decode
-from emulator.ptx.syntax import Instr
+from ..errors import BarrierError, DescriptorError, UnknownInstruction
+from ..machine.bulk import load_boxes, store_boxes
+from ..machine.shared import OFFSET_MASK
+from ..machine.tensormap import MAP_BYTES, TensorMap, decode
+from ..ptx.syntax import Instr
+from .cp_async_bulk import BULK_GROUP, COMPLETE_TX, GLOBAL, MULTICAST, REDUCTIONS, targets
+from .lane_values import active_lanes, of_lane
+from .modifiers import CACHE_HINT, CTA_GROUP, SHARED, Modifiers
+from .registry import Action, executes, nobody
+from .tensormap import check_acquired
 
 if TYPE_CHECKING:
-    from emulator.machine.mbarrier import MBarrier
-    from emulator.machine.topology import Cta, Warp
+    from ..machine.mbarrier import MBarrier
+    from ..machine.topology import Cta, Warp
 
 DIMENSIONS: Final = frozenset({"1d", "2d", "3d", "4d", "5d"})
 GRANULE_BYTES: Final = 16

@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from emulator.errors import UnknownInstruction
-from emulator.isa.atomics import DTYPES
-from emulator.isa.lane_values import active_lanes, lane_rows, of_lane
-from emulator.isa.ld_st import MemoryOp, chosen
-from emulator.isa.mbarrier import mbarrier_at
-from emulator.isa.modifiers import SHARED, Modifiers
-from emulator.isa.registry import Action, executes, if_sources_are, nobody
-from emulator.machine.access import Access
-from emulator.machine.agents import AsyncOperation
-from emulator.machine.mbarrier import MBarrier, Party
-from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT, SharedMemory
-from emulator.machine.tensormap import reduced
-from emulator.ptx.syntax import Instr
+from ..errors import UnknownInstruction
+from ..machine.access import Access
+from ..machine.agents import AsyncOperation
+from ..machine.mbarrier import MBarrier, Party
+from ..machine.shared import OFFSET_MASK, RANK_SHIFT, SharedMemory
+from ..machine.tensormap import reduced
+from ..ptx.syntax import Instr
+from .atomics import DTYPES
+from .lane_values import active_lanes, lane_rows, of_lane
+from .ld_st import MemoryOp, chosen
+from .mbarrier import mbarrier_at
+from .modifiers import SHARED, Modifiers
+from .registry import Action, executes, if_sources_are, nobody
 
 if TYPE_CHECKING:
-    from emulator.machine.topology import Warp
+    from ..machine.topology import Warp
 
 COMPLETE_TX: Final = frozenset({"mbarrier::complete_tx::bytes"})
 CLUSTER: Final = frozenset({"shared::cluster"})

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.isa.lane_values import active_lanes, of_lane
-from emulator.isa.modifiers import SCOPE, Modifiers
-from emulator.isa.registry import Action, executes, nobody
-from emulator.isa.tensormap import acquire
-from emulator.machine.mbarrier import MBarrier
-from emulator.ptx.syntax import Instr
+from ..machine.mbarrier import MBarrier
+from ..ptx.syntax import Instr
+from .lane_values import active_lanes, of_lane
+from .modifiers import SCOPE, Modifiers
+from .registry import Action, executes, nobody
+from .tensormap import acquire
 
 if TYPE_CHECKING:
-    from emulator.machine.topology import Warp
+    from ..machine.topology import Warp
 
 
 @executes("fence", "membar", meets=nobody)

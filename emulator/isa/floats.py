@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from emulator.native.vector import Vec, helper
+from ..native.vector import Vec, helper
 
 SMALLEST_NORMAL = {"float": 0x0080_0000, "double": 0x0010_0000_0000_0000}
 NAN = {"float": 0x7FFF_FFFF, "double": 0x7FFF_FFFF_FFFF_FFFF}

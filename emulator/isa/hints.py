@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from emulator.errors import UnknownInstruction
-from emulator.isa.ld_st import chosen
-from emulator.isa.modifiers import Modifiers
-from emulator.isa.registry import Action, executes, if_sources_are, lowers, nobody
-from emulator.native.builder import Builder
-from emulator.ptx.syntax import Imm, Instr
+from ..errors import UnknownInstruction
+from ..native.builder import Builder
+from ..ptx.syntax import Imm, Instr
+from .ld_st import chosen
+from .modifiers import Modifiers
+from .registry import Action, executes, if_sources_are, lowers, nobody
 
 if TYPE_CHECKING:
-    from emulator.machine.topology import Warp
+    from ..machine.topology import Warp
 
 LINE_BYTES: Final = 128
 POLICIES: Final = {

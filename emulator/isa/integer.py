@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from emulator.native.vector import Vec, helper
+from ..native.vector import Vec, helper
 
 
 def add_saturating(a: Vec, b: Vec) -> Vec:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from emulator.chip import LANES
+from ..chip import LANES
 
 
 def active_lanes(mask: np.ndarray | None) -> list[int]:

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from emulator.errors import Misaligned, OutOfBounds, UnknownInstruction
-from emulator.isa.lane_values import lane_rows, per_lane
-from emulator.isa.modifiers import SCOPE, SEMANTICS, SHARED, Modifiers
-from emulator.isa.registry import Action, executes, if_sources_are, nobody
-from emulator.isa.spaces import LOCAL_BASE, SHARED_BASE
-from emulator.isa.special_registers import MEMORY
-from emulator.machine.compiled_accesses import CompiledAccesses
-from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT, SharedMemory
-from emulator.ptx.syntax import Instr, Operand, Reg, Special, Vector
+from ..errors import Misaligned, OutOfBounds, UnknownInstruction
+from ..machine.compiled_accesses import CompiledAccesses
+from ..machine.shared import OFFSET_MASK, RANK_SHIFT, SharedMemory
+from ..ptx.syntax import Instr, Operand, Reg, Special, Vector
+from .lane_values import lane_rows, per_lane
+from .modifiers import SCOPE, SEMANTICS, SHARED, Modifiers
+from .registry import Action, executes, if_sources_are, nobody
+from .spaces import LOCAL_BASE, SHARED_BASE
+from .special_registers import MEMORY
 
 if TYPE_CHECKING:
-    from emulator.machine.access import Access
-    from emulator.machine.clocks import Clock
-    from emulator.machine.topology import Warp
+    from ..machine.access import Access
+    from ..machine.clocks import Clock
+    from ..machine.topology import Warp
 
 AT_HAND: Final = frozenset({"global", "shared", "shared::cta"})
 """The spaces that accesses as machine code reach."""

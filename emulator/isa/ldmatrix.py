@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from emulator.errors import UnknownInstruction
-from emulator.isa.lane_values import matrix
-from emulator.isa.ld_st import MemoryOp, chosen, load, store
-from emulator.isa.modifiers import ALIGNED, SHARED, Modifiers
-from emulator.isa.registry import Action, executes, nobody
-from emulator.isa.tcgen05_cp import SOURCES
-from emulator.machine.numbers import HOLDER_SHIFT, unpacked
-from emulator.ptx.syntax import Instr
+from ..errors import UnknownInstruction
+from ..machine.numbers import HOLDER_SHIFT, unpacked
+from ..ptx.syntax import Instr
+from .lane_values import matrix
+from .ld_st import MemoryOp, chosen, load, store
+from .modifiers import ALIGNED, SHARED, Modifiers
+from .registry import Action, executes, nobody
+from .tcgen05_cp import SOURCES
 
 if TYPE_CHECKING:
-    from emulator.machine.topology import Warp
+    from ..machine.topology import Warp
 
 LANE: Final = np.arange(32)
 HIGH: Final = LANE // 4

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from emulator.errors import BarrierError, Level, OutOfBounds, place
-from emulator.isa.lane_values import active_lanes, of_lane, same
-from emulator.isa.modifiers import SCOPE, SEMANTICS, SHARED, Modifiers
-from emulator.isa.registry import BLOCK, Action, executes, if_sources_are, nobody
-from emulator.machine.agents import Wait
-from emulator.machine.mbarrier import MBarrier, Party
-from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
-from emulator.ptx.syntax import Instr
+from ..errors import BarrierError, Level, OutOfBounds, place
+from ..machine.agents import Wait
+from ..machine.mbarrier import MBarrier, Party
+from ..machine.shared import OFFSET_MASK, RANK_SHIFT
+from ..ptx.syntax import Instr
+from .lane_values import active_lanes, of_lane, same
+from .modifiers import SCOPE, SEMANTICS, SHARED, Modifiers
+from .registry import BLOCK, Action, executes, if_sources_are, nobody
 
 if TYPE_CHECKING:
-    from emulator.machine.topology import Warp
+    from ..machine.topology import Warp
 
 B64 = frozenset({"b64"})
 PHASE_BITS: Final = 32

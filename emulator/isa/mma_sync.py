@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from emulator.errors import UnknownInstruction
-from emulator.isa.lane_values import matrix
-from emulator.isa.modifiers import ALIGNED, Modifiers
-from emulator.isa.registry import Action, executes, nobody
-from emulator.machine.descriptors import BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
-from emulator.machine.numbers import from_columns
-from emulator.ptx.syntax import Instr
+from ..errors import UnknownInstruction
+from ..machine.descriptors import BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
+from ..machine.numbers import from_columns
+from ..ptx.syntax import Instr
+from .lane_values import matrix
+from .modifiers import ALIGNED, Modifiers
+from .registry import Action, executes, nobody
 
 if TYPE_CHECKING:
-    from emulator.machine.topology import Warp
+    from ..machine.topology import Warp
 
 HIGH: Final = np.arange(32) // 4
 LOW: Final = np.arange(32) % 4

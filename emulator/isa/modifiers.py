@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final, overload
 
-from emulator.errors import UnknownInstruction
-from emulator.ptx.syntax import Instr
+from ..errors import UnknownInstruction
+from ..ptx.syntax import Instr
 
 SEMANTICS: Final = frozenset({"relaxed", "acquire", "release", "acq_rel", "sc", "weak", "volatile"})
 SCOPE: Final = frozenset({"cta", "cluster", "gpu", "sys"})

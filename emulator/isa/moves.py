@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from emulator.isa import floats
-from emulator.isa.modifiers import Modifiers
-from emulator.isa.registry import if_sources_are, lowers
-from emulator.isa.spaces import LOCAL_BASE, SHARED_BASE, WINDOW_BYTES
-from emulator.isa.special_registers import PARAMS
-from emulator.machine.shared import RANK_SHIFT
-from emulator.native.body import Body
-from emulator.native.builder import INTEGER_OF, Builder, Cell
-from emulator.native.vector import Vec, helper
-from emulator.ptx.syntax import Address, Imm, Instr, Operand, Reg, Special, Vector
+from ..machine.shared import RANK_SHIFT
+from ..native.body import Body
+from ..native.builder import INTEGER_OF, Builder, Cell
+from ..native.vector import Vec, helper
+from ..ptx.syntax import Address, Imm, Instr, Operand, Reg, Special, Vector
+from . import floats
+from .modifiers import Modifiers
+from .registry import if_sources_are, lowers
+from .spaces import LOCAL_BASE, SHARED_BASE, WINDOW_BYTES
+from .special_registers import PARAMS
 
 FIXED_PARAMETER = "ld.param at a constant"
 _BITS = {"pred": "i1"} | {f"{k}{n}": f"i{n}" for k in "bsuf" for n in (8, 16, 32, 64)}

@@ -1,8 +1,8 @@
 """multimem: memory of several GPUs, which the emulated device does not have."""
 
-from emulator.errors import UnknownInstruction
-from emulator.isa.registry import Action, executes
-from emulator.ptx.syntax import Instr
+from ..errors import UnknownInstruction
+from ..ptx.syntax import Instr
+from .registry import Action, executes
 
 
 @executes("multimem.ld_reduce", "multimem.st", "multimem.red")

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from emulator.errors import UnknownInstruction
-from emulator.ptx.syntax import Instr, Operand, Special
+from ..errors import UnknownInstruction
+from ..ptx.syntax import Instr, Operand, Special
 
 if TYPE_CHECKING:
-    from emulator.native.builder import Builder
+    from ..native.builder import Builder
 
 
 class Block:

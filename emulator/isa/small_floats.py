@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from emulator.isa.floats import as_bits, is_nan, magnitude
-from emulator.native.vector import Vec, helper
+from ..native.vector import Vec, helper
+from .floats import as_bits, is_nan, magnitude
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from emulator.ptx.syntax import Special
+from ..ptx.syntax import Special
 
 PARAMS: Final = Special("@params")
 """The address of the launch's parameters."""

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.errors import TensorMemoryError
-from emulator.isa.lane_values import same
-from emulator.isa.modifiers import ALIGNED, CTA_GROUP, SHARED, Modifiers
-from emulator.isa.registry import BLOCK, Action, executes, nobody
-from emulator.isa.tcgen05_ld_st import B32, SYNC
-from emulator.machine.agents import Wait
-from emulator.machine.shared import OFFSET_MASK
-from emulator.machine.tmem import ALLOC
-from emulator.ptx.syntax import Instr
+from ..errors import TensorMemoryError
+from ..machine.agents import Wait
+from ..machine.shared import OFFSET_MASK
+from ..machine.tmem import ALLOC
+from ..ptx.syntax import Instr
+from .lane_values import same
+from .modifiers import ALIGNED, CTA_GROUP, SHARED, Modifiers
+from .registry import BLOCK, Action, executes, nobody
+from .tcgen05_ld_st import B32, SYNC
 
 if TYPE_CHECKING:
-    from emulator.machine.topology import Warp
+    from ..machine.topology import Warp
 
 
 @executes("tcgen05.alloc", blocking=True, meets=nobody)

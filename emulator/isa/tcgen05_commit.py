@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.errors import Level
-from emulator.isa.lane_values import active_lanes, of_lane
-from emulator.isa.mbarrier import mbarrier_at, reachable
-from emulator.isa.modifiers import CTA_GROUP, SHARED, Modifiers
-from emulator.isa.registry import Action, executes, nobody
-from emulator.machine.shared import OFFSET_MASK, RANK_SHIFT
-from emulator.machine.tensorcore import TensorThread
-from emulator.ptx.syntax import Instr
+from ..errors import Level
+from ..machine.shared import OFFSET_MASK, RANK_SHIFT
+from ..machine.tensorcore import TensorThread
+from ..ptx.syntax import Instr
+from .lane_values import active_lanes, of_lane
+from .mbarrier import mbarrier_at, reachable
+from .modifiers import CTA_GROUP, SHARED, Modifiers
+from .registry import Action, executes, nobody
 
 if TYPE_CHECKING:
-    from emulator.machine.topology import Warp
+    from ..machine.topology import Warp
 
 
 def thread(warp: Warp, lane: int) -> TensorThread:

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from emulator.chip import TMEM_LANES
-from emulator.errors import UnknownInstruction
-from emulator.isa.lane_values import active_lanes, of_lane
-from emulator.isa.modifiers import CTA_GROUP, Modifiers
-from emulator.isa.registry import Action, executes, nobody
-from emulator.isa.tcgen05_commit import thread
-from emulator.machine.descriptors import MatrixDescriptor, operand_pattern
-from emulator.machine.numbers import HOLDER_SHIFT, unpacked
-from emulator.machine.tensorcore import SHIFTED_COLUMNS, refuse, shift_rows, taking_part
-from emulator.machine.tmem import GROUP, named
-from emulator.ptx.syntax import Instr
+from ..chip import TMEM_LANES
+from ..errors import UnknownInstruction
+from ..machine.descriptors import MatrixDescriptor, operand_pattern
+from ..machine.numbers import HOLDER_SHIFT, unpacked
+from ..machine.tensorcore import SHIFTED_COLUMNS, refuse, shift_rows, taking_part
+from ..machine.tmem import GROUP, named
+from ..ptx.syntax import Instr
+from .lane_values import active_lanes, of_lane
+from .modifiers import CTA_GROUP, Modifiers
+from .registry import Action, executes, nobody
+from .tcgen05_commit import thread
 
 if TYPE_CHECKING:
-    from emulator.machine.access import Access
-    from emulator.machine.topology import Cta, Warp
+    from ..machine.access import Access
+    from ..machine.topology import Cta, Warp
 
 CHUNK: Final = 16
 CELL_BYTES: Final = 4

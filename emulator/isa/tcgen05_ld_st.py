@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from emulator.errors import Level, OutOfBounds, TensorMemoryError, UnknownInstruction
-from emulator.isa.lane_values import matrix, same
-from emulator.isa.modifiers import ALIGNED, Modifiers
-from emulator.isa.registry import Action, executes, nobody
-from emulator.machine.tmem import GROUP
-from emulator.ptx.syntax import Instr
+from ..errors import Level, OutOfBounds, TensorMemoryError, UnknownInstruction
+from ..machine.tmem import GROUP
+from ..ptx.syntax import Instr
+from .lane_values import matrix, same
+from .modifiers import ALIGNED, Modifiers
+from .registry import Action, executes, nobody
 
 if TYPE_CHECKING:
-    from emulator.machine.topology import Warp
+    from ..machine.topology import Warp
 
 SYNC: Final = frozenset({"sync"})
 B32: Final = frozenset({"b32"})

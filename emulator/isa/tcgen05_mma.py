@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from emulator.chip import TMEM_LANES
-from emulator.errors import UnknownInstruction
-from emulator.isa.lane_values import active_lanes, of_lane
-from emulator.isa.modifiers import CTA_GROUP, Modifiers
-from emulator.isa.registry import Action, executes, nobody
-from emulator.isa.tcgen05_commit import thread
-from emulator.machine.descriptors import (
+from ..chip import TMEM_LANES
+from ..errors import UnknownInstruction
+from ..machine.descriptors import (
     KINDS,
     SCALE_BYTES,
     InstructionDescriptor,
@@ -22,16 +18,20 @@ from emulator.machine.descriptors import (
     operand_chunks,
     operand_pattern,
 )
-from emulator.machine.scales import Scales
-from emulator.machine.scales import columns as scale_columns
-from emulator.machine.tensorcore import SHIFTED_COLUMNS, KStep, Shape, placement, refuse, shift_rows, taking_part
-from emulator.machine.tmem import named
-from emulator.machine.zero_columns import ZeroColumns
-from emulator.ptx.syntax import Address, Imm, Instr, Reg, Vector
+from ..machine.scales import Scales
+from ..machine.scales import columns as scale_columns
+from ..machine.tensorcore import SHIFTED_COLUMNS, KStep, Shape, placement, refuse, shift_rows, taking_part
+from ..machine.tmem import named
+from ..machine.zero_columns import ZeroColumns
+from ..ptx.syntax import Address, Imm, Instr, Reg, Vector
+from .lane_values import active_lanes, of_lane
+from .modifiers import CTA_GROUP, Modifiers
+from .registry import Action, executes, nobody
+from .tcgen05_commit import thread
 
 if TYPE_CHECKING:
-    from emulator.machine.access import Access
-    from emulator.machine.topology import Cta, Warp
+    from ..machine.access import Access
+    from ..machine.topology import Cta, Warp
 
 USES: Final = ("discard", "lastuse", "fill", "use")
 COLLECTORS_OF_A: Final = frozenset(f"collector::a::{use}" for use in USES)

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from emulator.errors import DescriptorError, Misaligned, MissingProxyFence, UnknownInstruction, place
-from emulator.isa.lane_values import active_lanes, of_lane, same
-from emulator.isa.modifiers import SCOPE, Modifiers
-from emulator.isa.registry import Action, executes
-from emulator.isa.spaces import SHARED_BASE, WINDOW_BYTES
-from emulator.machine.globalmem import host_bytes
-from emulator.machine.shared import OFFSET_MASK
-from emulator.machine.tensormap import FIELDS, INDEXED, LIVE_WORDS, MAP_BYTES, replaced
-from emulator.ptx.syntax import Instr
+from ..errors import DescriptorError, Misaligned, MissingProxyFence, UnknownInstruction, place
+from ..machine.globalmem import host_bytes
+from ..machine.shared import OFFSET_MASK
+from ..machine.tensormap import FIELDS, INDEXED, LIVE_WORDS, MAP_BYTES, replaced
+from ..ptx.syntax import Instr
+from .lane_values import active_lanes, of_lane, same
+from .modifiers import SCOPE, Modifiers
+from .registry import Action, executes
+from .spaces import SHARED_BASE, WINDOW_BYTES
 
 if TYPE_CHECKING:
-    from emulator.machine.topology import Warp
+    from ..machine.topology import Warp
 
 LIVE_BYTES: Final = 8 * LIVE_WORDS
 

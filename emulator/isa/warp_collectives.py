@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from emulator.chip import LANES
-from emulator.isa.modifiers import Modifiers
-from emulator.isa.registry import Action, always, executes, if_sources_are, lowers, never, nobody
-from emulator.native.body import Body
-from emulator.native.builder import Builder
-from emulator.native.vector import Vec, helper, template
-from emulator.ptx.syntax import Dual, Imm, Instr, Operand
+from ..chip import LANES
+from ..native.body import Body
+from ..native.builder import Builder
+from ..native.vector import Vec, helper, template
+from ..ptx.syntax import Dual, Imm, Instr, Operand
+from .modifiers import Modifiers
+from .registry import Action, always, executes, if_sources_are, lowers, never, nobody
 
 _MODES = ("idx", "up", "down", "bfly")
 

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from emulator.errors import Level
-from emulator.machine.clocks import ORDERED, Clock
+from ..errors import Level
+from .clocks import ORDERED, Clock
 
 if TYPE_CHECKING:
-    from emulator.machine.agents import Wait
-    from emulator.machine.descriptors import Pattern
-    from emulator.machine.launch import Dim3, Launch
-    from emulator.ptx.syntax import Instr
+    from ..ptx.syntax import Instr
+    from .agents import Wait
+    from .descriptors import Pattern
+    from .launch import Dim3, Launch
 
 
 class Home(Protocol):

@@ -9,7 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from emulator.ptx.syntax import Instr
+    from ..ptx.syntax import Instr
 
 Completion = Literal["eager", "lazy", "random"]
 

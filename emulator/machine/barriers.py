@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from emulator.chip import LANES
-from emulator.errors import BarrierError, place
-from emulator.machine.agents import Wait
+from ..chip import LANES
+from ..errors import BarrierError, place
+from .agents import Wait
 
 if TYPE_CHECKING:
-    from emulator.machine.access import Issuer
-    from emulator.machine.clocks import Clock
-    from emulator.machine.owner import ClusterOwner, CtaOwner
-    from emulator.ptx.syntax import Instr
+    from ..ptx.syntax import Instr
+    from .access import Issuer
+    from .clocks import Clock
+    from .owner import ClusterOwner, CtaOwner
 
 
 class Generation:

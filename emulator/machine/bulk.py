@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.errors import Level, Misaligned
-from emulator.machine.access import Access, handed_over
-from emulator.machine.agents import AsyncOperation
-from emulator.machine.globalmem import rows_of
-from emulator.machine.mbarrier import MBarrier, Party
-from emulator.machine.tensormap import TensorMap, swizzled_chunks
+from ..errors import Level, Misaligned
+from .access import Access, handed_over
+from .agents import AsyncOperation
+from .globalmem import rows_of
+from .mbarrier import MBarrier, Party
+from .tensormap import TensorMap, swizzled_chunks
 
 if TYPE_CHECKING:
-    from emulator.machine.descriptors import Pattern
-    from emulator.machine.topology import Cta, Warp
-    from emulator.ptx.syntax import Instr
+    from ..ptx.syntax import Instr
+    from .descriptors import Pattern
+    from .topology import Cta, Warp
 
 TMA_ALIGNMENT = 128
 

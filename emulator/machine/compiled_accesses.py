@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from emulator.chip import LANES
-from emulator.machine.notes import Notes
-from emulator.machine.shared import CHUNK
-from emulator.native.memory_layout import MANY, MEMORY_ROW, PATTERN, WINDOW
+from ..chip import LANES
+from ..native.memory_layout import MANY, MEMORY_ROW, PATTERN, WINDOW
+from .notes import Notes
+from .shared import CHUNK
 
 if TYPE_CHECKING:
-    from emulator.machine.globalmem import Allocation, GlobalMemory
-    from emulator.machine.statistics import Stats
-    from emulator.machine.topology import Cta, Warp
-    from emulator.ptx.syntax import Instr
+    from ..ptx.syntax import Instr
+    from .globalmem import Allocation, GlobalMemory
+    from .statistics import Stats
+    from .topology import Cta, Warp
 
 CELLS_AN_ACCESS: Final = 256
 """A CTA gets notes once handlers did one access for so many cells: notes of 228 KiB for 12 warps take 0.4 ms to make,

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.chip import LANES
-from emulator.errors import BarrierError
+from ..chip import LANES
+from ..errors import BarrierError
 
 if TYPE_CHECKING:
-    from emulator.machine.topology import Warp
-    from emulator.ptx.syntax import Instr
+    from ..ptx.syntax import Instr
+    from .topology import Warp
 
 ALL = (1 << LANES) - 1
 

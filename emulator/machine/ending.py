@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.errors import BarrierError, DataRace, Level, MissingWait, TensorMemoryError
-from emulator.machine.bulk import CopyThread
-from emulator.machine.clocks import ORDERED, Clock
-from emulator.machine.compiled_accesses import CompiledAccesses
-from emulator.ptx.flow import LEAVES
+from ..errors import BarrierError, DataRace, Level, MissingWait, TensorMemoryError
+from ..ptx.flow import LEAVES
+from .bulk import CopyThread
+from .clocks import ORDERED, Clock
+from .compiled_accesses import CompiledAccesses
 
 if TYPE_CHECKING:
-    from emulator.machine.access import Access
-    from emulator.machine.mbarrier import MBarrier
-    from emulator.machine.topology import Cluster, Cta, Warp
-    from emulator.ptx.syntax import Instr
+    from ..ptx.syntax import Instr
+    from .access import Access
+    from .mbarrier import MBarrier
+    from .topology import Cluster, Cta, Warp
 
 
 def finish(cluster: Cluster) -> None:

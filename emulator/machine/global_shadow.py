@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.machine.report import conflict
-from emulator.machine.shadow import UNWRITTEN, Shadow
+from .report import conflict
+from .shadow import UNWRITTEN, Shadow
 
 if TYPE_CHECKING:
-    from emulator.machine.access import Access
-    from emulator.machine.clocks import Clock
-    from emulator.machine.globalmem import Allocation
-    from emulator.machine.history import History
-    from emulator.machine.launch import Launch
+    from .access import Access
+    from .clocks import Clock
+    from .globalmem import Allocation
+    from .history import History
+    from .launch import Launch
 
 CELL = 4
 """Writers and readers are kept for so many bytes. What narrower stores write is not noted."""

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.errors import OutOfBounds
+from ..errors import OutOfBounds
 
 if TYPE_CHECKING:
-    from emulator.errors import Culprit, Fault
-    from emulator.ptx.syntax import Instr
+    from ..errors import Culprit, Fault
+    from ..ptx.syntax import Instr
 
 MARGIN = (256, 1 << 20)
 Written = tuple[np.ndarray, np.ndarray]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from emulator.machine.clocks import Clock
+from .clocks import Clock
 
 if TYPE_CHECKING:
-    from emulator.machine.access import Access
+    from .access import Access
 
 
 class History:

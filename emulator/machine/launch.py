@@ -11,7 +11,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
-from emulator.chip import (
+from ..chip import (
     CTAS_AN_SM,
     LANES,
     MAX_THREADS_A_CTA,
@@ -19,14 +19,14 @@ from emulator.chip import (
     SMS,
     THREADS_AN_SM,
 )
-from emulator.errors import CooperativeLaunchTooLarge, Fault, LaunchError, Level
-from emulator.machine.globalmem import GlobalMemory
-from emulator.machine.source import SourcePlace, source_place
-from emulator.machine.statistics import Stats
-from emulator.ptx.syntax import Address, Dual, Reg, TensorAddress, Vector
+from ..errors import CooperativeLaunchTooLarge, Fault, LaunchError, Level
+from ..ptx.syntax import Address, Dual, Reg, TensorAddress, Vector
+from .globalmem import GlobalMemory
+from .source import SourcePlace, source_place
+from .statistics import Stats
 
 if TYPE_CHECKING:
-    from emulator.ptx.syntax import Instr, Kernel
+    from ..ptx.syntax import Instr, Kernel
 
 Dim3 = tuple[int, int, int]
 Numerics = Literal["fp32", "tc"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from emulator.errors import BarrierError, source
+from ..errors import BarrierError, source
 
 if TYPE_CHECKING:
-    from emulator.machine.access import Access, Issuer
-    from emulator.machine.clocks import Clock
-    from emulator.machine.owner import CtaOwner
-    from emulator.ptx.syntax import Instr
+    from ..ptx.syntax import Instr
+    from .access import Access, Issuer
+    from .clocks import Clock
+    from .owner import CtaOwner
 
 MAX_COUNT = (1 << 20) - 1
 

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from emulator.chip import LANES
-from emulator.machine.access import Access
-from emulator.machine.shadow import distinct
-from emulator.native.memory_layout import (
+from ..chip import LANES
+from ..native.memory_layout import (
     ASK,
     COMPONENT_BITS,
     COMPONENTS_MAX,
@@ -26,11 +24,13 @@ from emulator.native.memory_layout import (
     UNKNOWN,
     UNWRITTEN,
 )
+from .access import Access
+from .shadow import distinct
 
 if TYPE_CHECKING:
-    from emulator.machine.shadow import Shadow
-    from emulator.machine.topology import Warp
-    from emulator.ptx.syntax import Instr
+    from ..ptx.syntax import Instr
+    from .shadow import Shadow
+    from .topology import Warp
 
 
 ALL_LANES: Final = 0xFFFF_FFFF

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from emulator.machine.descriptors import BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
+from .descriptors import BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
 
 TF32_MASK = np.uint32(0xFFFFE000)
 SMALL = {"e4m3": (4, 3, 7), "e2m3": (2, 3, 1), "e3m2": (3, 2, 3), "e2m1": (2, 1, 1)}

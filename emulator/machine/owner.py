@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from emulator.machine.access import Home, Issuer
+from .access import Home, Issuer
 
 if TYPE_CHECKING:
-    from emulator.machine.history import History
+    from .history import History
 
 
 class ClusterOwner(Protocol):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.errors import Level, MissingWait, place
-from emulator.machine.access import Access, Agent, Issuer, handed_over
+from ..errors import Level, MissingWait, place
+from .access import Access, Agent, Issuer, handed_over
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from emulator.ptx.syntax import Instr
+    from ..ptx.syntax import Instr
 
 
 class Pipe(Agent):

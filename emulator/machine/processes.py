@@ -21,12 +21,12 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from emulator.errors import Interrupted
-from emulator.machine.statistics import Stats
+from ..errors import Interrupted
+from .statistics import Stats
 
 if TYPE_CHECKING:
-    from emulator.machine.globalmem import Written
-    from emulator.machine.launch import Dim3, Launch
+    from .globalmem import Written
+    from .launch import Dim3, Launch
 
 
 PR_SET_PDEATHSIG: Final = 1

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from emulator.chip import LANES, MAX_REGISTERS_A_THREAD, REGISTER_STEP, REGISTERS_AN_SM
-from emulator.machine.agents import Wait
+from ..chip import LANES, MAX_REGISTERS_A_THREAD, REGISTER_STEP, REGISTERS_AN_SM
+from .agents import Wait
 
 if TYPE_CHECKING:
-    from emulator.machine.access import Issuer
-    from emulator.machine.owner import CtaOwner
-    from emulator.ptx.syntax import Instr
+    from ..ptx.syntax import Instr
+    from .access import Issuer
+    from .owner import CtaOwner
 
 
 class RegisterPool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from emulator.errors import (
+from ..errors import (
     BarrierError,
     DataRace,
     Level,
@@ -17,14 +17,14 @@ from emulator.errors import (
     UnwrittenRead,
     place,
 )
-from emulator.machine.access import Access
-from emulator.machine.clocks import ASYNC_VISIBLE, Clock
-from emulator.machine.mbarrier import MBarrier
-from emulator.machine.shadow import MBARRIER, UNWRITTEN
+from .access import Access
+from .clocks import ASYNC_VISIBLE, Clock
+from .mbarrier import MBarrier
+from .shadow import MBARRIER, UNWRITTEN
 
 if TYPE_CHECKING:
-    from emulator.machine.history import History
-    from emulator.ptx.syntax import Instr
+    from ..ptx.syntax import Instr
+    from .history import History
 
 SHOWN_RUNS = 3
 NOUN = {"write": "written", "read": "read"}

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from emulator.machine.numbers import scale_table
+from .numbers import scale_table
 
 QUARTER: Final = 32
 CELL_BYTES: Final = 4

@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
-from emulator.errors import BudgetExceeded, Deadlock, Interrupted, source
-from emulator.machine.agents import Completion
-from emulator.machine.blas import one_thread
-from emulator.machine.ending import finish
-from emulator.machine.mbarrier import MBarrier
-from emulator.machine.processes import can_fork, spread
-from emulator.machine.source import naming
-from emulator.machine.topology import Cluster
+from ..errors import BudgetExceeded, Deadlock, Interrupted, source
+from .agents import Completion
+from .blas import one_thread
+from .ending import finish
+from .mbarrier import MBarrier
+from .processes import can_fork, spread
+from .source import naming
+from .topology import Cluster
 
 if TYPE_CHECKING:
-    from emulator.machine.launch import Dim3, Launch
-    from emulator.machine.statistics import Stats
-    from emulator.machine.topology import Warp
-    from emulator.ptx.syntax import Instr
+    from ..ptx.syntax import Instr
+    from .launch import Dim3, Launch
+    from .statistics import Stats
+    from .topology import Warp
 
 EARLY = 0.3
 """In random mode, the chance of a completion between two turns of warps."""

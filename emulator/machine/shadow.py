@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from emulator.machine.access import Access
-from emulator.machine.clocks import ASYNC_VISIBLE, ORDERED, Clock
+from .access import Access
+from .clocks import ASYNC_VISIBLE, ORDERED, Clock
 
 if TYPE_CHECKING:
-    from emulator.machine.descriptors import Pattern
-    from emulator.machine.history import History
+    from .descriptors import Pattern
+    from .history import History
 
 UNWRITTEN: Final = 0
 MBARRIER: Final = 1

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.chip import RESERVED_SHARED_BYTES
-from emulator.errors import BarrierError, Level, Misaligned, OutOfBounds, place
-from emulator.machine.mbarrier import MBarrier
-from emulator.machine.report import between_lanes, conflict, written
-from emulator.machine.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
-from emulator.machine.tmem import ALLOC
-from emulator.ptx.syntax import ALL_BYTES
+from ..chip import RESERVED_SHARED_BYTES
+from ..errors import BarrierError, Level, Misaligned, OutOfBounds, place
+from ..ptx.syntax import ALL_BYTES
+from .mbarrier import MBarrier
+from .report import between_lanes, conflict, written
+from .shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
+from .tmem import ALLOC
 
 if TYPE_CHECKING:
-    from emulator.machine.access import Access, Issuer
-    from emulator.machine.clocks import Clock
-    from emulator.machine.descriptors import Pattern
-    from emulator.machine.owner import CtaOwner
-    from emulator.ptx.syntax import Instr
+    from ..ptx.syntax import Instr
+    from .access import Access, Issuer
+    from .clocks import Clock
+    from .descriptors import Pattern
+    from .owner import CtaOwner
 
 WORD = 4
 CHUNK = 16

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from emulator.errors import UnknownInstruction
+from ..errors import UnknownInstruction
 
 if TYPE_CHECKING:
-    from emulator.ptx.syntax import Kernel, Location
+    from ..ptx.syntax import Kernel, Location
 
 Callers = Mapping[tuple[str, str], Sequence["FunctionCall"]]
 

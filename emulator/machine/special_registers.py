@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.chip import LANES, RESERVED_SHARED_BYTES, SMS
+from ..chip import LANES, RESERVED_SHARED_BYTES, SMS
 
 if TYPE_CHECKING:
-    from emulator.machine.launch import Dim3, Launch
+    from .launch import Dim3, Launch
 
 LANE = np.arange(LANES, dtype=np.uint32)
 

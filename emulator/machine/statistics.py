@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from emulator.chip import BANK_BYTES, SHARED_BANKS
+from ..chip import BANK_BYTES, SHARED_BANKS
 
 WAVEFRONT_BYTES = SHARED_BANKS * BANK_BYTES
 

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.chip import TMEM_COLUMNS, TMEM_LANES
-from emulator.errors import DescriptorError, TensorMemoryError
-from emulator.machine.access import Access, Issuer
-from emulator.machine.agents import AsyncOperation
-from emulator.machine.clocks import ASYNC_VISIBLE, ORDERED
-from emulator.machine.descriptors import InstructionDescriptor, Kind, steps_chunks
-from emulator.machine.mbarrier import MBarrier, Party
-from emulator.machine.numbers import from_columns, widen
-from emulator.machine.scales import Scales, factors_of_a, factors_of_b
-from emulator.machine.tmem import GROUP
-from emulator.machine.truncation import truncated_sum
-from emulator.machine.zero_columns import ZeroColumns
+from ..chip import TMEM_COLUMNS, TMEM_LANES
+from ..errors import DescriptorError, TensorMemoryError
+from .access import Access, Issuer
+from .agents import AsyncOperation
+from .clocks import ASYNC_VISIBLE, ORDERED
+from .descriptors import InstructionDescriptor, Kind, steps_chunks
+from .mbarrier import MBarrier, Party
+from .numbers import from_columns, widen
+from .scales import Scales, factors_of_a, factors_of_b
+from .tmem import GROUP
+from .truncation import truncated_sum
+from .zero_columns import ZeroColumns
 
 if TYPE_CHECKING:
-    from emulator.machine.topology import Cta, Warp
-    from emulator.ptx.syntax import Instr
+    from ..ptx.syntax import Instr
+    from .topology import Cta, Warp
 
 CELLS = {"f32": np.float32, "s32": np.int32, "f16": np.uint32}
 """How a cell of the accumulator is read, by D's type."""

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from emulator.machine.descriptors import B32, B64, B128, B128_ATOM32, B128_ATOM64, NONE, Swizzle
-from emulator.machine.globalmem import host_bytes
-from emulator.machine.numbers import bf16_from, bf16_to
+from .descriptors import B32, B64, B128, B128_ATOM32, B128_ATOM64, NONE, Swizzle
+from .globalmem import host_bytes
+from .numbers import bf16_from, bf16_to
 
 MAP_BYTES: Final = 128
 LIVE_WORDS: Final = 8

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from emulator.chip import TMEM_COLUMNS, TMEM_LANES
-from emulator.errors import Level, OutOfBounds, TensorMemoryError, place
-from emulator.machine.report import conflict, written
-from emulator.machine.shadow import UNWRITTEN, Shadow
+from ..chip import TMEM_COLUMNS, TMEM_LANES
+from ..errors import Level, OutOfBounds, TensorMemoryError, place
+from .report import conflict, written
+from .shadow import UNWRITTEN, Shadow
 
 if TYPE_CHECKING:
-    from emulator.machine.access import Access, Issuer
-    from emulator.machine.clocks import Clock
-    from emulator.machine.owner import CtaOwner
-    from emulator.ptx.syntax import Instr
+    from ..ptx.syntax import Instr
+    from .access import Access, Issuer
+    from .clocks import Clock
+    from .owner import CtaOwner
 
 GROUP = 16
 UNIT = 32

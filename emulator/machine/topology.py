@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from emulator.chip import NAMED_BARRIERS
-from emulator.errors import DataRace, Level
-from emulator.machine.access import Issuer
-from emulator.machine.agents import Agents, Completion
-from emulator.machine.barriers import ClusterBarrier, NamedBarrier
-from emulator.machine.global_shadow import GlobalShadow
-from emulator.machine.history import History
-from emulator.machine.pipe import Pipe
-from emulator.machine.registers import RegisterPool
-from emulator.machine.shared import RANK_SHIFT, SharedMemory
-from emulator.machine.special_registers import of_cta, of_warp
-from emulator.machine.tmem import TensorMemory
+from ..chip import NAMED_BARRIERS
+from ..errors import DataRace, Level
+from .access import Issuer
+from .agents import Agents, Completion
+from .barriers import ClusterBarrier, NamedBarrier
+from .global_shadow import GlobalShadow
+from .history import History
+from .pipe import Pipe
+from .registers import RegisterPool
+from .shared import RANK_SHIFT, SharedMemory
+from .special_registers import of_cta, of_warp
+from .tmem import TensorMemory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from random import Random
 
-    from emulator.machine.clocks import Clock
-    from emulator.machine.launch import Dim3, Launch
-    from emulator.ptx.syntax import Instr
+    from ..ptx.syntax import Instr
+    from .clocks import Clock
+    from .launch import Dim3, Launch
 
 REFUSED = 0.3
 """In random mode, the chance that a cluster is launched although another would take over its work."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from emulator.machine.descriptors import BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, TF32, ElementType
+from .descriptors import BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, TF32, ElementType
 
 FRACTION_BITS = 25
 """Of a term, counted from the binary point of the term with the largest exponent."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emulator.chip import TMEM_LANES
+from ..chip import TMEM_LANES
 
 GENERATE = 1 << 39
 

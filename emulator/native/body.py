@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from emulator.native.recorder import STEP_WORDS
-from emulator.native.vector import BITS, FLOATS, Code, Helper, Template, Vec
+from .recorder import STEP_WORDS
+from .vector import BITS, FLOATS, Code, Helper, Template, Vec
 
 
 class Body(Code):

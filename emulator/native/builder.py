@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from emulator.chip import LANES
-from emulator.native.recorder import Recorder, Row, Step
-from emulator.native.vector import BITS, FLOATS, Vec, helper
-from emulator.ptx.syntax import Imm, Not, Operand, Reg, Sink, Special, Vector
+from ..chip import LANES
+from ..ptx.syntax import Imm, Not, Operand, Reg, Sink, Special, Vector
+from .recorder import Recorder, Row, Step
+from .vector import BITS, FLOATS, Vec, helper
 
 INTEGER_OF: dict[str, str] = {"pred": "i1", "b8": "i8", "b16": "i16", "b32": "i32", "b64": "i64"}
 

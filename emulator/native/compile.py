@@ -13,11 +13,11 @@ from functools import cache
 import llvmlite.binding as llvm
 import numpy as np
 
-from emulator.native.body import Body, link
-from emulator.native.load_store import LoadStore, LoadStoreBody, LoadStoreStep
-from emulator.native.recorder import STEP_WORDS, Operation, Row, Step
-from emulator.native.shared_load_store import SharedLoadStoreBody
-from emulator.native.vector import BITS, FLOATS, Vec
+from .body import Body, link
+from .load_store import LoadStore, LoadStoreBody, LoadStoreStep
+from .recorder import STEP_WORDS, Operation, Row, Step
+from .shared_load_store import SharedLoadStoreBody
+from .vector import BITS, FLOATS, Vec
 
 _Loop = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p)
 _LOOP = """

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from emulator.chip import LANES
-from emulator.native.body import Body
-from emulator.native.memory_layout import MEMORY_ROW, offset_of
-from emulator.native.recorder import Row
+from ..chip import LANES
+from .body import Body
+from .memory_layout import MEMORY_ROW, offset_of
+from .recorder import Row
 
 DATA, ADDRESS, ADDEND, NUMBER, MEMORY, GUARD = range(6)
 """The operands of a step: the first data register or what is stored, the address, what to add to it, the access's

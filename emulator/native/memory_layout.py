@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from emulator.chip import LANES
+from ..chip import LANES
 
 MEMORY_ROW: Final = np.dtype(
     {

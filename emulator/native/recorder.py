@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from emulator.chip import LANES
-from emulator.native.vector import BITS, Code, Template, Vec, selection, template
+from ..chip import LANES
+from .vector import BITS, Code, Template, Vec, selection, template
 
 WORD, ROW = 4, 64
 STEP_WORDS: Final = 8

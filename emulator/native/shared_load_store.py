@@ -5,9 +5,9 @@ What proves that an access may go on stands in `memory_layout`.
 
 from __future__ import annotations
 
-from emulator.chip import LANES
-from emulator.native.load_store import MEMORY, NUMBER, LoadStoreBody
-from emulator.native.memory_layout import (
+from ..chip import LANES
+from .load_store import MEMORY, NUMBER, LoadStoreBody
+from .memory_layout import (
     COMPONENT_BITS,
     COMPONENTS_MAX,
     FIRST_ID,

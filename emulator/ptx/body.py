@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from emulator.ptx.calls import Function
-from emulator.ptx.declarations import Scope, variable
-from emulator.ptx.families import split
-from emulator.ptx.operands import OperandReader, atom
-from emulator.ptx.source import Source
-from emulator.ptx.statements import Statement, Statements
-from emulator.ptx.syntax import ALL_BYTES, Address, Instr, Location, Operand, Reg, Symbol, Variable, Vector
+from .calls import Function
+from .declarations import Scope, variable
+from .families import split
+from .operands import OperandReader, atom
+from .source import Source
+from .statements import Statement, Statements
+from .syntax import ALL_BYTES, Address, Instr, Location, Operand, Reg, Symbol, Variable, Vector
 
 _INSTRUCTION = re.compile(r"(?:@(!?)([\w$%]+)\s+)?([a-z][\w.:]*)\s*(.*)", re.S)
 _REGISTERS = re.compile(r"\.reg\s*\.(\w+)\s*(.*)", re.S)

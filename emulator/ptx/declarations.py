@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from emulator.ptx.operands import literal
-from emulator.ptx.syntax import GlobalVariable, Param, Reg, Variable, Vector
+from .operands import literal
+from .syntax import GlobalVariable, Param, Reg, Variable, Vector
 
 _PARAM = re.compile(
     r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\s+(?:\.ptr\S*\s+(?:\.\w+\s+|\d+\s+)*)?([\w$]+)(?:\[(\d+)\])?"

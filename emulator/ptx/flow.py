@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from emulator.errors import UnknownInstruction
-from emulator.ptx.syntax import Instr, Kernel, Symbol
+from ..errors import UnknownInstruction
+from .syntax import Instr, Kernel, Symbol
 
 EXIT = -1
 LEAVES = frozenset({"ret", "exit"})

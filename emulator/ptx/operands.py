@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 
-from emulator.ptx.syntax import (
+from .syntax import (
     Address,
     Dual,
     Imm,

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from emulator.chip import RESERVED_SHARED_BYTES
-from emulator.ptx.body import Body
-from emulator.ptx.calls import Function, functions
-from emulator.ptx.declarations import dimensions, number, parameters, placed, variable
-from emulator.ptx.source import Source
-from emulator.ptx.syntax import (
+from ..chip import RESERVED_SHARED_BYTES
+from .body import Body
+from .calls import Function, functions
+from .declarations import dimensions, number, parameters, placed, variable
+from .source import Source
+from .syntax import (
     Address,
     GlobalVariable,
     Kernel,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 
-from emulator.errors import PtxSyntaxError
+from ..errors import PtxSyntaxError
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _INLINE = re.compile(r"//\s*begin inline asm\b.*?//\s*end inline asm\b", re.S)

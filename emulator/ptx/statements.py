@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from emulator.ptx.calls import Call, Function, call_of
-from emulator.ptx.declarations import Scope
-from emulator.ptx.operands import atom
-from emulator.ptx.source import Source
-from emulator.ptx.syntax import Imm, Instr, Location, Not, Operand, Reg, Symbol
+from .calls import Call, Function, call_of
+from .declarations import Scope
+from .operands import atom
+from .source import Source
+from .syntax import Imm, Instr, Location, Not, Operand, Reg, Symbol
 
 _PIECE = re.compile(
     r"\s*(?:(?P<open>\{)|(?P<close>\})|(?P<label>[\w$]+)\s*:(?!:)|(?P<loc>\.(?:loc|file)\b[^\n]*)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from emulator.chip import RESERVED_SHARED_BYTES
+from ..chip import RESERVED_SHARED_BYTES
 
 DYNAMIC_SHARED_ALIGN = 1024
 ALL_BYTES = 0xFFFF_FFFF
