@@ -29,8 +29,8 @@ def checkout(tmp_path: Path) -> Checkout:
 
 @pytest.fixture(scope="session")
 def shared_checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
-    """A copy of the project for the tests that only look."""
-    return make_checkout(tmp_path_factory.mktemp("shared") / "checkout")
+    """A copy of the project for the tests that only look, where a user may have it: the name of its folder is odd."""
+    return make_checkout(tmp_path_factory.mktemp("shared") / "Ada's $HOME, é")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +42,7 @@ def compile(config: FmhaConfig) -> CompiledFmha:
     for function, suffix in ((Fmha.device, ""), (Fmha.launch, "_launch")):
         function.set_name_prefix(config.name + suffix, remove_cutlass_symbol=True, keep_mangled_name=False)
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
+    with _plainly_named_folder() as folder:
         function = cute.compile(
             fmha.launch,
             fakes(Operands, config),
@@ -50,3 +53,14 @@ def compile(config: FmhaConfig) -> CompiledFmha:
         ptx, cubin = function.artifacts.PTX, function.artifacts.CUBIN
     compile_s = time.perf_counter() - start
     return CompiledFmha(config, function, ptx, cubin, tuple(fmha.layouts), compile_s)
+
+
+@contextmanager
+def _plainly_named_folder() -> Iterator[str]:
+    """A folder that goes again, by a name without spaces and quotes: CuTeDSL's options have no way to write those."""
+    with tempfile.TemporaryDirectory() as folder:
+        opened = os.open(folder, os.O_PATH)
+        try:
+            yield f"/proc/self/fd/{opened}"
+        finally:
+            os.close(opened)

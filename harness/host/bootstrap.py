@@ -42,6 +42,8 @@ def prepare(workdir: str) -> dict[str, Any]:
     root = Path(workdir).expanduser()
     if not root.is_absolute():
         raise Refused(f"workdir {workdir!r}: must begin with / or ~/")
+    if '"' in str(root):
+        raise Refused(f"workdir {root}: ptxas reads no source below a path with a double quote; choose another")
     (root / "runs").mkdir(parents=True, exist_ok=True)
     repository = root / "repo.git"
     if not repository.exists():

@@ -28,6 +28,7 @@ from stages.device import Device
 
 PLUGINS = ("-p", "pytest_metadata.plugin", "-p", "pytest_html.plugin", "-p", "no:cacheprovider")
 QUIET = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
+# Paths go to pytest as seen from here: it takes a $ in one for a variable, and a checkout lies where its user likes.
 OPTIONS = (
     "-v",
     "--no-header",
@@ -36,11 +37,11 @@ OPTIONS = (
     "addopts=",
     "-o",
     "empty_parameter_set_mark=fail_at_collect",
-    f"--rootdir={ROOT}",
+    f"--rootdir={os.path.relpath(ROOT)}",
 )
 REPORT = (
     "--self-contained-html",
-    f"--css={page.CSS}",
+    f"--css={os.path.relpath(page.CSS)}",
     *("-o", "generate_report_on_test=true"),
     *("-o", "render_collapsed=skipped"),
 )

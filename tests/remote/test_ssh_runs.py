@@ -35,7 +35,7 @@ class Laptop:
 
     def __init__(self, project, sshd):
         self.project, self.sshd, self.said = project, sshd, []
-        workdir = sshd.folder / "work"
+        workdir = sshd.folder / "Ada's $HOME, é"
         self.target = Ssh("b200", "b200", str(workdir), sshd.account.python, device="emulator", disk_mb=8)
         self.place = Workplace(workdir)
         self.repository = Repository(project.path)
