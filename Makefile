@@ -19,7 +19,7 @@ JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(i
 
 .DEFAULT_GOAL := help
 .PHONY: help setup stage stages gate ratchet runs resume cancel doctor trust provision milestones report notes layout \
-	budget bench lint test $(MILESTONE)
+	budget bench lint test test-long $(MILESTONE)
 
 help: ## list the targets
 	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -99,3 +99,6 @@ lint: $(READY) ## ruff and mypy
 
 test: $(READY) lint ## ruff, mypy and every test
 	@$(PY) -m pytest --numprocesses=logical --maxprocesses=4 --dist=worksteal
+
+test-long: $(READY) ## what installs packages first: the wheel of the emulator, other compilers' programs on it
+	@$(PY) -m pytest -m install

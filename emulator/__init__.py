@@ -1,10 +1,12 @@
-"""A functional emulator of the B200 that runs the PTX of any CuTeDSL program on the CPU.
+"""A functional emulator of the B200 that runs the PTX of any program for sm_100a on the CPU.
 
     with emulator.emulate(completion="lazy") as device:
         compiled(*cpu_tensors)
     device.launches[-1].instructions
 
-Import it before compiling: it asks CuTeDSL to keep the PTX.
+    launch(ptx, "kernel", [array, tensor, 3, 0.5], grid=8, block=128)
+
+Import it before compiling with CuTeDSL: it asks for the PTX to be kept.
 """
 
 from .bridge.device import EmulatedDevice
@@ -12,8 +14,9 @@ from .bridge.driver import NotEmulated
 from .bridge.patches import emulate, keep_ptx
 from .bridge.result import LaunchResult
 from .errors import EmulatorError
+from .launching import launch
 from .machine.statistics import Stats
 
-__all__ = ["EmulatedDevice", "EmulatorError", "LaunchResult", "NotEmulated", "Stats", "emulate"]
+__all__ = ["EmulatedDevice", "EmulatorError", "LaunchResult", "NotEmulated", "Stats", "emulate", "launch"]
 
 keep_ptx()

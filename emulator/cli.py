@@ -5,34 +5,25 @@ from __future__ import annotations
 import argparse
 import runpy
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from .errors import Level
-
-if TYPE_CHECKING:
-    from .bridge.device import EmulatedDevice
-    from .bridge.result import LaunchResult
-    from .errors import Fault
+from .findings import asked_for, listed, told
 
 REPORT_EXIT: Final = 3
-GROUPS: Final = {
-    Level.FAULT: "",
-    Level.FORMAL: "formal: PTX forbids it, and no known hardware shows it",
-    Level.PEDANTIC: "pedantic: a habit that PTX asks for",
-}
 
 
-def main(argv: Sequence[str]) -> int:
-    """Do what `argv` (without the program's name) asks. Answers the exit code."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Do what `argv` (without the program's name, None for the process's own) asks. Answers the exit code."""
     options = _parser().parse_args(argv)
     code: int = options.do(options)
     return code
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m emulator", description="A functional emulator of the B200.")
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}", description="A functional emulator of the B200.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     run = commands.add_parser(
@@ -110,6 +101,9 @@ def _run(options: argparse.Namespace) -> int:
     if not script.is_file():
         print(f"SCRIPT: no file {str(script)!r}", file=sys.stderr)
         return 2
+    if find_spec("torch") is None:
+        print("SCRIPT runs with torch's device as its GPU: install torch", file=sys.stderr)
+        return 2
     sys.argv = [str(script), *options.args]
     sys.path.insert(0, str(script.resolve().parent))
     from . import EmulatorError, emulate
@@ -129,55 +123,12 @@ def _run(options: argparse.Namespace) -> int:
             runpy.run_path(str(script), run_name="__main__")
         except EmulatorError as error:
             sys.stdout.flush()
-            print("\n".join([_told(error), *getattr(error, "__notes__", ())]), file=sys.stderr)
+            print("\n".join([told(error), *getattr(error, "__notes__", ())]), file=sys.stderr)
             return REPORT_EXIT
         except SystemExit as ended:
-            if ended.code or not _asked_for(device):
+            if ended.code or not asked_for(device):
                 raise
         finally:
             sys.stdout.flush()
             print(*listed(device.launches), sep="", end="", file=sys.stderr)
-    return REPORT_EXIT if _asked_for(device) else 0
-
-
-def _asked_for(device: EmulatedDevice) -> bool:
-    """Whether something was found that the level asks for."""
-    asked = Level[device.level.upper()]
-    return any(fault.level <= asked for launch in device.launches for fault in launch.findings)
-
-
-def listed(launches: Sequence[LaunchResult]) -> Iterator[str]:
-    """What launches went on after, each cause once, by level; then what they did that is no fault but seldom meant."""
-    causes: list[tuple[LaunchResult, Fault, int]] = []
-    for launch in launches:
-        for fault in launch.findings:
-            known = next((i for i, (_, first, _) in enumerate(causes) if first.same_cause(fault)), None)
-            if known is None:
-                causes.append((launch, fault, fault.times))
-            else:
-                first, told, times = causes[known]
-                causes[known] = first, told, times + fault.times
-    for level, which in GROUPS.items():
-        here = [cause for cause in causes if cause[1].level == level]
-        if here and which:
-            yield f"{which}\n"
-        for launch, fault, times in here:
-            yield f"found {_told(fault)}\n"
-            yield f"  {times} times\n" if times > 1 else ""
-            yield f"  in {launch.test}\n" if launch.test else ""
-    yield from dict.fromkeys(counted(launch) for launch in launches)
-
-
-def counted(launch: LaunchResult) -> str:
-    """What a launch did that is no fault but seldom meant, a line; empty if nothing."""
-    stats = launch.stats
-    if not stats.swizzle_mismatches:
-        return ""
-    return (
-        f"counted {stats.swizzle_mismatches} pieces of shared memory read by another swizzle than their writer's, "
-        f"in {launch.kernel}: {stats.first_swizzle_mismatch}\n"
-    )
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    return REPORT_EXIT if asked_for(device) else 0

@@ -33,7 +33,8 @@ PARTS: dict[str, tuple[set[str], ...]] = {
         {"bridge"},
         {"host"},
         {"coverage"},
-        {"", "cli", "__main__"},
+        {"launching", "findings"},
+        {"", "cli", "__main__", "pytest_plugin"},
     ),
     "harness": (
         {"host", "paths"},

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 Allocation = tuple[int, int, str]
 """Address, bytes, name."""
-_ADDRESSES_FROM: Final = 1 << 32
+ADDRESSES_FROM: Final = 1 << 32
 """No memory of a 64-bit process lies below: a smaller integer is no address."""
 _PLAIN: Final = (bool, float, str, bytes, type(None))
 _INTEGERS: Final = (0, 1)
@@ -75,7 +75,7 @@ def _shows_all(argument: Any) -> bool:
         case list() | tuple():
             return all(map(_shows_all, argument))
         case int():
-            return abs(argument) < _ADDRESSES_FROM
+            return abs(argument) < ADDRESSES_FROM
     from cuda.bindings.driver import CUstream
     from cutlass.cutlass_dsl import Numeric
 

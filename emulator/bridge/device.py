@@ -115,7 +115,10 @@ class EmulatedDevice:
 
     def kernel(self, library: int, name: str) -> int:
         """A handle of a kernel of a library."""
-        module = _libraries[library - 1]
+        return self.handle(_libraries[library - 1], name)
+
+    def handle(self, module: LoadedModule, name: str) -> int:
+        """A handle of a kernel of a module. Raises KeyError if the module has none of that name."""
         module.kernel(name)
         _kernels.append((module, name))
         return len(_kernels)

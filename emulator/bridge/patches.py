@@ -7,6 +7,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from ..machine.agents import Completion
@@ -17,7 +18,7 @@ from .allocations import shown
 from .device import EmulatedDevice, Names, nameless
 
 _PREFIXES = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")
-_CACHE_WARNING = "Cache is disabled as user wants to generate PTX/ASM"
+CACHE_WARNING = "Cache is disabled as user wants to generate PTX/ASM"
 
 
 def keep_ptx() -> None:
@@ -30,7 +31,7 @@ def keep_ptx() -> None:
         if f"{prefix}_KEEP" not in os.environ:
             os.environ[f"{prefix}_KEEP"] = "ptx"
             os.environ.setdefault(f"{prefix}_DUMP_DIR", _scratch.name)
-            warnings.filterwarnings("ignore", message=_CACHE_WARNING)
+            warnings.filterwarnings("ignore", message=CACHE_WARNING)
 
 
 _scratch = tempfile.TemporaryDirectory(prefix="emulator-ptx-")
@@ -109,17 +110,28 @@ def emulate(
 
     Errors of a kernel are subclasses of EmulatorError. Raises ValueError for an option that does not exist.
     """
+    device = EmulatedDevice(completion, seed, budget, level, numerics, diagnostics, processes, names)
+    driver.make_current(device)
+    try:
+        with _cutedsl_calls(), one_thread():
+            yield device
+    finally:
+        driver.release(device)
+
+
+@contextmanager
+def _cutedsl_calls() -> Iterator[None]:
+    """While open, CuTeDSL's compiled functions call the current device, if CuTeDSL is there to make any."""
+    if find_spec("cutlass") is None:
+        yield
+        return
     from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Compiled
 
-    device = EmulatedDevice(completion, seed, budget, level, numerics, diagnostics, processes, names)
     saved = {name: getattr(Compiled, name) for name in _REPLACED}
-    driver.make_current(device)
     try:
         for name, replacement in _REPLACED.items():
             setattr(Compiled, name, replacement)
-        with one_thread():
-            yield device
+        yield
     finally:
         for name, original in saved.items():
             setattr(Compiled, name, original)
-        driver.release(device)

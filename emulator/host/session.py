@@ -7,14 +7,11 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-import cuda.bindings.driver
-import cuda.bindings.runtime
 from torch.utils._device import DeviceContext
 
 from . import (
     autograd,
     cuda_driver,
-    cuda_runtime,
     custom_ops,
     launches,
     saved_modules,
@@ -43,12 +40,23 @@ def emulated_host(properties: DeviceProperties = B200) -> Iterator[DevicePropert
         custom_ops.install(patches, mode)
         transforms.install(patches, mode)
         torch_cuda.install(patches, properties, state.captures)
-        _install(patches, cuda.bindings.driver, "cu", cuda_driver.functions(cuda.bindings.driver, state))
-        _install(patches, cuda.bindings.runtime, "cuda", cuda_runtime.functions(cuda.bindings.runtime, state))
+        _install_bindings(patches, state)
         tvm_ffi.install(patches)
         saved_modules.install(patches)
         launches.install(patches, state.allocations, state.captures)
         yield properties
+
+
+def _install_bindings(patches: Patches, state: cuda_driver.DriverState) -> None:
+    """Patch cuda.bindings, if it is there."""
+    try:
+        from cuda.bindings import driver, runtime
+    except ModuleNotFoundError:
+        return
+    from . import cuda_runtime
+
+    _install(patches, driver, "cu", cuda_driver.functions(driver, state))
+    _install(patches, runtime, "cuda", cuda_runtime.functions(runtime, state))
 
 
 def _install(patches: Patches, module: ModuleType, prefix: str, answers: Mapping[str, Callable[..., Any]]) -> None:

@@ -8,7 +8,7 @@ from ptx_launch import aligned, kernel, launch
 from test_cp_async_bulk_tensor import tensor_map
 
 from emulator import LaunchResult
-from emulator.cli import counted
+from emulator.findings import counted
 from emulator.machine.statistics import Stats
 
 CODES = {0: 0, 1: 6, 2: 4, 3: 2}

@@ -1,0 +1,122 @@
+"""Launching a kernel that is there as PTX text, over numpy arrays or torch tensors."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .bridge.allocations import ADDRESSES_FROM, Allocation, Memory
+from .bridge.device import EmulatedDevice
+from .bridge.driver import current
+from .bridge.launchconfig import LaunchConfig
+from .bridge.modules import load
+from .bridge.result import LaunchResult
+from .errors import LaunchError
+from .machine.launch import Dim3
+
+_FLOATS = {2: "<e", 4: "<f", 8: "<d"}
+
+
+def launch(
+    ptx: str,
+    kernel: str | None = None,
+    args: Sequence[Any] = (),
+    *,
+    grid: int | Sequence[int] = 1,
+    block: int | Sequence[int] = 32,
+    cluster: int | Sequence[int] | None = None,
+    dynamic_shared_bytes: int = 0,
+) -> LaunchResult:
+    """Run a kernel of a PTX module to its end, on the device that `emulate` made current or on one with its defaults.
+
+    kernel: its name, None where the module has one only. args: one for each parameter. Arrays of numpy and tensors of
+    torch in CPU memory pass their address, and the kernel may touch what they hold; an integer or a float passes itself
+    in the parameter's width, numpy's scalars in their own; bytes, ctypes structures and arrays pass what they are
+    (a tensor map: its 128 bytes). grid: CTAs, block: threads, cluster: CTAs, each as x or (x, y, z).
+
+    Raises EmulatorError for whatever is wrong with the program, LaunchError for what the device would refuse or an
+    argument that is none, KeyError for a kernel that is not there.
+    """
+    module = load(ptx)
+    if kernel is None:
+        (kernel,) = module.syntax.kernels
+    params = module.kernel(kernel).params
+    if len(args) != len(params):
+        raise LaunchError(f"{len(args)} arguments for {kernel}; it has {len(params)} parameters")
+    values = [_bytes(value, param.size, param.name) for value, param in zip(args, params, strict=True)]
+    copies = [ctypes.create_string_buffer(value, len(value)) for value in values]
+    pointers = (ctypes.c_void_p * len(copies))(*map(ctypes.addressof, copies))
+    shape = None if cluster is None else _dim3(cluster)
+    config = LaunchConfig(_dim3(grid), _dim3(block), shape, dynamic_shared_bytes, (), 0)
+    device = current() or EmulatedDevice()
+    assert isinstance(device, EmulatedDevice)
+    with device.calling(None, _memory(args, [param.name for param in params])):
+        device.launch(device.handle(module, kernel), config, ctypes.addressof(pointers))
+    return device.launches[-1]
+
+
+def _dim3(shape: int | Sequence[int]) -> Dim3:
+    x, y, z = (*((shape,) if isinstance(shape, int) else shape), 1, 1)[:3]
+    return x, y, z
+
+
+def _bytes(value: Any, size: int, name: str) -> bytes:
+    """A parameter's bytes. Raises LaunchError for a value that is none or too long."""
+    if (place := _place(value)) is not None:
+        value = place.address
+    if isinstance(value, int) and -(1 << 8 * size - 1) <= value < 1 << 8 * size:
+        found = (value & (1 << 8 * size) - 1).to_bytes(size, "little")
+    elif isinstance(value, float) and not isinstance(value, np.generic) and size in _FLOATS:
+        found = struct.pack(_FLOATS[size], value)
+    elif isinstance(value, np.generic):
+        found = value.tobytes()
+    elif isinstance(value, bytes | ctypes.Structure | ctypes.Array | ctypes._SimpleCData):
+        found = bytes(value)
+    else:
+        raise LaunchError(f"{name} is {value!r}; allowed: an array, a number or bytes that {size} bytes hold")
+    if len(found) != size:
+        raise LaunchError(f"{name} is {value!r} of {len(found)} bytes; the parameter has {size}")
+    return found
+
+
+@dataclass(frozen=True)
+class _Place:
+    """An array: the address that it passes, its memory, and whether that may hold addresses of other memory."""
+
+    address: int
+    start: int
+    bytes: int
+    may_hold_addresses: bool
+
+
+def _place(value: Any) -> _Place | None:
+    """Where an array of numpy or a tensor of torch lies, None for what is neither."""
+    if isinstance(value, np.ndarray):
+        low, high = np.lib.array_utils.byte_bounds(value)
+        number = value.dtype.kind == "f" or value.itemsize not in (1, 8)
+        return _Place(value.ctypes.data, low, high - low, not number)
+    if callable(getattr(value, "untyped_storage", None)):
+        storage, kind = value.untyped_storage(), value.dtype
+        number = kind.is_floating_point or kind.itemsize not in (1, 8)
+        return _Place(value.data_ptr(), storage.data_ptr(), storage.nbytes(), not number)
+    return None
+
+
+def _memory(args: Sequence[Any], names: Sequence[str]) -> Memory:
+    """What the arguments show; all there is, where none of them can be, or hold, an address of more."""
+    found: list[Allocation] = []
+    closed = True
+    for value, name in zip(args, names, strict=True):
+        if (place := _place(value)) is not None:
+            found.append((place.start, place.bytes, name))
+            closed = closed and not place.may_hold_addresses
+        elif isinstance(value, int):
+            closed = closed and abs(value) < ADDRESSES_FROM
+        else:
+            closed = closed and isinstance(value, float)
+    return Memory(tuple(found), closed)

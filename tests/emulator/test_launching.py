@@ -1,0 +1,67 @@
+"""`emulator.launch`: kernels that are there as PTX, over arrays and tensors."""
+
+import ctypes
+
+import numpy as np
+import pytest
+import torch
+from ptx_launch import kernel
+
+import emulator
+from emulator.errors import LaunchError, OutOfBounds
+
+PARAMS = ".param .u64 x, .param .u64 y, .param .f32 a, .param .u32 n"
+AXPY = kernel(
+    "axpy",
+    PARAMS,
+    """
+.reg .b64 %x, %y, %at; .reg .f32 %a, %u, %v; .reg .b32 %i, %c, %d, %n; .reg .pred %p;
+ld.param.u64 %x, [x]; ld.param.u64 %y, [y]; ld.param.f32 %a, [a]; ld.param.u32 %n, [n];
+mov.u32 %c, %ctaid.x; mov.u32 %d, %ntid.x; mov.u32 %i, %tid.x; mad.lo.u32 %i, %c, %d, %i;
+setp.ge.u32 %p, %i, %n; @%p ret;
+mul.wide.u32 %at, %i, 4; add.u64 %x, %x, %at; add.u64 %y, %y, %at;
+ld.global.f32 %u, [%x]; ld.global.f32 %v, [%y]; fma.rn.f32 %v, %a, %u, %v; st.global.f32 [%y], %v; ret;
+""",
+)
+
+
+@pytest.mark.parametrize("scale", [0.5, np.float32(0.5), ctypes.c_float(0.5), 0x3F000000, b"\0\0\0?"], ids=type)
+def test_arrays_and_numbers(scale) -> None:
+    x, y = np.arange(100, dtype=np.float32), np.ones(100, np.float32)
+    launched = emulator.launch(AXPY, "axpy", [x, y, scale, 100], grid=4, block=(32, 1))
+    assert (y == 1 + x / 2).all()
+    assert (launched.kernel, launched.grid, launched.block) == ("axpy", (4, 1, 1), (32, 1, 1))
+
+
+def test_tensors_and_their_views() -> None:
+    x, y = torch.arange(100.0), torch.ones(200)
+    emulator.launch(AXPY, args=[x, y[100:], 2.0, 100], grid=4)
+    assert y.tolist() == [1.0] * 100 + (1 + 2 * x).tolist()
+
+
+def test_the_device_that_was_entered() -> None:
+    x, y = torch.arange(32.0), torch.ones(32)
+    with emulator.emulate("random", 3, budget=5) as device, pytest.raises(emulator.EmulatorError, match="budget"):
+        emulator.launch(AXPY, args=[x, y, 2.0, 32])
+    with emulator.emulate() as device:
+        assert emulator.launch(AXPY, args=[x, y, 2.0, 32]) is device.launches[-1]
+
+
+def test_there_is_no_other_memory() -> None:
+    x, y = np.ones(32, np.float32), np.ones(31, np.float32)
+    with pytest.raises(OutOfBounds, match="y"):
+        emulator.launch(AXPY, args=[x, y, 2.0, 32])
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ([1, 2, 3], "3 arguments for axpy; it has 4 parameters"),
+        ([0, 0, "0.5", 1], "a is '0.5'; allowed: an array, a number or bytes that 4 bytes hold"),
+        ([0, 0, 0.5, 1 << 32], "n is 4294967296; allowed"),
+        ([0, 0, np.float64(0.5), 1], "of 8 bytes; the parameter has 4"),
+    ],
+)
+def test_what_is_no_argument(args, said) -> None:
+    with pytest.raises(LaunchError, match=said):
+        emulator.launch(AXPY, args=args)

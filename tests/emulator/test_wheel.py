@@ -1,0 +1,57 @@
+"""The emulator as pip installs it elsewhere: in an empty environment, and beside a small kernel project."""
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = """
+import numpy as np, ptx_emulator
+ptx = '''.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry k(.param .u64 x) {
+.reg .b64 %a, %b; .reg .b32 %t; ld.param.u64 %a, [x]; mov.u32 %t, %tid.x; mul.wide.u32 %b, %t, 4;
+add.u64 %a, %a, %b; st.global.u32 [%a], %t; ret; }'''
+x = np.zeros(32, np.uint32)
+ptx_emulator.launch(ptx, args=[x])
+assert (x == range(32)).all()
+"""
+
+pytestmark = pytest.mark.install
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Path:
+    run(sys.executable, "-m", "venv", tmp_path / "venv")
+    return tmp_path / "venv"
+
+
+def test_an_empty_environment(environment: Path, tmp_path: Path) -> None:
+    run(environment / "bin/pip", "install", "--quiet", ROOT)
+    run(environment / "bin/python", "-c", SCRIPT, cwd=tmp_path)
+    assert "[PTX ISA 9.7.1]" in run(environment / "bin/ptx-emulator", "isa", cwd=tmp_path)
+    others = ("kernel", "stages", "harness", "remote", "tests", "emulator")
+    (site,) = environment.glob("lib/python*/site-packages")
+    assert not [name for name in others if (site / name).exists()]
+
+
+def test_a_kernel_project_beside_its_own_packages(environment: Path, tmp_path: Path) -> None:
+    (site,) = environment.glob("lib/python*/site-packages")
+    here = sysconfig.get_path("purelib")
+    (site / "its_own.pth").write_text(f"import site; site.addsitedir({here!r})\n")
+    run(environment / "bin/pip", "install", "--quiet", "--no-deps", ROOT)
+    project = shutil.copytree(ROOT / "examples/own_repository", tmp_path / "project")
+    both = ("--emulator-completion=lazy", "--emulator-completion=random")
+    said = run(environment / "bin/python", "-m", "pytest", *both, cwd=project)
+    assert "2 passed" in said and "warning" not in said
