@@ -59,18 +59,17 @@ class Notes:
 
     def adopt(self, cells: Any) -> None:
         """Note who wrote cells (any numpy index) according to the shadow, where clocks tell who comes after."""
-        lanes = self._shadow.writer_lanes[cells].astype(np.int64)
-        writers, places = np.unique(self._shadow.writer[cells].astype(np.int64) << LANES | lanes, return_inverse=True)
-        known = [self._known(both >> LANES, both & ALL_LANES) for both in writers.tolist()]
-        self.writes[cells] = np.array(known)[places].reshape(lanes.shape)
+        writers, places = np.unique(self._shadow.writer[cells], return_inverse=True)
+        known = np.array([self._known(number) for number in writers.tolist()])[places]
+        lanes = _lane_of(self._shadow.writer_lanes[cells])
+        self.writes[cells] = np.where(known == ASK, ASK, known | lanes)
 
-    def _known(self, number: int, lanes: int) -> int:
+    def _known(self, number: int) -> int:
         history = self._shadow.history
         access = history.accesses[number]
         if access is None or not 0 <= access.component < min(history.width, COMPONENTS_MAX):
             return ASK
-        lane = lanes.bit_length() - 1 if lanes.bit_count() == 1 else MANY if lanes in (0, ALL_LANES) else UNKNOWN
-        return access.time << TIME_BITS | access.component << COMPONENT_BITS | lane
+        return access.time << TIME_BITS | access.component << COMPONENT_BITS
 
     def settle(self, cells: Any, write: bool) -> None:
         """Move what was noted of cells (any numpy index) to the shadow. write: it will not hold any longer."""
@@ -110,4 +109,12 @@ class Notes:
     def _access(self, note: int) -> Access:
         instr, what = self._accesses[(note & ID) - FIRST_ID >> ID_BITS]
         component = note >> COMPONENT_BITS & COMPONENTS_MAX - 1
-        return Access(component, note >> TIME_BITS, True, instr, self._warps[component], what)
+        access = Access(component, note >> TIME_BITS, True, instr, self._warps[component], what)
+        access.issued = access.time
+        return access
+
+
+def _lane_of(bits: np.ndarray) -> np.ndarray:
+    """Lanes as bits, as a note has them."""
+    one = np.where(bits & bits - 1, UNKNOWN, np.frexp(bits)[1].astype(np.int64) - 1)
+    return np.where((bits == 0) | (bits == ALL_LANES), MANY, one)

@@ -131,7 +131,9 @@ class Shadow:
         """Note the lanes of a read, with those of the same warp that it did not meet since."""
         unmet = [number for number in earlier if lanes is not None and self._last_unmet(number, me, clock)]
         if unmet:
-            lanes = lanes | np.where(np.isin(readers, unmet), self.reader_lanes[cells], 0)
+            before = self.reader_lanes[cells]
+            if (before != lanes).any():
+                lanes = lanes | np.where(np.isin(readers, unmet), before, 0)
         _note_lanes(self.reader_lanes, cells, lanes)
 
     def _last_unmet(self, number: int, me: Access, clock: Clock) -> bool:
@@ -145,10 +147,13 @@ class Shadow:
         if self.by_lane is None or not self._last_unmet(number, me, clock):
             return
         before = (self.writer_lanes if kind == "write" else self.reader_lanes)[cells]
-        several = lanes & lanes - 1 != 0
-        apart = (numbers == number) & (before != 0) & ((before != lanes) | (several & (kind == "read")))
-        if apart.any():
-            self.by_lane(me, "writes", cells, apart, lanes, number, kind)
+        other = before != lanes
+        if kind == "read" and lanes.size == 1:  # one for all active lanes
+            other |= lanes & lanes - 1 != 0
+        if other.any():
+            apart = other & (numbers == number) & (before != 0)
+            if apart.any():
+                self.by_lane(me, "writes", cells, apart, lanes, number, kind)
 
     def _joined(self, number: int, mine: int, me: Access, clock: Clock) -> int:
         """What stands for the readers `number` and `mine` together: `mine` alone when it covers the others."""
@@ -159,10 +164,10 @@ class Shadow:
         joint = Access(-1, 0, me.generic, me.instr, me.warp, me.what, parts=(*kept, me))
         return self.history.record(joint)
 
-    def write(self, cells: Any, me: Access, clock: Clock, lanes: Any = None) -> None:
+    def write(self, cells: Any, me: Access, clock: Clock, lanes: Any = None) -> bool:
         """Check a write of `cells` (any numpy index), then note it. Raises what `blame` raises.
 
-        lanes: which write each, as bits (see `by_lane`).
+        lanes: which write each, as bits (see `by_lane`). Whether several of them are there for one cell.
         """
         if self.notes is not None:
             self.notes.settle(cells, write=True)
@@ -185,14 +190,15 @@ class Shadow:
                 self.blame(me, clock, "writes", cells, number, "read")
             elif other is not None and lanes is not None:
                 self._check_lanes(cells, readers, number, "read", me, clock, lanes)
-        if self.by_lane is not None:
-            _note_lanes(self.writer_lanes, cells, lanes)
         self.writer[cells] = self.history.record(me)
         self.reader[cells] = 0
+        return self.by_lane is not None and _note_lanes(self.writer_lanes, cells, lanes)
 
 
-def _note_lanes(kept: np.ndarray, cells: Any, lanes: Any) -> None:
-    """Note the lanes at cells, of which some may be there for several lanes; 0 for None."""
+def _note_lanes(kept: np.ndarray, cells: Any, lanes: Any) -> bool:
+    """Note the lanes at cells, 0 for None; whether some of the cells are there for several lanes."""
     kept[cells] = 0 if lanes is None else lanes
-    if lanes is not None and lanes.size > 1 and (kept[cells] != lanes).any():
-        np.bitwise_or.at(kept, cells, lanes)
+    if lanes is None or lanes.size == 1 or not (kept[cells] != lanes).any():
+        return False
+    np.bitwise_or.at(kept, cells, lanes)
+    return True

@@ -186,10 +186,10 @@ class SharedMemory:
         cells = self.cells(offsets, width * count)
         view, index = self.views[width], (offsets // width)[:, None] + np.arange(count)
         self._stored = values, view, index
-        self.shadow.write(cells, me, clock, _along(lanes, cells))
+        several = self.shadow.write(cells, me, clock, _along(lanes, cells))
         self._stored = None
         view[index] = values
-        if lanes is not None and not me.strong:
+        if several and lanes is not None and not me.strong:
             lost = view[index] != values
             if lost.any():
                 self._blame_both(offsets, lost.any(1), lanes, me)
