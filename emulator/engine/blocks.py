@@ -16,7 +16,7 @@ from ..machine.compiled_accesses import follow_clock
 from ..machine.convergence import refuse_apart
 from ..ptx.flow import EXIT, BasicBlock, Flow
 from ..ptx.syntax import Imm, Instr, Special
-from .early_uses import EarlyUse, first_uses
+from .early_uses import LOAD, PRODUCT, EarlyUse, first_uses
 from .effects import Effect
 from .fetch import Fetcher
 from .segments import Chain, Segment
@@ -101,9 +101,9 @@ class BlockWriter:
     def _checks(self, effects: Sequence[Effect], names: dict[str, Any]) -> list[str]:
         """What is asked before instructions that run as one, where some of them may be wrong."""
         lines = []
-        uses = first_uses(effects, self._early)
-        if uses:
-            lines.append(f" if w.loads.issued: w.loads.refuse_early({_named(uses, names)})")
+        for pipe, opcode in (("loads", LOAD), ("products", PRODUCT)):
+            if uses := first_uses(effects, self._early, opcode):
+                lines.append(f" if w.{pipe} and w.{pipe}.issued: w.{pipe}.refuse_early({_named(uses, names)})")
         for effect in effects:
             if (read := self._undefined.get(id(effect))) is not None:
                 lines.append(f" undefined({_named(read, names)}, w)")

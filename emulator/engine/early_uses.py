@@ -1,97 +1,164 @@
-"""Where a register may be used before the asynchronous load that writes it was waited for: tcgen05.ld, then a use, with
-no tcgen05.wait::ld on some path between.
+"""Where a register may be used before the asynchronous work on it was waited for: tcgen05.ld writes its registers,
+wgmma its accumulator, until tcgen05.wait::ld and wgmma.wait_group; wgmma reads a matrix A in registers until then.
 
-That such a path was taken is known when it runs: the warp has the load outstanding. A copy is no use: NVIDIA's compiler
-puts the moves that pair registers between the load and the wait. What is copied is followed.
+That such a path was taken is known when it runs: the warp has the work outstanding. A copy is no use: NVIDIA's compiler
+puts the moves that pair registers between the load and the wait. What is copied is followed. Nor is it one that wgmma
+goes on with an accumulator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 from ..ptx.flow import EXIT, Flow
-from ..ptx.syntax import Instr, Reg
+from ..ptx.syntax import Imm, Instr, Operand, Reg, Vector
 from .effects import Effect
 
-LOAD = "tcgen05.ld"
-WAIT = "tcgen05.wait::ld"
+LOAD: Final = "tcgen05.ld"
+PRODUCT: Final = "wgmma.mma_async"
+COMMIT: Final = "wgmma.commit_group"
+WAITS: Final = {"tcgen05.wait::ld": LOAD, "wgmma.wait_group": PRODUCT}
+"""What waits for which work."""
 EarlyUse = tuple[Instr, str]
-"""A load that may be outstanding, and the register of it, or copy of such, that is used."""
-_Late = dict[Reg, frozenset[int]]
-"""Registers that loads may still have to write, or copies of such: the loads, as indices of effects."""
+"""Work that may be outstanding, and the register of it, or copy of such, that is used."""
+_NONE: Final[frozenset[int]] = frozenset()
+
+
+@dataclass
+class _State:
+    """What may be outstanding, as indices of effects.
+
+    groups: of each, how many groups were committed since it was issued, at least. late: registers that work may still
+    have to write, or copies of such. held: registers that it may still have to read.
+    """
+
+    groups: dict[int, int] = field(default_factory=dict)
+    late: dict[Reg, frozenset[int]] = field(default_factory=dict)
+    held: dict[Reg, frozenset[int]] = field(default_factory=dict)
+
+    def copy(self) -> _State:
+        return _State(dict(self.groups), dict(self.late), dict(self.held))
+
+    def join(self, other: _State) -> bool:
+        """Add what another path leads to; whether that is more than was known."""
+        grown = False
+        for work, committed in other.groups.items():
+            if committed < self.groups.get(work, committed + 1):
+                self.groups[work] = committed
+                grown = True
+        for into, more in ((self.late, other.late), (self.held, other.held)):
+            for register, works in more.items():
+                known = into.get(register, _NONE)
+                if not works <= known:
+                    into[register] = known | works
+                    grown = True
+        return grown
+
+    def follow(self, at: int, effect: Effect, opcodes: Sequence[str]) -> None:
+        """Go on behind an instruction."""
+        opcode = effect.instr.opcode
+        if opcode in WAITS:
+            if not effect.preserves:
+                self._wait(WAITS[opcode], effect, opcodes)
+        elif opcode in (LOAD, PRODUCT):
+            self.groups[at] = 0
+            self.late |= dict.fromkeys(effect.writes, frozenset((at,)))
+            self.held |= {register: self.held.get(register, _NONE) | {at} for register in _matrix_a(effect)}
+        elif opcode == COMMIT:
+            self.groups = {w: n + (opcodes[w] == PRODUCT) for w, n in self.groups.items()}
+        elif self.late or self.held:
+            self._write(effect)
+
+    def _wait(self, waited_for: str, effect: Effect, opcodes: Sequence[str]) -> None:
+        operands = effect.instr.operands
+        allowed = operands[0].value if operands and isinstance(operands[0], Imm) else 0
+        complete = {
+            w for w, n in self.groups.items() if opcodes[w] == waited_for and (waited_for == LOAD or n > allowed)
+        }
+        self.groups = {w: n for w, n in self.groups.items() if w not in complete}
+        self.late, self.held = (
+            {register: left for register, works in known.items() if (left := works - complete)}
+            for known in (self.late, self.held)
+        )
+
+    def _write(self, effect: Effect) -> None:
+        copied = _NONE
+        if _copies(effect):
+            copied = copied.union(*(self.late[r] for r in effect.reads if isinstance(r, Reg) and r in self.late))
+        for register in effect.writes:
+            kept = self.late.pop(register, _NONE) if effect.preserves else _NONE
+            self.late.pop(register, None)
+            if not effect.preserves:
+                self.held.pop(register, None)
+            if kept or copied:
+                self.late[register] = kept | copied
+
+    def uses(self, effect: Effect, effects: Sequence[Effect]) -> Iterator[tuple[int, str]]:
+        """The work and the registers that it uses: what is late that it reads, or late or held that it writes."""
+        opcode = effect.instr.opcode
+        for register in _read(effect):
+            yield from ((work, register.name) for work in self.late.get(register, ()))
+        for register in () if opcode in (LOAD, PRODUCT) else effect.writes:
+            yield from ((w, register.name) for w in self.late.get(register, ()) if register in effects[w].writes)
+        for register in effect.writes:
+            yield from ((work, register.name) for work in self.held.get(register, ()))
 
 
 def early_uses(flow: Flow, effects: Sequence[Effect]) -> dict[int, list[EarlyUse]]:
     """The uses of each instruction that makes some, by the id of its effect."""
     found: dict[int, list[EarlyUse]] = {}
-    if not any(effect.instr.opcode == LOAD for effect in effects):
+    opcodes = [effect.instr.opcode for effect in effects]
+    if LOAD not in opcodes and PRODUCT not in opcodes:
         return found
-    at_start: list[_Late] = [{} for _ in flow.blocks]
+    at_start = [_State() for _ in flow.blocks]
     work = list(flow.blocks)
     while work:
         block = work.pop()
-        late = dict(at_start[block.index])
+        state = at_start[block.index].copy()
         for at in range(block.start, block.end):
-            _follow(late, at, effects[at])
+            state.follow(at, effects[at], opcodes)
         for successor in block.successors:
-            if successor != EXIT and _join(at_start[successor], late):
+            if successor != EXIT and at_start[successor].join(state):
                 work.append(flow.blocks[successor])
     for block in flow.blocks:
-        late = dict(at_start[block.index])
+        state = at_start[block.index].copy()
         for at in range(block.start, block.end):
-            if uses := [(effects[load].instr, name) for load, name in _uses(late, effects[at], effects)]:
+            if uses := [(effects[load].instr, name) for load, name in state.uses(effects[at], effects)]:
                 found[id(effects[at])] = uses
-            _follow(late, at, effects[at])
+            state.follow(at, effects[at], opcodes)
     return found
-
-
-def _join(into: _Late, late: _Late) -> bool:
-    """Add what a path leads to; whether that is more than was known."""
-    grown = False
-    for register, loads in late.items():
-        known = into.get(register, frozenset())
-        if not loads <= known:
-            into[register] = known | loads
-            grown = True
-    return grown
 
 
 def _copies(effect: Effect) -> bool:
     return effect.instr.opcode == "mov"
 
 
-def _follow(late: _Late, at: int, effect: Effect) -> None:
-    """What is late after an instruction, given what is before it."""
-    opcode = effect.instr.opcode
-    if opcode == WAIT and not effect.preserves:
-        late.clear()
-    elif opcode == LOAD:
-        late |= dict.fromkeys(effect.writes, frozenset((at,)))
-    elif late:
-        copied = frozenset[int]()
-        if _copies(effect):
-            copied = copied.union(*(late[r] for r in effect.reads if isinstance(r, Reg) and r in late))
-        for register in effect.writes:
-            kept = late.pop(register, frozenset()) if effect.preserves else frozenset()
-            if kept or copied:
-                late[register] = kept | copied
+def _matrix_a(effect: Effect) -> tuple[Reg, ...]:
+    """The registers of matrix A, which wgmma reads when it comes to it."""
+    if effect.instr.opcode != PRODUCT:
+        return ()
+    a: Operand = effect.instr.operands[2]
+    return tuple(r for r in a.items if isinstance(r, Reg)) if isinstance(a, Vector) else ()
 
 
-def _uses(late: _Late, effect: Effect, effects: Sequence[Effect]) -> Iterator[tuple[int, str]]:
-    """The loads and registers that an instruction uses: it reads them, or writes over what a load may yet write."""
-    if not late:
-        return
-    for register in () if _copies(effect) else effect.reads:
-        if isinstance(register, Reg):
-            yield from ((load, register.name) for load in late.get(register, ()))
-    for register in () if effect.instr.opcode == LOAD else effect.writes:
-        yield from ((load, register.name) for load in late.get(register, ()) if register in effects[load].writes)
+def _read(effect: Effect) -> tuple[Reg, ...]:
+    """The registers that are used as they are: not those of a copy, nor an accumulator that wgmma goes on with."""
+    if _copies(effect):
+        return ()
+    read = _matrix_a(effect) if effect.instr.opcode == PRODUCT else effect.reads
+    return tuple(r for r in read if isinstance(r, Reg))
 
 
-def first_uses(effects: Sequence[Effect], early: Mapping[int, Sequence[EarlyUse]]) -> dict[int, tuple[Instr, str]]:
-    """Of each load that one of the `effects` may use early, by the load's id, the first that does, and the register."""
+def first_uses(
+    effects: Sequence[Effect], early: Mapping[int, Sequence[EarlyUse]], opcode: str
+) -> dict[int, tuple[Instr, str]]:
+    """Of the work `opcode` whose registers one of the `effects` may use early, by its id, the first that does, and the
+    register."""
     found: dict[int, tuple[Instr, str]] = {}
     for effect in effects:
-        for load, name in early.get(id(effect), ()):
-            found.setdefault(id(load), (effect.instr, name))
+        for work, name in early.get(id(effect), ()):
+            if work.opcode == opcode:
+                found.setdefault(id(work), (effect.instr, name))
     return found

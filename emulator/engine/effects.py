@@ -11,6 +11,7 @@ from ..isa.carry import with_carry
 from ..isa.moves import FIXED_PARAMETER, parameter_bytes, with_fixed_parameter
 from ..isa.registry import Handler, Lowering, Uniform, if_sources_are
 from ..isa.special_registers import SHARED_SYMBOL
+from ..isa.wgmma import with_accumulator
 from ..ptx.flow import ENDS
 from ..ptx.syntax import (
     Address,
@@ -76,7 +77,7 @@ def effects(kernel: Kernel, variables: Mapping[str, int]) -> tuple[Effect, ...]:
     found = []
     for instr in kernel.instrs:
         with TakingApart(instr):
-            effect = _effect(with_carry(with_fixed_parameter(_resolved(instr, symbols))))
+            effect = _effect(with_accumulator(with_carry(with_fixed_parameter(_resolved(instr, symbols)))))
             if effect.instr.opcode == FIXED_PARAMETER:
                 _check_parameter(effect.instr, kernel)
         found.append(effect)

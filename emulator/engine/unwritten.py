@@ -14,6 +14,7 @@ from ..errors import Level, UnwrittenRead
 from ..isa.registry import Handler
 from ..ptx.flow import EXIT, Flow
 from ..ptx.syntax import Address, Instr, TensorAddress
+from .early_uses import PRODUCT
 from .effects import Effect, registers
 from .liveness import Liveness
 
@@ -74,8 +75,11 @@ def _written(effect: Effect, before: int, liveness: Liveness) -> int:
 
 
 def _certain(effect: Effect) -> tuple[object, ...]:
-    """What is read whenever control comes here: of a guarded instruction the guard alone."""
+    """What is read whenever control comes here: of a guarded instruction the guard alone; of wgmma not the accumulator,
+    which it may be told to forget."""
     guard = effect.instr.guard
+    if guard is None and effect.instr.opcode == PRODUCT:
+        return tuple(register for operand in effect.sources[1:] for register in registers(operand))
     return effect.reads if guard is None else (guard[0],)
 
 

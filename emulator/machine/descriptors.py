@@ -1,6 +1,6 @@
-"""Descriptors of tcgen05.mma: the shared-memory matrix descriptor, the instruction descriptor, and what they address.
+"""Descriptors of tcgen05.mma and wgmma: of matrices in shared memory, of instructions, and what they address.
 
-PTX ISA 9.1, tables 40 and 42, and the canonical layouts of section 9.7.16.10.
+PTX ISA 9.1, tables 40 and 42, and the canonical layouts of section 9.7.16.10, which are those of 9.7.15.5.1.2 too.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ B128: Final = Swizzle("128-byte swizzle", 128, 7, 4)
 B128_ATOM32: Final = Swizzle("128-byte swizzle of 32-byte atoms", 128, 3, 5, rows=4)
 B128_ATOM64: Final = Swizzle("128-byte swizzle of 64-byte atoms", 128, 1, 6)
 MATRIX_SWIZZLES: Final = {0: NONE, 1: B128_ATOM32, 2: B128, 4: B64, 6: B32}
+WGMMA_SWIZZLES: Final = (NONE, B128, B64, B32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,12 @@ class MatrixDescriptor:
             bool(bits >> 52 & 1),
             MATRIX_SWIZZLES[code],
         )
+
+    @classmethod
+    def decode_wgmma(cls, bits: int) -> MatrixDescriptor:
+        """From the 64 bits of a wgmma: PTX ISA 9.1, 9.7.15.5.1.2.2."""
+        start, leading, stride = ((bits >> at & 0x3FFF) << 4 for at in (0, 16, 32))
+        return cls(start, leading, stride, bits >> 49 & 7, False, WGMMA_SWIZZLES[bits >> 62 & 3])
 
     @property
     def pattern(self) -> Pattern:
@@ -113,6 +120,7 @@ E4M3, E5M2 = ElementType("e4m3", 8), ElementType("e5m2", 8)
 E2M3, E3M2, E2M1 = ElementType("e2m3", 6), ElementType("e3m2", 6), ElementType("e2m1", 4)
 E2M1_PACKED = ElementType("e2m1", 4, packed=True)
 U8, S8 = ElementType("u8", 8), ElementType("s8", 8)
+B1 = ElementType("b1", 1, packed=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from .descriptors import BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
+from .descriptors import B1, BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
 
 TF32_MASK = np.uint32(0xFFFFE000)
 SMALL = {"e4m3": (4, 3, 7), "e2m3": (2, 3, 1), "e3m2": (3, 2, 3), "e2m1": (2, 1, 1)}
@@ -25,6 +25,8 @@ def table(element: ElementType) -> np.ndarray:
         return codes.astype(np.float32)
     if element is S8:
         return codes.view(np.int8).astype(np.float32)
+    if element is B1:
+        return (codes & 1).astype(np.float32)
     exponent_bits, mantissa_bits, bias = SMALL[element.name]
     code = codes.astype(np.int64)
     mantissa = code & (1 << mantissa_bits) - 1
@@ -56,6 +58,8 @@ def widen(chunks: np.ndarray, element: ElementType) -> np.ndarray:
     if element is TF32:
         return (chunks.view(np.uint32) & TF32_MASK).view(np.float32)
     codes = chunks.view(np.uint8)
+    if element is B1:
+        return np.unpackbits(codes, axis=-1, bitorder="little").astype(np.float32)
     if element.bits == 8:
         return table(element).take(codes)
     if element.packed:

@@ -1,4 +1,4 @@
-"""The loads and the stores of tensor memory that a warp issued: each a pipe of its own."""
+"""What a warp issued and waits for itself: loads of tensor memory, stores to it, products of wgmma, each a pipe."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import Level, MissingWait, place
 from .access import Access, Agent, Issuer, handed_over
+from .launch import registers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,20 +15,22 @@ if TYPE_CHECKING:
 
 
 class Pipe(Agent):
-    """The tcgen05.ld or tcgen05.st of a warp: complete at tcgen05.wait::ld or ::st.
+    """The tcgen05.ld, tcgen05.st or wgmma.mma_async of a warp: complete at the instruction `waiting_for`.
 
     follows: the components that its accesses come after by the hardware's pipeline.
     """
 
-    def __init__(self, warp: Issuer, verb: str, component: int, follows: tuple[int, ...]) -> None:
-        self.warp, self.verb, self.component, self.follows = warp, verb, component, follows
+    began = "loaded at"
+
+    def __init__(self, warp: Issuer, waiting_for: str, component: int, follows: tuple[int, ...]) -> None:
+        self.warp, self.waiting_for, self.component, self.follows = warp, waiting_for, component, follows
         self.issued: list[Instr] = []
         self.issued_at: list[int] = []
         """The warp's time when it issued each."""
         self.waited = 0
 
     def access(self, instr: Instr) -> Access:
-        """A new access of tensor memory, complete at the next wait."""
+        """A new access, complete at the next wait."""
         self.issued.append(instr)
         self.issued_at.append(self.warp.time)
         time = self.waited + len(self.issued)
@@ -48,7 +51,7 @@ class Pipe(Agent):
 
     def refuse_early(self, uses: Mapping[int, tuple[Instr, str]]) -> None:
         """Find, once for a launch, each use of registers of a load that is outstanding: by the load's id, who uses
-        which register. No known hardware lets such a use go first, so it is formal.
+        which register.
         """
         launch = self.warp.cta.launch
         known = launch.registry.setdefault(Pipe, set())
@@ -57,14 +60,15 @@ class Pipe(Agent):
             if use is None or (id(load), id(use)) in known:
                 continue
             known.add((id(load), id(use)))
+            verb = "read" if register in registers(load.operands[2:3]) else "written"
             launch.found(
                 MissingWait(
-                    f"{use.opcode} uses {register}, which {load.opcode} may not have written yet",
+                    f"{use.opcode} uses {register}, which {load.opcode} may not have {verb} yet",
                     use,
                     self.warp,
                     (
-                        ("loaded at", place(load, self.warp)),
-                        ("missing", f"tcgen05.wait::{self.verb} between PTX lines {load.line} and {use.line}"),
+                        (self.began, place(load, self.warp)),
+                        ("missing", f"{self.waiting_for} between PTX lines {load.line} and {use.line}"),
                     ),
                     level=Level.FORMAL,
                 )
@@ -77,9 +81,9 @@ class Pipe(Agent):
     def missing(self, access: Access, me: Access) -> str:
         """What orders `me` after `access`, for the report of a conflict."""
         if access.time > self.waited:
-            wait = f"tcgen05.wait::{self.verb} in {self.warp} after PTX line {access.instr.line}"
+            wait = f"{self.waiting_for} in {self.warp} after PTX line {access.instr.line}"
             released = me.warp.clock.at(self.warp.component) >= self.issued_at[access.time - self.waited - 1]
-            return wait if released else f"{wait}, and {handed_over(self.warp, f'tcgen05.wait::{self.verb}', me)}"
+            return wait if released else f"{wait}, and {handed_over(self.warp, self.waiting_for, me)}"
         if self.warp.clock.at(self.component) < access.time:
-            return f"tcgen05.fence::before_thread_sync in {self.warp} after its tcgen05.wait::{self.verb}"
-        return handed_over(self.warp, f"tcgen05.wait::{self.verb}", me)
+            return f"tcgen05.fence::before_thread_sync in {self.warp} after its {self.waiting_for}"
+        return handed_over(self.warp, self.waiting_for, me)

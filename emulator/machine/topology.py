@@ -114,7 +114,10 @@ class Warp(Issuer):
         history.component((cta.rank, index, "lanes"))
         super().__init__(cta, index, component, history.clock())
         loads, stores = (history.component((cta.rank, index, verb)) for verb in ("ld", "st"))
-        self.loads, self.stores = Pipe(self, "ld", loads, (loads,)), Pipe(self, "st", stores, (loads,))
+        self.loads = Pipe(self, "tcgen05.wait::ld", loads, (loads,))
+        self.stores = Pipe(self, "tcgen05.wait::st", stores, (loads,))
+        self.products: Any = None
+        """Its wgmma."""
         self.registers: Any = None
         self.pc: Any = 0
         self.stack: Any = ()

@@ -20,12 +20,18 @@ NAN = np.uint32(0x7FFF_FFFF)
 
 
 def truncated_sum(
-    b: np.ndarray, a: np.ndarray, types: tuple[ElementType, ElementType], c: np.ndarray | None, step: int, half: bool
+    b: np.ndarray,
+    a: np.ndarray,
+    types: tuple[ElementType, ElementType],
+    c: np.ndarray | None,
+    step: int,
+    half: bool,
+    fraction_bits: int = FRACTION_BITS,
 ) -> np.ndarray:
     """C + B A as float32[N, M], `step` elements of K at a time, each time rounded toward zero.
 
     b: float32[N, K], a: float32[K, M], of values that their `types` hold. c: float32[N, M], None for zeros. half:
-    round each time to the nearest f16 instead.
+    round each time to the nearest f16 instead. fraction_bits: kept of each term.
     """
     total = np.zeros((b.shape[0], a.shape[1]), np.float32) if c is None else c
     exponents_b, exponents_a = (_exponents(x, LOWEST[t]) for x, t in zip((b, a), types, strict=True))
@@ -33,17 +39,17 @@ def truncated_sum(
         k = slice(first, first + step)
         exponents = exponents_b[:, k, None] + exponents_a[None, k]
         terms = b[:, k, None].astype(np.float64) * a[None, k]
-        total = _one_step(terms, exponents, total, half)
+        total = _one_step(terms, exponents, total, half, fraction_bits)
     return total
 
 
-def _one_step(terms: np.ndarray, exponents: np.ndarray, c: np.ndarray, half: bool) -> np.ndarray:
+def _one_step(terms: np.ndarray, exponents: np.ndarray, c: np.ndarray, half: bool, fraction_bits: int) -> np.ndarray:
     """C + the sum of terms float64[N, step, M] with their exponents, as float32[N, M]."""
     with np.errstate(invalid="ignore", over="ignore"):
         plain = terms.sum(1) + c
         largest = np.where(terms == 0, LOWEST_F32, exponents).max(1)
         largest = np.maximum(largest, _exponents(c, LOWEST_F32))
-        shift = FRACTION_BITS - largest
+        shift = fraction_bits - largest
         units = np.trunc(np.ldexp(terms, shift[:, None])).sum(1) + np.trunc(np.ldexp(c.astype(np.float64), shift))
         exact = np.ldexp(units, -shift)
         rounded = exact.astype(np.float16).astype(np.float32) if half else toward_zero(exact)

@@ -1,4 +1,4 @@
-"""Registers of tcgen05.ld that are used before tcgen05.wait::ld: found in every mode, at the level that asks for it."""
+"""Registers of tcgen05.ld and wgmma that are used before they were waited for: found in every mode, where asked for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WAIT = "    tcgen05.wait::ld.sync.aligned;\n"
 
 
 @pytest.mark.parametrize("completion", MODES)
-@pytest.mark.parametrize("name", ["gemm", "staged"])
+@pytest.mark.parametrize("name", ["gemm", "staged", "warpgroup"])
 def test_waited_for(name: str, completion: str) -> None:
     run((HERE / f"{name}.ptx").read_text(), name, completion)
 
@@ -32,6 +32,34 @@ def test_stored_before_the_wait(name: str, load: str, completion: str) -> None:
     assert (caught.value.line, caught.value.level) == (stored, Level.FORMAL)
     assert re.search(rf"loaded at +PTX line {loaded}: tcgen05\.ld", str(caught.value))
     assert re.search(rf"missing +tcgen05\.wait::ld between PTX lines {loaded} and {stored}", str(caught.value))
+
+
+ACCUMULATED, READ = "may not have written yet", "may not have read yet"
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(
+    ("mark", "instead", "at", "said"),
+    [
+        ("wait 1", "", "pack", ACCUMULATED),
+        ("wait 1", "wgmma.wait_group.sync.aligned 1;", "pack", ACCUMULATED),
+        ("commit 1", "", "pack", ACCUMULATED),
+        ("wait 2", "", "store", ACCUMULATED),
+        ("between", "mov.u32 %r20, %tid.x; mov.b32 %a0, 0;", "between", READ),
+        ("between", "mov.u32 %r20, %tid.x; mov.b32 %f16, 0f00000000;", "between", ACCUMULATED),
+    ],
+)
+def test_used_before_wgmma_was_waited_for(mark: str, instead: str, at: str, said: str, completion: str) -> None:
+    lines = (HERE / "warpgroup.ptx").read_text().splitlines()
+    lines[line_of("warpgroup", mark) - 1] = instead
+    with pytest.raises(MissingWait, match=said) as caught:
+        run("\n".join(lines), "warpgroup", completion)
+    assert (caught.value.line, caught.value.level) == (line_of("warpgroup", at), Level.FORMAL)
+    issued = line_of("warpgroup", "first" if at == "pack" else "second")
+    assert re.search(rf"issued at +PTX line {issued}: wgmma", str(caught.value))
+    assert re.search(
+        rf"missing +wgmma\.wait_group between PTX lines {issued} and {caught.value.line}", str(caught.value)
+    )
 
 
 def run(text: str, name: str, completion: str) -> None:

@@ -47,9 +47,14 @@ def staged_result() -> np.ndarray:
     return (first @ B.T.astype(np.float32))[:, :16]
 
 
+def chained_result() -> np.ndarray:
+    return ((A[:64] @ B.T)[:, :16] @ B[::-1].T).astype(np.float32)
+
+
 PROGRAMS = {
     "gemm": Program(192, (core_matrices(A), core_matrices(B)), (A @ B.T).astype(np.float32)),
     "staged": Program(160, (bf16(A), bf16(B)), staged_result()),
+    "warpgroup": Program(160, (core_matrices(A[:64]), core_matrices(B), core_matrices(B[::-1])), chained_result()),
     "ring": Program(96, (WORDS,), WORDS + 1),
     "exchange": Program(160, (WORDS[:128].copy(),), WORDS[127::-1].copy()),
     "pair": Program(192, (core_matrices(TALL), core_matrices(B)), (TALL @ B.T).astype(np.float32), 2),

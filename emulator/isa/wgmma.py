@@ -1,0 +1,257 @@
+"""wgmma: Hopper's tensor core, which multiplies matrices in shared memory into the registers of four warps.
+
+Each warp has 16 of the 64 rows, and is its own issuer: what the four have in common is the instruction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ..errors import BarrierError, DescriptorError, UnknownInstruction
+from ..machine.convergence import refuse_apart, word
+from ..machine.descriptors import B1, BF16, CHUNK, E4M3, E5M2, F16, S8, TF32, U8, ElementType, MatrixDescriptor, Pattern
+from ..machine.numbers import widen
+from ..machine.products import products
+from ..machine.truncation import FRACTION_BITS, truncated_sum
+from ..ptx.syntax import Imm, Instr, Vector
+from .lane_values import matrix, same
+from .mma_sync import a_matrix
+from .modifiers import ALIGNED, Modifiers
+from .registry import Action, executes, nobody
+
+if TYPE_CHECKING:
+    from ..machine.access import Access
+    from ..machine.topology import Warp
+
+WARPS: Final = 4
+ROWS: Final = 64
+ROWS_A_WARP: Final = ROWS // WARPS
+K_BYTES: Final = 32
+"""Of a row of either matrix, whatever its elements."""
+ELEMENTS: Final = {
+    "f16": F16, "bf16": BF16, "tf32": TF32, "e4m3": E4M3, "e5m2": E5M2, "u8": U8, "s8": S8, "b1": B1,
+}  # fmt: skip
+RESULTS: Final = {
+    "f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "e4m3": ("f32", "f16"), "e5m2": ("f32", "f16"),
+    "u8": ("s32",), "s8": ("s32",), "b1": ("s32",),
+}  # fmt: skip
+TOGETHER: Final = ({"e4m3", "e5m2"}, {"u8", "s8"})
+"""Element types that A and B may mix."""
+FRACTION_BITS_OF_8: Final = 13
+"""Of a term of 8-bit floats, which a warp group's tensor core cuts shorter than others: arXiv 2511.10909."""
+CELLS: Final[dict[str, Any]] = {"s32": np.int32, "f32": np.float32}
+INT32: Final = np.iinfo(np.int32)
+
+
+@dataclass(frozen=True)
+class Product:
+    """One wgmma.mma_async as the program writes it: D [64, n] (+)= A [64, K] B [K, n]."""
+
+    n: int
+    to: str
+    a: ElementType
+    b: ElementType
+    a_in_registers: bool
+    a_mn_major: bool
+    b_mn_major: bool
+    negate_a: bool
+    negate_b: bool
+    clamp: bool
+
+    @classmethod
+    def of(cls, ins: Instr) -> Product:
+        """Checked. Raises UnknownInstruction."""
+        shapes = [m for m in ins.modifiers if m.startswith("m64n")]
+        of_a, of_b = ins.modifiers[-2:] if "popc" not in ins.modifiers else ins.modifiers[-4:-2]
+        to = next((m for m in ins.modifiers if m in ("f32", "f16", "s32")), "")
+        _, _, shape, to_, a_, b_, clamp, *_ = Modifiers(ins).pick(
+            {"sync"}, ALIGNED, shapes, {to}, {of_a}, {of_b}, {"satfinite"}, {"and"}, {"popc"}
+        )
+        fits = to in RESULTS.get(of_a, ()) and (of_a == of_b or {of_a, of_b} in TOGETHER)
+        if None in (shape, to_, a_, b_) or not fits or (clamp and of_a not in ("u8", "s8")):
+            raise UnknownInstruction(ins, f"wgmma.mma_async.{'.'.join(ins.modifiers)}")
+        if (of_a == "b1") != (ins.modifiers[-2:] == ("and", "popc")):
+            raise UnknownInstruction(ins, ".b1 without .and.popc")
+        _check_shape(ins, str(shape), ELEMENTS[of_a], to == "s32")
+        left, right = ELEMENTS[of_a], ELEMENTS[of_b]
+        in_registers = isinstance(ins.operands[2], Vector)
+        signs = _immediates(ins, 0 if to == "s32" else 2, (-1, 1), 5)
+        majors = _immediates(ins, 0 if left.bits != 16 else 1 if in_registers else 2, (0, 1), 5 + len(signs))
+        if len(ins.operands) != 5 + len(signs) + len(majors):
+            raise UnknownInstruction(ins, f"{len(ins.operands) - 1} operands")
+        n = int(str(shape).removeprefix("m64n").partition("k")[0])
+        product = cls(
+            n, to, left, right, in_registers,
+            a_mn_major=len(majors) == 2 and majors[0] == 1, b_mn_major=bool(majors) and majors[-1] == 1,
+            negate_a=bool(signs) and signs[0] < 0, negate_b=bool(signs) and signs[1] < 0, clamp=clamp is not None,
+        )  # fmt: skip
+        product._check_registers(ins)
+        return product
+
+    @property
+    def k(self) -> int:
+        return 8 * K_BYTES // self.a.bits
+
+    @property
+    def registers(self) -> int:
+        """Of D in each lane."""
+        return self.n // 4 if self.to == "f16" else self.n // 2
+
+    def _check_registers(self, ins: Instr) -> None:
+        for operand, count in ((ins.operands[0], self.registers), (ins.operands[2], 4)):
+            if isinstance(operand, Vector) and len(operand.items) != count:
+                raise UnknownInstruction(ins, f"{len(operand.items)} registers of {self.to}; allowed is {count}")
+
+    def read(self, warp: Warp, me: Access, bits: int, name: str) -> np.ndarray:
+        """This warp's rows of A, or B, from shared memory: float32[16 or N, K].
+
+        Other warps' rows of A are theirs alone: NVIDIA's attention puts a warp's rows of O in their place as soon as
+        that warp's wgmma is complete.
+        """
+        of_a, smem = name == "A", warp.cta.smem
+        extent, element, mn_major = (ROWS, self.a, self.a_mn_major) if of_a else (self.n, self.b, self.b_mn_major)
+        try:
+            chunks, pattern = operand_chunks(bits, extent, element, mn_major, smem.size)
+        except ValueError as why:
+            raise DescriptorError(f"{me.instr.opcode}: operand {name}: {why}", me.instr, warp) from None
+        if of_a:
+            chunks = np.split(chunks, WARPS, axis=int(mn_major))[warp.index % WARPS]
+        smem.shadow.read(smem.chunk_cells(chunks), me, warp.clock, pattern)
+        values = widen(np.ascontiguousarray(smem.chunks[chunks]), element)
+        return values.T if mn_major else values
+
+    def sum(self, a: np.ndarray, b: np.ndarray, before: np.ndarray | None, numerics: str) -> np.ndarray:
+        """B A and what was before, as [N, 16], from a [K, 16] and b [N, K]."""
+        a, b = -a if self.negate_a else a, -b if self.negate_b else b
+        if numerics == "tc" and self.to != "s32":
+            fraction_bits = FRACTION_BITS_OF_8 if self.a.bits == 8 else FRACTION_BITS
+            return truncated_sum(b, a, (self.b, self.a), before, self.k, self.to == "f16", fraction_bits)
+        product: np.ndarray = np.matmul(b, a)
+        if self.to == "s32":
+            total = product.astype(np.int64) + (0 if before is None else before)
+            return (total.clip(INT32.min, INT32.max) if self.clamp else total).astype(np.int32)
+        return product if before is None else np.add(product, before)
+
+    def accumulator(self, registers: np.ndarray) -> np.ndarray:
+        """D of the warp [N, 16] from its registers uint32[registers, 32]."""
+        if self.to == "f16":
+            halves = np.stack([registers & 0xFFFF, registers >> 16], 1).astype(np.uint16).view(np.float16)
+            values = halves.astype(np.float32).reshape(self.n // 8, 2, 2, 8, 4)
+        else:
+            values = registers.view(CELLS[self.to]).reshape(self.n // 8, 2, 2, 8, 4)
+        return values.transpose(0, 4, 2, 1, 3).reshape(self.n, ROWS_A_WARP)
+
+    def to_registers(self, d: np.ndarray) -> np.ndarray:
+        """The other way."""
+        values = d.reshape(self.n // 8, 4, 2, 2, 8).transpose(0, 3, 2, 4, 1)
+        if self.to == "f16":
+            halves = values.astype(np.float16).view(np.uint16).astype(np.uint32)
+            return (halves[:, :, 0] | halves[:, :, 1] << np.uint32(16)).reshape(-1, 32)
+        return np.ascontiguousarray(values).view(np.uint32).reshape(-1, 32)
+
+
+def _check_shape(ins: Instr, shape: str, element: ElementType, integers: bool) -> None:
+    n, _, k = shape.removeprefix("m64n").partition("k")
+    if not n.isdecimal() or k != str(8 * K_BYTES // element.bits):
+        raise UnknownInstruction(ins, f".{shape} of .{element.name}")
+    step = 16 if integers and int(n) > 32 else 8
+    if not 8 <= int(n) <= 256 or int(n) % step:
+        raise UnknownInstruction(ins, f".{shape} of .{element.name}; allowed is N 8 to 256 in steps of {step}")
+
+
+def _immediates(ins: Instr, count: int, allowed: tuple[int, int], at: int) -> list[int]:
+    found = [x.value for x in ins.operands[at : at + count] if isinstance(x, Imm)]
+    if len(found) != count or not set(found) <= set(allowed):
+        raise UnknownInstruction(ins, f"operands {', '.join(map(str, ins.operands[at:]))}")
+    return found
+
+
+@lru_cache(maxsize=4096)
+def operand_chunks(
+    bits: int, extent: int, element: ElementType, mn_major: bool, limit: int
+) -> tuple[np.ndarray, Pattern]:
+    """The 16-byte chunks of a matrix in a window of `limit` bytes, rows of K or of M/N first, and how it lies there.
+
+    extent: of M or N. Raises ValueError.
+    """
+    descriptor = MatrixDescriptor.decode_wgmma(bits)
+    if mn_major:
+        chunks = descriptor.chunks(extent * element.bits // 8, 0, True, 8 * K_BYTES // element.bits)
+    else:
+        chunks = descriptor.chunks(extent, K_BYTES, False)
+    low, high = int(chunks.min()) * CHUNK, int(chunks.max()) * CHUNK + CHUNK
+    if high > limit:
+        raise ValueError(
+            f"matrix descriptor {bits:#018x} addresses bytes {low:#x} to {high - 1:#x} of a window of {limit:#x}"
+        )
+    return chunks, descriptor.pattern
+
+
+def with_accumulator(instr: Instr) -> Instr:
+    """wgmma.mma_async with D among its sources too."""
+    if instr.opcode != "wgmma.mma_async":
+        return instr
+    return replace(instr, operands=(instr.operands[0], *instr.operands))
+
+
+@executes("wgmma.mma_async", dst=1, meets=nobody)
+def _multiply(ins: Instr) -> Action:
+    """Operands: D, D as it was, A (a descriptor or registers), B's descriptor, scale-d, signs, majors."""
+    op = Product.of(ins)
+
+    def run(warp: Warp, mask: Any, d: Any, a: Any, b: Any, scale: Any, *_signs: int) -> np.ndarray:
+        _together(ins, warp, mask)
+        accumulates = same(scale, mask)
+        me = products(warp).access(ins)
+        right = op.read(warp, me, _descriptor(ins, warp, b), "B")
+        left = a_matrix(matrix(a), op.a) if op.a_in_registers else op.read(warp, me, _descriptor(ins, warp, a), "A")
+        before = op.accumulator(matrix(d)) if accumulates else None
+        result = op.sum(left.T, right, before, warp.cta.launch.numerics)
+        warp.cta.launch.stats.mma_flops += 2 * ROWS_A_WARP * op.n * op.k
+        return op.to_registers(result)
+
+    return run
+
+
+def _descriptor(ins: Instr, warp: Warp, value: Any) -> int:
+    bits = same(value, None)
+    if bits is None:
+        raise DescriptorError(f"{ins.opcode}: lanes name different matrix descriptors", ins, warp)
+    return bits
+
+
+def _together(ins: Instr, warp: Warp, mask: Any) -> None:
+    """All lanes of all four warps execute it."""
+    if mask is not None:
+        refuse_apart(ins, warp, word(mask))
+    if warp.index | WARPS - 1 >= warp.cta.launch.warps:
+        what = f"{ins.opcode} in {warp}, which is in no group of four warps: the CTA has {warp.cta.launch.warps}"
+        raise BarrierError(what, ins, warp)
+
+
+@executes("wgmma.fence", "wgmma.commit_group", meets=nobody)
+def _fence_or_commit(ins: Instr) -> Action:
+    Modifiers(ins).pick({"sync"}, ALIGNED)
+    commits = ins.opcode == "wgmma.commit_group"
+
+    def run(warp: Warp, mask: Any) -> None:
+        _together(ins, warp, mask)
+        if commits:
+            products(warp).commit()
+
+    return run
+
+
+@executes("wgmma.wait_group", meets=nobody)
+def _wait(ins: Instr) -> Action:
+    Modifiers(ins).pick({"sync"}, ALIGNED)
+
+    def run(warp: Warp, mask: Any, allowed: int) -> None:
+        _together(ins, warp, mask)
+        products(warp).wait_for_all_but(allowed)
+
+    return run

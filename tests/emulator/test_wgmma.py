@@ -1,0 +1,63 @@
+"""wgmma.mma_async against exact integer products, operands and results laid out as CuTe states it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from wgmma_program import FORMS, Form, bits_of, exact
+
+from emulator import errors
+from emulator.machine.launch import Numerics
+from emulator.program import Program
+from emulator.ptx.parser import parse
+
+
+def integers(form: Form) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A, B and D of numbers that every type holds."""
+    rng = np.random.default_rng(form.n)
+    low, high = (0, 2) if form.a == "b1" else (0 if "u8" in (form.a, form.b) else -4, 5)
+    a, b = (rng.integers(low, high, (rows, form.k)) for rows in (64, form.n))
+    return a, b, rng.integers(-8, 9, (64, form.n))
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_product(form: Form) -> None:
+    a, b, d = integers(form)
+    for first in (False, True):
+        got = form.run(bits_of(a, form.a), bits_of(b, form.b), bits_of(d, form.to), first)
+        np.testing.assert_array_equal(got, bits_of(exact(form, a, b, d, first), form.to))
+
+
+@pytest.mark.parametrize("numerics", ["fp32", "tc"])
+@pytest.mark.parametrize("kind", ["bf16", "e4m3"])
+def test_exact_sums_are_the_same_under_both_numerics(kind: str, numerics: Numerics) -> None:
+    form = Form(16, "f32", kind, kind)
+    a, b, d = integers(form)
+    got = form.run(bits_of(a, kind), bits_of(b, kind), bits_of(d, "f32"), True, numerics)
+    np.testing.assert_array_equal(got, bits_of(exact(form, a, b, d, True), "f32"))
+
+
+def test_integers_stay_at_the_end_or_wrap() -> None:
+    a, b = np.full((64, 32), 127), np.full((16, 32), 127)
+    d = np.full((64, 16), 2**31 - 5, np.int32)
+    for suffix, wanted in ((".satfinite", 2**31 - 1), ("", 2**31 - 5 + 2 * 32 * 127 * 127 - 2**32)):
+        got = Form(16, "s32", "s8", "s8", suffix=suffix).run(bits_of(a, "s8"), bits_of(b, "s8"), d, True)
+        assert (got == wanted).all()
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        (Form(12, "f32", "f16", "f16"), "m64n12k16"),
+        (Form(264, "f32", "f16", "f16"), "m64n264k16"),
+        (Form(40, "s32", "s8", "s8"), "m64n40k32"),
+        (Form(8, "f32", "f16", "bf16"), "f32.f16.bf16"),
+        (Form(8, "f16", "bf16", "bf16"), "f16.bf16.bf16"),
+        (Form(8, "f32", "f16", "f16", suffix=".satfinite"), "satfinite"),
+        (Form(8, "f32", "f16", "f16", signs=(2, 1)), "2"),
+    ],
+    ids=str,
+)
+def test_forms_that_do_not_exist(form: Form, said: str) -> None:
+    with pytest.raises(errors.UnknownInstruction, match=said):
+        Program(parse(form.program()).kernels["product"])
