@@ -2,8 +2,18 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
-PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
+quoted = '$(subst ','\'',$(1))'
+
+# A worktree of git without a .venv uses that of the main checkout, where both have the same lock.
+MAIN := $(shell [ -e $(VENV) ] || { common=$$(git rev-parse --git-common-dir 2>/dev/null) && cd "$$common/.." && pwd; })
+ifneq ($(MAIN),)
+ifeq ($(shell cd $(call quoted,$(MAIN)) && [ -e $(READY) ] && cmp -s requirements.lock $(call quoted,$(CURDIR))/requirements.lock && echo same),same)
+VENV := $(MAIN)/.venv
+READY :=
+endif
+endif
+PY := $(call quoted,$(VENV)/bin/python)
 UV := $(shell command -v uv)
 
 # `make stage D1.1`: the words after `stage` name the milestone and are no goals of their own.
@@ -13,13 +23,12 @@ $(eval $(MILESTONE):;@:)
 endif
 
 # What judging takes: TARGET=b200, UNPIN="paths" with BECAUSE="why".
-quoted = '$(subst ','\'',$(1))'
 TARGETED = $(if $(TARGET),--target $(call quoted,$(TARGET)))
 JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(if $(BECAUSE),--because $(call quoted,$(BECAUSE)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup stage stages gate ratchet runs resume cancel doctor trust provision milestones report notes layout \
-	budget bench lint test test-long $(MILESTONE)
+.PHONY: help setup stage stages gate ratchet runs clean-runs resume cancel doctor trust provision milestones report notes \
+	layout budget bench lint test test-long $(MILESTONE)
 
 help: ## list the targets
 	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -60,6 +69,9 @@ runs: $(READY) ## list the runs of this clone; with TARGET=b200, everybody's the
 
 resume: $(READY) ## make resume RUN=id: fetch the verdict of a run that was left or lost
 	@$(PY) -m harness resume $(call quoted,$(RUN))
+
+clean-runs: $(READY) ## make clean-runs KEEP=50: remove all but the newest runs, and their candidates; accepted ones stay
+	@$(PY) -m harness clean-runs $(if $(KEEP),--keep $(call quoted,$(KEEP)))
 
 cancel: $(READY) ## make cancel RUN=id: ask a run to end
 	@$(PY) -m harness cancel $(call quoted,$(RUN))

@@ -139,7 +139,7 @@ class Ssh(Detached):
                 ) from error
             raise Unreachable(f"{self.host}: {error}") from error
         except (OSError, EOFError) as error:
-            raise Unreachable(f"{self.host}: {in_words(error)}; try: ssh {self.host}") from error
+            raise Unreachable(f"{self.host}: {in_words(error, connection)}; try: ssh {self.host}") from error
         connection.transport.set_keepalive(KEEPALIVE_S)
         return SshLink(connection)
 
@@ -167,10 +167,13 @@ def hops(connection: Connection) -> Iterator[Connection]:
         connection = connection.gateway
 
 
-def in_words(error: BaseException) -> str:
-    """What an error of the socket means."""
+def in_words(error: BaseException, hop: Connection) -> str:
+    """What an error of the socket means, on the way to `hop` or a gateway before it."""
+    if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError):
+        refused = ((address[0], address[1], each.strerror) for address, each in error.errors.items())
+        return ", ".join(f"{host}, port {port}: {(why or 'no connection').lower()}" for host, port, why in refused)
     if isinstance(error, socket.gaierror):
-        return "no such host"
+        return f"{hop.host}: no such host"
     if isinstance(error, TimeoutError):
-        return f"no answer in {CONNECT_S:g} s"
+        return f"{hop.host}, port {hop.port}: no answer in {CONNECT_S:g} s"
     return str(error) or type(error).__name__

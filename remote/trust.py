@@ -72,7 +72,7 @@ def _offered(hop: Connection) -> Offered:
             transport.start_client(timeout=ssh.CONNECT_S)
             key = transport.get_remote_server_key()
     except (OSError, EOFError, paramiko.SSHException) as error:
-        raise Unreachable(f"{hop.host}, port {hop.port}: {ssh.in_words(error)}") from error
+        raise Unreachable(f"{name}: {ssh.in_words(error, hop)}") from error
     same = pinned is not None and pinned.get(key.get_name()) == key
     return Offered(name, key, same, bool(pinned) and not same)
 

@@ -47,3 +47,24 @@ def test_the_build_of_torch_is_not_chosen_without_uv(programs: Path, tmp_path: P
     done = subprocess.run(command, cwd=ROOT, env={"PATH": str(programs)}, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and done.stderr.startswith("TORCH=cpu needs uv: pip install uv\n")
     assert not (tmp_path / "venv").exists()
+
+
+@pytest.mark.parametrize(("lock", "says"), [("", "milestones, said by its python"), ("more==1\n", "setting up .venv")])
+def test_a_worktree_uses_the_environment_of_the_main_checkout(tmp_path: Path, lock: str, says: str) -> None:
+    """Where both have the same lock: another lock takes an environment of its own, and leaves that one alone."""
+    main, tree = tmp_path / "Ada's checkout", tmp_path / "tree"
+    (main / ".venv/bin").mkdir(parents=True)
+    (main / ".venv/bin/python").write_text('#!/bin/sh\necho "$3, said by its python"\n')
+    (main / ".venv/bin/python").chmod(0o755)
+    for name in ("Makefile", "requirements.lock", ".gitignore"):
+        shutil.copy(ROOT / name, main)
+    (main / ".venv/.ready").touch()
+    git = ["git", "-C", str(main), "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "First"], ["worktree", "add", "-q", str(tree)]):
+        subprocess.run([*git, *words], check=True, timeout=60)
+    with open(tree / "requirements.lock", "a") as stream:
+        stream.write(lock)
+    env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    command = ["make", "milestones", f"PYTHON={sys.executable}", "UV=echo"]
+    done = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, timeout=60)
+    assert says in done.stdout, done

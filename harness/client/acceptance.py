@@ -140,7 +140,7 @@ def _bring_branch(repository: Repository, candidate: Candidate, run: str) -> Acc
         with move:
             repository.git("read-tree", candidate.commit)
     except GitError as error:
-        return Accepted(False, f"git would not move it: {error}")
+        return Accepted(False, f"git would not move it ({error}); to follow: git commit -a, git merge accepted")
     repository.succeeds("update-index", "-q", "--refresh")
     return Accepted(True)
 
@@ -151,22 +151,25 @@ def _unsafe(repository: Repository, candidate: Candidate) -> str:
     branch = repository.git("rev-parse", "--symbolic-full-name", "HEAD")
     short = candidate.branch.removeprefix("refs/heads/")
     if branch != candidate.branch:
-        return f"another branch than {short} is checked out"
+        return f"another branch is checked out; to follow: git switch {short}, git merge accepted"
     if tip != candidate.parent:
-        return f"{short} moved on since the candidate was made"
+        return "it moved on since the candidate was made; to follow: git merge accepted"
     if repository.resolve(f"{candidate.commit}^") != candidate.parent:
-        return "it was accepted merged with newer work: git commit -a, git merge accepted"
+        return "your change was accepted merged with newer work; to follow: git commit -a, git merge accepted"
     if any(repository.resolve(name) for name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")):
-        return "a merge or pick is under way"
+        return "a merge or pick is under way; when it is done: git merge accepted"
     flagged = [r[2:] for r in repository.git("ls-files", "-v", "-z").split("\0") if r and not r.startswith("H ")]
     if flagged:
-        return f"the index marks {flagged[0]} (assume-unchanged, skip-worktree or unmerged)"
+        return (
+            f"the index marks {flagged[0]} (assume-unchanged, skip-worktree or unmerged); without the mark: git commit "
+            f"-a, git merge accepted"
+        )
     if _index_tree(repository) not in (candidate.tree, repository.git("rev-parse", f"{tip}^{{tree}}")):
-        return "something else is staged"
+        return "something else is staged; to follow: git commit, git merge accepted"
     unpinned = [entry.path for entry in repository.changed(candidate.parent, candidate.commit)]
     tree, _ = candidates.write_tree(repository, candidate.parent, (*PROTECTION.allowed, *unpinned))
     if tree != candidate.tree:
-        return "the working tree was edited since the candidate was made"
+        return "the working tree was edited since the candidate was made; to follow: git commit -a, git merge accepted"
     return ""
 
 

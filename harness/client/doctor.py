@@ -35,7 +35,8 @@ def examine(target: Target, repository: Repository) -> Iterator[Finding]:
     try:
         link = target.connect()
     except RemoteError as error:
-        mend = "" if isinstance(error, HostKeyError | NotAdmitted) else "name it in remote/targets.toml as ssh knows it"
+        named = f"see HostName and Port of {target.host} in ~/.ssh/config, and host in remote/targets.toml"
+        mend = "" if isinstance(error, HostKeyError | NotAdmitted) else named
         yield Finding("connection", False, str(error), mend)
         return
     try:

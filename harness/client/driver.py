@@ -18,7 +18,7 @@ from harness.client.candidate import CandidateError, user_name
 from harness.client.host import Host
 from harness.client.plan import Plan, Planner, TimeLimits
 from harness.client.run_store import Entry, RunStore
-from harness.client.watch import Gone, Progress, watch
+from harness.client.watch import Died, Gone, Progress, watch
 from harness.host import protected
 from harness.host.job import Job
 from harness.host.protected import Unpin
@@ -41,10 +41,6 @@ class NothingToDo(ValueError):
     """The working tree is accepted already, for all that was asked."""
 
 
-class NoRoom(ValueError):
-    """The disk of the target is too full to begin."""
-
-
 @dataclass
 class Driver:
     """Drives the runs of one clone: `repository`, its `store` of runs, and who hears how it goes."""
@@ -59,8 +55,8 @@ class Driver:
     ) -> Entry:
         """Take the working tree to a verdict on `milestones`, the hd=64 gate first. Returns the closed (or left) run.
 
-        `again` judges what was accepted before once more. Raises CandidateError, ProtectedError, NothingToDo, NoRoom or
-        GitError for what cannot be judged at all, and RemoteError where the target was not reached.
+        `again` judges what was accepted before once more. Raises CandidateError, ProtectedError, NothingToDo or
+        GitError for what cannot be judged at all, and RemoteError where the target was not reached or lacks something.
         """
         if target.shared and self.repository.git("rev-parse", "--is-shallow-repository") == "true":
             raise CandidateError("a shallow clone cannot share its history: git fetch --unshallow")
@@ -68,15 +64,22 @@ class Driver:
         title = f"Candidate of {user_name()} for {', '.join(milestones)}"
         made = candidate.make(self.repository, run, title, unpin.paths)
         entry = Entry(run, target.name, list(milestones), made, user_name(), now(), list(unpin.paths), unpin.because)
-        self._check(entry)
-        if not again:
-            self._refuse_repetition(entry)
+        try:
+            self._check(entry)
+            if not again:
+                self._refuse_repetition(entry)
+        except BaseException:
+            self.repository.git("update-ref", "-d", made.ref)
+            raise
         self.store.save(entry)
         if made.left_out:
             self.progress.say(f"left out, for git does not track it: {', '.join(made.left_out[:5])}")
         with self._noted(entry):
-            if target.device == "cuda" and not self._compile_here(entry, target.arch):
-                return entry
+            if target.device == "cuda":
+                with self._reached(target) as host:
+                    host.check_needs()
+                if not self._compile_here(entry, target.arch):
+                    return entry
             return self._on_newer_bases(entry, target)
 
     def resume(self, run: str, target: Target) -> Entry:
@@ -162,11 +165,12 @@ class Driver:
                         raise Gone("its verdict file is not there any more")
                     return self._settle(entry, host, ruling)
             except KeyboardInterrupt:
-                return self._leave(entry, target)
+                if not self._asked_to_end(entry, target):
+                    return None
             except StaleBase as error:
                 return self._note_down(entry, Verdict.STALE, str(error), closed=True)
             except (Gone, Refused, GitError) as error:
-                return self._note_down(entry, Verdict.INFRA, str(error))
+                return self._note_down(entry, Verdict.INFRA, str(error), closed=isinstance(error, Died))
             except Untrusted as error:
                 return self._note_down(entry, Verdict.TAMPERED, str(error), closed=True)
             except (LinkLost, Unreachable) as error:
@@ -184,12 +188,7 @@ class Driver:
         if entry.sent:
             return
         if entry.job is None:
-            room, needed = host.free_bytes, host.target.disk_mb << 20
-            if room < needed:
-                raise NoRoom(
-                    f"{host.target.name}: {room >> 20} MiB free in {host.workdir}, {needed >> 20} needed; remove old "
-                    f"folders of {host.workdir}/runs, or lower disk_mb of the target"
-                )
+            host.check_needs()
             entry.shared_base = sharing.theirs(self.repository, host)
             entry.lacks = sharing.lacking(self.repository, entry.candidate.commit, entry.shared_base)
             if entry.lacks:
@@ -247,8 +246,9 @@ class Driver:
             self._see_what_it_lacks(entry, host)
             return self._note_down(entry, Verdict.STALE, str(error), closed=True)
         branch = entry.candidate.branch.removeprefix("refs/heads/")
-        moved = f"{branch} is there too" if done.branch_moved else f"{branch} stays: {done.why_not}"
-        self.progress.say(f"accepted is {entry.candidate.commit[:12]}; {moved}")
+        entry.stays = "" if done.branch_moved else f"{branch} stays behind accepted: {done.why_not}"
+        also = f"; {branch} is there too" if done.branch_moved else ""
+        self.progress.say(f"accepted is {entry.candidate.commit[:12]}{also}")
         return self._note_down(entry, Verdict.ACCEPT, ruling.reason, closed=True)
 
     def _see_what_it_lacks(self, entry: Entry, host: Host) -> None:
@@ -270,20 +270,25 @@ class Driver:
                 self._note_down(entry, ended, f"not begun: {error}", closed=True)
             raise
 
-    def _leave(self, entry: Entry, target: Target) -> None:
-        """Ctrl-C: the run goes on by itself, unless it comes again."""
+    def _asked_to_end(self, entry: Entry, target: Target) -> bool:
+        """Ctrl-C: the run goes on by itself, unless it comes again soon; then its end is worth waiting for."""
         if not entry.sent:
-            return self._note_down(entry, Verdict.UNKNOWN, "left before it was known to have started")
+            self._note_down(entry, Verdict.UNKNOWN, "left before it was known to have started")
+            return False
         try:
             self._note_down(entry, Verdict.UNKNOWN, "left; it goes on")
-            self.progress.say(f"left. The run goes on; its verdict: make resume RUN={entry.run}. Ctrl-C again ends it")
+            self.progress.say(
+                f"left. The run goes on; its verdict: make resume RUN={entry.run}. Ctrl-C again within "
+                f"{CANCEL_WITHIN_S:g} s ends it; later: make cancel RUN={entry.run}"
+            )
             time.sleep(CANCEL_WITHIN_S)
         except KeyboardInterrupt:
             with suppress(RemoteError):
                 self.cancel(entry.run, target)
                 self._note_down(entry, Verdict.UNKNOWN, "asked to end")
                 self.progress.say("asked it to end")
-        return None
+                return True
+        return False
 
     @contextmanager
     def _reached(self, target: Target) -> Iterator[Host]:

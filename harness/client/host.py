@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from harness.host.job import Job, Workplace
 from harness.host.repository import ACCEPTED, Repository
 from harness.host.ruling import MAX_BYTES, Kept, Ruling, RulingError, decode
 from remote import link as links
-from remote.errors import Untrusted
+from remote.errors import Refused, Untrusted
 from remote.link import Link, Stream, bounded, git_service
 from remote.program import send
 from remote.target import Run, Target
@@ -32,14 +31,25 @@ class Host:
     def __init__(self, target: Target, link: Link) -> None:
         self.target = target
         self.link = link
-        answer = self._bootstrap("prepare", workdir=target.workdir)
-        self.workdir = str(answer.get("workdir"))
-        self.free_bytes = int(answer.get("free_bytes") or 0)
+        self._answer = self._bootstrap("prepare", workdir=target.workdir, python=target.python)
+        self.workdir = str(self._answer.get("workdir"))
         self.place = Workplace(Path(self.workdir))
-        self.python = target.python or posixpath.join(self.workdir, "env/bin/python")
+        self.python = str(self._answer.get("python"))
 
-    def _bootstrap(self, verb: str, **request: str) -> dict[str, Any]:
+    def _bootstrap(self, verb: str, **request: object) -> dict[str, Any]:
         return send(self.target, self.link, BOOTSTRAP, {"verb": verb, **request})
+
+    def check_needs(self) -> None:
+        """Find out before anything slow whether a run could begin. Raises Refused, with the mend."""
+        free_mb, needed_mb = int(self._answer.get("free_bytes") or 0) >> 20, self.target.disk_mb
+        if free_mb < needed_mb:
+            raise Refused(
+                f"{self.target.name}: {free_mb} MiB free in {self.workdir}, {needed_mb} needed; make clean-runs, or "
+                f"lower disk_mb of the target"
+            )
+        if not self._answer.get("runs_python"):
+            mend = f"make provision TARGET={self.target.name}, or name one" if self.target.provisionable else "name one"
+            raise Refused(f"{self.target.name}: no interpreter {self.python} there; {mend} in remote/targets.toml")
 
     def push(self, repository: Repository, *refspecs: str, lease: str | None = None) -> None:
         """Push into the repository there. `lease` is where `accepted` must be ("": absent). Raises GitError."""
@@ -79,7 +89,7 @@ class Host:
 
     def start(self, job: Job) -> None:
         """Have a job supervised whose commit is there. Repeating it starts nothing twice."""
-        self._bootstrap("lay_out", workdir=self.workdir, job=job.encode(), python=self.python)
+        self._bootstrap("lay_out", workdir=self.workdir, job=job.encode())
         self.target.submit(self.link, self._run(job.run))
 
     def follow(self, run_id: str, offset: int = 0) -> Iterator[dict[str, Any]]:
@@ -96,6 +106,10 @@ class Host:
             raise Untrusted(f"{self.target.name}: {error}") from error
         finally:
             stream.close()
+
+    def forget(self, runs: Sequence[str]) -> None:
+        """Remove the folders and candidates of runs, but for those that have not ended."""
+        self._bootstrap("forget", workdir=self.workdir, runs=list(runs))
 
     def cancel(self, run_id: str, who: str) -> None:
         """Ask for the end of the run. Raises Refused where it is not there."""

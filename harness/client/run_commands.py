@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -13,9 +14,9 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
-from harness.client import acceptance, candidate, doctor
+from harness.client import acceptance, candidate, cleaning, doctor
 from harness.client.candidate import CandidateError
-from harness.client.driver import Driver, NoRoom, NothingToDo
+from harness.client.driver import Driver, NothingToDo
 from harness.client.host import PROBE, PROVISION
 from harness.client.run_store import Entry, RunStore, RunStoreError
 from harness.client.watch import Gone, Terminal
@@ -38,7 +39,6 @@ BAD_INPUT = (
     GitError,
     JobError,
     RunStoreError,
-    NoRoom,
     NotBuilt,
     NothingToDo,
     ProtectedError,
@@ -128,6 +128,16 @@ def runs(target: TargetName = "") -> None:
         for row in [["run", "milestone", "target", "commit", "verdict", "age", "who"], *rows] if rows else []:
             widths = (30, 10, 8, 12, 12, 7, 0)
             console.print(Text("  ".join(map(str.ljust, row, widths)).rstrip()), soft_wrap=True)
+
+
+@app.command("clean-runs")
+def clean_runs(
+    keep: Annotated[int, typer.Option(min=0, help="how many of the newest runs stay whatever became of them")] = 50,
+) -> None:
+    """Remove old runs, their candidates, and their folders on their targets; results of accepted ones stay."""
+    with refusals():
+        for line in cleaning.clean(candidate.find(ROOT), _store(), targets.load(), keep):
+            console.print(one_line(line), highlight=False, soft_wrap=True)
 
 
 @app.command("doctor")
@@ -231,6 +241,8 @@ def _show_end(entry: Entry) -> NoReturn:
     terminal.show_end(console, shown, at if len(entry.milestones) == 1 else folder)
     if verdict is not Verdict.ACCEPT:
         console.print(f"fault: {verdict.fault.value}", highlight=False)
+    if entry.stays:
+        console.print(one_line(entry.stays), highlight=False, soft_wrap=True)
     if not entry.closed:
         console.print(f"make resume RUN={entry.run} looks again", highlight=False)
     raise typer.Exit(verdict.exit_code)
@@ -297,6 +309,10 @@ def refusals() -> Iterator[None]:
         _refuse(error, EXIT_BAD_INPUT)
     except (RemoteError, Gone) as error:
         _refuse(error, Verdict.INFRA.exit_code)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _refuse(f"the disk of this machine is full ({error.filename or RESULTS}): make room", Verdict.INFRA.exit_code)
 
 
 def _refuse(why: object, code: int) -> NoReturn:

@@ -25,7 +25,8 @@ class Entry(msgspec.Struct):
     """One run. `job` is None until it was made for the target; `verdict` is empty until one was seen.
 
     `shared_base` is where the `accepted` that others see was ("": nowhere yet). `closed` says that the run was
-    accepted or rejected to its end, and nothing is left to do; `lacks` is what a stale candidate does not hold.
+    accepted or rejected to its end, and nothing is left to do; `lacks` is what a stale candidate does not hold;
+    `stays` says why an acceptance left the user's branch where it was, and how it follows.
     """
 
     run: str
@@ -43,7 +44,7 @@ class Entry(msgspec.Struct):
     verdict: str = ""
     reason: str = ""
     closed: bool = False
-    said: str = ""
+    stays: str = ""
 
     @property
     def milestone(self) -> str:

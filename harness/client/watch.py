@@ -40,13 +40,17 @@ class Terminal:
 
 
 class Gone(RuntimeError):
-    """The supervisor of a run died, or beats no more, and left no verdict."""
+    """The supervisor of a run beats no more, or left no verdict that can be read."""
+
+
+class Died(Gone):
+    """The supervisor of a run is dead: nothing is to come any more."""
 
 
 def watch(entry: Entry, host: Host, progress: Progress, at: Callable[[int], None], offset: int) -> None:
     """Tell `progress` how the run goes, until it has ended; `at` hears how far the journal was read.
 
-    Raises Gone where nothing is to come any more, LinkLost where the link broke.
+    Raises Died where nothing is to come any more, Gone where nothing seems to, LinkLost where the link broke.
     """
     ended = None
     for said in host.follow(entry.run, offset):
@@ -59,7 +63,7 @@ def watch(entry: Entry, host: Host, progress: Progress, at: Callable[[int], None
     if ended is None:
         raise LinkLost("the run stopped talking before its end")
     if ended == "dead":
-        raise Gone("its supervisor died without a verdict (killed, or the machine went down)")
+        raise Died("its supervisor died without a verdict (killed, or the machine went down)")
 
 
 class _Texts(dict[str, Any]):

@@ -6,6 +6,8 @@ is there. `main` takes one JSON object and prints one.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import shutil
@@ -15,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+FULL = "the disk there is full: make room, or make clean-runs"
 PLAIN = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "LC_ALL": "C"}
 
 
@@ -31,12 +34,16 @@ def git(*arguments: str, **env: str) -> bytes:
     except subprocess.TimeoutExpired:
         raise Refused(f"git {arguments[0]} did not end in 120 s") from None
     if done.returncode != 0:
-        raise Refused(f"git: {done.stderr.decode(errors='replace').strip()[-300:]}")
+        said = done.stderr.decode(errors="replace").strip()
+        raise Refused(FULL if os.strerror(errno.ENOSPC) in said else f"git: {said[-300:]}")
     return done.stdout
 
 
-def prepare(workdir: str) -> dict[str, Any]:
-    """Make the work folder with an empty bare repository in it, where there is none."""
+def prepare(workdir: str, python: str) -> dict[str, Any]:
+    """Make the work folder with an empty bare repository in it, where there is none; say what a run would find.
+
+    `python` is the interpreter that runs are to use, "" the environment's.
+    """
     if sys.version_info < (3, 11):  # noqa: UP036  the interpreter there is not known to be ours
         raise Refused(f"Python {sys.version.split()[0]} there, 3.11 or newer needed")
     root = Path(workdir).expanduser()
@@ -54,7 +61,9 @@ def prepare(workdir: str) -> dict[str, Any]:
             fresh.rename(repository)
         except OSError:
             shutil.rmtree(fresh)
-    return {"workdir": str(root), "python": sys.executable, "free_bytes": shutil.disk_usage(root).free}
+    used = shutil.which(python) or python if python else str(root / "env/bin/python")
+    free = shutil.disk_usage(root).free
+    return {"workdir": str(root), "python": used, "runs_python": os.access(used, os.X_OK), "free_bytes": free}
 
 
 def fetch(workdir: str, url: str, ref: str) -> dict[str, Any]:
@@ -66,8 +75,8 @@ def fetch(workdir: str, url: str, ref: str) -> dict[str, Any]:
     return {}
 
 
-def lay_out(workdir: str, job: str, python: str) -> dict[str, Any]:
-    """Make the folder of the run of `job`, ready to be supervised with `python`. Repeating it changes nothing."""
+def lay_out(workdir: str, job: str) -> dict[str, Any]:
+    """Make the folder of the run of `job`, ready to be supervised. Repeating it changes nothing."""
     wanted = json.loads(job)
     root = Path(workdir)
     run = root / "runs" / wanted["run"]
@@ -82,8 +91,6 @@ def lay_out(workdir: str, job: str, python: str) -> dict[str, Any]:
         fresh.rename(run / "job.json")
     elif json.loads((run / "job.json").read_text()) != wanted:
         raise Refused(f"run {wanted['run']} is there already, with another job")
-    if not (run / "journal.jsonl").exists() and not os.access(python, os.X_OK):
-        raise Refused(f"no interpreter {python} there: make provision, or name one in targets.toml")
     return {}
 
 
@@ -101,12 +108,49 @@ def lay_out_engine(repository: Path, commit: str, run: Path) -> None:
         shutil.rmtree(fresh)
 
 
+def forget(workdir: str, runs: list[str]) -> dict[str, Any]:
+    """Remove the folders of runs that have ended, and their candidates; git drops what only those held in its time."""
+    root = Path(workdir)
+    for name in runs:
+        run = root / "runs" / name
+        if run.parent != root / "runs":
+            raise Refused(f"run {name!r} is no run id")
+        if not lives(run):
+            shutil.rmtree(run, ignore_errors=True)
+    repository = str(root / "repo.git")
+    for ref in git("-C", repository, "for-each-ref", "--format=%(refname)", "refs/candidates").decode().split():
+        run = root / "runs" / ref.rsplit("/", 1)[-1]
+        if run.name in runs and not run.exists():
+            git("-C", repository, "update-ref", "-d", ref)
+    git("-C", repository, "gc", "--quiet")
+    return {}
+
+
+def lives(run: Path) -> bool:
+    """Whether a run has a supervisor."""
+    try:
+        with open(run / "alive") as stream:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def main(text: str) -> None:
     """Do what the request says and print the answer; an answer with "refused" says why not."""
     request = json.loads(text)
-    verbs: dict[str, Callable[..., dict[str, Any]]] = {"prepare": prepare, "fetch": fetch, "lay_out": lay_out}
+    verbs: dict[str, Callable[..., dict[str, Any]]] = {
+        "prepare": prepare,
+        "fetch": fetch,
+        "lay_out": lay_out,
+        "forget": forget,
+    }
     try:
         answer = verbs[request.pop("verb")](**request)
-    except (Refused, OSError) as error:
+    except Refused as error:
         answer = {"refused": str(error)}
+    except OSError as error:
+        answer = {"refused": FULL if error.errno in (errno.ENOSPC, errno.EDQUOT) else str(error)}
     print(json.dumps(answer))

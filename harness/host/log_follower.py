@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import tarfile
 import time
@@ -15,6 +16,7 @@ from harness.host import lock
 from harness.host.files import write_atomically
 from harness.host.job import RunFolder
 from harness.host.journal import BEAT_EVERY_S, read_beat, read_events
+from harness.host.repository import Repository
 from harness.host.ruling import MAX_BYTES, RULING_NAME
 
 POLL_S = 0.1
@@ -33,6 +35,8 @@ def follow(folder: RunFolder, offset: int) -> None:
         for event, offset in read_events(folder.journal, offset):  # noqa: B020
             _say(event=event, offset=offset)
         if ruled or (not alive and not (folder.path / RULING_NAME).exists()):
+            if not ruled:
+                clear_away(folder)
             _say(**({"ended": True} if ruled else {"dead": True}))
             return
         if time.monotonic() - beaten >= BEAT_EVERY_S:
@@ -40,6 +44,13 @@ def follow(folder: RunFolder, offset: int) -> None:
             beat, age_s = read_beat(folder.heartbeat) or ({}, 0.0)
             _say(beat=beat, age_s=round(age_s, 1))
         time.sleep(POLL_S)
+
+
+def clear_away(folder: RunFolder) -> None:
+    """Remove what a supervisor that was killed could not: its checkout, and what its phases left in their home."""
+    shutil.rmtree(folder.tree, ignore_errors=True)
+    shutil.rmtree(folder.home, ignore_errors=True)
+    Repository(folder.workplace.repository, plain=True).succeeds("worktree", "prune")
 
 
 def ruling(folder: RunFolder) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -98,6 +99,8 @@ class Repository:
         done = self._run(arguments, stdin, env, timeout_s, pass_fds)
         if done.returncode != 0:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+            if any(os.strerror(errno.ENOSPC) in line for line in said):
+                raise GitError(f"the disk is full: git {arguments[0]} found no room")
             raise GitError(f"git {arguments[0]}: {' / '.join(said[-3:]) or f'exit {done.returncode}'}")
         return done.stdout.removesuffix("\n")
 

@@ -106,8 +106,10 @@ def test_key_with_a_passphrase_is_for_the_agent(target, sshd):
 
 def test_nobody_there(target, sshd):
     sshd.stop()
-    with pytest.raises(Unreachable, match="try: ssh b200"):
+    with pytest.raises(Unreachable, match=rf"127\.0\.0\.1, port {sshd.port}: .*refused; try: ssh b200"):
         target.connect()
+    with pytest.raises(Unreachable, match=rf"127\.0\.0\.1\]:{sshd.port}: .*refused"):
+        trust.offered("b200")
 
 
 def test_git_pushes_and_fetches_over_the_open_link(target, sshd, project):

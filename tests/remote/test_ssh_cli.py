@@ -78,6 +78,14 @@ def test_runs_of_everybody_on_the_host(command, sshd, project):
     assert "REJECT_GATE" in listed and "D1.1" in listed
 
 
+def test_wrong_port_is_named_with_its_host(command, sshd):
+    sshd.stop()
+    done = command("doctor")
+    assert mends(done.output) == ["connection"]
+    assert f"127.0.0.1, port {sshd.port}" in done.output and "Errno" not in done.output
+    assert "HostName and Port of b200 in ~/.ssh/config" in done.output
+
+
 def test_gpu_that_is_not_there(command):
     targets.OWN.write_text(targets.OWN.read_text().replace('"emulator"', '"cuda"'))
     assert "gpu" in mends(command("doctor").output)

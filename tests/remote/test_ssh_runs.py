@@ -1,6 +1,7 @@
 """Whole runs through a real OpenSSH server, from candidate to acceptance, and with everything on the way breaking."""
 
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import psutil
 import pytest
 
 from harness.client import acceptance
-from harness.client.driver import Driver, NoRoom
+from harness.client.driver import Driver
 from harness.client.plan import TimeLimits
 from harness.client.run_store import RunStore
 from harness.host import lock
@@ -187,7 +188,7 @@ def test_killed_client_mid_run_then_resume(laptop, sshd):
     before = laptop.project.state()
     program = f"""
 from pathlib import Path
-from harness.client.driver import Driver, NoRoom
+from harness.client.driver import Driver
 from harness.client.run_store import RunStore
 from harness.host.repository import Repository
 from remote import ssh
@@ -283,8 +284,13 @@ def test_full_disk_on_the_host(laptop, account):
         laptop.project.kernel(cosine=1.0)
         filler = laptop.place.root / "filler"
         filler.write_bytes(b"x" * (shutil.disk_usage(laptop.place.root).free - (2 << 20)))
-        with pytest.raises(NoRoom, match="MiB free"):
-            laptop.stage()
+        entry = laptop.stage()
+        assert entry.verdict == "INFRA" and "MiB free" in entry.reason and "make clean-runs" in entry.reason
+        laptop.target = replace(laptop.target, disk_mb=0)
+        filler.write_bytes(b"x" * (filler.stat().st_size + shutil.disk_usage(laptop.place.root).free - 4096))
+        laptop.project.write("kernel/table.py", "".join(f"{secrets.token_hex(40)!r}\n" for _ in range(1000)))
+        entry = laptop.stage()
+        assert entry.verdict == "INFRA" and "the disk" in entry.reason and "is full" in entry.reason, entry.reason
     finally:
         subprocess.run(["umount", "--lazy", laptop.place.root], check=True)
 

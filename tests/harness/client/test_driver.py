@@ -20,6 +20,7 @@ from harness.host.journal import read_events
 from harness.host.protected import ProtectedError, Unpin
 from harness.host.repository import ACCEPTED, Repository
 from harness.report.record import load
+from remote.errors import Refused
 from remote.faulty import Faulty
 from remote.local import Local
 from remote.ssh import Ssh
@@ -222,6 +223,9 @@ def test_killed_supervisor_reads_infra_and_rejects_nothing(bench):
     os.kill(int(next(read_events(run / "journal.jsonl"))[0]["pid"]), signal.SIGKILL)
     worker.join()
     assert result[0].verdict == "INFRA" and "died without a verdict" in result[0].reason
+    assert result[0].closed, "there is nothing that a resume could find"
+    assert not (run / "tree").exists() and not (run / "home").exists()
+    assert len(Repository(bench.place.repository, plain=True).git("worktree", "list").splitlines()) == 1
     assert bench.repository.resolve(ACCEPTED) is None
     assert acceptance.notes(bench.repository, result[0].candidate.commit) == []
 
@@ -261,14 +265,14 @@ def test_ratchet_runs_several_milestones_in_one_run(bench):
 
 
 def test_gpu_target_compiles_here_first(bench, monkeypatch):
-    """A compiler that refuses or hangs is found here: the GPU host is not even connected to."""
+    """A compiler that refuses or hangs is found here: nothing is submitted to the GPU host."""
     monkeypatch.setattr("harness.client.driver.importlib.util.find_spec", lambda name: object())
 
     class Unwanted(Local):
-        def connect(self):
-            raise AssertionError("connected to the GPU host")
+        def submit(self, link, run):
+            raise AssertionError("submitted to the GPU host")
 
-    unwanted = Unwanted("b200", "/nonexistent", device="cuda")
+    unwanted = Unwanted("b200", bench.target.workdir, device="cuda", disk_mb=8)
     bench.project.kernel(compile="error")
     entry = bench.stage(target=unwanted)
     assert entry.verdict == "COMPILE_ERROR" and "no such layout" in entry.reason and entry.closed
@@ -277,8 +281,23 @@ def test_gpu_target_compiles_here_first(bench, monkeypatch):
     assert bench.stage(target=unwanted).verdict == "COMPILE_HANG"
     bench.driver.limits = DEFAULT_LIMITS
     bench.project.kernel(cosine=1.0)
-    with pytest.raises(AssertionError, match="connected"):
+    with pytest.raises(AssertionError, match="submitted"):
         bench.stage(target=unwanted)
+
+
+@pytest.mark.parametrize(
+    ("lack", "words"),
+    [
+        ({"python": ""}, "b200: no interpreter .*/env/bin/python there; name one in remote/targets.toml"),
+        ({"disk_mb": 1 << 40}, "make clean-runs"),
+    ],
+)
+def test_what_the_host_lacks_is_known_before_anything_is_compiled(bench, monkeypatch, lack, words):
+    monkeypatch.setattr("harness.client.driver.Driver._compile_here", lambda *_: pytest.fail("compiled"))
+    with pytest.raises(Refused, match=words):
+        bench.stage(target=Local("b200", bench.target.workdir, **({"device": "cuda", "disk_mb": 8} | lack)))
+    (entry,) = bench.driver.store.newest_first()
+    assert (entry.verdict, entry.closed) == ("INFRA", True)
 
 
 def test_without_a_compiler_here_the_run_says_so(bench, monkeypatch):

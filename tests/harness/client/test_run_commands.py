@@ -110,7 +110,9 @@ def test_targets_file_with_a_mistake(project, text, words):
 
 def test_no_room(project):
     project.write("remote/targets.toml", 'default = "sim"\n[targets.sim]\nkind = "emulator"\ndisk_mb = 999999999\n')
-    refused(project, "MiB free", "stage", "D1.1")
+    done = harness(project, "stage", "D1.1")
+    assert done.returncode == Verdict.INFRA.exit_code and "MiB free" in done.stdout and "clean-runs" in done.stdout
+    assert "INFRA" in harness(project, "runs").stdout
 
 
 def test_states_of_the_repository(project, tmp_path):
@@ -169,5 +171,51 @@ def test_interrupt_leaves_the_run_and_resume_fetches_it(project):
 def test_second_interrupt_ends_the_run(project):
     client, run = interrupted(project, sleep=50)
     client.send_signal(signal.SIGINT)
-    assert "asked it to end" in client.communicate(timeout=20)[0]
-    assert harness(project, "resume", run).returncode == Verdict.CANCELLED.exit_code
+    said = client.communicate(timeout=20)[0]
+    assert "asked it to end" in said and "D1.1 CANCELLED" in said
+    assert client.returncode == Verdict.CANCELLED.exit_code
+    assert json.loads((project.path / f"results/{run}/run.json").read_text())["verdict"] == "CANCELLED"
+
+
+def test_old_runs_go_with_their_candidates(project):
+    """Their folders here and on the target, and the refs in both repositories; an accepted run's results stay."""
+    project.kernel(cosine=1.0)
+    assert harness(project, "gate").returncode == 0
+    for cosine in (0.1, 0.2, 0.3):
+        project.kernel(cosine=cosine)
+        assert harness(project, "gate").returncode == Verdict.REJECT_GATE.exit_code
+    project.write("stages/tolerances.toml", "cosine = 0.5\n")
+    refused(project, "pinned, but changed", "gate")
+    places = [project.path / ".git", project.path / "results/.sim/repo.git"]
+
+    def candidates(repository):
+        listed = ["git", "--git-dir", repository, "for-each-ref", "--format=%(refname:lstrip=3)", "refs/candidates"]
+        return subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split()
+
+    runs = sorted(path.parent.name for path in project.path.glob("results/*/run.json"))
+    assert [candidates(each) for each in places] == [runs, runs], "what was refused before it began left none"
+    assert harness(project, "clean-runs", "--keep", "1").stdout == "sim: 2 runs removed\n"
+    assert sorted(path.parent.name for path in project.path.glob("results/*/run.json")) == [runs[0], runs[3]]
+    assert [path.name for path in project.path.glob("results/.sim/runs/*")] == [runs[3]]
+    assert [candidates(each) for each in places] == [[runs[0], runs[3]], [runs[3]]]
+    assert "REJECT_GATE" in harness(project, "runs").stdout
+
+
+def test_full_disk_here_is_said_in_words(project):
+    """The folder of results is a small disk that fills up while a run goes."""
+    if os.getuid() != 0:
+        pytest.skip("mounting a small tmpfs needs root")
+    small = project.path / "results"
+    small.mkdir()
+    place = project.path.parent / "work"
+    project.write(
+        "remote/targets.toml", f'default = "sim"\n[targets.sim]\nkind = "emulator"\nworkdir = "{place}"\ndisk_mb = 8\n'
+    )
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", small], check=True)
+    try:
+        project.kernel(cosine=1.0, shout="x" * 200_000)
+        done = harness(project, "gate")
+    finally:
+        subprocess.run(["umount", "--lazy", small], check=True)
+    assert done.returncode == Verdict.INFRA.exit_code
+    assert "the disk of this machine is full" in done.stderr and "make room" in done.stderr

@@ -342,12 +342,6 @@ def test_descendants_are_found_across_sessions():
         child.wait()
 
 
-def test_interpreter_that_is_not_there_is_named(place):
-    place.host.python = "/nowhere/python"
-    with pytest.raises(Refused, match="no interpreter /nowhere/python there: make provision"):
-        place.host.start(place.job())
-
-
 def test_path_that_the_assembler_cannot_read_is_refused(project, tmp_path):
     with pytest.raises(Refused, match="a path with a double quote; choose another"):
         Place(project, tmp_path / 'so-called "work"')

@@ -1,0 +1,47 @@
+"""Old runs go: their results here, their candidates, and their folders on the targets. What was accepted stays here."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from harness.client.host import Host
+from harness.client.run_store import Entry, RunStore
+from harness.host.repository import Repository
+from harness.host.verdict import Verdict
+from remote import targets
+from remote.errors import RemoteError
+from remote.target import Target
+from remote.targets import Targets
+
+
+def clean(repository: Repository, store: RunStore, known: Targets, keep: int) -> Iterator[str]:
+    """Remove all but the newest `keep` runs of a clone, and say a line for each target that they ran on.
+
+    Runs that have not ended stay, and those of a target that is not reached.
+    """
+    old = sorted((each for each in list(store.newest_first())[keep:] if each.closed), key=lambda each: each.target)
+    for name, group in groupby(old, key=lambda each: each.target):
+        runs = list(group)
+        try:
+            target = known.find(name)
+            _forget(target, runs)
+            if target.device == "cuda":
+                _forget(targets.here(store.results.resolve() / ".here", target.arch), runs)
+        except RemoteError as error:
+            yield f"{name}: {len(runs)} old runs stay: {error}"
+            continue
+        gone = [each for each in runs if each.verdict != Verdict.ACCEPT.name]
+        for each in gone:
+            shutil.rmtree(store.folder(each.run))
+            repository.git("update-ref", "-d", each.candidate.ref)
+        yield f"{name}: {len(gone)} runs removed"
+
+
+def _forget(target: Target, runs: Sequence[Entry]) -> None:
+    link = target.connect()
+    try:
+        Host(target, link).forget([each.run for each in runs])
+    finally:
+        link.close()
