@@ -27,7 +27,7 @@ TARGETED = $(if $(TARGET),--target $(call quoted,$(TARGET)))
 JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(if $(BECAUSE),--because $(call quoted,$(BECAUSE)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup stage stages gate ratchet runs clean-runs resume cancel doctor trust provision milestones report notes \
+.PHONY: help setup stage stages gate ratchet runs dashboard clean-runs resume cancel doctor trust provision milestones report notes \
 	layout budget bench lint test test-long $(MILESTONE)
 
 help: ## list the targets
@@ -70,6 +70,9 @@ runs: $(READY) ## list the runs of this clone; with TARGET=b200, everybody's the
 resume: $(READY) ## make resume RUN=id: fetch the verdict of a run that was left or lost
 	@$(PY) -m harness resume $(call quoted,$(RUN))
 
+dashboard: $(READY) ## write the history of this clone as pages; with TARGET=b200, of everybody there
+	@$(PY) -m harness dashboard $(TARGETED)
+
 clean-runs: $(READY) ## make clean-runs KEEP=50: remove all but the newest runs, and their candidates; accepted ones stay
 	@$(PY) -m harness clean-runs $(if $(KEEP),--keep $(call quoted,$(KEEP)))
 
@@ -109,10 +112,8 @@ lint: $(READY) ## ruff and mypy
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
-PYTEST := $(PY) -m pytest --numprocesses=logical --maxprocesses=4 --dist=worksteal
+test: $(READY) lint ## ruff, mypy and every test
+	@$(PY) -m pytest --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
-test: $(READY) lint ## ruff, mypy and the tests, but for the long ones
-	@$(PYTEST)
-
-test-long: $(READY) ## the long ones: more broken kernels and shapes, and what installs packages first (the emulator's wheel)
-	@$(PYTEST) -m "long or install"
+test-long: $(READY) ## what installs packages first: the wheel of the emulator, other compilers' programs on it
+	@$(PY) -m pytest -m install

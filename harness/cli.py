@@ -14,7 +14,7 @@ from harness.client.run_store import RunStore
 from harness.host.verdict import EXIT_BAD_INPUT
 from harness.paths import RESULTS, ROOT
 from harness.report import notes
-from harness.report.page import REPORT_NAME
+from harness.report.record import REPORT_NAME
 from harness.tools.bench import BenchError, measure
 from stages.catalog import CATALOG
 

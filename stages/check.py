@@ -47,10 +47,10 @@ def compare(case: Case, got: Outputs, want: Outputs, tensors: tuple[str, ...] | 
 
 def measured(tensors: Sequence[str], got: Outputs, want: Outputs) -> dict[str, dict[str, float]]:
     """Every metric of every tensor; U as it were if it referred to the reference's maximum."""
-    return {tensor: measure(_referred(tensor, got, want), want[tensor]) for tensor in tensors}
+    return {tensor: measure(referred(tensor, got, want), want[tensor]) for tensor in tensors}
 
 
-def _referred(tensor: str, got: Outputs, want: Outputs) -> np.ndarray:
+def referred(tensor: str, got: Outputs, want: Outputs) -> np.ndarray:
     """U exp(m - the reference's m); the other tensors, and U's empty rows, as they are."""
     if tensor != "U":
         return got[tensor]

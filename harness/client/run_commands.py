@@ -6,6 +6,7 @@ import errno
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import msgspec
@@ -17,6 +18,7 @@ from rich.text import Text
 from harness.client import acceptance, candidate, cleaning, doctor
 from harness.client.candidate import CandidateError
 from harness.client.driver import Driver, NothingToDo
+from harness.client.gather import gather
 from harness.client.host import PROBE, PROVISION
 from harness.client.run_store import Entry, RunStore, RunStoreError
 from harness.client.watch import Gone, Terminal
@@ -26,7 +28,8 @@ from harness.host.protected import ProtectedError, Unpin
 from harness.host.repository import GitError
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 from harness.paths import RESULTS, ROOT
-from harness.report import overview, terminal
+from harness.report import page, terminal
+from harness.report.page import Run
 from harness.report.record import Record, RecordError, Tree, load
 from remote import targets
 from remote.errors import RemoteError, TargetError
@@ -128,6 +131,20 @@ def runs(target: TargetName = "") -> None:
         for row in [["run", "milestone", "target", "commit", "verdict", "age", "who"], *rows] if rows else []:
             widths = (30, 10, 8, 12, 12, 7, 0)
             console.print(Text("  ".join(map(str.ljust, row, widths)).rstrip()), soft_wrap=True)
+
+
+@app.command("dashboard")
+def write_dashboard(target: TargetName = "") -> None:
+    """Write this clone's history as pages: milestones over accepted commits, and runs; with a target, all there."""
+    from harness.report import dashboard
+
+    with refusals():
+        runs = {entry.run: page_of(entry, RESULTS / entry.run) for entry in _store().newest_first()}
+        for run in gather(targets.load().find(target), RESULTS) if target else ():
+            runs.setdefault(run.id, run)
+        if not runs:
+            raise NothingToDo("no runs yet: make stage D1.1")
+        print(dashboard.write(RESULTS, [runs[run] for run in sorted(runs, reverse=True)], candidate.find(ROOT)))
 
 
 @app.command("clean-runs")
@@ -234,10 +251,10 @@ def _show_end(entry: Entry) -> NoReturn:
             found.append((each.name, shown))
     if len(entry.milestones) > 1:
         console.print(terminal.overview(record for _, record in found))
-        overview.write(folder, entry.run, found)
         if verdict is Verdict.ACCEPT:
             shown = replace(shown, milestone=f"{len(found)} milestones", cases=[], negative_controls=[])
     shown.verdict, shown.reason = verdict.name, one_line(entry.reason)
+    page.write(page_of(entry, folder), candidate.find(ROOT))
     terminal.show_end(console, shown, at if len(entry.milestones) == 1 else folder)
     if verdict is not Verdict.ACCEPT:
         console.print(f"fault: {verdict.fault.value}", highlight=False)
@@ -246,6 +263,25 @@ def _show_end(entry: Entry) -> NoReturn:
     if not entry.closed:
         console.print(f"make resume RUN={entry.run} looks again", highlight=False)
     raise typer.Exit(verdict.exit_code)
+
+
+def page_of(entry: Entry, folder: Path) -> Run:
+    """A run of this clone as its page shows it."""
+    base = entry.job.base if entry.job else ""
+    return Run(
+        entry.run,
+        entry.milestones,
+        entry.target,
+        entry.candidate.commit,
+        base or entry.candidate.parent,
+        entry.user,
+        entry.started,
+        entry.verdict,
+        entry.reason,
+        folder,
+        entry.unpinned,
+        entry.because,
+    )
 
 
 def _printable(record: Record) -> Record:

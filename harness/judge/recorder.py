@@ -46,11 +46,11 @@ class Recorder:
             phase.seconds = time.perf_counter() - started
             self._save()
 
-    def compiled(self, name: str, seconds: float, files: dict[str, str]) -> None:
+    def compiled(self, name: str, seconds: float, files: dict[str, str], registers: int) -> None:
         """Keep what one configuration compiled to, as files beside the record."""
         for file, text in files.items():
             write_atomically(self.folder / file, text.encode())
-        self.record.compiles.append(record.Compile(name, seconds, list(files)))
+        self.record.compiles.append(record.Compile(name, seconds, list(files), registers))
         self._save()
 
     def open_case(self, name: str, seed: int | None) -> None:
@@ -73,9 +73,12 @@ class Recorder:
         by = ", ".join(f"{figure.tensor}.{figure.metric}" for figure in refused_by)
         self.record.negative_controls.append(record.NegativeControl(name, bool(refused_by), by))
 
-    def close_case(self, passed: bool, seconds: float, message: str) -> record.Case:
-        """The open case ended; a failure of its teardown counts as one of the case."""
+    def close_case(self, passed: bool, seconds: float, message: str, picture: bytes) -> record.Case:
+        """The open case ended; a failure of its teardown counts as one of the case. `picture` is a PNG, or nothing."""
         case = self.record.cases[-1]
+        if picture:
+            case.picture = f"errors-{len(self.record.cases)}.png"
+            write_atomically(self.folder / case.picture, picture)
         case.outcome, case.seconds, case.message = "passed" if passed else "failed", seconds, message
         self._save()
         return case

@@ -21,12 +21,12 @@ from harness.judge import arguments
 from harness.judge.provenance import toolchain, working_tree
 from harness.judge.recorder import Recorder
 from harness.paths import ROOT
-from harness.report import page, record
+from harness.report import record
 from remote.device import DEVICES
 from stages.catalog import GATE, Milestone
 from stages.device import Device
 
-PLUGINS = ("-p", "pytest_metadata.plugin", "-p", "pytest_html.plugin", "-p", "no:cacheprovider")
+PLUGINS = ("-p", "no:cacheprovider")
 QUIET = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
 # Paths go to pytest as seen from here: it takes a $ in one for a variable, and a checkout lies where its user likes.
 OPTIONS = (
@@ -38,12 +38,6 @@ OPTIONS = (
     "-o",
     "empty_parameter_set_mark=fail_at_collect",
     f"--rootdir={os.path.relpath(ROOT)}",
-)
-REPORT = (
-    "--self-contained-html",
-    f"--css={os.path.relpath(page.CSS)}",
-    *("-o", "generate_report_on_test=true"),
-    *("-o", "render_collapsed=skipped"),
 )
 
 
@@ -61,7 +55,6 @@ def main() -> int:
     recorder = Recorder(args.out, record.Record(*about), secrets.randbelow(10**9))
     verdict, reason = run(milestone, DEVICES[args.device](), recorder)
     recorder.judge(verdict, reason)
-    page.stamp(args.out, recorder.record)
     return verdict.exit_code
 
 
@@ -87,13 +80,14 @@ def run(milestone: Milestone, device: Device, recorder: Recorder) -> tuple[Verdi
 def compile_cases(milestone: Milestone, recorder: Recorder) -> None:
     """Compile every configuration of the milestone; keep its PTX and the layouts that it traced."""
     import kernel
+    from kernel.cubin import resources
 
     for config, case in {each.config: each for each in reversed(milestone.load().CASES)}.items():
         print(f"compiling {case}", flush=True)
         compiled = kernel.compile(config)
         stem = re.sub(r"[^a-z0-9]+", "-", case.name)
         files = {f"{stem}.ptx": compiled.ptx, f"{stem}.layouts.txt": "\n".join(compiled.layouts) + "\n"}
-        recorder.compiled(case.name, compiled.compile_s, files)
+        recorder.compiled(case.name, compiled.compile_s, files, resources(compiled.cubin).registers)
 
 
 def run_cases(milestone: Milestone, device: Device, recorder: Recorder) -> int:
@@ -105,8 +99,7 @@ def run_cases(milestone: Milestone, device: Device, recorder: Recorder) -> int:
 
     os.environ.pop("PYTEST_ADDOPTS", None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    report = f"--html={recorder.folder / page.REPORT_NAME}"
-    options = [*PLUGINS, *QUIET, *OPTIONS, *REPORT, report, every.__file__, str(milestone.module)]
+    options = [*PLUGINS, *QUIET, *OPTIONS, every.__file__, str(milestone.module)]
     return int(pytest.main(options, [MilestonePlugin(milestone, recorder, device)]))
 
 

@@ -1,98 +1,293 @@
-"""What `report.html` has beside pytest-html's own: columns, summary, a case's figures, the verdict."""
+"""The page of a run: its verdict, what failed with the source around it, the change, and every figure beside its pin.
+
+Nothing runs in it and nothing is fetched: text of records, folded by the browser itself, and pictures that lie beside
+the records. It is made where the person is, whatever the run's host sent.
+"""
+
+from __future__ import annotations
 
 import re
-from base64 import b64encode
-from html import escape
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.host.files import write_atomically
+from harness.host.repository import GitError, Repository
 from harness.host.verdict import Verdict
-from harness.report.record import Case, Figure, Record
+from harness.report.record import REPORT_NAME, Case, Record, RecordError, load
 
-REPORT_NAME = "report.html"
-CSS = Path(__file__).with_name("report.css")
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
-#: Column of the report: its title, and the tensor and metric that it shows.
-COLUMNS = {
-    "cosine": ("O", "cosine"),
-    "diff": ("O", "diff"),
-    "worst row": ("O", "worst_row"),
-    "lse error": ("lse", "error"),
-}
-
-_ADMITTED = '<span class="ADMITTED">ADMITTED</span>'
-_MADE_BY = re.compile(r'<a href="http[^"]*">(pytest-html)</a>')  # the page stands alone and leads nowhere
-_OPEN, _CLOSE = '<p id="verdict">', "</p>"
-PENDING = f"{_OPEN}No verdict yet: the run was still going when this was written.{_CLOSE}"
+TEMPLATES = Path(__file__).parent / "templates"
+#: A line of a source file, as an error of the emulator or a traceback names it.
+SOURCE = re.compile(r"\b((?:kernel|stages|examples)/[\w./-]+\.py):(\d+)")
+PTX_LINE = re.compile(r"\bPTX line (\d+)")
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+AROUND = 4
+MOST_SOURCES = 6
+MOST_DIFF_LINES = 1000
 
 
-def header_cells() -> list[str]:
-    """The head of the columns after the case's name."""
-    sortable = [f'<th class="sortable" data-column-type="{_slug(title)}">{title}</th>' for title in COLUMNS]
-    return [*sortable, '<th class="sortable" data-column-type="seconds">seconds</th>']
+@dataclass(frozen=True)
+class Run:
+    """One run as its page shows it: what it was asked, how it ended ("" while it goes), and where its results are."""
+
+    id: str
+    milestones: Sequence[str]
+    target: str
+    commit: str
+    base: str
+    user: str
+    started: str
+    verdict: str
+    reason: str
+    folder: Path
+    unpinned: Sequence[str] = ()
+    because: str = ""
+
+    @property
+    def title(self) -> str:
+        return self.milestones[0] if len(self.milestones) == 1 else f"{len(self.milestones)} milestones"
+
+    @property
+    def meaning(self) -> str:
+        return Verdict[self.verdict].meaning if self.verdict else "no verdict yet: it goes on, or was left"
+
+    @property
+    def mark(self) -> str:
+        """The class by which the page colours the verdict."""
+        return mark(self.verdict)
+
+    def records(self) -> Iterator[tuple[str, Record]]:
+        """What was recorded, by folder: the gate first, "." where the run has a single milestone."""
+        for name in ("gate", *self.milestones, "."):
+            try:
+                yield name, load(self.folder / name)
+            except RecordError:
+                continue
 
 
-def row_cells(case: Case) -> list[str]:
-    """The cells of one case, its name first."""
-    shown = {(figure.tensor, figure.metric): figure for figure in case.figures}
-    cells = [f'<td class="col-testId">{escape(case.label)}</td>']
-    for title, key in COLUMNS.items():
-        cells.append(f'<td class="col-{_slug(title)}">{shown[key].shown if key in shown else ""}</td>')
-    return [*cells, f'<td class="col-seconds">{case.seconds:.2f}</td>']
+@dataclass
+class Failure:
+    """Cases that failed alike: the words of the first, and the sources that they name."""
+
+    message: str
+    where: list[str]
+    picture: str
+    sources: list[Excerpt] = field(default_factory=list)
 
 
-def message(case: Case) -> str:
-    """What went wrong in its own words; the log below has the way there."""
-    return f'<pre class="message">{escape(case.message)}</pre>'
+@dataclass(frozen=True)
+class Line:
+    text: str
+    named: bool
 
 
-def case_details(case: Case, picture: bytes) -> str:
-    """Every figure of a case beside its pin, the seconds of every launch, and the picture (PNG) of its error."""
-    rows = "".join(
-        f'<tr class="{_mark(figure)}"><td>{figure.tensor}</td><td>{figure.metric}</td><td>{figure.shown}</td>'
-        f"<td>{figure.bound} {figure.pin:.7g}</td><td>{_mark(figure)}</td></tr>"
-        for figure in case.figures
-    )
-    launches = "<br>".join(f"{launch.mode}: {launch.seconds:.2f} s" for launch in case.launches)
-    head = "<tr><th>tensor</th><th>metric</th><th>value</th><th>pin</th><th></th></tr>"
-    image = f'<img alt="where the error lies" src="data:image/png;base64,{b64encode(picture).decode()}">'
-    return f'<div class="case"><div><table>{head}{rows}</table><p>{launches}</p></div>{image}</div>'
+@dataclass(frozen=True)
+class Excerpt:
+    """Lines of a file around the one that was named."""
+
+    name: str
+    lines: list[Line]
 
 
-def summary(record: Record) -> str:
-    """The verdict's place, the compiled configurations, and how the negative controls fared."""
-    compiled = "".join(
-        f"<li>{escape(each.name)}: compiled in {each.seconds:.1f} s ("
-        + ", ".join(f'<a href="{escape(file)}">{escape(file)}</a>' for file in each.files)
-        + ")</li>"
-        for each in record.compiles
-    )
-    controls = "".join(
-        f"<tr><td>{escape(each.name)}</td><td>{'refused' if each.refused else _ADMITTED}</td>"
-        f"<td>{escape(each.by)}</td></tr>"
-        for each in record.negative_controls
-    )
-    refused = sum(each.refused for each in record.negative_controls)
+def write(run: Run, repository: Repository) -> Path:
+    """Write the page of a run beside its results."""
+    path = run.folder / REPORT_NAME
+    write_atomically(path, render(run, repository).encode("utf-8", "replace"))
+    return path
+
+
+def render(run: Run, repository: Repository, up: str = "./", **site: object) -> str:
+    """The page of a run; `up` leads from it to the run's results."""
+    records = list(run.records())
     return (
-        f"{PENDING}<ul>{compiled}</ul><details><summary>{refused} of {len(record.negative_controls)} negative controls "
-        f"refused</summary><table>{controls}</table></details>"
+        environment()
+        .get_template("run.html")
+        .render(
+            run=run,
+            up=up,
+            failures=list(_failures(run, records, repository)),
+            diff=list(_diff(run, repository)),
+            parts=list(_parts(run, records)),
+            **site,
+        )
     )
 
 
-def stamp(folder: Path, record: Record) -> None:
-    """Write the verdict into the report of a run, and take the link to its maker out; no report, no verdict in it."""
-    path = folder / REPORT_NAME
-    if path.exists():
-        meaning = Verdict[record.verdict].meaning
-        name = f'<strong class="{record.verdict}">{record.verdict}</strong>'
-        said = f"{_OPEN}{name} {meaning}. {escape(record.reason)}{_CLOSE}"
-        text = _MADE_BY.sub(r"\1", path.read_text(), count=1).replace(PENDING, said, 1)
-        write_atomically(path, text.encode())
+@cache
+def environment() -> Environment:
+    """The templates; whatever a record says is text in them, never markup."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    made = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    made.globals.update(style=(TEMPLATES / "style.css").read_text(), site=False)
+    return made
 
 
-def _mark(figure: Figure) -> str:
-    return "pass" if figure.holds else "FAIL"
+def mark(verdict: str) -> str:
+    """The class of a verdict: ACCEPT, whose fault it is, or going."""
+    if verdict == Verdict.ACCEPT.name:
+        return verdict
+    return Verdict[verdict].fault.name if verdict else "going"
 
 
-def _slug(title: str) -> str:
-    return title.replace(" ", "_")
+def _failures(run: Run, records: Sequence[tuple[str, Record]], repository: Repository) -> Iterator[Failure]:
+    """Each way in which cases failed, once, in the order in which they came."""
+    found: dict[str, Failure] = {}
+    for name, record in records:
+        for case in record.cases:
+            if case.outcome != "failed":
+                continue
+            where = f"{record.milestone} {case.label}"
+            known = found.get(_kind(case))
+            if known:
+                known.where.append(where)
+                continue
+            picture = f"{_prefix(name)}{case.picture}" if case.picture else ""
+            found[_kind(case)] = failure = Failure(case.message, [where], picture)
+            failure.sources = list(_sources(run, run.folder / name, record, case, repository))
+    yield from found.values()
+
+
+def _kind(case: Case) -> str:
+    """The message without its numbers and the shape of the case: how it failed, wherever."""
+    return NUMBER.sub("#", case.message.replace(case.name, ""))
+
+
+def _sources(run: Run, folder: Path, record: Record, case: Case, repository: Repository) -> Iterator[Excerpt]:
+    """The lines around each line that a message names: of the commit's files, and of the PTX where there is one."""
+    named: dict[str, list[int]] = {}
+    for path, number in list(dict.fromkeys(SOURCE.findall(case.message)))[:MOST_SOURCES]:
+        named.setdefault(path, []).append(int(number))
+    for path, numbers in named.items():
+        try:
+            yield from _excerpts(path, repository.git("show", f"{run.commit}:{path}").splitlines(), numbers)
+        except GitError:
+            continue
+    ptx = [file for each in record.compiles for file in each.files if file.endswith(".ptx")]
+    lines = [int(number) for number in dict.fromkeys(PTX_LINE.findall(case.message))][:MOST_SOURCES]
+    if len(ptx) == 1 and lines and (folder / ptx[0]).exists():
+        yield from _excerpts(ptx[0], (folder / ptx[0]).read_text(errors="replace").splitlines(), lines)
+
+
+def _excerpts(name: str, text: Sequence[str], numbers: Sequence[int]) -> Iterator[Excerpt]:
+    """Around each number, and once where their surroundings meet."""
+    wanted = sorted(
+        {n for number in numbers for n in range(number - AROUND, number + AROUND + 1) if 0 < n <= len(text)}
+    )
+    for _, group in groupby(enumerate(wanted), key=lambda pair: pair[1] - pair[0]):
+        lines = [n for _, n in group]
+        shown = [Line(f"{n:5}  {text[n - 1][:200]}", n in numbers) for n in lines]
+        yield Excerpt(f"{name}, lines {lines[0]} to {lines[-1]}", shown)
+
+
+@dataclass(frozen=True)
+class DiffLine:
+    text: str
+    kind: str
+
+
+def _diff(run: Run, repository: Repository) -> Iterator[DiffLine]:
+    """The change against what was accepted; nothing where one of the two is not in this repository."""
+    if not run.base or run.base == run.commit:
+        return
+    try:
+        lines = repository.git("diff", "--no-color", "--no-ext-diff", run.base, run.commit).splitlines()
+    except GitError:
+        return
+    kinds = {"+": "added", "-": "removed"}
+    for line in lines[:MOST_DIFF_LINES]:
+        header = line.startswith(("+++", "---", "diff ", "index ", "@@"))
+        yield DiffLine(line[:300], "dim" if header else kinds.get(line[:1], ""))
+    if len(lines) > MOST_DIFF_LINES:
+        yield DiffLine(f"and {len(lines) - MOST_DIFF_LINES} lines more: git diff {run.base} {run.commit}", "dim")
+
+
+@dataclass(frozen=True)
+class Group:
+    """A case with all its seeds."""
+
+    name: str
+    cases: list[Case]
+
+    @property
+    def failed(self) -> bool:
+        return any(case.outcome == "failed" for case in self.cases)
+
+    @property
+    def outcome(self) -> str:
+        return next((case.outcome for case in self.cases if case.outcome != "passed"), "passed")
+
+    @property
+    def said(self) -> str:
+        """Seeds, and the figure that came nearest to its pin."""
+        figures = [figure for case in self.cases for figure in case.figures if figure.distance is not None]
+        seeds = f"{len(self.cases)} seeds" if len(self.cases) > 1 else ""
+        if not figures:
+            return seeds
+        worst = max(figures, key=lambda figure: figure.distance or 0.0)
+        near = f"{worst.tensor} {worst.metric} {worst.shown} is nearest to its pin {worst.pin:.7g}"
+        return f"{seeds}, {near}" if seeds else near
+
+
+@dataclass(frozen=True)
+class Part:
+    """A milestone of a run: its record, or nothing where it was not run."""
+
+    folder: str
+    milestone: str
+    verdict: str
+    record: Record | None = None
+
+    @property
+    def prefix(self) -> str:
+        return _prefix(self.folder)
+
+    @property
+    def mark(self) -> str:
+        return mark(self.verdict) if self.record and self.record.verdict else "going"
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        if self.record is None:
+            return ("",) * 5
+        cosine, lse_error = self.record.worst("O", "cosine"), self.record.worst("lse", "error")
+        return (
+            "-" if cosine is None else f"{cosine:.7f}",
+            "-" if lse_error is None else f"{lse_error:.1e}",
+            f"{self.refused} of {len(self.record.negative_controls)}",
+            f"{max((each.seconds for each in self.record.compiles), default=0.0):.1f}",
+            f"{self.record.seconds:.1f}",
+        )
+
+    @property
+    def refused(self) -> int:
+        return sum(each.refused for each in self.record.negative_controls) if self.record else 0
+
+    @property
+    def groups(self) -> list[Group]:
+        """The cases by name, those that failed first."""
+        cases = sorted(self.record.cases, key=lambda case: case.name) if self.record else []
+        groups = [Group(name, list(group)) for name, group in groupby(cases, key=lambda case: case.name)]
+        return sorted(groups, key=lambda group: not group.failed)
+
+
+def _parts(run: Run, records: Sequence[tuple[str, Record]]) -> Iterator[Part]:
+    """Every milestone that was asked for, in order: what it gave, that it goes on, or that it was not run."""
+    by_milestone = {record.milestone: (name, record) for name, record in records}
+    for milestone in dict.fromkeys([*by_milestone, *run.milestones]):
+        name, record = by_milestone.get(milestone, ("", None))
+        if record is None:
+            yield Part("", milestone, "not run" if run.verdict else "not yet")
+        else:
+            unended = "did not end" if run.verdict else "running"
+            yield Part(name, milestone, record.verdict or unended, record)
+
+
+def _prefix(folder: str) -> str:
+    return "" if folder == "." else f"{folder}/"

@@ -1,32 +1,84 @@
-"""Where the error of a case lies, as one PNG: |O - ref| over the tile, and the lse error of every row."""
+"""Where the error of a case lies, as one PNG: maps of O and U over rows and head dim, and lse and m row by row.
+
+The colours mean the same on every picture, so that runs can be compared. Drawn beside the rows are the row tiles that a
+CTA computes (solid) and the 32 rows of each softmax warp (dotted).
+"""
 
 import io
 
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from stages.case import Outputs
+from stages.case import Case, Outputs
+from stages.check import referred
+from stages.locate import names_of
+from stages.metrics import Array
 
-INCHES = (10.0, 4.8)
-DPI = 80
+DPI = 72
+SCALE = LogNorm(1e-6, 1.0, clip=True)
+MOST_LABELS = 16
 
 
-def error_picture(got: Outputs, want: Outputs) -> bytes:
-    """A PNG of O's error [rows, head_dim] beside lse's [rows]. What is not a number is drawn in red."""
-    figure = Figure(figsize=INCHES, dpi=DPI, layout="constrained")
-    tile, rows = figure.subplots(1, 2, width_ratios=(3, 2), sharey=True)
-    error = np.abs(got["O"] - want["O"])
-    colours = colormaps["viridis"].with_extremes(bad="red")
-    image = tile.imshow(error, aspect="auto", interpolation="nearest", cmap=colours)
-    figure.colorbar(image, ax=tile)
-    tile.set(xlabel="head dim", ylabel="query row", title="|O - ref|")
-    lse_error = np.subtract(got["lse"], want["lse"], where=got["lse"] != want["lse"], out=np.zeros_like(want["lse"]))
-    lost = np.flatnonzero(~np.isfinite(lse_error))
-    rows.axvline(0, color="gray", linewidth=0.8)
-    rows.plot(lse_error, np.arange(len(lse_error)), ".", markersize=4)
-    rows.plot(np.zeros(len(lost)), lost, "rx")
-    rows.set(xlabel="lse - ref", title="lse error per row")
+def error_picture(case: Case, got: Outputs, want: Outputs) -> bytes:
+    """A PNG of the errors of all results of `case`. What is not a number on one side only is drawn in red."""
+    maps: list[str] = [name for name in ("O", "U") if name in want]
+    rows: list[str] = [name for name in ("lse", "m") if name in want]
+    widths = [3] * len(maps) + [2] * len(rows)
+    left, right = 1.2, 0.2
+    width = left + right + 1.0 * sum(widths)
+    figure = Figure(figsize=(width, 4.6), dpi=DPI)
+    figure.subplots_adjust(left / width, 0.12, 1 - right / width, 0.93, wspace=0.25)
+    axes = figure.subplots(1, len(widths), width_ratios=widths, sharey=True)
+    for name, axis in zip(maps, axes, strict=False):
+        colours = colormaps["viridis"].with_extremes(bad="red")
+        error = np.abs(_error(referred(name, got, want), want[name]))
+        image = axis.imshow(error, aspect="auto", interpolation="nearest", cmap=colours, norm=SCALE)
+        axis.set(xlabel="head dim", title=f"|{name} - ref|")
+    figure.colorbar(image, ax=axes[len(maps) - 1])
+    for name, axis in zip(rows, axes[len(maps) :], strict=True):
+        error = _error(got[name], want[name])
+        lost = np.flatnonzero(~np.isfinite(error))
+        axis.axvline(0, color="gray", linewidth=0.8)
+        axis.plot(error, np.arange(len(error)), ".", markersize=3)
+        axis.plot(np.zeros(len(lost)), lost, "rx")
+        axis.set(title=f"{name} - ref")
+        axis.locator_params(axis="x", nbins=3)
+        axis.ticklabel_format(axis="x", scilimits=(0, 0))
+    _mark_rows(case, list(axes))
     png = io.BytesIO()
     figure.savefig(png, format="png")
     return png.getvalue()
+
+
+def _error(got: Array, want: Array) -> Array:
+    """got - want; 0 where both are the same infinity or not a number, NaN where one of them alone is."""
+    same = (got == want) | (np.isnan(got) & np.isnan(want))
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.where(same, 0.0, got - want)
+    return np.where(np.isfinite(error), error, np.nan)
+
+
+def _mark_rows(case: Case, axes: list[Axes]) -> None:
+    """Row tiles and warps as lines, the first row of each tile by its token and head."""
+    rows = np.arange(case.batch * case.tokens * case.heads)
+    names = names_of(case, rows)
+    parts = ("sequence", "token", "row tile") if case.config.compressed == "topk" else ("sequence", "row tile")
+    tile = np.stack([names[part] for part in parts])
+    starts = np.flatnonzero(np.any(np.diff(tile, prepend=-1), axis=0))
+    maps = [axis for axis in axes if axis.images]
+    for axis in axes:
+        colour = "white" if axis in maps else "gray"
+        for start, end in zip(starts, [*starts[1:], len(rows)], strict=True):
+            axis.axhline(start - 0.5, color=colour, linewidth=1.0)
+            for warp in range(start + case.config.rows_per_warp, end, case.config.rows_per_warp):
+                axis.axhline(warp - 0.5, color=colour, linewidth=0.6, linestyle=":")
+    shown = starts[:: -(-len(starts) // MOST_LABELS)]
+    labels = [
+        "\n".join(f"{name} {names[name][row]}" for name in ("sequence", "token", "head") if names[name].max() > 0)
+        for row in shown
+    ]
+    axes[0].set_yticks(shown, labels, fontsize=8)
+    axes[0].set(ylabel="solid lines part row tiles, dotted ones warps")

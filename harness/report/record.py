@@ -3,6 +3,7 @@
 It is rewritten whole after every step, so that a killed run keeps what it had.
 """
 
+import math
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,7 +14,7 @@ import msgspec
 from harness.host.files import write_atomically
 
 SCHEMA = 1
-RECORD_NAME = "record.json"
+RECORD_NAME, REPORT_NAME = "record.json", "report.html"
 
 Outcome = Literal["running", "passed", "failed"]
 
@@ -40,6 +41,18 @@ class Figure(msgspec.Struct, frozen=True):
         least = (f"{self.value:.{n}f}" if self.bound == "at least" else f"{self.value:.{n - 5}g}" for n in range(7, 18))
         return next((text for text in least if self.holds or not self._reads_as_holding(float(text))), repr(self.value))
 
+    @property
+    def distance(self) -> float | None:
+        """The error as a part of what the pin admits; None where it admits none."""
+        error, admitted = (self.value, self.pin) if self.bound == "at most" else (self._short_of_one, 1 - self.pin)
+        if admitted <= 0:
+            return None
+        return math.inf if error is None else error / admitted
+
+    @property
+    def _short_of_one(self) -> float | None:
+        return None if self.value is None else 1 - self.value
+
     def _reads_as_holding(self, value: float) -> bool:
         return value >= self.pin if self.bound == "at least" else value <= self.pin
 
@@ -53,7 +66,10 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct):
-    """One test of a milestone's module. `figures` are those of the first launch that ended."""
+    """One test of a milestone's module. `figures` are those of the first launch that ended.
+
+    `picture` is the file beside the record that shows where its error lies.
+    """
 
     name: str
     outcome: Outcome
@@ -63,6 +79,7 @@ class Case(msgspec.Struct):
     launches: list[Launch] = []
     figures: list[Figure] = []
     message: str = ""
+    picture: str = ""
 
     @property
     def label(self) -> str:
@@ -89,11 +106,12 @@ class Phase(msgspec.Struct):
 
 
 class Compile(msgspec.Struct, frozen=True):
-    """One compiled configuration. The files lie beside the record."""
+    """One compiled configuration. The files lie beside the record; `registers` are those of a thread."""
 
     name: str
     seconds: float
     files: list[str]
+    registers: int = 0
 
 
 class Tree(msgspec.Struct, frozen=True):
@@ -122,6 +140,18 @@ class Record(msgspec.Struct):
     verdict: str = ""
     reason: str = ""
     schema: int = SCHEMA
+
+    def distances(self, fresh: bool) -> dict[tuple[str, str], float]:
+        """How far each metric came towards its pin, worst case: 0 is exact, 1 is at the pin; infinite for NaN.
+
+        A metric whose pin is exact has no distance. `fresh`: whether the seed that is new in every run counts too.
+        """
+        found: dict[tuple[str, str], float] = {}
+        for figure in (figure for case in self.cases if fresh or not case.fresh for figure in case.figures):
+            if (distance := figure.distance) is not None:
+                key = figure.tensor, figure.metric
+                found[key] = max(found.get(key, 0.0), distance)
+        return found
 
     def worst(self, tensor: str, metric: str) -> float | None:
         """The value of a metric furthest from right over all cases; None where none was measured."""

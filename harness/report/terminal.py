@@ -12,8 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.host.verdict import Verdict
-from harness.report.page import REPORT_NAME
-from harness.report.record import Case, Figure, Record
+from harness.report.record import REPORT_NAME, Case, Figure, Record
 
 SIGN = {"at least": "≥", "at most": "≤"}
 

@@ -1,7 +1,9 @@
 """What a user types to get a host ready, through a real OpenSSH server: trust, provision, doctor, and the first run."""
 
 import re
+import shutil
 import zipfile
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -76,6 +78,11 @@ def test_runs_of_everybody_on_the_host(command, sshd, project):
     assert command("stage", "D1.1").exit_code == Verdict.REJECT_GATE.exit_code
     listed = command("runs", "--target", "b200").output
     assert "REJECT_GATE" in listed and "D1.1" in listed
+    shutil.rmtree(project.path / "results")
+    first = Path(command("dashboard", "--target", "b200").output.strip())
+    assert "REJECT_GATE" in first.read_text() and "all 1" in first.read_text()
+    (page,) = first.parent.glob("2*.html")
+    assert "cosine 0.5" in page.read_text() and "seed 0: failed" in page.read_text()
 
 
 def test_wrong_port_is_named_with_its_host(command, sshd):

@@ -1,53 +1,60 @@
-"""The parts of the report: what comes from a run is text, never markup."""
+"""The page of a run: what comes from a record is text, never markup, and leads nowhere else."""
 
+import re
 from pathlib import Path
 
+from harness.host.repository import Repository
 from harness.report import page
-from harness.report.record import Case, Figure, NegativeControl, Record, Tree
+from harness.report.page import Run
+from harness.report.record import Case, Compile, NegativeControl, Record, Tree
+from tests.system import ROOT
 
 EVIL = "<script>alert(1)</script>"
 
 
-def make() -> Record:
-    record = Record("run", "D1.1", "sim", "2026-11-21T09:00:00Z", Tree("0" * 40, []))
+def make(folder: Path, record: Record, *milestones: str, verdict: str = "REJECT_GATE", reason: str = "") -> str:
+    folder.mkdir(exist_ok=True)
+    record.save(folder)
+    run = Run("run", milestones or ("D1.1",), "sim", "0" * 40, "", "ada", "2026-11-22", verdict, reason, folder)
+    return page.write(run, Repository(ROOT)).read_text()
+
+
+def recorded(*cases: Case) -> Record:
+    return Record("run", "D1.1", "sim", "2026-11-21T09:00:00Z", Tree("0" * 40, []), cases=list(cases))
+
+
+def test_text_of_a_run_is_escaped_and_leads_nowhere(tmp_path: Path) -> None:
+    record = recorded(Case(EVIL, "failed", 1.0, message=EVIL, picture="https://somewhere.invalid/x.png"))
     record.negative_controls = [NegativeControl(EVIL, True, EVIL), NegativeControl("O: scaled by 2", False)]
-    record.verdict, record.reason = "REJECT_GATE", EVIL
-    return record
+    record.compiles = [Compile(EVIL, 1.0, ["javascript:alert(1)"])]
+    text = make(tmp_path, record, reason=EVIL)
+    assert "<script" not in text and "&lt;script&gt;" in text
+    assert all(re.match(r"\./|#|data:,", link) for link in re.findall(r'(?:src|href)="([^"]*)"', text))
+    assert "default-src 'none'" in text
+    assert "1 of 2 negative controls refused" in text and "ADMITTED" in text
 
 
-def test_the_columns_are_those_of_the_report() -> None:
-    heads = " ".join(page.header_cells())
-    assert all(f">{title}</th>" in heads for title in ("cosine", "diff", "worst row", "lse error", "seconds"))
-    figures = [Figure("lse", "error", 4.9e-7, "at most", 1e-6, True)]
-    cells = page.row_cells(Case("hd=64 n=128", "passed", 1.25, 7, True, [], figures))
-    assert len(cells) == 1 + len(page.header_cells())
-    assert ">hd=64 n=128 seed=7 (fresh)<" in cells[0]
-    assert ">4.9e-07<" in cells[4]
-    assert ">1.25<" in cells[5]
+def test_milestones_that_were_not_run_and_those_that_did_not_end_are_named(tmp_path: Path) -> None:
+    text = make(tmp_path, recorded(Case("n=128", "running", 0.0)), "D1.1", "D1.2", verdict="INFRA", reason="it died")
+    assert "2 milestones" in text and "it died" in text
+    assert re.search(r"D1\.1</a></td>\s*<td[^>]*>did not end", text) and re.search(
+        r"D1\.2</td>\s*<td[^>]*>not run", text
+    )
 
 
-def test_text_of_a_run_is_escaped() -> None:
-    case = Case(EVIL, "failed", 1.0, message=EVIL)
-    shown = page.summary(make()) + " ".join(page.row_cells(case)) + page.message(case)
-    assert EVIL not in shown
-    assert "&lt;script&gt;" in shown
-    assert "1 of 2 negative controls refused" in shown
-    assert "ADMITTED" in shown
+def test_cases_that_failed_alike_are_said_once(tmp_path: Path) -> None:
+    cases = [
+        Case(f"n={n}", "failed", 1.0, seed, message=f"n={n} seed={seed}: O.diff = {seed}e-3")
+        for n in (1, 129)
+        for seed in (1, 2)
+    ]
+    other = Case("n=1", "failed", 1.0, 3, message="Deadlock")
+    text = make(tmp_path, recorded(*cases, other))
+    assert text.count('<details class="failure"') == 2 and text.count('<pre class="message">') == 2
+    assert "D1.1 n=1 seed=1 and 3 more like it" in text
 
 
-def test_the_verdict_takes_the_place_that_was_kept_for_it(tmp_path: Path) -> None:
-    record = make()
-    path = tmp_path / page.REPORT_NAME
-    maker = 'by <a href="https://somewhere.invalid/x">pytest-html</a>'
-    path.write_text(f"<body>{maker}{page.summary(record)}</body>")
-    page.stamp(tmp_path, record)
-    text = path.read_text()
-    assert "by pytest-html" in text and "https:" not in text
-    assert "No verdict yet" not in text
-    assert '<strong class="REJECT_GATE">REJECT_GATE</strong>' in text
-    assert EVIL not in text
-
-
-def test_a_run_without_a_report_gets_none(tmp_path: Path) -> None:
-    page.stamp(tmp_path, make())
-    assert not list(tmp_path.iterdir())
+def test_every_record_of_the_past_can_be_shown(tmp_path: Path) -> None:
+    sample = ROOT / "results/sample"
+    run = Run("sample", ["D1.1"], "sim", "0" * 40, "", "ada", "2026-11-22", "ACCEPT", "", sample)
+    assert "71 of 71 negative controls refused" in page.render(run, Repository(ROOT))

@@ -1,0 +1,56 @@
+"""A figure over accepted runs as an SVG that takes the colours of its page; every point leads to its run."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+#: Small, so that text can be read on a phone; colours that stand out on white and on black.
+INCHES = (4.4, 2.6)
+COLOURS = ("#3b82d6", "#d9822b", "#2f9e63", "#b455c9")
+INK = "#010203"
+MOST_LABELS = 6
+LOG_FROM = 30.0
+
+
+def lines(
+    title: str,
+    runs: Sequence[tuple[str, str]],
+    series: Mapping[str, Sequence[float | None]],
+    limit: float | None = None,
+) -> str:
+    """An SVG of `series` over `runs`, (label, page) each, oldest first; `limit` is drawn as a line of its own."""
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": title, "font.family": "sans-serif"}):
+        figure = Figure(figsize=INCHES, layout="constrained")
+        axes = figure.subplots()
+        for (name, values), colour in zip(series.items(), COLOURS, strict=False):
+            shown = [math.nan if value is None else value for value in values]
+            axes.plot(range(len(shown)), shown, color=colour, linewidth=1.2, label=name or None)
+            points = axes.scatter(range(len(shown)), shown, s=14, color=colour)
+            points.set_urls([page for _, page in runs])
+        if limit is not None:
+            axes.axhline(limit, color="#c0303a", linewidth=1, linestyle="--")
+        numbers = [value for values in series.values() for value in values if value and math.isfinite(value)]
+        if numbers and max(numbers) > LOG_FROM * min(numbers):
+            axes.set_yscale("log")
+        elif numbers:
+            axes.set_ylim(bottom=0.0)
+        axes.set_title(title, fontsize=10, color=INK)
+        axes.xaxis.set_major_locator(MaxNLocator(MOST_LABELS, integer=True, min_n_ticks=1))
+        axes.xaxis.set_major_formatter(lambda x, _: runs[int(x)][0] if 0 <= x < len(runs) else "")
+        axes.tick_params(labelsize=8, colors=INK)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.spines[["left", "bottom"]].set_color(INK)
+        if len(series) > 1:
+            figure.legend(loc="outside lower center", ncols=len(series), fontsize=8, frameon=False, labelcolor=INK)
+        text = io.StringIO()
+        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
+    svg = text.getvalue()
+    svg = svg[svg.index("<svg") :].replace(INK, "currentColor").replace(' target="_blank"', "")
+    return re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)

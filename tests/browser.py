@@ -1,0 +1,122 @@
+"""A headless Chromium that a test drives: it opens pages, asks them, and keeps what their console complains of."""
+
+import json
+import os
+import select
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.system import program
+
+PATIENCE_S = 20.0
+OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--remote-debugging-pipe")
+
+
+class Browser:
+    """Speaks the DevTools protocol through two pipes."""
+
+    def __init__(self, commands: int, answers: int) -> None:
+        self._commands, self._answers, self._rest = commands, answers, b""
+        self._count, self._session = 0, ""
+        self._events: list[dict[str, Any]] = []
+        self.errors: list[str] = []
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self._call(f"{domain}.enable")
+
+    def open(self, page: Path) -> float:
+        """Load a page to its end; the seconds that it took."""
+        started = time.monotonic()
+        self._events.clear()
+        self._call("Page.navigate", url=page.as_uri())
+        self._loaded()
+        return time.monotonic() - started
+
+    def click(self, selector: str) -> str:
+        """Follow the first link that `selector` finds; where that led."""
+        self._events.clear()
+        click = "new MouseEvent('click', {bubbles: true, cancelable: true})"  # an SVG's links have no click()
+        self.ask(f"document.querySelector({json.dumps(selector)}).dispatchEvent({click})")
+        self._loaded()
+        return str(self.ask("location.pathname"))
+
+    def back(self) -> str:
+        """To the page before."""
+        self._events.clear()
+        self.ask("history.back()")
+        self._loaded()
+        return str(self.ask("location.pathname"))
+
+    def ask(self, expression: str) -> Any:
+        """The value of a JavaScript expression in the page."""
+        answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def look(self, width: int, dark: bool) -> None:
+        """Show pages as on a screen of `width` pixels, light or dark."""
+        self._call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=width < 600
+        )
+        features = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self._call("Emulation.setEmulatedMedia", features=features)
+
+    def _loaded(self) -> None:
+        while not any(event["method"] == "Page.loadEventFired" for event in self._events):
+            self._hear()
+
+    def _call(self, method: str, **parameters: object) -> dict[str, Any]:
+        self._count += 1
+        message = {"id": self._count, "method": method, "params": parameters}
+        message |= {"sessionId": self._session} if self._session else {}
+        os.write(self._commands, json.dumps(message).encode() + b"\0")
+        while True:
+            heard = self._hear()
+            if heard.get("id") == self._count:
+                assert "error" not in heard, heard
+                return heard["result"]
+
+    def _hear(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            assert select.select([self._answers], [], [], PATIENCE_S)[0], "the browser says nothing"
+            data = os.read(self._answers, 1 << 20)
+            assert data, "the browser has ended"
+            self._rest += data
+        line, self._rest = self._rest.split(b"\0", 1)
+        heard: dict[str, Any] = json.loads(line)
+        self._events += [heard] if "method" in heard else []
+        if heard.get("method") in ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled"):
+            self.errors.append(json.dumps(heard["params"])[:500])
+        return heard
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """A browser with a profile of its own."""
+    found = program("browser")
+    assert found
+    there, commands = os.pipe()
+    answers, here = os.pipe()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        # DevTools are spoken to through the descriptors 3 and 4.
+        exec_ = f'exec "$0" "$@" 3<&{there} 4>&{here}'
+        process = subprocess.Popen(
+            ["bash", "-c", exec_, found, *OPTIONS, f"--user-data-dir={profile}"],
+            pass_fds=(there, here),
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(there)
+        os.close(here)
+        try:
+            yield Browser(commands, answers)
+        finally:
+            process.kill()
+            process.wait()
+            os.close(commands)
+            os.close(answers)
