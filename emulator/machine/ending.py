@@ -134,7 +134,8 @@ def _of_bulk_group(access: Access) -> bool:
 
 
 def _report_late(access: Access, cta: Cta, kind: str) -> None:
-    """On an H100 a read of a CTA that has ended is an error of the launch, and what is stored there is dropped."""
+    """On an H100 a read of another CTA that has ended is an error of the launch, and what is stored there is dropped.
+    An H200 lets no CTA go before its own bulk and TMA stores have read its shared memory."""
     level = Level.FAULT if kind == "reads" else Level.FORMAL
     fault: type[DataRace] = MissingWait
     missing = f"a wait for {access.what} (PTX line {access.instr.line})"
@@ -142,7 +143,7 @@ def _report_late(access: Access, cta: Cta, kind: str) -> None:
     if access.via is None:
         fault, missing = DataRace, f"a barrier that {access.warp} arrives on after PTX line {access.instr.line}"
     elif access.warp.cta is cta and _of_bulk_group(access):
-        missing, last = access.via.missing(access, access), "before the CTA ends"
+        missing, last, level = access.via.missing(access, access), "before the CTA ends", Level.FORMAL
     elif access.warp.cta is cta:
         level = Level.PEDANTIC
     cta.launch.found(

@@ -9,7 +9,7 @@ import pytest
 from ptx_launch import kernel, launch
 from test_pairs import MODES
 
-from emulator.errors import Level, MissingWait
+from emulator.errors import Fault, Level, MissingWait
 
 SENT = """
     .reg .pred %p; .reg .b32 %r<4>; .reg .b64 %a; .shared .align 16 .b8 words[128];
@@ -24,11 +24,15 @@ SENT = """
 COMMIT, WAIT = "@%p cp.async.bulk.commit_group;", "@%p cp.async.bulk.wait_group.read 0;"
 
 
-def run(completion: str, commit: str = COMMIT, wait: str = WAIT, end: str = "", level: Level = Level.FAULT) -> None:
-    out = np.zeros(32, np.uint32)
+def run(
+    completion: str, commit: str = COMMIT, wait: str = WAIT, end: str = "", level: Level = Level.FORMAL
+) -> list[Fault]:
+    out, found = np.zeros(32, np.uint32), list[Fault]()
     text = SENT.replace("COMMIT", commit).replace("WAIT", wait).replace("END ret", f"{end} ret")
-    launch(kernel("k", ".param .u64 out", text), [out], block=(64, 1, 1), completion=completion, level=level)
+    text = kernel("k", ".param .u64 out", text)
+    launch(text, [out], block=(64, 1, 1), completion=completion, level=level, findings=found)
     assert out.tolist() == [*range(32)]
+    return found
 
 
 @pytest.mark.parametrize("completion", MODES)
@@ -56,3 +60,5 @@ def test_a_copy_that_is_not_waited_for(change: dict[str, str], missing: str, com
         run(completion, **change)  # type: ignore[arg-type]
     found = re.search(missing, str(e.value))
     assert found and int(found[1]) == e.value.line, str(e.value)
+    (listed,) = run(completion, level=Level.FAULT, **change)  # type: ignore[arg-type]
+    assert listed.level == Level.FORMAL and str(listed) == str(e.value)
