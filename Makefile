@@ -28,7 +28,7 @@ JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(i
 
 .DEFAULT_GOAL := help
 .PHONY: help setup stage stages gate ratchet runs dashboard clean-runs resume cancel doctor trust provision milestones report notes \
-	layout budget bench lint test test-long $(MILESTONE)
+	layout budget bench clock lint test test-long $(MILESTONE)
 
 help: ## list the targets
 	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -106,6 +106,9 @@ budget: $(READY) ## what every configuration of the kernel takes: memory, regist
 bench: $(READY) ## measure compiling, launching and a whole run, beside the goals
 	@$(PY) -m harness bench
 	@$(PY) -m bench.emulator
+
+clock: $(READY) ## the clock's predictions beside what was measured on a B200, every set with its error and goal
+	@$(PY) -m bench.clock
 
 lint: $(READY) ## ruff and mypy
 	@$(PY) -m ruff check .

@@ -1,1 +1,1 @@
-"""Measurements: how fast the emulator is, beside a named peer on the same problem in the same run."""
+"""Measurements: how fast the emulator is, beside a named peer in the same run; how wrong the clock, beside a B200."""

@@ -8,9 +8,12 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .findings import asked_for, listed, told
+
+if TYPE_CHECKING:
+    from .bridge.result import LaunchResult
 
 REPORT_EXIT: Final = 3
 
@@ -74,6 +77,19 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
     run.set_defaults(do=_run)
 
+    timed = commands.add_parser(
+        "time",
+        help="predict what the launches of a CuTeDSL script would take on a chip",
+        description="Run SCRIPT as __main__ under the clock of a chip: each launch is predicted, and none computes its "
+        "outputs. Options stand before SCRIPT; what follows it is the script's own. docs/clock.md says what is "
+        "modelled and how wrong it is.",
+    )
+    timed.add_argument("--chip", default="b200", help="whose time (default: %(default)s)")
+    timed.add_argument("--trace", type=Path, metavar="FOLDER", help="write a trace of each launch, for ui.perfetto.dev")
+    timed.add_argument("script", type=Path, metavar="SCRIPT")
+    timed.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
+    timed.set_defaults(do=_time)
+
     isa = commands.add_parser(
         "isa",
         help="print the instruction coverage as Markdown",
@@ -96,16 +112,54 @@ def _isa(_options: argparse.Namespace) -> int:
     return 0
 
 
-def _run(options: argparse.Namespace) -> int:
-    script: Path = options.script
+def _enter(script: Path, args: Sequence[str]) -> bool:
+    """Make a script's arguments and folder this process's; whether there is such a script."""
     if not script.is_file():
         print(f"SCRIPT: no file {str(script)!r}", file=sys.stderr)
-        return 2
+        return False
     if find_spec("torch") is None:
         print("SCRIPT runs with torch's device as its GPU: install torch", file=sys.stderr)
-        return 2
-    sys.argv = [str(script), *options.args]
+        return False
+    sys.argv = [str(script), *args]
     sys.path.insert(0, str(script.resolve().parent))
+    return True
+
+
+def _time(options: argparse.Namespace) -> int:
+    if not _enter(options.script, options.args):
+        return 2
+    from . import emulate
+    from .clock.chips import chip
+    from .host.session import emulated_host
+
+    try:
+        chip(options.chip)
+    except ValueError as why:
+        print(f"--chip: {why}", file=sys.stderr)
+        return 2
+    with emulated_host(), emulate(clock=options.chip, trace=options.trace is not None) as device:
+        try:
+            runpy.run_path(str(options.script), run_name="__main__")
+        finally:
+            sys.stdout.flush()
+            for number, launch in enumerate(device.launches, 1):
+                print(launch.prediction)
+                if options.trace is not None:
+                    _write_trace(options.trace / f"{number}.json", launch)
+    return 0
+
+
+def _write_trace(path: Path, launch: LaunchResult) -> None:
+    assert launch.prediction is not None and launch.prediction.trace is not None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(launch.prediction.trace.json(launch.prediction.ghz))
+    print(f"  trace: {path}")
+
+
+def _run(options: argparse.Namespace) -> int:
+    script: Path = options.script
+    if not _enter(script, options.args):
+        return 2
     from . import EmulatorError, emulate
     from .host.session import emulated_host
 

@@ -9,7 +9,7 @@ from typing import Any
 from .chip import LANES
 from .engine.blocks import ALL, BLOCKED, BlockFunction, BlockWriter, active, executed, first
 from .engine.early_uses import early_uses
-from .engine.effects import Effect, effects
+from .engine.effects import Effect, Find, effects
 from .engine.fetch import Fetcher
 from .engine.liveness import Liveness
 from .engine.load_store import load_store
@@ -37,18 +37,20 @@ from .ptx.syntax import Instr, Kernel, Special, TensorAddress
 class Program:
     """A lowered kernel, for any number of launches. variables: host addresses of the module's variables by name.
 
-    Raises UnknownInstruction for whatever is not implemented, before anything runs.
+    find: where instructions are looked up. Raises UnknownInstruction for whatever is not implemented, before anything
+    runs.
     """
 
-    def __init__(self, kernel: Kernel, variables: Mapping[str, int] | None = None) -> None:
+    def __init__(self, kernel: Kernel, variables: Mapping[str, int] | None = None, find: Find = registry.find) -> None:
         self.kernel = kernel
         with naming(kernel):
-            self._lower_all(variables or {})
+            self._lower_all(variables or {}, find)
 
-    def _lower_all(self, variables: Mapping[str, int]) -> None:
+    def _lower_all(self, variables: Mapping[str, int], find: Find) -> None:
         kernel = self.kernel
-        self._effects = effects(kernel, variables)
-        self._flow = Flow(kernel, _starts_block)
+        self._effects = effects(kernel, variables, find)
+        waits = {(effect.instr.line, effect.instr.text) for effect in self._effects if effect.blocking}
+        self._flow = Flow(kernel, lambda instr: (instr.line, instr.text) in waits)
         liveness = Liveness(self._flow, self._effects)
         self._segments = segments(self._flow, self._effects, liveness)
         self._placement = Placement(placed_registers(self._segments, liveness), self._effects)
@@ -231,11 +233,6 @@ def _chains(block: Sequence[Segment], accesses: Mapping[int, LoadStoreStep]) -> 
 
 def _leaves(instr: Instr) -> bool:
     return instr.opcode in LEAVES and instr.guard is None
-
-
-def _starts_block(instr: Instr) -> bool:
-    handler = registry.HANDLERS.get(instr.opcode)
-    return handler is not None and handler.blocking
 
 
 def lowered(segment: Segment, placement: Placement) -> Builder:

@@ -30,6 +30,7 @@ PARTS: dict[str, tuple[set[str], ...]] = {
         {"isa"},
         {"engine"},
         {"program"},
+        {"clock"},
         {"bridge"},
         {"host"},
         {"coverage"},

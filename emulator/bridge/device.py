@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final, get_args
 
 from .. import chip
+from ..clock.chips import chip as chip_of
+from ..clock.prediction import Prediction, predict
+from ..clock.trace import Recorder
 from ..errors import EmulatorError, Level
 from ..machine.agents import Completion
 from ..machine.launch import Diagnostics, Launch, LevelName, Numerics
@@ -62,6 +65,8 @@ class EmulatedDevice:
     diagnostics: Diagnostics = "stop"
     processes: int = 1
     names: Names = nameless
+    clock: str | None = None
+    trace: bool = False
 
     def __post_init__(self) -> None:
         """Raise ValueError for an option that does not exist."""
@@ -74,6 +79,7 @@ class EmulatedDevice:
             raise ValueError(f"budget is {self.budget!r}; allowed: None or a number of instructions from 1")
         if not isinstance(self.processes, int) or self.processes < 1:
             raise ValueError(f"processes is {self.processes!r}; allowed: a number of processes from 1")
+        self._chip = None if self.clock is None else chip_of(self.clock)
         self.launches: list[LaunchResult] = []
         self.error: BaseException | None = None
         self._visible = NOTHING
@@ -170,15 +176,31 @@ class EmulatedDevice:
             diagnostics=self.diagnostics,
             names=self.names(name),
         )
-        program = module.program(name)
         started = time.perf_counter()
+        if self._chip is not None:
+            recorder = Recorder() if self.trace else None
+            predicted = predict(self._chip, launch, *module.skeleton(name, self._chip), recorder)
+            self._note(module, name, config, cluster, launch, started, predicted)
+            return
+        program = module.program(name)
         try:
-            stats = run(launch, program, self.completion, self.seed, self.budget, self.processes)
+            run(launch, program, self.completion, self.seed, self.budget, self.processes)
         except EmulatorError as error:
             for fault in launch.findings:
                 error.add_note(f"found before: {fault}")
             raise
-        seconds = time.perf_counter() - started
+        self._note(module, name, config, cluster, launch, started)
+
+    def _note(
+        self,
+        module: LoadedModule,
+        name: str,
+        config: LaunchConfig,
+        cluster: Any,
+        launch: Launch,
+        started: float,
+        prediction: Prediction | None = None,
+    ) -> None:
         self.launches.append(
             LaunchResult(
                 name,
@@ -186,11 +208,12 @@ class EmulatedDevice:
                 config.block,
                 cluster,
                 config.dynamic_shared_bytes,
-                seconds,
-                stats,
+                time.perf_counter() - started,
+                launch.stats,
                 tuple(launch.findings),
                 module.ptx,
                 os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0],
+                prediction,
             )
         )
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ctypes
 from functools import cached_property, lru_cache
 
+from ..clock.chips import Chip
+from ..clock.operations import find
+from ..clock.skeleton import Skeleton, skeleton
 from ..program import Program
 from ..ptx.parser import parse
 from ..ptx.syntax import Kernel
@@ -17,6 +20,7 @@ class LoadedModule:
         self.ptx = ptx
         self.syntax = parse(ptx)
         self._programs: dict[str, Program] = {}
+        self._skeletons: dict[tuple[str, Chip], tuple[Skeleton, Program]] = {}
         self._memory = {v.name: _placed(v.size, v.align, v.initial) for v in self.syntax.variables}
 
     @cached_property
@@ -38,6 +42,13 @@ class LoadedModule:
         if name not in self._programs:
             self._programs[name] = Program(self.kernel(name), self.variables)
         return self._programs[name]
+
+    def skeleton(self, name: str, chip: Chip) -> tuple[Skeleton, Program]:
+        """What the clock of a chip runs of a kernel, and that lowered."""
+        if (name, chip) not in self._skeletons:
+            left = skeleton(self.kernel(name), self.variables, chip)
+            self._skeletons[name, chip] = left, Program(left.kernel, self.variables, find)
+        return self._skeletons[name, chip]
 
 
 @lru_cache(maxsize=64)

@@ -94,6 +94,8 @@ def emulate(
     diagnostics: Diagnostics = "stop",
     processes: int = 1,
     names: Names = nameless,
+    clock: str | None = None,
+    trace: bool = False,
 ) -> Iterator[EmulatedDevice]:
     """Make an emulated B200 current: every launch of a CuTeDSL function inside runs on it, on CPU tensors.
 
@@ -107,10 +109,12 @@ def emulate(
     processes: how many share the clusters of a launch, with the same results as one; kernels whose clusters can meet in
     global memory (atomics, flags, reductions) or print run in one, and so does everything where other threads run.
     names: from a kernel's name to its mbarriers' names, by offset in bytes in dynamic shared memory, for reports.
+    clock: a chip ("b200") whose time is predicted: each launch has a `prediction` then, and computes no outputs.
+    trace: with what happened when.
 
     Errors of a kernel are subclasses of EmulatorError. Raises ValueError for an option that does not exist.
     """
-    device = EmulatedDevice(completion, seed, budget, level, numerics, diagnostics, processes, names)
+    device = EmulatedDevice(completion, seed, budget, level, numerics, diagnostics, processes, names, clock, trace)
     driver.make_current(device)
     try:
         with _cutedsl_calls(), one_thread():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..clock.prediction import Prediction
 from ..errors import Fault
 from ..machine.launch import Dim3
 from ..machine.statistics import Stats
@@ -16,7 +17,8 @@ class LaunchResult:
     grid, block, cluster: in CTAs, threads and CTAs. seconds: of this machine. stats: counts that are the same on every
     machine, see emulator.Stats for their units.
     findings: what it went on after, once for each cause: under diagnostics "report", and what is formal. ptx: the
-    module that was launched. test: the one that launched it, under pytest.
+    module that was launched. test: the one that launched it, under pytest. prediction: under a clock, what the launch
+    would take; its outputs were not computed then, and stats are empty.
     """
 
     kernel: str
@@ -29,6 +31,7 @@ class LaunchResult:
     findings: tuple[Fault, ...]
     ptx: str = field(repr=False)
     test: str = ""
+    prediction: Prediction | None = None
 
     @property
     def instructions(self) -> int:

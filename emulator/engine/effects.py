@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..errors import TakingApart, UnknownInstruction
@@ -31,6 +31,8 @@ from ..ptx.syntax import (
 
 Source = Reg | Special
 Result = tuple[Reg, tuple[Source, ...] | None]
+Find = Callable[[Instr], Handler | Lowering]
+"""Where the entry of an instruction is looked up: `registry.find`, or what stands in for the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Effect:
         return isinstance(self.entry, Lowering)
 
 
-def effects(kernel: Kernel, variables: Mapping[str, int]) -> tuple[Effect, ...]:
+def effects(kernel: Kernel, variables: Mapping[str, int], find: Find = registry.find) -> tuple[Effect, ...]:
     """The effect of each instruction. variables: host addresses of the module's variables.
 
     Raises UnknownInstruction for an opcode or a symbol that nothing defines.
@@ -77,7 +79,7 @@ def effects(kernel: Kernel, variables: Mapping[str, int]) -> tuple[Effect, ...]:
     found = []
     for instr in kernel.instrs:
         with TakingApart(instr):
-            effect = _effect(with_accumulator(with_carry(with_fixed_parameter(_resolved(instr, symbols)))))
+            effect = _effect(with_accumulator(with_carry(with_fixed_parameter(_resolved(instr, symbols)))), find)
             if effect.instr.opcode == FIXED_PARAMETER:
                 _check_parameter(effect.instr, kernel)
         found.append(effect)
@@ -127,11 +129,11 @@ def _resolved(instr: Instr, symbols: Mapping[str, Imm | Special]) -> Instr:
     return replace(instr, operands=tuple(resolve(operand) for operand in instr.operands))
 
 
-def _effect(instr: Instr) -> Effect:
+def _effect(instr: Instr, find: Find) -> Effect:
     guard = () if instr.guard is None else (instr.guard[0],)
     if instr.opcode in ENDS:
         return Effect(instr, None, (), (), guard, bool(guard))
-    entry = registry.find(instr)
+    entry = find(instr)
     for to in instr.operands[: entry.dst]:
         if not isinstance(to, Reg | Vector | Dual | Sink):
             raise UnknownInstruction(instr, f"{to} as a destination")

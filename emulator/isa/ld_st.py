@@ -296,7 +296,7 @@ def _ld(ins: Instr) -> Action:
             values = load(op, warp, chosen_once(warp, mask, address))
             if wide:
                 return np.repeat(values.T, 32, axis=1)
-            return _flat([int(_extended(op, values[0, i : i + 1], w)[0]) for i, w in enumerate(widths)])
+            return _flat([int(extended(op, values[0, i : i + 1], w)[0]) for i, w in enumerate(widths)])
         values = load(op, warp, chosen(warp, mask, address))
         if mask is not None:
             full = np.zeros((32, op.count), values.dtype)
@@ -305,7 +305,7 @@ def _ld(ins: Instr) -> Action:
         columns = np.ascontiguousarray(values.T)
         if wide or all(w == op.width for w in widths):
             return columns if op.count > 1 else columns[0]
-        return _flat([_extended(op, columns[i], w) for i, w in enumerate(widths)])
+        return _flat([extended(op, columns[i], w) for i, w in enumerate(widths)])
 
     return run
 
@@ -314,7 +314,7 @@ def _flat(values: list[Any]) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def _extended(op: MemoryOp, values: np.ndarray, width: int) -> np.ndarray:
+def extended(op: MemoryOp, values: np.ndarray, width: int) -> np.ndarray:
     """Values as unsigned integers of a register's width, sign-extended if the type says so."""
     if width == op.width:
         return np.ascontiguousarray(values)
@@ -330,7 +330,7 @@ def _ld_param(op: MemoryOp, widths: list[int]) -> Action:
         if len(raw) < op.bytes:
             raise OutOfBounds(f"ld.param at {offset}, {op.bytes} bytes: no such parameter", op.ins, warp)
         values = np.frombuffer(raw, f"u{op.width}")
-        return _flat([int(_extended(op, values[i : i + 1], w)[0]) for i, w in enumerate(widths)])
+        return _flat([int(extended(op, values[i : i + 1], w)[0]) for i, w in enumerate(widths)])
 
     return run
 

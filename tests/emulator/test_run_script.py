@@ -374,6 +374,19 @@ def test_processes_are_a_number_from_1(run, count):
     assert f"argument --processes: '{count}'; allowed: a number from 1" in finished.stderr
 
 
+def test_time_predicts_each_launch_and_computes_nothing(tmp_path, capsys, monkeypatch):
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(PRELUDE) + "add(*map(from_dlpack, (a, b, c)))\nprint(bool(c.isnan().all()))\n")
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert main(["time", "--trace", str(tmp_path / "traces"), str(script)]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("True\n")
+    assert "predicted" in said and "2 clusters" in said and "assumed:" in said
+    assert (tmp_path / "traces" / "1.json").is_file()
+    assert main(["time", "--chip", "b300", str(script)]) == 2
+
+
 def test_the_command_and_its_help(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import torch\nprint(torch.zeros(1, device='cuda').device)\n")

@@ -1,0 +1,360 @@
+"""`python -m bench.clock`: the clock beside what was measured on a B200, a line a set of measurements.
+
+Small PTX programs with the instruction streams of the microbenchmarks run under the clock; nothing is looked up. The
+measurements lie in bench/data/b200, each with its source in its first lines.
+"""
+
+from __future__ import annotations
+
+import csv
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from emulator.clock.chips import chip
+from emulator.clock.operations import find
+from emulator.clock.skeleton import Skeleton, skeleton
+from emulator.clock.timeline import Timeline
+from emulator.machine.launch import Launch
+from emulator.program import Program
+from emulator.ptx.parser import parse
+
+DATA: Final = Path(__file__).parent / "data" / "b200"
+B200: Final = chip("b200")
+Row = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Set:
+    """One set of measurements: what is compared, the relative error of each point, the goals for mean and worst."""
+
+    name: str
+    errors: Sequence[tuple[float, str]]
+    mean_goal: float
+    worst_goal: float | None = None
+
+    def __str__(self) -> str:
+        errors = [abs(error) for error, _ in self.errors]
+        mean, (worst, where) = sum(errors) / len(errors), max(self.errors, key=lambda e: abs(e[0]))
+        held = mean <= self.mean_goal and (self.worst_goal is None or abs(worst) <= self.worst_goal)
+        goal = f"{self.mean_goal:.0%}" + ("" if self.worst_goal is None else f" / {self.worst_goal:.0%}")
+        mark = "ok" if held else "MISSED"
+        return f"{self.name:<44}{len(errors):>6}{mean:>9.1%}{worst:>+9.1%}   {goal:<12}{mark:<8}worst: {where}"
+
+
+def main() -> None:
+    """Run every set and print its line."""
+    print(f"{'set':<44}{'points':>6}{'mean':>9}{'worst':>9}   {'goal':<12}")
+    for measure in (umma, in_flight, tma_throughput, tma_multicast, cp_async_throughput, cp_async_latency):
+        for found in measure():
+            print(found, flush=True)
+
+
+def rows(name: str) -> list[Row]:
+    """The rows of a file of measurements."""
+    lines = (DATA / f"{name}.csv").read_text().splitlines()
+    return list(csv.DictReader(line for line in lines if not line.startswith("#")))
+
+
+def compared(
+    name: str, points: Sequence[Row], measured: str, model: Callable[[Row], float], goals: Sequence[float]
+) -> Set:
+    """The errors of a model for one column."""
+    shown = [column for column in points[0] if column not in ("dram_bytes", "loads")]
+    errors = [
+        (model(row) / float(row[measured]) - 1, ", ".join(f"{c}={row[c]}" for c in shown if c != measured))
+        for row in points
+    ]
+    return Set(name, errors, *goals)
+
+
+# ---- programs ----
+
+
+@cache
+def lowered(text: str) -> tuple[Skeleton, Program]:
+    (kernel,) = parse(text).kernels.values()
+    made = skeleton(kernel, {}, B200)
+    return made, Program(made.kernel, {}, find)
+
+
+def cycles(
+    text: str, arguments: Sequence[int | bytes], *, threads: int, cluster: int = 1, resident: int = 1, **shares: Any
+) -> Timeline:
+    """The timeline of one cluster (or `resident` CTAs on one SM) of a program. shares: of Timeline."""
+    made, program = lowered(text)
+    params = np.zeros(made.kernel.param_bytes + 64, np.uint8)
+    start = -params.ctypes.data % 64
+    for param, argument in zip(made.kernel.params, arguments, strict=True):
+        raw = argument if isinstance(argument, bytes) else argument.to_bytes(param.size, "little")
+        params[start + param.offset : start + param.offset + param.size] = np.frombuffer(raw, np.uint8)
+    launch = Launch(
+        made.kernel,
+        (cluster * resident, 1, 1),
+        (threads, 1, 1),
+        params.ctypes.data + start,
+        params,
+        (cluster, 1, 1),
+    )
+    timeline = Timeline(B200, launch, program, made.stretches, **{"sharers": 148, "from_hbm": 1.0, **shares})
+    timeline.run([(i, 0, 0) for i in range(resident)], resident)
+    return timeline
+
+
+def end(timeline: Timeline) -> float:
+    """When the last cluster ended."""
+    return max(cluster.end for cluster in timeline.finished)
+
+
+def entry(params: str, body: str) -> str:
+    """A PTX module with one kernel."""
+    listed = ", ".join(f".param .{p.split()[0]} {p.split()[1]}" for p in params.split(",") if p)
+    registers = ".reg .pred %p<9>; .reg .b16 %h<4>; .reg .b32 %r<40>; .reg .b64 %d<40>;"
+    head = ".version 8.8\n.target sm_100a\n.address_size 64"
+    return f"{head}\n.visible .entry k({listed})\n{{\n{registers}\n{body}\n}}\n"
+
+
+# ---- the tensor core ----
+
+KIND: Final = {
+    "BF16": ("kind::f16", 1 << 4 | 1 << 7 | 1 << 10),
+    "E4M3": ("kind::f8f6f4", 1 << 4),
+    "F4": ("kind::f8f6f4", 1 << 4 | 5 << 7 | 5 << 10),
+    "S8": ("kind::i8", 2 << 4 | 1 << 7 | 1 << 10),
+    "MXF8": ("kind::mxf8f6f4", 1 << 23),
+    "MXF4": ("kind::mxf8f6f4", 5 << 7 | 5 << 10 | 1 << 23),
+}
+"""The kind that each type was measured with, and its bits of the instruction descriptor."""
+UNROLLED: Final = 16
+
+
+@cache
+def mma_program(kind: str, a_in_tmem: bool, ctas: int) -> str:
+    """`rounds` of: so many tcgen05.mma as `sixteens` and `ones` say, one commit, a wait by all warps."""
+    name, a = KIND[kind][0], "[%r9]" if a_in_tmem else "%d1"
+    scales = ", [%r9], [%r9]" if name.startswith("kind::mx") else ""
+    scaled = ".block_scale" if scales else ""
+    mma = f"@%p1 tcgen05.mma.cta_group::{ctas}.{name}{scaled} [%r8], {a}, %d2, %r1{scales}, %p2;"
+    return entry(
+        "u32 idesc,u32 rounds,u32 sixteens,u32 ones",
+        f"""
+.shared .align 8 .b8 bar[8];
+ld.param.u32 %r1, [idesc]; ld.param.u32 %r2, [rounds]; ld.param.u32 %r3, [sixteens]; ld.param.u32 %r4, [ones];
+mov.u32 %r5, %tid.x; shr.u32 %r6, %r5, 5; mov.u32 %r7, %cluster_ctarank; mov.b32 %r10, bar; mov.b16 %h1, 3;
+mov.b32 %r8, 0; mov.b32 %r9, 256; mov.b64 %d1, 0; mov.b64 %d2, 0; mov.b32 %r13, 0;
+setp.eq.u32 %p0, %r5, 0; setp.eq.u32 %p2, %r5, 0;
+@%p0 mbarrier.init.shared.b64 [%r10], 1;
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+or.b32 %r11, %r6, %r7; setp.ne.b32 %p4, %r11, 0;
+ROUND:
+@%p4 bra WAIT;
+elect.sync _|%p1, -1;
+mov.b32 %r12, 0;
+setp.eq.u32 %p3, %r3, 0; @%p3 bra SINGLE;
+SIXTEEN:
+{mma * UNROLLED}
+add.u32 %r12, %r12, 1; setp.lt.u32 %p3, %r12, %r3; @%p3 bra SIXTEEN;
+SINGLE:
+setp.eq.u32 %p3, %r4, 0; @%p3 bra COMMIT;
+{mma}
+COMMIT:
+@%p1 tcgen05.commit.cta_group::{ctas}.mbarrier::arrive::one.shared::cluster{
+            ".multicast::cluster.b64 [%r10], %h1" if ctas == 2 else ".b64 [%r10]"
+        };
+WAIT: mbarrier.try_wait.parity.shared.b64 %p5, [%r10], %r13; @%p5 bra DONE; bra WAIT;
+DONE: xor.b32 %r13, %r13, 1; sub.u32 %r2, %r2, 1; setp.ne.u32 %p6, %r2, 0; @%p6 bra ROUND;
+ret;""",
+    )
+
+
+def group_cycles(row: Row, in_flight: int) -> float:
+    """Cycles of a round with so many instructions."""
+    text = mma_program(row["kind"], row["a_from"] == "tmem", int(row["ctas"]))
+    idesc = KIND[row["kind"]][1] | int(row["n"]) >> 3 << 17 | int(row["m"]) >> 4 << 24
+    few, many = (
+        end(cycles(text, [idesc, rounds, *divmod(in_flight, UNROLLED)], threads=128, cluster=int(row["ctas"])))
+        for rounds in (1, 3)
+    )
+    return (many - few) / 2
+
+
+def umma() -> Iterator[Set]:
+    """One instruction, and what one more adds."""
+    overhead = B200.mma_group_overhead
+    points = rows("umma")
+    yield compared("umma: latency", points, "latency", lambda row: group_cycles(row, 1) - overhead, (0.05, 0.15))
+    yield compared(
+        "umma: interval", points, "interval", lambda r: (group_cycles(r, 64) - group_cycles(r, 32)) / 32, (0.02, 0.10)
+    )
+
+
+def in_flight() -> Iterator[Set]:
+    """Groups of instructions with one commit."""
+
+    def each(row: Row) -> float:
+        return group_cycles(row, int(row["in_flight"])) / int(row["in_flight"])
+
+    yield compared("umma: in flight", rows("umma_in_flight"), "cycles_each", each, (0.05,))
+
+
+# ---- copies ----
+
+
+def tensor_map(columns: int, height: int, box: tuple[int, int]) -> bytes:
+    """The 128 bytes of a map of fp32 [height, columns]. Nothing is read by it."""
+    words = [1 << 20, 2 | 1 << 4 | 7 << 7 | 1 << 18 | (4 * columns >> 4) << 32, 0, 0]
+    words += [columns - 1 | (height - 1) << 32, 0, (box[0] - 1) << 56, box[1] - 1]
+    return struct.pack("<8Q", *words) + bytes(64)
+
+
+TMA_LOAD: Final = "cp.async.bulk.tensor.2d.shared::{to}.global.mbarrier::complete_tx::bytes{more}"
+
+
+@cache
+def ring_program(stages: int) -> str:
+    """One thread keeps `stages` boxes in flight; all wait. The tensor map is the first parameter."""
+    load = f"""
+@%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r4], %r2;
+@%p0 {TMA_LOAD.format(to="cta", more="")} [%r5], [%d0, {{%r10, %r10}}], [%r4];"""
+    return entry(
+        "b64 map,u32 bytes,u32 loads",
+        f"""
+.shared .align 8 .b8 bar[64];
+mov.b64 %d0, map; cvta.param.u64 %d0, %d0;
+ld.param.u32 %r2, [bytes]; ld.param.u32 %r3, [loads];
+mov.u32 %r1, %tid.x; setp.eq.u32 %p0, %r1, 0; mov.b32 %r6, bar; mov.b32 %r7, 0; mov.b32 %r10, 0; mov.b32 %r11, 0;
+INIT: shl.b32 %r8, %r7, 3; add.u32 %r4, %r6, %r8;
+@%p0 mbarrier.init.shared.b64 [%r4], 1;
+add.u32 %r7, %r7, 1; setp.lt.u32 %p1, %r7, {stages}; @%p1 bra INIT;
+bar.sync 0; mov.b32 %r7, 0;
+FILL: shl.b32 %r8, %r7, 3; add.u32 %r4, %r6, %r8; mul.lo.u32 %r5, %r7, %r2; {load}
+add.u32 %r7, %r7, 1; setp.lt.u32 %p1, %r7, {stages}; @%p1 bra FILL;
+mov.b32 %r7, 0;
+NEXT: shl.b32 %r8, %r7, 3; add.u32 %r4, %r6, %r8; mul.lo.u32 %r5, %r7, %r2;
+WAIT: mbarrier.try_wait.parity.shared.b64 %p2, [%r4], %r11; @%p2 bra DONE; bra WAIT;
+DONE: {load}
+add.u32 %r7, %r7, 1; setp.lt.u32 %p1, %r7, {stages}; @%p1 bra SAME; mov.b32 %r7, 0; xor.b32 %r11, %r11, 1;
+SAME: sub.u32 %r3, %r3, 1; setp.ne.u32 %p3, %r3, 0; @%p3 bra NEXT;
+ret;""".replace("mov.b64 %d0, map; cvta.param.u64 %d0, %d0;", "mov.b64 %d1, map; cvta.param.u64 %d0, %d1;"),
+    ).replace(".param .b64 map", ".param .align 64 .b8 map[128]")
+
+
+LOADS: Final = (40, 200)
+"""Loads of a short and of a long run: the difference is the steady state."""
+
+
+def tma_throughput() -> Iterator[Set]:
+    """2D TMA loads from HBM by all SMs."""
+
+    def each(row: Row) -> float:
+        box = int(row["box_columns"]), int(row["box_rows"])
+        text, size = ring_program(int(row["stages"])), 4 * box[0] * box[1]
+        few, many = (end(cycles(text, [tensor_map(box[0], 1 << 20, box), size, n], threads=32)) for n in LOADS)
+        return (many - few) / (LOADS[1] - LOADS[0])
+
+    yield compared("TMA: throughput", rows("tma_throughput"), "cycles_per_load", each, (0.10,))
+
+
+@cache
+def cluster_program(multicast: bool) -> str:
+    """Each of four warps loads a box and waits; the cluster meets; and again. multicast: by the first CTA for all."""
+    to = "cluster" if multicast else "cta"
+    load = TMA_LOAD.format(to=to, more=".multicast::cluster" if multicast else "")
+    mask, by = (", %h1", "%p4") if multicast else ("", "%p1")
+    return entry(
+        "b64 map,u32 bytes,u32 rounds,u16 ranks",
+        f"""
+.shared .align 8 .b8 bar[32];
+mov.b64 %d1, map; cvta.param.u64 %d0, %d1;
+ld.param.u32 %r2, [bytes]; ld.param.u32 %r3, [rounds]; ld.param.u16 %h1, [ranks];
+mov.u32 %r1, %tid.x; shr.u32 %r4, %r1, 5; and.b32 %r5, %r1, 31; setp.eq.u32 %p1, %r5, 0;
+mov.u32 %r9, %cluster_ctarank; setp.eq.and.u32 %p4, %r9, 0, %p1;
+mov.b32 %r6, bar; shl.b32 %r7, %r4, 3; add.u32 %r6, %r6, %r7; mov.b32 %r10, 0; mov.b32 %r11, 0;
+@%p1 mbarrier.init.shared.b64 [%r6], 1;
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+mul.lo.u32 %r8, %r4, %r2;
+ROUND:
+@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r6], %r2;
+@{by} {load} [%r8], [%d0, {{%r10, %r10}}], [%r6]{mask};
+WAIT: mbarrier.try_wait.parity.shared.b64 %p2, [%r6], %r11; @%p2 bra DONE; bra WAIT;
+DONE: xor.b32 %r11, %r11, 1;
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+sub.u32 %r3, %r3, 1; setp.ne.u32 %p3, %r3, 0; @%p3 bra ROUND;
+ret;""",
+    ).replace(".param .b64 map", ".param .align 64 .b8 map[128]")
+
+
+WARPS: Final = 4
+ROUNDS: Final = (8, 24)
+
+
+def tma_multicast() -> Iterator[Set]:
+    """The same boxes for all CTAs of a cluster: each loads them, or one for all."""
+
+    def whole(row: Row) -> float:
+        cluster, box = int(row["cluster"]), (int(row["box_columns"]), int(row["box_rows"]))
+        text, multicast = cluster_program(row["mode"] == "1"), row["mode"] == "1"
+        shares: dict[str, Any] = {
+            "from_hbm": 1.0 if multicast else 1 / cluster,
+            "cluster": cluster,
+            "threads": 32 * WARPS,
+        }
+        few, many = (
+            end(cycles(text, [tensor_map(box[0], 1 << 20, box), int(row["bytes"]), n, (1 << cluster) - 1], **shares))
+            for n in ROUNDS
+        )
+        clusters = int(B200.sms) // cluster
+        rounds = int(row["loads"]) / (clusters * cluster * WARPS)
+        return (many - few) / (ROUNDS[1] - ROUNDS[0]) * rounds * -(-clusters // B200.slots(cluster))
+
+    yield compared("TMA: multicast", rows("tma_multicast"), "sm_cycles", whole, (0.15,))
+
+
+@cache
+def copy_program(stages: int, size: int) -> str:
+    """Each thread copies `size` bytes a round, waits for all but the last `stages` - 1 rounds first."""
+    return entry(
+        "u32 rounds",
+        f"""
+.shared .align 16 .b8 window[16384];
+ld.param.u32 %r3, [rounds]; mov.u32 %r1, %tid.x; mul.lo.u32 %r2, %r1, {size}; mov.b32 %r4, window;
+add.u32 %r2, %r2, %r4; mov.b64 %d1, 4096;
+ROUND: cp.async.wait_group {stages - 1};
+cp.async.ca.shared.global [%r2], [%d1], {size};
+cp.async.commit_group;
+sub.u32 %r3, %r3, 1; setp.ne.u32 %p3, %r3, 0; @%p3 bra ROUND;
+cp.async.wait_group 0;
+ret;""",
+    )
+
+
+def cp_async_throughput() -> Iterator[Set]:
+    """cp.async from HBM by all SMs."""
+
+    def rate(row: Row) -> float:
+        stages, threads, size, ctas = (int(row[c]) for c in ("stages", "threads", "bytes_a_thread", "ctas_per_sm"))
+        text = copy_program(stages, size)
+        few, many = (end(cycles(text, [n], threads=threads, resident=ctas)) for n in ROUNDS)
+        each = (many - few) / (ROUNDS[1] - ROUNDS[0])
+        return threads * size * ctas / each * B200.sms * B200.max_clock_ghz * 1e9
+
+    yield compared("cp.async: throughput", rows("cp_async_throughput"), "bytes_per_s", rate, (0.15,))
+
+
+def cp_async_latency() -> Iterator[Set]:
+    """One cp.async of all threads at once, by SMs that begin: medians, of measurements that differ by factors of 2."""
+
+    def latency(row: Row) -> float:
+        threads, size, ctas = (int(row[c]) for c in ("threads", "bytes_a_thread", "ctas_per_sm"))
+        return end(cycles(copy_program(1, size), [1], threads=threads, resident=ctas))
+
+    yield compared("cp.async: latency", rows("cp_async_latency"), "cycles_median", latency, (0.15,))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Chip files: what a chip takes for what, each figure with how it is known and from where."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+HOW: Final = ("measured", "near", "fitted", "assumed")
+FOLDER: Final = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Chip:
+    """The figures of one chip: cycles of the SM's clock unless a name says otherwise; the chip file has the sources."""
+
+    name: str
+    assumptions: tuple[str, ...]
+    gpc_sms: tuple[int, ...]
+    max_clock_ghz: float
+    launch_us: float
+    mma_columns_per_cycle: float
+    smem_bytes_per_cycle: float
+    mma_latency: float
+    mma_pair_latency: float
+    mma_pair_half_latency: float
+    mma_scaled_latency: float
+    mma_pair_smem: float
+    mma_group_overhead: float
+    tmem_bytes_per_cycle: float
+    tmem_latency: float
+    fma_cycles: float
+    packed_cycles: float
+    alu_cycles: float
+    mufu_cycles: float
+    convert_cycles: float
+    fma_latency: float
+    alu_latency: float
+    mufu_latency: float
+    shared_latency: float
+    global_latency: float
+    l2_latency: float
+    arrive_latency: float
+    try_wait_latency: float
+    wake_latency: float
+    barrier_latency: float
+    barrier_warp_cycles: float
+    cluster_barrier_latency: float
+    tma_issue: float
+    tma_latency: float
+    tma_l2_saving: float
+    tma_store_latency: float
+    copy_latency: float
+    cold_latency: float
+    bytes_in_flight_per_cycle: float
+    sm_bytes_per_cycle: float
+    burst_cycles: float
+    hbm_bytes_per_us: float
+    l2_bytes_per_us: float
+
+    @property
+    def sms(self) -> int:
+        """SMs of the chip."""
+        return sum(self.gpc_sms)
+
+    def slots(self, cluster: int) -> int:
+        """How many clusters of so many CTAs, each on an SM of its own in one GPC, the chip has room for."""
+        return max(sum(sms // cluster for sms in self.gpc_sms), 1)
+
+    def share_per_cycle(self, bytes_per_us: float, sms: int) -> float:
+        """What one of `sms` SMs has of a rate of the whole chip, in bytes a cycle at the highest clock."""
+        return bytes_per_us / (1e3 * self.max_clock_ghz * sms)
+
+
+@cache
+def chip(name: str) -> Chip:
+    """The chip of a file in this folder. Raises ValueError, naming the allowed ones, for one that is not there."""
+    known = sorted(path.stem for path in FOLDER.glob("*.toml"))
+    if name not in known:
+        raise ValueError(f"clock is {name!r}; allowed: {' or '.join(map(repr, known))}")
+    figures = tomllib.loads((FOLDER / f"{name}.toml").read_text())
+    shown = figures.pop("name")
+    wanted = {f.name for f in fields(Chip)} - {"name", "assumptions"}
+    if set(figures) != wanted or any(set(f) != {"value", "how", "source"} for f in figures.values()):
+        raise ValueError(f"{name}.toml has not the figures of a chip: {sorted(set(figures) ^ wanted)}")
+    assumed = tuple(f"{n} = {f['value']}: {f['source']}" for n, f in figures.items() if f["how"] == "assumed")
+    values = {n: f["value"] for n, f in figures.items()}
+    made: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else float(v) for n, v in values.items()}
+    return Chip(shown, assumed, **made)

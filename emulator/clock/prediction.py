@@ -1,0 +1,190 @@
+"""What is predicted of a launch: seconds, what bounds it, and where its warps wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from .chips import Chip
+from .grid import Grid, GridTime
+from .stretch import ALU, FMA, ISSUE, LSU, MUFU, PIPES
+from .trace import Recorder
+from .warps import SUB_PARTITIONS, TimedWarp
+
+if TYPE_CHECKING:
+    from ..machine.launch import Launch
+    from ..program import Program
+    from ..ptx.syntax import Instr
+    from .skeleton import Skeleton
+
+WAITS: Final = 4
+"""Of a role, so many are shown."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Where a role waits: for what, the PTX line and, if known, the source's; cycles of a warp; how often."""
+
+    what: str
+    line: int
+    source: str
+    cycles: float
+    times: float
+
+
+@dataclass(frozen=True)
+class Role:
+    """Warps that wait for the same things. running, waiting: cycles of each, of the `cycles` that its cluster takes."""
+
+    warps: tuple[int, ...]
+    cycles: float
+    running: float
+    waits: tuple[Wait, ...]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What one launch would take on a chip.
+
+    cycles: of the SM's clock, from the first instruction to the last; seconds: with the launch itself, at `ghz`.
+    busy: the share of all cycles for which each part of an SM, or of the chip, is taken, the fullest first. flops: of
+    tcgen05.mma. clusters: of the grid, slots at a time, resident CTAs an SM by the limit named. trace: if asked for.
+    """
+
+    chip: str
+    kernel: str
+    cycles: float
+    ghz: float
+    seconds: float
+    flops: float
+    busy: dict[str, float]
+    clusters: int
+    slots: int
+    resident: int
+    limit: str
+    roles: tuple[Role, ...]
+    assumptions: tuple[str, ...]
+    trace: Recorder | None = field(default=None, repr=False)
+
+    @property
+    def tflops(self) -> float:
+        """Of the tensor core's products, a second."""
+        return self.flops / self.seconds / 1e12
+
+    @property
+    def waves(self) -> float:
+        """How often the chip is filled."""
+        return self.clusters / self.slots
+
+    @property
+    def bound(self) -> str:
+        """The part that is taken most."""
+        return next(iter(self.busy))
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        yield f"{self.kernel[:60]}: predicted {self.seconds * 1e6:,.1f} us on a {self.chip} (nothing was measured)"
+        yield f"  {self.cycles:,.0f} cycles at {self.ghz:.3f} GHz, {self.tflops:,.0f} TFLOP/s of tcgen05"
+        yield (
+            f"  {self.clusters} clusters, {self.slots} at a time ({self.resident} CTAs an SM, by {self.limit}): "
+            f"{self.waves:.2f} waves, the last {_tail(self.waves):.0%} full"
+        )
+        yield "  busy: " + ", ".join(f"{what} {share:.0%}" for what, share in self.busy.items())
+        for role in self.roles:
+            names = ", ".join(map(str, role.warps))
+            yield f"  warps {names}: running {role.running / role.cycles:.0%}"
+            for wait in role.waits:
+                at = f"PTX line {wait.line}" + (f", {wait.source}" if wait.source else "")
+                yield f"    {wait.cycles / role.cycles:4.0%} waiting for {wait.what} ({wait.times:,.0f} times; {at})"
+        yield "  assumed:"
+        yield from (f"    {text}" for text in self.assumptions)
+
+
+def _tail(waves: float) -> float:
+    return 1 - (ceil(waves) - waves)
+
+
+def predict(
+    chip: Chip, launch: Launch, skeleton: Skeleton, program: Program, recorder: Recorder | None = None
+) -> Prediction:
+    """Predict a launch of a kernel. program: of its skeleton."""
+    time = Grid(chip, launch, program, skeleton.stretches).time(recorder)
+    busy = _busy(chip, time)
+    flops = sum(e.share * sum(sm.busy.get("flops", 0.0) for sm in e.sms) / e.together for e in time.executed)
+    ghz = frequency(chip, busy.get("tensor core", 0.0))
+    return Prediction(
+        chip.name,
+        launch.kernel.name,
+        time.cycles,
+        ghz,
+        time.cycles / (1e9 * ghz) + chip.launch_us * 1e-6,
+        flops * time.occupancy.clusters,
+        busy,
+        time.occupancy.clusters,
+        time.occupancy.slots,
+        time.occupancy.resident,
+        time.occupancy.limit,
+        tuple(_roles(time, launch)),
+        (*_decided(skeleton), _shared_bytes(time), *chip.assumptions),
+        recorder,
+    )
+
+
+def frequency(chip: Chip, utilisation: float) -> float:
+    """The rate at which cycles pass, GHz, by the share of cycles in which tensor cores compute: power limits both."""
+    return chip.max_clock_ghz
+
+
+def _busy(chip: Chip, time: GridTime) -> dict[str, float]:
+    """Shares of the cycles of all SMs of the chip."""
+    per_cluster: dict[str | int, float] = {}
+    for executed in time.executed:
+        for sm in executed.sms:
+            for part, cycles in sm.busy.items():
+                per_cluster[part] = per_cluster.get(part, 0.0) + executed.share * cycles / executed.together
+    whole = time.cycles * chip.sms / time.occupancy.clusters
+    found = {"tensor core": per_cluster.get("tensor core", 0.0) / whole}
+    for pipe in (ISSUE, FMA, ALU, MUFU):
+        found[PIPES[pipe]] = per_cluster.get(pipe, 0.0) / SUB_PARTITIONS / whole
+    found["shared memory (ld, st)"] = per_cluster.get(LSU, 0.0) / whole
+    found["TMA"] = per_cluster.get("TMA", 0.0) / whole
+    moved = per_cluster.get("bytes in", 0.0) + per_cluster.get("bytes out", 0.0)
+    found["L2"] = moved / chip.share_per_cycle(chip.l2_bytes_per_us, chip.sms) / whole
+    written = per_cluster.get("bytes in", 0.0) * time.from_hbm + per_cluster.get("bytes out", 0.0)
+    found["HBM"] = written / chip.share_per_cycle(chip.hbm_bytes_per_us, chip.sms) / whole
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _roles(time: GridTime, launch: Launch) -> Iterator[Role]:
+    cluster = max(time.executed, key=lambda e: e.share).cluster
+    roles: dict[frozenset[int], list[TimedWarp]] = {}
+    for warp in cluster.ctas[0].warps:
+        roles.setdefault(frozenset(line for line, _ in warp.waits), []).append(warp)
+    instrs = {instr.line: instr for instr in launch.kernel.instrs}
+    for warps in roles.values():
+        found: dict[tuple[int, str], tuple[float, float]] = {}
+        for warp in warps:
+            for key, wait in warp.waits.items():
+                cycles, times = found.get(key, (0.0, 0.0))
+                found[key] = cycles + wait.cycles / len(warps), times + wait.times / len(warps)
+        most = sorted(found.items(), key=lambda item: -item[1][0])[:WAITS]
+        waits = [Wait(what, line, _source(launch, instrs[line]), *spent) for (line, what), spent in most]
+        running = sum(warp.running_cycles for warp in warps) / len(warps)
+        yield Role(tuple(w.index for w in warps), cluster.end - cluster.start, running, tuple(waits))
+
+
+def _source(launch: Launch, instr: Instr) -> str:
+    place = launch.source_place(instr)
+    return "" if place is None else (place.caller or place).where
+
+
+def _decided(skeleton: Skeleton) -> Sequence[str]:
+    return [f"PTX line {i.line} is false: a comparison of data that decides where warps go" for i in skeleton.decided]
+
+
+def _shared_bytes(time: GridTime) -> str:
+    return f"{time.from_hbm:.0%} of the bytes loaded come from HBM, the rest from L2: each tensor is read from HBM once"

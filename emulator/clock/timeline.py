@@ -1,0 +1,205 @@
+"""Modelled time: warps and agents in the order of their times, on a few SMs that stand for all."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from math import prod
+from typing import TYPE_CHECKING
+
+from ..errors import Deadlock
+from .chips import Chip
+from .stretch import LSU, Stretch
+from .warps import Sm, TimedCluster, TimedWarp
+
+if TYPE_CHECKING:
+    from ..machine.launch import Dim3, Launch
+    from ..program import Program
+    from .barriers import TimedMBarrier
+    from .trace import Recorder
+
+INFINITY = float("inf")
+
+
+class Timeline:
+    """Runs clusters of a launch, `resident` at a time on one set of SMs, each cluster's CTAs on SMs of their own.
+
+    sharers: SMs that load at the same time, between which L2 and HBM are shared. from_hbm: of the bytes loaded, the
+    share that L2 does not hold. walks: warps are only to go through their programs, each alone.
+    """
+
+    def __init__(
+        self,
+        chip: Chip,
+        launch: Launch,
+        program: Program,
+        stretches: Sequence[Stretch],
+        sharers: int,
+        from_hbm: float,
+        recorder: Recorder | None = None,
+        walks: bool = False,
+    ) -> None:
+        self.chip, self.launch, self.program, self.stretches = chip, launch, program, stretches
+        self.from_hbm, self.recorder, self.walks = from_hbm, recorder, walks
+        self.hbm_share = min(chip.share_per_cycle(chip.hbm_bytes_per_us, sharers), chip.sm_bytes_per_cycle)
+        self.l2_share = min(chip.share_per_cycle(chip.l2_bytes_per_us, sharers), chip.sm_bytes_per_cycle)
+        self.sms = [Sm() for _ in range(prod(launch.cluster))]
+        self.finished: list[TimedCluster] = []
+        self.touched: dict[int, int] = {}
+        """Bytes of the tensors that TMA loads from, by their address."""
+        self.boxes: dict[int, int] = {}
+        """Bytes of a box of each tensor map, by its address."""
+        self._heap: list[tuple[float, int, Callable[[float], None]]] = []
+        self._number = 0
+        self._next: Iterator[Dim3] = iter(())
+        self._live: list[TimedCluster] = []
+
+    def run(self, indices: Iterable[Dim3], resident: int) -> list[TimedCluster]:
+        """Run clusters, each when another has ended; those that ended, in that order. Raises Deadlock."""
+        self._next = iter(indices)
+        for _ in range(resident):
+            self._start(0.0)
+        while self._heap:
+            time, _, happen = heapq.heappop(self._heap)
+            happen(time)
+        if self._live:
+            stuck = [warp for cluster in self._live for warp in cluster.warps if not warp.done]
+            rows = tuple(f"  {w}: waits for {w.since[2]} at PTX line {w.since[1].line}" for w in stuck if w.since)
+            raise Deadlock("deadlock in modelled time: no warp can go on and nothing is under way", rows)
+        return self.finished
+
+    def at(self, time: float, happen: Callable[[float], None]) -> None:
+        """Do something at a time."""
+        self._number += 1
+        heapq.heappush(self._heap, (time, self._number, happen))
+
+    def take_over(self) -> Dim3 | None:
+        """The first CTA of a cluster that need not be launched any more; None if there is none."""
+        index = next(self._next, None)
+        if index is None:
+            return None
+        x, y, z = (i * c for i, c in zip(index, self.launch.cluster, strict=True))
+        return x, y, z
+
+    def _start(self, now: float) -> None:
+        index = next(self._next, None)
+        if index is None:
+            return
+        cluster = TimedCluster(self.launch, index, self.sms, now)
+        self._live.append(cluster)
+        for warp in cluster.warps:
+            self.prepare(warp)
+            self.at(now, warp.go)
+
+    def prepare(self, warp: TimedWarp) -> None:
+        """Set a warp at the program's first instruction."""
+        self.program.start(warp)
+        warp.timeline, warp.go = self, partial(self._run, warp)
+
+    def _run(self, warp: TimedWarp, now: float) -> None:
+        """Let a warp run until another comes first, or it waits."""
+        heap = self._heap
+        while True:
+            if warp.stretch is not None:
+                now = self._spend(warp, now)
+            elif warp.ops:
+                perform, *arguments = warp.ops.popleft()
+                later = perform(warp, now, *arguments)
+                if later is None:
+                    return
+                now = later
+            elif warp.done:
+                self._leave(warp, now)
+                return
+            else:
+                self.program.advance(warp)
+                warp.yielded = False
+                continue
+            if heap and heap[0][0] < now:
+                self.at(now, warp.go)
+                return
+
+    def _spend(self, warp: TimedWarp, now: float) -> float:
+        """Reserve slices of a stretch until another event comes first."""
+        stretch, free, sm = warp.stretch, warp.free, warp.sm
+        assert stretch is not None
+        horizon = self._heap[0][0] if self._heap else INFINITY
+        began, slices = now, stretch.slices
+        i, count = warp.at, len(slices)
+        while i < count and now <= horizon:
+            part = slices[i]
+            end = now + part.cycles
+            for pipe, cycles in part.demands:
+                if pipe == LSU:
+                    taken = (sm.lsu if sm.lsu > now else now) + cycles
+                    sm.lsu = taken
+                else:
+                    taken = (free[pipe] if free[pipe] > now else now) + cycles
+                    free[pipe] = taken
+                if taken > end:
+                    end = taken
+            now = end
+            i += 1
+        warp.running_cycles += now - began
+        if self.recorder is not None:
+            self.recorder.ran(warp, began, now)
+        warp.at = i
+        if i == count:
+            warp.stretch = None
+        return now
+
+    def begin(self, warp: TimedWarp, number: int) -> None:
+        """The warp's next cycles are those of a stretch."""
+        warp.stretch, warp.at = self.stretches[number], 0
+        busy = warp.sm.busy
+        for pipe, cycles in enumerate(warp.stretch.demand):
+            if cycles:
+                busy[pipe] = busy.get(pipe, 0.0) + cycles
+
+    def wake(self, warps: Iterable[TimedWarp], now: float, latency: float) -> None:
+        """Waits end at `now`; their warps go on after `latency`."""
+        for warp in warps:
+            assert warp.since is not None
+            since, instr, what = warp.since
+            warp.waited(instr, what, now + latency - since)
+            if self.recorder is not None:
+                self.recorder.waited(warp, instr, what, since, now + latency)
+            warp.since, warp.granted = None, True
+            self.at(now + latency, warp.go)
+
+    def arrive(self, barrier: TimedMBarrier, count: int, now: float) -> None:
+        """Arrivals on an mbarrier."""
+        self.wake(barrier.arrive(count), now, self.chip.wake_latency)
+
+    def complete(self, barrier: TimedMBarrier, tx: int, now: float) -> None:
+        """Bytes of an mbarrier came."""
+        self.wake(barrier.complete(tx), now, self.chip.wake_latency)
+
+    def load(self, sm: Sm, now: float, size: int, latency: float) -> float:
+        """When a load from global memory issued now is complete. latency: from HBM, with nothing else under way."""
+        chip = self.chip
+        sm.outstanding += size
+        latency += sm.outstanding / chip.bytes_in_flight_per_cycle - (1 - self.from_hbm) * chip.tma_l2_saving
+        sm.hbm = max(sm.hbm, now - chip.burst_cycles) + size * self.from_hbm / self.hbm_share
+        sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / self.l2_share
+        sm.use("bytes in", size)
+        latency += chip.cold_latency if now < sm.warm else 0.0
+        done = max(now + latency, sm.hbm, sm.l2)
+        sm.warm = min(sm.warm, done)
+        self.at(done, partial(self._landed, sm, size))
+        return done
+
+    @staticmethod
+    def _landed(sm: Sm, size: int, _now: float) -> None:
+        sm.outstanding -= size
+
+    def _leave(self, warp: TimedWarp, now: float) -> None:
+        cta, cluster = warp.cta, warp.cta.cluster
+        cta.running -= 1
+        cluster.running -= 1
+        if not cluster.running:
+            cluster.end = now
+            self.finished.append(cluster)
+            self._live.remove(cluster)
+            self._start(now)

@@ -1,0 +1,162 @@
+"""What runs in modelled time: an SM with its pipes, CTAs with their memories and barriers, and their warps."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..machine.special_registers import of_cta, of_warp
+from .barriers import TimedBarrier, TimedMBarrier
+from .stretch import PIPES, Stretch
+
+if TYPE_CHECKING:
+    from ..machine.launch import Dim3, Launch
+    from ..ptx.syntax import Instr
+
+SUB_PARTITIONS = 4
+Op = tuple[Any, ...]
+"""What a warp does next: a function of (warp, time, *arguments) that answers when it goes on, None if it waits."""
+
+
+class Sm:
+    """One SM: until when each of its parts is taken, and how long each was."""
+
+    def __init__(self) -> None:
+        self.pipes = [[0.0] * len(PIPES) for _ in range(SUB_PARTITIONS)]
+        self.lsu = 0.0
+        self.tensor = self.tma = self.hbm = self.l2 = self.link = 0.0
+        self.tmem = [0.0] * SUB_PARTITIONS
+        self.outstanding = 0
+        self.warm = float("inf")
+        """When its first load of the launch came: until then loads take longer."""
+        self.busy: dict[str | int, float] = {}
+        """By the number of a pipe or the name of a part."""
+
+    def use(self, what: str, cycles: float) -> None:
+        """Count cycles (or bytes) of a part."""
+        self.busy[what] = self.busy.get(what, 0.0) + cycles
+
+
+class TimedCluster:
+    """A cluster in modelled time. start, end: cycles."""
+
+    def __init__(self, launch: Launch, index: Dim3, sms: list[Sm], start: float) -> None:
+        self.launch, self.index, self.start, self.end = launch, index, start, start
+        cx, cy, _ = launch.cluster
+        first = tuple(i * c for i, c in zip(index, launch.cluster, strict=True))
+        self.ctas = [
+            TimedCta(self, rank, (first[0] + rank % cx, first[1] + rank // cx % cy, first[2] + rank // (cx * cy)), sm)
+            for rank, sm in enumerate(sms)
+        ]
+        self.warps = [warp for cta in self.ctas for warp in cta.warps]
+        self.barrier = TimedBarrier("barrier.cluster")
+        self.running = len(self.warps)
+
+
+class TimedCta:
+    """One CTA. What `Program` asks of a CTA it has: launch, window."""
+
+    def __init__(self, cluster: TimedCluster, rank: int, ctaid: Dim3, sm: Sm) -> None:
+        self.cluster, self.launch, self.rank, self.sm = cluster, cluster.launch, rank, sm
+        self.window = rank << 24
+        self.name = "({},{},{})".format(*ctaid)
+        self.smem = np.zeros(-(-self.launch.shared_bytes // 16) * 16, np.uint8)
+        self.mbarriers: dict[int, TimedMBarrier] = {}
+        self.barriers = [TimedBarrier(f"barrier {i}") for i in range(16)]
+        self.tmem_columns = 0
+        self.sregs = of_cta(self.launch, cluster.index, ctaid, rank)
+        self.warps = [TimedWarp(self, i) for i in range(self.launch.warps)]
+        self.running = len(self.warps)
+
+        self.ctaid = ctaid
+
+    def __str__(self) -> str:
+        return f"CTA {self.name}"
+
+
+@dataclass
+class Waiting:
+    """Where a warp waited: the instruction, for what; how often and how many cycles."""
+
+    instr: Instr
+    what: str
+    times: int = 0
+    cycles: float = 0.0
+
+
+@dataclass
+class Copies:
+    """Asynchronous copies of a lane or a warp: when what was issued is done, and when its source was read."""
+
+    open: tuple[float, float] = (0.0, 0.0)
+    groups: deque[tuple[float, float]] = field(default_factory=deque)
+
+    def add(self, done: float, read: float) -> None:
+        self.open = max(self.open[0], done), max(self.open[1], read)
+
+    def commit(self) -> None:
+        self.groups.append(self.open)
+        self.open = (0.0, 0.0)
+
+    def over(self, allowed: int, read: bool) -> float:
+        """When all groups but the last `allowed` are done."""
+        count = max(len(self.groups) - allowed, 0)
+        times = [self.groups.popleft()[read] for _ in range(count)]
+        return max(times, default=0.0)
+
+
+class TimedWarp:
+    """A warp. What `Program` asks of a warp it has; `ops`: what it issued and the machine has not come to."""
+
+    def __init__(self, cta: TimedCta, index: int) -> None:
+        self.cta, self.index, self.sm = cta, index, cta.sm
+        self.free = cta.sm.pipes[index % SUB_PARTITIONS]
+        self.registers: Any = None
+        self.pc: Any = 0
+        self.meet: Any = 0
+        self.lane = 0
+        self.stack: Any = ()
+        self.bits = self.ended = 0
+        self.leaves: frozenset[int] = frozenset()
+        self.mask: np.ndarray | None = None
+        self.yielded = self.done = False
+        self.executed = 0
+        self.budget: int | None = None
+        self.local: np.ndarray | None = None
+        self.ops: deque[Op] = deque()
+        self.stretch: Stretch | None = None
+        self.at = 0
+        """The slice of the stretch that comes next."""
+        self.granted: Any = None
+        """The answer for the instruction that it waited at."""
+        self.since: tuple[float, Instr, str] | None = None
+        """From when, where and for what it waits."""
+        self.waits: dict[tuple[int, str], Waiting] = {}
+        self.running_cycles = 0.0
+        self.loaded = 0
+        """Bytes of the copies from global memory that it issued."""
+        self.loads_done = self.stores_done = self.tensor_done = 0.0
+        self.copies: dict[Any, Copies] = {}
+        self.cluster_generation = 0
+        self.timeline: Any = None
+        self.go: Callable[[float], None]
+
+    def __str__(self) -> str:
+        return f"warp {self.index} of {self.cta}"
+
+    def sreg(self, name: str) -> Any:
+        """A special register, as of a warp of the machine."""
+        value = self.cta.sregs.get(name)
+        return value if value is not None else of_warp(name, self.cta.launch.block, self.index, self.executed)
+
+    def waited(self, instr: Instr, what: str, cycles: float) -> None:
+        """Count a wait that ended."""
+        found = self.waits.get((instr.line, what))
+        if found is None:
+            found = self.waits[instr.line, what] = Waiting(instr, what)
+        found.times += 1
+        found.cycles += cycles

@@ -1,0 +1,108 @@
+"""The clock: figures that the microbenchmarks gave, contention, waits by name, grids, traces."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bench import clock as bench
+from emulator.clock.chips import chip
+from emulator.clock.trace import Recorder
+from emulator.errors import Deadlock
+
+B200 = chip("b200")
+
+
+def ptx(body: str, shared: str = "") -> str:
+    return bench.entry("u32 count", f"{shared}\nld.param.u32 %r9, [count];\n{body}\nret;")
+
+
+def end(body: str, threads: int = 32, shared: str = "", resident: int = 1) -> float:
+    return bench.end(bench.cycles(ptx(body, shared), [1], threads=threads, resident=resident))
+
+
+def chain(count: int, registers: int) -> str:
+    """`count` ex2 over so many registers: as many chains."""
+    return "\n".join(f"ex2.approx.ftz.f32 %r{i % registers}, %r{i % registers};" for i in range(count))
+
+
+def test_dependent_instructions_cost_their_latency() -> None:
+    assert end(chain(32, 1)) >= 31 * (B200.mufu_latency + B200.mufu_cycles)
+
+
+def test_independent_instructions_cost_their_pipe() -> None:
+    assert end(chain(32, 8)) == pytest.approx(32 * B200.mufu_cycles, rel=0.15)
+
+
+def test_warps_of_a_sub_partition_share_its_pipes() -> None:
+    alone, beside, apart = end(chain(64, 8)), end(chain(64, 8), threads=160), end(chain(64, 8), threads=128)
+    assert apart == pytest.approx(alone)
+    assert beside == pytest.approx(2 * alone, rel=0.1)
+
+
+@pytest.mark.parametrize("number", [0, 60, 200])
+def test_one_mma_takes_what_was_measured(number: int) -> None:
+    row = bench.rows("umma")[number]
+    more = (bench.group_cycles(row, 64) - bench.group_cycles(row, 32)) / 32
+    assert more == pytest.approx(float(row["interval"]), rel=0.1)
+    assert bench.group_cycles(row, 1) - B200.mma_group_overhead == pytest.approx(float(row["latency"]), rel=0.15)
+
+
+def test_a_wait_ends_with_the_last_arrival() -> None:
+    body = """
+mov.u32 %r1, %tid.x; mov.b32 %r2, bar; setp.eq.u32 %p0, %r1, 0; setp.lt.u32 %p1, %r1, 32;
+@%p0 mbarrier.init.shared.b64 [%r2], 1;
+bar.sync 0;
+@%p1 bra WAIT;
+nanosleep.u32 1000;
+setp.eq.u32 %p2, %r1, 32;
+@%p2 mbarrier.arrive.shared.b64 _, [%r2];
+bra END;
+WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0; @%p3 bra END; bra WAIT;
+END:"""
+    timeline = bench.cycles(ptx(body, ".shared .align 8 .b8 bar[8];"), [1], threads=64)
+    (wait,) = (w for w in timeline.finished[0].ctas[0].warps[0].waits.values() if w.what.startswith("mbarrier"))
+    assert wait.cycles == pytest.approx(1000 * B200.max_clock_ghz, rel=0.05)
+
+
+def test_a_phase_that_never_ends_is_a_deadlock() -> None:
+    body = """
+mov.b32 %r2, bar; mov.u32 %r1, %tid.x; setp.eq.u32 %p0, %r1, 0;
+@%p0 mbarrier.init.shared.b64 [%r2], 1;
+WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0; @%p3 bra END; bra WAIT;
+END:"""
+    with pytest.raises(Deadlock, match="modelled time"):
+        end(body, shared=".shared .align 8 .b8 bar[8];")
+
+
+def test_bytes_in_flight_bound_a_load() -> None:
+    (slow, fast) = (row for row in bench.rows("tma_throughput") if row["box_rows"] == "32" and row["stages"] in "14")
+    box, size = (128, 32), 4 * 128 * 32
+
+    def each(stages: str) -> float:
+        text = bench.ring_program(int(stages))
+        few, many = (
+            bench.end(bench.cycles(text, [bench.tensor_map(128, 1 << 20, box), size, n], threads=32)) for n in (20, 60)
+        )
+        return (many - few) / 40
+
+    for row in (slow, fast):
+        assert each(row["stages"]) == pytest.approx(float(row["cycles_per_load"]), rel=0.15)
+
+
+def test_the_trace_has_every_track() -> None:
+    row, recorder = bench.rows("umma")[0], Recorder()
+    text = bench.mma_program(row["kind"], False, 1)
+    idesc = bench.KIND[row["kind"]][1] | int(row["n"]) >> 3 << 17 | int(row["m"]) >> 4 << 24
+    bench.cycles(text, [idesc, 2, 1, 0], threads=128, recorder=recorder)
+    events = json.loads(recorder.json(1.965))["traceEvents"]
+    names = {e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
+    assert {"warp 0", "warp 3", "tensor core"} <= names
+    assert len([e for e in events if e["name"] == "tcgen05.mma"]) == 32
+    assert all(e["dur"] >= 0 for e in events if e["ph"] == "X")
+
+
+def test_a_chip_that_has_no_file_is_refused() -> None:
+    with pytest.raises(ValueError, match="'b300'; allowed: 'b200'"):
+        chip("b300")
