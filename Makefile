@@ -115,8 +115,10 @@ lint: $(READY) ## ruff and mypy
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
-test: $(READY) lint ## ruff, mypy and every test
-	@$(PY) -m pytest --numprocesses=logical --maxprocesses=4 --dist=worksteal
+PYTEST := $(PY) -m pytest --numprocesses=logical --maxprocesses=4 --dist=worksteal
 
-test-long: $(READY) ## what installs packages first: the wheel of the emulator, other compilers' programs on it
-	@$(PY) -m pytest -m install
+test: $(READY) lint ## ruff, mypy and the tests, but for the long ones
+	@$(PYTEST)
+
+test-long: $(READY) ## the long ones: more broken kernels and shapes, and what installs packages first (the emulator's wheel)
+	@$(PYTEST) -m "long or install"

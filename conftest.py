@@ -34,8 +34,8 @@ def shared_checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What needs a GPU, or installs packages, is left out unless the marker expression asks for it."""
-    for marker in ("gpu", "install"):
+    """What needs a GPU, installs packages or takes long is left out unless the marker expression asks for it."""
+    for marker in ("gpu", "install", "long"):
         if marker not in config.option.markexpr:
             needs = [item for item in items if item.get_closest_marker(marker)]
             config.hook.pytest_deselected(items=needs)

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from .bridge.device import EmulatedDevice
 from .findings import asked_for, listed, told
 
 if TYPE_CHECKING:
@@ -31,9 +32,9 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser(
         "run",
-        help="run a CuTeDSL script, unmodified, on the emulated device",
-        description="Run SCRIPT as __main__ with the emulated B200 as its only GPU. Options stand before "
-        "SCRIPT; what follows it is the script's own. "
+        help="run a Python script or a CUDA program, unmodified, on the emulated device",
+        description="Run SCRIPT as __main__ with the emulated B200 as its only GPU, or a program that `nvcc -cudart "
+        "shared` linked. Options stand before SCRIPT; what follows it is the script's own. "
         f"Exit code {REPORT_EXIT}: the emulator refused something, or found something of the level that is asked for; "
         "what is formal and was not asked for is listed only.",
     )
@@ -161,6 +162,7 @@ def _run(options: argparse.Namespace) -> int:
     if not _enter(script, options.args):
         return 2
     from . import EmulatorError, emulate
+    from .host.executable import is_executable, run_main
     from .host.session import emulated_host
 
     launcher = emulate(
@@ -174,15 +176,27 @@ def _run(options: argparse.Namespace) -> int:
     )
     with emulated_host(), launcher as device:
         try:
+            if is_executable(script):
+                run_main(script, options.args, lambda code: _ended(device) or code)
             runpy.run_path(str(script), run_name="__main__")
-        except EmulatorError as error:
-            sys.stdout.flush()
-            print("\n".join([told(error), *getattr(error, "__notes__", ())]), file=sys.stderr)
-            return REPORT_EXIT
         except SystemExit as ended:
-            if ended.code or not asked_for(device):
+            code = _ended(device)
+            if ended.code or not code:
                 raise
-        finally:
-            sys.stdout.flush()
-            print(*listed(device.launches), sep="", end="", file=sys.stderr)
-    return REPORT_EXIT if asked_for(device) else 0
+            return code
+        except Exception as error:
+            if not isinstance(error, EmulatorError) and device.error is None:
+                _ended(device)
+                raise
+            device.error = error if isinstance(error, EmulatorError) else device.error
+        return _ended(device)
+
+
+def _ended(device: EmulatedDevice) -> int:
+    """Say what was found, a report that the program saw only as CUDA's error first. Answers the exit code for it."""
+    sys.stdout.flush()
+    error = device.error
+    if error is not None:
+        print("\n".join([told(error), *getattr(error, "__notes__", ())]), file=sys.stderr)
+    print(*listed(device.launches), sep="", end="", file=sys.stderr)
+    return REPORT_EXIT if error is not None or asked_for(device) else 0

@@ -55,6 +55,6 @@ def counted(launch: LaunchResult) -> str:
     )
 
 
-def told(error: Exception) -> str:
+def told(error: BaseException) -> str:
     """A report behind the name of its kind."""
     return f"{type(error).__name__}: {error}"

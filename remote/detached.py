@@ -10,7 +10,7 @@ from typing import Any
 
 from remote import link as links
 from remote.errors import Refused
-from remote.link import Link
+from remote.link import Link, Stream
 from remote.program import send
 from remote.target import Run
 
@@ -30,6 +30,10 @@ class Detached:
         return f"gpu{self.gpu}"
 
     @property
+    def inside(self) -> list[str]:
+        return []
+
+    @property
     def environment(self) -> dict[str, str]:
         visible = {"CUDA_VISIBLE_DEVICES": str(self.gpu), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
         return {"CUTE_DSL_ARCH": self.arch, **visible}
@@ -42,13 +46,7 @@ class Detached:
         stream = link.open([*run.follow, str(offset)], run.cwd)
         try:
             stream.end_input()
-            for line in links.lines(stream, links.SILENCE_S):
-                with suppress(ValueError, RecursionError):
-                    said = json.loads(line)
-                    if isinstance(said, dict):
-                        yield said
-            if stream.exit_code() != 0:
-                raise Refused(f"{self.name}: {stream.errors().strip() or 'the run is not there'}")
+            yield from heard(stream, self.name)
         finally:
             stream.close()
 
@@ -56,3 +54,14 @@ class Detached:
         reply = links.run(link, [*run.cancel, who], cwd=run.cwd)
         if reply.code != 0:
             raise Refused(f"{self.name}: run {run.name} is not there: {reply.errors}")
+
+
+def heard(stream: Stream, name: str) -> Iterator[dict[str, Any]]:
+    """The JSON objects that a follower on target `name` prints, one a line. Raises Refused, or LinkLost."""
+    for line in links.lines(stream, links.SILENCE_S):
+        with suppress(ValueError, RecursionError):
+            said = json.loads(line)
+            if isinstance(said, dict):
+                yield said
+    if stream.exit_code() != 0:
+        raise Refused(f"{name}: {stream.errors().strip() or 'the run is not there'}")

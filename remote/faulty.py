@@ -72,7 +72,8 @@ class Faulty:
         self.device, self.arch, self.workdir, self.python = target.device, target.arch, target.workdir, target.python
         self.gpu, self.shared, self.sync, self.disk_mb = target.gpu, target.shared, target.sync, target.disk_mb
         self.host, self.provisionable, self.lock = target.host, target.provisionable, target.lock
-        self.environment, self.why_not_from_here = target.environment, target.why_not_from_here
+        self.environment, self.inside = target.environment, target.inside
+        self.why_not_from_here = target.why_not_from_here
 
     def connect(self) -> FaultyLink:
         return FaultyLink(self.target.connect(), self)

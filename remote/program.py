@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,14 +30,17 @@ def send(
     request: dict[str, Any],
     hear: Callable[[str], None] = lambda _: None,
     silence_s: float = SILENCE_S,
+    before: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Call `main` of a program with a JSON object there; `hear` gets its lines but for the last, which is the answer.
 
+    `before` stands before the interpreter: what has it run somewhere else.
     Raises Refused with its reason, LinkLost, or Untrusted.
     """
     python = target.python or "python3"
-    stream = link.open([python, "-I", "-"])
+    stream = link.open([*before, python, "-I", "-"])
     last, code = b"", 0
+    said = " ".join((*before[:1], python))
     try:
         stream.send(f"{program.read_text()}\nmain({json.dumps(request)!r})\n".encode())
         stream.end_input()
@@ -47,7 +50,7 @@ def send(
         code = stream.exit_code()
         answer = json.loads(last)
     except (ValueError, RecursionError):
-        answer = {"refused": f"{python} there: {stream.errors()[-300:].strip() or f'exit {code}'}"}
+        answer = {"refused": f"{said} there: {stream.errors()[-300:].strip() or f'exit {code}'}"}
     finally:
         stream.close()
     if not isinstance(answer, dict) or "refused" in answer:

@@ -11,14 +11,16 @@ from remote.link import Link
 
 @dataclass(frozen=True)
 class Run:
-    """A run that lies ready on a target, and the commands that take it further there, in folder `cwd`.
+    """A run that lies ready in `folder` on a target, and the commands that take it further there, in folder `cwd`.
 
     `supervise` brings it to its verdict, on its own: its output belongs in the file `log`, and it has begun once the
-    file `begun` is there. `follow` and a byte offset print how it goes until it has ended, one JSON object a line;
-    `cancel` and a name ask it to end on behalf of somebody.
+    file `begun` is there. `follow` and a byte offset print how it goes until it has ended, one JSON object a line; with
+    "watched" besides, who asks sees for himself whether the supervisor lives. `cancel` and a name ask it to end on
+    behalf of somebody.
     """
 
     name: str
+    folder: str
     cwd: str
     supervise: list[str]
     log: str
@@ -68,11 +70,15 @@ class Target(Protocol):
 
     @property
     def lock(self) -> str:
-        """The name of what only one run at a time may use there."""
+        """The name of what only one run at a time may use there; "" where a scheduler sees to that."""
 
     @property
     def environment(self) -> dict[str, str]:
         """What the phases of a run find in their environment."""
+
+    @property
+    def inside(self) -> list[str]:
+        """What stands before a command that is to run where runs do; nothing where that is where links lead to."""
 
     @property
     def why_not_from_here(self) -> str:

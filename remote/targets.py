@@ -12,12 +12,13 @@ from typing import Any
 from remote.errors import TargetError
 from remote.faulty import Faulty
 from remote.local import Local
+from remote.slurm import Slurm
 from remote.ssh import Ssh
 from remote.target import Target
 
 FOLDER = Path(__file__).parent
 OWN, EXAMPLE = FOLDER / "targets.toml", FOLDER / "targets.example.toml"
-KINDS: dict[str, Callable[..., Target]] = {"emulator": Local, "ssh": Ssh}
+KINDS: dict[str, Callable[..., Target]] = {"emulator": Local, "ssh": Ssh, "slurm": Slurm}
 NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 #: What the code knows of a target, and no file may say.
 FIXED = {"name", "shared"}

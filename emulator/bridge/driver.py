@@ -109,19 +109,26 @@ def _encode(device: Device, *fields: Any) -> None:
     device.encode_tensor_map(*fields)
 
 
-def _callback(answer: Callable[..., None], types: Sequence[Any]) -> Any:
+def callback(answer: Callable[..., int | None], types: Sequence[Any], result: Any = _INT) -> Any:
+    """A C function that answers an error code of CUDA, None as success. What it raises the current device keeps."""
+
     def call(*arguments: Any) -> int:
-        device = _current[-1]
         try:
-            answer(device, *arguments)
+            return answer(*arguments) or SUCCESS
         except CooperativeLaunchTooLarge:
             return COOPERATIVE_LAUNCH_TOO_LARGE
         except BaseException as error:
+            device = current()
+            if device is None:
+                raise
             device.error = error
             return LAUNCH_FAILURE
-        return SUCCESS
 
-    return ctypes.CFUNCTYPE(_INT, *types)(call)
+    return ctypes.CFUNCTYPE(result, *types)(call)
+
+
+def _callback(answer: Callable[..., None], types: Sequence[Any]) -> Any:
+    return callback(lambda *arguments: answer(_current[-1], *arguments), types)
 
 
 _ENTRY_POINTS: Final = {

@@ -11,21 +11,10 @@ if TYPE_CHECKING:
 
 COOPERATIVE: Final = 2
 CLUSTER_DIMENSION: Final = 4
-PROGRAMMATIC_SERIALIZATION: Final = 6
-PROGRAMMATIC_EVENT: Final = 7
 PREFERRED_CLUSTER: Final = 11
-LAUNCH_COMPLETION_EVENT: Final = 12
-UNDERSTOOD: Final = frozenset(
-    {
-        COOPERATIVE,
-        CLUSTER_DIMENSION,
-        PROGRAMMATIC_SERIALIZATION,
-        PROGRAMMATIC_EVENT,
-        PREFERRED_CLUSTER,
-        LAUNCH_COMPLETION_EVENT,
-    }
-)
-"""Launches end before the next begins, so the events and the overlap that a launch may ask for are trivially so."""
+UNDERSTOOD: Final = frozenset(range(13)) | {14, 16, 17, 18}
+"""All but 13, a node of a graph that a kernel can change. The others are hints, or trivially so: launches end before
+the next begins, so the events and the overlap that a launch may ask for are there."""
 _ATTRIBUTE_BYTES: Final = 72
 _VALUE_OFFSET: Final = 8
 
@@ -57,7 +46,7 @@ class LaunchConfig:
 
     @classmethod
     def read(cls, address: int) -> LaunchConfig:
-        """The configuration at an address."""
+        """The configuration at an address, the driver's too: its bytes of shared memory are a 32-bit number there."""
         raw = _Config.from_address(address)
         grid = _dim3(raw.grid)
         clusters: dict[int, Dim3] = {}
@@ -74,7 +63,7 @@ class LaunchConfig:
         preferred = clusters.get(PREFERRED_CLUSTER)
         if preferred is not None and not any(g % c for g, c in zip(grid, preferred, strict=True)):
             cluster = preferred
-        shared, stream = raw.dynamic_shared_bytes, raw.stream or 0
+        shared, stream = raw.dynamic_shared_bytes & 0xFFFF_FFFF, raw.stream or 0
         return cls(grid, _dim3(raw.block), cluster, shared, tuple(ids), stream, cooperative)
 
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
+from ..errors import EmulatorError
 from ..machine.agents import Completion
 from ..machine.blas import one_thread
 from ..machine.launch import Diagnostics, LevelName, Numerics
@@ -119,6 +120,10 @@ def emulate(
     try:
         with _cutedsl_calls(), one_thread():
             yield device
+    except Exception as error:
+        if device.error is None or isinstance(error, EmulatorError):
+            raise
+        raise device.error from error
     finally:
         driver.release(device)
 

@@ -13,7 +13,7 @@ from ..errors import TakingApart
 from ..isa.registry import BLOCK, Handler
 from ..isa.special_registers import changes
 from ..machine.compiled_accesses import follow_clock
-from ..machine.convergence import refuse_apart
+from ..machine.convergence import note_apart
 from ..ptx.flow import EXIT, BasicBlock, Flow
 from ..ptx.syntax import Imm, Instr, Special
 from .early_uses import LOAD, PRODUCT, EarlyUse, first_uses
@@ -22,7 +22,9 @@ from .fetch import Fetcher
 from .segments import Chain, Segment
 from .unwritten import Unwritten, refuse_unwritten
 
-EXCHANGES = frozenset({"elect.sync", "match.all.sync", "match.any.sync", "redux.sync", "shfl.sync", "vote.sync"})
+EXCHANGES = frozenset(
+    {"bar.warp.sync", "elect.sync", "match.all.sync", "match.any.sync", "redux.sync", "shfl.sync", "vote.sync"}
+)
 BLOCKED = -2
 _CALLED = re.compile(r"\b(call\d+)\(")
 ALL = 0xFFFF_FFFF
@@ -58,7 +60,7 @@ class BlockWriter:
             "run": self._runner,
             "handle": {},
             "follow": follow_clock,
-            "apart": refuse_apart,
+            "apart": note_apart,
             "undefined": refuse_unwritten,
             "active": active,
             "first": first,
@@ -110,7 +112,7 @@ class BlockWriter:
             instr = effect.instr
             members = instr.operands[-1] if instr.opcode in EXCHANGES and instr.guard is None else None
             if isinstance(members, Imm):
-                lines.append(f" if w.stack: apart({_named(instr, names)}, w, bits, {members.value & ALL})")
+                lines.append(f" if w.stack or w.missed: apart({_named(instr, names)}, w, bits, {members.value & ALL})")
         return lines
 
     def _chain(self, chain: Chain, block: BasicBlock, names: dict[str, Any]) -> list[str]:

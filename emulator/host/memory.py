@@ -40,6 +40,10 @@ class Allocations:
         """(address, bytes) of everything that lives."""
         return list(self._live.items())
 
+    def holding(self, address: int) -> tuple[int, int] | None:
+        """(address, bytes) of what lives around an address, None where nothing does."""
+        return next(((at, size) for at, size in self.all() if at <= address < at + max(size, 1)), None)
+
     def _piece(self, size: int) -> np.ndarray:
         room = np.empty(max(size, 1) + ALIGNMENT, np.uint8)
         start = -room.ctypes.data % ALIGNMENT

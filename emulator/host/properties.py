@@ -37,6 +37,45 @@ _LIMITS: Final[dict[str, int]] = {
     "UNIFIED_FUNCTION_POINTERS": 1,
     "MEMORY_POOLS_SUPPORTED": 1,
 }
+_NUMBERS: Final = {
+    1: "MAX_THREADS_PER_BLOCK",
+    2: "MAX_BLOCK_DIM_X",
+    3: "MAX_BLOCK_DIM_Y",
+    4: "MAX_BLOCK_DIM_Z",
+    5: "MAX_GRID_DIM_X",
+    6: "MAX_GRID_DIM_Y",
+    7: "MAX_GRID_DIM_Z",
+    8: "MAX_SHARED_MEMORY_PER_BLOCK",
+    9: "TOTAL_CONSTANT_MEMORY",
+    10: "WARP_SIZE",
+    11: "MAX_PITCH",
+    12: "MAX_REGISTERS_PER_BLOCK",
+    13: "CLOCK_RATE",
+    16: "MULTIPROCESSOR_COUNT",
+    31: "CONCURRENT_KERNELS",
+    36: "MEMORY_CLOCK_RATE",
+    37: "GLOBAL_MEMORY_BUS_WIDTH",
+    38: "L2_CACHE_SIZE",
+    39: "MAX_THREADS_PER_MULTIPROCESSOR",
+    40: "ASYNC_ENGINE_COUNT",
+    41: "UNIFIED_ADDRESSING",
+    75: "COMPUTE_CAPABILITY_MAJOR",
+    76: "COMPUTE_CAPABILITY_MINOR",
+    78: "STREAM_PRIORITIES_SUPPORTED",
+    79: "GLOBAL_L1_CACHE_SUPPORTED",
+    80: "LOCAL_L1_CACHE_SUPPORTED",
+    81: "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR",
+    82: "MAX_REGISTERS_PER_MULTIPROCESSOR",
+    95: "COOPERATIVE_LAUNCH",
+    97: "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
+    106: "MAX_BLOCKS_PER_MULTIPROCESSOR",
+    111: "RESERVED_SHARED_MEMORY_PER_BLOCK",
+    115: "MEMORY_POOLS_SUPPORTED",
+    120: "CLUSTER_LAUNCH",
+    127: "TENSOR_MAP_ACCESS_SUPPORTED",
+    129: "UNIFIED_FUNCTION_POINTERS",
+}
+"""The names by CUdevice_attribute's numbers."""
 
 
 def _host_memory_bytes() -> int:
@@ -84,6 +123,10 @@ class DeviceProperties:
             "L2_CACHE_SIZE": self.L2_cache_size,
         }
         return own.get(short, _LIMITS.get(short, 0))
+
+    def numbered(self, number: int) -> int:
+        """One CUdevice_attribute by its number, which is the runtime's too."""
+        return self.attribute(_NUMBERS.get(number, ""))
 
     def active_clusters(self, cluster_size: int) -> int:
         """How many clusters of `cluster_size` one-CTA-per-SM blocks fit at once, were every SM in one pool."""

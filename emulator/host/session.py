@@ -11,6 +11,7 @@ from torch.utils._device import DeviceContext
 
 from . import (
     autograd,
+    c_hosts,
     cuda_driver,
     custom_ops,
     launches,
@@ -29,12 +30,13 @@ from .refusal import refuse
 def emulated_host(properties: DeviceProperties = B200) -> Iterator[DeviceProperties]:
     """While open, this process has one GPU, an emulated one backed by CPU memory.
 
-    torch's `cuda` device, cuda.bindings and CuTeDSL's own questions answer for `properties`. Launches are not
-    this function's affair: enter `emulator.emulate()` beside it. Raises NotEmulated, naming the call, from
-    whatever the device cannot answer.
+    torch's `cuda` device, CUDA's libraries and cuda.bindings, and CuTeDSL's own questions answer for `properties`.
+    Launches are not this function's affair: enter `emulator.emulate()` beside it. Raises NotEmulated, naming the call,
+    from whatever the device cannot answer.
     """
     state = cuda_driver.DriverState(properties)
-    with Patches() as patches, tensors.EmulatedTensors(state.allocations, state.captures) as mode:
+    tensors_there = tensors.EmulatedTensors(state.allocations, state.captures)
+    with Patches() as patches, c_hosts.c_hosts(state), tensors_there as mode:
         patches.set(DeviceContext, "__torch_function__", tensors.default_device_factory)
         autograd.install(patches, mode)
         custom_ops.install(patches, mode)

@@ -62,6 +62,9 @@ def install(patches: Patches, properties: DeviceProperties, captures: Captures) 
         dict.fromkeys(("range_push", "range_pop", "mark", "range_start", "range_end"), _nothing),
     )
     patches.set(torch, "Generator", Generator)
+    version = properties.driver_version
+    patches.set(torch.version, "cuda", f"{version // 1000}.{version % 1000 // 10}")
+    patches.set(torch._C, "_cuda_getCurrentRawStream", lambda device: Current.stream.cuda_stream)
     patches.set(profiler, "_parse_activities", _on_cpu(profiler._parse_activities))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import BarrierError, Level, UnknownInstruction
 from ..machine.barriers import Generation, wait_for
-from ..machine.convergence import refuse_apart, word
+from ..machine.convergence import refuse_apart
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .modifiers import ALIGNED, Modifiers
@@ -34,8 +34,8 @@ def _sync(ins: Instr) -> Action:
         if isinstance(warp.granted, Generation):
             generation, warp.granted = warp.granted, None
         else:
-            if mask is not None and aligned:
-                refuse_apart(ins, warp, word(mask))
+            if mask is not None or warp.missed:
+                refuse_apart(ins, warp, mask, aligned)
             warp.settle_loads(ins)
             barrier = warp.cta.barriers[of_lane(index, active_lanes(mask)[0])]
             count = None if threads is None else of_lane(threads, active_lanes(mask)[0])
@@ -55,8 +55,8 @@ def _bar_arrive(ins: Instr) -> Action:
     aligned = _is_aligned(ins)
 
     def run(warp: Warp, mask: Any, index: Any, threads: Any) -> None:
-        if mask is not None and aligned:
-            refuse_apart(ins, warp, word(mask))
+        if mask is not None or warp.missed:
+            refuse_apart(ins, warp, mask, aligned)
         warp.settle_loads(ins)
         lane = active_lanes(mask)[0]
         warp.cta.barriers[of_lane(index, lane)].arrive(warp, of_lane(threads, lane), ins)
@@ -73,8 +73,8 @@ def _bar_red(ins: Instr) -> Action:
         if isinstance(warp.granted, Generation):
             generation, warp.granted = warp.granted, None
         else:
-            if mask is not None and aligned:
-                refuse_apart(ins, warp, word(mask))
+            if mask is not None or warp.missed:
+                refuse_apart(ins, warp, mask, aligned)
             warp.settle_loads(ins)
             lane = active_lanes(mask)[0]
             vote = rest[-1]
@@ -100,8 +100,8 @@ def _cluster(ins: Instr) -> Action:
         aligned = _is_aligned(ins)
 
         def arrive(warp: Warp, mask: Any) -> None:
-            if mask is not None and aligned:
-                refuse_apart(ins, warp, word(mask))
+            if mask is not None or warp.missed:
+                refuse_apart(ins, warp, mask, aligned)
             warp.settle_loads(ins)
             if warp.cluster_arrivals:
                 _arrived_already(warp, warp.cluster_arrivals[-1], ins)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import UnknownInstruction
+from ..errors import Level, UnknownInstruction
 from ..machine.agents import AsyncOperation, Wait
 from ..machine.bulk import warp_copies
 from ..machine.mbarrier import Party
@@ -109,6 +109,8 @@ def _phases_known(warp: Warp) -> Clock:
 
 @executes("cp.async.mbarrier.arrive", meets=nobody)
 def _arrive(ins: Instr) -> Action:
+    """The arrival when the copies are complete. PTX lets it release these alone; an H100 shows no store of the
+    thread that comes after it (level `formal` asks): cuDNN's kernels store zeros where they have nothing to copy."""
     no_increment, *_ = Modifiers(ins).pick({"noinc"}, SHARED, {"b64"})
 
     def run(warp: Warp, mask: Any, address: Any) -> None:
@@ -118,10 +120,11 @@ def _arrive(ins: Instr) -> Action:
         barrier, count, copies = mbarrier_at(warp, at, ins), len(active_lanes(mask)), warp_copies(warp)
         if no_increment is None:
             barrier.pending += count
-        clock = _phases_known(warp)
+        clock = _phases_known(warp) if warp.cta.launch.asks(Level.FORMAL) else warp.clock.copy()
         clock.advance(copies.component, copies.issued, both=copies.published)
         party = Party(ins, warp, "cp.async")
         operation = AsyncOperation((barrier,), lambda: barrier.arrive(count, party, clock), copies.queue)
         warp.cta.cluster.agents.issue(operation)
+        warp.tick()
 
     return run

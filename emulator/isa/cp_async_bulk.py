@@ -208,7 +208,8 @@ def _bulk_across(ins: Instr, what: str, fold: Fold = copy) -> Action:
             def move(cta: Cta = cta, there: int = there, offset: int = offset, count: int = count) -> None:
                 fold(cta.smem.bytes[there : there + count], smem.bytes[offset : offset + count])
 
-            fill(ins, warp, cta, there, count, told, what, move, reduces=fold is not copy)
+            route = (warp.cta.rank, offset, there, count)
+            fill(ins, warp, cta, there, count, told, what, move, reduces=fold is not copy, route=route)
 
     return run
 

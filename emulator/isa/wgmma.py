@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..errors import BarrierError, DescriptorError, UnknownInstruction
-from ..machine.convergence import refuse_apart, word
+from ..machine.convergence import refuse_apart
 from ..machine.descriptors import B1, BF16, CHUNK, E4M3, E5M2, F16, S8, TF32, U8, ElementType, MatrixDescriptor, Pattern
 from ..machine.numbers import widen
 from ..machine.products import products
@@ -226,8 +226,8 @@ def _descriptor(ins: Instr, warp: Warp, value: Any) -> int:
 
 def _together(ins: Instr, warp: Warp, mask: Any) -> None:
     """All lanes of all four warps execute it."""
-    if mask is not None:
-        refuse_apart(ins, warp, word(mask))
+    if mask is not None or warp.missed:
+        refuse_apart(ins, warp, mask, aligned=True)
     if warp.index | WARPS - 1 >= warp.cta.launch.warps:
         what = f"{ins.opcode} in {warp}, which is in no group of four warps: the CTA has {warp.cta.launch.warps}"
         raise BarrierError(what, ins, warp)

@@ -118,6 +118,7 @@ class Access:
     follows: components whose earlier accesses it is ordered after by the hardware's pipeline. via: the mbarrier or
     group that tells of its completion. strong: an atomic or ordered access, which does not race with others of its
     kind. parts: for reads that nothing orders among themselves, each of them. pattern: how TMA laid down what it wrote.
+    route: from where to where a bulk copy brings its bytes.
     """
 
     component: int
@@ -131,6 +132,7 @@ class Access:
     strong: bool = False
     parts: tuple[Access, ...] = ()
     pattern: Pattern | None = None
+    route: tuple[int, ...] = ()
     replaced: tuple[Iterable[int], Iterable[int]] = ((), ())
     """Of a write: the writers and the readers that its cells had before, as numbers of the history."""
     issued: int = field(init=False)

@@ -175,16 +175,26 @@ def fill(
     counted: int | None = None,
     reduces: bool = False,
     pattern: Pattern | None = None,
+    route: tuple[int, ...] = (),
 ) -> None:
     """Queue a copy of `size` bytes into shared memory: checked now, moved and reported when it completes.
 
     counted: the bytes that the mbarrier is told, if that is not `size`. reduces: what is there is read too, and changed
-    atomically. pattern: the swizzle by which it is laid down.
+    atomically. pattern: the swizzle by which it is laid down. route: from where to where the bytes go.
     """
     cta.smem.check_span(offset, size, instr, warp, what)
     cta.launch.stats.copied_in_bytes += size
     me = Access(
-        barrier.component, barrier.phase + 1, False, instr, warp, what, via=barrier, strong=reduces, pattern=pattern
+        barrier.component,
+        barrier.phase + 1,
+        False,
+        instr,
+        warp,
+        what,
+        via=barrier,
+        strong=reduces,
+        pattern=pattern,
+        route=route,
     )
     if reduces:
         cta.smem.shadow.read(cta.smem.span(offset, size), me, warp.clock)

@@ -16,18 +16,41 @@ if TYPE_CHECKING:
 ALL = (1 << LANES) - 1
 
 
-def refuse_apart(instr: Instr, warp: Warp, bits: int, members: int = ALL) -> None:
-    """Find that lanes of `members` are elsewhere while `bits` execute `instr`: neither there nor at their end."""
+def refuse_apart(instr: Instr, warp: Warp, mask: np.ndarray | None, aligned: bool) -> None:
+    """Find that lanes come to a barrier without those that wait for them at an exchange; or, if it is `aligned`,
+    that others of the warp are elsewhere. To be called where a mask is set, or lanes were missed."""
+    bits = ALL if mask is None else word(mask)
+    _refuse_missed(warp, bits)
+    absent = _elsewhere(warp, bits) if aligned else 0
+    if absent:
+        warp.cta.launch.found(_apart(instr, warp, bits, ALL, absent))
+
+
+def note_apart(instr: Instr, warp: Warp, bits: int, members: int) -> None:
+    """Note which of `members` are elsewhere while `bits` execute `instr`, an exchange among them. That waits for
+    them to come or to end. Should they wait for these lanes, all wait for ever: an H100 hangs where they come to a
+    barrier or another exchange, and does not where they end."""
+    _refuse_missed(warp, bits)
     absent = _elsewhere(warp, bits) & members
     if absent:
-        warp.cta.launch.found(
-            BarrierError(
-                f"{instr.opcode} of {_shown(bits)} is for {_shown(members)}; {_shown(absent)} did not come with them",
-                instr,
-                warp,
-                (("missing", f"a way of all these lanes to PTX line {instr.line} together"),),
-            )
-        )
+        warp.missed.append((absent, _apart(instr, warp, bits, members, absent)))
+
+
+def _refuse_missed(warp: Warp, bits: int) -> None:
+    """Find that some of `bits`, which are about to wait for others, did not come to an exchange that named them."""
+    fault = next((fault for absent, fault in warp.missed if absent & bits), None)
+    if fault is not None:
+        warp.missed.clear()
+        warp.cta.launch.found(fault)
+
+
+def _apart(instr: Instr, warp: Warp, bits: int, members: int, absent: int) -> BarrierError:
+    return BarrierError(
+        f"{instr.opcode} of {_shown(bits)} is for {_shown(members)}; {_shown(absent)} did not come with them",
+        instr,
+        warp,
+        (("missing", f"a way of all these lanes to PTX line {instr.line} together"),),
+    )
 
 
 def word(mask: np.ndarray) -> int:

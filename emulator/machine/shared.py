@@ -80,14 +80,19 @@ class SharedMemory:
     def _level_of_rewriting(self, me: Access, clock: Clock, cells: Any, number: int) -> Level:
         """How much it matters that `me` writes what the access `number` wrote.
 
-        Formal is that one instruction stores equal bits for several warps, and that the async proxy overwrites, in
+        Formal is that one instruction stores equal bits for several warps; that it copies the same bytes for several,
+        told to one phase of an mbarrier, so that who waits sees all of them; and that the async proxy overwrites, in
         order but without its fence, the word that tcgen05.alloc wrote.
         """
         other = self.shadow.history.accesses[number]
         assert other is not None
         if other.what == ALLOC and other.seen_by(clock):
             return Level.FORMAL
-        if other.instr is not me.instr or self._stored is None:
+        if other.instr is not me.instr:
+            return Level.FAULT
+        if me.route and (me.route, me.component, me.time) == (other.route, other.component, other.time):
+            return Level.FORMAL
+        if self._stored is None:
             return Level.FAULT
         values, view, index = self._stored
         hit = (self.shadow.writer[cells] == number).reshape(len(values), -1).any(1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ..chip import NAMED_BARRIERS
-from ..errors import DataRace, Level
+from ..errors import BarrierError, DataRace, Level
 from .access import Issuer
 from .agents import Agents, Completion
 from .barriers import ClusterBarrier, NamedBarrier
@@ -123,6 +123,8 @@ class Warp(Issuer):
         self.stack: Any = ()
         self.bits = self.ended = 0
         self.leaves: frozenset[int] = frozenset()
+        self.missed: list[tuple[int, BarrierError]] = []
+        """Lanes that did not come to an exchange which names them, and what that is if they do not end."""
         self.mask: np.ndarray | None = None
         self.yielded = False
         self.executed = 0

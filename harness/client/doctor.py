@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from harness.client.host import PROBE
 from harness.host.repository import GitError, Repository
 from harness.judge.fingerprint import LOCK_NAME, differences
 from remote.errors import HostKeyError, NotAdmitted, RemoteError
+from remote.link import Link
 from remote.program import send
 from remote.target import Target
 
@@ -42,13 +43,15 @@ def examine(target: Target, repository: Repository) -> Iterator[Finding]:
     try:
         yield Finding("connection", True, "open, host key as pinned" if target.host else "this machine")
         try:
-            where = {"workdir": target.workdir, "python": target.python, "lock": target.lock, "gpu": target.gpu}
-            facts = send(target, link, PROBE, {"verb": "facts", **where, "cuda": target.device == "cuda"})
+            facts = _facts(target, link)
         except RemoteError as error:
             yield Finding(
                 "python", False, str(error), "install Python 3.11 or newer there, or name one in targets.toml"
             )
             return
+        if target.inside:
+            findings, facts = _inside(target, link, facts)
+            yield from findings
         yield from _there(target, facts, (repository.path / LOCK_NAME).read_text())
     finally:
         link.close()
@@ -64,6 +67,29 @@ def _here(target: Target, repository: Repository) -> Iterator[Finding]:
         yield Finding("sync", known, f"through {target.sync}", f"git remote add {target.sync} URL")
 
 
+def _facts(target: Target, link: Link, before: Sequence[str] = ()) -> dict[str, Any]:
+    """What the probe found; the GPU is asked where runs are."""
+    where = {"workdir": target.workdir, "python": target.python, "lock": target.lock, "gpu": target.gpu}
+    cuda = target.device == "cuda" and list(before) == target.inside
+    return send(target, link, PROBE, {"verb": "facts", **where, "cuda": cuda}, before=before)
+
+
+def _inside(target: Target, link: Link, facts: dict[str, Any]) -> tuple[list[Finding], dict[str, Any]]:
+    """What one node of a cluster says, and its facts; those of the login node where none is free."""
+    login = Finding("login node", True, f"{facts.get('node')}, {facts.get('system')}")
+    try:
+        inside = _facts(target, link, target.inside)
+    except RemoteError as error:
+        busy = "busy" in str(error)
+        said = "none is free now: looked at from the login node only" if busy else str(error)
+        return [login, Finding("node", busy, said, "what srun says; sinfo there lists partitions and gres")], facts
+    same = facts.get("inode") == inside.get("inode")
+    shared = "the node sees the work folder" if same else f"{inside.get('node')} has another {target.workdir}"
+    mend = "workdir must lie on a file system that the login node and the nodes share"
+    node = Finding("node", True, str(inside.get("node")))
+    return [login, node, Finding("shared", same, shared, mend)], inside
+
+
 def _git(need: str, said: str) -> Finding:
     numbers = said.removeprefix("git version ").split(".")
     new_enough = len(numbers) > 1 and all(n.isdigit() for n in numbers[:2]) and tuple(map(int, numbers[:2])) >= MIN_GIT
@@ -77,17 +103,20 @@ def _there(target: Target, facts: dict[str, Any], lock: str) -> Iterator[Finding
     yield Finding("python", python >= "3.11", python, "install Python 3.11 or newer there")
     yield _git("git", str(facts.get("git")))
     yield _packages(target, str(facts.get("packages")), lock)
-    if target.device == "cuda":
+    if "gpu" in facts:
         yield from _gpu(target, str(facts.get("gpu")))
     yield Finding("work folder", facts.get("writable") is True, target.workdir, "make it yours to write there")
-    ends = facts.get("logind") == "yes"
+    ends = facts.get("logind") == "yes" and not target.inside
     said = "logind ends what a user leaves behind" if ends else "a supervisor outlives the connection"
-    yield Finding("detached", not ends, said, "ask the administrator for KillUserProcesses=no in logind.conf")
+    if not target.inside:
+        yield Finding("detached", not ends, said, "ask the administrator for KillUserProcesses=no in logind.conf")
     free = int(facts.get("free_mb") or 0)
     yield Finding("disk", free >= target.disk_mb, f"{free} MiB free", f"make room: {target.disk_mb} MiB needed")
     broken = str(facts.get("broken") or "")
     clear = f"look at it, then: python -m harness doctor --target {target.name} --clear-broken"
     yield Finding("device", not broken, broken.strip() or "not marked broken", clear)
+    if not target.lock:
+        return
     holder = _holder(str(facts.get("holder") or ""))
     yield Finding("lock", True, f"{holder}, {facts.get('waiting')} in line" if holder else "free")
 

@@ -169,8 +169,10 @@ class Driver:
                     return None
             except StaleBase as error:
                 return self._note_down(entry, Verdict.STALE, str(error), closed=True)
+            except Died as error:
+                return self._note_down(entry, error.verdict, str(error), closed=True)
             except (Gone, Refused, GitError) as error:
-                return self._note_down(entry, Verdict.INFRA, str(error), closed=isinstance(error, Died))
+                return self._note_down(entry, Verdict.INFRA, str(error))
             except Untrusted as error:
                 return self._note_down(entry, Verdict.TAMPERED, str(error), closed=True)
             except (LinkLost, Unreachable) as error:

@@ -133,6 +133,7 @@ class Host:
         folder = self.place.run(run_id)
         return Run(
             run_id,
+            str(folder.path),
             cwd=str(folder.engine),
             supervise=[*self._engine, "harness.host.supervisor", str(folder.path)],
             log=str(folder.log),

@@ -12,6 +12,7 @@ from rich.text import Text
 from harness.client.host import Host
 from harness.client.run_store import Entry
 from harness.host.journal import STALE_S, one_line
+from harness.host.verdict import Verdict
 from remote.errors import LinkLost
 
 
@@ -46,19 +47,29 @@ class Gone(RuntimeError):
 class Died(Gone):
     """The supervisor of a run is dead: nothing is to come any more."""
 
+    def __init__(self, why: str, verdict: Verdict = Verdict.INFRA) -> None:
+        super().__init__(why)
+        self.verdict = verdict
+
 
 def watch(entry: Entry, host: Host, progress: Progress, at: Callable[[int], None], offset: int) -> None:
     """Tell `progress` how the run goes, until it has ended; `at` hears how far the journal was read.
 
     Raises Died where nothing is to come any more, Gone where nothing seems to, LinkLost where the link broke.
     """
-    ended = None
+    ended, queued = None, ""
     for said in host.follow(entry.run, offset):
         if isinstance(said.get("event"), dict):
             _tell(_Texts(said["event"]), progress)
             at(said["offset"] if isinstance(said.get("offset"), int) else offset)
         elif isinstance(said.get("beat"), dict):
             _beat(said, entry, progress)
+        elif said.get("queue", queued) != queued:
+            queued = one_line(str(said["queue"]), 200)
+            progress.say(queued)
+        elif said.get("dead") and "why" in said:
+            cancelled = Verdict.CANCELLED if said.get("cancelled") is True else Verdict.INFRA
+            raise Died(one_line(str(said["why"])), cancelled)
         ended = next((key for key in ("ended", "dead") if said.get(key)), ended)
     if ended is None:
         raise LinkLost("the run stopped talking before its end")
@@ -75,6 +86,8 @@ class _Texts(dict[str, Any]):
 
 def _tell(event: _Texts, progress: Progress) -> None:
     match event["event"]:
+        case "start" if event["again"] == "True":
+            progress.say(f"started again from the beginning, on {event['host']}")
         case "waiting":
             who = f"{event['owner']} holds the device since {event['since']} (run {event['run']})"
             progress.say(f"waiting in line: {who}")

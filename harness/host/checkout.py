@@ -36,9 +36,9 @@ class Checkout:
         yield from (f"{path} is missing" for path in wanted)
 
     def remove(self) -> None:
-        """Take the checkout away."""
+        """Take the checkout away, and nobody else's: not every node need see all of them yet."""
+        self.repository.succeeds("worktree", "remove", "--force", str(self.folder))
         shutil.rmtree(self.folder, ignore_errors=True)
-        self.repository.succeeds("worktree", "prune")
 
     def _files(self) -> Iterator[str]:
         for folder, folders, files in os.walk(self.folder):

@@ -35,6 +35,10 @@ class Ruled(Exception):
         self.reason = reason
 
 
+class Interrupted(Ruled):
+    """The supervisor was told to stop: a scheduler that did so may begin the run again."""
+
+
 def judge(folder: RunFolder, job: Job, step: Step, ended: Ended) -> Ruled | None:
     """What the end of `step` decides; None where the run goes on."""
     if ended.stop is Stop.TIME_LIMIT:
@@ -63,7 +67,7 @@ def stopped(folder: RunFolder, stop: Stop | None) -> Ruled | None:
         with suppress(OSError):
             return Ruled(Verdict.CANCELLED, f"cancelled by {one_line(folder.cancel.read_text(), 64)}")
         return Ruled(Verdict.CANCELLED, "cancelled")
-    return Ruled(Verdict.INFRA, Stop.SHUTDOWN.value) if stop else None
+    return Interrupted(Verdict.INFRA, Stop.SHUTDOWN.value) if stop else None
 
 
 def read_record(folder: Path) -> dict[str, Any]:

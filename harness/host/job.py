@@ -40,7 +40,8 @@ class Job:
     """One run: commit `commit` of `owner`, made on `base` ("" where nothing was accepted yet).
 
     `fingerprint` is run first and last; `canary`, where there is one, before the steps and after a hang.
-    `lock` names what only one run may use at a time; `grace_s` lies between TERM and KILL.
+    `lock` names what only one run may use at a time, "" where a scheduler sees to that; `grace_s` lies between TERM
+    and KILL.
     """
 
     run: str
@@ -139,6 +140,11 @@ class RunFolder:
     def alive(self) -> Path:
         """Locked by the supervisor for as long as it lives."""
         return self.path / "alive"
+
+    @property
+    def attempt(self) -> Path:
+        """Names the newest attempt, where a scheduler may begin a run again."""
+        return self.path / "attempt"
 
     @property
     def cancel(self) -> Path:

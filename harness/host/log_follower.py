@@ -22,16 +22,16 @@ from harness.host.ruling import MAX_BYTES, RULING_NAME
 POLL_S = 0.1
 
 
-def follow(folder: RunFolder, offset: int) -> None:
+def follow(folder: RunFolder, offset: int, watched: bool = False) -> None:
     """Print events from byte `offset` of the journal and a heartbeat a second, until the run has ended.
 
     One JSON object a line: {"event": ..., "offset": n}, {"beat": ..., "age_s": s}, last {"ended": true}, or
-    {"dead": true} where the supervisor lives no more and left no verdict.
+    {"dead": true} where the supervisor lives no more and left no verdict, unless somebody else watches over that.
     """
     beaten = 0.0
     while True:
         ruled = (folder.path / RULING_NAME).exists()
-        alive = lock.is_held(folder.alive)
+        alive = watched or lock.is_held(folder.alive)
         for event, offset in read_events(folder.journal, offset):  # noqa: B020
             _say(event=event, offset=offset)
         if ruled or (not alive and not (folder.path / RULING_NAME).exists()):
@@ -81,7 +81,7 @@ def main(verb: str, path: str, *rest: str) -> int:
     folder = RunFolder(Path(path))
     match verb:
         case "follow":
-            follow(folder, int(rest[0]))
+            follow(folder, int(rest[0]), "watched" in rest)
         case "ruling":
             ruling(folder)
         case "cancel":

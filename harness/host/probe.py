@@ -42,19 +42,21 @@ def facts(workdir: str, python: str, lock: str, gpu: int, cuda: bool) -> dict[st
     """Everything `harness.client.doctor` judges."""
     root = Path(workdir).expanduser()
     there = next(path for path in (root, *root.parents) if path.exists())
-    held = root / "locks" / lock
+    held = root / "locks" / (lock or "none")
     query = "name,driver_version,compute_cap,memory.used,memory.total"
     found: dict[str, Any] = {
+        "node": platform.node(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": sys.version.split()[0],
         "git": ask("git", "--version"),
         "packages": ask(python or str(root / "env/bin/python"), "-c", PACKAGES),
+        "inode": there.stat().st_ino,
         "writable": os.access(there, os.W_OK | os.X_OK),
         "logind": ask("loginctl", "show-session", "--property=KillUserProcesses", "--value"),
         "free_mb": shutil.disk_usage(there).free >> 20,
         "holder": holder(held.with_suffix(".lock")),
         "waiting": len(list(held.with_suffix(".line").glob("*.ticket"))),
-        "broken": text(held.with_suffix(".broken")),
+        "broken": "; ".join(f"{path.stem} {text(path)}" for path in sorted(held.parent.glob(f"{lock or '*'}.broken"))),
     }
     if cuda:
         found["gpu"] = ask("nvidia-smi", f"--id={gpu}", f"--query-gpu={query}", "--format=csv,noheader")
@@ -70,7 +72,7 @@ def runs(workdir: str) -> dict[str, Any]:
             row = {key: job[key] for key in ("run", "milestone", "target", "commit", "owner")}
             ruled = folder / "verdict.json"
             row["verdict"] = json.loads(ruled.read_text())["verdict"] if ruled.exists() else ""
-            row["alive"] = locked(folder / "alive")
+            row["alive"] = locked(folder / "alive") or (not row["verdict"] and queued(folder / "slurm"))
             rows.append(row)
         except (OSError, ValueError, KeyError, TypeError):
             continue
@@ -78,9 +80,17 @@ def runs(workdir: str) -> dict[str, Any]:
 
 
 def clear(workdir: str, lock: str) -> dict[str, Any]:
-    """Take the mark of a broken device away: the one thing that is changed, and a person asked for it."""
-    (Path(workdir).expanduser() / "locks" / f"{lock}.broken").unlink(missing_ok=True)
+    """Take the mark of a broken device away (lock "": of all): the one thing that is changed, and a person asked."""
+    for mark in (Path(workdir).expanduser() / "locks").glob(f"{lock or '*'}.broken"):
+        mark.unlink(missing_ok=True)
     return {}
+
+
+def queued(path: Path) -> bool:
+    """Whether Slurm still has the job whose number stands in a file."""
+    number = text(path).strip()
+    said = ask("squeue", "--noheader", "--format=%T", f"--jobs={number}") if number else ""
+    return said != "" and not said.startswith("!")
 
 
 def holder(path: Path) -> str:

@@ -1,23 +1,28 @@
 """The supervisor of one run: detached from whoever started it, it owns every deadline and writes the verdict.
 
-`python -m harness.host.supervisor RUN_FOLDER`, started by `remote.target.Target.submit`.
+`python -m harness.host.supervisor RUN_FOLDER`, started by `remote.target.Target.submit`. Where a scheduler starts it (a
+job whose lock is ""), that one ends it by TERM and may begin it again: it then leaves no verdict, and the newest
+attempt counts.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import platform
+import secrets
 import shutil
 import signal
 import sys
 import time
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from harness.host import checkout, evidence, lock, phase
 from harness.host.checkout import Checkout
-from harness.host.evidence import Ruled
+from harness.host.evidence import Interrupted, Ruled
+from harness.host.files import write_atomically
 from harness.host.job import Job, RunFolder, Step, Workplace
 from harness.host.journal import Heartbeat, Journal, last_line, now, one_line
 from harness.host.phase import Stop
@@ -28,17 +33,33 @@ from harness.host.verdict import Verdict
 
 #: Kept free for the verdict file, and given up to write it.
 BALLAST_BYTES = 1 << 20
-KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "USER", "LOGNAME", "LD_LIBRARY_PATH", "CUDA_HOME")
+#: A scheduler ends phase and supervisor at once; so much later the supervisor knows.
+TOLD_WITHIN_S = 0.5
+#: The exit code of a supervisor that left no verdict: 128 + SIGTERM.
+INTERRUPTED = 143
+KEPT_VARIABLES = (
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "USER",
+    "LOGNAME",
+    "LD_LIBRARY_PATH",
+    "CUDA_HOME",
+    "CUDA_VISIBLE_DEVICES",
+)
 
 
 class Supervisor:
     """One run in `folder`: takes the lock, checks the commit out, runs the phases, rules."""
 
-    def __init__(self, folder: RunFolder) -> None:
+    def __init__(self, folder: RunFolder, attempt: str = "") -> None:
         self.folder = folder
+        self.attempt = attempt
         self.job: Job = folder.job()
         self.place: Workplace = folder.workplace
         self.repository = Repository(self.place.repository, plain=True)
+        self.again = folder.journal.exists()
         self.journal = Journal(folder.journal)
         self.heartbeat = Heartbeat(folder.heartbeat)
         self.ruling = Ruling(
@@ -57,17 +78,20 @@ class Supervisor:
             because=self.job.because,
         )
         self.stopping: Stop | None = None
+        self.interrupted = False
+        #: What is marked broken where it is sick.
+        self.device = self.job.lock or os.environ.get("SLURMD_NODENAME", platform.node())
 
     def supervise(self) -> Ruling:
         """Run to the verdict, write it, and leave nothing but the results behind."""
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self._shut_down)
         phase.adopt_orphans()
-        self.journal.say("start", pid=os.getpid(), commit=self.job.commit)
+        started = {"pid": os.getpid(), "commit": self.job.commit, "host": platform.node(), "again": self.again}
+        self.journal.say("start", **started)
         try:
             self._prepare()
-            who = {"run": self.job.run, "owner": self.job.owner, "since": now()}
-            with lock.held(self.place.locks, self.job.lock, who, self._wait_in_line):
+            with self._held():
                 self._rule_under_lock()
                 self._write()
         except Ruled as ruled:
@@ -77,6 +101,12 @@ class Supervisor:
             self._rule(Ruled(Verdict.INFRA, f"{error.strerror}: {error.filename or 'no file named'}"))
             self._write()
         return self.ruling
+
+    def _held(self) -> AbstractContextManager[None]:
+        if not self.job.lock:
+            return nullcontext()
+        who = {"run": self.job.run, "owner": self.job.owner, "since": now()}
+        return lock.held(self.place.locks, self.job.lock, who, self._wait_in_line)
 
     def _prepare(self) -> None:
         """Make the folders, hold some room for the verdict, and find out now whether the disk is too full."""
@@ -101,7 +131,7 @@ class Supervisor:
 
     def _rule_under_lock(self) -> None:
         """Decide, with the lock held; every way out leaves the ruling set."""
-        self.journal.say("locked", lock=self.job.lock)
+        self.journal.say("locked", lock=self.device)
         tree: Checkout | None = None
         try:
             phase.kill_marked(self._mark)
@@ -121,11 +151,11 @@ class Supervisor:
                 tree.remove()
 
     def _refuse_broken_or_stale(self) -> None:
-        broken = self.place.broken(self.job.lock)
+        broken = self.place.broken(self.device)
         if broken.exists():
             raise Ruled(
                 Verdict.INFRA,
-                f"{self.job.lock} is marked broken ({one_line(broken.read_text())}); look at the machine, then "
+                f"{self.device} is marked broken ({one_line(broken.read_text())}); look at the machine, then "
                 f"clear it: doctor --clear-broken",
             )
         accepted = self.repository.resolve(ACCEPTED)
@@ -187,6 +217,9 @@ class Supervisor:
             return Stop.COMPILE_LIMIT if growing.overdue else self._stop_asked()
 
         ended = phase.run(step.argv, tree.folder, self._environment(), log, self.job.grace_s, tick)
+        if ended.code and ended.stop is None and not self.job.lock:
+            time.sleep(TOLD_WITHIN_S)
+            ended = replace(ended, stop=self._stop_asked())
         for news in growing.look_again():
             self.journal.say("news", text=news)
         seconds = self.ruling.seconds | {step.name: round(ended.seconds, 3)}
@@ -203,7 +236,7 @@ class Supervisor:
             sick = ruled.reason if ruled else ""
         if sick:
             text = f"since {now()}, by run {self.job.run} of {self.job.owner}: {sick}"
-            self.place.broken(self.job.lock).write_text(text + "\n")
+            self.place.broken(self.device).write_text(text + "\n")
             self.journal.say("broken", why=sick)
 
     def _environment(self) -> dict[str, str]:
@@ -237,12 +270,16 @@ class Supervisor:
         self.stopping = Stop.SHUTDOWN
 
     def _rule(self, ruled: Ruled) -> None:
+        self.interrupted = isinstance(ruled, Interrupted)
         self.ruling = replace(self.ruling, verdict=ruled.verdict, reason=one_line(ruled.reason))
 
     def _write(self) -> None:
         """Write the verdict file; it is the last word, and the only one that counts."""
         self._ballast.unlink(missing_ok=True)
         shutil.rmtree(self.folder.home, ignore_errors=True)
+        if self.attempt and (self.interrupted or self.folder.attempt.read_text() != self.attempt):
+            self.journal.say("left", reason=self.ruling.reason)
+            return
         self.journal.say("end", verdict=self.ruling.verdict.name, reason=self.ruling.reason)
         self.ruling = replace(self.ruling, ended=now())
         with suppress(OSError):
@@ -263,7 +300,7 @@ class Supervisor:
 
     @property
     def _mark(self) -> str:
-        return str(self.place.locks / self.job.lock)
+        return str(self.place.locks / self.job.lock if self.job.lock else self.folder.path)
 
     def _log(self, step: Step) -> Path:
         return self.folder.logs / (step.name.replace(" ", "-") + ".log")
@@ -272,6 +309,8 @@ class Supervisor:
 def main(path: str) -> int:
     """Supervise the run in folder `path`, unless it has a verdict or a supervisor already."""
     folder = RunFolder(Path(path))
+    if not folder.job().lock:
+        return _attempt(folder)
     with open(folder.alive, "w") as life:
         deadline = time.monotonic() + 1.0
         while not lock.try_lock(life):
@@ -281,6 +320,19 @@ def main(path: str) -> int:
         if (folder.path / RULING_NAME).exists():
             return 0
         return Supervisor(folder).supervise().verdict.exit_code
+
+
+def _attempt(folder: RunFolder) -> int:
+    """Supervise a run that a scheduler started, from the beginning, whatever an earlier attempt left."""
+    if (folder.path / RULING_NAME).exists():
+        return 0
+    attempt = secrets.token_hex(8)
+    write_atomically(folder.attempt, attempt.encode())
+    for left in (folder.tree, folder.out, folder.home):
+        shutil.rmtree(left, ignore_errors=True)
+    supervisor = Supervisor(folder, attempt)
+    verdict = supervisor.supervise().verdict
+    return INTERRUPTED if supervisor.interrupted else verdict.exit_code
 
 
 if __name__ == "__main__":

@@ -73,6 +73,26 @@ INIT = "shl.b32 %r5, %r1, 2; @%p1 mbarrier.init.shared.b64 [%r3], 1;"
 
 
 @pytest.mark.parametrize("completion", MODES)
+def test_warps_that_copy_the_same_bytes_to_one_place(completion: Completion) -> None:
+    """Each of two warps copies the first 64 bytes behind them, and one phase of an mbarrier waits for both."""
+    body = """
+    shl.b32 %r4, %r1, 2; add.u32 %r5, %r4, %r2; @%p2 st.shared.b32 [%r5], %r1; @%p2 st.shared.b32 [%r5+128], %r1;
+    @%p1 mbarrier.init.shared.b64 [%r3], 1; @%p1 fence.mbarrier_init.release.cluster;
+    fence.proxy.async.shared::cta; bar.sync 0; @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r3], 128;
+    add.u32 %r6, %r2, 64; shr.u32 %r7, %r1, 5; mad.lo.u32 %r7, %r7, SOURCE, %r2; elect.sync _|%p3, -1;
+    @%p3 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r6], [%r7], 64, [%r3];
+    W: mbarrier.try_wait.parity.shared.b64 %p4, [%r3], 0; @!%p4 bra W; and.b32 %r4, %r4, 60; add.u32 %r5, %r4, %r6;
+    ld.shared.b32 %r9, [%r5]; add.s64 %a0, %a0, %q0; st.global.b32 [%a0], %r9;"""
+    out, same = np.zeros(64, np.uint32), body.replace("SOURCE", "0")
+    (fault,) = findings(same, out, completion=completion)
+    assert isinstance(fault, DataRace) and fault.level == Level.FORMAL
+    assert out.tolist() == list(range(16)) * 4
+    for wrong, level in ((same, Level.FORMAL), (body.replace("SOURCE", "128"), Level.FAULT)):
+        with pytest.raises(DataRace, match=r"a bulk copy writes .*, not ordered after a bulk copy that wrote it"):
+            findings(wrong, out, completion=completion, level=level)
+
+
+@pytest.mark.parametrize("completion", MODES)
 def test_an_mbarrier_that_only_bar_sync_makes_known_to_its_cta(completion: Completion) -> None:
     """Formal where copies report to it; threads need no more."""
     given, out = aligned(np.arange(64, dtype=np.uint32)), np.zeros(64, np.uint32)

@@ -321,8 +321,8 @@ def test_attributes_that_are_not_known_are_refused(compiled: Any) -> None:
     x, y = tensors()
     with emulator.emulate() as device:
         compiled(dynamic(x), dynamic(y), 1.0, STREAM)
-        raw = config_bytes((1, 1, 1), (9, b""))
-        with pytest.raises(emulator.NotEmulated, match="launch attribute 9"):
+        raw = config_bytes((1, 1, 1), (13, b""))
+        with pytest.raises(emulator.NotEmulated, match="launch attribute 13"):
             device.launch(1, LaunchConfig.read(ctypes.addressof(raw)), 0)
     assert issubclass(emulator.NotEmulated, EmulatorError)
 

@@ -32,6 +32,7 @@ EXCHANGES = (
     "match.any.sync.b32 %r2, %r0, MEMBERS;",
     "redux.sync.add.u32 %r2, %r0, MEMBERS;",
     "elect.sync %r2|%p1, MEMBERS;",
+    "bar.warp.sync MEMBERS;",
 )
 
 
@@ -54,12 +55,31 @@ def test_a_barrier_that_is_not_aligned_is_for_a_warp_in_parts(completion: str) -
 
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("exchange", EXCHANGES)
-def test_lanes_that_are_named_must_come(exchange: str, completion: str) -> None:
+def test_lanes_that_are_named_must_come_or_end(exchange: str, completion: str) -> None:
     every, these = exchange.replace("MEMBERS", "-1"), exchange.replace("MEMBERS", "0xffffff00")
     run(every, completion)
     run(every, completion, threads=40)
     run(f"@%p0 bra END; {every}", completion)
-    run(f"@%p0 bra A; {these} A:", completion, threads=32)
-    for body in (f"@%p0 bra A; {every} A:", f"@!%p0 bra A; {these} A:"):
-        with pytest.raises(BarrierError, match=r"lanes (0 to 7|8 to 31) did not come with them"):
-            run(body, completion, threads=32)
+    run(f"@%p0 bra A; {these} A: bar.sync 0;", completion, threads=32)
+    for body in (
+        f"@%p0 bra A; {every} A:",
+        f"@%p0 bra A; {every} A: mul.lo.u32 %r1, %r0, 2; @%p0 bra B; add.u32 %r1, %r1, 1; B:",
+    ):
+        run(body, completion)
+    for before in (f"@%p0 bra A; {every} A:", f"@!%p0 bra A; {these} A:"):
+        for after in (
+            "bar.sync 0;",
+            "barrier.cta.sync 0;",
+            "barrier.cluster.arrive;",
+            exchange.replace("MEMBERS", "-1"),
+        ):
+            with pytest.raises(BarrierError, match=r"is for .*; lanes (0 to 7|8 to 31) did not come with them"):
+                run(f"{before} {after}", completion, threads=32)
+
+
+def test_lanes_that_end_later_do_not_take_part() -> None:
+    """As an H100 has it: sums over eight lanes each where the last eight have nothing to add, and go on to the end."""
+    sums = "setp.lt.u32 %p1, %r0, 24; @!%p1 bra A; shfl.sync.bfly.b32 %r1, %r0, 4, 31, -1; A:"
+    assert run(f"{sums} @%p1 bra B; mov.b32 %r1, 9; B:", threads=32) == [
+        lane ^ 4 if lane < 24 else 9 for lane in range(32)
+    ]

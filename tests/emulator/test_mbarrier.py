@@ -218,6 +218,20 @@ def test_the_arrival_of_copies_tells_what_their_issuer_waited_for(completion: st
     run(body, warps=2, completion=completion)
 
 
+@pytest.mark.parametrize("completion", MODES)
+def test_the_arrival_of_copies_releases_stores_that_level_formal_does_not_count(completion: str) -> None:
+    """Lanes of warp 0 that have nothing to copy store zeros instead; warp 1 waits for the copies, and reads both."""
+    place = "and.b32 %r5, %r1, 31; shl.b32 %r6, %r5, 2; add.u32 %r7, %r4, %r6;"
+    place += "cvt.u64.u32 %rd3, %r6; add.u64 %rd4, %rd1, %rd3;"
+    filled = "setp.lt.u32 %p5, %r5, 20; @%p5 cp.async.ca.shared.global [%r7], [%rd4], 4; @!%p5 st.shared.b32 [%r7], 7;"
+    told = f"{wait(0)} ld.shared.b32 %r8, [%r7]; st.global.b32 [%rd4+128], %r8;"
+    arrival = "cp.async.mbarrier.arrive.noinc.shared.b64 [%r3];"
+    body = f"{place} {init(32)} @!%p3 bra TOLD; {filled} {arrival} bra END; TOLD: {told} END:"
+    assert run(body, warps=2, completion=completion)[32:].tolist() == [0] * 20 + [7] * 12
+    with pytest.raises(errors.DataRace, match=r"ld\.shared reads .* not ordered after st\.shared that wrote it"):
+        run(body, warps=2, completion=completion, level=errors.Level.FORMAL)
+
+
 def test_the_state_of_an_arrival_holds_what_was_pending() -> None:
     told = "mbarrier.pending_count.b64 %r9, %rd9; st.global.b32 [%rd1+{at}], %r9;"
     arrivals = "".join(

@@ -28,6 +28,11 @@ def numbers(seed: int, low: int, high: int, *shape: int) -> torch.Tensor:
     return torch.randint(low, high, shape, generator=torch.Generator().manual_seed(seed), dtype=torch.int32)
 
 
+def long(*values: Any) -> Any:
+    """Parameters between two that every run of the tests has."""
+    return pytest.param(*values, marks=pytest.mark.long)
+
+
 @dataclass(frozen=True)
 class Layer:
     """Inputs of a layer, poisoned where nothing may be read, and the branches in float64."""
@@ -131,7 +136,7 @@ def test_one_softmax_over_both_branches_and_the_sink(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["window", "blocks", "topk"])
-@pytest.mark.parametrize(("d", "heads"), [(64, 64), (64, 256), (512, 64), (512, 128)])
+@pytest.mark.parametrize(("d", "heads"), [long(64, 64), (64, 256), long(512, 64), (512, 128)])
 def test_every_mode_gives_the_same_bits(kind: str, d: int, heads: int) -> None:
     """Where a token has an even number of row tiles, pairs of CTAs share every load of keys."""
     case = layer(kind, d, (1, 2, heads), [140], past=160, most=70)
@@ -143,7 +148,7 @@ def test_every_mode_gives_the_same_bits(kind: str, d: int, heads: int) -> None:
 
 
 @pytest.mark.parametrize("kind", ["blocks", "topk"])
-@pytest.mark.parametrize(("d", "p_path"), [(64, "smem"), (128, "tmem"), (256, "smem"), (512, "smem")])
+@pytest.mark.parametrize(("d", "p_path"), [(64, "smem"), long(128, "tmem"), long(256, "smem"), (512, "smem")])
 def test_partials_over_both_branches(kind: str, d: int, p_path: kernel.config.PPath) -> None:
     """Without a window's mask: U and m are those of all keys, O has the sink besides."""
     case = layer(kind, d, (2, 2, 16), [30, 150], most=70)

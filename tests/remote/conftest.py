@@ -1,4 +1,4 @@
-"""A real OpenSSH server on 127.0.0.1, run by an unprivileged user of its own with its own home."""
+"""A real OpenSSH server on 127.0.0.1, run by an unprivileged user of its own with its own home, and a real Slurm."""
 
 import os
 import pwd
@@ -20,6 +20,7 @@ import pytest
 
 from remote import ssh
 from remote.loopback import SSHD, Sshd
+from tests.remote.slurm_cluster import Cluster
 
 PACKAGES = "import msgspec, packaging"
 
@@ -45,7 +46,8 @@ class Server(Sshd):
 
     def __init__(self, account: Account, folder: Path) -> None:
         self.account = account
-        super().__init__(folder, f"SetEnv PIP_CONFIG_FILE={folder}/pip.conf\n")
+        variables = {"PIP_CONFIG_FILE": f"{folder}/pip.conf", "SLURM_CONF": os.environ.get("SLURM_CONF", "")}
+        super().__init__(folder, f"SetEnv {' '.join(f'{name}={value}' for name, value in variables.items())}\n")
 
     def new_host_key(self) -> None:
         super().new_host_key()
@@ -145,3 +147,28 @@ def sshd(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     server.start()
     yield server
     server.close()
+
+
+@pytest.fixture(scope="session")
+def running_cluster() -> Iterator[Cluster]:
+    """A Slurm of two nodes for all tests, asked more often than a user's is."""
+    if os.getuid() != 0:
+        pytest.skip("slurmd starts jobs as root")
+    with pytest.MonkeyPatch.context() as patch:
+        made = Cluster()
+        patch.setenv("SLURM_CONF", str(made.configuration))
+        patch.setattr("remote.slurm.LOOK_S", 0.3)
+        patch.setattr("remote.slurm.VISIBLE_S", 1.0)
+        patch.setattr("remote.link.SILENCE_S", 60.0)
+        try:
+            made.start()
+            yield made
+        finally:
+            made.stop()
+
+
+@pytest.fixture
+def cluster(running_cluster: Cluster) -> Iterator[Cluster]:
+    """Idle, every node up."""
+    yield running_cluster
+    running_cluster.clear()

@@ -21,7 +21,8 @@ def run(tmp_path: Path) -> Run:
     paths = {"log": str(tmp_path / "log"), "begun": str(tmp_path / "begun")}
     says = "import sys; print('no object'); print('[]'); print('{\"offset\": ' + sys.argv[1] + '}')"
     cancels = "import pathlib, sys; pathlib.Path('cancel').write_text(sys.argv[1])"
-    return Run("a run", str(tmp_path), [*python, BEGIN], follow=[*python, says], cancel=[*python, cancels], **paths)
+    here, begins = str(tmp_path), [*python, BEGIN]
+    return Run("a run", here, here, begins, follow=[*python, says], cancel=[*python, cancels], **paths)
 
 
 @pytest.fixture

@@ -1,0 +1,67 @@
+"""What programs in C, and compilers, find of CUDA while a session is open: libcuda, libcudart and ptxas of ours."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Final
+
+from .c_library import FOLDER, CLibrary
+from .cuda_driver import DriverState
+from .libcuda import LibCuda
+from .libcudart import LibCudart
+
+_PTXAS: Final = """\
+#!/bin/sh
+# In the place of ptxas: PTX stays PTX, which the emulated device's driver loads.
+to=elf.o from=
+while [ $# -gt 0 ]; do
+    case "$1" in
+        -V|--version) echo 'ptxas of the emulated B200
+Cuda compilation tools, release 13.0, V13.0.0'; exit ;;
+        -o|--output-file) to=$2; shift ;;
+        *.ptx) from=$1 ;;
+    esac
+    shift
+done
+exec cp "$from" "$to"
+"""
+_VARIABLES: Final = {
+    "TRITON_LIBCUDA_PATH": str(FOLDER),
+    "TRITON_PTXAS_PATH": str(FOLDER / "ptxas"),
+    "TRITON_PTXAS_BLACKWELL_PATH": str(FOLDER / "ptxas"),
+}
+"""By which Triton is told where they are."""
+
+
+@contextmanager
+def c_hosts(state: DriverState) -> Iterator[None]:
+    """While open, C code that was linked to CUDA's libraries, or opens them by name, calls the emulated device."""
+    libraries = _libraries()
+    outer = [library.state for library in libraries]
+    saved = {name: os.environ.get(name) for name in _VARIABLES}
+    os.environ.update(_VARIABLES)
+    for library in libraries:
+        library.state = state
+    try:
+        yield
+    finally:
+        for library, before in zip(libraries, outer, strict=True):
+            library.state = before
+        for name, value in saved.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@cache
+def _libraries() -> tuple[CLibrary, ...]:
+    """Both libraries, loaded; and ptxas beside them."""
+    ptxas = FOLDER / "ptxas"
+    ptxas.write_text(_PTXAS)
+    ptxas.chmod(0o755)
+    driver = LibCuda()
+    return driver, LibCudart(driver)

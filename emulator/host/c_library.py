@@ -1,0 +1,101 @@
+"""CUDA's libraries for C code: shared libraries written on the spot, whose functions are Python's.
+
+A library stays loaded as long as the process lives, since whoever was linked to it does; a session lends it its state.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ..bridge.driver import callback
+from ..bridge.sharedobject import TABLE, shared_object
+from .cuda_driver import DriverState
+
+NO_DEVICE: Final = 100
+INT, UINT, LONG, FLOAT = ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_float
+_KINDS: Final = {"p": ctypes.c_size_t, "n": ctypes.c_size_t, "i": INT, "u": UINT}
+"""Pointers and sizes, 32-bit integers with a sign and without."""
+_folder = tempfile.TemporaryDirectory(prefix="emulator-cuda-")
+FOLDER: Final = Path(_folder.name)
+"""Where the libraries lie, for linkers and whoever looks for them by path."""
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    takes: str
+    names: tuple[str, ...]
+    always: bool
+
+
+def entry(takes: str, *names: str, always: bool = False) -> Callable[[Function], Function]:
+    """Marks a method as the C functions of these names. takes: its arguments by letter: p, n, i, u, and what it answers
+    behind a colon, where that is no error code (None is 0). always: outside of any session too."""
+
+    def mark(function: Function) -> Function:
+        function.__dict__["c_entry"] = _Entry(takes, names, always)
+        return function
+
+    return mark
+
+
+def put(address: int, kind: Any, value: float) -> None:
+    """Write a number where a caller wants it; nowhere, if it does not."""
+    if address:
+        kind.from_address(address).value = value
+
+
+class CLibrary:
+    """One library, by the names that programs were linked to. quiet: functions that succeed and do nothing."""
+
+    sonames: tuple[str, ...] = ()
+    versioned = False
+    quiet: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self.state: DriverState | None = None
+        self.functions = dict.fromkeys(self.quiet, self._callback(lambda: None, _Entry("", (), False)))
+        for method in vars(type(self)).values():
+            found = getattr(method, "c_entry", None)
+            if found is not None:
+                self.functions.update(dict.fromkeys(found.names, self._callback(method.__get__(self), found)))
+        self._loaded = [self._load(soname) for soname in self.sonames]
+
+    def address(self, name: str) -> int:
+        """Where a function is, 0 if it is not there."""
+        return _address(self.functions[name]) if name in self.functions else 0
+
+    @property
+    def session(self) -> DriverState:
+        """The state of the session that is open."""
+        assert self.state is not None
+        return self.state
+
+    def _callback(self, function: Function, entry: _Entry) -> Any:
+        takes, _, answers = entry.takes.partition(":")
+
+        def answer(*arguments: Any) -> int | None:
+            if self.state is None and not entry.always:
+                return NO_DEVICE
+            code: int | None = function(*arguments)
+            return code
+
+        return callback(answer, [_KINDS[kind] for kind in takes], _KINDS[answers or "i"])
+
+    def _load(self, soname: str) -> ctypes.CDLL:
+        path = FOLDER / soname
+        path.write_bytes(shared_object(soname, list(self.functions), soname if self.versioned else ""))
+        library = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
+        table = (ctypes.c_size_t * len(self.functions)).in_dll(library, TABLE)
+        table[:] = [_address(function) for function in self.functions.values()]
+        return library
+
+
+def _address(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0

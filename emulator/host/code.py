@@ -1,0 +1,124 @@
+"""Modules and kernels as programs hold them: by handles, which stay valid as long as the process lives."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from .. import chip
+from ..bridge.device import EmulatedDevice
+from ..bridge.driver import current
+from ..bridge.launchconfig import LaunchConfig
+from ..bridge.modules import LoadedModule, load
+from ..ptx.syntax import Kernel
+from .images import ptx_at
+from .properties import DeviceProperties
+from .refusal import not_emulated
+from .streams import new_handle
+
+_REGISTERS_A_THREAD = 255
+_modules: dict[int, LoadedModule] = {}
+_kernels: dict[int, tuple[LoadedModule, str]] = {}
+_handles: dict[tuple[int, str], int] = {}
+
+
+def load_module(image: int) -> int:
+    """A handle of the module whose image stands at an address. Raises NotEmulated if it holds no PTX."""
+    handle = new_handle()
+    _modules[handle] = load(ptx_at(image))
+    return handle
+
+
+def module(handle: int) -> LoadedModule:
+    """A module by its handle."""
+    return _modules[handle]
+
+
+def variable(handle: int, name: str) -> tuple[int, int] | None:
+    """Address and bytes of a module's variable, None if it has none of that name."""
+    return next(((at, size) for at, size, called in module(handle).allocations if called == name), None)
+
+
+def unload(handle: int) -> None:
+    """The handle is no longer used."""
+    _modules.pop(handle, None)
+
+
+def kernel_handle(of: LoadedModule, name: str) -> int | None:
+    """A handle of a kernel, None if the module has none of that name."""
+    if name not in of.syntax.kernels:
+        return None
+    key = (id(of), name)
+    if key not in _handles:
+        _handles[key] = device().handle(of, name)
+        _kernels[_handles[key]] = (of, name)
+    return _handles[key]
+
+
+def kernel(handle: int) -> Kernel:
+    """A kernel by its handle."""
+    of, name = _kernels[handle]
+    return of.kernel(name)
+
+
+def is_kernel(handle: int) -> bool:
+    """Whether a handle is a kernel's."""
+    return handle in _kernels
+
+
+def home(handle: int) -> int:
+    """A handle of the module that a kernel is of."""
+    of, _ = _kernels[handle]
+    return next(known for known, loaded in _modules.items() if loaded is of)
+
+
+def device() -> EmulatedDevice:
+    """The device that launches go to. Raises NotEmulated outside of `emulate`."""
+    found = current()
+    if not isinstance(found, EmulatedDevice):
+        raise not_emulated("a launch", "no device was entered: with emulate()")
+    return found
+
+
+def launch(handle: int, config: LaunchConfig, arguments: int, extra: int = 0) -> None:
+    """Launch a kernel. arguments: the address of pointers to its parameters; or extra: of cuLaunchKernel's options,
+    which name one buffer with all of them."""
+    pointers = _from_buffer(kernel(handle), extra) if extra and not arguments else None
+    device().launch(handle, config, arguments if pointers is None else ctypes.addressof(pointers))
+
+
+def _from_buffer(of: Kernel, extra: int) -> Any:
+    end, pointer, _size = 0, 1, 2
+    words = ctypes.cast(extra, ctypes.POINTER(ctypes.c_size_t))
+    at = 0
+    while words[at] != end:
+        if words[at] == pointer:
+            start = words[at + 1]
+            return (ctypes.c_void_p * len(of.params))(*(start + param.offset for param in of.params))
+        at += 2
+    raise not_emulated("cuLaunchKernel's `extra`", "it names no buffer")
+
+
+def attribute(handle: int, which: int, properties: DeviceProperties) -> int:
+    """A CUfunction_attribute. Registers are not counted: a thread has as many as its block leaves it."""
+    of = kernel(handle)
+    x, y, z = of.reqntid or of.maxntid or (chip.MAX_THREADS_A_CTA, 1, 1)
+    threads = x * y * z
+    left = properties.regs_per_multiprocessor // (-(-threads // chip.LANES) * chip.LANES) // 8 * 8
+    known = {
+        0: threads,
+        1: of.static_shared_bytes - chip.RESERVED_SHARED_BYTES,
+        3: of.local_bytes,
+        4: of.maxnreg or min(_REGISTERS_A_THREAD, left),
+        5: 10 * properties.major + properties.minor,
+        6: 10 * properties.major + properties.minor,
+        8: properties.shared_memory_per_block,
+    }
+    return known.get(which, 0)
+
+
+def active_blocks(handle: int, threads: int, dynamic_shared_bytes: int, properties: DeviceProperties) -> int:
+    """How many CTAs of a kernel an SM has room for, by threads and shared memory."""
+    shared = kernel(handle).dynamic_shared_offset + dynamic_shared_bytes
+    by_threads = properties.max_threads_per_multi_processor // max(-(-threads // chip.LANES) * chip.LANES, 1)
+    return min(chip.CTAS_AN_SM, by_threads, chip.SHARED_BYTES_AN_SM // shared)

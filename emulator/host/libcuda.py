@@ -1,0 +1,376 @@
+"""libcuda.so.1: the driver's C functions on the emulated device, over the state that cuda.bindings' have."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Final
+
+from ..bridge.driver import NotEmulated
+from ..bridge.launchconfig import COOPERATIVE, LaunchConfig
+from . import code, memory
+from .c_library import FLOAT, INT, LONG, UINT, CLibrary, entry, put
+from .graphs import Captures
+from .streams import new_handle
+
+INVALID_VALUE, NO_BINARY, INVALID_DEVICE, INVALID_HANDLE, NOT_FOUND = 1, 209, 101, 400, 500
+_ERRORS: Final = {
+    0: (b"CUDA_SUCCESS", b"no error"),
+    1: (b"CUDA_ERROR_INVALID_VALUE", b"invalid argument"),
+    100: (b"CUDA_ERROR_NO_DEVICE", b"no CUDA-capable device is detected"),
+    101: (b"CUDA_ERROR_INVALID_DEVICE", b"invalid device ordinal"),
+    209: (b"CUDA_ERROR_NO_BINARY_FOR_GPU", b"no kernel image is available for execution on the device"),
+    400: (b"CUDA_ERROR_INVALID_HANDLE", b"invalid resource handle"),
+    500: (b"CUDA_ERROR_NOT_FOUND", b"named symbol not found"),
+    719: (b"CUDA_ERROR_LAUNCH_FAILED", b"unspecified launch failure"),
+    720: (b"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", b"too many blocks in cooperative launch"),
+    801: (b"CUDA_ERROR_NOT_SUPPORTED", b"operation not supported"),
+}
+_UNKNOWN: Final = (b"CUDA_ERROR_UNKNOWN", b"unknown error")
+_STRINGS: Final = {code: tuple(map(ctypes.c_char_p, texts)) for code, texts in (*_ERRORS.items(), (-1, _UNKNOWN))}
+
+_LIMITS: Final = {0: 1024, 1: 1 << 20, 2: 8 << 20}
+"""By CUlimit: bytes of a thread's stack, of printf's buffer, of malloc's heap. None of them is needed here."""
+
+
+def error_text(error: int, which: int) -> int:
+    """The address of an error's name (0) or its sentence (1)."""
+    text = _STRINGS.get(error, _STRINGS[-1])[which]
+    return ctypes.cast(text, ctypes.c_void_p).value or 0
+
+
+class LibCuda(CLibrary):
+    """The driver."""
+
+    sonames = ("libcuda.so.1",)
+    quiet = (
+        *("cuInit", "cuCtxSetCurrent", "cuCtxPushCurrent_v2", "cuCtxDestroy_v2", "cuCtxSynchronize", "cuCtxSetLimit"),
+        *("cuCtxSetFlags", "cuCtxEnablePeerAccess", "cuCtxSetCacheConfig", "cuCtxResetPersistingL2Cache"),
+        *("cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxSetFlags_v2", "cuDevicePrimaryCtxReset_v2"),
+        *("cuStreamDestroy_v2", "cuStreamSynchronize", "cuStreamQuery", "cuStreamWaitEvent", "cuStreamSetAttribute"),
+        *("cuEventDestroy_v2", "cuEventSynchronize", "cuEventQuery", "cuMemHostRegister_v2", "cuMemHostUnregister"),
+        *("cuFuncSetAttribute", "cuFuncSetCacheConfig", "cuFuncSetSharedMemConfig", "cuKernelSetAttribute"),
+        *("cuFuncLoad", "cuProfilerStart", "cuProfilerStop", "cuMemAdvise", "cuMemPrefetchAsync"),
+    )
+
+    # The device and its context
+
+    @entry("p", "cuDriverGetVersion")
+    def driver_version(self, version: int) -> None:
+        put(version, INT, self.session.properties.driver_version)
+
+    @entry("ip", "cuGetErrorName")
+    def error_name(self, error: int, text: int) -> None:
+        put(text, LONG, error_text(error, 0))
+
+    @entry("ip", "cuGetErrorString")
+    def error_string(self, error: int, text: int) -> None:
+        put(text, LONG, error_text(error, 1))
+
+    @entry("ppinp", "cuGetProcAddress_v2", "cuGetProcAddress")
+    def proc_address(self, name: int, function: int, version: int, _flags: int, found: int) -> int | None:
+        asked = ctypes.string_at(name).decode()
+        newest = sorted((n for n in self.functions if n == asked or n.startswith(f"{asked}_v")), reverse=True)
+        at = self.address(newest[0]) if newest else 0
+        put(function, LONG, at)
+        if version >= 12000:  # before, there was no such argument
+            put(found, INT, 0 if at else 1)
+        return None if at else NOT_FOUND
+
+    @entry("pi", "cuDeviceGet")
+    def get_device(self, device: int, ordinal: int) -> int | None:
+        put(device, INT, 0)
+        return INVALID_DEVICE if ordinal else None
+
+    @entry("p", "cuDeviceGetCount")
+    def device_count(self, count: int) -> None:
+        put(count, INT, 1)
+
+    @entry("p", "cuCtxGetDevice")
+    def current_device(self, device: int) -> None:
+        put(device, INT, 0)
+
+    @entry("pii", "cuDeviceGetName")
+    def device_name(self, text: int, length: int, _device: int) -> None:
+        name = self.session.properties.name.encode()[: length - 1] + b"\0"
+        ctypes.memmove(text, name, len(name))
+
+    @entry("pi", "cuDeviceGetUuid", "cuDeviceGetUuid_v2")
+    def device_uuid(self, uuid: int, _device: int) -> None:
+        ctypes.memmove(uuid, b"emulated B200".ljust(16, b"\0"), 16)
+
+    @entry("pii", "cuDeviceGetPCIBusId")
+    def device_bus(self, text: int, length: int, _device: int) -> None:
+        name = b"0000:00:00.0"[: length - 1] + b"\0"
+        ctypes.memmove(text, name, len(name))
+
+    @entry("pi", "cuDeviceTotalMem_v2")
+    def total_memory(self, size: int, _device: int) -> None:
+        put(size, LONG, self.session.properties.total_memory)
+
+    @entry("pii", "cuDeviceGetAttribute")
+    def device_attribute(self, value: int, attribute: int, _device: int) -> None:
+        put(value, INT, self.session.properties.numbered(attribute))
+
+    @entry("ppi", "cuDeviceComputeCapability")
+    def compute_capability(self, major: int, minor: int, _device: int) -> None:
+        put(major, INT, self.session.properties.major)
+        put(minor, INT, self.session.properties.minor)
+
+    @entry("pii", "cuDeviceCanAccessPeer")
+    def can_access_peer(self, can: int, _device: int, _peer: int) -> None:
+        put(can, INT, 0)
+
+    @entry("ipp", "cuDevicePrimaryCtxGetState")
+    def context_state(self, _device: int, flags: int, active: int) -> None:
+        put(flags, UINT, 0)
+        put(active, INT, 1)
+
+    @entry(
+        "p",
+        *("cuCtxGetCurrent", "cuCtxPopCurrent_v2", "cuDevicePrimaryCtxRetain"),
+        *("cuCtxCreate_v2", "cuCtxCreate_v3", "cuCtxCreate_v4"),
+    )
+    def context(self, context: int) -> None:
+        put(context, LONG, self.session.context)
+
+    @entry("pp", "cuCtxGetApiVersion")
+    def api_version(self, _context: int, version: int) -> None:
+        put(version, UINT, self.session.properties.driver_version)
+
+    @entry("pi", "cuCtxGetLimit")
+    def limit(self, value: int, which: int) -> None:
+        put(value, LONG, _LIMITS.get(which, 0))
+
+    @entry("pp", "cuCtxGetStreamPriorityRange")
+    def priority_range(self, least: int, greatest: int) -> None:
+        put(least, INT, 0)
+        put(greatest, INT, 0)
+
+    # Memory
+
+    @entry("pn", "cuMemAlloc_v2", "cuMemAllocHost_v2", "cuMemAllocManaged", "cuMemHostAlloc", "cuMemAllocAsync")
+    def allocate(self, pointer: int, size: int) -> None:
+        put(pointer, LONG, self.session.allocations.allocate(size))
+
+    @entry("p", "cuMemFree_v2", "cuMemFreeHost", "cuMemFreeAsync")
+    def free(self, pointer: int) -> int | None:
+        return None if self.session.allocations.free(pointer) else INVALID_VALUE
+
+    @entry("ppn", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemcpyDtoD_v2", "cuMemcpy")
+    def copy(self, destination: int, source: int, size: int) -> None:
+        memory.copy(destination, source, size)
+
+    @entry("ppnp", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuMemcpyAsync")
+    def copy_async(self, destination: int, source: int, size: int, stream: int) -> None:
+        self.session.captures.submit(stream, lambda: memory.copy(destination, source, size))
+
+    @entry("pun", "cuMemsetD8_v2")
+    def fill8(self, destination: int, value: int, count: int) -> None:
+        memory.fill(1)(destination, value, count)
+
+    @entry("pun", "cuMemsetD16_v2")
+    def fill16(self, destination: int, value: int, count: int) -> None:
+        memory.fill(2)(destination, value, count)
+
+    @entry("pun", "cuMemsetD32_v2")
+    def fill32(self, destination: int, value: int, count: int) -> None:
+        memory.fill(4)(destination, value, count)
+
+    @entry("punp", "cuMemsetD8Async")
+    def fill8_async(self, destination: int, value: int, count: int, stream: int) -> None:
+        self.session.captures.submit(stream, lambda: memory.fill(1)(destination, value, count))
+
+    @entry("punp", "cuMemsetD16Async")
+    def fill16_async(self, destination: int, value: int, count: int, stream: int) -> None:
+        self.session.captures.submit(stream, lambda: memory.fill(2)(destination, value, count))
+
+    @entry("punp", "cuMemsetD32Async")
+    def fill32_async(self, destination: int, value: int, count: int, stream: int) -> None:
+        self.session.captures.submit(stream, lambda: memory.fill(4)(destination, value, count))
+
+    @entry("pp", "cuMemGetInfo_v2")
+    def memory_info(self, free: int, total: int) -> None:
+        put(free, LONG, self.session.properties.total_memory)
+        put(total, LONG, self.session.properties.total_memory)
+
+    @entry("ppp", "cuMemGetAddressRange_v2")
+    def address_range(self, start: int, size: int, pointer: int) -> int | None:
+        found = self.session.allocations.holding(pointer)
+        if found is None:
+            return INVALID_VALUE
+        put(start, LONG, found[0])
+        put(size, LONG, found[1])
+        return None
+
+    @entry("pip", "cuPointerGetAttribute")
+    def pointer_attribute(self, data: int, attribute: int, pointer: int) -> int | None:
+        return None if self._about(data, attribute, pointer) else INVALID_VALUE
+
+    @entry("uppp", "cuPointerGetAttributes")
+    def pointer_attributes(self, count: int, attributes: int, data: int, pointer: int) -> None:
+        for i in range(count):
+            at = LONG.from_address(data + 8 * i).value
+            self._about(at, INT.from_address(attributes + 4 * i).value, pointer)
+
+    def _about(self, data: int, attribute: int, pointer: int) -> bool:
+        """Write one of a pointer's attributes. False if it is none of the device's."""
+        found = self.session.allocations.holding(pointer)
+        if found is None:
+            return False
+        start, size = found
+        device_memory = 2
+        wide = {1: self.session.context, 3: pointer, 4: pointer, 11: start, 12: size}
+        narrow = {2: device_memory, 13: 1}
+        if attribute in wide:
+            put(data, LONG, wide[attribute])
+        else:
+            put(data, INT, narrow.get(attribute, 0))
+        return True
+
+    # Streams, events and graphs
+
+    @entry("p", "cuStreamCreate", "cuStreamCreateWithPriority", "cuEventCreate")
+    def new(self, handle: int) -> None:
+        put(handle, LONG, new_handle())
+
+    @entry("pp", "cuStreamIsCapturing")
+    def is_capturing(self, stream: int, status: int) -> None:
+        put(status, INT, self.session.captures.capturing(stream))
+
+    @entry("pp", "cuStreamGetCtx")
+    def stream_context(self, _stream: int, context: int) -> None:
+        put(context, LONG, self.session.context)
+
+    @entry("pp", "cuStreamGetDevice")
+    def stream_device(self, _stream: int, device: int) -> None:
+        put(device, INT, 0)
+
+    @entry("p", "cuStreamBeginCapture_v2", "cuStreamBeginCapture")
+    def begin_capture(self, stream: int) -> None:
+        self.session.captures.begin(stream)
+
+    @entry("pp", "cuStreamEndCapture")
+    def end_capture(self, stream: int, graph: int) -> int | None:
+        return end_capture(self.session.captures, stream, graph)
+
+    @entry("pp", "cuGraphInstantiateWithFlags", "cuGraphInstantiate_v2")
+    def instantiate(self, executable: int, graph: int) -> None:
+        put(executable, LONG, graph)
+
+    @entry("pp", "cuGraphLaunch")
+    def launch_graph(self, graph: int, stream: int) -> None:
+        captures = self.session.captures
+        captures.submit(stream, captures.graphs[graph].replay)
+
+    @entry("p", "cuEventRecord", "cuEventRecordWithFlags")
+    def record(self, event: int) -> None:
+        self.session.record(event)
+
+    @entry("ppp", "cuEventElapsedTime", "cuEventElapsedTime_v2")
+    def elapsed(self, ms: int, start: int, end: int) -> int | None:
+        found = self.session.elapsed_ms(start, end)
+        put(ms, FLOAT, found or 0.0)
+        return INVALID_HANDLE if found is None else None
+
+    # Code
+
+    @entry("pp", "cuModuleLoadData", "cuModuleLoadDataEx", "cuModuleLoadFatBinary", "cuLibraryLoadData")
+    def load(self, module: int, image: int) -> int | None:
+        try:
+            put(module, LONG, code.load_module(image))
+        except NotEmulated as error:
+            code.device().error = error
+            return NO_BINARY
+        return None
+
+    @entry("p", "cuModuleUnload", "cuLibraryUnload")
+    def unload(self, module: int) -> None:
+        code.unload(module)
+
+    @entry("ppp", "cuModuleGetFunction", "cuLibraryGetKernel")
+    def function(self, function: int, module: int, name: int) -> int | None:
+        handle = code.kernel_handle(code.module(module), ctypes.string_at(name).decode())
+        put(function, LONG, handle or 0)
+        return NOT_FOUND if handle is None else None
+
+    @entry("pppp", "cuModuleGetGlobal_v2", "cuLibraryGetGlobal")
+    def variable(self, address: int, size: int, module: int, name: int) -> int | None:
+        found = code.variable(module, ctypes.string_at(name).decode())
+        if found is None:
+            return NOT_FOUND
+        put(address, LONG, found[0])
+        put(size, LONG, found[1])
+        return None
+
+    @entry("pp", "cuLibraryGetModule", "cuKernelGetFunction")
+    def same(self, found: int, handle: int) -> None:
+        put(found, LONG, handle)
+
+    @entry("pp", "cuFuncGetModule", "cuKernelGetLibrary")
+    def home(self, module: int, function: int) -> None:
+        put(module, LONG, code.home(function))
+
+    @entry("pp", "cuLibraryGetKernelCount", "cuModuleGetFunctionCount")
+    def kernel_count(self, count: int, module: int) -> None:
+        put(count, UINT, len(code.module(module).syntax.kernels))
+
+    @entry("pup", "cuLibraryEnumerateKernels", "cuModuleEnumerateFunctions")
+    def kernels(self, kernels: int, count: int, module: int) -> None:
+        of = code.module(module)
+        for i, name in enumerate(list(of.syntax.kernels)[:count]):
+            put(kernels + 8 * i, LONG, code.kernel_handle(of, name) or 0)
+
+    @entry("pip", "cuFuncGetAttribute", "cuKernelGetAttribute")
+    def function_attribute(self, value: int, attribute: int, function: int) -> None:
+        put(value, INT, code.attribute(function, attribute, self.session.properties))
+
+    @entry("puuuuuuuppp", "cuLaunchKernel")
+    def launch(self, function: int, *shape: int) -> None:
+        *sizes, shared, stream, arguments, extra = shape
+        code.launch(function, _config(sizes, shared, stream), arguments, extra)
+
+    @entry("puuuuuuupp", "cuLaunchCooperativeKernel")
+    def launch_cooperative(self, function: int, *shape: int) -> None:
+        *sizes, shared, stream, arguments = shape
+        code.launch(function, _config(sizes, shared, stream, cooperative=True), arguments)
+
+    @entry("pppp", "cuLaunchKernelEx")
+    def launch_ex(self, config: int, function: int, arguments: int, extra: int) -> None:
+        code.launch(function, LaunchConfig.read(config), arguments, extra)
+
+    @entry(
+        "ppin", "cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags"
+    )
+    def active_blocks(self, count: int, function: int, threads: int, shared: int) -> None:
+        put(count, INT, code.active_blocks(function, threads, shared, self.session.properties))
+
+    @entry("ppp", "cuOccupancyMaxActiveClusters")
+    def active_clusters(self, count: int, _function: int, config: int) -> None:
+        x, y, z = LaunchConfig.read(config).cluster or (1, 1, 1)
+        put(count, INT, self.session.properties.active_clusters(x * y * z))
+
+    @entry("ppii", "cuOccupancyAvailableDynamicSMemPerBlock")
+    def available_shared(self, size: int, *_: int) -> None:
+        put(size, LONG, self.session.properties.shared_memory_per_block_optin)
+
+    @entry("piupppppiiii", "cuTensorMapEncodeTiled")
+    def tensor_map(self, *fields: int) -> int | None:
+        try:
+            code.device().encode_tensor_map(*fields)
+        except ValueError:
+            return INVALID_VALUE
+        return None
+
+
+def end_capture(captures: Captures, stream: int, graph: int) -> int | None:
+    """Write the handle of what a stream captured; an error of CUDA if it captured nothing."""
+    invalidated = 901
+    found = captures.end(stream)
+    put(graph, LONG, found.handle if found else 0)
+    return None if found else invalidated
+
+
+def _config(sizes: list[int], shared: int, stream: int, cooperative: bool = False) -> LaunchConfig:
+    x, y, z, bx, by, bz = sizes
+    attributes = (COOPERATIVE,) if cooperative else ()
+    return LaunchConfig((x, y, z), (bx, by, bz), None, shared, attributes, stream, cooperative)

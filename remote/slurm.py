@@ -1,0 +1,174 @@
+"""A cluster under Slurm: a run is a batch job, submitted on a login node over SSH or, without a host, on this machine.
+
+Who runs when and where is Slurm's matter: this file only asks (squeue, sinfo) and tells (sbatch, scancel).
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from remote import link as links
+from remote.detached import heard
+from remote.errors import Refused
+from remote.link import Link
+from remote.local import LocalLink
+from remote.program import send
+from remote.ssh import Ssh
+from remote.target import Run
+
+SUBMITTER = Path(__file__).parent / "submitter.py"
+#: How often Slurm is asked how a job is, and how long its commands may take.
+LOOK_S = 5.0
+ANSWER_S = 20
+#: A verdict may be seen this much later than the end of its job: a shared file system keeps names for up to a minute.
+VISIBLE_S = 75.0
+OVER = {
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",
+    "TIMEOUT",
+}  # fmt: skip
+MENDS = {
+    "TIMEOUT": "raise time_limit of the target",
+    "OUT_OF_MEMORY": "ask for more in options of the target, such as --mem=16G",
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """How Slurm says that a job is: its state, why it is in it, its partition and nodes."""
+
+    state: str
+    reason: str = ""
+    partition: str = ""
+    nodes: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in OVER
+
+    @property
+    def mend(self) -> str:
+        return f"; {MENDS[self.state]}" if self.state in MENDS else ""
+
+
+@dataclass(frozen=True)
+class Slurm:
+    """`kind = "slurm"`: `host` is the login node, as one would give it to ssh; "" is this machine.
+
+    `workdir` lies on a file system that login node and compute nodes share. `partition`, `account`, `gres` and
+    `time_limit` are as sbatch has them, "" what the cluster does by itself; `options` are any others of sbatch.
+    """
+
+    name: str
+    workdir: str
+    host: str = ""
+    partition: str = ""
+    account: str = ""
+    gres: str = ""
+    time_limit: str = ""
+    options: str = ""
+    python: str = ""
+    device: str = "cuda"
+    arch: str = "sm_100a"
+    sync: str = "push"
+    disk_mb: int = 2048
+    shared: bool = True
+    gpu: ClassVar[int] = 0
+    lock: ClassVar[str] = ""
+    provisionable: ClassVar[bool] = True
+    why_not_from_here: ClassVar[str] = ""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"CUTE_DSL_ARCH": self.arch}
+
+    @property
+    def inside(self) -> list[str]:
+        """Has a command run on a node, if one is free now."""
+        return ["srun", "--quiet", f"--immediate={ANSWER_S}", "--time=5", *self._asked_for]
+
+    def connect(self) -> Link:
+        """Open a link to the login node. Raises Unreachable."""
+        return Ssh(self.name, self.host, self.workdir).connect() if self.host else LocalLink()
+
+    def submit(self, link: Link, run: Run) -> None:
+        script = f"#!/bin/sh\nexec >>{shlex.quote(run.log)} 2>&1\nexec {shlex.join(run.supervise)}\n"
+        options = ["--requeue", "--ntasks=1", "--output=/dev/null", f"--chdir={run.cwd}", *self._asked_for]
+        asked = {"name": run.name, "options": options, "script": script, "folder": run.folder, "workdir": self.workdir}
+        send(self, link, SUBMITTER, asked)
+
+    def status(self, link: Link, run: Run, offset: int) -> Iterator[dict[str, Any]]:
+        """As every target; what Slurm says comes as {"queue": text}. Heartbeats have no age: Slurm sees who died."""
+        number = self._number(link, run)
+        stream = link.open([*run.follow, str(offset), "watched"], run.cwd)
+        asked = over_since = 0.0
+        try:
+            stream.end_input()
+            for said in heard(stream, self.name):
+                said.pop("age_s", None)
+                yield said
+                if time.monotonic() - asked < LOOK_S:
+                    continue
+                asked = time.monotonic()
+                job = _ask(link, number)
+                over_since = over_since or asked if job.is_over else 0.0
+                if over_since and asked - over_since >= VISIBLE_S:
+                    why = f"Slurm ended job {number}: {job.state}{job.mend}"
+                    yield {"dead": True, "why": why, "cancelled": job.state == "CANCELLED"}
+                    return
+                yield {"queue": _in_words(link, job, number)}
+        finally:
+            stream.close()
+
+    def cancel(self, link: Link, run: Run, who: str) -> None:
+        number = self._number(link, run)
+        links.run(link, [*run.cancel, who], cwd=run.cwd)
+        reply = links.run(link, ["timeout", str(ANSWER_S), "scancel", number])
+        if reply.code != 0:
+            raise Refused(f"{self.name}: scancel {number}: {reply.errors.strip()}")
+
+    @property
+    def _asked_for(self) -> list[str]:
+        asked = {
+            "partition": self.partition,
+            "account": self.account,
+            "gres": self.gres,
+            "time": self.time_limit,
+        }
+        return [*(f"--{name}={value}" for name, value in asked.items() if value), *shlex.split(self.options)]
+
+    def _number(self, link: Link, run: Run) -> str:
+        """The number of the job, as the submitter wrote it down. Raises Refused."""
+        reply = links.run(link, ["cat", f"{run.folder}/slurm"])
+        if reply.code != 0:
+            raise Refused(f"{self.name}: the run is not there")
+        return reply.out.decode(errors="replace").strip()
+
+
+def _ask(link: Link, number: str) -> Job:
+    """How a job is. One that ended minutes ago is forgotten; where Slurm does not answer, nothing is known."""
+    command = ["timeout", str(ANSWER_S), "squeue", "--noheader", "--states=all", "--format=%T|%r|%P|%N"]
+    reply = links.run(link, [*command, f"--jobs={number}"])
+    said = reply.out.decode(errors="replace").strip().splitlines()
+    if reply.code == 0 and said:
+        return Job(*said[0].split("|"))
+    forgotten = reply.code == 0 or "Invalid job id" in reply.errors
+    return Job("REVOKED", "it is forgotten") if forgotten else Job("", "it does not answer")
+
+
+def _in_words(link: Link, job: Job, number: str) -> str:
+    if job.state == "PENDING":
+        return f"pending: {job.reason}{_ahead(link, job, number)}"
+    return f"Slurm: {' '.join(filter(None, (job.state.lower() or job.reason, job.nodes and f'on {job.nodes}')))}"
+
+
+def _ahead(link: Link, job: Job, number: str) -> str:
+    """How many jobs of the partition come before it."""
+    command = ["timeout", str(ANSWER_S), "squeue", "--noheader", "--array", "--states=PENDING", "--sort=-p,i"]
+    reply = links.run(link, [*command, f"--partition={job.partition}", "--format=%i"])
+    waiting = reply.out.decode(errors="replace").split()
+    return f", {waiting.index(number)} ahead" if number in waiting else ""

@@ -1,0 +1,58 @@
+"""Submits a batch job to Slurm, once. Sent over the link as text, it stands alone.
+
+`main` takes one JSON object and prints one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+ANSWER_S = 60.0
+
+
+class Refused(Exception):
+    """It was not submitted; the message is what Slurm said."""
+
+
+def submit(name: str, options: list[str], script: str, folder: str, workdir: str) -> None:
+    """Submit `script` as job `name`, and write its number into `folder`/slurm. Raises Refused.
+
+    Where that is there already, or Slurm has a job of that name, nothing is submitted. Nodes that are marked broken
+    are not asked for.
+    """
+    noted = Path(folder, "slurm")
+    if noted.exists():
+        return
+    number = ask(["squeue", "--noheader", "--states=all", f"--name={name}", "--format=%F"], "").split()[:1]
+    if not number:
+        broken = [path.stem for path in Path(workdir).expanduser().glob("locks/*.broken")]
+        exclude = [f"--exclude={','.join(broken)}"] if broken else []
+        number = ask(["sbatch", "--parsable", f"--job-name={name}", *options, *exclude], script).split(";")[:1]
+    fresh = noted.with_suffix(f".{os.getpid()}")
+    fresh.write_text(f"{number[0].strip()}\n")
+    fresh.rename(noted)
+
+
+def ask(argv: list[str], stdin: str) -> str:
+    """What a command of Slurm says. Raises Refused."""
+    try:
+        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=ANSWER_S)
+    except FileNotFoundError:
+        raise Refused(f"{argv[0]} is not there: host must be a login node of the cluster") from None
+    except subprocess.TimeoutExpired:
+        raise Refused(f"{argv[0]} did not answer in {ANSWER_S:.0f} s") from None
+    if done.returncode != 0:
+        raise Refused(f"{argv[0]}: {' '.join(done.stderr.split())[-300:]}")
+    return done.stdout
+
+
+def main(text: str) -> None:
+    """Do it; the last line is one JSON object, with "refused" where it was not done."""
+    try:
+        submit(**json.loads(text))
+        print(json.dumps({}))
+    except (Refused, OSError) as error:
+        print(json.dumps({"refused": str(error)}))

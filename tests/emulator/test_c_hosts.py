@@ -1,0 +1,242 @@
+"""libcuda.so.1, libcudart.so and ptxas of ours, as C programs find them."""
+
+import ctypes
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ptx_launch import kernel
+
+import emulator
+from emulator.cli import REPORT_EXIT
+from emulator.errors import OutOfBounds
+from emulator.host.c_library import FOLDER
+from emulator.host.session import emulated_host
+from tests.system import program
+
+DOUBLE = kernel(
+    "twice",
+    ".param .u64 x, .param .u32 n",
+    """
+.reg .b64 %x, %at; .reg .b32 %i, %c, %v, %n; .reg .pred %p;
+ld.param.u64 %x, [x]; ld.param.u32 %n, [n]; mov.u32 %c, %ctaid.x; mov.u32 %i, %tid.x; mad.lo.u32 %i, %c, 32, %i;
+setp.ge.u32 %p, %i, %n; @%p ret;
+mul.wide.u32 %at, %i, 4; add.u64 %x, %x, %at;
+ld.global.u32 %v, [%x]; add.u32 %v, %v, %v; st.global.u32 [%x], %v; ret;
+""",
+)
+NOT_FOUND, NO_BINARY, LAUNCH_FAILED = 500, 209, 719
+
+
+@pytest.fixture
+def device():
+    with emulated_host(), emulator.emulate() as device:
+        yield device
+
+
+@pytest.fixture
+def cuda(device) -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+@pytest.fixture
+def memory(cuda: ctypes.CDLL) -> Callable[[np.ndarray], int]:
+    """A function that copies an array to the device."""
+
+    def copied(array: np.ndarray) -> int:
+        pointer = ctypes.c_uint64()
+        assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(array.nbytes)) == 0
+        assert cuda.cuMemcpyHtoD_v2(pointer, array.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(array.nbytes)) == 0
+        return pointer.value
+
+    return copied
+
+
+def function(cuda: ctypes.CDLL, image: bytes, name: bytes = b"twice") -> ctypes.c_uint64:
+    module, found = ctypes.c_uint64(), ctypes.c_uint64()
+    assert cuda.cuModuleLoadData(ctypes.byref(module), image) == 0
+    assert cuda.cuModuleGetFunction(ctypes.byref(found), module, name) == 0
+    return found
+
+
+def parameters(*values: ctypes._SimpleCData) -> ctypes.Array:
+    """Pointers to the values, which they keep alive."""
+    kind = ctypes.POINTER(ctypes.c_uint64)
+    return (kind * len(values))(*(ctypes.cast(ctypes.pointer(value), kind) for value in values))
+
+
+def read(cuda: ctypes.CDLL, pointer: int, count: int) -> np.ndarray:
+    array = np.zeros(count, np.uint32)
+    to = array.ctypes.data_as(ctypes.c_void_p)
+    assert cuda.cuMemcpyDtoH_v2(to, ctypes.c_uint64(pointer), ctypes.c_size_t(array.nbytes)) == 0
+    return array
+
+
+def test_the_driver_launches(cuda, memory, device) -> None:
+    x = memory(np.arange(40, dtype=np.uint32))
+    given = parameters(ctypes.c_uint64(x), ctypes.c_uint32(40))
+    assert cuda.cuLaunchKernel(function(cuda, DOUBLE.encode()), 2, 1, 1, 32, 1, 1, 0, None, given, None) == 0
+    assert (read(cuda, x, 40) == 2 * np.arange(40)).all()
+    assert device.launches[-1].grid == (2, 1, 1)
+
+
+def test_parameters_in_one_buffer(cuda, memory) -> None:
+    x = memory(np.arange(8, dtype=np.uint32))
+    buffer = ctypes.create_string_buffer(struct.pack("<QI", x, 8), 12)
+    size = ctypes.c_size_t(12)
+    extra = (ctypes.c_void_p * 5)(1, ctypes.addressof(buffer), 2, ctypes.addressof(size), 0)
+    assert cuda.cuLaunchKernel(function(cuda, DOUBLE.encode()), 1, 1, 1, 32, 1, 1, 0, None, None, extra) == 0
+    assert (read(cuda, x, 8) == 2 * np.arange(8)).all()
+
+
+@pytest.mark.parametrize("hint", [1, 5, 8, 14, 18])
+def test_attributes_that_are_hints(cuda, memory, hint) -> None:
+    x = memory(np.arange(32, dtype=np.uint32))
+    attribute = ctypes.create_string_buffer(struct.pack("<I4xI", hint, 1), 72)
+    config = struct.pack("<7I4xQQI4x", 1, 1, 1, 32, 1, 1, 0, 0, ctypes.addressof(attribute), 1)
+    given = parameters(ctypes.c_uint64(x), ctypes.c_uint32(32))
+    assert cuda.cuLaunchKernelEx(config, function(cuda, DOUBLE.encode()), given, None) == 0
+
+
+def test_a_report_is_an_error_to_the_program_and_is_kept(cuda, memory, device) -> None:
+    x = memory(np.arange(32, dtype=np.uint32))
+    given = parameters(ctypes.c_uint64(x), ctypes.c_uint32(64))
+    launched = cuda.cuLaunchKernel(function(cuda, DOUBLE.encode()), 2, 1, 1, 32, 1, 1, 0, None, given, None)
+    assert launched == LAUNCH_FAILED and isinstance(device.error, OutOfBounds)
+
+
+def test_what_made_the_program_fail_is_raised() -> None:
+    with pytest.raises(emulator.NotEmulated, match="machine code"), emulated_host(), emulator.emulate():
+        if ctypes.CDLL("libcuda.so.1").cuModuleLoadData(ctypes.byref(ctypes.c_uint64()), b"\x7fELF") == NO_BINARY:
+            raise RuntimeError("no binary for this GPU")
+
+
+def test_functions_by_name(cuda) -> None:
+    found, status = ctypes.c_uint64(), ctypes.c_int()
+    ask = lambda name: cuda.cuGetProcAddress_v2(  # noqa: E731
+        name, ctypes.byref(found), 12000, ctypes.c_uint64(0), ctypes.byref(status)
+    )
+    assert ask(b"cuMemAlloc") == 0 and status.value == 0
+    pointer = ctypes.c_uint64()
+    ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)(found.value)(ctypes.addressof(pointer), 16)
+    assert cuda.cuMemFree_v2(pointer) == 0
+    count = ctypes.c_int()
+    assert ask(b"cuDeviceGetCount") == 0
+    ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(found.value)(ctypes.addressof(count))
+    assert count.value == 1
+    assert ask(b"cuMulticastCreate") == NOT_FOUND and (found.value, status.value) == (0, 1)
+
+
+def test_pointers_of_the_device(cuda, memory) -> None:
+    x = memory(np.zeros(16, np.uint32))
+    kind, start = ctypes.c_int(), ctypes.c_uint64()
+    assert cuda.cuPointerGetAttribute(ctypes.byref(kind), 2, ctypes.c_uint64(x + 4)) == 0 and kind.value == 2
+    assert cuda.cuPointerGetAttribute(ctypes.byref(start), 11, ctypes.c_uint64(x + 4)) == 0 and start.value == x
+    assert cuda.cuPointerGetAttribute(ctypes.byref(kind), 2, ctypes.c_uint64(x + 64)) == 1
+
+
+def test_a_graph_keeps_launches(cuda, memory) -> None:
+    x = memory(np.arange(32, dtype=np.uint32))
+    stream, graph = ctypes.c_uint64(), ctypes.c_uint64()
+    assert cuda.cuStreamCreate(ctypes.byref(stream), 0) == cuda.cuStreamBeginCapture_v2(stream, 0) == 0
+    given = parameters(ctypes.c_uint64(x), ctypes.c_uint32(32))
+    assert cuda.cuLaunchKernel(function(cuda, DOUBLE.encode()), 1, 1, 1, 32, 1, 1, 0, stream, given, None) == 0
+    assert cuda.cuStreamEndCapture(stream, ctypes.byref(graph)) == 0
+    assert (read(cuda, x, 32) == np.arange(32)).all()
+    for _ in range(2):
+        assert cuda.cuGraphLaunch(graph, stream) == 0
+    assert (read(cuda, x, 32) == 4 * np.arange(32)).all()
+
+
+def fat_binary(ptx: bytes, packing: str = "") -> ctypes.Array:
+    """A fat binary of one text, compressed by one of the system's libraries or not at all."""
+    content, flags = ptx, 0x11
+    if packing == "zstd":
+        library = ctypes.CDLL("libzstd.so.1")
+        library.ZSTD_compress.restype = ctypes.c_size_t
+        packed = ctypes.create_string_buffer(len(ptx) + 512)
+        size = library.ZSTD_compress(packed, ctypes.c_size_t(len(packed)), ptx, ctypes.c_size_t(len(ptx)), 3)
+        content, flags = packed.raw[:size], 0x8011
+    padded = content + bytes(-len(content) % 8)
+    head = struct.pack(
+        "<HHIQIIHHIIIQQQ", 1, 0x101, 64, len(padded), len(content), 0, 0, 9, 100, 0, 0, flags, 0, len(ptx)
+    )
+    image = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 64 + len(padded)) + head + padded
+    return ctypes.create_string_buffer(image, len(image))
+
+
+@pytest.mark.parametrize("packing", ["", "zstd"])
+def test_what_nvcc_registers_launches(cuda, memory, device, packing) -> None:
+    runtime = ctypes.CDLL("libcudart.so.13")
+    image = fat_binary(DOUBLE.encode(), packing)
+    wrapper = ctypes.create_string_buffer(struct.pack("<IIQQ", 0x466243B1, 1, ctypes.addressof(image), 0), 24)
+    handle = ctypes.c_uint64(runtime.__getattr__("__cudaRegisterFatBinary")(wrapper))
+    stub = ctypes.create_string_buffer(1)
+    runtime.__getattr__("__cudaRegisterFunction")(handle, stub, b"twice", b"twice", -1, None, None, None, None, None)
+    x = memory(np.arange(40, dtype=np.uint32))
+    given = parameters(ctypes.c_uint64(x), ctypes.c_uint32(40))
+
+    class Dim3(ctypes.Structure):
+        _fields_ = [(name, ctypes.c_uint) for name in "xyz"]
+
+    launch = runtime.cudaLaunchKernel
+    launch.argtypes = (ctypes.c_void_p, Dim3, Dim3, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+    assert launch(ctypes.addressof(stub), Dim3(2, 1, 1), Dim3(32, 1, 1), given, 0, None) == 0
+    assert (read(cuda, x, 40) == 2 * np.arange(40)).all()
+    assert launch(ctypes.addressof(wrapper), Dim3(2, 1, 1), Dim3(32, 1, 1), given, 0, None) == 98
+    runtime.__getattr__("__cudaUnregisterFatBinary")(handle)
+
+
+PROGRAM = r"""
+#include <stdio.h>
+#include <stdlib.h>
+int cuModuleLoadData(void **, const void *); int cuModuleGetFunction(void **, void *, const char *);
+int cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
+                   void **);
+int cudaMalloc(void **, size_t); int cudaMemcpy(void *, const void *, size_t, int); int cudaMemset(void *, int, size_t);
+const char *ptx = PTX;
+int main(int argc, char **argv) {
+  unsigned n = atoi(argv[1]), *x, y[32]; void *module, *function, *given[] = {&x, &n};
+  cudaMalloc((void **)&x, sizeof y); cudaMemset(x, 1, sizeof y);
+  cuModuleLoadData(&module, ptx); cuModuleGetFunction(&function, module, "twice");
+  int code = cuLaunchKernel(function, 2, 1, 1, 32, 1, 1, 0, 0, given, 0);
+  cudaMemcpy(y, x, sizeof y, 2);
+  printf("%d %#x\n", code, y[31]);
+  return argc > 2 ? atoi(argv[2]) : 0;
+}
+"""
+
+
+@pytest.fixture
+def executable(device, tmp_path: Path) -> Path:
+    """A program in C that was linked to the libraries."""
+    text = DOUBLE.replace("\n", "\\n")
+    (tmp_path / "program.c").write_text(PROGRAM.replace("PTX;", f'"{text}";'))
+    libraries = [f"-L{FOLDER}", "-l:libcuda.so.1", "-l:libcudart.so.13"]
+    command = [str(program("compiler")), "program.c", "-pie", "-fPIE", "-o", "program", *libraries]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    return tmp_path / "program"
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [(["32"], 0, "0 0x2020202"), (["32", "7"], 7, "0 0x2020202"), (["64"], REPORT_EXIT, "719 0x2020202")],
+)
+def test_a_program_in_c(executable: Path, arguments: list[str], code: int, said: str) -> None:
+    command = [sys.executable, "-m", "emulator", "run", str(executable), *arguments]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (code, f"{said}\n"), done.stderr
+    assert ("OutOfBounds" in done.stderr) == (code == REPORT_EXIT)
+
+
+def test_ptxas_leaves_ptx_as_it_is(device, tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").write_text(DOUBLE)
+    ptxas = str(FOLDER / "ptxas")
+    subprocess.run([ptxas, "-v", "--gpu-name=sm_100a", "k.ptx", "-o", "k.cubin"], cwd=tmp_path, check=True)
+    assert (tmp_path / "k.cubin").read_text() == DOUBLE
+    assert "release 13.0" in subprocess.run([ptxas, "--version"], capture_output=True, text=True).stdout

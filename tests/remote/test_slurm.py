@@ -1,0 +1,317 @@
+"""Whole runs as jobs of a real Slurm (slurmctld, two slurmd, munge), and with everything on the way breaking."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.client.driver import Driver
+from harness.client.run_store import RunStore
+from harness.host.job import Workplace
+from harness.host.journal import read_events
+from harness.host.repository import ACCEPTED, Repository
+from remote.faulty import Faulty
+from remote.slurm import Slurm
+
+pytestmark = pytest.mark.slurm
+
+
+class Desk:
+    """One user's clone, and the gate to the cluster."""
+
+    def __init__(self, project, workdir, target):
+        self.project, self.said, self.doings = project, [], []
+        self.target = target
+        self.place = Workplace(workdir)
+        self.repository = Repository(project.path)
+        self.driver = Driver(self.repository, RunStore(project.path / "results"), self)
+
+    def say(self, text):
+        self.said.append(text)
+
+    def doing(self, text):
+        self.doings.append(text)
+
+    def stage(self, *milestones):
+        return self.driver.judge(milestones or ("D1.1",), self.target)
+
+    def in_background(self, *milestones):
+        result = []
+        thread = threading.Thread(target=lambda: result.append(self.stage(*milestones)))
+        thread.start()
+        return thread, result
+
+    def newest(self):
+        return next(self.driver.store.newest_first())
+
+    def run_folder(self):
+        return self.place.run(self.newest().run)
+
+    def job(self):
+        return (self.run_folder().path / "slurm").read_text().strip()
+
+    def supervisor(self):
+        return int(next(read_events(self.run_folder().journal))[0]["pid"])
+
+    def nothing_accepted(self):
+        assert self.repository.resolve(ACCEPTED) is None
+
+    def wait_for(self, words, patience_s=30.0):
+        deadline = time.monotonic() + patience_s
+        while not any(words in text for text in self.said + self.doings):
+            assert time.monotonic() < deadline, (words, self.said, self.doings)
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def desk(project, cluster, tmp_path):
+    target = Slurm("cluster", str(tmp_path / "work"), python=sys.executable, device="emulator", disk_mb=8)
+    return Desk(project, tmp_path / "work", target)
+
+
+def test_accept_and_reject(desk, cluster):
+    desk.project.kernel(cosine=1.0)
+    entry = desk.stage("D1.2")
+    assert (entry.verdict, entry.reason) == ("ACCEPT", ""), desk.said
+    assert desk.repository.resolve(ACCEPTED) == entry.candidate.commit
+    desk.project.kernel(cosine=0.4)
+    entry = desk.stage("D1.2")
+    assert entry.verdict == "REJECT_GATE"
+
+
+def test_waits_in_the_queue_and_says_so(desk, cluster):
+    busy = [cluster.occupy() for _ in cluster.NODES]
+    before = cluster.occupy()
+    desk.project.kernel(cosine=1.0)
+    thread, results = desk.in_background()
+    desk.wait_for("pending: ")
+    desk.wait_for("1 ahead")
+    for job in (*busy, before):
+        cluster.ask("scancel", job)
+    thread.join()
+    assert results[0].verdict == "ACCEPT", desk.said
+
+
+@pytest.mark.long
+def test_ctrl_c_leaves_a_job_in_the_queue(desk, cluster, monkeypatch):
+    monkeypatch.setattr("harness.client.driver.CANCEL_WITHIN_S", 0.0)
+    busy = [cluster.occupy() for _ in cluster.NODES]
+    say = desk.say
+
+    def interrupted(text):
+        say(text)
+        if text.startswith("pending"):
+            raise KeyboardInterrupt
+
+    desk.say = interrupted
+    desk.project.kernel(cosine=1.0)
+    entry = desk.stage()
+    assert (entry.verdict, entry.closed) == ("UNKNOWN", False)
+    desk.say = say
+    for job in busy:
+        cluster.ask("scancel", job)
+    assert desk.driver.resume(entry.run, desk.target).verdict == "ACCEPT"
+
+
+def test_cancel(desk, cluster):
+    """Asked to end while it runs, and while it waits."""
+    desk.project.kernel(cosine=1.0, sleep=60)
+    thread, results = desk.in_background()
+    desk.wait_for("gate")
+    desk.driver.cancel(desk.newest().run, desk.target)
+    thread.join()
+    assert results[0].verdict == "CANCELLED" and "cancelled by" in results[0].reason, results[0].reason
+    desk.said.clear()
+    for _ in cluster.NODES:
+        cluster.occupy()
+    thread, results = desk.in_background()
+    desk.wait_for("pending")
+    desk.driver.cancel(desk.newest().run, desk.target)
+    thread.join()
+    assert (results[0].verdict, results[0].closed) == ("CANCELLED", True)
+
+
+def test_cancelled_by_others(desk, cluster):
+    desk.project.kernel(cosine=1.0, sleep=60)
+    thread, results = desk.in_background()
+    desk.wait_for("gate")
+    cluster.ask("scancel", desk.job())
+    thread.join()
+    assert (results[0].verdict, results[0].closed) == ("CANCELLED", True)
+    assert "CANCELLED" in results[0].reason
+    desk.nothing_accepted()
+
+
+def test_killed_supervisor(desk, cluster):
+    desk.project.kernel(cosine=1.0, sleep=60)
+    thread, results = desk.in_background()
+    desk.wait_for("gate")
+    os.kill(desk.supervisor(), signal.SIGKILL)
+    thread.join()
+    assert results[0].verdict == "INFRA" and "Slurm ended job" in results[0].reason, results[0].reason
+    desk.nothing_accepted()
+
+
+@pytest.mark.long
+def test_time_limit(desk, cluster):
+    desk.project.kernel(cosine=1.0, sleep=600)
+    thread, results = desk.in_background()
+    desk.wait_for("gate")
+    cluster.ask("scontrol", "update", f"JobId={desk.job()}", "EndTime=now")
+    thread.join()
+    assert results[0].verdict == "INFRA" and "TIMEOUT; raise time_limit" in results[0].reason, results[0].reason
+    desk.nothing_accepted()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("options", "verdict"), [("", "ACCEPT"), ("--no-requeue", "INFRA")])
+def test_preempted(desk, cluster, options, verdict):
+    """Who is preempted runs again from the beginning; where that is not wanted, the machine is at fault."""
+    desk.target = replace(desk.target, options=f"--nodelist=n1 {options}")
+    desk.project.kernel(cosine=1.0, sleep=4)
+    thread, results = desk.in_background()
+    desk.wait_for("gate")
+    urgent = cluster.occupy("--partition=urgent", "--nodelist=n1")
+    cluster.wait_for(lambda: cluster.ask("squeue", "--noheader", f"--jobs={urgent}", "--format=%T") == "RUNNING")
+    cluster.ask("scancel", urgent)
+    thread.join()
+    assert results[0].verdict == verdict, (results[0].reason, desk.said)
+    if verdict == "ACCEPT":
+        assert any("again from the beginning" in text for text in desk.said)
+    else:
+        assert "PREEMPTED" in results[0].reason
+        desk.nothing_accepted()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("options", "verdict"), [("", "ACCEPT"), ("--no-requeue", "INFRA")])
+def test_node_that_dies(desk, cluster, options, verdict):
+    desk.target = replace(desk.target, options=options)
+    desk.project.kernel(cosine=1.0, sleep=4)
+    thread, results = desk.in_background()
+    desk.wait_for("gate")
+    died = cluster.ask("squeue", "--noheader", f"--jobs={desk.job()}", "--format=%N")
+    cluster.kill_node(died)
+    thread.join()
+    assert results[0].verdict == verdict, (results[0].reason, desk.said)
+    if verdict == "INFRA":
+        assert "NODE_FAIL" in results[0].reason
+        desk.nothing_accepted()
+    else:
+        assert any("again from the beginning" in text for text in desk.said)
+
+
+@pytest.mark.long
+def test_controller_that_is_away_for_a_while(desk, cluster):
+    desk.project.kernel(cosine=1.0, sleep=4)
+    thread, results = desk.in_background()
+    desk.wait_for("gate")
+    cluster.controller.terminate()
+    cluster.controller.wait()
+    time.sleep(1.0)
+    cluster.start_controller()
+    thread.join()
+    assert results[0].verdict == "ACCEPT", (results[0].reason, desk.said)
+
+
+def test_full_file_system(desk, cluster):
+    desk.place.root.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", desk.place.root], check=True)
+    try:
+        desk.project.kernel(cosine=1.0, fill=True)
+        entry = desk.stage()
+        assert entry.verdict == "INFRA" and "disk is full" in entry.reason, entry.reason
+        desk.nothing_accepted()
+    finally:
+        subprocess.run(["umount", "--lazy", desk.place.root], check=True)
+
+
+@pytest.mark.long
+def test_two_users(desk, other_clone, tmp_path):
+    """Both run at once, on a node each; the one left behind is merged, tested again and accepted."""
+    other = Desk(other_clone, tmp_path / "work", desk.target)
+    desk.project.kernel(cosine=1.0, sleep=2)
+    other.project.write("kernel/bobs.py", "BOB = 1\n")
+    first, results = desk.in_background()
+    second, others = other.in_background()
+    first.join()
+    second.join()
+    assert results[0].verdict == others[0].verdict == "ACCEPT", (results, others)
+    assert any("merged with it" in text for text in desk.said + other.said)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("cut_at", [9, 10, 12, 14, 16])
+def test_cut_link(desk, cluster, monkeypatch, cut_at):
+    """Cut around the submission, one job is submitted and its verdict is fetched."""
+    monkeypatch.setattr("harness.client.driver.RETRY_AFTER_S", (0.1, 0.1))
+    target = desk.target
+    desk.target = Faulty(target, [cut_at], target.name)
+    desk.project.kernel(cosine=1.0)
+    entry = desk.stage()
+    if not entry.closed:
+        entry = desk.driver.resume(entry.run, target)
+    assert entry.verdict == "ACCEPT", entry.reason
+    named = cluster.ask("squeue", "--noheader", "--states=all", f"--name={entry.run}", "--format=%i")
+    assert len(named.split()) == 1
+
+
+@pytest.mark.long
+def test_killed_client(desk, cluster):
+    desk.project.kernel(cosine=1.0, sleep=2)
+    program = f"""
+from pathlib import Path
+from harness.client.driver import Driver
+from harness.client.run_store import RunStore
+from harness.host.repository import Repository
+from remote.slurm import Slurm
+
+class Aloud:
+    def say(self, text): print(text, flush=True)
+    doing = say
+
+here = Path({str(desk.project.path)!r})
+Driver(Repository(here), RunStore(here / "results"), Aloud()).judge(["D1.1"], {desk.target!r})
+"""
+    root = Path(__file__).parents[2]
+    client = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=root)
+    assert client.stdout is not None
+    for line in client.stdout:
+        if line.startswith("gate"):
+            break
+    client.kill()
+    client.wait()
+    entry = desk.newest()
+    assert entry.sent and not entry.closed
+    assert desk.driver.resume(entry.run, desk.target).verdict == "ACCEPT"
+
+
+def test_what_slurm_refuses_is_said_in_its_words(desk):
+    desk.target = replace(desk.target, partition="nowhere")
+    desk.project.kernel(cosine=1.0)
+    entry = desk.stage()
+    assert entry.verdict == "INFRA" and "invalid partition specified: nowhere" in entry.reason
+
+
+def test_node_that_is_marked_broken_is_not_asked_for(desk, cluster):
+    desk.place.locks.mkdir(parents=True)
+    desk.place.broken("n1").write_text("its GPU is sick\n")
+    desk.project.kernel(cosine=1.0)
+    entry = desk.stage()
+    assert entry.verdict == "ACCEPT"
+    assert any("on n2" in text for text in desk.said), desk.said
+
+
+@pytest.mark.long
+def test_out_of_a_shell_that_is_a_job_itself(desk, monkeypatch):
+    """The variables of an allocation do not make this machine one."""
+    monkeypatch.setenv("SLURM_JOB_ID", "1")
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "7")
+    desk.project.kernel(cosine=1.0)
+    assert desk.stage().verdict == "ACCEPT"

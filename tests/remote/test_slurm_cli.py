@@ -1,0 +1,76 @@
+"""What a user of a cluster types, through a real OpenSSH server to a real Slurm, and the real kernel's run there."""
+
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.client import run_commands
+from harness.host.verdict import Verdict
+from harness.report.record import load
+from remote import targets
+
+pytestmark = [pytest.mark.slurm, pytest.mark.sshd]
+
+
+def commands(clone, cluster, sshd, tmp_path, monkeypatch, disk_mb):
+    """Runs a command of the gate in a clone, its target the cluster behind a login node."""
+    monkeypatch.setattr(run_commands, "ROOT", clone.path)
+    monkeypatch.setattr(run_commands, "RESULTS", clone.path / "results")
+    monkeypatch.setattr(targets, "OWN", tmp_path / "targets.toml")
+    targets.OWN.write_text(
+        f'default = "cluster"\n[targets.cluster]\nkind = "slurm"\nhost = "b200"\ndevice = "emulator"\n'
+        f'workdir = "{sshd.folder}/work"\npartition = "main"\ntime_limit = "30"\ndisk_mb = {disk_mb}\n'
+        f'python = "{sshd.account.python}"\n'
+    )
+
+    def run(*arguments):
+        return CliRunner().invoke(run_commands.app, arguments)
+
+    return run
+
+
+@pytest.fixture
+def command(project, cluster, sshd, tmp_path, monkeypatch):
+    project.write("requirements.lock", "msgspec\n")
+    project.git("commit", "--quiet", "--all", "--message", "A lock that holds there")
+    return commands(project, cluster, sshd, tmp_path, monkeypatch, 8)
+
+
+def mends(output):
+    return re.findall(r"MEND +(.+?)  ", output)
+
+
+def test_doctor(command, cluster):
+    done = command("doctor")
+    assert (done.exit_code, mends(done.output)) == (0, []), done.output
+    assert "login node" in done.output and "the node sees the work folder" in done.output
+    for _ in cluster.NODES:
+        cluster.occupy()
+    done = command("doctor")
+    assert done.exit_code == 0 and "none is free now" in done.output
+    targets.OWN.write_text(targets.OWN.read_text().replace('"main"', '"nowhere"'))
+    done = command("doctor")
+    assert mends(done.output) == ["node"] and "invalid partition specified: nowhere" in done.output
+    targets.OWN.write_text(targets.OWN.read_text().replace('"nowhere"', '"main"\ngres = "gpu:b200:1"'))
+    done = command("doctor")
+    assert mends(done.output) == ["node"] and "gres" in done.output
+
+
+def test_runs_of_everybody(command, project, cluster):
+    project.kernel(cosine=0.5)
+    assert command("stage", "D1.1").exit_code == Verdict.REJECT_GATE.exit_code
+    listed = command("runs", "--target", "cluster").output
+    assert "REJECT_GATE" in listed and "D1.1" in listed
+
+
+def test_kernel_is_accepted_and_one_with_a_wrong_p_offset_is_not(checkout, cluster, sshd, tmp_path, monkeypatch):
+    command = commands(checkout, cluster, sshd, tmp_path, monkeypatch, 64)
+    done = command("stage", "D1.1")
+    assert done.exit_code == 0 and "D1.1 ACCEPT" in done.output, done.output
+    assert "Slurm: running on n" in done.output
+    checkout.replace("kernel/sm100/softmax.py", "(config.tmem_p + stage *", "(config.tmem_p + 32 + stage *")
+    done = command("stage", "D1.2")
+    assert done.exit_code == Verdict.REJECT_GATE.exit_code, done.output
+    gates = sorted((checkout.path / "results").glob("*/gate"))
+    assert "UnwrittenRead: tcgen05.mma reads tensor memory" in load(gates[-1]).cases[0].message
