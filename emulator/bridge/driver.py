@@ -110,7 +110,7 @@ def _encode(device: Device, *fields: Any) -> None:
 
 
 def callback(answer: Callable[..., int | None], types: Sequence[Any], result: Any = _INT) -> Any:
-    """A C function that answers an error code of CUDA, None as success. What it raises the current device keeps."""
+    """A C function that answers an error code of CUDA, None as success. What it raises first the device keeps."""
 
     def call(*arguments: Any) -> int:
         try:
@@ -121,7 +121,7 @@ def callback(answer: Callable[..., int | None], types: Sequence[Any], result: An
             device = current()
             if device is None:
                 raise
-            device.error = error
+            device.error = device.error or error
             return LAUNCH_FAILURE
 
     return ctypes.CFUNCTYPE(result, *types)(call)

@@ -22,11 +22,14 @@ class LoadedModule:
         self._programs: dict[str, Program] = {}
         self._skeletons: dict[tuple[str, Chip], tuple[Skeleton, Program]] = {}
         self._memory = {v.name: _placed(v.size, v.align, v.initial) for v in self.syntax.variables}
+        for one in self.syntax.variables:
+            for offset, name in one.references:
+                ctypes.c_uint64.from_address(self.variables[one.name] + offset).value = self.variables[name]
 
     @cached_property
     def variables(self) -> dict[str, int]:
-        """Host addresses of the module's variables."""
-        return {name: address for name, (_, address) in self._memory.items()}
+        """Host addresses of the module's variables, and what stands for those of its functions."""
+        return self.syntax.functions | {name: address for name, (_, address) in self._memory.items()}
 
     @property
     def allocations(self) -> list[tuple[int, int, str]]:
@@ -34,7 +37,9 @@ class LoadedModule:
         return [(self.variables[v.name], v.size, v.name) for v in self.syntax.variables]
 
     def kernel(self, name: str) -> Kernel:
-        """A kernel by name; KeyError if the module has none of that name."""
+        """A kernel by name. Raises KeyError if the module has none of that name, PtxSyntaxError if it is refused."""
+        if name in self.syntax.refused:
+            raise self.syntax.refused[name]
         return self.syntax.kernels[name]
 
     def program(self, name: str) -> Program:

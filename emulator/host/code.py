@@ -46,7 +46,7 @@ def unload(handle: int) -> None:
 
 def kernel_handle(of: LoadedModule, name: str) -> int | None:
     """A handle of a kernel, None if the module has none of that name."""
-    if name not in of.syntax.kernels:
+    if name not in of.syntax.kernels and name not in of.syntax.refused:
         return None
     key = (id(of), name)
     if key not in _handles:

@@ -75,10 +75,13 @@ class Body:
             if found := _REGISTERS.fullmatch(text):
                 statement.scope.declare(found[1], found[2])
             elif text.startswith(".param"):
-                statement.scope.declare_call_parameter(text)
+                if array := statement.scope.declare_array(text):
+                    self.local.append(array)
+                else:
+                    statement.scope.declare_call_parameter(text)
             elif text.startswith((".shared", ".local")):
                 self._variable(text)
-            elif not text.startswith((".pragma", ".branchtargets")):
+            elif not text.startswith((".pragma", ".branchtargets", ".callprototype")):
                 raise ValueError("a directive is not understood")
         except ValueError as error:
             raise self._source.refuse(str(error), statement.at) from None
@@ -143,8 +146,12 @@ def _called(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> tuple[
 def _moved(
     opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...], scope: Scope
 ) -> tuple[str, tuple[str, ...], tuple[Operand, ...]]:
-    """ld.param and st.param of a call's parameters are moves."""
+    """ld.param and st.param of a call's parameters are moves; of an array, accesses of local memory."""
     for place, other in (operands, operands[::-1]) if len(operands) == 2 else ():
+        if isinstance(place, Address) and isinstance(place.base, Symbol) and (held := scope.array(place.base.name)):
+            moved = Address(Symbol(held), place.offset)
+            local = tuple("local" if part.startswith("param") else part for part in modifiers)
+            return opcode, local, (moved, other) if opcode == "st" else (other, moved)
         if isinstance(place, Address) and isinstance(place.base, Reg) and place.offset == 0:
             holder: Scope | None = scope
             while holder is not None and place.base not in holder.call_parameters:

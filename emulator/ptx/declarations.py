@@ -18,6 +18,7 @@ _VARIABLE = re.compile(
     re.S,
 )
 _NAME = re.compile(r"[\w$%]+")
+_SYMBOL = re.compile(r"[A-Za-z_$][\w$]*")
 _RANGE = re.compile(r"(%?[\w$]+)<(\d+)>")
 _WIDTHS = {"pred": 1, "b128": 16} | {
     f"{kind}{bits}": bits // 8 for kind in "bsuf" for bits in (8, 16, 32, 64) if kind != "f" or bits > 8
@@ -38,6 +39,8 @@ class Scope:
     registers: dict[str, Reg | Vector] = field(default_factory=dict)
     ranges: dict[str, tuple[str, int]] = field(default_factory=dict)
     call_parameters: set[Reg] = field(default_factory=set)
+    arrays: dict[str, str] = field(default_factory=dict)
+    """Call parameters of several bytes or numbers, by the name of the local memory that holds them."""
     leaves_to: str | None = None
     """Within a function that was called: the label behind its body."""
 
@@ -72,11 +75,23 @@ class Scope:
             for letters in (_PARTS[vector], _COLOURS):
                 self.registers.update({f"{name}.{letter}": reg for letter, reg in zip(letters, parts, strict=False)})
 
+    def declare_array(self, text: str) -> Variable | None:
+        """`.param .align 16 .b8 name[24]` within a body, as local memory; None for what is one number."""
+        array = array_of(text)
+        if array is None:
+            return None
+        self.arrays[array.name] = self.rename(array.name)
+        return Variable(self.arrays[array.name], array.size, array.align, 0)
+
+    def array(self, name: str) -> str | None:
+        """The local memory of a call parameter that is visible here."""
+        return self.arrays.get(name) or (self.parent.array(name) if self.parent else None)
+
     def declare_call_parameter(self, text: str) -> Reg:
         """`.param .type name` within a body: a value on its way into or out of a call, held like a register."""
         match = _PARAM.fullmatch(text)
-        if match is None or match.group(4):
-            raise ValueError("a call parameter that is not one number")
+        if match is None:
+            raise ValueError("a call parameter is not understood")
         register = Reg(self.rename(match.group(3)), _register_type(match.group(2)))
         self.registers[match.group(3)] = register
         self.call_parameters.add(register)
@@ -102,6 +117,15 @@ class Scope:
         if name in self.labels:
             return self.rename(name)
         return self.parent.label(name) if self.parent else None
+
+
+def array_of(text: str) -> Param | None:
+    """The declaration of a call parameter as an array, None for one number."""
+    match = _PARAM.fullmatch(text)
+    if match is None or match.group(4) is None:
+        return None
+    (found,) = parameters(text)
+    return found
 
 
 def _register_name(name: str) -> str:
@@ -156,20 +180,25 @@ def variable(text: str) -> tuple[str, Variable, GlobalVariable] | None:
     element = _bytes(type_name)
     size = 0 if count == "" else element * int(vector or 1) * int(count or 1)
     alignment = _alignment(align, element * int(vector or 1))
-    initial = _initial(values or "", element)
-    return space, Variable(name, size, alignment, 0), GlobalVariable(name, size, alignment, initial)
+    initial, references = _initial(values or "", element)
+    return space, Variable(name, size, alignment, 0), GlobalVariable(name, size, alignment, initial, references)
 
 
-def _initial(values: str, element: int) -> bytes:
-    """An initialiser's numbers as bytes."""
+def _initial(values: str, element: int) -> tuple[bytes, tuple[tuple[int, str], ...]]:
+    """An initialiser's numbers as bytes, and where in them the addresses of what it names belong."""
     found = b""
-    for value in re.findall(r"-?\w+", values):
+    references = []
+    for value in re.findall(r"-?[\w$]+", values.replace("generic(", "(")):
         number = literal(value.lstrip("-"))
-        if number is None:
+        if number is not None:
+            signed = -number.value if value[0] == "-" else number.value
+            found += (signed & (1 << 8 * element) - 1).to_bytes(element, "little")
+        elif element == 8 and _SYMBOL.fullmatch(value) and "+" not in values:
+            references.append((len(found), value))
+            found += bytes(element)
+        else:
             raise ValueError(f"{value!r} in an initialiser")
-        signed = -number.value if value[0] == "-" else number.value
-        found += (signed & (1 << 8 * element) - 1).to_bytes(element, "little")
-    return found
+    return found, tuple(references)
 
 
 def placed(variables: Iterable[Variable], start: int) -> Iterator[Variable]:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ..chip import RESERVED_SHARED_BYTES
+from ..errors import PtxSyntaxError
 from .body import Body
-from .calls import Function, functions
+from .calls import FUNCTION_ADDRESSES, FUNCTION_BYTES, Function, functions
 from .declarations import dimensions, number, parameters, placed, variable
 from .source import Source
 from .syntax import (
@@ -28,27 +29,34 @@ _TARGET = re.compile(r"\.target\s+(\w+)")
 
 
 def parse(text: str) -> Module:
-    """A PTX module. Raises PtxSyntaxError naming line and text."""
+    """A PTX module, and which of its kernels are refused. Raises PtxSyntaxError, naming line and text, if all are."""
     source = Source(text)
     target = _TARGET.search(source.text)
     if target is None:
         raise source.refuse("no .target directive", 0)
     kernels: dict[str, Kernel] = {}
+    refused: dict[str, Exception] = {}
     outside: list[tuple[int, str]] = []
     known = dict(functions(source))
     bodies = {start: function.end + 1 for start, function in known.items()}
     by_name = {function.name: function for function in known.values()}
     for entry in _ENTRY.finditer(source.text):
         bodies[entry.start()] = end = source.end_of_block(entry.end())
-        kernels[entry.group(1)] = _kernel(source, entry, end, by_name)
+        try:
+            kernels[entry.group(1)] = _kernel(source, entry, end, by_name)
+        except PtxSyntaxError as error:
+            refused[entry.group(1)] = error
+    if refused and not kernels:
+        raise next(iter(refused.values()))
     at = 0
     for start, end in sorted(bodies.items()):
         outside.append((at, source.text[at:start]))
         at = end
     outside.append((at, source.text[at:]))
-    variables, shared = _module_variables(source, outside)
+    addresses = {name: FUNCTION_ADDRESSES + FUNCTION_BYTES * i for i, name in enumerate(by_name)}
+    variables, shared = _module_variables(source, outside, addresses)
     found = {name: _with_shared(kernel, shared) for name, kernel in kernels.items()}
-    return Module(found, variables, target.group(1))
+    return Module(found, variables, target.group(1), addresses, refused)
 
 
 def _kernel(source: Source, entry: re.Match[str], end: int, known: Mapping[str, Function]) -> Kernel:
@@ -77,11 +85,12 @@ def _kernel(source: Source, entry: re.Match[str], end: int, known: Mapping[str, 
 
 
 def _module_variables(
-    source: Source, outside: list[tuple[int, str]]
+    source: Source, outside: list[tuple[int, str]], functions: Mapping[str, int]
 ) -> tuple[tuple[GlobalVariable, ...], list[Variable]]:
     """The variables outside the kernels: of global and constant memory, and of shared memory."""
     in_global: list[GlobalVariable] = []
     in_shared: list[Variable] = []
+    referring: list[tuple[int, GlobalVariable]] = []
     for at, text in outside:
         for declaration in re.finditer(r"\.(?:visible|extern|weak|common|shared|global|const)\b[^;]*", text):
             try:
@@ -92,6 +101,12 @@ def _module_variables(
                 in_shared.append(found[1])
             elif found is not None:
                 in_global.append(found[2])
+                referring.append((at + declaration.start(), found[2]))
+    known = {*functions, *(one.name for one in in_global)}
+    for place, one in referring:
+        for _, name in one.references:
+            if name not in known:
+                raise source.refuse(f"{name!r} in an initialiser", place)
     return tuple(in_global), in_shared
 
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from .calls import Call, Function, call_of
-from .declarations import Scope
+from .calls import Call, CallByAddress, Function, call_by_address, call_of, meant
+from .declarations import Scope, array_of
 from .operands import atom
 from .source import Source
 from .syntax import Imm, Instr, Location, Not, Operand, Reg, Symbol
@@ -19,7 +19,7 @@ _PIECE = re.compile(
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _TARGETS = re.compile(r"([\w$]+)\s*:\s*\.branchtargets\s+([^;]*);")
 _INDEXED = re.compile(r"(?:@(!?)([\w$%]+)\s+)?brx\.idx(?:\.uni)?\s+([\w$%]+)\s*,\s*([\w$]+)")
-_CHOSEN = Reg("@brx", "pred")
+_CHOSEN, _KNOWN = Reg("@brx", "pred"), Reg("@known", "pred")
 _END = "the end"
 
 
@@ -109,33 +109,77 @@ class Statements:
             self._calls.append(call.name)
             yield from self._inlined(call, self._known[call.name], statement)
             self._calls.pop()
+        elif by_address := call_by_address(statement.text):
+            yield from self._called(by_address, statement)
         elif match := _INDEXED.fullmatch(statement.text):
             yield from self._branches(statement, *match.groups())
         else:
             self._count += statement.text[0] != "."
             yield statement
 
-    def _inlined(self, call: Call, function: Function, at: Statement) -> Iterator[Statement]:
+    def _inlined(
+        self, call: Call, function: Function, at: Statement, guard: tuple[Reg, bool] | None = None
+    ) -> Iterator[Statement]:
         """The function's body in a scope of its own, between moves of what goes in and of what comes out."""
         scope = self._opened(None)
         scope.leaves_to = scope.rename(_END)
         try:
-            formal = [scope.declare_call_parameter(text) for text in (*function.parameters, *function.results)]
-            actual = [atom(name, at.scope.register) for name in (*call.arguments, *call.results)]
+            given, wanted = self._passed(call, function, at, scope)
         except ValueError as error:
-            raise self._source.refuse(f"{error}, in a call of {call.name}", at.at) from None
-        if len(actual) != len(formal):
-            raise self._source.refuse(f"{len(actual)} arguments and results; {call.name} has {len(formal)}", at.at)
+            raise self._source.refuse(f"{error}, in a call of {function.name}", at.at) from None
         if call.guard is not None:
-            register = self.guard(call.guard[0], at)
-            yield self._made(at, "bra", (Symbol(scope.leaves_to),), guard=(register, not call.guard[1]))
-        inputs = len(function.parameters)
-        for parameter, given in zip(formal[:inputs], actual[:inputs], strict=True):
-            yield self._made(at, "mov", (parameter, given), parameter.type)
+            guard = (self.guard(call.guard[0], at), call.guard[1])
+        if guard is not None:
+            yield self._made(at, "bra", (Symbol(scope.leaves_to),), guard=(guard[0], not guard[1]))
+        for parameter, value in given:
+            yield self._made(at, "mov", (parameter, value), parameter.type)
         yield from self.read(function.start, function.end, scope)
         self._label(_END, scope)
-        for wanted, result in zip(actual[inputs:], formal[inputs:], strict=True):
-            yield self._made(at, "mov", (wanted, result), result.type)
+        for result, value in wanted:
+            yield self._made(at, "mov", (value, result), result.type, guard=guard)
+
+    def _passed(
+        self, call: Call, function: Function, at: Statement, scope: Scope
+    ) -> tuple[list[tuple[Reg, Operand]], list[tuple[Reg, Operand]]]:
+        """The numbers that go into a function and those that come out, each with what it is outside. An array is the
+        caller's within too."""
+        pairs: list[list[tuple[Reg, Operand]]] = []
+        sides = ((function.parameters, call.arguments), (function.results, call.results))
+        for formal, actual in sides:
+            if len(actual) != len(formal):
+                raise ValueError(f"{len(actual)} arguments or results for {len(formal)}")
+            pairs.append([])
+            for text, name in zip(formal, actual, strict=True):
+                array = array_of(text)
+                if array is None:
+                    pairs[-1].append((scope.declare_call_parameter(text), atom(name, at.scope.register)))
+                    continue
+                held = at.scope.array(name)
+                if held is None:
+                    raise ValueError(f"{name!r} is no array")
+                scope.arrays[array.name] = held
+        return pairs[0], pairs[1]
+
+    def _called(self, by_address: CallByAddress, at: Statement) -> Iterator[Statement]:
+        """A comparison with each function that may be meant, and its body; a trap where it is none of them."""
+        value = at.scope.register(by_address.register)
+        if not isinstance(value, Reg):
+            raise self._source.refuse(f"{by_address.register!r} is not a register", at.at)
+        if by_address.call.guard is not None:
+            raise self._source.refuse("a guarded call of what a register names", at.at)
+        candidates = meant(self._source, by_address.prototype, at.at, self._known)
+        for number, (address, _) in enumerate(candidates):
+            more = (("or",), (_KNOWN,)) if number else ((), ())
+            yield self._made(at, "setp", (_KNOWN, value, Imm(address), *more[1]), "eq", *more[0], "u64")
+        yield self._made(at, "trap", (), guard=(_KNOWN, False) if candidates else None)
+        for address, function in candidates:
+            if function.name in self._calls:
+                raise self._source.refuse(f"recursion of {function.name}", at.at)
+            chosen = Reg(f"@called@{len(self.scopes)}", "pred")
+            yield self._made(at, "setp", (chosen, value, Imm(address)), "eq", "u64")
+            self._calls.append(function.name)
+            yield from self._inlined(by_address.call, function, at, (chosen, True))
+            self._calls.pop()
 
     def _branches(
         self, at: Statement, negated: str | None, predicate: str | None, index: str, table: str

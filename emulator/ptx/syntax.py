@@ -163,12 +163,16 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class GlobalVariable:
-    """A module-scope variable in global or constant memory with its initial bytes."""
+    """A module-scope variable in global or constant memory with its initial bytes.
+
+    references: (offset, name) of the 8-byte addresses of variables and functions among them.
+    """
 
     name: str
     size: int
     align: int
     initial: bytes
+    references: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +235,13 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Module:
-    """A PTX module: its kernels by name and its module-scope variables."""
+    """A PTX module: its kernels by name, its module-scope variables, and what stands for its functions' addresses.
+
+    refused: the kernels that are not understood, by name.
+    """
 
     kernels: dict[str, Kernel]
     variables: tuple[GlobalVariable, ...]
     target: str
+    functions: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, Exception] = field(default_factory=dict)

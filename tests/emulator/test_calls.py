@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from emulator.errors import Fault, PtxSyntaxError, UnknownInstruction
+from emulator.errors import Fault, UnknownInstruction
 from emulator.program import Program
 from emulator.ptx.parser import parse
 from tests.emulator.ptx_kernel import launch, source
@@ -86,8 +86,3 @@ def test_other_functions_are_refused_by_name() -> None:
     text = source("{ .param .b64 param0; call.uni malloc, (param0); } ret;", 0)
     with pytest.raises(UnknownInstruction, match="a call of malloc"):
         Program(parse(text).kernels["k"])
-
-
-def test_call_parameters_of_several_numbers_are_refused() -> None:
-    with pytest.raises(PtxSyntaxError, match="call parameter"):
-        parse(source("{ .param .align 8 .b8 param0[16]; } ret;"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from emulator.errors import PtxSyntaxError
+import emulator
+from emulator.errors import Fault, PtxSyntaxError
 from emulator.ptx.parser import parse
 from tests.emulator.ptx_kernel import launch, source
 
@@ -55,15 +56,97 @@ def test_a_guarded_call_is_made_by_some() -> None:
     assert called(call.format(go=go)).tolist() == [5 if t < 9 else int(np.gcd(t, 12)) for t in range(64)]
 
 
+RECURSIVE = ".func f (.param .b32 a) { { .param .b32 b; st.param.b32 [b], 1; call f, (b); } ret; }"
+
+
 def test_recursion_is_refused_by_name() -> None:
-    text = ".func f (.param .b32 a) { { .param .b32 b; st.param.b32 [b], 1; call f, (b); } ret; }"
     with pytest.raises(PtxSyntaxError, match="recursion of f"):
-        called("{ .param .b32 b; st.param.b32 [b], 1; call f, (b); }", text)
+        called("{ .param .b32 b; st.param.b32 [b], 1; call f, (b); }", RECURSIVE)
 
 
 def test_a_call_with_too_few_arguments_is_refused() -> None:
-    with pytest.raises(PtxSyntaxError, match="1 arguments and results; gcd has 3"):
+    with pytest.raises(PtxSyntaxError, match="1 arguments or results for 2, in a call of gcd"):
         called("{ .param .b32 b; call gcd, (b); }")
+
+
+SUM = """
+.func (.param .align 16 .b8 result[20]) total (.param .align 8 .b8 numbers[16], .param .b32 more)
+{
+.reg .b32 %r<9>; .reg .b64 %d<3>;
+ld.param.v2.b32 {%r1, %r2}, [numbers]; ld.param.b64 %d1, [numbers+8]; ld.param.b32 %r5, [more];
+cvt.u32.u64 %r3, %d1; add.u32 %r4, %r1, %r2; add.u32 %r4, %r4, %r3; add.u32 %r4, %r4, %r5;
+st.param.v4.b32 [result], {%r1, %r2, %r3, %r5}; st.param.b32 [result+16], %r4;
+ret;
+}
+.func (.param .align 16 .b8 result[20]) outer (.param .align 16 .b8 numbers[16])
+{
+.reg .b32 %r<9>; .reg .b64 %d<3>;
+{ .param .align 16 .b8 a[16]; .param .b32 b; .param .align 16 .b8 c[20];
+ld.param.v2.b64 {%d1, %d2}, [numbers]; st.param.v2.b64 [a], {%d1, %d2}; st.param.b32 [b], 100;
+call.uni (c), total, (a, b); ld.param.b32 %r1, [c+16]; }
+st.param.b32 [result+16], %r1; ret;
+}
+"""
+
+
+def test_structures_go_in_and_come_out() -> None:
+    body = """
+    { .param .align 16 .b8 a[16]; .param .align 16 .b8 c[20];
+    add.u32 %r1, %t, 1; st.param.v2.b32 [a], {%t, %r1}; mov.b64 %q1, 7; st.param.b64 [a+8], %q1;
+    call.uni (c), outer, (a); ld.param.b32 %r9, [c+16]; }
+    """
+    assert called(body, SUM).tolist() == [2 * t + 1 + 7 + 100 for t in range(64)]
+
+
+def test_a_number_for_a_structure_is_refused() -> None:
+    with pytest.raises(PtxSyntaxError, match="'a' is no array, in a call of outer"):
+        called("{ .param .b64 a; .param .align 16 .b8 c[20]; call.uni (c), outer, (a); }", SUM)
+
+
+POINTERS = """
+.func (.param .b32 r) twice (.param .b32 x)
+{ .reg.b32 i,s,t; ld.param.b32 i, [x]; add.u32 s, i, i; st.param.b32 [r], s; ret; }
+.func (.param .b32 r) square (.param .b32 x)
+{ .reg .b32 %r; ld.param.b32 %r, [x]; mul.lo.u32 %r, %r, %r; st.param.b32 [r], %r; ret; }
+.func (.param .b32 r) other (.param .b64 x) { st.param.b32 [r], 1; ret; }
+.global .align 8 .u64 table[3] = {twice, square, other};
+"""
+BY_ADDRESS = """
+{ .param .b32 x; .param .b32 y; st.param.b32 [x], %t;
+shape: .callprototype (.param .b32 _) _ (.param .b32 _);
+call (y), %q1, (x), shape; ld.param.b32 %r9, [y]; }
+"""
+
+
+def by_address(index: str) -> np.ndarray:
+    out = np.zeros(64, np.uint32)
+    at = f"{index} mul.wide.u32 %q2, %r1, 8; mov.u64 %q3, table; add.u64 %q3, %q3, %q2; ld.global.u64 %q1, [%q3];"
+    text = source(f"{at} {BY_ADDRESS} add.u64 %q9, %a0, %b; st.global.b32 [%q9], %r9; ret;", outside=POINTERS)
+    emulator.launch(text, args=[out], block=32)
+    return out[:32]
+
+
+def test_functions_by_their_address() -> None:
+    assert by_address("and.b32 %r1, %t, 1;").tolist() == [t * t if t % 2 else 2 * t for t in range(32)]
+
+
+def test_an_address_of_another_shape_stops_the_kernel() -> None:
+    with pytest.raises(Fault, match="trap"):
+        by_address("mov.b32 %r1, 2;")
+
+
+def test_one_kernel_is_refused_and_the_others_run() -> None:
+    text = source("{ .param .b32 b; st.param.b32 [b], 1; call f, (b); } ret;", outside=RECURSIVE)
+    text += (
+        ".visible .entry plain(.param .u64 out) { .reg .b64 %a; ld.param.u64 %a, [out]; st.global.u32 [%a], 3; ret; }"
+    )
+    out = np.zeros(1, np.uint32)
+    emulator.launch(text, "plain", [out])
+    assert out[0] == 3
+    with pytest.raises(PtxSyntaxError, match="recursion of f"):
+        emulator.launch(text, "k", [out])
+    with pytest.raises(KeyError):
+        emulator.launch(text, "neither", [out])
 
 
 @pytest.mark.parametrize("guard", ["", "@%p1 ", "@!%p1 "])
