@@ -17,7 +17,7 @@ PY := $(call quoted,$(VENV)/bin/python)
 UV := $(shell command -v uv)
 
 # `make stage D1.1`: the words after `stage` name the milestone and are no goals of their own.
-ifneq ($(filter stage layout,$(firstword $(MAKECMDGOALS))),)
+ifneq ($(filter stage layout sweep,$(firstword $(MAKECMDGOALS))),)
 MILESTONE := $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS))
 $(eval $(MILESTONE):;@:)
 endif
@@ -27,7 +27,7 @@ TARGETED = $(if $(TARGET),--target $(call quoted,$(TARGET)))
 JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(if $(BECAUSE),--because $(call quoted,$(BECAUSE)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup stage stages gate ratchet runs dashboard clean-runs resume cancel doctor trust provision milestones report notes \
+.PHONY: help setup stage stages gate ratchet sweep runs dashboard clean-runs resume cancel doctor trust provision milestones report notes \
 	layout budget bench clock lint test test-long $(MILESTONE)
 
 help: ## list the targets
@@ -63,6 +63,9 @@ gate: $(READY) ## the hd=64 gate alone
 
 ratchet: $(READY) ## every milestone that was ever accepted, once more
 	@$(PY) -m harness ratchet $(JUDGED)
+
+sweep: $(READY) ## make sweep D5c [SEEDS=400] [TARGET=cluster]: measure a milestone for many seeds, print its pins
+	@$(PY) -m harness sweep $(call quoted,$(MILESTONE)) $(if $(SEEDS),--seeds $(call quoted,$(SEEDS))) $(TARGETED)
 
 runs: $(READY) ## list the runs of this clone; with TARGET=b200, everybody's there
 	@$(PY) -m harness runs $(TARGETED)

@@ -5,20 +5,23 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
 from harness.client import run_commands
 from harness.client.run_store import RunStore
-from harness.host.verdict import EXIT_BAD_INPUT
+from harness.host.journal import one_line
+from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 from harness.paths import RESULTS, ROOT
 from harness.report import notes
 from harness.report.record import REPORT_NAME
 from harness.tools.bench import BenchError, measure
-from stages.catalog import CATALOG
+from remote import targets
+from stages.catalog import CATALOG, runnable
 
 NOTES = ROOT / "STAGE_NOTES.md"
+MOST_FELL = 5
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.add_typer(run_commands.app)
@@ -50,6 +53,32 @@ def update_notes() -> None:
     except notes.NotesError as error:
         _refuse(error)
     print(f"{NOTES}: {'updated' if changed else 'already up to date'}")
+
+
+@app.command("sweep")
+def sweep_milestone(
+    milestone: Annotated[str, typer.Argument(help="D1.1 and so on; `milestones` lists them")],
+    seeds: Annotated[int, typer.Option(min=0, help="how many, besides the milestone's own")] = 40,
+    target: run_commands.TargetName = "",
+) -> None:
+    """Measure a milestone for many seeds under every order of completion, and print the pins that follow."""
+    with run_commands.refusals():
+        chosen, place = runnable(milestone), targets.load().find(target)
+        from harness.tools.measure import pins, sweep
+
+        with run_commands.driving() as driver:
+            entry, known = sweep(driver, chosen, seeds, place)
+        for line in pins(chosen, known):
+            print(line)
+        fell = [each for each in known if each.error]
+        for each in fell[:MOST_FELL]:
+            print(f"{each.case} seed={each.seed}: {each.error.splitlines()[0]}")
+        print(f"{len({each.seed for each in known})} seeds of {chosen.id} measured, {len(fell)} launches fell")
+        if entry and Verdict[entry.verdict] is not Verdict.ACCEPT:
+            goes_on = "" if entry.closed else f"; make resume RUN={entry.run}, or the same sweep again, goes on"
+            print(f"{entry.verdict}  {one_line(entry.reason)}{goes_on}")
+            raise typer.Exit(Verdict[entry.verdict].exit_code)
+        raise typer.Exit(Verdict.REJECT_STAGE.exit_code if fell else 0)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -38,9 +38,16 @@ class Detached:
         visible = {"CUDA_VISIBLE_DEVICES": str(self.gpu), "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
         return {"CUTE_DSL_ARCH": self.arch, **visible}
 
-    def submit(self, link: Link, run: Run) -> None:
-        started = {"argv": run.supervise, "cwd": run.cwd, "log": run.log, "begun": run.begun}
-        send(self, link, STARTER, started)
+    @property
+    def at_once(self) -> int:
+        return 1
+
+    def submit(self, link: Link, runs: Sequence[Run]) -> None:
+        started = [{"argv": run.supervise, "cwd": run.cwd, "log": run.log, "begun": run.begun} for run in runs]
+        send(self, link, STARTER, {"programs": started})
+
+    def over(self, link: Link, runs: Sequence[Run]) -> dict[str, str]:
+        return {}
 
     def status(self, link: Link, run: Run, offset: int) -> Iterator[dict[str, Any]]:
         stream = link.open([*run.follow, str(offset)], run.cwd)

@@ -72,14 +72,17 @@ class Faulty:
         self.device, self.arch, self.workdir, self.python = target.device, target.arch, target.workdir, target.python
         self.gpu, self.shared, self.sync, self.disk_mb = target.gpu, target.shared, target.sync, target.disk_mb
         self.host, self.provisionable, self.lock = target.host, target.provisionable, target.lock
-        self.environment, self.inside = target.environment, target.inside
+        self.environment, self.inside, self.at_once = target.environment, target.inside, target.at_once
         self.why_not_from_here = target.why_not_from_here
 
     def connect(self) -> FaultyLink:
         return FaultyLink(self.target.connect(), self)
 
-    def submit(self, link: Link, run: Run) -> None:
-        self.target.submit(link, run)
+    def submit(self, link: Link, runs: Sequence[Run]) -> None:
+        self.target.submit(link, runs)
+
+    def over(self, link: Link, runs: Sequence[Run]) -> dict[str, str]:
+        return self.target.over(link, runs)
 
     def status(self, link: Link, run: Run, offset: int) -> Iterator[dict[str, Any]]:
         return self.target.status(link, run, offset)

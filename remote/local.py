@@ -103,6 +103,10 @@ class Local(Detached):
     sync: str = "push"
 
     @property
+    def at_once(self) -> int:
+        return len(os.sched_getaffinity(0)) if self.device == "emulator" else 1
+
+    @property
     def why_not_from_here(self) -> str:
         if self.device != "emulator" or platform.system() == "Linux":
             return ""

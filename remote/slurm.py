@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -79,6 +79,7 @@ class Slurm:
     shared: bool = True
     gpu: ClassVar[int] = 0
     lock: ClassVar[str] = ""
+    at_once: ClassVar[int] = 0
     provisionable: ClassVar[bool] = True
     why_not_from_here: ClassVar[str] = ""
 
@@ -95,15 +96,35 @@ class Slurm:
         """Open a link to the login node. Raises Unreachable."""
         return Ssh(self.name, self.host, self.workdir).connect() if self.host else LocalLink()
 
-    def submit(self, link: Link, run: Run) -> None:
-        script = f"#!/bin/sh\nexec >>{shlex.quote(run.log)} 2>&1\nexec {shlex.join(run.supervise)}\n"
-        options = ["--requeue", "--ntasks=1", "--output=/dev/null", f"--chdir={run.cwd}", *self._asked_for]
-        asked = {"name": run.name, "options": options, "script": script, "folder": run.folder, "workdir": self.workdir}
+    def submit(self, link: Link, runs: Sequence[Run]) -> None:
+        """As every target; several runs are the tasks of one job array."""
+        tasks = (
+            f"{task}) cd {shlex.quote(run.cwd)} && exec {shlex.join(run.supervise)} >>{shlex.quote(run.log)} 2>&1 ;;\n"
+            for task, run in enumerate(runs)
+        )
+        array = [f"--array=0-{len(runs) - 1}"] if len(runs) > 1 else []
+        asked = {
+            "name": runs[0].name,
+            "options": ["--requeue", "--ntasks=1", "--output=/dev/null", *array, *self._asked_for],
+            "script": f"#!/bin/sh\ncase {'$SLURM_ARRAY_TASK_ID' if array else 0} in\n{''.join(tasks)}esac\n",
+            "folders": [run.folder for run in runs],
+            "workdir": self.workdir,
+        }
         send(self, link, SUBMITTER, asked)
+
+    def over(self, link: Link, runs: Sequence[Run]) -> dict[str, str]:
+        numbers = self._numbers(link, runs)
+        jobs = _ask(link, numbers)
+        found = {run.name: (number, jobs[number]) for run, number in zip(runs, numbers, strict=True)}
+        return {
+            name: f"Slurm ended job {number}: {job.state}{job.mend}"
+            for name, (number, job) in found.items()
+            if job.is_over
+        }
 
     def status(self, link: Link, run: Run, offset: int) -> Iterator[dict[str, Any]]:
         """As every target; what Slurm says comes as {"queue": text}. Heartbeats have no age: Slurm sees who died."""
-        number = self._number(link, run)
+        (number,) = self._numbers(link, [run])
         stream = link.open([*run.follow, str(offset), "watched"], run.cwd)
         asked = over_since = 0.0
         try:
@@ -114,7 +135,7 @@ class Slurm:
                 if time.monotonic() - asked < LOOK_S:
                     continue
                 asked = time.monotonic()
-                job = _ask(link, number)
+                job = _ask(link, [number])[number]
                 over_since = over_since or asked if job.is_over else 0.0
                 if over_since and asked - over_since >= VISIBLE_S:
                     why = f"Slurm ended job {number}: {job.state}{job.mend}"
@@ -125,7 +146,7 @@ class Slurm:
             stream.close()
 
     def cancel(self, link: Link, run: Run, who: str) -> None:
-        number = self._number(link, run)
+        (number,) = self._numbers(link, [run])
         links.run(link, [*run.cancel, who], cwd=run.cwd)
         reply = links.run(link, ["timeout", str(ANSWER_S), "scancel", number])
         if reply.code != 0:
@@ -141,23 +162,23 @@ class Slurm:
         }
         return [*(f"--{name}={value}" for name, value in asked.items() if value), *shlex.split(self.options)]
 
-    def _number(self, link: Link, run: Run) -> str:
-        """The number of the job, as the submitter wrote it down. Raises Refused."""
-        reply = links.run(link, ["cat", f"{run.folder}/slurm"])
+    def _numbers(self, link: Link, runs: Sequence[Run]) -> list[str]:
+        """The numbers of jobs, as the submitter wrote them down. Raises Refused."""
+        reply = links.run(link, ["cat", *(f"{run.folder}/slurm" for run in runs)])
         if reply.code != 0:
             raise Refused(f"{self.name}: the run is not there")
-        return reply.out.decode(errors="replace").strip()
+        return reply.out.decode(errors="replace").split()
 
 
-def _ask(link: Link, number: str) -> Job:
-    """How a job is. One that ended minutes ago is forgotten; where Slurm does not answer, nothing is known."""
-    command = ["timeout", str(ANSWER_S), "squeue", "--noheader", "--states=all", "--format=%T|%r|%P|%N"]
-    reply = links.run(link, [*command, f"--jobs={number}"])
-    said = reply.out.decode(errors="replace").strip().splitlines()
-    if reply.code == 0 and said:
-        return Job(*said[0].split("|"))
+def _ask(link: Link, numbers: Sequence[str]) -> dict[str, Job]:
+    """How jobs are. Those that ended minutes ago are forgotten; where Slurm does not answer, nothing is known."""
+    command = ["timeout", str(ANSWER_S), "squeue", "--noheader", "--array", "--states=all", "--format=%i|%T|%r|%P|%N"]
+    reply = links.run(link, [*command, f"--jobs={','.join(numbers)}"])
+    lines = (line.split("|") for line in reply.out.decode(errors="replace").splitlines())
+    known = {number: Job(*fields) for number, *fields in lines if len(fields) == 4}
     forgotten = reply.code == 0 or "Invalid job id" in reply.errors
-    return Job("REVOKED", "it is forgotten") if forgotten else Job("", "it does not answer")
+    other = Job("REVOKED", "it is forgotten") if forgotten else Job("", "it does not answer")
+    return {number: known.get(number, other) for number in numbers}
 
 
 def _in_words(link: Link, job: Job, number: str) -> str:

@@ -39,7 +39,8 @@ def start(argv: list[str], cwd: str, log: str, begun: str) -> None:
 def main(text: str) -> None:
     """Do it; the last line is one JSON object, with "refused" where it was not done."""
     try:
-        start(**json.loads(text))
+        for program in json.loads(text)["programs"]:
+            start(**program)
         print(json.dumps({}))
     except (Refused, OSError) as error:
         print(json.dumps({"refused": str(error)}))

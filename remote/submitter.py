@@ -17,23 +17,23 @@ class Refused(Exception):
     """It was not submitted; the message is what Slurm said."""
 
 
-def submit(name: str, options: list[str], script: str, folder: str, workdir: str) -> None:
-    """Submit `script` as job `name`, and write its number into `folder`/slurm. Raises Refused.
+def submit(name: str, options: list[str], script: str, folders: list[str], workdir: str) -> None:
+    """Submit `script` as job `name`, and the numbers of its tasks into the file slurm of `folders`. Raises Refused.
 
-    Where that is there already, or Slurm has a job of that name, nothing is submitted. Nodes that are marked broken
+    Where these are there already, or Slurm has a job of that name, nothing is submitted. Nodes that are marked broken
     are not asked for.
     """
-    noted = Path(folder, "slurm")
-    if noted.exists():
+    if all(Path(folder, "slurm").exists() for folder in folders):
         return
     number = ask(["squeue", "--noheader", "--states=all", f"--name={name}", "--format=%F"], "").split()[:1]
     if not number:
         broken = [path.stem for path in Path(workdir).expanduser().glob("locks/*.broken")]
         exclude = [f"--exclude={','.join(broken)}"] if broken else []
         number = ask(["sbatch", "--parsable", f"--job-name={name}", *options, *exclude], script).split(";")[:1]
-    fresh = noted.with_suffix(f".{os.getpid()}")
-    fresh.write_text(f"{number[0].strip()}\n")
-    fresh.rename(noted)
+    for task, folder in enumerate(folders):
+        fresh = Path(folder, f"slurm.{os.getpid()}")
+        fresh.write_text(number[0].strip() + (f"_{task}\n" if len(folders) > 1 else "\n"))
+        fresh.rename(Path(folder, "slurm"))
 
 
 def ask(argv: list[str], stdin: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -73,6 +73,10 @@ class Target(Protocol):
         """The name of what only one run at a time may use there; "" where a scheduler sees to that."""
 
     @property
+    def at_once(self) -> int:
+        """How many runs of one command go on there side by side; 0: as many as its scheduler lets."""
+
+    @property
     def environment(self) -> dict[str, str]:
         """What the phases of a run find in their environment."""
 
@@ -87,8 +91,8 @@ class Target(Protocol):
     def connect(self) -> Link:
         """Open a link. Raises Unreachable."""
 
-    def submit(self, link: Link, run: Run) -> None:
-        """Have `run` supervised; it goes on when the link is closed. Repeating it starts nothing twice.
+    def submit(self, link: Link, runs: Sequence[Run]) -> None:
+        """Have `runs` supervised; they go on when the link is closed. Repeating it starts nothing twice.
 
         Raises Refused where it cannot be started, or LinkLost.
         """
@@ -98,6 +102,9 @@ class Target(Protocol):
 
         Raises Refused where the run is not there, or LinkLost where the link broke or went silent.
         """
+
+    def over(self, link: Link, runs: Sequence[Run]) -> dict[str, str]:
+        """Which of `runs` a scheduler has ended, by name, and how. Raises LinkLost."""
 
     def cancel(self, link: Link, run: Run, who: str) -> None:
         """Ask `run` to end, on behalf of `who`. Raises Refused where the run is not there, or LinkLost."""

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import importlib.util
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
-from harness.client import acceptance, candidate, sharing
+from harness.client import acceptance, candidate, parts, sharing
 from harness.client.acceptance import StaleBase
 from harness.client.candidate import CandidateError, user_name
 from harness.client.host import Host
@@ -82,6 +82,23 @@ class Driver:
                     return entry
             return self._on_newer_bases(entry, target)
 
+    def sweep(self, milestone: str, missing: Callable[[str], Sequence[int]], target: Target) -> Entry | None:
+        """Measure the working tree on `milestone` for the seeds that are `missing` of its tree, shared out on `target`.
+
+        It accepts nothing. Returns None where none is missing; raises CandidateError or GitError, and RemoteError where
+        the target was not reached.
+        """
+        run = new_run_id(f"sweep.{milestone}")
+        made = candidate.make(self.repository, run, f"Sweep of {user_name()} over {milestone}")
+        seeds = list(missing(made.tree))
+        if not seeds:
+            return None
+        entry = Entry(run, target.name, [milestone], made, user_name(), now(), seeds=seeds)
+        self.store.save(entry)
+        with self._noted(entry):
+            self._drive(entry, target)
+        return entry
+
     def resume(self, run: str, target: Target) -> Entry:
         """Take a run up where it was left: fetch its verdict, accept or reject."""
         entry = self.store.find(run)
@@ -90,7 +107,8 @@ class Driver:
     def cancel(self, run: str, target: Target) -> None:
         """Ask the supervisor of a run to end it. Raises RemoteError."""
         with self._reached(target) as host:
-            host.cancel(run, user_name())
+            for each in self.store.find(run).runs:
+                host.cancel(each, user_name())
 
     def _check(self, entry: Entry) -> str:
         """The base of the candidate ("": nothing was accepted yet). Raises ProtectedError for what it may not touch."""
@@ -159,6 +177,8 @@ class Driver:
             try:
                 with self._reached(target) as host:
                     self._send(entry, host)
+                    if entry.parts:
+                        return self._settle_parts(entry, host)
                     watch(entry, host, self.progress, read_to, offset)
                     ruling = host.ruling(entry.run, entry.candidate.commit)
                     if ruling is None:
@@ -195,11 +215,17 @@ class Driver:
             entry.lacks = sharing.lacking(self.repository, entry.candidate.commit, entry.shared_base)
             if entry.lacks:
                 raise StaleBase(f"accepted moved to {entry.lacks[:12]} before the run")
-            phases = self._planner(entry, host).judging(host.target.name, host.target.device)
-            entry.job = self._job(entry, host, self._check(entry), phases, host.target.lock)
+            planner, target = self._planner(entry, host), host.target
+            if entry.seeds:
+                entry.job = self._job(entry, host, "", planner.sweeping(entry.seeds, target.device), target.lock)
+                entry.parts = parts.share_out_seeds(entry.job, planner, target, entry.seeds)
+            else:
+                phases = planner.judging(target.name, target.device)
+                entry.job = self._job(entry, host, self._check(entry), phases, target.lock)
+                entry.parts = parts.share_out(entry.job, planner, target)
             self.store.save(entry)
         host.bring(self.repository, entry.job.commit, entry.candidate.ref)
-        host.start(entry.job)
+        host.start(*(entry.parts or [entry.job]))
         entry.sent = True
         self.store.save(entry)
         self.progress.say(f"run {entry.run} on {host.target.name}: commit {entry.job.commit[:12]}")
@@ -234,7 +260,8 @@ class Driver:
         if (ruling.base, ruling.pins, ruling.milestone) != (asked.base, asked.pins, asked.milestone):
             raise Untrusted("the verdict file names another base, milestone or pins than the job")
         folder = self.store.folder(entry.run)
-        host.fetch(entry.run, ruling.files, folder)
+        if not entry.parts:
+            host.fetch(entry.run, ruling.files, folder)
         ruling.write(folder)
         if ruling.verdict is not Verdict.ACCEPT:
             acceptance.note(self.repository, ruling)
@@ -252,6 +279,15 @@ class Driver:
         also = f"; {branch} is there too" if done.branch_moved else ""
         self.progress.say(f"accepted is {entry.candidate.commit[:12]}{also}")
         return self._note_down(entry, Verdict.ACCEPT, ruling.reason, closed=True)
+
+    def _settle_parts(self, entry: Entry, host: Host) -> None:
+        """Wait for all parts, then settle what they come to together; a sweep accepts nothing."""
+        assert entry.job is not None
+        rulings = parts.gather(entry.parts, host, self.store.folder(entry.run), self.progress)
+        ruling = parts.together(entry.job, rulings)
+        if not entry.seeds:
+            return self._settle(entry, host, ruling)
+        return self._note_down(entry, ruling.verdict, ruling.reason, closed=True)
 
     def _see_what_it_lacks(self, entry: Entry, host: Host) -> None:
         shared = sharing.theirs(self.repository, host)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,10 +88,27 @@ class Host:
         with git_service(self.link, service, str(self.place.repository)) as reached:
             yield reached
 
-    def start(self, job: Job) -> None:
-        """Have a job supervised whose commit is there. Repeating it starts nothing twice."""
-        self._bootstrap("lay_out", workdir=self.workdir, job=job.encode())
-        self.target.submit(self.link, self._run(job.run))
+    def start(self, *jobs: Job) -> None:
+        """Have jobs supervised whose commit is there. Repeating it starts nothing twice."""
+        self._bootstrap("lay_out", workdir=self.workdir, jobs=[job.encode() for job in jobs])
+        self.target.submit(self.link, [self._run(job.run) for job in jobs])
+
+    def survey(self, runs: Sequence[str]) -> list[dict[str, Any]]:
+        """How runs stand: what `log_follower.survey` says of each. Raises LinkLost or Untrusted."""
+        first, *rest = (self.place.run(run) for run in runs)
+        argv = [*self._argv("survey", runs[0]), *(str(each.path) for each in rest)]
+        reply = links.run(self.link, argv, cwd=str(first.engine))
+        try:
+            stands = json.loads(reply.out)
+            if [type(each) for each in stands] == [dict] * len(runs):
+                return list(stands)
+        except (ValueError, TypeError, RecursionError):
+            pass
+        raise Untrusted(f"{self.target.name}: {len(runs)} runs cannot be surveyed: {reply.errors[-200:]}")
+
+    def over(self, runs: Sequence[str]) -> dict[str, str]:
+        """Which runs a scheduler has ended, and how."""
+        return self.target.over(self.link, [self._run(run) for run in runs])
 
     def follow(self, run_id: str, offset: int = 0) -> Iterator[dict[str, Any]]:
         """How a run goes: what `log_follower.follow` says, object by object. Raises LinkLost or Refused."""

@@ -53,6 +53,13 @@ class Planner:
         """The phases that only compile, on a machine without a GPU."""
         return Plan(self._fingerprint("emulator"), None, [self._compile(each) for each in self.milestones])
 
+    def sweeping(self, seeds: Sequence[int], device: str) -> Plan:
+        """The phases that measure one milestone for `seeds`."""
+        (milestone,) = self.milestones
+        arguments = [milestone, *map(str, seeds), "--device", device, "--out", self._out(".")]
+        step = self._step("sweep", "sweep", arguments, self.limits.stage_s, failed="REJECT_STAGE", hung="GPU_HANG")
+        return Plan(self._fingerprint(device), None, [step])
+
     def _judge(self, name: str, milestone: str, record: str, target: str, device: str) -> Step:
         gate = name == "gate"
         return self._step(

@@ -106,8 +106,11 @@ def resume(run: RunId) -> None:
     """Fetch the verdict of a run that was left or lost, and accept or reject as it says."""
     with refusals():
         entry = _store().find(run)
-        with _driver() as driver:
+        with driving() as driver:
             entry = driver.resume(run, targets.load().find(entry.target))
+        if entry.seeds:
+            console.print(f"{entry.verdict}  make sweep {entry.milestone} prints what is known", highlight=False)
+            raise typer.Exit(Verdict[entry.verdict].exit_code)
         _show_end(entry)
 
 
@@ -116,7 +119,7 @@ def cancel(run: RunId) -> None:
     """Ask the supervisor of a run to end it."""
     with refusals():
         entry = _store().find(run)
-        with _driver() as driver:
+        with driving() as driver:
             driver.cancel(run, targets.load().find(entry.target))
         console.print(f"asked; its end: make resume RUN={run}", highlight=False)
 
@@ -139,7 +142,7 @@ def write_dashboard(target: TargetName = "") -> None:
     from harness.report import dashboard
 
     with refusals():
-        runs = {entry.run: page_of(entry, RESULTS / entry.run) for entry in _store().newest_first()}
+        runs = {entry.run: page_of(entry, RESULTS / entry.run) for entry in _store().newest_first() if not entry.seeds}
         for run in gather(targets.load().find(target), RESULTS) if target else ():
             runs.setdefault(run.id, run)
         if not runs:
@@ -225,13 +228,14 @@ def _judge(milestones: Sequence[str], name: str, unpin: list[str], because: str,
     chosen = targets.load().find(name)
     if chosen.why_not_from_here:
         raise TargetError(chosen.why_not_from_here)
-    with _driver() as driver:
+    with driving() as driver:
         entry = driver.judge(milestones, chosen, Unpin(tuple(unpin), because), again)
     _show_end(entry)
 
 
 @contextmanager
-def _driver() -> Iterator[Driver]:
+def driving() -> Iterator[Driver]:
+    """The driver of this clone, its progress shown in the terminal."""
     with console.status("starting") as status:
         yield Driver(candidate.find(ROOT), _store(), Terminal(console, status))
 

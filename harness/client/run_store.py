@@ -22,7 +22,8 @@ class RunStoreError(ValueError):
 
 
 class Entry(msgspec.Struct):
-    """One run. `job` is None until it was made for the target; `verdict` is empty until one was seen.
+    """One run. `job` is None until it was made for the target, `parts` what it is shared out into there; `verdict` is
+    empty until one was seen. Of a sweep, `seeds` are those that it measures.
 
     `shared_base` is where the `accepted` that others see was ("": nowhere yet). `closed` says that the run was
     accepted or rejected to its end, and nothing is left to do; `lacks` is what a stale candidate does not hold;
@@ -38,6 +39,8 @@ class Entry(msgspec.Struct):
     unpinned: list[str] = []
     because: str = ""
     job: Job | None = None
+    parts: list[Job] = []
+    seeds: list[int] = []
     shared_base: str = ""
     lacks: str = ""
     sent: bool = False
@@ -45,6 +48,11 @@ class Entry(msgspec.Struct):
     reason: str = ""
     closed: bool = False
     stays: str = ""
+
+    @property
+    def runs(self) -> list[str]:
+        """The ids under which it goes on a target: its own, or those of its parts."""
+        return [part.run for part in self.parts] or [self.run]
 
     @property
     def milestone(self) -> str:

@@ -75,8 +75,15 @@ def fetch(workdir: str, url: str, ref: str) -> dict[str, Any]:
     return {}
 
 
-def lay_out(workdir: str, job: str) -> dict[str, Any]:
-    """Make the folder of the run of `job`, ready to be supervised. Repeating it changes nothing."""
+def lay_out(workdir: str, jobs: list[str]) -> dict[str, Any]:
+    """Make the folders of the runs of `jobs`, ready to be supervised. Repeating it changes nothing."""
+    for job in jobs:
+        lay_out_one(workdir, job)
+    return {}
+
+
+def lay_out_one(workdir: str, job: str) -> None:
+    """Make the folder of one run."""
     wanted = json.loads(job)
     root = Path(workdir)
     run = root / "runs" / wanted["run"]
@@ -91,7 +98,6 @@ def lay_out(workdir: str, job: str) -> dict[str, Any]:
         fresh.rename(run / "job.json")
     elif json.loads((run / "job.json").read_text()) != wanted:
         raise Refused(f"run {wanted['run']} is there already, with another job")
-    return {}
 
 
 def lay_out_engine(repository: Path, commit: str, run: Path) -> None:

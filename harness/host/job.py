@@ -40,8 +40,8 @@ class Job:
     """One run: commit `commit` of `owner`, made on `base` ("" where nothing was accepted yet).
 
     `fingerprint` is run first and last; `canary`, where there is one, before the steps and after a hang.
-    `lock` names what only one run may use at a time, "" where a scheduler sees to that; `grace_s` lies between TERM
-    and KILL.
+    `lock` names what only `slots` runs may use at a time, "" where a scheduler sees to that; `after` is the run, on the
+    same commit, without whose ACCEPT this one does not begin; `grace_s` lies between TERM and KILL.
     """
 
     run: str
@@ -60,6 +60,8 @@ class Job:
     because: str = ""
     disk_bytes: int = 1 << 30
     grace_s: float = 5.0
+    slots: int = 1
+    after: str = ""
 
     def encode(self) -> str:
         """The job as JSON."""

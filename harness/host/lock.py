@@ -10,7 +10,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -52,8 +52,10 @@ def waiting(folder: Path, name: str) -> list[str]:
 
 
 @contextmanager
-def held(folder: Path, name: str, who: dict[str, str], wait: Callable[[dict[str, str]], None]) -> Iterator[None]:
-    """Hold the lock `name` while the body runs, after all who came earlier and still live.
+def held(
+    folder: Path, name: str, who: dict[str, str], wait: Callable[[dict[str, str]], None], slots: int = 1
+) -> Iterator[None]:
+    """Hold the lock `name`, as up to `slots` may, while the body runs, after all who came earlier and still live.
 
     `who` says who holds it ("run" and "owner"); `wait` is called with the present holder while there is one,
     and may raise to leave the line.
@@ -62,11 +64,14 @@ def held(folder: Path, name: str, who: dict[str, str], wait: Callable[[dict[str,
     line.mkdir(parents=True, exist_ok=True)
     mine = line / f"{time.time_ns():020d}_{who['run']}.ticket"
     fresh = mine.with_suffix(".new")
-    with open(fresh, "w") as ticket, open(folder / f"{name}.lock", "a+") as stream:
+    with ExitStack() as stack:
+        ticket = stack.enter_context(open(fresh, "w"))
+        names = [name, *(f"{name}-{slot}" for slot in range(1, slots))]
+        streams = [stack.enter_context(open(folder / f"{each}.lock", "a+")) for each in names]
         fcntl.flock(ticket, fcntl.LOCK_EX)
         fresh.rename(mine)
         try:
-            while not (_is_first(line, mine) and try_lock(stream)):
+            while not (_is_first(line, mine) and (stream := next(filter(try_lock, streams), None))):
                 wait(holder(folder, name))
                 time.sleep(POLL_S)
         finally:

@@ -46,6 +46,16 @@ def follow(folder: RunFolder, offset: int, watched: bool = False) -> None:
         time.sleep(POLL_S)
 
 
+def survey(folders: list[RunFolder]) -> None:
+    """Print one JSON list: of each run whether it has ended, whether it has a supervisor, and its last heartbeat."""
+    stands = []
+    for folder in folders:
+        alive = lock.is_held(folder.alive)
+        beat, _ = read_beat(folder.heartbeat) or ({}, 0.0)
+        stands.append({"ended": (folder.path / RULING_NAME).exists(), "alive": alive, "beat": beat})
+    print(json.dumps(stands))
+
+
 def clear_away(folder: RunFolder) -> None:
     """Remove what a supervisor that was killed could not: its checkout, and what its phases left in their home."""
     shutil.rmtree(folder.tree, ignore_errors=True)
@@ -82,6 +92,8 @@ def main(verb: str, path: str, *rest: str) -> int:
     match verb:
         case "follow":
             follow(folder, int(rest[0]), "watched" in rest)
+        case "survey":
+            survey([folder, *(RunFolder(Path(each)) for each in rest)])
         case "ruling":
             ruling(folder)
         case "cancel":
@@ -89,7 +101,7 @@ def main(verb: str, path: str, *rest: str) -> int:
         case "fetch":
             fetch(folder)
         case _:
-            raise SystemExit(f"verb {verb!r}: follow, ruling, cancel, fetch")
+            raise SystemExit(f"verb {verb!r}: follow, survey, ruling, cancel, fetch")
     return 0
 
 

@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from harness.host import checkout, evidence, lock, phase
+from harness.host import checkout, evidence, lock, phase, ruling
 from harness.host.checkout import Checkout
 from harness.host.evidence import Interrupted, Ruled
 from harness.host.files import write_atomically
@@ -91,6 +91,7 @@ class Supervisor:
         self.journal.say("start", **started)
         try:
             self._prepare()
+            self._await(self.job.after)
             with self._held():
                 self._rule_under_lock()
                 self._write()
@@ -106,7 +107,22 @@ class Supervisor:
         if not self.job.lock:
             return nullcontext()
         who = {"run": self.job.run, "owner": self.job.owner, "since": now()}
-        return lock.held(self.place.locks, self.job.lock, who, self._wait_in_line)
+        return lock.held(self.place.locks, self.job.lock, who, self._wait_in_line, self.job.slots)
+
+    def _await(self, run: str) -> None:
+        """Wait for the ACCEPT of the run, on the same commit, that this one comes after. Raises Ruled without."""
+        while run:
+            alive = lock.is_held(self.place.run(run).alive)
+            with suppress(OSError):
+                found = ruling.decode((self.place.run(run).path / RULING_NAME).read_bytes(), run, self.job.commit)
+                if found.verdict is not Verdict.ACCEPT:
+                    raise Ruled(found.verdict, found.reason)
+                return
+            if not alive:
+                raise Ruled(Verdict.INFRA, f"run {run}, which comes first, died without a verdict")
+            self.heartbeat.beat("line", 0.0, f"waiting for run {run}")
+            self._heed(self._stop_asked())
+            time.sleep(lock.POLL_S)
 
     def _prepare(self) -> None:
         """Make the folders, hold some room for the verdict, and find out now whether the disk is too full."""
@@ -300,7 +316,8 @@ class Supervisor:
 
     @property
     def _mark(self) -> str:
-        return str(self.place.locks / self.job.lock if self.job.lock else self.folder.path)
+        alone = self.job.lock and self.job.slots == 1
+        return str(self.place.locks / self.job.lock if alone else self.folder.path)
 
     def _log(self, step: Step) -> Path:
         return self.folder.logs / (step.name.replace(" ", "-") + ".log")

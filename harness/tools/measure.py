@@ -1,22 +1,26 @@
-"""The pins that follow from the figures of many seeds on the emulated device: the worst of each, with headroom.
+"""The pins that follow from the figures of many seeds: the worst of each, with headroom.
 
-`python -m harness.tools.measure D1.2 40` takes the milestone's fixed seeds and 40 more, and prints what belongs into
-stages/tolerances.toml for those of its cases whose name holds the words that follow.
+`make sweep D1.2 SEEDS=40` takes the milestone's fixed seeds and 40 more, over the cores of this machine or the nodes of
+TARGET, and prints what belongs into stages/tolerances.toml. What was measured of the same tree before is not measured
+again: a sweep that was stopped goes on, and one of more seeds takes up one of fewer.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from harness.judge import arguments
-from remote.device import Emulated
+import msgspec
+
+from harness.client.driver import Driver
+from harness.client.run_store import Entry, RunStore
+from harness.judge.sweep import NAME, Measured
+from remote.target import Target
+from stages.catalog import Milestone
 
 if TYPE_CHECKING:
     from stages.case import Case
-    from stages.device import Device
     from stages.metrics import Metric
 
 FIRST_SEED = 1000
@@ -27,38 +31,55 @@ M_BELOW = 8 * math.log(2) + 2e-6  # the kernel moves its maximum once a row has 
 Figures = dict[tuple[str, str], float]
 
 
-def main() -> None:
-    """Print the pins."""
-    parser = argparse.ArgumentParser(prog="python -m harness.tools.measure", description=__doc__)
-    parser.add_argument("milestone", type=arguments.milestone)
-    parser.add_argument("seeds", type=int)
-    parser.add_argument("words", nargs="*")
-    args = parser.parse_args()
-    device = Emulated()
+def sweep(driver: Driver, milestone: Milestone, count: int, target: Target) -> tuple[Entry | None, list[Measured]]:
+    """Measure the milestone's own seeds and `count` more, as far as they were not of this tree.
 
-    module = args.milestone.load()
-    seeds = [*module.SEEDS, *range(FIRST_SEED, FIRST_SEED + args.seeds)]
-    for case in module.CASES:
-        if all(word in case.name.split() for word in args.words):
-            print("\n".join(lines(case, worst_figures(case, seeds, device))), flush=True)
+    Returns the run that did, if one had to, and all that is known of these seeds. Raises as `Driver.sweep`.
+    """
+    wanted = [*milestone.load().SEEDS, *range(FIRST_SEED, FIRST_SEED + count)]
+    trees: list[str] = []
+
+    def missing(tree: str) -> list[int]:
+        trees.append(tree)
+        done = {each.seed for each in measured_before(driver.store, milestone, tree)}
+        return [seed for seed in wanted if seed not in done]
+
+    entry = driver.sweep(milestone.id, missing, target)
+    known = measured_before(driver.store, milestone, trees[0])
+    return entry, [each for each in known if each.seed in set(wanted)]
 
 
-def worst_figures(case: Case, seeds: Sequence[int], device: Device) -> Figures:
-    """Of every figure of `case`, by tensor and metric, the one furthest from right."""
-    from stages.case import draw, launch, outputs_of, reference
-    from stages.check import measured
+def measured_before(store: RunStore, milestone: Milestone, tree: str) -> list[Measured]:
+    """What sweeps of the same tree measured, whatever became of them."""
+    found: dict[tuple[str, int], Measured] = {}
+    for entry in store.newest_first():
+        if entry.seeds and entry.milestones == [milestone.id] and entry.candidate.tree == tree:
+            for path in store.folder(entry.run).glob(f"*/{NAME}"):
+                part = msgspec.json.decode(path.read_bytes(), type=list[Measured])
+                found |= {(each.case, each.seed): each for each in part}
+    return list(found.values())
+
+
+def pins(milestone: Milestone, known: Sequence[Measured]) -> Iterator[str]:
+    """What belongs into stages/tolerances.toml, a line at a time."""
+    for case in milestone.load().CASES:
+        worst = worst_figures(each.figures for each in known if each.case == case.name)
+        if worst:
+            yield from lines(case, worst)
+
+
+def worst_figures(measured: Iterable[Mapping[str, float | None]]) -> Figures:
+    """Of every figure, by tensor and metric, the one furthest from right; those without a number fell anyway."""
     from stages.metrics import METRICS
 
     worst: Figures = {}
-    for seed in seeds:
-        inputs = draw(case, seed)
-        with device.running(device.modes[0], seed):
-            got = outputs_of(case, launch(case, inputs, device.torch_device))
-        for tensor, values in measured(case.tensors, got, reference(case, inputs)).items():
-            for metric in METRICS[tensor]:
-                key, value = (tensor, metric.name), values[metric.name]
-                further = min if metric.bound == "at least" else max
-                worst[key] = further(worst.get(key, value), value)
+    for figures in measured:
+        for name, value in figures.items():
+            tensor, metric = name.split(" ")
+            bound = next(each.bound for each in METRICS[tensor] if each.name == metric)
+            further = min if bound == "at least" else max
+            if value is not None:
+                worst[tensor, metric] = further(worst.get((tensor, metric), value), value)
     return worst
 
 
@@ -100,7 +121,3 @@ def rounded_down(x: float) -> str:
 def shown(number: str) -> str:
     """As people write it."""
     return number.replace("e-0", "e-").replace("e+00", "")
-
-
-if __name__ == "__main__":
-    main()

@@ -32,7 +32,7 @@ def test_an_unknown_milestone_ends_with_2_and_names_those_that_exist() -> None:
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("module", ["judge.run", "judge.compile", "tools.layout", "tools.measure"])
+@pytest.mark.parametrize("module", ["judge.run", "judge.compile", "judge.sweep", "tools.layout"])
 def test_the_modules_behind_refuse_it_as_well(module: str) -> None:
     done = call(sys.executable, "-m", f"harness.{module}", "D9")
     assert done.returncode == 2

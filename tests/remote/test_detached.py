@@ -32,7 +32,7 @@ def target(tmp_path: Path) -> Local:
 
 def test_outlives_the_link(target: Local, run: Run, tmp_path: Path) -> None:
     link = target.connect()
-    target.submit(link, run)
+    target.submit(link, [run])
     assert (tmp_path / "begun").exists() and not (tmp_path / "done").exists()
     link.close()
     deadline = time.monotonic() + 20
@@ -43,14 +43,14 @@ def test_outlives_the_link(target: Local, run: Run, tmp_path: Path) -> None:
 
 def test_what_has_begun_is_not_started_again(target: Local, run: Run, tmp_path: Path) -> None:
     (tmp_path / "begun").touch()
-    target.submit(target.connect(), replace(run, supervise=["/nowhere/python"]))
+    target.submit(target.connect(), [replace(run, supervise=["/nowhere/python"])])
     assert not (tmp_path / "log").exists()
 
 
 def test_supervisor_that_does_not_start_is_refused_in_its_own_words(target: Local, run: Run) -> None:
     dies = replace(run, supervise=[sys.executable, "-c", "raise SystemExit('no such module')"])
     with pytest.raises(Refused, match="sim: the supervisor did not start: no such module"):
-        target.submit(target.connect(), dies)
+        target.submit(target.connect(), [dies])
 
 
 def test_status_is_what_it_prints_from_an_offset_on(target: Local, run: Run) -> None:

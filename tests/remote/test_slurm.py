@@ -315,3 +315,29 @@ def test_out_of_a_shell_that_is_a_job_itself(desk, monkeypatch):
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "7")
     desk.project.kernel(cosine=1.0)
     assert desk.stage().verdict == "ACCEPT"
+
+
+def test_many_milestones_are_one_job_array(desk, cluster):
+    desk.project.kernel(cosine=1.0)
+    entry = desk.stage("D1.1", "D1.2", "D1.3")
+    assert entry.verdict == "ACCEPT", (entry.reason, desk.said)
+    assert [part.milestone for part in entry.parts] == ["D1.1", "D1.2", "D1.3"]
+    numbers = [(desk.place.run(part.run).path / "slurm").read_text().strip() for part in entry.parts]
+    assert [number.partition("_")[2] for number in numbers] == ["0", "1", "2"]
+    folder = desk.driver.store.folder(entry.run)
+    assert all((folder / f"{part.milestone}/record.json").exists() for part in entry.parts)
+    desk.project.kernel(cosine=1.0, cosine_D1_3=0.4)
+    entry = desk.stage("D1.1", "D1.2", "D1.3")
+    assert entry.verdict == "REJECT_STAGE" and entry.reason.startswith("D1.3: "), entry.reason
+
+
+def test_task_of_an_array_that_others_cancel(desk, cluster, monkeypatch):
+    monkeypatch.setattr("harness.client.parts.VISIBLE_S", 1.0)
+    desk.project.kernel(cosine=1.0, sleep_D1_2=60)
+    thread, results = desk.in_background("D1.1", "D1.2", "D1.3")
+    desk.wait_for("1 of 3 ended")
+    part = desk.newest().parts[1]
+    cluster.ask("scancel", (desk.place.run(part.run).path / "slurm").read_text().strip())
+    thread.join()
+    assert results[0].verdict == "CANCELLED" and results[0].reason.startswith("D1.2: "), results[0].reason
+    desk.nothing_accepted()

@@ -19,6 +19,7 @@ from harness.host.job import Workplace
 from harness.host.journal import read_events
 from harness.host.protected import ProtectedError, Unpin
 from harness.host.repository import ACCEPTED, Repository
+from harness.host.ruling import RULING_NAME, decode
 from harness.report.record import load
 from remote.errors import Refused
 from remote.faulty import Faulty
@@ -262,6 +263,32 @@ def test_ratchet_runs_several_milestones_in_one_run(bench):
     entry = bench.stage("D1.1", "D1.2", "D1.3")
     assert entry.verdict == "REJECT_STAGE" and "D1.3" in entry.reason
     assert load(bench.driver.store.folder(entry.run) / "D1.2").verdict == "ACCEPT"
+
+
+def test_milestones_go_side_by_side_after_the_gate(bench, monkeypatch):
+    """As many as there are cores; what came of each is kept, and where the gate falls none of them begins."""
+    monkeypatch.setattr(Local, "at_once", 2)
+    bench.project.kernel(cosine=1.0, sleep_D1_2=3, sleep_D1_3=3)
+    entry = bench.stage("D1.2", "D1.3")
+    assert entry.verdict == "ACCEPT", entry.reason
+    rulings = [
+        decode((bench.place.run(part.run).path / RULING_NAME).read_bytes(), part.run, part.commit)
+        for part in entry.parts
+    ]
+    gate, *others = rulings
+    assert [each.milestone for each in rulings] == ["D1.1", "D1.2", "D1.3"]
+    assert all(gate.ended <= read_phase(bench, each.run, "stage") for each in others)
+    assert max(each.started for each in others) < min(each.ended for each in others)
+    bench.project.kernel(cosine=1.0, cosine_D1_1=0.4, sleep_D1_2=60)
+    entry = bench.stage("D1.2", "D1.3")
+    assert entry.verdict == "REJECT_GATE" and entry.reason.startswith("D1.1: "), entry.reason
+    assert not (bench.driver.store.folder(entry.run) / "D1.2/record.json").exists()
+
+
+def read_phase(bench, run, name):
+    """When a phase of a run began."""
+    events = (event for event, _ in read_events(bench.place.run(run).journal))
+    return next(event["t"] for event in events if event["event"] == "phase" and event["name"] == name)
 
 
 def test_gpu_target_compiles_here_first(bench, monkeypatch):

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from harness.tools.measure import M_BELOW, pin, rounded_down
+from harness.tools.measure import M_BELOW, pin, rounded_down, worst_figures
 from stages.metrics import BELOW, COSINE, DIFF, ERROR, MASKS
 
 
@@ -33,3 +33,12 @@ def test_rounding_never_loosens(x: float) -> None:
     rounded = float(rounded_down(x))
     assert rounded <= x < rounded * (1 + 1.001 / 10)
     assert math.log10(x / rounded) < 0.05
+
+
+def test_worst_is_the_furthest_from_right() -> None:
+    measured: list[dict[str, float | None]] = [
+        {"O cosine": 0.9999, "lse error": 1e-6},
+        {"O cosine": 0.9998, "lse error": 2e-6},
+        {"lse error": None},
+    ]
+    assert worst_figures(measured) == {("O", "cosine"): 0.9998, ("lse", "error"): 2e-6}

@@ -1,0 +1,149 @@
+"""A run shared out: each milestone a run of its own, side by side, and what they come to together."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness.client.host import Host
+from harness.client.plan import Planner
+from harness.client.watch import Died, Progress
+from harness.host.job import Job
+from harness.host.journal import one_line
+from harness.host.ruling import RULING_NAME, Ruling, RulingError, decode
+from harness.host.verdict import Verdict
+from remote.errors import Untrusted
+from remote.target import Target
+from stages.catalog import GATE
+
+LOOK_S = 1.0
+BAR = 32
+#: A sweep is shared out into at most so many runs, each of at least so many seeds: starting one costs seconds.
+SWEEP_PARTS, SWEEP_SEEDS = 32, 5
+#: So long after its job a verdict may still be on its way: a shared file system keeps names for up to a minute.
+VISIBLE_S = 75.0
+#: What the whole comes to where its parts differ: the first of these that one of them has.
+FIRST = (
+    Verdict.TAMPERED,
+    Verdict.STALE,
+    Verdict.REJECT_GATE,
+    Verdict.COMPILE_ERROR,
+    Verdict.COMPILE_HANG,
+    Verdict.GPU_HANG,
+    Verdict.REJECT_STAGE,
+    Verdict.INFRA,
+    Verdict.CANCELLED,
+    Verdict.ACCEPT,
+)
+
+
+def share_out(job: Job, planner: Planner, target: Target) -> list[Job]:
+    """The runs that `job` is shared out into on `target`; none where it goes through its milestones one by one.
+
+    A scheduler's nodes run the gate each, so that every node has shown that it can; on one machine the gate is a run of
+    its own, for which the others wait.
+    """
+    if len(planner.milestones) < 2 or target.at_once == 1:
+        return []
+    if not target.at_once:
+        return [_part(job, planner, milestone, target) for milestone in planner.milestones]
+    name = GATE.id if GATE.id in planner.milestones else "gate"
+    gate = replace(_part(job, planner, GATE.id, target, name), lock="cores", slots=target.at_once)
+    others = (_part(job, planner, milestone, target) for milestone in planner.milestones if milestone != GATE.id)
+    waiting = (replace(each, lock="cores", slots=gate.slots, after=gate.run, steps=each.steps[1:]) for each in others)
+    return [gate, *waiting]
+
+
+def share_out_seeds(job: Job, planner: Planner, target: Target, seeds: Sequence[int]) -> list[Job]:
+    """The runs of a sweep: each measures some of the seeds."""
+    size = max(SWEEP_SEEDS, math.ceil(len(seeds) / SWEEP_PARTS))
+    found = []
+    for number, first in enumerate(range(0, len(seeds), size)):
+        run = job.run.replace("-sweep.", f"-{number:02}.")
+        plan = replace(planner, run=run).sweeping(seeds[first : first + size], target.device)
+        lock = "cores" if target.at_once > 1 else job.lock
+        found.append(replace(job, run=run, steps=plan.steps, lock=lock, slots=max(1, target.at_once)))
+    return found
+
+
+def _part(job: Job, planner: Planner, milestone: str, target: Target, name: str = "") -> Job:
+    run = job.run.replace("-stages-", f"-{name or milestone}-")
+    plan = replace(planner, milestones=[milestone], run=run).judging(target.name, target.device)
+    return replace(job, run=run, milestone=milestone, steps=plan.steps)
+
+
+def gather(parts: Sequence[Job], host: Host, folder: Path, progress: Progress) -> list[Ruling]:
+    """Wait until every part has ended, bringing its results into a folder of `folder` named as its run.
+
+    Raises Died where one has no verdict and will have none, after all others have ended; Untrusted, LinkLost.
+    """
+    rulings: dict[str, Ruling] = {}
+    over_since: dict[str, float] = {}
+    while True:
+        missing = [part for part in parts if part.run not in rulings]
+        stands = dict(zip((part.run for part in missing), host.survey([part.run for part in missing]), strict=True))
+        queue = host.over([part.run for part in missing])
+        for part in missing:
+            if stands[part.run].get("ended"):
+                name = part.run.split("-")[2]
+                rulings[part.run] = ruling = _bring(part, host, folder / name)
+                progress.say(f"  {name:5} {ruling.verdict.name} {one_line(ruling.reason)}".rstrip())
+            elif part.run in queue or not (stands[part.run].get("alive") or host.target.at_once == 0):
+                over_since.setdefault(part.run, time.monotonic())
+        wait_s = VISIBLE_S if host.target.at_once == 0 else 0.0
+        dead = {run for run, since in over_since.items() if run not in rulings and time.monotonic() - since >= wait_s}
+        if len(rulings) + len(dead) == len(parts):
+            break
+        progress.doing(_in_words(len(rulings), len(parts), [each.get("beat") for each in stands.values()]))
+        time.sleep(LOOK_S)
+    for part in parts:
+        if part.run in dead:
+            why = queue.get(part.run, "its supervisor died without a verdict")
+            raise Died(f"{part.milestone}: {why}", Verdict.CANCELLED if "CANCELLED" in why else Verdict.INFRA)
+    return [rulings[part.run] for part in parts]
+
+
+def _bring(part: Job, host: Host, folder: Path) -> Ruling:
+    """The ruling of a part that has ended, its results with it: from here where they were brought before."""
+    try:
+        return decode((folder / RULING_NAME).read_bytes(), part.run, part.commit)
+    except (OSError, RulingError):
+        ruling = host.ruling(part.run, part.commit)
+    if ruling is None:
+        raise Died(f"{part.milestone}: its verdict file is not there any more")
+    if (ruling.base, ruling.pins, ruling.milestone) != (part.base, part.pins, part.milestone):
+        raise Untrusted("the verdict file names another base, milestone or pins than the job")
+    folder.mkdir(parents=True, exist_ok=True)
+    host.fetch(part.run, ruling.files, folder)
+    ruling.write(folder)
+    if ruling.verdict is Verdict.REJECT_GATE and (folder / "gate").exists():
+        shutil.copytree(folder / "gate", folder.parent / "gate", dirs_exist_ok=True)
+    return ruling
+
+
+def _in_words(ended: int, of: int, beats: Sequence[object]) -> str:
+    phases = Counter(one_line(str(beat["phase"]), 40) for beat in beats if isinstance(beat, dict) and "phase" in beat)
+    going = ", ".join(name if count == 1 else f"{count} {name}" for name, count in phases.items())
+    return f"{'━' * (BAR * ended // of):·<{BAR}}  {ended} of {of} ended  {going}"
+
+
+def together(job: Job, rulings: Sequence[Ruling]) -> Ruling:
+    """What the rulings of all parts come to for the whole of `job`."""
+    worst = min(rulings, key=lambda each: FIRST.index(each.verdict))
+    also = sum(each.verdict is worst.verdict for each in rulings) - 1
+    reason = f"{worst.milestone}: {worst.reason}" + (f" (and {also} more)" if also else "")
+    return replace(
+        worst,
+        run=job.run,
+        milestone=job.milestone,
+        reason="" if worst.verdict is Verdict.ACCEPT else reason,
+        started=min(each.started for each in rulings),
+        ended=max(each.ended for each in rulings),
+        seconds={f"{each.milestone} {name}": s for each in rulings for name, s in each.seconds.items()},
+        files={},
+    )

@@ -1,0 +1,83 @@
+"""The phase of a sweep: the figures of a milestone's cases for many seeds, launched under every order of completion.
+
+`python -m harness.judge.sweep D1.2 1 2 1000 --device emulator --out FOLDER` rewrites FOLDER/sweep.json after every
+seed. It ends with 0 where all launches of a seed gave the same bits, and figures within their pins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+
+import msgspec
+
+from harness.host.files import write_atomically
+from harness.host.verdict import Verdict
+from harness.judge import arguments
+from remote.device import DEVICES
+from stages.case import Case, draw, launch, outputs_of, reference
+from stages.check import compare, failing, measured
+from stages.device import Device
+from stages.metrics import METRICS
+from stages.tolerances import PinError
+from stages.verify import same_bits
+
+NAME = "sweep.json"
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """One case and seed: its figures by "tensor metric" (None: no number), and what is wrong with it."""
+
+    case: str
+    seed: int
+    figures: dict[str, float | None]
+    error: str = ""
+
+
+def main() -> int:
+    """The command line; see the module's docstring."""
+    parser = argparse.ArgumentParser(prog="python -m harness.judge.sweep", description=__doc__)
+    parser.add_argument("milestone", type=arguments.milestone)
+    parser.add_argument("seeds", type=int, nargs="+")
+    parser.add_argument("--device", choices=sorted(DEVICES), required=True)
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+    args = parser.parse_args()
+    device = DEVICES[args.device]()
+    args.out.mkdir(parents=True, exist_ok=True)
+    done: list[Measured] = []
+    for count, seed in enumerate(args.seeds, 1):
+        done += [measure(case, seed, device) for case in args.milestone.load().CASES]
+        write_atomically(args.out / NAME, msgspec.json.encode(done))
+        print(f"{count} seeds", flush=True)
+    fell = [each for each in done if each.error]
+    for each in fell[:1]:
+        print(f"{len(fell)} of {len(done)} fell, first {each.case} seed={each.seed}: {each.error.splitlines()[0]}")
+    return Verdict.REJECT_STAGE.exit_code if fell else 0
+
+
+def measure(case: Case, seed: int, device: Device) -> Measured:
+    """Launch a case once a mode, and measure what came against the reference."""
+    figures: dict[str, float | None] = {}
+    try:
+        inputs, attentions = draw(case, seed), []
+        for mode in device.modes:
+            with device.running(mode, seed, case.config.mbarriers):
+                attentions.append(launch(case, inputs, device.torch_device))
+        got, want = outputs_of(case, attentions[0]), reference(case, inputs)
+        for tensor, values in measured(case.tensors, got, want).items():
+            for name in (metric.name for metric in METRICS[tensor]):
+                figures[f"{tensor} {name}"] = values[name] if math.isfinite(values[name]) else None
+        for mode, attention in zip(device.modes, attentions, strict=True):
+            same_bits(attentions[0], attention, f"{case} seed={seed}", f"{device.modes[0]} and {mode} completion")
+        outside = ", ".join(map(str, failing(compare(case, got, want))))
+        return Measured(case.name, seed, figures, outside and f"outside its pins: {outside}")
+    except PinError:
+        return Measured(case.name, seed, figures)
+    except Exception as error:
+        return Measured(case.name, seed, figures, f"{type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
