@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import torch
@@ -14,7 +14,7 @@ from .graphs import Captures
 from .memory import Allocations
 from .refusal import not_emulated
 from .scaled_matmul import is_block_scaled, scaled_grouped_mm, scaled_mm
-from .streams import DEVICE
+from .streams import DEVICE, Current
 
 CPU: Final = torch.device("cpu")
 _MARK: Final = "_on_emulated_device"
@@ -121,6 +121,8 @@ class EmulatedTensors(TorchFunctionMode):
         if name == "_scaled_grouped_mm_v2":
             func = scaled_grouped_mm
         target, args, kwargs = _target(name, func, args, kwargs, bool(emulated))
+        captured = target and self._captures.capturing(Current.stream.cuda_stream)
+        before = _Contents(emulated) if captured else None
         try:
             result = func(*args, **kwargs)
         except NotImplementedError as error:
@@ -130,8 +132,9 @@ class EmulatedTensors(TorchFunctionMode):
         result = self._place(name, args, result, inputs, target)
         if pinned:
             self._settle(result, [])
-        if target and self._captures.active:
-            self._refuse_capture(name, result, inputs)
+        if before is not None:
+            before.restore()
+            self._captures.submit(Current.stream.cuda_stream, _again(func, args, kwargs, result, inputs))
         return result
 
     def _place(self, name: str, args: tuple[Any, ...], result: Any, inputs: list[torch.Tensor], target: bool) -> Any:
@@ -165,12 +168,34 @@ class EmulatedTensors(TorchFunctionMode):
         moved = torch.empty(0, dtype=tensor.dtype, device=CPU)
         tensor.data = moved.set_(home, tensor.storage_offset(), tensor.size(), tensor.stride())
 
-    def _refuse_capture(self, name: str, result: Any, inputs: list[torch.Tensor]) -> None:
-        """Only launches are captured: torch's own work on the device may at most make views and empty tensors."""
-        known = {tensor.untyped_storage().data_ptr() for tensor in inputs}
-        for tensor in tensors_in((result,)):
-            if not name.startswith("empty") and tensor.untyped_storage().data_ptr() not in known:
-                raise not_emulated(f"torch's {name} inside a graph capture", "only kernel launches are captured")
+
+class _Contents:
+    """What tensors hold, to undo what an operator does to them while it is captured only."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            self._held = [(tensor, tensor._version, tensor.detach().clone()) for tensor in tensors]
+
+    def restore(self) -> None:
+        """Write it back where something else is now."""
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            for tensor, version, content in self._held:
+                if tensor._version != version:
+                    tensor.detach().copy_(content)
+
+
+def _again(
+    func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, inputs: list[torch.Tensor]
+) -> Callable[[], None]:
+    """The operator as a graph does it: with the same arguments, into the memory of its first results."""
+
+    def work() -> None:
+        with torch._C.DisableTorchFunction(), torch.no_grad():
+            for old, new in zip(tensors_in((result,)), tensors_in((func(*args, **kwargs),)), strict=True):
+                if not any(_shares_memory(new, tensor) for tensor in inputs):
+                    old.detach().copy_(new)
+
+    return work
 
 
 _Call = tuple[bool, tuple[Any, ...], dict[str, Any]]
@@ -286,7 +311,6 @@ _ANSWERS: Final[dict[str, Callable[..., Any]]] = {
     "is_cpu": lambda tensor: False,
     "get_device": lambda tensor: 0,
     "is_pinned": lambda tensor, *_: False,
-    "record_stream": lambda tensor, stream: None,
     "numpy": _no_numpy,
     "__cuda_array_interface__": _array_interface,
     "__dlpack__": _dlpack,

@@ -62,6 +62,9 @@ def install(patches: Patches, properties: DeviceProperties, captures: Captures) 
         dict.fromkeys(("range_push", "range_pop", "mark", "range_start", "range_end"), _nothing),
     )
     patches.set(torch, "Generator", Generator)
+    patches.set(
+        torch.Tensor, "record_stream", _nothing
+    )  # torch asks for its own kind of stream before any mode sees it
     version = properties.driver_version
     patches.set(torch.version, "cuda", f"{version // 1000}.{version % 1000 // 10}")
     patches.set(torch._C, "_cuda_getCurrentRawStream", lambda device: Current.stream.cuda_stream)

@@ -5,7 +5,6 @@ import cuda.bindings.runtime as runtime
 import pytest
 import torch
 
-from emulator import NotEmulated
 from emulator.host.session import emulated_host
 
 
@@ -44,12 +43,19 @@ def test_torchs_graph_captures_on_its_own_stream():
     assert buffer.tolist() == [5, 5]
 
 
-def test_torchs_own_work_in_a_capture_is_refused():
-    tensor = torch.ones(2, device="cuda")
-    with pytest.raises(NotEmulated, match="add inside a graph capture"), torch.cuda.graph(torch.cuda.CUDAGraph()):
-        tensor.view(2, 1)
-        torch.empty(2, device="cuda")
-        torch.add(tensor, 1)
+def test_torchs_own_work_is_done_at_each_replay():
+    x, y, graph = torch.zeros(4, device="cuda"), torch.ones(4, device="cuda"), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        x.add_(1)
+        fresh = torch.full((4,), 3.0, device="cuda") + x
+        y[1:3] = 7
+        row = fresh.view(2, 2)[0]
+        y.record_stream(torch.cuda.current_stream())
+    assert x.tolist() == [0] * 4 and y.tolist() == [1] * 4
+    for times in (1, 2):
+        graph.replay()
+        assert x.tolist() == [times] * 4 and fresh.tolist() == [3 + times] * 4 and row.tolist() == [3 + times] * 2
+        assert y.tolist() == [1, 7, 7, 1]
 
 
 def test_ending_what_was_not_begun():
