@@ -166,4 +166,4 @@ class Host:
     @property
     def _engine(self) -> tuple[str, ...]:
         """Runs a module of a run's own engine, apart from what the account there has set up."""
-        return self.python, "-sEB", "-m"
+        return self.python, "-sE", "-m"

@@ -93,8 +93,10 @@ class Supervisor:
             self._prepare()
             self._await(self.job.after)
             with self._held():
-                self._rule_under_lock()
+                tree = self._rule_under_lock()
                 self._write()
+                if tree is not None:
+                    tree.remove()
         except Ruled as ruled:
             self._rule(ruled)
             self._write()
@@ -145,8 +147,8 @@ class Supervisor:
         self.heartbeat.beat("line", 0.0, f"waiting for {holder.get('owner', '?')}: run {holder.get('run', '?')}")
         self._heed(self._stop_asked())
 
-    def _rule_under_lock(self) -> None:
-        """Decide, with the lock held; every way out leaves the ruling set."""
+    def _rule_under_lock(self) -> Checkout | None:
+        """Decide, with the lock held; every way out leaves the ruling set. Returns the checkout, to be removed."""
         self.journal.say("locked", lock=self.device)
         tree: Checkout | None = None
         try:
@@ -162,9 +164,7 @@ class Supervisor:
             self._rule(Ruled(Verdict.INFRA, str(error)))
         except OSError as error:
             self._rule(Ruled(Verdict.INFRA, f"{error.strerror}: {error.filename or 'no file named'}"))
-        finally:
-            if tree is not None:
-                tree.remove()
+        return tree
 
     def _refuse_broken_or_stale(self) -> None:
         broken = self.place.broken(self.device)
@@ -179,8 +179,7 @@ class Supervisor:
             raise Ruled(Verdict.STALE, f"accepted moved to {accepted[:12]} while this run waited")
 
     def _examine(self, tree: Checkout) -> None:
-        """Refuse a checkout or protected paths that are not what the job names."""
-        self._still_the_commit(tree)
+        """Refuse a commit whose protected paths or base are not what the job names."""
         if PROTECTION.digest(tree.entries) != self.job.pins:
             raise Ruled(Verdict.TAMPERED, "the pinned paths of the commit are not those of the job")
         if self.job.base and not self.repository.is_ancestor(self.job.base, self.job.commit):

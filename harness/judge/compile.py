@@ -11,7 +11,7 @@ from harness.host.verdict import Verdict
 from harness.judge import arguments
 from harness.judge.provenance import toolchain, working_tree
 from harness.judge.recorder import Recorder
-from harness.judge.run import compile_cases
+from harness.judge.run import COLOURS, compile_cases
 from harness.report.record import Record, now
 from stages.catalog import Milestone
 
@@ -31,7 +31,7 @@ def main() -> int:
             compile_cases(milestone, recorder)
     except Exception as error:
         traceback.print_exc()
-        recorder.judge(Verdict.COMPILE_ERROR, f"{type(error).__name__}: {error}")
+        recorder.judge(Verdict.COMPILE_ERROR, f"{type(error).__name__}: {COLOURS.sub('', str(error))}")
         return Verdict.COMPILE_ERROR.exit_code
     return 0
 

@@ -27,6 +27,8 @@ from stages.catalog import GATE, Milestone
 from stages.device import Device
 
 PLUGINS = ("-p", "no:cacheprovider")
+#: CuTeDSL words its errors for a terminal.
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 QUIET = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
 # Paths go to pytest as seen from here: it takes a $ in one for a variable, and a checkout lies where its user likes.
 OPTIONS = (
@@ -70,7 +72,7 @@ def run(milestone: Milestone, device: Device, recorder: Recorder) -> tuple[Verdi
             compile_cases(milestone, recorder)
     except Exception as error:
         traceback.print_exc()
-        return Verdict.COMPILE_ERROR, f"{type(error).__name__}: {error}"
+        return Verdict.COMPILE_ERROR, f"{type(error).__name__}: {COLOURS.sub('', str(error))}"
     with recorder.phase("stage") as phase:
         code = run_cases(milestone, device, recorder)
         phase.outcome = "failed" if code else "passed"

@@ -231,7 +231,8 @@ class Group:
         if not figures:
             return seeds
         worst = max(figures, key=lambda figure: figure.distance or 0.0)
-        near = f"{worst.tensor} {worst.metric} {worst.shown} is nearest to its pin {worst.pin:.7g}"
+        place = "nearest to" if worst.holds else "furthest past"
+        near = f"{worst.tensor} {worst.metric} {worst.shown} is {place} its pin {worst.pin:.7g}"
         return f"{seeds}, {near}" if seeds else near
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from harness.client.driver import Driver
+from harness.client.plan import TimeLimits
 from harness.client.run_store import RunStore
 from harness.host.repository import ACCEPTED, Repository
 from harness.report.record import load
@@ -33,3 +34,17 @@ def test_kernel_is_accepted_and_one_with_a_wrong_p_offset_is_not(checkout, sshd)
     record = load(driver.store.folder(entry.run) / "gate")
     assert "UnwrittenRead: tcgen05.mma reads tensor memory" in record.cases[0].message
     assert checkout.git("status", "--porcelain") == " M kernel/sm100/softmax.py\n"
+
+
+def test_compiler_that_does_not_end_is_ended(checkout, sshd):
+    """CuTeDSL itself, tracing a loop without an end: the process of the phase is killed, and nothing of it is left."""
+    total = "        total = (self.stats[1], self.stats[2])\n"
+    checkout.replace(
+        "kernel/sm100/softmax.py", total, f"{total}        while cutlass.const_expr(True):\n            pass\n"
+    )
+    target = Ssh("b200", "b200", str(sshd.folder / "work"), sshd.account.python, "emulator", disk_mb=64)
+    store = RunStore(checkout.path / "results")
+    driver = Driver(Repository(checkout.path), store, Silent(), TimeLimits(compile_s=3.0))
+    entry = driver.judge(["D1.1"], target)
+    assert entry.verdict == "COMPILE_HANG" and "compiling did not end in 3 s" in entry.reason
+    assert load(store.folder(entry.run)).phases[0].name == "compile"

@@ -15,18 +15,22 @@ import psutil
 import pytest
 
 from harness.client import acceptance
+from harness.client.doctor import examine
 from harness.client.driver import Driver
-from harness.client.plan import TimeLimits
+from harness.client.host import PROBE
+from harness.client.plan import Planner, TimeLimits
 from harness.client.run_store import RunStore
 from harness.host import lock
-from harness.host.job import Workplace
+from harness.host.job import Step, Workplace
 from harness.host.journal import read_events
 from harness.host.repository import ACCEPTED, Repository
 from harness.report.record import load
 from remote import ssh
-from remote.errors import ChangedHostKey
+from remote.errors import ChangedHostKey, UnknownHostKey
 from remote.loopback import reserved_port
+from remote.program import send
 from remote.ssh import Ssh
+from tests.remote.conftest import Server
 
 pytestmark = pytest.mark.sshd
 
@@ -342,3 +346,77 @@ def test_synchronisation_through_a_remote_that_both_reach(laptop, account, sshd)
         daemon.wait()
         reserved.close()
         shutil.rmtree(origin)
+
+
+def test_frozen_host_is_left_and_the_run_resumed(laptop, sshd, monkeypatch):
+    """Server, supervisor and phase all stand still, as on a machine that is suspended."""
+    monkeypatch.setattr("remote.link.SILENCE_S", 2.0)
+    monkeypatch.setattr("harness.client.driver.RETRY_AFTER_S", ())
+    laptop.project.kernel(cosine=1.0, sleep=2)
+    thread, results = laptop.in_background()
+    laptop.wait_for("gate")
+    supervisor = psutil.Process(int(next(read_events(laptop.run_folder() / "journal.jsonl"))[0]["pid"]))
+    frozen = [supervisor, *supervisor.children(recursive=True)]
+    sshd.signal_all(signal.SIGSTOP)
+    for each in frozen:
+        each.suspend()
+    thread.join(30)
+    assert not thread.is_alive() and results[0].verdict == "UNKNOWN" and not results[0].closed
+    for each in frozen:
+        each.resume()
+    sshd.signal_all(signal.SIGCONT)
+    assert laptop.driver.resume(results[0].run, laptop.target).verdict == "ACCEPT"
+
+
+def test_run_through_a_gateway(laptop, account, tmp_path):
+    """The host is reached through another server only, and both have to be the pinned ones."""
+    folder = account.folder / secrets.token_hex(4)
+    folder.mkdir()
+    jump = Server(account, folder)
+    config = tmp_path / "laptop/.ssh/config"
+    config.write_text(f"{jump.client_config('jump', account.name)}{config.read_text()}  ProxyJump jump\n")
+    host = ssh.KNOWN_HOSTS.read_text()
+    ssh.KNOWN_HOSTS.write_text(host + jump.known_host())
+    jump.start()
+    try:
+        laptop.project.kernel(cosine=1.0)
+        entry = laptop.stage()
+        assert entry.verdict == "ACCEPT", entry.reason
+        jump.stop()
+        jump.new_host_key()
+        jump.start()
+        laptop.project.kernel(cosine=0.999999)
+        with pytest.raises(ChangedHostKey, match="another host key"):
+            laptop.stage()
+        ssh.KNOWN_HOSTS.write_text(host)
+        with pytest.raises(UnknownHostKey):
+            laptop.stage()
+    finally:
+        jump.close()
+
+
+def test_broken_device_of_a_host_is_refused_until_a_person_clears_it(laptop, monkeypatch):
+    """A canary that a hang leaves sick marks the device for everybody there, and doctor names the mend."""
+    flag = laptop.sshd.folder / "sick"
+    canary = Step("canary", ["sh", "-c", f"echo sum 1, expected 2; test ! -e '{flag}'"], 20.0)
+    planned = Planner.judging
+    monkeypatch.setattr(Planner, "judging", lambda *asked: replace(planned(*asked), canary=canary))
+    laptop.driver.limits = TimeLimits(gate_s=2.0)
+    laptop.project.kernel(cosine=1.0, hang="sleep")
+    thread, results = laptop.in_background()
+    laptop.wait_for("gate")
+    flag.touch()
+    thread.join()
+    assert results[0].verdict == "GPU_HANG"
+    flag.unlink()
+    laptop.driver.limits = TimeLimits()
+    laptop.project.kernel(cosine=1.0)
+    entry = laptop.stage()
+    assert entry.verdict == "INFRA" and "marked broken" in entry.reason and "sum 1, expected 2" in entry.reason
+    (device,) = [each for each in examine(laptop.target, Repository(laptop.project.path)) if each.need == "device"]
+    assert not device.holds and device.mend.endswith("doctor --target b200 --clear-broken")
+    link = laptop.target.connect()
+    send(laptop.target, link, PROBE, {"verb": "clear", "workdir": laptop.target.workdir, "lock": "gpu0"})
+    link.close()
+    laptop.project.kernel(cosine=0.999999)
+    assert laptop.stage().verdict == "ACCEPT"

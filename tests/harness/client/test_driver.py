@@ -173,6 +173,11 @@ def test_others_accepting_meanwhile_makes_the_change_stale_then_merged(bench):
     assert any("merged with it" in line for line in bench.heard.said)
     assert bench.project.git("show", "accepted:kernel/other.py") == "OTHER = 1"
     assert "1.0" in bench.project.git("show", "accepted:kernel/fmha.py")
+    assert entry.stays.startswith("work stays behind accepted: your change was accepted merged with newer work")
+    assert entry.stays.endswith("to follow: git commit -a, git merge accepted")
+    bench.project.git("commit", "-a", "--quiet", "--message", "Mine")
+    bench.project.git("merge", "--quiet", "accepted", "--message", "Theirs")
+    assert bench.project.git("diff", "accepted") == "", "the command does what it says"
     stale = [known for known in bench.driver.store.newest_first() if known.verdict == "STALE"]
     assert len(stale) == 1
 
