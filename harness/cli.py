@@ -15,7 +15,7 @@ from harness.host.journal import one_line
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 from harness.paths import RESULTS, ROOT
 from harness.report import notes
-from harness.report.record import REPORT_NAME
+from harness.report.record import PAGE_NAME, REPORT_NAME
 from harness.tools.bench import BenchError, measure
 from remote import targets
 from stages.catalog import CATALOG, runnable
@@ -37,12 +37,14 @@ def milestones() -> None:
 @app.command()
 def report() -> None:
     """Name the newest report, and open it where there is a browser to open it in."""
-    reports = sorted(RESULTS.glob(f"**/{REPORT_NAME}"), key=lambda path: path.stat().st_mtime)
-    if not reports:
+    made = [path for name in (REPORT_NAME, PAGE_NAME) for path in RESULTS.glob(f"*/{name}")]
+    if not made:
         _refuse(f"no report under {RESULTS}; make stage D1.1 writes one")
-    print(reports[-1])
+    newest = max(made, key=lambda path: path.stat().st_mtime).parent
+    shown = next(newest / name for name in (REPORT_NAME, PAGE_NAME) if (newest / name).exists())
+    print(shown)
     if sys.stdout.isatty() and _has_display():
-        webbrowser.open(reports[-1].as_uri())
+        webbrowser.open(shown.as_uri())
 
 
 @app.command("notes")

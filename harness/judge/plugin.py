@@ -1,4 +1,4 @@
-"""The pytest plugin under which a milestone's module runs: it brings device, seeds and record."""
+"""The pytest plugin under which a milestone's module runs: it brings device, seeds, record and report."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from pytest_html import extras
+from pytest_metadata.plugin import metadata_key
 
 from harness.judge.recorder import Recorder
+from harness.report import pytest_page as page
 from harness.report.picture import error_picture
+from harness.report.record import Case
 from stages.catalog import Milestone
 from stages.device import Device
 
 
 class MilestonePlugin:
-    """Writes what the tests of a milestone give to `recorder`."""
+    """Writes what the tests of a milestone give to `recorder`, and shows it in the report."""
 
     def __init__(self, milestone: Milestone, recorder: Recorder, device: Device) -> None:
         self._module = milestone.load()
@@ -64,13 +68,52 @@ class MilestonePlugin:
             result, picture = self._recorder.last_result, b""
             if result is not None and result.got is not None and (report.failed or self._is_first_of_its_case()):
                 picture = error_picture(result.case, result.got, result.want)
-            self._recorder.close_case(report.passed, call.duration, _message(report, call), picture)
+            message = _message(report, call)
+            case = self._recorder.close_case(report.passed, call.duration, message, picture if report.failed else b"")
+            vars(report).update(case=case, extras=self._extras(case, picture))
         return report
 
     def _is_first_of_its_case(self) -> bool:
         """Whether the open case is the first seed of its shape: where those pass, one picture shows them all."""
         cases = self._recorder.record.cases
         return all(case.name != cases[-1].name for case in cases[:-1])
+
+    def _extras(self, case: Case, picture: bytes) -> list[dict[str, Any]]:
+        shown = [page.message(case)] if case.message else []
+        if case.figures:
+            shown.append(page.case_details(case, picture))
+        return [extras.html(each) for each in shown]
+
+    def pytest_html_report_title(self, report: Any) -> None:
+        """The page's title, and its summary until the run ends."""
+        report.title = f"{self._recorder.record.milestone} on {self._recorder.record.target}"
+        report.additional_summary["prefix"] = [page.PENDING]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """The table "Environment" says what the run was."""
+        record = self._recorder.record
+        about = {"Run": record.run, "Device": self._device.name, "Commit": str(record.tree)}
+        session.config.stash[metadata_key] = about | record.toolchain
+
+    def pytest_html_results_summary(self, prefix: list[str]) -> None:
+        """What was compiled, and how the negative controls fared."""
+        prefix[:] = [page.summary(self._recorder.record)]
+
+    def pytest_html_results_table_header(self, cells: list[str]) -> None:
+        """The columns."""
+        cells[2:] = page.header_cells()
+
+    def pytest_html_results_table_row(self, report: pytest.TestReport, cells: list[str]) -> None:
+        """One case."""
+        case = getattr(report, "case", None)
+        if case is not None:
+            cells[1:] = page.row_cells(case)
+
+    def pytest_html_results_table_html(self, report: pytest.TestReport, data: list[str]) -> None:
+        """Where nothing went wrong the log has nothing to say."""
+        if report.passed:
+            data.clear()
 
 
 def _name(item: pytest.Item) -> str:

@@ -21,12 +21,12 @@ from harness.judge import arguments
 from harness.judge.provenance import toolchain, working_tree
 from harness.judge.recorder import Recorder
 from harness.paths import ROOT
-from harness.report import record
+from harness.report import pytest_page, record
 from remote.device import DEVICES
 from stages.catalog import GATE, Milestone
 from stages.device import Device
 
-PLUGINS = ("-p", "no:cacheprovider")
+PLUGINS = ("-p", "pytest_metadata.plugin", "-p", "pytest_html.plugin", "-p", "no:cacheprovider")
 #: CuTeDSL words its errors for a terminal.
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 QUIET = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
@@ -40,6 +40,12 @@ OPTIONS = (
     "-o",
     "empty_parameter_set_mark=fail_at_collect",
     f"--rootdir={os.path.relpath(ROOT)}",
+)
+REPORT = (
+    "--self-contained-html",
+    f"--css={os.path.relpath(pytest_page.CSS)}",
+    *("-o", "generate_report_on_test=true"),
+    *("-o", "render_collapsed=skipped"),
 )
 
 
@@ -57,6 +63,7 @@ def main() -> int:
     recorder = Recorder(args.out, record.Record(*about), secrets.randbelow(10**9))
     verdict, reason = run(milestone, DEVICES[args.device](), recorder)
     recorder.judge(verdict, reason)
+    pytest_page.stamp(args.out, recorder.record)
     return verdict.exit_code
 
 
@@ -101,7 +108,8 @@ def run_cases(milestone: Milestone, device: Device, recorder: Recorder) -> int:
 
     os.environ.pop("PYTEST_ADDOPTS", None)
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    options = [*PLUGINS, *QUIET, *OPTIONS, every.__file__, str(milestone.module)]
+    report = f"--html={os.path.relpath(recorder.folder / record.REPORT_NAME)}"
+    options = [*PLUGINS, *QUIET, *OPTIONS, *REPORT, report, every.__file__, str(milestone.module)]
     return int(pytest.main(options, [MilestonePlugin(milestone, recorder, device)]))
 
 

@@ -1,4 +1,4 @@
-"""The page of a run: its verdict, what failed with the source around it, the change, and every figure beside its pin.
+"""The page of a run: its verdict, what failed with the source around it, the change, and how its milestones fared.
 
 Nothing runs in it and nothing is fetched: text of records, folded by the browser itself, and pictures that lie beside
 the records. It is made where the person is, whatever the run's host sent.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from harness.host.files import write_atomically
 from harness.host.repository import GitError, Repository
 from harness.host.verdict import Verdict
-from harness.report.record import REPORT_NAME, Case, Record, RecordError, load
+from harness.report.record import PAGE_NAME, REPORT_NAME, Case, Record, RecordError, load
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -97,7 +97,7 @@ class Excerpt:
 
 def write(run: Run, repository: Repository) -> Path:
     """Write the page of a run beside its results."""
-    path = run.folder / REPORT_NAME
+    path = run.folder / PAGE_NAME
     write_atomically(path, render(run, repository).encode("utf-8", "replace"))
     return path
 
@@ -209,41 +209,14 @@ def _diff(run: Run, repository: Repository) -> Iterator[DiffLine]:
 
 
 @dataclass(frozen=True)
-class Group:
-    """A case with all its seeds."""
-
-    name: str
-    cases: list[Case]
-
-    @property
-    def failed(self) -> bool:
-        return any(case.outcome == "failed" for case in self.cases)
-
-    @property
-    def outcome(self) -> str:
-        return next((case.outcome for case in self.cases if case.outcome != "passed"), "passed")
-
-    @property
-    def said(self) -> str:
-        """Seeds, and the figure that came nearest to its pin."""
-        figures = [figure for case in self.cases for figure in case.figures if figure.distance is not None]
-        seeds = f"{len(self.cases)} seeds" if len(self.cases) > 1 else ""
-        if not figures:
-            return seeds
-        worst = max(figures, key=lambda figure: figure.distance or 0.0)
-        place = "nearest to" if worst.holds else "furthest past"
-        near = f"{worst.tensor} {worst.metric} {worst.shown} is {place} its pin {worst.pin:.7g}"
-        return f"{seeds}, {near}" if seeds else near
-
-
-@dataclass(frozen=True)
 class Part:
-    """A milestone of a run: its record, or nothing where it was not run."""
+    """A milestone of a run: its record, or nothing where it was not run; whether there is a report of its figures."""
 
     folder: str
     milestone: str
     verdict: str
     record: Record | None = None
+    report: bool = False
 
     @property
     def prefix(self) -> str:
@@ -270,13 +243,6 @@ class Part:
     def refused(self) -> int:
         return sum(each.refused for each in self.record.negative_controls) if self.record else 0
 
-    @property
-    def groups(self) -> list[Group]:
-        """The cases by name, those that failed first."""
-        cases = sorted(self.record.cases, key=lambda case: case.name) if self.record else []
-        groups = [Group(name, list(group)) for name, group in groupby(cases, key=lambda case: case.name)]
-        return sorted(groups, key=lambda group: not group.failed)
-
 
 def _parts(run: Run, records: Sequence[tuple[str, Record]]) -> Iterator[Part]:
     """Every milestone that was asked for, in order: what it gave, that it goes on, or that it was not run."""
@@ -287,7 +253,8 @@ def _parts(run: Run, records: Sequence[tuple[str, Record]]) -> Iterator[Part]:
             yield Part("", milestone, "not run" if run.verdict else "not yet")
         else:
             unended = "did not end" if run.verdict else "running"
-            yield Part(name, milestone, record.verdict or unended, record)
+            report = (run.folder / name / REPORT_NAME).exists()
+            yield Part(name, milestone, record.verdict or unended, record, report)
 
 
 def _prefix(folder: str) -> str:

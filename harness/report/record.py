@@ -14,7 +14,7 @@ import msgspec
 from harness.host.files import write_atomically
 
 SCHEMA = 1
-RECORD_NAME, REPORT_NAME = "record.json", "report.html"
+RECORD_NAME, REPORT_NAME, PAGE_NAME = "record.json", "report.html", "page.html"
 
 Outcome = Literal["running", "passed", "failed"]
 
@@ -68,7 +68,7 @@ class Launch(msgspec.Struct, frozen=True):
 class Case(msgspec.Struct):
     """One test of a milestone's module. `figures` are those of the first launch that ended.
 
-    `picture` is the file beside the record that shows where its error lies.
+    `picture` is the file beside the record that shows where the error of a failed one lies.
     """
 
     name: str

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.host.verdict import Verdict
-from harness.report.record import REPORT_NAME, Case, Figure, Record
+from harness.report.record import PAGE_NAME, REPORT_NAME, Case, Figure, Record
 
 SIGN = {"at least": "≥", "at most": "≤"}
 
@@ -32,8 +32,9 @@ def show_end(console: Console, record: Record, folder: Path) -> None:
     style = "bold green" if verdict is Verdict.ACCEPT else "bold red"
     said = f"  {verdict.meaning}" + (f": {record.reason}" if record.reason else "")
     console.print(Text.assemble((f"{record.milestone} {verdict.name}", style), said), soft_wrap=True)
-    report = folder / REPORT_NAME
-    console.print(Text(str(report if report.exists() else folder)), soft_wrap=True)
+    pages = (PAGE_NAME,) if verdict is not Verdict.ACCEPT else (REPORT_NAME, PAGE_NAME)
+    lies = next((folder / name for name in pages if (folder / name).exists()), folder)
+    console.print(Text(str(lies)), soft_wrap=True)
 
 
 def overview(records: Iterable[Record]) -> Table:

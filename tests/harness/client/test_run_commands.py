@@ -64,7 +64,7 @@ def test_ratchet_reruns_what_was_accepted(project):
     assert done.returncode == 0 and "rerunning D1.1, D1.3" in done.stdout
     assert re.search(r"D1.1 .* ACCEPT *\n D1.3 .* ACCEPT *\n", done.stdout), done.stdout
     report = Path(done.stdout.splitlines()[-1])
-    assert report.name == "report.html" and report.read_text().count('class="verdict ACCEPT"') == 3
+    assert report.name == "page.html" and report.read_text().count('class="verdict ACCEPT"') == 3
     project.kernel(cosine=1.0, cosine_D1_3=0.1)
     assert harness(project, "ratchet").returncode == Verdict.REJECT_STAGE.exit_code
 

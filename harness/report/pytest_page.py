@@ -1,0 +1,101 @@
+"""What `report.html` has beside pytest-html's own: columns, summary, a case's figures, the verdict."""
+
+import re
+from base64 import b64encode
+from html import escape
+from pathlib import Path
+
+from harness.host.files import write_atomically
+from harness.host.verdict import Verdict
+from harness.report.record import REPORT_NAME, Case, Figure, Record
+
+CSS = Path(__file__).with_name("report.css")
+
+#: Column of the report: its title, and the tensor and metric that it shows.
+COLUMNS = {
+    "cosine": ("O", "cosine"),
+    "diff": ("O", "diff"),
+    "worst row": ("O", "worst_row"),
+    "lse error": ("lse", "error"),
+}
+
+_ADMITTED = '<span class="ADMITTED">ADMITTED</span>'
+_MADE_BY = re.compile(r'<a href="http[^"]*">(pytest-html)</a>')  # the page stands alone and leads nowhere
+#: It rewrites its own address so, which a browser refuses where the path holds more than ASCII: nothing is shown then.
+_ADDRESS = "unescape(url.href)"
+_OPEN, _CLOSE = '<p id="verdict">', "</p>"
+PENDING = f"{_OPEN}No verdict yet: the run was still going when this was written.{_CLOSE}"
+
+
+def header_cells() -> list[str]:
+    """The head of the columns after the case's name."""
+    sortable = [f'<th class="sortable" data-column-type="{_slug(title)}">{title}</th>' for title in COLUMNS]
+    return [*sortable, '<th class="sortable" data-column-type="seconds">seconds</th>']
+
+
+def row_cells(case: Case) -> list[str]:
+    """The cells of one case, its name first."""
+    shown = {(figure.tensor, figure.metric): figure for figure in case.figures}
+    cells = [f'<td class="col-testId">{escape(case.label)}</td>']
+    for title, key in COLUMNS.items():
+        cells.append(f'<td class="col-{_slug(title)}">{shown[key].shown if key in shown else ""}</td>')
+    return [*cells, f'<td class="col-seconds">{case.seconds:.2f}</td>']
+
+
+def message(case: Case) -> str:
+    """What went wrong in its own words; the log below has the way there."""
+    return f'<pre class="message">{escape(case.message)}</pre>'
+
+
+def case_details(case: Case, picture: bytes) -> str:
+    """Every figure of a case beside its pin, the seconds of every launch, and a picture (PNG, or none) of its error."""
+    rows = "".join(
+        f'<tr class="{_mark(figure)}"><td>{figure.tensor}</td><td>{figure.metric}</td><td>{figure.shown}</td>'
+        f"<td>{figure.bound} {figure.pin:.7g}</td><td>{_mark(figure)}</td></tr>"
+        for figure in case.figures
+    )
+    launches = "<br>".join(f"{launch.mode}: {launch.seconds:.2f} s" for launch in case.launches)
+    head = "<tr><th>tensor</th><th>metric</th><th>value</th><th>pin</th><th></th></tr>"
+    data = b64encode(picture).decode()
+    image = f'<img alt="where the error lies" src="data:image/png;base64,{data}">' if picture else ""
+    return f'<div class="case"><div><table>{head}{rows}</table><p>{launches}</p></div>{image}</div>'
+
+
+def summary(record: Record) -> str:
+    """The verdict's place, the compiled configurations, and how the negative controls fared."""
+    compiled = "".join(
+        f"<li>{escape(each.name)}: compiled in {each.seconds:.1f} s ("
+        + ", ".join(f'<a href="{escape(file)}">{escape(file)}</a>' for file in each.files)
+        + ")</li>"
+        for each in record.compiles
+    )
+    controls = "".join(
+        f"<tr><td>{escape(each.name)}</td><td>{'refused' if each.refused else _ADMITTED}</td>"
+        f"<td>{escape(each.by)}</td></tr>"
+        for each in record.negative_controls
+    )
+    refused = sum(each.refused for each in record.negative_controls)
+    return (
+        f"{PENDING}<ul>{compiled}</ul><details><summary>{refused} of {len(record.negative_controls)} negative controls "
+        f"refused</summary><table>{controls}</table></details>"
+    )
+
+
+def stamp(folder: Path, record: Record) -> None:
+    """Write the verdict into the report of a run, and take out the link to its maker and what odd paths break."""
+    path = folder / REPORT_NAME
+    if path.exists():
+        meaning = Verdict[record.verdict].meaning
+        name = f'<strong class="{record.verdict}">{record.verdict}</strong>'
+        said = f"{_OPEN}{name} {meaning}. {escape(record.reason)}{_CLOSE}"
+        text = _MADE_BY.sub(r"\1", path.read_text(), count=1).replace(PENDING, said, 1)
+        text = text.replace(_ADDRESS, "url.href")
+        write_atomically(path, text.encode())
+
+
+def _mark(figure: Figure) -> str:
+    return "pass" if figure.holds else "FAIL"
+
+
+def _slug(title: str) -> str:
+    return title.replace(" ", "_")
