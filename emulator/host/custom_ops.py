@@ -29,6 +29,9 @@ def _registering(original: Callable[..., None], tensors: EmulatedTensors) -> Cal
     def impl(library: Library, op_name: Any, fn: Any, dispatch_key: str = "", **options: Any) -> None:
         key = dispatch_key or library.dispatch_key
         name = _qualified(library, op_name)
+        if key.startswith("Composite"):
+            original(library, op_name, _seeing(fn, tensors), dispatch_key, **options)
+            return
         if key not in ("CPU", "CUDA") or (name not in registered and _known_to_cpu(name)):
             original(library, op_name, fn, dispatch_key, **options)
             return
@@ -38,6 +41,16 @@ def _registering(original: Callable[..., None], tensors: EmulatedTensors) -> Cal
         registered[name][key] = fn
 
     return impl
+
+
+def _seeing(kernel: Callable[..., Any], tensors: EmulatedTensors) -> Callable[..., Any]:
+    """A kernel for every device, with the emulated one's tensors recognised inside."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        emulated = any(map(is_emulated, tensors_in((args, kwargs))))
+        return (tensors.around(kernel) if emulated else kernel)(*args, **kwargs)
+
+    return call
 
 
 def _qualified(library: Library, op: Any) -> str:

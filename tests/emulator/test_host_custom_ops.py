@@ -39,6 +39,18 @@ def test_a_kernel_for_cuda_sees_the_device() -> None:
         double(torch.ones(3))
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_kernel_for_every_device_sees_which_it_is(device: str) -> None:
+    @torch.library.custom_op(next(_NAMES), mutates_args=())
+    def double(x: torch.Tensor) -> torch.Tensor:
+        assert x.device.type == device and torch.empty_like(x).is_cuda == (device == "cuda")
+        return x + x
+
+    answer = double(torch.tensor([1.0, 2.0, 3.0], device=device))
+    assert answer.device.type == device
+    assert answer.tolist() == [2.0, 4.0, 6.0]
+
+
 def test_an_operator_without_a_kernel_for_cuda_is_refused() -> None:
     double = doubling("cpu")
     assert double(torch.ones(3)).tolist() == [2.0] * 3
