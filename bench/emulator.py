@@ -1,11 +1,8 @@
-"""`python -m bench.emulator`: what the emulator costs on one attention problem, and how that compares.
+"""`python -m bench.emulator`: what the emulator costs on attention problems, beside the goals and beside a peer.
 
 Best of a few repetitions, one BLAS thread. The peer is the Triton interpreter, if PyPI's `triton` is installed. It is
-not in requirements.lock, since torch brings a version of its own where there is a GPU.
-
-Where the time of a launch goes (eager, 67,522 warp-instructions, 0.055 s of CPU time with every handler's calls timed):
-the tensor core's products and commits 29%, tcgen05.ld and st 14%, TMA loads 12%, mbarriers 8%, st.shared and ld.shared
-8%, TMA stores 5%; all pure computation together 6% (2,183 calls of compiled code); the rest is the blocks' own Python.
+not in requirements.lock, since torch brings a version of its own where there is a GPU. Where the time of a launch goes
+stands in docs/emulator.md.
 """
 
 from __future__ import annotations
@@ -15,9 +12,10 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import functools
 import multiprocessing
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -25,19 +23,20 @@ import torch
 
 import emulator  # before the kernel, so that its PTX is kept
 import kernel
-from bench.attention import inputs, worst_error
+from bench.attention import Problem
 from emulator.program import Program
 from emulator.ptx.parser import parse
 
 REPETITIONS: Final = 5
+SHORT: Final = Problem(256, 1024, 128)
+GOALS_S: Final = {Problem(128, 4096, 128): 0.07, Problem(128, 4096, 512): 0.27}
+"""The most seconds that a launch should take with every check on: 4 GFLOP/s."""
+PEERS: Final = (SHORT, Problem(128, 1024, 512))
+PEER_GOAL_RATIO: Final = 0.35
 TIMES: Final = 8  # of 256 rows each: two CTAs of the kernel
 PROCESSES: Final = 2
 LOOPS: Final = 20_000_000
-EAGER_GOAL_S: Final = 0.5
-LAZY_GOAL_S: Final = 1.0
-EAGER_GOAL_RATIO: Final = 8.0
-LAZY_GOAL_RATIO: Final = 16.0
-PROCESSES_GOAL_RATIO: Final = 0.59  # 1.7 times as fast
+PROCESSES_GOAL_RATIO: Final = 0.55
 WORST_ERROR: Final = 0.01
 
 
@@ -51,7 +50,7 @@ class Line:
     goal: float | None = None
 
     def __str__(self) -> str:
-        shown = f"{self.value:,.0f}" if self.unit == "" else f"{self.value:.3f} {self.unit}"
+        shown = f"{self.value:,.4g}" if self.unit == "" else f"{self.value:.3f} {self.unit}"
         goal = "" if self.goal is None else f"   goal {self.goal:g}   {'ok' if self.value <= self.goal else 'MISSED'}"
         return f"{self.what:<58}{shown:>14}{goal}"
 
@@ -59,14 +58,15 @@ class Line:
 def main() -> None:
     """Measure and print."""
     torch.set_num_threads(1)
-    for line in [*front_end(), *launches(), *processes()]:
-        print(line)
+    for lines in (front_end, launches, peers, processes):
+        for line in lines():
+            print(line, flush=True)
 
 
 def front_end() -> list[Line]:
     """What happens to the kernel's PTX before its first launch."""
     with emulator.emulate() as device:
-        run_kernel()
+        run_kernel(SHORT)
         ptx = device.launches[-1].ptx
     module = parse(ptx)
     found = next(iter(module.kernels.values()))
@@ -77,29 +77,31 @@ def front_end() -> list[Line]:
     ]
 
 
-def launches() -> list[Line]:
-    """Launches in each mode, and the peer."""
-    eager, lazy = measured("eager"), measured("lazy")
-    lines = [
-        Line("warp-instructions of a launch", eager.instructions, ""),
-        Line("launch, eager", eager.seconds, "s", EAGER_GOAL_S),
-        Line("launch, lazy, all checks", lazy.seconds, "s", LAZY_GOAL_S),
-        Line("a warp-instruction, eager", eager.seconds / eager.instructions * 1e6, "us"),
-    ]
+def launches() -> Iterator[Line]:
+    """Launches of the larger problems in each mode."""
+    for problem, goal in GOALS_S.items():
+        for completion in ("lazy", "eager"):
+            launch = measured(problem, completion)
+            yield Line(f"{problem}, {completion}", launch.seconds, "s", goal)
+            yield Line("  GFLOP/s", problem.gflop / launch.seconds, "")
+        yield Line("  a warp-instruction", launch.seconds / launch.stats.instructions * 1e6, "us")
+
+
+def peers() -> Iterator[Line]:
+    """The same problem here and in the Triton interpreter."""
     try:
         from bench.triton_peer import attention
     except ImportError:
         print("the Triton interpreter is not measured: pip install triton")
-        return lines
-    q, k, v = inputs()
-    check(attention(q, k, v), "the Triton interpreter")
-    peer = best(lambda: attention(q, k, v))
-    return [
-        *lines,
-        Line("the same in the Triton interpreter", peer, "s"),
-        Line("eager against the Triton interpreter", eager.seconds / peer, "x", EAGER_GOAL_RATIO),
-        Line("lazy against the Triton interpreter", lazy.seconds / peer, "x", LAZY_GOAL_RATIO),
-    ]
+        return
+    for problem in PEERS:
+        inputs = problem.inputs()
+        check(problem, attention(problem, *inputs), "the Triton interpreter")
+        peer = best(functools.partial(attention, problem, *inputs))
+        yield Line(f"{problem}, Triton's interpreter", peer, "s")
+        for completion in ("eager", "lazy"):
+            ratio = measured(problem, completion).seconds / peer
+            yield Line(f"  {completion} against it", ratio, "x", PEER_GOAL_RATIO)
 
 
 def processes() -> list[Line]:
@@ -138,15 +140,15 @@ def _loop() -> None:
 def _ctas(count: int) -> tuple[emulator.LaunchResult, torch.Tensor]:
     with emulator.emulate("lazy", processes=count) as device:
         for _ in range(REPETITIONS):
-            o = run_kernel(TIMES)
+            o = run_kernel(SHORT, TIMES)
     return fastest(device), o.view(torch.int16)
 
 
-def measured(completion: Any) -> emulator.LaunchResult:
+def measured(problem: Problem, completion: Any) -> emulator.LaunchResult:
     """The fastest launch of a few in one completion mode."""
     with emulator.emulate(completion) as device:
         for _ in range(REPETITIONS):
-            check(run_kernel(), f"the kernel, {completion}")
+            check(problem, run_kernel(problem), f"the kernel, {completion}")
     return fastest(device)
 
 
@@ -155,19 +157,19 @@ def fastest(device: emulator.EmulatedDevice) -> emulator.LaunchResult:
     return min(device.launches, key=lambda launch: launch.seconds)
 
 
-def run_kernel(times: int = 1) -> torch.Tensor:
-    """The repository's own kernel on the problem: 128 heads of two tokens are the 256 rows. [times * rows, hd]."""
-    q, k, v = inputs()
+def run_kernel(problem: Problem, times: int = 1) -> torch.Tensor:
+    """The repository's own kernel: 128 heads of a token are so many rows. [times * rows, hd]."""
+    q, k, v = problem.inputs()
     queries = q.repeat(times, 1)
-    out = kernel.fmha(queries.view(1, -1, 128, queries.shape[-1]), k[None], v[None], partials=False)
+    out = kernel.fmha(queries.view(1, -1, 128, problem.head_dim), k[None], v[None], partials=False)
     return out.o.reshape(len(queries), -1)
 
 
-def check(o: torch.Tensor, who: str) -> None:
+def check(problem: Problem, o: torch.Tensor, who: str) -> None:
     """A wrong result is not worth measuring."""
-    error = worst_error(o)
+    error = problem.worst_error(o)
     if not error <= WORST_ERROR:
-        raise SystemExit(f"{who} is off by {error}, allowed is {WORST_ERROR}")
+        raise SystemExit(f"{who} is off by {error} on {problem}, allowed is {WORST_ERROR}")
 
 
 def best(work: Callable[[], object]) -> float:

@@ -6,7 +6,7 @@ import os
 
 import torch
 
-from bench.attention import HEAD_DIM, KEYS, ROWS, SCALE
+from bench.attention import Problem
 
 os.environ["TRITON_INTERPRET"] = "1"
 
@@ -38,10 +38,10 @@ def _attention(q_at, k_at, v_at, o_at, scale, KEYS: tl.constexpr, D: tl.constexp
     tl.store(o_at + rows[:, None] * D + dims[None, :], (total / row_sum[:, None]).to(o_at.dtype.element_ty))
 
 
-def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+def attention(problem: Problem, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     """softmax(q k' / sqrt(hd)) v, [rows, hd] fp16. In fp16: of bf16 operands the interpreter (3.9) multiplies the raw
     bits."""
     q, k, v = q.half(), k.half(), v.half()
     o = torch.full_like(q, float("nan"))
-    _attention[(ROWS // BLOCK,)](q, k, v, o, SCALE, KEYS, HEAD_DIM, BLOCK)
+    _attention[(problem.rows // BLOCK,)](q, k, v, o, problem.scale, problem.keys, problem.head_dim, BLOCK)
     return o

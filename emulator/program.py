@@ -60,7 +60,9 @@ class Program:
         chains = self._compile(liveness, accesses)
         early = early_uses(self._flow, self._effects)
         undefined = unwritten(self._flow, self._effects, liveness)
-        self._writer = BlockWriter(self._flow, fetcher, chains, runner(), handlers, early, undefined)
+        self._writer = BlockWriter(
+            self._flow, fetcher, chains, runner(), handlers, early, undefined, self._segments, self._diverge
+        )
         self._functions: list[BlockFunction | None] = [None] * len(self._flow.blocks)
         self._leaves = frozenset(b.index for b in self._flow.blocks if _leaves(kernel.instrs[b.start])) | {EXIT}
         self._counts = [block.end - block.start for block in self._flow.blocks]
@@ -149,7 +151,7 @@ class Program:
         return following
 
     def _lower(self, pc: int) -> BlockFunction:
-        made = self._writer.function(self._flow.blocks[pc], self._segments[pc], self._diverge)
+        made = self._writer.function(self._flow.blocks[pc])
         self._functions[pc] = made
         return made
 

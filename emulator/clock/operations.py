@@ -92,7 +92,7 @@ def _mbarrier(warp: TimedWarp, address: int, ins: Instr) -> TimedMBarrier:
     return found
 
 
-def _groups(address: Any, mask: Any) -> list[tuple[int, list[int]]]:
+def _groups(address: Any, mask: Any) -> Sequence[tuple[int, Sequence[int]]]:
     at, lanes = same(address, mask), active_lanes(mask)
     if at is not None:
         return [(at, lanes)]

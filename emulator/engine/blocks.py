@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -10,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import TakingApart
-from ..isa.registry import BLOCK, Handler
+from ..isa.registry import BLOCK, Handler, Later
 from ..isa.special_registers import changes
 from ..machine.compiled_accesses import follow_clock
 from ..machine.convergence import note_apart
-from ..ptx.flow import EXIT, BasicBlock, Flow
+from ..ptx.flow import EXIT, LEAVES, BasicBlock, Flow
 from ..ptx.syntax import Imm, Instr, Special
 from .early_uses import LOAD, PRODUCT, EarlyUse, first_uses
 from .effects import Effect
@@ -48,13 +49,19 @@ class BlockWriter:
         handlers: Mapping[int, Any],
         early: Mapping[int, Sequence[EarlyUse]],
         undefined: Mapping[int, Unwritten],
+        segments: Sequence[Sequence[Segment]],
+        diverge: Callable[..., int],
     ) -> None:
-        self._flow, self._fetcher = flow, fetcher
+        self._flow, self._fetcher, self._segments, self._diverge = flow, fetcher, segments, diverge
+        meets = [flow.post_dominator[block.index] for block in flow.blocks if len(block.successors) > 1]
+        self._meets = Counter(meets)
         self._chains, self._runner, self._handlers = chains, runner, handlers
         self._early, self._undefined = early, undefined
+        self._later: Later | None = None
+        """What instructions of the function that is written left to do."""
 
-    def function(self, block: BasicBlock, segments: Sequence[Segment], diverge: Callable[..., int]) -> BlockFunction:
-        """The compiled function of a block."""
+    def function(self, block: BasicBlock) -> BlockFunction:
+        """The compiled function of a block, and of what follows as long as that is a block that a branch skips."""
         names: dict[str, Any] = {
             "BLOCK": BLOCK,
             "run": self._runner,
@@ -64,7 +71,7 @@ class BlockWriter:
             "undefined": refuse_unwritten,
             "active": active,
             "first": first,
-            "diverge": diverge,
+            "diverge": self._diverge,
             "lanes_of": lanes_of,
             "put": put,
             "put_rows": put_rows,
@@ -78,21 +85,82 @@ class BlockWriter:
             "u64": np.uint64,
         }
         lines = ["def f(w):", " r = w.registers; bits = w.bits; mask = w.mask; lane = w.lane"]
-        left = list(segments)
-        while left:
+        at = block
+        while (skipped := self._skipped(at)) is not None:
+            lines += self._body(at, names)
+            lines += self._skip(at, skipped, names)
+            at = self._flow.blocks[skipped.successors[0]]
+        lines += self._body(at, names)
+        lines += self._first_what_was_left(names)
+        last = self._segments[at.index][-1].effects[0]
+        lines += self._end(last, at) if last.entry is None else [f" return {at.successors[0]}"]
+        made: BlockFunction = self._defined(lines, block, names)
+        return made
+
+    def _body(self, block: BasicBlock, names: dict[str, Any]) -> list[str]:
+        """All of a block but its branch or end."""
+        lines = []
+        left = list(self._segments[block.index])
+        while left and left[0].effects[0].entry is not None:
             effect = left[0].effects[0]
             chain = self._chains.get(id(effect))
             together = left[: chain.segments if chain is not None else 1]
+            later = effect.entry.later if isinstance(effect.entry, Handler) and chain is None else None
+            if chain.stops if chain is not None else later is not self._later:
+                lines += self._first_what_was_left(names)
             lines += self._checks([effect for segment in together for effect in segment.effects], names)
-            if chain is not None:
-                lines += self._chain(chain, block, names)
-            else:
-                lines += self._end(effect, block) if effect.entry is None else self._call(effect, names)
+            lines += self._chain(chain, block, names) if chain is not None else self._call(effect, names)
+            self._later = later or self._later
             del left[: len(together)]
-        if segments[-1].effects[0].entry is not None:
-            lines.append(f" return {block.successors[0]}")
-        made: BlockFunction = self._defined(lines, block, names)
-        return made
+        return lines
+
+    def _first_what_was_left(self, names: dict[str, Any]) -> list[str]:
+        later, self._later = self._later, None
+        return [f" {_named(later, names)}(w)"] if later is not None else []
+
+    def _skipped(self, block: BasicBlock) -> BasicBlock | None:
+        """The block that some lanes skip by the branch that ends `block`, if it may run as part of the same function.
+
+        Lanes that are apart for one block only need no place on the warp's stack: nobody looks for them there, as there
+        is no exchange between lanes, no barrier and no end of a thread, and they meet where no other branch's lanes do.
+        """
+        end = self._segments[block.index][-1].effects[0]
+        if end.instr.opcode != "bra" or end.instr.guard is None or len(block.successors) != 2:
+            return None
+        target, following = block.successors
+        if following != block.index + 1 or target != following + 1 or self._meets[target] > 1:
+            return None
+        inside, then = self._effects(following), self._effects(target)
+        if self._flow.blocks[following].successors != (target,) or then[0].instr.opcode in LEAVES:
+            return None
+        if any(e.blocking or e.instr.opcode in EXCHANGES for e in inside) or then[0].blocking:
+            return None
+        if any(isinstance(s, Special) and changes(s) for e in (*inside, *then) for s in e.reads):
+            return None  # a clock counts what was executed before its block
+        return self._flow.blocks[following]
+
+    def _effects(self, block: int) -> list[Effect]:
+        return [effect for segment in self._segments[block] for effect in segment.effects]
+
+    def _skip(self, block: BasicBlock, skipped: BasicBlock, names: dict[str, Any]) -> list[str]:
+        """The branch at the end of `block` and the block after it, for the lanes that do not skip it."""
+        guard = self._segments[block.index][-1].effects[0].instr.guard
+        assert guard is not None
+        held, target = self._fetcher.predicate_bits(guard[0]), skipped.successors[0]
+        left = self._later
+        body = [*self._body(skipped, names), *_counted(skipped)]
+        self._later = self._later or left  # the lanes that would do it may all skip this
+        return [
+            f" taken = {'~' + held if guard[1] else held} & bits",
+            " if taken:",
+            "  everyone = bits, mask, lane; bits = taken; mask = active(taken); lane = first(taken)",
+            *(" " + line for line in body),
+            "  bits, mask, lane = everyone",
+            " if w.yielded:",
+            *([f"  {_named(self._later, names)}(w)"] if self._later is not None else []),
+            f"  return {target}",
+            *_counted(self._flow.blocks[target]),
+        ]
 
     def _defined(self, lines: list[str], block: BasicBlock, names: dict[str, Any]) -> Any:
         file = f"<PTX block {block.index}, part {len(names['sources'])}>"
@@ -103,16 +171,19 @@ class BlockWriter:
     def _checks(self, effects: Sequence[Effect], names: dict[str, Any]) -> list[str]:
         """What is asked before instructions that run as one, where some of them may be wrong."""
         lines = []
+        left = "" if self._later is None else f"{_named(self._later, names)}(w); "
         for pipe, opcode in (("loads", LOAD), ("products", PRODUCT)):
             if uses := first_uses(effects, self._early, opcode):
-                lines.append(f" if w.{pipe} and w.{pipe}.issued: w.{pipe}.refuse_early({_named(uses, names)})")
+                refuse = f"w.{pipe}.refuse_early({_named(uses, names)})"
+                lines.append(f" if w.{pipe} and w.{pipe}.issued: {left}{refuse}")
         for effect in effects:
             if (read := self._undefined.get(id(effect))) is not None:
-                lines.append(f" undefined({_named(read, names)}, w)")
+                lines.append(f" {left}undefined({_named(read, names)}, w)")
             instr = effect.instr
             members = instr.operands[-1] if instr.opcode in EXCHANGES and instr.guard is None else None
             if isinstance(members, Imm):
-                lines.append(f" if w.stack or w.missed: apart({_named(instr, names)}, w, bits, {members.value & ALL})")
+                note = f"apart({_named(instr, names)}, w, bits, {members.value & ALL})"
+                lines.append(f" if w.stack or w.missed: {left}{note}")
         return lines
 
     def _chain(self, chain: Chain, block: BasicBlock, names: dict[str, Any]) -> list[str]:
@@ -181,6 +252,12 @@ class BlockWriter:
             f" if not taken: return {following}",
             f" return diverge(w, taken, {taken}, {following}, {meet})",
         ]
+
+
+def _counted(block: BasicBlock) -> list[str]:
+    """Count the instructions of a block that another one's function runs."""
+    count = block.end - block.start
+    return [f" w.executed += {count}", f" if w.budget is not None: w.budget -= {count}"]
 
 
 def executed(error: BaseException) -> Instr | None:

@@ -96,7 +96,7 @@ def _aligned(tensor: TensorMap, box: tuple[int, ...], ins: Instr, warp: Warp) ->
 
 
 def _values(raw: Any, lane: int) -> tuple[int, ...]:
-    return tuple(_signed(of_lane(c, lane)) for c in raw)
+    return tuple([_signed(of_lane(c, lane)) for c in raw])
 
 
 def _signed(value: int) -> int:
@@ -119,9 +119,10 @@ def _tensor_load(ins: Instr) -> Action:
             tensor = tensor_map(ins, warp, of_lane(at, lane))
             boxes = _boxes(tensor, box, lane, ins, warp, mode == "tile::gather4")
             ranks = of_lane(rest[0], lane) if multicast else None
-            for cta, offset, told in targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, paired):
+            copies = targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, paired)
+            for cta, _, told in copies:
                 _check_near(ins, warp, cta, told, paired)
-                load_boxes(ins, warp, tensor, boxes, cta, offset, told)
+            load_boxes(ins, warp, tensor, boxes, copies)
 
     return run
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
 
 import numpy as np
 
 from ..chip import LANES
 
+ALL_LANES: Final = tuple(range(LANES))
 
-def active_lanes(mask: np.ndarray | None) -> list[int]:
-    """The active lanes."""
-    return list(range(32)) if mask is None else np.flatnonzero(mask).tolist()
+
+def active_lanes(mask: np.ndarray | None) -> Sequence[int]:
+    """The active lanes. Shared: not to be changed."""
+    return ALL_LANES if mask is None else _set_lanes(mask.tobytes())
+
+
+@lru_cache(maxsize=1024)
+def _set_lanes(mask: bytes) -> Sequence[int]:
+    return tuple(lane for lane, active in enumerate(mask) if active)
 
 
 def same(value: int | np.ndarray, mask: np.ndarray | None) -> int | None:
@@ -25,6 +34,8 @@ def same(value: int | np.ndarray, mask: np.ndarray | None) -> int | None:
 
 def of_lane(value: int | np.ndarray, lane: int) -> int:
     """The value of one lane as an int."""
+    if type(value) is int:  # most are
+        return value
     return int(value[lane]) if isinstance(value, np.ndarray) else int(value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -72,7 +73,7 @@ def _inval(ins: Instr) -> Action:
     return run
 
 
-def _each(address: Any, mask: Any) -> list[tuple[int, list[int]]]:
+def _each(address: Any, mask: Any) -> list[tuple[int, Sequence[int]]]:
     """The active lanes by address."""
     at = same(address, mask)
     if at is not None:
@@ -80,7 +81,7 @@ def _each(address: Any, mask: Any) -> list[tuple[int, list[int]]]:
     groups: dict[int, list[int]] = {}
     for lane in active_lanes(mask):
         groups.setdefault(int(address[lane]), []).append(lane)
-    return list(groups.items())
+    return [*groups.items()]
 
 
 @executes("mbarrier.arrive", "mbarrier.arrive_drop", dst=1, meets=nobody)

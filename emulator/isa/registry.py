@@ -45,6 +45,7 @@ Uniform = Callable[[Instr], Sequence[Operand] | None]
 they are. No operands: it always is. None: it may differ whatever the operands are."""
 Reads = Callable[[Instr], tuple[Special, ...]]
 Meets = Callable[[Instr], bool]
+Later = Callable[[Any], None]
 
 
 def never(ins: Instr) -> None:
@@ -94,10 +95,14 @@ class Facts:
 
 @dataclass(frozen=True)
 class Handler(Facts):
-    """A family that acts on the machine. `make` checks one instruction and answers its `Action`."""
+    """A family that acts on the machine. `make` checks one instruction and answers its `Action`.
+
+    later: what the actions of instructions in a row leave to do for the warp, at once, before it does anything else.
+    """
 
     make: Callable[[Instr], Action]
     blocking: bool
+    later: Later | None = None
 
 
 Lower = Callable[["Builder", Instr], None]
@@ -121,17 +126,18 @@ def executes(
     uniform: Uniform | tuple[Uniform, Uniform] = never,
     reads: Reads = operands_only,
     meets: Meets = anyone,
+    later: Later | None = None,
 ) -> Callable[[Callable[[Instr], Action]], Callable[[Instr], Action]]:
     """Register the handler of `opcodes`.
 
     blocking: the handler may answer BLOCK after setting `warp.waiting`; it runs again when the warp resumes.
-    dst, uniform, reads and meets: as of `Facts`.
+    dst, uniform, reads and meets: as of `Facts`; later: as of `Handler`.
     """
 
     def register(make: Callable[[Instr], Action]) -> Callable[[Instr], Action]:
         for opcode in opcodes:
             _refuse_second(opcode)
-            HANDLERS[opcode] = Handler(dst, uniform, reads, meets, make, blocking)
+            HANDLERS[opcode] = Handler(dst, uniform, reads, meets, make, blocking, later)
         return make
 
     return register

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..errors import Level, OutOfBounds, TensorMemoryError, UnknownInstruction
-from ..machine.tmem import GROUP
+from ..machine.cells import Cells
+from ..machine.tmem import GROUP, GROUPS
 from ..ptx.syntax import Instr
 from .lane_values import matrix, same
 from .modifiers import ALIGNED, Modifiers
@@ -47,6 +48,14 @@ def fragment(shape: str, repeats: int, split: int = 0, packed: bool = False) -> 
             lane, column = t & 15, r
     column = column * width + split * (t >> 4)
     return np.broadcast_to(lane, (r.size, 32)).copy(), np.broadcast_to(column, (r.size, 32)).copy()
+
+
+@lru_cache(maxsize=1024)
+def _two_pieces(repeats: int, split: int, packed: bool, column: int, group: int) -> Cells:
+    """The shadow cells of a 16x32bx2."""
+    _, columns = fragment("16x32bx2", repeats, split, packed)
+    columns = np.unique(column + np.stack([columns, columns + 1]) if packed else column + columns)
+    return Cells((columns[:, None], np.array([[group]])), 0, columns.size, 1, starts=columns * GROUPS + group)
 
 
 class Transfer:
@@ -105,11 +114,10 @@ class Transfer:
             level=level,
         )
 
-    def region(self, warp: Warp, lane: int, column: int, columns: np.ndarray, span: int, split: int) -> Any:
+    def region(self, warp: Warp, lane: int, column: int, span: int, split: int) -> Cells:
         """The shadow cells."""
         if self.shape == "16x32bx2":
-            cells = np.unique(column + np.stack([columns, columns + 1]) if self.packed else column + columns)
-            return cells[:, None], np.array([[lane // GROUP]])
+            return _two_pieces(self.repeats, split, self.packed, column, lane // GROUP)
         return warp.cta.tmem.region(lane, self.lanes, column, span)
 
 
@@ -121,9 +129,8 @@ def _ld(ins: Instr) -> Action:
     def run(warp: Warp, mask: Any, address: Any, split: int = 0) -> Any:
         lane, column, lanes, (columns, span) = transfer.place(warp, mask, address, split)
         tmem = warp.cta.tmem
-        tmem.shadow.read(
-            transfer.region(warp, lane, column, columns, span, split), warp.loads.access(ins), warp.tensor_clock
-        )
+        cells = transfer.region(warp, lane, column, span, split)
+        tmem.shadow.read(cells, warp.loads.access(ins), warp.tensor_clock)
         if straight:
             values = tmem.cells[column : column + span, lane : lane + 32].copy()
         else:
@@ -143,9 +150,8 @@ def _st(ins: Instr) -> Action:
         split, source = (rest[0], rest[1]) if len(rest) == 2 else (0, rest[0])
         lane, column, lanes, (columns, span) = transfer.place(warp, mask, address, split)
         tmem = warp.cta.tmem
-        tmem.shadow.write(
-            transfer.region(warp, lane, column, columns, span, split), warp.stores.access(ins), warp.tensor_clock
-        )
+        cells = transfer.region(warp, lane, column, span, split)
+        tmem.shadow.write(cells, warp.stores.access(ins), warp.tensor_clock)
         values = matrix(source)
         if transfer.packed:
             tmem.cells[column + columns, lane + lanes] = values & np.uint32(0xFFFF)

@@ -10,7 +10,9 @@ import numpy as np
 
 from ..chip import TMEM_LANES
 from ..errors import UnknownInstruction
+from ..machine.cells import Cells, pieces
 from ..machine.descriptors import (
+    CHUNK,
     KINDS,
     SCALE_BYTES,
     InstructionDescriptor,
@@ -21,7 +23,7 @@ from ..machine.descriptors import (
 from ..machine.scales import Scales
 from ..machine.scales import columns as scale_columns
 from ..machine.tensorcore import SHIFTED_COLUMNS, KStep, Shape, placement, refuse, shift_rows, taking_part
-from ..machine.tmem import named
+from ..machine.tmem import named, rectangle
 from ..machine.zero_columns import ZeroColumns
 from ..ptx.syntax import Address, Imm, Instr, Reg, Vector
 from .lane_values import active_lanes, of_lane
@@ -119,41 +121,13 @@ def _block(ins: Instr, kind: Kind, scaled: bool, vector: str | None) -> int:
     return block
 
 
-@executes("tcgen05.mma", meets=nobody)
-def _mma(ins: Instr) -> Action:
-    op = MmaOp.of(ins)
-    before = 1 if op.masked else 2 if op.block else 0
-    last = len(ins.operands) > 5 + before
-
-    def run(warp: Warp, mask: Any, d: Any, a: Any, b: Any, idesc: Any, *rest: Any) -> None:
-        for lane in active_lanes(mask):
-            off = tuple(of_lane(x, lane) & 0xFFFF_FFFF for x in rest[0]) if op.masked else ()
-            bits = of_lane(idesc, lane)
-            scales = _scales(ins, warp, op, bits, *(of_lane(x, lane) for x in rest[:2])) if op.block else None
-            extra = of_lane(rest[-1], lane) if last else 0
-            try:
-                ctas = taking_part(warp.cta, op.ctas)
-                at = named(of_lane(d, lane), ins, warp)
-                shape = _shape(op, bits & ~SCALE_BYTES if op.block else bits, at, off, extra)
-            except ValueError as why:
-                raise refuse(ins, warp, why) from None
-            a_at = named(of_lane(a, lane), ins, warp) if op.a_in_tmem else of_lane(a, lane)
-            step = KStep(a_at, of_lane(b, lane), op.a_in_tmem, scales)
-            accumulate = bool(of_lane(rest[before], lane))
-            _multiply(ins, warp, lane, ctas, shape, accumulate, 0 if op.ws else extra, step)
-            if op.shifts:
-                _shift_a(ins, warp, lane, ctas, step.a & 0xFFFF)
-            thread(warp, lane).issued()
-
-    return run
-
-
 def _scales(ins: Instr, warp: Warp, op: MmaOp, idesc: int, a: int, b: int) -> Scales:
     """Where a row's factors begin: PTX ISA 9.1, tables 43 and 44, the SFA and SFB ids."""
     a_byte, b_byte, count = idesc >> 29 & 3, idesc >> 4 & 3, op.kind.k // op.block
     for name, byte in (("A", a_byte), ("B", b_byte)):
         if byte % count:
             why = f"id {byte} of the scale factors of {name} in instruction descriptor {idesc:#010x}: {count} a row"
+            _check_queued(warp)
             raise refuse(ins, warp, ValueError(why))
     return Scales(a & 0xFFFF, a_byte, b & 0xFFFF, b_byte)
 
@@ -175,13 +149,49 @@ def _shape(op: MmaOp, idesc: int, d: int, disabled: tuple[int, ...], zeros: int)
     return Shape(op.kind, decoded, where, d & 0xFFFF, low_lane, op.ctas, off, op.block, columns)
 
 
+@dataclass(slots=True)
+class Queued:
+    """One tcgen05.mma that was queued. continues: it is a step of K after the one before it."""
+
+    me: Access
+    ctas: tuple[Cta, ...]
+    shape: Shape
+    accumulate: bool
+    continues: bool
+    step: KStep
+
+
 def _multiply(
     ins: Instr, warp: Warp, lane: int, ctas: tuple[Cta, ...], shape: Shape, accumulate: bool, scale: int, step: KStep
 ) -> None:
     driver = thread(warp, lane)
-    me = driver.access(ins)
-    continues = driver.open is not None and driver.open.shape == shape and accumulate
-    for cta in ctas:
+    continues = accumulate and driver.open is not None and driver.open.has(shape)
+    warp.unchecked.append(Queued(driver.access(ins), ctas, shape, accumulate, continues, step))
+    driver.multiply(ins, shape, accumulate, scale, step)
+    warp.cta.launch.stats.mma_flops += 2 * shape.idesc.m * shape.idesc.n * shape.kind.k
+
+
+def _check_queued(warp: Warp) -> None:
+    """Check and note the accesses of all tcgen05.mma that were queued in a row.
+
+    Nobody can tell that from looking at each when it is queued: it is done before the warp does anything else, so no
+    other access, no wait and no completion comes between. The steps of one product are proved as one; where they are
+    not, each is looked at in its turn, and the first that is out of order is the first that is found.
+    """
+    left, warp.unchecked = warp.unchecked, []
+    while left:
+        count = 1
+        while count < len(left) and left[count].continues and left[count].me.component == left[0].me.component:
+            count += 1
+        steps, left = left[:count], left[count:]
+        if count == 1 or not _in_order(steps):
+            for queued in steps:
+                _check(queued)
+
+
+def _check(queued: Queued) -> None:
+    me, shape, step = queued.me, queued.shape, queued.step
+    for cta in queued.ctas:
         _read_operand(cta, me, shape, step.b, shape.b_rows, shape.idesc.b_mn_major, "B")
         if step.a_in_tmem:
             _read_a_from_tmem(cta, me, shape, step.a)
@@ -189,10 +199,51 @@ def _multiply(
             _read_operand(cta, me, shape, step.a, shape.where.rows, shape.idesc.a_mn_major, "A")
         if step.scales is not None:
             _read_scales(cta, me, shape, step.scales)
-        if not continues:
-            _touch_accumulator(cta, me, shape, accumulate)
-    driver.multiply(ins, shape, accumulate, scale, step)
-    warp.cta.launch.stats.mma_flops += 2 * shape.idesc.m * shape.idesc.n * shape.kind.k
+        if not queued.continues:
+            _touch_accumulator(cta, me, shape, queued.accumulate)
+
+
+def _in_order(steps: list[Queued]) -> bool:
+    """Whether the operands of all steps of a product are in order; then they are noted, as is the accumulator."""
+    first = steps[0]
+    shape, accesses = first.shape, [queued.me for queued in steps]
+    a, b = tuple([queued.step.a for queued in steps]), tuple([queued.step.b for queued in steps])
+    if shape.block or any(queued.step.a_in_tmem != first.step.a_in_tmem for queued in steps):
+        return False
+    for cta in first.ctas:
+        if not _operands_in_order(cta, accesses, b, shape.b_rows, shape.kind, shape.idesc.b_mn_major):
+            return False
+        if first.step.a_in_tmem:
+            if not _columns_in_order(cta, accesses, a, shape):
+                return False
+        elif not _operands_in_order(cta, accesses, a, shape.where.rows, shape.kind, shape.idesc.a_mn_major):
+            return False
+        if not first.continues:
+            _touch_accumulator(cta, first.me, shape, first.accumulate)
+    return True
+
+
+def _operands_in_order(
+    cta: Cta, accesses: list[Access], descriptors: tuple[int, ...], rows: int, kind: Kind, mn_major: bool
+) -> bool:
+    smem = cta.smem
+    try:
+        cells = _all_operand_cells(descriptors, rows, kind, mn_major, smem.shift, smem.size)
+    except ValueError:
+        return False
+    clock, pattern = accesses[0].warp.clock, operand_pattern(descriptors[0])
+    return cells is not None and smem.shadow.read_at_once(cells, accesses, clock, pattern)
+
+
+def _columns_in_order(cta: Cta, accesses: list[Access], addresses: tuple[int, ...], shape: Shape) -> bool:
+    """The same for A in tensor memory, where the steps' columns follow one another."""
+    count, first, tmem = shape.kind.k_bytes // 4, addresses[0] & 0xFFFF, cta.tmem
+    columns, start = count * len(addresses), shape.low_lane << 16 | first
+    if addresses != tuple(range(start, start + columns, count)):
+        return False
+    cells = rectangle(first, columns, shape.where.groups, len(addresses))
+    clock = accesses[0].warp.tensor_clock
+    return bool(tmem.owned[first : first + columns].all()) and tmem.shadow.read_at_once(cells, accesses, clock, None)
 
 
 def _shift_a(ins: Instr, warp: Warp, lane: int, ctas: tuple[Cta, ...], column: int) -> None:
@@ -212,7 +263,7 @@ def _shift_a(ins: Instr, warp: Warp, lane: int, ctas: tuple[Cta, ...], column: i
 def _touch_accumulator(cta: Cta, me: Access, shape: Shape, accumulate: bool) -> None:
     where, clock = shape.where, me.warp.tensor_clock
     cta.tmem.check(shape.column, where.columns, me.instr, me.warp, f"the accumulator of {me.what}")
-    region = (slice(shape.column, shape.column + where.columns), where.groups)
+    region = rectangle(shape.column, where.columns, where.groups)
     if accumulate:
         cta.tmem.shadow.read(region, me, clock)
     cta.tmem.shadow.write(region, me, clock)
@@ -223,7 +274,7 @@ def _read_scales(cta: Cta, me: Access, shape: Shape, scales: Scales) -> None:
     for name, column, rows in (("A", scales.a_column, where.rows), ("B", scales.b_column, where.n // where.split)):
         count = scale_columns(rows)
         cta.tmem.check(column, count, me.instr, me.warp, f"the scale factors of {name} of {me.what}")
-        cta.tmem.shadow.read((slice(column, column + count), slice(None)), me, me.warp.tensor_clock)
+        cta.tmem.shadow.read(rectangle(column, count, slice(None)), me, me.warp.tensor_clock)
 
 
 def _read_a_from_tmem(cta: Cta, me: Access, shape: Shape, address: int) -> None:
@@ -232,19 +283,33 @@ def _read_a_from_tmem(cta: Cta, me: Access, shape: Shape, address: int) -> None:
         why = f"operand A at lane {address >> 16} of tensor memory, the accumulator at lane {shape.low_lane}"
         raise refuse(me.instr, me.warp, ValueError(why))
     cta.tmem.check(column, columns, me.instr, me.warp, f"operand A of {me.what}")
-    cta.tmem.shadow.read((slice(column, column + columns), shape.where.groups), me, me.warp.tensor_clock)
+    cta.tmem.shadow.read(rectangle(column, columns, shape.where.groups), me, me.warp.tensor_clock)
 
 
 @lru_cache(maxsize=4096)
-def _operand_cells(bits: int, rows: int, kind: Kind, mn_major: bool, shift: int, limit: int) -> np.ndarray:
+def _operand_cells(bits: int, rows: int, kind: Kind, mn_major: bool, shift: int, limit: int) -> Cells:
     chunks = operand_chunks(bits, rows, kind, mn_major)
-    low, high = int(chunks.min()) * 16, int(chunks.max()) * 16 + 16
+    low, high = int(chunks.min()) * CHUNK, int(chunks.max()) * CHUNK + CHUNK
     if high > limit:
         raise ValueError(
             f"matrix descriptor {bits:#018x} addresses bytes {low:#x} to {high - 1:#x} of a window of {limit:#x}"
         )
-    per = 16 >> shift
-    return (chunks.reshape(-1, 1) * per + np.arange(per)).reshape(-1)
+    per = CHUNK >> shift
+    return pieces(chunks * per, per)
+
+
+@lru_cache(maxsize=512)
+def _all_operand_cells(
+    descriptors: tuple[int, ...], rows: int, kind: Kind, mn_major: bool, shift: int, limit: int
+) -> Cells | None:
+    """Those of an operand over several steps of K, None if they lie by different swizzles. Raises ValueError."""
+    if len({operand_pattern(bits) for bits in descriptors}) > 1:
+        return None
+    for bits in descriptors:
+        _operand_cells(bits, rows, kind, mn_major, shift, limit)
+    chunks = np.stack([operand_chunks(bits, rows, kind, mn_major) for bits in descriptors])
+    per = CHUNK >> shift
+    return pieces(chunks * per, per, len(descriptors))
 
 
 def _read_operand(cta: Cta, me: Access, shape: Shape, bits: int, rows: int, mn_major: bool, name: str) -> None:
@@ -254,3 +319,41 @@ def _read_operand(cta: Cta, me: Access, shape: Shape, bits: int, rows: int, mn_m
     except ValueError as why:
         raise refuse(me.instr, me.warp, ValueError(f"operand {name}: {why}")) from None
     smem.shadow.read(cells, me, me.warp.clock, operand_pattern(bits))
+
+
+@executes("tcgen05.mma", meets=nobody, later=_check_queued)
+def _mma(ins: Instr) -> Action:
+    op = MmaOp.of(ins)
+    before = 1 if op.masked else 2 if op.block else 0
+    last = len(ins.operands) > 5 + before
+    shapes: dict[tuple[Any, ...], Shape] = {}
+
+    def shape_of(*given: Any) -> Shape:
+        found = shapes.get(given)
+        if found is None:
+            found = shapes[given] = _shape(op, *given)
+        return found
+
+    def run(warp: Warp, mask: Any, d: Any, a: Any, b: Any, idesc: Any, *rest: Any) -> None:
+        for lane in active_lanes(mask):
+            off = tuple(of_lane(x, lane) & 0xFFFF_FFFF for x in rest[0]) if op.masked else ()
+            bits = of_lane(idesc, lane)
+            scales = _scales(ins, warp, op, bits, *(of_lane(x, lane) for x in rest[:2])) if op.block else None
+            extra = of_lane(rest[-1], lane) if last else 0
+            try:
+                ctas = taking_part(warp.cta, op.ctas)
+                at = named(of_lane(d, lane), ins, warp)
+                shape = shape_of(bits & ~SCALE_BYTES if op.block else bits, at, off, extra)
+            except ValueError as why:
+                _check_queued(warp)
+                raise refuse(ins, warp, why) from None
+            a_at = named(of_lane(a, lane), ins, warp) if op.a_in_tmem else of_lane(a, lane)
+            step = KStep(a_at, of_lane(b, lane), op.a_in_tmem, scales)
+            accumulate = bool(of_lane(rest[before], lane))
+            _multiply(ins, warp, lane, ctas, shape, accumulate, 0 if op.ws else extra, step)
+            if op.shifts:
+                _check_queued(warp)
+                _shift_a(ins, warp, lane, ctas, step.a & 0xFFFF)
+            thread(warp, lane).issued()
+
+    return run

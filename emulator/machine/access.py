@@ -133,7 +133,7 @@ class Access:
     parts: tuple[Access, ...] = ()
     pattern: Pattern | None = None
     route: tuple[int, ...] = ()
-    replaced: tuple[Iterable[int], Iterable[int]] = ((), ())
+    replaced: Sequence[Iterable[int]] = ((), ())
     """Of a write: the writers and the readers that its cells had before, as numbers of the history."""
     issued: int = field(init=False)
     """When the warp issued it, by its own clock."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal
@@ -70,9 +70,8 @@ class Agents:
             if head is operation:
                 return
 
-    def complete_for(self, wanted: Iterable[Any]) -> bool:
+    def complete_for(self, wanted: Set[Any]) -> bool:
         """Complete the first operation that reports to one of `wanted`; False if there is none."""
-        wanted = set(wanted)
         found = next((op for op in self.pending if not wanted.isdisjoint(op.targets)), None)
         if found is not None:
             self.complete(found)

@@ -12,7 +12,7 @@ from .access import Access, handed_over
 from .agents import AsyncOperation
 from .globalmem import rows_of
 from .mbarrier import MBarrier, Party
-from .tensormap import TensorMap, swizzled_chunks
+from .tensormap import Part, TensorMap, swizzled_chunks
 
 if TYPE_CHECKING:
     from ..ptx.syntax import Instr
@@ -140,27 +140,29 @@ def load_boxes(
     warp: Warp,
     tensor: TensorMap,
     boxes: list[tuple[int, ...]],
-    cta: Cta,
-    offset: int,
-    barrier: MBarrier,
+    targets: list[tuple[Cta, int, MBarrier]],
 ) -> None:
-    """TMA: boxes at these coordinates, one after another, to `offset` of a CTA's shared memory; told to `barrier`."""
-    size = tensor.shared_bytes * len(boxes)
-    aligned(offset, TMA_ALIGNMENT, "the destination of a TMA load", instr, warp)
-    reading = Access(barrier.component, barrier.phase + 1, False, instr, warp, "a TMA load", via=barrier)
-    for coordinates in boxes:
-        check_global(instr, warp, tensor, coordinates, "a TMA load")
-        part = tensor.within(coordinates)
-        if part is not None and warp.cta.launch.memory.watched:
-            there = tensor.tensor(coordinates, part)
-            warp.cta.cluster.outside.read(rows_of(there), row_bytes(there), reading, warp.clock)
+    """TMA: boxes at these coordinates, one after another, to an offset of each CTA's shared memory, told to its
+    mbarrier."""
+    size, what = tensor.shared_bytes * len(boxes), "a TMA load"
+    for _, offset, _ in targets:
+        aligned(offset, TMA_ALIGNMENT, f"the destination of {what}", instr, warp)
+    parts = [checked_part(instr, warp, tensor, coordinates, what) for coordinates in boxes]
+    views = [None if part is None else tensor.view(part) for part in parts]
+    counted = tensor.box_bytes * len(boxes)
+    for cta, offset, barrier in targets:
+        if warp.cta.launch.memory.watched:
+            reading = Access(barrier.component, barrier.phase + 1, False, instr, warp, what, via=barrier)
+            for there in views:
+                if there is not None:
+                    warp.cta.cluster.outside.read(rows_of(there), row_bytes(there), reading, warp.clock)
+        places = swizzled_chunks(offset, size, tensor.swizzle)
 
-    def perform() -> None:
-        values = np.concatenate([tensor.padded(tensor.read(coordinates)) for coordinates in boxes])
-        cta.smem.chunks[swizzled_chunks(offset, size, tensor.swizzle)] = values.view(np.complex128)
+        def perform(chunks: np.ndarray = cta.smem.chunks, places: np.ndarray = places) -> None:
+            values = [tensor.loaded(there, part) for there, part in zip(views, parts, strict=True)]
+            chunks[places] = (values[0] if len(values) == 1 else np.concatenate(values)).view(np.complex128)
 
-    counted, pattern = tensor.box_bytes * len(boxes), (tensor.swizzle, 0)
-    fill(instr, warp, cta, offset, size, barrier, "a TMA load", perform, counted, pattern=pattern)
+        fill(instr, warp, cta, offset, size, barrier, what, perform, counted, pattern=tensor.pattern)
 
 
 def fill(
@@ -221,24 +223,22 @@ def store_boxes(
     """TMA: boxes that follow one another in this CTA's shared memory to global memory, in the lane's open group."""
     smem, size, what = warp.cta.smem, tensor.box_bytes * len(boxes), "a TMA store"
     aligned(offset, TMA_ALIGNMENT, f"the source of {what}", instr, warp)
-    for coordinates in boxes:
-        check_global(instr, warp, tensor, coordinates, what, writes=True)
+    parts = [checked_part(instr, warp, tensor, coordinates, what, writes=True) for coordinates in boxes]
+    views = [None if part is None else tensor.view(part) for part in parts]
     smem.check_span(offset, size, instr, warp, what)
     warp.cta.launch.stats.copied_out_bytes += size
     copies = bulk_thread(warp, lane)
-    for coordinates in boxes:
-        part = tensor.within(coordinates)
-        if part is not None:
-            there = tensor.tensor(coordinates, part)
+    for there in views:
+        if there is not None:
             writing = copies.writes.access(instr, what)
             warp.cta.cluster.outside.write_by_agent(rows_of(there), row_bytes(there), writing, warp.clock)
-    smem.shadow.read(smem.span(offset, size), copies.access(instr, what), warp.clock, (tensor.swizzle, 0))
+    smem.shadow.read(smem.span(offset, size), copies.access(instr, what), warp.clock, tensor.pattern)
 
     def perform() -> None:
         values = smem.chunks[swizzled_chunks(offset, size, tensor.swizzle)].view(f"u{tensor.width}")
-        for coordinates, box in zip(boxes, values.reshape(len(boxes), -1), strict=True):
-            there = tensor.write(coordinates, box, reduction)
-            if there is not None:
+        for part, there, box in zip(parts, views, values.reshape(len(boxes), -1), strict=True):
+            if part is not None and there is not None:
+                tensor.write(part, there, box, reduction)
                 warp.cta.launch.memory.wrote(there)
 
     copies.issue(instr, perform)
@@ -265,13 +265,12 @@ def row_bytes(there: np.ndarray) -> int:
     return int(there.shape[-1]) * there.itemsize
 
 
-def check_global(
+def checked_part(
     instr: Instr, warp: Warp, tensor: TensorMap, coordinates: tuple[int, ...], what: str, writes: bool = False
-) -> None:
-    """Raise OutOfBounds unless the part of a box that lies in the tensor lies in an allocation."""
-    part = tensor.within(coordinates)
-    if part is not None:
-        low, high = tensor.span(coordinates, part)
-        memory = warp.cta.launch.memory
+) -> Part | None:
+    """The part of a box that lies in the tensor. Raises OutOfBounds unless that lies in an allocation."""
+    part, memory = tensor.part(coordinates), warp.cta.launch.memory
+    if part is not None and memory.known(part.low, part.high) is None:
         reach = memory.writable if writes else memory.readable
-        reach(low, high, instr, warp, f"{what} at coordinates {coordinates}", described=True)
+        reach(part.low, part.high, instr, warp, f"{what} at coordinates {coordinates}", described=True)
+    return part

@@ -19,10 +19,18 @@ ASYNC_VISIBLE: Final = 1
 class Clock:
     """A vector clock of two rows, int64[2, components]; components beyond its length are at time 0."""
 
-    __slots__ = ("v",)
+    __slots__ = ("_address", "_of", "v")
 
     def __init__(self, components: int) -> None:
         self.v = np.zeros((2, components), np.int64)
+        self._of: np.ndarray | None = None
+
+    @property
+    def address(self) -> int:
+        """Where the rows are."""
+        if self._of is not self.v:
+            self._of, self._address = self.v, self.v.ctypes.data
+        return self._address
 
     def merge(self, other: Clock) -> None:
         """See all that `other` has seen."""
@@ -39,7 +47,7 @@ class Clock:
     def copy(self) -> Clock:
         """An independent clock with the same times."""
         new = Clock.__new__(Clock)
-        new.v = self.v.copy()
+        new.v, new._of = self.v.copy(), None
         return new
 
     def at(self, component: int, row: int = ORDERED) -> int:

@@ -5,7 +5,7 @@ PTX ISA 9.1, tables 40 and 42, and the canonical layouts of section 9.7.16.10, w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
@@ -16,9 +16,10 @@ ROWS = 8
 """Rows of a core matrix; the 128-byte swizzle with 32-byte atoms has half as many."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Swizzle:
-    """XOR of address bits: `mask` bits from bit 7 on onto bit `onto`; `span` bytes are one row of the pattern."""
+    """XOR of address bits: `mask` bits from bit 7 on onto bit `onto`; `span` bytes are one row of the pattern. There is
+    one of each."""
 
     name: str
     span: int
@@ -35,8 +36,24 @@ class Swizzle:
         return physical
 
 
-Pattern = tuple[Swizzle, int]
-"""A swizzle and its base offset: which rows of 128 bytes its pattern starts after."""
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A swizzle and its base offset: which rows of 128 bytes its pattern starts after. number: different for each."""
+
+    swizzle: Swizzle
+    base_offset: int
+    number: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        swizzle = self.swizzle
+        object.__setattr__(
+            self, "number", self.base_offset | swizzle.mask << 3 | swizzle.onto << 6 | swizzle.span >> 4 << 9
+        )
+
+    def __str__(self) -> str:
+        return f"{self.swizzle} with base offset {self.base_offset}" if self.base_offset else str(self.swizzle)
+
+
 NONE: Final = Swizzle("no swizzle", 16, 0, 4)
 B32: Final = Swizzle("32-byte swizzle", 32, 1, 4)
 B64: Final = Swizzle("64-byte swizzle", 64, 3, 4)
@@ -84,7 +101,7 @@ class MatrixDescriptor:
     @property
     def pattern(self) -> Pattern:
         """How the matrix lies in shared memory."""
-        return self.swizzle, self.base_offset & self.swizzle.mask
+        return Pattern(self.swizzle, self.base_offset & self.swizzle.mask)
 
     def chunks(self, extent: int, k_bytes: int, mn_major: bool, elements: int = 0) -> np.ndarray:
         """16-byte chunks of the operand, as numbers of chunks from the window's start (intp).

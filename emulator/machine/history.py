@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import TYPE_CHECKING
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from ..native.shadow_check import NOT_KNOWN, epoch
 from .clocks import Clock
 
 if TYPE_CHECKING:
     from .access import Access
+
+ROOM: Final = 4096
+"""Accesses that the epochs of a new history have room for."""
 
 
 class History:
@@ -18,6 +24,10 @@ class History:
         self.width = components
         self.accesses: list[Access | None] = [None, None, None]
         self._index: dict[Hashable, int] = {}
+        self._word = np.zeros(1, np.uint64)
+        self.epochs = self._word.ctypes.data
+        """The address of the word that has the address of the epochs of `accesses`, for `native.shadow_check`."""
+        self._room(np.full(ROOM, NOT_KNOWN))
 
     def component(self, key: Hashable) -> int:
         """The component of `key`, made on first use."""
@@ -28,6 +38,34 @@ class History:
         return Clock(self.width)
 
     def record(self, access: Access) -> int:
-        """The number of a new access."""
-        self.accesses.append(access)
-        return len(self.accesses) - 1
+        """The number of an access: a new one, but for the access that was recorded last."""
+        accesses = self.accesses
+        number = len(accesses)
+        if accesses[-1] is access:
+            return number - 1
+        accesses.append(access)
+        if number == len(self._epochs):
+            self._room(np.concatenate([self._table, np.full(number, NOT_KNOWN)]))
+        pattern = 0 if access.pattern is None else access.pattern.number
+        if access.component < self.width:  # any clock has room for it
+            self._epochs[number] = epoch(access.component, access.time, access.generic, pattern)
+        return number
+
+    def record_all(self, accesses: Sequence[Access]) -> int:
+        """The number of the first of several accesses, the others follow: new ones, but for those recorded last."""
+        known = len(self.accesses) - len(accesses)
+        if self.accesses[known] is accesses[0] and self.accesses[-1] is accesses[-1]:
+            return known
+        first = len(self.accesses)
+        for access in accesses:
+            self.record(access)
+        return first
+
+    def epochs_of(self, numbers: np.ndarray) -> np.ndarray:
+        """The epochs of accesses, int64, by their numbers."""
+        epochs: np.ndarray = self._table[numbers]
+        return epochs
+
+    def _room(self, table: np.ndarray) -> None:
+        self._table, self._epochs = table, memoryview(table)  # type: ignore[arg-type]
+        self._word[0] = table.ctypes.data

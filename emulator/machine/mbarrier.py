@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MAX_COUNT = (1 << 20) - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Party:
     """Who did something to a barrier: the instruction, the warp that issued it, and the agent's name if one.
 

@@ -20,10 +20,12 @@ from ..native.memory_layout import (
     ID_BITS,
     LANE,
     MANY,
+    READ,
     TIME_BITS,
     UNKNOWN,
     UNWRITTEN,
 )
+from ..native.shadow_check import NOT_KNOWN
 from .access import Access
 from .shadow import distinct
 
@@ -46,6 +48,7 @@ class Notes:
         self._warps = {warp.component: warp for warp in warps}
         self.writes = np.full(shadow.writer.size, ASK)
         self.reads = np.zeros((len(warps), shadow.writer.size), np.int64)
+        self.noted = np.zeros(shadow.writer.size, np.uint8)
         self.components = np.array([warp.component for warp in warps], np.int64)
         self.adopt(slice(None))
         self.writes[(shadow.writer == 0) & (shadow.reader == 0)] = UNWRITTEN
@@ -53,23 +56,19 @@ class Notes:
     def end(self) -> None:
         """Move all to the shadow, and let the warps' code ask from now on."""
         self.settle(slice(None), write=False)
-        self._shadow.notes = None
+        self._shadow.take(None)
         for warp in self._warps.values():
             warp.memory["limit"] = 0
 
     def adopt(self, cells: Any) -> None:
         """Note who wrote cells (any numpy index) according to the shadow, where clocks tell who comes after."""
-        writers, places = np.unique(self._shadow.writer[cells], return_inverse=True)
-        known = np.array([self._known(number) for number in writers.tolist()])[places]
+        epochs = self._shadow.history.epochs_of(self._shadow.writer[cells])
         lanes = _lane_of(self._shadow.writer_lanes[cells])
-        self.writes[cells] = np.where(known == ASK, ASK, known | lanes)
+        self.writes[cells] = np.where(epochs == NOT_KNOWN, ASK, epochs & -(1 << COMPONENT_BITS) | lanes)
 
-    def _known(self, number: int) -> int:
-        history = self._shadow.history
-        access = history.accesses[number]
-        if access is None or not 0 <= access.component < min(history.width, COMPONENTS_MAX):
-            return ASK
-        return access.time << TIME_BITS | access.component << COMPONENT_BITS
+    def settle_all(self) -> None:
+        """Move all that was noted to the shadow, where it is not known there."""
+        self.settle(np.flatnonzero(self.noted), write=False)
 
     def settle(self, cells: Any, write: bool) -> None:
         """Move what was noted of cells (any numpy index) to the shadow. write: it will not hold any longer."""
@@ -77,19 +76,26 @@ class Notes:
         own = notes & ID >= FIRST_ID
         if own.any():
             self._settle_writes(cells, notes, own)
-        reads = self.reads[:, cells]
-        if reads.any():
-            for row in reads:
+        if (self.noted[cells] & READ).any():
+            for row in self.reads[:, cells]:
                 self._settle_reads(cells, row)
             self.reads[:, cells] = 0
+        self.noted[cells] = 0
         self.writes[cells] = ASK if write else np.where(own, notes & ~ID, notes)
 
     def _settle_writes(self, cells: Any, notes: np.ndarray, own: np.ndarray) -> None:
-        writers = self._shadow.writer[cells]
-        epochs = notes & ~LANE
-        for note in distinct(epochs[own]):
-            writers[epochs == note] = self._shadow.history.record(self._access(note))
-        self._shadow.writer[cells] = writers
+        writers, readers = self._shadow.writer[cells], self._shadow.reader[cells]
+        replaced = distinct(writers[own]), distinct(readers[own])
+        epochs = notes[own] & ~LANE
+        starts = np.flatnonzero(np.diff(epochs, prepend=-1))  # most come in runs
+        found, places = np.unique(epochs[starts], return_inverse=True)
+        accesses = [self._access(note) for note in found.tolist()]
+        for access in accesses:
+            access.replaced = replaced
+        numbers = np.array([self._shadow.history.record(access) for access in accesses])[places]
+        writers[own] = np.repeat(numbers, np.diff(starts, append=epochs.size))
+        readers[own] = 0
+        self._shadow.writer[cells], self._shadow.reader[cells] = writers, readers
         lanes = self._shadow.writer_lanes[cells]
         lanes[own] = LANE_BITS[notes[own] & LANE]
         self._shadow.writer_lanes[cells] = lanes

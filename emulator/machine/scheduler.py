@@ -172,7 +172,11 @@ def _unblock(cluster: Cluster) -> bool:
     if agents.completion == "random" and agents.complete_any():
         return True
     polled_long = cluster.polls > POLLS // 2
-    if agents.complete_for(t for _, wait in waits if polled_long or not wait.peek for t in wait.targets):
+    wanted = {t for _, wait in waits if polled_long or not wait.peek for t in wait.targets}
+    completed = False
+    while not cluster.ready and agents.complete_for(wanted):  # until it lets somebody go on
+        completed = True
+    if completed:
         return True
     peeking = [warp for warp, wait in waits if wait.peek]
     if not peeking or cluster.polls > POLLS:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
+from ..native.memory_layout import ASK, COMPONENT_BITS, COMPONENTS_MAX, MANY, TIME_BITS
+from ..native.shadow_check import DONE, REPLACED, SETTLE, SHADOW, checks
 from .access import Access
+from .cells import Cells
 from .clocks import ASYNC_VISIBLE, ORDERED, Clock
 
 if TYPE_CHECKING:
@@ -58,11 +62,35 @@ class Mixed(Protocol):
 class Deferred(Protocol):
     """What accesses that are machine code noted, and did not tell the shadow yet."""
 
+    writes: np.ndarray
+    """Who wrote each cell, int64, for loads and stores that are machine code."""
+    noted: np.ndarray
+    """Whether there is anything to settle of each cell, uint8."""
+
+    def settle_all(self) -> None:
+        """Move all that was noted to the shadow."""
+
     def settle(self, cells: Any, write: bool) -> None:
         """Move what was noted of cells (any numpy index) to the shadow. write: it will not hold any longer."""
 
     def end(self) -> None:
         """Move all to the shadow, for good."""
+
+
+class Replaced(Sequence[Iterable[int]]):
+    """The different writers and readers of the cells of a proved write, taken apart when a report asks."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, which: Any) -> Any:
+        found = np.frombuffer(self._raw, REPLACED)[which]
+        return sorted(found["numbers"][: found["count"]].tolist())
 
 
 class Shadow:
@@ -86,12 +114,78 @@ class Shadow:
         self.writer_lanes = np.zeros(shape if by_lane else 0, np.uint32)
         self.reader_lanes = np.zeros_like(self.writer_lanes)
         self.notes: Deferred | None = None
+        self._row = np.zeros(1, SHADOW)
+        self._at = self._row.ctypes.data
+        self._row["epochs"] = history.epochs
+        self._replaced = self._row["replaced"]
+        self._reads, self._writes = checks()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Let compiled code know where the arrays are."""
+        notes, row = self.notes, self._row
+        row["writers"], row["readers"] = self.writer.ctypes.data, self.reader.ctypes.data
+        if self.by_lane is not None:
+            row["writer_lanes"], row["reader_lanes"] = self.writer_lanes.ctypes.data, self.reader_lanes.ctypes.data
+        row["noted"], row["writes"] = (
+            (notes.noted.ctypes.data, notes.writes.ctypes.data) if notes is not None else (0, 0)
+        )
+
+    def take(self, notes: Deferred | None) -> None:
+        """Have the notes of compiled accesses settled from now on."""
+        self.notes = notes
+        self._tell()
+
+    def split(self, times: int) -> None:
+        """Have so many cells for each from now on."""
+        self.writer, self.reader = np.repeat(self.writer, times), np.repeat(self.reader, times)
+        self.writer_lanes, self.reader_lanes = np.repeat(self.writer_lanes, times), np.repeat(self.reader_lanes, times)
+        self._tell()
+
+    def read_at_once(self, cells: Cells, accesses: Sequence[Access], clock: Clock, pattern: Pattern | None) -> bool:
+        """Whether reads that follow one another, alike but for their instructions, are in order; then they are noted.
+
+        cells: those of all accesses. If not, each has to be checked on its own.
+        """
+        return self._proved(cells, accesses, clock, pattern, write=False)
+
+    def _proved(
+        self, cells: Cells, accesses: Sequence[Access], clock: Clock, pattern: Pattern | None, write: bool
+    ) -> bool:
+        """Whether compiled code proves that accesses are in order, and has noted them."""
+        if cells.end > self.writer.size:
+            return False
+        me, number = accesses[0], self.history.record_all(accesses)
+        check, note = (self._writes, _note(me, self.history)) if write else (self._reads, 0)
+        arguments = (
+            self._at,
+            cells.at,
+            clock.address,
+            clock.v.shape[1],
+            me.follows[0] if me.follows else -1,
+            not me.generic,
+            0 if pattern is None else pattern.number,
+            number,
+            note,
+        )
+        answer = check(*arguments)
+        if answer == SETTLE and self.notes is not None:
+            self.notes.settle_all()
+            answer = check(*arguments)
+        if write and answer == DONE:
+            me.replaced = Replaced(self._replaced.tobytes())
+        return answer == DONE
 
     def read(self, cells: Any, me: Access, clock: Clock, pattern: Pattern | None = None, lanes: Any = None) -> None:
-        """Check a read of `cells` (any numpy index), then note it. Raises what `blame` raises.
+        """Check a read of `cells`, then note it. Raises what `blame` raises.
 
-        pattern: by which swizzle the cells are read. lanes: which read each, as bits (see `by_lane`).
+        cells: any numpy index, or Cells. pattern: by which swizzle the cells are read. lanes: which read each, as bits
+        (see `by_lane`).
         """
+        if type(cells) is Cells:
+            if lanes is None and self._proved(cells, (me,), clock, pattern, write=False):
+                return
+            cells = cells.index
         if self.notes is not None:
             self.notes.settle(cells, write=False)
         accesses = self.history.accesses
@@ -165,10 +259,15 @@ class Shadow:
         return self.history.record(joint)
 
     def write(self, cells: Any, me: Access, clock: Clock, lanes: Any = None) -> bool:
-        """Check a write of `cells` (any numpy index), then note it. Raises what `blame` raises.
+        """Check a write of `cells`, then note it. Raises what `blame` raises.
 
-        lanes: which write each, as bits (see `by_lane`). Whether several of them are there for one cell.
+        cells: any numpy index, or Cells. lanes: which write each, as bits (see `by_lane`). Whether several of them are
+        there for one cell.
         """
+        if type(cells) is Cells:
+            if lanes is None and self._proved(cells, (me,), clock, None, write=True):
+                return False
+            cells = cells.index
         if self.notes is not None:
             self.notes.settle(cells, write=True)
         accesses = self.history.accesses
@@ -193,6 +292,13 @@ class Shadow:
         self.writer[cells] = self.history.record(me)
         self.reader[cells] = 0
         return self.by_lane is not None and _note_lanes(self.writer_lanes, cells, lanes)
+
+
+def _note(me: Access, history: History) -> int:
+    """What loads and stores that are machine code may know of a write: all lanes may read it."""
+    if not 0 <= me.component < min(history.width, COMPONENTS_MAX):
+        return ASK
+    return me.time << TIME_BITS | me.component << COMPONENT_BITS | MANY
 
 
 def _note_lanes(kept: np.ndarray, cells: Any, lanes: Any) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from ..chip import RESERVED_SHARED_BYTES
 from ..errors import BarrierError, Level, Misaligned, OutOfBounds, place
 from ..ptx.syntax import ALL_BYTES
+from .cells import Cells, pieces, span
 from .mbarrier import MBarrier
 from .report import between_lanes, conflict, written
 from .shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
@@ -60,10 +61,7 @@ class SharedMemory:
         """Keep writers and readers for each byte from now on, and no notes."""
         if self.shadow.notes is not None:
             self.shadow.notes.end()
-        self.shadow.writer = np.repeat(self.shadow.writer, WORD)
-        self.shadow.reader = np.repeat(self.shadow.reader, WORD)
-        self.shadow.writer_lanes = np.repeat(self.shadow.writer_lanes, WORD)
-        self.shadow.reader_lanes = np.repeat(self.shadow.reader_lanes, WORD)
+        self.shadow.split(WORD)
         self.shift = 0
 
     def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
@@ -125,8 +123,7 @@ class SharedMemory:
         where = f"{self.cta.window + int(pieces[0]):#x} of CTA {self.cta.name}"
         self.cta.launch.stats.mix_swizzles(
             pieces.size,
-            f"{me.origin()}, reads {where} by {_swizzle_of(pattern)}; "
-            f"{writer.origin()}, wrote it by {_swizzle_of(writer.pattern)}",
+            f"{me.origin()}, reads {where} by {pattern}; {writer.origin()}, wrote it by {writer.pattern}",
         )
 
     def _near(self, cell: int) -> tuple[tuple[str, str], ...]:
@@ -145,11 +142,12 @@ class SharedMemory:
         first = offsets >> self.shift
         return first if count == 1 else first[:, None] + np.arange(count)
 
-    def span(self, offset: int, size: int) -> slice:
+    def span(self, offset: int, size: int) -> Cells:
         """The shadow cells of `size` contiguous bytes."""
         if (offset | size) & (WORD - 1) and self.shift:
             self.refine()
-        return slice(offset >> self.shift, offset + size >> self.shift)
+        first = offset >> self.shift
+        return span(first, (offset + size >> self.shift) - first)
 
     def check_span(self, offset: int, size: int, instr: Instr, warp: Issuer, what: str) -> None:
         """Raise OutOfBounds unless `size` bytes from `offset` lie in the window."""
@@ -206,10 +204,10 @@ class SharedMemory:
         place = self._shown(np.atleast_1d(self.cells(offsets[first : first + 1], 1)))
         between_lanes(me, "writes", place, int(lanes[both[-1]]), me, "write", int(lanes[first]))
 
-    def chunk_cells(self, chunks: np.ndarray) -> np.ndarray:
-        """The shadow cells of 16-byte chunks (numbers from the window's start), flat."""
+    def chunk_cells(self, chunks: np.ndarray) -> Cells:
+        """The shadow cells of 16-byte chunks (numbers from the window's start)."""
         per = CHUNK >> self.shift
-        return (chunks.reshape(-1, 1) * per + np.arange(per)).reshape(-1)
+        return pieces(chunks * per, per)
 
     # mbarriers ---------------------------------------------------------------------------------------------------
 
@@ -273,8 +271,3 @@ class SharedMemory:
 def _along(lanes: np.ndarray | None, cells: np.ndarray) -> np.ndarray | None:
     """The lanes of each row of cells."""
     return lanes if lanes is None or cells.ndim == 1 else lanes[:, None]
-
-
-def _swizzle_of(pattern: Pattern) -> str:
-    swizzle, base = pattern
-    return f"{swizzle} with base offset {base}" if base else str(swizzle)

@@ -131,6 +131,10 @@ class Product:
         self.instr, self.warp, self.shape, self.accumulate, self.scale = instr, warp, shape, accumulate, scale
         self.steps = [first]
 
+    def has(self, shape: Shape) -> bool:
+        """Whether its steps are of this shape."""
+        return self.shape is shape or self.shape == shape
+
     def perform(self) -> None:
         """Read the operands, multiply, write the accumulator."""
         shape = self.shape
@@ -300,7 +304,7 @@ class TensorThread:
             open_product is not None
             and accumulate
             and not scale
-            and open_product.shape == shape
+            and open_product.has(shape)
             and not shape.idesc.saturate
             and (open_product.steps[0].a_in_tmem == step.a_in_tmem)
         ):

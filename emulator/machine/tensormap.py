@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 
 import numpy as np
 
-from .descriptors import B32, B64, B128, B128_ATOM32, B128_ATOM64, NONE, Swizzle
+from .descriptors import B32, B64, B128, B128_ATOM32, B128_ATOM64, NONE, Pattern, Swizzle
 from .globalmem import host_bytes
 from .numbers import bf16_from, bf16_to
 
@@ -51,6 +51,16 @@ PACKINGS: Final = {11: Packing(2, 1, "u1"), 12: Packing(16, 1, "u8", 8), 13: Pac
 """4-bit elements as they are (b4x16), and 4- and 6-bit ones padded (b4x16_p64, b6x16_p32)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of a box lies in its tensor: bytes `low` to `high - 1` of global memory, and where that is in the box,
+    outermost dimension first."""
+
+    low: int
+    high: int
+    slices: tuple[slice, ...]
+
+
 @dataclass(frozen=True)
 class TensorMap:
     """A tiled tensor map; dimensions innermost first, strides in bytes (of the innermost: the element's size).
@@ -69,17 +79,22 @@ class TensorMap:
     rounds: bool = False
     """Whether a load rounds float32 to tf32."""
 
+    @cached_property
+    def pattern(self) -> Pattern:
+        """How boxes lie in shared memory."""
+        return Pattern(self.swizzle, 0)
+
     @property
     def width(self) -> int:
         """Bytes of an element."""
         return self.strides[0]
 
-    @property
+    @cached_property
     def box_bytes(self) -> int:
         """Bytes of a whole box, without padding: what an mbarrier counts."""
         return int(np.prod(self.box)) * self.width
 
-    @property
+    @cached_property
     def shared_bytes(self) -> int:
         """Bytes of a whole box in shared memory."""
         packing = PACKINGS.get(self.element)
@@ -138,47 +153,49 @@ class TensorMap:
         rounds = element == FLOAT32 and bool(q[1] >> TF32 - 64 & 1)
         return cls(q[0], element, swizzle, dims[:rank], (width, *strides[: rank - 1]), box[:rank], outside, rounds)
 
-    def within(self, coordinates: tuple[int, ...]) -> tuple[slice, ...] | None:
-        """The part of the box at `coordinates` that lies in the tensor, outermost first; None if nothing does."""
-        parts = []
-        for at, box, dim in zip(coordinates, self.box, self.dims, strict=True):
-            low, high = max(0, -at), min(box, dim - at)
-            if high <= low:
-                return None
-            parts.append(slice(low, high))
-        return tuple(reversed(parts))
-
-    def span(self, coordinates: tuple[int, ...], part: tuple[slice, ...]) -> tuple[int, int]:
-        """First byte of a part of a box in global memory, and the byte past its last."""
+    def part(self, coordinates: tuple[int, ...]) -> Part | None:
+        """What of the box at `coordinates` lies in the tensor; None if nothing does."""
         low = high = self.address
-        for at, stride, s in zip(coordinates, self.strides, reversed(part), strict=True):
-            low += (at + s.start) * stride
-            high += (at + s.stop - 1) * stride
-        return low, high + self.width
+        slices = []
+        for at, box, dim, stride in zip(coordinates, self.box, self.dims, self.strides, strict=True):
+            start, stop = -at if at < 0 else 0, box if at + box <= dim else dim - at
+            if stop <= start:
+                return None
+            low += (at + start) * stride
+            high += (at + stop - 1) * stride
+            slices.append(slice(start, stop))
+        return Part(low, high + self.width, tuple(slices[::-1]))
 
-    def tensor(self, coordinates: tuple[int, ...], part: tuple[slice, ...]) -> np.ndarray:
-        """A part of a box in global memory as a view, outermost dimension first, elements as unsigned integers."""
-        low, high = self.span(coordinates, part)
-        shape = tuple(s.stop - s.start for s in part)
-        return np.ndarray(shape, f"u{self.width}", host_bytes(low, high - low), 0, tuple(reversed(self.strides)))
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Of a box, outermost dimension first."""
+        return self.box[::-1]
 
-    def read(self, coordinates: tuple[int, ...]) -> np.ndarray:
-        """The box at `coordinates`: unsigned, outermost dimension first, contiguous."""
-        part = self.within(coordinates)
-        box = np.full(tuple(reversed(self.box)), self.outside, f"u{self.width}")
-        if part is not None:
-            box[part] = self.tensor(coordinates, part)
-        return _rounded(box) if self.rounds else box
+    @cached_property
+    def _view(self) -> tuple[np.dtype, tuple[int, ...]]:
+        return np.dtype(f"u{self.width}"), self.strides[::-1]
 
-    def write(self, coordinates: tuple[int, ...], box: np.ndarray, reduction: str | None = None) -> np.ndarray | None:
-        """Write a box (or reduce it into what is there); what lies outside the tensor is dropped. What was written,
-        as a view of global memory."""
-        part = self.within(coordinates)
-        if part is None:
-            return None
-        there, new = self.tensor(coordinates, part), box.reshape(tuple(reversed(self.box)))[part]
+    def view(self, part: Part) -> np.ndarray:
+        """A part of a box in global memory, outermost dimension first, elements as unsigned integers."""
+        dtype, strides = self._view
+        shape = tuple([s.stop - s.start for s in part.slices])
+        return np.ndarray(shape, dtype, host_bytes(part.low, part.high - part.low), 0, strides)
+
+    def loaded(self, there: np.ndarray | None, part: Part | None) -> np.ndarray:
+        """A box whose part in global memory is `there`, as shared memory holds it: bytes, flat, before swizzling."""
+        if there is not None and there.shape == self.shape:
+            box = np.ascontiguousarray(there)
+        else:
+            box = np.full(self.shape, self.outside, self._view[0])
+            if there is not None and part is not None:
+                box[part.slices] = there
+        return self.padded(_rounded(box) if self.rounds else box)
+
+    def write(self, part: Part, there: np.ndarray, box: np.ndarray, reduction: str | None = None) -> None:
+        """Write the part of a box `there` (or reduce it into what is there); what lies outside the tensor is
+        dropped."""
+        new = box.reshape(self.shape)[part.slices]
         there[...] = new if reduction is None else reduced(there, new, DTYPES[self.element], reduction)
-        return there
 
 
 def _rounded(bits: np.ndarray) -> np.ndarray:

@@ -6,12 +6,14 @@ and group of 16 lanes, the finest unit that any tcgen05 access but a lane-masked
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..chip import TMEM_COLUMNS, TMEM_LANES
 from ..errors import Level, OutOfBounds, TensorMemoryError, place
+from .cells import Cells
 from .report import conflict, written
 from .shadow import UNWRITTEN, Shadow
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from .owner import CtaOwner
 
 GROUP = 16
+GROUPS = TMEM_LANES // GROUP
 UNIT = 32
 POISON = 0xFFFFFFFF
 ALLOC = "tcgen05.alloc"
@@ -37,6 +40,19 @@ def named(address: int, instr: Instr, warp: Issuer) -> int:
         what = f"{instr.opcode} names lane {address >> 16} of tensor memory, which has {TMEM_LANES}"
         launch.found(OutOfBounds(what, instr, warp, level=Level.PEDANTIC))
     return known
+
+
+def rectangle(column: int, columns: int, groups: slice, accesses: int = 1) -> Cells:
+    """The shadow cells of some columns in some groups of lanes; by so many accesses, see `Cells`."""
+    return _rectangle(column, columns, *groups.indices(GROUPS), accesses)
+
+
+@lru_cache(maxsize=4096)
+def _rectangle(column: int, columns: int, start: int, stop: int, step: int, accesses: int) -> Cells:
+    index, first = (slice(column, column + columns), slice(start, stop, step)), column * GROUPS + start
+    if step == 1:
+        return Cells(index, first, columns, stop - start, stride=GROUPS, accesses=accesses)
+    return Cells(index, first, columns * GROUPS // step, 1, stride=step, accesses=accesses)
 
 
 class TensorMemory:
@@ -77,9 +93,9 @@ class TensorMemory:
         shown = (f"columns {first} to {last} of these lanes by {by.origin()}" for first, last, by in runs)
         return tuple(("near", text) for text in shown) or (("near", "nothing was written in these lanes"),)
 
-    def region(self, lane: int, lanes: int, column: int, columns: int) -> tuple[slice, slice]:
+    def region(self, lane: int, lanes: int, column: int, columns: int) -> Cells:
         """The shadow cells of a rectangle whose lanes are whole groups or lie in one."""
-        return slice(column, column + columns), slice(lane // GROUP, -(-(lane + lanes) // GROUP))
+        return rectangle(column, columns, slice(lane // GROUP, -(-(lane + lanes) // GROUP)))
 
     def check(self, column: int, columns: int, instr: Instr, warp: Issuer, what: str) -> None:
         """Raise TensorMemoryError unless every column is allocated."""

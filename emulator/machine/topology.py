@@ -136,6 +136,8 @@ class Warp(Issuer):
         """The try_wait that was last answered no: instruction, mbarrier, phase, the warp's time."""
         self.tensor: dict[int, Any] = {}
         """The tensor core as each lane drives it."""
+        self.unchecked: list[Any] = []
+        """Its tcgen05.mma that were queued in a row just now, and whose accesses were not looked at."""
         self.bulk: dict[int, Any] = {}
         """The bulk copies of each lane."""
         self.maps: dict[int, bytes] = {}

@@ -149,6 +149,21 @@ def _engine(text: str) -> llvm.ExecutionEngine:
     return engine
 
 
+def optimised(text: str) -> Callable[[str], int]:
+    """The functions of an LLVM module by their names, as addresses: code that is run often, and is little."""
+    module = llvm.parse_assembly(text)
+    machine = _target().create_target_machine(
+        opt=2, cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten()
+    )
+    passes = llvm.create_pass_builder(machine, llvm.PipelineTuningOptions(speed_level=2))
+    passes.getModulePassManager().run(module, passes)
+    engine = llvm.create_mcjit_compiler(module, machine)
+    engine.finalize_object()
+    _engines.append(engine)
+    find: Callable[[str], int] = engine.get_function_address
+    return find
+
+
 @cache
 def _target() -> llvm.Target:
     llvm.initialize_native_target()

@@ -7,8 +7,9 @@ The invariant: compiled code may go on where the notes prove order; anything els
   process, stores have none; and nobody has one of an allocation that agents write to, from the first such write on.
 - Shared memory: beside the shadow there is a note for each 4-byte cell of who wrote it last and, for each warp of the
   CTA, of its last read since. A load goes on if its warp's clock has seen what the notes say of the writes; a store
-  also if it has seen those of the reads, and the shadow knows of no readers. A handler that touches cells moves their
-  notes to the shadow first. Where a note could not say all that the shadow knows, it is `ASK`.
+  also if it has seen those of the reads, and the readers that the shadow knows of. Where a cell has a note of a write,
+  what the shadow has is from before it, seen by whoever sees the write. A handler that touches cells moves their notes
+  to the shadow first. Where a note could not say all that the shadow knows, it is `ASK`.
 - Lanes: what another lane of the warp did is seen up to the time of the clock's next component. A note has the lane, or
   `MANY`: of a write, all wrote the same value in one instruction, and any may read it; of reads, there were several.
 - Counts: a global access adds its bytes; a shared one must have the pattern that its handler met last, whose bank
@@ -28,10 +29,10 @@ MEMORY_ROW: Final = np.dtype(
         "names": (
             *("windows", "bytes", "patterns"),
             *("start", "limit", "data"),
-            *("writes", "reads", "readers", "clock"),
+            *("writes", "reads", "noted", "readers", "epochs", "clock"),
             *("components", "warps", "cells", "warp"),
         ),
-        "formats": ("u8",) * 14,
+        "formats": ("u8",) * 16,
         "itemsize": LANES * 8,
     }
 )
@@ -39,7 +40,9 @@ MEMORY_ROW: Final = np.dtype(
 
 windows, patterns: one of each for every compiled access of the program; bytes: two longs, loaded and stored;
 data: the bytes of the CTA's shared memory; writes, reads: the notes of writes [cells] and of reads [warps, cells];
-readers: the shadow's; clock: the first row of the warp's clock; components: of the CTA's warps.
+noted: a byte a cell, of what there is that the shadow does not know, WRITTEN and READ; readers: the shadow's; epochs:
+the word that has the address of the epochs of accesses, by the numbers in `readers`; clock: the first row of the warp's
+clock; components: of the CTA's warps.
 
 Numbers are start, limit: where the CTA's shared memory begins and its size (0 while there are no notes); warps, cells:
 how many the notes have; warp: its own index.
@@ -66,6 +69,10 @@ UNKNOWN: Final = LANES + 1
 ASK: Final = 0x7FF_FFFF << TIME_BITS
 """Of a time that nobody has seen."""
 UNWRITTEN: Final = ASK | 1
+
+
+WRITTEN, READ = 1, 2
+"""What a cell's notes may say."""
 
 
 def offset_of(name: str, within: np.dtype) -> int:

@@ -16,8 +16,10 @@ from .memory_layout import (
     MANY,
     MEMORY_ROW,
     PATTERN,
+    READ,
     TIME_BITS,
     UNWRITTEN,
+    WRITTEN,
 )
 
 
@@ -48,8 +50,7 @@ class SharedLoadStoreBody(LoadStoreBody):
             if self.access.store:
                 fresh = self.two("icmp eq", "i64", notes, f"splat (i64 {UNWRITTEN})")
                 readers = self.gather("i32", self.all_at(self.memory("readers"), "i32", cells), good)
-                unread = self.two("icmp eq", "i32", readers, "zeroinitializer")
-                ordered = self.two("and", "i1", self.two("or", "i1", ordered, fresh), unread)
+                ordered = self.two("and", "i1", self.two("or", "i1", ordered, fresh), self._unread(readers, good))
             kept = self.two("and", "i1", kept, ordered)
         if self.access.store:
             kept = self._after_reads(kept, good)
@@ -71,6 +72,9 @@ class SharedLoadStoreBody(LoadStoreBody):
             self._forget_reads(lanes)
         else:
             self._note_reads(note, lanes)
+        for cells in self.cells:
+            noted = WRITTEN if self.access.store else WRITTEN | READ
+            self.scatter("i8", f"splat (i8 {noted})", self.all_at(self.memory("noted"), "i8", cells), lanes)
         pattern = self._pattern()
         self.do(f"store i64 {self.scalar(f'add i64 {self.long(pattern)}, 1')}, ptr {pattern}, align 8")
 
@@ -89,6 +93,18 @@ class SharedLoadStoreBody(LoadStoreBody):
             several = self.two("and", "i1", other, late)
             by = self.scalar(f"select <32 x i1> {several}, <32 x i64> splat (i64 {MANY}), <32 x i64> {who}")
             self.scatter("i64", self.two("or", "i64", note, by), there, lanes)
+
+    def _unread(self, readers: str, good: str) -> str:
+        """Where the shadow knows of no readers, or of some that are seen; those of this warp by all of its lanes."""
+        none = self.two("icmp eq", "i32", readers, "zeroinitializer")
+        table = self.scalar(f"load ptr, ptr {self.memory('epochs')}, align 8")
+        numbers = self.scalar(f"zext <32 x i32> {readers} to <32 x i64>")
+        epochs = self.gather("i64", self.all_at(table, "i64", numbers), good)
+        component = self._component(epochs)
+        own = self.two("icmp eq", "i64", component, self.splat("i64", self.component))
+        place = self.two("add", "i64", component, self.scalar(f"zext <32 x i1> {own} to <32 x i64>"))
+        times = self.gather("i64", self.all_at(self.memory("clock"), "i64", place), good)
+        return self.two("or", "i1", none, self._seen(times, epochs))
 
     def _lane(self) -> str:
         """The lane of each, or MANY for all that take part in a uniform access."""
