@@ -68,3 +68,13 @@ def test_a_worktree_uses_the_environment_of_the_main_checkout(tmp_path: Path, lo
     command = ["make", "milestones", f"PYTHON={sys.executable}", "UV=echo"]
     done = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, timeout=60)
     assert says in done.stdout, done
+
+
+@pytest.mark.install
+def test_every_package_of_the_lock_has_a_wheel_for_arm(tmp_path: Path) -> None:
+    """Most B200s stand behind Grace, an aarch64 processor."""
+    wheels = ["--dry-run", "--ignore-installed", "--no-deps", "--only-binary=:all:", "--python-version=3.11"]
+    tags = [f"--platform=manylinux_2_{minor}_aarch64" for minor in range(17, 36)]
+    command = [sys.executable, "-m", "pip", "install", "--quiet", *wheels, *tags, f"--target={tmp_path}"]
+    done = subprocess.run([*command, "-r", ROOT / "requirements.lock"], capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr

@@ -215,11 +215,13 @@ def provision(target: TargetName = "") -> None:
             with console.status("asking") as status:
                 show = Terminal(console, status)
                 request = {"workdir": chosen.workdir, "lock": lock}
-                send(chosen, link, PROVISION, request, show.doing, DOWNLOAD_S)
+                made = send(chosen, link, PROVISION, request, show.doing, DOWNLOAD_S)
         finally:
             link.close()
         console.print(
-            f"{chosen.name} has the environment of the lock: make doctor TARGET={chosen.name}", highlight=False
+            f"{chosen.name} has the environment of the lock for {one_line(str(made.get('machine')), 20)}: "
+            f"make doctor TARGET={chosen.name}",
+            highlight=False,
         )
 
 
