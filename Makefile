@@ -28,7 +28,7 @@ JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(i
 
 .DEFAULT_GOAL := help
 .PHONY: help setup stage stages gate ratchet sweep runs dashboard clean-runs resume cancel doctor trust provision milestones report notes \
-	layout budget bench clock lint test test-long $(MILESTONE)
+	layout budget bench clock silicon lint test test-long $(MILESTONE)
 
 help: ## list the targets
 	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -112,6 +112,9 @@ bench: $(READY) ## measure compiling, launching and a whole run, beside the goal
 
 clock: $(READY) ## the clock's predictions beside what was measured on a B200, every set with its error and goal
 	@$(PY) -m bench.clock
+
+silicon: $(READY) ## on a machine with an NVIDIA GPU: compare the emulator with it, bit by bit, in one report
+	@$(PY) -m bench.silicon
 
 lint: $(READY) ## ruff and mypy
 	@$(PY) -m ruff check .

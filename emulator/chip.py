@@ -1,8 +1,37 @@
-"""The B200: what a warp, a thread, a CTA, an SM and the whole device have."""
+"""The emulated chip: what a warp, a thread, a CTA, an SM and the whole device have.
+
+It is one for the process, chosen by EMULATOR_DEVICE before the emulator is imported: a B200 where that is not set.
+"""
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from typing import Final
+
+
+@dataclass(frozen=True)
+class Device:
+    """In what the chips differ, as their drivers tell it. target: what code is compiled for."""
+
+    name: str
+    target: str
+    sms: int
+    l2_bytes: int
+    sm_clock_khz: int
+    memory_clock_khz: int
+    memory_bus_bits: int
+
+
+VARIABLE: Final = "EMULATOR_DEVICE"
+DEVICES: Final = {
+    "b200": Device("B200", "sm_100a", 148, 126 << 20, 1_965_000, 3_996_000, 8192),
+    "h200": Device("H200", "sm_90a", 132, 60 << 20, 1_980_000, 3_201_000, 6144),
+}
+try:
+    DEVICE: Final = DEVICES[os.environ.get(VARIABLE, "b200")]
+except KeyError as name:
+    raise ValueError(f"{VARIABLE} is {name}; allowed: {', '.join(DEVICES)}") from None
 
 LANES: Final = 32
 """Of a warp."""
@@ -18,14 +47,14 @@ RESERVED_SHARED_BYTES: Final = 1024
 MAX_SHARED_BYTES_A_CTA: Final = 227 * 1024
 """Without the reserved ones."""
 
-SMS: Final = 148
+SMS: Final = DEVICE.sms
 CTAS_AN_SM: Final = 32
 THREADS_AN_SM: Final = 2048
 REGISTERS_AN_SM: Final = 64 * 1024
 SHARED_BYTES_AN_SM: Final = 228 * 1024
 SHARED_BANKS, BANK_BYTES = 32, 4
 
-COMPUTE_CAPABILITY: Final = (10, 0)
-L2_BYTES: Final = 126 * 1024 * 1024
-SM_CLOCK_KHZ, MEMORY_CLOCK_KHZ = 1_965_000, 3_996_000
-MEMORY_BUS_BITS: Final = 8192
+COMPUTE_CAPABILITY: Final = divmod(int(DEVICE.target.strip("sm_a")), 10)
+L2_BYTES: Final = DEVICE.l2_bytes
+SM_CLOCK_KHZ, MEMORY_CLOCK_KHZ = DEVICE.sm_clock_khz, DEVICE.memory_clock_khz
+MEMORY_BUS_BITS: Final = DEVICE.memory_bus_bits

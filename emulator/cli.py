@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import runpy
+import subprocess
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -11,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from .bridge.device import EmulatedDevice
+from .bridge.patches import GIVEN
+from .chip import DEVICE, DEVICES, VARIABLE
 from .findings import asked_for, listed, told
 
 if TYPE_CHECKING:
@@ -64,6 +68,12 @@ def _parser() -> argparse.ArgumentParser:
         default="stop",
         help="end at the first thing found wrong, or go on after a missing wait or fence and list what was found "
         "at the end (default: %(default)s)",
+    )
+    run.add_argument(
+        "--device",
+        choices=tuple(DEVICES),
+        default=os.environ.get(VARIABLE, "b200"),
+        help=f"the chip that is emulated, as {VARIABLE} says it to programs of your own (default: %(default)s)",
     )
     run.add_argument("--budget", type=int, metavar="N", help="end a launch when a warp has executed N instructions")
     run.add_argument(
@@ -159,6 +169,8 @@ def _write_trace(path: Path, launch: LaunchResult) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     script: Path = options.script
+    if DEVICES[options.device] is not DEVICE:  # which is chosen when this package is imported
+        return subprocess.call([sys.executable, *sys.orig_argv[1:]], env=GIVEN | {VARIABLE: options.device})
     if not _enter(script, options.args):
         return 2
     from . import EmulatorError, emulate

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
+from ..chip import DEVICE
 from ..errors import EmulatorError
 from ..machine.agents import Completion
 from ..machine.blas import one_thread
@@ -22,12 +23,16 @@ _PREFIXES = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")
 CACHE_WARNING = "Cache is disabled as user wants to generate PTX/ASM"
 
 
+GIVEN = dict(os.environ)
+"""The environment before it is changed here."""
+
+
 def keep_ptx() -> None:
-    """Ask CuTeDSL for code of the B200, to keep its PTX and to tell the source's lines in it (the same instructions,
-    half as long again to compile: 1.0 -> 1.5 s for attention with 64 columns, measured as CPU time). Only what the
-    user left open is set, and only before CuTeDSL reads it."""
+    """Ask CuTeDSL for code of the emulated chip, to keep its PTX and to tell the source's lines in it (the same
+    instructions, half as long again to compile: 1.0 -> 1.5 s for attention with 64 columns, measured as CPU time). Only
+    what the user left open is set, and only before CuTeDSL reads it."""
     for prefix in _PREFIXES:
-        os.environ.setdefault(f"{prefix}_ARCH", "sm_100a")
+        os.environ.setdefault(f"{prefix}_ARCH", DEVICE.target)
         os.environ.setdefault(f"{prefix}_LINEINFO", "1")
         if f"{prefix}_KEEP" not in os.environ:
             os.environ[f"{prefix}_KEEP"] = "ptx"

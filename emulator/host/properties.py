@@ -89,7 +89,7 @@ class DeviceProperties:
     Global memory is the CPU's, so its size is the machine's and not the B200's.
     """
 
-    name: str = "NVIDIA B200 (emulated)"
+    name: str = f"NVIDIA {chip.DEVICE.name} (emulated)"
     major: int = chip.COMPUTE_CAPABILITY[0]
     minor: int = chip.COMPUTE_CAPABILITY[1]
     multi_processor_count: int = chip.SMS

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..errors import BarrierError, DescriptorError, UnknownInstruction
+from ..chip import LANES
+from ..errors import BarrierError, DescriptorError, Level, UnknownInstruction
+from ..machine.barriers import Generation, wait_for
 from ..machine.convergence import refuse_apart
 from ..machine.descriptors import B1, BF16, CHUNK, E4M3, E5M2, F16, S8, TF32, U8, ElementType, MatrixDescriptor, Pattern
 from ..machine.numbers import widen
@@ -21,7 +23,7 @@ from ..ptx.syntax import Imm, Instr, Vector
 from .lane_values import matrix, same
 from .mma_sync import a_matrix
 from .modifiers import ALIGNED, Modifiers
-from .registry import Action, executes, nobody
+from .registry import BLOCK, Action, executes, nobody
 
 if TYPE_CHECKING:
     from ..machine.access import Access
@@ -233,15 +235,36 @@ def _together(ins: Instr, warp: Warp, mask: Any) -> None:
         raise BarrierError(what, ins, warp)
 
 
-@executes("wgmma.fence", "wgmma.commit_group", meets=nobody)
-def _fence_or_commit(ins: Instr) -> Action:
+@executes("wgmma.fence", blocking=True, meets=nobody)
+def _fence(ins: Instr) -> Action:
+    """The four warps wait for one another there on an H200. PTX does not say so: level `formal` has nothing ordered by
+    it."""
     Modifiers(ins).pick({"sync"}, ALIGNED)
-    commits = ins.opcode == "wgmma.commit_group"
+
+    def run(warp: Warp, mask: Any) -> Any:
+        if isinstance(warp.granted, Generation):
+            generation, warp.granted = warp.granted, None
+        else:
+            _together(ins, warp, mask)
+            barrier = warp.cta.warpgroup(warp.index // WARPS)
+            generation = barrier.arrive(warp, WARPS * LANES, ins)
+            if not generation.over:
+                wait_for(generation, warp, ins, barrier)
+                return BLOCK
+        if not warp.cta.launch.asks(Level.FORMAL):
+            warp.acquire(generation.clock)
+        return None
+
+    return run
+
+
+@executes("wgmma.commit_group", meets=nobody)
+def _commit(ins: Instr) -> Action:
+    Modifiers(ins).pick({"sync"}, ALIGNED)
 
     def run(warp: Warp, mask: Any) -> None:
         _together(ins, warp, mask)
-        if commits:
-            products(warp).commit()
+        products(warp).commit()
 
     return run
 

@@ -75,7 +75,7 @@ class NamedBarrier:
             )
         if not self.generation.arrived:
             self.expected, self.counted_by = threads, instr
-        elif (threads or whole) != (self.expected or whole) and self.counted_by is not None:
+        elif threads != self.expected and self.counted_by is not None:
             raise BarrierError(
                 f"{self} is used with {threads or 'all'} threads while others wait there for {self.expected or 'all'}",
                 instr,
@@ -91,6 +91,16 @@ class NamedBarrier:
         generation.over = True
         self.generation = Generation(self.cta.cluster.history.clock())
         self.cta.cluster.wake(generation.waiters)
+
+
+class WarpGroupBarrier(NamedBarrier):
+    """Where the four warps from `first` on wait for one another, at wgmma.fence."""
+
+    def __init__(self, cta: CtaOwner, first: int) -> None:
+        super().__init__(cta, first)
+
+    def __str__(self) -> str:
+        return f"wgmma.fence of warps {self.index} to {self.index + 3} of CTA {self.cta.name}"
 
 
 class ClusterBarrier:

@@ -11,7 +11,7 @@ from ..chip import NAMED_BARRIERS
 from ..errors import BarrierError, DataRace, Level
 from .access import Issuer
 from .agents import Agents, Completion
-from .barriers import ClusterBarrier, NamedBarrier
+from .barriers import ClusterBarrier, NamedBarrier, WarpGroupBarrier
 from .global_shadow import GlobalShadow
 from .history import History
 from .pipe import Pipe
@@ -93,6 +93,7 @@ class Cta:
         self.smem = SharedMemory(self, self.launch.shared_bytes)
         self.tmem = TensorMemory(self)
         self.barriers = [NamedBarrier(self, i) for i in range(NAMED_BARRIERS)]
+        self.warpgroups: dict[int, WarpGroupBarrier] = {}
         self.registers = RegisterPool(self)
         self.sregs = of_cta(self.launch, cluster.index, ctaid, rank)
         self.warps: list[Warp] = [Warp(self, i) for i in range(self.launch.warps)]
@@ -100,6 +101,13 @@ class Cta:
 
     def __str__(self) -> str:
         return f"CTA {self.name}"
+
+    def warpgroup(self, index: int) -> WarpGroupBarrier:
+        """Where four warps meet at wgmma.fence, made at their first."""
+        found = self.warpgroups.get(index)
+        if found is None:
+            found = self.warpgroups[index] = WarpGroupBarrier(self, 4 * index)
+        return found
 
 
 class Warp(Issuer):

@@ -1,7 +1,8 @@
 """Sums as the tensor core makes them: aligned to the largest term, cut to 25 fractional bits, rounded toward zero.
 
 The model of tcgen05.mma for f16, bf16, tf32 and the smaller floats that arXiv 2511.10909 derives from outputs. Kinds
-with scale factors or integers are not covered.
+with scale factors or integers are not covered. An H200's wgmma gives the same bits (docs/silicon.md), but that 8-bit
+floats keep 13 fractional bits of terms and of a float32 result; that tcgen05 keeps 25 of them is that paper's word.
 """
 
 from __future__ import annotations
@@ -31,14 +32,15 @@ def truncated_sum(
     """C + B A as float32[N, M], `step` elements of K at a time, each time rounded toward zero.
 
     b: float32[N, K], a: float32[K, M], of values that their `types` hold. c: float32[N, M], None for zeros. half:
-    round each time to the nearest f16 instead. fraction_bits: kept of each term.
+    round each time to the nearest f16 instead. fraction_bits: kept of each term, and at most of a float32 result.
     """
     total = np.zeros((b.shape[0], a.shape[1]), np.float32) if c is None else c
     exponents_b, exponents_a = (_exponents(x, LOWEST[t]) for x, t in zip((b, a), types, strict=True))
     for first in range(0, b.shape[1], step):
         k = slice(first, first + step)
         exponents = exponents_b[:, k, None] + exponents_a[None, k]
-        terms = b[:, k, None].astype(np.float64) * a[None, k]
+        with np.errstate(invalid="ignore"):
+            terms = b[:, k, None].astype(np.float64) * a[None, k]
         total = _one_step(terms, exponents, total, half, fraction_bits)
     return total
 
@@ -52,7 +54,7 @@ def _one_step(terms: np.ndarray, exponents: np.ndarray, c: np.ndarray, half: boo
         shift = fraction_bits - largest
         units = np.trunc(np.ldexp(terms, shift[:, None])).sum(1) + np.trunc(np.ldexp(c.astype(np.float64), shift))
         exact = np.ldexp(units, -shift)
-        rounded = exact.astype(np.float16).astype(np.float32) if half else toward_zero(exact)
+        rounded = exact.astype(np.float16).astype(np.float32) if half else toward_zero(exact, fraction_bits)
     return np.where(np.isfinite(plain), rounded, _special(plain))
 
 
@@ -61,9 +63,9 @@ def _exponents(values: np.ndarray, lowest: int) -> np.ndarray:
     return np.where(values == 0, lowest, np.maximum(np.frexp(values)[1] - 1, lowest)).astype(np.int32)
 
 
-def toward_zero(exact: np.ndarray) -> np.ndarray:
-    """float64 as float32, rounded toward zero; from 2^128 on infinite."""
-    unit = SIGNIFICAND_BITS - _exponents(exact, LOWEST_F32)
+def toward_zero(exact: np.ndarray, fraction_bits: int = SIGNIFICAND_BITS) -> np.ndarray:
+    """float64 as float32 of at most so many fractional bits, rounded toward zero; from 2^128 on infinite."""
+    unit = min(SIGNIFICAND_BITS, fraction_bits) - _exponents(exact, LOWEST_F32)
     rounded: np.ndarray = np.ldexp(np.trunc(np.ldexp(exact, unit)), -unit)
     return rounded.astype(np.float32)
 

@@ -288,7 +288,7 @@ class Comparison:
 
     def __call__(self, launch: Launch, *arguments: Any, **named: Any) -> Stats:
         spans = [(a, n) for a, n, _ in launch.allocations if n]
-        job = self._job(launch, spans + mapped(launch, spans))
+        job = self.job(launch, spans + mapped(launch, spans))
         stats = self._run(launch, *arguments, **named)
         key = hashlib.sha256(repr((job.text, job.grid, job.cluster, job.before)).encode()).hexdigest()
         if key in self._done or launch.findings:
@@ -313,7 +313,8 @@ class Comparison:
                 raise AssertionError(f"{wrong}\n{job.text}")
         return stats
 
-    def _job(self, launch: Launch, spans: Sequence[Span]) -> Job:
+    def job(self, launch: Launch, spans: Sequence[Span]) -> Job:
+        """What the GPU is to do for a launch, with the memory as it is now."""
         before = tuple(ctypes.string_at(*span) for span in spans)
         raw, kernel = launch.param_bytes, launch.kernel
         clustered = launch.cluster != (1, 1, 1) and kernel.reqnctapercluster is None

@@ -32,11 +32,12 @@ def test_all_meet(barrier: str, completion: str) -> None:
 
 
 @pytest.mark.parametrize("completion", MODES)
-def test_all_threads_may_be_counted_or_not(completion: str) -> None:
-    either = "setp.lt.u32 %p0, %t, 64; @%p0 bra COUNTED; bar.sync 1; bra MET; COUNTED: bar.sync 1, 128; MET:"
-    assert exchanged(either, completion) == [*range(127, -1, -1)]
-    with pytest.raises(BarrierError, match=r"is used with (96|all) threads while others wait there for (96|all)"):
-        exchanged(either.replace("128", "96"), completion)
+@pytest.mark.parametrize("count", [96, 128])
+def test_who_meets_names_one_count(count: int, completion: str) -> None:
+    """A count that is left out is one of its own: an H200 ends the launch with error 715, whatever the other is."""
+    either = f"setp.lt.u32 %p0, %t, 64; @%p0 bra COUNTED; bar.sync 1; bra MET; COUNTED: bar.sync 1, {count}; MET:"
+    with pytest.raises(BarrierError, match=rf"is used with ({count}|all) threads while others wait there for"):
+        exchanged(either, completion)
 
 
 def test_two_that_meet_are_not_four() -> None:

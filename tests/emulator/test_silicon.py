@@ -333,23 +333,29 @@ def test_matrix_product(product: test_mma_sync_and_ldmatrix.Product, silicon: Co
     product.run(a, b, test_mma_sync_and_ldmatrix.codes(c, product.to))
 
 
-RACES = "needs_a_releasing_barrier"
-"""A test of programs that are wrong, which the emulator runs unless it is asked to be pedantic."""
+LEFT_OUT = ("needs_a_releasing_barrier", "inc-u32", "dec-u32")
+"""A test of programs that are wrong, which the emulator runs unless it is asked to be pedantic; reductions that come in
+any order, of which the result shows it."""
 MODULES = (
+    "barrier",
+    "cp_async_bulk",
+    "cp_async_bulk_tensor",
+    "cp_async_bulk_tensor_cluster",
+    "dsmem",
+    "early_uses",
     "engine",
+    "ld_st",
     "lookups",
     "mbarrier",
-    "memory",
-    "named_barriers",
-    "parameters",
+    "mma_sync_and_ldmatrix",
     "pairs",
+    "parameters",
     "processes",
     "ptx_functions",
-    "remote",
     "statistics",
-    "tensor_map",
-    "tma",
-    "warp_matrices",
+    "tensormap",
+    "wgmma",
+    "wgmma_bits",
 )
 
 
@@ -357,6 +363,6 @@ MODULES = (
 def test_launches_of_the_other_tests(module: str, silicon: Comparison) -> None:
     """Every launch that the tests of the emulator make without a fault."""
     done = silicon.tally["launches"]
-    options = ["-q", "-p", "no:cacheprovider", "--tb=short", "-o", "addopts=", "-k", f"not {RACES}"]
+    options = ["-q", "-p", "no:cacheprovider", "--tb=short", "-o", "addopts=", "-k", f"not ({' or '.join(LEFT_OUT)})"]
     assert pytest.main([*options, str(HERE / f"test_{module}.py")]) == 0
     assert silicon.tally["launches"] > done

@@ -27,6 +27,12 @@ LAYOUTS_OF_A = {
 """(thread, value) -> m + 64 k, by the bits of an element: ALayout_64x16, ... in cute/atom/mma_traits_sm90_gmma.hpp."""
 
 
+OVERWRITE = f"""bar.sync 0; mov.b32 %r6, 0; shl.b32 %r7, %r0, 4; add.s32 %r8, %r1, %r7;
+{" ".join(f"st.shared.v4.b32 [%r8+{at}], {{%r6, %r6, %r6, %r6}};" for at in range(B_START, WINDOW, 2048))}
+fence.proxy.async.shared::cta;"""
+"""The bytes of B become zeros."""
+
+
 @dataclass(frozen=True)
 class Form:
     """A wgmma: N, the types of D, of A and of B, whether A is in registers, majors, swizzles, signs."""
@@ -83,8 +89,11 @@ class Form:
             majors = ("" if self.a_in_registers else f", {self.a_mn_major:d}") + f", {self.b_mn_major:d}"
         return signs + majors
 
-    def program(self, between: str = "") -> str:
-        """D = A B, then D += A B: D's registers, before and after, as [registers, 128] in global memory."""
+    def program(self, flight: str | None = None) -> str:
+        """D = A B, then D += A B: D's registers, before and after, as [registers, 128] in global memory.
+
+        flight: fifteen products more, what is given here, and zeros in the place of B before the last wait.
+        """
         d = ", ".join(f"%d{i}" for i in range(self.registers))
         a = "{%x0, %x1, %x2, %x3}" if self.a_in_registers else "%q4"
         load_a = "".join(f"ld.global.b32 %x{i}, [%a1+{512 * i}];" for i in range(4)) if self.a_in_registers else ""
@@ -114,9 +123,10 @@ setp.ne.b32 %p2, %r5, 0; setp.eq.b32 %p3, %r0, %r0;
 {loads}
 wgmma.fence.sync.aligned;
 {product.replace("SCALE", "%p2")}
-{between}
 {product.replace("SCALE", "%p3")}
+{product.replace("SCALE", "%p3") * 15 if flight is not None else ""}
 wgmma.commit_group.sync.aligned;
+{flight + OVERWRITE if flight is not None else ""}
 wgmma.wait_group.sync.aligned 0;
 {stores}
 ret;
@@ -128,14 +138,22 @@ ret;
         placed, swizzle = self.placed()[which], (self.a_swizzle, self.b_swizzle)[which]
         return replace(placed, start=0).descriptor & ((1 << 46) - 1) | CODES[swizzle] << 62
 
-    def run(self, a: np.ndarray, b: np.ndarray, d: np.ndarray, first: bool, numerics: Numerics = "fp32") -> np.ndarray:
-        """D after both products, from bits of A [64, k], B [n, k] and D [64, n]. first: whether D counts at first."""
+    def run(
+        self,
+        a: np.ndarray,
+        b: np.ndarray,
+        d: np.ndarray,
+        first: bool,
+        numerics: Numerics = "fp32",
+        flight: str | None = None,
+    ) -> np.ndarray:
+        """D after the products, from bits of A [64, k], B [n, k] and D [64, n]. first: whether D counts at first."""
         image = aligned(np.full(WINDOW, 0xAB, np.uint8))
         in_registers = self.fragments(a, LAYOUTS_OF_A[BITS[self.a]], BITS[self.a])
         for placed, values in zip(self.placed(), (a, b), strict=True):
             _lay(image, placed, values)
         out = self.fragments(d, self.layout_of_d, 16 if self.to == "f16" else 32)
-        launch(self.program(), [image, in_registers, out, int(first)], block=(128, 1, 1), numerics=numerics)
+        launch(self.program(flight), [image, in_registers, out, int(first)], block=(128, 1, 1), numerics=numerics)
         words = np.ascontiguousarray(out.T).view(d.dtype)
         back = np.zeros(d.size, d.dtype)
         back[places(self.layout_of_d, words.shape[1])] = words

@@ -1,0 +1,41 @@
+"""The emulated chip: a B200, or an H200 where that is asked for before the emulator is imported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ASKS = """
+import os, torch
+p = torch.cuda.get_device_properties(0)
+print(p.name, p.major, p.minor, p.multi_processor_count, os.environ["CUTE_DSL_ARCH"])
+"""
+B200, H200 = "NVIDIA B200 (emulated) 10 0 148 sm_100a", "NVIDIA H200 (emulated) 9 0 132 sm_90a"
+
+
+def run(*command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    clean = {k: v for k, v in os.environ.items() if k not in ("CUTE_DSL_ARCH", "EMULATOR_DEVICE")}
+    return subprocess.run(
+        [sys.executable, *command], env=clean | variables, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "said"),
+    [([], {}, B200), (["--device", "h200"], {}, H200), ([], {"EMULATOR_DEVICE": "h200"}, H200)],
+    ids=["a B200", "by the option", "by the variable"],
+)
+def test_what_it_says_of_itself(options: list[str], variables: dict[str, str], said: str, tmp_path: Path) -> None:
+    script = tmp_path / "asks.py"
+    script.write_text(ASKS)
+    done = run("-m", "emulator", "run", *options, str(script), **variables)
+    assert done.stdout.strip() == said, done.stderr
+
+
+def test_another_is_refused() -> None:
+    done = run("-c", "import emulator", EMULATOR_DEVICE="h300")
+    assert "ValueError: EMULATOR_DEVICE is 'h300'; allowed: b200, h200" in done.stderr
