@@ -17,7 +17,7 @@ PY := $(call quoted,$(VENV)/bin/python)
 UV := $(shell command -v uv)
 
 # `make stage D1.1`: the words after `stage` name the milestone and are no goals of their own.
-ifneq ($(filter stage layout sweep,$(firstword $(MAKECMDGOALS))),)
+ifneq ($(filter stage layout sweep perf,$(firstword $(MAKECMDGOALS))),)
 MILESTONE := $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS))
 $(eval $(MILESTONE):;@:)
 endif
@@ -28,7 +28,7 @@ JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(i
 
 .DEFAULT_GOAL := help
 .PHONY: help setup stage stages gate ratchet sweep runs dashboard clean-runs resume cancel doctor trust provision milestones report notes \
-	layout budget bench clock silicon lint test test-long $(MILESTONE)
+	layout budget bench clock perf silicon lint test test-long $(MILESTONE)
 
 help: ## list the targets
 	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -109,6 +109,9 @@ budget: $(READY) ## what every configuration of the kernel takes: memory, regist
 bench: $(READY) ## measure compiling, launching and a whole run, beside the goals
 	@$(PY) -m harness bench
 	@$(PY) -m bench.emulator
+
+perf: $(READY) ## make perf D1.4, or make perf [SHAPE=decode-128h-b64-t1-csa]: predicted on a B200; no measurement
+	@$(PY) -m harness.tools.perf $(call quoted,$(MILESTONE)) $(if $(SHAPE),--shape $(call quoted,$(SHAPE)))
 
 clock: $(READY) ## the clock's predictions beside what was measured on a B200, every set with its error and goal
 	@$(PY) -m bench.clock

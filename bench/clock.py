@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from bench import fa4
 from emulator.clock.chips import chip
 from emulator.clock.operations import find
 from emulator.clock.skeleton import Skeleton, skeleton
@@ -50,7 +51,8 @@ class Set:
 def main() -> None:
     """Run every set and print its line."""
     print(f"{'set':<44}{'points':>6}{'mean':>9}{'worst':>9}   {'goal':<12}")
-    for measure in (umma, in_flight, tma_throughput, tma_multicast, cp_async_throughput, cp_async_latency):
+    sets = (umma, in_flight, tma_throughput, tma_multicast, cp_async_throughput, cp_async_latency, fa4_forward)
+    for measure in sets:
         for found in measure():
             print(found, flush=True)
 
@@ -101,14 +103,14 @@ def cycles(
         params,
         (cluster, 1, 1),
     )
-    timeline = Timeline(B200, launch, program, made.stretches, **{"sharers": 148, "from_hbm": 1.0, **shares})
+    timeline = Timeline(B200, launch, program, made.stretches, **{"sharers": 148, "misses": {}, **shares})
     timeline.run([(i, 0, 0) for i in range(resident)], resident)
     return timeline
 
 
 def end(timeline: Timeline) -> float:
-    """When the last cluster ended."""
-    return max(cluster.end for cluster in timeline.finished)
+    """When the last cluster ended, from its first instruction on."""
+    return max(cluster.end for cluster in timeline.finished) - B200.cta_launch
 
 
 def entry(params: str, body: str) -> str:
@@ -205,9 +207,13 @@ def in_flight() -> Iterator[Set]:
 # ---- copies ----
 
 
+TENSOR: Final = 1 << 20
+"""The address of the tensor in all maps."""
+
+
 def tensor_map(columns: int, height: int, box: tuple[int, int]) -> bytes:
     """The 128 bytes of a map of fp32 [height, columns]. Nothing is read by it."""
-    words = [1 << 20, 2 | 1 << 4 | 7 << 7 | 1 << 18 | (4 * columns >> 4) << 32, 0, 0]
+    words = [TENSOR, 2 | 1 << 4 | 7 << 7 | 1 << 18 | (4 * columns >> 4) << 32, 0, 0]
     words += [columns - 1 | (height - 1) << 32, 0, (box[0] - 1) << 56, box[1] - 1]
     return struct.pack("<8Q", *words) + bytes(64)
 
@@ -269,7 +275,7 @@ def cluster_program(multicast: bool) -> str:
     return entry(
         "b64 map,u32 bytes,u32 rounds,u16 ranks",
         f"""
-.shared .align 8 .b8 bar[32];
+.shared .align 8 .b8 bar[32]; .shared .align 128 .b8 window[128];
 mov.b64 %d1, map; cvta.param.u64 %d0, %d1;
 ld.param.u32 %r2, [bytes]; ld.param.u32 %r3, [rounds]; ld.param.u16 %h1, [ranks];
 mov.u32 %r1, %tid.x; shr.u32 %r4, %r1, 5; and.b32 %r5, %r1, 31; setp.eq.u32 %p1, %r5, 0;
@@ -277,7 +283,7 @@ mov.u32 %r9, %cluster_ctarank; setp.eq.and.u32 %p4, %r9, 0, %p1;
 mov.b32 %r6, bar; shl.b32 %r7, %r4, 3; add.u32 %r6, %r6, %r7; mov.b32 %r10, 0; mov.b32 %r11, 0;
 @%p1 mbarrier.init.shared.b64 [%r6], 1;
 barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
-mul.lo.u32 %r8, %r4, %r2;
+mul.lo.u32 %r8, %r4, %r2; mov.b32 %r12, window; add.u32 %r8, %r8, %r12;
 ROUND:
 @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r6], %r2;
 @{by} {load} [%r8], [%d0, {{%r10, %r10}}], [%r6]{mask};
@@ -299,11 +305,8 @@ def tma_multicast() -> Iterator[Set]:
     def whole(row: Row) -> float:
         cluster, box = int(row["cluster"]), (int(row["box_columns"]), int(row["box_rows"]))
         text, multicast = cluster_program(row["mode"] == "1"), row["mode"] == "1"
-        shares: dict[str, Any] = {
-            "from_hbm": 1.0 if multicast else 1 / cluster,
-            "cluster": cluster,
-            "threads": 32 * WARPS,
-        }
+        misses = {TENSOR: 1.0 if multicast else 1 / cluster}
+        shares: dict[str, Any] = {"misses": misses, "cluster": cluster, "threads": 32 * WARPS}
         few, many = (
             end(cycles(text, [tensor_map(box[0], 1 << 20, box), int(row["bytes"]), n, (1 << cluster) - 1], **shares))
             for n in ROUNDS
@@ -354,6 +357,21 @@ def cp_async_latency() -> Iterator[Set]:
         return end(cycles(copy_program(1, size), [1], threads=threads, resident=ctas))
 
     yield compared("cp.async: latency", rows("cp_async_latency"), "cycles_median", latency, (0.15,))
+
+
+# ---- a kernel that others wrote ----
+
+
+def fa4_forward() -> Iterator[Set]:
+    """FlashAttention-4's forward: the half that figures may be fitted to, and the half that they never are."""
+    if not fa4.installed():
+        print("FlashAttention-4 is not measured: pip install flash-attn-4 triton")
+        return
+    points = rows("fa4_forward")
+    predicted = dict(zip(map(id, points), fa4.forward(points), strict=True))
+    for name, first in (("may be fitted to", 0), ("never fitted to", 1)):
+        half = points[first :: fa4.FITTED]
+        yield compared(f"FlashAttention-4: {name}", half, "tflops", lambda row: predicted[id(row)], (0.10, 0.20))
 
 
 if __name__ == "__main__":

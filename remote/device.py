@@ -24,6 +24,10 @@ class Emulated:
         """mbarriers: their names in reports, by offset in shared memory, for the kernels that are launched inside."""
         return self._emulate(completion=mode, seed=seed, level="formal", names=lambda _kernel: mbarriers or {})
 
+    def timing(self, chip: str) -> AbstractContextManager[object]:
+        """Launches inside are predicted for a chip, and compute nothing."""
+        return self._emulate(clock=chip)
+
 
 class Cuda:
     """A real GPU: one mode, for the hardware chooses its own order."""

@@ -21,6 +21,9 @@ class Chip:
     gpc_sms: tuple[int, ...]
     max_clock_ghz: float
     launch_us: float
+    cta_launch: float
+    full_rate_utilisation: float
+    busy_rate: float
     mma_columns_per_cycle: float
     smem_bytes_per_cycle: float
     mma_latency: float
@@ -28,6 +31,7 @@ class Chip:
     mma_pair_half_latency: float
     mma_scaled_latency: float
     mma_pair_smem: float
+    mma_pair_least: float
     mma_group_overhead: float
     tmem_bytes_per_cycle: float
     tmem_latency: float
@@ -56,6 +60,7 @@ class Chip:
     cold_latency: float
     bytes_in_flight_per_cycle: float
     sm_bytes_per_cycle: float
+    l2_bytes_in_flight_per_cycle: float
     burst_cycles: float
     hbm_bytes_per_us: float
     l2_bytes_per_us: float

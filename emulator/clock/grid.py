@@ -61,8 +61,6 @@ class GridTime:
     cycles: float
     occupancy: Occupancy
     executed: Sequence[Executed]
-    from_hbm: float
-    bytes_in: float
 
 
 class Grid:
@@ -73,7 +71,7 @@ class Grid:
         x, y, z = launch.grid_of_clusters
         self._indices: list[Dim3] = [(i, j, k) for k, j, i in product(range(z), range(y), range(x))]
         self._size = prod(launch.cluster)
-        self._from_hbm = 1.0
+        self._misses: dict[int, float] = {}
 
     def time(self, recorder: Recorder | None = None) -> GridTime:
         """Execute a few clusters and schedule the rest. recorder: of the first that is executed."""
@@ -82,11 +80,10 @@ class Grid:
         occupancy = self._occupancy(first.ctas[0].tmem_columns)
         loaders = [w for w in first.ctas[0].warps if w.loaded] or first.ctas[0].warps
         loader = min(loaders, key=lambda w: w.executed).index
-        bytes_in = sum(float(w.loaded) for w in first.warps) * len(self._indices)
-        if bytes_in and whole.touched:
-            self._from_hbm = min(1.0, sum(whole.touched.values()) / bytes_in)
+        for tensor, loaded in whole.loaded.items():
+            self._misses[tensor.address] = min(1.0, tensor.bytes / (loaded * len(self._indices)))
         if any(instr.opcode == TAKES_OVER for instr in self._launch.kernel.instrs):
-            return self._taken_over(occupancy, bytes_in, recorder)
+            return self._taken_over(occupancy, recorder)
         sampled, works = self._works(loader)
         times: dict[int, float] = {}
         executed: list[tuple[int, TimedCluster, Sequence[Sm]]] = []
@@ -105,12 +102,12 @@ class Grid:
             nearest = min(times, key=lambda known: abs(known - work))
             shares[nearest] = shares.get(nearest, 0) + 1 / len(works)
         found = [Executed(c, sms, together, shares.get(work, 0.0)) for work, c, sms in executed]
-        return GridTime(cycles, occupancy, found, self._from_hbm, bytes_in)
+        return GridTime(cycles, occupancy, found)
 
     def _timeline(self, recorder: Recorder | None = None, walks: bool = False) -> Timeline:
         sharers = min(self._chip.sms, len(self._indices) * self._size)
         return Timeline(
-            self._chip, self._launch, self._program, self._stretches, sharers, self._from_hbm, recorder, walks
+            self._chip, self._launch, self._program, self._stretches, sharers, self._misses, recorder, walks
         )
 
     def _occupancy(self, tmem_columns: int) -> Occupancy:
@@ -155,7 +152,7 @@ class Grid:
                     raise Deadlock(f"{warp} does not end with every wait over at once", ())
         return cluster
 
-    def _taken_over(self, occupancy: Occupancy, bytes_in: float, recorder: Recorder | None) -> GridTime:
+    def _taken_over(self, occupancy: Occupancy, recorder: Recorder | None) -> GridTime:
         """Clusters that take over the work of those not launched: what one slot of the chip gets."""
         timeline = self._timeline(recorder)
         mine = self._indices[:: occupancy.slots // occupancy.resident]
@@ -163,7 +160,7 @@ class Grid:
         cycles = max(cluster.end for cluster in ran)
         share = len(mine) / len(self._indices)
         executed = [Executed(ran[0], timeline.sms, 1, share)]
-        return GridTime(cycles, occupancy, executed, self._from_hbm, bytes_in)
+        return GridTime(cycles, occupancy, executed)
 
 
 def _spread(values: Sequence[int], count: int) -> Sequence[int]:

@@ -24,7 +24,7 @@ from ..machine.tensormap import MAP_BYTES, TensorMap, decode
 from ..ptx.syntax import Address, Imm, Instr, Operand, Reg, TensorAddress, Vector
 from .barriers import TimedMBarrier
 from .chips import Chip
-from .warps import SUB_PARTITIONS, Copies, Sm, TimedWarp
+from .warps import SUB_PARTITIONS, Copies, Sm, Tensor, TimedWarp
 
 STRETCH: Final = "clock.stretch"
 ENTRIES: Final[dict[str, Handler]] = {}
@@ -295,7 +295,8 @@ def mma_times(chip: Chip, kind: Kind, ctas: int, a_in_tmem: bool, scaled: bool, 
     pair = chip.mma_pair_smem if ctas == 2 and not half and not a_in_tmem else 0.0
     latency = chip.mma_latency if ctas == 1 else chip.mma_pair_latency
     latency += chip.mma_pair_half_latency * half + chip.mma_scaled_latency * scaled
-    return max(compute, a + b + pair), latency + a + compute, compute, 2.0 * idesc.m * idesc.n * kind.k
+    least = chip.mma_pair_least if half else 0.0
+    return max(compute, a + b + pair, least), latency + a + compute, compute, 2.0 * idesc.m * idesc.n * kind.k
 
 
 @timed("tcgen05.mma", keep=lambda operands: (operands[3], Imm(isinstance(operands[1], Address))))
@@ -425,13 +426,12 @@ def _idle(warp: TimedWarp, now: float, done: float, ins: Instr, what: str) -> fl
 # ---- copies ----
 
 
-def _box_bytes(warp: TimedWarp, address: int) -> int:
-    """Bytes of a box of the tensor map at an address."""
-    known: dict[int, int] = warp.timeline.boxes
+def _tensor(warp: TimedWarp, address: int) -> Tensor:
+    """What the tensor map at an address describes."""
+    known: dict[int, Tensor] = warp.timeline.tensors
     if address not in known:
         tensor = decode(ctypes.string_at(address, MAP_BYTES))
-        warp.timeline.touched[tensor.address] = tensor_bytes(tensor)
-        known[address] = tensor.box_bytes
+        known[address] = Tensor(tensor.address, tensor_bytes(tensor), tensor.box_bytes)
     return known[address]
 
 
@@ -452,15 +452,15 @@ def _tma(ins: Instr) -> Action:
 
     def load(warp: TimedWarp, mask: Any, target: Any, at: Any, barrier: Any, ranks: Any = 0) -> None:
         for lane in active_lanes(mask):
-            size = _box_bytes(warp, of_lane(at, lane)) * boxes
+            tensor = _tensor(warp, of_lane(at, lane))
             chosen = of_lane(ranks, lane) if multicast else None
             told = _told(warp, ins, of_lane(target, lane), of_lane(barrier, lane), chosen, paired)
-            _load(warp, ins, told, size)
+            _load(warp, ins, told, tensor.box_bytes * boxes, tensor)
 
     def store(warp: TimedWarp, mask: Any, at: Any, source: Any) -> None:
         """Lanes that store the same bytes are one copy."""
         for (place, _), lane in {(of_lane(at, n), of_lane(source, n)): n for n in active_lanes(mask)}.items():
-            warp.ops.append((_send, lane, _box_bytes(warp, place) * boxes))
+            warp.ops.append((_send, lane, _tensor(warp, place).box_bytes * boxes))
 
     return store if "bulk_group" in ins.modifiers else load
 
@@ -485,9 +485,11 @@ def _told(warp: TimedWarp, ins: Instr, target: int, barrier: int, ranks: int | N
     return [(ctas[to].sm, _mbarrier(warp, offset | told << RANK_SHIFT, ins)) for to, told in copies]
 
 
-def _load(warp: TimedWarp, ins: Instr, told: Told, size: int) -> None:
+def _load(warp: TimedWarp, ins: Instr, told: Told, size: int, tensor: Tensor | None) -> None:
     warp.loaded += size
-    warp.ops.append((_fetch, ins, told, size))
+    if tensor is not None:
+        warp.timeline.loaded[tensor] = warp.timeline.loaded.get(tensor, 0) + size
+    warp.ops.append((_fetch, ins, told, size, tensor))
 
 
 def _engine(warp: TimedWarp, now: float) -> float:
@@ -498,11 +500,12 @@ def _engine(warp: TimedWarp, now: float) -> float:
     return float(sm.tma)
 
 
-def _fetch(warp: TimedWarp, now: float, ins: Instr, told: Told, size: int) -> float:
+def _fetch(warp: TimedWarp, now: float, ins: Instr, told: Told, size: int, tensor: Tensor | None) -> float:
     """A load by the copy engine. One that goes to several SMs is fetched once."""
     timeline = warp.timeline
     taken = _engine(warp, now)
-    done = timeline.load(told[0][0], taken, size, timeline.chip.tma_latency)
+    from_hbm = timeline.from_hbm(tensor) / len(told)
+    done = max(timeline.load(sm, taken, size, timeline.chip.tma_latency, from_hbm) for sm, _ in told)
     for _, barrier in told:
         timeline.at(done, partial(timeline.complete, barrier, size))
     if timeline.recorder is not None:
@@ -514,9 +517,7 @@ def _send(warp: TimedWarp, now: float, lane: int, size: int) -> float:
     """A store by the copy engine, in the lane's open group."""
     sm, timeline = warp.sm, warp.timeline
     taken = _engine(warp, now)
-    sm.l2 = max(sm.l2, taken) + size / timeline.l2_share
-    sm.use("bytes out", size)
-    done = max(taken + timeline.chip.tma_store_latency, sm.l2)
+    done = timeline.store(sm, taken, size)
     warp.copies.setdefault(lane, Copies()).add(done, taken + size / timeline.chip.smem_bytes_per_cycle)
     return now + 1
 
@@ -539,7 +540,7 @@ def _bulk(ins: Instr) -> Action:
             count = of_lane(size, lane)
             if "global" in ins.modifiers:
                 _bring(warp, of_lane(target, lane), of_lane(source, lane), count)
-            _load(warp, ins, told, count)
+            _load(warp, ins, told, count, None)
 
     def store(warp: TimedWarp, mask: Any, target: Any, source: Any, size: Any, *rest: Any) -> None:
         for lane in active_lanes(mask):
@@ -579,7 +580,7 @@ def _copy(ins: Instr) -> Action:
         timeline, sm = warp.timeline, warp.sm
         cycles: float = max(1.0, size / timeline.chip.smem_bytes_per_cycle)
         sm.lsu = max(sm.lsu, now) + cycles
-        done = timeline.load(sm, now, size, timeline.chip.copy_latency)
+        done = timeline.load(sm, now, size, timeline.chip.copy_latency, 1.0)
         warp.copies.setdefault(WHOLE_WARP, Copies()).add(done, done)
         return now + cycles
 

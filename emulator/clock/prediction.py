@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ..ptx.syntax import Instr
     from .skeleton import Skeleton
 
+ONCE: Final = "each tensor that TMA loads is read from HBM once; what is loaded of it again is found in L2"
+BOUND: Final = 0.5
 WAITS: Final = 4
 """Of a role, so many are shown."""
 
@@ -80,8 +82,9 @@ class Prediction:
 
     @property
     def bound(self) -> str:
-        """The part that is taken most."""
-        return next(iter(self.busy))
+        """The part that is taken most, or latency where none is taken half of the time."""
+        part, share = next(iter(self.busy.items()))
+        return part if share >= BOUND else "latency"
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -129,14 +132,15 @@ def predict(
         time.occupancy.resident,
         time.occupancy.limit,
         tuple(_roles(time, launch)),
-        (*_decided(skeleton), _shared_bytes(time), *chip.assumptions),
+        (*_decided(skeleton), ONCE, *chip.assumptions),
         recorder,
     )
 
 
 def frequency(chip: Chip, utilisation: float) -> float:
     """The rate at which cycles pass, GHz, by the share of cycles in which tensor cores compute: power limits both."""
-    return chip.max_clock_ghz
+    above = max(0.0, utilisation - chip.full_rate_utilisation) / (1 - chip.full_rate_utilisation)
+    return chip.max_clock_ghz * (1 - (1 - chip.busy_rate) * above)
 
 
 def _busy(chip: Chip, time: GridTime) -> dict[str, float]:
@@ -152,10 +156,8 @@ def _busy(chip: Chip, time: GridTime) -> dict[str, float]:
         found[PIPES[pipe]] = per_cluster.get(pipe, 0.0) / SUB_PARTITIONS / whole
     found["shared memory (ld, st)"] = per_cluster.get(LSU, 0.0) / whole
     found["TMA"] = per_cluster.get("TMA", 0.0) / whole
-    moved = per_cluster.get("bytes in", 0.0) + per_cluster.get("bytes out", 0.0)
-    found["L2"] = moved / chip.share_per_cycle(chip.l2_bytes_per_us, chip.sms) / whole
-    written = per_cluster.get("bytes in", 0.0) * time.from_hbm + per_cluster.get("bytes out", 0.0)
-    found["HBM"] = written / chip.share_per_cycle(chip.hbm_bytes_per_us, chip.sms) / whole
+    found["L2"] = per_cluster.get("L2 bytes", 0.0) / chip.share_per_cycle(chip.l2_bytes_per_us, chip.sms) / whole
+    found["HBM"] = per_cluster.get("HBM bytes", 0.0) / chip.share_per_cycle(chip.hbm_bytes_per_us, chip.sms) / whole
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
@@ -184,7 +186,3 @@ def _source(launch: Launch, instr: Instr) -> str:
 
 def _decided(skeleton: Skeleton) -> Sequence[str]:
     return [f"PTX line {i.line} is false: a comparison of data that decides where warps go" for i in skeleton.decided]
-
-
-def _shared_bytes(time: GridTime) -> str:
-    return f"{time.from_hbm:.0%} of the bytes loaded come from HBM, the rest from L2: each tensor is read from HBM once"

@@ -17,6 +17,8 @@ from .chips import Chip
 from .operations import ENTRIES, KEPT, STRETCH
 from .stretch import FLOATS, Stretch, scheduled
 
+SINKS = frozenset({"tcgen05.st", "tcgen05.wait::st", "mbarrier.arrive"})
+"""What ptxas may put before computation that it does not need: a part of P is handed on while the rest is computed."""
 LOADS = frozenset({"ld", "atom"})
 MATRICES = frozenset({"tcgen05.ld", "ldmatrix", "mma", "wmma"})
 
@@ -42,12 +44,15 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
     stretches: list[Stretch] = []
     moved: dict[int, int] = {}
 
-    def spend(pending: list[Effect]) -> None:
-        if pending:
-            number, first = len(stretches), pending[0].instr
-            stretches.append(scheduled(pending, chip))
+    def spend(pending: list[Effect], needed: Effect | None = None) -> None:
+        """All that is pending, or what an instruction needs of it."""
+        now = list(pending) if needed is None else _before(needed, pending)
+        if now:
+            number, first = len(stretches), now[0].instr
+            stretches.append(scheduled(now, chip))
             instrs.append(Instr(STRETCH, (), (Imm(number),), None, first.line, f"stretch {number}"))
-            pending.clear()
+            done = set(map(id, now))
+            pending[:] = [effect for effect in pending if id(effect) not in done]
 
     for block in flow.blocks:
         moved[block.start] = len(instrs)
@@ -56,7 +61,7 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
             effect = found[i]
             instr = effect.instr
             if i in keep and instr.opcode in ENTRIES:
-                spend(pending)
+                spend(pending, effect if instr.opcode in SINKS else None)
                 instrs.append(KEPT[instr.opcode](kernel.instrs[i]))
                 if instr.opcode in MATRICES:
                     instrs += _zeros(kernel.instrs[i], [r for r in effect.writes if r in needed])
@@ -75,6 +80,17 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
     left = replace(kernel, instrs=tuple(instrs), labels=labels, locations=())
     decided = tuple(kernel.instrs[i] for i in sorted(cut) if kernel.instrs[i].opcode == "setp")
     return Skeleton(left, tuple(stretches), decided)
+
+
+def _before(last: Effect, pending: Sequence[Effect]) -> list[Effect]:
+    """Of what is pending, what an instruction depends on."""
+    wanted = set(last.reads)
+    found = []
+    for effect in reversed(pending):
+        if not wanted.isdisjoint(effect.writes):
+            found.append(effect)
+            wanted |= set(effect.reads)
+    return found[::-1]
 
 
 def _zeros(instr: Instr, written: Sequence[Reg]) -> Iterator[Instr]:

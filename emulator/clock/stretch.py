@@ -1,7 +1,8 @@
 """Stretches of ordinary instructions: what their schedule on one sub-partition asks of its pipes, and how long it is.
 
-ptxas reorders within a block, folds moves and address arithmetic, and joins pairs of max: so the cost of a stretch is
-that of a list schedule of its PTX, longest chain of latencies first, one instruction a cycle, pipes of their widths.
+ptxas reorders within a block, folds moves, joins pairs of max, and tests the bits of a word eight at a time: so the
+cost of a stretch is that of a list schedule of what is left of its PTX, longest chain of latencies first, one
+instruction a cycle, pipes of their widths.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..engine.effects import Effect
-from ..ptx.syntax import Instr, Reg
+from ..ptx.syntax import Imm, Instr, Reg
 from .chips import Chip
 
 SLICE: Final = 16
@@ -23,6 +24,7 @@ FLOATS: Final = frozenset({"f32", "f64", "f16", "bf16", "f16x2", "bf16x2", "f32x
 SPECIAL: Final = frozenset({"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div"})
 FUSED: Final = frozenset({"fma", "add", "sub", "mul", "mad"})
 MEMORY: Final = frozenset({"ld", "st", "atom", "red", "ldmatrix", "stmatrix"})
+BITS_A_TEST: Final = 8
 ISSUE, FMA, ALU, MUFU, LSU = range(5)
 PIPES: Final = ("issue slots", "FMA", "ALU", "MUFU", "LSU")
 WIDTHS: Final = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
@@ -89,9 +91,15 @@ def _nodes(effects: Sequence[Effect], chip: Chip) -> list[_Node]:
     made: dict[Reg, tuple[int, ...]] = {}
     uses = _uses(effects)
     joined: set[Reg] = set()
+    tested: set[Reg] = set()
+    tests = 0
     for effect in effects:
         sources = {i for r in effect.reads if isinstance(r, Reg) for i in made.get(r, ())}
-        if effect.instr.opcode in FREE or _joins_next(effect, uses, joined):
+        if _masks_a_bit(effect, uses):
+            tested.update(effect.writes)
+        tests += (is_test := effect.instr.opcode == "setp" and not tested.isdisjoint(effect.reads))
+        folded = not tested.isdisjoint(effect.writes) or (is_test and tests % BITS_A_TEST != 1)
+        if folded or effect.instr.opcode in FREE or _joins_next(effect, uses, joined):
             for register in effect.writes:
                 made[register] = tuple(sources)
             continue
@@ -113,6 +121,16 @@ def _uses(effects: Sequence[Effect]) -> dict[Reg, list[Instr]]:
             if isinstance(register, Reg):
                 uses.setdefault(register, []).append(effect.instr)
     return uses
+
+
+def _masks_a_bit(effect: Effect, uses: dict[Reg, list[Instr]]) -> bool:
+    """Whether it takes one bit of a word for a comparison with zero: ptxas tests several at once (R2P)."""
+    instr = effect.instr
+    mask = instr.operands[-1] if instr.opcode == "and" else None
+    if not isinstance(mask, Imm) or (mask.value & 0xFFFF_FFFF).bit_count() != 1:
+        return False
+    later = uses.get(effect.writes[0], ())
+    return len(later) == 1 and later[0].opcode == "setp" and later[0].operands[-1] == Imm(0)
 
 
 def _joins_next(effect: Effect, uses: dict[Reg, list[Instr]], joined: set[Reg]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..errors import Deadlock
 from .chips import Chip
 from .stretch import LSU, Stretch
-from .warps import Sm, TimedCluster, TimedWarp
+from .warps import Sm, Tensor, TimedCluster, TimedWarp
 
 if TYPE_CHECKING:
     from ..machine.launch import Dim3, Launch
@@ -25,8 +25,9 @@ INFINITY = float("inf")
 class Timeline:
     """Runs clusters of a launch, `resident` at a time on one set of SMs, each cluster's CTAs on SMs of their own.
 
-    sharers: SMs that load at the same time, between which L2 and HBM are shared. from_hbm: of the bytes loaded, the
-    share that L2 does not hold. walks: warps are only to go through their programs, each alone.
+    sharers: SMs that load at the same time, between which L2 and HBM are shared. misses: by the address of a tensor,
+    the share of its loads that L2 does not hold; all, of others. walks: warps are only to go through their programs,
+    each alone.
     """
 
     def __init__(
@@ -36,20 +37,20 @@ class Timeline:
         program: Program,
         stretches: Sequence[Stretch],
         sharers: int,
-        from_hbm: float,
+        misses: Mapping[int, float],
         recorder: Recorder | None = None,
         walks: bool = False,
     ) -> None:
         self.chip, self.launch, self.program, self.stretches = chip, launch, program, stretches
-        self.from_hbm, self.recorder, self.walks = from_hbm, recorder, walks
+        self.misses, self.recorder, self.walks = misses, recorder, walks
         self.hbm_share = min(chip.share_per_cycle(chip.hbm_bytes_per_us, sharers), chip.sm_bytes_per_cycle)
         self.l2_share = min(chip.share_per_cycle(chip.l2_bytes_per_us, sharers), chip.sm_bytes_per_cycle)
         self.sms = [Sm() for _ in range(prod(launch.cluster))]
         self.finished: list[TimedCluster] = []
-        self.touched: dict[int, int] = {}
-        """Bytes of the tensors that TMA loads from, by their address."""
-        self.boxes: dict[int, int] = {}
-        """Bytes of a box of each tensor map, by its address."""
+        self.tensors: dict[int, Tensor] = {}
+        """What each tensor map describes, by the map's address."""
+        self.loaded: dict[Tensor, int] = {}
+        """Bytes that TMA was asked to load of each."""
         self._heap: list[tuple[float, int, Callable[[float], None]]] = []
         self._number = 0
         self._next: Iterator[Dim3] = iter(())
@@ -90,7 +91,7 @@ class Timeline:
         self._live.append(cluster)
         for warp in cluster.warps:
             self.prepare(warp)
-            self.at(now, warp.go)
+            self.at(now + self.chip.cta_launch, warp.go)
 
     def prepare(self, warp: TimedWarp) -> None:
         """Set a warp at the program's first instruction."""
@@ -176,19 +177,34 @@ class Timeline:
         """Bytes of an mbarrier came."""
         self.wake(barrier.complete(tx), now, self.chip.wake_latency)
 
-    def load(self, sm: Sm, now: float, size: int, latency: float) -> float:
+    def from_hbm(self, tensor: Tensor | None) -> float:
+        """Of the bytes loaded of a tensor, the share that comes from HBM."""
+        return 1.0 if tensor is None else self.misses.get(tensor.address, 1.0)
+
+    def load(self, sm: Sm, now: float, size: int, latency: float, from_hbm: float) -> float:
         """When a load from global memory issued now is complete. latency: from HBM, with nothing else under way."""
         chip = self.chip
         sm.outstanding += size
-        latency += sm.outstanding / chip.bytes_in_flight_per_cycle - (1 - self.from_hbm) * chip.tma_l2_saving
-        sm.hbm = max(sm.hbm, now - chip.burst_cycles) + size * self.from_hbm / self.hbm_share
+        latency += from_hbm * sm.outstanding / chip.bytes_in_flight_per_cycle
+        latency += (1 - from_hbm) * (sm.outstanding / chip.l2_bytes_in_flight_per_cycle - chip.tma_l2_saving)
+        sm.hbm = max(sm.hbm, now - chip.burst_cycles) + size * from_hbm / self.hbm_share
         sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / self.l2_share
-        sm.use("bytes in", size)
+        sm.use("L2 bytes", size)
+        sm.use("HBM bytes", size * from_hbm)
         latency += chip.cold_latency if now < sm.warm else 0.0
         done = max(now + latency, sm.hbm, sm.l2)
         sm.warm = min(sm.warm, done)
         self.at(done, partial(self._landed, sm, size))
         return done
+
+    def store(self, sm: Sm, now: float, size: int) -> float:
+        """When a store to global memory issued now is complete."""
+        chip = self.chip
+        sm.hbm = max(sm.hbm, now - chip.burst_cycles) + size / self.hbm_share
+        sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / self.l2_share
+        sm.use("L2 bytes", size)
+        sm.use("HBM bytes", size)
+        return max(now + chip.tma_store_latency, sm.hbm, sm.l2)
 
     @staticmethod
     def _landed(sm: Sm, size: int, _now: float) -> None:

@@ -22,6 +22,15 @@ Op = tuple[Any, ...]
 """What a warp does next: a function of (warp, time, *arguments) that answers when it goes on, None if it waits."""
 
 
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor in global memory that TMA reaches: its bytes, and those of a box."""
+
+    address: int
+    bytes: int
+    box_bytes: int
+
+
 class Sm:
     """One SM: until when each of its parts is taken, and how long each was."""
 

@@ -1,0 +1,80 @@
+"""Problems whose time matters: what a DeepSeek-V4 layer asks of attention, and plain attention of each head dim."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+import torch
+
+from kernel import dsv4, fmha
+
+CONTEXT = 16_384  # tokens of a sequence that decodes
+CHUNK = 1_024  # tokens of a chunk of prefill
+HCA_RATIO = 128
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One call of `kernel.dsv4.attention`, or of `kernel.fmha` where `branch` is plain. keys: of the window, or all."""
+
+    name: str
+    branch: Literal["plain", "csa", "hca"]
+    batch: int
+    tokens: int
+    heads: int
+    head_dim: int
+    keys: int
+    topk: int = 0
+
+    @property
+    def flops(self) -> float:
+        """Of both products, for the keys that a query sees."""
+        seen = self.keys + {"plain": 0, "csa": self.topk, "hca": CONTEXT // HCA_RATIO}[self.branch]
+        return 4.0 * self.batch * self.tokens * self.heads * self.head_dim * seen
+
+    def call(self) -> None:
+        """Call the kernel on inputs of this shape, whose values are nothing but the listed indices."""
+        q = torch.zeros(self.batch, self.tokens, self.heads, self.head_dim, dtype=torch.bfloat16)
+        kept = self.keys if self.branch == "plain" else dsv4.WINDOW + self.tokens - 1
+        kv = torch.zeros(self.batch, kept, self.head_dim, dtype=torch.bfloat16)
+        if self.branch == "plain":
+            fmha(q, kv, kv.clone(), partials=False)
+            return
+        if self.branch == "hca":
+            blocks = torch.zeros(self.batch, CONTEXT // HCA_RATIO, self.head_dim, dtype=torch.bfloat16)
+            lens = torch.full((self.batch,), CONTEXT, dtype=torch.int32)
+            dsv4.attention(q, kv, cmp_kv=blocks, seq_lens=lens, compress_ratio=HCA_RATIO)
+            return
+        blocks = torch.zeros(self.batch, CONTEXT // 4, self.head_dim, dtype=torch.bfloat16)
+        random = torch.Generator().manual_seed(0)
+        shape = (self.batch, self.tokens, self.topk)
+        indices = torch.randint(CONTEXT // 4, shape, generator=random, dtype=torch.int32)
+        dsv4.attention(q, kv, cmp_kv=blocks, topk_indices=indices)
+
+
+def _decode() -> list[Shape]:
+    found = []
+    for (heads, topk), batch, tokens in product(((128, 1024), (64, 512)), (2, 16, 64, 256), (1, 3)):
+        name = f"decode-{heads}h-b{batch}-t{tokens}"
+        found.append(Shape(f"{name}-csa", "csa", batch, tokens, heads, 512, dsv4.WINDOW, topk))
+        found.append(Shape(f"{name}-hca", "hca", batch, tokens, heads, 512, dsv4.WINDOW))
+    return found
+
+
+SHAPES = (
+    Shape("prefill-128h-csa", "csa", 1, CHUNK, 128, 512, dsv4.WINDOW, 1024),
+    Shape("prefill-64h-csa", "csa", 1, CHUNK, 64, 512, dsv4.WINDOW, 512),
+    Shape("prefill-128h-hca", "hca", 1, CHUNK, 128, 512, dsv4.WINDOW),
+    *_decode(),
+    *(Shape(f"plain-hd{d}", "plain", 4, 2048, 16, d, 8192) for d in (64, 128, 256)),
+)
+
+
+def find(name: str) -> Shape:
+    """The shape of that name. Raises ValueError naming those that there are."""
+    for shape in SHAPES:
+        if shape.name == name:
+            return shape
+    raise ValueError(f"no shape {name!r}; there are {', '.join(shape.name for shape in SHAPES)}")
