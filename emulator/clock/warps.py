@@ -129,6 +129,8 @@ class TimedWarp:
         self.meet: Any = 0
         self.lane = 0
         self.stack: Any = ()
+        self.missed: list[Any] = []
+        self.loads = self.products = None
         self.bits = self.ended = 0
         self.leaves: frozenset[int] = frozenset()
         self.mask: np.ndarray | None = None
