@@ -92,7 +92,9 @@ define internal i1 @seen(ptr %epochs, i32 %number, ptr %clock, i64 %width, i64 %
   %time = ashr i64 %epoch, {TIME_BITS}
   %over = icmp sge i64 %now, %time
   %past = and i1 %known, %over
-  %piped = icmp eq i64 %component, %follows
+  %after = icmp eq i64 %component, %follows
+  %one = icmp ne i64 %epoch, {NOT_KNOWN}
+  %piped = and i1 %after, %one
   %ordered = or i1 %past, %piped
   %shape = lshr i64 %epoch, {PATTERN_BITS}
   %theirs = and i64 %shape, {PATTERNS}
