@@ -40,7 +40,7 @@ def report() -> None:
     made = [path for name in (REPORT_NAME, PAGE_NAME) for path in RESULTS.glob(f"*/{name}")]
     if not made:
         _refuse(f"no report under {RESULTS}; make stage D1.1 writes one")
-    newest = max(made, key=lambda path: path.stat().st_mtime).parent
+    newest = max(made, key=lambda path: (path.parent.name != "sample", path.stat().st_mtime)).parent
     shown = next(newest / name for name in (REPORT_NAME, PAGE_NAME) if (newest / name).exists())
     print(shown)
     if sys.stdout.isatty() and _has_display():

@@ -42,6 +42,6 @@ def clean(repository: Repository, store: RunStore, known: Targets, keep: int) ->
 def _forget(target: Target, runs: Sequence[Entry]) -> None:
     link = target.connect()
     try:
-        Host(target, link).forget([run for each in runs for run in each.runs])
+        Host(target, link).forget([run for each in runs for run in {each.run, *each.runs}])
     finally:
         link.close()
