@@ -1,0 +1,70 @@
+"""Programs of other compilers, each installed from its package beside the lock's, unmodified and host and all."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = Path(__file__).parent / "programs"
+NVCC = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-cuda-cccl", "nvidia-cuda-runtime", "nvidia-nvvm")
+
+pytestmark = [pytest.mark.install, pytest.mark.compiler, pytest.mark.timeout(1800)]
+
+
+def run(program: Path, folder: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "emulator", "run", *options, str(program)]
+    env = os.environ | {"TRITON_CACHE_DIR": str(folder / "cache")} | variables
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=900)
+
+
+def install(folder: Path, *packages: str) -> Path:
+    """A folder with the packages, and with nothing that they need: that is in the lock."""
+    for command in (
+        [sys.executable, "-m", "venv", str(folder / "venv")],
+        [str(folder / "venv/bin/pip"), "install", "--quiet", "--no-deps", "--target", str(folder / "site"), *packages],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900)
+        assert done.returncode == 0, done.stderr
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def triton(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return install(tmp_path_factory.mktemp("triton"), "triton==3.9.0")
+
+
+@pytest.fixture(scope="module")
+def nvcc(tmp_path_factory: pytest.TempPathFactory) -> Sequence[str]:
+    """The command of the compiler, which links to the runtime's library that is there."""
+    (cuda,) = install(tmp_path_factory.mktemp("nvcc"), *NVCC).glob("nvidia/cu*")
+    code = ("-std=c++17", "-lineinfo", "-gencode", "arch=compute_100a,code=compute_100a")
+    (runtime,) = (cuda / "lib").glob("libcudart.so.*")
+    return [str(cuda / "bin/nvcc"), *code, "-cudart", "none", f"-L{cuda / 'lib'}", "-Xlinker", f"-l:{runtime.name}"]
+
+
+@pytest.mark.parametrize("program", ["triton_kernels.py", "gluon_kernels.py"])
+def test_triton(program: str, triton: Path, tmp_path: Path) -> None:
+    done = run(PROGRAMS / program, tmp_path, PYTHONPATH=str(triton))
+    assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
+
+
+@pytest.mark.parametrize("completion", ["lazy", "eager", "random"])
+def test_cuda(completion: str, nvcc: Sequence[str], tmp_path: Path) -> None:
+    subprocess.run([*nvcc, "-o", "gemm", str(PROGRAMS / "gemm.cu")], cwd=tmp_path, check=True)
+    done = run(tmp_path / "gemm", tmp_path, "--completion", completion)
+    assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
+
+
+def test_a_broken_cuda_program_is_told_by_its_source(nvcc: Sequence[str], tmp_path: Path) -> None:
+    text = (PROGRAMS / "gemm.cu").read_text()
+    line = "      wait(full, it & 1);\n"
+    assert text.count(line) == 1
+    (tmp_path / "broken.cu").write_text(text.replace(line, ""))
+    subprocess.run([*nvcc, "-o", "broken", "broken.cu"], cwd=tmp_path, check=True)
+    done = run(tmp_path / "broken", tmp_path)
+    assert done.returncode == 3 and done.stdout == "failed: unspecified launch failure\n"
+    assert "MissingWait: tcgen05.mma reads shared memory" in done.stderr and "broken.cu:" in done.stderr
