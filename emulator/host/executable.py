@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -59,6 +60,7 @@ def run_main(path: Path, arguments: Sequence[str], at_exit: Callable[[int], int]
 
 def _end(libc: Any, code: int) -> None:
     libc.fflush(None)
+    atexit._run_exitfuncs()  # this process does not come to Python's own end: its temporary folders go here
     libc._exit(code)
 
 
@@ -89,7 +91,7 @@ def _main(image: bytearray) -> int:
             strings_at = sections[section[6]][4]
             for at in range(section[4], section[4] + section[5], 24):
                 name_at, _, _, _, value = struct.unpack_from("<IBBHQ", image, at)
-                if image[strings_at + name_at :].startswith(b"main\0"):
+                if image.startswith(b"main\0", strings_at + name_at):
                     return int(value)
     entry: int = struct.unpack_from("<Q", image, 0x18)[0]
     at = image.find(_TO_MAIN, entry, entry + 64)
