@@ -129,10 +129,10 @@ class TimedWarp:
         self.meet: Any = 0
         self.lane = 0
         self.stack: Any = ()
-        self.missed: list[Any] = []
         self.loads = self.products = None
         self.bits = self.ended = 0
         self.leaves: frozenset[int] = frozenset()
+        self.missed: list[Any] = []
         self.mask: np.ndarray | None = None
         self.yielded = self.done = False
         self.executed = 0
