@@ -15,6 +15,7 @@ from .engine.liveness import Liveness
 from .engine.load_store import load_store
 from .engine.placement import Placement, RegisterFile
 from .engine.segments import Chain, Segment, placed_registers, segments
+from .engine.stored import stored_parameters
 from .engine.uniformity import varying
 from .engine.unwritten import unwritten
 from .errors import EmulatorError, TakingApart, UnknownInstruction
@@ -52,6 +53,7 @@ class Program:
         waits = {(effect.instr.line, effect.instr.text) for effect in self._effects if effect.blocking}
         self._flow = Flow(kernel, lambda instr: (instr.line, instr.text) in waits)
         liveness = Liveness(self._flow, self._effects)
+        self._stored_parameters = stored_parameters(self._effects)
         self._segments = segments(self._flow, self._effects, liveness)
         self._placement = Placement(placed_registers(self._segments, liveness), self._effects)
         fetcher = Fetcher(self._placement.slots, frozenset(varying(self._flow, self._effects, liveness)))
@@ -71,6 +73,11 @@ class Program:
     def independent(self) -> bool:
         """Whether nothing that one cluster does can be seen by another before the launch ends, short of a race."""
         return not any(effect.entry is not None and effect.entry.meets(effect.instr) for effect in self._effects)
+
+    @property
+    def stored_parameters(self) -> frozenset[int]:
+        """The offsets of the parameters that addresses of stores to global memory are computed from."""
+        return self._stored_parameters
 
     def start(self, warp: Any) -> None:
         """Set a warp at the kernel's first instruction, its threads beyond the block's size inactive."""
@@ -161,7 +168,7 @@ class Program:
         self._compiled: list[tuple[Instr, str]] = []
         for effect in self._effects:
             with TakingApart(effect.instr):
-                step = load_store(effect, fetcher, len(found))
+                step = load_store(effect, fetcher, len(found), self.kernel.global_cell)
             if step is not None:
                 uniform = step.operation.uniform
                 handlers[id(effect)] = learning(handlers[id(effect)], effect.instr, len(found), uniform)
@@ -183,8 +190,7 @@ class Program:
                 (e, self._steps.address(i, at), self._steps.address(i, at + 1))
                 for e, at in zip(effects, places, strict=True)
             )
-            shared = any(isinstance(step, LoadStoreStep) and step.operation.shared for step in steps)
-            found[id(chain[0].effects[0])] = Chain(self._steps.address(i), len(chain), shared, stops)
+            found[id(chain[0].effects[0])] = Chain(self._steps.address(i), len(chain), stops)
         return found
 
     def _listed(
@@ -214,7 +220,7 @@ class Program:
     def _accesses_of(self, launch: Launch) -> CompiledAccesses:
         found: CompiledAccesses | None = launch.registry.get(CompiledAccesses)
         if found is None:
-            found = launch.registry[CompiledAccesses] = CompiledAccesses(launch.memory, self._compiled)
+            found = launch.registry[CompiledAccesses] = CompiledAccesses(launch, self._compiled)
         return found
 
     def _special_value(self, warp: Any, special: Special) -> Any:

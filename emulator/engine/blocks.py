@@ -193,8 +193,8 @@ class BlockWriter:
         for effect, at, after in chain.stops:
             lines = ["def f(w, r, bits, mask, lane):", *self._call(effect, names)]
             names["handle"][at] = self._defined([*lines, f" return run(r.base, bits, {after})"], block, names)
-        clock = [" if w.clock.v is not w.memory_clock: follow(w)"] if chain.shared else []
-        return [*clock, f" at = run(r.base, bits, {chain.start})", " while at: at = handle[at](w, r, bits, mask, lane)"]
+        clock = " if w.clock.v is not w.memory_clock: follow(w)"
+        return [clock, f" at = run(r.base, bits, {chain.start})", " while at: at = handle[at](w, r, bits, mask, lane)"]
 
     def _call(self, effect: Effect, names: dict[str, Any]) -> list[str]:
         name = f"call{len(names)}"

@@ -18,13 +18,13 @@ _CELL = 4
 _BITS = {"b16": 16, "b32": 32, "b64": 64}
 
 
-def load_store(effect: Effect, fetcher: Fetcher, number: int) -> LoadStoreStep | None:
-    """An access as a step, if it can be one. number: which of the program's it is."""
+def load_store(effect: Effect, fetcher: Fetcher, number: int, cell: int) -> LoadStoreStep | None:
+    """An access as a step, if it can be one. number: which of the program's it is. cell: of global memory, in bytes."""
     instr, slots = effect.instr, fetcher.slots
     if MEMORY not in effect.reads:
         return None
     op = MemoryOp(instr)
-    store = instr.opcode == "st"
+    store = op.stores
     address, data = instr.operands[:2] if store else instr.operands[1::-1]
     items = data.items if isinstance(data, Vector) else (data,)
     registers = _together(items, fetcher)
@@ -50,6 +50,8 @@ def load_store(effect: Effect, fetcher: Fetcher, number: int) -> LoadStoreStep |
         fetcher.is_uniform(address.base) and (not store or all(fetcher.is_uniform(item) for item in items)),
         None if instr.guard is None else instr.guard[1],
         registers is None,
+        0 if shared else cell,
+        op.once,
     )
     guard = None if instr.guard is None else Row(slots[instr.guard[0]].offset)
     where = Row(base.offset), address.offset % _LONG, number, Row(slots[MEMORY].offset)

@@ -31,13 +31,11 @@ class Segment:
 class Chain:
     """Neighbouring segments that are one list of steps, from address `start`.
 
-    shared: whether it touches shared memory. stops: of each access in it, where the list stops if the access asks for
-    its handler, and where it goes on.
+    stops: of each access in it, where the list stops if the access asks for its handler, and where it goes on.
     """
 
     start: int
     segments: int
-    shared: bool
     stops: tuple[tuple[Effect, int, int], ...]
 
 

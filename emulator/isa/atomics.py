@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..errors import UnknownInstruction
+from ..machine.access import GPU
 from ..machine.tensormap import reduced
 from ..ptx.syntax import Instr, Reg
 from .lane_values import per_lane
 from .ld_st import REGISTER_BYTES, SPACES, STRONG, MemoryOp, chosen, load, outside_cluster, store
-from .modifiers import CACHE_HINT, SCOPE, SEMANTICS, Modifiers
+from .modifiers import CACHE_HINT, REACH, SCOPE, SEMANTICS, Modifiers
 from .registry import Action, executes
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Atomic(MemoryOp):
     """A read-modify-write: `count` elements a lane of numpy type `dtype`, folded by `operation`."""
 
     def __init__(self, ins: Instr) -> None:
-        sem, self.scope, space, operation, _, vector, kind, _, _ = Modifiers(ins).pick(
+        sem, scope, space, operation, _, vector, kind, _, _ = Modifiers(ins).pick(
             SEMANTICS, SCOPE, SPACES, OPERATIONS, {"noftz"}, {"v2", "v4", "v8"}, DTYPES, CACHE_HINT, {"async"}
         )
         if kind is None or operation is None:
@@ -46,7 +47,8 @@ class Atomic(MemoryOp):
             raise UnknownInstruction(ins, f".{operation}.b128; allowed are .exch and .cas")
         self.count = self.pairs * self.registers
         self.bytes = self.width * self.count
-        self.signed, self.strong = False, True
+        self.signed, self.rewrites = False, True
+        self.scope = self.strong = REACH.get(scope, GPU)
         self.acquires, self.releases = sem in ("acquire", "acq_rel"), sem in ("release", "acq_rel")
         self.what = f"{ins.opcode}.{space}" if space else ins.opcode
         assert sem is None or sem in STRONG

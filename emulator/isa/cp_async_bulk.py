@@ -140,7 +140,7 @@ def _bulk_in(ins: Instr) -> Action:
             memory.readable(address, address + count, ins, warp, "a bulk copy")
             ranks = of_lane(rest[0], lane) if multicast else None
             for cta, offset, told in targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, False):
-                if memory.watched:
+                if memory.watches(address):
                     reading = Access(told.component, told.phase + 1, False, ins, warp, "a bulk copy", via=told)
                     warp.cta.cluster.outside.read(np.array([address], np.uint64), count, reading, warp.clock)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..errors import UnknownInstruction
+from ..machine.access import CLUSTER as CLUSTER_SCOPE
 from ..machine.access import Access
 from ..machine.agents import AsyncOperation
 from ..machine.mbarrier import MBarrier, Party
@@ -48,7 +49,7 @@ class Remote(MemoryOp):
         """Queue the words for one CTA: checked now, written and reported when they arrive."""
         index = self.checked(memory, offsets, warp)
         me = Access(told.component, told.phase + 1, True, self.ins, warp, self.what, via=told)
-        me.strong = self.operation is not None
+        me.strong = CLUSTER_SCOPE if self.operation is not None else 0
         memory.shadow.write(memory.cells(index, self.bytes), me, warp.clock)
         party = Party(self.ins, warp, self.what, (me.component, me.time))
         told.copies.append(party)

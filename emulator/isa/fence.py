@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..machine.access import GPU
 from ..machine.mbarrier import MBarrier
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
-from .modifiers import SCOPE, Modifiers
+from .modifiers import REACH, SCOPE, Modifiers
 from .registry import Action, executes, nobody
 from .tensormap import acquire
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 @executes("fence", "membar", meets=nobody)
 def _fence(ins: Instr) -> Action:
     """Orders what came before it for who sees a later relaxed write, and acquires what relaxed reads have seen."""
-    semantics, *_ = Modifiers(ins).pick(
+    semantics, scope, _ = Modifiers(ins).pick(
         {"sc", "acq_rel", "acquire", "release"},
         SCOPE | {"gl"},
         {"sync_restrict::shared::cta", "sync_restrict::shared::cluster"},
@@ -26,7 +27,7 @@ def _fence(ins: Instr) -> Action:
 
     def run(warp: Warp, mask: Any) -> None:
         warp.settle_loads(ins)
-        warp.fence(acquire=semantics != "release", release=semantics != "acquire")
+        warp.fence(semantics != "release", semantics != "acquire", REACH.get(scope, GPU))
 
     return run
 

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..errors import Misaligned, OutOfBounds, UnknownInstruction
+from ..machine.access import CTA, GPU
 from ..machine.compiled_accesses import CompiledAccesses
+from ..machine.flags import Flags
 from ..machine.shared import OFFSET_MASK, RANK_SHIFT, SharedMemory
 from ..ptx.syntax import Instr, Operand, Reg, Special, Vector
 from .lane_values import lane_rows, per_lane
-from .modifiers import SCOPE, SEMANTICS, SHARED, Modifiers
+from .modifiers import REACH, SCOPE, SEMANTICS, SHARED, Modifiers
 from .registry import Action, executes, if_sources_are, nobody
 from .spaces import LOCAL_BASE, SHARED_BASE
 from .special_registers import MEMORY
 
 if TYPE_CHECKING:
     from ..machine.access import Access
-    from ..machine.clocks import Clock
     from ..machine.topology import Warp
 
 AT_HAND: Final = frozenset({"global", "shared", "shared::cta"})
@@ -42,10 +43,16 @@ STRONG: Final = frozenset({"relaxed", "acquire", "release", "acq_rel", "sc", "vo
 
 
 class MemoryOp:
-    """What ld and st have in common: space, element width in bytes, elements a lane, ordering."""
+    """What ld and st have in common: space, element width in bytes, elements a lane, ordering.
+
+    strong: the scope, 0 for weak. once: what is read must not be written in the launch.
+    """
+
+    stores = once = rewrites = False
+    strong = 0
 
     def __init__(self, ins: Instr) -> None:
-        sem, self.scope, space, vector, kind, *_ = Modifiers(ins).pick(SEMANTICS, SCOPE, SPACES, VECTORS, TYPES, *CACHE)
+        sem, scope, space, vector, kind, *_ = Modifiers(ins).pick(SEMANTICS, SCOPE, SPACES, VECTORS, TYPES, *CACHE)
         if kind is None:
             raise UnknownInstruction(ins, "no type")
         self.ins = ins
@@ -59,7 +66,10 @@ class MemoryOp:
         if self.width == 16:
             self.width, self.count = 8, 2
         self.bytes = self.width * self.count
-        self.strong = sem in STRONG
+        self.stores = ins.opcode == "st"
+        self.once = "nc" in ins.modifiers
+        self.scope = REACH.get(scope, GPU)
+        self.strong = self.scope if sem in STRONG else 0
         self.acquires, self.releases = sem == "acquire", sem == "release"
         self.what = f"{ins.opcode}.{space}" if space else ins.opcode
 
@@ -168,8 +178,9 @@ def _load_part(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray, lanes:
         return values
     if memory == "global":
         launch = warp.cta.launch
-        if launch.memory.watched:
-            warp.cta.cluster.outside.read(places, op.bytes, op.access(warp), warp.clock)
+        if launch.memory.watched and not op.rewrites:
+            me, lane_bits = op.access(warp), op.lanes(warp, lanes)
+            warp.cta.cluster.outside.read(places, op.bytes, me, warp.clock, lane_bits, op.once)
         values = launch.memory.load(places, op.width, op.count, op.ins, warp, op.what)
         launch.stats.global_load_bytes += places.size * op.bytes
     else:
@@ -177,10 +188,9 @@ def _load_part(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray, lanes:
         lane_bits = op.lanes(warp, lanes)
         values = memory.load(offsets, op.width, op.count, op.access(warp), warp.clock, lane_bits, op.ins.used)
         warp.cta.launch.stats.access_shared(offsets, op.bytes)
-    if op.strong:
-        _acquire(warp, memory, places, op.acquires)
-        if op.ins.opcode != "red":
-            warp.poll(op.ins, places, values)
+    if op.strong and op.ins.opcode != "red":
+        _acquire(op, warp, memory, places)
+        warp.poll(op.ins, places, values)
     return values
 
 
@@ -192,15 +202,11 @@ def store(op: MemoryOp, warp: Warp, addresses: np.ndarray, values: np.ndarray) -
         if memory == "local":
             _local(op, warp)[_local_index(op, warp, places, lanes)] = chosen
             continue
-        if op.releases:
-            release(warp, memory, places, warp.clock)
-            warp.tick()
-        elif op.strong and warp.fenced is not None:
-            release(warp, memory, places, warp.fenced)
+        if op.strong:
+            _release(op, warp, memory, places)
         if memory == "global":
             launch = warp.cta.launch
-            if launch.memory.watched:
-                warp.cta.cluster.outside.write(places, op.bytes, op.access(warp), warp.clock)
+            warp.cta.cluster.outside.write(places, chosen, op.access(warp), warp.clock, op.lanes(warp, lanes))
             launch.memory.store(places, chosen, op.ins, warp, op.what)
             launch.stats.global_store_bytes += places.size * op.bytes
         else:
@@ -209,22 +215,38 @@ def store(op: MemoryOp, warp: Warp, addresses: np.ndarray, values: np.ndarray) -
             warp.cta.launch.stats.access_shared(offsets, op.bytes)
 
 
-def release(warp: Warp, memory: Any, places: np.ndarray, clock: Clock) -> None:
-    """What `clock` has seen goes along with the values that the warp is about to write at `places`."""
-    flags = warp.cta.cluster.flags
-    for place in set(places.tolist()):
-        flags.setdefault((id(memory), place), warp.cta.cluster.history.clock()).merge(clock)
+def _release(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray) -> None:
+    """What the warp has seen goes along with the values that it is about to write; or, of a relaxed write, what its
+    fences cover."""
+    flags = _flags(warp, memory)
+    if not flags and not op.releases and warp.fenced[CTA] is None:
+        return
+    for place in {(id(memory), place) for place in places.tolist()}:
+        if not op.rewrites:
+            flags.overwrite(place, warp)
+        if op.releases:
+            flags.release(place, warp, warp.clock, op.scope)
+        else:
+            for reach in range(CTA, op.scope + 1):
+                if (fenced := warp.fenced[reach]) is not None:
+                    flags.release(place, warp, fenced, reach)
+    if op.releases:
+        warp.tick()
 
 
-def _acquire(warp: Warp, memory: Any, places: np.ndarray, now: bool) -> None:
+def _acquire(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray) -> None:
     """See what came along with the values at `places`: now, or at the next acquiring fence."""
-    flags = warp.cta.cluster.flags
-    for place in set(places.tolist()) if flags else ():
-        if (seen := flags.get((id(memory), place))) is not None:
-            if now:
+    flags = _flags(warp, memory)
+    for place in {(id(memory), place) for place in places.tolist()} if flags else ():
+        for reach, seen in flags.at(place, warp, op.scope):
+            if op.acquires:
                 warp.acquire(seen)
             else:
-                warp.unacquired(seen)
+                warp.unacquired(seen, reach)
+
+
+def _flags(warp: Warp, memory: Any) -> Flags:
+    return warp.cta.cluster.outside.flags if memory == "global" else warp.cta.cluster.flags
 
 
 def _local(op: MemoryOp, warp: Warp) -> np.ndarray:
@@ -362,7 +384,6 @@ def _st(ins: Instr) -> Action:
 def learning(run: Action, ins: Instr, number: int, uniform: bool) -> Action:
     """The handler `run` of an ld or st that is machine code too: what it does, the code may do from then on."""
     op = MemoryOp(ins)
-    store = ins.opcode == "st"
 
     def learn(warp: Warp, mask: Any, address: Any, *values: Any) -> Any:
         answer = run(warp, mask, address, *values)
@@ -370,9 +391,9 @@ def learning(run: Action, ins: Instr, number: int, uniform: bool) -> Action:
         active = np.zeros(1, np.intp) if uniform else np.arange(32) if mask is None else np.flatnonzero(mask)
         addresses = np.full(1, address) if uniform else per_lane(address, np.uint64)[active]
         if op.space == "shared":
-            compiled.learn_shared(number, warp, active, addresses, op.bytes, store)
+            compiled.learn_shared(number, warp, active, addresses, op.bytes, op.stores)
         else:
-            compiled.learn(number, int(addresses[0]), op.bytes, store)
+            compiled.learn(number, addresses, op.bytes, op.stores)
         return answer
 
     return learn

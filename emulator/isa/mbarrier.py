@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..errors import BarrierError, Level, OutOfBounds, place
+from ..machine.access import CTA
 from ..machine.agents import Wait
 from ..machine.mbarrier import MBarrier, Party
 from ..machine.shared import OFFSET_MASK, RANK_SHIFT
@@ -95,7 +96,7 @@ def _arrive(ins: Instr) -> Action:
 
     def run(warp: Warp, mask: Any, address: Any, count: Any = 1) -> int:
         party = Party(ins, warp, what)
-        clock = warp.fenced
+        clock = warp.fenced[CTA]
         if release := sem != "relaxed" or not warp.cta.launch.asks(Level.FORMAL):
             warp.settle_loads(ins)
             clock = warp.clock

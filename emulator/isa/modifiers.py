@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final, overload
 
 from ..errors import UnknownInstruction
+from ..machine.access import CLUSTER, CTA
 from ..ptx.syntax import Instr
 
 SEMANTICS: Final = frozenset({"relaxed", "acquire", "release", "acq_rel", "sc", "weak", "volatile"})
 SCOPE: Final = frozenset({"cta", "cluster", "gpu", "sys"})
+REACH: Final[Mapping[str | None, int]] = {"cta": CTA, "cluster": CLUSTER}
+"""The scopes that do not reach all."""
 SHARED: Final = frozenset({"shared", "shared::cta", "shared::cluster"})
 ALIGNED: Final = frozenset({"aligned"})
 CACHE_HINT: Final = frozenset({"L2::cache_hint"})

@@ -16,12 +16,20 @@ if TYPE_CHECKING:
     from .launch import Dim3, Launch
 
 
+CTA, CLUSTER, GPU = 1, 2, 3
+"""How far a release, an acquire or a strong access reaches; system scope is no further here."""
+
+
 class Home(Protocol):
     """The CTA of an issuer, as reports name it."""
 
     launch: Launch
     name: str
     ctaid: Dim3
+
+    @property
+    def home(self) -> Any:
+        """Its cluster, as clocks name it."""
 
 
 class Issuer:
@@ -31,6 +39,8 @@ class Issuer:
     """
 
     cta: Home
+    serial: int
+    """Its number among the warps of the launch."""
 
     def __init__(self, cta: Home, index: int, component: int, clock: Clock) -> None:
         self.cta, self.index, self.component, self.clock = cta, index, component, clock
@@ -46,10 +56,10 @@ class Issuer:
         """mbarriers that its fence.mbarrier_init covers, whatever barrier it arrives on next."""
         self.known: set[Any] = set()
         """mbarriers whose initialisation it knows of by such a fence of another warp."""
-        self.fenced: Clock | None = None
-        """What its last releasing fence covers, for relaxed writes after it."""
-        self.seen: Clock | None = None
-        """What relaxed reads have seen, for the next acquiring fence."""
+        self.fenced: list[Clock | None] = [None] * (GPU + 1)
+        """What its last releasing fence of each scope or a wider one covers, for relaxed writes after it."""
+        self.seen: list[Clock | None] = [None] * (GPU + 1)
+        """What relaxed reads have seen of each scope, for the next acquiring fence of that or a wider one."""
         self.after_sync: Clock | None = Clock(clock.v.shape[1]) if cta.launch.asks(Level.PEDANTIC) else None
         """Pedantic: what its tensor operations come after, by tcgen05.fence::after_thread_sync."""
 
@@ -75,21 +85,23 @@ class Issuer:
         self.tick()
         self.clock.v[ORDERED, self.component + 1] = self.time - 1
 
-    def fence(self, acquire: bool, release: bool) -> None:
+    def fence(self, acquire: bool, release: bool, scope: int) -> None:
         """fence.acquire, .release, or both."""
-        if acquire and self.seen is not None:
-            self.acquire(self.seen)
-            self.seen = None
+        for reach in range(CTA, scope + 1):
+            if acquire and (seen := self.seen[reach]) is not None:
+                self.acquire(seen)
+                self.seen[reach] = None
         if release:
-            self.fenced = self.clock.copy()
+            self.fenced[CTA : scope + 1] = [self.clock.copy()] * scope
             self.tick()
 
-    def unacquired(self, clock: Clock) -> None:
-        """A relaxed read saw what carries `clock`."""
-        if self.seen is None:
-            self.seen = clock.copy()
+    def unacquired(self, clock: Clock, scope: int = CTA) -> None:
+        """A relaxed read saw what carries `clock`, which was released at this scope."""
+        seen = self.seen[scope]
+        if seen is None:
+            self.seen[scope] = clock.copy()
         else:
-            self.seen.merge(clock)
+            seen.merge(clock)
 
     @property
     def tensor_clock(self) -> Clock:
@@ -116,9 +128,9 @@ class Access:
 
     component, time: its epoch, where on the clocks its completion shows. generic: made through the generic proxy.
     follows: components whose earlier accesses it is ordered after by the hardware's pipeline. via: the mbarrier or
-    group that tells of its completion. strong: an atomic or ordered access, which does not race with others of its
-    kind. parts: for reads that nothing orders among themselves, each of them. pattern: how TMA laid down what it wrote.
-    route: from where to where a bulk copy brings its bytes.
+    group that tells of its completion. strong: the scope of an atomic or ordered access, which does not race with
+    another that is within its scope and has it within its own. parts: for reads that nothing orders among themselves,
+    each of them. pattern: how TMA laid down what it wrote. route: from where to where a bulk copy brings its bytes.
     """
 
     component: int
@@ -129,7 +141,7 @@ class Access:
     what: str
     follows: tuple[int, ...] = ()
     via: Any = None
-    strong: bool = False
+    strong: int = 0
     parts: tuple[Access, ...] = ()
     pattern: Pattern | None = None
     route: tuple[int, ...] = ()
@@ -151,9 +163,17 @@ class Access:
         """Whether this access, issued under `clock`, comes after `earlier`."""
         if earlier.parts:
             return all(self.orders(part, clock, row) for part in earlier.parts)
-        if earlier.component in self.follows or (self.strong and earlier.strong) or earlier.seen_by(clock, row):
+        if earlier.component in self.follows or self.morally_strong(earlier) or earlier.seen_by(clock, row):
             return True
         return earlier.warp is self.warp and isinstance(earlier.via, Agent) and earlier.via.settled(earlier)
+
+    def morally_strong(self, other: Access) -> bool:
+        """Whether both are strong, and each within the scope of the other."""
+        reach = min(self.strong, other.strong)
+        if not reach or reach == GPU:
+            return bool(reach)
+        mine, theirs = self.warp.cta, other.warp.cta
+        return mine is theirs or (reach == CLUSTER and mine.home == theirs.home)
 
     def of_unmet_lanes(self, earlier: Access, clock: Clock) -> bool:
         """Whether `earlier` is of the same warp, and its lanes and those of this access did not meet in between."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import Level, Misaligned
-from .access import Access, handed_over
+from .access import CLUSTER, Access, handed_over
 from .agents import AsyncOperation
 from .globalmem import rows_of
 from .mbarrier import MBarrier, Party
@@ -150,8 +150,9 @@ def load_boxes(
     parts = [checked_part(instr, warp, tensor, coordinates, what) for coordinates in boxes]
     views = [None if part is None else tensor.view(part) for part in parts]
     counted = tensor.box_bytes * len(boxes)
+    watched = warp.cta.launch.memory.watches(tensor.address)
     for cta, offset, barrier in targets:
-        if warp.cta.launch.memory.watched:
+        if watched:
             reading = Access(barrier.component, barrier.phase + 1, False, instr, warp, what, via=barrier)
             for there in views:
                 if there is not None:
@@ -194,7 +195,7 @@ def fill(
         warp,
         what,
         via=barrier,
-        strong=reduces,
+        strong=CLUSTER * reduces,
         pattern=pattern,
         route=route,
     )

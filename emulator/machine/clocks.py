@@ -7,7 +7,8 @@ of each component its owner has seen everything.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,13 +17,22 @@ ASYNC_VISIBLE: Final = 1
 """The rows of a clock: what happened before, and which generic accesses of it the async proxy may see."""
 
 
+Abroad = Mapping[Any, np.ndarray]
+"""Of other clusters, by their home, what was seen of their components: two rows each, as of a clock. Never changed."""
+
+
 class Clock:
-    """A vector clock of two rows, int64[2, components]; components beyond its length are at time 0."""
+    """A vector clock of two rows, int64[2, components]; components beyond its length are at time 0.
 
-    __slots__ = ("_address", "_of", "v")
+    home: the cluster whose components these are. abroad: what was seen of others, None for nothing.
+    """
 
-    def __init__(self, components: int) -> None:
+    __slots__ = ("_address", "_of", "abroad", "home", "v")
+
+    def __init__(self, components: int, home: Any = None) -> None:
         self.v = np.zeros((2, components), np.int64)
+        self.home = home
+        self.abroad: Abroad | None = None
         self._of: np.ndarray | None = None
 
     @property
@@ -34,6 +44,8 @@ class Clock:
 
     def merge(self, other: Clock) -> None:
         """See all that `other` has seen."""
+        if other.abroad is not None:
+            self._see_abroad(other.abroad)
         a, b = self.v, other.v
         n = b.shape[1]
         if a.shape[1] == n:
@@ -48,6 +60,26 @@ class Clock:
         """An independent clock with the same times."""
         new = Clock.__new__(Clock)
         new.v, new._of = self.v.copy(), None
+        new.home, new.abroad = self.home, self.abroad
+        return new
+
+    def _see_abroad(self, seen: Abroad) -> None:
+        known = dict(self.abroad or {})
+        for home, rows in seen.items():
+            mine = self.v if home == self.home else known.get(home)
+            if mine is rows:
+                continue
+            joined = rows if mine is None else _joined(mine, rows)
+            if home == self.home:
+                self.v = joined
+            else:
+                known[home] = joined
+        self.abroad = known
+
+    def told(self) -> Clock:
+        """What it has seen, for who is not of this cluster."""
+        new = Clock(0)
+        new.abroad = {**(self.abroad or {}), self.home: self.v.copy()}
         return new
 
     def at(self, component: int, row: int = ORDERED) -> int:
@@ -66,3 +98,14 @@ class Clock:
     def publish(self) -> None:
         """fence.proxy.async: all that was seen becomes visible to the async proxy."""
         np.maximum(self.v[ASYNC_VISIBLE], self.v[ORDERED], out=self.v[ASYNC_VISIBLE])
+        if self.abroad is not None:
+            self.abroad = {home: np.maximum(rows, rows[ORDERED]) for home, rows in self.abroad.items()}
+
+
+def _joined(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The later time of each component."""
+    if a.shape[1] < b.shape[1]:
+        a, b = b, a
+    joined = a.copy()
+    np.maximum(joined[:, : b.shape[1]], b, out=joined[:, : b.shape[1]])
+    return joined

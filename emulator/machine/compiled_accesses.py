@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ..chip import LANES
-from ..native.memory_layout import MANY, MEMORY_ROW, PATTERN, WINDOW
+from ..native.memory_layout import IDS_MAX, MANY, MEMORY_ROW, PATTERN, SERIALS_MAX, WINDOW
+from .global_shadow import GlobalShadow
 from .notes import Notes
 from .shared import CHUNK
 
 if TYPE_CHECKING:
     from ..ptx.syntax import Instr
-    from .globalmem import Allocation, GlobalMemory
+    from .globalmem import Allocation
+    from .launch import Launch
     from .statistics import Stats
     from .topology import Cta, Warp
 
@@ -32,12 +34,13 @@ class CompiledAccesses:
     accesses: the instructions, by their numbers, and what reports call them.
     """
 
-    def __init__(self, memory: GlobalMemory, accesses: Sequence[tuple[Instr, str]]) -> None:
-        self._memory, self._accesses = memory, accesses
+    def __init__(self, launch: Launch, accesses: Sequence[tuple[Instr, str]]) -> None:
+        self._memory, self._accesses, self._outside = launch.memory, accesses, GlobalShadow.of(launch)
+        self._outside.accesses += [(instr, what, 0) for instr, what in accesses]
         self._windows = np.zeros(len(accesses), WINDOW)
         self._bytes = np.zeros(2, np.uint64)
         self._patterns = np.zeros(len(accesses), PATTERN)
-        memory.watchers.append(self._leave)
+        launch.memory.watchers.append(self._leave)
 
     def start(self, warp: Warp, memory: np.ndarray) -> None:
         """Let the code of a warp know what is the same for all. memory: its row of that name, uint64[32]."""
@@ -46,16 +49,26 @@ class CompiledAccesses:
         warp.memory["windows"] = self._windows.ctypes.data
         warp.memory["bytes"] = self._bytes.ctypes.data
         warp.memory["patterns"] = self._patterns.ctypes.data
+        _identify(warp)
 
-    def learn(self, number: int, address: int, size: int, store: bool) -> None:
-        """Instruction `number` accessed `size` bytes at `address`, and may do so in all of that allocation.
+    def learn(self, number: int, addresses: np.ndarray, size: int, store: bool) -> None:
+        """Instruction `number` accessed `size` bytes at each address, and may do so in all of that allocation.
 
-        A store is not let go alone where every write has to be noted, nor anything in an allocation that is watched.
+        A store is not let go alone where every write has to be noted, nor if two lanes stored in one place; nothing is
+        in an allocation that is watched and of which there are no notes.
         """
+        address = addresses.item(0)
         found = self._memory.known(address, address + size)
-        noted = store and self._memory.written is not None
-        if found is not None and not noted and found.address not in self._memory.watched:
-            self._windows[number] = found.address, found.size - size + 1
+        noted = store and (self._memory.written is not None or np.unique(addresses).size < addresses.size)
+        if found is None or noted or len(self._accesses) > IDS_MAX:
+            return
+        notes = 0, 0
+        if found.address in self._memory.watched:
+            area = self._outside.area(address, address + size)
+            notes = area.notes() if area is not None and len(self._outside.warps) < SERIALS_MAX else notes
+            if not notes[0]:
+                return
+        self._windows[number] = found.address, found.size - size + 1, *notes
 
     def _leave(self, allocation: Allocation) -> None:
         """Let no access go alone in an allocation any longer."""
@@ -128,8 +141,13 @@ def _tell(cta: Cta, notes: Notes) -> None:
     row["warps"], row["cells"] = notes.reads.shape
     for warp in cta.warps:
         warp.memory[:] = row
-        warp.memory["warp"] = warp.index
-        follow_clock(warp)
+        _identify(warp)
+
+
+def _identify(warp: Warp) -> None:
+    """Let a warp's code know which it is."""
+    warp.memory["warp"], warp.memory["component"], warp.memory["serial"] = warp.index, warp.component, warp.serial
+    follow_clock(warp)
 
 
 def follow_clock(warp: Warp) -> None:

@@ -35,6 +35,7 @@ def finish(cluster: Cluster) -> None:
             _arrivals(cta, barrier, seen, late)
     for warp in cluster.warps:
         _cluster_arrivals(warp)
+    cluster.outside.leave(cluster.warps)
     _count(cluster)
 
 

@@ -1,47 +1,136 @@
-"""Who wrote and read the global memory that agents write during a launch: the check of accesses against their waits.
+"""Who wrote and read the global memory that is written during a launch: the check of all accesses of it against
+happens-before, within a cluster and between clusters.
 
-The invariant: from an agent's first write to an allocation until the launch ends the allocation is watched, and every
-access of it comes here: compiled loads and stores leave it to their handlers. What agents write is only listed until
-something else touches the allocation in the same cluster: an output that is written once costs next to nothing.
+The invariant: an allocation is watched from the moment on that it is known to be written in the launch, which is its
+start where a store's address comes from a parameter, or else the first write. Of a watched allocation every access
+comes here, or is noted by machine code that asked nobody: see `native.memory_layout`. What agents write is only listed
+until something else touches the allocation: an output that is written once costs next to nothing.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from .report import conflict
-from .shadow import UNWRITTEN, Shadow
+from ..errors import DataRace, Level, place
+from ..native.memory_layout import (
+    GLOBAL_ID,
+    GLOBAL_TIME_BITS,
+    GLOBAL_WHO,
+    ID_BITS,
+    IDS_MAX,
+    LANE,
+    LANE_BITS,
+    NOBODY,
+    SERIAL_BITS,
+    SERIALS_MAX,
+    UNKNOWN,
+    lane_of,
+)
+from .access import GPU
+from .flags import Flags
+from .global_access import Ended, GlobalAccess
+from .history import History
+from .report import between_lanes, conflict
+from .shadow import UNWRITTEN, Shadow, distinct
 
 if TYPE_CHECKING:
-    from .access import Access
+    from ..ptx.syntax import Instr
+    from .access import Access, Issuer
     from .clocks import Clock
     from .globalmem import Allocation
-    from .history import History
     from .launch import Launch
 
-CELL = 4
-"""Writers and readers are kept for so many bytes. What narrower stores write is not noted."""
+CELLS_MAX: Final = 1 << 28
+"""An allocation of more cells is not watched."""
 
 
 class GlobalShadow:
-    """Of one cluster: the watched allocations, by address."""
+    """Of one launch: the watched allocations, by address.
 
-    def __init__(self, launch: Launch, history: History) -> None:
-        self._launch, self._history = launch, history
-        self._areas: dict[int, _Area] = {}
+    accesses: the instructions of which notes tell, by their numbers, what reports call them, and how strong they are.
+    """
 
-    def read(self, addresses: np.ndarray, size: int, me: Access, clock: Clock) -> None:
-        """Check and note a read of `size` bytes at each address (uint64[n])."""
-        for area, cells in self._touched(addresses, size):
-            area.shadow.read(cells, me, clock)
+    def __init__(self, launch: Launch) -> None:
+        self._launch, self._areas = launch, dict[int, Area]()
+        self.cell = launch.kernel.global_cell
+        self.history = _Accesses(0)
+        self.flags = Flags()
+        self.accesses: list[tuple[Instr, str, int]] = []
+        self._numbers: dict[int, int] = {}
+        self.warps: list[Any] = []
+        """Who has accessed it, by serial number."""
 
-    def write(self, addresses: np.ndarray, size: int, me: Access, clock: Clock) -> None:
-        """Check and note a write of `size` bytes at each address (uint64[n])."""
-        if size >= CELL:
-            for area, cells in self._touched(addresses, size):
-                area.shadow.write(cells, me, clock)
+    @classmethod
+    def of(cls, launch: Launch) -> GlobalShadow:
+        """The one of a launch."""
+        found: GlobalShadow | None = launch.registry.get(cls)
+        if found is None:
+            found = launch.registry[cls] = cls(launch)
+        return found
+
+    def expect(self, parameters: Iterable[int]) -> None:
+        """Watch the allocations that the parameters at these offsets point into: threads will write there."""
+        raw, memory = self._launch.param_bytes, self._launch.memory
+        for offset in parameters:
+            address = int.from_bytes(raw[offset : offset + 8], "little")
+            found = memory.known(address, address + 1)
+            if found is not None and found.size <= CELLS_MAX * self.cell:
+                memory.watch(found)
+                self._area(found).touch()
+
+    def number(self, me: Access) -> int:
+        """The number of an access's instruction."""
+        known = self._numbers.get(id(me.instr))
+        if known is None:
+            known = self._numbers[id(me.instr)] = len(self.accesses)
+            self.accesses.append((me.instr, me.what, me.strong))
+        return known
+
+    def enrol(self, warp: Issuer) -> int:
+        """The serial number of a warp that begins."""
+        self.warps.append(warp)
+        return len(self.warps) - 1
+
+    def leave(self, warps: Iterable[Issuer]) -> None:
+        """The warps of a cluster have ended: keep no more of them than reports need."""
+        ended = {warp: Ended(warp) for warp in warps}
+        for warp, left in ended.items():
+            self.warps[warp.serial] = left
+        for access in self.history.forget(next(iter(ended)).cta.home):
+            access.warp, access.via = ended[access.warp], None  # type: ignore[assignment]
+
+    def area(self, low: int, high: int) -> Area | None:
+        """The watched allocation that holds bytes `low` to `high - 1`, if one does."""
+        memory = self._launch.memory
+        found = memory.known(low, high) if memory.watched else None
+        return None if found is None or found.address not in memory.watched else self._area(found)
+
+    def read(
+        self, addresses: np.ndarray, size: int, me: Access, clock: Clock, lanes: Any = None, once: bool = False
+    ) -> None:
+        """Check and note a read of `size` bytes at each address (uint64[n]).
+
+        lanes: which read each, as bits, uint32[n]. once: what is read must not be written in the launch at all.
+        """
+        area = self.area(int(addresses.min()), int(addresses.max()) + size)
+        if area is not None:
+            cells = area.cells(addresses, size)
+            if not area.note_own(area.reads, cells, me, lanes, once):
+                area.read(cells, GlobalAccess.of(me), clock, lanes, once)
+
+    def write(self, addresses: np.ndarray, values: np.ndarray, me: Access, clock: Clock, lanes: Any) -> None:
+        """Check and note a write of unsigned[n, count] `values` at each address (uint64[n]), before it is made."""
+        memory, size = self._launch.memory, values.itemsize * values.shape[1]
+        found = memory.known(int(addresses.min()), int(addresses.max()) + size)
+        if found is not None and found.size <= CELLS_MAX * self.cell:
+            memory.watch(found)
+            area = self._area(found)
+            if not area.note_own(area.writes, area.cells(addresses, size), me, lanes):
+                area.write(addresses, values, GlobalAccess.of(me), clock, lanes)
 
     def write_by_agent(self, addresses: np.ndarray, size: int, me: Access, clock: Clock) -> None:
         """Note that an agent will write `size` bytes at each address. Nothing orders such writes among themselves."""
@@ -50,61 +139,213 @@ class GlobalShadow:
         if found is None:
             return
         memory.watch(found)
-        me.strong = True
-        self._area(found).write_by_agent(addresses, size, me, clock)
+        me.strong = GPU
+        self._area(found).write_by_agent(addresses, size, GlobalAccess.of(me), clock)
 
-    def _touched(self, addresses: np.ndarray, size: int) -> list[tuple[_Area, np.ndarray]]:
-        memory = self._launch.memory
-        found = memory.known(int(addresses.min()), int(addresses.max()) + size)
-        if found is None or found.address not in memory.watched:
-            return []
-        area = self._area(found)
-        return [(area, area.cells(addresses, size))]
-
-    def _area(self, allocation: Allocation) -> _Area:
+    def _area(self, allocation: Allocation) -> Area:
         area = self._areas.get(allocation.address)
         if area is None:
-            area = self._areas[allocation.address] = _Area(allocation, self._history)
+            area = self._areas[allocation.address] = Area(allocation, self)
         return area
 
 
-class _Area:
-    """A watched allocation, and what agents wrote to it before anything else touched it."""
+class Area:
+    """A watched allocation: its shadow, and beside it what machine code notes of its cells.
 
-    def __init__(self, allocation: Allocation, history: History) -> None:
-        self._allocation, self._history = allocation, history
+    writes, reads: int64[cells]. Until something but agents touches it there are neither, and what those wrote is
+    listed.
+    """
+
+    def __init__(self, allocation: Allocation, whole: GlobalShadow) -> None:
+        self._allocation, self._whole, self._cell = allocation, whole, whole.cell
+        self._base = allocation.address & -whole.cell
         self._listed: list[tuple[np.ndarray, int, Access]] = []
         self._shadow: Shadow | None = None
+        self._values: tuple[np.ndarray, np.ndarray] | None = None
+        """Of the store that is being checked: where its bytes are, and what they become."""
+        self.writes = self.reads = np.zeros(0, np.int64)
 
-    @property
-    def shadow(self) -> Shadow:
-        """With all that was listed."""
+    def touch(self) -> Shadow:
+        """The shadow, with all that was listed."""
         if self._shadow is None:
-            self._shadow = Shadow(-(-self._allocation.size // CELL) + 1, self._history, self._blame)
+            count = -(-(self._allocation.address + self._allocation.size - self._base) // self._cell)
+            self.writes, self.reads = np.zeros(count, np.int64), np.zeros(count, np.int64)
+            self._shadow = Shadow(count, self._whole.history, self._blame, by_lane=self._blame_lanes)
             for addresses, size, me in self._listed:
-                self._shadow.writer[self.cells(addresses, size)] = self._history.record(me)
+                cells = self.cells(addresses, size)
+                self._shadow.writer[cells] = self._whole.history.record(me)
+                self.writes[cells] = NOBODY
             self._listed.clear()
         return self._shadow
 
-    def write_by_agent(self, addresses: np.ndarray, size: int, me: Access, clock: Clock) -> None:
+    def notes(self) -> tuple[int, int]:
+        """Where machine code would find the notes of writes and of reads if memory began at 0; 0 for not at all."""
+        if self._shadow is None:
+            return 0, 0
+        skipped = 8 * (self._base // self._cell)
+        return tuple((there.ctypes.data - skipped) % (1 << 64) for there in (self.writes, self.reads))  # type: ignore[return-value]
+
+    def note_own(self, notes: np.ndarray, cells: np.ndarray, me: Access, lanes: Any, once: bool = False) -> bool:
+        """Note an access if each lane finds its own notes or none, as machine code would; whether it did."""
+        if self._shadow is None or lanes is None or not me.generic or (number := self._whole.number(me)) >= IDS_MAX:
+            return False
+        lane = _lane_numbers(lanes.tobytes())
+        if lane.size == 1 and lane.item() == UNKNOWN:
+            return False
+        who = me.warp.serial << SERIAL_BITS | lane
+        for there, none in ((self.writes[cells], once), (self.reads[cells], False)):
+            if (((there & GLOBAL_WHO) != who) | none)[there != 0].any():
+                return False
+        if notes is self.writes and np.unique(cells).size < cells.size:
+            return False
+        notes[cells] = me.time << GLOBAL_TIME_BITS | number + 1 << ID_BITS | who
+        return True
+
+    def read(self, cells: np.ndarray, me: GlobalAccess, clock: Clock, lanes: Any, once: bool) -> None:
+        """Check and note a read."""
+        shadow = self.touch()
+        self._settle(cells)
+        if once:
+            self._refuse_written(cells, me)
+        lanes = None if lanes is None else lanes[:, None]
+        shadow.read(cells, me, clock, lanes=lanes)
+        self.reads[cells] = np.where(self._alone(shadow.reader[cells]), _note(me, lanes), NOBODY)
+
+    def write(self, addresses: np.ndarray, values: np.ndarray, me: GlobalAccess, clock: Clock, lanes: Any) -> None:
+        """Check and note a write."""
+        shadow, cells = self.touch(), self.cells(addresses, values.itemsize * values.shape[1])
+        self._settle(cells)
+        view, base = self._allocation.view(values.itemsize)
+        first = (addresses - np.uint64(base)).astype(np.intp) // values.itemsize
+        self._values = view[first[:, None] + np.arange(values.shape[1])], values
+        several = shadow.write(cells, me, clock, None if lanes is None else lanes[:, None])
+        self._values = None
+        if several and not me.strong:
+            self._refuse_different(addresses, values, me, lanes)
+        self.writes[cells], self.reads[cells] = _note(me, None if several or lanes is None else lanes[:, None]), 0
+
+    def write_by_agent(self, addresses: np.ndarray, size: int, me: GlobalAccess, clock: Clock) -> None:
         """List it; or check and note it, once others touched the allocation."""
         if self._shadow is None:
             self._listed.append((addresses, size, me))
-        else:
-            self._shadow.write(self.cells(addresses, size), me, clock)
+            return
+        cells = self.cells(addresses, size)
+        self._settle(cells)
+        self._shadow.write(cells, me, clock)
+        self.writes[cells], self.reads[cells] = NOBODY, 0
 
     def cells(self, addresses: np.ndarray, size: int) -> np.ndarray:
-        """The cells that hold `size` bytes at each address."""
-        base = self._allocation.address & -CELL
-        first = (addresses - np.uint64(base)).astype(np.intp) // CELL
-        return first[:, None] + np.arange(-(-size // CELL))
+        """The cells that hold `size` bytes at each address: intp[n, cells]."""
+        first = (addresses - np.uint64(self._base)).astype(np.intp) // self._cell
+        return first[:, None] + np.arange(max(-(-size // self._cell), 1))
+
+    def _alone(self, readers: np.ndarray) -> Any:
+        """Whether each of the readers is one access."""
+        accesses = self._whole.history.accesses
+        joint = [number for number in distinct(readers) if (access := accesses[number]) is None or access.parts]
+        return ~np.isin(readers, joint) if joint else True
+
+    def _settle(self, cells: np.ndarray) -> None:
+        """Move what machine code noted of cells to the shadow."""
+        shadow = self.touch()
+        for notes in (self.writes, self.reads):
+            there = notes[cells]
+            noted = there & GLOBAL_ID != 0
+            if not noted.any():
+                continue
+            epochs, bits = there & ~LANE, LANE_BITS[there & LANE]
+            for epoch in distinct(epochs[noted]):
+                here = epochs == epoch
+                me = self._noted(epoch)
+                if notes is self.writes:
+                    shadow.writer[cells[here]] = self._whole.history.record(me)
+                    shadow.writer_lanes[cells[here]] = bits[here]
+                else:
+                    clock = me.alone()
+                    shadow.note_read(cells[here], me, clock, bits[here])
+            notes[cells] = there & ~GLOBAL_ID
+
+    def _noted(self, epoch: int) -> GlobalAccess:
+        instr, what, strong = self._whole.accesses[((epoch & GLOBAL_ID) >> ID_BITS) - 1]
+        warp = self._whole.warps[epoch >> SERIAL_BITS & SERIALS_MAX]
+        access = GlobalAccess(warp.component, epoch >> GLOBAL_TIME_BITS, True, instr, warp, what)
+        access.issued, access.strong = access.time, strong
+        return access
+
+    def _refuse_written(self, cells: np.ndarray, me: GlobalAccess) -> None:
+        """Find that a load by the non-coherent path reads what was written in the launch, be it in order."""
+        accesses = self._whole.history.accesses
+        wrote = next((a for n in distinct(self.touch().writer[cells]) if (a := accesses[n]) is not None), None)
+        if wrote is not None:
+            what = f"{me.what}.nc reads {self._shown(cells)}, which {wrote.what} wrote in this launch"
+            at = (("written at", place(wrote.instr, wrote.warp)), ("by", str(wrote.warp)))
+            missing = ("missing", f"a load without .nc at PTX line {me.instr.line}")
+            self._whole._launch.found(DataRace(what, me.instr, me.warp, (*at, missing)))
+
+    def _refuse_different(self, addresses: np.ndarray, values: np.ndarray, me: GlobalAccess, lanes: Any) -> None:
+        """Find that two lanes store different values at one place."""
+        places, first = np.unique(addresses, return_index=True)
+        kept = values[first[np.searchsorted(places, addresses)]]
+        lost = (kept != values).any(1)
+        if lost.any():
+            at = int(np.argmax(lost))
+            shown = self._shown(self.cells(addresses[at : at + 1], values.itemsize))
+            one = int(np.flatnonzero(addresses == addresses[at])[0])
+            between_lanes(me, "writes", shown, int(lanes[at]), me, "write", int(lanes[one]))
+
+    def _shown(self, cells: np.ndarray) -> str:
+        first, last = (self._base + self._cell * int(at) for at in (cells.min(), cells.max() + 1))
+        count = self._cell * np.unique(cells).size
+        return f"global memory {first:#x} to {last - 1:#x} of {self._allocation.name} ({count} bytes)"
 
     def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
         if number == UNWRITTEN:
             return
-        shadow, base = self.shadow, self._allocation.address & -CELL
-        numbers = (shadow.writer if kind == "write" else shadow.reader)[cells]
-        where = cells[numbers == number]
-        first, last = base + CELL * int(where.min()), base + CELL * int(where.max()) + CELL - 1
-        shown = f"global memory {first:#x} to {last:#x} of {self._allocation.name} ({CELL * where.size} bytes)"
-        conflict(me, clock, verb, shown, self._history, number, kind)
+        shadow, level = self.touch(), Level.FAULT
+        hit = (shadow.writer if kind == "write" else shadow.reader)[cells] == number
+        if kind == "write" and self._values is not None:
+            old, new = self._values
+            if np.array_equal(old[hit.any(1)], new[hit.any(1)]):
+                level = Level.FORMAL
+        conflict(me, clock, verb, self._shown(cells[hit]), self._whole.history, number, kind, level=level)
+
+    def _blame_lanes(self, me: Access, verb: str, cells: Any, apart: Any, mine: Any, number: int, kind: str) -> None:
+        """The first of the cells stands for all."""
+        shadow = self.touch()
+        at = tuple(np.argwhere(apart)[0])
+        before = (shadow.writer_lanes if kind == "write" else shadow.reader_lanes)[cells][at]
+        other = shadow.history.accesses[number]
+        assert other is not None
+        other = other.parts[-1] if other.parts else other
+        between_lanes(
+            me, verb, self._shown(cells[at]), int(np.broadcast_to(mine, apart.shape)[at]), other, kind, int(before)
+        )
+
+
+def _note(me: GlobalAccess, lanes: Any) -> Any:
+    """What tells machine code that it was this access, known to the shadow. lanes: as bits, None to have it ask."""
+    if lanes is None:
+        return NOBODY
+    return me.time << GLOBAL_TIME_BITS | me.warp.serial << SERIAL_BITS | lane_of(lanes)
+
+
+@lru_cache(maxsize=256)
+def _lane_numbers(bits: bytes) -> np.ndarray:
+    """Lanes as bits, as a note has each, uint32[n]: int64[n, 1]."""
+    return lane_of(np.frombuffer(bits, np.uint32))[:, None]
+
+
+class _Accesses(History):
+    """The accesses of global memory, in which those of a cluster can be found."""
+
+    def __init__(self, components: int) -> None:
+        super().__init__(components)
+        self._of: dict[Any, list[Access]] = {}
+
+    def record(self, access: Access) -> int:
+        self._of.setdefault(access.warp.cta.home, []).append(access)
+        return super().record(access)
+
+    def forget(self, home: Any) -> list[Access]:
+        """The accesses of a cluster, which will make no more."""
+        return self._of.pop(home, [])

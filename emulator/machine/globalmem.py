@@ -64,7 +64,7 @@ class GlobalMemory:
         self.written: list[Written] | None = None
         """If a list, what every write writes goes there too."""
         self.watched: set[int] = set()
-        """The addresses of the allocations that agents wrote to: see `machine.global_shadow`."""
+        """The addresses of the allocations that are written in this launch: see `machine.global_shadow`."""
         self.watchers: list[Callable[[Allocation], None]] = []
         """Who has to know of an allocation that is watched from now on."""
         self._recent: Allocation | None = None
@@ -134,8 +134,13 @@ class GlobalMemory:
             view, index = _index(allocation, addresses[i : i + 1], width, count)
             view[index] = values[i]
 
+    def watches(self, address: int) -> bool:
+        """Whether what holds this byte is watched."""
+        found = self.known(address, address + 1) if self.watched else None
+        return found is not None and found.address in self.watched
+
     def watch(self, allocation: Allocation) -> None:
-        """An agent writes to it: from now on every access of it has to be looked at."""
+        """It is written in this launch: from now on every access of it has to be looked at."""
         if allocation.address not in self.watched:
             self.watched.add(allocation.address)
             for tell in self.watchers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,10 +18,11 @@ ROOM: Final = 4096
 
 
 class History:
-    """The components of the clocks and the accesses of one cluster. An access is known by its number in `accesses`."""
+    """The components of the clocks and the accesses of one cluster, `home`. An access is known by its number in
+    `accesses`."""
 
-    def __init__(self, components: int) -> None:
-        self.width = components
+    def __init__(self, components: int, home: Any = None) -> None:
+        self.width, self.home = components, home
         self.accesses: list[Access | None] = [None, None, None]
         self._index: dict[Hashable, int] = {}
         self._word = np.zeros(1, np.uint64)
@@ -35,7 +36,7 @@ class History:
 
     def clock(self) -> Clock:
         """A clock that has seen nothing."""
-        return Clock(self.width)
+        return Clock(self.width, self.home)
 
     def record(self, access: Access) -> int:
         """The number of an access: a new one, but for the access that was recorded last."""

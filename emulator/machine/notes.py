@@ -6,11 +6,10 @@ Wherever a handler touches shared memory, what the notes say of its cells moves 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..chip import LANES
 from ..native.memory_layout import (
     ASK,
     COMPONENT_BITS,
@@ -19,11 +18,11 @@ from ..native.memory_layout import (
     ID,
     ID_BITS,
     LANE,
-    MANY,
+    LANE_BITS,
     READ,
     TIME_BITS,
-    UNKNOWN,
     UNWRITTEN,
+    lane_of,
 )
 from ..native.shadow_check import NOT_KNOWN
 from .access import Access
@@ -33,11 +32,6 @@ if TYPE_CHECKING:
     from ..ptx.syntax import Instr
     from .shadow import Shadow
     from .topology import Warp
-
-
-ALL_LANES: Final = 0xFFFF_FFFF
-LANE_BITS: Final = np.array([*(1 << lane for lane in range(LANES)), ALL_LANES], np.uint32)
-"""The lanes as bits, by the lane of a note."""
 
 
 class Notes:
@@ -63,7 +57,7 @@ class Notes:
     def adopt(self, cells: Any) -> None:
         """Note who wrote cells (any numpy index) according to the shadow, where clocks tell who comes after."""
         epochs = self._shadow.history.epochs_of(self._shadow.writer[cells])
-        lanes = _lane_of(self._shadow.writer_lanes[cells])
+        lanes = lane_of(self._shadow.writer_lanes[cells])
         self.writes[cells] = np.where(epochs == NOT_KNOWN, ASK, epochs & -(1 << COMPONENT_BITS) | lanes)
 
     def settle_all(self) -> None:
@@ -118,9 +112,3 @@ class Notes:
         access = Access(component, note >> TIME_BITS, True, instr, self._warps[component], what)
         access.issued = access.time
         return access
-
-
-def _lane_of(bits: np.ndarray) -> np.ndarray:
-    """Lanes as bits, as a note has them."""
-    one = np.where(bits & bits - 1, UNKNOWN, np.frexp(bits)[1].astype(np.int64) - 1)
-    return np.where((bits == 0) | (bits == ALL_LANES), MANY, one)

@@ -134,6 +134,13 @@ def _party(other: Access, kind: str) -> tuple[tuple[str, str], ...]:
 
 
 def _unordered(other: Access, me: Access) -> str:
+    if any(seen is not None and other.seen_by(seen) for seen in me.warp.seen):
+        return f"an acquire of {me.warp} (fence.acq_rel, or ld.acquire) before PTX line {me.instr.line}, of their scope"
+    if other.warp.cta.home != me.warp.cta.home:
+        return (
+            f"a release of {other.warp} after PTX line {other.instr.line} and an acquire of {me.warp} that sees it "
+            f"before PTX line {me.instr.line}, both of scope .gpu"
+        )
     return (
         f"a barrier that {other.warp} arrives on after PTX line {other.instr.line} "
         f"and {me.warp} waits for before PTX line {me.instr.line}"

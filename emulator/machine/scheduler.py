@@ -14,6 +14,7 @@ from ..errors import BudgetExceeded, Deadlock, Interrupted, source
 from .agents import Completion
 from .blas import one_thread
 from .ending import finish
+from .global_shadow import GlobalShadow
 from .mbarrier import MBarrier
 from .processes import can_fork, spread
 from .source import naming
@@ -45,6 +46,10 @@ class Program(Protocol):
     @property
     def independent(self) -> bool:
         """Whether nothing that one cluster does can be seen by another before the launch ends, short of a race."""
+
+    @property
+    def stored_parameters(self) -> frozenset[int]:
+        """The offsets of the parameters that addresses of stores to global memory are computed from."""
 
     def start(self, warp: Warp) -> None:
         """Set the warp at the kernel's first instruction."""
@@ -80,6 +85,7 @@ def run(
     def run_cluster(index: Dim3) -> None:
         _run_clusters(launch, program, iter((index,)), start)
 
+    GlobalShadow.of(launch).expect(program.stored_parameters)
     with one_thread(), naming(launch.kernel):
         if processes > 1 and can_fork() and program.independent:
             spread(launch, run_cluster, processes)

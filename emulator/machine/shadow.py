@@ -255,7 +255,7 @@ class Shadow:
         if other is None or me.orders(other, clock):
             return mine
         kept = tuple(p for p in (other.parts or (other,)) if not me.orders(p, clock))
-        joint = Access(-1, 0, me.generic, me.instr, me.warp, me.what, parts=(*kept, me))
+        joint = type(me)(-1, 0, me.generic, me.instr, me.warp, me.what, parts=(*kept, me))
         return self.history.record(joint)
 
     def write(self, cells: Any, me: Access, clock: Clock, lanes: Any = None) -> bool:

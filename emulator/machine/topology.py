@@ -12,6 +12,7 @@ from ..errors import BarrierError, DataRace, Level
 from .access import Issuer
 from .agents import Agents, Completion
 from .barriers import ClusterBarrier, NamedBarrier, WarpGroupBarrier
+from .flags import Flags
 from .global_shadow import GlobalShadow
 from .history import History
 from .pipe import Pipe
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from random import Random
 
     from ..ptx.syntax import Instr
-    from .clocks import Clock
     from .launch import Dim3, Launch
 
 REFUSED = 0.3
@@ -41,7 +41,8 @@ class Cluster:
         self.launch, self.index, self.random = launch, index, random
         cx, cy, cz = launch.cluster
         size = cx * cy * cz
-        self.history = History(64 + 7 * launch.warps * size)
+        self.outside = GlobalShadow.of(launch)
+        self.history = History(64 + 7 * launch.warps * size, index)
         self.agents = Agents(completion, random)
         first = tuple(i * c for i, c in zip(index, launch.cluster, strict=True))
         self.ctas = [
@@ -53,9 +54,8 @@ class Cluster:
         self.started = self.history.component("started")
         """The component by which a clock knows that all its CTAs have started: a wait at the cluster's barrier."""
         self.ready = deque(self.warps)
-        self.flags: dict[tuple[int, int], Clock] = {}
-        """What releases of ordinary memory locations carry, by (memory, address)."""
-        self.outside = GlobalShadow(launch, self.history)
+        self.flags = Flags()
+        """What releases of shared memory carry, by (memory, offset)."""
         self.polls = 0
         """Rounds of polling answered no since a wait last ended."""
         self.unchanged = 0
@@ -88,6 +88,7 @@ class Cta:
 
     def __init__(self, cluster: Cluster, rank: int, ctaid: Dim3) -> None:
         self.cluster, self.launch, self.rank, self.ctaid = cluster, cluster.launch, rank, ctaid
+        self.home = cluster.index
         self.window = rank << RANK_SHIFT
         self.name = "({},{},{})".format(*ctaid)
         self.smem = SharedMemory(self, self.launch.shared_bytes)
@@ -121,6 +122,7 @@ class Warp(Issuer):
         component = history.component((cta.rank, index))
         history.component((cta.rank, index, "lanes"))
         super().__init__(cta, index, component, history.clock())
+        self.serial = cta.cluster.outside.enrol(self)
         loads, stores = (history.component((cta.rank, index, verb)) for verb in ("ld", "st"))
         self.loads = Pipe(self, "tcgen05.wait::ld", loads, (loads,))
         self.stores = Pipe(self, "tcgen05.wait::st", stores, (loads,))

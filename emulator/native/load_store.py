@@ -12,7 +12,16 @@ import numpy as np
 
 from ..chip import LANES
 from .body import Body
-from .memory_layout import MEMORY_ROW, offset_of
+from .memory_layout import (
+    GLOBAL_TIME_BITS,
+    GLOBAL_WHO,
+    ID_BITS,
+    MANY,
+    MEMORY_ROW,
+    SERIAL_BITS,
+    WINDOW,
+    offset_of,
+)
 from .recorder import Row
 
 DATA, ADDRESS, ADDEND, NUMBER, MEMORY, GUARD = range(6)
@@ -26,7 +35,7 @@ class LoadStore:
 
     shared: of shared memory, else global. address: the kind of the address register. uniform: it is the same in all
     lanes, as is what is stored. guard: what the guard's predicate must be, if there is one. constant: what is stored
-    is a number.
+    is a number. cell: for how many bytes of global memory there is a note. once: what is loaded must not be written.
     """
 
     store: bool
@@ -39,6 +48,8 @@ class LoadStore:
     uniform: bool
     guard: bool | None
     constant: bool
+    cell: int
+    once: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +99,78 @@ class LoadStoreBody(Body):
 
     def window(self) -> tuple[str, str]:
         """Where the window begins, and in how many bytes from there an access may begin."""
-        window = self.at(self.memory("windows"), "[2 x i64]", self.word(NUMBER))
-        return self.long(window), self.long(self.at(window, "i64", 1))
+        found = self.at(self.memory("windows"), f"[{WINDOW.itemsize} x i8]", self.word(NUMBER))
+        self.notes = {name: self.long(self.field(found, name, WINDOW)) for name in ("writes", "reads")}
+        self.start = self.long(self.field(found, "start", WINDOW))
+        return self.start, self.long(self.field(found, "count", WINDOW))
 
     def check(self, offset: str, good: str, asked: str) -> str:
         """Which of the lanes whose addresses are good may go on. offset: from the window's start."""
-        return good
+        self.watched = self.scalar(f"icmp ne i64 {self.notes['writes']}, 0")
+        self.do(f"br label %window\nwindow:\nbr i1 {self.watched}, label %noted, label %checked\nnoted:")
+        own = self.two("or", "i64", self.splat("i64", self._serial()), self.lane_of_each())
+        kept = good
+        for name in self.notes:
+            for pointers in self._notes_at(offset, name):
+                there = self.gather("i64", pointers, good)
+                free = self.two("icmp eq", "i64", there, "zeroinitializer")
+                if not (self.access.once and name == "writes"):
+                    who = self.two("and", "i64", there, f"splat (i64 {GLOBAL_WHO})")
+                    free = self.two("or", "i1", free, self.two("icmp eq", "i64", who, own))
+                kept = self.two("and", "i1", kept, free)
+        if self.access.uniform:
+            kept = self.scalar(f"select i1 {self.one_or_all()}, <32 x i1> {kept}, <32 x i1> zeroinitializer")
+        self.do("br label %checked\nchecked:")
+        return self.scalar(f"phi <32 x i1> [ {good}, %window ], [ {kept}, %noted ]")
+
+    def _serial(self) -> str:
+        """The warp's serial number where a note has it."""
+        return self.scalar(f"shl i64 {self.long(self.field(self.place(MEMORY), 'serial', MEMORY_ROW))}, {SERIAL_BITS}")
+
+    def _notes_at(self, offset: str, name: str) -> list[str]:
+        """Where the notes of the cells of each lane are, by cell."""
+        address = self.two("add", "i64", offset, self.splat("i64", self.start))
+        cell = self.two("lshr", "i64", address, f"splat (i64 {self.access.cell.bit_length() - 1})")
+        at = self.two("add", "i64", self.two("shl", "i64", cell, "splat (i64 3)"), self.splat("i64", self.notes[name]))
+        count = self.bytes // self.access.cell
+        return [self.pointers(self.two("add", "i64", at, f"splat (i64 {8 * i})")) for i in range(count)]
 
     def host(self, address: str, offset: str) -> str:
         """The places in the host's memory."""
         return address
 
     def note(self, offset: str, lanes: str, asked: str) -> None:
-        """Count the bytes."""
+        """Note the access where the allocation is watched, and count the bytes."""
+        self.do(f"br i1 {self.watched}, label %mark, label %marked\nmark:")
+        component = self.long(self.field(self.place(MEMORY), "component", MEMORY_ROW))
+        time = self.scalar(f"shl i64 {self.long(self.at(self.memory('clock'), 'i64', component))}, {GLOBAL_TIME_BITS}")
+        who = self.scalar(f"add i64 {self.scalar(f'shl i64 {self.word(NUMBER)}, {ID_BITS}')}, {1 << ID_BITS}")
+        note = self.splat("i64", self.scalar(f"or i64 {self.scalar(f'or i64 {time}, {self._serial()}')}, {who}"))
+        note = self.two("or", "i64", note, self.lane_of_each())
+        for pointers in self._notes_at(offset, "writes" if self.access.store else "reads"):
+            self.scatter("i64", note, pointers, lanes)
+        self.do("br label %marked\nmarked:")
         count = self.at(self.memory("bytes"), "i64", int(self.access.store))
         lanes = self.scalar(f"zext i32 {self.called('i32 @llvm.ctpop.i32(i32)', (asked,))} to i64")
         total = self.scalar(f"add i64 {self.long(count)}, {self.scalar(f'mul i64 {lanes}, {self.bytes}')}")
         self.do(f"store i64 {total}, ptr {count}, align 8")
+
+    def lane_of_each(self) -> str:
+        """The lane of each, or MANY for all that take part in a uniform access."""
+        if not self.access.uniform:
+            return f"<{', '.join(f'i64 {lane}' for lane in range(LANES))}>"
+        first = self.called("i32 @llvm.cttz.i32(i32, i1)", (self.live, "true"))
+        one = self.scalar(f"select i1 {self._alone()}, i32 {first}, i32 {MANY}")
+        return self.splat("i64", self.scalar(f"zext i32 {one} to i64"))
+
+    def _alone(self) -> str:
+        """Whether one lane takes part."""
+        less = self.scalar(f"and i32 {self.live}, {self.scalar(f'sub i32 {self.live}, 1')}")
+        return self.scalar(f"icmp eq i32 {less}, 0")
+
+    def one_or_all(self) -> str:
+        """Whether one lane takes part, or all do."""
+        return self.scalar(f"or i1 {self._alone()}, {self.scalar(f'icmp eq i32 {self.live}, -1')}")
 
     def memory(self, name: str) -> str:
         """An address of the row `memory`."""

@@ -4,7 +4,8 @@ The invariant: compiled code may go on where the notes prove order; anything els
 
 - Global memory: it goes on where every lane begins in the instruction's window and is aligned. A window is part of an
   allocation that the handler met, so nothing there can be refused. Where every write must be noted for another
-  process, stores have none; and nobody has one of an allocation that agents write to, from the first such write on.
+  process, stores have none. If the allocation is written in the launch there are two notes for each cell, of its last
+  write and of its last read: each lane must find its own note there, or none; of a load by .nc, no write at all.
 - Shared memory: beside the shadow there is a note for each 4-byte cell of who wrote it last and, for each warp of the
   CTA, of its last read since. A load goes on if its warp's clock has seen what the notes say of the writes; a store
   also if it has seen those of the reads, and the readers that the shadow knows of. Where a cell has a note of a write,
@@ -31,8 +32,9 @@ MEMORY_ROW: Final = np.dtype(
             *("start", "limit", "data"),
             *("writes", "reads", "noted", "readers", "epochs", "clock"),
             *("components", "warps", "cells", "warp"),
+            *("component", "serial"),
         ),
-        "formats": ("u8",) * 16,
+        "formats": ("u8",) * 18,
         "itemsize": LANES * 8,
     }
 )
@@ -45,10 +47,11 @@ the word that has the address of the epochs of accesses, by the numbers in `read
 clock; components: of the CTA's warps.
 
 Numbers are start, limit: where the CTA's shared memory begins and its size (0 while there are no notes); warps, cells:
-how many the notes have; warp: its own index.
+how many the notes have; warp: its own index; component: its own on the clock; serial: its number in the launch.
 """
-WINDOW: Final = np.dtype([("start", "u8"), ("count", "u8")])
-"""Where an access may begin: in `count` bytes from the address `start`."""
+WINDOW: Final = np.dtype([("start", "u8"), ("count", "u8"), ("writes", "u8"), ("reads", "u8")])
+"""Where an access may begin: in `count` bytes from the address `start`. writes, reads: where the notes of that
+allocation would be if it began at 0; 0 for none, where nobody writes to it in the launch."""
 PATTERN: Final = np.dtype(
     [("times", "u8"), ("lanes", "u4"), ("bytes", "u4"), ("offsets", "u4", LANES), ("who", "u4", LANES)]
 )
@@ -69,6 +72,26 @@ UNKNOWN: Final = LANES + 1
 ASK: Final = 0x7FF_FFFF << TIME_BITS
 """Of a time that nobody has seen."""
 UNWRITTEN: Final = ASK | 1
+
+GLOBAL_TIME_BITS, SERIAL_BITS = 40, 22
+"""A note of global memory is an epoch, the warp's serial number in the launch, an instruction and a lane:
+time << 40 | serial << 22 | id << 6 | lane. An id of 0: the shadow knows who. 0: nobody accessed the cell."""
+SERIALS_MAX: Final = (1 << GLOBAL_TIME_BITS - SERIAL_BITS) - 1
+GLOBAL_ID: Final = (1 << SERIAL_BITS) - 1 & ~LANE
+GLOBAL_WHO: Final = SERIALS_MAX << SERIAL_BITS | LANE
+IDS_MAX: Final = GLOBAL_ID >> ID_BITS
+NOBODY: Final = SERIALS_MAX << SERIAL_BITS
+"""Of a serial number that no warp has: whoever comes asks."""
+
+ALL_LANES: Final = 0xFFFF_FFFF
+LANE_BITS: Final = np.array([*(1 << lane for lane in range(LANES)), ALL_LANES], np.uint32)
+"""The lanes as bits, by the lane of a note."""
+
+
+def lane_of(bits: np.ndarray) -> np.ndarray:
+    """Lanes as bits, as a note has them."""
+    one = np.where(bits & bits - 1, UNKNOWN, np.frexp(bits)[1].astype(np.int64) - 1)
+    return np.where((bits == 0) | (bits == ALL_LANES), MANY, one)
 
 
 WRITTEN, READ = 1, 2

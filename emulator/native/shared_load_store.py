@@ -5,7 +5,6 @@ What proves that an access may go on stands in `memory_layout`.
 
 from __future__ import annotations
 
-from ..chip import LANES
 from .load_store import MEMORY, NUMBER, LoadStoreBody
 from .memory_layout import (
     COMPONENT_BITS,
@@ -42,7 +41,7 @@ class SharedLoadStoreBody(LoadStoreBody):
         self.cells = [self.two("add", "i64", first, f"splat (i64 {i})") for i in range(self.bytes // 4)]
         self.warp = self.number("warp")
         self.component = self.long(self.at(self.memory("components"), "i64", self.warp))
-        self.lane = self._lane()
+        self.lane = self.lane_of_each()
         kept = good
         for cells in self.cells:
             notes = self.gather("i64", self.all_at(self.memory("writes"), "i64", cells), good)
@@ -56,7 +55,7 @@ class SharedLoadStoreBody(LoadStoreBody):
             kept = self._after_reads(kept, good)
         known = self._pattern_is_known(offset, asked)
         if self.access.store and self.access.uniform:
-            known = self.scalar(f"and i1 {known}, {self._one_or_all()}")
+            known = self.scalar(f"and i1 {known}, {self.one_or_all()}")
         return self.scalar(f"select i1 {known}, <32 x i1> {kept}, <32 x i1> zeroinitializer")
 
     def note(self, offset: str, lanes: str, asked: str) -> None:
@@ -105,22 +104,6 @@ class SharedLoadStoreBody(LoadStoreBody):
         place = self.two("add", "i64", component, self.scalar(f"zext <32 x i1> {own} to <32 x i64>"))
         times = self.gather("i64", self.all_at(self.memory("clock"), "i64", place), good)
         return self.two("or", "i1", none, self._seen(times, epochs))
-
-    def _lane(self) -> str:
-        """The lane of each, or MANY for all that take part in a uniform access."""
-        if not self.access.uniform:
-            return f"<{', '.join(f'i64 {lane}' for lane in range(LANES))}>"
-        first = self.called("i32 @llvm.cttz.i32(i32, i1)", (self.live, "true"))
-        one = self.scalar(f"select i1 {self._alone()}, i32 {first}, i32 {MANY}")
-        return self.splat("i64", self.scalar(f"zext i32 {one} to i64"))
-
-    def _alone(self) -> str:
-        """Whether one lane takes part."""
-        less = self.scalar(f"and i32 {self.live}, {self.scalar(f'sub i32 {self.live}, 1')}")
-        return self.scalar(f"icmp eq i32 {less}, 0")
-
-    def _one_or_all(self) -> str:
-        return self.scalar(f"or i1 {self._alone()}, {self.scalar(f'icmp eq i32 {self.live}, -1')}")
 
     def _lane_of(self, notes: str) -> str:
         return self.two("and", "i64", notes, f"splat (i64 {LANE})")

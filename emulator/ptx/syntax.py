@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -188,6 +189,23 @@ class Location:
     column: int
 
 
+_CELL = 4
+_TYPE = re.compile(r"(?:[busf]|bf)(\d+)(x2)?")
+_ACCESSES = frozenset({"ld", "st", "atom", "red"})
+
+
+def _global_access_bytes(instr: Instr) -> int:
+    """The bytes of a lane's access of global memory up to a cell's, 0 if it is none."""
+    if instr.opcode not in _ACCESSES or any(
+        m.startswith(("shared", "local", "param", "const")) for m in instr.modifiers
+    ):
+        return 0
+    kind = next((found for m in instr.modifiers if (found := _TYPE.fullmatch(m))), None)
+    bits = 8 * _CELL if kind is None else int(kind[1]) * (2 if kind[2] else 1)
+    vector = next((int(m[1:]) for m in instr.modifiers if m in ("v2", "v4", "v8")), 1)
+    return min(bits // 8 * vector, _CELL)
+
+
 @dataclass(frozen=True)
 class Kernel:
     """One `.entry`: all that is needed to lower and launch it. Sizes in bytes, labels as instruction indices."""
@@ -226,6 +244,11 @@ class Kernel:
     def dynamic_shared_offset(self) -> int:
         """Where dynamic shared memory starts in the CTA's window."""
         return -(-self.static_shared_bytes // DYNAMIC_SHARED_ALIGN) * DYNAMIC_SHARED_ALIGN
+
+    @cached_property
+    def global_cell(self) -> int:
+        """The bytes of the smallest access of global memory by threads, 4 at most."""
+        return min((size for i in self.instrs if (size := _global_access_bytes(i))), default=_CELL)
 
     @cached_property
     def local_bytes(self) -> int:

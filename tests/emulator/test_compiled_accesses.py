@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from emulator.errors import DataRace, EmulatorError, Misaligned, MissingProxyFence, OutOfBounds, UnwrittenRead
+from emulator.errors import DataRace, EmulatorError, Fault, Misaligned, MissingProxyFence, OutOfBounds, UnwrittenRead
 from emulator.machine import compiled_accesses
 from emulator.machine.globalmem import GlobalMemory
 from emulator.machine.shared import SharedMemory
@@ -47,11 +47,17 @@ def _noted(real, name, seen):  # type: ignore[no-untyped-def]
 
 
 def looped(
-    body: str, *arrays: np.ndarray, rounds: int = ROUNDS, block: int = 32, processes: int = 1, before: str = ""
+    body: str,
+    *arrays: np.ndarray,
+    rounds: int = ROUNDS,
+    block: int = 32,
+    processes: int = 1,
+    before: str = "",
+    findings: list[Fault] | None = None,
 ) -> Stats:
     """Run a body a few times, with the round in %r90."""
     text = source(before + LOOP.format(body=body, rounds=rounds), len(arrays), block=block)
-    return launch(text, *arrays, block=block, processes=processes)
+    return launch(text, *arrays, block=block, processes=processes, findings=findings)
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
@@ -142,8 +148,10 @@ def test_one_address_for_all_lanes_counts_once() -> None:
 
 
 def test_the_last_of_the_lanes_that_store_to_one_place() -> None:
-    out = np.zeros(ROUNDS, np.uint32)
-    looped("mul.wide.u32 %q9, %r90, 4; add.u64 %q0, %a0, %q9; add.u32 %r1, %t, %r90; st.global.u32 [%q0], %r1;", out)
+    out, found = np.zeros(ROUNDS, np.uint32), list[Fault]()
+    body = "mul.wide.u32 %q9, %r90, 4; add.u64 %q0, %a0, %q9; add.u32 %r1, %t, %r90; st.global.u32 [%q0], %r1;"
+    looped(body, out, findings=found)
+    assert [fault.times for fault in found] == [ROUNDS]
     np.testing.assert_array_equal(out, 31 + np.arange(ROUNDS))
 
 

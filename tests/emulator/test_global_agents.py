@@ -99,7 +99,7 @@ def test_what_threads_write_needs_a_fence_before_a_bulk_copy_reads_it(completion
 @pytest.mark.parametrize("completion", MODES)
 def test_warps_race_where_an_agent_wrote_before(completion: str) -> None:
     with pytest.raises(DataRace, match=r"st\.global writes global memory"):
-        run(STORE.format(**GOOD) + "@%p1 st.global.u32 [%q0], 7;" + OVERWRITE, completion)
+        run(STORE.format(**GOOD) + "@%p1 st.global.u32 [%q0], 8;" + OVERWRITE, completion)
 
 
 def test_two_bulk_stores_of_one_place_may_come_in_any_order() -> None:

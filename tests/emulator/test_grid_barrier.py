@@ -27,7 +27,7 @@ MEET = """
     atom.add.release.gpu.global.u32 %r4, [%rd0], 1;
 SPIN:
     READ %r5, [%rd0]; // @spin
-    setp.lt.u32 %p1, %r5, ALL; @%p1 bra SPIN;
+    setp.lt.u32 %p1, %r5, ALL; @%p1 bra SPIN; FENCE
 MET:
     bar.sync 0;
     add.u32 %r6, %r0, 1; rem.u32 %r6, %r6, %r1; mul.wide.u32 %rd2, %r6, 4; add.s64 %rd4, %rd1, %rd2;
@@ -43,9 +43,11 @@ READS = (
 
 
 def met(read: str, completion: Mode, expected: str = "%r1", seed: int = 0) -> np.ndarray:
-    """What each CTA wrote, and what it then found of the next."""
+    """What each CTA wrote, and what it then found of the next. A read that does not acquire needs a fence."""
     count, out = np.zeros(1, np.uint32), np.zeros((2, CTAS), np.uint32)
-    text = kernel("meet", ".param .u64 count, .param .u64 out", MEET.replace("READ", read).replace("ALL", expected))
+    fence = "" if "acquire" in read else "fence.acq_rel.gpu;"
+    body = MEET.replace("READ", read).replace("ALL", expected).replace("FENCE", fence)
+    text = kernel("meet", ".param .u64 count, .param .u64 out", body)
     launch(text, [count, out], grid=(CTAS, 1, 1), block=(64, 1, 1), completion=completion, seed=seed)
     return out
 

@@ -1,0 +1,79 @@
+"""An access of global memory, which warps of other clusters may be ordered after too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from .access import Access, Issuer
+from .clocks import ORDERED, Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .launch import Dim3, Launch
+
+
+@dataclass(slots=True, eq=False)
+class GlobalAccess(Access):
+    """`home` is the cluster of who made it, whose clocks alone have its component."""
+
+    home: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        Access.__post_init__(self)
+        self.home = self.warp.cta.home
+
+    @classmethod
+    def of(cls, access: Access) -> GlobalAccess:
+        """The same access."""
+        made = cls(access.component, access.time, access.generic, access.instr, access.warp, access.what)
+        made.via, made.strong = access.via, access.strong
+        return made
+
+    def alone(self) -> Clock:
+        """A clock that has seen this access and nothing else, and none by other lanes since."""
+        clock = Clock(self.component + 2, self.home)
+        clock.advance(self.component, self.time)
+        clock.advance(self.component + 1, self.time - 1)
+        return clock
+
+    def seen_by(self, clock: Clock, row: int = ORDERED) -> bool:
+        """Whether the owner of `clock` is ordered after this access."""
+        if self.parts:
+            return all(part.seen_by(clock, row) for part in self.parts)
+        if clock.home == self.home:
+            return clock.at(self.component, row) >= self.time
+        rows = None if clock.abroad is None else clock.abroad.get(self.home)
+        return rows is not None and self.component < rows.shape[1] and int(rows[row, self.component]) >= self.time
+
+    def of_unmet_lanes(self, earlier: Access, clock: Clock) -> bool:
+        """Whether `earlier` is of the same warp, and its lanes and those of this access did not meet in between."""
+        return earlier.warp is self.warp and Access.of_unmet_lanes(self, earlier, clock)
+
+    def too_early(self, write: Access, clock: Clock, accesses: Sequence[Access | None]) -> Access | None:
+        """As of any access; of other clusters no issue is known."""
+        if write.warp.cta.home != self.home:
+            return None
+        return Access.too_early(self, write, clock, accesses)
+
+
+class Ended:
+    """A warp that has ended, as reports name it."""
+
+    def __init__(self, warp: Issuer) -> None:
+        cta = warp.cta
+        self.cta = EndedHome(cta.launch, cta.name, cta.ctaid, cta.home)
+        self.index, self.component, self.time, self.serial = warp.index, warp.component, warp.time, warp.serial
+
+    __str__ = Issuer.__str__
+
+
+@dataclass(frozen=True)
+class EndedHome:
+    """Its CTA."""
+
+    launch: Launch
+    name: str
+    ctaid: Dim3
+    home: Any

@@ -1,0 +1,210 @@
+"""Races in global memory: between lanes, warps, CTAs and clusters, each program beside twins that lack one thing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from emulator.errors import DataRace, Fault, Level
+from tests.emulator.ptx_kernel import source
+from tests.emulator.ptx_launch import launch
+
+MODES = ("eager", "lazy", "random")
+START = """
+mov.u32 %r0, %ctaid.x; mov.u32 %r1, %nctaid.x; mov.u32 %r2, %ntid.x; mad.lo.u32 %r3, %r0, %r2, %t;
+setp.eq.u32 %p0, %t, 0; setp.eq.u32 %p1, %r0, 0; mul.wide.u32 %q9, %r3, 4; add.u64 %q0, %a0, %q9; // the thread's word
+mul.lo.u32 %r4, %r1, %r2; xor.b32 %r5, %r2, 32; add.u32 %r5, %r3, {away}; rem.u32 %r5, %r5, %r4;
+mul.wide.u32 %q8, %r5, 4; add.u64 %q1, %a0, %q8; // another's
+mov.b32 %r60, 0; mov.b32 %r90, 0; LOOP:
+"""
+AGAIN = "add.u32 %r90, %r90, 1; setp.lt.u32 %p39, %r90, {rounds}; @%p39 bra LOOP;"
+END = "add.u64 %q2, %a1, %q9; st.global.u32 [%q2], %r60; ret;"
+
+
+def run(
+    body: str,
+    completion: Any = "lazy",
+    *,
+    grid: int = 1,
+    cluster: int = 1,
+    block: int = 64,
+    away: int = 32,
+    rounds: int = 1,
+    level: Level = Level.FORMAL,
+    findings: list[Fault] | None = None,
+) -> np.ndarray:
+    """Run a body some rounds; what %r60 of each thread is then. %q0: a word of each thread, %q1: that of another."""
+    words, out = (np.zeros(block * grid + 4, np.uint32) for _ in range(2))
+    again = AGAIN.format(rounds=rounds)
+    text = source(f"{START.format(away=away)} {body} {again} {END}", 2, block=block)
+    options: dict[str, Any] = {"completion": completion, "level": level, "findings": findings}
+    if findings is not None:
+        options["diagnostics"] = "report"
+    sizes: dict[str, Any] = {"grid": (grid, 1, 1), "block": (block, 1, 1), "cluster": (cluster, 1, 1)}
+    launch(text, [words, out], **sizes, **options)
+    return out[: block * grid]
+
+
+BARRIER = "bar.sync 0;"
+WARPS = {
+    "read after write": ("st.global.u32 [%q0], %t; {0} ld.global.u32 %r60, [%q1]; {1}", 64),
+    "write after read": ("ld.global.u32 %r60, [%q1]; {0} st.global.u32 [%q0], %t; {1}", 64),
+    "write after write": ("st.global.u32 [%q0], %t; {0} st.global.u32 [%q1], 7; {1}", 64),
+    "an atomic, then a weak read": ("atom.global.add.u32 %r61, [%q0], 1; {0} ld.global.u32 %r60, [%q1]; {1}", 64),
+    "a byte": ("st.global.u8 [%q0], %t; {0} ld.global.u8 %r60, [%q1]; {1}", 64),
+    "half a word beside another's": ("st.global.u16 [%q0], %t; {0} ld.global.u16 %r60, [%q1]; {1}", 64),
+}
+
+
+@pytest.mark.parametrize("rounds", [1, 9])
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("name", WARPS)
+def test_warps_of_a_cta(name: str, completion: str, rounds: int) -> None:
+    body, block = WARPS[name]
+    run(body.format(BARRIER, BARRIER), completion, block=block, rounds=rounds)
+    with pytest.raises(DataRace, match=r"global memory 0x.*, not ordered after .* that (wrote|reads) it") as caught:
+        run(body.format("", BARRIER), completion, block=block, rounds=rounds)
+    assert "arrives on after PTX line" in str(caught.value)
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_machine_code_asks_where_warps_did_not_meet_in_the_last_round(completion: str) -> None:
+    body = WARPS["read after write"][0]
+    late = "setp.ne.u32 %p7, %r90, 8; @%p7 bar.sync 0;"
+    with pytest.raises(DataRace, match="not ordered after"):
+        run(body.format(late, BARRIER), completion, rounds=9)
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("name", ["read after write", "write after read"])
+def test_lanes_of_a_warp(name: str, completion: str) -> None:
+    body, sync = WARPS[name][0], "bar.warp.sync -1;"
+    assert run(body.format(sync, sync), completion, block=32, away=1, rounds=9) is not None
+    with pytest.raises(DataRace, match=r"not ordered after .* of the same warp"):
+        run(body.format("", sync), completion, block=32, away=1, rounds=9)
+
+
+def test_neighbours_in_a_word_do_not_race() -> None:
+    at = "mul.wide.u32 %q7, %t, 2; add.u64 %q6, %a0, %q7;"
+    run(at + "st.global.u16 [%q6], %t; ld.global.u16 %h1, [%q6]; add.u16 %h1, %h1, 1; st.global.u16 [%q6], %h1;")
+
+
+def test_each_thread_its_own_word() -> None:
+    body = "ld.global.u32 %r60, [%q0]; add.u32 %r60, %r60, %t; st.global.u32 [%q0], %r60;"
+    assert run(body, grid=3, rounds=20).tolist() == [20 * t for _ in range(3) for t in range(64)]
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_ctas_that_do_not_meet(completion: str, cluster: int) -> None:
+    run("st.global.u32 [%q0], %t; bar.sync 0;", completion, grid=2, cluster=cluster)
+    for body in (
+        "st.global.u32 [%q0], %t; bar.sync 0; ld.global.u32 %r60, [%q1];",
+        "ld.global.u32 %r60, [%q1]; bar.sync 0; st.global.u32 [%q0], %t;",
+        "st.global.u32 [%a0], %r3;",
+        "ld.global.u32 %r60, [%a0]; add.u32 %r60, %r60, 1; @%p0 st.global.u32 [%a0], %r60;",  # a lost update
+    ):
+        with pytest.raises(DataRace, match=r"not ordered after|either may stay"):
+            run(body, completion, grid=2, cluster=cluster, away=64)
+    both = "atom.global.add.u32 %r60, [%a0], 1;"
+    assert sorted(run(both, completion, grid=2, cluster=cluster)) == list(range(128))
+
+
+def test_equal_bits_are_formal() -> None:
+    found = list[Fault]()
+    run("st.global.u32 [%a0], 7;", grid=2, level=Level.FAULT, findings=found)
+    assert {fault.level for fault in found} == {Level.FORMAL}
+
+
+FLAG = "add.u64 %q5, %a0, 512; setp.ne.u32 %p2, %r0, 0; @%p2 bra TAKE;"
+HAND = """
+FLAG @%p0 st.global.u32 [%a0], 42; SYNC
+@%p0 RELEASE bra DONE;
+TAKE: @!%p0 bra GO; SPIN: ACQUIRE setp.eq.u32 %p3, %r7, 0; @%p3 bra SPIN; FENCE
+GO: MEET ld.global.u32 %r60, [%a0]; DONE:
+"""
+GOOD = {"FLAG": FLAG, "SYNC": BARRIER, "MEET": BARRIER, "FENCE": ""}
+RELEASES = {
+    "st.release": "st.release.gpu.global.u32 [%q5], 1;",
+    "fence and relaxed": "fence.acq_rel.gpu; @%p0 st.relaxed.gpu.global.u32 [%q5], 1;",
+    "membar and volatile": "membar.gl; @%p0 st.volatile.global.u32 [%q5], 1;",
+    "atom": "atom.release.gpu.global.add.u32 %r8, [%q5], 1;",
+    "red": "red.release.gpu.global.add.u32 [%q5], 1;",
+    "fence.sc and atom": "fence.sc.gpu; @%p0 atom.relaxed.gpu.global.exch.b32 %r8, [%q5], 1;",
+    "handed on by another atomic": "st.release.gpu.global.u32 [%q5], 1; @%p0 red.relaxed.gpu.global.add.u32 [%q5], 1;",
+}
+ACQUIRES = {
+    "ld.acquire": ("ld.acquire.gpu.global.u32 %r7, [%q5];", ""),
+    "relaxed and fence": ("ld.relaxed.gpu.global.u32 %r7, [%q5];", "fence.acq_rel.gpu;"),
+    "volatile and membar": ("ld.volatile.global.u32 %r7, [%q5];", "membar.gl;"),
+    "atom": ("atom.acquire.gpu.global.or.b32 %r7, [%q5], 0;", ""),
+}
+LACKING = {
+    "relaxed store": {"RELEASE": "st.relaxed.gpu.global.u32 [%q5], 1;"},
+    "a release of this CTA only": {"RELEASE": "st.release.cta.global.u32 [%q5], 1;"},
+    "a fence of this CTA only": {"RELEASE": "fence.acq_rel.cta; @%p0 st.relaxed.gpu.global.u32 [%q5], 1;"},
+    "relaxed load": {"ACQUIRE": "ld.relaxed.gpu.global.u32 %r7, [%q5];"},
+    "an acquire of this CTA only": {"ACQUIRE": "ld.acquire.cta.global.u32 %r7, [%q5];"},
+    "the data after the flag": {"SYNC": "", "RELEASE": "st.release.gpu.global.u32 [%q5], 1; st.global.u32 [%a0], 43;"},
+    "only one thread acquired": {"MEET": ""},
+}
+
+
+def handed(parts: dict[str, str]) -> str:
+    text = HAND
+    for name, part in parts.items():
+        text = text.replace(name, part)
+    return text
+
+
+def flags(completion: Any, parts: dict[str, str], cluster: int = 1) -> np.ndarray:
+    words, out = np.zeros(512, np.uint32), np.zeros(512, np.uint32)
+    text = source(START.format(away=32) + handed(parts) + END, 2, block=64)
+    sizes: dict[str, Any] = {"grid": (2, 1, 1), "block": (64, 1, 1), "cluster": (cluster, 1, 1)}
+    launch(text, [words, out], **sizes, completion=completion, level=Level.FORMAL)
+    return out[64:128]
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("cluster", [1, 2])
+@pytest.mark.parametrize("acquire", ACQUIRES)
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_flag(release: str, acquire: str, cluster: int, completion: str) -> None:
+    load, fence = ACQUIRES[acquire]
+    parts = {**GOOD, "RELEASE": RELEASES[release], "ACQUIRE": load, "FENCE": fence}
+    assert flags(completion, parts, cluster).tolist() == [42] * 64
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("cluster", [1, 2])
+@pytest.mark.parametrize("lacking", LACKING)
+def test_a_flag_that_lacks_something(lacking: str, cluster: int, completion: str) -> None:
+    parts = {**GOOD, "RELEASE": RELEASES["st.release"], "ACQUIRE": ACQUIRES["ld.acquire"][0], **LACKING[lacking]}
+    with pytest.raises(DataRace, match="not ordered after"):
+        flags(completion, parts, cluster)
+
+
+WRITES_OVER = """
+setp.ne.u32 %p9, %t, 0; @%p9 ret; setp.eq.u32 %p2, %r0, 1; setp.eq.u32 %p3, %r0, 2; add.u64 %q5, %a0, 512;
+@%p1 st.global.u32 [%a0], 42; @%p1 st.release.gpu.global.u32 [%q5], 1; @%p2 {0};
+@%p3 ld.acquire.gpu.global.u32 %r7, [%q5]; @%p3 ld.global.u32 %r60, [%a0];
+"""
+
+
+def test_a_read_modify_write_hands_a_release_on_and_a_store_does_not() -> None:
+    run(WRITES_OVER.format("red.relaxed.gpu.global.add.u32 [%q5], 1"), grid=3)
+    with pytest.raises(
+        DataRace, match=r"a release of warp 0 of CTA \(0,0,0\) after .* an acquire of warp 0 of CTA \(2,"
+    ):
+        run(WRITES_OVER.format("st.relaxed.gpu.global.u32 [%q5], 2"), grid=3)
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_the_non_coherent_path_reads_nothing_that_is_written_in_the_launch(completion: str) -> None:
+    own = "st.global.u32 [%q0], %t; bar.sync 0; ld.global{0}.u32 %r60, [%q0];"
+    run(own.format(""), completion, rounds=5)
+    with pytest.raises(DataRace, match=r"ld.global.nc reads .* wrote in this launch"):
+        run(own.format(".nc"), completion, rounds=5)
+    run("ld.global.nc.u32 %r60, [%q0]; bar.sync 0; st.global.u32 [%q0], %t;", completion)
