@@ -70,6 +70,7 @@ __global__ __launch_bounds__(THREADS) void gemm(
           : "memory");
     }
     wait(done, it & 1);
+    __syncthreads();  // or the first warp would go on two phases before another has waited for one
   }
   for (int j = 0; j < BLOCK_N; j += 4) {
     uint32_t v[4];
