@@ -18,7 +18,7 @@ from .early_uses import PRODUCT
 from .effects import Effect, registers
 from .liveness import Liveness
 
-_MOVES_DATA = frozenset({"ld", "st"})
+_MOVES_DATA = frozenset({"ld", "st", "tcgen05.st"})
 
 
 @dataclass(frozen=True)

@@ -72,3 +72,12 @@ def test_what_is_not_executed_is_not_found() -> None:
     assert run(body) == []
     with pytest.raises(UnwrittenRead, match="st reads %a2, which nothing wrote"):
         run(body, taken=0)
+
+
+def test_what_tcgen05_st_stores_is_formal() -> None:
+    """FlashInfer's prefill stores a whole vector of which the narrower P takes a part."""
+    body = """.shared .align 4 .b8 word[4]; tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [word], 32;
+    ld.shared.b32 %r4, [word]; tcgen05.st.sync.aligned.32x32b.x1.b32 [%r4], {%r2}; tcgen05.wait::st.sync.aligned;
+    tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r4, 32;"""
+    (fault,) = run(body)
+    assert fault.level == Level.FORMAL and "tcgen05.st reads %r2, which nothing wrote" in str(fault)
