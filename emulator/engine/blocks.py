@@ -93,7 +93,10 @@ class BlockWriter:
         lines += self._body(at, names)
         lines += self._first_what_was_left(names)
         last = self._segments[at.index][-1].effects[0]
-        lines += self._end(last, at) if last.entry is None else [f" return {at.successors[0]}"]
+        if last.entry is None:
+            lines += [*self._checks([last], names), *self._end(last, at)]
+        else:
+            lines.append(f" return {at.successors[0]}")
         made: BlockFunction = self._defined(lines, block, names)
         return made
 
@@ -144,13 +147,15 @@ class BlockWriter:
 
     def _skip(self, block: BasicBlock, skipped: BasicBlock, names: dict[str, Any]) -> list[str]:
         """The branch at the end of `block` and the block after it, for the lanes that do not skip it."""
-        guard = self._segments[block.index][-1].effects[0].instr.guard
+        branch = self._segments[block.index][-1].effects
+        guard = branch[0].instr.guard
         assert guard is not None
         held, target = self._fetcher.predicate_bits(guard[0]), skipped.successors[0]
-        left = self._later
+        left, checks = self._later, self._checks(branch, names)
         body = [*self._body(skipped, names), *_counted(skipped)]
         self._later = self._later or left  # the lanes that would do it may all skip this
         return [
+            *checks,
             f" taken = {'~' + held if guard[1] else held} & bits",
             " if taken:",
             "  everyone = bits, mask, lane; bits = taken; mask = active(taken); lane = first(taken)",

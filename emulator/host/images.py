@@ -44,10 +44,8 @@ def _best(texts: list[bytes]) -> bytes:
             if fits:
                 found[number, suffix == b"a"] = text
     if not found:
-        raise not_emulated(
-            "a fat binary without PTX for sm_100a",
-            "compile with -arch=sm_100a, or -gencode arch=compute_100a,code=compute_100a",
-        )
+        mend = "compile with -gencode arch=compute_100a,code=compute_100a"
+        raise not_emulated("a fat binary without PTX for sm_100a", mend)
     return found[max(found)]
 
 
