@@ -48,7 +48,7 @@ def test_bank_conflicts(per_lane: str, instruction: str, expected: tuple[int, in
 def test_bytes_of_global_memory_are_those_of_active_lanes() -> None:
     body = """
     add.u64 %q0, %a0, %b; ld.global.u32 %r0, [%q0]; setp.lt.u32 %p0, %t, 5;
-    @%p0 st.global.u32 [%q0], %r0; ld.global.u64 %q1, [%a0]; ret;
+    @%p0 st.global.u32 [%q0], %r0; bar.warp.sync -1; ld.global.u64 %q1, [%a0]; ret;
     """
     stats = launch(source(body), np.zeros(32, np.uint32))
     assert (stats.global_load_bytes, stats.global_store_bytes) == (32 * 4 + 8, 5 * 4)
