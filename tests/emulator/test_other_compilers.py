@@ -10,7 +10,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).parent / "programs"
-NVCC = ("nvidia-cuda-nvcc", "nvidia-cuda-crt", "nvidia-cuda-cccl", "nvidia-cuda-runtime", "nvidia-nvvm")
+CUDA = "13.5.37"
+NVCC = (
+    *(f"nvidia-{part}=={CUDA}" for part in ("cuda-nvcc", "cuda-crt", "cuda-runtime", "nvvm")),
+    "nvidia-cuda-cccl==13.3.5.0.6",
+)
 
 pytestmark = [pytest.mark.install, pytest.mark.compiler, pytest.mark.timeout(1800)]
 
