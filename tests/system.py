@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 
 #: A marker, the programs any one of which satisfies it, and the Debian package that brings one.
 NEEDS = {
-    "compiler": (("g++",), "g++"),
+    "compiler": (("cc", "gcc"), "g++"),
     "browser": (("chromium", "chromium-browser", "google-chrome"), "chromium"),
     "slurm": (("slurmctld", "/usr/sbin/slurmctld"), "slurmctld slurmd slurm-client munge"),
     "sshd": (("sshd", "/usr/sbin/sshd"), "openssh-server"),
