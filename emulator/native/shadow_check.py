@@ -69,7 +69,7 @@ def checks() -> tuple[Check, Check]:
     is made by the async proxy. pattern: by which swizzle it reads, 0 for none. number: its own in the history, of the
     first where there are several. note: of a write, for loads and stores that are machine code.
     """
-    find = optimised(_TEXT + _check(write=False) + _check(write=True))
+    find = optimised(_TEXT + _set(32) + _set(64) + _check(write=False) + _check(write=True))
     read, write = _Check(find("read")), _Check(find("write"))
     return read, write
 
@@ -158,42 +158,30 @@ listed:
   ret i64 %known
 }}
 
-; Set cells of an array, if there is one.
-define internal void @set32(ptr %array, i64 %start, i64 %length, i32 %value) {{
-  %absent = icmp eq ptr %array, null
-  br i1 %absent, label %done, label %next
-next:
-  %i = phi i64 [ 0, %0 ], [ %i1, %do ]
-  %more = icmp slt i64 %i, %length
-  br i1 %more, label %do, label %done
-do:
-  %place = add i64 %start, %i
-  %at = getelementptr i32, ptr %array, i64 %place
-  store i32 %value, ptr %at
-  %i1 = add i64 %i, 1
-  br label %next
-done:
-  ret void
-}}
-
-define internal void @set64(ptr %array, i64 %start, i64 %length, i64 %value) {{
-  %absent = icmp eq ptr %array, null
-  br i1 %absent, label %done, label %next
-next:
-  %i = phi i64 [ 0, %0 ], [ %i1, %do ]
-  %more = icmp slt i64 %i, %length
-  br i1 %more, label %do, label %done
-do:
-  %place = add i64 %start, %i
-  %at = getelementptr i64, ptr %array, i64 %place
-  store i64 %value, ptr %at
-  %i1 = add i64 %i, 1
-  br label %next
-done:
-  ret void
-}}
-
 @nothing = private constant i32 0
+"""
+
+
+def _set(bits: int) -> str:
+    """The function that sets cells of an array of words so wide."""
+    return f"""
+; Set cells of an array, if there is one.
+define internal void @set{bits}(ptr %array, i64 %start, i64 %length, i{bits} %value) {{
+  %absent = icmp eq ptr %array, null
+  br i1 %absent, label %done, label %next
+next:
+  %i = phi i64 [ 0, %0 ], [ %i1, %do ]
+  %more = icmp slt i64 %i, %length
+  br i1 %more, label %do, label %done
+do:
+  %place = add i64 %start, %i
+  %at = getelementptr i{bits}, ptr %array, i64 %place
+  store i{bits} %value, ptr %at
+  %i1 = add i64 %i, 1
+  br label %next
+done:
+  ret void
+}}
 """
 
 

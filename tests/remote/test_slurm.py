@@ -4,48 +4,25 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.client.driver import Driver
-from harness.client.run_store import RunStore
-from harness.host.job import Workplace
 from harness.host.journal import read_events
-from harness.host.repository import ACCEPTED, Repository
+from harness.host.repository import ACCEPTED
 from remote.faulty import Faulty
 from remote.slurm import Slurm
+from tests.remote.person import Person
 
 pytestmark = pytest.mark.slurm
 
 
-class Desk:
+class Desk(Person):
     """One user's clone, and the gate to the cluster."""
 
-    def __init__(self, project, workdir, target):
-        self.project, self.said, self.doings = project, [], []
-        self.target = target
-        self.place = Workplace(workdir)
-        self.repository = Repository(project.path)
-        self.driver = Driver(self.repository, RunStore(project.path / "results"), self)
-
-    def say(self, text):
-        self.said.append(text)
-
-    def doing(self, text):
-        self.doings.append(text)
-
-    def stage(self, *milestones):
-        return self.driver.judge(milestones or ("D1.1",), self.target)
-
-    def in_background(self, *milestones):
-        result = []
-        thread = threading.Thread(target=lambda: result.append(self.stage(*milestones)))
-        thread.start()
-        return thread, result
+    PATIENCE_S = 30.0
 
     def newest(self):
         return next(self.driver.store.newest_first())
@@ -61,12 +38,6 @@ class Desk:
 
     def nothing_accepted(self):
         assert self.repository.resolve(ACCEPTED) is None
-
-    def wait_for(self, words, patience_s=30.0):
-        deadline = time.monotonic() + patience_s
-        while not any(words in text for text in self.said + self.doings):
-            assert time.monotonic() < deadline, (words, self.said, self.doings)
-            time.sleep(0.02)
 
 
 @pytest.fixture

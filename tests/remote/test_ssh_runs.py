@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +18,8 @@ from harness.client.doctor import examine
 from harness.client.driver import Driver
 from harness.client.host import PROBE
 from harness.client.plan import Planner, TimeLimits
-from harness.client.run_store import RunStore
 from harness.host import lock
-from harness.host.job import Step, Workplace
+from harness.host.job import Step
 from harness.host.journal import read_events
 from harness.host.repository import ACCEPTED, Repository
 from harness.report.record import load
@@ -31,42 +29,19 @@ from remote.loopback import reserved_port
 from remote.program import send
 from remote.ssh import Ssh
 from tests.remote.conftest import Server
+from tests.remote.person import Person
 
 pytestmark = pytest.mark.sshd
 
 
-class Laptop:
+class Laptop(Person):
     """One user's clone, and the gate to the host."""
 
     def __init__(self, project, sshd):
-        self.project, self.sshd, self.said = project, sshd, []
+        self.sshd = sshd
         workdir = sshd.folder / "Ada's $HOME, é"
-        self.target = Ssh("b200", "b200", str(workdir), sshd.account.python, device="emulator", disk_mb=8)
-        self.place = Workplace(workdir)
-        self.repository = Repository(project.path)
-        self.driver = Driver(self.repository, RunStore(project.path / "results"), self)
-        self.doings = []
-
-    def say(self, text):
-        self.said.append(text)
-
-    def doing(self, text):
-        self.doings.append(text)
-
-    def stage(self, *milestones):
-        return self.driver.judge(milestones or ("D1.1",), self.target)
-
-    def in_background(self, *milestones):
-        result = []
-        thread = threading.Thread(target=lambda: result.append(self.stage(*milestones)))
-        thread.start()
-        return thread, result
-
-    def wait_for(self, words, patience_s=20.0):
-        deadline = time.monotonic() + patience_s
-        while not any(words in text for text in self.said + self.doings):
-            assert time.monotonic() < deadline, (words, self.said, self.doings)
-            time.sleep(0.02)
+        target = Ssh("b200", "b200", str(workdir), sshd.account.python, device="emulator", disk_mb=8)
+        super().__init__(project, workdir, target)
 
     def run_folder(self):
         return next((self.place.root / "runs").iterdir())
