@@ -1,0 +1,6 @@
+"""What the instructions of a skeleton do in modelled time, by the part of the machine that does it."""
+
+from . import copies, in_memory, mbarriers, tensor_core, warp_barriers
+from .registry import ENTRIES, KEPT, STRETCH, find
+
+__all__ = ["ENTRIES", "KEPT", "STRETCH", "copies", "find", "in_memory", "mbarriers", "tensor_core", "warp_barriers"]

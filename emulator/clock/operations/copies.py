@@ -1,0 +1,290 @@
+"""Copies in modelled time."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from ...isa.lane_values import active_lanes, of_lane
+from ...isa.registry import BLOCK, Action
+from ...machine.shared import OFFSET_MASK, RANK_SHIFT
+from ...machine.tensormap import MAP_BYTES, TensorMap, decode
+from ...ptx.syntax import Instr, Operand, TensorAddress
+from ..barriers import TimedMBarrier
+from ..warps import Copies, Sm, Tensor, TimedWarp
+from .mbarriers import groups, mbarrier
+from .registry import everything, first, idle, timed
+
+TMA_ROWS: Final = 4
+"""Of a tile::gather4."""
+
+
+def _tensor(warp: TimedWarp, address: int) -> Tensor:
+    """What the tensor map at an address describes."""
+    known: dict[int, Tensor] = warp.timeline.tensors
+    if address not in known:
+        tensor = decode(ctypes.string_at(address, MAP_BYTES))
+        known[address] = Tensor(tensor.address, tensor_bytes(tensor), tensor.box_bytes)
+    return known[address]
+
+
+def _tma_operands(operands: Sequence[Operand]) -> Sequence[Operand]:
+    """(destination, map, mbarrier, mask) of a load, (map, source) of a store."""
+    match operands[:2]:
+        case (TensorAddress(at), source):
+            return at, source
+        case (target, TensorAddress(at)):
+            return target, at, *operands[2:4]
+    raise ValueError(f"a copy of {', '.join(map(str, operands))}")
+
+
+@timed("cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", keep=_tma_operands)
+def _tma(ins: Instr) -> Action:
+    boxes = TMA_ROWS if {"tile::gather4", "tile::scatter4"} & set(ins.modifiers) else 1
+    multicast, paired = "multicast::cluster" in ins.modifiers, "cta_group::2" in ins.modifiers
+
+    def load(warp: TimedWarp, mask: Any, target: Any, at: Any, barrier: Any, ranks: Any = 0) -> None:
+        for lane in active_lanes(mask):
+            tensor = _tensor(warp, of_lane(at, lane))
+            chosen = of_lane(ranks, lane) if multicast else None
+            told = _told(warp, ins, of_lane(target, lane), of_lane(barrier, lane), chosen, paired)
+            _load(warp, ins, told, tensor.box_bytes * boxes, tensor)
+
+    def store(warp: TimedWarp, mask: Any, at: Any, source: Any) -> None:
+        """Lanes that store the same bytes are one copy."""
+        for (place, _), lane in {(of_lane(at, n), of_lane(source, n)): n for n in active_lanes(mask)}.items():
+            warp.ops.append((_send, lane, _tensor(warp, place).box_bytes * boxes))
+
+    return store if "bulk_group" in ins.modifiers else load
+
+
+def tensor_bytes(tensor: TensorMap) -> int:
+    """Bytes of the tensor of a map, each once: a dimension without stride repeats what is there."""
+    sizes = (dim for dim, stride in zip(tensor.dims, tensor.strides, strict=True) if stride)
+    return prod(sizes) * tensor.width
+
+
+Told = list[tuple[Sm, TimedMBarrier]]
+
+
+def _told(warp: TimedWarp, ins: Instr, target: int, barrier: int, ranks: int | None, paired: bool) -> Told:
+    """The SM that each copy goes to, and the mbarrier that it is told to."""
+    ctas, signalled = warp.cta.cluster.ctas, barrier >> RANK_SHIFT & 0xFF
+    if ranks is None:
+        copies = [(target >> RANK_SHIFT & 0xFF, signalled)]
+    else:
+        copies = [(r, r & ~1 | signalled & 1 if paired else r) for r in range(16) if ranks >> r & 1]
+    offset = barrier & OFFSET_MASK
+    return [(ctas[to].sm, mbarrier(warp, offset | told << RANK_SHIFT, ins)) for to, told in copies]
+
+
+def _load(warp: TimedWarp, ins: Instr, told: Told, size: int, tensor: Tensor | None) -> None:
+    warp.loaded += size
+    if tensor is not None:
+        warp.timeline.loaded[tensor] = warp.timeline.loaded.get(tensor, 0) + size
+    warp.ops.append((_fetch, ins, told, size, tensor))
+
+
+def _engine(warp: TimedWarp, now: float) -> float:
+    """When the SM's copy engine has taken a copy."""
+    sm, chip = warp.sm, warp.timeline.chip
+    sm.tma = max(sm.tma, now) + chip.tma_issue
+    sm.use("TMA", chip.tma_issue)
+    return float(sm.tma)
+
+
+def _fetch(warp: TimedWarp, now: float, ins: Instr, told: Told, size: int, tensor: Tensor | None) -> float:
+    """A load by the copy engine. One that goes to several SMs is fetched once."""
+    timeline = warp.timeline
+    taken = _engine(warp, now)
+    from_hbm = timeline.from_hbm(tensor) / len(told)
+    done = max(timeline.load(sm, taken, size, timeline.chip.tma_latency, from_hbm) for sm, _ in told)
+    for _, barrier in told:
+        timeline.at(done, partial(timeline.complete, barrier, size))
+    if timeline.recorder is not None:
+        timeline.recorder.copied(warp, ins, now, done, size)
+    return now + 1
+
+
+def _send(warp: TimedWarp, now: float, lane: int, size: int) -> float:
+    """A store by the copy engine, in the lane's open group."""
+    sm, timeline = warp.sm, warp.timeline
+    taken = _engine(warp, now)
+    done = timeline.store(sm, taken, size)
+    warp.copies.setdefault(lane, Copies()).add(done, taken + size / timeline.chip.smem_bytes_per_cycle)
+    return now + 1
+
+
+def _bring(warp: TimedWarp, target: int, source: int, size: int) -> None:
+    """What is copied is there when it is loaded, for it may decide where warps go."""
+    offset, memory = target & OFFSET_MASK, warp.cta.launch.memory
+    if memory.known(source, source + size) is not None:
+        warp.cta.smem[offset : offset + size] = np.frombuffer(ctypes.string_at(source, size), np.uint8)
+
+
+@timed("cp.async.bulk", "cp.reduce.async.bulk", keep=everything)
+def _bulk(ins: Instr) -> Action:
+    multicast = "multicast::cluster" in ins.modifiers
+
+    def load(warp: TimedWarp, mask: Any, target: Any, source: Any, size: Any, barrier: Any, *rest: Any) -> None:
+        for lane in active_lanes(mask):
+            chosen = of_lane(rest[0], lane) if multicast else None
+            told = _told(warp, ins, of_lane(target, lane), of_lane(barrier, lane), chosen, False)
+            count = of_lane(size, lane)
+            if "global" in ins.modifiers:
+                _bring(warp, of_lane(target, lane), of_lane(source, lane), count)
+            _load(warp, ins, told, count, None)
+
+    def store(warp: TimedWarp, mask: Any, target: Any, source: Any, size: Any, *rest: Any) -> None:
+        for lane in active_lanes(mask):
+            warp.ops.append((_send, lane, of_lane(size, lane)))
+
+    return store if "bulk_group" in ins.modifiers else load
+
+
+@timed("cp.async.bulk.commit_group")
+def _bulk_commit(ins: Instr) -> Action:
+    def perform(warp: TimedWarp, now: float, lanes: list[int]) -> float:
+        for lane in lanes:
+            if lane in warp.copies:
+                warp.copies[lane].commit()
+        return now
+
+    return lambda warp, mask: warp.ops.append((perform, active_lanes(mask)))
+
+
+@timed("cp.async.bulk.wait_group", keep=everything)
+def _bulk_wait(ins: Instr) -> Action:
+    read = "read" in ins.modifiers
+
+    def perform(warp: TimedWarp, now: float, lanes: list[int], allowed: int) -> float:
+        done = max((warp.copies[lane].over(allowed, read) for lane in lanes if lane in warp.copies), default=0.0)
+        return idle(warp, now, done, ins, "bulk stores")
+
+    return lambda warp, mask, allowed: warp.ops.append((perform, active_lanes(mask), of_lane(allowed, 0)))
+
+
+WHOLE_WARP: Final = "cp.async"
+
+
+@timed("cp.async", keep=first(3))
+def _copy(ins: Instr) -> Action:
+    def perform(warp: TimedWarp, now: float, size: int) -> float:
+        timeline, sm = warp.timeline, warp.sm
+        cycles: float = max(1.0, size / timeline.chip.smem_bytes_per_cycle)
+        sm.lsu = max(sm.lsu, now) + cycles
+        done = timeline.load(sm, now, size, timeline.chip.copy_latency, 1.0)
+        warp.copies.setdefault(WHOLE_WARP, Copies()).add(done, done)
+        return now + cycles
+
+    def run(warp: TimedWarp, mask: Any, target: Any, source: Any, size: int) -> None:
+        lanes = active_lanes(mask)
+        for lane in lanes:
+            _bring(warp, of_lane(target, lane), of_lane(source, lane), size)
+        warp.loaded += size * len(lanes)
+        warp.ops.append((perform, size * len(lanes)))
+
+    return run
+
+
+@timed("cp.async.commit_group")
+def _copy_commit(ins: Instr) -> Action:
+    def perform(warp: TimedWarp, now: float) -> float:
+        warp.copies.setdefault(WHOLE_WARP, Copies()).commit()
+        return now
+
+    return lambda warp, mask: warp.ops.append((perform,))
+
+
+@timed("cp.async.wait_group", "cp.async.wait_all", keep=everything, blocking=True)
+def _copy_wait(ins: Instr) -> Action:
+    def perform(warp: TimedWarp, now: float, allowed: int | None) -> float:
+        copies = warp.copies.setdefault(WHOLE_WARP, Copies())
+        if allowed is None:
+            copies.commit()
+        warp.granted = True
+        return idle(warp, now, copies.over(allowed or 0, False), ins, "cp.async")
+
+    def run(warp: TimedWarp, mask: Any, allowed: Any = None) -> Any:
+        if warp.granted is not None:
+            warp.granted = None
+            return None
+        warp.ops.append((perform, None if allowed is None else int(allowed)))
+        return BLOCK
+
+    return run
+
+
+@timed("cp.async.mbarrier.arrive", keep=everything)
+def _copy_arrive(ins: Instr) -> Action:
+    counts = "noinc" not in ins.modifiers
+
+    def perform(warp: TimedWarp, now: float, barrier: TimedMBarrier, count: int) -> float:
+        copies, timeline = warp.copies.setdefault(WHOLE_WARP, Copies()), warp.timeline
+        barrier.pending += count * counts
+        done = max(now, copies.open[0], *(group[0] for group in copies.groups))
+        timeline.at(done, partial(timeline.arrive, barrier, count))
+        return now + 1
+
+    def run(warp: TimedWarp, mask: Any, address: Any) -> None:
+        for at, lanes in groups(address, mask):
+            warp.ops.append((perform, mbarrier(warp, at, ins), len(lanes)))
+
+    return run
+
+
+@timed("st.async", "red.async", keep=lambda operands: (operands[0], operands[2]))
+def _store_async(ins: Instr) -> Action:
+    count = next((int(m[1:]) for m in ins.modifiers if m in ("v2", "v4")), 1)
+    width = 8 if any(m.endswith("64") for m in ins.modifiers) else 4
+
+    def perform(warp: TimedWarp, now: float, barrier: TimedMBarrier, size: int) -> float:
+        timeline = warp.timeline
+        timeline.at(now + timeline.chip.cluster_barrier_latency, partial(timeline.complete, barrier, size))
+        return now + 1
+
+    def run(warp: TimedWarp, mask: Any, address: Any, barrier: Any) -> None:
+        for at, lanes in groups(barrier, mask):
+            warp.ops.append((perform, mbarrier(warp, at, ins), count * width * len(lanes)))
+
+    return run
+
+
+@timed("clusterlaunchcontrol.try_cancel", keep=first(2))
+def _try_cancel(ins: Instr) -> Action:
+    """The answer is there with its bytes: what is asked of the grid is asked when it arrives."""
+    everyone = "multicast::cluster::all" in ins.modifiers
+
+    def perform(warp: TimedWarp, now: float, offset: int, told: int) -> float:
+        timeline = warp.timeline
+
+        def answer(time: float) -> None:
+            taken = timeline.take_over()
+            words = np.array([taken is not None, *(taken or (0, 0, 0))], np.uint32).view(np.uint8)
+            for cta in warp.cta.cluster.ctas if everyone else (warp.cta,):
+                cta.smem[offset : offset + words.size] = words
+                barrier = mbarrier(warp, told & OFFSET_MASK | cta.rank << RANK_SHIFT, ins)
+                timeline.complete(barrier, words.size, time)
+
+        timeline.at(now + timeline.chip.global_latency, answer)
+        return now + 1
+
+    def run(warp: TimedWarp, mask: Any, target: Any, barrier: Any) -> None:
+        for lane in active_lanes(mask):
+            warp.ops.append((perform, of_lane(target, lane) & OFFSET_MASK, of_lane(barrier, lane)))
+
+    return run
+
+
+@timed("nanosleep", keep=everything)
+def _sleep(ins: Instr) -> Action:
+    def perform(warp: TimedWarp, now: float, nanoseconds: int) -> float:
+        ghz: float = warp.timeline.chip.max_clock_ghz
+        return now + nanoseconds * ghz
+
+    return lambda warp, mask, time: warp.ops.append((perform, of_lane(time, 0)))

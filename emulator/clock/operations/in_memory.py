@@ -1,0 +1,75 @@
+"""Memory in modelled time: loads and stores that decide where warps go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...chip import LANES
+from ...isa.lane_values import active_lanes, lane_rows, per_lane
+from ...isa.ld_st import REGISTER_BYTES, MemoryOp, extended, if_not_of_each_lane
+from ...isa.registry import BLOCK, Action
+from ...machine.shared import OFFSET_MASK, RANK_SHIFT
+from ...ptx.syntax import Instr, Reg, Vector
+from ..warps import TimedWarp
+from .registry import first, idle, timed
+
+
+def _places(op: MemoryOp, warp: TimedWarp, mask: Any, address: Any) -> tuple[np.ndarray, np.ndarray]:
+    lanes = np.array(active_lanes(mask))
+    return lanes, per_lane(address, np.uint64)[lanes].astype(np.uint64)
+
+
+def _memory(op: MemoryOp, warp: TimedWarp, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The CTA's shared memory as elements, and where in it: int[lanes, elements]."""
+    rank = int(addresses[0]) >> RANK_SHIFT & 0xFF
+    view = warp.cta.cluster.ctas[rank].smem.view(f"u{op.width}")
+    return view, (addresses.astype(np.int64) & OFFSET_MASK)[:, None] // op.width + np.arange(op.count)
+
+
+@timed("ld", keep=first(2), dst=1, blocking=True, uniform=if_not_of_each_lane)
+def _ld(ins: Instr) -> Action:
+    op = MemoryOp(ins)
+    target = ins.operands[0]
+    registers = target.items if isinstance(target, Vector) else (target,)
+    widths = [REGISTER_BYTES[r.type] if isinstance(r, Reg) else op.width for r in registers]
+
+    def perform(warp: TimedWarp, now: float) -> float:
+        warp.granted = True
+        chip = warp.timeline.chip
+        latency = chip.shared_latency if op.space == "shared" else chip.l2_latency
+        return idle(warp, now, now + latency, ins, f"ld.{op.space}")
+
+    def run(warp: TimedWarp, mask: Any, address: Any) -> Any:
+        if warp.granted is None:
+            warp.ops.append((perform,))
+            return BLOCK
+        warp.granted = None
+        lanes, addresses = _places(op, warp, mask, address)
+        if op.space == "shared":
+            view, index = _memory(op, warp, addresses)
+            values = view[index]
+        elif op.space == "global":
+            values = warp.cta.launch.memory.load(addresses, op.width, op.count, ins, warp, op.what)
+        else:
+            values = np.zeros((len(lanes), op.count), f"u{op.width}")
+        full = np.zeros((LANES, op.count), values.dtype)
+        full[lanes] = values
+        columns = [extended(op, np.ascontiguousarray(full[:, i]), w) for i, w in enumerate(widths)]
+        return columns[0] if len(columns) == 1 else tuple(columns)
+
+    return run
+
+
+@timed("st", keep=first(2))
+def _st(ins: Instr) -> Action:
+    op = MemoryOp(ins)
+
+    def run(warp: TimedWarp, mask: Any, address: Any, value: Any) -> None:
+        lanes, addresses = _places(op, warp, mask, address)
+        if op.space == "shared":
+            view, index = _memory(op, warp, addresses)
+            view[index] = lane_rows(value, op.count, np.dtype(f"u{op.width}"))[lanes]
+
+    return run

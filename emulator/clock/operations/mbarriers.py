@@ -1,0 +1,118 @@
+"""mbarriers in modelled time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...errors import BarrierError
+from ...isa.lane_values import active_lanes, of_lane, same
+from ...isa.registry import BLOCK, Action, if_sources_are
+from ...machine.shared import OFFSET_MASK, RANK_SHIFT
+from ...ptx.syntax import Instr
+from ..barriers import TimedMBarrier
+from ..warps import TimedWarp
+from .registry import first, timed
+
+
+def mbarrier(warp: TimedWarp, address: int, ins: Instr) -> TimedMBarrier:
+    cta, offset = warp.cta.cluster.ctas[address >> RANK_SHIFT & 0xFF], address & OFFSET_MASK
+    found = cta.mbarriers.get(offset)
+    if found is None and warp.timeline.walks:
+        found = cta.mbarriers[offset] = TimedMBarrier("", 1)
+    if found is None:
+        raise BarrierError(f"no mbarrier at {address:#x}", ins, warp)
+    return found
+
+
+def groups(address: Any, mask: Any) -> Sequence[tuple[int, Sequence[int]]]:
+    at, lanes = same(address, mask), active_lanes(mask)
+    if at is not None:
+        return [(at, lanes)]
+    found: dict[int, list[int]] = {}
+    for lane in lanes:
+        found.setdefault(int(address[lane]), []).append(lane)
+    return list(found.items())
+
+
+@timed("mbarrier.init", keep=first(2))
+def _init(ins: Instr) -> Action:
+    """At once: a barrier of the whole CTA follows."""
+
+    def run(warp: TimedWarp, mask: Any, address: Any, count: Any) -> None:
+        cta, names = warp.cta, warp.cta.launch.names
+        for lane in active_lanes(mask) if isinstance(address, np.ndarray) else (0,):
+            offset = of_lane(address, lane) & OFFSET_MASK
+            known = names.get(offset - cta.launch.kernel.dynamic_shared_offset)
+            name = known or f"mbarrier #{len(cta.mbarriers)} at {offset:#x}"
+            cta.mbarriers[offset] = TimedMBarrier(name, of_lane(count, lane))
+
+    return run
+
+
+@timed("mbarrier.arrive", "mbarrier.arrive_drop", keep=first(3), dst=1)
+def _arrive(ins: Instr) -> Action:
+    expects, drops = "expect_tx" in ins.modifiers, ins.opcode == "mbarrier.arrive_drop"
+
+    def perform(warp: TimedWarp, now: float, barrier: TimedMBarrier, count: int, tx: int) -> float:
+        barrier.expect(tx)
+        barrier.expected -= count * drops
+        later = now + warp.timeline.chip.arrive_latency
+        warp.timeline.at(later, lambda time: warp.timeline.arrive(barrier, count, time))
+        return now + 1
+
+    def run(warp: TimedWarp, mask: Any, address: Any, operand: Any = 1) -> int:
+        phase = 0
+        for at, lanes in groups(address, mask):
+            barrier = mbarrier(warp, at, ins)
+            phase = barrier.phase
+            total = sum(of_lane(operand, lane) for lane in lanes)
+            warp.ops.append((perform, barrier, len(lanes) if expects else total, total if expects else 0))
+        return phase
+
+    return run
+
+
+@timed("mbarrier.expect_tx", "mbarrier.complete_tx", keep=first(2))
+def _tx(ins: Instr) -> Action:
+    sign = 1 if ins.opcode == "mbarrier.expect_tx" else -1
+
+    def perform(warp: TimedWarp, now: float, barrier: TimedMBarrier, tx: int) -> float:
+        barrier.expect(sign * tx)
+        return now + 1
+
+    def run(warp: TimedWarp, mask: Any, address: Any, tx: Any) -> None:
+        for at, lanes in groups(address, mask):
+            warp.ops.append((perform, mbarrier(warp, at, ins), sum(of_lane(tx, lane) for lane in lanes)))
+
+    return run
+
+
+@timed("mbarrier.try_wait", "mbarrier.test_wait", keep=first(3), dst=1, blocking=True, uniform=if_sources_are)
+def _wait(ins: Instr) -> Action:
+    """try_wait suspends the warp until the phase is over; test_wait answers."""
+    parity, waits = "parity" in ins.modifiers, ins.opcode == "mbarrier.try_wait"
+
+    def perform(warp: TimedWarp, now: float, barrier: TimedMBarrier, wanted: int) -> float | None:
+        now += warp.timeline.chip.try_wait_latency
+        if barrier.is_over(wanted, parity):
+            warp.granted = True
+        elif waits:
+            warp.since = now, ins, barrier.name
+            barrier.waiters.append(warp)
+            return None
+        else:
+            warp.granted = False
+        return now
+
+    def run(warp: TimedWarp, mask: Any, address: Any, phase: Any) -> Any:
+        if warp.granted is not None:
+            answer, warp.granted = warp.granted, None
+            return answer
+        for at, lanes in groups(address, mask)[:1]:
+            warp.ops.append((perform, mbarrier(warp, at, ins), of_lane(phase, lanes[0]) & 0xFFFF_FFFF))
+        return BLOCK
+
+    return run

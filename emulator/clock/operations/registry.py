@@ -1,0 +1,71 @@
+"""The handlers of a skeleton's instructions by opcode: each leaves operations for the timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from ...isa import registry
+from ...isa.registry import Action, Handler, Lowering, never, nobody, operands_only
+from ...ptx.syntax import Instr, Operand
+from ..warps import TimedWarp
+
+STRETCH: Final = "clock.stretch"
+ENTRIES: Final[dict[str, Handler]] = {}
+KEPT: Final[dict[str, Callable[[Instr], Instr]]] = {}
+"""An instruction with the operands that its handler here takes, destinations first."""
+
+
+def find(instr: Instr) -> Handler | Lowering:
+    """The entry of a skeleton's instruction."""
+    return ENTRIES.get(instr.opcode) or registry.find(instr)
+
+
+def timed(
+    *opcodes: str,
+    keep: Callable[[Sequence[Operand]], Sequence[Operand]] = lambda operands: (),
+    dst: int = 0,
+    blocking: bool = False,
+    uniform: Any = never,
+) -> Callable[[Callable[[Instr], Action]], Callable[[Instr], Action]]:
+    """Register the handler of `opcodes`. keep: the operands that it takes, of those that the instruction has."""
+
+    def kept(instr: Instr) -> Instr:
+        return replace(instr, operands=tuple(keep(instr.operands)))
+
+    def register(make: Callable[[Instr], Action]) -> Callable[[Instr], Action]:
+        for opcode in opcodes:
+            ENTRIES[opcode] = Handler(dst, uniform, operands_only, nobody, make, blocking)
+            KEPT[opcode] = kept
+        return make
+
+    return register
+
+
+def first(count: int) -> Callable[[Sequence[Operand]], Sequence[Operand]]:
+    """The first so many operands."""
+    return lambda operands: operands[:count]
+
+
+def everything(operands: Sequence[Operand]) -> Sequence[Operand]:
+    return operands
+
+
+@timed(STRETCH, keep=everything)
+def _stretch(ins: Instr) -> Action:
+    def begin(warp: TimedWarp, now: float, number: int) -> float:
+        warp.timeline.begin(warp, number)
+        return now
+
+    return lambda warp, mask, number: warp.ops.append((begin, number))
+
+
+def idle(warp: TimedWarp, now: float, done: float, ins: Instr, what: str) -> float:
+    """Wait until a time that is known."""
+    if done <= now:
+        return now
+    warp.waited(ins, what, done - now)
+    if warp.timeline.recorder is not None:
+        warp.timeline.recorder.waited(warp, ins, what, now, done)
+    return done

@@ -1,0 +1,151 @@
+"""The tensor core and tensor memory in modelled time."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from typing import Any, Final
+
+from ...chip import LANES
+from ...isa.lane_values import active_lanes, of_lane, same
+from ...isa.registry import Action
+from ...isa.tcgen05_ld_st import REGISTERS_A_REPEAT
+from ...machine.descriptors import KINDS, SCALE_BYTES, InstructionDescriptor, Kind
+from ...machine.shared import OFFSET_MASK, RANK_SHIFT
+from ...ptx.syntax import Address, Imm, Instr
+from ..barriers import TimedMBarrier
+from ..chips import Chip
+from ..warps import SUB_PARTITIONS, TimedWarp
+from .mbarriers import mbarrier
+from .registry import everything, first, idle, timed
+
+HALF_ROWS: Final = 64
+
+
+@lru_cache(maxsize=1024)
+def mma_times(chip: Chip, kind: Kind, ctas: int, a_in_tmem: bool, scaled: bool, bits: int) -> tuple[float, ...]:
+    """(interval, latency, cycles of computing, flops) of one tcgen05.mma, on each SM that takes part but the flops."""
+    idesc = InstructionDescriptor.decode(bits, kind)
+    rows = idesc.m // ctas
+    half = ctas == 2 and rows == HALF_ROWS
+    compute = idesc.n / chip.mma_columns_per_cycle / (2 if half else 1)
+    a = 0.0 if a_in_tmem else rows * kind.k_bytes / chip.smem_bytes_per_cycle
+    b = idesc.n // ctas * kind.k_bytes / chip.smem_bytes_per_cycle
+    pair = chip.mma_pair_smem if ctas == 2 and not half and not a_in_tmem else 0.0
+    latency = chip.mma_latency if ctas == 1 else chip.mma_pair_latency
+    latency += chip.mma_pair_half_latency * half + chip.mma_scaled_latency * scaled
+    least = chip.mma_pair_least if half else 0.0
+    return max(compute, a + b + pair, least), latency + a + compute, compute, 2.0 * idesc.m * idesc.n * kind.k
+
+
+@timed("tcgen05.mma", keep=lambda operands: (operands[3], Imm(isinstance(operands[1], Address))))
+def _mma(ins: Instr) -> Action:
+    kind = next(KINDS[m] for m in ins.modifiers if m in KINDS)
+    ctas, scaled = 2 if "cta_group::2" in ins.modifiers else 1, "block_scale" in ins.modifiers
+
+    def perform(warp: TimedWarp, now: float, bits: int, a_in_tmem: int) -> float:
+        timeline, chip = warp.timeline, warp.timeline.chip
+        interval, latency, compute, flops = mma_times(chip, kind, ctas, bool(a_in_tmem), scaled, bits)
+        start = _queue(warp, now, ctas, interval, compute)
+        warp.sm.use("flops", flops)
+        warp.tensor_done = start + latency - chip.wake_latency - chip.try_wait_latency
+        if timeline.recorder is not None:
+            timeline.recorder.tensor(warp, ins, start, start + interval)
+        return now + 1
+
+    def run(warp: TimedWarp, mask: Any, idesc: Any, a_in_tmem: int) -> None:
+        for lane in active_lanes(mask):
+            bits = of_lane(idesc, lane)
+            warp.ops.append((perform, bits & ~SCALE_BYTES if scaled else bits, a_in_tmem))
+
+    return run
+
+
+def _queue(warp: TimedWarp, now: float, ctas: int, interval: float, compute: float) -> float:
+    """Put work in the queue of an SM's tensor core, or of a pair's; when it starts."""
+    sms = [warp.sm]
+    if ctas == 2:
+        first = warp.cta.rank & ~1
+        sms = [cta.sm for cta in warp.cta.cluster.ctas[first : first + 2]]
+    start = max(now, *(sm.tensor for sm in sms))
+    for sm in sms:
+        sm.tensor = start + interval
+        sm.use("tensor core", compute)
+    return start
+
+
+@timed("tcgen05.cp", "tcgen05.shift")
+def _tensor_copy(ins: Instr) -> Action:
+    """In the queue of the tensor core: so many bytes as it writes to tensor memory, at the rate of shared memory."""
+    ctas = 2 if "cta_group::2" in ins.modifiers else 1
+    rows, bits = next((m[:-1].split("x") for m in ins.modifiers if m[0].isdigit() and m.endswith("b")), ("128", "256"))
+    size = int(rows) * int(bits) // 8
+
+    def perform(warp: TimedWarp, now: float) -> float:
+        cycles = size / warp.timeline.chip.smem_bytes_per_cycle
+        warp.tensor_done = _queue(warp, now, ctas, cycles, 0.0) + cycles
+        return now + 1
+
+    return lambda warp, mask: warp.ops.extend([(perform,)] * len(active_lanes(mask)))
+
+
+@timed("tcgen05.commit", keep=everything)
+def _commit(ins: Instr) -> Action:
+    multicast = "multicast::cluster" in ins.modifiers
+
+    def perform(warp: TimedWarp, now: float, barriers: list[TimedMBarrier]) -> float:
+        timeline = warp.timeline
+        done = max(now + timeline.chip.mma_group_overhead, warp.tensor_done)
+        for barrier in barriers:
+            timeline.at(done, partial(timeline.arrive, barrier, 1))
+        return now + 1
+
+    def run(warp: TimedWarp, mask: Any, address: Any, targets: Any = 0) -> None:
+        for lane in active_lanes(mask):
+            at = of_lane(address, lane)
+            named = [rank for rank in range(16) if of_lane(targets, lane) >> rank & 1]
+            ranks = named if multicast else [at >> RANK_SHIFT & 0xFF]
+            barriers = [mbarrier(warp, at & OFFSET_MASK | rank << RANK_SHIFT, ins) for rank in ranks]
+            warp.ops.append((perform, barriers))
+
+    return run
+
+
+@timed("tcgen05.alloc", keep=first(2))
+def _alloc(ins: Instr) -> Action:
+    def run(warp: TimedWarp, mask: Any, address: Any, columns: Any) -> None:
+        cta, offset = warp.cta, (same(address, mask) or 0) & OFFSET_MASK
+        cta.smem.view("u4")[offset // 4] = cta.tmem_columns
+        cta.tmem_columns += same(columns, mask) or 0
+
+    return run
+
+
+@timed("tcgen05.ld", "tcgen05.st")
+def _transfer(ins: Instr) -> Action:
+    shape = next(m for m in ins.modifiers if m in REGISTERS_A_REPEAT)
+    count = next(int(m[1:]) for m in ins.modifiers if m[0] == "x" and m[1:].isdecimal())
+    size, loads = 4 * LANES * REGISTERS_A_REPEAT[shape] * count, ins.opcode == "tcgen05.ld"
+
+    def perform(warp: TimedWarp, now: float) -> float:
+        chip, port = warp.timeline.chip, warp.index % SUB_PARTITIONS
+        taken = max(now, warp.sm.tmem[port]) + size / chip.tmem_bytes_per_cycle
+        warp.sm.tmem[port] = taken
+        warp.sm.use("tensor memory", size / chip.tmem_bytes_per_cycle)
+        if loads:
+            warp.loads_done = taken + chip.tmem_latency
+        else:
+            warp.stores_done = taken + chip.tmem_latency
+        return now + 1
+
+    return lambda warp, mask: warp.ops.append((perform,))
+
+
+@timed("tcgen05.wait::ld", "tcgen05.wait::st")
+def _tensor_wait(ins: Instr) -> Action:
+    loads = ins.opcode.endswith("ld")
+
+    def perform(warp: TimedWarp, now: float) -> float:
+        done = warp.loads_done if loads else warp.stores_done
+        return idle(warp, now, done, ins, "tensor memory")
+
+    return lambda warp, mask: warp.ops.append((perform,))

@@ -1,0 +1,107 @@
+"""Barriers of warps in modelled time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...chip import LANES
+from ...isa.lane_values import active_lanes, of_lane
+from ...isa.registry import BLOCK, Action
+from ...ptx.syntax import Instr
+from ..chips import Chip
+from ..warps import TimedWarp
+from .registry import everything, timed
+
+
+@timed("bar.sync", "bar", "barrier.sync", "barrier.cta", keep=everything, blocking=True)
+def _sync(ins: Instr) -> Action:
+    def run(warp: TimedWarp, mask: Any, index: Any, threads: Any = None) -> Any:
+        if warp.granted is not None:
+            warp.granted = None
+            return None
+        warp.ops.append((_meet, ins, *_named(mask, index, threads)))
+        return BLOCK
+
+    return run
+
+
+@timed("bar.red", "barrier.red", keep=everything, dst=1, blocking=True)
+def _vote(ins: Instr) -> Action:
+    """The votes are data: nobody votes."""
+
+    def run(warp: TimedWarp, mask: Any, index: Any, *rest: Any) -> Any:
+        if warp.granted is not None:
+            warp.granted = None
+            return 0
+        warp.ops.append((_meet, ins, *_named(mask, index, rest[0] if len(rest) == 2 else None)))
+        return BLOCK
+
+    return run
+
+
+@timed("bar.arrive", "barrier.arrive", keep=everything)
+def _bar_arrive(ins: Instr) -> Action:
+    def perform(warp: TimedWarp, now: float, index: int, threads: int | None) -> float:
+        _come(warp, now, index, threads)
+        return now + 1
+
+    return lambda warp, mask, index, threads: warp.ops.append((perform, *_named(mask, index, threads)))
+
+
+def _named(mask: Any, index: Any, threads: Any) -> tuple[int, int | None]:
+    lane = active_lanes(mask)[0]
+    return of_lane(index, lane), None if threads is None else of_lane(threads, lane)
+
+
+def _come(warp: TimedWarp, now: float, index: int, threads: int | None) -> bool:
+    """One warp comes to a named barrier; whether it was the last."""
+    cta, timeline = warp.cta, warp.timeline
+    needed = threads if threads is not None else cta.running * LANES
+    gone = cta.barriers[index].arrive(LANES, needed)
+    if gone is None:
+        return False
+    chip: Chip = timeline.chip
+    timeline.wake(gone, now, chip.barrier_latency + chip.barrier_warp_cycles * needed / LANES)
+    return True
+
+
+def _meet(warp: TimedWarp, now: float, ins: Instr, index: int, threads: int | None) -> float | None:
+    if _come(warp, now, index, threads):
+        warp.granted = True
+        return now + float(warp.timeline.chip.barrier_latency)
+    barrier = warp.cta.barriers[index]
+    barrier.waiters.append(warp)
+    warp.since = now, ins, barrier.name
+    return None
+
+
+@timed("barrier.cluster", blocking=True)
+def _cluster(ins: Instr) -> Action:
+    def arrive(warp: TimedWarp, now: float) -> float:
+        cluster, timeline = warp.cta.cluster, warp.timeline
+        gone = cluster.barrier.arrive(1, cluster.running)
+        if gone is not None:
+            timeline.wake(gone, now, timeline.chip.cluster_barrier_latency)
+        return now + 1
+
+    def wait(warp: TimedWarp, now: float, generation: int) -> float | None:
+        barrier = warp.cta.cluster.barrier
+        if barrier.generation > generation:
+            warp.granted = True
+            return now
+        barrier.waiters.append(warp)
+        warp.since = now, ins, barrier.name
+        return None
+
+    def run(warp: TimedWarp, mask: Any) -> Any:
+        if "arrive" in ins.modifiers:
+            warp.ops.append((arrive,))
+            warp.cluster_generation = warp.cta.cluster.barrier.generation
+            return None
+        if warp.granted is not None:
+            warp.granted = None
+            return None
+        warp.ops.append((wait, warp.cluster_generation))
+        return BLOCK
+
+    return run
