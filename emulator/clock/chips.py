@@ -53,6 +53,7 @@ class Chip:
     barrier_warp_cycles: float
     cluster_barrier_latency: float
     tma_issue: float
+    tma_box_cycles: float
     tma_latency: float
     tma_l2_saving: float
     tma_store_latency: float

@@ -91,11 +91,12 @@ def _load(warp: TimedWarp, ins: Instr, told: Told, size: int, tensor: Tensor | N
 
 
 def _engine(warp: TimedWarp, now: float) -> float:
-    """When the SM's copy engine has taken a copy."""
+    """When the SM's copy engine has taken a copy: it takes them one after the other, faster than each goes through."""
     sm, chip = warp.sm, warp.timeline.chip
-    sm.tma = max(sm.tma, now) + chip.tma_issue
-    sm.use("TMA", chip.tma_issue)
-    return float(sm.tma)
+    start = max(sm.tma, now)
+    sm.tma = start + chip.tma_box_cycles
+    sm.use("TMA", chip.tma_box_cycles)
+    return float(start + chip.tma_issue)
 
 
 def _fetch(warp: TimedWarp, now: float, ins: Instr, told: Told, size: int, tensor: Tensor | None) -> float:
