@@ -35,6 +35,8 @@ class LoadWarp(Fixed):
         mmas, tiler = self.cta.fragments.mmas, config.qk_tiler
         qk, pv = mmas.qk.get_slice(0), mmas.pv.get_slice(0)
         gQ = qk.partition_A(cute.local_tile(mQ, (tiler[0], tiler[2]), (row_tile.index, 0, row_tile.group)))
+        first = kv.window.start(0)
+        mK, mV = cute.domain_offset((first, 0, 0), mK), cute.domain_offset((0, first, 0), mV)
         gK = qk.partition_B(cute.local_tile(mK, (tiler[1], tiler[2]), (None, 0, sequence)))
         gV = pv.partition_B(cute.local_tile(mV, (tiler[2], tiler[1]), (0, None, sequence)))
         tQsQ, tQgQ = self.partition(tma_q, smem.sQ, gQ)
@@ -49,7 +51,7 @@ class LoadWarp(Fixed):
                     state = self.load_values(kv.window, state, tma_k, tKgK, tKsK, i)
             else:
                 for i in cutlass.range(kv.window.count, unroll=1):
-                    state = self.load_tile(state, tma_k, tKgK[None, kv.window.first + i], tKsK)
+                    state = self.load_tile(state, tma_k, tKgK[None, i], tKsK)
                     if i > 0:
                         state = self.load_values(kv.window, state, tma_v, tVgV, tVsV, i - 1)
                 state = self.load_values(kv.window, state, tma_v, tVgV, tVsV, kv.window.count - 1)
@@ -105,7 +107,7 @@ class LoadWarp(Fixed):
         A masked P is 0, but 0 * NaN is NaN. Only the last tile can be poisoned.
         """
         config, bars = self.cta.config, self.cta.bars
-        src = src[None, tiles.first + i]
+        src = src[None, i]
         if const_expr(not tiles.seen.may_poison) or tiles.poisoned_from(i) >= config.block_n:
             state = self.load_tile(state, atom, src, dst)
         else:

@@ -98,7 +98,8 @@ class Blocks(Fixed):
 
 @dataclass
 class KvTiles(Fixed):
-    """The KV tiles that some row of a row tile sees. Its tokens are t_first to t_last; bounds grow with the token."""
+    """The KV tiles that some row of a row tile sees, from the first such key on. Its tokens are t_first to t_last;
+    bounds grow with the token."""
 
     seen: Visible | Blocks
     block_n: int
@@ -106,17 +107,12 @@ class KvTiles(Fixed):
     t_last: Any
 
     @property
-    def first(self) -> Any:
-        return self.seen.lo(self.t_first) // self.block_n
-
-    @property
     def count(self) -> Any:
-        end = (self.seen.hi(self.t_last) + (self.block_n - 1)) // self.block_n
-        return larger(end - self.first, 0)
+        return larger(self.seen.hi(self.t_last) - self.start(0) + (self.block_n - 1), 0) // self.block_n
 
     def start(self, i: Any) -> Any:
         """First key of the row tile's KV tile `i`."""
-        return (self.first + i) * self.block_n
+        return self.seen.lo(self.t_first) + i * self.block_n
 
     def is_cut(self, i: Any) -> Any:
         """Whether some row of the tile does not see all keys of KV tile `i`."""
