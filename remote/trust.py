@@ -12,7 +12,7 @@ from pathlib import Path
 import paramiko
 from fabric import Connection
 
-from remote import ssh
+from remote import ssh_link
 from remote.errors import Unreachable
 
 
@@ -37,7 +37,7 @@ def offered(host: str) -> Offered:
 
     A gateway that is pinned is logged in to, for the way leads through it. Raises Unreachable.
     """
-    way = list(ssh.hops(ssh.configured(host)))
+    way = list(ssh_link.hops(ssh_link.configured(host)))
     for hop in reversed(way):
         found = _offered(hop)
         if not found.pinned or hop is way[0]:
@@ -47,32 +47,36 @@ def offered(host: str) -> Offered:
 
 def pin(found: Offered) -> None:
     """Pin the key, in place of any other of that host."""
-    kept = paramiko.HostKeys(str(ssh.KNOWN_HOSTS)) if ssh.KNOWN_HOSTS.exists() else paramiko.HostKeys()
+    kept = _known()
     if found.name in kept:
         del kept[found.name]
     kept.add(found.name, found.key.get_name(), found.key)
-    fresh = Path(f"{ssh.KNOWN_HOSTS}.{os.getpid()}")
+    fresh = Path(f"{ssh_link.KNOWN_HOSTS}.{os.getpid()}")
     kept.save(str(fresh))
-    os.replace(fresh, ssh.KNOWN_HOSTS)
+    os.replace(fresh, ssh_link.KNOWN_HOSTS)
+
+
+def _known() -> paramiko.HostKeys:
+    return paramiko.HostKeys(str(ssh_link.KNOWN_HOSTS) if ssh_link.KNOWN_HOSTS.exists() else None)
 
 
 def _offered(hop: Connection) -> Offered:
     name = hop.host if hop.port == 22 else f"[{hop.host}]:{hop.port}"
-    pinned = (paramiko.HostKeys(str(ssh.KNOWN_HOSTS)) if ssh.KNOWN_HOSTS.exists() else paramiko.HostKeys()).lookup(name)
+    pinned = _known().lookup(name)
     try:
         if hop.gateway:
-            for gateway in ssh.hops(hop.gateway):
-                ssh.check_host_keys(gateway)
+            for gateway in ssh_link.hops(hop.gateway):
+                ssh_link.check_host_keys(gateway)
             connected = hop.open_gateway()
         else:
-            connected = socket.create_connection((hop.host, int(hop.port)), timeout=ssh.CONNECT_S)
+            connected = socket.create_connection((hop.host, int(hop.port)), timeout=ssh_link.CONNECT_S)
         with paramiko.Transport(connected) as transport:
             if pinned:
                 transport.get_security_options().key_types = _first(pinned.keys(), transport)
-            transport.start_client(timeout=ssh.CONNECT_S)
+            transport.start_client(timeout=ssh_link.CONNECT_S)
             key = transport.get_remote_server_key()
     except (OSError, EOFError, paramiko.SSHException) as error:
-        raise Unreachable(f"{name}: {ssh.in_words(error, hop)}") from error
+        raise Unreachable(f"{name}: {ssh_link.in_words(error, hop)}") from error
     same = pinned is not None and pinned.get(key.get_name()) == key
     return Offered(name, key, same, bool(pinned) and not same)
 

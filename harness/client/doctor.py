@@ -125,12 +125,12 @@ def _packages(target: Target, said: str, lock: str) -> Finding:
     mend = f"make provision TARGET={target.name}" if target.provisionable else "make setup"
     try:
         version, installed = json.loads(said)
-        lowered = {str(name).lower().replace("_", "-"): str(v) for name, v in installed.items()}
+        found = {str(name): str(each) for name, each in installed.items()}
     except (ValueError, AttributeError, RecursionError):
         return Finding("packages", False, said.removeprefix("! "), mend)
-    wrong = list(differences(lock, lambda name: lowered.get(name.lower().replace("_", "-"))))
-    found = ", ".join(wrong[:4]) + (f" and {len(wrong) - 4} more" if len(wrong) > 4 else "")
-    return Finding("packages", not wrong, found or f"as in the lock, Python {version}", mend)
+    wrong = list(differences(lock, found))
+    shown = ", ".join(wrong[:4]) + (f" and {len(wrong) - 4} more" if len(wrong) > 4 else "")
+    return Finding("packages", not wrong, shown or f"as in the lock, Python {version}", mend)
 
 
 def _gpu(target: Target, said: str) -> Iterator[Finding]:

@@ -11,8 +11,7 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, distributions, version
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from harness.host.verdict import Verdict
@@ -22,9 +21,12 @@ QUERY = "uuid,name,driver_version,vbios_version"
 QUERY_S = 20.0
 
 
-def differences(lock: str, installed: Callable[[str], str | None]) -> Iterator[str]:
-    """Where the packages of a Linux machine are not what the text of the lock pins, a phrase each."""
+def differences(lock: str, installed: Mapping[str, str]) -> Iterator[str]:
+    """Where the packages of a Linux machine, versions by name, are not what the lock pins, a phrase each."""
     from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    versions = {canonicalize_name(name): version for name, version in installed.items()}
 
     for line in lock.splitlines():
         text = line.split("#", 1)[0].strip()
@@ -33,24 +35,22 @@ def differences(lock: str, installed: Callable[[str], str | None]) -> Iterator[s
         wanted = Requirement(text)
         if wanted.marker and not wanted.marker.evaluate({"sys_platform": "linux"}):
             continue
-        found = installed(wanted.name)
+        found = versions.get(canonicalize_name(wanted.name))
         if found is None:
             yield f"{wanted.name} is missing"
         elif not wanted.specifier.contains(found, prereleases=True):
             yield f"{wanted.name} is {found}, pinned {wanted.specifier}"
 
 
-def installed(name: str) -> str | None:
-    """The version of a package here; None where it is not installed."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+def installed() -> dict[str, str]:
+    """The version of every package here, by the names of their folders: to read all their texts takes 0.15 s."""
+    folders = (path.stem for place in reversed(sys.path) for path in Path(place).glob("*.dist-info"))
+    return {name: version for name, _, version in (folder.rpartition("-") for folder in folders)}
 
 
-def packages() -> str:
+def packages(found: Mapping[str, str]) -> str:
     """The SHA-256 over name and version of every installed package."""
-    rows = sorted(f"{each.metadata['Name']}=={each.version}\n" for each in distributions())
+    rows = sorted(f"{name}=={version}\n" for name, version in found.items())
     return hashlib.sha256("".join(rows).encode()).hexdigest()
 
 
@@ -67,7 +67,8 @@ def main() -> int:
     parser.add_argument("--device", choices=("emulator", "cuda"), required=True)
     device = parser.parse_args().device
     try:
-        wrong = list(differences(Path(LOCK_NAME).read_text(), installed))
+        here = installed()
+        wrong = list(differences(Path(LOCK_NAME).read_text(), here))
     except ImportError as error:
         wrong = [str(error)]
     if wrong:
@@ -79,7 +80,7 @@ def main() -> int:
         "kernel": platform.release(),
         "machine": platform.machine(),
         "python": platform.python_version(),
-        "packages": packages(),
+        "packages": packages(here),
     }
     if device == "cuda":
         try:

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from remote import ssh
+from remote import ssh_link
 from remote.loopback import SSHD, Sshd
 from tests.remote.slurm_cluster import Cluster
 
@@ -84,7 +84,7 @@ def patience() -> Iterator[None]:
     """A busy machine is no silent one: where silence matters, the test says how long it is to be."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("remote.link.SILENCE_S", 60.0)
-        patch.setattr(ssh, "CONNECT_S", 60.0)
+        patch.setattr(ssh_link, "CONNECT_S", 60.0)
         yield
 
 
@@ -142,8 +142,8 @@ def sshd(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     (home / ".ssh/config").write_text(server.client_config("b200", account.name))
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    monkeypatch.setattr(ssh, "KNOWN_HOSTS", tmp_path / "known_hosts")
-    ssh.KNOWN_HOSTS.write_text(server.known_host())
+    monkeypatch.setattr(ssh_link, "KNOWN_HOSTS", tmp_path / "known_hosts")
+    ssh_link.KNOWN_HOSTS.write_text(server.known_host())
     server.start()
     yield server
     server.close()

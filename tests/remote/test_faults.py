@@ -17,7 +17,7 @@ from harness.client import results
 from harness.client.driver import Driver
 from harness.client.run_store import RunStore
 from harness.host.repository import ACCEPTED, Repository
-from remote import link, ssh
+from remote import link, ssh_link
 from remote.errors import Unreachable
 from remote.ssh import Ssh
 
@@ -118,9 +118,9 @@ def server(folder, patch):
     )
     patch.setenv("HOME", str(home))
     patch.delenv("SSH_AUTH_SOCK", raising=False)
-    patch.setattr(ssh, "KNOWN_HOSTS", folder / "known_hosts")
+    patch.setattr(ssh_link, "KNOWN_HOSTS", folder / "known_hosts")
     patch.setattr("harness.client.driver.RETRY_AFTER_S", (0.1,))
-    ssh.KNOWN_HOSTS.write_text(f"[127.0.0.1]:{server.port} {server.host_key}\n")
+    ssh_link.KNOWN_HOSTS.write_text(f"[127.0.0.1]:{server.port} {server.host_key}\n")
     yield server
     server.stop()
 
@@ -272,8 +272,8 @@ def test_made_up_events_are_harmless(liar, client):
 
 
 def test_silent_server_is_given_up(client, liar, monkeypatch):
-    monkeypatch.setattr(ssh, "CONNECT_S", 1.0)
-    config = ssh.KNOWN_HOSTS.parent / "laptop/.ssh/config"
+    monkeypatch.setattr(ssh_link, "CONNECT_S", 1.0)
+    config = ssh_link.KNOWN_HOSTS.parent / "laptop/.ssh/config"
     text = config.read_text()
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         config.write_text(text.replace(str(liar.port), str(deaf.getsockname()[1])))

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from harness.host.repository import Repository
-from remote import ssh, trust
+from remote import ssh_link, trust
 from remote.errors import ChangedHostKey, LinkLost, NotAdmitted, UnknownHostKey, Unreachable, Untrusted
 from remote.link import git_service, run
 from remote.ssh import Ssh
@@ -34,10 +34,10 @@ def test_command_runs_as_the_hosts_user_with_every_word_quoted(target, account):
 
 
 def test_unknown_host_key_is_refused_before_anything_is_sent(target, sshd):
-    ssh.KNOWN_HOSTS.unlink()
+    ssh_link.KNOWN_HOSTS.unlink()
     with pytest.raises(UnknownHostKey, match="make trust TARGET=b200"):
         target.connect()
-    ssh.KNOWN_HOSTS.write_text("")
+    ssh_link.KNOWN_HOSTS.write_text("")
     with pytest.raises(UnknownHostKey):
         target.connect()
 
@@ -52,7 +52,7 @@ def test_changed_host_key_is_refused(target, sshd):
 
 
 def test_trust_shows_the_fingerprint_and_pins(target, sshd):
-    ssh.KNOWN_HOSTS.unlink()
+    ssh_link.KNOWN_HOSTS.unlink()
     found = trust.offered("b200")
     shown = subprocess.run(["ssh-keygen", "-lf", sshd.folder / "host_key.pub"], capture_output=True, text=True)
     assert found.fingerprint == shown.stdout.split()[1]
@@ -67,7 +67,7 @@ def test_trust_shows_the_fingerprint_and_pins(target, sshd):
     assert (changed.pinned, changed.changed) == (False, True)
     trust.pin(changed)
     target.connect().close()
-    assert len(ssh.KNOWN_HOSTS.read_text().splitlines()) == 1
+    assert len(ssh_link.KNOWN_HOSTS.read_text().splitlines()) == 1
 
 
 def test_gateway_has_to_be_pinned_as_well(sshd, tmp_path):
@@ -77,12 +77,12 @@ def test_gateway_has_to_be_pinned_as_well(sshd, tmp_path):
     inner = config.read_text().replace("Host b200", "Host inner").replace("127.0.0.1", "localhost")
     config.write_text(gateway + inner + "  ProxyJump jump\n")
     target = Ssh("inner", "inner", "/tmp")
-    pinned = ssh.KNOWN_HOSTS.read_text()
-    ssh.KNOWN_HOSTS.write_text(pinned.replace("127.0.0.1", "localhost"))
+    pinned = ssh_link.KNOWN_HOSTS.read_text()
+    ssh_link.KNOWN_HOSTS.write_text(pinned.replace("127.0.0.1", "localhost"))
     with pytest.raises(UnknownHostKey):
         target.connect()
     assert trust.offered("inner").name == f"[127.0.0.1]:{sshd.port}"
-    ssh.KNOWN_HOSTS.write_text(pinned)
+    ssh_link.KNOWN_HOSTS.write_text(pinned)
     found = trust.offered("inner")
     assert (found.name, found.pinned) == (f"[localhost]:{sshd.port}", False)
     trust.pin(found)
@@ -148,7 +148,7 @@ def test_killed_server_is_a_lost_link_not_a_failed_command(target, sshd):
 
 
 def test_frozen_server_is_noticed_by_silence(target, sshd, monkeypatch):
-    monkeypatch.setattr(ssh, "CONNECT_S", 2.0)
+    monkeypatch.setattr(ssh_link, "CONNECT_S", 2.0)
     link = target.connect()
     stream = link.open(["sh", "-c", "echo on; sleep 30"])
     assert stream.read(5.0) == b"on\n"

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from harness.client import run_commands
 from harness.host.verdict import Verdict
-from remote import ssh, targets
+from remote import ssh_link, targets
 
 pytestmark = pytest.mark.sshd
 
@@ -48,10 +48,10 @@ def mends(output):
 
 
 def test_from_nothing_to_a_ready_host(command, sshd, project):
-    ssh.KNOWN_HOSTS.unlink()
+    ssh_link.KNOWN_HOSTS.unlink()
     done = command("doctor")
     assert done.exit_code == Verdict.INFRA.exit_code and "make trust TARGET=b200" in done.output
-    assert command("trust", answer="n\n").exit_code != 0 and not ssh.KNOWN_HOSTS.exists()
+    assert command("trust", answer="n\n").exit_code != 0 and not ssh_link.KNOWN_HOSTS.exists()
     done = command("trust", answer="y\n")
     assert done.exit_code == 0 and "SHA256:" in done.output
     done = command("doctor")

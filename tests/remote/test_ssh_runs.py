@@ -23,7 +23,7 @@ from harness.host.job import Step
 from harness.host.journal import read_events
 from harness.host.repository import ACCEPTED, Repository
 from harness.report.record import load
-from remote import ssh
+from remote import ssh_link
 from remote.errors import ChangedHostKey, UnknownHostKey
 from remote.loopback import reserved_port
 from remote.program import send
@@ -170,13 +170,13 @@ from pathlib import Path
 from harness.client.driver import Driver
 from harness.client.run_store import RunStore
 from harness.host.repository import Repository
-from remote import ssh
+from remote import ssh, ssh_link
 
 class Aloud:
     def say(self, text): print(text, flush=True)
     doing = say
 
-ssh.KNOWN_HOSTS = Path({str(ssh.KNOWN_HOSTS)!r})
+ssh_link.KNOWN_HOSTS = Path({str(ssh_link.KNOWN_HOSTS)!r})
 here = Path({str(laptop.project.path)!r})
 target = ssh.{laptop.target!r}
 Driver(Repository(here), RunStore(here / "results"), Aloud()).judge(["D1.1"], target)
@@ -350,8 +350,8 @@ def test_run_through_a_gateway(laptop, account, tmp_path):
     jump = Server(account, folder)
     config = tmp_path / "laptop/.ssh/config"
     config.write_text(f"{jump.client_config('jump', account.name)}{config.read_text()}  ProxyJump jump\n")
-    host = ssh.KNOWN_HOSTS.read_text()
-    ssh.KNOWN_HOSTS.write_text(host + jump.known_host())
+    host = ssh_link.KNOWN_HOSTS.read_text()
+    ssh_link.KNOWN_HOSTS.write_text(host + jump.known_host())
     jump.start()
     try:
         laptop.project.kernel(cosine=1.0)
@@ -363,7 +363,7 @@ def test_run_through_a_gateway(laptop, account, tmp_path):
         laptop.project.kernel(cosine=0.999999)
         with pytest.raises(ChangedHostKey, match="another host key"):
             laptop.stage()
-        ssh.KNOWN_HOSTS.write_text(host)
+        ssh_link.KNOWN_HOSTS.write_text(host)
         with pytest.raises(UnknownHostKey):
             laptop.stage()
     finally:
