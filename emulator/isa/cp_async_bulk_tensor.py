@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import BarrierError, DescriptorError, UnknownInstruction
-from ..machine.bulk import load_boxes, store_boxes
+from ..errors import BarrierError, DescriptorError, EmulatorError, UnknownInstruction
+from ..machine.boxes import issue_loads, load_boxes, store_boxes
 from ..machine.shared import OFFSET_MASK
 from ..machine.tensormap import MAP_BYTES, TensorMap, decode
 from ..ptx.syntax import Instr
@@ -103,7 +103,7 @@ def _signed(value: int) -> int:
     return (value & 0xFFFF_FFFF ^ 0x8000_0000) - 0x8000_0000
 
 
-@executes("cp.async.bulk.tensor", meets=nobody)
+@executes("cp.async.bulk.tensor", meets=nobody, later=issue_loads)
 def _tensor_copy(ins: Instr) -> Action:
     return _tensor_store(ins) if "bulk_group" in ins.modifiers else _tensor_load(ins)
 
@@ -115,14 +115,18 @@ def _tensor_load(ins: Instr) -> Action:
     paired = group == "cta_group::2"
 
     def run(warp: Warp, mask: Any, target: Any, at: Any, box: Any, barrier: Any, *rest: Any) -> None:
-        for lane in active_lanes(mask):
-            tensor = tensor_map(ins, warp, of_lane(at, lane))
-            boxes = _boxes(tensor, box, lane, ins, warp, mode == "tile::gather4")
-            ranks = of_lane(rest[0], lane) if multicast else None
-            copies = targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, paired)
-            for cta, _, told in copies:
-                _check_near(ins, warp, cta, told, paired)
-            load_boxes(ins, warp, tensor, boxes, copies)
+        try:
+            for lane in active_lanes(mask):
+                tensor = tensor_map(ins, warp, of_lane(at, lane))
+                boxes = _boxes(tensor, box, lane, ins, warp, mode == "tile::gather4")
+                ranks = of_lane(rest[0], lane) if multicast else None
+                copies = targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, paired)
+                for cta, _, told in copies:
+                    _check_near(ins, warp, cta, told, paired)
+                load_boxes(ins, warp, tensor, boxes, copies)
+        except EmulatorError:
+            issue_loads(warp)  # what is wrong with those before comes first
+            raise
 
     return run
 

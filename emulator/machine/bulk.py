@@ -1,25 +1,18 @@
-"""The agents that copy: TMA and bulk copies in both directions, their groups, and cp.async."""
+"""The agents that copy: bulk copies in both directions, their groups and those of TMA, and cp.async."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..errors import Level, Misaligned
 from .access import CLUSTER, Access, handed_over
 from .agents import AsyncOperation
-from .globalmem import rows_of
 from .mbarrier import MBarrier, Party
-from .tensormap import Part, TensorMap, swizzled_chunks
 
 if TYPE_CHECKING:
     from ..ptx.syntax import Instr
-    from .descriptors import Pattern
     from .topology import Cta, Warp
-
-TMA_ALIGNMENT = 128
 
 
 class Group:
@@ -135,37 +128,6 @@ def aligned(offset: int, alignment: int, what: str, instr: Instr, warp: Warp) ->
         raise Misaligned(f"{what} at shared offset {offset:#x}, which is not a multiple of {alignment}", instr, warp)
 
 
-def load_boxes(
-    instr: Instr,
-    warp: Warp,
-    tensor: TensorMap,
-    boxes: list[tuple[int, ...]],
-    targets: list[tuple[Cta, int, MBarrier]],
-) -> None:
-    """TMA: boxes at these coordinates, one after another, to an offset of each CTA's shared memory, told to its
-    mbarrier."""
-    size, what = tensor.shared_bytes * len(boxes), "a TMA load"
-    for _, offset, _ in targets:
-        aligned(offset, TMA_ALIGNMENT, f"the destination of {what}", instr, warp)
-    parts = [checked_part(instr, warp, tensor, coordinates, what) for coordinates in boxes]
-    views = [None if part is None else tensor.view(part) for part in parts]
-    counted = tensor.box_bytes * len(boxes)
-    watched = warp.cta.launch.memory.watches(tensor.address)
-    for cta, offset, barrier in targets:
-        if watched:
-            reading = Access(barrier.component, barrier.phase + 1, False, instr, warp, what, via=barrier)
-            for there in views:
-                if there is not None:
-                    warp.cta.cluster.outside.read(rows_of(there), row_bytes(there), reading, warp.clock)
-        places = swizzled_chunks(offset, size, tensor.swizzle)
-
-        def perform(chunks: np.ndarray = cta.smem.chunks, places: np.ndarray = places) -> None:
-            values = [tensor.loaded(there, part) for there, part in zip(views, parts, strict=True)]
-            chunks[places] = (values[0] if len(values) == 1 else np.concatenate(values)).view(np.complex128)
-
-        fill(instr, warp, cta, offset, size, barrier, what, perform, counted, pattern=tensor.pattern)
-
-
 def fill(
     instr: Instr,
     warp: Warp,
@@ -177,13 +139,12 @@ def fill(
     move: Any,
     counted: int | None = None,
     reduces: bool = False,
-    pattern: Pattern | None = None,
     route: tuple[int, ...] = (),
 ) -> None:
     """Queue a copy of `size` bytes into shared memory: checked now, moved and reported when it completes.
 
     counted: the bytes that the mbarrier is told, if that is not `size`. reduces: what is there is read too, and changed
-    atomically. pattern: the swizzle by which it is laid down. route: from where to where the bytes go.
+    atomically. route: from where to where the bytes go.
     """
     cta.smem.check_span(offset, size, instr, warp, what)
     cta.launch.stats.copied_in_bytes += size
@@ -196,7 +157,6 @@ def fill(
         what,
         via=barrier,
         strong=CLUSTER * reduces,
-        pattern=pattern,
         route=route,
     )
     if reduces:
@@ -210,39 +170,6 @@ def fill(
         barrier.complete_tx(size if counted is None else counted, party)
 
     warp.cta.cluster.agents.issue(AsyncOperation((barrier,), perform))
-
-
-def store_boxes(
-    instr: Instr,
-    warp: Warp,
-    lane: int,
-    tensor: TensorMap,
-    boxes: list[tuple[int, ...]],
-    offset: int,
-    reduction: str | None,
-) -> None:
-    """TMA: boxes that follow one another in this CTA's shared memory to global memory, in the lane's open group."""
-    smem, size, what = warp.cta.smem, tensor.box_bytes * len(boxes), "a TMA store"
-    aligned(offset, TMA_ALIGNMENT, f"the source of {what}", instr, warp)
-    parts = [checked_part(instr, warp, tensor, coordinates, what, writes=True) for coordinates in boxes]
-    views = [None if part is None else tensor.view(part) for part in parts]
-    smem.check_span(offset, size, instr, warp, what)
-    warp.cta.launch.stats.copied_out_bytes += size
-    copies = bulk_thread(warp, lane)
-    for there in views:
-        if there is not None:
-            writing = copies.writes.access(instr, what)
-            warp.cta.cluster.outside.write_by_agent(rows_of(there), row_bytes(there), writing, warp.clock)
-    smem.shadow.read(smem.span(offset, size), copies.access(instr, what), warp.clock, tensor.pattern)
-
-    def perform() -> None:
-        values = smem.chunks[swizzled_chunks(offset, size, tensor.swizzle)].view(f"u{tensor.width}")
-        for part, there, box in zip(parts, views, values.reshape(len(boxes), -1), strict=True):
-            if part is not None and there is not None:
-                tensor.write(part, there, box, reduction)
-                warp.cta.launch.memory.wrote(there)
-
-    copies.issue(instr, perform)
 
 
 def bulk_thread(warp: Warp, lane: int) -> CopyThread:
@@ -259,19 +186,3 @@ def warp_copies(warp: Warp) -> CopyThread:
     if found is None:
         found = warp.copies = CopyThread(warp, "cp.async", "cp.async.wait_group", True, deque())
     return found
-
-
-def row_bytes(there: np.ndarray) -> int:
-    """The bytes of each row of an array, whose last dimension is contiguous."""
-    return int(there.shape[-1]) * there.itemsize
-
-
-def checked_part(
-    instr: Instr, warp: Warp, tensor: TensorMap, coordinates: tuple[int, ...], what: str, writes: bool = False
-) -> Part | None:
-    """The part of a box that lies in the tensor. Raises OutOfBounds unless that lies in an allocation."""
-    part, memory = tensor.part(coordinates), warp.cta.launch.memory
-    if part is not None and memory.known(part.low, part.high) is None:
-        reach = memory.writable if writes else memory.readable
-        reach(part.low, part.high, instr, warp, f"{what} at coordinates {coordinates}", described=True)
-    return part

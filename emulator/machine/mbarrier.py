@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -131,6 +132,20 @@ class MBarrier:
             self.copies.remove(party)
         self._count(-tx, party)
         self._settle()
+
+    def complete_copies(self, copies: Sequence[tuple[int, Party]]) -> None:
+        """The bytes of several copies have come, one after another. Raises as `complete_tx`.
+
+        Where arrivals are pending or all of them are expected, no phase ends before the last: they are counted as one.
+        """
+        total = sum([tx for tx, _ in copies])
+        if total > self.tx + (MAX_COUNT if self.pending else 0):
+            for tx, party in copies:
+                self.complete_tx(tx, party)
+            return
+        for _, party in copies[:-1]:
+            self.copies.remove(party)
+        self.complete_tx(total, copies[-1][1])
 
     def _note_foreign(self, party: Party) -> None:
         warp = party.warp

@@ -6,7 +6,7 @@ Wherever a handler touches shared memory, what the notes say of its cells moves 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from ..ptx.syntax import Instr
     from .shadow import Shadow
     from .topology import Warp
+
+
+GAP: Final = 64
+RUNS: Final = 8
+"""Of all that is noted, cells no further apart are settled as one run, if there are fewer runs than this: a slice of an
+array is read and written many times faster than the same cells by their numbers."""
 
 
 class Notes:
@@ -62,14 +68,21 @@ class Notes:
 
     def settle_all(self) -> None:
         """Move all that was noted to the shadow, where it is not known there."""
-        self.settle(np.flatnonzero(self.noted), write=False)
+        fours = np.flatnonzero(self.noted.view(np.uint32))
+        ends = np.flatnonzero(np.diff(fours) > GAP // 4)
+        if len(ends) >= RUNS:
+            self.settle(np.flatnonzero(self.noted), write=False)
+            return
+        for run in np.split(fours, ends + 1):
+            if run.size:
+                self.settle(slice(4 * run.item(0), 4 * run.item(-1) + 4), write=False)
 
     def settle(self, cells: Any, write: bool) -> None:
         """Move what was noted of cells (any numpy index) to the shadow. write: it will not hold any longer."""
         notes = self.writes[cells]
         own = notes & ID >= FIRST_ID
-        if own.any():
-            self._settle_writes(cells, notes, own)
+        if (everywhere := own.ndim == 1 and own.all()) or own.any():
+            self._settle_writes(cells, notes, slice(None) if everywhere else own)
         if (self.noted[cells] & READ).any():
             for row in self.reads[:, cells]:
                 self._settle_reads(cells, row)
@@ -77,7 +90,7 @@ class Notes:
         self.noted[cells] = 0
         self.writes[cells] = ASK if write else np.where(own, notes & ~ID, notes)
 
-    def _settle_writes(self, cells: Any, notes: np.ndarray, own: np.ndarray) -> None:
+    def _settle_writes(self, cells: Any, notes: np.ndarray, own: np.ndarray | slice) -> None:
         writers, readers = self._shadow.writer[cells], self._shadow.reader[cells]
         replaced = distinct(writers[own]), distinct(readers[own])
         epochs = notes[own] & ~LANE

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from ..native.memory_layout import ASK, COMPONENT_BITS, COMPONENTS_MAX, MANY, TIME_BITS
-from ..native.shadow_check import DONE, REPLACED, SETTLE, SHADOW, checks
+from ..native.shadow_check import ACCESSES, DONE, REPLACED, SETTLE, SHADOW, checks
 from .access import Access
 from .cells import Cells
 from .clocks import ASYNC_VISIBLE, ORDERED, Clock
@@ -40,7 +40,9 @@ def distinct(numbers: np.ndarray) -> Any:
     if (numbers == first).all():
         return (first,)
     if numbers.size > SORT_ABOVE:
-        return np.unique(numbers).tolist()
+        flat = numbers.ravel()
+        heads = flat[1:][flat[1:] != flat[:-1]]  # most come in runs
+        return np.unique(np.append(heads, first)).tolist()
     return set(numbers.ravel().tolist())
 
 
@@ -117,7 +119,7 @@ class Shadow:
         self._row = np.zeros(1, SHADOW)
         self._at = self._row.ctypes.data
         self._row["epochs"] = history.epochs
-        self._replaced = self._row["replaced"]
+        self._replaced = self._row["replaced"][0]
         self._reads, self._writes = checks()
         self._tell()
 
@@ -149,6 +151,10 @@ class Shadow:
         """
         return self._proved(cells, accesses, clock, pattern, write=False)
 
+    def write_at_once(self, cells: Cells, accesses: Sequence[Access], clock: Clock) -> bool:
+        """The same of writes, each of other cells, that are told to one phase of an mbarrier."""
+        return len(accesses) <= ACCESSES and self._proved(cells, accesses, clock, None, write=True)
+
     def _proved(
         self, cells: Cells, accesses: Sequence[Access], clock: Clock, pattern: Pattern | None, write: bool
     ) -> bool:
@@ -173,7 +179,8 @@ class Shadow:
             self.notes.settle_all()
             answer = check(*arguments)
         if write and answer == DONE:
-            me.replaced = Replaced(self._replaced.tobytes())
+            for access, found in zip(accesses, self._replaced, strict=False):
+                access.replaced = Replaced(found.tobytes())
         return answer == DONE
 
     def read(self, cells: Any, me: Access, clock: Clock, pattern: Pattern | None = None, lanes: Any = None) -> None:

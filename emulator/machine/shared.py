@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -149,6 +150,10 @@ class SharedMemory:
         first = offset >> self.shift
         return span(first, (offset + size >> self.shift) - first)
 
+    def spans(self, offsets: tuple[int, ...], size: int) -> Cells | None:
+        """Those of as many accesses, one for each of the offsets, in multiples of 16 bytes; None where they overlap."""
+        return _spans(offsets, size, self.shift)
+
     def check_span(self, offset: int, size: int, instr: Instr, warp: Issuer, what: str) -> None:
         """Raise OutOfBounds unless `size` bytes from `offset` lie in the window."""
         if offset < RESERVED_SHARED_BYTES or offset + size > self.size:
@@ -266,6 +271,14 @@ class SharedMemory:
             at = (("initialised at", place(init.instr, init.warp)), ("initialised by", str(init.warp)))
             self.cta.launch.found(BarrierError(what, instr, warp, (*at, ("missing", missing))))
         return found
+
+
+@lru_cache(maxsize=1024)
+def _spans(offsets: tuple[int, ...], size: int, shift: int) -> Cells | None:
+    firsts = np.array(offsets)
+    if (np.diff(np.sort(firsts)) < size).any():
+        return None
+    return pieces(firsts >> shift, size >> shift, len(offsets))
 
 
 def _along(lanes: np.ndarray | None, cells: np.ndarray) -> np.ndarray | None:

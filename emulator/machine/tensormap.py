@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from .descriptors import B32, B64, B128, B128_ATOM32, B128_ATOM64, NONE, Pattern, Swizzle
-from .globalmem import host_bytes
+from .globalmem import Allocation
 from .numbers import bf16_from, bf16_to
 
 MAP_BYTES: Final = 128
@@ -59,6 +59,10 @@ class Part:
     low: int
     high: int
     slices: tuple[slice, ...]
+
+
+Box = tuple[Part, np.ndarray] | None
+"""What of a box lies in its tensor, and that part of global memory; None for nothing."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,28 @@ class TensorMap:
 
     def part(self, coordinates: tuple[int, ...]) -> Part | None:
         """What of the box at `coordinates` lies in the tensor; None if nothing does."""
+        low = self.address
+        for at, last, stride in zip(coordinates, self._last, self.strides, strict=True):
+            if not 0 <= at <= last:
+                return self._part(coordinates)
+            low += at * stride
+        return Part(low, low + self._reach, self._whole)
+
+    @cached_property
+    def _last(self) -> tuple[int, ...]:
+        """The greatest coordinates of a box that lies in the tensor, all of it."""
+        return tuple(dim - box for dim, box in zip(self.dims, self.box, strict=True))
+
+    @cached_property
+    def _reach(self) -> int:
+        """Bytes from the first of such a box to its last."""
+        return sum((box - 1) * stride for box, stride in zip(self.box, self.strides, strict=True)) + self.width
+
+    @cached_property
+    def _whole(self) -> tuple[slice, ...]:
+        return tuple(slice(0, box) for box in self.shape)
+
+    def _part(self, coordinates: tuple[int, ...]) -> Part | None:
         low = high = self.address
         slices = []
         for at, box, dim, stride in zip(coordinates, self.box, self.dims, self.strides, strict=True):
@@ -175,21 +201,22 @@ class TensorMap:
     def _view(self) -> tuple[np.dtype, tuple[int, ...]]:
         return np.dtype(f"u{self.width}"), self.strides[::-1]
 
-    def view(self, part: Part) -> np.ndarray:
+    def view(self, part: Part, within: Allocation) -> np.ndarray:
         """A part of a box in global memory, outermost dimension first, elements as unsigned integers."""
         dtype, strides = self._view
-        shape = tuple([s.stop - s.start for s in part.slices])
-        return np.ndarray(shape, dtype, host_bytes(part.low, part.high - part.low), 0, strides)
+        shape = self.shape if part.slices is self._whole else tuple([s.stop - s.start for s in part.slices])
+        return np.ndarray(shape, dtype, within.view(1)[0], part.low - within.address, strides)
 
-    def loaded(self, there: np.ndarray | None, part: Part | None) -> np.ndarray:
-        """A box whose part in global memory is `there`, as shared memory holds it: bytes, flat, before swizzling."""
-        if there is not None and there.shape == self.shape:
-            box = np.ascontiguousarray(there)
+    def loaded(self, box: Box) -> np.ndarray:
+        """A box as shared memory holds it: bytes, flat, before swizzling."""
+        if box is not None and box[1].shape == self.shape:
+            filled = np.ascontiguousarray(box[1])
         else:
-            box = np.full(self.shape, self.outside, self._view[0])
-            if there is not None and part is not None:
-                box[part.slices] = there
-        return self.padded(_rounded(box) if self.rounds else box)
+            filled = np.full(self.shape, self.outside, self._view[0])
+            if box is not None:
+                part, there = box
+                filled[part.slices] = there
+        return self.padded(_rounded(filled) if self.rounds else filled)
 
     def write(self, part: Part, there: np.ndarray, box: np.ndarray, reduction: str | None = None) -> None:
         """Write the part of a box `there` (or reduce it into what is there); what lies outside the tensor is

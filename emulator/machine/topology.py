@@ -148,6 +148,8 @@ class Warp(Issuer):
         """The tensor core as each lane drives it."""
         self.unchecked: list[Any] = []
         """Its tcgen05.mma that were queued in a row just now, and whose accesses were not looked at."""
+        self.loads_in_a_row: Any = None
+        """Its TMA loads that were queued in a row just now, once there were any."""
         self.bulk: dict[int, Any] = {}
         """The bulk copies of each lane."""
         self.maps: dict[int, bytes] = {}

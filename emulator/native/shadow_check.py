@@ -28,15 +28,18 @@ SETTLE: Final = 2
 DIFFERENT: Final = 64
 """So many different writers and readers of one access's cells are told apart; the shadow itself looks at more."""
 
+ACCESSES: Final = 16
+"""So many writes at once have lists of what they replace."""
+
 REPLACED: Final = np.dtype([("count", "u8"), ("numbers", "i4", DIFFERENT)])
 SHADOW: Final = np.dtype(
     [
         *((name, "u8") for name in ("writers", "readers", "writer_lanes", "reader_lanes", "epochs", "noted", "writes")),
-        ("replaced", REPLACED, 2),
+        ("replaced", REPLACED, (ACCESSES, 2)),
     ]
 )
 """Addresses of a shadow's arrays, 0 for what it does not have; of the word where the epochs' address is; of the notes
-of compiled accesses. replaced: the different writers and readers that a write found."""
+of compiled accesses. replaced: the different writers and readers that each of the writes found."""
 CELLS: Final = np.dtype([(name, "i8") for name in ("first", "starts", "stride", "runs", "length", "together")])
 """Runs of so many neighbouring cells: from `first` on every `stride`, or where the words at `starts` say. together: as
 many runs are one access; those after them are the next, with the next number."""
@@ -199,10 +202,7 @@ define i32 @{"write" if write else "read"}(ptr %shadow, ptr %cells, ptr %clock, 
   %length = load i64, ptr %length_at
   %together_at = getelementptr i64, ptr %cells, i64 5
   %together = load i64, ptr %together_at
-  %old_writers = getelementptr i8, ptr %shadow, i64 {_REPLACED}
-  %old_readers = getelementptr i8, ptr %shadow, i64 {_REPLACED + REPLACED.itemsize}
-  store i64 0, ptr %old_writers
-  store i64 0, ptr %old_readers
+  %lists = alloca ptr
   %run = alloca i64
   %cell = alloca i64
   %writer = alloca i32
@@ -222,7 +222,7 @@ look:
   %start = call i64 @start(ptr %cells, i64 %this)
   %end = add i64 %start, %length
   store i64 %start, ptr %cell
-  br label %next_cells
+  {_own_lists() if write else "br label %next_cells"}
 next_cells:
   %c = load i64, ptr %cell
   %left = sub i64 %end, %c
@@ -273,7 +273,7 @@ new_writer:
   br i1 %w_good, label %keep_writer, label %ask
 keep_writer:
   store i32 %w1, ptr %writer
-  {_listed("%old_writers", "%w1", "readers_turn") if write else "br label %readers_turn"}
+  {_listed(0, "%w1", "readers_turn") if write else "br label %readers_turn"}
 readers_turn:
   %r1 = load i32, ptr %reader_at
   %r_same = icmp eq i32 %r1, %r
@@ -284,7 +284,7 @@ new_reader:
   br i1 %r_good, label %keep_reader, label %ask
 keep_reader:
   store i32 %r1, ptr %reader
-  {_listed("%old_readers", "%r1", "step") if write else "br label %step"}
+  {_listed(1, "%r1", "step") if write else "br label %step"}
 step:
   %c1 = add i64 %c, 1
   store i64 %c1, ptr %cell
@@ -329,10 +329,32 @@ def _or_nobody(result: str, seen: str, number: str) -> str:
     return f"{result}_none = icmp eq i32 {number}, 0\n  {result} = or i1 {result}_none, {seen}"
 
 
-def _listed(which: str, number: str, after: str) -> str:
-    """Remember the number of what a write replaces."""
-    told = f"%told_{after}"
-    return f"{told} = call i1 @list(ptr {which}, i32 {number})\n  br i1 {told}, label %{after}, label %ask"
+def _own_lists() -> str:
+    """Where another access begins: it has lists of its own, in which nothing stands."""
+    return f"""%within = urem i64 %this, %together
+  %begins = icmp eq i64 %within, 0
+  br i1 %begins, label %own_lists, label %next_cells
+own_lists:
+  %access = udiv i64 %this, %together
+  %far = mul i64 %access, {2 * REPLACED.itemsize}
+  %place = add i64 %far, {_REPLACED}
+  %own_writers = getelementptr i8, ptr %shadow, i64 %place
+  %own_readers = getelementptr i8, ptr %own_writers, i64 {REPLACED.itemsize}
+  store i64 0, ptr %own_writers
+  store i64 0, ptr %own_readers
+  store ptr %own_writers, ptr %lists
+  store i32 -1, ptr %writer
+  store i32 -1, ptr %reader
+  br label %next_cells"""
+
+
+def _listed(which: int, number: str, after: str) -> str:
+    """Remember the number of what a write replaces: of its writers, 0, or of its readers, 1."""
+    told, lists, own = f"%told_{after}", f"%lists_{after}", f"%list_{after}"
+    return f"""{lists} = load ptr, ptr %lists
+  {own} = getelementptr i8, ptr {lists}, i64 {which * REPLACED.itemsize}
+  {told} = call i1 @list(ptr {own}, i32 {number})
+  br i1 {told}, label %{after}, label %ask"""
 
 
 def _noted(write: bool) -> str:

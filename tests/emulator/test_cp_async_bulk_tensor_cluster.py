@@ -8,7 +8,9 @@ from ptx_launch import aligned, kernel, launch
 from test_cp_async_bulk_tensor import tensor_map
 
 from emulator import errors
+from emulator.errors import EmulatorError
 from emulator.machine.agents import Completion
+from emulator.machine.boxes import LoadsInARow
 
 MODES = ("eager", "lazy", "random")
 BOX = 1024
@@ -111,3 +113,31 @@ def test_a_cta_that_the_cluster_does_not_have() -> None:
     load = f"mov.b16 %h1, 5; {LOAD}.multicast::cluster [%r7], [%q0, {{%r4, %r5}}], [%r9], %h1;"
     with pytest.raises(errors.OutOfBounds, match="to CTA rank 2 of a cluster of 2"):
         run(load, OWN.replace("EXPECTED", str(BOX)), 2)
+
+
+def outcome(load: str, told: str, completion: Completion) -> str | list[int]:
+    """What a program of two CTAs leaves, or what is reported."""
+    try:
+        return run(load, told, 2, completion)[0].reshape(-1).tolist()
+    except EmulatorError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("seed", range(25))
+def test_loads_in_a_row(seed: int, completion: Completion, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loads that may overlap, miss an alignment or bring other bytes than are expected: one by one, all is the same."""
+    rng = np.random.default_rng(seed)
+    places = [*rng.permutation([0, BOX]), *rng.choice([0, BOX, BOX // 2, 64], rng.choice([0, 1], p=[0.7, 0.3]))]
+    load, got = "setp.eq.u32 %p5, %r8, 0; and.pred %p1, %p1, %p5;\n", [0, 0]
+    for place in places:
+        copies = int(rng.integers(1, 3))
+        load += f"add.s32 %r15, %r2, {place}; mov.b32 %r16, {8 * rng.integers(2)};\n"
+        load += f"{LOAD}{'.multicast::cluster' * (copies == 2)} [%r15], [%q0, {{%r4, %r16}}], [%r3]"
+        load += ", %h1;\n" if copies == 2 else ";\n"
+        got = [got[0] + BOX, got[1] + BOX * (copies == 2)]
+    first, second = (max(bytes_ - BOX * int(rng.random() < 0.25), 0) for bytes_ in got)
+    told = f"setp.eq.u32 %p3, %r8, 0; selp.b32 %r10, {first}, {second}, %p3; mov.b32 %r9, %r3;"
+    together = outcome(load, told, completion)
+    monkeypatch.setattr(LoadsInARow, "takes", lambda *_: False)
+    assert outcome(load, told, completion) == together
