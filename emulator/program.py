@@ -31,7 +31,7 @@ from .native.builder import Builder
 from .native.compile import StepLists, runner
 from .native.load_store import LoadStoreStep
 from .native.recorder import Step
-from .ptx.flow import EXIT, LEAVES, Flow
+from .ptx.flow import EXIT, Flow
 from .ptx.syntax import Instr, Kernel, Special, TensorAddress
 
 
@@ -66,7 +66,6 @@ class Program:
             self._flow, fetcher, chains, runner(), handlers, early, undefined, self._segments, self._diverge
         )
         self._functions: list[BlockFunction | None] = [None] * len(self._flow.blocks)
-        self._leaves = frozenset(b.index for b in self._flow.blocks if _leaves(kernel.instrs[b.start])) | {EXIT}
         self._counts = [block.end - block.start for block in self._flow.blocks]
 
     @property
@@ -86,7 +85,7 @@ class Program:
             self._set_special(warp, special)
         x, y, z = warp.cta.launch.block
         threads = min(LANES, x * y * z - LANES * warp.index)
-        warp.pc, warp.stack, warp.meet, warp.ended, warp.leaves = 0, [], EXIT, 0, self._leaves
+        warp.pc, warp.stack, warp.meet, warp.ended, warp.leaves = 0, [], EXIT, 0, self._flow.leaves
         self._resume(warp, ALL >> (LANES - threads))
 
     def advance(self, warp: Any) -> None:
@@ -133,10 +132,8 @@ class Program:
         warp.bits, warp.mask, warp.lane = bits, active(bits), first(bits)
 
     def _meet(self, warp: Any, pc: int) -> int:
-        """The active lanes arrived where they meet others, or ended: go on with the next ones that wait."""
+        """The active lanes arrived where they would meet others, or ended: go on with the next ones that wait."""
         while pc == warp.meet:
-            if pc == EXIT:
-                warp.ended |= warp.bits
             while warp.stack:
                 pc, bits, warp.meet = warp.stack.pop()
                 bits &= ~warp.ended
@@ -148,8 +145,18 @@ class Program:
         return pc
 
     def _diverge(self, warp: Any, taken: int, target: int, following: int, meet: int) -> int:
-        """Some lanes branch: the others go first, all meet at the branch's post-dominator."""
+        """Some lanes branch: the others go first, all meet at the branch's post-dominator, but for those that end."""
         others = warp.bits & ~taken
+        if following == EXIT:
+            taken, others, target, following = others, taken, following, target
+        if target in self._flow.leaves:
+            warp.ended |= taken
+            self._resume(warp, others)
+            return following
+        if following in self._flow.leaves:
+            warp.ended |= others
+            self._resume(warp, taken)
+            return target
         if meet != EXIT:
             warp.stack.append((meet, warp.bits, warp.meet))
         warp.stack.append((target, taken, meet))
@@ -237,10 +244,6 @@ def _chains(block: Sequence[Segment], accesses: Mapping[int, LoadStoreStep]) -> 
     for together, row in groupby(block, lambda s: s.inlined or id(s.effects[0]) in accesses):
         found += [list(row)] if together else []
     return found
-
-
-def _leaves(instr: Instr) -> bool:
-    return instr.opcode in LEAVES and instr.guard is None
 
 
 def lowered(segment: Segment, placement: Placement) -> Builder:

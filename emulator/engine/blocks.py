@@ -35,9 +35,9 @@ BlockFunction = Callable[[Any], int]
 class BlockWriter:
     """Writes the source of one block's function `f(w)`; `w` is the warp.
 
-    It answers the index of the next block, EXIT if the warp's active lanes end, or BLOCKED. early: the loads whose
-    registers an instruction may use while they are outstanding; undefined: what it reads that nothing wrote; both by
-    the id of its effect.
+    It answers the index of the next block (where the active lanes would meet others, if they end), or BLOCKED. early:
+    the loads whose registers an instruction may use while they are outstanding; undefined: what it reads that nothing
+    wrote; both by the id of its effect.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class BlockWriter:
             "active": active,
             "first": first,
             "diverge": self._diverge,
+            "leave": leave,
             "lanes_of": lanes_of,
             "put": put,
             "put_rows": put_rows,
@@ -96,7 +97,7 @@ class BlockWriter:
         if last.entry is None:
             lines += [*self._checks([last], names), *self._end(last, at)]
         else:
-            lines.append(f" return {at.successors[0]}")
+            lines.append(f" return {_to(at.successors[0])}")
         made: BlockFunction = self._defined(lines, block, names)
         return made
 
@@ -243,20 +244,32 @@ class BlockWriter:
         instr = effect.instr
         taken = self._flow.target(instr) if instr.opcode == "bra" else EXIT
         if instr.guard is None:
-            return [f" return {taken}"]
+            return [f" return {_to(taken)}"]
         register, wanted = instr.guard
         bits = self._fetcher.predicate_bits(register)
         following = block.successors[-1]
         if self._fetcher.is_uniform(register):
             yes, no = (taken, following) if wanted else (following, taken)
-            return [f" return {yes} if {bits} >> lane & 1 else {no}"]
+            return [f" return {_to(yes)} if {bits} >> lane & 1 else {_to(no)}"]
         meet = self._flow.post_dominator[block.index]
         return [
             f" taken = {bits if wanted else '~' + bits} & bits",
-            f" if taken == bits: return {taken}",
-            f" if not taken: return {following}",
+            f" if taken == bits: return {_to(taken)}",
+            f" if not taken: return {_to(following)}",
             f" return diverge(w, taken, {taken}, {following}, {meet})",
         ]
+
+
+def _to(block: int) -> str:
+    """The next block, or that the active lanes end."""
+    return "leave(w, bits)" if block == EXIT else str(block)
+
+
+def leave(warp: Any, bits: int) -> int:
+    """Lanes end; others may wait where these would have met them."""
+    warp.ended |= bits
+    meet: int = warp.meet
+    return meet
 
 
 def _counted(block: BasicBlock) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,9 +37,29 @@ class Flow:
         return _target(instr, self.kernel, self.of_instr)
 
     @cached_property
+    def leaves(self) -> frozenset[int]:
+        """Where a thread does nothing but end."""
+        ending = (block.index for block in self.blocks if _only_ends(self.kernel.instrs[block.start]))
+        return frozenset({EXIT, *ending})
+
+    @cached_property
+    def goes_on(self) -> tuple[tuple[int, ...], ...]:
+        """The successors of each block without those where some lanes end while the others go on: nobody waits for
+        them. A way to the end is kept where it is the last."""
+        kept = [block.successors for block in self.blocks]
+        for block, successors in enumerate(kept):
+            others = tuple(s for s in successors if s not in self.leaves)
+            if 0 < len(others) < len(successors):
+                kept[block] = others
+                if not _ends(others[0], kept):
+                    kept[block] = successors
+        return tuple(kept)
+
+    @cached_property
     def post_dominator(self) -> tuple[int, ...]:
-        """The immediate post-dominator of each block, EXIT where paths meet only at the end."""
-        return _post_dominators(self.blocks)
+        """Where all lanes that go on after each block meet at the earliest, EXIT where they meet only at the end: the
+        immediate post-dominator."""
+        return _post_dominators(self.goes_on)
 
     def apart(self, block: BasicBlock) -> tuple[frozenset[int], frozenset[int]]:
         """What a divergent branch at the end of `block` separates: (blocks run by some lanes, blocks where
@@ -60,6 +80,24 @@ class Flow:
             seen.add(at)
             work.extend(self.blocks[at].successors)
         return frozenset(seen)
+
+
+def _only_ends(instr: Instr) -> bool:
+    return instr.opcode in LEAVES and instr.guard is None
+
+
+def _ends(start: int, successors: Sequence[Sequence[int]]) -> bool:
+    """Whether a way leads from a block to the end."""
+    seen: set[int] = set()
+    work = [start]
+    while work:
+        at = work.pop()
+        if at == EXIT:
+            return True
+        if at not in seen:
+            seen.add(at)
+            work.extend(successors[at])
+    return False
 
 
 def _target(instr: Instr, kernel: Kernel, of_instr: dict[int, int]) -> int:
@@ -98,9 +136,9 @@ def _successors(kernel: Kernel, end: int, of_instr: dict[int, int]) -> tuple[int
     return (fall,)
 
 
-def _post_dominators(blocks: Iterable[BasicBlock]) -> tuple[int, ...]:
+def _post_dominators(ways: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """Cooper, Harvey and Kennedy's iteration on the reversed graph."""
-    successors = {block.index: block.successors for block in blocks}
+    successors = dict(enumerate(ways))
     order = _reverse_post_order(successors)
     rank = {node: i for i, node in enumerate(order)}
     found: dict[int, int] = {EXIT: EXIT}

@@ -77,6 +77,26 @@ def test_lanes_that_are_named_must_come_or_end(exchange: str, completion: str) -
                 run(f"{before} {after}", completion, threads=32)
 
 
+ENDING = {
+    "in one side": "@!%p0 bra A; @%p1 bra END; mov.b32 %r1, 1; A:",
+    "by ret": "@!%p0 bra A; @%p1 ret; mov.b32 %r1, 1; A:",
+    "in the other side": "@%p0 bra A; setp.gt.u32 %p1, %r0, 20; @%p1 bra END; bra B; A: mov.b32 %r1, 1; B:",
+    "in a side of a side": "@!%p0 bra A; setp.lt.u32 %p2, %r0, 6; @!%p2 bra B; @%p1 bra END; mov.b32 %r1, 1; B: A:",
+    "in a loop": "mov.b32 %r2, 0; @!%p0 bra A; L: @%p1 bra END; add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r0, %r2; "
+    "setp.lt.u32 %p2, %r2, 4; @%p2 bra L; mov.b32 %r1, 1; A:",
+}
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("how", ENDING)
+def test_lanes_that_others_of_their_side_leave_meet_the_other_side(how: str, completion: str) -> None:
+    """Whoever did not end meets the rest of the warp: for an exchange, for a barrier, and in one count of the warp."""
+    body = f"setp.lt.u32 %p1, %r0, 3; {ENDING[how]} vote.sync.ballot.b32 %r2, %p0, -1; bar.sync 0; mov.b32 %r1, %r2;"
+    ended = {*range(3)} if "other" not in how else {*range(21, 32)}
+    there = sum(1 << lane for lane in range(8) if lane not in ended)
+    assert run(body, completion, threads=32) == [0 if lane in ended else there for lane in range(32)]
+
+
 def test_lanes_that_end_later_do_not_take_part() -> None:
     """As an H100 has it: sums over eight lanes each where the last eight have nothing to add, and go on to the end."""
     sums = "setp.lt.u32 %p1, %r0, 24; @!%p1 bra A; shfl.sync.bfly.b32 %r1, %r0, 4, 31, -1; A:"

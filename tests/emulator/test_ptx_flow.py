@@ -40,7 +40,7 @@ def reaches(flow: Flow, start: int, without: int) -> bool:
         if at in seen or at == without:
             continue
         seen.add(at)
-        work.extend(flow.blocks[at].successors)
+        work.extend(flow.goes_on[at])
     return False
 
 
@@ -59,6 +59,16 @@ def test_immediate_post_dominators(edges: list[tuple[int, int | None]]) -> None:
         assert immediate in dominators
         others = [d for d in dominators if d != immediate]
         assert not any(reaches(flow, immediate, other) for other in others)
+
+
+@settings(max_examples=300, deadline=None)
+@given(graphs)
+def test_lanes_that_end_are_not_waited_for(edges: list[tuple[int, int | None]]) -> None:
+    """Where a branch leads some lanes to the end only that way is left out, and never the last one there is."""
+    flow = flow_of(edges)
+    for block, kept in zip(flow.blocks, flow.goes_on, strict=True):
+        assert set(block.successors) - set(kept) <= flow.leaves
+        assert kept == block.successors or reaches(flow, kept[0], without=-2)
 
 
 def test_if_else_and_what_it_keeps_apart() -> None:
