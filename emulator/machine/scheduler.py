@@ -123,11 +123,17 @@ def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], sta
 def _run_cluster(cluster: Cluster, program: Program) -> bool:
     """Run a cluster until it ends or only polls what others must write; False if it did nothing but poll."""
     gone_on = False
+    _peek(cluster)
     while True:
-        gone_on |= _run_ready(cluster, program)
+        went_on = _run_ready(cluster, program)
+        gone_on |= went_on
         if all(warp.done for warp in cluster.warps):
             return gone_on
-        if _unblock(cluster) or (cluster.ready and cluster.agents.complete_first()):
+        if _unblock(cluster):
+            gone_on = True
+        elif (went_on or not cluster.ready) and _peek(cluster):
+            continue
+        elif cluster.ready and cluster.agents.complete_first():
             gone_on = True
         elif cluster.ready:
             return gone_on
@@ -172,7 +178,7 @@ def _shuffle(cluster: Cluster) -> None:
 
 
 def _unblock(cluster: Cluster) -> bool:
-    """Make some blocked warp's progress possible; False if nothing can."""
+    """Complete what lets some blocked warp go on; False if nothing can."""
     agents = cluster.agents
     waits = [(w, w.waiting) for w in cluster.warps if w.waiting is not None]
     if agents.completion == "random" and agents.complete_any():
@@ -182,9 +188,12 @@ def _unblock(cluster: Cluster) -> bool:
     completed = False
     while not cluster.ready and agents.complete_for(wanted):  # until it lets somebody go on
         completed = True
-    if completed:
-        return True
-    peeking = [warp for warp, wait in waits if wait.peek]
+    return completed
+
+
+def _peek(cluster: Cluster) -> bool:
+    """Answer no to the warps that only ask whether their wait is over; False if none does, or all did too often."""
+    peeking = [warp for warp in cluster.warps if warp.waiting is not None and warp.waiting.peek]
     if not peeking or cluster.polls > POLLS:
         return False
     cluster.polls += 1

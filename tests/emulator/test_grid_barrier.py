@@ -101,6 +101,30 @@ def test_a_poll_whose_answer_is_handed_on(read: str, completion: Mode, monkeypat
     assert str(caught.value).count("again and again") == CTAS, str(caught.value)
 
 
+PEEK = """
+    .reg .pred %p<4>; .reg .b32 %r<12>; .shared .align 8 .b64 bar; .shared .align 4 .b8 word[8];
+    mov.u32 %r2, %tid.x; setp.eq.u32 %p0, %r2, 0; mov.b32 %r3, 0;
+    @%p0 mbarrier.init.shared.b64 [bar], 1; @%p0 st.shared.u32 [word], %r3; bar.sync 0;
+    setp.ge.u32 %p1, %r2, 64; @%p1 bra AWAIT;
+SPIN:
+    @%p0 atom.shared.or.b32 %r3, [word], 0; @%p0 st.shared.u32 [word+4], %r3;
+    bar.sync 1, 64; ld.shared.u32 %r3, [word+4]; bar.sync 1, 64;
+    setp.eq.u32 %p2, %r3, 0; @%p2 bra SPIN; bra END;
+AWAIT:
+    mbarrier.try_wait.parity.shared.b64 %p3, [bar], 0; bar.warp.sync -1; @!%p3 bra AWAIT;
+END: ret;
+"""
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_poll_that_is_handed_on_beside_a_warp_that_only_asks(
+    completion: Mode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler, "PATIENCE", 64)
+    with pytest.raises(Deadlock, match=r"again and again(.|\n)*warp 2 .* mbarrier.try_wait waits for parity 0"):
+        launch(kernel("k", "", PEEK), [], block=(96, 1, 1), completion=completion)
+
+
 LOCK = """
     .reg .pred %p<4>; .reg .b32 %r<12>; .reg .b64 %rd<6>;
     mov.u32 %r2, %tid.x; setp.ne.u32 %p0, %r2, 0; ld.param.b64 %rd0, [lock]; @%p0 bra END;
