@@ -34,7 +34,7 @@ from .access import GPU
 from .flags import Flags
 from .global_access import Ended, GlobalAccess
 from .history import History
-from .report import between_lanes, conflict
+from .report import between_lanes, conflict, in_one_instruction
 from .shadow import UNWRITTEN, Shadow, distinct
 
 if TYPE_CHECKING:
@@ -291,7 +291,7 @@ class Area:
             at = int(np.argmax(lost))
             shown = self._shown(self.cells(addresses[at : at + 1], values.itemsize))
             one = int(np.flatnonzero(addresses == addresses[at])[0])
-            between_lanes(me, "writes", shown, int(lanes[at]), me, "write", int(lanes[one]))
+            in_one_instruction(me, shown, addresses, lanes, int(lanes[at]), int(lanes[one]))
 
     def _shown(self, cells: np.ndarray) -> str:
         first, last = (self._base + self._cell * int(at) for at in (cells.min(), cells.max() + 1))

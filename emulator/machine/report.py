@@ -17,7 +17,9 @@ from ..errors import (
     UnwrittenRead,
     place,
 )
+from ..ptx.syntax import Vector
 from .access import Access
+from .butterfly import summed_lanes
 from .clocks import ASYNC_VISIBLE, Clock
 from .mbarrier import MBarrier
 from .shadow import MBARRIER, UNWRITTEN
@@ -98,18 +100,32 @@ def between_lanes(me: Access, verb: str, cells: str, mine: int, other: Access, k
 
     Where the text has an instruction between that brings the lanes together, no hardware is known to show it.
     """
-    level = Level.FAULT
-    if other is me:
-        what = f"{me.what} writes {cells} in {_lanes(mine)} and another value in {_lanes(theirs)}: either may stay"
-        missing = "an order of the two, or one lane that stores"
-    else:
-        what = (
-            f"{me.what} {verb} {cells} in {_lanes(mine)}, not ordered after {other.what} that {_did(kind)} it "
-            f"in {_lanes(theirs)} of the same warp"
-        )
-        missing = f"bar.warp.sync between PTX lines {other.instr.line} and {me.instr.line}"
-        if any(_brings_lanes_together(i) for i in me.warp.cta.launch.between(other.instr, me.instr)):
-            level = Level.FORMAL
+    what = (
+        f"{me.what} {verb} {cells} in {_lanes(mine)}, not ordered after {other.what} that {_did(kind)} it "
+        f"in {_lanes(theirs)} of the same warp"
+    )
+    missing = f"bar.warp.sync between PTX lines {other.instr.line} and {me.instr.line}"
+    together = any(_brings_lanes_together(i) for i in me.warp.cta.launch.between(other.instr, me.instr))
+    _apart(me, what, other, kind, theirs, missing, Level.FORMAL if together else Level.FAULT)
+
+
+def in_one_instruction(me: Access, cells: str, places: np.ndarray, lanes: np.ndarray, mine: int, theirs: int) -> None:
+    """Raise (or note) the fault of `me`, that lanes `mine` and `theirs` store different values to `cells`.
+
+    places: where each of the `lanes` (bits) stores. No value is wrong where all are one sum, rounded in another order.
+    """
+    numbers = np.frexp(lanes)[1] - 1
+    _, first, group = np.unique(places, return_index=True, return_inverse=True)
+    differ = int(np.bitwise_or.reduce(numbers[first[group]] ^ numbers))
+    stored, kernel = me.instr.operands[1], me.warp.cta.launch.kernel
+    values = stored.items if isinstance(stored, Vector) else (stored,)
+    alike = not any(differ & ~summed_lanes(value, kernel) for value in values)
+    what = f"{me.what} writes {cells} in {_lanes(mine)} and another value in {_lanes(theirs)}: either may stay"
+    missing = "an order of the two, or one lane that stores"
+    _apart(me, what, me, "write", theirs, missing, Level.FORMAL if alike else Level.FAULT)
+
+
+def _apart(me: Access, what: str, other: Access, kind: str, theirs: int, missing: str, level: Level) -> None:
     by = (f"{NOUN[kind]} at", place(other.instr, other.warp)), ("by", f"{_lanes(theirs)} of {other.warp}")
     me.warp.cta.launch.found(DataRace(what, me.instr, me.warp, (*by, ("missing", missing)), level))
 

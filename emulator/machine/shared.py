@@ -12,7 +12,7 @@ from ..errors import BarrierError, Level, Misaligned, OutOfBounds, place
 from ..ptx.syntax import ALL_BYTES
 from .cells import Cells, pieces, span
 from .mbarrier import MBarrier
-from .report import between_lanes, conflict, written
+from .report import between_lanes, conflict, in_one_instruction, written
 from .shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
 from .tmem import ALLOC
 
@@ -207,7 +207,7 @@ class SharedMemory:
         first = int(np.argmax(lost))
         both = np.flatnonzero(offsets == offsets[first])
         place = self._shown(np.atleast_1d(self.cells(offsets[first : first + 1], 1)))
-        between_lanes(me, "writes", place, int(lanes[both[-1]]), me, "write", int(lanes[first]))
+        in_one_instruction(me, place, offsets, lanes, int(lanes[both[-1]]), int(lanes[first]))
 
     def chunk_cells(self, chunks: np.ndarray) -> Cells:
         """The shadow cells of 16-byte chunks (numbers from the window's start)."""

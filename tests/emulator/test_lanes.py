@@ -125,3 +125,25 @@ def test_with_a_shuffle_or_fence_in_between_it_is_formal(between: str, completio
     run(body, before, 2, completion)
     with pytest.raises(DataRace, match="of the same warp"):
         run(body, before, 1, completion, Level.FORMAL)
+
+
+SUM = """
+cvt.rn.f32.u32 %r60, %t; mul.f32 %r60, %r60, 0f3EAAAAAB; add.f32 %r60, %r60, 0f3F8CCCCD;
+mul.f32 %r61, %r60, 0f3DCCCCCD; mul.f32 %r62, %r60, %r61;
+shfl.sync.bfly.b32 %r63, %r62, 16, 31, -1; fma.rn.f32 %r64, %r61, %r60, %r63;
+shfl.sync.bfly.b32 %r65, %r64, {distance}, 31, -1; add.f32 %r66, %r64, %r65;
+and.b32 %r57, %t, {others}; shl.b32 %r57, %r57, 2;
+cvt.u64.u32 %q1, %r57; add.u64 %q1, %q1, %a0; add.u32 %r57, %r57, %r50; st.{space} %r66; bar.warp.sync -1;
+"""
+"""Lanes add what others have of a sum, as Triton's compiler does: the first time in one with a product."""
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("space", ["shared.b32 [%r57],", "global.b32 [%q1],"])
+def test_lanes_that_store_one_sum_in_one_place_are_formal(space: str, completion: str) -> None:
+    """Which of them stores is undefined, and with it the last bit. Of other lanes it is another sum."""
+    well, ill = (SUM.format(space=space, distance=8, others=others) for others in (0b00111, 0b00011))
+    run(well, "", 1, completion)
+    for body, level in ((well, Level.FORMAL), (ill, Level.FAULT), (well.replace("add.f32", "sub.f32"), Level.FAULT)):
+        with pytest.raises(DataRace, match="another value in lane"):
+            run(body, "", 1, completion, level)
