@@ -85,8 +85,9 @@ class Program:
             self._set_special(warp, special)
         x, y, z = warp.cta.launch.block
         threads = min(LANES, x * y * z - LANES * warp.index)
-        warp.pc, warp.stack, warp.meet, warp.ended, warp.leaves = 0, [], EXIT, 0, self._flow.leaves
-        self._resume(warp, ALL >> (LANES - threads))
+        there = ALL >> (LANES - threads)
+        warp.pc, warp.stack, warp.meet, warp.ended, warp.leaves = 0, [], EXIT, ALL & ~there, self._flow.leaves
+        self._resume(warp, there)
 
     def advance(self, warp: Any) -> None:
         """Run a warp until it waits (`waiting`), yields (`yielded`) or ends (`done`)."""

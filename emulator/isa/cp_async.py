@@ -10,6 +10,7 @@ from ..errors import Level, UnknownInstruction
 from ..machine.agents import AsyncOperation, Wait
 from ..machine.bulk import warp_copies
 from ..machine.mbarrier import Party
+from ..machine.shared import along
 from ..ptx.syntax import Imm, Instr, Not, Reg
 from .lane_values import active_lanes, per_lane, same
 from .ld_st import MemoryOp, chosen
@@ -41,7 +42,8 @@ def _copy(ins: Instr) -> Action:
         ((memory, _, places),) = to.parts(warp, targets)
         offsets = to.checked(memory, places, warp)
         copies = warp_copies(warp)
-        memory.shadow.write(memory.cells(offsets, size.value), copies.access(ins, "cp.async"), warp.clock)
+        cells = memory.cells(offsets, size.value)
+        memory.shadow.write(cells, copies.access(ins, "cp.async"), warp.clock, along(to.lanes(warp, None), cells))
         if warp.cta.launch.memory.watched and (sizes > 0).any():
             reading = copies.access(ins, "cp.async")
             warp.cta.cluster.outside.read(sources[sizes > 0], int(sizes.max()), reading, warp.clock)
@@ -91,7 +93,7 @@ def _wait(ins: Instr) -> Action:
                 group.waiters.append(warp)
             warp.waiting = Wait(ins, tuple(unfinished), lambda: f"{len(unfinished)} cp.async groups")
             return BLOCK
-        copies.waited(count)
+        copies.waited(count, ins)
         return None
 
     return run

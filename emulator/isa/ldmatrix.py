@@ -9,9 +9,10 @@ import numpy as np
 
 from ..errors import UnknownInstruction
 from ..machine.numbers import HOLDER_SHIFT, unpacked
+from ..machine.shared import WORD
 from ..ptx.syntax import Instr
 from .lane_values import matrix
-from .ld_st import MemoryOp, chosen, load, store
+from .ld_st import BITS, MemoryOp, chosen, load, store
 from .modifiers import ALIGNED, SHARED, Modifiers
 from .registry import Action, executes, nobody
 from .tcgen05_cp import SOURCES
@@ -33,6 +34,12 @@ class Fragment:
     registers: int
     row: np.ndarray
     byte: np.ndarray
+
+    def lanes(self) -> np.ndarray:
+        """Whose each word of a row is, as bits: uint32[rows, 4]."""
+        words = np.zeros((self.rows, ROW_BYTES // WORD), np.uint32)
+        np.bitwise_or.at(words, (self.row, self.byte // WORD), BITS)
+        return words
 
 
 def _m8n8(trans: bool) -> Fragment:
@@ -93,12 +100,13 @@ class Rows(MemoryOp):
             case _:
                 raise UnknownInstruction(ins, f".{shape}.{count}{'.trans' if trans else ''}.{kind}")
         self.width, self.count, self.bytes = 1, ROW_BYTES, ROW_BYTES
+        self._lanes = np.tile(self.fragment.lanes(), (self.matrices, 1))
         self.signed = self.strong = self.acquires = self.releases = False
         self.what = ins.opcode
 
     def lanes(self, warp: Warp, part: Any) -> np.ndarray | None:
-        """None: a row that one lane names goes to others, or comes from them."""
-        return None
+        """Which lanes each word of the rows goes to or comes from, whoever names the row: uint32[rows, 4]."""
+        return self._lanes if part is None else self._lanes[part]
 
     def addresses(self, warp: Warp, address: Any) -> np.ndarray:
         """The addresses of the rows, from the lanes that give them."""

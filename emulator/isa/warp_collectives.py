@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..chip import LANES
+from ..machine.convergence import ALL, word
 from ..native.body import Body
 from ..native.builder import Builder
 from ..native.vector import Vec, helper, template
 from ..ptx.syntax import Dual, Imm, Instr, Operand
+from .lane_values import active_lanes, per_lane
 from .modifiers import Modifiers
 from .registry import Action, always, executes, if_sources_are, lowers, never, nobody
+
+if TYPE_CHECKING:
+    from ..machine.topology import Warp
 
 _MODES = ("idx", "up", "down", "bfly")
 
@@ -26,7 +34,21 @@ def activemask(builder: Builder, ins: Instr) -> None:
 def _warp_sync(ins: Instr) -> Action:
     """The lanes of a warp run together: all that it does is to order what they did."""
     Modifiers(ins).done()
-    return lambda warp, mask, _members: warp.let_lanes_meet()
+
+    def run(warp: Warp, mask: Any, members: Any) -> None:
+        if mask is None and type(members) is int and members & ALL == ALL:
+            warp.let_lanes_meet()
+            return
+        here = ALL if mask is None else word(mask)
+        named = per_lane(members, np.uint32)
+        for those in set(named[list(active_lanes(mask))].tolist()):
+            meeting = those & here & word(named == those)
+            if meeting | warp.ended == ALL:
+                warp.let_lanes_meet()
+            else:
+                warp.let_some_meet(meeting)
+
+    return run
 
 
 def if_members_are(ins: Instr) -> Sequence[Operand]:

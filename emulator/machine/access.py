@@ -60,6 +60,8 @@ class Issuer:
         """What its last releasing fence of each scope or a wider one covers, for relaxed writes after it."""
         self.seen: list[Clock | None] = [None] * (GPU + 1)
         """What relaxed reads have seen of each scope, for the next acquiring fence of that or a wider one."""
+        self.meetings: list[tuple[int, int]] = []
+        """Where some of its lanes (bits) met, but not all, and the time up to which these then saw what they did."""
         self.after_sync: Clock | None = Clock(clock.v.shape[1]) if cta.launch.asks(Level.PEDANTIC) else None
         """Pedantic: what its tensor operations come after, by tcgen05.fence::after_thread_sync."""
 
@@ -84,6 +86,22 @@ class Issuer:
         """bar.warp.sync: each lane sees all that the others did."""
         self.tick()
         self.clock.v[ORDERED, self.component + 1] = self.time - 1
+
+    def let_some_meet(self, lanes: int) -> None:
+        """bar.warp.sync among some of the lanes (bits)."""
+        met = self.clock.at(self.component + 1)
+        self.tick()
+        self.meetings = [*((time, those) for time, those in self.meetings if time > met), (self.time - 1, lanes)]
+
+    def lanes_before(self, lane: int, since: int) -> int:
+        """The lanes whose accesses at the time `since` come before what `lane` does now, its own among them."""
+        before = 1 << lane
+        for time, lanes in reversed(self.meetings):
+            if time < since:
+                break
+            if lanes & before:
+                before |= lanes
+        return before
 
     def fence(self, acquire: bool, release: bool, scope: int) -> None:
         """fence.acquire, .release, or both."""
@@ -175,11 +193,16 @@ class Access:
         mine, theirs = self.warp.cta, other.warp.cta
         return mine is theirs or (reach == CLUSTER and mine.home == theirs.home)
 
-    def of_unmet_lanes(self, earlier: Access, clock: Clock) -> bool:
-        """Whether `earlier` is of the same warp, and its lanes and those of this access did not meet in between."""
-        if earlier.component != self.component or (self.strong and earlier.strong):
-            return False
-        return clock.at(self.component + 1) < earlier.time
+    def of_unmet_lanes(self, earlier: Access, clock: Clock) -> int:
+        """If `earlier` is of the same warp, and not all of its lanes met in between: since when they should, else 0."""
+        lanes = self.warp.component
+        if earlier.component == lanes:
+            since = 0 if self.strong and earlier.strong else earlier.time
+        elif earlier.generic and earlier.via is not None and earlier.warp is self.warp:
+            since = earlier.via.waited_at(earlier)
+        else:
+            return 0
+        return since if clock.at(lanes + 1) < since else 0
 
     def origin(self) -> str:
         """Who made it, for a report."""

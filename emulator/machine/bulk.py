@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Level, Misaligned
@@ -40,6 +42,8 @@ class CopyThread:
         self.issued = self.committed_until = 0
         self.open = Group()
         self.groups: list[Group] = []
+        self.waits: list[tuple[int, int, Instr]] = []
+        """Of cp.async, each wait: how many copies were complete, at which time of the warp, by what."""
         self.writes = Writes(self)
 
     def access(self, instr: Instr, what: str) -> Access:
@@ -72,12 +76,24 @@ class CopyThread:
         """The committed groups but the latest `allowed` that are not complete."""
         return [g for g in self._covered(allowed) if g.outstanding]
 
-    def waited(self, allowed: int) -> None:
+    def waited(self, allowed: int, by: Instr) -> None:
         """All committed groups but the latest `allowed` were waited for."""
         covered = self._covered(allowed)
         if covered:
             self.warp.clock.advance(self.component, covered[-1].last, both=self.published)
             del self.groups[: len(covered)]
+            if self.generic:
+                self.waits.append((covered[-1].last, self.warp.time, by))
+
+    def wait_for(self, access: Access) -> tuple[int, int, Instr] | None:
+        """The first wait of `waits` that covers a copy."""
+        at = bisect_left(self.waits, access.time, key=itemgetter(0))
+        return self.waits[at] if at < len(self.waits) else None
+
+    def waited_at(self, access: Access) -> int:
+        """When each lane had waited for its own copies, 0 if another told of them."""
+        wait = self.wait_for(access)
+        return 0 if wait is None else wait[1]
 
     def _covered(self, allowed: int) -> list[Group]:
         return self.groups[: max(len(self.groups) - allowed, 0)]

@@ -47,9 +47,9 @@ class GlobalAccess(Access):
         rows = None if clock.abroad is None else clock.abroad.get(self.home)
         return rows is not None and self.component < rows.shape[1] and int(rows[row, self.component]) >= self.time
 
-    def of_unmet_lanes(self, earlier: Access, clock: Clock) -> bool:
-        """Whether `earlier` is of the same warp, and its lanes and those of this access did not meet in between."""
-        return earlier.warp is self.warp and Access.of_unmet_lanes(self, earlier, clock)
+    def of_unmet_lanes(self, earlier: Access, clock: Clock) -> int:
+        """If `earlier` is of the same warp, and not all of its lanes met in between: since when they should, else 0."""
+        return Access.of_unmet_lanes(self, earlier, clock) if earlier.warp is self.warp else 0
 
     def too_early(self, write: Access, clock: Clock, accesses: Sequence[Access | None]) -> Access | None:
         """As of any access; of other clusters no issue is known."""

@@ -50,6 +50,8 @@ class Notes:
         self.reads = np.zeros((len(warps), shadow.writer.size), np.int64)
         self.noted = np.zeros(shadow.writer.size, np.uint8)
         self.components = np.array([warp.component for warp in warps], np.int64)
+        self._of_warp = np.zeros(COMPONENTS_MAX, bool)
+        self._of_warp[self.components[self.components < COMPONENTS_MAX]] = True
         self.adopt(slice(None))
         self.writes[(shadow.writer == 0) & (shadow.reader == 0)] = UNWRITTEN
 
@@ -62,9 +64,10 @@ class Notes:
 
     def adopt(self, cells: Any) -> None:
         """Note who wrote cells (any numpy index) according to the shadow, where clocks tell who comes after."""
-        epochs = self._shadow.history.epochs_of(self._shadow.writer[cells])
-        lanes = lane_of(self._shadow.writer_lanes[cells])
-        self.writes[cells] = np.where(epochs == NOT_KNOWN, ASK, epochs & -(1 << COMPONENT_BITS) | lanes)
+        epochs, lanes = self._shadow.history.epochs_of(self._shadow.writer[cells]), self._shadow.writer_lanes[cells]
+        of_warp = self._of_warp[epochs >> COMPONENT_BITS & COMPONENTS_MAX - 1]
+        asks = (epochs == NOT_KNOWN) | (lanes != 0) & ~of_warp  # of cp.async, not every lane may read what is there
+        self.writes[cells] = np.where(asks, ASK, epochs & -(1 << COMPONENT_BITS) | lane_of(lanes))
 
     def settle_all(self) -> None:
         """Move all that was noted to the shadow, where it is not known there."""

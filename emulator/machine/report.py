@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -104,22 +105,29 @@ def between_lanes(me: Access, verb: str, cells: str, mine: int, other: Access, k
         f"{me.what} {verb} {cells} in {_lanes(mine)}, not ordered after {other.what} that {_did(kind)} it "
         f"in {_lanes(theirs)} of the same warp"
     )
-    missing = f"bar.warp.sync between PTX lines {other.instr.line} and {me.instr.line}"
-    together = any(_brings_lanes_together(i) for i in me.warp.cta.launch.between(other.instr, me.instr))
+    first, missing = other.instr, f"bar.warp.sync between PTX lines {other.instr.line} and {me.instr.line}"
+    if other.via is not None:
+        first = other.via.wait_for(other)[2]
+        missing = f"bar.warp.sync after {first.opcode} at PTX line {first.line}, before PTX line {me.instr.line}"
+    steps = (other.instr, *me.warp.cta.launch.between(first, me.instr), me.instr)
+    together = any(_brings_lanes_together(step) for step in steps)
     _apart(me, what, other, kind, theirs, missing, Level.FORMAL if together else Level.FAULT)
 
 
 def in_one_instruction(me: Access, cells: str, places: np.ndarray, lanes: np.ndarray, mine: int, theirs: int) -> None:
     """Raise (or note) the fault of `me`, that lanes `mine` and `theirs` store different values to `cells`.
 
-    places: where each of the `lanes` (bits) stores. No value is wrong where all are one sum, rounded in another order.
+    places: where each of the `lanes` (bits) stores, or each row of theirs. No value is wrong where all are one sum,
+    rounded in another order.
     """
-    numbers = np.frexp(lanes)[1] - 1
-    _, first, group = np.unique(places, return_index=True, return_inverse=True)
-    differ = int(np.bitwise_or.reduce(numbers[first[group]] ^ numbers))
     stored, kernel = me.instr.operands[1], me.warp.cta.launch.kernel
     values = stored.items if isinstance(stored, Vector) else (stored,)
-    alike = not any(differ & ~summed_lanes(value, kernel) for value in values)
+    summed = reduce(int.__and__, (summed_lanes(value, kernel) for value in values))
+    alike = bool(summed)
+    if alike:
+        numbers = np.frexp(lanes)[1] - 1
+        _, first, group = np.unique(places, return_index=True, return_inverse=True)
+        alike = not np.bitwise_or.reduce(numbers[first[group]] ^ numbers) & ~summed
     what = f"{me.what} writes {cells} in {_lanes(mine)} and another value in {_lanes(theirs)}: either may stay"
     missing = "an order of the two, or one lane that stores"
     _apart(me, what, me, "write", theirs, missing, Level.FORMAL if alike else Level.FAULT)

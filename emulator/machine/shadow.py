@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from ..native.memory_layout import ASK, COMPONENT_BITS, COMPONENTS_MAX, MANY, TIME_BITS
+from ..chip import LANES
+from ..native.memory_layout import ALL_LANES, ASK, COMPONENT_BITS, COMPONENTS_MAX, MANY, TIME_BITS
 from ..native.shadow_check import ACCESSES, DONE, REPLACED, SETTLE, SHADOW, checks
 from .access import Access
 from .cells import Cells
@@ -204,12 +205,23 @@ class Shadow:
                 self.blame(me, clock, "reads", cells, number, "write")
             elif pattern is not None and other.pattern is not None and other.pattern != pattern and self.mixed:
                 self.mixed(me, pattern, cells, number)
-            elif lanes is not None and self.by_lane is not None and me.of_unmet_lanes(other, clock):
-                wrote = self.writer_lanes[cells]
-                apart = (writers == number) & (wrote != 0) & (lanes & ~wrote != 0)
-                if apart.any():
-                    self.by_lane(me, "reads", cells, apart, lanes, number, "write")
+            elif lanes is not None and self.by_lane is not None:
+                since = me.of_unmet_lanes(other, clock)
+                if since:
+                    self._check_readers(cells, writers == number, number, me, lanes, since)
+                elif other.generic and other.via is not None and (wrote := self.writer_lanes[cells]).any():
+                    self.writer_lanes[cells] = np.where(writers == number, 0, wrote)  # any lane may read it now
         self.note_read(cells, me, clock, lanes)
+
+    def _check_readers(self, cells: Any, here: Any, number: int, me: Access, lanes: Any, since: int) -> None:
+        """Blame lanes that read `here` what others of the warp wrote by the access `number`, not met since."""
+        wrote = self.writer_lanes[cells]
+        apart = here & (wrote != 0) & (lanes & ~wrote != 0)
+        if me.warp.meetings and apart.any():
+            apart &= _by_pair(lanes, wrote, lambda lane, those: not me.warp.lanes_before(lane, since) & those)
+        if apart.any():
+            assert self.by_lane is not None
+            self.by_lane(me, "reads", cells, apart, lanes, number, "write")
 
     def note_read(self, cells: Any, me: Access, clock: Clock, lanes: Any = None) -> None:
         """Note a read that is in order."""
@@ -237,15 +249,16 @@ class Shadow:
                 lanes = lanes | np.where(np.isin(readers, unmet), before, 0)
         _note_lanes(self.reader_lanes, cells, lanes)
 
-    def _last_unmet(self, number: int, me: Access, clock: Clock) -> bool:
+    def _last_unmet(self, number: int, me: Access, clock: Clock) -> int:
         other = self.history.accesses[number]
-        return other is not None and me.of_unmet_lanes(other.parts[-1] if other.parts else other, clock)
+        return 0 if other is None else me.of_unmet_lanes(other.parts[-1] if other.parts else other, clock)
 
     def _check_lanes(
         self, cells: Any, numbers: Any, number: int, kind: str, me: Access, clock: Clock, lanes: Any
     ) -> None:
         """Blame lanes that write where others of the warp did the access `number`, if they did not meet since."""
-        if self.by_lane is None or not self._last_unmet(number, me, clock):
+        since = 0 if self.by_lane is None else self._last_unmet(number, me, clock)
+        if not since:
             return
         before = (self.writer_lanes if kind == "write" else self.reader_lanes)[cells]
         other = before != lanes
@@ -253,7 +266,10 @@ class Shadow:
             other |= lanes & lanes - 1 != 0
         if other.any():
             apart = other & (numbers == number) & (before != 0)
+            if me.warp.meetings and apart.any():
+                apart &= _by_pair(lanes, before, lambda lane, those: those & ~me.warp.lanes_before(lane, since))
             if apart.any():
+                assert self.by_lane is not None
                 self.by_lane(me, "writes", cells, apart, lanes, number, kind)
 
     def _joined(self, number: int, mine: int, me: Access, clock: Clock) -> int:
@@ -306,6 +322,17 @@ def _note(me: Access, history: History) -> int:
     if not 0 <= me.component < min(history.width, COMPONENTS_MAX):
         return ASK
     return me.time << TIME_BITS | me.component << COMPONENT_BITS | MANY
+
+
+def _by_pair(mine: np.ndarray, theirs: np.ndarray, apart: Callable[[int, int], object]) -> np.ndarray:
+    """Where one of the lanes `mine` is apart from the lanes `theirs`, both as bits."""
+    pairs = mine.astype(np.uint64) << np.uint64(LANES) | theirs
+    found, places = np.unique(pairs, return_inverse=True)
+    answers = [
+        any(apart(lane, pair & ALL_LANES) for lane in range(LANES) if pair >> LANES >> lane & 1)
+        for pair in found.tolist()
+    ]
+    return np.array(answers, bool)[places].reshape(pairs.shape)
 
 
 def _note_lanes(kept: np.ndarray, cells: Any, lanes: Any) -> bool:

@@ -183,7 +183,7 @@ class SharedMemory:
         if used != ALL_BYTES and cells.ndim == 2:
             each = (1 << (1 << self.shift)) - 1
             cells = cells[:, [i for i in range(cells.shape[1]) if used >> (i << self.shift) & each]]
-        self.shadow.read(cells, me, clock, lanes=_along(lanes, cells))
+        self.shadow.read(cells, me, clock, lanes=along(lanes, cells))
         return self.views[width][(offsets // width)[:, None] + np.arange(count)]
 
     def store(
@@ -194,7 +194,7 @@ class SharedMemory:
         cells = self.cells(offsets, width * count)
         view, index = self.views[width], (offsets // width)[:, None] + np.arange(count)
         self._stored = values, view, index
-        several = self.shadow.write(cells, me, clock, _along(lanes, cells))
+        several = self.shadow.write(cells, me, clock, along(lanes, cells))
         self._stored = None
         view[index] = values
         if several and lanes is not None and not me.strong:
@@ -207,7 +207,8 @@ class SharedMemory:
         first = int(np.argmax(lost))
         both = np.flatnonzero(offsets == offsets[first])
         place = self._shown(np.atleast_1d(self.cells(offsets[first : first + 1], 1)))
-        in_one_instruction(me, place, offsets, lanes, int(lanes[both[-1]]), int(lanes[first]))
+        mine, theirs = (int(np.bitwise_or.reduce(lanes[i], axis=None)) for i in (both[-1], first))
+        in_one_instruction(me, place, offsets, lanes, mine, theirs)
 
     def chunk_cells(self, chunks: np.ndarray) -> Cells:
         """The shadow cells of 16-byte chunks (numbers from the window's start)."""
@@ -281,6 +282,8 @@ def _spans(offsets: tuple[int, ...], size: int, shift: int) -> Cells | None:
     return pieces(firsts >> shift, size >> shift, len(offsets))
 
 
-def _along(lanes: np.ndarray | None, cells: np.ndarray) -> np.ndarray | None:
-    """The lanes of each row of cells."""
-    return lanes if lanes is None or cells.ndim == 1 else lanes[:, None]
+def along(lanes: np.ndarray | None, cells: np.ndarray) -> np.ndarray | None:
+    """The lanes of each of the cells, or of each row of them. lanes: of each row, or of each word of it."""
+    if lanes is None or cells.ndim == 1:
+        return lanes
+    return lanes[:, None] if lanes.ndim == 1 else lanes.repeat(cells.shape[1] // lanes.shape[1], 1)

@@ -127,6 +127,124 @@ def test_with_a_shuffle_or_fence_in_between_it_is_formal(between: str, completio
         run(body, before, 1, completion, Level.FORMAL)
 
 
+MATRICES = {
+    "ldmatrix reads": (
+        "st.shared.u32 [%r51], %t; {0} ldmatrix.sync.aligned.m8n8.x1.shared.b16 {{%r60}}, [%r53]; {1}",
+        "xor.b32 %r53, %t, 1; and.b32 %r53, %r53, 7; shl.b32 %r53, %r53, 4; add.u32 %r53, %r53, %r50;",
+    ),
+    "ldmatrix read": (
+        "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {{%r60}}, [%r53]; {0} st.shared.u32 [%r51], %t; {1}",
+        "xor.b32 %r53, %t, 1; and.b32 %r53, %r53, 7; shl.b32 %r53, %r53, 4; add.u32 %r53, %r53, %r50; "
+        "st.shared.u32 [%r51], 7; bar.warp.sync -1;",
+    ),
+    "stmatrix wrote": (
+        "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r53], {{%t}}; {0} ld.shared.u32 %r60, [%r52]; {1}",
+        "and.b32 %r53, %t, 7; shl.b32 %r53, %r53, 4; add.u32 %r53, %r53, %r50;",
+    ),
+    "stmatrix writes": (
+        "ld.shared.u32 %r60, [%r52]; {0} stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r53], {{%t}}; {1}",
+        "and.b32 %r53, %t, 7; shl.b32 %r53, %r53, 4; add.u32 %r53, %r53, %r50; "
+        "st.shared.u32 [%r51], 7; bar.warp.sync -1;",
+    ),
+}
+"""What lanes exchange by instructions for which the warp comes together: no hardware shows that bar.warp.sync lacks."""
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("name", MATRICES)
+def test_lanes_that_exchange_by_matrices(name: str, completion: str) -> None:
+    body, before = MATRICES[name]
+    run(body.format(SYNC, SYNC), before, 40, completion, Level.FORMAL)
+    run(body.format("", SYNC), before, 2, completion)
+    for late in ("", "setp.eq.u32 %p7, %r90, 30; @%p7 bra LATE; bar.warp.sync -1; LATE:"):
+        with pytest.raises(DataRace, match="of the same warp") as caught:
+            run(body.format(late, SYNC), before, 40, completion, Level.FORMAL)
+        assert "bar.warp.sync between PTX lines" in str(caught.value)
+
+
+def test_each_lane_may_have_its_own_part_of_a_matrix() -> None:
+    to, back = "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r53], {%t};", "ld.shared.u32 %r60, [%r51];"
+    at = "and.b32 %r53, %t, 7; shl.b32 %r53, %r53, 4; add.u32 %r53, %r53, %r50;"
+    assert run(f"{at} {to} {back} bar.warp.sync -1;", "", 40, level=Level.FORMAL).tolist() == [*range(32)]
+
+
+def test_two_rows_of_stmatrix_in_one_place() -> None:
+    twice = "and.b32 %r53, %t, 3; shl.b32 %r53, %r53, 4; add.u32 %r53, %r53, %r50; "
+    with pytest.raises(DataRace, match="another value in several lanes: either may stay"):
+        run(twice + "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r53], {%t};")
+
+
+COPY = "cp.async.ca.shared.global [%r51], [%q0], 4; cp.async.commit_group; cp.async.wait_group 0;"
+COPIES = {
+    "read": (COPY + "{0} ld.shared.u32 %r60, [%r52]; {1}", ""),
+    "read, some rounds on": (
+        COPY + "{0} setp.gt.u32 %p1, %r90, 2; @!%p1 ld.shared.u32 %r60, [%r51]; @%p1 ld.shared.u32 %r60, [%r52]; {1}",
+        "",
+    ),
+    "overwritten": (COPY + "{0} st.shared.u32 [%r52], 7; {1}", ""),
+    "copied over what was read": ("ld.shared.u32 %r60, [%r52]; {0}" + COPY + "{1}", "st.shared.u32 [%r51], 7; " + SYNC),
+    "copied over what was written": ("st.shared.u32 [%r52], 7; {0}" + COPY + "{1}", ""),
+}
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("name", COPIES)
+def test_each_lane_waits_for_its_own_copies(name: str, completion: str) -> None:
+    """cp.async.wait_group tells a lane of its own: of the others' by a bar.warp.sync after it."""
+    body, before = COPIES[name]
+    run(body.format(SYNC, SYNC), before, 40, completion, Level.FORMAL)
+    with pytest.raises(DataRace, match="of the same warp") as caught:
+        run(body.format("", SYNC), before, 40, completion)
+    assert "bar.warp.sync after cp.async.wait_group" in str(caught.value) or "copied over" in name
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_lanes_that_met_before_they_waited_have_not_met(completion: str) -> None:
+    early = COPY.replace("cp.async.wait_group", "bar.warp.sync -1; cp.async.wait_group")
+    with pytest.raises(DataRace, match=r"bar\.warp\.sync after cp\.async\.wait_group"):
+        run(early + "ld.shared.u32 %r60, [%r52]; bar.warp.sync -1;", "", 2, completion)
+
+
+def test_a_lane_may_use_its_own_copy() -> None:
+    run(COPY + "ld.shared.u32 %r60, [%r51]; st.shared.u32 [%r51], 7;", "", 40, level=Level.FORMAL)
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("name", [n for n in PAIRS if "all read" not in n and "several" not in n and "atomic" not in n])
+def test_bar_warp_sync_of_some_lanes_counts_for_these(name: str, completion: str) -> None:
+    pair = "and.b32 %r71, %t, 30; shl.b32 %r70, 3, %r71; bar.warp.sync %r70;"
+    halves = "setp.lt.u32 %p2, %t, 16; @%p2 bar.warp.sync 0x0000ffff; @!%p2 bar.warp.sync 0xffff0000;"
+    for some in (pair, halves):
+        run(*program(name, some, SYNC), 10, completion, Level.FORMAL)
+    others = "and.b32 %r71, %t, 1; shl.b32 %r70, 0x55555555, %r71; bar.warp.sync %r70;"
+    with pytest.raises(DataRace, match="of the same warp"):
+        run(*program(name, others, SYNC), 10, completion)
+    run(*program(name, others + halves, SYNC), 10, completion, Level.FORMAL)
+
+
+def test_what_lanes_saw_before_they_met_is_handed_on() -> None:
+    """Lane 0 meets lane 1, which meets lane 2; the other way round lane 2 knows nothing of lane 0."""
+    store, load = (
+        "setp.eq.u32 %p1, %t, 0; @%p1 st.shared.u32 [%r50], 5;",
+        "setp.eq.u32 %p2, %t, 2; @%p2 ld.shared.u32 %r60, [%r50];",
+    )
+    first, second = (
+        "setp.lt.u32 %p3, %t, 2; @%p3 bar.warp.sync 3;",
+        "sub.u32 %r70, %t, 1; setp.lt.u32 %p4, %r70, 2; @%p4 bar.warp.sync 6;",
+    )
+    assert run(store + first + second + load, level=Level.FORMAL)[2] == 5
+    with pytest.raises(DataRace, match=r"in lane 2, not ordered after st.shared that wrote it in lane 0"):
+        run(store + second + first + load)
+
+
+def test_lanes_that_ended_need_not_meet() -> None:
+    body = (
+        "setp.lt.u32 %p1, %t, 8; @%p1 ret; {0} st.shared.u32 [%r51], %t; bar.warp.sync {1}; ld.shared.u32 %r60, [%r52];"
+    )
+    for members in ("-1", "0xffffff00"):
+        run(body.format("", members), level=Level.FORMAL)
+
+
 SUM = """
 cvt.rn.f32.u32 %r60, %t; mul.f32 %r60, %r60, 0f3EAAAAAB; add.f32 %r60, %r60, 0f3F8CCCCD;
 mul.f32 %r61, %r60, 0f3DCCCCCD; mul.f32 %r62, %r60, %r61;
