@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +14,10 @@ FOLDER: Final = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Chip:
-    """The figures of one chip: cycles of the SM's clock unless a name says otherwise; the chip file has the sources."""
+    """The figures of one chip: cycles of the SM's clock unless a name says otherwise; the chip file has the sources.
+
+    A chip has tcgen05 and tensor memory or wgmma: of what it has not its file says nothing.
+    """
 
     name: str
     assumptions: tuple[str, ...]
@@ -26,20 +29,12 @@ class Chip:
     busy_rate: float
     mma_columns_per_cycle: float
     smem_bytes_per_cycle: float
-    mma_latency: float
-    mma_pair_latency: float
-    mma_pair_half_latency: float
-    mma_scaled_latency: float
-    mma_pair_smem: float
-    mma_pair_least: float
-    mma_group_overhead: float
-    tmem_bytes_per_cycle: float
-    tmem_latency: float
     fma_cycles: float
     packed_cycles: float
     alu_cycles: float
     mufu_cycles: float
     convert_cycles: float
+    max_operands: float
     fma_latency: float
     alu_latency: float
     mufu_latency: float
@@ -54,9 +49,12 @@ class Chip:
     cluster_barrier_latency: float
     tma_issue: float
     tma_box_cycles: float
+    tma_gather_cycles: float
+    tma_thread: float
     tma_latency: float
     tma_l2_saving: float
     tma_store_latency: float
+    store_bytes_per_cycle: float
     copy_latency: float
     cold_latency: float
     bytes_in_flight_per_cycle: float
@@ -65,6 +63,24 @@ class Chip:
     burst_cycles: float
     hbm_bytes_per_us: float
     l2_bytes_per_us: float
+    l2_shared_bytes_per_us: float
+    mma_latency: float = 0.0
+    mma_pair_latency: float = 0.0
+    mma_pair_half_latency: float = 0.0
+    mma_scaled_latency: float = 0.0
+    mma_pair_smem: float = 0.0
+    mma_pair_least: float = 0.0
+    mma_group_overhead: float = 0.0
+    tmem_bytes_per_cycle: float = 0.0
+    tmem_latency: float = 0.0
+    wgmma_latency: float = 0.0
+    wgmma_registers_latency: float = 0.0
+    wgmma_least: float = 0.0
+    wgmma_issue: float = 0.0
+    wgmma_delay: float = 0.0
+    fma_beside_wgmma: float = 1.0
+    alu_beside_wgmma: float = 1.0
+    mufu_beside_wgmma: float = 1.0
 
     @property
     def sms(self) -> int:
@@ -88,9 +104,10 @@ def chip(name: str) -> Chip:
         raise ValueError(f"clock is {name!r}; allowed: {' or '.join(map(repr, known))}")
     figures = tomllib.loads((FOLDER / f"{name}.toml").read_text())
     shown = figures.pop("name")
-    wanted = {f.name for f in fields(Chip)} - {"name", "assumptions"}
-    if set(figures) != wanted or any(set(f) != {"value", "how", "source"} for f in figures.values()):
-        raise ValueError(f"{name}.toml has not the figures of a chip: {sorted(set(figures) ^ wanted)}")
+    known_figures = {f.name: f.default is MISSING for f in fields(Chip) if f.name not in ("name", "assumptions")}
+    wrong = set(figures) - set(known_figures) | {n for n, needed in known_figures.items() if needed} - set(figures)
+    if wrong or any(set(f) != {"value", "how", "source"} for f in figures.values()):
+        raise ValueError(f"{name}.toml has not the figures of a chip: {sorted(wrong)}")
     assumed = tuple(f"{n} = {f['value']}: {f['source']}" for n, f in figures.items() if f["how"] == "assumed")
     values = {n: f["value"] for n, f in figures.items()}
     made: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else float(v) for n, v in values.items()}

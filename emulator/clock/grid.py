@@ -31,6 +31,8 @@ EXECUTED: Final = 5
 """So many amounts of work, evenly spaced, are executed; the times of those between are interpolated."""
 PATIENCE: Final = 1_000_000
 """Instructions of a warp that is only asked for its work."""
+SHARES_REGISTERS: Final = "setmaxnreg"
+"""ptxas gives all registers of an SM to the one CTA of a kernel whose warps hand them to one another."""
 TAKES_OVER: Final = "clusterlaunchcontrol.try_cancel"
 
 
@@ -117,6 +119,8 @@ class Grid:
             "threads": THREADS_AN_SM // (launch.warps * LANES),
             "shared memory": SHARED_BYTES_AN_SM // launch.shared_bytes,
         }
+        if any(instr.opcode == SHARES_REGISTERS for instr in launch.kernel.instrs):
+            limits["registers"] = 1
         if tmem_columns:
             limits["tensor memory"] = TMEM_COLUMNS // tmem_columns
         limit = min(limits, key=lambda name: limits[name])

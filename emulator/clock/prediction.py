@@ -52,7 +52,8 @@ class Prediction:
 
     cycles: of the SM's clock, from the first instruction to the last; seconds: with the launch itself, at `ghz`.
     busy: the share of all cycles for which each part of an SM, or of the chip, is taken, the fullest first. flops: of
-    tcgen05.mma. clusters: of the grid, slots at a time, resident CTAs an SM by the limit named. trace: if asked for.
+    the tensor cores' products. clusters: of the grid, slots at a time, resident CTAs an SM by the limit named. trace: if
+    asked for.
     """
 
     chip: str
@@ -91,7 +92,7 @@ class Prediction:
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.kernel[:60]}: predicted {self.seconds * 1e6:,.1f} us on a {self.chip} (nothing was measured)"
-        yield f"  {self.cycles:,.0f} cycles at {self.ghz:.3f} GHz, {self.tflops:,.0f} TFLOP/s of tcgen05"
+        yield f"  {self.cycles:,.0f} cycles at {self.ghz:.3f} GHz, {self.tflops:,.0f} TFLOP/s"
         yield (
             f"  {self.clusters} clusters, {self.slots} at a time ({self.resident} CTAs an SM, by {self.limit}): "
             f"{self.waves:.2f} waves, the last {_tail(self.waves):.0%} full"

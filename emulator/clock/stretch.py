@@ -25,6 +25,8 @@ SPECIAL: Final = frozenset({"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", 
 FUSED: Final = frozenset({"fma", "add", "sub", "mul", "mad"})
 MEMORY: Final = frozenset({"ld", "st", "atom", "red", "ldmatrix", "stmatrix"})
 BITS_A_TEST: Final = 8
+MOST_OPERANDS: Final = 3
+"""Of max and min."""
 ISSUE, FMA, ALU, MUFU, LSU = range(5)
 PIPES: Final = ("issue slots", "FMA", "ALU", "MUFU", "LSU")
 WIDTHS: Final = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
@@ -92,14 +94,14 @@ def _nodes(effects: Sequence[Effect], chip: Chip) -> list[_Node]:
     uses = _uses(effects)
     joined: set[Reg] = set()
     tested: set[Reg] = set()
-    tests = 0
+    tests, joins = 0, chip.max_operands == MOST_OPERANDS
     for effect in effects:
         sources = {i for r in effect.reads if isinstance(r, Reg) for i in made.get(r, ())}
         if _masks_a_bit(effect, uses):
             tested.update(effect.writes)
         tests += (is_test := effect.instr.opcode == "setp" and not tested.isdisjoint(effect.reads))
         folded = not tested.isdisjoint(effect.writes) or (is_test and tests % BITS_A_TEST != 1)
-        if folded or effect.instr.opcode in FREE or _joins_next(effect, uses, joined):
+        if folded or effect.instr.opcode in FREE or (joins and _joins_next(effect, uses, joined)):
             for register in effect.writes:
                 made[register] = tuple(sources)
             continue
@@ -152,6 +154,8 @@ def cost(instr: Instr, chip: Chip) -> tuple[int, float, float]:
     opcode, kinds = instr.opcode, set(instr.modifiers)
     if opcode in MEMORY:
         return _memory_cost(instr, chip)
+    if opcode == "shfl":
+        return LSU, 1.0, chip.shared_latency
     if opcode in SPECIAL:
         return MUFU, chip.mufu_cycles, chip.mufu_latency + chip.mufu_cycles
     if opcode == "cvt":
@@ -171,6 +175,7 @@ def _memory_cost(instr: Instr, chip: Chip) -> tuple[int, float, float]:
     """Without bank conflicts, each lane another address: 128 bytes a cycle and SM, a quarter of them this one's."""
     count = next((int(m[1:]) for m in instr.modifiers if m in ("v2", "v4", "v8", "x2", "x4")), 1)
     width = next((WIDTHS[m[1:]] for m in reversed(instr.modifiers) if m[1:] in WIDTHS and m[0] in "bsuf"), 4)
+    width = 4 if "matrix" in instr.opcode else width
     cycles = max(1.0, 32 * count * width / chip.smem_bytes_per_cycle)
     if instr.opcode in ("st", "red", "stmatrix"):
         return LSU, cycles, cycles

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import Deadlock
 from .chips import Chip
-from .stretch import LSU, Stretch
-from .warps import Sm, Tensor, TimedCluster, TimedWarp
+from .stretch import ALU, FMA, LSU, MUFU, PIPES, Stretch
+from .warps import SUB_PARTITIONS, Sm, Tensor, TimedCluster, TimedWarp
 
 if TYPE_CHECKING:
     from ..machine.launch import Dim3, Launch
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .trace import Recorder
 
 INFINITY = float("inf")
+SHARED = 0.5
+"""Of a tensor whose loads miss L2 at most so often, each byte is taken to be loaded by several SMs at the same time."""
 
 
 class Timeline:
@@ -45,6 +47,12 @@ class Timeline:
         self.misses, self.recorder, self.walks = misses, recorder, walks
         self.hbm_share = min(chip.share_per_cycle(chip.hbm_bytes_per_us, sharers), chip.sm_bytes_per_cycle)
         self.l2_share = min(chip.share_per_cycle(chip.l2_bytes_per_us, sharers), chip.sm_bytes_per_cycle)
+        self.l2_shared_share = min(chip.share_per_cycle(chip.l2_shared_bytes_per_us, sharers), chip.sm_bytes_per_cycle)
+        self._beside = [1.0] * len(PIPES)
+        for pipe, factor in {
+            FMA: chip.fma_beside_wgmma, ALU: chip.alu_beside_wgmma, MUFU: chip.mufu_beside_wgmma
+        }.items():  # fmt: skip
+            self._beside[pipe] = factor
         self.sms = [Sm() for _ in range(prod(launch.cluster))]
         self.finished: list[TimedCluster] = []
         self.tensors: dict[int, Tensor] = {}
@@ -128,10 +136,17 @@ class Timeline:
         horizon = self._heap[0][0] if self._heap else INFINITY
         began, slices = now, stretch.slices
         i, count = warp.at, len(slices)
+        delay, port = self.chip.wgmma_delay, warp.index % SUB_PARTITIONS
         while i < count and now <= horizon:
             part = slices[i]
             end = now + part.cycles
+            beside = delay and sm.products[port] > now
             for pipe, cycles in part.demands:
+                if beside:
+                    if pipe == FMA:
+                        sm.products[port] += cycles * delay
+                        sm.delays[port] += cycles * delay
+                    cycles *= self._beside[pipe]
                 if pipe == LSU:
                     taken = (sm.lsu if sm.lsu > now else now) + cycles
                     sm.lsu = taken
@@ -188,8 +203,9 @@ class Timeline:
         latency += from_hbm * sm.outstanding / chip.bytes_in_flight_per_cycle
         latency += (1 - from_hbm) * (sm.outstanding / chip.l2_bytes_in_flight_per_cycle - chip.tma_l2_saving)
         sm.hbm = max(sm.hbm, now - chip.burst_cycles) + size * from_hbm / self.hbm_share
-        sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / self.l2_share
-        sm.use("L2 bytes", size)
+        rate = self.l2_shared_share if from_hbm <= SHARED else self.l2_share
+        sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / rate
+        sm.use("L2 bytes", size * self.l2_share / rate)
         sm.use("HBM bytes", size * from_hbm)
         latency += chip.cold_latency if now < sm.warm else 0.0
         done = max(now + latency, sm.hbm, sm.l2)
@@ -197,14 +213,15 @@ class Timeline:
         self.at(done, partial(self._landed, sm, size))
         return done
 
-    def store(self, sm: Sm, now: float, size: int) -> float:
-        """When a store to global memory issued now is complete."""
+    def store(self, sm: Sm, now: float, size: int) -> tuple[float, float]:
+        """When a store to global memory issued now is complete, and when its source was read."""
         chip = self.chip
+        sm.out = max(sm.out, now) + size / chip.store_bytes_per_cycle
         sm.hbm = max(sm.hbm, now - chip.burst_cycles) + size / self.hbm_share
         sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / self.l2_share
         sm.use("L2 bytes", size)
         sm.use("HBM bytes", size)
-        return max(now + chip.tma_store_latency, sm.hbm, sm.l2)
+        return max(sm.out + chip.tma_store_latency, sm.hbm, sm.l2), sm.out
 
     @staticmethod
     def _landed(sm: Sm, size: int, _now: float) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ..ptx.syntax import Instr
 
 SUB_PARTITIONS = 4
+IN_FLIGHT = 8
+"""wgmmas of a warp that are not complete: the next waits to be issued (measured on an H200)."""
 Op = tuple[Any, ...]
 """What a warp does next: a function of (warp, time, *arguments) that answers when it goes on, None if it waits."""
 
@@ -37,8 +39,12 @@ class Sm:
     def __init__(self) -> None:
         self.pipes = [[0.0] * len(PIPES) for _ in range(SUB_PARTITIONS)]
         self.lsu = 0.0
-        self.tensor = self.tma = self.hbm = self.l2 = self.link = 0.0
+        self.tensor = self.tma = self.out = self.hbm = self.l2 = 0.0
         self.tmem = [0.0] * SUB_PARTITIONS
+        self.products = [0.0] * SUB_PARTITIONS
+        """Until when wgmma takes the tensor core of each sub-partition."""
+        self.delays = [0.0] * SUB_PARTITIONS
+        """Cycles in all by which ordinary instructions delayed it: both use the registers."""
         self.outstanding = 0
         self.warm = float("inf")
         """When its first load of the launch came: until then loads take longer."""
@@ -152,6 +158,8 @@ class TimedWarp:
         """Bytes of the copies from global memory that it issued."""
         self.loads_done = self.stores_done = self.tensor_done = 0.0
         self.copies: dict[Any, Copies] = {}
+        self.in_flight: deque[float] = deque(maxlen=IN_FLIGHT)
+        """When its last wgmmas are complete."""
         self.cluster_generation = 0
         self.timeline: Any = None
         self.go: Callable[[float], None]

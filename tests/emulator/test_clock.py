@@ -104,5 +104,5 @@ def test_the_trace_has_every_track() -> None:
 
 
 def test_a_chip_that_has_no_file_is_refused() -> None:
-    with pytest.raises(ValueError, match="'b300'; allowed: 'b200'"):
+    with pytest.raises(ValueError, match="'b300'; allowed: 'b200' or 'h200'"):
         chip("b300")

@@ -1,6 +1,8 @@
 """What the instructions of a skeleton do in modelled time, by the part of the machine that does it."""
 
-from . import copies, in_memory, mbarriers, tensor_core, warp_barriers
+from . import copies, in_memory, mbarriers, tensor_core, warp_barriers, wgmma
 from .registry import ENTRIES, KEPT, STRETCH, find
 
-__all__ = ["ENTRIES", "KEPT", "STRETCH", "copies", "find", "in_memory", "mbarriers", "tensor_core", "warp_barriers"]
+__all__ = [
+    "ENTRIES", "KEPT", "STRETCH", "copies", "find", "in_memory", "mbarriers", "tensor_core", "warp_barriers", "wgmma",
+]  # fmt: skip

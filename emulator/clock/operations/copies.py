@@ -45,7 +45,8 @@ def _tma_operands(operands: Sequence[Operand]) -> Sequence[Operand]:
 
 @timed("cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", keep=_tma_operands)
 def _tma(ins: Instr) -> Action:
-    boxes = TMA_ROWS if {"tile::gather4", "tile::scatter4"} & set(ins.modifiers) else 1
+    gathers = bool({"tile::gather4", "tile::scatter4"} & set(ins.modifiers))
+    boxes = TMA_ROWS if gathers else 1
     multicast, paired = "multicast::cluster" in ins.modifiers, "cta_group::2" in ins.modifiers
 
     def load(warp: TimedWarp, mask: Any, target: Any, at: Any, barrier: Any, ranks: Any = 0) -> None:
@@ -53,12 +54,12 @@ def _tma(ins: Instr) -> Action:
             tensor = _tensor(warp, of_lane(at, lane))
             chosen = of_lane(ranks, lane) if multicast else None
             told = _told(warp, ins, of_lane(target, lane), of_lane(barrier, lane), chosen, paired)
-            _load(warp, ins, told, tensor.box_bytes * boxes, tensor)
+            _load(warp, ins, told, tensor.box_bytes * boxes, tensor, gathers)
 
     def store(warp: TimedWarp, mask: Any, at: Any, source: Any) -> None:
         """Lanes that store the same bytes are one copy."""
         for (place, _), lane in {(of_lane(at, n), of_lane(source, n)): n for n in active_lanes(mask)}.items():
-            warp.ops.append((_send, lane, _tensor(warp, place).box_bytes * boxes))
+            warp.ops.append((_send, lane, _tensor(warp, place).box_bytes * boxes, gathers))
 
     return store if "bulk_group" in ins.modifiers else load
 
@@ -83,42 +84,42 @@ def _told(warp: TimedWarp, ins: Instr, target: int, barrier: int, ranks: int | N
     return [(ctas[to].sm, mbarrier(warp, offset | told << RANK_SHIFT, ins)) for to, told in copies]
 
 
-def _load(warp: TimedWarp, ins: Instr, told: Told, size: int, tensor: Tensor | None) -> None:
+def _load(warp: TimedWarp, ins: Instr, told: Told, size: int, tensor: Tensor | None, gathers: bool = False) -> None:
     warp.loaded += size
     if tensor is not None:
         warp.timeline.loaded[tensor] = warp.timeline.loaded.get(tensor, 0) + size
-    warp.ops.append((_fetch, ins, told, size, tensor))
+    warp.ops.append((_fetch, ins, told, size, tensor, gathers))
 
 
-def _engine(warp: TimedWarp, now: float) -> float:
+def _engine(warp: TimedWarp, now: float, gathers: bool) -> float:
     """When the SM's copy engine has taken a copy: it takes them one after the other, faster than each goes through."""
     sm, chip = warp.sm, warp.timeline.chip
-    start = max(sm.tma, now)
-    sm.tma = start + chip.tma_box_cycles
-    sm.use("TMA", chip.tma_box_cycles)
+    start, cycles = max(sm.tma, now), chip.tma_gather_cycles if gathers else chip.tma_box_cycles
+    sm.tma = start + cycles
+    sm.use("TMA", cycles)
     return float(start + chip.tma_issue)
 
 
-def _fetch(warp: TimedWarp, now: float, ins: Instr, told: Told, size: int, tensor: Tensor | None) -> float:
+def _fetch(
+    warp: TimedWarp, now: float, ins: Instr, told: Told, size: int, tensor: Tensor | None, gathers: bool
+) -> float:
     """A load by the copy engine. One that goes to several SMs is fetched once."""
     timeline = warp.timeline
-    taken = _engine(warp, now)
+    taken = _engine(warp, now, gathers)
     from_hbm = timeline.from_hbm(tensor) / len(told)
     done = max(timeline.load(sm, taken, size, timeline.chip.tma_latency, from_hbm) for sm, _ in told)
     for _, barrier in told:
         timeline.at(done, partial(timeline.complete, barrier, size))
     if timeline.recorder is not None:
         timeline.recorder.copied(warp, ins, now, done, size)
-    return now + 1
+    return float(now + timeline.chip.tma_thread)
 
 
-def _send(warp: TimedWarp, now: float, lane: int, size: int) -> float:
+def _send(warp: TimedWarp, now: float, lane: int, size: int, gathers: bool = False) -> float:
     """A store by the copy engine, in the lane's open group."""
-    sm, timeline = warp.sm, warp.timeline
-    taken = _engine(warp, now)
-    done = timeline.store(sm, taken, size)
-    warp.copies.setdefault(lane, Copies()).add(done, taken + size / timeline.chip.smem_bytes_per_cycle)
-    return now + 1
+    timeline = warp.timeline
+    warp.copies.setdefault(lane, Copies()).add(*timeline.store(warp.sm, _engine(warp, now, gathers), size))
+    return float(now + timeline.chip.tma_thread)
 
 
 def _bring(warp: TimedWarp, target: int, source: int, size: int) -> None:
