@@ -52,8 +52,8 @@ class Prediction:
 
     cycles: of the SM's clock, from the first instruction to the last; seconds: with the launch itself, at `ghz`.
     busy: the share of all cycles for which each part of an SM, or of the chip, is taken, the fullest first. flops: of
-    the tensor cores' products. clusters: of the grid, slots at a time, resident CTAs an SM by the limit named. trace: if
-    asked for.
+    the tensor cores' products. clusters: of the grid, slots at a time, resident CTAs an SM by the limit named. trace:
+    if asked for.
     """
 
     chip: str
