@@ -24,9 +24,11 @@ class Emulated:
         """mbarriers: their names in reports, by offset in shared memory, for the kernels that are launched inside."""
         return self._emulate(completion=mode, seed=seed, level="formal", names=lambda _kernel: mbarriers or {})
 
-    def timing(self, chip: str) -> AbstractContextManager[object]:
-        """Launches inside are predicted for a chip, and compute nothing."""
-        return self._emulate(clock=chip)
+    def timing(
+        self, chip: str, mbarriers: Mapping[int, str] | None = None, trace: bool = False
+    ) -> AbstractContextManager[object]:
+        """Launches inside are predicted for a chip, and compute nothing. mbarriers as for `running`."""
+        return self._emulate(clock=chip, trace=trace, names=lambda _kernel: mbarriers or {})
 
 
 class Cuda:

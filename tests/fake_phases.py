@@ -85,6 +85,8 @@ def misbehave(kernel: Kernel, out: Path) -> None:
         with open(out / "filler", "wb", buffering=0) as stream:
             while True:
                 stream.write(b"x" * (1 << 20))
+    if kernel["eat"]:
+        print(len(bytearray(kernel["eat"])), flush=True)
     if kernel["die"]:
         os.kill(os.getpid(), kernel["die"])
     if kernel["exit"] is not None:

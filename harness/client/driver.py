@@ -190,6 +190,8 @@ class Driver:
             except StaleBase as error:
                 return self._note_down(entry, Verdict.STALE, str(error), closed=True)
             except Died as error:
+                with suppress(RemoteError), self._reached(target) as host:
+                    host.clear_away(entry.runs)
                 return self._note_down(entry, error.verdict, str(error), closed=True)
             except (Gone, Refused, GitError) as error:
                 return self._note_down(entry, Verdict.INFRA, str(error))

@@ -129,6 +129,11 @@ class Host:
         """Remove the folders and candidates of runs, but for those that have not ended."""
         self._bootstrap("forget", workdir=self.workdir, runs=list(runs))
 
+    def clear_away(self, runs: Sequence[str]) -> None:
+        """Remove the checkouts that dead runs left."""
+        for run_id in runs:
+            links.run(self.link, self._argv("clear", run_id), cwd=self._run(run_id).cwd)
+
     def cancel(self, run_id: str, who: str) -> None:
         """Ask for the end of the run. Raises Refused where it is not there."""
         self.target.cancel(self.link, self._run(run_id), who)

@@ -51,6 +51,9 @@ def prepare(workdir: str, python: str) -> dict[str, Any]:
         raise Refused(f"workdir {workdir!r}: must begin with / or ~/")
     if '"' in str(root):
         raise Refused(f"workdir {root}: ptxas reads no source below a path with a double quote; choose another")
+    if root.exists() and root.stat().st_uid != os.getuid():
+        mend = "name one of your own, or reach the host as that account"
+        raise Refused(f"workdir {root} belongs to the account {owner(root)}: {mend}")
     (root / "runs").mkdir(parents=True, exist_ok=True)
     repository = root / "repo.git"
     if not repository.exists():
@@ -64,6 +67,14 @@ def prepare(workdir: str, python: str) -> dict[str, Any]:
     used = shutil.which(python) or python if python else str(root / "env/bin/python")
     free = shutil.disk_usage(root).free
     return {"workdir": str(root), "python": used, "runs_python": os.access(used, os.X_OK), "free_bytes": free}
+
+
+def owner(path: Path) -> str:
+    """The account that a path belongs to, by name where it has one here."""
+    try:
+        return path.owner()
+    except KeyError:
+        return str(path.stat().st_uid)
 
 
 def fetch(workdir: str, url: str, ref: str) -> dict[str, Any]:

@@ -57,7 +57,12 @@ def survey(folders: list[RunFolder]) -> None:
 
 
 def clear_away(folder: RunFolder) -> None:
-    """Remove what a supervisor that was killed could not: its checkout, and what its phases left in their home."""
+    """Remove what a supervisor that was killed could not: its checkout, and what its phases left in their home.
+
+    One that left a verdict sees to that itself.
+    """
+    if (folder.path / RULING_NAME).exists():
+        return
     shutil.rmtree(folder.tree, ignore_errors=True)
     shutil.rmtree(folder.home, ignore_errors=True)
     Repository(folder.workplace.repository, plain=True).succeeds("worktree", "prune")
@@ -96,12 +101,14 @@ def main(verb: str, path: str, *rest: str) -> int:
             survey([folder, *(RunFolder(Path(each)) for each in rest)])
         case "ruling":
             ruling(folder)
+        case "clear":
+            clear_away(folder)
         case "cancel":
             cancel(folder, rest[0])
         case "fetch":
             fetch(folder)
         case _:
-            raise SystemExit(f"verb {verb!r}: follow, survey, ruling, cancel, fetch")
+            raise SystemExit(f"verb {verb!r}: follow, survey, ruling, clear, cancel, fetch")
     return 0
 
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,21 @@ def patience() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def account() -> Iterator[Account]:
     """A user made for these tests where that is possible (as root), else the one who runs them."""
+    with new_account() as made:
+        yield made
+
+
+@pytest.fixture
+def other_account() -> Iterator[Account]:
+    """Another Unix user of the same host."""
+    if os.getuid() != 0:
+        pytest.skip("only root makes another user")
+    with new_account() as made:
+        yield made
+
+
+@contextmanager
+def new_account() -> Iterator[Account]:
     if SSHD is None:
         pytest.skip("needs a real OpenSSH server (Debian: apt-get install openssh-server)")
     folder = Path(tempfile.mkdtemp(prefix="fmha-host-"))
@@ -132,21 +147,40 @@ def reachable_python(name: str, home: Path) -> str:
 
 
 @pytest.fixture
-def sshd(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    """A running server, known as `b200` in this client's ~/.ssh/config, its key pinned."""
-    folder = account.folder / secrets.token_hex(4)
-    folder.mkdir()
-    server = Server(account, folder)
+def laptop_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home of who goes to hosts, and the pinned keys of these: nothing in either yet."""
     home = tmp_path / "laptop"
     (home / ".ssh").mkdir(parents=True, mode=0o700)
-    (home / ".ssh/config").write_text(server.client_config("b200", account.name))
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     monkeypatch.setattr(ssh_link, "KNOWN_HOSTS", tmp_path / "known_hosts")
-    ssh_link.KNOWN_HOSTS.write_text(server.known_host())
+    return home
+
+
+@pytest.fixture
+def sshd(account: Account, laptop_home: Path) -> Iterator[Server]:
+    """A running server, known as `b200` in this client's ~/.ssh/config, its key pinned."""
+    with serving(account, "b200", laptop_home) as server:
+        yield server
+
+
+@contextmanager
+def serving(account: Account, name: str, home: Path) -> Iterator[Server]:
+    """A server of an account, known by a name."""
+    folder = account.folder / secrets.token_hex(4)
+    folder.mkdir()
+    server = Server(account, folder)
+    for path, text in (
+        (home / ".ssh/config", server.client_config(name, account.name)),
+        (ssh_link.KNOWN_HOSTS, server.known_host()),
+    ):
+        with open(path, "a") as stream:
+            stream.write(text)
     server.start()
-    yield server
-    server.close()
+    try:
+        yield server
+    finally:
+        server.close()
 
 
 @pytest.fixture(scope="session")

@@ -30,9 +30,9 @@ SlurmdPidFile={folder}/%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/%n.log
 ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
+TaskPlugin={task}
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
+SelectTypeParameters=CR_Core_Memory
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 MpiDefault=none
@@ -43,11 +43,14 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SlurmdTimeout=6
 KillWait=5
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={n1} CPUs=1
-NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={n2} CPUs=1
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={n1} CPUs=1 RealMemory=2000
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={n2} CPUs=1 RealMemory=2000
 PartitionName=main Nodes=n1,n2 Default=YES State=UP PriorityTier=1
 PartitionName=urgent Nodes=n1,n2 State=UP PriorityTier=10 PreemptMode=OFF
 """
+#: How jobs are kept to the memory that they ask for, where this machine lets root do so.
+MEMORY = Path("/sys/fs/cgroup/memory")
+CGROUPS = "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\nConstrainRAMSpace=yes\n"
 
 
 class Cluster:
@@ -62,7 +65,10 @@ class Cluster:
         self._reserved = {name: reserved_port() for name in ("port", *self.NODES)}
         ports = {name: port for name, (_, port) in self._reserved.items()}
         host = socket.gethostname().split(".")[0]
-        self.configuration.write_text(CONFIGURATION.format(folder=folder, host=host, **ports))
+        self.limits_memory = os.access(MEMORY / "cgroup.procs", os.W_OK)
+        task = "task/cgroup" if self.limits_memory else "task/none"
+        self.configuration.write_text(CONFIGURATION.format(folder=folder, host=host, task=task, **ports))
+        (folder / "cgroup.conf").write_text(CGROUPS)
         (folder / "munge.key").write_bytes(os.urandom(64))
         (folder / "munge.key").chmod(0o600)
         for name in ("state", *self.NODES):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.host.journal import read_events
-from harness.host.repository import ACCEPTED
+from harness.host.repository import ACCEPTED, Repository
 from remote.faulty import Faulty
 from remote.slurm import Slurm
 from tests.remote.person import Person
@@ -127,6 +127,8 @@ def test_killed_supervisor(desk, cluster):
     thread.join()
     assert results[0].verdict == "INFRA" and "Slurm ended job" in results[0].reason, results[0].reason
     desk.nothing_accepted()
+    assert not desk.run_folder().tree.exists() and not desk.run_folder().home.exists()
+    assert len(Repository(desk.place.repository).git("worktree", "list").splitlines()) == 1
 
 
 @pytest.mark.long
@@ -137,6 +139,19 @@ def test_time_limit(desk, cluster):
     cluster.ask("scontrol", "update", f"JobId={desk.job()}", "EndTime=now")
     thread.join()
     assert results[0].verdict == "INFRA" and "TIMEOUT; raise time_limit" in results[0].reason, results[0].reason
+    desk.nothing_accepted()
+
+
+@pytest.mark.long
+def test_out_of_memory(desk, cluster):
+    if not cluster.limits_memory:
+        pytest.skip("Slurm keeps no job to its memory here: needs cgroup v1 with a memory controller")
+    desk.target = replace(desk.target, options="--mem=100M")
+    desk.project.kernel(cosine=1.0, eat=400 << 20)
+    entry = desk.stage()
+    assert entry.verdict == "INFRA" and "killed from outside (out of memory?)" in entry.reason, entry.reason
+    cluster.wait_for(lambda: cluster.ask("squeue", "--noheader", f"--jobs={desk.job()}", "--states=all",
+                                         "--format=%T") == "OUT_OF_MEMORY")  # fmt: skip
     desk.nothing_accepted()
 
 
