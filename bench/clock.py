@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from bench import fa4
+from bench import fa4, ladder
 from emulator.clock.chips import chip
 from emulator.clock.operations import find
 from emulator.clock.skeleton import Skeleton, skeleton
@@ -49,12 +49,15 @@ class Set:
 
 
 def main() -> None:
-    """Run every set and print its line."""
+    """Run every set and print its line, then the ladder of our own kernel."""
     print(f"{'set':<44}{'points':>6}{'mean':>9}{'worst':>9}   {'goal':<12}")
     sets = (umma, in_flight, tma_throughput, tma_multicast, cp_async_throughput, cp_async_latency, fa4_forward)
     for measure in sets:
         for found in measure():
             print(found, flush=True)
+    print()
+    for line in ladder.steps():
+        print(line, flush=True)
 
 
 def rows(name: str) -> list[Row]:

@@ -1,0 +1,122 @@
+"""Versions of this project's kernel under the clock, each a step from the one before: does a step help, and why?
+
+`python -m bench.ladder` prints a line a version; `make clock` prints them too. Each version is compiled in a process of
+its own, with one part of the kernel exchanged.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import emulator
+
+HEAD_DIM, HEADS, KEYS = 128, 128, 8192
+BATCH = 148
+
+
+@dataclass(frozen=True)
+class Version:
+    """How many KV tiles are loaded ahead, whether S[i+1] is computed before P[i] V[i], and where P waits."""
+
+    name: str
+    kv_stages: int
+    early_s: bool
+    p_path: Literal["tmem", "smem"] = "tmem"
+
+
+LADDER = (
+    Version("one KV tile at a time, S[i+1] after P[i] V[i]", 1, False),
+    Version("three KV tiles", 3, False),
+    Version("S[i+1] before P[i] V[i]", 3, True),
+    Version("as many KV tiles as there is room for", 6, True),
+    Version("P through shared memory", 6, True, "smem"),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Cycles of a version, what is fullest, and the cycles that each role waits for each kind of barrier."""
+
+    cycles: float
+    bound: str
+    busy: float
+    waits: dict[str, float]
+
+
+def main() -> None:
+    """Print the ladder, or with --version the outcome of one of it as JSON."""
+    parser = argparse.ArgumentParser(prog="python -m bench.ladder", description=__doc__)
+    parser.add_argument("--version", type=int, choices=range(len(LADDER)))
+    chosen = parser.parse_args().version
+    if chosen is not None:
+        print(json.dumps(asdict(outcome(LADDER[chosen]))))
+        return
+    for line in steps():
+        print(line, flush=True)
+
+
+def outcomes() -> Iterator[Outcome]:
+    """What each version of the ladder comes to."""
+    for number in range(len(LADDER)):
+        command = [sys.executable, "-m", "bench.ladder", "--version", str(number)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1])
+        yield Outcome(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def steps() -> Iterator[str]:
+    """The ladder, a line a version: what it takes, and which wait became shorter or longer by it."""
+    yield f"{'a step of our kernel, hd=128, V=K':<50}{'cycles':>9}{'change':>9}   bound, and the wait that moved most"
+    before: Outcome | None = None
+    for version, found in zip(LADDER, outcomes(), strict=True):
+        change = f"{found.cycles / before.cycles - 1:+.0%}" if before else ""
+        why = f"; {reason(before, found)}" if before else ""
+        yield f"{version.name:<50}{found.cycles:>9,.0f}{change:>9}   {found.bound} {found.busy:.0%}{why}"
+        before = found
+
+
+def reason(before: Outcome, now: Outcome) -> str:
+    """The wait that moved most with the step, in the step's direction."""
+    faster = now.cycles < before.cycles
+    moved = {key: now.waits.get(key, 0.0) - before.waits.get(key, 0.0) for key in before.waits | now.waits}
+    key = min(moved, key=lambda each: moved[each] if faster else -moved[each])
+    return f"{key} {before.waits.get(key, 0.0):,.0f} -> {now.waits.get(key, 0.0):,.0f}"
+
+
+def outcome(version: Version) -> Outcome:
+    """Predict a launch of a version on all SMs, a row tile each."""
+    import torch
+
+    import kernel
+    import kernel.config
+
+    kernel.config.MAX_KV_STAGES = version.kv_stages
+    if not version.early_s:
+        from bench import ladder_serial
+
+        ladder_serial.install()
+    config = kernel.configuration(HEAD_DIM, HEADS, shared_kv=True, partials=False, p_path=version.p_path)
+    names = {warp: name for name, warps in vars(config.roles).items() for warp in warps}
+    q = torch.empty(BATCH, 1, HEADS, HEAD_DIM, dtype=torch.bfloat16)
+    k = torch.empty(BATCH, KEYS, HEAD_DIM, dtype=torch.bfloat16)
+    with emulator.emulate(clock="b200", names=lambda _kernel: config.mbarriers) as device:
+        kernel.fmha(q, k, None, p_path=version.p_path, partials=False)
+    (launched,) = device.launches
+    said = launched.prediction
+    assert said is not None
+    waits: dict[str, float] = {}
+    for role in said.roles:
+        for wait in role.waits:
+            key = f"{names[role.warps[0]]} waits for {wait.what.split('[')[0]}"
+            waits[key] = waits.get(key, 0.0) + wait.cycles
+    return Outcome(said.cycles, said.bound, max(said.busy.values()), waits)
+
+
+if __name__ == "__main__":
+    main()
