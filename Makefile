@@ -28,7 +28,7 @@ JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(i
 
 .DEFAULT_GOAL := help
 .PHONY: help setup stage stages gate ratchet sweep runs dashboard clean-runs resume cancel doctor trust provision milestones report notes \
-	layout budget bench clock perf silicon lint test test-long $(MILESTONE)
+	layout budget bench clock perf pin-cycles silicon lint test test-long $(MILESTONE)
 
 help: ## list the targets
 	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -112,6 +112,9 @@ bench: $(READY) ## measure compiling, launching and a whole run, beside the goal
 
 perf: $(READY) ## make perf D1.4, or make perf [SHAPE=decode-128h-b64-t1-csa]: predicted on a B200; no measurement
 	@$(PY) -m harness.tools.perf $(call quoted,$(MILESTONE)) $(if $(SHAPE),--shape $(call quoted,$(SHAPE)))
+
+pin-cycles: $(READY) ## pin the cycles that the first case of each milestone is predicted to take: stages/cycles.toml
+	@$(PY) -m harness.tools.perf --pin
 
 clock: $(READY) ## the clock's predictions beside what was measured on a B200, every set with its error and goal
 	@$(PY) -m bench.clock

@@ -82,6 +82,8 @@ class EmulatedDevice:
         self._chip = None if self.clock is None else chip_of(self.clock)
         self.launches: list[LaunchResult] = []
         self.error: BaseException | None = None
+        self.recorder: Recorder | None = None
+        """Of the newest launch under a clock with a trace, though it did not end."""
         self._visible = NOTHING
         self._loading: LoadedModule | None = None
 
@@ -178,8 +180,8 @@ class EmulatedDevice:
         )
         started = time.perf_counter()
         if self._chip is not None:
-            recorder = Recorder() if self.trace else None
-            predicted = predict(self._chip, launch, *module.skeleton(name, self._chip), recorder)
+            self.recorder = Recorder() if self.trace else None
+            predicted = predict(self._chip, launch, *module.skeleton(name, self._chip), self.recorder)
             self._note(module, name, config, cluster, launch, started, predicted)
             return
         program = module.program(name)

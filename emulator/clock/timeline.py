@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..errors import Deadlock
 from .chips import Chip
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 INFINITY = float("inf")
 SHARED = 0.5
 """Of a tensor whose loads miss L2 at most so often, each byte is taken to be loaded by several SMs at the same time."""
+STUCK: Final = 1.1
+"""In a trace, who waits for ever does so until this much past the last thing that happened."""
 
 
 class Timeline:
@@ -69,11 +71,17 @@ class Timeline:
         self._next = iter(indices)
         for _ in range(resident):
             self._start(0.0)
+        time = 0.0
         while self._heap:
             time, _, happen = heapq.heappop(self._heap)
             happen(time)
         if self._live:
             stuck = [warp for cluster in self._live for warp in cluster.warps if not warp.done]
+            if self.recorder is not None:
+                for warp in stuck:
+                    if warp.since is not None:
+                        since, instr, what = warp.since
+                        self.recorder.waited(warp, instr, what, since, STUCK * time)
             rows = tuple(f"  {w}: waits for {w.since[2]} at PTX line {w.since[1].line}" for w in stuck if w.since)
             raise Deadlock("deadlock in modelled time: no warp can go on and nothing is under way", rows)
         return self.finished

@@ -9,7 +9,17 @@ from ..errors import PtxSyntaxError
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _INLINE = re.compile(r"//\s*begin inline asm\b.*?//\s*end inline asm\b", re.S)
+_OCTAL = re.compile(r"\\([0-7]{3})")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
+
+
+def _unescaped(path: str) -> str:
+    """A path, of which compilers write each byte beyond ASCII as three octal digits."""
+    if "\\" not in path:
+        return path
+    return (
+        _OCTAL.sub(lambda byte: chr(int(byte.group(1), 8)), path).encode("latin-1", "replace").decode(errors="replace")
+    )
 
 
 class Source:
@@ -18,7 +28,7 @@ class Source:
     def __init__(self, text: str) -> None:
         self.lines = tuple(text.splitlines())
         self.text = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
-        self.files: dict[int, str] = {int(m.group(1)): m.group(2) for m in _FILE.finditer(self.text)}
+        self.files: dict[int, str] = {int(m.group(1)): _unescaped(m.group(2)) for m in _FILE.finditer(self.text)}
         self._inline = [match.span() for match in _INLINE.finditer(text)]
         self._newlines = [m.start() for m in re.finditer("\n", text)]
 

@@ -9,10 +9,13 @@ import pytest
 from pytest_html import extras
 from pytest_metadata.plugin import metadata_key
 
+from harness.judge.predict import over_time
 from harness.judge.recorder import Recorder
 from harness.report import pytest_page as page
+from harness.report.page import PTX_LINE
 from harness.report.picture import error_picture
 from harness.report.record import Case
+from remote.device import Emulated
 from stages.catalog import Milestone
 from stages.device import Device
 
@@ -69,9 +72,19 @@ class MilestonePlugin:
             if result is not None and result.got is not None and (report.failed or self._is_first_of_its_case()):
                 picture = error_picture(result.case, result.got, result.want)
             message = _message(report, call)
-            case = self._recorder.close_case(report.passed, call.duration, message, picture if report.failed else b"")
+            shown = picture if report.failed else b""
+            timeline = self._timeline(message) if report.failed else b""
+            case = self._recorder.close_case(report.passed, call.duration, message, shown, timeline)
             vars(report).update(case=case, extras=self._extras(case, picture))
         return report
+
+    def _timeline(self, message: str) -> bytes:
+        """Of the first case that ended with an error of the emulated device: its warps and barriers over time."""
+        result, cases = self._recorder.last_result, self._recorder.record.cases
+        fell = result is not None and any(trial.error for trial in result.trials)
+        if result is None or not fell or not isinstance(self._device, Emulated) or any(c.timeline for c in cases):
+            return b""
+        return over_time(result.case, self._device, map(int, PTX_LINE.findall(message)))
 
     def _is_first_of_its_case(self) -> bool:
         """Whether the open case is the first seed of its shape: where those pass, one picture shows them all."""

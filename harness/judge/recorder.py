@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from harness.host.files import write_atomically
 from harness.host.verdict import Verdict
 from harness.report import record
@@ -16,6 +18,8 @@ from harness.report import record
 if TYPE_CHECKING:
     from stages.check import Figure
     from stages.verify import Result
+
+TIMELINE = "timeline.png"
 
 
 class Recorder:
@@ -73,15 +77,26 @@ class Recorder:
         by = ", ".join(f"{figure.tensor}.{figure.metric}" for figure in refused_by)
         self.record.negative_controls.append(record.NegativeControl(name, bool(refused_by), by))
 
-    def close_case(self, passed: bool, seconds: float, message: str, picture: bytes) -> record.Case:
-        """The open case ended; a failure of its teardown counts as one of the case. `picture` is a PNG, or nothing."""
+    def close_case(
+        self, passed: bool, seconds: float, message: str, picture: bytes, timeline: bytes = b""
+    ) -> record.Case:
+        """The open case ended; a failure of its teardown counts as one of the case. The pictures are PNGs, or empty."""
         case = self.record.cases[-1]
+        if timeline:
+            case.timeline = f"timeline-{len(self.record.cases)}.png"
+            write_atomically(self.folder / case.timeline, timeline)
         if picture:
             case.picture = f"errors-{len(self.record.cases)}.png"
             write_atomically(self.folder / case.picture, picture)
         case.outcome, case.seconds, case.message = "passed" if passed else "failed", seconds, message
         self._save()
         return case
+
+    def predicted(self, prediction: record.Prediction, picture: bytes) -> None:
+        """Keep what the clock says of the first case, and its picture (PNG) beside the record."""
+        write_atomically(self.folder / TIMELINE, picture)
+        self.record.prediction = msgspec.structs.replace(prediction, picture=TIMELINE)
+        self._save()
 
     def judge(self, verdict: Verdict, reason: str) -> None:
         """The run is judged."""

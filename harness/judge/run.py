@@ -1,8 +1,8 @@
 """One milestone in this checkout and this process: a child that may be killed, and leaves its record all the same.
 
 `python -m harness.judge.run D1.1 --device emulator --target sim --out FOLDER` compiles every configuration of the
-milestone (phase "compile" of FOLDER/record.json), runs its module (phase "stage"), writes the verdict into the
-record and ends with the verdict's exit code.
+milestone (phase "compile" of FOLDER/record.json), runs its module (phase "stage"), predicts the time of its first case
+(phase "clock", of the emulated device), writes the verdict into the record and ends with the verdict's exit code.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from pathlib import Path
 from harness.host.job import RUN_ID
 from harness.host.verdict import Verdict
 from harness.judge import arguments
+from harness.judge.predict import predict
 from harness.judge.provenance import toolchain, working_tree
 from harness.judge.recorder import Recorder
 from harness.paths import ROOT
 from harness.report import pytest_page, record
-from remote.device import DEVICES
+from remote.device import DEVICES, Emulated
 from stages.catalog import GATE, Milestone
 from stages.device import Device
 
@@ -83,7 +84,16 @@ def run(milestone: Milestone, device: Device, recorder: Recorder) -> tuple[Verdi
     with recorder.phase("stage") as phase:
         code = run_cases(milestone, device, recorder)
         phase.outcome = "failed" if code else "passed"
-    return judge(milestone, recorder.record, code)
+    verdict, reason = judge(milestone, recorder.record, code)
+    if verdict is Verdict.ACCEPT and isinstance(device, Emulated):
+        try:
+            with recorder.phase("clock"):
+                recorder.predicted(*predict(milestone.load().CASES[0], device))
+        except Exception as error:
+            traceback.print_exc()
+            return Verdict.INFRA, f"the clock: {type(error).__name__}: {error}"
+        return hold(milestone, recorder.record)
+    return verdict, reason
 
 
 def compile_cases(milestone: Milestone, recorder: Recorder) -> None:
@@ -121,9 +131,23 @@ def judge(milestone: Milestone, done: record.Record, code: int) -> tuple[Verdict
     if code == 0 and figures and done.negative_controls and not failed and not admitted:
         return Verdict.ACCEPT, ""
     if failed:
-        verdict = Verdict.REJECT_GATE if milestone is GATE else Verdict.REJECT_STAGE
-        return verdict, f"failed: {', '.join(failed)}"
+        return rejected(milestone), f"failed: {', '.join(failed)}"
     return Verdict.INFRA, f"pytest ended with {code}, and the record does not say why"
+
+
+def hold(milestone: Milestone, done: record.Record) -> tuple[Verdict, str]:
+    """The verdict on an accepted module's predicted time: no slower than its pin."""
+    predicted = done.prediction
+    assert predicted is not None
+    if predicted.holds:
+        return Verdict.ACCEPT, ""
+    mend = 'meant? make pin-cycles, then UNPIN=stages BECAUSE="..."'
+    return rejected(milestone), f"slower: {milestone.id} {predicted}; {mend}"
+
+
+def rejected(milestone: Milestone) -> Verdict:
+    """What a milestone ends with that does not hold."""
+    return Verdict.REJECT_GATE if milestone is GATE else Verdict.REJECT_STAGE
 
 
 if __name__ == "__main__":

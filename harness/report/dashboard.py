@@ -54,6 +54,14 @@ class Point:
         return max((each.registers for each in self.record.compiles), default=0) or None
 
     @property
+    def cycles(self) -> float | None:
+        return self.record.prediction.cycles if self.record.prediction else None
+
+    @property
+    def bound(self) -> str:
+        return self.record.prediction.bound if self.record.prediction else "-"
+
+    @property
     def launch_s(self) -> float:
         return sum(launch.seconds for case in self.record.cases for launch in case.launches)
 
@@ -98,6 +106,7 @@ class Standing:
         yield chart.lines("error, as a part of what its pin admits", runs, far, limit=1.0)
         single: dict[str, Callable[[Point], float | None]] = {
             "lse error": lambda point: point.lse_error,
+            "predicted cycles of the first case": lambda point: point.cycles,
             "slowest compile, s": lambda point: point.compile_s,
             "registers of a thread": lambda point: point.registers,
             "emulated launches, s": lambda point: point.launch_s,
@@ -153,3 +162,6 @@ def _moved(before: Point, now: Point) -> Iterator[str]:
             yield f"{tensor} {metric} {was:.3g} → {far:.3g} of its pin"
     if before.registers and now.registers and before.registers != now.registers:
         yield f"registers {before.registers} → {now.registers}"
+    if before.cycles and now.cycles and before.cycles != now.cycles:
+        bound = f", bound by {now.bound}" + (f", before by {before.bound}" if before.bound != now.bound else "")
+        yield f"predicted cycles {before.cycles:,.0f} → {now.cycles:,.0f}{bound}"

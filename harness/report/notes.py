@@ -11,7 +11,7 @@ from stages.catalog import CATALOG
 
 BEGIN = "<!-- status: begin, written by `make notes` -->"
 END = "<!-- status: end -->"
-HEAD = ("milestone", "target", "commit", "cosine", "lse error", "seconds", "date")
+HEAD = ("milestone", "target", "commit", "cosine", "lse error", "predicted cycles", "seconds", "date")
 
 Row = tuple[str, ...]
 
@@ -47,6 +47,7 @@ def _row(record: Record) -> Row:
         str(record.tree),
         "-" if cosine is None else f"{cosine:.7f}",
         "-" if lse_error is None else f"{lse_error:.1e}",
+        "-" if record.prediction is None else f"{record.prediction.cycles:,.0f}",
         f"{record.seconds:.1f}",
         record.started[:10],
     )
@@ -63,5 +64,5 @@ def _render(rows: dict[Row, Row]) -> str:
     for milestone in CATALOG:
         of_milestone = sorted(row for key, row in rows.items() if key[0] == milestone.id)
         standing = "not run yet" if milestone.built else "not built yet"
-        lines += of_milestone or [(milestone.id, standing, "-", "-", "-", "-", "-")]
+        lines += of_milestone or [(milestone.id, standing, *"------")]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

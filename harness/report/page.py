@@ -78,6 +78,7 @@ class Failure:
     message: str
     where: list[str]
     picture: str
+    timeline: str
     sources: list[Excerpt] = field(default_factory=list)
 
 
@@ -148,8 +149,8 @@ def _failures(run: Run, records: Sequence[tuple[str, Record]], repository: Repos
             if known:
                 known.where.append(where)
                 continue
-            picture = f"{_prefix(name)}{case.picture}" if case.picture else ""
-            found[_kind(case)] = failure = Failure(case.message, [where], picture)
+            picture, timeline = (f"{_prefix(name)}{file}" if file else "" for file in (case.picture, case.timeline))
+            found[_kind(case)] = failure = Failure(case.message, [where], picture, timeline)
             failure.sources = list(_sources(run, run.folder / name, record, case, repository))
     yield from found.values()
 
@@ -229,12 +230,13 @@ class Part:
     @property
     def figures(self) -> tuple[str, ...]:
         if self.record is None:
-            return ("",) * 5
+            return ("",) * 6
         cosine, lse_error = self.record.worst("O", "cosine"), self.record.worst("lse", "error")
         return (
             "-" if cosine is None else f"{cosine:.7f}",
             "-" if lse_error is None else f"{lse_error:.1e}",
             f"{self.refused} of {len(self.record.negative_controls)}",
+            f"{self.record.prediction.cycles:,.0f}" if self.record.prediction else "-",
             f"{max((each.seconds for each in self.record.compiles), default=0.0):.1f}",
             f"{self.record.seconds:.1f}",
         )

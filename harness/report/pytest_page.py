@@ -81,13 +81,37 @@ def summary(record: Record) -> str:
     )
 
 
+def prediction(record: Record, folder: Path) -> str:
+    """What the clock says of the first case: what bounds it, where each role waits, its warps over time."""
+    said = record.prediction
+    if said is None:
+        return ""
+    busy = ", ".join(f"{part} {share:.1%}" for part, share in said.busy.items())
+    roles = "".join(
+        f"<tr><td>{escape(role.name)}</td><td>runs</td><td></td><td>{role.running:.0%}</td></tr>"
+        + "".join(
+            f"<tr><td></td><td>waits for {escape(wait.what)}</td><td>{escape(wait.where)}</td>"
+            f"<td>{wait.share:.0%}</td></tr>"
+            for wait in role.waits
+        )
+        for role in said.roles
+    )
+    assumed = "".join(f"<li>{escape(text)}</li>" for text in said.assumptions)
+    data = b64encode((folder / said.picture).read_bytes()).decode()
+    return (
+        f"<details><summary>predicted, not measured: {escape(str(said))}</summary><p>busy: {escape(busy)}</p>"
+        f'<div class="case"><table>{roles}</table><img alt="warps and barriers over time" '
+        f'src="data:image/png;base64,{data}"></div><p>assumed:</p><ul>{assumed}</ul></details>'
+    )
+
+
 def stamp(folder: Path, record: Record) -> None:
-    """Write the verdict into the report of a run, and take out the link to its maker and what odd paths break."""
+    """Write verdict and prediction into the report of a run; take out its maker's link and what odd paths break."""
     path = folder / REPORT_NAME
     if path.exists():
         meaning = Verdict[record.verdict].meaning
         name = f'<strong class="{record.verdict}">{record.verdict}</strong>'
-        said = f"{_OPEN}{name} {meaning}. {escape(record.reason)}{_CLOSE}"
+        said = f"{_OPEN}{name} {meaning}. {escape(record.reason)}{_CLOSE}{prediction(record, folder)}"
         text = _MADE_BY.sub(r"\1", path.read_text(), count=1).replace(PENDING, said, 1)
         text = text.replace(_ADDRESS, "url.href")
         write_atomically(path, text.encode())

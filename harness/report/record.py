@@ -68,7 +68,8 @@ class Launch(msgspec.Struct, frozen=True):
 class Case(msgspec.Struct):
     """One test of a milestone's module. `figures` are those of the first launch that ended.
 
-    `picture` is the file beside the record that shows where the error of a failed one lies.
+    Files beside the record: `picture` shows where the error of a failed one lies, `timeline` the warps and barriers
+    over time of the first that ended with an error.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Case(msgspec.Struct):
     figures: list[Figure] = []
     message: str = ""
     picture: str = ""
+    timeline: str = ""
 
     @property
     def label(self) -> str:
@@ -114,6 +116,52 @@ class Compile(msgspec.Struct, frozen=True):
     registers: int = 0
 
 
+class Wait(msgspec.Struct, frozen=True):
+    """Where a role waits: for which barrier or instruction, at which line; the share of its cycles, and how often."""
+
+    what: str
+    where: str
+    share: float
+    times: float
+
+
+class Role(msgspec.Struct, frozen=True):
+    """Warps that do the same; the share of their cycles in which they run, and where they wait most."""
+
+    name: str
+    running: float
+    waits: list[Wait]
+
+
+class Prediction(msgspec.Struct, frozen=True):
+    """What the clock says of a case on a chip that nobody asked: cycles of all its launches, at most `most`.
+
+    Of the longest launch: `bound`, the part of the chip that is taken most, or latency; how `busy` each part is; its
+    `roles`; `assumptions`, what is not known of the chip; `picture`, a file beside the record: its warps over time.
+    """
+
+    case: str
+    chip: str
+    cycles: float
+    seconds: float
+    most: float
+    bound: str
+    busy: dict[str, float]
+    roles: list[Role]
+    assumptions: list[str]
+    picture: str = ""
+
+    @property
+    def holds(self) -> bool:
+        return self.cycles <= self.most
+
+    def __str__(self) -> str:
+        return (
+            f"{self.case} on a {self.chip}: {self.cycles:,.0f} cycles (at most {self.most:,.0f}), "
+            f"{self.seconds * 1e6:.1f} us, bound by {self.bound}"
+        )
+
+
 class Tree(msgspec.Struct, frozen=True):
     """The state of the working tree: the commit it stands on, and the paths that differ from it."""
 
@@ -137,6 +185,7 @@ class Record(msgspec.Struct):
     compiles: list[Compile] = []
     cases: list[Case] = []
     negative_controls: list[NegativeControl] = msgspec.field(default_factory=list, name="mutants")
+    prediction: Prediction | None = None
     verdict: str = ""
     reason: str = ""
     schema: int = SCHEMA

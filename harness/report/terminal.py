@@ -25,6 +25,8 @@ def show_end(console: Console, record: Record, folder: Path) -> None:
     if shown := record.negative_controls:
         refused = sum(each.refused for each in shown)
         console.print(f"negative controls: {refused} of {len(shown)} refused", highlight=False)
+    if record.prediction:
+        console.print(Text(f"predicted, not measured: {record.prediction}"), soft_wrap=True)
     failed = [case for case in record.cases if case.outcome == "failed"]
     if failed:
         console.print(Text(f"\n{failed[0].message}\n"), soft_wrap=True)

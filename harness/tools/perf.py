@@ -1,24 +1,26 @@
 """`python -m harness.tools.perf [MILESTONE] [--shape NAME]`: what launches would take on a B200, by the clock.
 
 The cases of a milestone, or the problems of stages/shapes.py. Nothing is measured here; docs/clock.md says how wrong
-the clock is.
+the clock is. `--pin` pins what the first case of each milestone takes.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from harness.host.files import write_atomically
+from harness.judge.predict import CHIP, launching, predicted
 from remote.device import Emulated
+from stages.catalog import CATALOG, runnable
+from stages.tolerances import CYCLES
 
-CLOCK = "b200"
 Work = tuple[str, float | None, Callable[[], object]]
 """A name, flops of what is visible if known, and what launches."""
 
@@ -28,20 +30,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m harness.tools.perf", description=__doc__)
     parser.add_argument("milestone", nargs="?", default="")
     parser.add_argument("--shape", default="")
+    parser.add_argument("--pin", action="store_true", help="write stages/cycles.toml")
     options = parser.parse_args()
     device = Emulated()  # before the kernel, so that its PTX is kept
+    if options.pin:
+        for line in pin(device):
+            print(line, flush=True)
+        return 0
     try:
         works = list(_cases(options.milestone) if options.milestone else _shapes(options.shape))
     except ValueError as why:
         print(why, file=sys.stderr)
         return 2
     table = Table(
-        box=box.SIMPLE_HEAD, title=f"predicted on a {CLOCK.upper()}; nothing was measured", title_justify="left"
+        box=box.SIMPLE_HEAD, title=f"predicted on a {CHIP.upper()}; nothing was measured", title_justify="left"
     )
     for heading in ("", "us", "cycles", "TFLOP/s", "waves", "bound by", "busy"):
         table.add_column(heading, justify="left" if heading in ("", "bound by") else "right")
-    for name, flops, launch in works:
-        found = predicted(device, launch)
+    for name, flops, launches in works:
+        found = predicted(device, launches)
         seconds = sum(p.seconds for p in found)
         longest = max(found, key=lambda p: p.seconds)
         rate = (sum(p.flops for p in found) if flops is None else flops) / seconds / 1e12
@@ -58,20 +65,23 @@ def main() -> int:
     return 0
 
 
-def predicted(device: Emulated, launch: Callable[[], object]) -> list[Any]:
-    """The prediction of each launch that something makes."""
-    with device.timing(CLOCK) as emulated:
-        launch()
-    done: Any = emulated
-    return [launched.prediction for launched in done.launches]
+def pin(device: Emulated) -> Iterator[str]:
+    """Pin the cycles of every milestone's first case as they are now; a line for each that moved."""
+    held = tomllib.loads(CYCLES.read_text())
+    found = {}
+    for milestone in CATALOG:
+        case = milestone.load().CASES[0]
+        found[milestone.id] = round(sum(each.cycles for each in predicted(device, launching(case))))
+        if found[milestone.id] != held.get(milestone.id):
+            yield f"{milestone.id}  {held.get(milestone.id, 'none')} -> {found[milestone.id]}  {case}"
+    comment = "".join(line for line in CYCLES.read_text().splitlines(keepends=True) if line.startswith("#"))
+    pins = "".join(f'"{milestone}" = {cycles}\n' for milestone, cycles in found.items())
+    write_atomically(CYCLES, f"{comment}\n{pins}".encode())
 
 
 def _cases(milestone: str) -> Iterator[Work]:
-    from stages.case import draw, launch
-    from stages.catalog import runnable
-
     for case in runnable(milestone).load().CASES:
-        yield str(case), None, partial(launch, case, draw(case, 1), "cpu")
+        yield str(case), None, launching(case)
 
 
 def _shapes(name: str) -> Iterator[Work]:

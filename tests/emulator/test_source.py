@@ -52,6 +52,13 @@ def test_a_place_has_file_function_and_text(program: Path) -> None:
     assert places("ret; .loc 1 11 4\nret;", program) == ["None", "kernels/ring.py:11 in load: fill(ring)"]
 
 
+def test_a_path_beyond_ascii_is_read_as_compilers_write_it(program: Path) -> None:
+    odd = program.rename(program.parent / "ré ng.py")
+    written = Path("".join(chr(byte) if byte < 128 else f"\\{byte:03o}" for byte in str(odd).encode()))
+    for path in (written, odd):
+        assert places(".loc 1 11 4\nret;", path) == ["kernels/ré ng.py:11 in load: fill(ring)"]
+
+
 def test_a_function_called_from_several_places_names_the_caller(program: Path) -> None:
     body = "".join(f".loc 1 {line} 4\nret;\n" for line in (10, 3, 15, 3, 6))
     assert places(body, program) == [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.tools.perf import predicted
+from harness.judge.predict import predicted
 from remote.device import Emulated
 from stages.shapes import SHAPES, Shape, find
 

@@ -5,7 +5,7 @@ from copy import deepcopy
 import pytest
 
 from stages.catalog import CATALOG
-from stages.tolerances import PinError, Pins, check, pins
+from stages.tolerances import PinError, Pins, check, most_cycles, pins
 
 FLOOR = {"O": {"cosine": 0.999997, "diff": 5e-6}, "lse": {"error": 2e-6}}
 GOOD: Pins = {
@@ -33,6 +33,12 @@ def test_the_floor_of_the_milestones_is_in_the_file() -> None:
 def test_a_case_without_pins_is_an_error() -> None:
     with pytest.raises(PinError, match=r"no pins for D1\.1, case 'hd=64 n=999'"):
         pins("D1.1", "hd=64 n=999", "64")
+
+
+def test_every_milestone_pins_its_cycles() -> None:
+    assert all(most_cycles(milestone.id) > 1000 for milestone in CATALOG if milestone.built)
+    with pytest.raises(PinError, match=r"no cycles for D9: make pin-cycles"):
+        most_cycles("D9")
 
 
 def test_pins_at_the_floor_hold() -> None:

@@ -86,6 +86,7 @@ def test_the_record_says_what_ran(accepted: Run) -> None:
     assert [(phase.name, phase.outcome) for phase in accepted.record.phases] == [
         ("compile", "passed"),
         ("stage", "passed"),
+        ("clock", "passed"),
     ]
 
 
@@ -94,6 +95,39 @@ def test_ptx_and_layouts_lie_beside_the_record(accepted: Run) -> None:
     ptx, layouts = ((accepted.folder / name).read_text() for name in compiled.files)
     assert ".target sm_100a" in ptx and "tcgen05.mma" in ptx
     assert "tStS" in layouts
+
+
+def test_what_the_clock_predicts_is_recorded_and_shown(accepted: Run) -> None:
+    said = accepted.record.prediction
+    assert said is not None and said.case == CASES[0] and said.holds and 3 < said.seconds * 1e6 < 30
+    assert f"predicted, not measured: {said}" in accepted.output
+    assert [role.name for role in said.roles] == ["softmax: warps 0, 1, 2, 3", "mma: warp 4", "load: warp 5"]
+    waits = {(wait.what, wait.where.split(":")[0]) for role in said.roles for wait in role.waits}
+    assert {where for what, where in waits if what == "p_full[0]"} <= {
+        "kernel/sm100/barriers.py",
+        "kernel/sm100/mma.py",
+    }
+    assert Image.open(accepted.folder / said.picture).width == 900
+    for page in ("report.html", "page.html"):
+        assert html.escape(str(said)) in (accepted.folder / page).read_text()
+
+
+def test_a_kernel_slower_than_its_pin_is_refused_by_name(checkout: Checkout, tmp_path: Path) -> None:
+    pinned = checkout.path / "stages/cycles.toml"
+    pinned.write_text(re.sub(r'"D1.1" = \d+', '"D1.1" = 5000', pinned.read_text()))
+    code, record = run(checkout, tmp_path / "out")
+    assert code == Verdict.REJECT_GATE.exit_code
+    assert re.match(r"slower: D1\.1 hd=64 n=128 on a B200: [\d,]+ cycles \(at most 5,150\), ", record.reason)
+    assert all(case.outcome == "passed" for case in record.cases)
+
+
+def test_a_deadlock_is_shown_over_time(checkout: Checkout, tmp_path: Path) -> None:
+    checkout.replace("kernel/sm100/softmax.py", '            bars.arrive_warp("p_full", stage)\n', "            pass\n")
+    code, record = run(checkout, tmp_path / "out")
+    assert code == Verdict.REJECT_GATE.exit_code and record.prediction is None
+    shown = [case for case in record.cases if case.timeline]
+    assert shown == record.cases[:1] and shown[0].message.startswith("Deadlock")
+    assert Image.open(tmp_path / "out" / shown[0].timeline).width == 900
 
 
 def test_the_working_tree_is_as_it_was_until_the_notes_are_asked_for(accepted: Run) -> None:
@@ -133,7 +167,7 @@ def test_a_browser_shows_figures_and_pictures(accepted: Run) -> None:
         assert f">{case.label}</td>" in page
         for figure in case.figures:
             assert f"<td>{figure.shown}</td>" in page
-    pictures = re.findall(r'<img alt="[^"]*" src="data:image/png;base64,([^"]*)"', page)
+    pictures = re.findall(r'<img alt="where the error lies" src="data:image/png;base64,([^"]*)"', page)
     assert len(pictures) == len(CASES), "where all seeds of a case pass one picture shows them"
     for picture in pictures:
         image = Image.open(io.BytesIO(base64.b64decode(picture)))

@@ -9,7 +9,7 @@ from harness.host.repository import Repository
 from harness.host.verdict import Verdict
 from harness.report import dashboard
 from harness.report.page import Run
-from harness.report.record import Case, Compile, Figure, Launch, Record, Tree
+from harness.report.record import Case, Compile, Figure, Launch, Prediction, Record, Tree
 from tests.browser import browser
 from tests.system import ROOT
 
@@ -34,6 +34,8 @@ def make(results: Path, i: int, milestone: str = "D1.1") -> Run:
         case.message = MESSAGE.format(case.seed) if fails else ""
     record = Record(name, milestone, "sim", "2026-11-22T01:00:00Z", Tree(f"{i:040x}", []), cases=cases)
     record.compiles = [Compile("n=128", drawn.uniform(2, 3), [], 200 + i % 3)]
+    cycles = 8000.0 + 100 * (i % 3)
+    record.prediction = Prediction("n=128", "B200", cycles, 6e-6, 9000.0, ("TMA", "latency")[i % 2], {}, [], [])
     record.verdict = (Verdict.REJECT_GATE if fails else Verdict.ACCEPT).name
     folder.mkdir(parents=True)
     record.save(folder)
@@ -100,7 +102,7 @@ def test_a_milestone_is_drawn_on_any_screen(pages: Path, width: int, dark: bool)
         opened.open(pages.parent / "D1.1.html")
         assert opened.ask("document.documentElement.scrollWidth") <= width
         charts = opened.ask("[...document.querySelectorAll('.charts svg')].map(each => each.clientWidth)")
-        assert len(charts) == 5 and all(250 < each <= width for each in charts), charts
+        assert len(charts) == 6 and all(250 < each <= width for each in charts), charts
         ink, paper = (
             opened.ask(f"getComputedStyle(document.querySelector('{where}')).{what}")
             for where, what in ((".charts svg text", "fill"), ("body", "backgroundColor"))
@@ -115,6 +117,7 @@ def test_a_commit_that_moved_a_figure_is_named(tmp_path: Path) -> None:
     runs = [make(tmp_path, i) for i in range(2)]
     dashboard.write(tmp_path, runs[::-1], Repository(ROOT))
     text = (tmp_path / "dashboard/D1.1.html").read_text()
+    assert "predicted cycles 8,000 → 8,100, bound by latency, before by TMA" in text
     assert "registers 200 → 201" in text and "O cosine 0" in text and "lse error 0" in text
 
 

@@ -8,7 +8,7 @@ from harness.client.candidate import Candidate
 from harness.client.run_store import Entry, RunStore
 from harness.report import notes
 from harness.report.notes import BEGIN, END, NotesError
-from harness.report.record import Case, Figure, Phase, Record, Tree
+from harness.report.record import Case, Figure, Phase, Prediction, Record, Tree
 
 TEXT = f"# Notes\n\n{BEGIN}\n{END}\n\n## Lessons\n\nBy hand.\n"
 
@@ -23,6 +23,7 @@ def run(results: Path, name: str, verdict: str, started: str, target: str = "sim
     record = Record(run_id, "D1.1", target, started, Tree(name * 40, []))
     record.phases = [Phase("compile", started, "passed", 2.0), Phase("stage", started, "passed", 3.25)]
     record.cases = [Case("hd=64 n=128", "passed", 1.0, 1, False, [], figures)]
+    record.prediction = Prediction("hd=64 n=128", "B200", 8431.4, 6e-6, 8700.0, "latency", {}, [], [])
     record.verdict = "ACCEPT"
     entry = Entry(run_id, target, ["D1.1"], Candidate("", name * 40, "", "", ""), "ada", started)
     entry.verdict = verdict
@@ -47,8 +48,8 @@ def test_the_newest_accepted_run_is_the_row(path: Path, tmp_path: Path) -> None:
     run(tmp_path / "results", "a", "ACCEPT", "2026-11-20T10:00:00Z")
     run(tmp_path / "results", "c", "REJECT_GATE", "2026-11-22T10:00:00Z")
     assert notes.update(path, RunStore(tmp_path / "results").accepted())
-    assert row(path, "D1.1") == "| D1.1 | sim | bbbbbbbbbb | 0.9999976 | 4.9e-07 | 5.2 | 2026-11-21 |"
-    assert row(path, "D1.2") == "| D1.2 | not run yet | - | - | - | - | - |"
+    assert row(path, "D1.1") == "| D1.1 | sim | bbbbbbbbbb | 0.9999976 | 4.9e-07 | 8,431 | 5.2 | 2026-11-21 |"
+    assert row(path, "D1.2") == "| D1.2 | not run yet | - | - | - | - | - | - |"
     assert path.read_text().endswith(f"{END}\n\n## Lessons\n\nBy hand.\n")
 
 
@@ -82,7 +83,7 @@ def test_a_record_without_a_run_is_no_news(path: Path, tmp_path: Path) -> None:
     run(tmp_path / "results", "a", "ACCEPT", "2026-11-20T10:00:00Z")
     (tmp_path / "results/20261120-100000-D1.1-aaaaaa/run.json").unlink()
     notes.update(path, RunStore(tmp_path / "results").accepted())
-    assert row(path, "D1.1") == "| D1.1 | not run yet | - | - | - | - | - |"
+    assert row(path, "D1.1") == "| D1.1 | not run yet | - | - | - | - | - | - |"
 
 
 @pytest.mark.parametrize("text", ["# Notes\n", f"{END}\n{BEGIN}\n", BEGIN])

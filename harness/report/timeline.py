@@ -1,0 +1,82 @@
+"""Warps and barriers of one CTA over modelled time, as a PNG."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.figure import Figure
+
+DPI = 100
+WIDTH, ROW = 9.0, 0.2
+#: What is narrower than this part of the picture cannot be seen: neighbours of one kind become one.
+NARROW = 1 / 1500
+RUNS, WAITS, ENGINE, BARRIER, NAMED = "#3b82d6", "#a8a8a8", "#2f9e63", "#d9822b", "#c0303a"
+WAITS_FOR = "waits for "
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the picture: its name, and from when to when it has which colour."""
+
+    name: str
+    spans: list[tuple[float, float, str]]
+
+
+def picture(trace: str, roles: Mapping[int, str], named: Iterable[int] = ()) -> bytes:
+    """The first CTA of a trace in the Trace Event format, its times in cycles.
+
+    roles: by warp. named: PTX lines that a report names; where one waits or is under way it is marked.
+    """
+    events = [event for event in json.loads(trace)["traceEvents"] if event["pid"] == 0]
+    shown = [event for event in events if event["ph"] == "X"]
+    rows = list(_rows(events, shown, roles))
+    end = max((event["ts"] + event["dur"] for event in shown), default=1.0)
+    figure = Figure(figsize=(WIDTH, 0.9 + ROW * len(rows)), dpi=DPI, layout="constrained")
+    axes = figure.subplots()
+    for i, row in enumerate(rows):
+        for colour in dict.fromkeys(colour for *_, colour in row.spans):
+            spans = _merged([span[:2] for span in row.spans if span[2] == colour], end * NARROW)
+            axes.broken_barh(spans, (i - 0.4, 0.8), color=colour, linewidth=0)
+    for start in {event["ts"] for event in shown if event["args"]["PTX line"] in set(named)}:
+        axes.axvline(start, color=NAMED, linewidth=0.8, linestyle=":")
+    axes.set_yticks(range(len(rows)), [row.name for row in rows])
+    axes.set(xlim=(0, end), ylim=(len(rows) - 0.5, -0.5))
+    axes.set_xlabel("cycles. Blue runs, grey waits; green is taken, orange is waited for", fontsize=8)
+    axes.tick_params(labelsize=8)
+    axes.spines[:].set_visible(False)
+    png = io.BytesIO()
+    figure.savefig(png, format="png")
+    return png.getvalue()
+
+
+def _rows(events: Sequence[Any], shown: Sequence[Any], roles: Mapping[int, str]) -> Iterator[Row]:
+    """Warps by number, the tensor core and copies, then each barrier from when it is waited for to when it is over."""
+    barriers: dict[str, Row] = {}
+    tracks = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    for track, name in sorted(tracks.items()):
+        is_warp = name == f"warp {track}"
+        row = Row(f"{roles.get(track, '')} {name}".strip() if is_warp else name, [])
+        for event in (event for event in shown if event["tid"] == track):
+            span = event["ts"], event["ts"] + event["dur"]
+            what = event["name"].removeprefix(WAITS_FOR)
+            waits = what != event["name"]
+            row.spans.append((*span, WAITS if waits else RUNS if is_warp else ENGINE))
+            if waits:
+                barriers.setdefault(what, Row(what, [])).spans.append((*span, BARRIER))
+        yield row
+    yield from (barriers[name] for name in sorted(barriers))
+
+
+def _merged(spans: list[tuple[float, float]], narrow: float) -> list[tuple[float, float]]:
+    """(start, width) of spans, those that overlap or touch as one."""
+    found: list[list[float]] = []
+    for start, end in sorted(spans):
+        if found and start - found[-1][1] <= narrow:
+            found[-1][1] = max(found[-1][1], end)
+        else:
+            found.append([start, end])
+    return [(start, max(end - start, narrow)) for start, end in found]
