@@ -11,6 +11,8 @@ from typing import Final
 
 TABLE: Final = "emulator_table"
 """The data symbol: an 8-byte address a function, in the order of their names."""
+NOTHING: Final = "emulator_nothing"
+"""A function beside them that answers 0."""
 _PAGE: Final = 4096
 _HEADER, _SEGMENT, _SECTION, _SYMBOL = 64, 56, 64, 24
 _STUB: Final = 8
@@ -24,34 +26,35 @@ _GLOBAL_VERSION: Final = 2
 def shared_object(soname: str, functions: Sequence[str], version: str = "") -> bytes:
     """The file of a library that others need by `soname`. version: that of its symbols, as linkers note it."""
     strings = _Strings()
-    names = [strings.add(name) for name in (*functions, TABLE)]
+    names = [strings.add(name) for name in (*functions, NOTHING, TABLE)]
     soname_at = strings.add(soname)
     versions = _versions(strings, soname, version) if version else b""
     count = 1 + len(names)
-    table_at = len(functions)
+    slots, codes = len(functions), len(functions) + 1
     hashed = struct.pack("<II", 1, count) + struct.pack(f"<I{count}I", 1, 0, *range(2, count), 0)
     symbol_versions = struct.pack(f"<{count}H", 0, *[_GLOBAL_VERSION if version else 1] * len(names))
     # One part after the other: what is only read, the stubs, then on a page of its own what is written.
-    sizes = (count * _SYMBOL, len(strings.text), len(hashed), len(symbol_versions), len(versions), table_at * _STUB)
+    sizes = (count * _SYMBOL, len(strings.text), len(hashed), len(symbol_versions), len(versions), codes * _STUB)
     places = _places(_HEADER + 4 * _SEGMENT, sizes)
     symbols_at, strings_at, hash_at, symbol_versions_at, versions_at, stubs_at = places
-    end = stubs_at + table_at * _STUB
+    end = stubs_at + codes * _STUB
     dynamic_at = -(-end // _PAGE) * _PAGE
     entries = [(14, soname_at), (4, hash_at), (5, strings_at), (6, symbols_at), (10, len(strings.text)), (11, _SYMBOL)]
     if version:
         entries += [(0x6FFFFFF0, symbol_versions_at), (0x6FFFFFFC, versions_at), (0x6FFFFFFD, 2)]
     dynamic = b"".join(struct.pack("<QQ", *entry) for entry in (*entries, (0, 0)))
     slots_at = dynamic_at + len(dynamic)
-    written = len(dynamic) + 8 * table_at
-    # `jmp *slot(%rip)`, and two bytes to fill up
+    written = len(dynamic) + 8 * slots
+    # `jmp *slot(%rip)`, and two bytes to fill up; then `xor %eax, %eax; ret`
     stubs = b"".join(
         b"\xff\x25" + struct.pack("<i", slots_at + 8 * i - (stubs_at + _STUB * i + 6)) + b"\x90\x90"
-        for i in range(table_at)
+        for i in range(slots)
     )
+    stubs += b"\x31\xc0\xc3".ljust(_STUB, b"\x90")
     symbols = bytes(_SYMBOL) + b"".join(
         struct.pack("<IBBHQQ", name, _FUNCTION, 0, 6, stubs_at + _STUB * i, _STUB) for i, name in enumerate(names[:-1])
     )
-    symbols += struct.pack("<IBBHQQ", names[-1], _OBJECT, 0, 7, slots_at, 8 * table_at)
+    symbols += struct.pack("<IBBHQQ", names[-1], _OBJECT, 0, 7, slots_at, 8 * slots)
     sections, section_names = _sections(places, sizes, dynamic_at, len(dynamic), written)
     image = bytearray(dynamic_at + written)
     segments = [

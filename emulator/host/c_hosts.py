@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Final
 
 from .c_library import FOLDER, CLibrary
-from .cuda_driver import DriverState
 from .libcuda import LibCuda
 from .libcudart import LibCudart
+from .state import DriverState
 
 _PTXAS: Final = """\
 #!/bin/sh
@@ -55,6 +55,16 @@ def c_hosts(state: DriverState) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+def driver_functions() -> Collection[str]:
+    """What the driver's functions are called by those who do not name a version."""
+    return {name.partition("_v")[0] for name in _libraries()[0].functions}
+
+
+def runtime_function(name: str) -> int:
+    """The address of a function of the runtime, 0 if it has none of that name."""
+    return _libraries()[1].address(name)
 
 
 @cache

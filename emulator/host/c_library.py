@@ -1,10 +1,12 @@
 """CUDA's libraries for C code: shared libraries written on the spot, whose functions are Python's.
 
 A library stays loaded as long as the process lives, since whoever was linked to it does; a session lends it its state.
+Objects in C++ may call it when Python has ended: by then each function succeeds and does nothing.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import tempfile
 from collections.abc import Callable
@@ -13,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..bridge.driver import callback
-from ..bridge.sharedobject import TABLE, shared_object
-from .cuda_driver import DriverState
+from ..bridge.sharedobject import NOTHING, TABLE, shared_object
+from .state import DriverState
 
 NO_DEVICE: Final = 100
 INT, UINT, LONG, FLOAT = ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_float
@@ -69,7 +71,7 @@ class CLibrary:
 
     def address(self, name: str) -> int:
         """Where a function is, 0 if it is not there."""
-        return _address(self.functions[name]) if name in self.functions else 0
+        return _address(self._loaded[0][name]) if name in self.functions else 0
 
     @property
     def session(self) -> DriverState:
@@ -94,7 +96,12 @@ class CLibrary:
         library = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
         table = (ctypes.c_size_t * len(self.functions)).in_dll(library, TABLE)
         table[:] = [_address(function) for function in self.functions.values()]
+        atexit.register(_fill, table, _address(library[NOTHING]))
         return library
+
+
+def _fill(table: ctypes.Array[ctypes.c_size_t], function: int) -> None:
+    table[:] = [function] * len(table)
 
 
 def _address(function: Any) -> int:

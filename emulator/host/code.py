@@ -11,7 +11,7 @@ from ..bridge.driver import current
 from ..bridge.launchconfig import LaunchConfig
 from ..bridge.modules import LoadedModule, load
 from ..ptx.syntax import Kernel
-from .images import ptx_at
+from .images import is_machine_code, machine_code, ptx_at
 from .properties import DeviceProperties
 from .refusal import not_emulated
 from .streams import new_handle
@@ -20,6 +20,9 @@ _REGISTERS_A_THREAD = 255
 _modules: dict[int, LoadedModule] = {}
 _kernels: dict[int, tuple[LoadedModule, str]] = {}
 _handles: dict[tuple[int, str], int] = {}
+_names: dict[int, ctypes.c_char_p] = {}
+_machine_code: set[int] = set()
+"""Libraries that are cubins, and their kernels: enough to ask how many clusters fit, never to launch from them."""
 
 
 def load_module(image: int) -> int:
@@ -29,8 +32,19 @@ def load_module(image: int) -> int:
     return handle
 
 
+def load_library(image: int) -> int:
+    """A handle of a library, which may be a cubin: it is refused when its code is needed."""
+    if not is_machine_code(image):
+        return load_module(image)
+    handle = new_handle()
+    _machine_code.add(handle)
+    return handle
+
+
 def module(handle: int) -> LoadedModule:
-    """A module by its handle."""
+    """A module by its handle. Raises NotEmulated for a cubin."""
+    if handle in _machine_code:
+        raise machine_code()
     return _modules[handle]
 
 
@@ -55,10 +69,28 @@ def kernel_handle(of: LoadedModule, name: str) -> int | None:
     return _handles[key]
 
 
+def kernel_handles(of: int, count: int) -> list[int]:
+    """Handles of the first kernels of a module."""
+    if of in _machine_code:
+        handles = [new_handle() for _ in range(count)]
+        _machine_code.update(handles)
+        return handles
+    return [kernel_handle(module(of), name) or 0 for name in list(module(of).syntax.kernels)[:count]]
+
+
 def kernel(handle: int) -> Kernel:
-    """A kernel by its handle."""
+    """A kernel by its handle. Raises NotEmulated for one of a cubin."""
+    if handle in _machine_code:
+        raise machine_code()
     of, name = _kernels[handle]
     return of.kernel(name)
+
+
+def name_at(handle: int) -> int:
+    """The address of a kernel's name."""
+    if handle not in _names:
+        _names[handle] = ctypes.c_char_p(kernel(handle).name.encode())
+    return ctypes.cast(_names[handle], ctypes.c_void_p).value or 0
 
 
 def is_kernel(handle: int) -> bool:
@@ -83,7 +115,8 @@ def device() -> EmulatedDevice:
 def launch(handle: int, config: LaunchConfig, arguments: int, extra: int = 0) -> None:
     """Launch a kernel. arguments: the address of pointers to its parameters; or extra: of cuLaunchKernel's options,
     which name one buffer with all of them."""
-    pointers = _from_buffer(kernel(handle), extra) if extra and not arguments else None
+    of = kernel(handle)
+    pointers = _from_buffer(of, extra) if extra and not arguments else None
     device().launch(handle, config, arguments if pointers is None else ctypes.addressof(pointers))
 
 
@@ -118,7 +151,9 @@ def attribute(handle: int, which: int, properties: DeviceProperties) -> int:
 
 
 def active_blocks(handle: int, threads: int, dynamic_shared_bytes: int, properties: DeviceProperties) -> int:
-    """How many CTAs of a kernel an SM has room for, by threads and shared memory."""
+    """How many CTAs of a kernel an SM has room for, by threads and shared memory; of a cubin's, one."""
+    if handle in _machine_code:
+        return 1
     shared = kernel(handle).dynamic_shared_offset + dynamic_shared_bytes
     by_threads = properties.max_threads_per_multi_processor // max(-(-threads // chip.LANES) * chip.LANES, 1)
     return min(chip.CTAS_AN_SM, by_threads, chip.SHARED_BYTES_AN_SM // shared)

@@ -9,8 +9,8 @@ from typing import Any
 import cuda.bindings.driver as driver
 
 from . import graphs, memory
-from .cuda_driver import DriverState
-from .properties import DeviceProperties
+from .properties import BUS, DeviceProperties
+from .state import DriverState
 from .streams import new_handle
 
 
@@ -51,6 +51,7 @@ def _device_calls(t: ModuleType, p: DeviceProperties, ok: _Ok) -> dict[str, Call
         "cudaGetDevice": lambda: ok(0),
         "cudaSetDevice": set_device,
         "cudaDeviceGetAttribute": attribute,
+        "cudaDeviceGetPCIBusId": lambda length, device: ok(BUS.encode()),
         "cudaGetDeviceProperties": lambda device: ok(_properties(t, p)),
         "cudaDriverGetVersion": lambda: ok(p.driver_version),
         "cudaRuntimeGetVersion": lambda: ok(p.driver_version),

@@ -7,16 +7,22 @@ import ctypes
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from .c_hosts import runtime_function
 from .c_library import FOLDER
 from .refusal import not_emulated
 
 _MAGIC: Final = b"\x7fELF\x02\x01"
 _SHARED, _X86_64 = 3, 62
-_DYNAMIC, _TLS = 2, 7
+_LOAD, _DYNAMIC, _TLS = 1, 2, 7
 _FLAGS_1, _PIE = 0x6FFFFFFB, 0x08000000
 _SYMBOLS: Final = 2
+_THREAD_LOCAL: Final = 6
+_STATIC_RUNTIME: Final = "libcudart_static_"
+"""What names within NVIDIA's static runtime begin with."""
+_JUMP: Final = struct.Struct("<2sQ2s")
+"""`movabs $address, %rax; jmp *%rax`."""
 _TO_MAIN: Final = b"\x48\x8d\x3d"
 """`lea main(%rip), %rdi`, before the entry point calls __libc_start_main."""
 
@@ -38,10 +44,14 @@ def run_main(path: Path, arguments: Sequence[str], at_exit: Callable[[int], int]
     if (kind, machine) != (_SHARED, _X86_64):
         raise not_emulated(what, "only executables for x86-64 that can be placed anywhere (-pie) are loaded")
     if b"libcudart.so" not in image and b"libcuda.so" not in image:
-        raise not_emulated(what, "CUDA's runtime is within it, or it needs none: link with `nvcc -cudart shared`")
-    if any(segment == _TLS for segment, *_ in _segments(image)):
-        raise not_emulated(what, "it has thread-local variables")
-    start = _main(image)
+        raise not_emulated(what, "it uses no CUDA")
+    symbols = list(_symbols(image))
+    own = [s for s in symbols if s.kind == _THREAD_LOCAL and not s.name.startswith(_STATIC_RUNTIME)]
+    if any(segment.kind == _TLS for segment in _segments(image)) and (own or not symbols):
+        why = "it has thread-local variables" if own else "it was stripped: its thread-local variables may be its own"
+        raise not_emulated(what, why)
+    _leave_static_runtime(image, symbols)
+    start = _main(image, symbols)
     for at, tag, value in _dynamic(image):
         if tag == _FLAGS_1:  # a library, so far as the loader is concerned
             struct.pack_into("<QQ", image, at, tag, value & ~_PIE)
@@ -64,25 +74,38 @@ def _end(libc: Any, code: int) -> None:
     libc._exit(code)
 
 
-def _segments(image: bytearray) -> Iterator[tuple[int, int, int]]:
-    """Kind, offset and bytes of each segment."""
+class _Segment(NamedTuple):
+    kind: int
+    offset: int
+    address: int
+    size: int
+
+
+def _segments(image: bytearray) -> Iterator[_Segment]:
+    """The parts of the file that the loader knows."""
     at = struct.unpack_from("<Q", image, 0x20)[0]
     size, count = struct.unpack_from("<HH", image, 0x36)
     for i in range(count):
-        kind, _, offset, _, _, in_file = struct.unpack_from("<IIQQQQ", image, at + i * size)
-        yield kind, offset, in_file
+        kind, _, offset, address, _, in_file = struct.unpack_from("<IIQQQQ", image, at + i * size)
+        yield _Segment(kind, offset, address, in_file)
 
 
 def _dynamic(image: bytearray) -> Iterator[tuple[int, int, int]]:
     """Where each entry for the loader stands, its tag and its value."""
-    for kind, offset, size in _segments(image):
-        if kind == _DYNAMIC:
-            for at in range(offset, offset + size, 16):
+    for segment in _segments(image):
+        if segment.kind == _DYNAMIC:
+            for at in range(segment.offset, segment.offset + segment.size, 16):
                 yield at, *struct.unpack_from("<QQ", image, at)
 
 
-def _main(image: bytearray) -> int:
-    """The address of `main`: by its symbol, or where it was stripped by the code that calls it."""
+class _Symbol(NamedTuple):
+    name: str
+    kind: int
+    address: int
+
+
+def _symbols(image: bytearray) -> Iterator[_Symbol]:
+    """What linkers know by name; nothing where that was stripped."""
     sections_at = struct.unpack_from("<Q", image, 0x28)[0]
     entry_size, count = struct.unpack_from("<HH", image, 0x3A)
     sections = [struct.unpack_from("<IIQQQQIIQQ", image, sections_at + i * entry_size) for i in range(count)]
@@ -90,9 +113,27 @@ def _main(image: bytearray) -> int:
         if section[1] == _SYMBOLS:
             strings_at = sections[section[6]][4]
             for at in range(section[4], section[4] + section[5], 24):
-                name_at, _, _, _, value = struct.unpack_from("<IBBHQ", image, at)
-                if image.startswith(b"main\0", strings_at + name_at):
-                    return int(value)
+                name_at, info, _, _, value = struct.unpack_from("<IBBHQ", image, at)
+                start = strings_at + name_at
+                yield _Symbol(image[start : image.index(0, start)].decode(), info & 15, value)
+
+
+def _leave_static_runtime(image: bytearray, symbols: Sequence[_Symbol]) -> None:
+    """Let the functions of a CUDA runtime that is within the program jump to those of ours."""
+    loaded = [segment for segment in _segments(image) if segment.kind == _LOAD]
+    for symbol in symbols if any(s.name.startswith(_STATIC_RUNTIME) for s in symbols) else ():
+        function = runtime_function(symbol.name.removesuffix("_ptsz").removesuffix("_ptds"))
+        if function and symbol.address:
+            home = next(s for s in loaded if s.address <= symbol.address < s.address + s.size)
+            at = symbol.address - home.address + home.offset
+            _JUMP.pack_into(image, at, b"\x48\xb8", function, b"\xff\xe0")
+
+
+def _main(image: bytearray, symbols: Sequence[_Symbol]) -> int:
+    """The address of `main`: by its symbol, or where it was stripped by the code that calls it."""
+    for symbol in symbols:
+        if symbol.name == "main":
+            return symbol.address
     entry: int = struct.unpack_from("<Q", image, 0x18)[0]
     at = image.find(_TO_MAIN, entry, entry + 64)
     if at < 0:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from .. import chip
+from ..bridge.driver import NotEmulated
 from .refusal import not_emulated
 
 _WRAPPER, _FAT, _ELF = 0x466243B1, 0xBA55ED50, 0x464C457F
@@ -21,6 +22,16 @@ _TARGET: Final = re.compile(rb"\.target\s+sm_(\d+)([af]?)")
 _OWN: Final = 10 * chip.COMPUTE_CAPABILITY[0] + chip.COMPUTE_CAPABILITY[1]
 
 
+def is_machine_code(address: int) -> bool:
+    """Whether a module image is a cubin."""
+    return ctypes.c_uint32.from_address(address).value == _ELF
+
+
+def machine_code() -> NotEmulated:
+    """The refusal of what is machine code only."""
+    return not_emulated("a module of machine code", "compile to PTX, or to a fat binary that holds PTX")
+
+
 def ptx_at(address: int) -> str:
     """The PTX of the module image at an address. Raises NotEmulated where there is none that a B200 takes."""
     magic = ctypes.c_uint32.from_address(address).value
@@ -28,8 +39,8 @@ def ptx_at(address: int) -> str:
         return ptx_at(ctypes.c_uint64.from_address(address + 8).value)
     if magic == _FAT:
         return _best(list(_texts(address))).decode()
-    if magic == _ELF:
-        raise not_emulated("a module of machine code", "compile to PTX, or to a fat binary that holds PTX")
+    if is_machine_code(address):
+        raise machine_code()
     return ctypes.string_at(address).decode()
 
 

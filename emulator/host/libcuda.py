@@ -10,6 +10,8 @@ from ..bridge.launchconfig import COOPERATIVE, LaunchConfig
 from . import code, memory
 from .c_library import FLOAT, INT, LONG, UINT, CLibrary, entry, put
 from .graphs import Captures
+from .properties import BUS
+from .refusal import not_emulated
 from .streams import new_handle
 
 INVALID_VALUE, NO_BINARY, INVALID_DEVICE, INVALID_HANDLE, NOT_FOUND = 1, 209, 101, 400, 500
@@ -25,6 +27,7 @@ _ERRORS: Final = {
     720: (b"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", b"too many blocks in cooperative launch"),
     801: (b"CUDA_ERROR_NOT_SUPPORTED", b"operation not supported"),
 }
+_OF_NVRTC: Final = bytes.fromhex("da9151d33ae6cc41a5c04f26d533e328")
 _UNKNOWN: Final = (b"CUDA_ERROR_UNKNOWN", b"unknown error")
 _STRINGS: Final = {code: tuple(map(ctypes.c_char_p, texts)) for code, texts in (*_ERRORS.items(), (-1, _UNKNOWN))}
 
@@ -49,7 +52,9 @@ class LibCuda(CLibrary):
         *("cuStreamDestroy_v2", "cuStreamSynchronize", "cuStreamQuery", "cuStreamWaitEvent", "cuStreamSetAttribute"),
         *("cuEventDestroy_v2", "cuEventSynchronize", "cuEventQuery", "cuMemHostRegister_v2", "cuMemHostUnregister"),
         *("cuFuncSetAttribute", "cuFuncSetCacheConfig", "cuFuncSetSharedMemConfig", "cuKernelSetAttribute"),
-        *("cuFuncLoad", "cuProfilerStart", "cuProfilerStop", "cuMemAdvise", "cuMemPrefetchAsync"),
+        *("cuFuncLoad", "cuProfilerStart", "cuProfilerStop", "cuMemAdvise", "cuMemPrefetchAsync", "cuMemPoolDestroy"),
+        *("cuMemPoolSetAttribute", "cuMemPoolTrimTo", "cuMemPoolSetAccess", "cuDeviceSetMemPool", "cuGraphDestroy"),
+        *("cuGraphExecDestroy", "cuGraphUpload", "cuKernelSetCacheConfig", "cuPointerSetAttribute"),
     )
 
     # The device and its context
@@ -76,6 +81,15 @@ class LibCuda(CLibrary):
             put(found, INT, 0 if at else 1)
         return None if at else NOT_FOUND
 
+    @entry("pp", "cuGetExportTable")
+    def export_table(self, table: int, identity: int) -> int:
+        """Functions that NVIDIA's own libraries call past the documented ones. NVRTC does without."""
+        put(table, LONG, 0)
+        if ctypes.string_at(identity, len(_OF_NVRTC)) != _OF_NVRTC:
+            what = "a CUDA library that calls undocumented functions of the driver, as the static runtime does"
+            raise not_emulated(what, "let nvcc link with -cudart shared")
+        return NOT_FOUND
+
     @entry("pi", "cuDeviceGet")
     def get_device(self, device: int, ordinal: int) -> int | None:
         put(device, INT, 0)
@@ -91,8 +105,8 @@ class LibCuda(CLibrary):
 
     @entry("pii", "cuDeviceGetName")
     def device_name(self, text: int, length: int, _device: int) -> None:
-        name = self.session.properties.name.encode()[: length - 1] + b"\0"
-        ctypes.memmove(text, name, len(name))
+        name = self.session.properties.name.encode()[: length - 1]
+        ctypes.memmove(text, name.ljust(length, b"\0"), length)
 
     @entry("pi", "cuDeviceGetUuid", "cuDeviceGetUuid_v2")
     def device_uuid(self, uuid: int, _device: int) -> None:
@@ -100,7 +114,7 @@ class LibCuda(CLibrary):
 
     @entry("pii", "cuDeviceGetPCIBusId")
     def device_bus(self, text: int, length: int, _device: int) -> None:
-        name = b"0000:00:00.0"[: length - 1] + b"\0"
+        name = BUS.encode()[: length - 1] + b"\0"
         ctypes.memmove(text, name, len(name))
 
     @entry("pi", "cuDeviceTotalMem_v2")
@@ -148,9 +162,30 @@ class LibCuda(CLibrary):
 
     # Memory
 
-    @entry("pn", "cuMemAlloc_v2", "cuMemAllocHost_v2", "cuMemAllocManaged", "cuMemHostAlloc", "cuMemAllocAsync")
+    @entry(
+        "pn",
+        *("cuMemAlloc_v2", "cuMemAllocHost_v2", "cuMemAllocManaged", "cuMemHostAlloc"),
+        *("cuMemAllocAsync", "cuMemAllocFromPoolAsync"),
+    )
     def allocate(self, pointer: int, size: int) -> None:
         put(pointer, LONG, self.session.allocations.allocate(size))
+
+    @entry(
+        "p",
+        *("cuDeviceGetDefaultMemPool", "cuDeviceGetMemPool", "cuMemPoolCreate"),
+        *("cuMemGetDefaultMemPool", "cuMemGetMemPool"),
+    )
+    def pool(self, pool: int) -> None:
+        """All pools are one: the device's memory."""
+        put(pool, LONG, self.session.context)
+
+    @entry("pip", "cuMemPoolGetAttribute")
+    def pool_attribute(self, _pool: int, _attribute: int, value: int) -> None:
+        put(value, LONG, 0)
+
+    @entry("ppi", "cuMemHostGetDevicePointer_v2")
+    def mapped(self, pointer: int, of_host: int, _flags: int) -> None:
+        put(pointer, LONG, of_host)
 
     @entry("p", "cuMemFree_v2", "cuMemFreeHost", "cuMemFreeAsync")
     def free(self, pointer: int) -> int | None:
@@ -241,6 +276,18 @@ class LibCuda(CLibrary):
     def stream_context(self, _stream: int, context: int) -> None:
         put(context, LONG, self.session.context)
 
+    @entry("pp", "cuStreamGetPriority", "cuStreamGetFlags")
+    def stream_default(self, _stream: int, value: int) -> None:
+        put(value, INT, 0)
+
+    @entry("pp", "cuStreamGetId")
+    def stream_id(self, stream: int, number: int) -> None:
+        put(number, LONG, stream)
+
+    @entry("ppp", "cuLaunchHostFunc")
+    def call_host(self, stream: int, function: int, data: int) -> None:
+        self.session.captures.submit(stream, lambda: ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(data))
+
     @entry("pp", "cuStreamGetDevice")
     def stream_device(self, _stream: int, device: int) -> None:
         put(device, INT, 0)
@@ -274,7 +321,7 @@ class LibCuda(CLibrary):
 
     # Code
 
-    @entry("pp", "cuModuleLoadData", "cuModuleLoadDataEx", "cuModuleLoadFatBinary", "cuLibraryLoadData")
+    @entry("pp", "cuModuleLoadData", "cuModuleLoadDataEx", "cuModuleLoadFatBinary")
     def load(self, module: int, image: int) -> int | None:
         try:
             put(module, LONG, code.load_module(image))
@@ -282,6 +329,10 @@ class LibCuda(CLibrary):
             code.device().error = error
             return NO_BINARY
         return None
+
+    @entry("pp", "cuLibraryLoadData")
+    def load_library(self, library: int, image: int) -> None:
+        put(library, LONG, code.load_library(image))
 
     @entry("p", "cuModuleUnload", "cuLibraryUnload")
     def unload(self, module: int) -> None:
@@ -292,6 +343,19 @@ class LibCuda(CLibrary):
         handle = code.kernel_handle(code.module(module), ctypes.string_at(name).decode())
         put(function, LONG, handle or 0)
         return NOT_FOUND if handle is None else None
+
+    @entry("pp", "cuFuncGetName", "cuKernelGetName")
+    def function_name(self, name: int, function: int) -> None:
+        put(name, LONG, code.name_at(function))
+
+    @entry("pnpp", "cuFuncGetParamInfo", "cuKernelGetParamInfo")
+    def parameter(self, function: int, number: int, offset: int, size: int) -> int | None:
+        parameters = code.kernel(function).params
+        if number >= len(parameters):
+            return INVALID_VALUE
+        put(offset, LONG, parameters[number].offset)
+        put(size, LONG, parameters[number].size)
+        return None
 
     @entry("pppp", "cuModuleGetGlobal_v2", "cuLibraryGetGlobal")
     def variable(self, address: int, size: int, module: int, name: int) -> int | None:
@@ -316,9 +380,8 @@ class LibCuda(CLibrary):
 
     @entry("pup", "cuLibraryEnumerateKernels", "cuModuleEnumerateFunctions")
     def kernels(self, kernels: int, count: int, module: int) -> None:
-        of = code.module(module)
-        for i, name in enumerate(list(of.syntax.kernels)[:count]):
-            put(kernels + 8 * i, LONG, code.kernel_handle(of, name) or 0)
+        for i, handle in enumerate(code.kernel_handles(module, count)):
+            put(kernels + 8 * i, LONG, handle)
 
     @entry("pip", "cuFuncGetAttribute", "cuKernelGetAttribute")
     def function_attribute(self, value: int, attribute: int, function: int) -> None:

@@ -66,6 +66,7 @@ class LibCudart(CLibrary):
             "cudaHostUnregister",
         ),
         *("cudaMemPrefetchAsync", "cudaMemAdvise", "cudaCtxResetPersistingL2Cache", "cudaStreamSetAttribute"),
+        *("cudaMemPoolDestroy", "cudaMemPoolSetAttribute", "cudaMemPoolTrimTo", "cudaDeviceSetMemPool"),
     )
 
     def __init__(self, driver: LibCuda) -> None:
@@ -242,6 +243,10 @@ class LibCudart(CLibrary):
         put(least, INT, 0)
         put(greatest, INT, 0)
 
+    @entry("pii", "cudaDeviceGetPCIBusId")
+    def device_bus(self, text: int, length: int, device: int) -> None:
+        self._driver.device_bus(text, length, device)
+
     @entry("pppp", "cudaGetDriverEntryPoint")
     def driver_entry(self, name: int, function: int, flags: int, found: int) -> None:
         self._driver.proc_address(name, function, 12000, flags, found)
@@ -252,7 +257,15 @@ class LibCudart(CLibrary):
 
     # Memory
 
-    @entry("pn", "cudaMalloc", "cudaMallocAsync", "cudaMallocHost", "cudaHostAlloc", "cudaMallocManaged")
+    @entry("p", "cudaDeviceGetDefaultMemPool", "cudaDeviceGetMemPool", "cudaMemPoolCreate")
+    def pool(self, pool: int) -> None:
+        self._driver.pool(pool)
+
+    @entry(
+        "pn",
+        *("cudaMalloc", "cudaMallocAsync", "cudaMallocFromPoolAsync"),
+        *("cudaMallocHost", "cudaHostAlloc", "cudaMallocManaged"),
+    )
     def allocate(self, pointer: int, size: int) -> None:
         put(pointer, LONG, self.session.allocations.allocate(size))
 
@@ -341,6 +354,14 @@ class LibCudart(CLibrary):
     def elapsed(self, ms: int, start: int, end: int) -> int | None:
         code_of_driver = self._driver.elapsed(ms, start, end)
         return self._failed(INVALID_HANDLE) if code_of_driver else None
+
+    @entry("ppp", "cudaLaunchHostFunc")
+    def call_host(self, stream: int, function: int, data: int) -> None:
+        self._driver.call_host(stream, function, data)
+
+    @entry("ppi", "cudaHostGetDevicePointer")
+    def mapped(self, pointer: int, of_host: int, flags: int) -> None:
+        self._driver.mapped(pointer, of_host, flags)
 
     @entry("pp", "cudaStreamIsCapturing")
     def is_capturing(self, stream: int, status: int) -> None:

@@ -37,6 +37,8 @@ _LIMITS: Final[dict[str, int]] = {
     "UNIFIED_FUNCTION_POINTERS": 1,
     "MEMORY_POOLS_SUPPORTED": 1,
 }
+BUS: Final = "0000:00:00.0"
+"""Where the device is on the host's bus."""
 _NUMBERS: Final = {
     1: "MAX_THREADS_PER_BLOCK",
     2: "MAX_BLOCK_DIM_X",

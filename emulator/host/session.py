@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
 
 from torch.utils._device import DeviceContext
 
 from . import (
     autograd,
     c_hosts,
-    cuda_driver,
     custom_ops,
     launches,
     saved_modules,
@@ -24,6 +22,7 @@ from . import (
 from .patching import Patches
 from .properties import B200, DeviceProperties
 from .refusal import refuse
+from .state import DriverState
 
 
 @contextmanager
@@ -34,7 +33,7 @@ def emulated_host(properties: DeviceProperties = B200) -> Iterator[DevicePropert
     Launches are not this function's affair: enter `emulator.emulate()` beside it. Raises NotEmulated, naming the call,
     from whatever the device cannot answer.
     """
-    state = cuda_driver.DriverState(properties)
+    state = DriverState(properties)
     tensors_there = tensors.EmulatedTensors(state.allocations, state.captures)
     with Patches() as patches, c_hosts.c_hosts(state), tensors_there as mode:
         patches.set(DeviceContext, "__torch_function__", tensors.default_device_factory)
@@ -49,22 +48,23 @@ def emulated_host(properties: DeviceProperties = B200) -> Iterator[DevicePropert
         yield properties
 
 
-def _install_bindings(patches: Patches, state: cuda_driver.DriverState) -> None:
-    """Patch cuda.bindings, if it is there."""
+def _install_bindings(patches: Patches, state: DriverState) -> None:
+    """Patch cuda.bindings, if it is there: the driver's call libcuda, which is ours, and the runtime is within them."""
     try:
         from cuda.bindings import driver, runtime
     except ModuleNotFoundError:
         return
     from . import cuda_runtime
 
-    _install(patches, driver, "cu", cuda_driver.functions(driver, state))
-    _install(patches, runtime, "cuda", cuda_runtime.functions(runtime, state))
+    own = cuda_runtime.functions(runtime, state)
+    _refuse_others(patches, driver, "cu", c_hosts.driver_functions())
+    patches.update(runtime, own)
+    _refuse_others(patches, runtime, "cuda", own.keys())
 
 
-def _install(patches: Patches, module: ModuleType, prefix: str, answers: Mapping[str, Callable[..., Any]]) -> None:
+def _refuse_others(patches: Patches, module: ModuleType, prefix: str, known: Collection[str]) -> None:
     for name in dir(module):
         function = getattr(module, name)
         is_call = name.startswith(prefix) and name[len(prefix) : len(prefix) + 1].isupper()
-        if is_call and callable(function) and not isinstance(function, type):
-            why = "only a CUDA driver can answer it"
-            patches.set(module, name, answers.get(name) or refuse(f"{module.__name__}.{name}", why))
+        if is_call and name not in known and callable(function) and not isinstance(function, type):
+            patches.set(module, name, refuse(f"{module.__name__}.{name}", "only a CUDA driver can answer it"))

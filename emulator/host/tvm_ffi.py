@@ -29,12 +29,12 @@ _LINKER_OWN: Final = "_GLOBAL_OFFSET_TABLE_"
 
 
 def install(patches: Patches) -> None:
-    """Patch CuTeDSL's TVM-FFI functions, if the tvm_ffi package is there to make any."""
+    """Patch CuTeDSL's TVM-FFI functions, if CuTeDSL and the tvm_ffi package are there to make any."""
     try:
         import tvm_ffi
+        from cutlass.cutlass_dsl import tvm_ffi_provider as provider
     except ImportError:
         return
-    from cutlass.cutlass_dsl import tvm_ffi_provider as provider
 
     llvm.load_library_permanently(tvm_ffi.libinfo.find_libtvm_ffi())
     for name, function in _ENTRY_POINTS.items():

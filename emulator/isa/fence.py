@@ -63,7 +63,7 @@ def _fence_proxy(ins: Instr) -> Action:
 
         def acquire_maps(warp: Warp, mask: Any, address: Any, _size: Any) -> None:
             for at in {of_lane(address, lane) for lane in active_lanes(mask)}:
-                acquire(warp, at)
+                acquire(ins, warp, at)
 
         return acquire_maps
     if kind not in ("async", "async::generic"):

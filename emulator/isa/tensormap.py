@@ -76,12 +76,16 @@ def _changed(ins: Instr, warp: Warp, address: int) -> None:
 
 
 def check_acquired(ins: Instr, warp: Warp, address: int) -> None:
-    """Find a map that the kernel changed and that is not what this warp acquired last: TMA may see the old one.
+    """Find a map that the kernel changed and that no warp of this CTA acquired as it is now and told this one: TMA may
+    see the old one.
 
     Its bytes decide: in NVIDIA's programs several warps make the same change, one after another's acquire.
     """
     change = warp.cta.launch.registry.get("changed maps", {}).get(address)
-    if change is None or warp.maps.get(address) == host_bytes(address, MAP_BYTES).tobytes():
+    if change is None:
+        return
+    now = host_bytes(address, MAP_BYTES).tobytes()
+    if any(held == now and (a.warp is warp or a.seen_by(warp.clock)) for held, a in warp.cta.maps.get(address, ())):
         return
     fault = MissingProxyFence(
         f"{ins.opcode} uses the tensor map at {address:#x}, which the kernel changed",
@@ -89,16 +93,18 @@ def check_acquired(ins: Instr, warp: Warp, address: int) -> None:
         warp,
         (
             ("changed at", f"{place(*change)}  (by {change[1]})"),
-            ("missing", f"fence.proxy.tensormap::generic.acquire of it in {warp} after the change"),
+            ("missing", f"fence.proxy.tensormap::generic.acquire of it after the change, before this in {warp}"),
         ),
     )
     warp.cta.launch.found(fault)
 
 
-def acquire(warp: Warp, address: int) -> None:
-    """fence.proxy.tensormap::generic.acquire: the warp's later TMA operations see the map as it is now."""
+def acquire(ins: Instr, warp: Warp, address: int) -> None:
+    """fence.proxy.tensormap::generic.acquire: TMA operations of this CTA that come after it, by a barrier too, see the
+    map as it is now."""
     if address in warp.cta.launch.registry.get("changed maps", {}):
-        warp.maps[address] = host_bytes(address, MAP_BYTES).tobytes()
+        held = host_bytes(address, MAP_BYTES).tobytes(), warp.access(ins, ins.opcode)
+        warp.cta.maps.setdefault(address, []).append(held)
 
 
 @executes("tensormap.cp_fenceproxy")

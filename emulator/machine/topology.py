@@ -9,7 +9,7 @@ import numpy as np
 
 from ..chip import NAMED_BARRIERS
 from ..errors import BarrierError, DataRace, Level
-from .access import Issuer
+from .access import Access, Issuer
 from .agents import Agents, Completion
 from .barriers import ClusterBarrier, NamedBarrier, WarpGroupBarrier
 from .flags import Flags
@@ -96,6 +96,8 @@ class Cta:
         self.barriers = [NamedBarrier(self, i) for i in range(NAMED_BARRIERS)]
         self.warpgroups: dict[int, WarpGroupBarrier] = {}
         self.registers = RegisterPool(self)
+        self.maps: dict[int, list[tuple[bytes, Access]]] = {}
+        """The bytes of the changed tensor maps that its warps have acquired, and who did."""
         self.sregs = of_cta(self.launch, cluster.index, ctaid, rank)
         self.warps: list[Warp] = [Warp(self, i) for i in range(self.launch.warps)]
         self.running = len(self.warps)
@@ -152,8 +154,6 @@ class Warp(Issuer):
         """Its TMA loads that were queued in a row just now, once there were any."""
         self.bulk: dict[int, Any] = {}
         """The bulk copies of each lane."""
-        self.maps: dict[int, bytes] = {}
-        """The bytes of the changed tensor maps that it has acquired."""
         self.copies: Any = None
         self.cluster_arrivals: list[Any] = []
         """The uses of the cluster's barrier that it arrived at and has not waited for."""

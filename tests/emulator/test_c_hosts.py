@@ -234,6 +234,51 @@ def test_a_program_in_c(executable: Path, arguments: list[str], code: int, said:
     assert ("OutOfBounds" in done.stderr) == (code == REPORT_EXIT)
 
 
+CUDA_CORE = """
+import numpy as np
+from cuda.core import Device, LaunchConfig, ObjectCode, launch
+
+device = Device()
+device.set_current()
+stream = device.create_stream()
+kernel = ObjectCode.from_ptx(PTX).get_kernel("twice")
+assert (kernel.num_arguments, kernel.arguments_info[1].offset) == (2, 8)
+x = device.allocate(128, stream=stream)
+on_host = np.arange(32, dtype=np.uint32)
+from cuda.bindings import driver
+
+assert driver.cuMemcpyHtoD(int(x.handle), on_host.ctypes.data, 128)[0] == 0
+launch(stream, LaunchConfig(grid=1, block=32), kernel, x, np.uint32(32))
+stream.sync()
+assert driver.cuMemcpyDtoH(on_host.ctypes.data, int(x.handle), 128)[0] == 0
+print(on_host.sum(), device.name)
+"""
+
+
+def test_cuda_core(tmp_path: Path) -> None:
+    """Its objects are freed when Python has ended."""
+    (tmp_path / "script.py").write_text(f"PTX = {DOUBLE.encode()!r}\n{CUDA_CORE}")
+    command = [sys.executable, "-m", "emulator", "run", str(tmp_path / "script.py")]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "992 NVIDIA B200 (emulated)\n"), done.stderr
+
+
+def test_private_tables_of_the_driver_are_refused_but_to_nvrtc(cuda, device) -> None:
+    table = ctypes.c_uint64(1)
+    of_nvrtc = bytes.fromhex("da9151d33ae6cc41a5c04f26d533e328")
+    assert cuda.cuGetExportTable(ctypes.byref(table), of_nvrtc) == NOT_FOUND and device.error is None
+    assert cuda.cuGetExportTable(ctypes.byref(table), bytes(16)) == LAUNCH_FAILED
+    assert "-cudart shared" in str(device.error) and table.value == 0
+
+
+def test_a_library_of_machine_code_is_refused_when_it_is_needed(cuda, device) -> None:
+    library, kernels = ctypes.c_uint64(), (ctypes.c_uint64 * 1)()
+    assert cuda.cuLibraryLoadData(ctypes.byref(library), b"\x7fELF", *[None] * 6) == 0
+    assert cuda.cuLibraryEnumerateKernels(kernels, 1, library) == 0
+    assert cuda.cuLaunchKernel(ctypes.c_uint64(kernels[0]), 1, 1, 1, 32, 1, 1, 0, None, None, None) == LAUNCH_FAILED
+    assert "machine code" in str(device.error)
+
+
 def test_ptxas_leaves_ptx_as_it_is(device, tmp_path: Path) -> None:
     (tmp_path / "k.ptx").write_text(DOUBLE)
     ptxas = str(FOLDER / "ptxas")

@@ -63,6 +63,23 @@ def test_cuda(completion: str, nvcc: Sequence[str], tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
 
 
+def test_a_static_runtime(nvcc: Sequence[str], tmp_path: Path) -> None:
+    """As nvcc links by itself; stripped, its functions cannot be found."""
+    command = [nvcc[0], "-o", "gemm", str(PROGRAMS / "gemm.cu"), "-gencode", "arch=compute_100a,code=compute_100a"]
+    subprocess.run([*command, "-std=c++17"], cwd=tmp_path, check=True)
+    done = run(tmp_path / "gemm", tmp_path)
+    assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
+    subprocess.run(["strip", "gemm"], cwd=tmp_path, check=True)
+    done = run(tmp_path / "gemm", tmp_path)
+    assert done.returncode == 3 and "it was stripped" in done.stderr
+
+
+def test_nvrtc(tmp_path: Path) -> None:
+    (libraries,) = install(tmp_path, "nvidia-cuda-nvrtc==13.3.33").glob("nvidia/cu*/lib")
+    done = run(PROGRAMS / "nvrtc.py", tmp_path, LD_LIBRARY_PATH=str(libraries))
+    assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
+
+
 def test_a_broken_cuda_program_is_told_by_its_source(nvcc: Sequence[str], tmp_path: Path) -> None:
     text = (PROGRAMS / "gemm.cu").read_text()
     line = "      wait(full, it & 1);\n"

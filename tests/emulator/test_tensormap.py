@@ -90,7 +90,9 @@ tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.a
 """
 
 
-def through_changed_map(change: str, acquire: str, completion: Completion = "lazy") -> tuple[np.ndarray, np.ndarray]:
+def through_changed_map(
+    change: str, acquire: str, completion: Completion = "lazy", threads: int = 32
+) -> tuple[np.ndarray, np.ndarray]:
     """(what a box of 8 rows of 32 is after the map is turned to the first 5 rows of another array, that array)."""
     text = kernel(
         "changed",
@@ -118,7 +120,7 @@ ret;""",
     old, new = np.zeros((16, 64), np.float32), np.arange(16 * 64, dtype=np.float32).reshape(16, 64)
     raw = aligned(np.frombuffer(tensor_map(old, (32, 8), 0), np.uint8))
     out = np.full((8, 32), 77, np.float32)
-    launch(text, [raw, new, out], completion=completion)
+    launch(text, [raw, new, out], completion=completion, block=(threads, 1, 1))
     return out, new
 
 
@@ -202,3 +204,17 @@ def test_a_coordinate_inside_a_packed_word() -> None:
     raw = small_map(array.ctypes.data, PADDED_4, (256, 6), 128, (128, 4))
     with pytest.raises(errors.DescriptorError, match="coordinate 8 of 16 packed elements"):
         launch(program(2, 512), [raw, raw, struct.pack("<5i", 8, 0, 0, 0, 0), np.zeros(512, np.uint8)])
+
+
+BY_WARP_0 = f"""
+setp.ge.u32 %p3, %r1, 32; @%p3 bra PAST; {IN_GLOBAL}
+PAST: {{first}} {{then}} @!%p3 exit; sub.u32 %r1, %r1, 32; shl.b32 %r8, %r1, 2; cvt.u64.u32 %rd8, %r8;
+"""
+
+
+def test_one_warp_acquires_a_map_for_those_that_meet_it() -> None:
+    acquire, meet = f"@!%p3 {ACQUIRE}", "bar.sync 0;"
+    out, new = through_changed_map(BY_WARP_0.format(first=acquire, then=meet), "", threads=64)
+    np.testing.assert_array_equal(out, np.concatenate([new[:5, :32], np.zeros((3, 32))]))
+    with pytest.raises(errors.MissingProxyFence, match=r"after the change, before this in warp 1"):
+        through_changed_map(BY_WARP_0.format(first=meet, then=acquire), "", threads=64)
