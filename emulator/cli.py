@@ -79,10 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--processes",
         type=_positive,
-        default=1,
         metavar="N",
         help="share the CTAs (clusters) of a launch between N processes, with the results of one; a kernel whose "
-        "clusters meet in global memory stays in one (default: %(default)s)",
+        "clusters meet in global memory stays in one (default: as many as pay)",
     )
     run.add_argument("script", type=Path, metavar="SCRIPT")
     run.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")

@@ -63,7 +63,7 @@ class EmulatedDevice:
     level: LevelName = "fault"
     numerics: Numerics = "fp32"
     diagnostics: Diagnostics = "stop"
-    processes: int = 1
+    processes: int | None = None
     names: Names = nameless
     clock: str | None = None
     trace: bool = False
@@ -77,8 +77,8 @@ class EmulatedDevice:
             raise ValueError(f"seed is {self.seed!r}; allowed: an integer")
         if self.budget is not None and (not isinstance(self.budget, int) or self.budget < 1):
             raise ValueError(f"budget is {self.budget!r}; allowed: None or a number of instructions from 1")
-        if not isinstance(self.processes, int) or self.processes < 1:
-            raise ValueError(f"processes is {self.processes!r}; allowed: a number of processes from 1")
+        if self.processes is not None and (not isinstance(self.processes, int) or self.processes < 1):
+            raise ValueError(f"processes is {self.processes!r}; allowed: None or a number of processes from 1")
         self._chip = None if self.clock is None else chip_of(self.clock)
         self.launches: list[LaunchResult] = []
         self.error: BaseException | None = None

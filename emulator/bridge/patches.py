@@ -98,7 +98,7 @@ def emulate(
     level: LevelName = "fault",
     numerics: Numerics = "fp32",
     diagnostics: Diagnostics = "stop",
-    processes: int = 1,
+    processes: int | None = None,
     names: Names = nameless,
     clock: str | None = None,
     trace: bool = False,
@@ -112,8 +112,9 @@ def emulate(
     does: "tc". diagnostics: "stop" raises whatever is found of the level that is asked for; "report" goes on after what
     leaves memory as it is, a missing wait or fence or a read of what nothing wrote or no tensor holds, and lists it in
     the launch's `findings`. What is formal is listed there even where it is not asked for.
-    processes: how many share the clusters of a launch, with the same results as one; kernels whose clusters can meet in
-    global memory (atomics, flags, reductions) or print run in one, and so does everything where other threads run.
+    processes: how many share the clusters of a launch, with the same results as one, None for as many as pay; kernels
+    whose clusters can meet in global memory (atomics, flags, reductions) or print run in one, and so does everything
+    where other threads run.
     names: from a kernel's name to its mbarriers' names, by offset in bytes in dynamic shared memory, for reports.
     clock: a chip ("b200") whose time is predicted: each launch has a `prediction` then, and computes no outputs.
     trace: with what happened when.

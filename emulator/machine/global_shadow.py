@@ -9,7 +9,8 @@ until something else touches the allocation: an output that is written once cost
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,6 +49,50 @@ CELLS_MAX: Final = 1 << 28
 """An allocation of more cells is not watched."""
 
 
+@dataclass(frozen=True)
+class Touched:
+    """What the clusters of a share did to one allocation since `GlobalShadow.mark`.
+
+    written, accessed: of each of its `cells`, as bits; None where nothing but agents wrote there, which nothing orders:
+    then `listed` has the first cells and the number of each run.
+    """
+
+    cells: int
+    written: np.ndarray | None
+    accessed: np.ndarray | None
+    listed: Sequence[tuple[np.ndarray, int]]
+
+    def bits(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which cells were written, and which accessed: bool[cells]."""
+        if self.written is not None and self.accessed is not None:
+            written, accessed = (np.unpackbits(bits, count=self.cells) for bits in (self.written, self.accessed))
+            return written.view(bool), accessed.view(bool)
+        listed = np.zeros(self.cells, bool)
+        for cells in self.listed:
+            listed[cells[0][:, None] + np.arange(cells[1])] = True
+        return listed, listed
+
+
+Share = dict[int, Touched] | None
+"""By the allocation's address; None where something is written of which it is not known who read it before."""
+
+
+def disjoint(shares: Sequence[Share]) -> bool:
+    """Whether it is known that no share accessed what another wrote, but for agents that write to the same place."""
+    known = [share for share in shares if share is not None]
+    for address in {address for share in known for address in share}:
+        touched = [share[address] for share in known if address in share]
+        if all(each.written is None for each in touched):
+            continue
+        written, accessed = touched[0].bits()
+        for each in touched[1:]:
+            more, seen = each.bits()
+            if (more & accessed).any() or (seen & written).any():
+                return False
+            written, accessed = written | more, accessed | seen
+    return len(known) == len(shares)
+
+
 class GlobalShadow:
     """Of one launch: the watched allocations, by address.
 
@@ -63,6 +108,19 @@ class GlobalShadow:
         self._numbers: dict[int, int] = {}
         self.warps: list[Any] = []
         """Who has accessed it, by serial number."""
+        self._watched: set[int] = set()
+
+    def mark(self) -> None:
+        """Tell in `share` what is accessed from now on."""
+        self._watched = set(self._launch.memory.watched)
+        for area in self._areas.values():
+            area.mark()
+
+    def share(self) -> Share:
+        """What was accessed since `mark`."""
+        if self._launch.memory.watched != self._watched:
+            return None
+        return {address: touched for address, area in self._areas.items() if (touched := area.touched()) is not None}
 
     @classmethod
     def of(cls, launch: Launch) -> GlobalShadow:
@@ -164,11 +222,44 @@ class Area:
         self._values: tuple[np.ndarray, np.ndarray] | None = None
         """Of the store that is being checked: where its bytes are, and what they become."""
         self.writes = self.reads = np.zeros(0, np.int64)
+        self._marked: list[tuple[np.ndarray, int, Access]] = []
+        self._before: np.ndarray | None = None
+
+    @property
+    def _count(self) -> int:
+        return -(-(self._allocation.address + self._allocation.size - self._base) // self._cell)
+
+    def mark(self) -> None:
+        """Tell in `touched` what is accessed from now on.
+
+        It leaves out the cells that were accessed before: whoever meets those in a way that matters finds a race.
+        """
+        self._marked = list(self._listed)
+        self._before = None if self._shadow is None else self._accessed(self._shadow)[1]
+
+    def touched(self) -> Touched | None:
+        """What was accessed since `mark`; None for nothing."""
+        if self._shadow is None:
+            new = self._listed[len(self._marked) :]
+            listed = [(self.cells(addresses, self._cell)[:, 0], self._run(size)) for addresses, size, _ in new]
+            return Touched(self._count, None, None, listed) if new else None
+        before = self._before
+        if before is None:
+            before = np.zeros(self._count, bool)
+            for addresses, size, _ in self._marked:
+                before[self.cells(addresses, size)] = True
+        written, accessed = (np.packbits(bits & ~before) for bits in self._accessed(self._shadow))
+        return Touched(self._count, written, accessed, ()) if accessed.any() else None
+
+    def _accessed(self, shadow: Shadow) -> tuple[np.ndarray, np.ndarray]:
+        """Which cells were written, and which accessed: bool[cells]."""
+        written = (shadow.writer != UNWRITTEN) | (self.writes != 0)
+        return written, written | (shadow.reader != UNWRITTEN) | (self.reads != 0)
 
     def touch(self) -> Shadow:
         """The shadow, with all that was listed."""
         if self._shadow is None:
-            count = -(-(self._allocation.address + self._allocation.size - self._base) // self._cell)
+            count = self._count
             self.writes, self.reads = np.zeros(count, np.int64), np.zeros(count, np.int64)
             self._shadow = Shadow(count, self._whole.history, self._blame, by_lane=self._blame_lanes)
             for addresses, size, me in self._listed:
@@ -237,7 +328,11 @@ class Area:
     def cells(self, addresses: np.ndarray, size: int) -> np.ndarray:
         """The cells that hold `size` bytes at each address: intp[n, cells]."""
         first = (addresses - np.uint64(self._base)).astype(np.intp) // self._cell
-        return first[:, None] + np.arange(max(-(-size // self._cell), 1))
+        return first[:, None] + np.arange(self._run(size))
+
+    def _run(self, size: int) -> int:
+        """How many cells hold `size` bytes."""
+        return max(-(-size // self._cell), 1)
 
     def _alone(self, readers: np.ndarray) -> Any:
         """Whether each of the readers is one access."""

@@ -146,6 +146,14 @@ class GlobalMemory:
             for tell in self.watchers:
                 tell(allocation)
 
+    def note_writes(self) -> None:
+        """Note in `written` what is written from now on, by machine code too."""
+        self.written = []
+        for allocation in self.allocations:
+            if allocation.address in self.watched:
+                for tell in self.watchers:
+                    tell(allocation)
+
     def wrote(self, there: np.ndarray) -> None:
         """Note that an agent wrote this part of host memory, whose last dimension is contiguous."""
         if self.written is not None:

@@ -1,9 +1,10 @@
 """The clusters of one launch spread over forked processes, to the same end as in one.
 
-A process runs a run of neighbouring clusters in its own copy of memory and notes what they write to global memory; the
-launching process, which runs the first clusters itself, applies those notes in the order of the grid. What another
-process could not run to its end without findings, the launching process runs itself, from the first such cluster on:
-so errors, findings and Ctrl-C are those of one process.
+The first cluster or two run alone, which shows what the launch writes and how long a cluster takes. Of the others a
+process runs neighbouring ones in its own copy of memory, and notes what they write to global memory; the launching
+process applies those notes in the order of the grid. If another process did not come to its end without findings, or
+one accessed what another wrote, nothing is applied and the launching process runs all of them: so errors, findings,
+races between clusters and Ctrl-C are those of one process.
 """
 
 from __future__ import annotations
@@ -16,21 +17,31 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from ..errors import Interrupted
+from .global_shadow import GlobalShadow, Share, disjoint
 from .statistics import Stats
 
 if TYPE_CHECKING:
     from .globalmem import Written
     from .launch import Dim3, Launch
 
+Notes = list[tuple[Stats, "list[Written]"]]
+"""What each cluster counted and wrote."""
 
 PR_SET_PDEATHSIG: Final = 1
 """Of prctl: the signal that this process gets when its parent ends."""
+TRIED: Final = 2
+"""So many clusters run alone where it is not said how many processes there are: the first also prepares what others
+find ready."""
+PAYS_S: Final = 0.25
+"""Clusters that take less than this together are not worth other processes, which take 0.05 s to begin (measured with
+the attention kernel's process of 1 GB) and find their caches cold."""
 
 
 def can_fork() -> bool:
@@ -38,9 +49,38 @@ def can_fork() -> bool:
     return sys.platform == "linux" and threading.active_count() == 1
 
 
-def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int) -> None:
-    """Run all clusters of a launch of an independent program in this process and up to `processes` - 1 forked ones."""
-    first, *others = _shares(list(launch.clusters()), processes)
+def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int | None) -> None:
+    """Run all clusters of a launch of an independent program in this process and up to `processes` - 1 forked ones.
+
+    None: as many as pay, by the time that a cluster takes and what this machine's cores do besides.
+    """
+    left = list(launch.clusters())
+    took_s = 0.0
+    for index in left[: 1 if processes else TRIED]:
+        started = time.perf_counter()
+        run_cluster(index)
+        took_s = time.perf_counter() - started
+    del left[: 1 if processes else TRIED]
+    if processes is None:
+        processes = idle_cores() if took_s * len(left) > PAYS_S else 1
+    if processes > 1 and len(left) > 1 and not launch.findings:
+        _share_out(launch, run_cluster, left, processes)
+        return
+    for index in left:
+        run_cluster(index)
+
+
+def idle_cores() -> int:
+    """The cores that this process may use and that have had nothing else to do for the last minute, one at least."""
+    others = max(os.getloadavg()[0] - 1, 0)
+    return max(int(len(os.sched_getaffinity(0)) - others), 1)
+
+
+def _share_out(launch: Launch, run_cluster: Callable[[Dim3], None], clusters: Sequence[Dim3], processes: int) -> None:
+    """Run clusters in this process and forked ones; or all in this one, if they cannot be told apart otherwise."""
+    first, *others = _shares(clusters, processes)
+    shadow = GlobalShadow.of(launch)
+    shadow.mark()
     helpers: list[Helper] = []
     gc.freeze()  # what is never looked at is never copied
     try:
@@ -49,8 +89,15 @@ def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int) 
         for index in first:
             run_cluster(index)
             gc.collect()  # the next one gets its memory, and writes to no more of what the processes share
-        for helper in helpers:
-            for index in helper.finish():
+        found = [helper.finish() for helper in helpers]
+        done = [each for each in found if each is not None]
+        if len(done) == len(found) and disjoint([shadow.share(), *(share for _, share in done)]):
+            for notes, _ in done:
+                for stats, written in notes:
+                    launch.stats.add(stats)
+                    launch.memory.apply(written)
+        else:
+            for index in clusters[len(first) :]:
                 run_cluster(index)
     finally:
         gc.unfreeze()
@@ -90,8 +137,9 @@ class Helper:
                 os._exit(0)
 
     def _work(self, run_cluster: Callable[[Dim3], None]) -> None:
-        """In the forked process: a note for each cluster, up to one that raises or finds something."""
+        """In the forked process: note what each cluster did, then what all accessed; not where one raises or finds."""
         launch = self._launch
+        launch.memory.note_writes()
         for index in self._share:
             launch.stats, launch.memory.written = Stats(), []
             try:
@@ -102,30 +150,25 @@ class Helper:
             if launch.findings:
                 return
             pickle.dump((launch.stats, launch.memory.written), self._notes, pickle.HIGHEST_PROTOCOL)
-            self._notes.flush()
+        pickle.dump(GlobalShadow.of(launch).share(), self._notes, pickle.HIGHEST_PROTOCOL)
+        self._notes.flush()
 
-    def finish(self) -> Sequence[Dim3]:
-        """Wait, apply what was noted, and answer the clusters that are left. Raises Interrupted on Ctrl-C."""
+    def finish(self) -> tuple[Notes, Share] | None:
+        """Wait, and answer what was noted of each cluster and what they accessed; None if not all of them ended.
+
+        Raises Interrupted on Ctrl-C.
+        """
         try:
             os.waitpid(self._pid, 0)
         except KeyboardInterrupt:
             what = f"interrupted while another process runs clusters {self._share[0]} to {self._share[-1]}"
             raise Interrupted(f"{what}\n  kernel {self._launch.kernel.name}", ()) from None
         self._pid = 0
-        done = 0
-        for stats, written in self._noted():
-            self._launch.stats.add(stats)
-            self._launch.memory.apply(written)
-            done += 1
-        return self._share[done:]
-
-    def _noted(self) -> Iterator[tuple[Stats, list[Written]]]:
         self._notes.seek(0)
-        while True:
-            try:
-                yield pickle.load(self._notes)
-            except (EOFError, pickle.UnpicklingError):  # the second: it was killed while it wrote
-                return
+        try:
+            return [pickle.load(self._notes) for _ in self._share], pickle.load(self._notes)
+        except (EOFError, pickle.UnpicklingError):  # the second: it was killed while it wrote
+            return None
 
     def end(self) -> None:
         """Leave nothing behind: no process, no file."""

@@ -67,11 +67,11 @@ def run(
     completion: Completion = "lazy",
     seed: int = 0,
     budget: int | None = None,
-    processes: int = 1,
+    processes: int | None = 1,
 ) -> Stats:
     """Run a launch to its end. budget: warp-instructions that each warp may execute, None for no limit.
 
-    processes: how many may share the clusters, where that cannot be told from one.
+    processes: how many may share the clusters, where that cannot be told from one; None for as many as pay.
     Raises subclasses of emulator.errors.EmulatorError.
     """
 
@@ -87,7 +87,7 @@ def run(
 
     GlobalShadow.of(launch).expect(program.stored_parameters)
     with one_thread(), naming(launch.kernel):
-        if processes > 1 and can_fork() and program.independent:
+        if processes != 1 and launch.grid != launch.cluster and can_fork() and program.independent:
             spread(launch, run_cluster, processes)
         else:
             _run_clusters(launch, program, launch.clusters(), start)

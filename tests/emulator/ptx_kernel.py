@@ -43,7 +43,7 @@ def launch(
     block: int = 32,
     completion: Any = "eager",
     budget: int | None = None,
-    processes: int = 1,
+    processes: int | None = 1,
     level: Level = Level.FAULT,
     findings: list[Fault] | None = None,
 ) -> Stats:

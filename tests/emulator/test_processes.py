@@ -68,10 +68,9 @@ def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("completion", ["eager", "lazy", "random"])
 def test_bits_and_counts_are_those_of_one_process(body: str, completion: str, forks: list[int]) -> None:
     alone, shared = np.zeros(32 * GRID, np.uint32), np.zeros(32 * GRID, np.uint32)
-    races = list[Fault]()  # clusters that write over each other
-    counted = launch(source(body), alone, grid=GRID, completion=completion, findings=races)
+    counted = launch(source(body), alone, grid=GRID, completion=completion, findings=[])  # of clusters that race
     assert not forks
-    assert launch(source(body), shared, grid=GRID, completion=completion, processes=3, findings=races) == counted
+    assert launch(source(body), shared, grid=GRID, completion=completion, processes=3, findings=[]) == counted
     assert len(forks) == 2
     assert alone.any()
     np.testing.assert_array_equal(shared, alone)
@@ -101,6 +100,49 @@ def test_findings_are_listed_once_and_in_order(cta: int) -> None:
         left.append(out.tolist())
     assert len(told[0]) == 1 and f"CTA ({cta},0,0)" in told[0][0]
     assert told[0] == told[1] and left[0] == left[1]
+
+
+ONLY = "setp.eq.u32 %p0, %r0, {}; setp.eq.u32 %p1, %r0, {}; add.u64 %q2, %a0, %b;"
+MEETINGS = {
+    "two write": "or.pred %p0, %p0, %p1; @%p0 st.global.u32 [%q2], %r0;",
+    "one writes, one reads": "@%p0 st.global.u32 [%q2], %r0; @%p1 ld.global.u32 %r3, [%q2];",
+    "one reads, one writes": "@%p0 ld.global.u32 %r3, [%q2]; @%p1 st.global.u32 [%q2], %r0;",
+    "an agent writes, one reads": """
+        .shared .align 128 .b8 box[128];
+        @!%p0 bra NO;
+        mov.u32 %r4, box; shl.b32 %r5, %t, 2; add.u32 %r5, %r5, %r4; st.shared.u32 [%r5], %r0;
+        fence.proxy.async.shared::cta; bar.sync 0;
+        setp.eq.u32 %p2, %t, 0; @%p2 cp.async.bulk.global.shared::cta.bulk_group [%a0], [%r4], 128;
+        @%p2 cp.async.bulk.commit_group; @%p2 cp.async.bulk.wait_group 0;
+        NO: @%p1 ld.global.u32 %r3, [%q2];""",
+}
+
+
+@pytest.mark.parametrize("meeting", MEETINGS)
+@pytest.mark.parametrize("pair", [(0, 3), (1, 2), (2, 5), (3, 6)])
+def test_races_between_clusters_of_two_processes_are_found(meeting: str, pair: tuple[int, int]) -> None:
+    told, left = [], []
+    body = AT + ONLY.format(*pair) + MEETINGS[meeting] + "add.u64 %q1, %q1, 128; st.global.u32 [%q1], %t; ret;"
+    out = np.zeros(32 * GRID + 32, np.uint32)
+    for count in (1, 2, 3, 6):
+        findings = list[Fault]()
+        out[:] = 0
+        launch(source(body), out, grid=GRID, processes=count, findings=findings)
+        told.append([str(fault) for fault in findings])
+        left.append(out.tolist())
+    assert len(told[0]) == 1 and f"CTA ({pair[1]},0,0)" in told[0][0]
+    assert told == [told[0]] * 4 and left == [left[0]] * 4
+
+
+def test_as_many_as_pay(forks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for a launch that is short, nor where the cores have other work."""
+    body = AT + "mov.u32 %r3, 0; L: add.u32 %r3, %r3, 1; setp.lt.u32 %p0, %r3, ROUNDS; @%p0 bra L; ret;"
+    started = []
+    for rounds, cores in ((10, 2), (20_000, 1), (20_000, 2)):
+        monkeypatch.setattr(processes, "idle_cores", lambda cores=cores: cores)
+        launch(source(body.replace("ROUNDS", str(rounds))), np.zeros(1), grid=32, processes=None)
+        started.append(len(forks))
+    assert started == [0, 0, 1]
 
 
 def test_what_a_killed_process_left_is_done_by_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,11 +197,19 @@ import numpy as np
 from ptx_kernel import launch, source
 print("ready", flush=True)
 body = "mov.u32 %r0, %ctaid.x; setp.ne.u32 %p0, %r0, {cta}; @%p0 ret; L: add.s32 %r0, %r0, 1; bra L; ret;"
-launch(source(body), np.zeros(1), grid=2, processes=2)
+launch(source(body), np.zeros(1), grid=3, processes=2)
 """
 
 
-@pytest.mark.parametrize(("cta", "told"), [(0, "warp 0 of CTA (0,0,0): PTX line"), (1, "runs clusters (1, 0, 0)")])
+def begun(process: subprocess.Popen[Any]) -> list[psutil.Process]:
+    """The processes that another started, once there are any."""
+    deadline = time.monotonic() + 60
+    while not (children := psutil.Process(process.pid).children()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return children
+
+
+@pytest.mark.parametrize(("cta", "told"), [(1, "warp 0 of CTA (1,0,0): PTX line"), (2, "runs clusters (2, 0, 0)")])
 def test_ctrl_c_ends_both(cta: int, told: str) -> None:
     command = [sys.executable, "-c", ENDLESS.replace("{cta}", str(cta)), str(HERE)]
     process = subprocess.Popen(
@@ -167,6 +217,7 @@ def test_ctrl_c_ends_both(cta: int, told: str) -> None:
     )
     try:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        assert begun(process)
         time.sleep(1)
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=60)
@@ -179,11 +230,9 @@ def test_ctrl_c_ends_both(cta: int, told: str) -> None:
 
 
 def test_no_process_outlives_the_one_that_launched() -> None:
-    command = [sys.executable, "-c", ENDLESS.replace("{cta}", "1"), str(HERE)]
+    command = [sys.executable, "-c", ENDLESS.replace("{cta}", "2"), str(HERE)]
     with subprocess.Popen(command, cwd=HERE.parent.parent, stdout=subprocess.PIPE, process_group=0) as process:
-        deadline = time.monotonic() + 60
-        while not (children := psutil.Process(process.pid).children()) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        children = begun(process)
         process.kill()
     gone, alive = psutil.wait_procs(children, timeout=30)
     assert gone and not alive
