@@ -154,3 +154,17 @@ def test_broken(twin: Twin, completion: str) -> None:
         assert caught.value.line == line_of(twin.program, twin.at), report
     for words in twin.wanted():
         assert words in report, report
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("mark", ["arrive summed", "wait summed"])
+def test_a_relaxed_arrival_or_wait_hands_nothing_over_where_that_is_asked(mark: str, completion: str) -> None:
+    lines = (HERE / "ring.ptx").read_text().splitlines()
+    at = line_of("ring", mark) - 1
+    lines[at] = re.sub(r"(arrive|wait\.parity)", r"\1.relaxed.cta", lines[at])
+    out, found = run("ring", "\n".join(lines), completion, level=errors.Level.FAULT)
+    np.testing.assert_array_equal(out, PROGRAMS["ring"].expected)
+    assert not found
+    with pytest.raises(errors.DataRace) as caught:
+        run("ring", "\n".join(lines), completion, level=errors.Level.FORMAL)
+    assert caught.value.line == line_of("ring", "send") and f"PTX line {line_of('ring', 'give')}:" in str(caught.value)
