@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from .chip import LANES
-from .engine.blocks import ALL, BLOCKED, BlockFunction, BlockWriter, active, executed, first
+from .engine.blocks import ALL, BLOCKED, BlockFunction, BlockWriter, Wrong, active, executed, first
 from .engine.early_uses import early_uses
 from .engine.effects import Effect, Find, effects
 from .engine.fetch import Fetcher
@@ -16,6 +16,7 @@ from .engine.load_store import load_store
 from .engine.placement import Placement, RegisterFile
 from .engine.segments import Chain, Segment, placed_registers, segments
 from .engine.stored import stored_parameters
+from .engine.unfenced import unfenced
 from .engine.uniformity import varying
 from .engine.unwritten import unwritten
 from .errors import EmulatorError, TakingApart, UnknownInstruction
@@ -61,9 +62,12 @@ class Program:
         accesses = self._accesses(fetcher, handlers)
         chains = self._compile(liveness, accesses)
         early = early_uses(self._flow, self._effects)
-        undefined = unwritten(self._flow, self._effects, liveness)
+        wrong: dict[int, list[Wrong]] = {}
+        for found in (unwritten(self._flow, self._effects, liveness), unfenced(self._flow, self._effects)):
+            for effect, what in found.items():
+                wrong.setdefault(effect, []).append(what)
         self._writer = BlockWriter(
-            self._flow, fetcher, chains, runner(), handlers, early, undefined, self._segments, self._diverge
+            self._flow, fetcher, chains, runner(), handlers, early, wrong, self._segments, self._diverge
         )
         self._functions: list[BlockFunction | None] = [None] * len(self._flow.blocks)
         self._counts = [block.end - block.start for block in self._flow.blocks]

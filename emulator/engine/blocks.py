@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from .early_uses import LOAD, PRODUCT, EarlyUse, first_uses
 from .effects import Effect
 from .fetch import Fetcher
 from .segments import Chain, Segment
-from .unwritten import Unwritten, refuse_unwritten
 
 EXCHANGES = frozenset(
     {"bar.warp.sync", "elect.sync", "match.all.sync", "match.any.sync", "redux.sync", "shfl.sync", "vote.sync"}
@@ -32,12 +31,19 @@ ALL = 0xFFFF_FFFF
 BlockFunction = Callable[[Any], int]
 
 
+class Wrong(Protocol):
+    """What is wrong with an instruction, whatever it is given."""
+
+    def refuse(self, warp: Any) -> None:
+        """Find it, once for a launch."""
+
+
 class BlockWriter:
     """Writes the source of one block's function `f(w)`; `w` is the warp.
 
     It answers the index of the next block (where the active lanes would meet others, if they end), or BLOCKED. early:
-    the loads whose registers an instruction may use while they are outstanding; undefined: what it reads that nothing
-    wrote; both by the id of its effect.
+    the loads whose registers an instruction may use while they are outstanding; wrong: what is wrong with it whenever
+    it is executed; both by the id of its effect.
     """
 
     def __init__(
@@ -48,7 +54,7 @@ class BlockWriter:
         runner: Any,
         handlers: Mapping[int, Any],
         early: Mapping[int, Sequence[EarlyUse]],
-        undefined: Mapping[int, Unwritten],
+        wrong: Mapping[int, Sequence[Wrong]],
         segments: Sequence[Sequence[Segment]],
         diverge: Callable[..., int],
     ) -> None:
@@ -56,7 +62,7 @@ class BlockWriter:
         meets = [flow.post_dominator[block.index] for block in flow.blocks if len(block.successors) > 1]
         self._meets = Counter(meets)
         self._chains, self._runner, self._handlers = chains, runner, handlers
-        self._early, self._undefined = early, undefined
+        self._early, self._wrong = early, wrong
         self._later: Later | None = None
         """What instructions of the function that is written left to do."""
 
@@ -68,7 +74,6 @@ class BlockWriter:
             "handle": {},
             "follow": follow_clock,
             "apart": note_apart,
-            "undefined": refuse_unwritten,
             "active": active,
             "first": first,
             "diverge": self._diverge,
@@ -183,8 +188,7 @@ class BlockWriter:
                 refuse = f"w.{pipe}.refuse_early({_named(uses, names)})"
                 lines.append(f" if w.{pipe} and w.{pipe}.issued: {left}{refuse}")
         for effect in effects:
-            if (read := self._undefined.get(id(effect))) is not None:
-                lines.append(f" {left}undefined({_named(read, names)}, w)")
+            lines += [f" {left}{_named(wrong, names)}.refuse(w)" for wrong in self._wrong.get(id(effect), ())]
             instr = effect.instr
             members = instr.operands[-1] if instr.opcode in EXCHANGES and instr.guard is None else None
             if isinstance(members, Imm):

@@ -29,6 +29,15 @@ class Unwritten:
     names: tuple[str, ...]
     level: Level
 
+    def refuse(self, warp: Any) -> None:
+        """Find it, once for a launch."""
+        launch = warp.cta.launch
+        known = launch.registry.setdefault(Unwritten, set())
+        if id(self) not in known:
+            known.add(id(self))
+            what = f"{self.instr.opcode} reads {', '.join(self.names)}, which nothing wrote"
+            launch.found(UnwrittenRead(what, self.instr, warp, level=self.level))
+
 
 def unwritten(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> dict[int, Unwritten]:
     """The reads of what no path wrote, by the id of their effects. A copy of such a register writes nothing."""
@@ -56,16 +65,6 @@ def unwritten(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> dict
                 found[id(effect)] = _told(effect, missing, liveness)
             written |= _written(effect, written, liveness)
     return found
-
-
-def refuse_unwritten(read: Unwritten, warp: Any) -> None:
-    """Find, once for a launch, a read that is executed."""
-    launch = warp.cta.launch
-    known = launch.registry.setdefault(Unwritten, set())
-    if id(read) not in known:
-        known.add(id(read))
-        what = f"{read.instr.opcode} reads {', '.join(read.names)}, which nothing wrote"
-        launch.found(UnwrittenRead(what, read.instr, warp, level=read.level))
 
 
 def _written(effect: Effect, before: int, liveness: Liveness) -> int:

@@ -126,3 +126,22 @@ def test_by_default_it_is_listed() -> None:
     body = f"{LOAD} add.u32 %r7, %r3, 0; {LANDED}"
     assert loaded(body, 1, level=Level.FAULT, findings=findings) == [*range(32)]
     assert [type(fault) for fault in findings] == [MissingWait]
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(
+    ("mark", "instead", "at", "said"),
+    [
+        ("wait b", "", "first", r"is executed .*\n  missing +wgmma\.fence before PTX line {first}"),
+        ("fence", "", "second", r"uses %a3 .* touched at +PTX line \d+: cvt.* wgmma\.fence between PTX lines"),
+        ("fence", "{line} mov.b32 %f16, 0f00000000;", "second", "uses %f16 .*between PTX lines {fence} and {second}"),
+    ],
+)
+def test_a_product_without_its_fence(mark: str, instead: str, at: str, said: str, completion: str) -> None:
+    lines = (HERE / "warpgroup.ptx").read_text().splitlines()
+    fence = next(i for i, line in enumerate(lines) if i + 1 >= line_of("warpgroup", mark) and "wgmma.fence" in line)
+    lines[fence] = instead.format(line=lines[fence].split("//")[0])
+    places = {name: line_of("warpgroup", name) for name in ("first", "second", "fence")}
+    with pytest.raises(MissingWait, match="(?s)" + said.format(**places)) as caught:
+        run("\n".join(lines), "warpgroup", completion)
+    assert (caught.value.line, caught.value.level) == (places[at], Level.FORMAL)

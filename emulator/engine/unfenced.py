@@ -1,0 +1,112 @@
+"""Registers that wgmma multiplies or adds to and that others touched with no wgmma.fence since, on some path.
+
+PTX asks for the fence before the first product of a kernel, too. NVIDIA's programs have it; what a GPU does without it
+was not tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..errors import Level, MissingWait, place
+from ..ptx.flow import EXIT, Flow
+from ..ptx.syntax import Instr, Reg
+from .early_uses import COMMIT, PRODUCT
+from .effects import Effect, registers
+
+FENCE: Final = "wgmma.fence"
+START: Final = -1
+_State = dict[Reg | None, int]
+"""Of each register, by which effect it was touched since the last fence; of None, that there was no fence at all."""
+
+
+@dataclass(frozen=True)
+class Unfenced:
+    """A product for whose registers a fence is missing, and the last instruction that touched one, if any did."""
+
+    product: Instr
+    register: Reg | None
+    touched: Instr | None
+
+    def refuse(self, warp: Any) -> None:
+        """Find it, once for a launch."""
+        launch = warp.cta.launch
+        known = launch.registry.setdefault(Unfenced, set())
+        if id(self) in known:
+            return
+        known.add(id(self))
+        at: tuple[tuple[str, str], ...] = ()
+        if self.touched is None:
+            what = "is executed"
+            missing = f"wgmma.fence before PTX line {self.product.line}"
+        else:
+            what, at = f"uses {self.register}", (("touched at", place(self.touched, warp)),)
+            missing = f"wgmma.fence between PTX lines {self.touched.line} and {self.product.line}"
+        what = f"{self.product.opcode} {what} with no wgmma.fence before it"
+        launch.found(MissingWait(what, self.product, warp, (*at, ("missing", missing)), level=Level.FORMAL))
+
+
+def unfenced(flow: Flow, effects: Sequence[Effect]) -> dict[int, Unfenced]:
+    """The products that lack a fence, by the id of their effects."""
+    products = [effect for effect in effects if effect.instr.opcode == PRODUCT]
+    if not products:
+        return {}
+    theirs = {register for product in products for register in _operands(product)}
+    at_start: list[_State | None] = [None] * len(flow.blocks)
+    at_start[0] = {None: START}
+    work = [0]
+    while work:
+        block = flow.blocks[work.pop()]
+        state = dict(at_start[block.index] or {})
+        for at in range(block.start, block.end):
+            _follow(state, at, effects[at], theirs)
+        for successor in block.successors:
+            if successor != EXIT and _join(at_start, successor, state):
+                work.append(successor)
+    found: dict[int, Unfenced] = {}
+    for block in flow.blocks:
+        state = dict(at_start[block.index] or {})
+        for at in range(block.start, block.end):
+            effect = effects[at]
+            late = (
+                {r: state[r] for r in (None, *_operands(effect)) if r in state}
+                if effect.instr.opcode == PRODUCT
+                else {}
+            )
+            if late:
+                register, touched = max(late.items(), key=lambda item: item[1])
+                by = None if touched == START else effects[touched].instr
+                found[id(effect)] = Unfenced(effect.instr, register, by)
+            _follow(state, at, effect, theirs)
+    return found
+
+
+def _operands(product: Effect) -> list[Reg]:
+    """The accumulator and, in registers, A."""
+    found = (r for operand in product.instr.operands[:3] for r in registers(operand))
+    return [r for r in found if isinstance(r, Reg) and r.type == "b32"]
+
+
+def _follow(state: _State, at: int, effect: Effect, theirs: set[Reg]) -> None:
+    """Go on behind an instruction."""
+    opcode = effect.instr.opcode
+    if opcode == FENCE and not effect.preserves:
+        state.clear()
+    elif opcode == PRODUCT:  # it is told of; those that follow it come after it
+        for register in (None, *_operands(effect)):
+            state.pop(register, None)
+    elif opcode != COMMIT:
+        state.update((r, at) for r in (*effect.writes, *effect.reads) if isinstance(r, Reg) and r in theirs)
+
+
+def _join(at_start: list[_State | None], block: int, state: _State) -> bool:
+    """Add what another path leads to; whether that is more than was known."""
+    known = at_start[block]
+    if known is None:
+        at_start[block] = dict(state)
+        return True
+    new = {register: at for register, at in state.items() if register not in known}
+    known.update(new)
+    return bool(new)
