@@ -17,7 +17,9 @@ from harness.paths import RESULTS, ROOT
 from harness.report import notes
 from harness.report.record import PAGE_NAME, REPORT_NAME
 from harness.tools.bench import BenchError, measure
+from harness.tools.times import measured
 from remote import targets
+from remote.errors import TargetError
 from stages.catalog import CATALOG, runnable
 
 NOTES = ROOT / "STAGE_NOTES.md"
@@ -81,6 +83,25 @@ def sweep_milestone(
             print(f"{entry.verdict}  {one_line(entry.reason)}{goes_on}")
             raise typer.Exit(Verdict[entry.verdict].exit_code)
         raise typer.Exit(Verdict.REJECT_STAGE.exit_code if fell else 0)
+
+
+@app.command("perf")
+def measure_times(
+    milestone: Annotated[str, typer.Argument(help="D1.1 and so on; `milestones` lists them")],
+    target: run_commands.TargetName = "",
+) -> None:
+    """Time a milestone's cases on the GPU of a target, and beside them what else is installed there."""
+    with run_commands.refusals():
+        chosen, place = runnable(milestone), targets.load().find(target)
+        if place.device != "cuda":
+            raise TargetError(f"target {place.name!r} has no GPU to measure on; make perf {chosen.id} predicts")
+        with run_commands.driving() as driver:
+            entry = driver.time(chosen.id, place)
+        for line in measured(RESULTS / entry.run):
+            print(line)
+        if entry.verdict != Verdict.ACCEPT.name:
+            print(f"{entry.verdict}  {one_line(entry.reason)}")
+        raise typer.Exit(Verdict[entry.verdict].exit_code)
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -305,46 +306,57 @@ def launch(case: Case, inputs: Inputs, torch_device: str) -> kernel.Attention:
 
     Raises WroteOutside where anything beside an output was written.
     """
+    buffers: list[Poisoned] = []
+
+    def poisoned_outputs(q: torch.Tensor) -> kernel.Attention:
+        buffers.append(Poisoned.like(q, case.config.partials))
+        return buffers[-1].attention
+
+    out = prepared(case, inputs, torch_device, poisoned_outputs)()
+    for each in buffers:
+        each.check_guards()
+    return out
+
+
+def prepared(
+    case: Case,
+    inputs: Inputs,
+    torch_device: str,
+    outputs: Callable[[torch.Tensor], kernel.Attention | None] = lambda _: None,
+) -> Callable[[], kernel.Attention]:
+    """What `launch` does, its inputs on the device already; `outputs` makes what a launch writes to, None: it does."""
     q = inputs.q.to(torch_device)
     k = poisoned(case, inputs.k, torch.nan).to(torch_device)
     v = None if inputs.v is None else poisoned(case, inputs.v, torch.inf).to(torch_device)
     sink = None if case.sink is None else case.sink.to(torch_device)
     compressed = compressed_keys(case, inputs, torch_device)
-    if not case.merged:
-        return _launch(case, q, k, v, compressed, sink)
-    parts = [_launch(case, q, k, v)]
-    if compressed is not None:
-        parts.append(_launch(case, q, k[:, :0], v, compressed))
-    return kernel.merge(parts, sink)
-
-
-def _launch(
-    case: Case,
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor | None,
-    compressed: kernel.AllBlocks | kernel.TopkBlocks | None = None,
-    sink: torch.Tensor | None = None,
-) -> kernel.Attention:
-    """Into poisoned and guarded buffers."""
     lens = None if case.lens is None else torch.tensor(case.lens, dtype=torch.int32, device=q.device)
-    buffers = Poisoned.like(q, case.config.partials)
-    out = kernel.fmha(
-        q,
-        k,
-        v,
-        scale=case.scale,
-        swa_lens=None if lens is None else lens.clamp(max=k.shape[1]),
-        causal=case.causal,
-        window=case.window,
-        compressed=compressed,
-        sink=sink,
-        p_path=case.p_path or "auto",
-        partials=case.config.partials,
-        out=buffers.attention,
-    )
-    buffers.check_guards()
-    return out
+
+    def attention(
+        k: torch.Tensor, compressed: kernel.AllBlocks | kernel.TopkBlocks | None, sink: torch.Tensor | None
+    ) -> Callable[[], kernel.Attention]:
+        swa_lens = None if lens is None else lens.clamp(max=k.shape[1])
+        return lambda: kernel.fmha(
+            q,
+            k,
+            v,
+            scale=case.scale,
+            swa_lens=swa_lens,
+            causal=case.causal,
+            window=case.window,
+            compressed=compressed,
+            sink=sink,
+            p_path=case.p_path or "auto",
+            partials=case.config.partials,
+            out=outputs(q),
+        )
+
+    if not case.merged:
+        return attention(k, compressed, sink)
+    parts = [attention(k, None, None)]
+    if compressed is not None:
+        parts.append(attention(k[:, :0], compressed, None))
+    return lambda: kernel.merge([part() for part in parts], sink)
 
 
 def outputs_of(case: Case, attention: kernel.Attention) -> Outputs:

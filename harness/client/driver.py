@@ -99,6 +99,19 @@ class Driver:
             self._drive(entry, target)
         return entry
 
+    def time(self, milestone: str, target: Target) -> Entry:
+        """Time the working tree's cases of `milestone` on the GPU of `target`; it accepts nothing.
+
+        Raises CandidateError or GitError, and RemoteError where the target was not reached.
+        """
+        run = new_run_id(f"perf.{milestone}")
+        made = candidate.make(self.repository, run, f"Times of {user_name()} for {milestone}")
+        entry = Entry(run, target.name, [milestone], made, user_name(), now(), times=True)
+        self.store.save(entry)
+        with self._noted(entry):
+            self._drive(entry, target)
+        return entry
+
     def resume(self, run: str, target: Target) -> Entry:
         """Take a run up where it was left: fetch its verdict, accept or reject."""
         entry = self.store.find(run)
@@ -221,6 +234,8 @@ class Driver:
             if entry.seeds:
                 entry.job = self._job(entry, host, "", planner.sweeping(entry.seeds, target.device), target.lock)
                 entry.parts = parts.share_out_seeds(entry.job, planner, target, entry.seeds)
+            elif entry.times:
+                entry.job = self._job(entry, host, "", planner.measuring(), target.lock)
             else:
                 phases = planner.judging(target.name, target.device)
                 entry.job = self._job(entry, host, self._check(entry), phases, target.lock)
@@ -265,6 +280,8 @@ class Driver:
         if not entry.parts:
             host.fetch(entry.run, ruling.files, folder)
         ruling.write(folder)
+        if not entry.judges:
+            return self._note_down(entry, ruling.verdict, ruling.reason, closed=True)
         if ruling.verdict is not Verdict.ACCEPT:
             acceptance.note(self.repository, ruling)
             if ruling.verdict is Verdict.STALE:
@@ -287,9 +304,7 @@ class Driver:
         assert entry.job is not None
         rulings = parts.gather(entry.parts, host, self.store.folder(entry.run), self.progress)
         ruling = parts.together(entry.job, rulings)
-        if not entry.seeds:
-            return self._settle(entry, host, ruling)
-        return self._note_down(entry, ruling.verdict, ruling.reason, closed=True)
+        return self._settle(entry, host, ruling)
 
     def _see_what_it_lacks(self, entry: Entry, host: Host) -> None:
         shared = sharing.theirs(self.repository, host)

@@ -60,6 +60,13 @@ class Planner:
         step = self._step("sweep", "sweep", arguments, self.limits.stage_s, failed="REJECT_STAGE", hung="GPU_HANG")
         return Plan(self._fingerprint(device), None, [step])
 
+    def measuring(self) -> Plan:
+        """The phases that time one milestone's cases on a GPU."""
+        (milestone,) = self.milestones
+        arguments = [milestone, "--out", self._out(".")]
+        step = self._step("measure", "measure", arguments, self.limits.stage_s, hung="GPU_HANG")
+        return Plan(self._fingerprint("cuda"), self._step("canary", "canary", [], self.limits.canary_s), [step])
+
     def _judge(self, name: str, milestone: str, record: str, target: str, device: str) -> Step:
         gate = name == "gate"
         return self._step(

@@ -108,8 +108,9 @@ def resume(run: RunId) -> None:
         entry = _store().find(run)
         with driving() as driver:
             entry = driver.resume(run, targets.load().find(entry.target))
-        if entry.seeds:
-            console.print(f"{entry.verdict}  make sweep {entry.milestone} prints what is known", highlight=False)
+        if not entry.judges:
+            again = f"make sweep {entry.milestone} prints what is known" if entry.seeds else str(RESULTS / entry.run)
+            console.print(f"{entry.verdict}  {again}", highlight=False)
             raise typer.Exit(Verdict[entry.verdict].exit_code)
         _show_end(entry)
 
@@ -142,7 +143,7 @@ def write_dashboard(target: TargetName = "") -> None:
     from harness.report import dashboard
 
     with refusals():
-        runs = {entry.run: page_of(entry, RESULTS / entry.run) for entry in _store().newest_first() if not entry.seeds}
+        runs = {entry.run: page_of(entry, RESULTS / entry.run) for entry in _store().newest_first() if entry.judges}
         for run in gather(targets.load().find(target), RESULTS) if target else ():
             runs.setdefault(run.id, run)
         if not runs:

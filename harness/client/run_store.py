@@ -23,7 +23,8 @@ class RunStoreError(ValueError):
 
 class Entry(msgspec.Struct):
     """One run. `job` is None until it was made for the target, `parts` what it is shared out into there; `verdict` is
-    empty until one was seen. Of a sweep, `seeds` are those that it measures.
+    empty until one was seen. Of a sweep, `seeds` are those that it measures; `times` says that it
+    only times its milestone on a GPU.
 
     `shared_base` is where the `accepted` that others see was ("": nowhere yet). `closed` says that the run was
     accepted or rejected to its end, and nothing is left to do; `lacks` is what a stale candidate does not hold;
@@ -41,6 +42,7 @@ class Entry(msgspec.Struct):
     job: Job | None = None
     parts: list[Job] = []
     seeds: list[int] = []
+    times: bool = False
     shared_base: str = ""
     lacks: str = ""
     sent: bool = False
@@ -53,6 +55,11 @@ class Entry(msgspec.Struct):
     def runs(self) -> list[str]:
         """The ids under which it goes on a target: its own, or those of its parts."""
         return [part.run for part in self.parts] or [self.run]
+
+    @property
+    def judges(self) -> bool:
+        """Whether it is to accept or reject."""
+        return not self.seeds and not self.times
 
     @property
     def milestone(self) -> str:

@@ -49,7 +49,7 @@ def test_an_unknown_target_ends_with_2() -> None:
 
 COMMANDS = (
     *("stage", "stages", "gate", "ratchet", "runs", "resume", "cancel", "doctor", "trust", "provision"),
-    *("clean-runs", "dashboard", "milestones", "report", "notes", "bench"),
+    *("clean-runs", "dashboard", "milestones", "report", "notes", "bench", "perf"),
 )
 
 
@@ -92,6 +92,7 @@ def test_make_alone_lists_the_targets() -> None:
     [
         (["stage", "D9"], "no milestone 'D9'; there are D1.1"),
         (["stage"], "no milestone was named; there are D1.1"),
+        (["perf", "D1.1", "TARGET=sim"], "target 'sim' has no GPU to measure on; make perf D1.1 predicts"),
         (["resume"], "no run was named (RUN=id); the newest are "),
         (["stage", "D1.1", "TARGET=no where"], "target 'no where': there are sim"),
         (["stage", "D1.1", "UNPIN=stages", "BECAUSE= "], 'unpin stages: say why, UNPIN="stages" BECAUSE="why"'),

@@ -21,6 +21,7 @@ from harness.host.protected import ProtectedError, Unpin
 from harness.host.repository import ACCEPTED, Repository
 from harness.host.ruling import RULING_NAME, decode
 from harness.report.record import load
+from harness.tools.times import measured
 from remote.errors import Refused
 from remote.faulty import Faulty
 from remote.local import Local
@@ -383,3 +384,37 @@ def test_interpreter_of_the_target_is_the_one_named(bench):
     entry = bench.stage(target=Local("sim", bench.target.workdir, python=sys.executable, disk_mb=8))
     assert entry.verdict == "ACCEPT"
     assert sys.executable in entry.job.steps[0].argv
+
+
+MEASURES = """
+import argparse, json, pathlib
+parser = argparse.ArgumentParser()
+parser.add_argument("milestone")
+parser.add_argument("--out", type=pathlib.Path)
+options = parser.parse_args()
+options.out.mkdir(parents=True, exist_ok=True)
+times = dict(median=1.25e-5, low=1.2e-5, high=1.4e-5, rounds=50, cold=True, sm_mhz=1965, memory_mhz=3996, watts=700)
+found = [dict(case="n=128", what="this kernel", times=times), dict(case="n=128", what="x", times=None, error="no <b>")]
+(options.out / "measured.json").write_text(json.dumps(found))
+"""
+
+
+def test_times_of_a_target_come_back_and_accept_nothing(bench):
+    """The phases of a GPU, faked: what is measured is brought in as results are."""
+    for name, text in (
+        ("measure", MEASURES),
+        ("canary", ""),
+        ("fingerprint", "print('{}')"),
+    ):
+        bench.project.write(f"harness/judge/{name}.py", text)
+    bench.project.git("commit", "--quiet", "--all", "--message", "A GPU")
+    entry = bench.driver.time("D1.2", bench.target)
+    assert (entry.verdict, entry.closed, entry.judges) == ("ACCEPT", True, False), entry.reason
+    assert (
+        bench.repository.resolve(ACCEPTED) is None and acceptance.notes(bench.repository, entry.candidate.commit) == []
+    )
+    assert list(measured(bench.driver.store.folder(entry.run))) == [
+        "n=128",
+        "  this kernel                            12.5 us (12.0 to 14.0, 50 launches, L2 cold, 1965 MHz)",
+        "  x                                      no <b>",
+    ]
