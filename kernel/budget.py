@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernel.compiled import compile
-from kernel.config import RESERVED_SMEM_BYTES, S_STAGES, SMEM_BYTES, TMEM_COLS, FmhaConfig
+from kernel.config import RESERVED_SMEM_BYTES, S_STAGES, SMEM_BYTES, TMEM_COLS, TWO_ROW_TILES, FmhaConfig
 from kernel.cubin import resources
 
 COLS_A_MARK = 8  # of tensor memory, in the drawing
 
 CONFIGS = (
     *(FmhaConfig(hd, p_path=p_path) for hd in (64, 128, 256) for p_path in ("tmem", "smem")),
+    *(FmhaConfig(hd, roles=TWO_ROW_TILES) for hd in (64, 128)),
     FmhaConfig(512, p_path="smem"),
     *(
         FmhaConfig(512, "smem", "causal", shared_kv=True, partials=False, compressed=compressed, sink=True)
@@ -35,9 +36,11 @@ class Region:
 
 def tensor_memory(config: FmhaConfig) -> tuple[Region, ...]:
     """What lies in which columns, in their order."""
-    regions = [Region(f"S{i}", i * config.block_n, config.block_n) for i in range(S_STAGES)]
-    regions.append(Region("O", config.tmem_o, config.o_cols))
-    if config.p_path == "tmem":
+    s = "S{0} P{0}" if config.p_over_s else "S{0}"
+    regions = [Region(s.format(i), i * config.block_n, config.block_n) for i in range(S_STAGES)]
+    names = ["O"] if config.row_tiles == 1 else ["O0", "O1"]
+    regions += [Region(name, config.tmem_o + i * config.o_cols, config.o_cols) for i, name in enumerate(names)]
+    if config.p_path == "tmem" and not config.p_over_s:
         regions += [Region(f"P{i}", config.tmem_p + i * config.p_cols, config.p_cols) for i in range(S_STAGES)]
     return tuple(regions)
 

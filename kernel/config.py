@@ -9,6 +9,8 @@ from kernel.errors import ArgumentError
 
 HEAD_DIMS = (64, 128, 256, 512)
 WARP = 32
+WARPGROUP = 4  # warps
+SOFTMAX_REGISTERS, OTHER_REGISTERS = 216, 72  # a thread's, of the 168 that each of twelve warps starts with
 TMEM_LANES = 128
 TMEM_COLS = 512  # columns of tensor memory an SM has, 32 bits wide each
 SMEM_BYTES = 227 * 1024  # shared memory a CTA may have on sm_100
@@ -18,6 +20,7 @@ MBARRIER_BYTES = 8
 MMA_N = 256  # columns that one tensor-core instruction writes at most
 S_STAGES = 2  # logits of one tile are computed while those of the other are in softmax
 MAX_KV_STAGES = 6
+P_QUARTERS = (3, 1)  # of P's keys, handed on at once: their product runs while the last exponentials are computed
 
 PPath = Literal["tmem", "smem"]
 Mask = Literal["none", "length", "causal"]
@@ -30,7 +33,8 @@ class Roles:
     """Which warps do what. Every participant count is the length of one of these tuples.
 
     A warp reaches the quarter of tensor memory's lanes that its number has modulo four, so the softmax warps are four
-    in a row from a multiple of four. Raises ArgumentError for other roles.
+    in a row from a multiple of four, or eight: a warpgroup for each row tile in flight. Raises ArgumentError for other
+    roles.
     """
 
     softmax: tuple[int, ...] = (0, 1, 2, 3)
@@ -39,8 +43,10 @@ class Roles:
 
     def __post_init__(self) -> None:
         first = self.softmax[0] if self.softmax else 0
-        if first % 4 or self.softmax != tuple(range(first, first + 4)):
-            raise ArgumentError("softmax", self.softmax, "four warps in a row from a multiple of four")
+        if first % WARPGROUP or self.softmax not in (
+            tuple(range(first, first + n)) for n in (WARPGROUP, 2 * WARPGROUP)
+        ):
+            raise ArgumentError("softmax", self.softmax, "four or eight warps in a row from a multiple of four")
         for name, warps in (("mma", self.mma), ("load", self.load)):
             if len(warps) != 1:
                 raise ArgumentError(name, warps, "one warp")
@@ -53,13 +59,17 @@ class Roles:
 
     @property
     def threads(self) -> int:
-        """Of a CTA; a warp without a role ends at once."""
-        return WARP * (max(self.warps) + 1)
+        """Of a CTA; a warp without a role ends at once. Whole warpgroups where registers move between them."""
+        warps = max(self.warps) + 1
+        return WARP * (warps if len(self.softmax) == WARPGROUP else -(-warps // WARPGROUP) * WARPGROUP)
 
     def is_softmax(self, warp: Any) -> Any:
         """Whether a warp, by its number or traced, has the softmax role."""
         first, past = self.softmax[0], self.softmax[-1] + 1
         return warp < past if first == 0 else (warp >= first) & (warp < past)
+
+
+TWO_ROW_TILES = Roles(softmax=(0, 1, 2, 3, 4, 5, 6, 7), mma=(8,), load=(9,))
 
 
 @dataclass(frozen=True)
@@ -109,8 +119,10 @@ class FmhaConfig:
             raise ArgumentError("shared_kv", False, "True with compressed keys")
         if self.cluster not in (1, 2):
             raise ArgumentError("cluster", self.cluster, "1 or 2")
-        if self.block_m < TMEM_LANES and self.p_path == "tmem":
+        if self.tile_m < TMEM_LANES and self.p_path == "tmem":
             raise ArgumentError("p_path", repr(self.p_path), f"'smem' at head_dim {self.head_dim}")
+        if self.row_tiles > 1 and (self.head_dim > 128 or self.p_path == "smem"):
+            raise ArgumentError("roles", self.roles.softmax, "four softmax warps beyond head_dim 128 or with P in smem")
         assert self.tmem_cols <= TMEM_COLS, f"{self.tmem_cols} tensor-memory columns, {self}"
         assert self.smem_bytes <= SMEM_BYTES, f"{self.smem_bytes} B of shared memory, {self}"
 
@@ -119,15 +131,26 @@ class FmhaConfig:
         """Names the kernel in PTX, profiles and reports."""
         parts = [f"fmha_hd{self.head_dim}", self.p_path] + [self.mask] * (self.mask != "none")
         parts += ["shared_kv"] * self.shared_kv + [self.compressed] * (self.compressed != "none")
+        parts += ["two_row_tiles"] * (self.row_tiles == 2)
         parts += ["sink"] * self.sink + ["partials"] * self.partials + ["pairs"] * (self.cluster == 2)
         return "_".join(parts)
 
     # Tiles.
 
     @property
-    def block_m(self) -> int:
-        """Query rows of a CTA. At hd=512 two halves of O share the columns of 64 rows: docs/kernel.md."""
+    def row_tiles(self) -> int:
+        """Row tiles that a CTA has in flight, each with a softmax warpgroup: one computes while the other waits."""
+        return len(self.roles.softmax) // WARPGROUP
+
+    @property
+    def tile_m(self) -> int:
+        """Query rows of a row tile. At hd=512 two halves of O share the columns of 64 rows: docs/kernel.md."""
         return 64 if self.head_dim == 512 else TMEM_LANES
+
+    @property
+    def block_m(self) -> int:
+        """Query rows of a CTA."""
+        return self.row_tiles * self.tile_m
 
     @property
     def block_n(self) -> int:
@@ -137,12 +160,12 @@ class FmhaConfig:
     @property
     def qk_tiler(self) -> tuple[int, int, int]:
         """M, N and K of S = Q K'."""
-        return self.block_m, self.block_n, self.head_dim
+        return self.tile_m, self.block_n, self.head_dim
 
     @property
     def pv_tiler(self) -> tuple[int, int, int]:
         """M, N and K of O = P V."""
-        return self.block_m, self.head_dim, self.block_n
+        return self.tile_m, self.head_dim, self.block_n
 
     @property
     def rows_per_warp(self) -> int:
@@ -151,7 +174,7 @@ class FmhaConfig:
     @property
     def threads_per_row(self) -> int:
         """Softmax threads that share a row, each with its half of the keys and of O's columns where there are two."""
-        return TMEM_LANES // self.block_m
+        return TMEM_LANES // self.tile_m
 
     # Tensor memory, in columns.
 
@@ -159,6 +182,11 @@ class FmhaConfig:
     def p_cols(self) -> int:
         """P is bf16: two keys a column."""
         return self.block_n // 2
+
+    @property
+    def p_parts(self) -> tuple[int, ...]:
+        """How many equal pieces of P each part has that is handed on at once."""
+        return P_QUARTERS if self.p_path == "tmem" else (1,)
 
     @property
     def tmem_o(self) -> int:
@@ -169,13 +197,28 @@ class FmhaConfig:
         return self.head_dim // self.threads_per_row
 
     @property
+    def p_over_s(self) -> bool:
+        """Whether P takes the columns of the logits that it was made of: where no others are left."""
+        return self.p_path == "tmem" and self.tmem_o_end + S_STAGES * self.p_cols > TMEM_COLS
+
+    @property
+    def tmem_o_end(self) -> int:
+        return self.tmem_o + self.row_tiles * self.o_cols
+
+    @property
     def tmem_p(self) -> int:
-        return self.tmem_o + self.o_cols
+        return 0 if self.p_over_s else self.tmem_o_end
+
+    @property
+    def p_stride(self) -> int:
+        """Columns from P of one stage to P of the next."""
+        return self.block_n if self.p_over_s else self.p_cols
 
     @property
     def tmem_cols(self) -> int:
         """Columns used; tmem_alloc_cols is what the allocator is asked for."""
-        return self.tmem_p + (S_STAGES * self.p_cols if self.p_path == "tmem" else 0)
+        own_p = self.p_path == "tmem" and not self.p_over_s
+        return self.tmem_o_end + own_p * S_STAGES * self.p_cols
 
     @property
     def tmem_alloc_cols(self) -> int:
@@ -193,7 +236,7 @@ class FmhaConfig:
 
     @property
     def p_bytes(self) -> int:
-        return self.block_m * self.block_n * BF16_BYTES if self.p_path == "smem" else 0
+        return self.tile_m * self.block_n * BF16_BYTES if self.p_path == "smem" else 0
 
     @property
     def kv_stages(self) -> int:
@@ -216,7 +259,7 @@ class FmhaConfig:
             Barrier("tail_full", 2 if self.compressed == "blocks" else 1, 1, "load", "load"),
             Barrier("kv_empty", self.kv_stages, self.cluster, "mma of every CTA of the cluster", "load"),
             Barrier("s_full", S_STAGES, 1, "mma", "softmax"),
-            Barrier("p_full", S_STAGES, softmax, "softmax", "mma"),
+            Barrier("p_full", S_STAGES * len(self.p_parts), softmax // self.row_tiles, "softmax", "mma"),
             Barrier("o_done", S_STAGES, 1, "mma", "softmax"),
             Barrier("tmem_free", 1, softmax, "softmax", "mma"),
         )
@@ -244,6 +287,7 @@ class FmhaConfig:
 def configuration(
     head_dim: int,
     heads: int,
+    tokens: int = 1,
     *,
     has_lens: bool = False,
     causal: bool = False,
@@ -255,7 +299,8 @@ def configuration(
 ) -> FmhaConfig:
     """The configuration that a call with these arguments launches: the only place where that is decided.
 
-    Row tiles come in pairs where their number is even for every token: heads fill whole pairs of them.
+    A CTA has two row tiles in flight where tensor memory has room for both and a sequence has the rows. CTAs come in
+    pairs where their number is even for every token: heads fill whole pairs of them.
     Raises ArgumentError.
     """
     if p_path == "auto":
@@ -264,4 +309,7 @@ def configuration(
     config = FmhaConfig(
         head_dim, p_path, mask, shared_kv=shared_kv, partials=partials, compressed=compressed, sink=sink
     )
+    rows = heads if compressed == "topk" else tokens * heads
+    if head_dim <= 128 and p_path == "tmem" and rows > config.tile_m:
+        config = replace(config, roles=TWO_ROW_TILES)
     return replace(config, cluster=1 if heads % (2 * config.block_m) else 2)

@@ -1,10 +1,12 @@
-"""All device code: attention of one row tile over many KV tiles on the tensor cores of sm_100a.
+"""All device code: attention of one or two row tiles over many KV tiles on the tensor cores of sm_100a.
 
 A CTA owns block_m rows of one sequence (rows are query tokens times heads, packed), or of one token where tokens list
 keys of their own. Columns of tensor memory, fp32 a column:
 
     head_dim 64    |  S0 128  |  S1 128  |  O 64  | P0 64 | P1 64 |                 448 used
+      two tiles    |  S0 128  |  S1 128  |  O0 64 | O1 64 | P0 64 | P1 64 |         512 used
     head_dim 128   |  S0 128  |  S1 128  |  O 128         | P0 64 | P1 64 |         512 used
+      two tiles    |  S0 P0 128  |  S1 P1 128  |  O0 128  |  O1 128  |              512 used
     head_dim 256   |  S0 64  |  S1 64  |  O 256           | P0 32 | P1 32 |         448 used
     head_dim 512   |  S0 64  |  S1 64  |  O 256           |                         384 used
 
@@ -12,13 +14,14 @@ A lane is a row, up to head_dim 256. At 512 a CTA has 64 rows, 16 in each quarte
 0-15 hold S and O's columns 0-255 of its rows, its lanes 16-31 O's columns 256-511 of the same rows. Two softmax
 threads share such a row. P goes through shared memory there, and wherever p_path asks for it.
 
-Warp roles and the mbarriers between them. Tile i of the keys uses stage i % 2 of S, P and O's barriers:
+Warp roles and the mbarriers between them. Tile i of the keys uses stage i % 2 of S, P and O's barriers; with two row
+tiles each has a stage of its own, eight softmax warps (0-7) and mma and load after them (8, 9):
 
     load (5)     --q_full, kv_full-->   mma (4)              K0 K1 V0 K2 V1 ...   (K0 K1 K2 ... when V is K)
                  <-----kv_empty------                        from both CTAs where a pair shares its loads
     load         -----tail_full----->   load                 a last tile with poisoned keys: cleared, then kv_full
     mma          ------s_full------->   softmax (0-3)        S[i] = Q K[i]' is in tensor memory
-                 <-----p_full--------                        P[i] is staged and O fits its maximum
+                 <-----p_full--------                        a part of P[i] is staged and O fits its maximum
                  ------o_done------->                        O += P[i] V[i] has happened
                  <----tmem_free------                        O was read; the columns go back
 
@@ -27,6 +30,9 @@ computed. S[i+2] may overwrite S[i] without a barrier of its own: it is issued a
 p_full, and whoever arrives there has read S[i]. Where the ring holds two tiles and V is K (head_dim 512), K[i+2] takes
 the room of K[i] and is not there before P[i] V[i] has happened: then the order is S0 S1 PV0 PV1 S2 S3 ..., so that
 P[i+1] V[i+1] does not wait behind the load of K[i+2], and two loads are under way at once.
+
+Two row tiles take turns: S0[i+1] follows P0[i] V[i], whose columns it may overwrite, then P1[i] V[i] and S1[i+1], so
+one tile is in softmax while the other has the tensor core. The ring holds K0 V0 K1 V1 ... then.
 
 The window's tiles come first, then those of the compressed keys: one loop, one running softmax, and O is touched once
 more only where the maximum moves. The sink joins at the end.
@@ -47,7 +53,7 @@ from cutlass import Float32, const_expr
 from cutlass.cute.nvgpu import cpasync
 
 from kernel.arguments import Arguments, Operands
-from kernel.config import FmhaConfig
+from kernel.config import OTHER_REGISTERS, SOFTMAX_REGISTERS, FmhaConfig
 from kernel.sm100 import operands
 from kernel.sm100.barriers import Barriers
 from kernel.sm100.cta import Cta, Fragments, Smem, kv_tiles
@@ -81,6 +87,7 @@ class Fmha:
             grid=[cute.ceil_div(tensors.q.shape[1], config.block_m) * tensors.q.shape[0], 1, 1],
             block=[config.roles.threads, 1, 1],
             cluster=[config.cluster, 1, 1],
+            min_blocks_per_mp=1,
             stream=stream,
         )
 
@@ -110,20 +117,25 @@ class Fmha:
         fragments = Fragments.of(config, mmas, smem, layouts.p, tmem)
         self.trace_fragments(fragments, smem, layouts)
         cta = Cta(config, bars, smem, fragments, row_tile, kv, self.trace)
-        if warp == roles.load[0]:
-            LoadWarp(cta, loads).run()
-        if warp == roles.mma[0]:
-            MmaWarp(cta).run()
-            bars.wait("tmem_free", 0, 0)
-            cute.arch.relinquish_tmem_alloc_permit()
-            cute.arch.dealloc_tmem(tmem, config.tmem_alloc_cols)
         if roles.is_softmax(warp):
+            if const_expr(config.row_tiles == 2):
+                cute.arch.setmaxregister_increase(SOFTMAX_REGISTERS)
             running = RunningSoftmax.start(args.scale_log2, config.threads_per_row)
             thread = RowThread.of(fragments, config)
             self.trace("tLtS", thread.tLtS)
             self.trace("tLcS", thread.tLcS)
             SoftmaxWarps(cta, thread, running).run()
             Epilogue(cta, thread, running, stores, args).run()
+        else:
+            if const_expr(config.row_tiles == 2):
+                cute.arch.setmaxregister_decrease(OTHER_REGISTERS)
+            if warp == roles.load[0]:
+                LoadWarp(cta, loads).run()
+            if warp == roles.mma[0]:
+                MmaWarp(cta).run()
+                bars.wait("tmem_free", 0, 0)
+                cute.arch.relinquish_tmem_alloc_permit()
+                cute.arch.dealloc_tmem(tmem, config.tmem_alloc_cols)
 
     @cute.jit
     def prologue(

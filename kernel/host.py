@@ -67,6 +67,7 @@ def fmha(
     config = configuration(
         head_dim,
         q.shape[2],
+        q.shape[1],
         has_lens=swa_lens is not None,
         causal=causal,
         shared_kv=v is None,

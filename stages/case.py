@@ -117,6 +117,7 @@ class Case:
         return kernel.configuration(
             self.head_dim,
             self.heads,
+            self.tokens,
             has_lens=self.lens is not None,
             causal=self.causal,
             shared_kv=self.shared_kv,

@@ -18,11 +18,6 @@ from kernel.sm100.traced import Fixed
 EVERY_CTA = 0b11  # of a cluster of two
 
 
-def stage_and_phase(i: Any) -> tuple[Any, Any]:
-    """Stage and mbarrier phase of tile `i` in a ring of two."""
-    return i % S_STAGES, (i // S_STAGES) % 2
-
-
 @dataclass
 class Barriers(Fixed):
     """Addresses of the mbarriers by name, in the order of FmhaConfig.barriers."""
@@ -32,6 +27,12 @@ class Barriers(Fixed):
 
     def at(self, name: str, stage: Any = 0) -> cute.Pointer:
         return self.base + (self.config.barrier_offset(name) + stage)
+
+    def stage_and_phase(self, i: Any, row_tile: Any = 0) -> tuple[Any, Any]:
+        """Stage of S, P and O's barriers, and the phase, of KV tile `i`: they take turns, or each row tile has one."""
+        if self.config.row_tiles > 1:
+            return row_tile, i % 2
+        return i % S_STAGES, (i // S_STAGES) % 2
 
     def init(self) -> None:
         """Set every arrival count; one thread calls this."""

@@ -70,14 +70,14 @@ class Fragments(Fixed):
     tOrV: cute.Tensor  # descriptors of V (MMA, N, K, stage)
     tStS: cute.Tensor  # logits of stage 0
     tOtO: cute.Tensor  # output
-    o_cols: int  # columns of tensor memory that the output takes
+    o_cols: int  # columns of tensor memory that the output of a row tile takes
 
     @staticmethod
     def of(config: FmhaConfig, mmas: TiledMmas, smem: Smem, p_layout: cute.ComposedLayout, tmem: Any) -> Fragments:
         """`tmem`: where the CTA's columns of tensor memory begin."""
         thr_qk, thr_pv = mmas.qk.get_slice(0), mmas.pv.get_slice(0)
         s_layout = thr_qk.make_fragment_C(thr_qk.partition_shape_C(config.qk_tiler[:2])).layout
-        o_tile = (config.block_m, min(config.head_dim, MMA_N))
+        o_tile = (config.tile_m, min(config.head_dim, MMA_N))
         o_layout = thr_pv.make_fragment_C(thr_pv.partition_shape_C(o_tile)).layout
         tStS = cute.make_tensor(tmem, s_layout)
         tOtO = cute.make_tensor(tmem + config.tmem_o, o_layout)
@@ -91,10 +91,10 @@ class Fragments(Fixed):
         tOrV = thr_pv.make_fragment_B(smem.sV)
         return Fragments(mmas, tSrQ, tSrK, tOrP, tOrV, tStS, tOtO, config.o_cols)
 
-    def o_blocks(self) -> cute.Tensor:
+    def o_blocks(self, row_tile: Any) -> cute.Tensor:
         """O as (lane, column, block), LOAD_COLS columns a block; a lane is a row or a row's half of the columns."""
         layout = cute.make_layout((TMEM_LANES, LOAD_COLS, self.o_cols // LOAD_COLS), stride=(LANE, 1, LOAD_COLS))
-        return cute.make_tensor(self.tOtO.iterator, layout)
+        return cute.make_tensor(self.tOtO.iterator + row_tile * self.o_cols, layout)
 
 
 @dataclass

@@ -15,8 +15,7 @@ from cutlass import BFloat16, Float32, Int32, const_expr
 from cutlass.cute.nvgpu import cpasync, tcgen05
 
 from kernel.arguments import Arguments
-from kernel.config import TMEM_LANES
-from kernel.sm100.barriers import stage_and_phase
+from kernel.config import TMEM_LANES, WARP
 from kernel.sm100.cta import LOAD_COLS, Cta
 from kernel.sm100.operands import Stores, store_layout, store_tile
 from kernel.sm100.softmax import RowThread, RunningSoftmax, flat
@@ -50,8 +49,10 @@ class Epilogue(Fixed):
         if row_tile.row(thread.row) < row_tile.rows and thread.half == 0:
             self.store_stats(row_sum, row_tile.group, row_tile.row(thread.row))
         if kv.count > 0:
-            stage, phase = stage_and_phase(kv.count - 1)
+            stage, phase = bars.stage_and_phase(kv.count - 1, thread.row_tile)
             bars.wait("o_done", stage, phase)
+        if const_expr(self.args.m is not None and self.cta.config.row_tiles > 1):  # U lies where both read V
+            cute.arch.barrier(barrier_id=1, number_of_threads=WARP * len(self.cta.config.roles.softmax))
         total = row_sum if sink is None else row_sum + self.running.weight(sink[row_tile.head(thread.row)])
         inverse = cutlass.select_(total == 0.0, Float32(0.0), 1.0 / total)
         self.store_rows(inverse)
@@ -71,7 +72,7 @@ class Epilogue(Fixed):
         O is staged where Q lay and U where the KV tiles lay: o_done says that nothing reads them any more.
         """
         tma_o, tma_u = self.atoms
-        tOtO = self.cta.fragments.o_blocks()
+        tOtO = self.cta.fragments.o_blocks(self.thread.row_tile)
         atom = cute.make_copy_atom(tcgen05.Ld32x32bOp(tcgen05.Repetition(LOAD_COLS)), Float32)
         load = tcgen05.make_tmem_copy(atom, tOtO[None, None, 0]).get_slice(self.thread.index)
         coords = load.partition_D(cute.make_identity_tensor((TMEM_LANES, LOAD_COLS)))

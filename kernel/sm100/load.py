@@ -34,7 +34,7 @@ class LoadWarp(Fixed):
         row_tile, sequence = self.cta.row_tile, self.cta.row_tile.sequence
         mmas, tiler = self.cta.fragments.mmas, config.qk_tiler
         qk, pv = mmas.qk.get_slice(0), mmas.pv.get_slice(0)
-        gQ = qk.partition_A(cute.local_tile(mQ, (tiler[0], tiler[2]), (row_tile.index, 0, row_tile.group)))
+        gQ = qk.partition_A(cute.local_tile(mQ, (tiler[0], tiler[2]), (None, 0, row_tile.group)))
         first = kv.window.start(0)
         mK, mV = cute.domain_offset((first, 0, 0), mK), cute.domain_offset((0, first, 0), mV)
         gK = qk.partition_B(cute.local_tile(mK, (tiler[1], tiler[2]), (None, 0, sequence)))
@@ -43,18 +43,21 @@ class LoadWarp(Fixed):
         tKsK, tKgK = self.partition(tma_k, smem.sK, gK, config.cluster)
         tVsV, tVgV = self.partition(tma_v, smem.sV, gV, config.cluster)
         state = make_pipeline_state(PipelineUserType.Producer, config.kv_stages)
+        k_lead = 1 if config.row_tiles == 1 else 0  # K0 K1 V0 K2 V1 ..., or K0 V0 K1 V1 ...: as the mma warp takes them
         if kv.count > 0:
             barrier = bars.expect("q_full", 0, config.q_bytes)
-            cute.copy(tma_q, tQgQ, tQsQ[None, 0], tma_bar_ptr=barrier)
+            for t in cutlass.range_constexpr(config.row_tiles):
+                cute.copy(tma_q, tQgQ[None, row_tile.index * config.row_tiles + t], tQsQ[None, t], tma_bar_ptr=barrier)
             if const_expr(config.shared_kv):
                 for i in cutlass.range(kv.window.count, unroll=1):
                     state = self.load_values(kv.window, state, tma_k, tKgK, tKsK, i)
             else:
                 for i in cutlass.range(kv.window.count, unroll=1):
                     state = self.load_tile(state, tma_k, tKgK[None, i], tKsK)
-                    if i > 0:
-                        state = self.load_values(kv.window, state, tma_v, tVgV, tVsV, i - 1)
-                state = self.load_values(kv.window, state, tma_v, tVgV, tVsV, kv.window.count - 1)
+                    if i >= k_lead:
+                        state = self.load_values(kv.window, state, tma_v, tVgV, tVsV, i - k_lead)
+                if const_expr(k_lead > 0):
+                    state = self.load_values(kv.window, state, tma_v, tVgV, tVsV, kv.window.count - 1)
             if const_expr(config.compressed == "blocks"):
                 tma_c, mC = compressed
                 gC = qk.partition_B(cute.local_tile(mC, (tiler[1], tiler[2]), (None, 0, sequence)))

@@ -16,7 +16,6 @@ from cutlass.cutlass_dsl import extract_mlir_values, new_from_mlir_values
 from cutlass.pipeline import PipelineState, PipelineUserType, make_pipeline_state
 
 from kernel.config import S_STAGES
-from kernel.sm100.barriers import stage_and_phase
 from kernel.sm100.cta import HALF_LANES, LANE, Cta
 from kernel.sm100.traced import Fixed, smaller
 
@@ -32,7 +31,9 @@ class MmaWarp(Fixed):
         v_state = make_pipeline_state(PipelineUserType.Consumer, config.kv_stages)
         if kv.count > 0:
             self.cta.bars.wait("q_full", 0, 0)
-            if const_expr(config.shared_kv and config.kv_stages == S_STAGES):
+            if const_expr(config.row_tiles == 2):
+                self.run_in_turn(state, v_state)
+            elif const_expr(config.shared_kv and config.kv_stages == S_STAGES):
                 self.run_by_twos(state, v_state)
             else:
                 for i in cutlass.range(kv.count, unroll=1):
@@ -52,6 +53,24 @@ class MmaWarp(Fixed):
                 v_state = self.mma_pv(v_state, i)
 
     @cute.jit
+    def run_in_turn(self, state: PipelineState, v_state: PipelineState) -> None:
+        """Two row tiles: P V and the next S of one are computed while the other is in softmax."""
+        config, kv = self.cta.config, self.cta.kv_tiles
+        if const_expr(not config.shared_kv):
+            v_state.advance()  # the ring holds K0 V0 K1 V1 ...
+        for t in cutlass.range_constexpr(config.row_tiles):
+            state = self.mma_qk(state, 0, t)
+        for i in cutlass.range(kv.count, unroll=1):
+            if const_expr(not config.shared_kv):
+                state.advance()
+            for t in cutlass.range_constexpr(config.row_tiles):
+                v_state = self.mma_pv(v_state, i, t)
+                if i + 1 < kv.count:
+                    state = self.mma_qk(state, i + 1, t)
+            if const_expr(not config.shared_kv):
+                v_state.advance()
+
+    @cute.jit
     def mma_pv_in_ring(
         self, state: PipelineState, v_state: PipelineState, i: Int32
     ) -> tuple[PipelineState, PipelineState]:
@@ -63,44 +82,55 @@ class MmaWarp(Fixed):
         return state, v_state
 
     @cute.jit
-    def mma_qk(self, state: PipelineState, i: Int32) -> PipelineState:
-        """S[i] = Q K[i]' over the whole head dim."""
+    def mma_qk(self, state: PipelineState, i: Int32, row_tile: cutlass.Constexpr[int] = 0) -> PipelineState:
+        """S[i] = Q K[i]' over the whole head dim; the last row tile gives K[i] back."""
         config, bars, fragments = self.cta.config, self.cta.bars, self.cta.fragments
-        stage, _ = stage_and_phase(i)
+        stage, _ = bars.stage_and_phase(i, row_tile)
         tStS = cute.make_tensor(fragments.tStS.iterator + stage * config.block_n, fragments.tStS.layout)
-        bars.wait("kv_full", state.index, state.phase)
-        tSrQ, tSrK = fragments.tSrQ[None, 0, None, 0], fragments.tSrK[None, 0, None, state.index]
-        self.gemm(fragments.mmas.qk, tStS, tSrQ, tSrK, False)
+        if const_expr(row_tile == 0):
+            bars.wait("kv_full", state.index, state.phase)
+        tSrQ, tSrK = fragments.tSrQ[None, 0, None, row_tile], fragments.tSrK[None, 0, None, state.index]
+        self.gemm(fragments.mmas.qk, tStS, tSrQ, tSrK, range(cute.size(tSrQ, mode=[1])), False)
         bars.commit("s_full", stage)
-        if const_expr(not config.shared_kv):
-            bars.commit_to_cluster("kv_empty", state.index)
-        state.advance()
+        if const_expr(row_tile == config.row_tiles - 1):
+            if const_expr(not config.shared_kv):
+                bars.commit_to_cluster("kv_empty", state.index)
+            state.advance()
         return state
 
     @cute.jit
-    def mma_pv(self, state: PipelineState, i: Int32) -> PipelineState:
-        """O += P[i] V[i]; the first tile overwrites."""
+    def mma_pv(self, state: PipelineState, i: Int32, row_tile: cutlass.Constexpr[int] = 0) -> PipelineState:
+        """O += P[i] V[i]; the first tile overwrites. The last row tile gives V[i] back."""
         config, bars, fragments = self.cta.config, self.cta.bars, self.cta.fragments
-        stage, phase = stage_and_phase(i)
+        stage, phase = bars.stage_and_phase(i, row_tile)
         tOrP = fragments.tOrP[None, 0, None]
         if const_expr(config.p_path == "tmem"):
-            columns = 2 * config.p_cols  # bf16 elements
+            columns = 2 * config.p_stride  # bf16 elements
             tOrP = cute.make_tensor(tOrP.iterator + stage * columns, tOrP.layout)
-        if const_expr(not config.shared_kv):
+        if const_expr(not config.shared_kv and row_tile == 0):
             bars.wait("kv_full", state.index, state.phase)
-        bars.wait("p_full", stage, phase)
-        for half in range(config.threads_per_row):
-            tOtO = cute.make_tensor(fragments.tOtO.iterator + half * HALF_LANES * LANE, fragments.tOtO.layout)
-            self.gemm(fragments.mmas.pv, tOtO, tOrP, fragments.tOrV[None, half, None, state.index], i > 0)
-        bars.commit_to_cluster("kv_empty", state.index)
+        parts, first = config.p_parts, 0
+        for part, count in enumerate(parts):
+            bars.wait("p_full", stage * len(parts) + part, phase)
+            steps = range(first, first + count * cute.size(tOrP, mode=[1]) // sum(parts))
+            for half in range(config.threads_per_row):
+                place = row_tile * config.o_cols + half * HALF_LANES * LANE
+                tOtO = cute.make_tensor(fragments.tOtO.iterator + place, fragments.tOtO.layout)
+                tOrV = fragments.tOrV[None, half, None, state.index]
+                self.gemm(fragments.mmas.pv, tOtO, tOrP, tOrV, steps, i > 0 if part == 0 else True)
+            first = steps.stop
+        if const_expr(row_tile == config.row_tiles - 1):
+            bars.commit_to_cluster("kv_empty", state.index)
+            state.advance()
         bars.commit("o_done", stage)
-        state.advance()
         return state
 
-    def gemm(self, tiled: cute.TiledMma, acc: cute.Tensor, a: cute.Tensor, b: cute.Tensor, accumulate: Any) -> None:
-        """acc (+)= a b, one instruction for every 16 of the summed dimension."""
+    def gemm(
+        self, tiled: cute.TiledMma, acc: cute.Tensor, a: cute.Tensor, b: cute.Tensor, steps: range, accumulate: Any
+    ) -> None:
+        """acc (+)= a b, one instruction for every 16 of the summed dimension: those numbered by `steps`."""
         tiled = new_from_mlir_values(tiled, extract_mlir_values(tiled))  # its fields change, the caller's must not
         acc = acc[None, 0, 0]
-        for k in range(cute.size(a, mode=[1])):
-            tiled.set(tcgen05.Field.ACCUMULATE, accumulate if k == 0 else True)
+        for k in steps:
+            tiled.set(tcgen05.Field.ACCUMULATE, accumulate if k == steps.start else True)
             cute.gemm(tiled, acc, a[None, k], b[None, k], acc)

@@ -62,7 +62,7 @@ def tiled_mmas(config: FmhaConfig) -> TiledMmas:
     bf16, one_cta = (BFloat16, BFloat16), tcgen05.CtaGroup.ONE
     keys_by_d, d_by_keys = (OperandMajorMode.K, OperandMajorMode.K), (OperandMajorMode.K, OperandMajorMode.MN)
     p_source = tcgen05.OperandSource.TMEM if config.p_path == "tmem" else tcgen05.OperandSource.SMEM
-    pv_tiler = (config.block_m, min(config.head_dim, MMA_N))
+    pv_tiler = (config.tile_m, min(config.head_dim, MMA_N))
     return TiledMmas(
         sm100.make_trivial_tiled_mma(*bf16, *keys_by_d, Float32, one_cta, config.qk_tiler[:2]),
         sm100.make_trivial_tiled_mma(*bf16, *d_by_keys, Float32, one_cta, pv_tiler, p_source),
@@ -71,7 +71,7 @@ def tiled_mmas(config: FmhaConfig) -> TiledMmas:
 
 def smem_layouts(config: FmhaConfig, mmas: TiledMmas) -> SmemLayouts:
     return SmemLayouts(
-        sm100.make_smem_layout_a(mmas.qk, config.qk_tiler, BFloat16, 1),
+        sm100.make_smem_layout_a(mmas.qk, config.qk_tiler, BFloat16, config.row_tiles),
         sm100.make_smem_layout_b(mmas.qk, config.qk_tiler, BFloat16, config.kv_stages),
         sm100.make_smem_layout_b(mmas.pv, config.pv_tiler, BFloat16, config.kv_stages),
         sm100.make_smem_layout_a(mmas.pv, config.pv_tiler, BFloat16, 1),

@@ -18,12 +18,17 @@ from cutlass import BFloat16, Float32, Int32, const_expr
 from cutlass.cute.nvgpu import tcgen05
 
 from kernel.config import TMEM_LANES, WARP, FmhaConfig
-from kernel.sm100.barriers import stage_and_phase
 from kernel.sm100.cta import HALF_LANES, LANE, LOAD_COLS, VECTOR, Cta, Fragments
 from kernel.sm100.tiles import TopkTiles
 from kernel.sm100.traced import Fixed
 
 LOG2E = math.log2(math.e)
+MANTISSA_BITS = 23
+ROUND = 1.5 * 2.0**MANTISSA_BITS  # added to x, it leaves the nearest integer in the lowest bits
+LEAST = -127.0  # 2^x below is taken to be 0
+#: 2^x on [-0.5, 0.5], 1 at 0, relative error 1.6e-7 in fp32: as good as the ex2 of MUFU.
+EXP2 = (1.0, 0.6931469775976786, 0.24022242083111775, 0.055507337444709925, 0.009671512785779582, 0.0013264727252726939)
+POLYNOMIAL_EVERY = 4  # pair of exponentials goes to the FMA pipe, the others to MUFU
 RESCALE_LOG2 = 8.0  # O is rescaled once the maximum has moved by more: P stays below 2^8
 
 
@@ -31,11 +36,12 @@ RESCALE_LOG2 = 8.0  # O is rescaled once the maximum has moved by more: P stays 
 class RowThread(Fixed):
     """A softmax thread: which row is its own, and how it reads the logits of it from tensor memory."""
 
-    index: Any  # among the softmax threads; its warp has the lanes of quarter index // WARP
+    row_tile: Any  # which of the CTA's is the thread's
+    index: Any  # among the row tile's threads; its warp has the lanes of quarter index // WARP
     load: cute.ThrCopy
     tLtS: cute.Tensor  # the thread's logits of stage 0 in tensor memory
     tLcS: cute.Tensor  # their (row, key) within the tile
-    row: Any
+    row: Any  # of the CTA's
     half: Any  # which half of the row's keys and columns is the thread's; 0 where it has them all
 
     @staticmethod
@@ -44,13 +50,17 @@ class RowThread(Fixed):
         repeat = tcgen05.Repetition(LOAD_COLS)
         shape = tcgen05.Ld32x32bOp(repeat) if config.threads_per_row == 1 else tcgen05.Ld16x32bx2Op(repeat)
         load = tcgen05.make_tmem_copy(cute.make_copy_atom(shape, Float32), fragments.tStS)
-        index = cute.arch.thread_idx()[0] - WARP * config.roles.softmax[0]
+        index, row_tile = cute.arch.thread_idx()[0] - WARP * config.roles.softmax[0], 0
+        if config.row_tiles > 1:
+            row_tile = cute.arch.make_warp_uniform(index // TMEM_LANES)
+            index = index % TMEM_LANES
         load = load.get_slice(index)
-        identity = cute.make_identity_tensor((config.block_m, config.block_n))
+        identity = cute.make_identity_tensor((config.tile_m, config.block_n))
         tLcS = load.partition_D(fragments.mmas.qk.get_slice(0).partition_C(identity))
         row, key = tLcS[0]
         half = key // (config.block_n // config.threads_per_row)
-        return RowThread(index, load, load.partition_S(fragments.tStS), tLcS, row, half)
+        row = row_tile * config.tile_m + row
+        return RowThread(row_tile, index, load, load.partition_S(fragments.tStS), tLcS, row, half)
 
 
 @dataclass
@@ -115,14 +125,42 @@ class RunningSoftmax(Fixed):
         """s becomes exp2(scale_log2 * (s - row_max)) in place; the sum is carried on."""
         scale = (self.scale_log2, self.scale_log2)
         shift = -self.finite_max() * self.scale_log2
-        total = (self.stats[1], self.stats[2])
+        chains = [(self.stats[1], self.stats[2]), twice(0.0)]
+        bits = cute.recast_tensor(s, Int32)
         for j in range(0, cute.size(s), 2):
             x = cute.arch.fma_packed_f32x2((s[j], s[j + 1]), scale, (shift, shift))
-            s[j] = cute.math.exp2(x[0], fastmath=True)
-            s[j + 1] = cute.math.exp2(x[1], fastmath=True)
-            total = cute.arch.add_packed_f32x2(total, (s[j], s[j + 1]))
-        self.stats[1] = total[0]
-        self.stats[2] = total[1]
+            if j // 2 % POLYNOMIAL_EVERY == POLYNOMIAL_EVERY - 1:
+                (s[j], s[j + 1]), exponents = exp2_split(x)
+                bits[j] += exponents[0]
+                bits[j + 1] += exponents[1]
+            else:
+                s[j] = cute.math.exp2(x[0], fastmath=True)
+                s[j + 1] = cute.math.exp2(x[1], fastmath=True)
+            chains[j // 2 % 2] = cute.arch.add_packed_f32x2(chains[j // 2 % 2], (s[j], s[j + 1]))
+        self.stats[1], self.stats[2] = cute.arch.add_packed_f32x2(*chains)
+
+
+Pair = tuple[Float32, Float32]
+
+
+def exp2_split(x: Pair) -> tuple[Pair, tuple[Int32, Int32]]:
+    """2^x of two exponents up to 127 on the FMA pipe: 2^(x - n), n the nearest integer, and n in place of an exponent
+    to be added to its bits. From -127 down it comes to 0."""
+    x = (cute.arch.fmax(x[0], Float32(LEAST)), cute.arch.fmax(x[1], Float32(LEAST)))
+    shifted = cute.arch.add_packed_f32x2(x, twice(ROUND))
+    n = cute.arch.add_packed_f32x2(shifted, twice(-ROUND))
+    x = cute.arch.fma_packed_f32x2(n, twice(-1.0), x)
+    power = twice(EXP2[-1])
+    for coefficient in EXP2[-2::-1]:
+        power = cute.arch.fma_packed_f32x2(power, x, twice(coefficient))
+    rounded = cute.make_rmem_tensor((2,), Float32)
+    rounded[0], rounded[1] = shifted
+    exponents = cute.recast_tensor(rounded, Int32)
+    return power, (exponents[0] << MANTISSA_BITS, exponents[1] << MANTISSA_BITS)
+
+
+def twice(x: float) -> Pair:
+    return Float32(x), Float32(x)
 
 
 @dataclass
@@ -136,7 +174,7 @@ class SoftmaxWarps(Fixed):
         config, bars, kv, thread = self.cta.config, self.cta.bars, self.cta.kv_tiles, self.thread
         token = self.cta.row_tile.token(thread.row)
         for i in cutlass.range(kv.count, unroll=1):
-            stage, phase = stage_and_phase(i)
+            stage, phase = bars.stage_and_phase(i, thread.row_tile)
             s = cute.make_rmem_tensor(thread.tLcS.shape, Float32)
             cut, lo, hi = self.bounds(i, token)
             named = self.topk_bits(i)
@@ -149,12 +187,7 @@ class SoftmaxWarps(Fixed):
             if const_expr(config.compressed == "topk"):
                 self.mask_unlisted(s, named)
             self.track_max(s, i)
-            self.running.exponentiate(s)
-            if const_expr(config.p_path == "tmem"):
-                self.store_p_tmem(s, stage)
-            else:
-                self.store_p_smem(s, i)
-            bars.arrive_warp("p_full", stage)
+            self.hand_on(s, i, stage)
 
     # Which logits count.
 
@@ -222,14 +255,14 @@ class SoftmaxWarps(Fixed):
         if cute.arch.vote_any_sync(moved):
             factor = running.move_to(new_max)
             if i > 0:
-                stage, phase = stage_and_phase(i - 1)
+                stage, phase = self.cta.bars.stage_and_phase(i - 1, self.thread.row_tile)
                 self.cta.bars.wait("o_done", stage, phase)
                 self.rescale(factor)
 
     def rescale(self, factor: Float32) -> None:
         """O *= factor, each thread its row or its half of it, straight through registers."""
         repeat = tcgen05.Repetition(LOAD_COLS)
-        tOtO = self.cta.fragments.o_blocks()
+        tOtO = self.cta.fragments.o_blocks(self.thread.row_tile)
         block = tOtO[None, None, 0]
         load = tcgen05.make_tmem_copy(cute.make_copy_atom(tcgen05.Ld32x32bOp(repeat), Float32), block)
         store = tcgen05.make_tmem_copy(cute.make_copy_atom(tcgen05.St32x32bOp(repeat), Float32), block)
@@ -246,32 +279,47 @@ class SoftmaxWarps(Fixed):
 
     # P as bf16, where the tensor core reads it.
 
-    def store_p_tmem(self, s: cute.Tensor, stage: Int32) -> None:
-        """P into its columns of tensor memory, two keys a column."""
-        config = self.cta.config
-        layout = cute.make_layout((TMEM_LANES, config.p_cols), stride=(LANE, 1))
-        base = self.cta.fragments.tStS.iterator + (config.tmem_p + stage * config.p_cols)
-        tStP = cute.make_tensor(base, layout)
-        atom = cute.make_copy_atom(tcgen05.St32x32bOp(tcgen05.Repetition(LOAD_COLS)), Float32)
+    def hand_on(self, s: cute.Tensor, i: Int32, stage: Int32) -> None:
+        """The exponentials of a tile, part by part on their way to the tensor core."""
+        parts, first = self.cta.config.p_parts, 0
+        pieces = cute.logical_divide(flat(s), cute.make_layout(cute.size(s) // sum(parts)))
+        for part, count in enumerate(parts):
+            for piece in range(first, first + count):
+                p = pieces[None, piece]
+                self.running.exponentiate(p)
+                if self.cta.config.p_path == "tmem":
+                    self.store_p_tmem(p, stage, piece)
+                else:
+                    self.store_p_smem(p, i)
+            if self.cta.config.p_path == "tmem":
+                cute.arch.fence_view_async_tmem_store()
+            self.cta.bars.arrive_warp("p_full", stage * len(parts) + part)
+            first += count
+
+    def store_p_tmem(self, s: cute.Tensor, stage: Int32, piece: int) -> None:
+        """A piece of P into its columns of tensor memory, two keys a column."""
+        config, columns = self.cta.config, cute.size(s) // 2
+        base = self.cta.fragments.tStS.iterator + (config.tmem_p + stage * config.p_stride + piece * columns)
+        tStP = cute.make_tensor(base, cute.make_layout((TMEM_LANES, columns), stride=(LANE, 1)))
+        atom = cute.make_copy_atom(tcgen05.St32x32bOp(tcgen05.Repetition(columns)), Float32)
         store = tcgen05.make_tmem_copy(atom, tStP).get_slice(self.thread.index)
         tPtP = store.partition_D(tStP)
-        shape = store.partition_S(cute.make_identity_tensor((TMEM_LANES, config.p_cols))).shape
+        shape = store.partition_S(cute.make_identity_tensor((TMEM_LANES, columns))).shape
         packed = cute.make_rmem_tensor(shape, Float32)
-        cute.recast_tensor(packed, BFloat16).store(flat(s).load().to(BFloat16))
+        cute.recast_tensor(packed, BFloat16).store(s.load().to(BFloat16))
         cute.copy(store, packed, tPtP)
-        cute.arch.fence_view_async_tmem_store()
 
     @cute.jit
     def store_p_smem(self, s: cute.Tensor, i: Int32) -> None:
         """P into shared memory, sixteen bytes of its row at a time, once P[i-1] V[i-1] has read it."""
         thread = self.thread
         if i > 0:
-            stage, phase = stage_and_phase(i - 1)
+            stage, phase = self.cta.bars.stage_and_phase(i - 1)
             self.cta.bars.wait("o_done", stage, phase)
         vector = cute.make_layout(VECTOR)
         dst = cute.logical_divide(by_rows(self.cta.smem.sP)[thread.row, None], vector)
         p = cute.make_rmem_tensor(cute.size(s), BFloat16)
-        p.store(flat(s).load().to(BFloat16))
+        p.store(s.load().to(BFloat16))
         p = cute.logical_divide(p, vector)
         vectors = cute.size(p, mode=[1])
         for j in range(vectors):

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import kernel
+from kernel.config import TWO_ROW_TILES
 
 
 def tensors(batch: int = 2, tokens: int = 3, heads: int = 4, keys: int = 5, d: int = 64) -> dict:
@@ -72,17 +73,22 @@ def test_nothing_to_compute_launches_nothing(shape: tuple[int, int, int]) -> Non
     assert got.o.shape == a["q"].shape and got.lse.shape == shape
 
 
-PATHS = [(d, path) for d in kernel.config.HEAD_DIMS for path in ("tmem", "smem") if (d, path) != (512, "tmem")]
+PLANS = [kernel.FmhaConfig(d, p_path="tmem") for d in (64, 128, 256)]
+PLANS += [kernel.FmhaConfig(d, p_path="smem") for d in kernel.config.HEAD_DIMS]
+PLANS += [kernel.FmhaConfig(d, roles=TWO_ROW_TILES) for d in (64, 128)]
 
 
-@pytest.mark.parametrize(("head_dim", "p_path"), PATHS)
-def test_memory_plan_fits_and_does_not_overlap(head_dim: int, p_path: kernel.config.PPath) -> None:
-    config = kernel.FmhaConfig(head_dim, p_path=p_path)
+@pytest.mark.parametrize("config", PLANS, ids=lambda config: config.name)
+def test_memory_plan_fits_and_does_not_overlap(config: kernel.FmhaConfig) -> None:
+    """P may lie over the logits that it was made of, and over nothing else."""
     assert config.kv_stages >= 2
-    regions = {"S": range(config.tmem_o), "O": range(config.tmem_o, config.tmem_o + config.o_cols)}
-    if p_path == "tmem":
-        for i in range(2):
-            start = config.tmem_p + i * config.p_cols
-            regions[f"P{i}"] = range(start, start + config.p_cols)
+    regions = {"S": range(config.tmem_o), "O": range(config.tmem_o, config.tmem_o + config.row_tiles * config.o_cols)}
+    for i in range(2 if config.p_path == "tmem" else 0):
+        start = config.tmem_p + i * config.p_stride
+        p, s = range(start, start + config.p_cols), range(i * config.block_n, (i + 1) * config.block_n)
+        if config.p_over_s:
+            assert {*p} <= {*s}
+        else:
+            regions[f"P{i}"] = p
     used = [column for columns in regions.values() for column in columns]
     assert len(used) == len(set(used)) and max(used) < config.tmem_alloc_cols <= kernel.config.TMEM_COLS

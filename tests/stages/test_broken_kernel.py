@@ -37,7 +37,7 @@ BREAKS = (
     Break(
         "the second product does not wait for P",
         "kernel/sm100/mma.py",
-        '        bars.wait("p_full", stage, phase)\n',
+        '            bars.wait("p_full", stage * len(parts) + part, phase)\n',
         "",
         r"tcgen05\.mma",
         "cute.gemm(",
@@ -45,8 +45,8 @@ BREAKS = (
     Break(
         "P is signalled before its store has completed",
         "kernel/sm100/softmax.py",
-        "        cute.copy(store, packed, tPtP)\n        cute.arch.fence_view_async_tmem_store()\n",
-        "        cute.copy(store, packed, tPtP)\n",
+        "                cute.arch.fence_view_async_tmem_store()\n            self.cta.bars",
+        "                pass\n            self.cta.bars",
         r"tcgen05\.(st|wait)",
         "cute.copy(store, packed, tPtP)",
     ),

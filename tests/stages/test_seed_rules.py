@@ -60,8 +60,8 @@ BREAKS = (
     Break(
         "the K of the logits' tile is the head dim",
         "kernel/config.py",
-        "return self.block_m, self.block_n, self.head_dim",
-        "return self.block_m, self.block_n, 64",
+        "return self.tile_m, self.block_n, self.head_dim",
+        "return self.tile_m, self.block_n, 64",
         ("D1.3", "hd=128 n=128 P in tmem"),
         r"Deadlock(.|\n)*16384 bytes outstanding, last arrival: mbarrier\.arrive\.expect_tx .* PTX line \d+",
     ),
