@@ -320,17 +320,22 @@ def _root(a: Vec) -> Vec:
     return floats.canonical_nan(root) if a.kind == "float" else root
 
 
+def _reciprocal_root(a: Vec) -> Vec:
+    return _reciprocal(_root(a)) if a.kind == "double" else approximations.reciprocal_root(a)
+
+
 _FUNCTIONS: dict[str, Compute] = {
     "ex2": approximations.exp2,
     "lg2": approximations.log2,
     "tanh": approximations.tanh,
     "sin": approximations.sine,
     "cos": approximations.cosine,
-    "rsqrt": approximations.reciprocal_root,
+    "rsqrt": _reciprocal_root,
     "rcp": _reciprocal,
     "sqrt": _root,
 }
 _EXACT = ("rcp", "sqrt")
+_OF_DOUBLE = (*_EXACT, "rsqrt")
 
 
 @lowers(*_FUNCTIONS, uniform=if_sources_are)
@@ -339,7 +344,7 @@ def function(builder: Builder, ins: Instr) -> None:
     m = Modifiers(ins)
     type_name = m.last()
     rounding = m.choice("approx", *(ROUNDINGS if ins.opcode in _EXACT else ()))
-    if type_name == "f64" and ins.opcode not in _EXACT:
+    if type_name == "f64" and ins.opcode not in _OF_DOUBLE:
         raise m.refuse(f"{ins.opcode} of f64")
     floating(builder, ins, m, type_name, _rounded(ins.opcode, rounding, type_name, m))
 

@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class GlobalAccess(Access):
-    """`home` is the cluster of who made it, whose clocks alone have its component."""
+    """`home` is the cluster of who made it, whose clocks alone have its component.
+
+    together: of a read, the lanes that the instruction read for, as bits; 0 where that is not kept.
+    """
 
     home: Any = field(init=False)
+    together: int = 0
 
     def __post_init__(self) -> None:
         Access.__post_init__(self)

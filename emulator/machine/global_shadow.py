@@ -298,7 +298,9 @@ class Area:
         self._settle(cells)
         if once:
             self._refuse_written(cells, me)
-        lanes = None if lanes is None else lanes[:, None]
+        if lanes is not None:
+            me.together = int(np.bitwise_or.reduce(lanes))
+            lanes = lanes[:, None]
         shadow.read(cells, me, clock, lanes=lanes)
         self.reads[cells] = np.where(self._alone(shadow.reader[cells]), _note(me, lanes), NOBODY)
 
@@ -356,6 +358,7 @@ class Area:
                     shadow.writer[cells[here]] = self._whole.history.record(me)
                     shadow.writer_lanes[cells[here]] = bits[here]
                 else:
+                    me.together = int(np.bitwise_and.reduce(bits[here], axis=None))
                     clock = me.alone()
                     shadow.note_read(cells[here], me, clock, bits[here])
             notes[cells] = there & ~GLOBAL_ID
@@ -405,16 +408,21 @@ class Area:
         conflict(me, clock, verb, self._shown(cells[hit]), self._whole.history, number, kind, level=level)
 
     def _blame_lanes(self, me: Access, verb: str, cells: Any, apart: Any, mine: Any, number: int, kind: str) -> None:
-        """The first of the cells stands for all."""
+        """The first of the cells stands for all.
+
+        Compilers load a number by all lanes and store another by one: that one does it after its own load, and the same
+        instruction loaded for the others.
+        """
         shadow = self.touch()
         at = tuple(np.argwhere(apart)[0])
         before = (shadow.writer_lanes if kind == "write" else shadow.reader_lanes)[cells][at]
         other = shadow.history.accesses[number]
         assert other is not None
         other = other.parts[-1] if other.parts else other
-        between_lanes(
-            me, verb, self._shown(cells[at]), int(np.broadcast_to(mine, apart.shape)[at]), other, kind, int(before)
-        )
+        lanes, shown = int(np.broadcast_to(mine, apart.shape)[at]), self._shown(cells[at])
+        assert isinstance(other, GlobalAccess)
+        own = kind == "read" and not (lanes | int(before)) & ~other.together
+        between_lanes(me, verb, shown, lanes, other, kind, int(before), own)
 
 
 def _note(me: GlobalAccess, lanes: Any) -> Any:

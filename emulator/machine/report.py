@@ -96,10 +96,13 @@ def conflict(
     found(fault(what, me.instr, me.warp, (*_party(other, kind), ("missing", missing)), level))
 
 
-def between_lanes(me: Access, verb: str, cells: str, mine: int, other: Access, kind: str, theirs: int) -> None:
+def between_lanes(
+    me: Access, verb: str, cells: str, mine: int, other: Access, kind: str, theirs: int, in_order: bool = False
+) -> None:
     """Raise (or note) the fault of `me`, whose lanes `mine` (bits) touch `cells` that lanes `theirs` of its warp do.
 
-    Where the text has an instruction between that brings the lanes together, no hardware is known to show it.
+    Where the text has an instruction between that brings the lanes together, no hardware is known to show it; nor where
+    they are `in_order` for another reason.
     """
     what = (
         f"{me.what} {verb} {cells} in {_lanes(mine)}, not ordered after {other.what} that {_did(kind)} it "
@@ -110,7 +113,7 @@ def between_lanes(me: Access, verb: str, cells: str, mine: int, other: Access, k
         first = other.via.wait_for(other)[2]
         missing = f"bar.warp.sync after {first.opcode} at PTX line {first.line}, before PTX line {me.instr.line}"
     steps = (other.instr, *me.warp.cta.launch.between(first, me.instr), me.instr)
-    together = any(_brings_lanes_together(step) for step in steps)
+    together = in_order or any(_brings_lanes_together(step) for step in steps)
     _apart(me, what, other, kind, theirs, missing, Level.FORMAL if together else Level.FAULT)
 
 

@@ -46,6 +46,8 @@ class SharedMemory:
         self.shift = 2
         self.shadow = Shadow(padded >> self.shift, cta.cluster.history, self._blame, self._mixed, self._blame_lanes)
         self._mark(0, RESERVED_SHARED_BYTES, OUTSIDE)
+        if size % WORD:
+            self.refine()
         self._mark(size, padded, OUTSIDE)
         self._stored: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
         """Of the ordinary store that is being checked: values, and the view of memory and the places there."""

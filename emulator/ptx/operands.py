@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable
 from functools import cache
 
@@ -20,8 +21,9 @@ from .syntax import (
     Vector,
 )
 
-_TOKEN = re.compile(r"[\w$%.:]+|[{}\[\](),|!+-]")
+_TOKEN = re.compile(r"\d+\.\d*[eE][+-]?\d+|[\w$%.:]+|[{}\[\](),|!+-]")
 _INTEGER = re.compile(r"(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?$")
+_DECIMAL = re.compile(r"\d+\.\d*(?:[eE][+-]?\d+)?$")
 _CLOSING = {"{": "}", "(": ")"}
 _END = ""
 
@@ -34,6 +36,8 @@ def literal(token: str) -> Imm | None:
         digits = token.rstrip("U")
         octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
         return Imm(int(digits, 8 if octal else 0))
+    if _DECIMAL.match(token):
+        return Imm(int.from_bytes(struct.pack("<d", float(token)), "little"), "f64")
     head = token[:2]
     if head in ("0f", "0F") and len(token) == 10:
         return Imm(int(token[2:], 16), "f32")

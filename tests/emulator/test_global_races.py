@@ -86,6 +86,18 @@ def test_lanes_of_a_warp(name: str, completion: str) -> None:
         run(body.format("", sync), completion, block=32, away=1, rounds=9)
 
 
+@pytest.mark.parametrize("between", ["", "@%p1 bra ON; mov.b32 %r60, 9; ON:"], ids=["in a row", "past a branch"])
+def test_one_lane_stores_what_an_instruction_has_loaded_for_all(between: str) -> None:
+    """As Triton does with a number; where that lane has not loaded it, it is a fault."""
+    found: list[Fault] = []
+    body = "{0} ld.global.u32 %r60, [%a0]; {1} @%p0 st.global.u32 [%a0], %r60;"
+    run(body.format("", between), block=32, findings=found)
+    assert [(type(fault), fault.level) for fault in found] == [(DataRace, Level.FORMAL)]
+    found.clear()
+    run(body.format("@!%p0", between), block=32, findings=found)
+    assert [(type(fault), fault.level) for fault in found] == [(DataRace, Level.FAULT)]
+
+
 def test_neighbours_in_a_word_do_not_race() -> None:
     at = "mul.wide.u32 %q7, %t, 2; add.u64 %q6, %a0, %q7;"
     run(at + "st.global.u16 [%q6], %t; ld.global.u16 %h1, [%q6]; add.u16 %h1, %h1, 1; st.global.u16 [%q6], %h1;")

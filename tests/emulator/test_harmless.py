@@ -10,7 +10,7 @@ griddepcontrol.launch_dependents;
 prefetch.global.L2 [%a0];
 prefetchu.L1 [%a0];
 applypriority.global.L2::evict_normal [%a0], 128;
-createpolicy.fractional.L2::evict_first.b64 %q1, 0f3F000000;
+createpolicy.fractional.L2::evict_first.b64 %q1, 0f3F000000; createpolicy.fractional.L2::evict_last.b64 %q1, 1.0;
 pmevent 3;
 pmevent.mask 3;
 membar.gl;
