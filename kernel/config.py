@@ -176,6 +176,11 @@ class FmhaConfig:
         """Softmax threads that share a row, each with its half of the keys and of O's columns where there are two."""
         return TMEM_LANES // self.tile_m
 
+    @property
+    def heavy_first(self) -> bool:
+        """Whether the last row tiles of all sequences start first: they see most keys, and none is left for the end."""
+        return self.mask == "causal" and self.cluster == 1
+
     # Tensor memory, in columns.
 
     @property

@@ -110,9 +110,11 @@ class Fmha:
         tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, smem.tmem_slot)
 
         group_is_token = config.compressed == "topk"
-        row_tile = RowTile(
-            block % row_tiles, block // row_tiles, args.rows, args.heads, args.tokens, config.block_m, group_is_token
-        )
+        index, group = block % row_tiles, block // row_tiles
+        if const_expr(config.heavy_first):
+            groups = cute.arch.grid_dim()[0] // row_tiles
+            index, group = row_tiles - 1 - block // groups, block % groups
+        row_tile = RowTile(index, group, args.rows, args.heads, args.tokens, config.block_m, group_is_token)
         kv = kv_tiles(config, row_tile, args)
         fragments = Fragments.of(config, mmas, smem, layouts.p, tmem)
         self.trace_fragments(fragments, smem, layouts)
