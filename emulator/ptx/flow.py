@@ -44,11 +44,12 @@ class Flow:
 
     @cached_property
     def goes_on(self) -> tuple[tuple[int, ...], ...]:
-        """The successors of each block without those where some lanes end while the others go on: nobody waits for
-        them. A way to the end is kept where it is the last."""
+        """The successors of each block without those where some lanes end, or stop the kernel, while the others go on:
+        nobody waits for them. A way to the end is kept where it is the last."""
         kept = [block.successors for block in self.blocks]
+        left = self.leaves | {block.index for block in self.blocks if _stops(self.kernel, block.start, block.end)}
         for block, successors in enumerate(kept):
-            others = tuple(s for s in successors if s not in self.leaves)
+            others = tuple(s for s in successors if s not in left)
             if 0 < len(others) < len(successors):
                 kept[block] = others
                 if not _ends(others[0], kept):
@@ -86,6 +87,11 @@ def _only_ends(instr: Instr) -> bool:
     return instr.opcode in LEAVES and instr.guard is None
 
 
+def _stops(kernel: Kernel, start: int, end: int) -> bool:
+    """Whether no lane comes past these instructions: the kernel stops itself there, as behind a failed assertion."""
+    return any(instr.opcode == "trap" and instr.guard is None for instr in kernel.instrs[start:end])
+
+
 def _ends(start: int, successors: Sequence[Sequence[int]]) -> bool:
     """Whether a way leads from a block to the end."""
     seen: set[int] = set()
@@ -121,7 +127,8 @@ def _blocks(kernel: Kernel, starts_block: Callable[[Instr], bool]) -> tuple[Basi
     blocks = []
     for index, start in enumerate(starts):
         end = starts[index + 1] if index + 1 < len(starts) else len(instrs)
-        blocks.append(BasicBlock(index, start, end, _successors(kernel, end, of_instr)))
+        after = (EXIT,) if _stops(kernel, start, end) else _successors(kernel, end, of_instr)
+        blocks.append(BasicBlock(index, start, end, after))
     return tuple(blocks)
 
 

@@ -97,6 +97,14 @@ def test_lanes_that_others_of_their_side_leave_meet_the_other_side(how: str, com
     assert run(body, completion, threads=32) == [0 if lane in ended else there for lane in range(32)]
 
 
+@pytest.mark.parametrize("completion", MODES)
+def test_lanes_meet_past_an_assertion_that_holds(completion: str) -> None:
+    body = """setp.gt.u32 %p1, %r0, 99; @!%p0 bra A; @%p1 bra STOP; mov.b32 %r1, 1;
+A: vote.sync.ballot.b32 %r2, %p0, -1; bar.sync 0; mov.b32 %r1, %r2; bra PAST;
+STOP: trap; PAST:"""
+    assert run(body, completion, threads=32) == [0xFF] * 32
+
+
 def test_lanes_that_end_later_do_not_take_part() -> None:
     """As an H100 has it: sums over eight lanes each where the last eight have nothing to add, and go on to the end."""
     sums = "setp.lt.u32 %p1, %r0, 24; @!%p1 bra A; shfl.sync.bfly.b32 %r1, %r0, 4, 31, -1; A:"
