@@ -110,7 +110,7 @@ bench: $(READY) ## measure compiling, launching and a whole run, beside the goal
 	@$(PY) -m harness bench
 	@$(PY) -m bench.emulator
 
-perf: $(READY) ## make perf D1.4, or make perf [SHAPE=decode-128h-b64-t1-csa]: predicted; make perf D1.4 TARGET=b200: measured
+perf: $(READY) ## make perf D1.4, or make perf [SHAPE="decode-64h-*"]: predicted; make perf D1.4 TARGET=b200: measured
 	@$(PY) -m $(if $(TARGET),harness perf $(call quoted,$(MILESTONE)) $(TARGETED),harness.tools.perf $(call quoted,$(MILESTONE)) \
 		$(if $(SHAPE),--shape $(call quoted,$(SHAPE))))
 

@@ -22,6 +22,10 @@ CONFIGS = (
         FmhaConfig(512, "smem", "causal", shared_kv=True, partials=False, compressed=compressed, sink=True)
         for compressed in ("none", "blocks", "topk")
     ),
+    *(
+        FmhaConfig(512, "smem", "causal", True, False, "topk", sink=True, cluster=cluster, splits=splits)
+        for cluster, splits in ((2, 1), (2, 8), (1, 16))
+    ),
 )
 
 

@@ -16,11 +16,18 @@ TMEM_COLS = 512  # columns of tensor memory an SM has, 32 bits wide each
 SMEM_BYTES = 227 * 1024  # shared memory a CTA may have on sm_100
 RESERVED_SMEM_BYTES = 1024  # barriers and the tensor-memory address, rounded up to the swizzle's alignment
 BF16_BYTES = 2
+FP32_BYTES = 4
 MBARRIER_BYTES = 8
 MMA_N = 256  # columns that one tensor-core instruction writes at most
 S_STAGES = 2  # logits of one tile are computed while those of the other are in softmax
 MAX_KV_STAGES = 6
 P_QUARTERS = (3, 1)  # of P's keys, handed on at once: their product runs while the last exponentials are computed
+PARTIAL_PADDING = 4  # fp32 behind a row of U: first its maximum and sum
+SPLITS = (1, 2, 4, 8, 16)
+#: CTAs of a cluster, and how many such clusters a B200 holds at a time: its GPCs have 18 or 20 SMs.
+CLUSTERS_AT_ONCE = {1: 148, 2: 74, 4: 34, 8: 16, 16: 8}
+#: What a CTA takes beside its KV tiles, and for a merge, in times of a tile: by the clock of the emulated B200.
+BESIDE_TILES, MERGE_TILES = 2, 2
 
 PPath = Literal["tmem", "smem"]
 Mask = Literal["none", "length", "causal"]
@@ -93,6 +100,7 @@ class FmhaConfig:
     O and lse. compressed: beside those keys, none, all visible blocks of a second tensor ("blocks") or the blocks of it
     that each token lists ("topk"); needs shared_kv. sink: a logit a head joins the denominator of O.
     cluster: 2 where row tiles come in pairs of one token, which then share every load of keys; else 1.
+    splits: CTAs of a cluster that have a share of a row tile's KV tiles each, and merge what comes of them.
     Raises ArgumentError for a value that does not exist.
     """
 
@@ -104,6 +112,7 @@ class FmhaConfig:
     compressed: Compressed = "none"
     sink: bool = False
     cluster: int = 1
+    splits: int = 1
     roles: Roles = field(default_factory=Roles)
 
     def __post_init__(self) -> None:
@@ -119,12 +128,18 @@ class FmhaConfig:
             raise ArgumentError("shared_kv", False, "True with compressed keys")
         if self.cluster not in (1, 2):
             raise ArgumentError("cluster", self.cluster, "1 or 2")
+        if self.splits not in SPLITS or self.cluster_ctas not in CLUSTERS_AT_ONCE:
+            raise ArgumentError("splits", self.splits, f"one of {SPLITS}, and {max(CLUSTERS_AT_ONCE)} CTAs a cluster")
+        if self.splits > 1 and self.row_tiles > 1:
+            raise ArgumentError("splits", self.splits, "1 with two row tiles in flight")
         if self.tile_m < TMEM_LANES and self.p_path == "tmem":
             raise ArgumentError("p_path", repr(self.p_path), f"'smem' at head_dim {self.head_dim}")
         if self.row_tiles > 1 and (self.head_dim > 128 or self.p_path == "smem"):
             raise ArgumentError("roles", self.roles.softmax, "four softmax warps beyond head_dim 128 or with P in smem")
         assert self.tmem_cols <= TMEM_COLS, f"{self.tmem_cols} tensor-memory columns, {self}"
         assert self.smem_bytes <= SMEM_BYTES, f"{self.smem_bytes} B of shared memory, {self}"
+        room = self.q_bytes + self.kv_stages * self.kv_tile_bytes
+        assert self.splits == 1 or self.partial_bytes <= room, f"{self.partial_bytes} B of partials, {self}"
 
     @property
     def name(self) -> str:
@@ -133,7 +148,13 @@ class FmhaConfig:
         parts += ["shared_kv"] * self.shared_kv + [self.compressed] * (self.compressed != "none")
         parts += ["two_row_tiles"] * (self.row_tiles == 2)
         parts += ["sink"] * self.sink + ["partials"] * self.partials + ["pairs"] * (self.cluster == 2)
+        parts += [f"splits{self.splits}"] * (self.splits > 1)
         return "_".join(parts)
+
+    @property
+    def cluster_ctas(self) -> int:
+        """CTAs of a cluster: those that share loads lie side by side, a share of the keys each so many."""
+        return self.cluster * self.splits
 
     # Tiles.
 
@@ -252,6 +273,16 @@ class FmhaConfig:
     def smem_bytes(self) -> int:
         return RESERVED_SMEM_BYTES + self.q_bytes + self.p_bytes + self.kv_stages * self.kv_tile_bytes
 
+    @property
+    def partial_row(self) -> int:
+        """fp32 of a row of a share: U, maximum and sum, and so many that rows begin in other banks."""
+        return self.head_dim + PARTIAL_PADDING
+
+    @property
+    def partial_bytes(self) -> int:
+        """What a share leaves for its peers, where Q and the keys lay."""
+        return self.block_m * self.partial_row * FP32_BYTES
+
     # Barriers.
 
     @property
@@ -289,6 +320,16 @@ class FmhaConfig:
         return sum(barrier.stages for barrier in self.barriers)
 
 
+@dataclass(frozen=True)
+class Size:
+    """How much a call asks for: sequences, tokens of each, and keys that one sees at most, of both kinds."""
+
+    batch: int
+    tokens: int
+    keys: int
+    compressed_keys: int = 0
+
+
 def configuration(
     head_dim: int,
     heads: int,
@@ -301,11 +342,13 @@ def configuration(
     sink: bool = False,
     partials: bool = True,
     p_path: PPath | Literal["auto"] = "auto",
+    splits: int | Size = 1,
 ) -> FmhaConfig:
     """The configuration that a call with these arguments launches: the only place where that is decided.
 
     A CTA has two row tiles in flight where tensor memory has room for both and a sequence has the rows. CTAs come in
-    pairs where their number is even for every token: heads fill whole pairs of them.
+    pairs where their number is even for every token: heads fill whole pairs of them. The keys of a row tile are split
+    as is said, or as suits a size.
     Raises ArgumentError.
     """
     if p_path == "auto":
@@ -315,6 +358,29 @@ def configuration(
         head_dim, p_path, mask, shared_kv=shared_kv, partials=partials, compressed=compressed, sink=sink
     )
     rows = heads if compressed == "topk" else tokens * heads
+    whole = config
     if head_dim <= 128 and p_path == "tmem" and rows > config.tile_m:
-        config = replace(config, roles=TWO_ROW_TILES)
-    return replace(config, cluster=1 if heads % (2 * config.block_m) else 2)
+        whole = replace(config, roles=TWO_ROW_TILES)
+    asked = SPLITS if isinstance(splits, Size) else (splits,)
+    shaped = [
+        replace(whole if n == 1 else config, cluster=c, splits=n)
+        for n in asked
+        for c in (2, 1)
+        if c == 1 or c * n in CLUSTERS_AT_ONCE
+    ]
+    candidates = [each for each in shaped if each.cluster == 1 or heads % (each.cluster * each.block_m) == 0]
+    if not isinstance(splits, Size):
+        return candidates[0]
+    size = splits
+    return min(candidates, key=lambda each: tile_times(each, heads, size))
+
+
+def tile_times(config: FmhaConfig, heads: int, size: Size) -> int:
+    """How long a launch would take, in times of a KV tile."""
+    rows, groups = size.tokens * heads, size.batch
+    if config.compressed == "topk":
+        rows, groups = heads, size.batch * size.tokens
+    clusters = -(-rows // config.block_m) * groups // config.cluster
+    kv_tiles = -(-size.keys // config.block_n) - (-size.compressed_keys // config.block_n)
+    waves = -(-clusters // CLUSTERS_AT_ONCE[config.cluster_ctas])
+    return waves * (BESIDE_TILES + MERGE_TILES * (config.splits > 1) + -(-kv_tiles // config.splits))

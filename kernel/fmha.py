@@ -37,6 +37,10 @@ one tile is in softmax while the other has the tensor core. The ring holds K0 V0
 The window's tiles come first, then those of the compressed keys: one loop, one running softmax, and O is touched once
 more only where the maximum moves. The sink joins at the end.
 
+Where the keys of a row tile are split, the CTAs of a cluster have a share of its KV tiles each, and these roles. Then
+the softmax warps leave U, maxima and sums in shared memory, where Q and the keys lay. All warps of the cluster meet,
+each CTA merges its rows out of all shares in the order of the keys, and all meet again before they end.
+
 Why it is so: docs/kernel.md.
 """
 
@@ -56,6 +60,7 @@ from kernel.arguments import Arguments, Operands
 from kernel.config import OTHER_REGISTERS, SOFTMAX_REGISTERS, FmhaConfig
 from kernel.sm100 import operands
 from kernel.sm100.barriers import Barriers
+from kernel.sm100.combine import Combine, Partial
 from kernel.sm100.cta import Cta, Fragments, Smem, kv_tiles
 from kernel.sm100.epilogue import Epilogue
 from kernel.sm100.load import LoadWarp
@@ -84,9 +89,9 @@ class Fmha:
         loads = operands.loads(config, tensors, args.topk_indices, mmas, smem)
         stores = operands.stores(config, tensors)
         self.device(mmas, smem, loads, stores, args).launch(
-            grid=[cute.ceil_div(tensors.q.shape[1], config.block_m) * tensors.q.shape[0], 1, 1],
+            grid=[cute.ceil_div(tensors.q.shape[1], config.block_m) * tensors.q.shape[0] * config.splits, 1, 1],
             block=[config.roles.threads, 1, 1],
-            cluster=[config.cluster, 1, 1],
+            cluster=[config.cluster_ctas, 1, 1],
             min_blocks_per_mp=1,
             stream=stream,
         )
@@ -97,25 +102,25 @@ class Fmha:
         mmas: operands.TiledMmas,
         layouts: operands.SmemLayouts,
         loads: operands.Loads,
-        stores: operands.Stores,
+        stores: operands.Stores | operands.Results,
         args: Arguments,
     ) -> None:
         config, roles = self.config, self.config.roles
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
         row_tiles = cute.ceil_div(args.rows, config.block_m)
-        block, _, _ = cute.arch.block_idx()
+        tile, split = self.place()
         smem = Smem.allocate(config, layouts)
         bars = Barriers(config, smem.barriers)
         self.prologue(warp, bars, smem.tmem_slot, loads, stores)
         tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, smem.tmem_slot)
 
         group_is_token = config.compressed == "topk"
-        index, group = block % row_tiles, block // row_tiles
+        index, group = tile % row_tiles, tile // row_tiles
         if const_expr(config.heavy_first):
-            groups = cute.arch.grid_dim()[0] // row_tiles
-            index, group = row_tiles - 1 - block // groups, block % groups
+            groups = cute.arch.grid_dim()[0] // (row_tiles * config.splits)
+            index, group = row_tiles - 1 - tile // groups, tile % groups
         row_tile = RowTile(index, group, args.rows, args.heads, args.tokens, config.block_m, group_is_token)
-        kv = kv_tiles(config, row_tile, args)
+        kv = kv_tiles(config, row_tile, args, split)
         fragments = Fragments.of(config, mmas, smem, layouts.p, tmem)
         self.trace_fragments(fragments, smem, layouts)
         cta = Cta(config, bars, smem, fragments, row_tile, kv, self.trace)
@@ -127,7 +132,10 @@ class Fmha:
             self.trace("tLtS", thread.tLtS)
             self.trace("tLcS", thread.tLcS)
             SoftmaxWarps(cta, thread, running).run()
-            Epilogue(cta, thread, running, stores, args).run()
+            if const_expr(config.splits > 1):
+                Partial(cta, thread, running).run()
+            else:
+                Epilogue(cta, thread, running, stores, args).run()
         else:
             if const_expr(config.row_tiles == 2):
                 cute.arch.setmaxregister_decrease(OTHER_REGISTERS)
@@ -138,6 +146,17 @@ class Fmha:
                 bars.wait("tmem_free", 0, 0)
                 cute.arch.relinquish_tmem_alloc_permit()
                 cute.arch.dealloc_tmem(tmem, config.tmem_alloc_cols)
+        if const_expr(config.splits > 1):
+            Combine(cta, args, stores).run(warp)
+
+    def place(self) -> tuple[Any, Any]:
+        """Number of the CTA's row tile in the grid, and which share of its keys the CTA has."""
+        config, (block, _, _) = self.config, cute.arch.block_idx()
+        if config.splits == 1:
+            return block, 0
+        rank = cute.arch.block_idx_in_cluster()
+        tile = block // config.cluster_ctas * config.cluster + rank % config.cluster
+        return tile, rank // config.cluster
 
     @cute.jit
     def prologue(
@@ -146,12 +165,12 @@ class Fmha:
         bars: Barriers,
         tmem_slot: cute.Pointer,
         loads: operands.Loads,
-        stores: operands.Stores,
+        stores: operands.Stores | operands.Results,
     ) -> None:
-        """Tensor maps, mbarriers, tensor memory; the only barrier of the whole CTA, or cluster, stands at its end."""
+        """Tensor maps, mbarriers, tensor memory; the barrier of the whole CTA, or pair, stands at its end."""
         config, roles = self.config, self.config.roles
         if warp == roles.load[0]:
-            for tma in (*loads, stores.o):
+            for tma in loads if config.splits > 1 else (*loads, stores.o):
                 if const_expr(tma is not None):
                     cpasync.prefetch_descriptor(tma[0])
         if warp == roles.softmax[0]:

@@ -21,7 +21,7 @@ from kernel.checks import (
     check_sink,
 )
 from kernel.compiled import compile
-from kernel.config import FmhaConfig, PPath, configuration
+from kernel.config import FmhaConfig, PPath, Size, configuration
 from kernel.tensors import AllBlocks, Attention, TopkBlocks
 
 
@@ -37,6 +37,7 @@ def fmha(
     compressed: AllBlocks | TopkBlocks | None = None,
     sink: torch.Tensor | None = None,
     p_path: PPath | Literal["auto"] = "auto",
+    splits: int | Literal["auto"] = "auto",
     partials: bool = True,
     out: Attention | None = None,
     debug: bool = False,
@@ -50,7 +51,8 @@ def fmha(
     keys p - window + 1 to p; window=None is unbounded.
     compressed: more keys in the same softmax, V = K there too, so it needs v=None. sink: [H] fp32, a logit of each
     head in the denominator of O only, neither scaled nor part of lse; -inf is none, +inf makes O 0.
-    p_path forces where P waits for the second product. partials=False leaves U and m out. out takes the caller's
+    p_path forces where P waits for the second product, splits how many CTAs share the keys of a row tile: one of
+    SPLITS, bits depend on it. partials=False leaves U and m out. out takes the caller's
     buffers, shaped as in Attention. debug refuses listed indices that name no key, for which it waits for the device.
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
     """
@@ -75,6 +77,7 @@ def fmha(
         sink=sink is not None,
         partials=partials,
         p_path=p_path,
+        splits=size(q, k, window, compressed) if splits == "auto" else splits,
     )
     if out is None:
         out = empty_output(q, partials)
@@ -93,6 +96,15 @@ def fmha(
     values |= {"sink": sink, "scale_log2": scale * math.log2(math.e)}
     launch(config, values, q.device)
     return out
+
+
+def size(q: torch.Tensor, k: torch.Tensor, window: int | None, branch: AllBlocks | TopkBlocks | None) -> Size:
+    """How much a call asks for, by shapes alone."""
+    batch, tokens = q.shape[:2]
+    listed = 0
+    if branch is not None:
+        listed = branch.indices.shape[2] if isinstance(branch, TopkBlocks) else branch.kv.shape[1]
+    return Size(batch, tokens, min(k.shape[1], (window or UNBOUNDED) + tokens - 1), listed)
 
 
 Values = dict[str, torch.Tensor | float | None]

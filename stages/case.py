@@ -62,7 +62,7 @@ class Case:
     lens: how many of a sequence's keys hold something; what lies past them is poisoned. causal, window, p_path and
     partials are the kernel's own; shared_kv: V is K. trend: how a row's maximum moves from KV tile to KV tile.
     compressed: keys beside those. sinks: those of the heads, in turn. merged: each branch has its own launch, and
-    kernel.merge brings them together.
+    kernel.merge brings them together. splits: CTAs that share the keys of a row tile.
     """
 
     milestone: str
@@ -82,6 +82,7 @@ class Case:
     sinks: tuple[float, ...] | None = None
     merged: bool = False
     scale: float | None = None
+    splits: int = 1
 
     def __post_init__(self) -> None:
         assert self.lens is None or len(self.lens) == self.batch, f"{len(self.lens or ())} lens, batch={self.batch}"
@@ -105,6 +106,7 @@ class Case:
             str(self.compressed): self.compressed is not None,
             "sink": self.sinks is not None,
             "merged": self.merged,
+            f"splits={self.splits}": self.splits > 1,
         }
         return " ".join(word for word, holds in said.items() if holds)
 
@@ -125,6 +127,7 @@ class Case:
             sink=self.sinks is not None and not self.merged,
             partials=self.partials or self.merged,
             p_path=self.p_path or "auto",
+            splits=self.splits,
         )
 
     @property
@@ -348,6 +351,7 @@ def prepared(
             compressed=compressed,
             sink=sink,
             p_path=case.p_path or "auto",
+            splits=case.splits,
             partials=case.config.partials,
             out=outputs(q),
         )

@@ -8,5 +8,6 @@ CASES = (
     Case("D1.2", head_dim=64, keys=1000, scale=0.3),
     Case("D1.2", head_dim=64, keys=129, heads=70),
     *(Case("D1.2", head_dim=64, keys=512, trend=trend) for trend in ("growing", "falling", "constant")),
+    Case("D1.2", head_dim=64, keys=700, trend="growing", splits=2),
 )
 SEEDS = (1,)

@@ -15,5 +15,7 @@ CASES = (
     ),
     Case("D4", 64, KEYS, 16, 4, causal=True, window=128, scale=0.3),
     Case("D4", 512, KEYS, 64, 2, 2, shared_kv=True, lens=(KEYS, 1), causal=True, window=128),
+    # Shares of a row tile's keys without a tile, and sequences without a key.
+    Case("D4", 256, 300, 16, 2, 4, shared_kv=True, lens=(300, 130, 1, 0), causal=True, window=128, splits=4),
 )
 SEEDS = (1,)

@@ -6,16 +6,21 @@ from stages.case import Case, Compressed
 
 WINDOW = 128
 SINKS = (0.0, 4.0, -math.inf, -4.0, 80.0, math.inf, -80.0)
-FLASH, PRO = 64, 128  # query heads of DeepSeek-V4-Flash and -Pro
+FLASH, PRO, SHARE = 64, 128, 8  # query heads of DeepSeek-V4-Flash and -Pro, and of one GPU of several
 
 
 def layer(
-    heads: int, tokens: int, lens: tuple[int, ...], compressed: Compressed | None, scale: float | None = None
+    heads: int,
+    tokens: int,
+    lens: tuple[int, ...],
+    compressed: Compressed | None,
+    scale: float | None = None,
+    splits: int = 1,
 ) -> Case:
     """Head dim 512, V = K, window and sink: as in the model."""
     return Case(
         "D5d", 512, WINDOW + 20, heads, tokens, len(lens), None, True, False,
-        lens=lens, causal=True, window=WINDOW, compressed=compressed, sinks=SINKS, scale=scale,
+        lens=lens, causal=True, window=WINDOW, compressed=compressed, sinks=SINKS, scale=scale, splits=splits,
     )  # fmt: skip
 
 
@@ -26,5 +31,7 @@ CASES = (
     layer(FLASH, 2, (WINDOW + 1, 1), Compressed((9000, 0), ratio=128)),
     layer(PRO, 1, (WINDOW, 0), None),
     layer(FLASH, 3, (WINDOW + 2, 2), None),
+    layer(PRO, 1, (WINDOW, 7), Compressed((9000, 0), ratio=128), splits=2),
+    layer(SHARE, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=600), splits=16),
 )
 SEEDS = (1,)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import product
 from typing import Literal
 
@@ -54,27 +56,33 @@ class Shape:
         dsv4.attention(q, kv, cmp_kv=blocks, topk_indices=indices)
 
 
-def _decode() -> list[Shape]:
-    found = []
-    for (heads, topk), batch, tokens in product(((128, 1024), (64, 512)), (2, 16, 64, 256), (1, 3)):
-        name = f"decode-{heads}h-b{batch}-t{tokens}"
-        found.append(Shape(f"{name}-csa", "csa", batch, tokens, heads, 512, dsv4.WINDOW, topk))
-        found.append(Shape(f"{name}-hca", "hca", batch, tokens, heads, 512, dsv4.WINDOW))
-    return found
+def _decode(heads: tuple[int, ...], batches: tuple[int, ...], tokens: tuple[int, ...]) -> Iterator[Shape]:
+    """Both kinds of layers; at most 32 heads are a share of 128 of them on several GPUs."""
+    for h, batch, t in product(heads, batches, tokens):
+        name, topk = f"decode-{h}h-b{batch}-t{t}", 512 if h == 64 else 1024
+        yield Shape(f"{name}-csa", "csa", batch, t, h, 512, dsv4.WINDOW, topk)
+        yield Shape(f"{name}-hca", "hca", batch, t, h, 512, dsv4.WINDOW)
 
 
 SHAPES = (
     Shape("prefill-128h-csa", "csa", 1, CHUNK, 128, 512, dsv4.WINDOW, 1024),
     Shape("prefill-64h-csa", "csa", 1, CHUNK, 64, 512, dsv4.WINDOW, 512),
     Shape("prefill-128h-hca", "hca", 1, CHUNK, 128, 512, dsv4.WINDOW),
-    *_decode(),
+    *_decode((128, 64), (2, 64, 256), (1,)),
+    *_decode((16,), (64,), (1,)),
     *(Shape(f"plain-hd{d}", "plain", 4, 2048, 16, d, 8192) for d in (64, 128, 256)),
 )
 
 
-def find(name: str) -> Shape:
-    """The shape of that name. Raises ValueError naming those that there are."""
-    for shape in SHAPES:
-        if shape.name == name:
-            return shape
-    raise ValueError(f"no shape {name!r}; there are {', '.join(shape.name for shape in SHAPES)}")
+_EVERY = _decode((128, 64, 32, 16, 8), (2, 64, 74, 128, 148, 256), (1, 2, 3))
+#: Beside those, what takes long to predict all together.
+MORE = tuple(shape for shape in _EVERY if shape not in SHAPES)
+
+
+def find(pattern: str) -> tuple[Shape, ...]:
+    """The shapes whose names are like `pattern`, as file names are. Raises ValueError naming those that there are."""
+    known = {shape.name: shape for shape in SHAPES + MORE}
+    found = tuple(shape for name, shape in known.items() if fnmatchcase(name, pattern))
+    if not found:
+        raise ValueError(f"no shape {pattern!r}; there are {', '.join(known)}")
+    return found

@@ -45,8 +45,8 @@ def main() -> int:
     table = Table(
         box=box.SIMPLE_HEAD, title=f"predicted on a {CHIP.upper()}; nothing was measured", title_justify="left"
     )
-    for heading in ("", "us", "cycles", "TFLOP/s", "waves", "bound by", "busy"):
-        table.add_column(heading, justify="left" if heading in ("", "bound by") else "right")
+    for heading in ("", "us", "cycles", "TFLOP/s", "waves", "bound by", "busy", "kernel"):
+        table.add_column(heading, justify="left" if heading in ("", "bound by", "kernel") else "right")
     for name, flops, launches in works:
         found = predicted(device, launches)
         seconds = sum(p.seconds for p in found)
@@ -60,8 +60,9 @@ def main() -> int:
             f"{longest.waves:.2f}",
             longest.bound,
             f"{max(longest.busy.values()):.0%}",
+            longest.kernel.removeprefix("fmha_"),
         )
-    Console(width=120).print(table)
+    Console(width=160).print(table)
     return 0
 
 
@@ -87,7 +88,7 @@ def _cases(milestone: str) -> Iterator[Work]:
 def _shapes(name: str) -> Iterator[Work]:
     from stages.shapes import SHAPES, find
 
-    for shape in (find(name),) if name else SHAPES:
+    for shape in find(name) if name else SHAPES:
         yield shape.name, shape.flops, shape.call
 
 

@@ -15,7 +15,20 @@ from cutlass.cute.nvgpu import tcgen05
 from kernel.config import S_STAGES, FmhaConfig
 from kernel.sm100.traced import Fixed
 
-EVERY_CTA = 0b11  # of a cluster of two
+PAIR = 0b11  # the CTAs that share their loads
+
+
+def rank_in_pair(config: FmhaConfig) -> Any:
+    rank = cute.arch.block_idx_in_cluster()
+    return rank if config.splits == 1 else rank % config.cluster
+
+
+def pair_mask(config: FmhaConfig) -> Any:
+    """A bit for each CTA of the cluster that shares its loads with this one."""
+    if config.splits == 1:
+        return Int16(PAIR)
+    first = cute.arch.block_idx_in_cluster() // config.cluster * config.cluster
+    return Int16(PAIR << first)
 
 
 @dataclass
@@ -61,8 +74,8 @@ class Barriers(Fixed):
         with cute.arch.elect_one():
             tcgen05.commit(self.at(name, stage))
 
-    def commit_to_cluster(self, name: str, stage: Any) -> None:
-        """The same, in every CTA of the cluster."""
-        mask = None if self.config.cluster == 1 else Int16(EVERY_CTA)
+    def commit_to_pair(self, name: str, stage: Any) -> None:
+        """The same, in both CTAs of a pair."""
+        mask = None if self.config.cluster == 1 else pair_mask(self.config)
         with cute.arch.elect_one():
             tcgen05.commit(self.at(name, stage), mask)

@@ -110,7 +110,13 @@ class Cta(Fixed):
     trace: Trace
 
 
-def kv_tiles(config: FmhaConfig, row_tile: RowTile, args: Arguments) -> Branches:
+def kv_tiles(config: FmhaConfig, row_tile: RowTile, args: Arguments, split: Any) -> Branches:
+    """Of the KV tiles that a row tile needs, the CTA's share."""
+    needed = all_kv_tiles(config, row_tile, args)
+    return needed if config.splits == 1 else needed.share(split, config.splits)
+
+
+def all_kv_tiles(config: FmhaConfig, row_tile: RowTile, args: Arguments) -> Branches:
     """The KV tiles that a row tile needs."""
     sequence, span = row_tile.sequence, row_tile.first_and_last_token()
     length = args.keys if args.lens is None else args.lens[sequence]

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import BFloat16, Float32, Int32, const_expr
+from cutlass import BFloat16, Float32, const_expr
 from cutlass.cute.nvgpu import cpasync, tcgen05
 
 from kernel.arguments import Arguments
@@ -20,8 +19,6 @@ from kernel.sm100.cta import LOAD_COLS, Cta
 from kernel.sm100.operands import Stores, store_layout, store_tile
 from kernel.sm100.softmax import RowThread, RunningSoftmax, flat
 from kernel.sm100.traced import Fixed
-
-LN2 = math.log(2.0)
 
 
 class WarpStore(NamedTuple):
@@ -47,23 +44,15 @@ class Epilogue(Fixed):
         thread, sink = self.thread, self.args.sink
         row_sum = self.running.row_sum()
         if row_tile.row(thread.row) < row_tile.rows and thread.half == 0:
-            self.store_stats(row_sum, row_tile.group, row_tile.row(thread.row))
+            self.running.store(self.args, row_sum, row_tile.group, row_tile.row(thread.row))
         if kv.count > 0:
             stage, phase = bars.stage_and_phase(kv.count - 1, thread.row_tile)
             bars.wait("o_done", stage, phase)
         if const_expr(self.args.m is not None and self.cta.config.row_tiles > 1):  # U lies where both read V
             cute.arch.barrier(barrier_id=1, number_of_threads=WARP * len(self.cta.config.roles.softmax))
-        total = row_sum if sink is None else row_sum + self.running.weight(sink[row_tile.head(thread.row)])
-        inverse = cutlass.select_(total == 0.0, Float32(0.0), 1.0 / total)
-        self.store_rows(inverse)
+        logit = None if sink is None else sink[row_tile.head(thread.row)]
+        self.store_rows(self.running.inverse(row_sum, logit))
         bars.arrive_warp("tmem_free", 0)
-
-    def store_stats(self, row_sum: Any, group: Int32, row: Int32) -> None:
-        """lse and m of one row in natural logarithms; both -inf where no key was visible."""
-        max_log2 = self.running.row_max * self.running.scale_log2
-        self.args.lse[group, row] = cute.math.log(row_sum) + max_log2 * Float32(LN2)
-        if self.args.m is not None:
-            self.args.m[group, row] = max_log2 * Float32(LN2)
 
     @cute.jit
     def store_rows(self, inverse: Any) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import BFloat16, Int16, Int32, const_expr
+from cutlass import BFloat16, Int32, const_expr
 from cutlass.cute.nvgpu import cpasync
 from cutlass.pipeline import PipelineState, PipelineUserType, make_pipeline_state
 
 from kernel.config import BF16_BYTES, WARP
-from kernel.sm100.barriers import EVERY_CTA
+from kernel.sm100.barriers import pair_mask, rank_in_pair
 from kernel.sm100.cta import VECTOR, Cta
 from kernel.sm100.operands import CHUNK, GATHER, SWIZZLE_BYTES, Loads, gather_box
 from kernel.sm100.tiles import Blocks, KvTiles, TopkTiles
@@ -60,6 +60,7 @@ class LoadWarp(Fixed):
                     state = self.load_values(kv.window, state, tma_v, tVgV, tVsV, kv.window.count - 1)
             if const_expr(config.compressed == "blocks"):
                 tma_c, mC = compressed
+                mC = cute.domain_offset((kv.compressed.start(0), 0, 0), mC)
                 gC = qk.partition_B(cute.local_tile(mC, (tiler[1], tiler[2]), (None, 0, sequence)))
                 tCsC, tCgC = self.partition(tma_c, smem.sK, gC, config.cluster)
                 for i in cutlass.range(kv.compressed.count, unroll=1):
@@ -76,13 +77,13 @@ class LoadWarp(Fixed):
         self, atom: cute.CopyAtom, s: cute.Tensor, g: cute.Tensor, sharers: int = 1
     ) -> tuple[cute.Tensor, cute.Tensor]:
         """Shared and global sides of a load, ((box), stage) and ((box), tile): this CTA's share of the box."""
-        rank = cute.arch.block_idx_in_cluster() if sharers > 1 else 0
+        rank = rank_in_pair(self.cta.config) if sharers > 1 else 0
         s, g = cute.group_modes(s, 0, 3), cute.group_modes(g, 0, 3)
         return cpasync.tma_partition(atom, rank, cute.make_layout(sharers), s, g)
 
     def copy_keys(self, atom: cute.CopyAtom, src: Any, dst: cute.Tensor, barrier: cute.Pointer) -> None:
-        """Start a load of keys into `dst` of every CTA of the cluster; each is told through its own `barrier`."""
-        mask = {} if self.cta.config.cluster == 1 else {"mcast_mask": Int16(EVERY_CTA)}
+        """Start a load of keys into `dst` of both CTAs of a pair; each is told through its own `barrier`."""
+        mask = {} if self.cta.config.cluster == 1 else {"mcast_mask": pair_mask(self.cta.config)}
         cute.copy(atom, src, dst, tma_bar_ptr=barrier, **mask)
 
     @cute.jit
@@ -161,7 +162,7 @@ class LoadWarp(Fixed):
         bars.wait("kv_empty", state.index, state.phase)
         barrier = bars.expect("kv_full", state.index, config.kv_tile_bytes)
         share = config.block_n // GATHER // config.cluster
-        first = 0 if config.cluster == 1 else cute.arch.block_idx_in_cluster() * share
+        first = 0 if config.cluster == 1 else rank_in_pair(config) * share
         for j in cutlass.range(first, first + share, 1, unroll=1):
             rows = cute.make_rmem_tensor(GATHER, Int32)
             cute.autovec_copy(sRows[None, j], rows)

@@ -94,7 +94,7 @@ class MmaWarp(Fixed):
         bars.commit("s_full", stage)
         if const_expr(row_tile == config.row_tiles - 1):
             if const_expr(not config.shared_kv):
-                bars.commit_to_cluster("kv_empty", state.index)
+                bars.commit_to_pair("kv_empty", state.index)
             state.advance()
         return state
 
@@ -120,7 +120,7 @@ class MmaWarp(Fixed):
                 self.gemm(fragments.mmas.pv, tOtO, tOrP, tOrV, steps, i > 0 if part == 0 else True)
             first = steps.stop
         if const_expr(row_tile == config.row_tiles - 1):
-            bars.commit_to_cluster("kv_empty", state.index)
+            bars.commit_to_pair("kv_empty", state.index)
             state.advance()
         bars.commit("o_done", stage)
         return state

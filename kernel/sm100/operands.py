@@ -58,6 +58,13 @@ class Stores(NamedTuple):
     u: cpasync.TmaInfo | None
 
 
+class Results(NamedTuple):
+    """O and U [G, R, D] as they lie."""
+
+    o: cute.Tensor
+    u: cute.Tensor | None
+
+
 def tiled_mmas(config: FmhaConfig) -> TiledMmas:
     bf16, one_cta = (BFloat16, BFloat16), tcgen05.CtaGroup.ONE
     keys_by_d, d_by_keys = (OperandMajorMode.K, OperandMajorMode.K), (OperandMajorMode.K, OperandMajorMode.MN)
@@ -98,7 +105,10 @@ def loads(
     return Loads(tma_q, tma_k, tma_v, compressed)
 
 
-def stores(config: FmhaConfig, operands: Operands) -> Stores:
+def stores(config: FmhaConfig, operands: Operands) -> Stores | Results:
+    """How results are stored: by TMA, or, where they are merged, by the rows."""
+    if config.splits > 1:
+        return Results(operands.o, operands.u)
     o = store_atom(config, view(operands.o, ROWS_D_BATCH, config.head_dim))
     if operands.u is None:
         return Stores(o, None)

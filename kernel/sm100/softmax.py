@@ -17,6 +17,7 @@ import cutlass.cute as cute
 from cutlass import BFloat16, Float32, Int32, const_expr
 from cutlass.cute.nvgpu import tcgen05
 
+from kernel.arguments import Arguments
 from kernel.config import TMEM_LANES, WARP, FmhaConfig
 from kernel.sm100.cta import HALF_LANES, LANE, LOAD_COLS, VECTOR, Cta, Fragments
 from kernel.sm100.tiles import TopkTiles
@@ -29,6 +30,7 @@ LEAST = -127.0  # 2^x below is taken to be 0
 #: 2^x on [-0.5, 0.5], 1 at 0, relative error 1.6e-7 in fp32: as good as the ex2 of MUFU.
 EXP2 = (1.0, 0.6931469775976786, 0.24022242083111775, 0.055507337444709925, 0.009671512785779582, 0.0013264727252726939)
 POLYNOMIAL_EVERY = 4  # pair of exponentials goes to the FMA pipe, the others to MUFU
+LN2 = math.log(2.0)
 RESCALE_LOG2 = 8.0  # O is rescaled once the maximum has moved by more: P stays below 2^8
 
 
@@ -97,11 +99,27 @@ class RunningSoftmax(Fixed):
         """The maximum, or 0 where nothing was visible yet: an exponent that is never inf - inf."""
         return cutlass.select_(self.row_max == -Float32.inf, Float32(0.0), self.row_max)
 
+    def weight_of(self, maximum: Float32) -> Float32:
+        """What is multiplied by what refers to a maximum below this one; 0 for that of no key."""
+        return cute.math.exp2((maximum - self.finite_max()) * self.scale_log2, fastmath=True)
+
     def weight(self, sink: Float32) -> Float32:
         """What a logit that is not scaled adds to the sum: 0 for -inf, infinity for +inf and for one that drowns it."""
         shift = -self.finite_max() * self.scale_log2
         log2, _ = cute.arch.fma_packed_f32x2((sink, sink), (Float32(LOG2E), Float32(LOG2E)), (shift, shift))
         return cute.math.exp2(log2, fastmath=True)
+
+    def inverse(self, row_sum: Any, sink: Float32 | None) -> Any:
+        """What U is multiplied by to be O; 0 where no key was visible."""
+        total = row_sum if sink is None else row_sum + self.weight(sink)
+        return cutlass.select_(total == 0.0, Float32(0.0), 1.0 / total)
+
+    def store(self, args: Arguments, row_sum: Any, group: Int32, row: Int32) -> None:
+        """lse and m of one row in natural logarithms; both -inf where no key was visible."""
+        max_log2 = self.row_max * self.scale_log2
+        args.lse[group, row] = cute.math.log(row_sum) + max_log2 * Float32(LN2)
+        if args.m is not None:
+            args.m[group, row] = max_log2 * Float32(LN2)
 
     def tile_max(self, s: cute.Tensor) -> Float32:
         """Maximum over a tile's logits, in four chains so that the adds of one hide those of another."""
@@ -116,7 +134,7 @@ class RunningSoftmax(Fixed):
         """Take `new_max` as the reference; the factor by which sums and O shrink."""
         old = self.row_max
         self.stats[0] = new_max
-        factor = cute.math.exp2((old - self.finite_max()) * self.scale_log2, fastmath=True)
+        factor = self.weight_of(old)
         self.stats[1] *= factor
         self.stats[2] *= factor
         return factor

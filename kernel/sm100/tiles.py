@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import cutlass
 import cutlass.cute as cute
@@ -105,14 +105,17 @@ class KvTiles(Fixed):
     block_n: int
     t_first: Any
     t_last: Any
+    skipped: Any = 0  # of those tiles, which another CTA has
+    limit: Any = None  # tiles at most
 
     @property
     def count(self) -> Any:
-        return larger(self.seen.hi(self.t_last) - self.start(0) + (self.block_n - 1), 0) // self.block_n
+        left = larger(self.seen.hi(self.t_last) - self.start(0) + (self.block_n - 1), 0) // self.block_n
+        return left if self.limit is None else smaller(left, self.limit)
 
     def start(self, i: Any) -> Any:
         """First key of the row tile's KV tile `i`."""
-        return self.seen.lo(self.t_first) + i * self.block_n
+        return self.seen.lo(self.t_first) + (self.skipped + i) * self.block_n
 
     def is_cut(self, i: Any) -> Any:
         """Whether some row of the tile does not see all keys of KV tile `i`."""
@@ -132,15 +135,19 @@ class TopkTiles(Fixed):
     keys: Any  # what an index has to lie below
     first_key: Any  # row of the sequence's key 0 in the tensor that is gathered from
     block_n: int
+    skipped: Any = 0  # tiles of the list, which another CTA has
+    limit: Any = None  # tiles at most
 
     @property
     def count(self) -> Any:
-        return (self.length + (self.block_n - 1)) // self.block_n
+        left = (self.length + (self.block_n - 1)) // self.block_n - self.skipped
+        return left if self.limit is None else smaller(larger(left, 0), self.limit)
 
     def key(self, i: Any) -> Any:
-        """Row of the list's entry `i` in the tensor, or -1 for one that names no key or does not count."""
-        index = self.indices[larger(smaller(i, self.length - 1), 0)]
-        named = (i >= 0) & (i < self.length) & (index >= 0) & (index < self.keys)
+        """Row of the tiles' entry `i` in the tensor, or -1 for one that names no key or does not count."""
+        entry = i + self.skipped * self.block_n
+        index = self.indices[larger(smaller(entry, self.length - 1), 0)]
+        named = (i >= 0) & (entry < self.length) & (index >= 0) & (index < self.keys)
         return cutlass.select_(named, self.first_key + index, Int32(-1))
 
 
@@ -154,3 +161,20 @@ class Branches(Fixed):
     @property
     def count(self) -> Any:
         return self.window.count if self.compressed is None else self.window.count + self.compressed.count
+
+    def share(self, index: Any, shares: int) -> Branches:
+        """Of `shares` shares of the tiles, in their order and as even as can be, that of this index."""
+        begin, end = self.count * index // shares, self.count * (index + 1) // shares
+        if self.compressed is None:
+            return Branches(part(self.window, begin, end))
+        past = self.window.count
+        return Branches(part(self.window, begin, smaller(end, past)), part(self.compressed, begin - past, end - past))
+
+
+Tiles = TypeVar("Tiles", bound="KvTiles | TopkTiles")
+
+
+def part(tiles: Tiles, begin: Any, end: Any) -> Tiles:
+    """The tiles from `begin` up to, not including, `end`; numbers below 0 are none."""
+    begin = larger(begin, 0)
+    return replace(tiles, skipped=begin, limit=larger(end - begin, 0))

@@ -140,7 +140,7 @@ BREAKS = (
     Break(
         "entries past a list's length do not count",
         "kernel/sm100/tiles.py",
-        "(i >= 0) & (i < self.length)",
+        "(i >= 0) & (entry < self.length)",
         "(i >= 0)",
         ("D5c", "hd=128 n=170 B=4 T=2 H=16 V=K lens=150,3,0,0 W=128 top 60"),
         r"O\.worst_row = .* FAILS",

@@ -1,0 +1,109 @@
+"""Keys split over the CTAs of a cluster: how many, the same result whatever the split, broken merges caught."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import emulator
+import kernel
+from kernel import host, reference
+from kernel.compiled import compile
+from kernel.config import CLUSTERS_AT_ONCE, SPLITS, Size, configuration
+from kernel.sm100.combine import Combine
+from kernel.sm100.tiles import Branches, KvTiles, Visible
+
+LAYER: dict[str, Any] = {"causal": True, "has_lens": True, "shared_kv": True, "partials": False, "compressed": "topk"}
+
+
+def normal(seed: int, *shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).bfloat16()
+
+
+def attend(splits: int, keys: int = 500) -> kernel.Attention:
+    q, k = normal(1, 1, 1, 16, 64), normal(2, 1, keys, 64)
+    with emulator.emulate(completion="random", seed=5):
+        return kernel.fmha(q, k, splits=splits)
+
+
+def cosine(got: kernel.Attention, keys: int = 500) -> float:
+    want = reference.branch(normal(1, 1, 1, 16, 64), normal(2, 1, keys, 64)).o
+    return float(torch.nn.functional.cosine_similarity(got.o.double().flatten(), want.flatten(), dim=0))
+
+
+@pytest.mark.parametrize("splits", SPLITS)
+def test_every_share_counts_once(splits: int) -> None:
+    """Of 500 keys, four tiles: with sixteen shares most have none."""
+    assert cosine(attend(splits)) > 0.999996
+
+
+@pytest.mark.parametrize("splits", SPLITS)
+@pytest.mark.parametrize("keys", [0, 1, 64, 65, 640])
+def test_shares_are_all_tiles_in_order(splits: int, keys: int) -> None:
+    tiles = Branches(KvTiles(Visible("none", keys, keys, 1, 2**30), 64, 0, 0))
+    shares = [tiles.share(s, splits).window for s in range(splits)]
+    assert [each.start(i) for each in shares for i in range(each.count)] == list(range(0, keys, 64))
+    counts = [each.count for each in shares]
+    assert max(counts) - min(counts) <= 1
+
+
+def without_last(peers: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    return lambda self, row: peers(self, row)[:-1]
+
+
+def backwards(merged: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, parts, weights: merged(self, parts[::-1], weights)
+
+
+def unmet(meet: Callable[..., None]) -> Callable[..., None]:
+    return lambda self: None
+
+
+@pytest.mark.parametrize(
+    ("name", "breaks"),
+    [("peers", without_last), ("merged", backwards)],
+    ids=["share dropped", "other weights"],
+)
+def test_a_wrong_merge_is_seen(name: str, breaks: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    broken(monkeypatch, name, breaks)
+    assert cosine(attend(4)) < 0.99
+
+
+def test_a_merge_that_does_not_wait_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing orders a peer's stores before the reads of them."""
+    broken(monkeypatch, "meet", unmet)
+    with pytest.raises(emulator.EmulatorError, match=r"ld\.shared::cluster[\s\S]*combine\.py"):
+        attend(4)
+
+
+def broken(monkeypatch: pytest.MonkeyPatch, name: str, breaks: Callable[..., Any]) -> None:
+    """Compile with one method of the merge replaced."""
+    monkeypatch.setattr(Combine, name, breaks(getattr(Combine, name)))
+    monkeypatch.setattr(host, "compile", compile.__wrapped__)
+
+
+@pytest.mark.parametrize(
+    ("heads", "size", "clusters"),
+    [
+        (128, Size(2, 1, 128, 1024), (1, 16)),
+        (128, Size(16, 1, 128, 1024), (2, 4)),
+        (128, Size(64, 1, 128, 1024), (2, 1)),
+        (128, Size(1, 1024, 1151, 1024), (2, 1)),
+        (64, Size(64, 1, 128, 512), (1, 2)),
+        (64, Size(256, 1, 128, 512), (1, 1)),
+        (8, Size(2, 1, 128, 512), (1, 16)),
+    ],
+)
+def test_few_rows_have_their_keys_split(heads: int, size: Size, clusters: tuple[int, int]) -> None:
+    config = configuration(512, heads, **LAYER, splits=size)
+    assert (config.cluster, config.splits) == clusters
+    assert config.cluster_ctas in CLUSTERS_AT_ONCE
+
+
+@pytest.mark.parametrize(("cluster", "splits"), [(1, 3), (2, 16), (1, 0)])
+def test_refuses_what_no_cluster_holds(cluster: int, splits: int) -> None:
+    with pytest.raises(kernel.ArgumentError, match="splits"):
+        kernel.FmhaConfig(512, "smem", cluster=cluster, splits=splits)
