@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..machine.launch import Dim3, Launch
     from ..program import Program
     from .barriers import TimedMBarrier
-    from .trace import Recorder
+    from .trace import Recorder, Track
 
 INFINITY = float("inf")
 SHARED = 0.5
@@ -181,24 +181,25 @@ class Timeline:
             if cycles:
                 busy[pipe] = busy.get(pipe, 0.0) + cycles
 
-    def wake(self, warps: Iterable[TimedWarp], now: float, latency: float) -> None:
-        """Waits end at `now`; their warps go on after `latency`."""
+    def wake(self, warps: Iterable[TimedWarp], now: float, latency: float, by: Track | None = None) -> None:
+        """Waits end at `now`, by what happened on a track; their warps go on after `latency`."""
         for warp in warps:
             assert warp.since is not None
             since, instr, what = warp.since
             warp.waited(instr, what, now + latency - since)
             if self.recorder is not None:
                 self.recorder.waited(warp, instr, what, since, now + latency)
+                self.recorder.ended(warp, what, now, now + latency, by)
             warp.since, warp.granted = None, True
             self.at(now + latency, warp.go)
 
-    def arrive(self, barrier: TimedMBarrier, count: int, now: float) -> None:
-        """Arrivals on an mbarrier."""
-        self.wake(barrier.arrive(count), now, self.chip.wake_latency)
+    def arrive(self, barrier: TimedMBarrier, count: int, now: float, by: Track | None = None) -> None:
+        """Arrivals on an mbarrier, by what happened on a track."""
+        self.wake(barrier.arrive(count), now, self.chip.wake_latency, by)
 
-    def complete(self, barrier: TimedMBarrier, tx: int, now: float) -> None:
-        """Bytes of an mbarrier came."""
-        self.wake(barrier.complete(tx), now, self.chip.wake_latency)
+    def complete(self, barrier: TimedMBarrier, tx: int, now: float, by: Track | None = None) -> None:
+        """Bytes of an mbarrier came, by what happened on a track."""
+        self.wake(barrier.complete(tx), now, self.chip.wake_latency, by)
 
     def from_hbm(self, tensor: Tensor | None) -> float:
         """Of the bytes loaded of a tensor, the share that comes from HBM."""

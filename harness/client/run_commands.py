@@ -259,7 +259,9 @@ def _show_end(entry: Entry) -> NoReturn:
     if len(entry.milestones) > 1:
         console.print(terminal.overview(record for _, record in found))
         if verdict is Verdict.ACCEPT:
-            shown = replace(shown, milestone=f"{len(found)} milestones", cases=[], negative_controls=[])
+            shown = replace(
+                shown, milestone=f"{len(found)} milestones", cases=[], negative_controls=[], prediction=None
+            )
     shown.verdict, shown.reason = verdict.name, one_line(entry.reason)
     page.write(page_of(entry, folder), candidate.find(ROOT))
     terminal.show_end(console, shown, at if len(entry.milestones) == 1 else folder)

@@ -42,7 +42,7 @@ def show_end(console: Console, record: Record, folder: Path) -> None:
 def overview(records: Iterable[Record]) -> Table:
     """One row a milestone of a run of many: its worst figures, seconds and verdict."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
-    for head in ("milestone", "cosine", "lse error", "cases", "seconds", "verdict"):
+    for head in ("milestone", "cosine", "lse error", "cases", "predicted cycles", "seconds", "verdict"):
         table.add_column(head, justify="left" if head in ("milestone", "verdict") else "right", no_wrap=True)
     for record in records:
         cosine, lse_error = record.worst("O", "cosine"), record.worst("lse", "error")
@@ -51,6 +51,7 @@ def overview(records: Iterable[Record]) -> Table:
             "-" if cosine is None else f"{cosine:.7f}",
             "-" if lse_error is None else f"{lse_error:.1e}",
             str(len(record.cases)),
+            f"{record.prediction.cycles:,.0f}" if record.prediction else "-",
             f"{record.seconds:.1f}",
             Text(record.verdict, "green" if record.verdict == Verdict.ACCEPT.name else "bold red"),
         )

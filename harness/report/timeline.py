@@ -56,11 +56,14 @@ def picture(trace: str, roles: Mapping[int, str], named: Iterable[int] = ()) -> 
 def _rows(events: Sequence[Any], shown: Sequence[Any], roles: Mapping[int, str]) -> Iterator[Row]:
     """Warps by number, the tensor core and copies, then each barrier from when it is waited for to when it is over."""
     barriers: dict[str, Row] = {}
-    tracks = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
-    for track, name in sorted(tracks.items()):
+    names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    tracks: dict[str, list[int]] = {}
+    for track, name in sorted(names.items()):
+        tracks.setdefault(name, []).append(track)
+    for name, (track, *more) in tracks.items():
         is_warp = name == f"warp {track}"
         row = Row(f"{roles.get(track, '')} {name}".strip() if is_warp else name, [])
-        for event in (event for event in shown if event["tid"] == track):
+        for event in (event for event in shown if event["tid"] in (track, *more)):
             span = event["ts"], event["ts"] + event["dur"]
             what = event["name"].removeprefix(WAITS_FOR)
             waits = what != event["name"]

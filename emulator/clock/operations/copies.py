@@ -16,6 +16,7 @@ from ...machine.shared import OFFSET_MASK, RANK_SHIFT
 from ...machine.tensormap import MAP_BYTES, TensorMap, decode
 from ...ptx.syntax import Instr, Operand, TensorAddress
 from ..barriers import TimedMBarrier
+from ..trace import COPIES
 from ..warps import Copies, Sm, Tensor, TimedWarp
 from .mbarriers import groups, mbarrier
 from .registry import everything, first, idle, timed
@@ -108,8 +109,9 @@ def _fetch(
     taken = _engine(warp, now, gathers)
     from_hbm = timeline.from_hbm(tensor) / len(told)
     done = max(timeline.load(sm, taken, size, timeline.chip.tma_latency, from_hbm) for sm, _ in told)
+    by = warp.cta.rank, COPIES
     for _, barrier in told:
-        timeline.at(done, partial(timeline.complete, barrier, size))
+        timeline.at(done, partial(timeline.complete, barrier, size, by=by))
     if timeline.recorder is not None:
         timeline.recorder.copied(warp, ins, now, done, size)
     return float(now + timeline.chip.tma_thread)

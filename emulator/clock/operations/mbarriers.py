@@ -60,7 +60,8 @@ def _arrive(ins: Instr) -> Action:
         barrier.expect(tx)
         barrier.expected -= count * drops
         later = now + warp.timeline.chip.arrive_latency
-        warp.timeline.at(later, lambda time: warp.timeline.arrive(barrier, count, time))
+        by = warp.cta.rank, warp.index
+        warp.timeline.at(later, lambda time: warp.timeline.arrive(barrier, count, time, by))
         return now + 1
 
     def run(warp: TimedWarp, mask: Any, address: Any, operand: Any = 1) -> int:

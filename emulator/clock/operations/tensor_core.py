@@ -14,6 +14,7 @@ from ...machine.shared import OFFSET_MASK, RANK_SHIFT
 from ...ptx.syntax import Address, Imm, Instr
 from ..barriers import TimedMBarrier
 from ..chips import Chip
+from ..trace import TENSOR_CORE
 from ..warps import SUB_PARTITIONS, TimedWarp
 from .mbarriers import mbarrier
 from .registry import everything, first, idle, timed
@@ -95,8 +96,9 @@ def _commit(ins: Instr) -> Action:
     def perform(warp: TimedWarp, now: float, barriers: list[TimedMBarrier]) -> float:
         timeline = warp.timeline
         done = max(now + timeline.chip.mma_group_overhead, warp.tensor_done)
+        by = warp.cta.rank, TENSOR_CORE
         for barrier in barriers:
-            timeline.at(done, partial(timeline.arrive, barrier, 1))
+            timeline.at(done, partial(timeline.arrive, barrier, 1, by=by))
         return now + 1
 
     def run(warp: TimedWarp, mask: Any, address: Any, targets: Any = 0) -> None:
