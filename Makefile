@@ -53,10 +53,10 @@ endif
 	@touch $@
 
 stage: $(READY) ## make stage D1.1 [TARGET=b200]: take the working tree to a verdict on a milestone, the gate first
-	@$(PY) -m harness stage $(call quoted,$(MILESTONE)) $(JUDGED) $(if $(AGAIN),--again)
+	@$(PY) -m harness stage $(call quoted,$(MILESTONE)) $(JUDGED) $(if $(AGAIN),--again) $(if $(NO_CACHE),--no-cache)
 
 stages: $(READY) ## take it through every milestone, in one run with one report
-	@$(PY) -m harness stages $(JUDGED)
+	@$(PY) -m harness stages $(JUDGED) $(if $(NO_CACHE),--no-cache)
 
 gate: $(READY) ## the hd=64 gate alone
 	@$(PY) -m harness gate $(JUDGED) $(if $(AGAIN),--again)

@@ -13,10 +13,21 @@ from .bridge.device import EmulatedDevice
 from .bridge.driver import NotEmulated
 from .bridge.patches import emulate, keep_ptx
 from .bridge.result import LaunchResult
+from .bridge.saved import SavedFunction, save
 from .errors import EmulatorError
 from .launching import launch
 from .machine.statistics import Stats
 
-__all__ = ["EmulatedDevice", "EmulatorError", "LaunchResult", "NotEmulated", "Stats", "emulate", "launch"]
+__all__ = [
+    "EmulatedDevice",
+    "EmulatorError",
+    "LaunchResult",
+    "NotEmulated",
+    "SavedFunction",
+    "Stats",
+    "emulate",
+    "launch",
+    "save",
+]
 
 keep_ptx()

@@ -4,3 +4,4 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
+KEPT = RESULTS / ".sim/kernels"

@@ -1,4 +1,4 @@
-"""From a configuration to machine code, once per configuration and process; needs no GPU."""
+"""From a configuration to machine code, once per configuration and process, or less often; needs no GPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import cutlass.cute as cute
 from cuda.bindings.driver import CUstream
@@ -35,9 +35,33 @@ class CompiledFmha:
     compile_s: float
 
 
+class Keeper(Protocol):
+    """Keeps what was compiled from one process to the next."""
+
+    def find(self, config: FmhaConfig) -> CompiledFmha | None:
+        """A configuration that was compiled before, from the same sources and by the same compiler."""
+
+    def keep(self, compiled: CompiledFmha) -> None:
+        """Take what was just compiled."""
+
+
+keepers: list[Keeper] = []
+"""Who is asked before a configuration is compiled, and gets it afterwards."""
+
+
 @functools.cache
 def compile(config: FmhaConfig) -> CompiledFmha:
     """Compile `config` for sm_100a, or give back what was compiled before."""
+    for keeper in keepers:
+        if (found := keeper.find(config)) is not None:
+            return found
+    compiled = _compiled(config)
+    for keeper in keepers:
+        keeper.keep(compiled)
+    return compiled
+
+
+def _compiled(config: FmhaConfig) -> CompiledFmha:
     fmha = Fmha(config)
     for function, suffix in ((Fmha.device, ""), (Fmha.launch, "_launch")):
         function.set_name_prefix(config.name + suffix, remove_cutlass_symbol=True, keep_mangled_name=False)

@@ -17,12 +17,22 @@ class Emulated:
         import emulator  # asks CuTeDSL to keep the PTX
 
         self._emulate: Callable[..., AbstractContextManager[object]] = emulator.emulate
+        self._save, self._saved = emulator.save, emulator.SavedFunction
 
     def running(
         self, mode: str, seed: int, mbarriers: Mapping[int, str] | None = None
     ) -> AbstractContextManager[object]:
         """mbarriers: their names in reports, by offset in shared memory, for the kernels that are launched inside."""
         return self._emulate(completion=mode, seed=seed, level="formal", names=lambda _kernel: mbarriers or {})
+
+    def saved(self, function: object) -> tuple[str, str, bytes]:
+        """A compiled function as its name, PTX and host code."""
+        saved = self._save(function)
+        return saved.name, saved.ptx, saved.host
+
+    def restored(self, name: str, ptx: str, host: bytes, of: Callable[..., object]) -> object:
+        """The compiled function again, for this device alone; `of` is what was compiled."""
+        return self._saved(name, ptx, host).restored(of)
 
     def timing(
         self, chip: str, mbarriers: Mapping[int, str] | None = None, trace: bool = False

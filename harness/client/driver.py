@@ -20,7 +20,7 @@ from harness.client.plan import Plan, Planner, TimeLimits
 from harness.client.run_store import Entry, RunStore
 from harness.client.watch import Died, Gone, Progress, watch
 from harness.host import protected
-from harness.host.job import Job
+from harness.host.job import KERNELS, Job
 from harness.host.protected import Unpin
 from harness.host.repository import ACCEPTED, GitError, Repository
 from harness.host.ruling import Ruling
@@ -51,12 +51,18 @@ class Driver:
     limits: TimeLimits = DEFAULT_LIMITS
 
     def judge(
-        self, milestones: Sequence[str], target: Target, unpin: Unpin = NOTHING_UNPINNED, again: bool = False
+        self,
+        milestones: Sequence[str],
+        target: Target,
+        unpin: Unpin = NOTHING_UNPINNED,
+        again: bool = False,
+        no_cache: bool = False,
     ) -> Entry:
         """Take the working tree to a verdict on `milestones`, the hd=64 gate first. Returns the closed (or left) run.
 
-        `again` judges what was accepted before once more. Raises CandidateError, ProtectedError, NothingToDo or
-        GitError for what cannot be judged at all, and RemoteError where the target was not reached or lacks something.
+        `again` judges what was accepted before once more; `no_cache` compiles what was compiled before. Raises
+        CandidateError, ProtectedError, NothingToDo or GitError for what cannot be judged at all, and RemoteError where
+        the target was not reached or lacks something.
         """
         if target.shared and self.repository.git("rev-parse", "--is-shallow-repository") == "true":
             raise CandidateError("a shallow clone cannot share its history: git fetch --unshallow")
@@ -64,6 +70,7 @@ class Driver:
         title = f"Candidate of {user_name()} for {', '.join(milestones)}"
         made = candidate.make(self.repository, run, title, unpin.paths)
         entry = Entry(run, target.name, list(milestones), made, user_name(), now(), list(unpin.paths), unpin.because)
+        entry.no_cache = no_cache
         try:
             self._check(entry)
             if not again:
@@ -264,7 +271,7 @@ class Driver:
             phases.steps,
             phases.canary,
             lock,
-            host.target.environment,
+            host.target.environment | ({KERNELS: ""} if entry.no_cache else {}),
             unpinned=entry.unpinned,
             because=entry.because,
             disk_bytes=host.target.disk_mb << 20,

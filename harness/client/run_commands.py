@@ -59,6 +59,7 @@ TargetName = Annotated[str, typer.Option("--target", help="a name of remote/targ
 Paths = Annotated[list[str], typer.Option("--unpin", metavar="PATH", help="a pinned path that is meant to change")]
 Because = Annotated[str, typer.Option("--because", help="why it is unpinned; kept with the verdict")]
 Again = Annotated[bool, typer.Option("--again", help="judge once more what is accepted already")]
+NoCache = Annotated[bool, typer.Option("--no-cache", help="compile the kernel even where that was done before")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="a run id; `runs` lists them")]
 
 
@@ -69,17 +70,18 @@ def stage(
     unpin: Paths = [],  # noqa: B006  Typer reads it, and makes a new list each time
     because: Because = "",
     again: Again = False,
+    no_cache: NoCache = False,
 ) -> None:
     """Take the working tree to a verdict on one milestone, the hd=64 gate first. Ends with 0 only on ACCEPT."""
     with refusals():
-        _judge([runnable(milestone).id], target, unpin, because, again)
+        _judge([runnable(milestone).id], target, unpin, because, again, no_cache)
 
 
 @app.command()
-def stages(target: TargetName = "", unpin: Paths = [], because: Because = "") -> None:  # noqa: B006
+def stages(target: TargetName = "", unpin: Paths = [], because: Because = "", no_cache: NoCache = False) -> None:  # noqa: B006
     """Take the working tree through every milestone that is built, in one run with one report."""
     with refusals():
-        _judge([milestone.id for milestone in CATALOG if milestone.built], target, unpin, because, again=True)
+        _judge([milestone.id for milestone in CATALOG if milestone.built], target, unpin, because, True, no_cache)
 
 
 @app.command()
@@ -226,13 +228,15 @@ def provision(target: TargetName = "") -> None:
         )
 
 
-def _judge(milestones: Sequence[str], name: str, unpin: list[str], because: str, again: bool = False) -> None:
+def _judge(
+    milestones: Sequence[str], name: str, unpin: list[str], because: str, again: bool = False, no_cache: bool = False
+) -> None:
     """Take the working tree to its verdict, show the end, and leave with its exit code."""
     chosen = targets.load().find(name)
     if chosen.why_not_from_here:
         raise TargetError(chosen.why_not_from_here)
     with driving() as driver:
-        entry = driver.judge(milestones, chosen, Unpin(tuple(unpin), because), again)
+        entry = driver.judge(milestones, chosen, Unpin(tuple(unpin), because), again, no_cache)
     _show_end(entry)
 
 

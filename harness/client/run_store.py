@@ -43,6 +43,7 @@ class Entry(msgspec.Struct):
     parts: list[Job] = []
     seeds: list[int] = []
     times: bool = False
+    no_cache: bool = False
     shared_base: str = ""
     lacks: str = ""
     sent: bool = False

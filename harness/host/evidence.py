@@ -149,7 +149,12 @@ class RecordWatch:
 
 def _ended(record: dict[str, Any]) -> list[str]:
     """The compiles and cases of a record that have ended."""
-    lines = [f"compiled {each.get('name')} in {each.get('seconds')} s" for each in _dicts(record, "compiles")]
+    lines = [
+        f"found {each.get('name')} compiled"
+        if each.get("found") is True
+        else f"compiled {each.get('name')} in {each.get('seconds')} s"
+        for each in _dicts(record, "compiles")
+    ]
     for each in _dicts(record, "cases"):
         if each.get("outcome") != "running":
             seed = f" seed={each['seed']}" if each.get("seed") is not None else ""

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+KERNELS = "FMHA_KERNELS"
+"""The variable that tells a phase where compiled kernels are kept; empty for nowhere."""
 RUN_ID = re.compile(r"\d{8}-\d{6}-[A-Za-z0-9.+]{1,24}-[0-9a-f]{6}")
 
 
@@ -97,6 +99,11 @@ class Workplace:
     @property
     def repository(self) -> Path:
         return self.root / "repo.git"
+
+    @property
+    def kernels(self) -> Path:
+        """What was compiled, for the emulated device."""
+        return self.root / "kernels"
 
     @property
     def locks(self) -> Path:

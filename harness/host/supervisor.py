@@ -23,7 +23,7 @@ from harness.host import checkout, evidence, lock, phase, ruling
 from harness.host.checkout import Checkout
 from harness.host.evidence import Interrupted, Ruled
 from harness.host.files import write_atomically
-from harness.host.job import Job, RunFolder, Step, Workplace
+from harness.host.job import KERNELS, Job, RunFolder, Step, Workplace
 from harness.host.journal import Heartbeat, Journal, last_line, now, one_line
 from harness.host.phase import Stop
 from harness.host.protected import PROTECTION
@@ -267,6 +267,7 @@ class Supervisor:
             "PYTHONUNBUFFERED": "1",
             "PYTEST_ADDOPTS": "-p no:cacheprovider",
             "GIT_CONFIG_GLOBAL": "/dev/null",
+            KERNELS: str(self.place.kernels),
             **self.job.env,
             phase.MARK: self._mark,
         }

@@ -50,11 +50,11 @@ class Recorder:
             phase.seconds = time.perf_counter() - started
             self._save()
 
-    def compiled(self, name: str, seconds: float, files: dict[str, str], registers: int) -> None:
-        """Keep what one configuration compiled to, as files beside the record."""
-        for file, text in files.items():
+    def compiled(self, what: record.Compile, texts: list[str]) -> None:
+        """Keep what one configuration compiled to, its files beside the record."""
+        for file, text in zip(what.files, texts, strict=True):
             write_atomically(self.folder / file, text.encode())
-        self.record.compiles.append(record.Compile(name, seconds, list(files), registers))
+        self.record.compiles.append(what)
         self._save()
 
     def open_case(self, name: str, seed: int | None) -> None:

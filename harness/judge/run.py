@@ -18,6 +18,7 @@ from pathlib import Path
 from harness.host.job import RUN_ID
 from harness.host.verdict import Verdict
 from harness.judge import arguments
+from harness.judge.kept import KeptKernels, kept_kernels, use
 from harness.judge.predict import predict
 from harness.judge.provenance import toolchain, working_tree
 from harness.judge.recorder import Recorder
@@ -59,10 +60,12 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="its name or its parent's is the run")
     args = parser.parse_args()
     milestone: Milestone = args.milestone
+    device = DEVICES[args.device]()
+    kept = kept_kernels(device)
     args.out.mkdir(parents=True, exist_ok=True)
     about = (run_of(args.out), milestone.id, args.target, record.now(), working_tree(), toolchain())
     recorder = Recorder(args.out, record.Record(*about), secrets.randbelow(10**9))
-    verdict, reason = run(milestone, DEVICES[args.device](), recorder)
+    verdict, reason = run(milestone, device, recorder, kept)
     recorder.judge(verdict, reason)
     pytest_page.stamp(args.out, recorder.record)
     return verdict.exit_code
@@ -73,11 +76,13 @@ def run_of(out: Path) -> str:
     return next((folder.name for folder in (out, out.parent) if RUN_ID.fullmatch(folder.name)), out.name)
 
 
-def run(milestone: Milestone, device: Device, recorder: Recorder) -> tuple[Verdict, str]:
+def run(
+    milestone: Milestone, device: Device, recorder: Recorder, kept: KeptKernels | None = None
+) -> tuple[Verdict, str]:
     """Compile, then run the milestone's module. Returns the verdict and the reason for it."""
     try:
         with recorder.phase("compile"):
-            compile_cases(milestone, recorder)
+            compile_cases(milestone, recorder, kept)
     except Exception as error:
         traceback.print_exc()
         return Verdict.COMPILE_ERROR, f"{type(error).__name__}: {COLOURS.sub('', str(error))}"
@@ -96,17 +101,21 @@ def run(milestone: Milestone, device: Device, recorder: Recorder) -> tuple[Verdi
     return verdict, reason
 
 
-def compile_cases(milestone: Milestone, recorder: Recorder) -> None:
-    """Compile every configuration of the milestone; keep its PTX and the layouts that it traced."""
+def compile_cases(milestone: Milestone, recorder: Recorder, kept: KeptKernels | None = None) -> None:
+    """Compile every configuration of the milestone, or find it kept; record its PTX and the layouts that it traced."""
     import kernel
     from kernel.cubin import resources
 
+    if kept is not None:
+        use(kept)
     for config, case in {each.config: each for each in reversed(milestone.load().CASES)}.items():
         print(f"compiling {case}", flush=True)
         compiled = kernel.compile(config)
         stem = re.sub(r"[^a-z0-9]+", "-", case.name)
-        files = {f"{stem}.ptx": compiled.ptx, f"{stem}.layouts.txt": "\n".join(compiled.layouts) + "\n"}
-        recorder.compiled(case.name, compiled.compile_s, files, resources(compiled.cubin).registers)
+        key, found = ("", False) if kept is None else (kept.key(config), config in kept.found)
+        registers, files = resources(compiled.cubin).registers, [f"{stem}.ptx", f"{stem}.layouts.txt"]
+        what = record.Compile(case.name, compiled.compile_s, files, registers, key, found)
+        recorder.compiled(what, [compiled.ptx, "\n".join(compiled.layouts) + "\n"])
 
 
 def run_cases(milestone: Milestone, device: Device, recorder: Recorder) -> int:

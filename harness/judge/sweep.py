@@ -16,6 +16,7 @@ import msgspec
 from harness.host.files import write_atomically
 from harness.host.verdict import Verdict
 from harness.judge import arguments
+from harness.judge.kept import kept_kernels, use
 from remote.device import DEVICES
 from stages.case import Case, draw, launch, outputs_of, reference
 from stages.check import compare, failing, measured
@@ -45,6 +46,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     args = parser.parse_args()
     device = DEVICES[args.device]()
+    if (kept := kept_kernels(device)) is not None:
+        use(kept)
     args.out.mkdir(parents=True, exist_ok=True)
     done: list[Measured] = []
     for count, seed in enumerate(args.seeds, 1):

@@ -64,7 +64,7 @@ def case_details(case: Case, picture: bytes) -> str:
 def summary(record: Record) -> str:
     """The verdict's place, the compiled configurations, and how the negative controls fared."""
     compiled = "".join(
-        f"<li>{escape(each.name)}: compiled in {each.seconds:.1f} s ("
+        f"<li>{escape(each.name)}: compiled {'before, ' if each.found else ''}in {each.seconds:.1f} s ("
         + ", ".join(f'<a href="{escape(file)}">{escape(file)}</a>' for file in each.files)
         + ")</li>"
         for each in record.compiles

@@ -108,12 +108,18 @@ class Phase(msgspec.Struct):
 
 
 class Compile(msgspec.Struct, frozen=True):
-    """One compiled configuration. The files lie beside the record; `registers` are those of a thread."""
+    """One compiled configuration. The files lie beside the record; `registers` are those of a thread.
+
+    key: the digest of all that it was compiled from, under which it is kept, "" where it is not. found: it had been
+    compiled before, in so many seconds.
+    """
 
     name: str
     seconds: float
     files: list[str]
     registers: int = 0
+    key: str = ""
+    found: bool = False
 
 
 class Wait(msgspec.Struct, frozen=True):

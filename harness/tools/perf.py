@@ -16,7 +16,9 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.host.files import write_atomically
+from harness.judge.kept import KeptKernels, use
 from harness.judge.predict import CHIP, launching, predicted
+from harness.paths import KEPT
 from remote.device import Emulated
 from stages.catalog import CATALOG, runnable
 from stages.tolerances import CYCLES
@@ -33,6 +35,7 @@ def main() -> int:
     parser.add_argument("--pin", action="store_true", help="write stages/cycles.toml")
     options = parser.parse_args()
     device = Emulated()  # before the kernel, so that its PTX is kept
+    use(KeptKernels(KEPT, device))
     if options.pin:
         for line in pin(device):
             print(line, flush=True)

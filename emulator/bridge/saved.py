@@ -1,0 +1,53 @@
+"""Compiled functions of CuTeDSL as text and bytes, which the emulated device of another process calls."""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .driver import NotEmulated
+
+
+@dataclass(frozen=True)
+class SavedFunction:
+    """A compiled function. host: its host code, an object file for processors like this one; ptx: what it launches."""
+
+    name: str
+    ptx: str
+    host: bytes
+
+    def restored(self, of: Callable[..., Any]) -> Any:
+        """The function again, for the emulated device alone. of: the function of Python that was compiled."""
+        from cutlass.base_dsl.jit_executor import JitFunctionArtifacts
+        from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Compiled
+
+        kept = JitFunctionArtifacts(PTX=self.ptx, CUBIN=None, SASS=None, MLIR=None)
+        signature = inspect.signature(of, eval_str=True)
+        host: Any = _ObjectFile(self.host)
+        return Compiled(None, host, None, signature, self.name, None, False, kept)
+
+
+def save(compiled: Any) -> SavedFunction:
+    """Save a compiled function. Raises NotEmulated for one without host code or PTX, or that takes a workspace."""
+    ptx = compiled.artifacts.PTX if compiled.artifacts is not None else None
+    if compiled.engine is None or ptx is None or compiled.total_added_arguments:
+        raise NotEmulated(f"{compiled.function_name} cannot be saved: it has no host code or PTX, or takes a workspace")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "host.o")
+        compiled.engine.dump_to_object_file(str(path))
+        return SavedFunction(compiled.function_name, ptx, path.read_bytes())
+
+
+class _ObjectFile:
+    """What stands for the engine that CuTeDSL runs host code with."""
+
+    def __init__(self, code: bytes) -> None:
+        self._code = code
+
+    def dump_to_object_file(self, path: str) -> None:
+        """Write the object file."""
+        Path(path).write_bytes(self._code)

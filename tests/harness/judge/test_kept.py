@@ -1,0 +1,117 @@
+"""Compiled configurations that are kept: found by another process where nothing has changed, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.paths import ROOT
+
+pytestmark = pytest.mark.long
+PRELUDE = """
+from pathlib import Path
+from harness.judge import kept
+from remote.device import Emulated
+device = Emulated()
+import kernel.compiled
+from stages.catalog import GATE
+keeping = kept.KeptKernels(Path("kept"), device)
+kept.use(keeping)
+config = GATE.load().CASES[0].config
+"""
+MARKED = """
+def compiled(config):
+    print("compiled")
+    return kernel.compiled.CompiledFmha(config, None, "", b"", (), 0.0)
+keeping.keep = lambda compiled: None
+kernel.compiled._compiled = compiled
+kernel.compiled.compile(config)
+"""
+"""Only tells whether it would compile."""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project whose gate was compiled and kept."""
+    tree = tmp_path_factory.mktemp("tree")
+    for folder in ("kernel", "stages", "harness", "remote", "emulator"):
+        shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    assert run(tree, PRELUDE + "kernel.compile(config); print(len(keeping.found))") == "0"
+    return tree
+
+
+def run(tree: Path, program: str, **env: str) -> str:
+    """What a program prints in the copy."""
+    environment = {**os.environ, "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1", **env}
+    done = subprocess.run([sys.executable, "-c", program], cwd=tree, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_what_is_found_does_what_was_compiled(tree: Path) -> None:
+    program = """
+import torch
+found, fresh = kernel.compiled.compile(config), kernel.compiled._compiled(config)
+assert keeping.found == {config} and found.ptx == fresh.ptx and found.layouts == fresh.layouts
+from stages.case import draw, launch
+case, results = GATE.load().CASES[0], []
+for compiled in (found, fresh):
+    kernel.compiled.compile.cache_clear()
+    keeping.find = lambda config, compiled=compiled: compiled
+    with device.running("lazy", 0):
+        results.append(launch(case, draw(case, 1), "cpu"))
+print(all(torch.equal(a, b) for a, b in zip(vars(results[0]).values(), vars(results[1]).values())))
+"""
+    assert run(tree, PRELUDE + program) == "True"
+
+
+@pytest.fixture
+def changed(tree: Path, tmp_path: Path) -> Path:
+    """A copy of the copy, to change: it lies elsewhere, and finds what was kept."""
+    shutil.copytree(tree, tmp_path / "tree")
+    return tmp_path / "tree"
+
+
+def test_another_checkout_finds_it_and_the_lines_are_its_own(changed: Path) -> None:
+    program = "ptx = kernel.compiled.compile(config).ptx; print(str(Path.cwd()) in ptx, len(keeping.found))"
+    assert run(changed, PRELUDE + program) == "True 1"
+    assert run(changed, PRELUDE + MARKED) == ""
+
+
+def test_a_changed_source_is_compiled(changed: Path) -> None:
+    with (changed / "kernel/sm100/tiles.py").open("a") as file:
+        file.write("# changed\n")
+    assert run(changed, PRELUDE + MARKED) == "compiled"
+
+
+def test_another_environment_or_configuration_is_compiled(changed: Path) -> None:
+    assert run(changed, PRELUDE + MARKED, CUTE_DSL_LINEINFO="0") == "compiled"
+    assert run(changed, PRELUDE + "import dataclasses; config = dataclasses.replace(config, sink=True)" + MARKED) == (
+        "compiled"
+    )
+
+
+def test_a_damaged_or_renamed_file_is_not_taken(changed: Path) -> None:
+    (path,) = (changed / "kept").iterdir()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    assert run(changed, PRELUDE + MARKED) == "compiled"
+    path.write_bytes(whole)
+    rename = "Path('kept', keeping.key(config)).rename(Path('kept', keeping.key(None)))\nkeeping.key = lambda _, key="
+    assert run(changed, PRELUDE + rename + "keeping.key(None): key" + MARKED) == "compiled"
+
+
+def test_a_kernel_that_changes_under_a_process_is_neither_found_nor_kept(changed: Path) -> None:
+    edit = "open('kernel/sm100/tiles.py', 'a').write('# changed')\n"
+    assert run(changed, PRELUDE + edit + MARKED) == "compiled"
+    keep = PRELUDE + edit + "kernel.compiled.compile(config); print(len(list(Path('kept').iterdir())))"
+    assert run(changed, keep) == "1"
+
+
+def test_a_process_that_imported_the_kernel_first_keeps_nothing(changed: Path) -> None:
+    assert run(changed, "import emulator, kernel" + PRELUDE + MARKED) == "compiled"
