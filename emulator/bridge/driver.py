@@ -8,6 +8,7 @@ cooperative launch that is too large, is an error of CUDA only.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
@@ -110,7 +111,8 @@ def _encode(device: Device, *fields: Any) -> None:
 
 
 def callback(answer: Callable[..., int | None], types: Sequence[Any], result: Any = _INT) -> Any:
-    """A C function that answers an error code of CUDA, None as success. What it raises first the device keeps."""
+    """A C function that answers an error code of CUDA, None as success. What it raises first the device keeps; what it
+    raises later, in another test perhaps, is printed at once."""
 
     def call(*arguments: Any) -> int:
         try:
@@ -121,7 +123,10 @@ def callback(answer: Callable[..., int | None], types: Sequence[Any], result: An
             device = current()
             if device is None:
                 raise
-            device.error = device.error or error
+            if device.error is None:
+                device.error = error
+            else:
+                print(f"{type(error).__name__}: {error}", file=sys.stderr)
             return LAUNCH_FAILURE
 
     return ctypes.CFUNCTYPE(result, *types)(call)

@@ -109,6 +109,16 @@ def test_a_report_is_an_error_to_the_program_and_is_kept(cuda, memory, device) -
     assert launched == LAUNCH_FAILED and isinstance(device.error, OutOfBounds)
 
 
+def test_a_second_report_is_said_at_once(cuda, memory, device, capsys) -> None:
+    x = memory(np.arange(32, dtype=np.uint32))
+    given = parameters(ctypes.c_uint64(x), ctypes.c_uint32(64))
+    for _ in range(2):
+        assert not capsys.readouterr().err
+        cuda.cuLaunchKernel(function(cuda, DOUBLE.encode()), 2, 1, 1, 32, 1, 1, 0, None, given, None)
+    assert capsys.readouterr().err.startswith("OutOfBounds: ")
+    assert isinstance(device.error, OutOfBounds)
+
+
 def test_what_made_the_program_fail_is_raised() -> None:
     with pytest.raises(emulator.NotEmulated, match="machine code"), emulated_host(), emulator.emulate():
         if ctypes.CDLL("libcuda.so.1").cuModuleLoadData(ctypes.byref(ctypes.c_uint64()), b"\x7fELF") == NO_BINARY:
