@@ -171,10 +171,12 @@ class Builder:
         self.alias(operand, Cell(operand.type, {value.kind: value}))
 
     def alias(self, operand: Operand, cell: Cell) -> None:
-        """Let a destination hold what `cell` holds, at no cost."""
+        """Let a destination hold what `cell` holds, at no cost. Raises TypeError unless it is as wide."""
         if isinstance(operand, Sink):
             return
         assert isinstance(operand, Reg)
+        if operand.type != cell.type:
+            raise TypeError(f"{cell.type} does not fit {operand}")
         if self._guard is not None and (operand in self._cells or operand in self._slots):
             own = INTEGER_OF[operand.type]
             kept = self.cell(operand).vector(own)

@@ -200,7 +200,13 @@ def test_what_is_not_implemented_is_refused_before_anything_runs() -> None:
         Program(kernel)
 
 
-@pytest.mark.parametrize("body", ["add.weird.s32 %r0, %r1, %r2;", "mov.b32 %r0, nowhere;", "fma.rn.f32 %r0, %r1;"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        *("add.weird.s32 %r0, %r1, %r2;", "mov.b32 %r0, nowhere;", "fma.rn.f32 %r0, %r1;"),
+        *("mov.b64 {%r0, %q0}, %q1;", "mov.b64 {%h0, %r0}, %q1;", "mov.b64 {%r0, %r1}, %r2;"),
+    ],
+)
 def test_forms_that_are_not_implemented_name_their_line(body: str) -> None:
     kernel = parse(source(body + "ret;")).kernels["k"]
     with pytest.raises(UnknownInstruction, match="PTX line 13: not implemented"):
