@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -48,11 +48,14 @@ class Flow:
         nobody waits for them. A way to the end is kept where it is the last."""
         kept = [block.successors for block in self.blocks]
         left = self.leaves | {block.index for block in self.blocks if _stops(self.kernel, block.start, block.end)}
+        apart = _Apart(kept, left)
         for block, successors in enumerate(kept):
-            others = tuple(s for s in successors if s not in left)
-            if 0 < len(others) < len(successors):
-                kept[block] = others
-                if not _ends(others[0], kept):
+            staying = tuple(s for s in successors if s not in left)
+            if len(staying) == len(successors):
+                staying = tuple(s for s in successors if not apart.until_the_end(s, block))
+            if 0 < len(staying) < len(successors):
+                kept[block] = staying
+                if not _ends(staying[0], kept):
                     kept[block] = successors
         return tuple(kept)
 
@@ -143,24 +146,66 @@ def _successors(kernel: Kernel, end: int, of_instr: dict[int, int]) -> tuple[int
     return (fall,)
 
 
+class _Apart:
+    """Where lanes that a branch leads to a block never meet those that it does not, but at the end."""
+
+    def __init__(self, ways: Sequence[tuple[int, ...]], leaves: frozenset[int]) -> None:
+        forward = dict(enumerate(ways))
+        self._dominator, self._into = _dominators(0, forward), _reversed(forward)
+        self._left: set[int] = set()
+        """Blocks from which a way leads to one that they do not dominate, and that is not in `leaves`."""
+        for block in self._dominator.keys() - {EXIT}:
+            for following in set(forward[block]) - leaves:
+                at = block
+                while at not in (following, self._dominator[following]):
+                    self._left.add(at)
+                    at = self._dominator[at]
+
+    def until_the_end(self, block: int, before: int) -> bool:
+        """Whether nobody but who comes from `before` gets to a block, or to where it leads."""
+        known = block in self._dominator and before in self._dominator
+        if not known or block in self._left or self._dominates(block, before):
+            return False
+        return all(at == before or self._dominates(block, at) for at in self._into[block])
+
+    def _dominates(self, one: int, other: int) -> bool:
+        while other not in (one, 0) and other in self._dominator:
+            other = self._dominator[other]
+        return other == one
+
+
 def _post_dominators(ways: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Cooper, Harvey and Kennedy's iteration on the reversed graph."""
-    successors = dict(enumerate(ways))
-    order = _reverse_post_order(successors)
-    rank = {node: i for i, node in enumerate(order)}
-    found: dict[int, int] = {EXIT: EXIT}
+    found = _dominators(EXIT, _reversed(dict(enumerate(ways))))
+    return tuple(found.get(index, EXIT) for index in range(len(ways)))
+
+
+def _reversed(ways: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
+    """The predecessors of each block, and of EXIT."""
+    into: dict[int, list[int]] = {EXIT: [], **{node: [] for node in ways}}
+    for node, following in ways.items():
+        for successor in following:
+            into[successor].append(node)
+    return into
+
+
+def _dominators(root: int, ways: Mapping[int, Sequence[int]]) -> dict[int, int]:
+    """The immediate dominator of each node that can be reached from the root, by Cooper, Harvey and Kennedy's
+    iteration."""
+    order = _reverse_post_order(root, ways)
+    rank, into = {node: i for i, node in enumerate(order)}, _reversed({node: ways.get(node, ()) for node in order})
+    found: dict[int, int] = {root: root}
     changed = True
     while changed:
         changed = False
         for node in order[1:]:
-            known = [s for s in successors[node] if s in found]
+            known = [s for s in into[node] if s in found]
             meet = known[0]
             for other in known[1:]:
                 meet = _meet(meet, other, found, rank)
             if found.get(node) != meet:
                 found[node] = meet
                 changed = True
-    return tuple(found.get(index, EXIT) for index in successors)
+    return found
 
 
 def _meet(a: int, b: int, found: dict[int, int], rank: dict[int, int]) -> int:
@@ -172,23 +217,17 @@ def _meet(a: int, b: int, found: dict[int, int], rank: dict[int, int]) -> int:
     return a
 
 
-def _reverse_post_order(successors: dict[int, tuple[int, ...]]) -> list[int]:
-    """Of the reversed graph, from EXIT. Blocks that cannot reach EXIT (endless loops) are left out."""
-    predecessors: dict[int, list[int]] = {EXIT: []}
-    for node in successors:
-        predecessors[node] = []
-    for node, following in successors.items():
-        for successor in following:
-            predecessors[successor].append(node)
+def _reverse_post_order(root: int, ways: Mapping[int, Sequence[int]]) -> list[int]:
+    """Nodes that cannot be reached from the root are left out."""
     order: list[int] = []
-    seen = {EXIT}
-    work = [(EXIT, iter(predecessors[EXIT]))]
+    seen = {root}
+    work = [(root, iter(ways[root]))]
     while work:
         node, rest = work[-1]
-        for predecessor in rest:
-            if predecessor not in seen:
-                seen.add(predecessor)
-                work.append((predecessor, iter(predecessors[predecessor])))
+        for following in rest:
+            if following not in seen:
+                seen.add(following)
+                work.append((following, iter(ways.get(following, ()))))
                 break
         else:
             order.append(node)

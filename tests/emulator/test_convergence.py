@@ -80,6 +80,8 @@ def test_lanes_that_are_named_must_come_or_end(exchange: str, completion: str) -
 ENDING = {
     "in one side": "@!%p0 bra A; @%p1 bra END; mov.b32 %r1, 1; A:",
     "by ret": "@!%p0 bra A; @%p1 ret; mov.b32 %r1, 1; A:",
+    "after a store": "@!%p0 bra A; @%p1 bra OUT; mov.b32 %r1, 1; bra A; OUT: st.global.b32 [%a0], 0; "
+    "setp.eq.u32 %p2, %r0, 1; @%p2 bra MORE; ret; MORE: st.global.b32 [%a0], 0; ret; A:",
     "in the other side": "@%p0 bra A; setp.gt.u32 %p1, %r0, 20; @%p1 bra END; bra B; A: mov.b32 %r1, 1; B:",
     "in a side of a side": "@!%p0 bra A; setp.lt.u32 %p2, %r0, 6; @!%p2 bra B; @%p1 bra END; mov.b32 %r1, 1; B: A:",
     "in a loop": "mov.b32 %r2, 0; @!%p0 bra A; L: @%p1 bra END; add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r0, %r2; "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,11 +66,23 @@ def test_immediate_post_dominators(edges: list[tuple[int, int | None]]) -> None:
 @settings(max_examples=300, deadline=None)
 @given(graphs)
 def test_lanes_that_end_are_not_waited_for(edges: list[tuple[int, int | None]]) -> None:
-    """Where a branch leads some lanes to the end only that way is left out, and never the last one there is."""
+    """What is left out leads to the end, past blocks that no other lanes get to; and it is never the last way there."""
     flow = flow_of(edges)
     for block, kept in zip(flow.blocks, flow.goes_on, strict=True):
-        assert set(block.successors) - set(kept) <= flow.leaves
         assert kept == block.successors or reaches(flow, kept[0], without=-2)
+        for left in set(block.successors) - set(kept):
+            ways = [b.successors if b is not block else kept for b in flow.blocks]
+            assert not (gone_through(ways, 0) & gone_through([b.successors for b in flow.blocks], left)) - flow.leaves
+
+
+def gone_through(ways: Sequence[tuple[int, ...]], start: int) -> set[int]:
+    """The blocks that can be reached."""
+    seen, work = set[int](), [start]
+    while work:
+        if (at := work.pop()) not in seen:
+            seen.add(at)
+            work.extend(ways[at] if at != EXIT else ())
+    return seen
 
 
 def test_if_else_and_what_it_keeps_apart() -> None:
