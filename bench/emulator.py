@@ -14,6 +14,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import functools
 import multiprocessing
+import pickle
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -35,6 +39,26 @@ PEERS: Final = (SHORT, Problem(128, 1024, 512))
 PEER_GOAL_RATIO: Final = 0.35
 TIMES: Final = 8  # of 256 rows each: two CTAs of the kernel
 PROCESSES: Final = 2
+START_GOAL_S: Final = 1.5
+STARTS: Final = 3
+START: Final = """
+import pickle, sys
+import torch
+import emulator, kernel
+from kernel import compiled
+from kernel.fmha import Fmha
+
+class Kept:
+    def find(self, config):
+        saved = emulator.SavedFunction(*pickle.load(open(sys.argv[1], "rb")))
+        return compiled.CompiledFmha(config, saved.restored(Fmha.launch), saved.ptx, b"", (), 0.0)
+
+compiled.keepers.append(Kept())
+with emulator.emulate():
+    q, k = torch.ones(1, 1, 128, 128).bfloat16(), torch.ones(1, 128, 128).bfloat16()
+    kernel.fmha(q, k, k, partials=False)
+"""
+"""A program whose kernel was compiled before: it is given where that lies."""
 LOOPS: Final = 20_000_000
 PROCESSES_GOAL_RATIO: Final = 0.55
 WORST_ERROR: Final = 0.01
@@ -58,7 +82,7 @@ class Line:
 def main() -> None:
     """Measure and print."""
     torch.set_num_threads(1)
-    for lines in (front_end, launches, peers, processes):
+    for lines in (front_end, start, launches, peers, processes):
         for line in lines():
             print(line, flush=True)
 
@@ -75,6 +99,21 @@ def front_end() -> list[Line]:
         Line("parse", best(lambda: parse(ptx)), "s"),
         Line("lower", best(lambda: Program(found)), "s"),
     ]
+
+
+def start() -> Iterator[Line]:
+    """From `python` to the end of a first launch, of a kernel that was compiled before; how much of it torch takes."""
+    config = kernel.configuration(128, 128, has_lens=False, causal=False, shared_kv=False, partials=False)
+    saved = emulator.save(kernel.compile(config).function)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(pickle.dumps((saved.name, saved.ptx, saved.host)))
+        file.flush()
+        for what, program, goal in (
+            ("from python to a first launch, compiled before", START, START_GOAL_S),
+            ("  of that, import torch", "import torch", None),
+        ):
+            command = [sys.executable, "-c", program, file.name]
+            yield Line(what, best(lambda: subprocess.run(command, check=True), STARTS), "s", goal)  # noqa: B023
 
 
 def launches() -> Iterator[Line]:
@@ -172,10 +211,10 @@ def check(problem: Problem, o: torch.Tensor, who: str) -> None:
         raise SystemExit(f"{who} is off by {error} on {problem}, allowed is {WORST_ERROR}")
 
 
-def best(work: Callable[[], object]) -> float:
+def best(work: Callable[[], object], times: int = REPETITIONS) -> float:
     """Seconds of the fastest of a few repetitions."""
     found = []
-    for _ in range(REPETITIONS):
+    for _ in range(times):
         start = time.perf_counter()
         work()
         found.append(time.perf_counter() - start)
