@@ -96,7 +96,7 @@ def outcome(version: Version) -> Outcome:
     import kernel
     import kernel.config
 
-    kernel.config.MAX_KV_STAGES = version.kv_stages
+    kernel.config.MAX_KV_STAGES, kernel.config.SPLITS = version.kv_stages, (1,)  # type: ignore[assignment]
     if not version.early_s:
         from bench import ladder_serial
 
