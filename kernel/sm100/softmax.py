@@ -29,6 +29,7 @@ ROUND = 1.5 * 2.0**MANTISSA_BITS  # added to x, it leaves the nearest integer in
 LEAST = -127.0  # 2^x below is taken to be 0
 #: 2^x on [-0.5, 0.5], 1 at 0, relative error 1.6e-7 in fp32: as good as the ex2 of MUFU.
 EXP2 = (1.0, 0.6931469775976786, 0.24022242083111775, 0.055507337444709925, 0.009671512785779582, 0.0013264727252726939)
+SUMS = 4  # partial sums of a thread: two at once, and while one add is under way the next begins
 POLYNOMIAL_EVERY = 4  # pair of exponentials goes to the FMA pipe, the others to MUFU
 LN2 = math.log(2.0)
 RESCALE_LOG2 = 8.0  # O is rescaled once the maximum has moved by more: P stays below 2^8
@@ -71,14 +72,14 @@ class RunningSoftmax(Fixed):
 
     scale_log2: Float32
     threads_per_row: int
-    stats: cute.Tensor  # registers: the maximum, and the sum over even and over odd keys
+    stats: cute.Tensor  # registers: the maximum, and partial sums
 
     @staticmethod
     def start(scale_log2: Float32, threads_per_row: int) -> RunningSoftmax:
-        stats = cute.make_rmem_tensor((3,), Float32)
+        stats = cute.make_rmem_tensor((1 + SUMS,), Float32)
         stats[0] = -Float32.inf
-        stats[1] = Float32(0.0)
-        stats[2] = Float32(0.0)
+        for j in range(SUMS):
+            stats[1 + j] = Float32(0.0)
         return RunningSoftmax(scale_log2, threads_per_row, stats)
 
     @property
@@ -87,7 +88,8 @@ class RunningSoftmax(Fixed):
 
     def row_sum(self) -> Any:
         """Over all keys of the row: every thread that shares it calls this."""
-        return self.over_row(self.stats[1] + self.stats[2], lambda x, y: x + y)
+        total = functools.reduce(operator.add, (self.stats[1 + j] for j in range(SUMS)))
+        return self.over_row(total, operator.add)
 
     def over_row(self, value: Any, combine: Callable[[Any, Any], Any]) -> Any:
         """`value` combined with that of the thread that shares the row, HALF_LANES away."""
@@ -135,15 +137,14 @@ class RunningSoftmax(Fixed):
         old = self.row_max
         self.stats[0] = new_max
         factor = self.weight_of(old)
-        self.stats[1] *= factor
-        self.stats[2] *= factor
+        for j in range(SUMS):
+            self.stats[1 + j] *= factor
         return factor
 
     def exponentiate(self, s: cute.Tensor) -> None:
         """s becomes exp2(scale_log2 * (s - row_max)) in place; the sum is carried on."""
         scale = (self.scale_log2, self.scale_log2)
         shift = -self.finite_max() * self.scale_log2
-        chains = [(self.stats[1], self.stats[2]), twice(0.0)]
         bits = cute.recast_tensor(s, Int32)
         for j in range(0, cute.size(s), 2):
             x = cute.arch.fma_packed_f32x2((s[j], s[j + 1]), scale, (shift, shift))
@@ -154,8 +155,9 @@ class RunningSoftmax(Fixed):
             else:
                 s[j] = cute.math.exp2(x[0], fastmath=True)
                 s[j + 1] = cute.math.exp2(x[1], fastmath=True)
-            chains[j // 2 % 2] = cute.arch.add_packed_f32x2(chains[j // 2 % 2], (s[j], s[j + 1]))
-        self.stats[1], self.stats[2] = cute.arch.add_packed_f32x2(*chains)
+            even, odd = 1 + j % SUMS, 2 + j % SUMS
+            total = (self.stats[even], self.stats[odd])
+            self.stats[even], self.stats[odd] = cute.arch.add_packed_f32x2(total, (s[j], s[j + 1]))
 
 
 Pair = tuple[Float32, Float32]
