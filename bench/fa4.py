@@ -1,21 +1,29 @@
 """FlashAttention-4's own forward under the clock, beside what its authors measured: bench/data/b200/fa4_forward.csv.
 
 It takes PyPI's `flash-attn-4` and `triton`, which are not in requirements.lock. Hidden size 2,048: 32 heads of 64, 16
-of 128. Causal flops are half of all.
+of 128, 8 of 256. Causal flops are half of all. `python -m bench.fa4` prints it beside our kernel, all heads on one
+key and value head.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
-from typing import Final
+from itertools import product
+from typing import Any, Final
 
 import emulator
 
 HIDDEN: Final = 2048
 FITTED: Final = 2
 """Every so-manyth row, from the first on, may be fitted to; the others never are."""
+
+
+TOKENS: Final = 32_768
+"""In sequences of each of these lengths, with as many keys."""
+LENGTHS: Final = (1024, 4096, 16_384)
 
 
 def installed() -> bool:
@@ -25,18 +33,54 @@ def installed() -> bool:
 
 def forward(rows: list[Mapping[str, str]]) -> Iterator[float]:
     """Predicted TFLOP/s of each row."""
+    for row in rows:
+        batch, length, width, causal = (int(row[c]) for c in ("batch", "seqlen", "head_dim", "causal"))
+        yield rate(theirs, batch, length, width, causal, kv_heads=HIDDEN // width)
+
+
+def theirs(q: Any, k: Any, v: Any, causal: bool) -> None:
+    """FlashAttention-4's forward."""
     os.environ.setdefault("FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED", "0")
+    import flash_attn.cute
+
+    flash_attn.cute.flash_attn_func(q, k, v, causal=causal)
+
+
+def ours(q: Any, k: Any, v: Any, causal: bool) -> None:
+    """This project's kernel, for one key and value head."""
+    from kernel import fmha
+
+    fmha(q, k.squeeze(2), v.squeeze(2), causal=causal, partials=False)
+
+
+def rate(
+    attention: Callable[[Any, Any, Any, bool], None], batch: int, length: int, width: int, causal: int, kv_heads: int
+) -> float:
+    """Predicted TFLOP/s of one forward over `batch` sequences of `length` tokens, heads `width` wide."""
     from emulator.host.session import emulated_host
 
     with emulated_host(), emulator.emulate(clock="b200") as device:
-        import flash_attn.cute
         import torch
 
-        for row in rows:
-            batch, length, width, causal = (int(row[c]) for c in ("batch", "seqlen", "head_dim", "causal"))
-            shape = (batch, length, HIDDEN // width, width)
-            q, k, v = (torch.empty(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-            flash_attn.cute.flash_attn_func(q, k, v, causal=bool(causal))
-            seconds = sum(launch.prediction.seconds for launch in device.launches if launch.prediction is not None)
-            device.launches.clear()
-            yield 4 * batch * HIDDEN * length**2 / (1 + causal) / seconds / 1e12
+        shapes = [(batch, length, heads, width) for heads in (HIDDEN // width, kv_heads, kv_heads)]
+        q, k, v = (torch.empty(shape, device="cuda", dtype=torch.bfloat16) for shape in shapes)
+        attention(q, k, v, bool(causal))
+    seconds = sum(launch.prediction.seconds for launch in device.launches if launch.prediction is not None)
+    return 4 * batch * HIDDEN * length**2 / (1 + causal) / seconds / 1e12
+
+
+def main() -> int:
+    """Print a line for each head dim, mask and length; answers the exit code."""
+    if not installed():
+        print("flash-attn-4 and triton are not installed: nothing to compare with", file=sys.stderr)
+        return 1
+    print("predicted TFLOP/s on a B200, multi-query, nothing was measured\n")
+    print(f"{'head dim':>8} {'causal':>6} {'keys':>6} {'ours':>7} {'FA4':>7} {'ratio':>6}")
+    for width, causal, length in product((64, 128, 256), (0, 1), LENGTHS):
+        mine, peer = (rate(each, TOKENS // length, length, width, causal, 1) for each in (ours, theirs))
+        print(f"{width:>8} {causal:>6} {length:>6} {mine:>7,.0f} {peer:>7,.0f} {mine / peer:>6.2f}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
