@@ -1,7 +1,7 @@
 """Registers that wgmma multiplies or adds to and that others touched with no wgmma.fence since, on some path.
 
-PTX asks for the fence before the first product of a kernel, too. NVIDIA's programs have it; what a GPU does without it
-was not tried.
+PTX asks for the fence before the first product of a kernel, too. Most of NVIDIA's programs have all; what a GPU does
+without one was not tried.
 """
 
 from __future__ import annotations
