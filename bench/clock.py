@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from bench import fa4, ladder
-from emulator.clock.chips import chip
+from bench import fa4, ladder, microbenchmarks
+from emulator.clock.chips import Chip, chip
 from emulator.clock.operations import find
 from emulator.clock.skeleton import Skeleton, skeleton
 from emulator.clock.timeline import Timeline
@@ -27,6 +27,7 @@ from emulator.ptx.parser import parse
 
 DATA: Final = Path(__file__).parent / "data" / "b200"
 B200: Final = chip("b200")
+H200: Final = chip("h200")
 Row = Mapping[str, str]
 
 
@@ -51,8 +52,8 @@ class Set:
 def main() -> None:
     """Run every set and print its line, then the ladder of our own kernel."""
     print(f"{'set':<44}{'points':>6}{'mean':>9}{'worst':>9}   {'goal':<12}")
-    sets = (umma, in_flight, tma_throughput, tma_multicast, cp_async_throughput, cp_async_latency, fa4_forward)
-    for measure in sets:
+    of_b200 = (umma, in_flight, tma_throughput, tma_multicast, cp_async_throughput, cp_async_latency)
+    for measure in (*of_b200, hopper, fa4_forward):
         for found in measure():
             print(found, flush=True)
     print()
@@ -82,17 +83,25 @@ def compared(
 
 
 @cache
-def lowered(text: str) -> tuple[Skeleton, Program]:
+def lowered(text: str, chip: Chip) -> tuple[Skeleton, Program]:
     (kernel,) = parse(text).kernels.values()
-    made = skeleton(kernel, {}, B200)
+    made = skeleton(kernel, {}, chip)
     return made, Program(made.kernel, {}, find)
 
 
 def cycles(
-    text: str, arguments: Sequence[int | bytes], *, threads: int, cluster: int = 1, resident: int = 1, **shares: Any
+    text: str,
+    arguments: Sequence[int | bytes],
+    *,
+    threads: int,
+    cluster: int = 1,
+    resident: int = 1,
+    shared: int = 0,
+    chip: Chip = B200,
+    **shares: Any,
 ) -> Timeline:
     """The timeline of one cluster (or `resident` CTAs on one SM) of a program. shares: of Timeline."""
-    made, program = lowered(text)
+    made, program = lowered(text, chip)
     params = np.zeros(made.kernel.param_bytes + 64, np.uint8)
     start = -params.ctypes.data % 64
     for param, argument in zip(made.kernel.params, arguments, strict=True):
@@ -105,15 +114,16 @@ def cycles(
         params.ctypes.data + start,
         params,
         (cluster, 1, 1),
+        shared,
     )
-    timeline = Timeline(B200, launch, program, made.stretches, **{"sharers": 148, "misses": {}, **shares})
+    timeline = Timeline(chip, launch, program, made.stretches, **{"sharers": chip.sms, "misses": {}, **shares})
     timeline.run([(i, 0, 0) for i in range(resident)], resident)
     return timeline
 
 
 def end(timeline: Timeline) -> float:
     """When the last cluster ended, from its first instruction on."""
-    return max(cluster.end for cluster in timeline.finished) - B200.cta_launch
+    return max(cluster.end for cluster in timeline.finished) - timeline.chip.cta_launch
 
 
 def entry(params: str, body: str) -> str:
@@ -360,6 +370,32 @@ def cp_async_latency() -> Iterator[Set]:
         return end(cycles(copy_program(1, size), [1], threads=threads, resident=ctas))
 
     yield compared("cp.async: latency", rows("cp_async_latency"), "cycles_median", latency, (0.15,))
+
+
+# ---- an H200 ----
+
+
+def hopper_cycles(micro: microbenchmarks.Micro, chip: Chip) -> float:
+    """What one of a round of a microbenchmark takes under the clock."""
+    given: list[int | bytes] = [0]
+    if micro.box is not None:
+        columns, _rows = micro.box
+        given = [tensor_map(columns, micro.tensor // (4 * columns), micro.box), 0]
+    more = [] if micro.box is None else [(1 << 20) - 1]
+    shares: dict[str, Any] = {"threads": micro.threads, "cluster": micro.cluster, "shared": micro.shared, "chip": chip}
+    shares |= {"misses": {TENSOR: micro.misses}, "sharers": micro.ctas}
+    few, many = (end(cycles(micro.text, [*given, n, *more], **shares)) for n in micro.rounds)
+    return (many - few) / (micro.rounds[1] - micro.rounds[0]) / micro.each
+
+
+def hopper() -> Iterator[Set]:
+    """Hopper's parts, as this repository measured them."""
+    for kind in microbenchmarks.KINDS:
+
+        def model(row: Row, kind: microbenchmarks.Kind = kind) -> float:
+            return hopper_cycles(kind.program(row), H200)
+
+        yield compared(kind.name, microbenchmarks.rows(kind.file), "cycles", model, kind.goals)
 
 
 # ---- a kernel that others wrote ----

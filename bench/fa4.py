@@ -1,4 +1,4 @@
-"""FlashAttention-4's own forward under the clock, beside what its authors measured: bench/data/b200/fa4_forward.csv.
+"""FlashAttention-4's own forward under the clock, beside what was measured on a B200: bench/data/b200/fa4_forward.csv.
 
 It takes PyPI's `flash-attn-4` and `triton`, which are not in requirements.lock. Hidden size 2,048: 32 heads of 64, 16
 of 128, 8 of 256. Causal flops are half of all. `python -m bench.fa4` prints it beside our kernel, all heads on one
@@ -15,12 +15,13 @@ from itertools import product
 from typing import Any, Final
 
 import emulator
+from emulator.clock.chips import chip
 
 HIDDEN: Final = 2048
 FITTED: Final = 2
 """Every so-manyth row, from the first on, may be fitted to; the others never are."""
-
-
+LOCKED_GHZ: Final = 1.755
+"""Of the B200 that was measured."""
 TOKENS: Final = 32_768
 """In sequences of each of these lengths, with as many keys."""
 LENGTHS: Final = (1024, 4096, 16_384)
@@ -32,10 +33,10 @@ def installed() -> bool:
 
 
 def forward(rows: list[Mapping[str, str]]) -> Iterator[float]:
-    """Predicted TFLOP/s of each row."""
+    """Predicted TFLOP/s of each row, at the clock that was locked."""
     for row in rows:
         batch, length, width, causal = (int(row[c]) for c in ("batch", "seqlen", "head_dim", "causal"))
-        yield rate(theirs, batch, length, width, causal, kv_heads=HIDDEN // width)
+        yield rate(theirs, batch, length, width, causal, HIDDEN // width, LOCKED_GHZ)
 
 
 def theirs(q: Any, k: Any, v: Any, causal: bool) -> None:
@@ -54,9 +55,15 @@ def ours(q: Any, k: Any, v: Any, causal: bool) -> None:
 
 
 def rate(
-    attention: Callable[[Any, Any, Any, bool], None], batch: int, length: int, width: int, causal: int, kv_heads: int
+    attention: Callable[[Any, Any, Any, bool], None],
+    batch: int,
+    length: int,
+    width: int,
+    causal: int,
+    kv_heads: int,
+    ghz: float | None = None,
 ) -> float:
-    """Predicted TFLOP/s of one forward over `batch` sequences of `length` tokens, heads `width` wide."""
+    """Predicted TFLOP/s of one forward: sequences of `length` tokens, heads `width` wide. ghz: of a locked clock."""
     from emulator.host.session import emulated_host
 
     with emulated_host(), emulator.emulate(clock="b200") as device:
@@ -65,7 +72,9 @@ def rate(
         shapes = [(batch, length, heads, width) for heads in (HIDDEN // width, kv_heads, kv_heads)]
         q, k, v = (torch.empty(shape, device="cuda", dtype=torch.bfloat16) for shape in shapes)
         attention(q, k, v, bool(causal))
-    seconds = sum(launch.prediction.seconds for launch in device.launches if launch.prediction is not None)
+    made = [launch.prediction for launch in device.launches if launch.prediction is not None]
+    launch_s = chip("b200").launch_us * 1e-6
+    seconds = sum(p.seconds if ghz is None else p.cycles / (1e9 * ghz) + launch_s for p in made)
     return 4 * batch * HIDDEN * length**2 / (1 + causal) / seconds / 1e12
 
 

@@ -47,6 +47,8 @@ class TimedBarrier:
     def __init__(self, name: str) -> None:
         self.name = name
         self.arrived = self.generation = 0
+        self.over = 0.0
+        """When who comes late to wait may go on."""
         self.waiters: list[Any] = []
 
     def arrive(self, count: int, needed: int) -> list[Any] | None:

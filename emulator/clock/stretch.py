@@ -154,7 +154,7 @@ def cost(instr: Instr, chip: Chip) -> tuple[int, float, float]:
     opcode, kinds = instr.opcode, set(instr.modifiers)
     if opcode in MEMORY:
         return _memory_cost(instr, chip)
-    if opcode == "shfl":
+    if opcode == "shfl.sync":
         return LSU, 1.0, chip.shared_latency
     if opcode in SPECIAL:
         return MUFU, chip.mufu_cycles, chip.mufu_latency + chip.mufu_cycles

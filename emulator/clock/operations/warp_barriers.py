@@ -10,7 +10,7 @@ from ...isa.registry import BLOCK, Action
 from ...ptx.syntax import Instr
 from ..chips import Chip
 from ..warps import TimedWarp
-from .registry import everything, timed
+from .registry import everything, idle, timed
 
 
 @timed("bar.sync", "bar", "barrier.sync", "barrier.cta", keep=everything, blocking=True)
@@ -81,6 +81,7 @@ def _cluster(ins: Instr) -> Action:
         cluster, timeline = warp.cta.cluster, warp.timeline
         gone = cluster.barrier.arrive(1, cluster.running)
         if gone is not None:
+            cluster.barrier.over = now + timeline.chip.cluster_barrier_latency
             timeline.wake(gone, now, timeline.chip.cluster_barrier_latency)
         return now + 1
 
@@ -88,7 +89,7 @@ def _cluster(ins: Instr) -> Action:
         barrier = warp.cta.cluster.barrier
         if barrier.generation > generation:
             warp.granted = True
-            return now
+            return idle(warp, now, barrier.over, ins, barrier.name)
         barrier.waiters.append(warp)
         warp.since = now, ins, barrier.name
         return None

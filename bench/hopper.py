@@ -1,0 +1,152 @@
+"""`python -m bench.hopper [CUTLASS]`: kernels and copies that were measured on an H200, beside its clock.
+
+The times lie in results/sample/silicon-h200/times.csv, each with the rate of clock64 while it was measured: predicted
+cycles become microseconds by that rate, since power decides it, which no microbenchmark gave. CUTLASS is a checkout of
+NVIDIA/cutlass, whose examples for Hopper run under the clock as they are; FlashAttention-4 is PyPI's `flash-attn-4`.
+What is not there is left out by name.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import runpy
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
+from itertools import combinations
+from pathlib import Path
+from typing import Final
+from unittest import mock
+
+from emulator.clock.chips import chip
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+TIMES: Final = ROOT / "results" / "sample" / "silicon-h200" / "times.csv"
+H200: Final = chip("h200")
+EXAMPLES: Final = "examples/python/CuTeDSL/cute/hopper/kernel"
+ELEMENTS: Final = {"f16": "Float16", "e4m3": "Float8E4M3FN"}
+L2_BYTES: Final = 50 << 20
+COPY_LAUNCH_US: Final = 5.9
+"""Of a copy of one KiB, measured in the same run: the host's."""
+Row = dict[str, str]
+
+
+def rows() -> list[Row]:
+    """The points that were measured."""
+    return list(csv.DictReader(TIMES.read_text().splitlines()))
+
+
+def shape(row: Mapping[str, str]) -> dict[str, str]:
+    """The words of a point's shape: `m=1024 tile=64x64 full` as a mapping; a word alone is its own value."""
+    return {word.partition("=")[0]: word.partition("=")[2] or word for word in row["shape"].split()}
+
+
+def copy_us(row: Mapping[str, str]) -> float:
+    """A copy reads and writes each byte once, in L2 where both fit there."""
+    moved = 2 * int(shape(row)["bytes"])
+    rate = H200.l2_bytes_per_us if moved <= L2_BYTES else H200.hbm_bytes_per_us
+    return max(COPY_LAUNCH_US, H200.launch_us + moved / rate)
+
+
+def arguments(row: Mapping[str, str]) -> tuple[str, list[str]]:
+    """An example of CUTLASS and its arguments."""
+    words, name = shape(row), row["kernel"].split()[0]
+    if name == "fmha.py":
+        size = ",".join(words[letter] for letter in "bshd")
+        return f"attention/{name}", ["--q_shape", size, "--k_shape", size, "--skip_ref_check"]
+    element = ELEMENTS[row["elements"]]
+    given = ["--mnkl", ",".join(words[letter] for letter in "mnk") + ",1", "--tile_shape_mn", words["tile"]]
+    given += ["--cluster_shape_mn", words["cluster"], "--a_dtype", element, "--b_dtype", element]
+    return f"dense_gemm/{name}", [word.replace("x", ",") for word in given] + ["--skip_ref_check"]
+
+
+def kernel_cycles(points: Sequence[Row], cutlass: Path | None) -> Iterator[tuple[Row, float | None]]:
+    """Each kernel's predicted cycles, None where its program is not there."""
+    import torch
+
+    import emulator
+    from bench import fa4
+    from emulator.host.session import emulated_host
+
+    os.environ.setdefault("FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED", "0")
+    with emulated_host(), emulator.emulate(clock="h200") as device:
+        for row in points:
+            device.launches.clear()
+            if row["kernel"].startswith("FlashAttention"):
+                words = shape(row)
+                if fa4.installed():
+                    size = tuple(int(words[letter]) for letter in "bshd")
+                    q, k, v = (torch.empty(size, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+                    fa4.theirs(q, k, v, "causal" in words)
+            elif cutlass is not None:
+                script, given = arguments(row)
+                path = cutlass / EXAMPLES / script
+                roots = [str(path.parent), str(cutlass / "examples/python/CuTeDSL")]
+                argv = mock.patch.object(sys, "argv", [str(path), *given])
+                with argv, mock.patch.object(sys, "path", roots + sys.path), redirect_stdout(sys.stderr):
+                    runpy.run_path(str(path), run_name="__main__")
+            made = [launch.prediction for launch in device.launches if launch.prediction is not None]
+            yield row, max(p.cycles for p in made) if made else None
+
+
+def predicted(points: Sequence[Row], cutlass: Path | None) -> Iterator[tuple[Row, float | None]]:
+    """Each point's predicted microseconds."""
+    yield from ((row, copy_us(row)) for row in points if row["kind"] == "copy")
+    for row, cycles in kernel_cycles([row for row in points if row["kind"] != "copy"], cutlass):
+        yield row, None if cycles is None else cycles / (1e3 * float(row["ghz"])) + H200.launch_us
+
+
+def summary(points: Sequence[Row]) -> str:
+    """How far predicted times are from those measured, and how many pairs of one kind are in the measured order."""
+    known = [
+        (row["kind"], float(row["median_us"]), float(row["predicted_us"])) for row in points if row["predicted_us"]
+    ]
+    errors = [guess / time - 1 for _, time, guess in known]
+    pairs = [(a, b) for a, b in combinations(known, 2) if a[0] == b[0]]
+    kept = sum((a[1] < b[1]) == (a[2] < b[2]) for a, b in pairs)
+    mean, worst = sum(map(abs, errors)) / len(errors), max(errors, key=abs)
+    return (
+        f"{len(known)} points: mean error {mean:.1%}, worst {worst:+.1%}; "
+        f"{kept} of {len(pairs)} pairs of one kind are in the measured order"
+    )
+
+
+def table(points: Sequence[Row]) -> Iterator[str]:
+    """Markdown: measured and predicted times, and the summary."""
+    yield "| kernel | shape | GHz | measured, us | predicted, us | error |"
+    yield "|---|---|---|---|---|---|"
+    for row in points:
+        name = row["kernel"] if row["kind"] != "gemm" else f"{row['kernel']}, {row['elements']}"
+        us, guess = float(row["median_us"]), row["predicted_us"]
+        error = f"{float(guess) / us - 1:+.0%}" if guess else "not predicted"
+        yield f"| {name} | {row['shape']} | {row['ghz']} | {us:,.1f} | {float(guess or 0):,.1f} | {error} |"
+    yield ""
+    yield summary(points)
+
+
+def main() -> int:
+    """Predict what can be, write it beside what was measured, and print the table."""
+    cutlass = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    points = rows()
+    for row, us in predicted(points, cutlass):
+        if us is None:
+            print(f"left out: {row['kernel']} {row['shape']}", file=sys.stderr)
+        else:
+            row["predicted_us"] = f"{us:.2f}"
+    with TIMES.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(points[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(points)
+    print("\n".join(table(points)))
+    return 0
+
+
+if __name__ == "__main__":
+    if os.environ.get("EMULATOR_DEVICE") != "h200":  # read when the emulator is imported
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "bench.hopper", *sys.argv[1:]],
+            os.environ | {"EMULATOR_DEVICE": "h200"},
+        )
+    sys.exit(main())

@@ -1,0 +1,231 @@
+"""Microbenchmarks of Hopper's parts as PTX: run under the clock by bench/clock.py, on a GPU by bench/silicon.py.
+
+Each program reads clock64 before and after so many rounds, and thread 0 of each CTA stores the difference: one round
+takes what a long run takes beyond a short one. bench/data/h200 has what an H200 gave.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+DATA: Final = Path(__file__).parent / "data" / "h200"
+Row = Mapping[str, str]
+REGISTERS: Final = ".reg .pred %p<10>; .reg .b16 %h<4>; .reg .b32 %r<64>; .reg .b64 %d<48>; .reg .f32 %f<160>;"
+BEGIN: Final = "bar.sync 0; mov.u64 %d40, %clock64;"
+END: Final = """bar.sync 0; mov.u64 %d42, %clock64;
+mov.u32 %r60, %tid.x; setp.ne.u32 %p9, %r60, 0; @%p9 ret;
+mov.u32 %r61, %ctaid.x; ld.param.u64 %d44, [out]; mad.wide.u32 %d44, %r61, 8, %d44;
+sub.u64 %d42, %d42, %d40; st.global.u64 [%d44], %d42; ret;"""
+AGAIN: Final = "sub.u32 %r50, %r50, 1; setp.ne.u32 %p8, %r50, 0; @%p8 bra ROUND;"
+NEVER: Final = "0f3F9DF3B6"
+"""A result that nothing has: comparing with it keeps a result alive."""
+
+
+@dataclass(frozen=True)
+class Micro:
+    """One measurement: cycles of one of the `each` that a round has, from runs of `rounds` rounds.
+
+    Of TMA: box, fp32 columns and rows; tensor, its bytes; misses, the share of loads that L2 does not hold.
+    """
+
+    text: str
+    threads: int = 32
+    ctas: int = 1
+    cluster: int = 1
+    shared: int = 1024
+    rounds: tuple[int, int] = (20, 120)
+    each: int = 1
+    box: tuple[int, int] | None = None
+    tensor: int = 0
+    misses: float = 0.0
+
+
+def rows(name: str) -> list[Row]:
+    """What an H200 gave."""
+    lines = (DATA / f"{name}.csv").read_text().splitlines()
+    return list(csv.DictReader(line for line in lines if not line.startswith("#")))
+
+
+def entry(params: str, body: str) -> str:
+    """A PTX module for sm_90a with one kernel, whose dynamic shared memory is `pool`."""
+    listed = ", ".join(f".param .{p.split()[0]} {p.split()[1]}" for p in params.split(","))
+    listed = listed.replace(".param .b64 map", ".param .align 64 .b8 map[128]")
+    head = ".version 8.0\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 pool[];"
+    load = "ld.param.u32 %r50, [rounds];"
+    return f"{head}\n.visible .entry k({listed})\n{{\n{REGISTERS}\n{load}\n{body}\n}}\n"
+
+
+def wgmma(row: Row) -> Micro:
+    """A group of products, a commit, a wait."""
+    n, groups, in_flight = (int(row[c]) for c in ("n", "groups", "in_flight"))
+    k, types = (16, "bf16.bf16") if row["kind"] == "bf16" else (32, "e4m3.e4m3")
+    in_registers, transposable = row["a_from"] == "registers", row["kind"] == "bf16"
+    results = [f"%f{i}" for i in range(n // 2)]
+    a = "{%r20, %r21, %r22, %r23}" if in_registers else "%d1"
+    majors = ", 0" * (transposable * (1 if in_registers else 2))
+    name = f"wgmma.mma_async.sync.aligned.m64n{n}k{k}.f32.{types}"
+    product = f"{name} {{{', '.join(results)}}}, {a}, %d2, %p1, 1, 1{majors};\n"
+    zeros = "".join(f"mov.f32 {r}, 0f00000000;" for r in results) + "".join(f"mov.b32 %r{i}, 0;" for i in range(20, 24))
+    text = entry(
+        "u64 out,u32 rounds",
+        f"""{zeros}
+mov.u32 %r9, %tid.x; shr.u32 %r9, %r9, 7; shfl.sync.idx.b32 %r9, %r9, 0, 31, -1;
+mov.u32 %r10, pool; mad.lo.u32 %r11, %r9, 8192, %r10; add.u32 %r12, %r10, 32768;
+shr.u32 %r11, %r11, 4; shr.u32 %r12, %r12, 4; and.b32 %r11, %r11, 16383; and.b32 %r12, %r12, 16383;
+cvt.u64.u32 %d1, %r11; cvt.u64.u32 %d2, %r12; mov.u64 %d3, {1 << 16 | 64 << 32 | 1 << 62};
+or.b64 %d1, %d1, %d3; or.b64 %d2, %d2, %d3; setp.eq.u32 %p1, %r50, %r50;
+{BEGIN}
+ROUND: wgmma.fence.sync.aligned;
+{product * in_flight}wgmma.commit_group.sync.aligned;
+wgmma.wait_group.sync.aligned 0;
+{AGAIN}
+bar.sync 0; {"".join(f"add.f32 %f0, %f0, {r};" for r in results[1:])}
+setp.eq.f32 %p4, %f0, {NEVER}; ld.param.u64 %d46, [out]; @%p4 st.global.f32 [%d46], %f0;
+{END}""",
+    )
+    return Micro(text, threads=128 * groups, shared=98304)
+
+
+CHAINS: Final = {
+    "ffma": "fma.rn.f32 %f{i}, %f{i}, %f100, %f100;",
+    "ex2": "ex2.approx.ftz.f32 %f{i}, %f{i};",
+    "imad": "mad.lo.u32 %r{i}, %r{i}, %r41, %r40;",
+    "prmt": "prmt.b32 %r{i}, %r{i}, %r41, %r40;",
+    "cvt_bf16x2": "cvt.rn.bf16x2.f32 %r{i}, %f{i}, %f100; mov.b32 %f{i}, %r{i};",
+    "shfl": "shfl.sync.bfly.b32 %r{i}, %r{i}, 1, 31, -1;",
+}
+UNROLLED: Final = 32
+
+
+def pipes(row: Row) -> Micro:
+    """Chains of one instruction in each warp."""
+    chains, op = int(row["chains"]), CHAINS[row["op"]]
+    kept = "".join(
+        f"cvt.rn.f32.s32 %f111, %r{i}; add.f32 %f{i}, %f{i}, %f111; add.f32 %f110, %f110, %f{i};" for i in range(chains)
+    )
+    text = entry(
+        "u64 out,u32 rounds",
+        f"""mov.u32 %r40, %tid.x; add.u32 %r41, %r40, 3; cvt.rn.f32.u32 %f100, %r40; mov.f32 %f110, 0f00000000;
+{"".join(f"cvt.rn.f32.u32 %f{i}, %r40; add.u32 %r{i}, %r40, {i};" for i in range(chains))}
+{BEGIN}
+ROUND: {"".join(op.format(i=i) for i in range(chains)) * UNROLLED}
+{AGAIN}
+bar.sync 0; {kept} setp.eq.f32 %p4, %f110, {NEVER}; ld.param.u64 %d46, [out]; @%p4 st.global.f32 [%d46], %f110;
+{END}""",
+    )
+    return Micro(text, threads=32 * int(row["warps"]), rounds=(4, 20), each=UNROLLED)
+
+
+WAIT: Final = "W{i}: mbarrier.try_wait.parity.shared.b64 %p3, [%r4], 1; @%p3 bra D{i}; bra W{i}; D{i}:"
+STEPS: Final = {
+    "wait": WAIT,
+    "wait expect": WAIT + "@%p7 mbarrier.arrive.expect_tx.shared.b64 _, [%r5], 0;",
+    "wait arrive": WAIT + "@%p7 mbarrier.arrive.shared.b64 _, [%r5];",
+    "bar.sync": "bar.sync 0;",
+    "barrier.cluster": "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;",
+}
+HANDED: Final = """@!%p2 bra SECOND;
+ROUND: @%p7 mbarrier.arrive.shared.b64 _, [%r4];
+W1: mbarrier.try_wait.parity.shared.b64 %p3, [%r5], %r6; @%p3 bra D1; bra W1;
+D1: xor.b32 %r6, %r6, 1; sub.u32 %r50, %r50, 1; setp.ne.u32 %p8, %r50, 0; @%p8 bra ROUND; bra LAST;
+SECOND: mbarrier.try_wait.parity.shared.b64 %p3, [%r4], %r6; @%p3 bra D2; bra SECOND;
+D2: @%p7 mbarrier.arrive.shared.b64 _, [%r5];
+xor.b32 %r6, %r6, 1; sub.u32 %r50, %r50, 1; setp.ne.u32 %p8, %r50, 0; @%p8 bra SECOND;
+LAST:"""
+
+
+def sync(row: Row) -> Micro:
+    """mbarriers that are over, barriers, and a phase that two warps hand one another."""
+    op = row["op"]
+    body = (
+        HANDED if op == "pingpong" else "ROUND:" + "".join(STEPS[op].replace("{i}", str(i)) for i in range(8)) + AGAIN
+    )
+    text = entry(
+        "u64 out,u32 rounds",
+        f"""mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; setp.lt.u32 %p2, %r1, 32; mov.u32 %r6, 0;
+mov.u32 %r4, pool; add.u32 %r5, %r4, 8;
+@%p1 mbarrier.init.shared.b64 [%r4], 1; @%p1 mbarrier.init.shared.b64 [%r5], 1;
+{BEGIN} elect.sync _|%p7, -1;
+{body}
+{END}""",
+    )
+    each, ctas = 1 if op == "pingpong" else 8, int(row["ctas"])
+    return Micro(text, 32 * int(row["warps"]), ctas, ctas, rounds=(50, 250), each=each)
+
+
+TMA: Final = "cp.async.bulk.tensor.2d"
+LOAD: Final = f"""@%p7 mbarrier.arrive.expect_tx.shared.b64 _, [%r4], %r2;
+@%p7 {TMA}.shared::cluster.global.mbarrier::complete_tx::bytes [%r5], [%d0, {{%r10, %r12}}], [%r4]; NEXTROW"""
+NEXT_ROW: Final = "add.u32 %r12, %r12, %r13; and.b32 %r12, %r12, %r14;"
+PLACE: Final = "shl.b32 %r8, %r7, 3; add.u32 %r4, %r6, %r8; mad.lo.u32 %r5, %r7, %r2, %r15;"
+
+
+def _copies(row: Row, sharers: int, work: str, size: int) -> Micro:
+    """One warp a CTA; the rows of the tensor go round over CTAs, `sharers` of which have the same."""
+    columns, height, stages = (int(row[c]) for c in ("box_columns", "box_rows", "stages"))
+    text = entry(
+        "b64 map,u64 out,u32 rounds,u32 mask",
+        f"""mov.b64 %d1, map; cvta.param.u64 %d0, %d1; ld.param.u32 %r14, [mask]; mov.u32 %r2, {size};
+mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; mov.u32 %r6, pool; mov.u32 %r7, 0; mov.u32 %r10, 0; mov.u32 %r11, 0;
+INIT: shl.b32 %r8, %r7, 3; add.u32 %r4, %r6, %r8; @%p1 mbarrier.init.shared.b64 [%r4], 1;
+add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, {stages}; @%p2 bra INIT; fence.mbarrier_init.release.cluster;
+add.u32 %r15, %r6, 1024; mov.u32 %r5, %r15; mov.u32 %r24, %ctaid.x; div.u32 %r24, %r24, {sharers};
+mul.lo.u32 %r12, %r24, {height}; and.b32 %r12, %r12, %r14; mov.u32 %r13, %nctaid.x; mul.lo.u32 %r13, %r13, {height};
+{BEGIN} elect.sync _|%p7, -1; mov.u32 %r7, 0;
+{work.replace("NEXTROW", NEXT_ROW).replace("STAGES", str(stages))}
+{END}""",
+    )
+    where, ctas = row["source"] if "source" in row else row["target"], int(row["ctas"])
+    tensor = 1 << 24 if where == "L2" else 1 << 33
+    misses = 1.0 if where == "HBM" else 0.0
+    return Micro(text, 32, ctas, 1, 1024 + stages * size, (60, 260), 1, (columns, height), tensor, misses)
+
+
+def tma(row: Row) -> Micro:
+    """A warp keeps `stages` loads in flight."""
+    size = 4 * int(row["box_columns"]) * int(row["box_rows"])
+    work = f"""FILL: {PLACE} {LOAD}
+add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, STAGES; @%p2 bra FILL; mov.u32 %r7, 0;
+ROUND: {PLACE}
+WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [%r4], %r11; @%p3 bra THERE; bra WAIT;
+THERE: {LOAD}
+add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, STAGES; @%p2 bra SAME; mov.u32 %r7, 0; xor.b32 %r11, %r11, 1;
+SAME: {AGAIN}
+mov.u32 %r16, STAGES;
+DRAIN: {PLACE}
+LEFT: mbarrier.try_wait.parity.shared.b64 %p3, [%r4], %r11; @%p3 bra GONE; bra LEFT;
+GONE: add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, STAGES; @%p2 bra OTHER; mov.u32 %r7, 0; xor.b32 %r11, %r11, 1;
+OTHER: sub.u32 %r16, %r16, 1; setp.ne.u32 %p8, %r16, 0; @%p8 bra DRAIN;"""
+    return _copies(row, int(row["sharers"]), work, size)
+
+
+def tma_store(row: Row) -> Micro:
+    """A warp keeps `stages` stores whose source is not read."""
+    size = 4 * int(row["box_columns"]) * int(row["box_rows"])
+    work = f"""ROUND: @%p7 {TMA}.global.shared::cta.bulk_group [%d0, {{%r10, %r12}}], [%r5]; NEXTROW
+@%p7 cp.async.bulk.commit_group; @%p7 cp.async.bulk.wait_group.read {int(row["stages"]) - 1};
+{AGAIN} @%p7 cp.async.bulk.wait_group 0;"""
+    return _copies(row, 1, work, size)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Measurements of one kind: their file, the program of a row, the goals for mean and worst error."""
+
+    name: str
+    file: str
+    program: Callable[[Row], Micro]
+    goals: tuple[float, ...]
+
+
+KINDS: Final = (
+    Kind("H200 wgmma", "wgmma", wgmma, (0.05, 0.15)),
+    Kind("H200 pipes", "pipes", pipes, (0.05,)),
+    Kind("H200 synchronisation", "sync", sync, (0.15,)),
+    Kind("H200 TMA loads", "tma", tma, (0.15,)),
+    Kind("H200 TMA stores", "tma_store", tma_store, (0.15,)),
+)
