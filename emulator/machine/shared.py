@@ -97,7 +97,10 @@ class SharedMemory:
             return Level.FAULT
         values, view, index = self._stored
         hit = (self.shadow.writer[cells] == number).reshape(len(values), -1).any(1)
-        return Level.FORMAL if np.array_equal(view[index[hit]], values[hit]) else Level.FAULT
+        places, last = np.unique(
+            index[hit][::-1], return_index=True
+        )  # of lanes that store at one place the last's stays
+        return Level.FORMAL if np.array_equal(view[places], values[hit][::-1].ravel()[last]) else Level.FAULT
 
     def _shown(self, cells: np.ndarray) -> str:
         window = self.cta.window

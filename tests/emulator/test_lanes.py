@@ -265,3 +265,18 @@ def test_lanes_that_store_one_sum_in_one_place_are_formal(space: str, completion
     for body, level in ((well, Level.FORMAL), (ill, Level.FAULT), (well.replace("add.f32", "sub.f32"), Level.FAULT)):
         with pytest.raises(DataRace, match="another value in lane"):
             run(body, "", 1, completion, level)
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_warps_that_store_one_sum_alike_are_formal(completion: str) -> None:
+    """As those of Triton do that hold a second copy of a row: warp 1 stores what warp 0 did, whichever lane's stays."""
+    alike = SUM.format(space="shared.b32 [%r57],", distance=8, others=0b00111)
+    other = alike.replace("cvt.rn", "@%p7 add.u32 %r69, %r69, 1; cvt.rn").replace("%t;", "%r69;", 1)
+    for body, level in ((alike, Level.FAULT), (alike, Level.FORMAL), (other, Level.FAULT)):
+        start = "setp.ge.u32 %p7, %t, 32; and.b32 %t, %t, 31; mov.b32 %r69, %t;"
+        text, out = source(f"{start} {OWN} {body} ret;", block=64), np.zeros(32, np.uint32)
+        if body is alike and level is Level.FAULT:
+            launch(text, out, block=64, completion=completion, level=level)
+            continue
+        with pytest.raises(DataRace, match=r"another value in lane|not ordered after st\.shared that wrote it"):
+            launch(text, out, block=64, completion=completion, level=level)
