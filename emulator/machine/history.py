@@ -57,10 +57,8 @@ class History:
         known = len(self.accesses) - len(accesses)
         if self.accesses[known] is accesses[0] and self.accesses[-1] is accesses[-1]:
             return known
-        first = len(self.accesses)
-        for access in accesses:
-            self.record(access)
-        return first
+        numbers = [self.record(access) for access in accesses]  # the first may be the last that was recorded
+        return numbers[0]
 
     def epochs_of(self, numbers: np.ndarray) -> np.ndarray:
         """The epochs of accesses, int64, by their numbers."""
