@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernel.compiled import compile
-from kernel.config import RESERVED_SMEM_BYTES, S_STAGES, SMEM_BYTES, TMEM_COLS, TWO_ROW_TILES, FmhaConfig
+from kernel.config import PAIR_ROLES, S_STAGES, SMEM_BYTES, TMEM_COLS, TWO_ROW_TILES, FmhaConfig
 from kernel.cubin import resources
 
 COLS_A_MARK = 8  # of tensor memory, in the drawing
@@ -24,7 +24,11 @@ CONFIGS = (
     ),
     *(
         FmhaConfig(512, "smem", "causal", True, False, "topk", sink=True, cluster=cluster, splits=splits)
-        for cluster, splits in ((2, 1), (2, 8), (1, 16))
+        for cluster, splits in ((2, 8), (1, 16))
+    ),
+    *(
+        FmhaConfig(512, "smem", "causal", True, False, compressed, True, cluster=2, mma_ctas=2, roles=PAIR_ROLES)
+        for compressed in ("none", "blocks", "topk")
     ),
 )
 
@@ -41,7 +45,7 @@ class Region:
 def tensor_memory(config: FmhaConfig) -> tuple[Region, ...]:
     """What lies in which columns, in their order."""
     s = "S{0} P{0}" if config.p_over_s else "S{0}"
-    regions = [Region(s.format(i), i * config.block_n, config.block_n) for i in range(S_STAGES)]
+    regions = [Region(s.format(i), i * config.s_cols, config.s_cols) for i in range(S_STAGES)]
     names = ["O"] if config.row_tiles == 1 else ["O0", "O1"]
     regions += [Region(name, config.tmem_o + i * config.o_cols, config.o_cols) for i, name in enumerate(names)]
     if config.p_path == "tmem" and not config.p_over_s:
@@ -51,10 +55,9 @@ def tensor_memory(config: FmhaConfig) -> tuple[Region, ...]:
 
 def shared_memory(config: FmhaConfig) -> tuple[Region, ...]:
     """The buffers in their order."""
-    sizes = {"barriers": RESERVED_SMEM_BYTES, "Q": config.q_bytes}
+    sizes = {"barriers": config.reserved_bytes, "Q": config.q_bytes}
     sizes |= {f"KV{i}": config.kv_tile_bytes for i in range(config.kv_stages)}
-    if config.p_bytes:
-        sizes["P"] = config.p_bytes
+    sizes |= {name: size for name, size in (("P", config.p_bytes), ("U", config.u_bytes)) if size}
     regions, start = [], 0
     for name, size in sizes.items():
         regions.append(Region(name, start, size))

@@ -13,8 +13,9 @@ WARPGROUP = 4  # warps
 SOFTMAX_REGISTERS, OTHER_REGISTERS = 216, 72  # a thread's, of the 168 that each of twelve warps starts with
 TMEM_LANES = 128
 TMEM_COLS = 512  # columns of tensor memory an SM has, 32 bits wide each
+SMS = 148  # of a B200: how many CTAs of a persistent kernel are launched
 SMEM_BYTES = 227 * 1024  # shared memory a CTA may have on sm_100
-RESERVED_SMEM_BYTES = 1024  # barriers and the tensor-memory address, rounded up to the swizzle's alignment
+SMEM_ALIGN = 1024  # eight swizzled rows: the period of the pattern
 BF16_BYTES = 2
 FP32_BYTES = 4
 MBARRIER_BYTES = 8
@@ -28,6 +29,7 @@ SPLITS = (1, 2, 4, 8, 16)
 CLUSTERS_AT_ONCE = {1: 148, 2: 74, 4: 34, 8: 16, 16: 8}
 #: What a CTA takes beside its KV tiles, and for a merge, in times of a tile: by the clock of the emulated B200.
 BESIDE_TILES, MERGE_TILES = 2, 2
+UNITS = 4  # parts of a tile's K, and of its V, each loaded and given back by itself where one MMA is of two CTAs
 
 PPath = Literal["tmem", "smem"]
 Mask = Literal["none", "length", "causal"]
@@ -40,13 +42,14 @@ class Roles:
     """Which warps do what. Every participant count is the length of one of these tuples.
 
     A warp reaches the quarter of tensor memory's lanes that its number has modulo four, so the softmax warps are four
-    in a row from a multiple of four, or eight: a warpgroup for each row tile in flight. Raises ArgumentError for other
-    roles.
+    in a row from a multiple of four, or eight: a warpgroup for each row tile in flight. values: warps that load V where
+    one MMA is of two CTAs, a unit each, as those that load K are then. Raises ArgumentError for other roles.
     """
 
     softmax: tuple[int, ...] = (0, 1, 2, 3)
     mma: tuple[int, ...] = (4,)
     load: tuple[int, ...] = (5,)
+    values: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         first = self.softmax[0] if self.softmax else 0
@@ -54,26 +57,35 @@ class Roles:
             tuple(range(first, first + n)) for n in (WARPGROUP, 2 * WARPGROUP)
         ):
             raise ArgumentError("softmax", self.softmax, "four or eight warps in a row from a multiple of four")
-        for name, warps in (("mma", self.mma), ("load", self.load)):
-            if len(warps) != 1:
-                raise ArgumentError(name, warps, "one warp")
+        if len(self.mma) != 1:
+            raise ArgumentError("mma", self.mma, "one warp")
+        if (len(self.load), len(self.values)) not in ((1, 0), (UNITS, UNITS)):
+            raise ArgumentError("load", self.load + self.values, f"one warp, or {UNITS} for K and {UNITS} for V")
         if len({*self.warps}) < len(self.warps):
             raise ArgumentError("roles", self.warps, "one role a warp")
 
     @property
     def warps(self) -> tuple[int, ...]:
-        return self.softmax + self.mma + self.load
+        return self.softmax + self.mma + self.load + self.values
 
     @property
     def threads(self) -> int:
         """Of a CTA; a warp without a role ends at once. Whole warpgroups where registers move between them."""
-        warps = max(self.warps) + 1
-        return WARP * (warps if len(self.softmax) == WARPGROUP else -(-warps // WARPGROUP) * WARPGROUP)
+        warps, moves = max(self.warps) + 1, self.values or len(self.softmax) > WARPGROUP
+        return WARP * (-(-warps // WARPGROUP) * WARPGROUP if moves else warps)
 
     def is_softmax(self, warp: Any) -> Any:
         """Whether a warp, by its number or traced, has the softmax role."""
-        first, past = self.softmax[0], self.softmax[-1] + 1
-        return warp < past if first == 0 else (warp >= first) & (warp < past)
+        return among(self.softmax, warp)
+
+
+def among(warps: tuple[int, ...], warp: Any) -> Any:
+    """Whether a warp, by its number or traced, is one of some in a row."""
+    first, past = warps[0], warps[-1] + 1
+    return warp < past if first == 0 else (warp >= first) & (warp < past)
+
+
+PAIR_ROLES = Roles(load=(4, 5, 6, 7), values=(8, 9, 10, 11), mma=(12,))
 
 
 TWO_ROW_TILES = Roles(softmax=(0, 1, 2, 3, 4, 5, 6, 7), mma=(8,), load=(9,))
@@ -101,6 +113,7 @@ class FmhaConfig:
     that each token lists ("topk"); needs shared_kv. sink: a logit a head joins the denominator of O.
     cluster: 2 where row tiles come in pairs of one token, which then share every load of keys; else 1.
     splits: CTAs of a cluster that have a share of a row tile's KV tiles each, and merge what comes of them.
+    mma_ctas: 2 where one MMA computes both row tiles of a pair, each CTA holding half of its keys; else 1.
     Raises ArgumentError for a value that does not exist.
     """
 
@@ -113,6 +126,7 @@ class FmhaConfig:
     sink: bool = False
     cluster: int = 1
     splits: int = 1
+    mma_ctas: int = 1
     roles: Roles = field(default_factory=Roles)
 
     def __post_init__(self) -> None:
@@ -132,6 +146,10 @@ class FmhaConfig:
             raise ArgumentError("splits", self.splits, f"one of {SPLITS}, and {max(CLUSTERS_AT_ONCE)} CTAs a cluster")
         if self.splits > 1 and self.row_tiles > 1:
             raise ArgumentError("splits", self.splits, "1 with two row tiles in flight")
+        if self.mma_ctas == 2 and (self.cluster, self.splits, self.head_dim, self.shared_kv) != (2, 1, 512, True):
+            raise ArgumentError("mma_ctas", 2, "1 but for pairs at head_dim 512 where V is K and no keys are split")
+        if self.mma_ctas not in (1, 2) or (len(self.roles.load) > 1) != (self.mma_ctas == 2):
+            raise ArgumentError("mma_ctas", self.mma_ctas, "1, or 2 with roles that load K and V apart")
         if self.tile_m < TMEM_LANES and self.p_path == "tmem":
             raise ArgumentError("p_path", repr(self.p_path), f"'smem' at head_dim {self.head_dim}")
         if self.row_tiles > 1 and (self.head_dim > 128 or self.p_path == "smem"):
@@ -149,12 +167,18 @@ class FmhaConfig:
         parts += ["two_row_tiles"] * (self.row_tiles == 2)
         parts += ["sink"] * self.sink + ["partials"] * self.partials + ["pairs"] * (self.cluster == 2)
         parts += [f"splits{self.splits}"] * (self.splits > 1)
+        parts += ["one_mma"] * (self.mma_ctas == 2)
         return "_".join(parts)
 
     @property
     def cluster_ctas(self) -> int:
         """CTAs of a cluster: those that share loads lie side by side, a share of the keys each so many."""
         return self.cluster * self.splits
+
+    @property
+    def leader(self) -> int | None:
+        """Rank of the CTA whose mma warp works for both of a pair; None where each works for its own."""
+        return 0 if self.mma_ctas == 2 else None
 
     # Tiles.
 
@@ -176,21 +200,32 @@ class FmhaConfig:
     @property
     def block_n(self) -> int:
         """Keys of a KV tile: as many as leave shared memory room for loads that run ahead (5 tiles at 256)."""
-        return 64 if self.head_dim >= 256 else 128
+        return 64 if self.head_dim >= 256 and self.mma_ctas == 1 else 128
 
     @property
     def qk_tiler(self) -> tuple[int, int, int]:
         """M, N and K of S = Q K'."""
-        return self.tile_m, self.block_n, self.head_dim
+        return self.mma_ctas * self.tile_m, self.block_n, self.head_dim
 
     @property
     def pv_tiler(self) -> tuple[int, int, int]:
         """M, N and K of O = P V."""
-        return self.tile_m, self.head_dim, self.block_n
+        return self.mma_ctas * self.tile_m, self.head_dim, self.block_n
+
+    @property
+    def k_unit(self) -> tuple[int, int]:
+        """Keys and dims of K that a CTA loads at once: a tile, or a quarter of the dims of its half of the keys."""
+        return (self.block_n, self.head_dim) if self.mma_ctas == 1 else (self.block_n // 2, self.head_dim // UNITS)
+
+    @property
+    def v_unit(self) -> tuple[int, int]:
+        """The same for V: a quarter of the keys, of which the CTA has half of the dims."""
+        return (self.block_n, self.head_dim) if self.mma_ctas == 1 else (self.block_n // UNITS, self.head_dim // 2)
 
     @property
     def rows_per_warp(self) -> int:
-        return self.block_m // len(self.roles.softmax)
+        """Rows of O that a softmax warp stores: all columns of them, or its threads' halves."""
+        return self.block_m * self.mma_ctas // len(self.roles.softmax)
 
     @property
     def threads_per_row(self) -> int:
@@ -215,8 +250,13 @@ class FmhaConfig:
         return P_QUARTERS if self.p_path == "tmem" else (1,)
 
     @property
+    def s_cols(self) -> int:
+        """Columns of a tile's logits: one for two keys where one MMA is of two CTAs, else one a key."""
+        return self.block_n // self.mma_ctas
+
+    @property
     def tmem_o(self) -> int:
-        return S_STAGES * self.block_n
+        return S_STAGES * self.s_cols
 
     @property
     def o_cols(self) -> int:
@@ -253,25 +293,37 @@ class FmhaConfig:
     # Shared memory, in bytes.
 
     @property
+    def reserved_bytes(self) -> int:
+        """Barriers, the tensor-memory address, and what threads of a row tell each other, in whole SMEM_ALIGN."""
+        return SMEM_ALIGN * self.mma_ctas
+
+    @property
     def q_bytes(self) -> int:
         return self.block_m * self.head_dim * BF16_BYTES
 
     @property
     def kv_tile_bytes(self) -> int:
-        return self.block_n * self.head_dim * BF16_BYTES
+        """Of K or V: the half that a CTA has of it where one MMA is of two CTAs."""
+        return self.block_n * self.head_dim * BF16_BYTES // self.mma_ctas
 
     @property
     def p_bytes(self) -> int:
         return self.tile_m * self.block_n * BF16_BYTES if self.p_path == "smem" else 0
 
     @property
+    def u_bytes(self) -> int:
+        """Staging of U where Q and the KV tiles are the next row tile's by then; as much as P, which O is staged in."""
+        return self.p_bytes if self.mma_ctas == 2 and self.partials else 0
+
+    @property
     def kv_stages(self) -> int:
-        room = SMEM_BYTES - RESERVED_SMEM_BYTES - self.q_bytes - self.p_bytes
+        """Tiles that there is room for; a K and a V where one MMA is of two CTAs."""
+        room = SMEM_BYTES - self.reserved_bytes - self.q_bytes - self.p_bytes - self.u_bytes
         return min(MAX_KV_STAGES, room // self.kv_tile_bytes)
 
     @property
     def smem_bytes(self) -> int:
-        return RESERVED_SMEM_BYTES + self.q_bytes + self.p_bytes + self.kv_stages * self.kv_tile_bytes
+        return self.reserved_bytes + self.q_bytes + self.p_bytes + self.u_bytes + self.kv_stages * self.kv_tile_bytes
 
     @property
     def partial_row(self) -> int:
@@ -289,15 +341,32 @@ class FmhaConfig:
     def barriers(self) -> tuple[Barrier, ...]:
         """Every mbarrier of the kernel in the order in which it lies in shared memory."""
         softmax = len(self.roles.softmax)  # one elected lane a warp arrives
+        tails = 2 if self.compressed == "blocks" else 1
+        keys: tuple[Barrier, ...]
+        if self.mma_ctas == 1:
+            keys = (
+                Barrier("kv_full", self.kv_stages, 1, "load", "mma"),
+                Barrier("tail_full", tails, 1, "load", "load"),
+                Barrier("kv_empty", self.kv_stages, self.cluster, "mma of every CTA of the cluster", "load"),
+            )
+        else:
+            keys = (
+                Barrier("k_full", UNITS, self.mma_ctas, "load of both CTAs", "mma"),
+                Barrier("k_empty", UNITS, 1, "mma", "load"),
+                Barrier("v_full", UNITS, self.mma_ctas, "values of both CTAs", "mma"),
+                Barrier("v_empty", UNITS, 1, "mma", "values"),
+                Barrier("tail_full", UNITS, 1, "values", "values"),
+                Barrier("q_empty", 1, 1, "mma", "load"),
+            )
         return (
-            Barrier("q_full", 1, 1, "load", "mma"),
-            Barrier("kv_full", self.kv_stages, 1, "load", "mma"),
-            Barrier("tail_full", 2 if self.compressed == "blocks" else 1, 1, "load", "load"),
-            Barrier("kv_empty", self.kv_stages, self.cluster, "mma of every CTA of the cluster", "load"),
+            Barrier("q_full", 1, self.mma_ctas, "load", "mma"),
+            *keys,
             Barrier("s_full", S_STAGES, 1, "mma", "softmax"),
-            Barrier("p_full", S_STAGES * len(self.p_parts), softmax // self.row_tiles, "softmax", "mma"),
+            Barrier(
+                "p_full", S_STAGES * len(self.p_parts), softmax // self.row_tiles * self.mma_ctas, "softmax", "mma"
+            ),
             Barrier("o_done", S_STAGES, 1, "mma", "softmax"),
-            Barrier("tmem_free", 1, softmax, "softmax", "mma"),
+            Barrier("tmem_free", 1, softmax * self.mma_ctas, "softmax", "mma"),
         )
 
     def barrier_offset(self, name: str) -> int:
@@ -369,10 +438,18 @@ def configuration(
         if c == 1 or c * n in CLUSTERS_AT_ONCE
     ]
     candidates = [each for each in shaped if each.cluster == 1 or heads % (each.cluster * each.block_m) == 0]
+    candidates = [with_one_mma(each) for each in candidates]
     if not isinstance(splits, Size):
         return candidates[0]
     size = splits
     return min(candidates, key=lambda each: tile_times(each, heads, size))
+
+
+def with_one_mma(config: FmhaConfig) -> FmhaConfig:
+    """The same with one MMA for both CTAs of a pair, where there is that."""
+    if (config.cluster, config.splits, config.head_dim, config.shared_kv) != (2, 1, 512, True):
+        return config
+    return replace(config, mma_ctas=2, roles=PAIR_ROLES)
 
 
 def tile_times(config: FmhaConfig, heads: int, size: Size) -> int:

@@ -10,9 +10,11 @@ keys of their own. Columns of tensor memory, fp32 a column:
     head_dim 256   |  S0 64  |  S1 64  |  O 256           | P0 32 | P1 32 |         448 used
     head_dim 512   |  S0 64  |  S1 64  |  O 256           |                         384 used
 
-A lane is a row, up to head_dim 256. At 512 a CTA has 64 rows, 16 in each quarter of the lanes: the quarter's lanes
-0-15 hold S and O's columns 0-255 of its rows, its lanes 16-31 O's columns 256-511 of the same rows. Two softmax
-threads share such a row. P goes through shared memory there, and wherever p_path asks for it.
+A lane is a row, up to head_dim 256. At 512 a CTA has 64 rows, and two softmax threads share a row. By itself it has 16
+in each quarter of the lanes: the quarter's lanes 0-15 hold S and O's columns 0-255 of its rows, its lanes 16-31 O's
+columns 256-511 of the same rows. Where one MMA is of two CTAs, lanes 0-63 hold its rows, with the first 64 keys of S
+and O's columns 0-255, and lanes 64-127 the same rows with the rest. P goes through shared memory at 512, and wherever
+p_path asks for it.
 
 Warp roles and the mbarriers between them. Tile i of the keys uses stage i % 2 of S, P and O's barriers; with two row
 tiles each has a stage of its own, eight softmax warps (0-7) and mma and load after them (8, 9):
@@ -34,6 +36,18 @@ P[i+1] V[i+1] does not wait behind the load of K[i+2], and two loads are under w
 Two row tiles take turns: S0[i+1] follows P0[i] V[i], whose columns it may overwrite, then P1[i] V[i] and S1[i+1], so
 one tile is in softmax while the other has the tensor core. The ring holds K0 V0 K1 V1 ... then.
 
+Where one MMA is of two CTAs (head_dim 512, rows in pairs of 64, V is K: sm100/pair.py), a CTA takes row tile after row
+tile, and the mma warp of the pair's first CTA works for both:
+
+    load (4-7)   --q_full, k_full--->   mma (12)             of both CTAs; a unit of K, four a tile
+    values (8-11)  --v_full--------->   mma                  of both CTAs; a unit of V, four a tile
+                 <k_empty, v_empty---                        to both CTAs
+    load         <----q_empty--------   mma                  the row tile's last S has happened
+    values       -----tail_full----->   values               a unit of V with poisoned keys: cleared, then v_full
+    mma          --s_full, o_done--->   softmax (0-3)        to both CTAs
+                 <p_full, tmem_free--                        from both CTAs: the next row tile's O may be written
+    softmax      --named barriers 1, 2-->  softmax           maximum and sum of a row, between warps 0 and 2, 1 and 3
+
 The window's tiles come first, then those of the compressed keys: one loop, one running softmax, and O is touched once
 more only where the maximum moves. The sink joins at the end.
 
@@ -53,7 +67,7 @@ from typing import Any
 
 import cutlass.cute as cute
 from cuda.bindings.driver import CUstream
-from cutlass import Float32, const_expr
+from cutlass import Float32, Int32, const_expr
 from cutlass.cute.nvgpu import cpasync
 
 from kernel.arguments import Arguments, Operands
@@ -61,12 +75,13 @@ from kernel.config import OTHER_REGISTERS, SOFTMAX_REGISTERS, FmhaConfig
 from kernel.sm100 import operands
 from kernel.sm100.barriers import Barriers
 from kernel.sm100.combine import Combine, Partial
-from kernel.sm100.cta import Cta, Fragments, Smem, kv_tiles
+from kernel.sm100.cta import Cta, Fragments, RowTiles, Smem
 from kernel.sm100.epilogue import Epilogue
 from kernel.sm100.load import LoadWarp
 from kernel.sm100.mma import MmaWarp
+from kernel.sm100.pair import Pair
 from kernel.sm100.softmax import RowThread, RunningSoftmax, SoftmaxWarps, by_rows
-from kernel.sm100.tiles import RowTile
+from kernel.sm100.traced import smaller
 
 
 class Fmha:
@@ -88,8 +103,11 @@ class Fmha:
         smem = operands.smem_layouts(config, mmas)
         loads = operands.loads(config, tensors, args.topk_indices, mmas, smem)
         stores = operands.stores(config, tensors)
+        ctas = cute.ceil_div(tensors.q.shape[1], config.block_m) * tensors.q.shape[0] * config.splits
+        if const_expr(args.ctas is not None):
+            ctas = Int32(smaller(ctas, args.ctas))
         self.device(mmas, smem, loads, stores, args).launch(
-            grid=[cute.ceil_div(tensors.q.shape[1], config.block_m) * tensors.q.shape[0] * config.splits, 1, 1],
+            grid=[ctas, 1, 1],
             block=[config.roles.threads, 1, 1],
             cluster=[config.cluster_ctas, 1, 1],
             min_blocks_per_mp=1,
@@ -101,34 +119,48 @@ class Fmha:
         self,
         mmas: operands.TiledMmas,
         layouts: operands.SmemLayouts,
-        loads: operands.Loads,
+        loads: operands.Loads | operands.PairLoads,
         stores: operands.Stores | operands.Results,
         args: Arguments,
     ) -> None:
         config, roles = self.config, self.config.roles
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
-        row_tiles = cute.ceil_div(args.rows, config.block_m)
-        tile, split = self.place()
         smem = Smem.allocate(config, layouts)
         bars = Barriers(config, smem.barriers)
         self.prologue(warp, bars, smem.tmem_slot, loads, stores)
         tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, smem.tmem_slot)
-
-        group_is_token = config.compressed == "topk"
-        index, group = tile % row_tiles, tile // row_tiles
-        if const_expr(config.heavy_first):
-            groups = cute.arch.grid_dim()[0] // (row_tiles * config.splits)
-            index, group = row_tiles - 1 - tile // groups, tile % groups
-        row_tile = RowTile(index, group, args.rows, args.heads, args.tokens, config.block_m, group_is_token)
-        kv = kv_tiles(config, row_tile, args, split)
         fragments = Fragments.of(config, mmas, smem, layouts.p, tmem)
         self.trace_fragments(fragments, smem, layouts)
-        cta = Cta(config, bars, smem, fragments, row_tile, kv, self.trace)
+        tiles = RowTiles(config, bars, smem, fragments, args, self.trace)
+        if const_expr(config.mma_ctas == 2):
+            Pair(tiles, loads, stores).run(warp)
+            cute.arch.cluster_arrive()
+            cute.arch.cluster_wait()
+        else:
+            tile, split = self.place()
+            self.one_row_tile(tiles.at(tile, split=split), loads, stores, args, warp)
+        if warp == roles.mma[0]:
+            if const_expr(config.mma_ctas == 1):
+                bars.wait("tmem_free", 0, 0)
+            cute.arch.relinquish_tmem_alloc_permit(config.mma_ctas == 2)
+            cute.arch.dealloc_tmem(tmem, config.tmem_alloc_cols, config.mma_ctas == 2)
+
+    @cute.jit
+    def one_row_tile(
+        self,
+        cta: Cta,
+        loads: operands.Loads,
+        stores: operands.Stores | operands.Results,
+        args: Arguments,
+        warp: Any,
+    ) -> None:
+        """The roles of a CTA that has a row tile of its own."""
+        config, roles = self.config, self.config.roles
         if roles.is_softmax(warp):
             if const_expr(config.row_tiles == 2):
                 cute.arch.setmaxregister_increase(SOFTMAX_REGISTERS)
+            thread = RowThread.of(cta.fragments, config)
             running = RunningSoftmax.start(args.scale_log2, config.threads_per_row)
-            thread = RowThread.of(fragments, config)
             self.trace("tLtS", thread.tLtS)
             self.trace("tLcS", thread.tLcS)
             SoftmaxWarps(cta, thread, running).run()
@@ -143,9 +175,6 @@ class Fmha:
                 LoadWarp(cta, loads).run()
             if warp == roles.mma[0]:
                 MmaWarp(cta).run()
-                bars.wait("tmem_free", 0, 0)
-                cute.arch.relinquish_tmem_alloc_permit()
-                cute.arch.dealloc_tmem(tmem, config.tmem_alloc_cols)
         if const_expr(config.splits > 1):
             Combine(cta, args, stores).run(warp)
 
@@ -164,7 +193,7 @@ class Fmha:
         warp: Any,
         bars: Barriers,
         tmem_slot: cute.Pointer,
-        loads: operands.Loads,
+        loads: operands.Loads | operands.PairLoads,
         stores: operands.Stores | operands.Results,
     ) -> None:
         """Tensor maps, mbarriers, tensor memory; the barrier of the whole CTA, or pair, stands at its end."""
@@ -178,7 +207,7 @@ class Fmha:
                 bars.init()
             cute.arch.mbarrier_init_fence()
         if warp == roles.mma[0]:
-            cute.arch.alloc_tmem(config.tmem_alloc_cols, tmem_slot)
+            cute.arch.alloc_tmem(config.tmem_alloc_cols, tmem_slot, config.mma_ctas == 2)
         if const_expr(config.cluster == 2):
             cute.arch.cluster_arrive()
             cute.arch.cluster_wait()

@@ -21,7 +21,7 @@ from kernel.checks import (
     check_sink,
 )
 from kernel.compiled import compile
-from kernel.config import FmhaConfig, PPath, Size, configuration
+from kernel.config import SMS, FmhaConfig, PPath, Size, configuration
 from kernel.tensors import AllBlocks, Attention, TopkBlocks
 
 
@@ -93,7 +93,7 @@ def fmha(
         k = v = q.new_zeros(batch, 1, head_dim)
     values = rows_of(config, q, out) | compressed_values(q, compressed)
     values |= {"k": k, "v": k if v is None else v, "lens": swa_lens, "keys": keys, "window": window or UNBOUNDED}
-    values |= {"sink": sink, "scale_log2": scale * math.log2(math.e)}
+    values |= {"ctas": SMS, "sink": sink, "scale_log2": scale * math.log2(math.e)}
     launch(config, values, q.device)
     return out
 

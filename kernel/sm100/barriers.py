@@ -31,6 +31,10 @@ def pair_mask(config: FmhaConfig) -> Any:
     return Int16(PAIR << first)
 
 
+def cta_group(config: FmhaConfig) -> tcgen05.CtaGroup:
+    return tcgen05.CtaGroup.TWO if config.mma_ctas == 2 else tcgen05.CtaGroup.ONE
+
+
 @dataclass
 class Barriers(Fixed):
     """Addresses of the mbarriers by name, in the order of FmhaConfig.barriers."""
@@ -56,17 +60,17 @@ class Barriers(Fixed):
     def wait(self, name: str, stage: Any, phase: Any) -> None:
         cute.arch.mbarrier_wait(self.at(name, stage), phase)
 
-    def arrive_warp(self, name: str, stage: Any) -> None:
-        """One arrival for the warp, after all of its lanes came here."""
+    def arrive_warp(self, name: str, stage: Any, rank: int | None = None) -> None:
+        """One arrival for the warp, after all of its lanes came here; on the barrier of CTA `rank` of the cluster."""
         cute.arch.sync_warp()
         with cute.arch.elect_one():
-            cute.arch.mbarrier_arrive(self.at(name, stage))
+            cute.arch.mbarrier_arrive(self.at(name, stage), rank)
 
-    def expect(self, name: str, stage: Any, tx_bytes: int) -> cute.Pointer:
-        """Arrive for a load of `tx_bytes`; the barrier that the load has to signal."""
+    def expect(self, name: str, stage: Any, tx_bytes: int, rank: int | None = None) -> cute.Pointer:
+        """Arrive for a load of `tx_bytes`; the barrier that the load has to signal. rank: as above."""
         barrier = self.at(name, stage)
         with cute.arch.elect_one():
-            cute.arch.mbarrier_arrive_and_expect_tx(barrier, tx_bytes)
+            cute.arch.mbarrier_arrive_and_expect_tx(barrier, tx_bytes, rank)
         return barrier
 
     def commit(self, name: str, stage: Any) -> None:
@@ -78,4 +82,4 @@ class Barriers(Fixed):
         """The same, in both CTAs of a pair."""
         mask = None if self.config.cluster == 1 else pair_mask(self.config)
         with cute.arch.elect_one():
-            tcgen05.commit(self.at(name, stage), mask)
+            tcgen05.commit(self.at(name, stage), mask, cta_group(self.config))

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import cutlass.cute as cute
-from cutlass import BFloat16, Int32, Int64
+from cutlass import BFloat16, Float32, Int32, Int64
 from cutlass.memory import SmemAllocator
 
 from kernel.arguments import Arguments
-from kernel.config import MMA_N, TMEM_LANES, FmhaConfig
+from kernel.config import MMA_N, SMEM_ALIGN, TMEM_LANES, FmhaConfig
 from kernel.sm100.barriers import Barriers
 from kernel.sm100.operands import GATHER, SmemLayouts, TiledMmas
 from kernel.sm100.tiles import Blocks, Branches, KvTiles, RowTile, TopkTiles, Visible
@@ -24,7 +24,6 @@ LANE = 1 << 16  # tensor-memory address of the next lane
 HALF_LANES = 16  # with 64 rows, the second half of O's columns lies this many lanes further
 LOAD_COLS = 32  # columns a thread takes from tensor memory at once
 VECTOR = 8  # bf16 in the sixteen bytes of one shared-memory access
-SMEM_ALIGN = 1024  # eight swizzled rows: the period of the pattern
 Trace = Callable[[str, Any], None]
 
 
@@ -35,28 +34,37 @@ class Smem(Fixed):
     barriers: cute.Pointer
     tmem_slot: cute.Pointer
     sRows: cute.Tensor | None  # numbers of the keys to gather, (GATHER, block_n / GATHER)
+    sMax: cute.Tensor | None  # what the softmax threads tell those that share their rows, (thread, turn)
     sQ: cute.Tensor
     sK: cute.Tensor
     sV: cute.Tensor
     sP: cute.Tensor | None
+    sU: cute.Tensor | None
 
     @staticmethod
     def allocate(config: FmhaConfig, layouts: SmemLayouts) -> Smem:
         smem = SmemAllocator()
         barriers = smem.allocate_array(Int64, config.barrier_count)
         tmem_slot = smem.allocate_array(Int32, 1)
-        sRows = None
-        if config.compressed == "topk":
+        sRows = sMax = None
+        if config.mma_ctas == 2:
+            sMax = smem.allocate_tensor(Float32, cute.make_layout((TMEM_LANES, 2)), 16)
+        elif config.compressed == "topk":
             rows = cute.make_layout((GATHER, config.block_n // GATHER))
             sRows = smem.allocate_tensor(Int32, rows, 16)
         sQ = smem.allocate_tensor(BFloat16, layouts.q.outer, SMEM_ALIGN, layouts.q.inner)
         sK = smem.allocate_tensor(BFloat16, layouts.k.outer, SMEM_ALIGN, layouts.k.inner)
-        # The bytes of a K tile and of a V tile lie alike: one ring holds both.
-        sV = cute.make_tensor(cute.recast_ptr(sK.iterator, layouts.v.inner, BFloat16), layouts.v.outer)
+        if config.mma_ctas == 2:
+            sV = smem.allocate_tensor(BFloat16, layouts.v.outer, SMEM_ALIGN, layouts.v.inner)
+        else:  # the bytes of a K tile and of a V tile lie alike: one ring holds both
+            sV = cute.make_tensor(cute.recast_ptr(sK.iterator, layouts.v.inner, BFloat16), layouts.v.outer)
         sP = None
         if config.p_path == "smem":
             sP = smem.allocate_tensor(BFloat16, layouts.p.outer, SMEM_ALIGN, layouts.p.inner)
-        return Smem(barriers, tmem_slot, sRows, sQ, sK, sV, sP)
+        sU = None
+        if config.u_bytes:
+            sU = smem.allocate_tensor(Float32, cute.make_layout(config.u_bytes // 4), SMEM_ALIGN)
+        return Smem(barriers, tmem_slot, sRows, sMax, sQ, sK, sV, sP, sU)
 
 
 @dataclass
@@ -77,7 +85,7 @@ class Fragments(Fixed):
         """`tmem`: where the CTA's columns of tensor memory begin."""
         thr_qk, thr_pv = mmas.qk.get_slice(0), mmas.pv.get_slice(0)
         s_layout = thr_qk.make_fragment_C(thr_qk.partition_shape_C(config.qk_tiler[:2])).layout
-        o_tile = (config.tile_m, min(config.head_dim, MMA_N))
+        o_tile = (config.pv_tiler[0], min(config.head_dim, MMA_N))
         o_layout = thr_pv.make_fragment_C(thr_pv.partition_shape_C(o_tile)).layout
         tStS = cute.make_tensor(tmem, s_layout)
         tOtO = cute.make_tensor(tmem + config.tmem_o, o_layout)
@@ -99,7 +107,7 @@ class Fragments(Fixed):
 
 @dataclass
 class Cta(Fixed):
-    """One CTA as its roles see it. `trace` remembers a layout by name."""
+    """One CTA as its roles see it, at one of its row tiles. `trace` remembers a layout by name."""
 
     config: FmhaConfig
     bars: Barriers
@@ -108,6 +116,38 @@ class Cta(Fixed):
     row_tile: RowTile
     kv_tiles: Branches
     trace: Trace
+    turn: Any = 0  # KV tiles of the row tiles before
+
+
+@dataclass
+class RowTiles(Fixed):
+    """All row tiles of a launch, and the CTA at each of them."""
+
+    config: FmhaConfig
+    bars: Barriers
+    smem: Smem
+    fragments: Fragments
+    args: Arguments
+    trace: Trace
+
+    @property
+    def count(self) -> Any:
+        return self.in_group * self.args.lse.shape[0]
+
+    @property
+    def in_group(self) -> Any:
+        return cute.ceil_div(self.args.rows, self.config.block_m)
+
+    def at(self, number: Any, turn: Any = 0, split: Any = 0) -> Cta:
+        """The CTA at a share of row tile `number`, after so many KV tiles of those that it had before."""
+        config, args, groups = self.config, self.args, self.args.lse.shape[0]
+        index, group = number % self.in_group, number // self.in_group
+        if config.heavy_first:
+            index, group = self.in_group - 1 - number // groups, number % groups
+        group_is_token = config.compressed == "topk"
+        row_tile = RowTile(index, group, args.rows, args.heads, args.tokens, config.block_m, group_is_token)
+        kv = kv_tiles(config, row_tile, args, split)
+        return Cta(config, self.bars, self.smem, self.fragments, row_tile, kv, self.trace, turn)
 
 
 def kv_tiles(config: FmhaConfig, row_tile: RowTile, args: Arguments, split: Any) -> Branches:

@@ -42,33 +42,34 @@ class Epilogue(Fixed):
     def run(self) -> None:
         bars, kv, row_tile = self.cta.bars, self.cta.kv_tiles, self.cta.row_tile
         thread, sink = self.thread, self.args.sink
-        row_sum = self.running.row_sum()
+        row_sum = self.running.row_sum(self.cta.turn + kv.count)
         if row_tile.row(thread.row) < row_tile.rows and thread.half == 0:
             self.running.store(self.args, row_sum, row_tile.group, row_tile.row(thread.row))
         if kv.count > 0:
-            stage, phase = bars.stage_and_phase(kv.count - 1, thread.row_tile)
+            stage, phase = bars.stage_and_phase(self.cta.turn + kv.count - 1, thread.row_tile)
             bars.wait("o_done", stage, phase)
         if const_expr(self.args.m is not None and self.cta.config.row_tiles > 1):  # U lies where both read V
             cute.arch.barrier(barrier_id=1, number_of_threads=WARP * len(self.cta.config.roles.softmax))
         logit = None if sink is None else sink[row_tile.head(thread.row)]
         self.store_rows(self.running.inverse(row_sum, logit))
-        bars.arrive_warp("tmem_free", 0)
 
     @cute.jit
     def store_rows(self, inverse: Any) -> None:
         """Tensor memory -> registers -> shared memory -> global, a block of columns at a time, by TMA.
 
-        O is staged where Q lay and U where the KV tiles lay: o_done says that nothing reads them any more.
+        O is staged where Q lay and U where the KV tiles lay: o_done says that nothing reads them any more. Where the
+        next row tile's are on their way there, O has the warp's own part of P, for one group of columns at a time.
         """
+        config, smem = self.cta.config, self.cta.smem
         tma_o, tma_u = self.atoms
         tOtO = self.cta.fragments.o_blocks(self.thread.row_tile)
         atom = cute.make_copy_atom(tcgen05.Ld32x32bOp(tcgen05.Repetition(LOAD_COLS)), Float32)
         load = tcgen05.make_tmem_copy(atom, tOtO[None, None, 0]).get_slice(self.thread.index)
         coords = load.partition_D(cute.make_identity_tensor((TMEM_LANES, LOAD_COLS)))
-        o_store = self.warp_store(tma_o, BFloat16, self.cta.smem.sQ)
-        u_store = None
+        paired = config.mma_ctas == 2
+        o_store, u_store = self.warp_store(tma_o, BFloat16, smem.sP if paired else smem.sQ), None
         if const_expr(tma_u is not None):
-            u_store = self.warp_store(tma_u, Float32, self.cta.smem.sK)
+            u_store = self.warp_store(tma_u, Float32, smem.sU if paired else smem.sK)
         for c in cutlass.range_constexpr(cute.size(tOtO, mode=[2])):
             o = cute.make_rmem_tensor(coords.shape, Float32)
             o.fill(0.0)
@@ -76,52 +77,59 @@ class Epilogue(Fixed):
                 cute.copy(load, load.partition_S(tOtO[None, None, c]), o)
                 cute.arch.fence_view_async_tmem_load()
             if const_expr(tma_u is not None):
-                self.stage_row(u_store.staged, flat(o), c)
+                self.store_block(u_store, flat(o), c)
             for j in range(0, cute.size(o), 2):
                 o[j], o[j + 1] = cute.arch.mul_packed_f32x2((o[j], o[j + 1]), (inverse, inverse))
-            self.stage_row(o_store.staged, flat(o), c)
-        cute.arch.fence_view_async_shared()
-        cute.arch.sync_warp()
-        self.send(o_store)
-        if const_expr(tma_u is not None):
-            self.send(u_store)
-        cute.arch.cp_async_bulk_commit_group()
+            self.store_block(o_store, flat(o), c)
+        self.cta.bars.arrive_warp("tmem_free", 0, config.leader)
         cute.arch.cp_async_bulk_wait_group(0, read=True)
+        cute.arch.sync_warp()
 
     def warp_store(self, tma: cpasync.TmaInfo, dtype: type[cutlass.Numeric], buffer: cute.Tensor) -> WarpStore:
         """This warp's store of its rows, staged in `buffer`'s bytes."""
         config, row_tile = self.cta.config, self.cta.row_tile
         atom, dst = tma
+        row_warps = config.block_m // config.rows_per_warp  # warps that have all rows, with all columns or a half
         warps = len(config.roles.softmax)
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx()) - config.roles.softmax[0]
         layout, tile = store_layout(config, dtype), store_tile(config, dtype)
-        groups, elements = config.head_dim // tile[1], cute.cosize(layout)
-        staged = cute.append(layout.outer, cute.make_layout(groups, stride=elements))
-        staged = cute.append(staged, cute.make_layout(warps, stride=groups * elements))
+        groups, elements = config.head_dim // tile[1] * row_warps // warps, cute.cosize(layout)
+        slots = groups if config.mma_ctas == 1 else 1
+        staged = cute.append(layout.outer, cute.make_layout(slots, stride=elements))
+        staged = cute.append(staged, cute.make_layout(warps, stride=slots * elements))
         base = cute.recast_ptr(buffer.iterator, layout.inner, dtype)
         s = cute.make_tensor(base, staged)[None, None, None, warp]
-        g = cute.local_tile(dst, tile, (row_tile.index * warps + warp, None, row_tile.group))
+        dst = cute.domain_offset((0, warp // row_warps * groups * tile[1], 0), dst)
+        g = cute.local_tile(dst, tile, (row_tile.index * row_warps + warp % row_warps, None, row_tile.group))
         self.cta.trace(f"s{dtype.__name__}", s)
         s_part, g_part = cpasync.tma_partition(
             atom, 0, cute.make_layout(1), cute.group_modes(s, 0, 2), cute.group_modes(g, 0, 2)
         )
         return WarpStore(s, atom, s_part, g_part)
 
-    def stage_row(self, s: cute.Tensor, values: cute.Tensor, block: int) -> None:
-        """A thread's LOAD_COLS values of its column block `block` into its row of the staging buffer."""
-        config, thread, dtype = self.cta.config, self.thread, s.element_type
-        width = cute.size(s, mode=[1])
+    def store_block(self, store: WarpStore, values: cute.Tensor, block: int) -> None:
+        """Stage a thread's LOAD_COLS values of its column block `block`, and start the store of a group that is whole.
+
+        Rows past the tensor's end are not written.
+        """
+        config, thread, s, dtype = self.cta.config, self.thread, store.staged, store.staged.element_type
+        width, slots = cute.size(s, mode=[1]), cute.size(s, mode=[2])
         group, first = divmod(block * LOAD_COLS, width)
+        if first == 0 and group >= slots:
+            cute.arch.cp_async_bulk_wait_group(0, read=True)
+            cute.arch.sync_warp()
         vector = cute.make_layout(16 * 8 // dtype.width)
-        own = s[thread.row % config.rows_per_warp, None, thread.half * (config.o_cols // width) + group]
+        own_groups = config.o_cols // width
+        own = s[thread.row % config.rows_per_warp, None, (thread.half * own_groups + group) % slots]
         dst = cute.logical_divide(own, vector)
         packed = cute.make_rmem_tensor(LOAD_COLS, dtype)
         packed.store(values.load().to(dtype))
         packed = cute.logical_divide(packed, vector)
         for j in range(cute.size(packed, mode=[1])):
             cute.autovec_copy(packed[None, j], dst[None, first // cute.size(vector) + j])
-
-    def send(self, store: WarpStore) -> None:
-        """Start the TMA stores of one output; rows past the tensor's end are not written."""
-        for group in range(cute.size(store.smem, mode=[1])):
-            cute.copy(store.atom, store.smem[None, group], store.gmem[None, group])
+        if first + LOAD_COLS == width:
+            cute.arch.fence_view_async_shared()
+            cute.arch.sync_warp()
+            for whole in range(group, max(slots, group + 1), own_groups):  # of each half of the columns in this warp
+                cute.copy(store.atom, store.smem[None, whole % slots], store.gmem[None, whole])
+            cute.arch.cp_async_bulk_commit_group()

@@ -17,7 +17,7 @@ from cutlass.pipeline import PipelineState, PipelineUserType, make_pipeline_stat
 from kernel.config import BF16_BYTES, WARP
 from kernel.sm100.barriers import pair_mask, rank_in_pair
 from kernel.sm100.cta import VECTOR, Cta
-from kernel.sm100.operands import CHUNK, GATHER, SWIZZLE_BYTES, Loads, gather_box
+from kernel.sm100.operands import CHUNK, GATHER, SWIZZLE_BYTES, Loads, unit_layout
 from kernel.sm100.tiles import Blocks, KvTiles, TopkTiles
 from kernel.sm100.traced import Fixed
 
@@ -110,7 +110,7 @@ class LoadWarp(Fixed):
 
         A masked P is 0, but 0 * NaN is NaN. Only the last tile can be poisoned.
         """
-        config, bars = self.cta.config, self.cta.bars
+        config, bars, smem = self.cta.config, self.cta.bars, self.cta.smem
         src = src[None, i]
         if const_expr(not tiles.seen.may_poison) or tiles.poisoned_from(i) >= config.block_n:
             state = self.load_tile(state, atom, src, dst)
@@ -120,30 +120,11 @@ class LoadWarp(Fixed):
             barrier = bars.expect("tail_full", source, config.kv_tile_bytes)
             self.copy_keys(atom, src, dst[None, state.index], barrier)
             bars.wait("tail_full", source, 0)
-            self.clear_rows(state.index, tiles.poisoned_from(i))
+            clear_keys(smem.sV, config.v_unit, config.kv_stages, state.index, tiles.poisoned_from(i))
             cute.arch.fence_view_async_shared()
             bars.arrive_warp("kv_full", state.index)
             state.advance()
         return state
-
-    @cute.jit
-    def clear_rows(self, stage: Int32, first: Int32) -> None:
-        """Zero the keys of a tile from `first` on. The swizzle moves bytes within a key's 128 bytes only."""
-        config = self.cta.config
-        chunks = config.head_dim // CHUNK
-        vectors = SWIZZLE_BYTES // (VECTOR * BF16_BYTES)
-        layout = cute.make_layout(
-            (VECTOR, vectors, config.block_n, chunks, config.kv_stages),
-            stride=(1, VECTOR, CHUNK, CHUNK * config.block_n, CHUNK * config.block_n * chunks),
-        )
-        plain = cute.recast_ptr(self.cta.smem.sV.iterator, cute.make_swizzle(0, 4, 3), BFloat16)
-        plain = cute.make_tensor(plain, layout)
-        zero = cute.make_rmem_tensor(VECTOR, BFloat16)
-        zero.fill(0.0)
-        lane = cute.arch.lane_idx()
-        for key in cutlass.range(first + lane // vectors, config.block_n, WARP // vectors, unroll=1):
-            for chunk in cutlass.range_constexpr(chunks):
-                cute.autovec_copy(zero, plain[None, lane % vectors, key, chunk, stage])
 
     @cute.jit
     def gather_tile(self, topk: TopkTiles, state: PipelineState, gather: cpasync.TmaInfo, i: Int32) -> PipelineState:
@@ -175,8 +156,26 @@ class LoadWarp(Fixed):
 
     def gather_boxes(self) -> cute.Tensor:
         """The ring as gathers fill it: (key, (column, chunk), box, stage)."""
-        config, box = self.cta.config, gather_box(self.cta.config)
+        config, box = self.cta.config, unit_layout(self.cta.config.k_unit, GATHER)
         boxes = cute.make_layout(config.block_n // GATHER, stride=GATHER * CHUNK)
         stages = cute.make_layout(config.kv_stages, stride=config.block_n * config.head_dim)
         layout = cute.append(cute.append(box.outer, boxes), stages)
         return cute.make_tensor(cute.recast_ptr(self.cta.smem.sK.iterator, box.inner, BFloat16), layout)
+
+
+@cute.jit
+def clear_keys(sV: cute.Tensor, unit: tuple[int, int], stages: int, stage: Any, first: Int32) -> None:
+    """Zero a unit's keys from `first` on. The swizzle moves bytes within a key's 128 bytes only."""
+    keys, dims = unit
+    chunks = dims // CHUNK
+    vectors = SWIZZLE_BYTES // (VECTOR * BF16_BYTES)
+    layout = cute.make_layout(
+        (VECTOR, vectors, keys, chunks, stages), stride=(1, VECTOR, CHUNK, CHUNK * keys, CHUNK * keys * chunks)
+    )
+    plain = cute.make_tensor(cute.recast_ptr(sV.iterator, cute.make_swizzle(0, 4, 3), BFloat16), layout)
+    zero = cute.make_rmem_tensor(VECTOR, BFloat16)
+    zero.fill(0.0)
+    lane = cute.arch.lane_idx()
+    for key in cutlass.range(first + lane // vectors, keys, WARP // vectors, unroll=1):
+        for chunk in cutlass.range_constexpr(chunks):
+            cute.autovec_copy(zero, plain[None, lane % vectors, key, chunk, stage])

@@ -86,11 +86,11 @@ class MmaWarp(Fixed):
         """S[i] = Q K[i]' over the whole head dim; the last row tile gives K[i] back."""
         config, bars, fragments = self.cta.config, self.cta.bars, self.cta.fragments
         stage, _ = bars.stage_and_phase(i, row_tile)
-        tStS = cute.make_tensor(fragments.tStS.iterator + stage * config.block_n, fragments.tStS.layout)
+        tStS = cute.make_tensor(fragments.tStS.iterator + stage * config.s_cols, fragments.tStS.layout)
         if const_expr(row_tile == 0):
             bars.wait("kv_full", state.index, state.phase)
         tSrQ, tSrK = fragments.tSrQ[None, 0, None, row_tile], fragments.tSrK[None, 0, None, state.index]
-        self.gemm(fragments.mmas.qk, tStS, tSrQ, tSrK, range(cute.size(tSrQ, mode=[1])), False)
+        gemm(fragments.mmas.qk, tStS, tSrQ, tSrK, range(cute.size(tSrQ, mode=[1])), False)
         bars.commit("s_full", stage)
         if const_expr(row_tile == config.row_tiles - 1):
             if const_expr(not config.shared_kv):
@@ -117,7 +117,7 @@ class MmaWarp(Fixed):
                 place = row_tile * config.o_cols + half * HALF_LANES * LANE
                 tOtO = cute.make_tensor(fragments.tOtO.iterator + place, fragments.tOtO.layout)
                 tOrV = fragments.tOrV[None, half, None, state.index]
-                self.gemm(fragments.mmas.pv, tOtO, tOrP, tOrV, steps, i > 0 if part == 0 else True)
+                gemm(fragments.mmas.pv, tOtO, tOrP, tOrV, steps, i > 0 if part == 0 else True)
             first = steps.stop
         if const_expr(row_tile == config.row_tiles - 1):
             bars.commit_to_pair("kv_empty", state.index)
@@ -125,12 +125,19 @@ class MmaWarp(Fixed):
         bars.commit("o_done", stage)
         return state
 
-    def gemm(
-        self, tiled: cute.TiledMma, acc: cute.Tensor, a: cute.Tensor, b: cute.Tensor, steps: range, accumulate: Any
-    ) -> None:
-        """acc (+)= a b, one instruction for every 16 of the summed dimension: those numbered by `steps`."""
-        tiled = new_from_mlir_values(tiled, extract_mlir_values(tiled))  # its fields change, the caller's must not
-        acc = acc[None, 0, 0]
-        for k in steps:
-            tiled.set(tcgen05.Field.ACCUMULATE, accumulate if k == steps.start else True)
-            cute.gemm(tiled, acc, a[None, k], b[None, k], acc)
+
+def gemm(
+    tiled: cute.TiledMma,
+    acc: cute.Tensor,
+    a: cute.Tensor,
+    b: cute.Tensor,
+    steps: range,
+    accumulate: Any,
+    ahead: int = 0,
+) -> None:
+    """acc (+)= a b, one instruction for every 16 of the summed dimension: b's by `steps`, a's so many further on."""
+    tiled = new_from_mlir_values(tiled, extract_mlir_values(tiled))  # its fields change, the caller's must not
+    acc = acc[None, 0, 0]
+    for k in steps:
+        tiled.set(tcgen05.Field.ACCUMULATE, accumulate if k == steps.start else True)
+        cute.gemm(tiled, acc, a[None, ahead + k], b[None, k], acc)

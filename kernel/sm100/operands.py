@@ -17,7 +17,8 @@ from cutlass.cute.nvgpu import OperandMajorMode, cpasync, tcgen05
 from cutlass.utils import blackwell_helpers as sm100
 
 from kernel.arguments import Operands
-from kernel.config import BF16_BYTES, MMA_N, FmhaConfig
+from kernel.config import BF16_BYTES, MMA_N, UNITS, FmhaConfig
+from kernel.sm100.barriers import cta_group
 
 BOX = [0, 1, 2]  # modes of an operand's shared-memory layout that one tile fills
 ROWS_D_BATCH, D_ROWS_BATCH = [1, 2, 0], [2, 1, 0]  # orders of the modes of a [B, rows, D] tensor
@@ -51,6 +52,18 @@ class Loads(NamedTuple):
     compressed: cpasync.TmaInfo | None
 
 
+class PairLoads(NamedTuple):
+    """The same where one MMA is of two CTAs: units of K and V, and V that the CTA itself waits for, to clear keys."""
+
+    q: cpasync.TmaInfo
+    k: cpasync.TmaInfo
+    v: cpasync.TmaInfo
+    tail: cpasync.TmaInfo
+    compressed_k: cpasync.TmaInfo | None
+    compressed_v: cpasync.TmaInfo | None
+    compressed_tail: cpasync.TmaInfo | None
+
+
 class Stores(NamedTuple):
     """TMA of O and U."""
 
@@ -66,30 +79,34 @@ class Results(NamedTuple):
 
 
 def tiled_mmas(config: FmhaConfig) -> TiledMmas:
-    bf16, one_cta = (BFloat16, BFloat16), tcgen05.CtaGroup.ONE
+    bf16, ctas = (BFloat16, BFloat16), cta_group(config)
     keys_by_d, d_by_keys = (OperandMajorMode.K, OperandMajorMode.K), (OperandMajorMode.K, OperandMajorMode.MN)
     p_source = tcgen05.OperandSource.TMEM if config.p_path == "tmem" else tcgen05.OperandSource.SMEM
-    pv_tiler = (config.tile_m, min(config.head_dim, MMA_N))
+    pv_tiler = (config.pv_tiler[0], min(config.head_dim, MMA_N))
     return TiledMmas(
-        sm100.make_trivial_tiled_mma(*bf16, *keys_by_d, Float32, one_cta, config.qk_tiler[:2]),
-        sm100.make_trivial_tiled_mma(*bf16, *d_by_keys, Float32, one_cta, pv_tiler, p_source),
+        sm100.make_trivial_tiled_mma(*bf16, *keys_by_d, Float32, ctas, config.qk_tiler[:2]),
+        sm100.make_trivial_tiled_mma(*bf16, *d_by_keys, Float32, ctas, pv_tiler, p_source),
     )
 
 
 def smem_layouts(config: FmhaConfig, mmas: TiledMmas) -> SmemLayouts:
+    stages = config.kv_stages if config.mma_ctas == 1 else UNITS
+    k_tiler, v_tiler = (*config.qk_tiler[:2], config.k_unit[1]), (*config.pv_tiler[:2], config.v_unit[0])
     return SmemLayouts(
         sm100.make_smem_layout_a(mmas.qk, config.qk_tiler, BFloat16, config.row_tiles),
-        sm100.make_smem_layout_b(mmas.qk, config.qk_tiler, BFloat16, config.kv_stages),
-        sm100.make_smem_layout_b(mmas.pv, config.pv_tiler, BFloat16, config.kv_stages),
+        sm100.make_smem_layout_b(mmas.qk, k_tiler, BFloat16, stages),
+        sm100.make_smem_layout_b(mmas.pv, v_tiler, BFloat16, stages),
         sm100.make_smem_layout_a(mmas.pv, config.pv_tiler, BFloat16, 1),
     )
 
 
 def loads(
     config: FmhaConfig, operands: Operands, topk_indices: cute.Tensor | None, mmas: TiledMmas, smem: SmemLayouts
-) -> Loads:
+) -> Loads | PairLoads:
     d = config.head_dim
     q, k = view(operands.q, ROWS_D_BATCH, d), view(operands.k, ROWS_D_BATCH, d)
+    if config.mma_ctas == 2:
+        return pair_loads(config, q, k, operands.compressed, topk_indices)
     v = view(operands.v, D_ROWS_BATCH, d)
     load = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE)
     tma_q = cute.nvgpu.make_tiled_tma_atom_A(load, q, cute.select(smem.q, BOX), config.qk_tiler, mmas.qk)
@@ -101,7 +118,7 @@ def loads(
         if config.compressed == "blocks":
             compressed = keys_atom(config, keys, smem.k, config.qk_tiler, mmas.qk)
         else:
-            compressed = gather_atom(config, keys[None, None, 0], topk_indices)
+            compressed = gather_atom(config, keys[None, None, 0], topk_indices, config.k_unit)
     return Loads(tma_q, tma_k, tma_v, compressed)
 
 
@@ -139,21 +156,48 @@ def keys_atom(
     return cute.nvgpu.make_tiled_tma_atom_B(load, keys, cute.select(smem, BOX), tiler, mma, pair)
 
 
-def gather_box(config: FmhaConfig) -> cute.ComposedLayout:
-    """Where a gather's GATHER keys lie in a KV tile: (key, (column, chunk)), a chunk 128 bytes of every key."""
-    chunks = config.head_dim // CHUNK
-    layout = cute.make_layout((GATHER, (CHUNK, chunks)), stride=(CHUNK, (1, CHUNK * config.block_n)))
+def pair_loads(
+    config: FmhaConfig, q: cute.Tensor, k: cute.Tensor, compressed: cute.Tensor | None, indices: cute.Tensor | None
+) -> PairLoads:
+    q_and_window = (unit_atom(q, (config.block_m, config.head_dim)), *unit_atoms(config, k))
+    if compressed is None:
+        return PairLoads(*q_and_window, None, None, None)
+    keys = view(compressed, ROWS_D_BATCH, config.head_dim)
+    if config.compressed == "blocks":
+        return PairLoads(*q_and_window, *unit_atoms(config, keys))
+    gather_k, gather_v = (gather_atom(config, keys[None, None, 0], indices, u) for u in (config.k_unit, config.v_unit))
+    return PairLoads(*q_and_window, gather_k, gather_v, None)
+
+
+def unit_atoms(config: FmhaConfig, keys: cute.Tensor) -> tuple[cpasync.TmaInfo, cpasync.TmaInfo, cpasync.TmaInfo]:
+    """TMA loads of a unit of K and of V for the pair's MMA, and of V for the CTA itself."""
+    alone = unit_atom(keys, config.v_unit, tcgen05.CtaGroup.ONE)
+    return unit_atom(keys, config.k_unit), unit_atom(keys, config.v_unit), alone
+
+
+def unit_atom(
+    tensor: cute.Tensor, unit: tuple[int, int], group: tcgen05.CtaGroup = tcgen05.CtaGroup.TWO
+) -> cpasync.TmaInfo:
+    """TMA load of so many rows and columns; with a group of two the pair's first CTA is told."""
+    load = cpasync.CopyBulkTensorTileG2SOp(group)
+    return cpasync.make_tiled_tma_atom(load, tensor, unit_layout(unit, unit[0]), unit)
+
+
+def unit_layout(unit: tuple[int, int], rows: int) -> cute.ComposedLayout:
+    """Where `rows` rows lie among those of a unit, (row, (column, chunk)), a chunk 128 bytes of every row."""
+    chunks = unit[1] // CHUNK
+    layout = cute.make_layout((rows, (CHUNK, chunks)), stride=(CHUNK, (1, CHUNK * unit[0])))
     return cute.make_composed_layout(cute.make_swizzle(3, 4, 3), 0, layout)
 
 
-def gather_atom(config: FmhaConfig, keys: cute.Tensor, indices: cute.Tensor) -> cpasync.TmaInfo:
-    """TMA load of GATHER keys [S, D] by row number; of the numbers only the layout matters here."""
-    d = config.head_dim
-    numbers = cute.make_tensor(indices.iterator, cute.make_layout((keys.shape[0], d), stride=(1, 0)))
-    gather = cpasync.CopyBulkTensor2DGather4G2SOp()
-    if config.cluster == 2:
+def gather_atom(config: FmhaConfig, keys: cute.Tensor, indices: cute.Tensor, unit: tuple[int, int]) -> cpasync.TmaInfo:
+    """TMA load of GATHER keys [S, D] of a unit by row number; of the numbers only the layout matters here."""
+    numbers = cute.make_tensor(indices.iterator, cute.make_layout(keys.shape, stride=(1, 0)))
+    gather = cpasync.CopyBulkTensor2DGather4G2SOp(cta_group(config))
+    if config.cluster > config.mma_ctas:
         gather = cpasync.CopyBulkTensor2DGather4G2SMulticastOp()
-    return cpasync.make_tiled_tma_atom(gather, keys, gather_box(config), (GATHER, d), gmem_coord_tensor=numbers)
+    box = unit_layout(unit, GATHER)
+    return cpasync.make_tiled_tma_atom(gather, keys, box, (GATHER, unit[1]), gmem_coord_tensor=numbers)
 
 
 def store_atom(config: FmhaConfig, tensor: cute.Tensor) -> cpasync.TmaInfo:

@@ -51,13 +51,20 @@ class RowThread(Fixed):
     def of(fragments: Fragments, config: FmhaConfig) -> RowThread:
         """The tensor-memory load decides who owns what: row and keys come from its own coordinates."""
         repeat = tcgen05.Repetition(LOAD_COLS)
-        shape = tcgen05.Ld32x32bOp(repeat) if config.threads_per_row == 1 else tcgen05.Ld16x32bx2Op(repeat)
-        load = tcgen05.make_tmem_copy(cute.make_copy_atom(shape, Float32), fragments.tStS)
+        whole_lanes = config.threads_per_row == 1 or config.mma_ctas == 2
+        shape = tcgen05.Ld32x32bOp(repeat) if whole_lanes else tcgen05.Ld16x32bx2Op(repeat)
         index, row_tile = cute.arch.thread_idx()[0] - WARP * config.roles.softmax[0], 0
         if config.row_tiles > 1:
             row_tile = cute.arch.make_warp_uniform(index // TMEM_LANES)
             index = index % TMEM_LANES
-        load = load.get_slice(index)
+        if config.mma_ctas == 2:  # lanes 64 to 127 have the second half of the keys of rows 0 to 63
+            lanes = cute.make_layout((TMEM_LANES, config.s_cols), stride=(LANE, 1))
+            tStS = cute.make_tensor(fragments.tStS.iterator, lanes)
+            load = tcgen05.make_tmem_copy(cute.make_copy_atom(shape, Float32), tStS).get_slice(index)
+            half, row = index // config.tile_m, index % config.tile_m
+            keys = cute.domain_offset((0, half * config.s_cols), cute.make_identity_tensor(tStS.shape))
+            return RowThread(0, index, load, load.partition_S(tStS), load.partition_D(keys), row, half)
+        load = tcgen05.make_tmem_copy(cute.make_copy_atom(shape, Float32), fragments.tStS).get_slice(index)
         identity = cute.make_identity_tensor((config.tile_m, config.block_n))
         tLcS = load.partition_D(fragments.mmas.qk.get_slice(0).partition_C(identity))
         row, key = tLcS[0]
@@ -68,34 +75,50 @@ class RowThread(Fixed):
 
 @dataclass
 class RunningSoftmax(Fixed):
-    """Running statistics of a thread's row: maximum (raw logits) and sum of exponentials over its keys."""
+    """Running statistics of a thread's row: maximum (raw logits) and sum of exponentials over its keys.
+
+    Threads that share a row and not a warp tell each other theirs in turns, a turn a KV tile and one for the sum.
+    """
 
     scale_log2: Float32
     threads_per_row: int
+    index: Any  # of the softmax thread
+    sMax: cute.Tensor | None  # where threads that share a row and not a warp tell each other
     stats: cute.Tensor  # registers: the maximum, and partial sums
 
     @staticmethod
-    def start(scale_log2: Float32, threads_per_row: int) -> RunningSoftmax:
+    def start(
+        scale_log2: Float32, threads_per_row: int, index: Any = 0, sMax: cute.Tensor | None = None
+    ) -> RunningSoftmax:
         stats = cute.make_rmem_tensor((1 + SUMS,), Float32)
         stats[0] = -Float32.inf
         for j in range(SUMS):
             stats[1 + j] = Float32(0.0)
-        return RunningSoftmax(scale_log2, threads_per_row, stats)
+        return RunningSoftmax(scale_log2, threads_per_row, index, sMax, stats)
 
     @property
     def row_max(self) -> Any:
         return self.stats[0]
 
-    def row_sum(self) -> Any:
-        """Over all keys of the row: every thread that shares it calls this."""
+    def row_sum(self, turn: Any = 0) -> Any:
+        """Over all keys of the row: every thread that shares it calls this, in its next turn."""
         total = functools.reduce(operator.add, (self.stats[1 + j] for j in range(SUMS)))
-        return self.over_row(total, operator.add)
+        return self.over_row(total, operator.add, turn)
 
-    def over_row(self, value: Any, combine: Callable[[Any, Any], Any]) -> Any:
-        """`value` combined with that of the thread that shares the row, HALF_LANES away."""
+    def over_row(self, value: Any, combine: Callable[[Any, Any], Any], turn: Int32) -> Any:
+        """`value` combined with that of the thread that shares the row: HALF_LANES away, or two warps."""
         if self.threads_per_row == 1:
             return value
-        return combine(value, cute.arch.shuffle_sync_bfly(value, HALF_LANES))
+        if self.sMax is None:
+            return combine(value, cute.arch.shuffle_sync_bfly(value, HALF_LANES))
+        told = self.sMax[None, turn % 2]  # the turn before may still be read
+        told[self.index] = value
+        self.meet()
+        return combine(value, told[(self.index + TMEM_LANES // 2) % TMEM_LANES])
+
+    def meet(self) -> None:
+        """Wait for the warp that has the other half of the same rows."""
+        cute.arch.barrier(barrier_id=1 + self.index // WARP % 2, number_of_threads=2 * WARP)
 
     def finite_max(self) -> Float32:
         """The maximum, or 0 where nothing was visible yet: an exponent that is never inf - inf."""
@@ -123,14 +146,14 @@ class RunningSoftmax(Fixed):
         if args.m is not None:
             args.m[group, row] = max_log2 * Float32(LN2)
 
-    def tile_max(self, s: cute.Tensor) -> Float32:
-        """Maximum over a tile's logits, in four chains so that the adds of one hide those of another."""
+    def tile_max(self, s: cute.Tensor, i: Int32) -> Float32:
+        """Maximum over the logits of tile `i`, in four chains so that the adds of one hide those of another."""
         chains = [self.row_max] * 4
         for j in range(0, cute.size(s), 4):
             for c in range(4):
                 chains[c] = cute.arch.fmax(chains[c], s[j + c])
         top = cute.arch.fmax(cute.arch.fmax(chains[0], chains[1]), cute.arch.fmax(chains[2], chains[3]))
-        return self.over_row(top, cute.arch.fmax)
+        return self.over_row(top, cute.arch.fmax, i)
 
     def move_to(self, new_max: Float32) -> Float32:
         """Take `new_max` as the reference; the factor by which sums and O shrink."""
@@ -194,12 +217,12 @@ class SoftmaxWarps(Fixed):
         config, bars, kv, thread = self.cta.config, self.cta.bars, self.cta.kv_tiles, self.thread
         token = self.cta.row_tile.token(thread.row)
         for i in cutlass.range(kv.count, unroll=1):
-            stage, phase = bars.stage_and_phase(i, thread.row_tile)
+            stage, phase = bars.stage_and_phase(self.cta.turn + i, thread.row_tile)
             s = cute.make_rmem_tensor(thread.tLcS.shape, Float32)
             cut, lo, hi = self.bounds(i, token)
             named = self.topk_bits(i)
             bars.wait("s_full", stage, phase)
-            tLtS = cute.make_tensor(thread.tLtS.iterator + stage * config.block_n, thread.tLtS.layout)
+            tLtS = cute.make_tensor(thread.tLtS.iterator + stage * config.s_cols, thread.tLtS.layout)
             cute.copy(thread.load, tLtS, s)
             cute.arch.fence_view_async_tmem_load()
             if cut:
@@ -235,14 +258,17 @@ class SoftmaxWarps(Fixed):
             s[j] = cutlass.select_(visible, s[j], -Float32.inf)
 
     def topk_bits(self, i: Int32) -> list[Int32]:
-        """Which keys of KV tile `i` the list names, WARP a word; all of them in a tile of the window."""
+        """Which keys of KV tile `i` the list names, WARP a word, for those of the warp; all in a tile of the window."""
         config, kv = self.cta.config, self.cta.kv_tiles
         if config.compressed != "topk":
             return []
-        first, lane = (i - kv.window.count) * config.block_n, cute.arch.lane_idx()
-        entries = [first + j + lane for j in range(0, config.block_n, WARP)]
-        named = [cute.arch.vote_ballot_sync(kv.compressed.key(entry) >= 0) for entry in entries]
-        return [cutlass.select_(first < 0, Int32(-1), word) for word in named]
+        first, own = (i - kv.window.count) * config.block_n, 0
+        if config.mma_ctas == 2:
+            own = self.thread.half * config.s_cols
+        entries = [own + j + cute.arch.lane_idx() for j in range(0, config.s_cols, WARP)]
+        keys = [kv.compressed.key(first + entry) for entry in entries]  # all loads before the first vote
+        words = [cute.arch.vote_ballot_sync(key >= 0) for key in keys]
+        return [cutlass.select_(first < 0, Int32(-1), word) for word in words]
 
     @cute.jit
     def mask_unlisted(self, s: cute.Tensor, words: list[Int32]) -> None:
@@ -258,8 +284,8 @@ class SoftmaxWarps(Fixed):
             s[j] = cutlass.select_((words[j // WARP] & bit) != 0, s[j], -Float32.inf)
 
     def own_half(self, words: list[Int32]) -> list[Int32]:
-        """Those of a tile's words that speak of the thread's own keys."""
-        if self.cta.config.threads_per_row == 1:
+        """Those of the warp's words that speak of the thread's own keys."""
+        if len(words) == cute.size(self.thread.tLcS) // WARP:
             return words
         half = len(words) // 2
         return [cutlass.select_(self.thread.half == 0, *pair) for pair in zip(words[:half], words[half:], strict=True)]
@@ -270,12 +296,12 @@ class SoftmaxWarps(Fixed):
     def track_max(self, s: cute.Tensor, i: Int32) -> None:
         """Move the reference maximum where a row of the warp outgrew it by more than 2^RESCALE_LOG2."""
         running = self.running
-        new_max = running.tile_max(s)
+        new_max = running.tile_max(s, self.cta.turn + i)
         moved = (new_max - running.row_max) * running.scale_log2 > RESCALE_LOG2
         if cute.arch.vote_any_sync(moved):
             factor = running.move_to(new_max)
             if i > 0:
-                stage, phase = self.cta.bars.stage_and_phase(i - 1, self.thread.row_tile)
+                stage, phase = self.cta.bars.stage_and_phase(self.cta.turn + i - 1, self.thread.row_tile)
                 self.cta.bars.wait("o_done", stage, phase)
                 self.rescale(factor)
 
@@ -313,7 +339,7 @@ class SoftmaxWarps(Fixed):
                     self.store_p_smem(p, i)
             if self.cta.config.p_path == "tmem":
                 cute.arch.fence_view_async_tmem_store()
-            self.cta.bars.arrive_warp("p_full", stage * len(parts) + part)
+            self.cta.bars.arrive_warp("p_full", stage * len(parts) + part, self.cta.config.leader)
             first += count
 
     def store_p_tmem(self, s: cute.Tensor, stage: Int32, piece: int) -> None:
@@ -334,7 +360,7 @@ class SoftmaxWarps(Fixed):
         """P into shared memory, sixteen bytes of its row at a time, once P[i-1] V[i-1] has read it."""
         thread = self.thread
         if i > 0:
-            stage, phase = self.cta.bars.stage_and_phase(i - 1)
+            stage, phase = self.cta.bars.stage_and_phase(self.cta.turn + i - 1)
             self.cta.bars.wait("o_done", stage, phase)
         vector = cute.make_layout(VECTOR)
         dst = cute.logical_divide(by_rows(self.cta.smem.sP)[thread.row, None], vector)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
 import kernel
 from kernel.arguments import Arguments, Operands, fakes
+from kernel.config import PAIR_ROLES
 from stages.case import Case, draw, launch
 from stages.catalog import CATALOG
 
@@ -16,8 +18,10 @@ CASES: list[Case] = [case for milestone in CATALOG for case in milestone.load().
 
 def test_a_configuration_has_the_arguments_that_it_needs() -> None:
     plain = kernel.FmhaConfig(64, partials=False)
-    full = kernel.FmhaConfig(512, "smem", "causal", shared_kv=True, compressed="topk", sink=True)
-    assert missing(plain) == {"u", "m", "sink", "lens", "compressed", "positions", "topk_indices", "topk_lens"}
+    options: Any = {"shared_kv": True, "compressed": "topk", "sink": True, "cluster": 2}
+    full = kernel.FmhaConfig(512, "smem", "causal", **options, mma_ctas=2, roles=PAIR_ROLES)
+    absent = {"u", "m", "sink", "lens", "compressed", "positions", "topk_indices", "topk_lens", "ctas"}
+    assert missing(plain) == absent
     assert missing(full) == {"positions"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -47,12 +47,20 @@ class Layer:
         return reference.merge(self.branches, sink)
 
     def run(
-        self, sink: torch.Tensor | None = None, mode: Completion = "lazy", partials: bool = False
+        self,
+        sink: torch.Tensor | None = None,
+        mode: Completion = "lazy",
+        partials: bool = False,
+        splits: int | Literal["auto"] = "auto",
     ) -> kernel.Attention:
-        return self.counted(sink, mode, partials)[0]
+        return self.counted(sink, mode, partials, splits)[0]
 
     def counted(
-        self, sink: torch.Tensor | None = None, mode: Completion = "lazy", partials: bool = False
+        self,
+        sink: torch.Tensor | None = None,
+        mode: Completion = "lazy",
+        partials: bool = False,
+        splits: int | Literal["auto"] = "auto",
     ) -> tuple[kernel.Attention, emulator.Stats]:
         """The attention, and the counts of the one launch that gave it."""
         stats = torch.full(self.q.shape[:3], math.nan)
@@ -61,7 +69,7 @@ class Layer:
             out = dataclasses.replace(out, u=self.q.float() * math.nan, m=stats.clone())
         options: Any = {"swa_lens": self.swa_lens, "causal": True, "window": 128, "compressed": self.compressed}
         with emulator.emulate(completion=mode, seed=5) as device:
-            got = kernel.fmha(self.q, self.swa_kv, **options, sink=sink, partials=partials, out=out)
+            got = kernel.fmha(self.q, self.swa_kv, **options, sink=sink, splits=splits, partials=partials, out=out)
         (launch,) = device.launches
         return got, launch.stats
 
@@ -138,10 +146,10 @@ def test_one_softmax_over_both_branches_and_the_sink(name: str) -> None:
 @pytest.mark.parametrize("kind", ["window", "blocks", "topk"])
 @pytest.mark.parametrize(("d", "heads"), [long(64, 64), (64, 256), long(512, 64), (512, 128)])
 def test_every_mode_gives_the_same_bits(kind: str, d: int, heads: int) -> None:
-    """Where a token has an even number of row tiles, pairs of CTAs share every load of keys."""
+    """Where a token has an even number of row tiles, pairs of CTAs share loads of keys, and at 512 the MMA."""
     case = layer(kind, d, (1, 2, heads), [140], past=160, most=70)
     sink = spread(heads)
-    first, *others = [case.run(sink, mode) for mode in MODES]
+    first, *others = [case.run(sink, mode, splits=1) for mode in MODES]
     holds(first, case.want(sink))
     for other in others:
         assert torch.equal(first.o.view(torch.int16), other.o.view(torch.int16)) and torch.equal(first.lse, other.lse)
@@ -232,9 +240,9 @@ def test_an_index_that_names_no_key_reads_nothing(bad: int) -> None:
 
 @pytest.mark.parametrize(("heads", "most"), [(128, 1024), (64, 512)])
 def test_whole_dsv4_layer(heads: int, most: int) -> None:
-    """V4-Pro's and V4-Flash's shapes: D=512, W=128, one decoded token; products and bytes near those of its keys."""
+    """V4-Pro's and V4-Flash's shapes, D=512, W=128, keys in one share: products and bytes near those of its keys."""
     case = layer("topk", 512, (1, 1, heads), [300], past=4 * most, most=most)
-    got, counts = case.counted(spread(heads))
+    got, counts = case.counted(spread(heads), splits=1)
     assert got.u is None and got.m is None
     holds(got, case.want(spread(heads)))
     assert isinstance(case.compressed, kernel.TopkBlocks)
@@ -244,13 +252,31 @@ def test_whole_dsv4_layer(heads: int, most: int) -> None:
     assert counts.copied_out_bytes == 2 * 512 * heads and counts.shared_conflicts == 0
 
 
-def test_pairs_load_by_multicast() -> None:
-    """With 128 heads of 512 two CTAs work on a token, and what one loads reaches both."""
-    alone, pair = (kernel.FmhaConfig(512, "smem", "causal", True, False, "topk", cluster=n) for n in (1, 2))
-    for config in (alone, pair):
-        ptx = kernel.compile(config).ptx
-        gathers = [line for line in ptx.splitlines() if "tile::gather4" in line]
-        assert gathers and all(("multicast::cluster" in line) == (config.cluster == 2) for line in gathers)
+PAIRS: dict[str, tuple[str, tuple[int, int, int], list[int], dict[str, int], bool, Completion]] = {
+    "window": ("window", (3, 2, 128), [1, 0, 200], {}, True, "random"),
+    "blocks": ("blocks", (3, 2, 128), [2, 0, 150], {"past": 70, "ratio": 4}, False, "eager"),
+    "topk": ("topk", (2, 2, 128), [0, 131], {"past": 400, "most": 150}, True, "lazy"),
+    "four row tiles a token": ("topk", (1, 2, 256), [130], {"past": 40, "most": 20}, False, "random"),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_pair_takes_row_tile_after_row_tile(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pair of CTAs has all of them: some see no key, some end in poisoned tiles."""
+    kind, shape, lens, sizes, partials, mode = PAIRS[name]
+    monkeypatch.setattr("kernel.host.SMS", 2)
+    case = layer(kind, 512, shape, lens, **sizes)
+    got = case.run(spread(shape[2]), mode, partials, splits=1)
+    holds(got, case.want(spread(shape[2])))
+    assert "tcgen05.mma.cta_group::2" in kernel.compile(paired(kind, partials)).ptx
+    if got.u is not None and got.m is not None:
+        holds(dataclasses.replace(got, o=got.u * (got.m - got.lse).exp().nan_to_num(0)[..., None]), case.want())
+
+
+def paired(kind: str, partials: bool) -> kernel.FmhaConfig:
+    compressed: Any = "none" if kind == "window" else kind
+    options: Any = {"has_lens": True, "causal": True, "shared_kv": True, "sink": True, "partials": partials}
+    return kernel.configuration(512, 128, compressed=compressed, **options)
 
 
 def test_nothing_outside_the_outputs_is_written_where_tiles_are_of_one_token() -> None:
