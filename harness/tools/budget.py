@@ -33,7 +33,7 @@ class Counts:
 
 
 def case_of(config: FmhaConfig, tiles: int) -> Case:
-    """One CTA's rows against `tiles` whole KV tiles, or whole tiles of them in the compressed keys, all visible."""
+    """Rows of a CTA or a pair against `tiles` whole KV tiles, and as many of compressed keys, all visible."""
     from stages.case import Case, Compressed
 
     keys = tiles * config.block_n
@@ -41,11 +41,12 @@ def case_of(config: FmhaConfig, tiles: int) -> Case:
         "budget",
         config.head_dim,
         keys,
-        config.block_m,
+        config.cluster * config.block_m,
         p_path=config.p_path,
         shared_kv=config.shared_kv,
         partials=config.partials,
         sinks=(0.0,) if config.sink else None,
+        splits=config.splits,
     )
     if config.mask == "causal":
         case = replace(case, lens=(keys,), causal=True)
