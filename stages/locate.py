@@ -45,7 +45,7 @@ def names_of(case: Case, rows: Rows) -> dict[str, Rows]:
     """Sequence, token, head and row tile of rows of the flattened outputs."""
     sequence, in_sequence = np.divmod(rows, case.tokens * case.heads)
     token, head = np.divmod(in_sequence, case.heads)
-    tile = (head if case.config.compressed == "topk" else in_sequence) // case.config.block_m
+    tile = (head if case.config.compressed == "topk" else in_sequence) // case.config.tile_m
     return {"sequence": sequence, "token": token, "head": head, "row tile": tile}
 
 

@@ -198,7 +198,7 @@ def test_what_has_no_memory_to_go_on_with_stops_all_the_same() -> None:
         ("completion", "late", "completion is 'late'; allowed: 'eager' or 'lazy' or 'random'"),
         ("seed", "x", "seed is 'x'; allowed: an integer"),
         ("budget", 0, "budget is 0; allowed: None or a number of instructions from 1"),
-        ("processes", 0, "processes is 0; allowed: a number of processes from 1"),
+        ("processes", 0, "processes is 0; allowed: None or a number of processes from 1"),
         ("level", "strict", "level is 'strict'; allowed: 'fault' or 'formal' or 'pedantic'"),
         ("numerics", "fp16", "numerics is 'fp16'; allowed: 'fp32' or 'tc'"),
         ("diagnostics", "off", "diagnostics is 'off'; allowed: 'stop' or 'report'"),

@@ -363,8 +363,13 @@ def test_processes_share_a_launch(run, monkeypatch):
         return started[-1]
 
     monkeypatch.setattr(os, "fork", fork)
-    finished = run("    add(*map(from_dlpack, (a, b, c)))\n    print(torch.equal(c, a + b))", "--processes", "2")
-    assert (finished.returncode, finished.stdout, len(started)) == (0, "True\n", 1)
+    three_ctas = """
+        a, b, c = (torch.ones(150, device="cuda") for _ in range(3))
+        add(*map(from_dlpack, (a, b, c)))
+        print(torch.equal(c, a + b))
+    """
+    finished = run(three_ctas, "--processes", "2")
+    assert (finished.returncode, finished.stdout, len(started)) == (0, "True\n", 1), finished.stderr
 
 
 @pytest.mark.parametrize("count", ["0", "-2", "1.5", "two"])

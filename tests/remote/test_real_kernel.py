@@ -38,9 +38,9 @@ def test_kernel_is_accepted_and_one_with_a_wrong_p_offset_is_not(checkout, sshd)
 
 def test_compiler_that_does_not_end_is_ended(checkout, sshd):
     """CuTeDSL itself, tracing a loop without an end: the process of the phase is killed, and nothing of it is left."""
-    total = "        total = (self.stats[1], self.stats[2])\n"
+    scale = "        scale = (self.scale_log2, self.scale_log2)\n"
     checkout.replace(
-        "kernel/sm100/softmax.py", total, f"{total}        while cutlass.const_expr(True):\n            pass\n"
+        "kernel/sm100/softmax.py", scale, f"{scale}        while cutlass.const_expr(True):\n            pass\n"
     )
     target = Ssh("b200", "b200", str(sshd.folder / "work"), sshd.account.python, "emulator", disk_mb=64)
     store = RunStore(checkout.path / "results")

@@ -16,9 +16,10 @@ def device() -> Emulated:
     return Emulated()
 
 
-def test_softmax_stays_within_a_thousand_instructions_a_tile(device: Emulated) -> None:
+def test_softmax_stays_within_twelve_hundred_instructions_a_tile(device: Emulated) -> None:
+    """Every fourth pair of exponentials is a polynomial: more instructions, of a pipe that is not full."""
     softmax, many_keys = emulated(FmhaConfig(128, "tmem"), device)
-    assert 256 < int(softmax.split()[1]) <= 1000, softmax
+    assert 256 < int(softmax.split()[1]) <= 1200, softmax
     assert many_keys.split()[2:6] == ["1.00", "of", "the", "ideal"]
 
 
@@ -42,11 +43,11 @@ def test_a_part_of_a_tile_counts_whole(device: Emulated) -> None:
 
 
 def test_ideal_figures_of_a_small_case() -> None:
-    case = Case("budget", 64, 300, 128, 2, lens=(200,), causal=True, window=128, shared_kv=True)
+    case = Case("budget", 64, 300, 256, 2, lens=(200,), causal=True, window=128, shared_kv=True)
     inputs = draw(case, 0)
     assert visible_keys(case, inputs) == 2 * 128
-    assert ideal_flops(case, inputs) == 2 * 2 * 128 * 64 * 2 * 128
-    assert ideal_bytes(case, inputs) == 2 * 128 * 64 * 8 + 2 * 128 * 64 * 2
+    assert ideal_flops(case, inputs) == 2 * 2 * 256 * 64 * 2 * 128
+    assert ideal_bytes(case, inputs) == 2 * 256 * 64 * 8 + 2 * 128 * 64 * 2
 
 
 def test_entries_that_count_are_visible_keys() -> None:
