@@ -1,12 +1,31 @@
 """Somebody who takes a clone's changes to a target, and what they are told meanwhile."""
 
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 from harness.client.driver import Driver
 from harness.client.run_store import RunStore
 from harness.host.job import Workplace
 from harness.host.repository import Repository
+
+CLIENT = """
+from pathlib import Path
+from harness.client.driver import Driver
+from harness.client.run_store import RunStore
+from harness.host.repository import Repository
+import {module}
+
+class Aloud:
+    def say(self, text): print(text, flush=True)
+    doing = say
+
+{first}
+here = Path({clone!r})
+Driver(Repository(here), RunStore(here / "results"), Aloud()).judge(["D1.1"], {module}.{target!r})
+"""
 
 
 class Person:
@@ -41,3 +60,16 @@ class Person:
         while not any(words in text for text in self.said + self.doings):
             assert time.monotonic() < deadline, (words, self.said, self.doings)
             time.sleep(0.02)
+
+    def stage_until_killed(self, first=""):
+        """Judge D1.1 in a process of its own, after the line `first`; it is killed outright once the gate has begun."""
+        module = type(self.target).__module__
+        program = CLIENT.format(module=module, first=first, clone=str(self.project.path), target=self.target)
+        root = Path(__file__).parents[2]
+        client = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=root)
+        assert client.stdout is not None
+        for line in client.stdout:
+            if line.startswith("gate"):
+                break
+        client.kill()
+        client.wait()

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -251,28 +250,7 @@ def test_cut_link(desk, cluster, monkeypatch, cut_at):
 @pytest.mark.long
 def test_killed_client(desk, cluster):
     desk.project.kernel(cosine=1.0, sleep=2)
-    program = f"""
-from pathlib import Path
-from harness.client.driver import Driver
-from harness.client.run_store import RunStore
-from harness.host.repository import Repository
-from remote.slurm import Slurm
-
-class Aloud:
-    def say(self, text): print(text, flush=True)
-    doing = say
-
-here = Path({str(desk.project.path)!r})
-Driver(Repository(here), RunStore(here / "results"), Aloud()).judge(["D1.1"], {desk.target!r})
-"""
-    root = Path(__file__).parents[2]
-    client = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=root)
-    assert client.stdout is not None
-    for line in client.stdout:
-        if line.startswith("gate"):
-            break
-    client.kill()
-    client.wait()
+    desk.stage_until_killed()
     entry = desk.newest()
     assert entry.sent and not entry.closed
     assert desk.driver.resume(entry.run, desk.target).verdict == "ACCEPT"

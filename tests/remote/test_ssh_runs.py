@@ -5,10 +5,8 @@ import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import psutil
 import pytest
@@ -165,30 +163,8 @@ def test_killed_client_mid_run_then_resume(laptop, sshd):
     """The client is a process of its own, killed outright; the run goes on to its verdict."""
     laptop.project.kernel(cosine=1.0, sleep=2)
     before = laptop.project.state()
-    program = f"""
-from pathlib import Path
-from harness.client.driver import Driver
-from harness.client.run_store import RunStore
-from harness.host.repository import Repository
-from remote import ssh, ssh_link
-
-class Aloud:
-    def say(self, text): print(text, flush=True)
-    doing = say
-
-ssh_link.KNOWN_HOSTS = Path({str(ssh_link.KNOWN_HOSTS)!r})
-here = Path({str(laptop.project.path)!r})
-target = ssh.{laptop.target!r}
-Driver(Repository(here), RunStore(here / "results"), Aloud()).judge(["D1.1"], target)
-"""
-    root = Path(__file__).parents[2]
-    client = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=root)
-    assert client.stdout is not None
-    for line in client.stdout:
-        if line.startswith("gate"):
-            break
-    client.kill()
-    client.wait()
+    known = f"from remote import ssh_link; ssh_link.KNOWN_HOSTS = Path({str(ssh_link.KNOWN_HOSTS)!r})"
+    laptop.stage_until_killed(known)
     entry = next(laptop.driver.store.newest_first())
     assert entry.sent and not entry.closed
     assert laptop.project.state() == before
