@@ -146,7 +146,7 @@ class FmhaConfig:
             raise ArgumentError("splits", self.splits, f"one of {SPLITS}, and {max(CLUSTERS_AT_ONCE)} CTAs a cluster")
         if self.splits > 1 and self.row_tiles > 1:
             raise ArgumentError("splits", self.splits, "1 with two row tiles in flight")
-        if self.mma_ctas == 2 and (self.cluster, self.splits, self.head_dim, self.shared_kv) != (2, 1, 512, True):
+        if self.mma_ctas == 2 and not self.has_one_mma:
             raise ArgumentError("mma_ctas", 2, "1 but for pairs at head_dim 512 where V is K and no keys are split")
         if self.mma_ctas not in (1, 2) or (len(self.roles.load) > 1) != (self.mma_ctas == 2):
             raise ArgumentError("mma_ctas", self.mma_ctas, "1, or 2 with roles that load K and V apart")
@@ -174,6 +174,11 @@ class FmhaConfig:
     def cluster_ctas(self) -> int:
         """CTAs of a cluster: those that share loads lie side by side, a share of the keys each so many."""
         return self.cluster * self.splits
+
+    @property
+    def has_one_mma(self) -> bool:
+        """Whether one MMA can compute both row tiles of a pair."""
+        return self.cluster == 2 and self.splits == 1 and self.head_dim == 512 and self.shared_kv
 
     @property
     def leader(self) -> int | None:
@@ -447,9 +452,7 @@ def configuration(
 
 def with_one_mma(config: FmhaConfig) -> FmhaConfig:
     """The same with one MMA for both CTAs of a pair, where there is that."""
-    if (config.cluster, config.splits, config.head_dim, config.shared_kv) != (2, 1, 512, True):
-        return config
-    return replace(config, mma_ctas=2, roles=PAIR_ROLES)
+    return replace(config, mma_ctas=2, roles=PAIR_ROLES) if config.has_one_mma else config
 
 
 def tile_times(config: FmhaConfig, heads: int, size: Size) -> int:
