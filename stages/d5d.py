@@ -25,11 +25,11 @@ def layer(
 
 
 CASES = (
-    layer(PRO, 1, (WINDOW,), Compressed((8000,), ratio=4, topk=1024)),
+    layer(PRO, 1, (WINDOW + 1,), Compressed((8000,), ratio=4, topk=1024)),
     layer(FLASH, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=512), scale=0.3),
     layer(PRO, 1, (WINDOW, 7), Compressed((9000, 0), ratio=128)),
     layer(FLASH, 2, (WINDOW + 1, 1), Compressed((9000, 0), ratio=128)),
-    layer(PRO, 1, (WINDOW, 0), None),
+    layer(PRO, 1, (WINDOW + 1, 0), None),
     layer(FLASH, 3, (WINDOW + 2, 2), None),
     layer(PRO, 1, (WINDOW, 7), Compressed((9000, 0), ratio=128), splits=2),
     layer(SHARE, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=600), splits=16),
