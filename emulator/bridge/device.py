@@ -26,7 +26,7 @@ from .hostcode import HostCode
 from .launchconfig import UNDERSTOOD, LaunchConfig
 from .modules import LoadedModule, load
 from .result import LaunchResult
-from .tensormap import encode_tiled
+from .tensormap import encode_im2col, encode_tiled
 
 OPTIONS: Final = {
     "completion": get_args(Completion),
@@ -222,6 +222,10 @@ class EmulatedDevice:
     def encode_tensor_map(self, destination: int, *fields: Any) -> None:
         """cuTensorMapEncodeTiled: write the 128 bytes of a tensor map."""
         ctypes.memmove(destination, encode_tiled(*fields), 128)
+
+    def encode_im2col_map(self, destination: int, *fields: Any) -> None:
+        """cuTensorMapEncodeIm2col: write the 128 bytes of a tensor map."""
+        ctypes.memmove(destination, encode_im2col(*fields), 128)
 
 
 def module_of(compiled: Any) -> LoadedModule | None:

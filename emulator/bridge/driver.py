@@ -53,6 +53,9 @@ class Device(Protocol):
     def encode_tensor_map(self, *fields: Any) -> None:
         """cuTensorMapEncodeTiled."""
 
+    def encode_im2col_map(self, *fields: Any) -> None:
+        """cuTensorMapEncodeIm2col."""
+
 
 _current: list[Device] = []
 
@@ -110,6 +113,10 @@ def _encode(device: Device, *fields: Any) -> None:
     device.encode_tensor_map(*fields)
 
 
+def _encode_im2col(device: Device, *fields: Any) -> None:
+    device.encode_im2col_map(*fields)
+
+
 def callback(answer: Callable[..., int | None], types: Sequence[Any], result: Any = _INT) -> Any:
     """A C function that answers an error code of CUDA, None as success. What it raises first the device keeps; what it
     raises later, in another test perhaps, is printed at once."""
@@ -148,6 +155,10 @@ _ENTRY_POINTS: Final = {
     "_cuTensorMapEncodeTiled": _callback(
         _encode,
         [_POINTER, _INT, ctypes.c_uint, _POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _INT, _INT, _INT, _INT],
+    ),
+    "_cuTensorMapEncodeIm2col": _callback(
+        _encode_im2col,
+        [*[_POINTER, _INT, ctypes.c_uint], *[_POINTER] * 5, ctypes.c_uint, ctypes.c_uint, _POINTER, *[_INT] * 4],
     ),
 }
 

@@ -1,11 +1,11 @@
-"""cuTensorMapEncodeTiled: a tensor map's 128 bytes from the driver API's arguments."""
+"""cuTensorMapEncodeTiled and -Im2col: a tensor map's 128 bytes from the driver API's arguments."""
 
 from __future__ import annotations
 
 import ctypes
-from typing import Final
+from typing import Any, Final
 
-from ..machine.tensormap import NAN_FILL
+from ..machine.tensormap import CORNER_BITS, IM2COL, NAN_FILL, TILED
 
 _ELEMENT_CODES: Final = {
     0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7, 8: 9, 9: 10, 10: 8, 11: 7, 13: 11, 14: 12, 15: 13,
@@ -38,18 +38,70 @@ def encode_tiled(
 
     Bit positions as CuTeDSL's host code writes them. Raises ValueError for what no map can hold.
     """
+    q = _words(element, rank, address, sizes_at, strides_at, interleave, swizzle, fill)
+    box, steps = _array(ctypes.c_uint32, rank, box_at), _array(ctypes.c_uint32, rank, steps_at)
+    if any(not 0 < b <= 256 for b in box) or set(steps) != {1}:
+        raise ValueError(f"tensor map with box {box}, element strides {steps}")
+    q[1] |= TILED
+    for i, extent in enumerate(box):
+        _set(q, 6 * 64 + 56 + 8 * i, extent - 1)
+    return _bytes(q)
+
+
+def encode_im2col(
+    element: int,
+    rank: int,
+    address: int,
+    sizes_at: int,
+    strides_at: int,
+    low_at: int,
+    high_at: int,
+    channels: int,
+    pixels: int,
+    steps_at: int,
+    interleave: int,
+    swizzle: int,
+    _promotion: int,
+    fill: int,
+) -> bytes:
+    """The bytes of a map of im2col mode, of an image whose corners are addresses of arrays too, without its channels.
+
+    Raises ValueError for what no map can hold.
+    """
+    places = rank - 2
+    if places not in CORNER_BITS:
+        raise ValueError(f"tensor map in im2col mode of rank {rank}")
+    q = _words(element, rank, address, sizes_at, strides_at, interleave, swizzle, fill)
+    bits, steps = CORNER_BITS[places], _array(ctypes.c_uint32, rank, steps_at)
+    low, high = _array(ctypes.c_int32, places, low_at), _array(ctypes.c_int32, places, high_at)
+    if any(not -1 << bits - 1 <= corner < 1 << bits - 1 for corner in (*low, *high)):
+        raise ValueError(f"tensor map of rank {rank} with corners {low} and {high}: they have {bits} bits each")
+    known = 0 < channels <= 256 and 0 < pixels <= 1024
+    if not known or any(not 0 < step <= 8 for step in steps) or steps[0] != 1 or steps[-1] != 1:
+        raise ValueError(f"tensor map with {channels} channels, {pixels} pixels, element strides {steps}")
+    q[1] |= IM2COL
+    _set(q, 6 * 64 + 56, channels - 1)
+    _set(q, 7 * 64, pixels - 1)
+    for i in range(places):
+        _set(q, 7 * 64 + 16 + bits * i, low[i] & (1 << bits) - 1)
+        _set(q, 7 * 64 + 32 + bits * i, high[i] & (1 << bits) - 1)
+        _set(q, 6 * 64 + 35 + 3 * i, steps[i + 1] - 1)
+    return _bytes(q)
+
+
+def _words(
+    element: int, rank: int, address: int, sizes_at: int, strides_at: int, interleave: int, swizzle: int, fill: int
+) -> list[int]:
+    """What maps of both modes have, in words of 64 bits."""
     if not 1 <= rank <= 5 or element not in _ELEMENT_CODES or swizzle not in _SWIZZLES or interleave:
         raise ValueError(f"tensor map of rank {rank}, data type {element}, swizzle {swizzle}, interleave {interleave}")
     mode, atomicity = _SWIZZLES[swizzle]
-    sizes = list((ctypes.c_uint64 * rank).from_address(sizes_at))
-    strides = list((ctypes.c_uint64 * (rank - 1)).from_address(strides_at)) if rank > 1 else []
-    box = list((ctypes.c_uint32 * rank).from_address(box_at))
-    steps = list((ctypes.c_uint32 * rank).from_address(steps_at))
-    if any(stride % 16 for stride in strides) or any(not 0 < b <= 256 for b in box) or set(steps) != {1}:
-        raise ValueError(f"tensor map with strides {strides} bytes, box {box}, element strides {steps}")
+    sizes, strides = _array(ctypes.c_uint64, rank, sizes_at), _array(ctypes.c_uint64, rank - 1, strides_at)
+    if any(stride % 16 for stride in strides):
+        raise ValueError(f"tensor map with strides {strides} bytes")
     q = [0] * 16
     q[0] = address
-    q[1] = 2 | rank - 1 << 4 | _ELEMENT_CODES[element] << 7 | mode << 13 | 1 << 18 | atomicity << 19
+    q[1] = rank - 1 << 4 | _ELEMENT_CODES[element] << 7 | mode << 13 | 1 << 18 | atomicity << 19
     q[1] |= (element == _TF32) << 16 | (fill == _NAN_FILL) << NAN_FILL - 64
     q[1] |= (max([1, *strides]) * sizes[-1] >= _LARGE_BYTES) << 21
     for i, stride in enumerate(strides):
@@ -57,9 +109,15 @@ def encode_tiled(
         _set(q, 3 * 64 + 32 + 4 * i, stride >> 36 & 15)
     for i, size in enumerate(sizes):
         _set(q, 4 * 64 + 32 * i, size - 1)
-    for i, extent in enumerate(box):
-        _set(q, 6 * 64 + 56 + 8 * i, extent - 1)
-    return b"".join(word.to_bytes(8, "little") for word in q)
+    return q
+
+
+def _array(kind: Any, count: int, address: int) -> list[int]:
+    return list((kind * count).from_address(address)) if count else []
+
+
+def _bytes(words: list[int]) -> bytes:
+    return b"".join(word.to_bytes(8, "little") for word in words)
 
 
 def _set(words: list[int], bit: int, value: int) -> None:

@@ -1,4 +1,4 @@
-"""What programs in C, and compilers, find of CUDA while a session is open: libcuda, libcudart and ptxas of ours."""
+"""What programs in C, and compilers, find of CUDA while a session is open: its libraries and ptxas, of ours."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import cache
 from typing import Final
 
 from .c_library import FOLDER, CLibrary
+from .libcublas import LibCublas
 from .libcuda import LibCuda
 from .libcudart import LibCudart
 from .state import DriverState
@@ -69,9 +70,9 @@ def runtime_function(name: str) -> int:
 
 @cache
 def _libraries() -> tuple[CLibrary, ...]:
-    """Both libraries, loaded; and ptxas beside them."""
+    """The libraries, loaded; and ptxas beside them."""
     ptxas = FOLDER / "ptxas"
     ptxas.write_text(_PTXAS)
     ptxas.chmod(0o755)
     driver = LibCuda()
-    return driver, LibCudart(driver)
+    return driver, LibCudart(driver), LibCublas()

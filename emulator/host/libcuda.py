@@ -424,6 +424,14 @@ class LibCuda(CLibrary):
             return INVALID_VALUE
         return None
 
+    @entry("piupppppuupiiii", "cuTensorMapEncodeIm2col")
+    def im2col_map(self, *fields: int) -> int | None:
+        try:
+            code.device().encode_im2col_map(*fields)
+        except ValueError:
+            return INVALID_VALUE
+        return None
+
 
 def end_capture(captures: Captures, stream: int, graph: int) -> int | None:
     """Write the handle of what a stream captured; an error of CUDA if it captured nothing."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..machine.mbarrier import MBarrier
     from ..machine.topology import Cta, Warp
 
+IM2COL: Final = "im2col"
 DIMENSIONS: Final = frozenset({"1d", "2d", "3d", "4d", "5d"})
 GRANULE_BYTES: Final = 16
 ROWS: Final = 4
@@ -58,6 +59,9 @@ def _coordinates(tensor: TensorMap, raw: Any, lane: int, ins: Instr, warp: Warp)
         raise DescriptorError(
             f"{ins.opcode} with {len(values)} coordinates for a tensor map of {len(tensor.dims)} dimensions", ins, warp
         )
+    if (tensor.columns is not None) != (IM2COL in ins.modifiers):
+        what = "a tiled one" if tensor.columns is None else "one of im2col mode"
+        raise DescriptorError(f"{ins.opcode}: its tensor map is {what}", ins, warp)
     return _counted(tensor, values, ins, warp)
 
 
@@ -82,6 +86,15 @@ def _boxes(tensor: TensorMap, raw: Any, lane: int, ins: Instr, warp: Warp, rows:
         )
     column = _counted(tensor, values[:1], ins, warp)[0]
     return [_aligned(tensor, (column, row), ins, warp) for row in values[1:]]
+
+
+def _pixels(tensor: TensorMap, raw: Any, offsets: Any, lane: int, ins: Instr, warp: Warp) -> list[tuple[int, ...]]:
+    """Where the pixels are that a load in im2col mode brings."""
+    start, moved = _coordinates(tensor, raw, lane, ins, warp), tuple(o & 0xFFFF for o in _values(offsets, lane))
+    assert tensor.columns is not None
+    if len(moved) != len(start) - 2:
+        raise DescriptorError(f"{ins.opcode} with {len(moved)} offsets for {len(start)} coordinates", ins, warp)
+    return tensor.columns.walk(_aligned(tensor, start, ins, warp), moved)
 
 
 def _aligned(tensor: TensorMap, box: tuple[int, ...], ins: Instr, warp: Warp) -> tuple[int, ...]:
@@ -110,16 +123,20 @@ def _tensor_copy(ins: Instr) -> Action:
 
 def _tensor_load(ins: Instr) -> Action:
     _, _, _, mode, _, multicast, group, _ = Modifiers(ins).pick(
-        DIMENSIONS, SHARED, GLOBAL, {"tile", "tile::gather4"}, COMPLETE_TX, MULTICAST, CTA_GROUP, CACHE_HINT
+        DIMENSIONS, SHARED, GLOBAL, {"tile", "tile::gather4", IM2COL}, COMPLETE_TX, MULTICAST, CTA_GROUP, CACHE_HINT
     )
     paired = group == "cta_group::2"
+    walks = int(mode == IM2COL)
 
     def run(warp: Warp, mask: Any, target: Any, at: Any, box: Any, barrier: Any, *rest: Any) -> None:
         try:
             for lane in active_lanes(mask):
                 tensor = tensor_map(ins, warp, of_lane(at, lane))
-                boxes = _boxes(tensor, box, lane, ins, warp, mode == "tile::gather4")
-                ranks = of_lane(rest[0], lane) if multicast else None
+                if walks:
+                    boxes = _pixels(tensor, box, rest[0], lane, ins, warp)
+                else:
+                    boxes = _boxes(tensor, box, lane, ins, warp, mode == "tile::gather4")
+                ranks = of_lane(rest[walks], lane) if multicast else None
                 copies = targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, paired)
                 for cta, _, told in copies:
                     _check_near(ins, warp, cta, told, paired)
@@ -183,5 +200,5 @@ def _storing(ins: Instr, reduction: str | None, rows: bool) -> Action:
 
 @executes("cp.async.bulk.prefetch.tensor", meets=nobody)
 def _prefetch(ins: Instr) -> Action:
-    Modifiers(ins).pick(DIMENSIONS, {"L2"}, GLOBAL, {"tile", "tile::gather4"}, CACHE_HINT)
+    Modifiers(ins).pick(DIMENSIONS, {"L2"}, GLOBAL, {"tile", "tile::gather4", IM2COL}, CACHE_HINT)
     return lambda warp, mask, *_operands: None

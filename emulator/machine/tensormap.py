@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from operator import add
 from typing import Final
 
 import numpy as np
@@ -21,6 +22,8 @@ LIVE_WORDS: Final = 8
 KIND: Final = 64
 """The first of the four bits that say what a map is."""
 TILED: Final = 2
+IM2COL: Final = 1
+"""As no map is known to have it: the emulator's own, and so are the places of what such a map alone has."""
 SWIZZLES: Final = {(0, 0): NONE, (1, 0): B32, (2, 0): B64, (3, 0): B128, (3, 1): B128_ATOM32, (3, 3): B128_ATOM64}
 """By mode and atomicity: PTX ISA 9.1, table 33, without the atoms of 32 bytes whose halves are exchanged."""
 TF32: Final = 80
@@ -52,6 +55,33 @@ PACKINGS: Final = {11: Packing(2, 1, "u1"), 12: Packing(16, 1, "u8", 8), 13: Pac
 
 
 @dataclass(frozen=True, slots=True)
+class Columns:
+    """How a map of im2col mode walks through pixels: so many for a load, in a box of each image from corner `low` to
+    corner `high`, included, by steps. Dimensions innermost first, of the pixels alone."""
+
+    pixels: int
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    def walk(self, start: tuple[int, ...], offsets: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """Where the pixels are that a load from `start` on brings: channel, place in the image, image. An image's
+        pixels are those of its box, moved by the offsets."""
+        channel, *place, image = start
+        walked = []
+        for _ in range(self.pixels):
+            walked.append((channel, *map(add, place, offsets), image))
+            for i, step in enumerate(self.steps):
+                place[i] += step
+                if place[i] <= self.high[i]:
+                    break
+                place[i] = self.low[i]
+            else:
+                image += 1
+        return walked
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """What of a box lies in its tensor: bytes `low` to `high - 1` of global memory, and where that is in the box,
     outermost dimension first."""
@@ -67,9 +97,9 @@ Box = tuple[Part, np.ndarray] | None
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A tiled tensor map; dimensions innermost first, strides in bytes (of the innermost: the element's size).
+    """A tensor map; dimensions innermost first, strides in bytes (of the innermost: the element's size).
 
-    Elements smaller than a byte are counted in words of their packing.
+    Elements smaller than a byte are counted in words of their packing. In im2col mode a box is one pixel.
     """
 
     address: int
@@ -82,6 +112,8 @@ class TensorMap:
     """The bits of what a load finds outside the tensor."""
     rounds: bool = False
     """Whether a load rounds float32 to tf32."""
+    columns: Columns | None = None
+    """What a map of im2col mode has, None in tiled mode."""
 
     @cached_property
     def pattern(self) -> Pattern:
@@ -124,15 +156,16 @@ class TensorMap:
 
     @classmethod
     def decode(cls, raw: bytes) -> TensorMap:
-        """From its 128 bytes. Raises ValueError for what is no tiled map or has a type that is not implemented."""
+        """From its 128 bytes. Raises ValueError for what is no map or has a type that is not implemented."""
         q = struct.unpack("<8Q", raw[: 8 * LIVE_WORDS])
         rank = (q[1] >> 4 & 7) + 1
         element = q[1] >> 7 & 15
-        if q[1] & 15 != TILED or rank > 5 or not q[0]:
-            raise ValueError(f"no tiled tensor map: first words {q[0]:#018x} {q[1]:#018x}")
+        if q[1] & 15 not in (TILED, IM2COL) or rank > 5 or not q[0]:
+            raise ValueError(f"no tensor map: first words {q[0]:#018x} {q[1]:#018x}")
         if element not in DTYPES and element not in PACKINGS:
             raise ValueError(f"tensor map of element type {element}; implemented are {sorted({*DTYPES, *PACKINGS})}")
-        if q[1] >> 11 & 3 or q[6] >> 32 & 0xFFFFFF:
+        im2col = q[1] & 15 == IM2COL
+        if q[1] >> 11 & 3 or (q[6] >> 32 & 0xFFFFFF and not im2col):
             raise ValueError("tensor map with interleave or element strides, which is not implemented")
         swizzle = SWIZZLES.get((q[1] >> 13 & 3, q[1] >> 19 & 3))
         if swizzle is None:
@@ -140,7 +173,7 @@ class TensorMap:
         low = (q[1] >> 32, q[2] & 0xFFFFFFFF, q[2] >> 32, q[3] & 0xFFFFFFFF)
         strides = tuple((s | (q[3] >> 32 + 4 * i & 15) << 32) << 4 for i, s in enumerate(low))
         dims = tuple((q[4 + i // 2] >> 32 * (i % 2) & 0xFFFFFFFF) + 1 for i in range(5))
-        box = ((q[6] >> 56) + 1, *((q[7] >> 8 * i & 0xFF) + 1 for i in range(4)))
+        box = ((q[6] >> 56) + 1, *(1 if im2col else (q[7] >> 8 * i & 0xFF) + 1 for i in range(4)))
         if (packing := PACKINGS.get(element)) is not None:
             words, per = packing.words, packing.elements
             dims, box = (dims[0] * words // per, *dims[1:]), (box[0] * words // per, *box[1:])
@@ -155,7 +188,9 @@ class TensorMap:
             )
         outside = _nan(element, width) if q[1] >> NAN_FILL - 64 & 1 else 0
         rounds = element == FLOAT32 and bool(q[1] >> TF32 - 64 & 1)
-        return cls(q[0], element, swizzle, dims[:rank], (width, *strides[: rank - 1]), box[:rank], outside, rounds)
+        columns = _columns(q[6], q[7], dims[1 : rank - 1]) if im2col else None
+        strides, dims, box = (width, *strides[: rank - 1]), dims[:rank], box[:rank]
+        return cls(q[0], element, swizzle, dims, strides, box, outside, rounds, columns)
 
     def part(self, coordinates: tuple[int, ...]) -> Part | None:
         """What of the box at `coordinates` lies in the tensor; None if nothing does."""
@@ -223,6 +258,23 @@ class TensorMap:
         dropped."""
         new = box.reshape(self.shape)[part.slices]
         there[...] = new if reduction is None else reduced(there, new, DTYPES[self.element], reduction)
+
+
+CORNER_BITS: Final = {1: 16, 2: 8, 3: 5}
+"""Of a corner's coordinates by their number: cuTensorMapEncodeIm2col's limits."""
+
+
+def _columns(steps: int, corners: int, dims: tuple[int, ...]) -> Columns:
+    """From the last words of a map of im2col mode, as `bridge.tensormap` writes them."""
+    bits = CORNER_BITS[len(dims)]
+
+    def corner(first: int) -> tuple[int, ...]:
+        raw = (corners >> first + bits * i & (1 << bits) - 1 for i in range(len(dims)))
+        return tuple(value - (value >> bits - 1 << bits) for value in raw)
+
+    high = tuple(dim - 1 + offset for dim, offset in zip(dims, corner(32), strict=True))
+    walked = tuple((steps >> 35 + 3 * i & 7) + 1 for i in range(len(dims)))
+    return Columns((corners & 0x3FF) + 1, corner(16), high, walked)
 
 
 def _rounded(bits: np.ndarray) -> np.ndarray:

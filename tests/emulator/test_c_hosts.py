@@ -201,6 +201,47 @@ def test_what_nvcc_registers_launches(cuda, memory, device, packing) -> None:
     runtime.__getattr__("__cudaUnregisterFatBinary")(handle)
 
 
+HALF, SINGLE = 2, 0
+
+
+def made(create: Callable[..., int], *arguments: object) -> ctypes.c_uint64:
+    handle = ctypes.c_uint64()
+    assert create(ctypes.byref(handle), *arguments) == 0
+    return handle
+
+
+@pytest.mark.parametrize(("transposed", "beta"), [(False, 0.0), (True, 0.5)])
+def test_a_product_of_cublaslt(cuda, memory, transposed, beta) -> None:
+    """Column by column: 3 by 4 with rows between the columns, by 4 by 2, half precision into single."""
+    cublas = ctypes.CDLL("libcublas.so")
+    a, b, c = (np.arange(n, dtype=np.float32) - 3 for n in (16, 8, 6))
+    shapes = [(HALF, 4, 3, 4) if transposed else (HALF, 3, 4, 4), (HALF, 4, 2, 4), (SINGLE, 3, 2, 3)]
+    library, product = made(cublas.cublasLtCreate), made(cublas.cublasLtMatmulDescCreate, 68, SINGLE)
+    layouts = [made(cublas.cublasLtMatrixLayoutCreate, k, *map(ctypes.c_uint64, shape)) for k, *shape in shapes]
+    turn = ctypes.byref(ctypes.c_int(transposed))
+    assert cublas.cublasLtMatmulDescSetAttribute(product, 3, turn, ctypes.c_size_t(4)) == 0
+    results, found = ctypes.create_string_buffer(96), ctypes.c_int()
+    given = (*layouts, layouts[2], None, 1, results, ctypes.byref(found))
+    assert cublas.cublasLtMatmulAlgoGetHeuristic(library, product, *given) == 0 and found.value == 1
+    x, y, z = (ctypes.c_uint64(memory(each)) for each in (a.astype(np.float16), b.astype(np.float16), c))
+    alpha, plus = ctypes.byref(ctypes.c_float(2)), ctypes.byref(ctypes.c_float(beta))
+    into = (z, layouts[2], z, layouts[2])
+    operands = (alpha, x, layouts[0], y, layouts[1], plus, *into, results, None, ctypes.c_size_t(0), None)
+    assert cublas.cublasLtMatmul(library, product, *operands) == 0
+    left = a[:12].reshape(3, 4) if transposed else a.reshape(4, 4).T[:3]
+    wanted = 2 * left @ b.reshape(2, 4).T + beta * c.reshape(2, 3).T
+    assert (wanted == read(cuda, z.value, 6).view(np.float32).reshape(2, 3).T).all()
+
+
+def test_a_product_with_scale_factors_is_refused(cuda, device) -> None:
+    cublas = ctypes.CDLL("libcublas.so")
+    product = made(cublas.cublasLtMatmulDescCreate, 68, SINGLE)
+    mode, a_scale_mode = ctypes.byref(ctypes.c_int(2)), 31
+    assert cublas.cublasLtMatmulDescSetAttribute(product, a_scale_mode, mode, ctypes.c_size_t(4)) != 0
+    assert isinstance(device.error, emulator.NotEmulated) and "attribute 31" in str(device.error)
+    device.error = None
+
+
 PROGRAM = r"""
 #include <stdio.h>
 #include <stdlib.h>

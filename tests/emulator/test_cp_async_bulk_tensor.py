@@ -12,7 +12,7 @@ from reference_reductions import draw, reduced
 from tensor_layouts import Swizzle
 
 from emulator import errors
-from emulator.bridge.tensormap import encode_tiled
+from emulator.bridge.tensormap import encode_im2col, encode_tiled
 
 SWIZZLES = {
     0: None, 1: Swizzle(1, 4, 3), 2: Swizzle(2, 4, 3), 3: Swizzle(3, 4, 3), 4: Swizzle(2, 5, 2), 6: Swizzle(1, 6, 1),
@@ -239,7 +239,7 @@ def test_a_store_does_not_start_before_the_tensor(family: str, modifier: str, at
 
 
 def test_a_map_of_nothing() -> None:
-    with pytest.raises(errors.DescriptorError, match="no tiled tensor map"):
+    with pytest.raises(errors.DescriptorError, match="no tensor map"):
         launch(program(2, 512), [bytes(128), bytes(128), bytes(20), np.zeros(4, np.uint8)])
 
 
@@ -260,3 +260,80 @@ def test_a_map_of_another_rank() -> None:
     raw = tensor_map(array, (32, 8), 0)
     with pytest.raises(errors.DescriptorError, match="1 coordinates for a tensor map of 2 dimensions"):
         launch(program(1, 1024), [raw, raw, bytes(20), array])
+
+
+def output(number: int, sizes: Sequence[int]) -> list[int]:
+    """Image and place of the output of this number, where an image has `sizes`."""
+    at: list[int] = []
+    for size in reversed(sizes):
+        number, place = divmod(number, size)
+        at.insert(0, place)
+    return [number, *at]
+
+
+def im2col_map(
+    image: np.ndarray, channels: int, pixels: int, low: Sequence[int], high: Sequence[int], step: int
+) -> bytes:
+    """The map of images (number, places, channels) as the driver API makes it; corners innermost first."""
+    rank, places = image.ndim, image.ndim - 2
+    steps = np.array([1, *[step] * places, 1], np.uint32)
+    sizes, strides = np.array(image.shape[::-1], np.uint64), np.array(image.strides[-2::-1], np.uint64)
+    corners = np.array(low, np.int32), np.array(high, np.int32)
+    a, b, c, d, e = (each.ctypes.data for each in (sizes, strides, *corners, steps))
+    return encode_im2col(TYPES["f4"], rank, image.ctypes.data, a, b, c, d, channels, pixels, e, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("shape", "filter_size", "stride", "padding", "dilation", "first"),
+    [
+        ((2, 9, 16), 3, 1, 1, 1, 2),
+        ((2, 5, 6, 16), 3, 1, 1, 1, 0),
+        ((3, 5, 6, 16), 3, 2, 1, 1, 4),
+        ((2, 7, 8, 16), 2, 1, 0, 2, 29),
+        ((2, 4, 3, 5, 16), 3, 2, 1, 1, 3),
+    ],
+)
+def test_columns_of_a_convolution(shape, filter_size, stride, padding, dilation, first) -> None:
+    """A load brings what one tap of the filter multiplies at successive outputs: row by row, image by image."""
+    image = aligned(np.random.default_rng(0).standard_normal(shape).astype(np.float32))
+    places, pixels, channels, channel = len(shape) - 2, 40, 8, 4
+    reach = dilation * (filter_size - 1)
+    outputs = [(size + 2 * padding - reach - 1) // stride + 1 for size in shape[1:-1]]
+    raw = im2col_map(image, channels, pixels, [-padding] * places, [padding - reach] * places, stride)
+    for tap in ([0] * places, list(range(places, 0, -1)), [filter_size - 1] * places):
+        wanted = np.zeros((pixels, channels), np.float32)
+        for number in range(first, first + pixels):
+            which, *at = output(number, outputs)
+            there = [stride * a - padding + dilation * t for a, t in zip(at, tap, strict=True)]
+            if which < shape[0] and all(0 <= t < size for t, size in zip(there, shape[1:-1], strict=True)):
+                wanted[number - first] = image[(which, *there)][channel : channel + channels]
+        offsets = "{" + ", ".join(f"%h{i}" for i in range(places)) + "}"
+        taps = "".join(f"mov.b16 %h{i}, {dilation * t};" for i, t in enumerate(reversed(tap)))
+        text = program(len(shape), pixels * channels * 4).replace(".global.tile.", ".global.im2col.")
+        text = text.replace("[%r3];\nWAIT", f"[%r3], {offsets};\nWAIT")
+        text = text.replace("elect.sync", f".reg .b16 %h<4>; {taps}\nelect.sync")
+        out = np.zeros((pixels, channels), np.float32)
+        which, *at = output(first, outputs)
+        coordinates = [channel, *(stride * a - padding for a in reversed(at)), which]
+        launch(text, [raw, raw, struct.pack("<5i", *coordinates, *[0] * (5 - len(coordinates))), out])
+        np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("tiled", [False, True])
+def test_a_map_of_the_other_mode(tiled) -> None:
+    image = aligned(np.zeros((1, 4, 4, 16), np.float32))
+    raw = im2col_map(image, 16, 16, [0, 0], [0, 0], 1)
+    text = program(4, 1024)
+    if tiled:
+        raw = tensor_map(image, (16, 4, 4, 1), 0)
+        text = text.replace(".global.tile.", ".global.im2col.").replace("[%r3];\nWAIT", "[%r3], {0, 0};\nWAIT")
+    with pytest.raises(errors.DescriptorError, match="is a tiled one" if tiled else "is one of im2col mode"):
+        launch(text, [raw, raw, bytes(20), np.zeros(256, np.float32)])
+
+
+@pytest.mark.parametrize(
+    ("channels", "pixels", "corner", "step"), [(0, 8, 0, 1), (8, 1025, 0, 1), (8, 8, -129, 1), (8, 8, 0, 9)]
+)
+def test_no_map_holds_these_columns(channels, pixels, corner, step) -> None:
+    with pytest.raises(ValueError, match=f"{channels} channels, {pixels} pixels" if not corner else "8 bits each"):
+        im2col_map(np.zeros((1, 4, 4, 16), np.float32), channels, pixels, [corner] * 2, [0, 0], step)

@@ -27,7 +27,7 @@ NOT_HERE = {
     "'stacksave'": "stacksave.u64 %q0;",
     "a call of malloc": "{ .param .b64 p; .param .b64 r; call.uni (r), malloc, (p); }",
     "recursion of again": "call.uni again;",
-    "'.im2col'": "cp.async.bulk.tensor.4d.shared::cta.global.im2col.mbarrier::complete_tx::bytes "
+    "'.im2col::w'": "cp.async.bulk.tensor.4d.shared::cta.global.im2col::w.mbarrier::complete_tx::bytes "
     "[%r0], [%q0, {%r1, %r2, %r3, %r4}], [%r5], {%h0, %h1};",
 }
 OUTSIDE = """

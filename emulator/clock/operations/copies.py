@@ -14,7 +14,7 @@ from ...isa.lane_values import active_lanes, of_lane
 from ...isa.registry import BLOCK, Action
 from ...machine.shared import OFFSET_MASK, RANK_SHIFT
 from ...machine.tensormap import MAP_BYTES, TensorMap, decode
-from ...ptx.syntax import Instr, Operand, TensorAddress
+from ...ptx.syntax import Instr, Operand, TensorAddress, Vector
 from ..barriers import TimedMBarrier
 from ..trace import COPIES
 from ..warps import Copies, Sm, Tensor, TimedWarp
@@ -30,17 +30,18 @@ def _tensor(warp: TimedWarp, address: int) -> Tensor:
     known: dict[int, Tensor] = warp.timeline.tensors
     if address not in known:
         tensor = decode(ctypes.string_at(address, MAP_BYTES))
-        known[address] = Tensor(tensor.address, tensor_bytes(tensor), tensor.box_bytes)
+        pixels = 1 if tensor.columns is None else tensor.columns.pixels
+        known[address] = Tensor(tensor.address, tensor_bytes(tensor), tensor.box_bytes * pixels)
     return known[address]
 
 
 def _tma_operands(operands: Sequence[Operand]) -> Sequence[Operand]:
-    """(destination, map, mbarrier, mask) of a load, (map, source) of a store."""
+    """(destination, map, mbarrier, mask) of a load, (map, source) of a store. Offsets in im2col mode are left out."""
     match operands[:2]:
         case (TensorAddress(at), source):
             return at, source
         case (target, TensorAddress(at)):
-            return target, at, *operands[2:4]
+            return target, at, *[operand for operand in operands[2:5] if not isinstance(operand, Vector)][:2]
     raise ValueError(f"a copy of {', '.join(map(str, operands))}")
 
 

@@ -1,0 +1,138 @@
+"""libcublas.so: the matrix products of cuBLASLt, computed by torch, for programs that compare theirs with them."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from typing import Final
+
+import torch
+
+from .c_library import FLOAT, INT, LONG, CLibrary, entry, put
+from .refusal import not_emulated
+from .streams import new_handle
+
+_TYPES: Final = {
+    **{0: torch.float32, 1: torch.float64, 2: torch.float16, 14: torch.bfloat16},
+    **{28: torch.float8_e4m3fn, 29: torch.float8_e5m2},
+}
+"""By cudaDataType."""
+_TRANSPOSE_A, _TRANSPOSE_B = 3, 4
+_PLAIN: Final = frozenset(range(5)) | {25}
+"""The attributes of a product that leave it a product: types, where factors are, transposition, how sums are kept."""
+_RESULT_BYTES: Final = 96
+"""Of a cublasLtMatmulHeuristicResult_t, which is all zeros: a status of success, and no workspace is needed."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A matrix, column by column."""
+
+    kind: int
+    rows: int
+    columns: int
+    leading: int
+
+    def at(self, address: int) -> torch.Tensor:
+        """The matrix at an address."""
+        if self.kind not in _TYPES:
+            raise not_emulated(f"cublasLtMatmul of cudaDataType {self.kind}", f"known are {sorted(_TYPES)}")
+        dtype = _TYPES[self.kind]
+        count = self.leading * (self.columns - 1) + self.rows
+        memory = (ctypes.c_byte * (count * dtype.itemsize)).from_address(address)
+        return torch.frombuffer(memory, dtype=dtype).as_strided((self.rows, self.columns), (1, self.leading))
+
+
+@dataclass
+class _Product:
+    """A product's description: its attributes by number."""
+
+    scale: int
+    attributes: dict[int, int] = field(default_factory=dict)
+
+    def factor(self, address: int) -> float:
+        """alpha or beta, where it lies on the host."""
+        kind = ctypes.c_double if _TYPES[self.scale] is torch.float64 else FLOAT
+        return float(kind.from_address(address).value)
+
+
+class LibCublas(CLibrary):
+    """The library, as far as its products go."""
+
+    sonames = ("libcublas.so",)
+    quiet = ("cublasLtDestroy", "cublasLtMatmulPreferenceDestroy", "cublasLtMatmulPreferenceSetAttribute")
+
+    def __init__(self) -> None:
+        self._layouts: dict[int, _Layout] = {}
+        self._products: dict[int, _Product] = {}
+        super().__init__()
+
+    @entry("p", "cublasLtCreate", "cublasLtMatmulPreferenceCreate")
+    def create(self, handle: int) -> None:
+        put(handle, LONG, new_handle())
+
+    @entry("pippp", "cublasLtMatrixLayoutCreate")
+    def create_layout(self, handle: int, kind: int, rows: int, columns: int, leading: int) -> None:
+        put(handle, LONG, known := new_handle())
+        self._layouts[known] = _Layout(kind, rows, columns, leading)
+
+    @entry("p", "cublasLtMatrixLayoutDestroy")
+    def destroy_layout(self, handle: int) -> None:
+        self._layouts.pop(handle, None)
+
+    @entry("pii", "cublasLtMatmulDescCreate")
+    def create_product(self, handle: int, _compute: int, scale: int) -> None:
+        put(handle, LONG, known := new_handle())
+        self._products[known] = _Product(scale)
+
+    @entry("p", "cublasLtMatmulDescDestroy")
+    def destroy_product(self, handle: int) -> None:
+        self._products.pop(handle, None)
+
+    @entry("pipn", "cublasLtMatmulDescSetAttribute")
+    def set_attribute(self, product: int, attribute: int, value: int, size: int) -> None:
+        if attribute not in _PLAIN:
+            why = "scale factors of blocks and epilogues are not computed"
+            raise not_emulated(f"attribute {attribute} of cuBLASLt's products", why)
+        given = int.from_bytes(ctypes.string_at(value, size), "little")
+        self._products[product].attributes[attribute] = given
+
+    @entry("pppppppipp", "cublasLtMatmulAlgoGetHeuristic")
+    def algorithm(self, *arguments: int) -> None:
+        results, found = arguments[-2:]
+        ctypes.memset(results, 0, _RESULT_BYTES)
+        put(found, INT, 1)
+
+    @entry("p" * 14 + "np", "cublasLtMatmul")
+    def multiply(
+        self,
+        _library: int,
+        product: int,
+        alpha: int,
+        a: int,
+        a_layout: int,
+        b: int,
+        b_layout: int,
+        beta: int,
+        c: int,
+        c_layout: int,
+        d: int,
+        d_layout: int,
+        _algorithm: int,
+        _space: int,
+        _size: int,
+        stream: int,
+    ) -> None:
+        of, layouts = self._products[product], self._layouts
+        left, right = layouts[a_layout].at(a), layouts[b_layout].at(b)
+        added, result = layouts[c_layout].at(c), layouts[d_layout].at(d)
+        by, plus = of.factor(alpha), of.factor(beta)
+
+        def work() -> None:
+            wide = torch.float64 if result.dtype is torch.float64 else torch.float32
+            first = left.T if of.attributes.get(_TRANSPOSE_A) else left
+            second = right.T if of.attributes.get(_TRANSPOSE_B) else right
+            sums = by * (first.to(wide) @ second.to(wide))
+            result.copy_(sums + plus * added.to(wide) if plus else sums)
+
+        self.session.captures.submit(stream, work)
