@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -235,7 +236,8 @@ def _judge(
     chosen = targets.load().find(name)
     if chosen.why_not_from_here:
         raise TargetError(chosen.why_not_from_here)
-    with driving() as driver:
+    with driving() as driver, ThreadPoolExecutor() as beside:
+        beside.submit(page.template)  # read while the run goes on, not after it
         entry = driver.judge(milestones, chosen, Unpin(tuple(unpin), because), again, no_cache)
     _show_end(entry)
 

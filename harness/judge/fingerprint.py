@@ -9,6 +9,7 @@ import argparse
 import hashlib
 import json
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -23,23 +24,27 @@ QUERY_S = 20.0
 
 def differences(lock: str, installed: Mapping[str, str]) -> Iterator[str]:
     """Where the packages of a Linux machine, versions by name, are not what the lock pins, a phrase each."""
-    from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
-
-    versions = {canonicalize_name(name): version for name, version in installed.items()}
-
+    versions = {_normalised(name): version for name, version in installed.items()}
     for line in lock.splitlines():
         text = line.split("#", 1)[0].strip()
-        if not text:
-            continue
+        name, _, pinned = text.partition("==")
+        found = versions.get(_normalised(name.strip()))
+        if not text or (found and found.partition("+")[0] == pinned.partition(";")[0].strip()):
+            continue  # the usual line: packaging, which reads them all, takes longer to import than the rest takes
+        from packaging.requirements import Requirement
+
         wanted = Requirement(text)
         if wanted.marker and not wanted.marker.evaluate({"sys_platform": "linux"}):
             continue
-        found = versions.get(canonicalize_name(wanted.name))
+        found = versions.get(_normalised(wanted.name))
         if found is None:
             yield f"{wanted.name} is missing"
         elif not wanted.specifier.contains(found, prereleases=True):
             yield f"{wanted.name} is {found}, pinned {wanted.specifier}"
+
+
+def _normalised(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def installed() -> dict[str, str]:

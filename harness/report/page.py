@@ -20,7 +20,7 @@ from harness.host.verdict import Verdict
 from harness.report.record import PAGE_NAME, REPORT_NAME, Case, Record, RecordError, load
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Environment, Template
 
 TEMPLATES = Path(__file__).parent / "templates"
 #: A line of a source file, as an error of the emulator or a traceback names it.
@@ -106,18 +106,19 @@ def write(run: Run, repository: Repository) -> Path:
 def render(run: Run, repository: Repository, up: str = "./", **site: object) -> str:
     """The page of a run; `up` leads from it to the run's results."""
     records = list(run.records())
-    return (
-        environment()
-        .get_template("run.html")
-        .render(
-            run=run,
-            up=up,
-            failures=list(_failures(run, records, repository)),
-            diff=list(_diff(run, repository)),
-            parts=list(_parts(run, records)),
-            **site,
-        )
+    return template().render(
+        run=run,
+        up=up,
+        failures=list(_failures(run, records, repository)),
+        diff=list(_diff(run, repository)),
+        parts=list(_parts(run, records)),
+        **site,
     )
+
+
+def template() -> Template:
+    """What a run's page is made of."""
+    return environment().get_template("run.html")
 
 
 @cache
