@@ -11,10 +11,10 @@ from ..bridge.driver import current
 from ..bridge.launchconfig import LaunchConfig
 from ..bridge.modules import LoadedModule, load
 from ..ptx.syntax import Kernel
+from .captures import new_handle
 from .images import is_machine_code, machine_code, ptx_at
 from .properties import DeviceProperties
 from .refusal import not_emulated
-from .streams import new_handle
 
 _REGISTERS_A_THREAD = 255
 _modules: dict[int, LoadedModule] = {}

@@ -9,9 +9,9 @@ from typing import Any
 import cuda.bindings.driver as driver
 
 from . import graphs, memory
+from .captures import new_handle
 from .properties import BUS, DeviceProperties
 from .state import DriverState
-from .streams import new_handle
 
 
 def functions(runtime: ModuleType, state: DriverState) -> dict[str, Callable[..., Any]]:
@@ -66,8 +66,12 @@ def _device_calls(t: ModuleType, p: DeviceProperties, ok: _Ok) -> dict[str, Call
 
 
 def _stream_calls(t: ModuleType, state: DriverState, ok: _Ok) -> dict[str, Callable[..., Any]]:
-    def record(event: Any, *_rest: Any) -> Any:
-        state.record(event)
+    def record(event: Any, stream: Any, *_flags: Any) -> Any:
+        state.record(event, stream)
+        return ok()
+
+    def wait(stream: Any, event: Any, *_flags: Any) -> Any:
+        state.captures.wait(stream, event)
         return ok()
 
     def elapsed(start: Any, end: Any) -> Any:
@@ -80,7 +84,6 @@ def _stream_calls(t: ModuleType, state: DriverState, ok: _Ok) -> dict[str, Calla
         "cudaStreamDestroy",
         "cudaStreamSynchronize",
         "cudaStreamQuery",
-        "cudaStreamWaitEvent",
         "cudaEventDestroy",
         "cudaEventSynchronize",
         "cudaEventQuery",
@@ -89,6 +92,7 @@ def _stream_calls(t: ModuleType, state: DriverState, ok: _Ok) -> dict[str, Calla
         **{name: lambda *_: ok(t.cudaStream_t(new_handle())) for name in streams},
         **{name: lambda *_: ok(t.cudaEvent_t(new_handle())) for name in events},
         **{name: lambda *_: ok() for name in quiet},
+        "cudaStreamWaitEvent": wait,
         "cudaEventRecord": record,
         "cudaEventRecordWithFlags": record,
         "cudaEventElapsedTime": elapsed,

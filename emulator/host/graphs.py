@@ -1,66 +1,12 @@
-"""CUDA graphs on the emulated device: work submitted to a capturing stream is kept, and done when it is replayed."""
+"""torch's CUDA graphs, and those of cuda.bindings.runtime, over what streams capture."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
-from .refusal import not_emulated
-from .streams import Current, Stream, new_handle
-
-Work = Callable[[], None]
-
-
-@dataclass
-class Graph:
-    """Captured work in the order of its submission, and the number by which the driver knows it."""
-
-    nodes: list[Work] = field(default_factory=list)
-    handle: int = field(default_factory=new_handle)
-
-    def replay(self) -> None:
-        """Do all of it once."""
-        for work in self.nodes:
-            work()
-
-
-class Captures:
-    """The streams that are capturing now, by handle, and every graph that was captured, by handle."""
-
-    def __init__(self) -> None:
-        self._open: dict[int, Graph] = {}
-        self.graphs: dict[int, Graph] = {}
-
-    @property
-    def active(self) -> bool:
-        """Whether any stream is capturing."""
-        return bool(self._open)
-
-    def capturing(self, stream: Any) -> bool:
-        """Whether this stream is capturing."""
-        return int(stream) in self._open
-
-    def submit(self, stream: Any, work: Work) -> None:
-        """Do `work` now, or keep it if the stream is capturing."""
-        graph = self._open.get(int(stream))
-        if graph is None:
-            work()
-        else:
-            graph.nodes.append(work)
-
-    def begin(self, stream: Any) -> None:
-        """Start to capture. Raises NotEmulated for the default stream and for a stream that is capturing."""
-        if int(stream) == 0 or self.capturing(stream):
-            raise not_emulated(f"capturing stream {int(stream):#x}", "it is the default stream or captures already")
-        self._open[int(stream)] = Graph()
-
-    def end(self, stream: Any) -> Graph | None:
-        """Stop capturing and answer the graph, None if the stream was not capturing."""
-        graph = self._open.pop(int(stream), None)
-        if graph is not None:
-            self.graphs[graph.handle] = graph
-        return graph
+from .captures import Captures, Graph, new_handle
+from .streams import Current, Stream
 
 
 class TorchGraphs:

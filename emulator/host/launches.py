@@ -10,7 +10,7 @@ from typing import Any
 from ..bridge.allocations import Allocation, Memory
 from ..bridge.device import EmulatedDevice
 from ..bridge.launchconfig import LaunchConfig
-from .graphs import Captures
+from .captures import Captures
 from .memory import Allocations
 from .patching import Patches
 

@@ -9,8 +9,8 @@ from typing import Final
 import torch
 
 from .c_library import FLOAT, INT, LONG, CLibrary, entry, put
+from .captures import new_handle
 from .refusal import not_emulated
-from .streams import new_handle
 
 _TYPES: Final = {
     **{0: torch.float32, 1: torch.float64, 2: torch.float16, 14: torch.bfloat16},

@@ -9,10 +9,9 @@ from ..bridge.driver import NotEmulated
 from ..bridge.launchconfig import COOPERATIVE, LaunchConfig
 from . import code, memory
 from .c_library import FLOAT, INT, LONG, UINT, CLibrary, entry, put
-from .graphs import Captures
+from .captures import Captures, new_handle
 from .properties import BUS
 from .refusal import not_emulated
-from .streams import new_handle
 
 INVALID_VALUE, NO_BINARY, INVALID_DEVICE, INVALID_HANDLE, NOT_FOUND = 1, 209, 101, 400, 500
 _ERRORS: Final = {
@@ -49,12 +48,13 @@ class LibCuda(CLibrary):
         *("cuInit", "cuCtxSetCurrent", "cuCtxPushCurrent_v2", "cuCtxDestroy_v2", "cuCtxSynchronize", "cuCtxSetLimit"),
         *("cuCtxSetFlags", "cuCtxEnablePeerAccess", "cuCtxSetCacheConfig", "cuCtxResetPersistingL2Cache"),
         *("cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxSetFlags_v2", "cuDevicePrimaryCtxReset_v2"),
-        *("cuStreamDestroy_v2", "cuStreamSynchronize", "cuStreamQuery", "cuStreamWaitEvent", "cuStreamSetAttribute"),
+        *("cuStreamDestroy_v2", "cuStreamSynchronize", "cuStreamQuery", "cuStreamSetAttribute"),
         *("cuEventDestroy_v2", "cuEventSynchronize", "cuEventQuery", "cuMemHostRegister_v2", "cuMemHostUnregister"),
         *("cuFuncSetAttribute", "cuFuncSetCacheConfig", "cuFuncSetSharedMemConfig", "cuKernelSetAttribute"),
         *("cuFuncLoad", "cuProfilerStart", "cuProfilerStop", "cuMemAdvise", "cuMemPrefetchAsync", "cuMemPoolDestroy"),
         *("cuMemPoolSetAttribute", "cuMemPoolTrimTo", "cuMemPoolSetAccess", "cuDeviceSetMemPool", "cuGraphDestroy"),
         *("cuGraphExecDestroy", "cuGraphUpload", "cuKernelSetCacheConfig", "cuPointerSetAttribute"),
+        *("cuUserObjectRetain", "cuUserObjectRelease", "cuGraphRetainUserObject", "cuGraphReleaseUserObject"),
     )
 
     # The device and its context
@@ -264,7 +264,7 @@ class LibCuda(CLibrary):
 
     # Streams, events and graphs
 
-    @entry("p", "cuStreamCreate", "cuStreamCreateWithPriority", "cuEventCreate")
+    @entry("p", "cuStreamCreate", "cuStreamCreateWithPriority", "cuEventCreate", "cuUserObjectCreate")
     def new(self, handle: int) -> None:
         put(handle, LONG, new_handle())
 
@@ -309,9 +309,34 @@ class LibCuda(CLibrary):
         captures = self.session.captures
         captures.submit(stream, captures.graphs[graph].replay)
 
-    @entry("p", "cuEventRecord", "cuEventRecordWithFlags")
-    def record(self, event: int) -> None:
-        self.session.record(event)
+    @entry("pppppp", "cuStreamGetCaptureInfo_v2")
+    def capture_info(self, stream: int, status: int, number: int, graph: int, before: int, count: int) -> None:
+        """What a stream captures into. What it would go on from is not told."""
+        into = self.session.captures.graph_of(stream)
+        put(status, INT, into is not None)
+        put(number, LONG, into.handle if into else 0)
+        put(graph, LONG, into.handle if into else 0)
+        put(before, LONG, 0)
+        put(count, LONG, 0)
+
+    @entry("ppppppp", "cuStreamGetCaptureInfo_v3")
+    def capture_info_with_edges(self, *given: int) -> None:
+        *those_of_before, edges, count = given
+        self.capture_info(*those_of_before, count)
+        put(edges, LONG, 0)
+
+    @entry("ppp", "cuGraphInstantiateWithParams")
+    def instantiate_with(self, executable: int, graph: int, parameters: int) -> None:
+        self.instantiate(executable, graph)
+        put(parameters + 24, INT, 0)  # success
+
+    @entry("pp", "cuEventRecord", "cuEventRecordWithFlags")
+    def record(self, event: int, stream: int) -> None:
+        self.session.record(event, stream)
+
+    @entry("pp", "cuStreamWaitEvent")
+    def wait(self, stream: int, event: int) -> None:
+        self.session.captures.wait(stream, event)
 
     @entry("ppp", "cuEventElapsedTime", "cuEventElapsedTime_v2")
     def elapsed(self, ms: int, start: int, end: int) -> int | None:

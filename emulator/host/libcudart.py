@@ -11,9 +11,9 @@ from typing import Final
 from ..bridge.launchconfig import COOPERATIVE, LaunchConfig
 from . import code, memory
 from .c_library import INT, LONG, CLibrary, entry, put
+from .captures import new_handle
 from .libcuda import INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, LibCuda, end_capture, error_text
 from .properties import DeviceProperties
-from .streams import new_handle
 
 INVALID_FUNCTION, INVALID_SYMBOL = 98, 13
 _MEMORY_TYPE_HOST, _MEMORY_TYPE_DEVICE = 0, 2
@@ -43,7 +43,7 @@ class LibCudart(CLibrary):
     versioned = True
     quiet = (
         *("__cudaRegisterFatBinaryEnd", "__cudaInitModule", "cudaDeviceReset", "cudaSetDeviceFlags"),
-        *("cudaStreamDestroy", "cudaStreamSynchronize", "cudaStreamQuery", "cudaStreamWaitEvent"),
+        *("cudaStreamDestroy", "cudaStreamSynchronize", "cudaStreamQuery"),
         *(
             "cudaEventDestroy",
             "cudaEventSynchronize",
@@ -346,9 +346,13 @@ class LibCudart(CLibrary):
     def new(self, handle: int) -> None:
         put(handle, LONG, new_handle())
 
-    @entry("p", "cudaEventRecord", "cudaEventRecordWithFlags")
-    def record(self, event: int) -> None:
-        self.session.record(event)
+    @entry("pp", "cudaEventRecord", "cudaEventRecordWithFlags")
+    def record(self, event: int, stream: int) -> None:
+        self.session.record(event, stream)
+
+    @entry("pp", "cudaStreamWaitEvent")
+    def wait(self, stream: int, event: int) -> None:
+        self.session.captures.wait(stream, event)
 
     @entry("ppp", "cudaEventElapsedTime", "cudaEventElapsedTime_v2")
     def elapsed(self, ms: int, start: int, end: int) -> int | None:

@@ -6,9 +6,8 @@ import time
 from typing import Any
 
 from . import memory
-from .graphs import Captures
+from .captures import Captures, new_handle
 from .properties import DeviceProperties
-from .streams import new_handle
 
 
 class DriverState:
@@ -26,6 +25,7 @@ class DriverState:
         first, last = self.event_times.get(int(start)), self.event_times.get(int(end))
         return None if first is None or last is None else max((last - first) * 1e3, 1e-6)
 
-    def record(self, event: Any) -> None:
-        """An event has been reached: everything before it is done."""
+    def record(self, event: Any, stream: Any) -> None:
+        """An event of a stream has been reached: everything before it is done, or captured."""
         self.event_times[int(event)] = time.perf_counter()
+        self.captures.record(event, stream)

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from typing import Any, Final
 
 import torch
 
+from .captures import Captures, new_handle
 from .refusal import not_emulated
 
 DEVICE: Final = torch.device("cuda", 0)
-_HANDLES: Final = itertools.count(0x1000)
-
-
-def new_handle() -> int:
-    """A number that stands for a driver object; it is no address and is never 0."""
-    return next(_HANDLES)
 
 
 class Stream:
-    """torch.cuda.Stream. Work on it is done in program order, at once."""
+    """torch.cuda.Stream. Work on it is done in program order, at once, or captured."""
 
     def __init__(self, device: Any = None, priority: int = 0, *, handle: int | None = None) -> None:
         self.cuda_stream = new_handle() if handle is None else handle
@@ -38,9 +32,11 @@ class Stream:
 
     def synchronize(self) -> None: ...
 
-    def wait_stream(self, stream: Stream) -> None: ...
+    def wait_stream(self, stream: Stream) -> None:
+        self.wait_event(stream.record_event())
 
-    def wait_event(self, event: Event) -> None: ...
+    def wait_event(self, event: Event) -> None:
+        Current.captures.wait(self.cuda_stream, event.cuda_event)
 
     def query(self) -> bool:
         return True
@@ -90,6 +86,7 @@ class Event:
 
     def record(self, stream: Stream | None = None) -> None:
         self._at = time.perf_counter()
+        Current.captures.record(self.cuda_event, (stream or Current.stream).cuda_stream)
 
     def elapsed_time(self, end_event: Event) -> float:
         """Milliseconds from this event to `end_event`. Raises RuntimeError if one was not recorded."""
@@ -97,7 +94,8 @@ class Event:
             raise RuntimeError("Both events must be recorded before calculating elapsed time.")
         return max((end_event._at - self._at) * 1e3, 1e-6)
 
-    def wait(self, stream: Stream | None = None) -> None: ...
+    def wait(self, stream: Stream | None = None) -> None:
+        (stream or Current.stream).wait_event(self)
 
     def synchronize(self) -> None: ...
 
@@ -109,9 +107,10 @@ DEFAULT_STREAM: Final = Stream(handle=0)
 
 
 class Current:
-    """The stream that torch's next work goes to."""
+    """The stream that torch's next work goes to, and what streams capture."""
 
     stream: Stream = DEFAULT_STREAM
+    captures: Captures = Captures()
 
 
 class StreamContext:

@@ -10,7 +10,7 @@ import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _device as default_device
 
-from .graphs import Captures
+from .captures import Captures
 from .memory import Allocations
 from .refusal import not_emulated
 from .scaled_matmul import is_block_scaled, scaled_grouped_mm, scaled_mm

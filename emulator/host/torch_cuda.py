@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 import torch
 from torch.profiler import ProfilerActivity, profiler
 
-from .graphs import Captures, TorchGraphs
+from .captures import Captures
+from .graphs import TorchGraphs
 from .patching import Patches
 from .properties import DeviceProperties
 from .refusal import not_emulated, refuse
@@ -62,6 +63,7 @@ def install(patches: Patches, properties: DeviceProperties, captures: Captures) 
         dict.fromkeys(("range_push", "range_pop", "mark", "range_start", "range_end"), _nothing),
     )
     patches.set(torch, "Generator", Generator)
+    patches.set(Current, "captures", captures)
     patches.set(
         torch.Tensor, "record_stream", _nothing
     )  # torch asks for its own kind of stream before any mode sees it

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..chip import TMEM_LANES
-from ..errors import UnknownInstruction
+from ..errors import UnknownInstruction, place
 from ..machine.descriptors import MatrixDescriptor, operand_pattern
 from ..machine.numbers import HOLDER_SHIFT, unpacked
 from ..machine.tensorcore import SHIFTED_COLUMNS, refuse, shift_rows, taking_part
@@ -114,6 +114,8 @@ def _chunks(bits: int, rows: int, chunks: int) -> np.ndarray:
 
 
 def _check(copied: CopyShape, cta: Cta, me: Access, column: int, lanes: np.ndarray, bits: int) -> None:
+    """Check and note a copy. What nothing wrote it may copy, as Gluon's pipelines do ahead of a product that is then
+    left out: who reads the copy is told."""
     smem, tmem, clock = cta.smem, cta.tmem, me.warp.clock
     try:
         chunks = _chunks(bits, copied.rows, copied.chunks)
@@ -122,9 +124,16 @@ def _check(copied: CopyShape, cta: Cta, me: Access, column: int, lanes: np.ndarr
     low, high = int(chunks.min()) * CHUNK, int(chunks.max() + 1) * CHUNK
     smem.check_span(low, high - low, me.instr, me.warp, f"the source of {me.what}")
     tmem.check(column, copied.columns, me.instr, me.warp, me.what)
-    smem.shadow.read(smem.chunk_cells(chunks), me, clock, operand_pattern(bits))
-    groups = np.unique(lanes // GROUP)
+    source, pattern, groups = smem.chunk_cells(chunks), operand_pattern(bits), np.unique(lanes // GROUP)
+    proved = smem.shadow.read_at_once(source, (me,), clock, pattern)
+    hollow = not proved and smem.shadow.unwritten(source)
+    if not proved and not hollow:
+        smem.shadow.read(source, me, clock, pattern)
     tmem.shadow.write((slice(column, column + copied.columns), groups), me, me.warp.tensor_clock)
+    if hollow:
+        window = smem.cta.window
+        origin = f"{place(me.instr, me.warp)}\nfrom shared memory {window + low:#x} to {window + high - 1:#x}"
+        tmem.leave_unwritten(column, copied.columns, groups, f"{origin}, of which nothing wrote all")
 
 
 def _values(copied: CopyShape, chunks: np.ndarray) -> np.ndarray:

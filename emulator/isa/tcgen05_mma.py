@@ -20,10 +20,10 @@ from ..machine.descriptors import (
     operand_chunks,
     operand_pattern,
 )
-from ..machine.scales import Scales
+from ..machine.scales import QUARTER, Scales
 from ..machine.scales import columns as scale_columns
 from ..machine.tensorcore import SHIFTED_COLUMNS, KStep, Shape, placement, refuse, shift_rows, taking_part
-from ..machine.tmem import named, rectangle
+from ..machine.tmem import GROUP, named, rectangle
 from ..machine.zero_columns import ZeroColumns
 from ..ptx.syntax import Address, Imm, Instr, Reg, Vector
 from .lane_values import active_lanes, of_lane
@@ -270,11 +270,16 @@ def _touch_accumulator(cta: Cta, me: Access, shape: Shape, accumulate: bool) -> 
 
 
 def _read_scales(cta: Cta, me: Access, shape: Shape, scales: Scales) -> None:
-    where = shape.where
+    """Note what is read of the scale factors: where few rows are left for the last column, not its upper lanes."""
+    where, shadow, clock = shape.where, cta.tmem.shadow, me.warp.tensor_clock
     for name, column, rows in (("A", scales.a_column, where.rows), ("B", scales.b_column, where.n // where.split)):
         count = scale_columns(rows)
         cta.tmem.check(column, count, me.instr, me.warp, f"the scale factors of {name} of {me.what}")
-        cta.tmem.shadow.read(rectangle(column, count, slice(None)), me, me.warp.tensor_clock)
+        full = count - (0 < rows % QUARTER <= GROUP)
+        if full:
+            shadow.read(rectangle(column, full, slice(None)), me, clock)
+        if full < count:
+            shadow.read(rectangle(column + full, 1, slice(None, None, QUARTER // GROUP)), me, clock)
 
 
 def _read_a_from_tmem(cta: Cta, me: Access, shape: Shape, address: int) -> None:

@@ -184,6 +184,12 @@ class Shadow:
                 access.replaced = Replaced(found.tobytes())
         return answer == DONE
 
+    def unwritten(self, cells: Cells) -> bool:
+        """Whether there is one of the cells that nothing wrote."""
+        if self.notes is not None:
+            self.notes.settle(cells.index, write=False)
+        return bool((self.writer[cells.index] == UNWRITTEN).any())
+
     def read(self, cells: Any, me: Access, clock: Clock, pattern: Pattern | None = None, lanes: Any = None) -> None:
         """Check a read of `cells`, then note it. Raises what `blame` raises.
 

@@ -69,6 +69,8 @@ class TensorMemory:
         """What was the last allocation from a column, and who freed it."""
         self.relinquished: tuple[Instr, Issuer] | None = None
         self.waiters: list[Issuer] = []
+        self.hollow: dict[range, str] = {}
+        """Columns into which was copied what nothing wrote, and from where: nothing wrote them either."""
 
     def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
         shadow = self.shadow
@@ -79,7 +81,7 @@ class TensorMemory:
             f"tensor memory columns {column.min()} to {column.max()}, "
             f"lanes {group.min() * GROUP} to {group.max() * GROUP + GROUP - 1} of CTA {self.cta.name}"
         )
-        near = self._near(int(column.min()), int(group.min())) if number == UNWRITTEN else ()
+        near = self._near(int(column.min()), int(group.min()), column) if number == UNWRITTEN else ()
         level, other = Level.FAULT, shadow.history.accesses[number]
         if me.what == DEALLOC:
             verb = "frees"
@@ -88,10 +90,18 @@ class TensorMemory:
                 level = Level.FORMAL  # what it brings, nothing reads
         conflict(me, clock, verb, where, shadow.history, number, kind, near, level)
 
-    def _near(self, column: int, group: int) -> tuple[tuple[str, str], ...]:
+    def _near(self, column: int, group: int, columns: np.ndarray) -> tuple[tuple[str, str], ...]:
+        for there, copied in self.hollow.items():
+            if np.isin(columns, there).any():
+                return (("copied at", copied),)
         runs = written(self.shadow.writer[:, group], column, self.shadow.history.accesses)
         shown = (f"columns {first} to {last} of these lanes by {by.origin()}" for first, last, by in runs)
         return tuple(("near", text) for text in shown) or (("near", "nothing was written in these lanes"),)
+
+    def leave_unwritten(self, column: int, columns: int, groups: np.ndarray, copied: str) -> None:
+        """What was just written is as if nothing were: it was copied from where nothing wrote."""
+        self.shadow.writer[column : column + columns, groups] = UNWRITTEN
+        self.hollow[range(column, column + columns)] = copied
 
     def region(self, lane: int, lanes: int, column: int, columns: int) -> Cells:
         """The shadow cells of a rectangle whose lanes are whole groups or lie in one."""
@@ -131,6 +141,7 @@ class TensorMemory:
                 self.cells[start : start + columns] = POISON
                 self.shadow.writer[start : start + columns] = 0
                 self.shadow.reader[start : start + columns] = 0
+                self.hollow.clear()
                 return start
         assert need > 0
         return None

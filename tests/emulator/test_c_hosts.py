@@ -298,8 +298,17 @@ x = device.allocate(128, stream=stream)
 on_host = np.arange(32, dtype=np.uint32)
 from cuda.bindings import driver
 
+once, half = ((kernel, x, np.uint32(count)) for count in (32, 16))
+config = LaunchConfig(grid=1, block=32)
+builder = device.create_graph_builder().begin_building()
+launch(builder, config, *once)
+left, right = builder.split(2)
+launch(right, config, *half)
+graph = left.join(left, right).end_building().complete()
 assert driver.cuMemcpyHtoD(int(x.handle), on_host.ctypes.data, 128)[0] == 0
-launch(stream, LaunchConfig(grid=1, block=32), kernel, x, np.uint32(32))
+launch(stream, config, *once)
+graph.upload(stream)
+graph.launch(stream)
 stream.sync()
 assert driver.cuMemcpyDtoH(on_host.ctypes.data, int(x.handle), 128)[0] == 0
 print(on_host.sum(), device.name)
@@ -311,7 +320,7 @@ def test_cuda_core(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(f"PTX = {DOUBLE.encode()!r}\n{CUDA_CORE}")
     command = [sys.executable, "-m", "emulator", "run", str(tmp_path / "script.py")]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout) == (0, "992 NVIDIA B200 (emulated)\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "2464 NVIDIA B200 (emulated)\n"), done.stderr
 
 
 def test_private_tables_of_the_driver_are_refused_but_to_nvrtc(cuda, device) -> None:

@@ -58,6 +58,43 @@ def test_torchs_own_work_is_done_at_each_replay():
         assert y.tolist() == [1, 7, 7, 1]
 
 
+def test_a_stream_that_waits_for_a_capture_takes_part_in_it():
+    x, side, graph = torch.zeros(4, device="cuda"), torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        x.add_(1)
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            assert torch.cuda.is_current_stream_capturing()
+            x.mul_(3)
+        torch.cuda.current_stream().wait_stream(side)
+        x.sub_(1)
+    assert x.tolist() == [0] * 4
+    with torch.cuda.stream(side):
+        assert not torch.cuda.is_current_stream_capturing()
+    graph.replay()
+    assert x.tolist() == [2] * 4
+
+
+def test_the_runtimes_events_fork_a_capture():
+    buffer = torch.zeros(2, dtype=torch.int32, device="cuda")
+    first, second = (torch.cuda.Stream().cuda_stream for _ in range(2))
+    mode = runtime.cudaStreamCaptureMode.cudaStreamCaptureModeRelaxed
+    _, event = runtime.cudaEventCreate()
+    runtime.cudaEventRecord(event, first)
+    runtime.cudaStreamWaitEvent(second, event, 0)
+    runtime.cudaStreamBeginCapture(first, mode)
+    driver.cuMemsetD32Async(buffer.data_ptr(), 1, 1, second)
+    assert buffer.tolist() == [1, 0]
+    runtime.cudaEventRecord(event, first)
+    runtime.cudaStreamWaitEvent(second, event, 0)
+    driver.cuMemsetD32Async(buffer.data_ptr(), 7, 2, second)
+    assert driver.cuStreamGetCaptureInfo(second)[1].value == 1
+    _, graph = runtime.cudaStreamEndCapture(first)
+    assert buffer.tolist() == [1, 0] and driver.cuStreamGetCaptureInfo(second)[1].value == 0
+    runtime.cudaGraphLaunch(runtime.cudaGraphInstantiate(graph, 0)[1], first)
+    assert buffer.tolist() == [7, 7]
+
+
 def test_ending_what_was_not_begun():
     error, graph = runtime.cudaStreamEndCapture(5)
     assert (error, graph) == (runtime.cudaError_t.cudaErrorStreamCaptureInvalidated, None)

@@ -96,3 +96,28 @@ def test_an_eager_copy_is_done_before_its_commit() -> None:
     np.testing.assert_array_equal(out[AT : AT + 4], chunks(image, 1).reshape(128, 16).view(np.uint32).T)
     assert {type(fault) for fault in found} == {errors.MissingWait}
     assert all("tcgen05.commit" in str(fault) for fault in found)
+
+
+def copying_nothing() -> str:
+    text = copying("128x128b").replace(f"expect_tx.shared.b64 _, [%r10], {WINDOW}", "expect_tx.shared.b64 _, [%r10], 0")
+    return re.sub(r"@%p1 cp\.async\.bulk[^;]*;", "", text)
+
+
+def test_a_copy_of_what_nothing_wrote_may_stay_unread() -> None:
+    """Gluon's pipelines copy scale factors ahead of a product that is then left out."""
+    zeros = "".join(
+        f"add.s32 %r7, %r6, {AT + i}; tcgen05.st.sync.aligned.32x32b.x1.b32 [%r7], {{%r9}};" for i in range(4)
+    )
+    text, out = (
+        copying_nothing().replace("OUT:", f"OUT: {zeros} tcgen05.wait::st.sync.aligned;"),
+        np.ones((COLUMNS, 128)),
+    )
+    launch(text, [np.zeros(WINDOW, np.uint8), out.astype(np.uint32)], block=(128, 1, 1))
+
+
+@pytest.mark.parametrize("completion", ["lazy", "eager", "random"])
+def test_a_copy_of_what_nothing_wrote_is_told_where_it_is_read(completion) -> None:
+    with pytest.raises(errors.UnwrittenRead, match=f"columns {AT} to {AT + 3}, .*which nothing wrote") as found:
+        arguments = [np.zeros(WINDOW, np.uint8), np.zeros((COLUMNS, 128), np.uint32)]
+        launch(copying_nothing(), arguments, block=(128, 1, 1), completion=completion)
+    assert re.search(r"copied at +PTX line \d+: @%p1 tcgen05\.cp.*\n +from shared memory 0x", str(found.value))

@@ -111,6 +111,38 @@ def test_against_numpy(case: Case) -> None:
     np.testing.assert_allclose(out[:N], wanted, rtol=1e-6, atol=1e-6 * np.abs(wanted).max())
 
 
+def few_rows(n: int) -> tuple[str, list[np.ndarray]]:
+    """A product with n rows of B, whose factors, all 1, are stored in 16 of each quarter's lanes; its arguments."""
+    case, one, rng = CASES[0], 127, np.random.default_rng(n)
+    image, descriptors = np.full(WINDOW, one, np.uint8), []
+    for rows, at in ((M, A_AT), (n, B_AT)):
+        where = operand("e4m3", rows, False, "32B", at)
+        image[where.byte()] = rng.integers(0, 1 << 6, (rows, case.k), np.uint8)
+        descriptors.append(where.descriptor + (BASE >> 4))
+    lines = text(case, n >> 3 << 17 | M >> 4 << 24 | 1 << 23, *descriptors).splitlines()
+    fill = f"add.s32 %r7, %r6, {SFB};"
+    (at,) = (i for i, line in enumerate(lines) if line.startswith(fill))
+    lines[at] = (
+        f"mov.b32 %r20, {one * 0x01010101:#x}; {fill} tcgen05.st.sync.aligned.16x32bx2.x1.b32 [%r7], 0, {{%r20}};"
+    )
+    unwanted = (f"add.s32 %r20, %r5, {SFB}", f"add.s32 %r7, %r6, {SFA - 4}; tcgen05.ld")  # their copy, their reading
+    return "\n".join(line for line in lines if not any(part in line for part in unwanted)), [image, *descriptors]
+
+
+def test_factors_of_16_rows_need_16_lanes() -> None:
+    lines, (image, *_) = few_rows(16)
+    out = np.zeros((COLUMNS, 128), np.float32)
+    launch(lines, [image, out], block=(128, 1, 1))
+    a, b = (table(E4M3)[image[operand("e4m3", rows, False, "32B", at).byte()]] for rows, at in ((M, A_AT), (16, B_AT)))
+    np.testing.assert_allclose(out[:16], REPEATS * (b @ a.T), rtol=1e-6)
+
+
+def test_factors_of_24_rows_need_all_lanes() -> None:
+    lines, (image, *_) = few_rows(24)
+    with pytest.raises(errors.UnwrittenRead, match=f"columns {SFB} to {SFB}, lanes 16 to "):
+        launch(lines, [image, np.zeros((COLUMNS, 128), np.float32)], block=(128, 1, 1))
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
