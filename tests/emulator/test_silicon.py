@@ -346,6 +346,7 @@ MODULES = (
     "engine",
     "ld_st",
     "lookups",
+    "machine_forms",
     "mbarrier",
     "mma_sync_and_ldmatrix",
     "pairs",
