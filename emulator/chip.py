@@ -42,6 +42,8 @@ REGISTER_STEP: Final = 8
 MAX_THREADS_A_CTA: Final = 1024
 NAMED_BARRIERS: Final = 16
 TMEM_LANES, TMEM_COLUMNS = 128, 512
+RANK_SHIFT: Final = 24
+"""Above it, an address of shared memory has the rank of its CTA in the cluster."""
 RESERVED_SHARED_BYTES: Final = 1024
 """Of a CTA's shared memory, the first, which are not the program's."""
 MAX_SHARED_BYTES_A_CTA: Final = 227 * 1024

@@ -42,6 +42,7 @@ def load_store(effect: Effect, fetcher: Fetcher, number: int, cell: int) -> Load
     access = LoadStore(
         store,
         shared,
+        shared and not op.own_cta,
         op.width,
         op.count,
         bits,

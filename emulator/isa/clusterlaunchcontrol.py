@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..chip import RANK_SHIFT
 from ..errors import UnknownInstruction
 from ..machine.bulk import aligned, fill
-from ..machine.shared import OFFSET_MASK, RANK_SHIFT
+from ..machine.shared import OFFSET_MASK
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .mbarrier import mbarrier_at, reachable

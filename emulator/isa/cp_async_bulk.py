@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ..chip import RANK_SHIFT
 from ..errors import OutOfBounds, UnknownInstruction
 from ..machine.access import Access
 from ..machine.agents import Wait
 from ..machine.bulk import aligned, bulk_thread, fill
 from ..machine.globalmem import host_bytes
-from ..machine.shared import OFFSET_MASK, RANK_SHIFT
+from ..machine.shared import OFFSET_MASK
 from ..machine.tensormap import reduced
 from ..ptx.syntax import Instr
 from .atomics import DTYPES

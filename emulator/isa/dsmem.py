@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ..chip import RANK_SHIFT
 from ..errors import UnknownInstruction
 from ..machine.access import CLUSTER as CLUSTER_SCOPE
 from ..machine.access import Access
 from ..machine.agents import AsyncOperation
 from ..machine.mbarrier import MBarrier, Party
-from ..machine.shared import OFFSET_MASK, RANK_SHIFT, SharedMemory
+from ..machine.shared import OFFSET_MASK, SharedMemory
 from ..machine.tensormap import reduced
 from ..ptx.syntax import Instr
 from .atomics import DTYPES

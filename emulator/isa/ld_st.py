@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ..chip import RANK_SHIFT
 from ..errors import Misaligned, OutOfBounds, UnknownInstruction
 from ..machine.access import CTA, GPU
 from ..machine.compiled_accesses import CompiledAccesses
 from ..machine.flags import Flags
-from ..machine.shared import OFFSET_MASK, RANK_SHIFT, SharedMemory
+from ..machine.shared import OFFSET_MASK, SharedMemory
 from ..ptx.syntax import Instr, Operand, Reg, Special, Vector
 from .lane_values import lane_rows, per_lane
 from .modifiers import REACH, SCOPE, SEMANTICS, SHARED, Modifiers
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ..machine.access import Access
     from ..machine.topology import Warp
 
-AT_HAND: Final = frozenset({"global", "shared", "shared::cta"})
+AT_HAND: Final = frozenset({"global", "shared", "shared::cta", "shared::cluster"})
 """The spaces that accesses as machine code reach."""
 SPACES: Final = SHARED | {"global", "param", "param::entry", "param::func", "local", "const"}
 ALL_LANES: Final = 0xFFFF_FFFF
@@ -391,7 +392,7 @@ def learning(run: Action, ins: Instr, number: int, uniform: bool) -> Action:
         active = np.zeros(1, np.intp) if uniform else np.arange(32) if mask is None else np.flatnonzero(mask)
         addresses = np.full(1, address) if uniform else per_lane(address, np.uint64)[active]
         if op.space == "shared":
-            compiled.learn_shared(number, warp, active, addresses, op.bytes, op.stores)
+            compiled.learn_shared(number, warp, active, addresses, op.bytes, op.stores, not op.own_cta)
         else:
             compiled.learn(number, addresses, op.bytes, op.stores)
         return answer

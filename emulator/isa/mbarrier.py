@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ..chip import RANK_SHIFT
 from ..errors import BarrierError, Level, OutOfBounds, place
 from ..machine.access import CTA
 from ..machine.agents import Wait
 from ..machine.mbarrier import MBarrier, Party
-from ..machine.shared import OFFSET_MASK, RANK_SHIFT
+from ..machine.shared import OFFSET_MASK
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane, same
 from .modifiers import SCOPE, SEMANTICS, SHARED, Modifiers

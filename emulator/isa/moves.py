@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ..machine.shared import RANK_SHIFT
+from ..chip import RANK_SHIFT
 from ..native.body import Body
 from ..native.builder import INTEGER_OF, Builder, Cell
 from ..native.vector import Vec, helper

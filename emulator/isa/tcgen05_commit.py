@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..chip import RANK_SHIFT
 from ..errors import Level
-from ..machine.shared import OFFSET_MASK, RANK_SHIFT
+from ..machine.shared import OFFSET_MASK
 from ..machine.tensorcore import TensorThread
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane

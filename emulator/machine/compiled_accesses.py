@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from ..chip import LANES
+from ..chip import LANES, RANK_SHIFT
 from ..native.memory_layout import IDS_MAX, MANY, MEMORY_ROW, PATTERN, SERIALS_MAX, WINDOW
 from .global_shadow import GlobalShadow
 from .notes import Notes
@@ -45,11 +45,11 @@ class CompiledAccesses:
     def start(self, warp: Warp, memory: np.ndarray) -> None:
         """Let the code of a warp know what is the same for all. memory: its row of that name, uint64[32]."""
         warp.memory = memory.view(MEMORY_ROW)
-        warp.memory[:] = 0
+        warp.memory[:], warp.peers = 0, None
         warp.memory["windows"] = self._windows.ctypes.data
         warp.memory["bytes"] = self._bytes.ctypes.data
         warp.memory["patterns"] = self._patterns.ctypes.data
-        _identify(warp)
+        _identify(warp, warp.memory, warp.index)
 
     def learn(self, number: int, addresses: np.ndarray, size: int, store: bool) -> None:
         """Instruction `number` accessed `size` bytes at each address, and may do so in all of that allocation.
@@ -75,25 +75,35 @@ class CompiledAccesses:
         self._windows["count"][self._windows["start"] == allocation.address] = 0
 
     def learn_shared(
-        self, number: int, warp: Warp, lanes: np.ndarray, addresses: np.ndarray, size: int, store: bool
+        self, number: int, warp: Warp, lanes: np.ndarray, addresses: np.ndarray, size: int, store: bool, peer: bool
     ) -> None:
         """Instruction `number` of a warp accessed `size` bytes of shared memory at one address a lane.
 
         It may do so in this pattern, wherever it comes after what others did; but not store by two lanes in one place.
+        peer: of any CTA of the cluster, which the warp may access from then on if it knows that they have started.
         """
-        smem = warp.cta.smem
+        rank = addresses.item(0) >> RANK_SHIFT
+        if rank >= len(warp.cta.cluster.ctas):
+            return
+        cta = warp.cta.cluster.ctas[rank]
+        smem = cta.smem
         smem.handled += 1
         if not smem.shift or smem.handled < smem.shadow.writer.size // CELLS_AN_ACCESS:
             return
-        offsets = addresses.astype(np.int64) - warp.cta.window
+        offsets = addresses.astype(np.int64) - cta.window
         if offsets.min() < 0 or offsets.max() >= smem.size:
             return
         notes = smem.shadow.notes
         if notes is None:
-            notes = Notes(smem.shadow, warp.cta.warps, self._accesses)
+            notes = Notes(cta, self._accesses)
             smem.shadow.take(notes)
-            _tell(warp.cta, notes)
+            notes.row = _known(cta, notes)
+            for own in cta.warps:
+                own.memory[:] = notes.row
+                _identify(own, own.memory, own.index)
         assert isinstance(notes, Notes)
+        if peer and (warp.peers is None or not warp.peers["limit"][rank]):
+            _let_in(warp)
         notes.adopt(smem.cells(offsets, size))
         self._flush_pattern(number, warp.cta.launch.stats)
         pattern = self._patterns[number]
@@ -128,29 +138,43 @@ class CompiledAccesses:
             pattern["times"] = 0
 
 
-def _tell(cta: Cta, notes: Notes) -> None:
-    """Let the code of a CTA's warps know of the notes."""
+def _let_in(warp: Warp) -> None:
+    """Let a warp's code reach all CTAs of its cluster that have notes, and of which it knows that they have started."""
+    ctas = warp.cta.cluster.ctas
+    if warp.peers is None:
+        warp.peers = np.zeros(len(ctas), MEMORY_ROW)
+        _identify(warp, warp.memory, warp.index)
+    for cta in ctas:
+        notes, row = cta.smem.shadow.notes, warp.peers[cta.rank :][:1]
+        if isinstance(notes, Notes) and not row["limit"] and warp.knows_started(cta):
+            row[:] = notes.row
+            _identify(warp, row, notes.number(warp))
+
+
+def _known(cta: Cta, notes: Notes) -> np.ndarray:
+    """What the code of any warp has to know of the notes of a CTA, a MEMORY_ROW."""
     smem = cta.smem
-    row = cta.warps[0].memory.copy()
+    row: np.ndarray = cta.warps[0].memory.copy()
     row["start"], row["limit"] = cta.window, smem.size & -CHUNK
     row["data"] = smem.bytes.ctypes.data
-    row["writes"], row["reads"] = notes.writes.ctypes.data, notes.reads.ctypes.data
+    row["writes"], row["cells"] = notes.writes.ctypes.data, notes.writes.size
     row["noted"], row["readers"] = notes.noted.ctypes.data, smem.shadow.reader.ctypes.data
     row["epochs"] = cta.cluster.history.epochs
     row["components"] = notes.components.ctypes.data
-    row["warps"], row["cells"] = notes.reads.shape
-    for warp in cta.warps:
-        warp.memory[:] = row
-        _identify(warp)
+    row["reads"], row["warps"] = notes.words.ctypes.data + 8 * np.arange(2)
+    return row
 
 
-def _identify(warp: Warp) -> None:
-    """Let a warp's code know which it is."""
-    warp.memory["warp"], warp.memory["component"], warp.memory["serial"] = warp.index, warp.component, warp.serial
+def _identify(warp: Warp, row: np.ndarray, index: int) -> None:
+    """Let a warp's code know which it is of the warps that the row's notes have, and what it has of its own."""
+    row["warp"], row["component"], row["serial"] = index, warp.component, warp.serial
+    row["peers"], row["ctas"] = (0, 0) if warp.peers is None else (warp.peers.ctypes.data, warp.peers.size)
     follow_clock(warp)
 
 
 def follow_clock(warp: Warp) -> None:
     """Let a warp's code know where its clock is."""
     warp.memory_clock = warp.clock.v
-    warp.memory["clock"] = warp.clock.v.ctypes.data
+    warp.memory["clock"] = address = warp.clock.v.ctypes.data
+    if warp.peers is not None:
+        warp.peers["clock"] = address

@@ -12,6 +12,7 @@ from ..ptx.flow import LEAVES
 from .bulk import CopyThread
 from .clocks import ORDERED, Clock
 from .compiled_accesses import CompiledAccesses
+from .notes import Notes
 
 if TYPE_CHECKING:
     from ..ptx.syntax import Instr
@@ -94,6 +95,8 @@ def _work_on_shared_memory(cta: Cta, seen: Clock) -> list[Instr]:
     if len(cta.cluster.ctas) == 1 and not cta.launch.asks(Level.PEDANTIC) and not _sends(cta, seen):
         return late
     shadow = cta.smem.shadow
+    if isinstance(shadow.notes, Notes) and shadow.notes.unseen(seen):
+        shadow.notes.settle_all()
     for kind, numbers in (("writes", shadow.writer), ("reads", shadow.reader)):
         for access in _accesses(cta, _different(numbers)):
             if _may_come_late(access, cta) and not access.seen_by(seen, ORDERED):

@@ -26,12 +26,12 @@ from ..native.memory_layout import (
 )
 from ..native.shadow_check import NOT_KNOWN
 from .access import Access
+from .clocks import ORDERED, Clock
 from .shadow import distinct
 
 if TYPE_CHECKING:
     from ..ptx.syntax import Instr
-    from .shadow import Shadow
-    from .topology import Warp
+    from .topology import Cta, Warp
 
 
 GAP: Final = 64
@@ -41,26 +41,59 @@ array is read and written many times faster than the same cells by their numbers
 
 
 class Notes:
-    """Of each cell of a CTA's shared memory who wrote it last, int64[cells], and who read it since, [warps, cells]."""
+    """Of each cell of a CTA's shared memory who wrote it last, int64[cells], and who read it since, [warps, cells].
 
-    def __init__(self, shadow: Shadow, warps: Sequence[Warp], accesses: Sequence[tuple[Instr, str]]) -> None:
-        self._shadow, self._accesses = shadow, accesses
-        self._warps = {warp.component: warp for warp in warps}
+    warps: those whose code may access it, the CTA's own and guests of its cluster.
+    """
+
+    def __init__(self, cta: Cta, accesses: Sequence[tuple[Instr, str]]) -> None:
+        self._cta, self._shadow, self._accesses = cta, cta.smem.shadow, accesses
+        self._in_cluster = {warp.component: warp for warp in cta.cluster.warps}
+        self.warps = list(cta.warps)
+        shadow = self._shadow
         self.writes = np.full(shadow.writer.size, ASK)
-        self.reads = np.zeros((len(warps), shadow.writer.size), np.int64)
+        self.reads = np.zeros((len(self.warps), shadow.writer.size), np.int64)
         self.noted = np.zeros(shadow.writer.size, np.uint8)
-        self.components = np.array([warp.component for warp in warps], np.int64)
+        self.row: np.ndarray
+        """What code knows of them, a MEMORY_ROW."""
+        self.words = np.array([self.reads.ctypes.data, len(self.warps)])
+        self.components = np.zeros(len(self._in_cluster), np.int64)
+        self.components[: len(self.warps)] = [warp.component for warp in self.warps]
         self._of_warp = np.zeros(COMPONENTS_MAX, bool)
-        self._of_warp[self.components[self.components < COMPONENTS_MAX]] = True
+        self._of_warp[[component for component in self._in_cluster if component < COMPONENTS_MAX]] = True
         self.adopt(slice(None))
         self.writes[(shadow.writer == 0) & (shadow.reader == 0)] = UNWRITTEN
+
+    def number(self, warp: Warp) -> int:
+        """Of a warp of the cluster among `warps`; a guest gets one, and room for its reads."""
+        if warp.cta is self._cta:
+            return warp.index
+        if len(self.warps) == len(self.reads):
+            room = np.zeros((len(self._in_cluster), self.writes.size), np.int64)  # what nobody writes to costs nothing
+            room[: len(self.reads)] = self.reads
+            self.reads = room
+        self.components[len(self.warps)] = warp.component
+        self.warps.append(warp)
+        self.words[:] = self.reads.ctypes.data, len(self.warps)
+        return len(self.warps) - 1
+
+    def unseen(self, clock: Clock) -> bool:
+        """Whether guests noted anything that the owner of `clock` has not seen."""
+        guests = range(len(self._cta.warps), len(self.warps))
+        if any(self.reads[i].max() >> TIME_BITS > clock.at(self.warps[i].component) for i in guests):
+            return True
+        own = self.writes[self.writes & ID >= FIRST_ID] if guests else self.writes[:0]
+        return bool((own >> TIME_BITS > clock.v[ORDERED, own >> COMPONENT_BITS & COMPONENTS_MAX - 1]).any())
 
     def end(self) -> None:
         """Move all to the shadow, and let the warps' code ask from now on."""
         self.settle(slice(None), write=False)
         self._shadow.take(None)
-        for warp in self._warps.values():
-            warp.memory["limit"] = 0
+        for warp in self.warps:
+            if warp.cta is self._cta:
+                warp.memory["limit"] = 0
+            if warp.peers is not None:
+                warp.peers["limit"][self._cta.rank] = 0
 
     def adopt(self, cells: Any) -> None:
         """Note who wrote cells (any numpy index) according to the shadow, where clocks tell who comes after."""
@@ -87,9 +120,10 @@ class Notes:
         if (everywhere := own.ndim == 1 and own.all()) or own.any():
             self._settle_writes(cells, notes, slice(None) if everywhere else own)
         if (self.noted[cells] & READ).any():
-            for row in self.reads[:, cells]:
+            reads = self.reads[: len(self.warps)]
+            for row in reads[:, cells]:
                 self._settle_reads(cells, row)
-            self.reads[:, cells] = 0
+            reads[:, cells] = 0
         self.noted[cells] = 0
         self.writes[cells] = ASK if write else np.where(own, notes & ~ID, notes)
 
@@ -125,6 +159,6 @@ class Notes:
     def _access(self, note: int) -> Access:
         instr, what = self._accesses[(note & ID) - FIRST_ID >> ID_BITS]
         component = note >> COMPONENT_BITS & COMPONENTS_MAX - 1
-        access = Access(component, note >> TIME_BITS, True, instr, self._warps[component], what)
+        access = Access(component, note >> TIME_BITS, True, instr, self._in_cluster[component], what)
         access.issued = access.time
         return access

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..chip import NAMED_BARRIERS
+from ..chip import NAMED_BARRIERS, RANK_SHIFT
 from ..errors import BarrierError, DataRace, Level
 from .access import Access, Issuer
 from .agents import Agents, Completion
@@ -17,7 +17,7 @@ from .global_shadow import GlobalShadow
 from .history import History
 from .pipe import Pipe
 from .registers import RegisterPool
-from .shared import RANK_SHIFT, SharedMemory
+from .shared import SharedMemory
 from .special_registers import of_cta, of_warp
 from .tmem import TensorMemory
 
@@ -42,7 +42,7 @@ class Cluster:
         cx, cy, cz = launch.cluster
         size = cx * cy * cz
         self.outside = GlobalShadow.of(launch)
-        self.history = History(64 + 7 * launch.warps * size, index)
+        self.history = History((64 + 7 * launch.warps) * size, index)
         self.agents = Agents(completion, random)
         first = tuple(i * c for i, c in zip(index, launch.cluster, strict=True))
         self.ctas = [
@@ -144,6 +144,8 @@ class Warp(Issuer):
         self.memory: Any = None
         """What its compiled accesses know, a MEMORY_ROW; of the clock, the array that they know."""
         self.memory_clock: Any = None
+        self.peers: Any = None
+        """The same of the CTAs of its cluster, by rank; None where its code reaches none."""
         self.spin: Any = None
         """The try_wait that was last answered no: instruction, mbarrier, phase, the warp's time."""
         self.tensor: dict[int, Any] = {}
@@ -202,9 +204,14 @@ class Warp(Issuer):
             done += 1
         loads.wait(done)
 
+    def knows_started(self, cta: Cta) -> bool:
+        """Whether anything told that a CTA of its cluster has started."""
+        clock = self.clock
+        return bool(clock.at(self.cta.cluster.started)) or any(clock.at(warp.component) for warp in cta.warps)
+
     def refuse_unstarted(self, cta: Cta, instr: Instr, what: str) -> None:
         """Find an access of another CTA's shared memory before anything tells that it has started."""
-        if self.clock.at(self.cta.cluster.started) or any(self.clock.at(warp.component) for warp in cta.warps):
+        if self.knows_started(cta):
             return
         missing = f"barrier.cluster.arrive and barrier.cluster.wait before PTX line {instr.line}"
         what = f"{what} reaches shared memory of CTA {cta.name}, which may not have started yet"

@@ -33,13 +33,15 @@ number in the program, the row `memory`, the guard."""
 class LoadStore:
     """An operation: a load or store of `count` elements of `width` bytes a lane, to or from registers of `bits`.
 
-    shared: of shared memory, else global. address: the kind of the address register. uniform: it is the same in all
-    lanes, as is what is stored. guard: what the guard's predicate must be, if there is one. constant: what is stored
-    is a number. cell: for how many bytes of global memory there is a note. once: what is loaded must not be written.
+    shared: of shared memory, else global; peer: of any CTA of the cluster. address: the kind of the address register.
+    uniform: it is the same in all lanes, as is what is stored. guard: what the guard's predicate must be, if there is
+    one. constant: what is stored is a number. cell: for how many bytes of global memory there is a note. once: what is
+    loaded must not be written.
     """
 
     store: bool
     shared: bool
+    peer: bool
     width: int
     count: int
     bits: int
@@ -79,7 +81,7 @@ class LoadStoreBody(Body):
             asked = self.scalar(f"and i32 {live}, {self.scalar(f'sub i32 0, {live}')}")
         lanes = self.scalar(f"bitcast i32 {asked} to <32 x i1>")
         address = self._address()
-        start, count = self.window()
+        start, count = self.window(address, asked)
         offset = self.two("sub", "i64", address, self.splat("i64", start))
         inside = self.two("icmp ult", "i64", offset, self.splat("i64", count))
         rest = self.two("and", "i64", address, f"splat (i64 {self.bytes - 1})")
@@ -97,7 +99,11 @@ class LoadStoreBody(Body):
         self.do("br label %done\ndone:")
         self.do(f"ret ptr {self.after()}\nask:\nret ptr null")
 
-    def window(self) -> tuple[str, str]:
+    def row(self) -> str:
+        """Where the row `memory` is."""
+        return self.place(MEMORY)
+
+    def window(self, address: str, asked: str) -> tuple[str, str]:
         """Where the window begins, and in how many bytes from there an access may begin."""
         found = self.at(self.memory("windows"), f"[{WINDOW.itemsize} x i8]", self.word(NUMBER))
         self.notes = {name: self.long(self.field(found, name, WINDOW)) for name in ("writes", "reads")}
@@ -125,7 +131,7 @@ class LoadStoreBody(Body):
 
     def _serial(self) -> str:
         """The warp's serial number where a note has it."""
-        return self.scalar(f"shl i64 {self.long(self.field(self.place(MEMORY), 'serial', MEMORY_ROW))}, {SERIAL_BITS}")
+        return self.scalar(f"shl i64 {self.long(self.field(self.row(), 'serial', MEMORY_ROW))}, {SERIAL_BITS}")
 
     def _notes_at(self, offset: str, name: str) -> list[str]:
         """Where the notes of the cells of each lane are, by cell."""
@@ -142,7 +148,7 @@ class LoadStoreBody(Body):
     def note(self, offset: str, lanes: str, asked: str) -> None:
         """Note the access where the allocation is watched, and count the bytes."""
         self.do(f"br i1 {self.watched}, label %mark, label %marked\nmark:")
-        component = self.long(self.field(self.place(MEMORY), "component", MEMORY_ROW))
+        component = self.long(self.field(self.row(), "component", MEMORY_ROW))
         time = self.scalar(f"shl i64 {self.long(self.at(self.memory('clock'), 'i64', component))}, {GLOBAL_TIME_BITS}")
         who = self.scalar(f"add i64 {self.scalar(f'shl i64 {self.word(NUMBER)}, {ID_BITS}')}, {1 << ID_BITS}")
         note = self.splat("i64", self.scalar(f"or i64 {self.scalar(f'or i64 {time}, {self._serial()}')}, {who}"))
@@ -174,7 +180,7 @@ class LoadStoreBody(Body):
 
     def memory(self, name: str) -> str:
         """An address of the row `memory`."""
-        return self.scalar(f"load ptr, ptr {self.field(self.place(MEMORY), name, MEMORY_ROW)}, align 8")
+        return self.scalar(f"load ptr, ptr {self.field(self.row(), name, MEMORY_ROW)}, align 8")
 
     def field(self, address: str, name: str, within: np.dtype) -> str:
         """The address of a field of what lies at an address."""

@@ -7,10 +7,11 @@ The invariant: compiled code may go on where the notes prove order; anything els
   process, stores have none. If the allocation is written in the launch there are two notes for each cell, of its last
   write and of its last read: each lane must find its own note there, or none; of a load by .nc, no write at all.
 - Shared memory: beside the shadow there is a note for each 4-byte cell of who wrote it last and, for each warp of the
-  CTA, of its last read since. A load goes on if its warp's clock has seen what the notes say of the writes; a store
-  also if it has seen those of the reads, and the readers that the shadow knows of. Where a cell has a note of a write,
-  what the shadow has is from before it, seen by whoever sees the write. A handler that touches cells moves their notes
-  to the shadow first. Where a note could not say all that the shadow knows, it is `ASK`.
+  CTA and each guest (a warp of a peer that was let in), of its last read since. A load goes on if its warp's clock has
+  seen what the notes say of the writes; a store also if it has seen those of the reads, and the readers that the shadow
+  knows of. Where a cell has a note of a write, what the shadow has is from before it, seen by whoever sees the write. A
+  handler that touches cells moves their notes to the shadow first. Where a note could not say all that the shadow
+  knows, it is `ASK`. A guest is let in when it knows that the CTA has started, which stays true.
 - Lanes: what another lane of the warp did is seen up to the time of the clock's next component. A note has the lane, or
   `MANY`: of a write, all wrote the same value in one instruction, and any may read it; of reads, there were several.
 - Counts: a global access adds its bytes; a shared one must have the pattern that its handler met last, whose bank
@@ -33,21 +34,24 @@ MEMORY_ROW: Final = np.dtype(
             *("writes", "reads", "noted", "readers", "epochs", "clock"),
             *("components", "warps", "cells", "warp"),
             *("component", "serial"),
+            *("peers", "ctas"),
         ),
-        "formats": ("u8",) * 18,
+        "formats": ("u8",) * 20,
         "itemsize": LANES * 8,
     }
 )
 """The row `memory` of a warp. Addresses, in the host's memory, are those of
 
 windows, patterns: one of each for every compiled access of the program; bytes: two longs, loaded and stored;
-data: the bytes of the CTA's shared memory; writes, reads: the notes of writes [cells] and of reads [warps, cells];
-noted: a byte a cell, of what there is that the shadow does not know, WRITTEN and READ; readers: the shadow's; epochs:
-the word that has the address of the epochs of accesses, by the numbers in `readers`; clock: the first row of the warp's
-clock; components: of the CTA's warps.
+data: the bytes of the CTA's shared memory; writes: the notes of writes [cells]; reads: the word that has where those of
+reads are, [warps, cells]; noted: a byte a cell, of what there is that the shadow does not know, WRITTEN and READ;
+readers: the shadow's; epochs: the word that has the address of the epochs of accesses, by the numbers in `readers`;
+clock: the first row of the warp's clock; warps: the word that has how many warps the notes have; components: theirs;
+peers: a row like this for each CTA of the cluster, by its rank, for accesses of .shared::cluster.
 
-Numbers are start, limit: where the CTA's shared memory begins and its size (0 while there are no notes); warps, cells:
-how many the notes have; warp: its own index; component: its own on the clock; serial: its number in the launch.
+Numbers are start, limit: where the CTA's shared memory begins and its size (0 while there are no notes, or for a peer
+that the warp was not let into); cells: how many the notes have; warp: which of theirs it is; component: its own on the
+clock; serial: its number in the launch; ctas: how many rows are at `peers`.
 """
 WINDOW: Final = np.dtype([("start", "u8"), ("count", "u8"), ("writes", "u8"), ("reads", "u8")])
 """Where an access may begin: in `count` bytes from the address `start`. writes, reads: where the notes of that

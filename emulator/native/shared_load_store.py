@@ -1,11 +1,12 @@
-"""Loads and stores of the CTA's own shared memory as machine code, with the happens-before check of the common case.
+"""Loads and stores of shared memory as machine code, with the happens-before check of the common case.
 
 What proves that an access may go on stands in `memory_layout`.
 """
 
 from __future__ import annotations
 
-from .load_store import MEMORY, NUMBER, LoadStoreBody
+from ..chip import RANK_SHIFT
+from .load_store import NUMBER, LoadStore, LoadStoreBody
 from .memory_layout import (
     COMPONENT_BITS,
     COMPONENTS_MAX,
@@ -25,8 +26,23 @@ from .memory_layout import (
 class SharedLoadStoreBody(LoadStoreBody):
     """The code of an access of shared memory."""
 
-    def window(self) -> tuple[str, str]:
-        """The CTA's own. Without notes there is none."""
+    def __init__(self, access: LoadStore) -> None:
+        super().__init__(access)
+        self._peer = ""
+
+    def row(self) -> str:
+        """Where the row `memory` is: what the warp knows of its CTA, or of the peer that the access is to."""
+        return self._peer or super().row()
+
+    def window(self, address: str, asked: str) -> tuple[str, str]:
+        """That of the CTA, or of the first lane's. Without notes there is none."""
+        if self.access.peer:
+            lane = self.called("i32 @llvm.cttz.i32(i32, i1)", (asked, "true"))
+            first = self.scalar(f"extractelement <32 x i64> {address}, i32 {lane}")
+            rank = self.scalar(f"lshr i64 {first}, {RANK_SHIFT}")
+            known = self.scalar(f"icmp ult i64 {rank}, {self.number('ctas')}")
+            self.do(f"br i1 {known}, label %near, label %ask\nnear:")
+            self._peer = self.at(self.memory("peers"), f"[{MEMORY_ROW.itemsize} x i8]", rank)
         limit = self.number("limit")
         self.do(f"br i1 {self.scalar(f'icmp eq i64 {limit}, 0')}, label %ask, label %noted\nnoted:")
         return self.number("start"), limit
@@ -125,7 +141,7 @@ class SharedLoadStoreBody(LoadStoreBody):
 
     def number(self, name: str) -> str:
         """A number of the row `memory`."""
-        return self.long(self.field(self.place(MEMORY), name, MEMORY_ROW))
+        return self.long(self.field(self.row(), name, MEMORY_ROW))
 
     def all_at(self, address: str, kind: str, indices: str) -> str:
         """The addresses of elements."""
@@ -140,7 +156,8 @@ class SharedLoadStoreBody(LoadStoreBody):
 
     def _reads(self, warp: str) -> str:
         """The notes of a warp's reads."""
-        return self.at(self.memory("reads"), "i64", self.scalar(f"mul i64 {warp}, {self.number('cells')}"))
+        notes = self.scalar(f"load ptr, ptr {self.memory('reads')}, align 8")
+        return self.at(notes, "i64", self.scalar(f"mul i64 {warp}, {self.number('cells')}"))
 
     def _after_reads(self, kept: str, good: str) -> str:
         """The lanes that are also ordered after all warps' reads."""
@@ -171,9 +188,9 @@ class SharedLoadStoreBody(LoadStoreBody):
         self._next("forgotten", "forget")
 
     def _next(self, counter: str, label: str) -> None:
-        """The end of a loop over the CTA's warps."""
+        """The end of a loop over the warps that the notes have."""
         self.do(f"%{counter}1 = add i64 %{counter}, 1")
-        more = self.scalar(f"icmp ult i64 %{counter}1, {self.number('warps')}")
+        more = self.scalar(f"icmp ult i64 %{counter}1, {self.long(self.memory('warps'))}")
         self.do(f"br i1 {more}, label %{label}, label %{label}_end\n{label}_end:")
 
     def _pattern(self) -> str:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from ptx_launch import kernel, launch
 
 from emulator import errors
+from emulator.machine import compiled_accesses
 from emulator.machine.agents import Completion
+from emulator.machine.statistics import Stats
 
 MODES = ("eager", "lazy", "random")
 STORE = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes{} [%r5], {}, [%r6];"
@@ -123,3 +127,136 @@ def test_another_cta_must_have_started(completion: str) -> None:
         errors.DataRace, match=r"st\.shared::cluster reaches shared memory of CTA \(\d,0,0\), which may not have"
     ):
         run("bar.sync 0;")
+
+
+# ld and st of any CTA's memory: their handlers do the first, machine code the others ----------------------------------
+
+PREPARED = """
+.reg .b32 %r<40>; .reg .b64 %q<8>; .reg .pred %p<10>; .shared .align 128 .b8 box[1024];
+mov.u32 %r1, %tid.x; mov.u32 %r2, %cluster_ctarank; mov.u32 %r3, %cluster_nctarank; mov.b32 %r4, box;
+shl.b32 %r5, %r1, 2; add.u32 %r5, %r5, %r4; and.b32 %r6, %r1, 31; shl.b32 %r7, %r6, 3; shl.b32 %r6, %r6, 2;
+add.u32 %r6, %r6, %r4; add.u32 %r7, %r7, %r4; add.u32 %r8, %r2, 1; rem.u32 %r8, %r8, %r3; mov.b32 %r9, %r1;
+mapa.shared::cluster.u32 %r10, %r4, %r8; mapa.shared::cluster.u32 %r11, %r6, %r8;
+mapa.shared::cluster.u32 %r12, %r7, %r8; mapa.shared::cluster.u32 %r13, %r6, %r2;
+and.b32 %r14, %r1, 1; mapa.shared::cluster.u32 %r15, %r6, %r14; setp.eq.u32 %p4, %r1, %r1;
+setp.lt.u32 %p0, %r1, 32; not.pred %p1, %p0; and.b32 %r16, %r1, 31; setp.lt.u32 %p2, %r16, 16; setp.eq.u32 %p3, %r2, 0;
+st.shared.b32 [%r5], %r1; st.shared.b32 [%r5+256], %r1; mov.b32 %r20, 0;
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+LOOP:
+"""
+"""%r6: the lane's word of box; %r7: its two words; %r10, %r11, %r12: box and those, of the next CTA; %r13: its word, of
+its own; %r15: of one of two CTAs, by lanes."""
+TOGETHER = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+ADD = "add.u32 %r9, %r9, %r21;"
+ACCESSES = (
+    "ld.shared::cluster.u32 %r21, [%r11+{at}];",
+    "st.shared::cluster.u32 [%r11+{at}], %r9;",
+    "ld.shared::cluster.v2.u32 {{%r21, %r22}}, [%r12+{at}];",
+    "st.shared::cluster.v2.u32 [%r12+{at}], {{%r9, %r20}};",
+    "ld.shared::cluster.u32 %r21, [%r10+{at}];",
+    "st.shared::cluster.u32 [%r10+{at}], 7;",
+    "ld.shared::cluster.u32 %r21, [%r13+{at}];",
+    "st.shared::cluster.u32 [%r13+{at}], %r9;",
+    "ld.shared::cluster.u32 %r21, [%r15+{at}];",
+    "ld.shared.u32 %r21, [%r6+{at}];",
+    "st.shared.u32 [%r6+{at}], %r9;",
+    "ld.shared.u32 %r21, [%r4+{at}];",
+    "bar.sync 0;",
+    *(TOGETHER,) * 5,
+)
+
+
+AGAIN = "add.u32 %r20, %r20, 1; setp.lt.u32 %p9, %r20, 5; @%p9 bra LOOP;"
+OUT = """
+mad.lo.u32 %r2, %r2, 64, %r1; ld.param.b64 %q0, [out]; mul.wide.u32 %q1, %r2, 4; add.u64 %q0, %q0, %q1;
+st.global.b32 [%q0], %r9; ret;
+"""
+
+
+@pytest.fixture
+def notes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the first access of shared memory on: these CTAs are short."""
+    monkeypatch.setattr(compiled_accesses, "CELLS_AN_ACCESS", 1 << 20)
+
+
+def looped(body: str, ctas: int = 2, last: str = TOGETHER) -> tuple[Stats, np.ndarray]:
+    """Five rounds of a body, with the round in %r20; what each thread has in %r9, [CTA, thread]."""
+    out = np.zeros((ctas, 64), np.uint32)
+    text = kernel("looped", ".param .u64 out", f"{PREPARED} {body} {AGAIN} {last} {OUT}")
+    stats = launch(text, [out], grid=(ctas, 1, 1), block=(64, 1, 1), cluster=(ctas, 1, 1))
+    return stats, out
+
+
+@pytest.mark.usefixtures("notes_at_once")
+def test_words_go_around_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each round the second warp adds what the next CTA has, and stores it there. Handlers let each warp in once."""
+    learned = []
+    real = compiled_accesses.CompiledAccesses.learn_shared
+
+    def learn(*given: Any) -> None:
+        learned.append(given)
+        real(*given)
+
+    monkeypatch.setattr(compiled_accesses.CompiledAccesses, "learn_shared", learn)
+    body = f"@%p1 ld.shared::cluster.u32 %r21, [%r11]; {TOGETHER} @%p1 {ADD} @%p1 st.shared::cluster.u32 [%r11], %r9;"
+    stats, out = looped(f"{body} {TOGETHER}", ctas=4)
+    held, sums = np.tile(np.arange(32), (4, 1)), np.tile(np.arange(64), (4, 1))
+    for _ in range(5):
+        sums[:, 32:] += np.roll(held, -1, 0)
+        held = np.roll(sums[:, 32:], 1, 0)
+    np.testing.assert_array_equal(out, sums)
+    assert stats.shared_accesses == 4 * (2 * 2 + 5 * 2)
+    assert len(learned) <= 4 * (2 * 2 + 2)
+
+
+@pytest.mark.parametrize("without", ["before", "after"])
+@pytest.mark.usefixtures("notes_at_once")
+def test_the_round_without_a_barrier_of_the_cluster(without: str) -> None:
+    """CTA 0 reads what CTA 1 stored: in round 3 nothing orders the load after the store, or the next store after it."""
+    all_but_one = f"setp.ne.u32 %p8, %r20, 3; @!%p8 bra ON; {TOGETHER} ON:"
+    before, after = (all_but_one if side == without else TOGETHER for side in ("before", "after"))
+    body = f"setp.ne.u32 %p7, %r2, 0; @%p7 st.shared.u32 [%r6], 1; {before} @%p3 ld.shared::cluster.u32 %r21, [%r11];"
+    with pytest.raises(errors.DataRace) as raised:
+        looped(f"{body} {after}")
+    assert "ld.shared::cluster" in str(raised.value)
+    assert "st.shared" in str(raised.value)
+
+
+@pytest.mark.usefixtures("notes_at_once")
+def test_a_peer_may_not_end_before_its_words_are_read() -> None:
+    body = f"ld.shared::cluster.u32 %r21, [%r11]; {ADD}"
+    looped(body)
+    with pytest.raises(errors.DataRace, match=r"ld\.shared::cluster reads .*, which may have ended by then"):
+        looped(body, last="")
+
+
+def random_program(rng: np.random.Generator) -> str:
+    """Five rounds of accesses of a few words, each by some threads of a cluster, with barriers now and then."""
+    lines = []
+    for _ in range(int(rng.integers(3, 9))):
+        access = ACCESSES[rng.integers(len(ACCESSES))].format(at=64 * int(rng.integers(4)))
+        guard = "" if "bar" in access else f"@%p{rng.integers(5)} "
+        lines += [f"{guard}{access}", *([guard + ADD] if access.startswith("ld") else [])]
+    return f"""{PREPARED} {" ".join(lines)} {"bar.warp.sync -1;" if rng.integers(2) else ""} {AGAIN} {TOGETHER} {OUT}"""
+
+
+def outcome(text: str, ctas: int) -> tuple[str, object, list[int]]:
+    """What was found, by which warp where; the counts; the result."""
+    out = np.zeros(64 * ctas, np.uint32)
+    try:
+        stats = launch(text, [out], grid=(ctas, 1, 1), block=(64, 1, 1), cluster=(ctas, 1, 1))
+    except errors.EmulatorError as error:
+        at, by = str(error).splitlines()[1:3]
+        return f"{type(error).__name__} {at} {by}", None, []
+    return "", stats, out.tolist()
+
+
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.usefixtures("notes_at_once")
+def test_with_or_without_machine_code(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed)
+    ctas = int(rng.choice([1, 2, 2, 4]))
+    text = kernel("random", ".param .u64 out", random_program(rng))
+    with_code = outcome(text, ctas)
+    monkeypatch.setattr("emulator.program.load_store", lambda *_: None)
+    assert with_code == outcome(text, ctas)

@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...chip import RANK_SHIFT
 from ...isa.lane_values import active_lanes, of_lane
 from ...isa.registry import BLOCK, Action
-from ...machine.shared import OFFSET_MASK, RANK_SHIFT
+from ...machine.shared import OFFSET_MASK
 from ...machine.tensormap import MAP_BYTES, TensorMap, decode
 from ...ptx.syntax import Instr, Operand, TensorAddress, Vector
 from ..barriers import TimedMBarrier

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ...chip import LANES
+from ...chip import LANES, RANK_SHIFT
 from ...isa.lane_values import active_lanes, lane_rows, per_lane
 from ...isa.ld_st import REGISTER_BYTES, MemoryOp, extended, if_not_of_each_lane
 from ...isa.registry import BLOCK, Action
-from ...machine.shared import OFFSET_MASK, RANK_SHIFT
+from ...machine.shared import OFFSET_MASK
 from ...ptx.syntax import Instr, Reg, Vector
 from ..warps import TimedWarp
 from .registry import first, idle, timed

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import Any, Final
 
-from ...chip import LANES
+from ...chip import LANES, RANK_SHIFT
 from ...isa.lane_values import active_lanes, of_lane, same
 from ...isa.registry import Action
 from ...isa.tcgen05_ld_st import REGISTERS_A_REPEAT
 from ...machine.descriptors import KINDS, SCALE_BYTES, InstructionDescriptor, Kind
-from ...machine.shared import OFFSET_MASK, RANK_SHIFT
+from ...machine.shared import OFFSET_MASK
 from ...ptx.syntax import Address, Imm, Instr
 from ..barriers import TimedMBarrier
 from ..chips import Chip
