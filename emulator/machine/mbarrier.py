@@ -189,6 +189,10 @@ class MBarrier:
             ),
         )
 
+    def waited_at(self, access: Access) -> int:
+        """0: who knows that a phase is over knows it of what all lanes sent."""
+        return 0
+
     def missing(self, access: Access, me: Access) -> str:
         """What orders `me` after a copy that reports here, for the report of a conflict."""
         phase = access.time - 1

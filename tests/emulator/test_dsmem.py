@@ -19,8 +19,8 @@ REDUCE = "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes
 WAIT = "LOOP: mbarrier.try_wait.parity.shared.b64 %p2, [%r3], 0; @%p2 bra GO; bra LOOP; GO:"
 
 
-def run(act: str, size: int, out: np.ndarray, wait: str = WAIT, completion: Completion = "lazy") -> None:
-    """Each thread acts on its place (%r5) of the other CTA; then its own CTA's words are handed out."""
+def run(act: str, size: int, out: np.ndarray, wait: str = WAIT, completion: Completion = "lazy", away: int = 1) -> None:
+    """Each thread acts on its place (%r5) of the CTA that is so far away; then its own CTA's words are handed out."""
     text = kernel(
         "remote",
         ".param .u64 out",
@@ -35,7 +35,7 @@ mov.b32 %r10, 100; st.shared.v4.b32 [%r9], {{%r10, %r10, %r10, %r10}};
 fence.mbarrier_init.release.cluster;
 barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
 @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r3], {size};
-xor.b32 %r11, %r4, 1; mapa.shared::cluster.u32 %r5, %r9, %r11; mapa.shared::cluster.u32 %r6, %r3, %r11;
+xor.b32 %r11, %r4, {away}; mapa.shared::cluster.u32 %r5, %r9, %r11; mapa.shared::cluster.u32 %r6, %r3, %r11;
 shl.b32 %r7, %r4, 8; add.s32 %r7, %r7, %r1;
 {act}
 {wait}
@@ -70,6 +70,13 @@ def test_words_arrive(act: str, size: int, becomes: object, completion: Completi
     new = sent()
     assert callable(becomes)
     np.testing.assert_array_equal(out, np.stack(becomes(np.full_like(new, 100), new), -1))
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_words_arrive_at_home(completion: Completion) -> None:
+    out = np.zeros((2, 32, 4), np.uint32)
+    run(STORE.format(".b32", "%r7"), 128, out, completion=completion, away=0)
+    np.testing.assert_array_equal(out[..., 0], sent()[::-1])
 
 
 def test_an_address_tells_its_cta() -> None:
