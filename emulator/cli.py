@@ -162,7 +162,7 @@ def _time(options: argparse.Namespace) -> int:
 def _write_trace(path: Path, launch: LaunchResult) -> None:
     assert launch.prediction is not None and launch.prediction.trace is not None
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(launch.prediction.trace.json(launch.prediction.ghz))
+    path.write_text(launch.prediction.trace.json())
     print(f"  trace: {path}")
 
 

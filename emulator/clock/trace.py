@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 TENSOR_CORE: Final = 100
 COPIES: Final = 101
 """Numbers of tracks that are no warp's."""
+THREADS: Final = 1000
+"""A CTA's tracks are numbered from so many times its process on: viewers know one thread of each number."""
 
 AT_ONCE: Final = 64
 """So many events of a track at most are under way at a time."""
-STEPS: Final = 1 << 14
-"""Of a microsecond."""
 
 Track = tuple[int, int]
 """The CTA's rank in its cluster, and the number."""
@@ -93,8 +93,11 @@ class Recorder:
                 track += lane
             yield event, track
 
-    def _arrows(self, laned: Sequence[tuple[Event, int]], ghz: float) -> Iterator[dict[str, Any]]:
-        """The flows, each from what ended last of what its track had begun, to the wait that it ended."""
+    def _arrows(self, laned: Sequence[tuple[Event, int]]) -> Iterator[dict[str, Any]]:
+        """The flows, each from what ended last of what its track had begun, to what follows the wait that it ended.
+
+        They begin in the last cycle: at the next one a viewer sees what comes after.
+        """
         events: dict[Track, list[tuple[Event, int]]] = {}
         for event, track in laned:
             events.setdefault((event.cta, event.track), []).append((event, track))
@@ -105,16 +108,15 @@ class Recorder:
                 continue
             begun = known[max(0, past - AT_ONCE) : past]
             begin, _, track = max((min(event.end, flow.start), -event.end, track) for event, track in begun)
-            for phase, (cta, tid), cycle in (("s", (flow.by[0], track), begin), ("f", flow.on, flow.end)):
+            for phase, (cta, tid), cycle in (("s", (flow.by[0], track), begin - 1), ("f", flow.on, flow.end)):
                 yield {
                     "name": flow.what,
                     "cat": "barrier",
                     "ph": phase,
                     "bp": "e",
                     "id": number,
-                    "ts": _us(cycle, ghz),
-                    "pid": cta,
-                    "tid": tid,
+                    "ts": round(cycle),
+                    **_of(cta, tid),
                 }
 
     def _add(self, warp: Any, track: int, name: str, start: float, end: float, line: int) -> None:
@@ -125,8 +127,8 @@ class Recorder:
             warp, start, end, line = running
             self._add(warp, warp.index, "runs", start, end, line)
 
-    def json(self, ghz: float) -> str:
-        """The trace, times in microseconds at a rate of cycles."""
+    def json(self) -> str:
+        """The trace. A microsecond is a cycle: viewers have whole nanoseconds, in which events that touch overlap."""
         for running in self._running.values():
             self._close(running)
         self._running.clear()
@@ -139,24 +141,23 @@ class Recorder:
                 {
                     "name": event.name,
                     "ph": "X",
-                    "ts": (start := _us(event.start, ghz)),
-                    "dur": _us(event.end, ghz) - start,
-                    "pid": event.cta,
-                    "tid": track,
-                    "args": {"PTX line": event.line, "cycle": round(event.start)},
+                    "ts": round(event.start),
+                    "dur": round(event.end) - round(event.start),
+                    "args": {"PTX line": event.line},
+                    **_of(event.cta, track),
                 }
             )
-        shown += self._arrows(laned, ghz)
+        shown += self._arrows(laned)
         for (cta, track), name in named.items():
-            shown.append({"name": "thread_name", "ph": "M", "pid": cta, "tid": track, "args": {"name": name}})
+            shown.append({"name": "thread_name", "ph": "M", "args": {"name": name}, **_of(cta, track)})
         for cta in {cta for cta, _ in named}:
-            shown.append({"name": "process_name", "ph": "M", "pid": cta, "args": {"name": f"CTA {cta} of its cluster"}})
-        return json.dumps({"traceEvents": shown, "displayTimeUnit": "ns"})
+            shown.append({"name": "process_name", "ph": "M", "args": {"name": f"CTA {cta} of its cluster"}, **_of(cta)})
+        return json.dumps({"traceEvents": shown})
 
 
-def _us(cycle: float, ghz: float) -> float:
-    """Microseconds, in steps that sums of floating-point numbers keep: events that touch must not overlap."""
-    return round(cycle / ghz / 1e3 * STEPS) / STEPS
+def _of(cta: int, track: int = 0) -> dict[str, int]:
+    """A CTA as a process, what it has as threads; no process is 0, and no two threads are the same."""
+    return {"pid": cta + 1, "tid": THREADS * (cta + 1) + track}
 
 
 def _track(number: int) -> str:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from stages.case import Case
 
 CHIP = "b200"
-#: The rate, in GHz, at which a microsecond is a cycle.
-CYCLES = 1e-3
 
 
 def predicted(
@@ -53,7 +51,7 @@ def predict(case: Case, device: Emulated) -> tuple[Prediction, bytes]:
         list(_roles(longest, names)),
         list(longest.assumptions),
     )
-    return prediction, timeline.picture(longest.trace.json(CYCLES), names)
+    return prediction, timeline.picture(longest.trace.json(), names)
 
 
 def over_time(case: Case, device: Emulated, named: Iterable[int]) -> bytes:
@@ -65,7 +63,7 @@ def over_time(case: Case, device: Emulated, named: Iterable[int]) -> bytes:
     with device.timing(CHIP, case.config.mbarriers, trace=True) as emulated, suppress(Exception):
         launches()  # it is broken: how it ends here adds nothing to the report
     ran: Any = emulated
-    return b"" if ran.recorder is None else timeline.picture(ran.recorder.json(CYCLES), _names(case), named)
+    return b"" if ran.recorder is None else timeline.picture(ran.recorder.json(), _names(case), named)
 
 
 def _names(case: Case) -> dict[int, str]:

@@ -16,6 +16,8 @@ WIDTH, ROW = 9.0, 0.2
 NARROW = 1 / 1500
 RUNS, WAITS, ENGINE, BARRIER, NAMED = "#3b82d6", "#a8a8a8", "#2f9e63", "#d9822b", "#c0303a"
 WAITS_FOR = "waits for "
+#: Its number as a process of a trace.
+FIRST_CTA = 1
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ def picture(trace: str, roles: Mapping[int, str], named: Iterable[int] = ()) -> 
 
     roles: by warp. named: PTX lines that a report names; where one waits or is under way it is marked.
     """
-    events = [event for event in json.loads(trace)["traceEvents"] if event["pid"] == 0]
+    events = [event for event in json.loads(trace)["traceEvents"] if event["pid"] == FIRST_CTA]
     shown = [event for event in events if event["ph"] == "X"]
     rows = list(_rows(events, shown, roles))
     end = max((event["ts"] + event["dur"] for event in shown), default=1.0)
@@ -61,8 +63,9 @@ def _rows(events: Sequence[Any], shown: Sequence[Any], roles: Mapping[int, str])
     for track, name in sorted(names.items()):
         tracks.setdefault(name, []).append(track)
     for name, (track, *more) in tracks.items():
-        is_warp = name == f"warp {track}"
-        row = Row(f"{roles.get(track, '')} {name}".strip() if is_warp else name, [])
+        kind, _, number = name.partition(" ")
+        is_warp = kind == "warp"
+        row = Row(f"{roles.get(int(number), '')} {name}".strip() if is_warp else name, [])
         for event in (event for event in shown if event["tid"] in (track, *more)):
             span = event["ts"], event["ts"] + event["dur"]
             what = event["name"].removeprefix(WAITS_FOR)

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from harness.report.timeline import picture
+from harness.report.timeline import FIRST_CTA, picture
 
 ROLES = {0: "softmax", 1: "mma"}
 
 
 def event(tid: int, name: str, start: float, cycles: float, line: int = 1) -> dict[str, Any]:
     args = {"PTX line": line}
-    return {"name": name, "ph": "X", "ts": start, "dur": cycles, "pid": 0, "tid": tid, "args": args}
+    return {"name": name, "ph": "X", "ts": start, "dur": cycles, "pid": FIRST_CTA, "tid": tid, "args": args}
 
 
 def drawn(*named: int) -> np.ndarray:
@@ -24,7 +24,8 @@ def drawn(*named: int) -> np.ndarray:
     tracks = {0: "warp 0", 1: "warp 1", 100: "tensor core"}
     events = [event(0, "runs", 0, 40), event(0, "waits for p_full", 40, 60, 7), event(100, "tcgen05.mma", 10, 20)]
     names = [
-        {"name": "thread_name", "ph": "M", "pid": 0, "tid": tid, "args": {"name": name}} for tid, name in tracks.items()
+        {"name": "thread_name", "ph": "M", "pid": FIRST_CTA, "tid": tid, "args": {"name": name}}
+        for tid, name in tracks.items()
     ]
     png = picture(json.dumps({"traceEvents": [*events, *names]}), ROLES, named)
     return np.asarray(Image.open(io.BytesIO(png)).convert("RGB")).astype(int)
