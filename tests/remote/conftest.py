@@ -60,8 +60,12 @@ class Server(Sshd):
     def sessions(self) -> list[psutil.Process]:
         """The server's processes of open connections: those below it that are sshd themselves."""
         assert self.process is not None
-        below = psutil.Process(self.process.pid).children(recursive=True)
-        return [each for each in below if each.name().startswith("sshd")]
+        found = []
+        for each in psutil.Process(self.process.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # it ended since it was listed
+                if each.name().startswith("sshd"):
+                    found.append(each)
+        return found
 
     def signal_all(self, number: int) -> None:
         assert self.process is not None
