@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Final
 
+from ..chip import COMPUTE_CAPABILITY, DEVICE
 from .c_library import FOLDER, CLibrary
 from .libcublas import LibCublas
 from .libcuda import LibCuda
@@ -29,12 +30,23 @@ Cuda compilation tools, release 13.0, V13.0.0'; exit ;;
 done
 exec cp "$from" "$to"
 """
+_COMPUTE: Final = DEVICE.target.replace("sm", "compute")
+
+
+def _after(name: str, separator: str, value: str) -> str:
+    """A variable with something behind what it holds."""
+    return separator.join(filter(None, [os.environ.get(name), value]))
+
+
 _VARIABLES: Final = {
+    "LIBRARY_PATH": _after("LIBRARY_PATH", os.pathsep, str(FOLDER)),
+    "NVCC_APPEND_FLAGS": _after("NVCC_APPEND_FLAGS", " ", f"-gencode=arch={_COMPUTE},code={_COMPUTE}"),
+    "TVM_FFI_CUDA_ARCH_LIST": os.environ.get("TVM_FFI_CUDA_ARCH_LIST", "{}.{}a".format(*COMPUTE_CAPABILITY)),
     "TRITON_LIBCUDA_PATH": str(FOLDER),
     "TRITON_PTXAS_PATH": str(FOLDER / "ptxas"),
     "TRITON_PTXAS_BLACKWELL_PATH": str(FOLDER / "ptxas"),
 }
-"""By which Triton is told where they are."""
+"""By which linkers and Triton are told where they are, TVM-FFI for what to compile, and nvcc to leave PTX there."""
 
 
 @contextmanager
@@ -74,5 +86,7 @@ def _libraries() -> tuple[CLibrary, ...]:
     ptxas = FOLDER / "ptxas"
     ptxas.write_text(_PTXAS)
     ptxas.chmod(0o755)
+    for name, linked in (("libcuda.so", "libcuda.so.1"), ("libcudart.so", "libcudart.so.13")):
+        (FOLDER / name).symlink_to(linked)
     driver = LibCuda()
     return driver, LibCudart(driver), LibCublas()

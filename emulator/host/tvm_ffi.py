@@ -1,14 +1,15 @@
-"""Functions compiled with --enable-tvm-ffi: their entry point linked to the emulated device instead of CUDA.
+"""TVM-FFI on the emulated device: CuTeDSL's functions compiled with --enable-tvm-ffi, and modules of CUDA C++.
 
-Such a function checks its arguments itself and loads its kernels at its first call, so beside the driver's
-entry points it asks for a few of CuTeDSL's runtime; those are here.
+The entry point of CuTeDSL's is linked to the emulated device instead of CUDA. Such a function checks its arguments
+itself and loads its kernels at its first call, so beside the driver's entry points it asks for a few of CuTeDSL's
+runtime; those are here.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import partial
+from functools import partial, wraps
 from typing import Any, Final
 
 import llvmlite.binding as llvm
@@ -21,6 +22,7 @@ from ..bridge.objectfile import undefined_symbols
 from ..bridge.patches import current_device
 from ..native.compile import host_machine
 from .patching import Patches
+from .streams import Current
 from .tensors import is_emulated
 
 _POINTER, _INT = ctypes.c_void_p, ctypes.c_int
@@ -29,9 +31,14 @@ _LINKER_OWN: Final = "_GLOBAL_OFFSET_TABLE_"
 
 
 def install(patches: Patches) -> None:
-    """Patch CuTeDSL's TVM-FFI functions, if CuTeDSL and the tvm_ffi package are there to make any."""
+    """Patch the functions of TVM-FFI's modules, if that package is there, and CuTeDSL's, if it is there too."""
     try:
         import tvm_ffi
+    except ImportError:
+        return
+    patches.set(tvm_ffi, "from_dlpack", _from_dlpack(tvm_ffi.from_dlpack))
+    patches.set(tvm_ffi.Module, "get_function", _of_module(tvm_ffi.Module.get_function))
+    try:
         from cutlass.cutlass_dsl import tvm_ffi_provider as provider
     except ImportError:
         return
@@ -40,7 +47,6 @@ def install(patches: Patches) -> None:
     for name, function in _ENTRY_POINTS.items():
         llvm.add_symbol(name, ctypes.cast(function, _POINTER).value)
     patches.set(provider.TVMFFIJitCompiledFunctionBase, "_create_tvm_ffi_function", _create)
-    patches.set(tvm_ffi, "from_dlpack", _from_dlpack(tvm_ffi.from_dlpack))
     for kind in (provider.TVMFFIJitCompiledFunction, provider.TVMFFIJitCompiledFunctionWithKwargs):
         patches.set(kind, "__call__", _calling(kind.__call__))
 
@@ -70,7 +76,30 @@ def linked(code: bytes) -> Any:
 def call(module: LoadedModule | None, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Call a function whose kernels are `module`'s, with tensors of the emulated device as TVM-FFI sees a GPU's."""
     with current_device().calling(module, shown(args, kwargs)):
+        return _as_on_a_gpu(function, args, kwargs)
+
+
+def _as_on_a_gpu(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Call a function with tensors of the emulated device as TVM-FFI sees a GPU's, on torch's current stream."""
+    import tvm_ffi
+
+    with tvm_ffi.use_raw_stream(tvm_ffi.device("cuda", 0), Current.stream.cuda_stream):
         return function(*map(_argument, args), **{key: _argument(value) for key, value in kwargs.items()})
+
+
+def _of_module(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Module.get_function: what nvcc compiled finds its tensors on a GPU."""
+
+    def get_function(module: Any, name: str, query_imports: bool = False) -> Any:
+        function = original(module, name, query_imports)
+
+        @wraps(function)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            return _as_on_a_gpu(function, args, kwargs)
+
+        return called
+
+    return get_function
 
 
 def _calling(original: Callable[..., Any]) -> Callable[..., Any]:

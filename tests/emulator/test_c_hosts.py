@@ -1,6 +1,7 @@
 """libcuda.so.1, libcudart.so and ptxas of ours, as C programs find them."""
 
 import ctypes
+import os
 import struct
 import subprocess
 import sys
@@ -123,6 +124,15 @@ def test_what_made_the_program_fail_is_raised() -> None:
     with pytest.raises(emulator.NotEmulated, match="machine code"), emulated_host(), emulator.emulate():
         if ctypes.CDLL("libcuda.so.1").cuModuleLoadData(ctypes.byref(ctypes.c_uint64()), b"\x7fELF") == NO_BINARY:
             raise RuntimeError("no binary for this GPU")
+
+
+def test_compilers_find_what_they_need_while_a_session_is_open() -> None:
+    before = dict(os.environ)
+    with emulated_host():
+        folder = Path(os.environ["LIBRARY_PATH"].split(os.pathsep)[-1])
+        assert (folder / "libcudart.so").resolve().name == "libcudart.so.13"
+        assert os.environ["NVCC_APPEND_FLAGS"].endswith("-gencode=arch=compute_100a,code=compute_100a")
+    assert os.environ == before
 
 
 def test_functions_by_name(cuda) -> None:

@@ -74,6 +74,13 @@ def test_a_static_runtime(nvcc: Sequence[str], tmp_path: Path) -> None:
     assert done.returncode == 3 and "it was stripped" in done.stderr
 
 
+def test_a_module_of_tvm_ffi(nvcc: Sequence[str], tmp_path: Path) -> None:
+    """Linked to the emulated device's runtime: NVIDIA's package has no name for linkers."""
+    cuda = str(Path(nvcc[0]).parents[1])
+    done = run(PROGRAMS / "ffi_module.py", tmp_path, TVM_FFI_CACHE_DIR=str(tmp_path), CUDA_HOME=cuda)
+    assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
+
+
 def test_nvrtc(tmp_path: Path) -> None:
     (libraries,) = install(tmp_path, "nvidia-cuda-nvrtc==13.3.33").glob("nvidia/cu*/lib")
     done = run(PROGRAMS / "nvrtc.py", tmp_path, LD_LIBRARY_PATH=str(libraries))
