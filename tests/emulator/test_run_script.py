@@ -143,6 +143,18 @@ def test_tvm_ffi_takes_torch_tensors(passes):
     passes(TVM_FFI + "    compiled(a, b, c)" + CHECK)
 
 
+def test_tvm_ffi_goes_to_torchs_stream(passes):
+    pytest.importorskip("tvm_ffi")
+    captured = """
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        compiled(a, b, c)
+    assert c.isnan().all()
+    graph.replay()
+"""
+    passes(TVM_FFI + captured + CHECK)
+
+
 def test_tvm_ffi_takes_named_tuples_of_tensors(passes):
     pytest.importorskip("tvm_ffi")
     pair = """
