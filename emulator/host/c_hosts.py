@@ -33,20 +33,20 @@ exec cp "$from" "$to"
 _COMPUTE: Final = DEVICE.target.replace("sm", "compute")
 
 
-def _after(name: str, separator: str, value: str) -> str:
-    """A variable with something behind what it holds."""
-    return separator.join(filter(None, [os.environ.get(name), value]))
+def _variables() -> dict[str, str]:
+    """By which linkers and Triton are told where they are, TVM-FFI for what to compile, and nvcc to leave PTX there."""
 
+    def after(name: str, separator: str, value: str) -> str:
+        return separator.join(filter(None, [os.environ.get(name), value]))
 
-_VARIABLES: Final = {
-    "LIBRARY_PATH": _after("LIBRARY_PATH", os.pathsep, str(FOLDER)),
-    "NVCC_APPEND_FLAGS": _after("NVCC_APPEND_FLAGS", " ", f"-gencode=arch={_COMPUTE},code={_COMPUTE}"),
-    "TVM_FFI_CUDA_ARCH_LIST": os.environ.get("TVM_FFI_CUDA_ARCH_LIST", "{}.{}a".format(*COMPUTE_CAPABILITY)),
-    "TRITON_LIBCUDA_PATH": str(FOLDER),
-    "TRITON_PTXAS_PATH": str(FOLDER / "ptxas"),
-    "TRITON_PTXAS_BLACKWELL_PATH": str(FOLDER / "ptxas"),
-}
-"""By which linkers and Triton are told where they are, TVM-FFI for what to compile, and nvcc to leave PTX there."""
+    return {
+        "LIBRARY_PATH": after("LIBRARY_PATH", os.pathsep, str(FOLDER)),
+        "NVCC_APPEND_FLAGS": after("NVCC_APPEND_FLAGS", " ", f"-gencode=arch={_COMPUTE},code={_COMPUTE}"),
+        "TVM_FFI_CUDA_ARCH_LIST": os.environ.get("TVM_FFI_CUDA_ARCH_LIST", "{}.{}a".format(*COMPUTE_CAPABILITY)),
+        "TRITON_LIBCUDA_PATH": str(FOLDER),
+        "TRITON_PTXAS_PATH": str(FOLDER / "ptxas"),
+        "TRITON_PTXAS_BLACKWELL_PATH": str(FOLDER / "ptxas"),
+    }
 
 
 @contextmanager
@@ -54,8 +54,9 @@ def c_hosts(state: DriverState) -> Iterator[None]:
     """While open, C code that was linked to CUDA's libraries, or opens them by name, calls the emulated device."""
     libraries = _libraries()
     outer = [library.state for library in libraries]
-    saved = {name: os.environ.get(name) for name in _VARIABLES}
-    os.environ.update(_VARIABLES)
+    variables = _variables()
+    saved = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     for library in libraries:
         library.state = state
     try:
