@@ -1,5 +1,6 @@
 """A small project to run the gate on: a repository like this one, with a milestone command that ends soon."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -8,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from harness.judge import kept  # here, before a test imports the kernel, whose sources it looks at
+from remote.device import Emulated
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -73,6 +77,19 @@ def make_project(path: Path) -> Project:
     project.git("add", "--all")
     project.git("commit", "--quiet", "--message", "First")
     return project
+
+
+@pytest.fixture(scope="session")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where all processes of this run of the tests keep the configurations of the kernel that they compiled."""
+    own = tmp_path_factory.getbasetemp()
+    return (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "kernels"
+
+
+@pytest.fixture(scope="session")
+def kept_kernels(kernels: Path) -> None:
+    """Compile no configuration that another process of this run has compiled."""
+    kept.use(kept.KeptKernels(kernels, Emulated()))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A pytest plugin that notes which families of instructions each test function executes; as a command, it picks a few.
+"""A pytest plugin that notes which families of instructions each test executes; as a command, it picks a few.
 
 python -m pytest -p tests.emulator.executed --executed=FILE tests/emulator
 python -m tests.emulator.executed FILE > tests/emulator/cover.txt
@@ -56,7 +56,7 @@ def pytest_configure() -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     global running
-    running = item.nodeid.partition("[")[0]
+    running = item.nodeid
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -70,7 +70,7 @@ def supported() -> set[str]:
 
 
 def cover(by_test: dict[str, list[str]]) -> list[str]:
-    """Test functions that execute between them every supported family that any does: the largest part first."""
+    """Tests that execute between them every supported family that any does: the largest part first."""
     left = supported() & {name for names in by_test.values() for name in names}
     chosen = []
     while left:

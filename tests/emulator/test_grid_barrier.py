@@ -61,7 +61,10 @@ def test_all_ctas_meet(read: str, completion: Mode) -> None:
 
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("read", READS)
-def test_one_that_never_comes_is_a_deadlock(read: str, completion: Mode) -> None:
+def test_one_that_never_comes_is_a_deadlock(read: str, completion: Mode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them waits as long as a program may."""
+    if (read, completion) != (READS[0], "lazy"):
+        monkeypatch.setattr(scheduler, "PATIENCE", 512)
     with pytest.raises(Deadlock) as caught:
         met(read, completion, str(CTAS + 1))
     report = str(caught.value)

@@ -11,7 +11,7 @@ import torch
 import emulator
 import kernel
 from kernel import host, reference
-from kernel.compiled import compile
+from kernel.compiled import _compiled
 from kernel.config import CLUSTERS_AT_ONCE, SPLITS, Size, configuration
 from kernel.sm100.combine import Combine
 from kernel.sm100.tiles import Branches, KvTiles, Visible
@@ -82,7 +82,7 @@ def test_a_merge_that_does_not_wait_is_caught(monkeypatch: pytest.MonkeyPatch) -
 def broken(monkeypatch: pytest.MonkeyPatch, name: str, breaks: Callable[..., Any]) -> None:
     """Compile with one method of the merge replaced."""
     monkeypatch.setattr(Combine, name, breaks(getattr(Combine, name)))
-    monkeypatch.setattr(host, "compile", compile.__wrapped__)
+    monkeypatch.setattr(host, "compile", _compiled)
 
 
 @pytest.mark.parametrize(

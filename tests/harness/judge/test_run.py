@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from harness.host.job import KERNELS
 from harness.host.verdict import Verdict
 from harness.report.record import Record, RecordError, load
 from stages.metrics import METRICS
@@ -26,6 +27,12 @@ RUN = (sys.executable, "-m", "harness.judge.run", "D1.1", "--device", "emulator"
 
 
 CASES = ("hd=64 n=128", "hd=64 n=128 scale=0.3")
+
+
+@pytest.fixture(autouse=True)
+def compiled_once(kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that is as it was is compiled by the first of these tests."""
+    monkeypatch.setenv(KERNELS, str(kernels))
 
 
 @dataclass(frozen=True)
