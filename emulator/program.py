@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -14,11 +15,13 @@ from .engine.fetch import Fetcher
 from .engine.liveness import Liveness
 from .engine.load_store import load_store
 from .engine.placement import Placement, RegisterFile
+from .engine.reach import Reach, reach
 from .engine.segments import Chain, Segment, placed_registers, segments
 from .engine.stored import stored_parameters
 from .engine.unfenced import unfenced
 from .engine.uniformity import varying
 from .engine.unwritten import unwritten
+from .engine.watch import OneByOne, Watch
 from .errors import EmulatorError, TakingApart, UnknownInstruction
 from .isa import catalog as _catalog  # noqa: F401 - fills the registry
 from .isa import registry
@@ -26,6 +29,7 @@ from .isa.ld_st import MemoryOp, learning
 from .isa.registry import Action, Handler, Lowering, takes
 from .isa.special_registers import MEMORY, PARAMS, SHARED_SYMBOL
 from .machine.compiled_accesses import CompiledAccesses
+from .machine.doubts import Doubted, Overwritten
 from .machine.launch import Launch
 from .machine.source import naming
 from .native.builder import Builder
@@ -33,7 +37,7 @@ from .native.compile import StepLists, runner
 from .native.load_store import LoadStoreStep
 from .native.recorder import Step
 from .ptx.flow import EXIT, Flow
-from .ptx.syntax import Instr, Kernel, Special, TensorAddress
+from .ptx.syntax import Instr, Kernel, Reg, Special, TensorAddress
 
 
 class Program:
@@ -49,28 +53,48 @@ class Program:
             self._lower_all(variables or {}, find)
 
     def _lower_all(self, variables: Mapping[str, int], find: Find) -> None:
-        kernel = self.kernel
-        self._effects = effects(kernel, variables, find)
+        self._effects = effects(self.kernel, variables, find)
         waits = {(effect.instr.line, effect.instr.text) for effect in self._effects if effect.blocking}
-        self._flow = Flow(kernel, lambda instr: (instr.line, instr.text) in waits)
-        liveness = Liveness(self._flow, self._effects)
+        self._flow = Flow(self.kernel, lambda instr: (instr.line, instr.text) in waits)
+        self._liveness = liveness = Liveness(self._flow, self._effects)
         self._stored_parameters = stored_parameters(self._effects)
-        self._segments = segments(self._flow, self._effects, liveness)
-        self._placement = Placement(placed_registers(self._segments, liveness), self._effects)
-        fetcher = Fetcher(self._placement.slots, frozenset(varying(self._flow, self._effects, liveness)))
-        handlers = {id(e): _made(e, e.entry) for e in self._effects if isinstance(e.entry, Handler)}
-        accesses = self._accesses(fetcher, handlers)
+        self._varying = frozenset(varying(self._flow, self._effects, liveness))
+        self._handlers = {id(e): _made(e, e.entry) for e in self._effects if isinstance(e.entry, Handler)}
+        fetcher = self._place(liveness)
+        accesses = self._accesses(fetcher)
         chains = self._compile(liveness, accesses)
-        early = early_uses(self._flow, self._effects)
-        wrong: dict[int, list[Wrong]] = {}
+        self._early = early_uses(self._flow, self._effects)
+        self._wrong: dict[int, list[Wrong]] = {}
         for found in (unwritten(self._flow, self._effects, liveness), unfenced(self._flow, self._effects)):
             for effect, what in found.items():
-                wrong.setdefault(effect, []).append(what)
-        self._writer = BlockWriter(
-            self._flow, fetcher, chains, runner(), handlers, early, wrong, self._segments, self._diverge
+                self._wrong.setdefault(effect, []).append(what)
+        self._write(BlockWriter, fetcher, chains)
+
+    def _place(self, liveness: Liveness) -> Fetcher:
+        """Cut the blocks into segments, and find a place for each register."""
+        self._segments = segments(self._flow, self._effects, liveness)
+        self._placement = Placement(placed_registers(self._segments, liveness), self._effects)
+        return Fetcher(self._placement.slots, self._varying)
+
+    def _write(self, writer: type[BlockWriter], fetcher: Fetcher, chains: Mapping[int, Chain]) -> None:
+        """Prepare the functions of the blocks, each to be written when a warp comes there."""
+        self._writer = writer(
+            self._flow,
+            fetcher,
+            chains,
+            runner(),
+            self._handlers,
+            self._early,
+            self._wrong,
+            self._segments,
+            self._diverge,
         )
         self._functions: list[BlockFunction | None] = [None] * len(self._flow.blocks)
         self._counts = [block.end - block.start for block in self._flow.blocks]
+
+    @cached_property
+    def _stepwise(self) -> Steps:
+        return Steps(self)
 
     @property
     def independent(self) -> bool:
@@ -95,6 +119,8 @@ class Program:
 
     def advance(self, warp: Any) -> None:
         """Run a warp until it waits (`waiting`), yields (`yielded`) or ends (`done`)."""
+        if warp.watch is not None and not self._stepwise.go_on(warp):
+            return
         functions, counts = self._functions, self._counts
         pc = warp.pc
         try:
@@ -114,6 +140,10 @@ class Program:
                         return
                 if warp.yielded or (warp.budget is not None and warp.budget <= 0):
                     return
+        except Doubted as doubt:
+            warp.pc = self._stepwise.begin(warp, pc, doubt)
+            self._stepwise.go_on(warp)
+            pc = warp.pc
         except EmulatorError:
             raise
         except Exception as error:
@@ -125,9 +155,10 @@ class Program:
         finally:
             warp.pc = pc
 
-    def line_of(self, pc: int) -> int:
-        """The PTX line of a block's first instruction."""
-        return self.kernel.instrs[self._flow.blocks[pc].start].line if pc != EXIT else self.kernel.instrs[-1].line
+    def line_of(self, warp: Any) -> int:
+        """The PTX line of the first instruction of the block that a warp is in."""
+        flow = self._flow if warp.watch is None else self._stepwise._flow
+        return self.kernel.instrs[flow.blocks[warp.pc].start if warp.pc != EXIT else -1].line
 
     def _describe(self, pc: int) -> str:
         instr = self.kernel.instrs[self._flow.blocks[pc].start]
@@ -174,17 +205,22 @@ class Program:
         self._functions[pc] = made
         return made
 
-    def _accesses(self, fetcher: Fetcher, handlers: dict[int, Any]) -> dict[int, LoadStoreStep]:
+    def _accesses(self, fetcher: Fetcher) -> dict[int, LoadStoreStep]:
         """The loads and stores that are machine code, by the id of their effects; their handlers learn for it."""
         found: dict[int, LoadStoreStep] = {}
         self._compiled: list[tuple[Instr, str]] = []
+        self._stores: dict[int, int] = {}
+        self._reached: dict[int, Reach | None] = {}
         for effect in self._effects:
             with TakingApart(effect.instr):
                 step = load_store(effect, fetcher, len(found), self.kernel.global_cell)
             if step is not None:
                 uniform = step.operation.uniform
-                handlers[id(effect)] = learning(handlers[id(effect)], effect.instr, len(found), uniform)
+                run = self._handlers[id(effect)]
+                self._handlers[id(effect)] = learning(run, effect.instr, len(found), uniform)
                 found[id(effect)] = step
+                if step.operation.store:
+                    self._stores[id(effect)] = len(self._compiled)
                 self._compiled.append((effect.instr, MemoryOp(effect.instr).what))
         return found
 
@@ -233,7 +269,15 @@ class Program:
         found: CompiledAccesses | None = launch.registry.get(CompiledAccesses)
         if found is None:
             found = launch.registry[CompiledAccesses] = CompiledAccesses(launch, self._compiled)
+            launch.registry[Overwritten] = Overwritten(self._reach)
         return found
+
+    def _reach(self, load: Instr) -> Reach | None:
+        """The stores that the value of a load may come to, if it comes to nothing else."""
+        if id(load) not in self._reached:
+            (at,) = (at for at, effect in enumerate(self._effects) if effect.instr is load)
+            self._reached[id(load)] = reach(self._flow, self._effects, self._stores, at)
+        return self._reached[id(load)]
 
     def _special_value(self, warp: Any, special: Special) -> Any:
         try:
@@ -241,6 +285,115 @@ class Program:
         except KeyError:
             user = next(e.instr for e in self._effects if special in e.reads)
             raise UnknownInstruction(user, f"special register {special.name}") from None
+
+
+class Steps(Program):
+    """The same kernel with a block for each instruction, of the same number: for warps that are watched because of what
+    they loaded."""
+
+    def __init__(self, whole: Program) -> None:
+        self.kernel, self._whole = whole.kernel, whole
+        self._effects, self._varying, self._handlers = whole._effects, whole._varying, whole._handlers
+        self._early, self._wrong = whole._early, whole._wrong
+        self._places = {id(effect.instr): at for at, effect in enumerate(self._effects)}
+        with naming(self.kernel):
+            self._flow = Flow(self.kernel, lambda instr: True)
+            self._liveness = Liveness(self._flow, self._effects)
+            fetcher = self._place(self._liveness)
+            self._write(OneByOne, fetcher, self._compile(self._liveness, {}))
+
+    def begin(self, warp: Any, pc: int, doubt: Doubted) -> int:
+        """Watch a warp from a load on that the function of block `pc` did not come past. Answers where it goes on."""
+        whole, blocks, at = self._whole, self._whole._flow.blocks, self._places[id(doubt.instr)]
+        block, done = blocks[pc], 0
+        while not block.start <= at < block.end:  # of those that one function runs
+            done = whole._counts[pc]
+            inside = whole._writer.skipped(block)
+            assert inside is not None
+            block = blocks[inside.successors[0]]
+            if inside.start <= at < inside.end:  # which some lanes skip, and wait behind it
+                warp.stack.append((block.index, warp.bits, warp.meet))
+                warp.meet = block.index
+                self._resume(warp, _lanes_at(doubt))
+                block = inside
+            elif block.start <= at < block.end:  # counted when it began
+                done -= block.end - block.start
+        done += at - block.start
+        warp.executed += done
+        if warp.budget is not None:
+            warp.budget -= done
+        warp.watch = Watch(warp, self._placement.slots, warp.registers)
+        warp.registers = RegisterFile(self._file_bytes)
+        self._copy(warp.watch.whole, whole, warp.registers, self)
+        self._move(warp, lambda index: blocks[index].start, self._flow.leaves)
+        return at
+
+    def go_on(self, warp: Any) -> bool:
+        """Run a watched warp until it waits, yields or ends, or until nothing is left to be watched; whether that."""
+        watch = warp.watch
+        of_instr = self._whole._flow.of_instr
+        while True:
+            effect = self._effects[warp.pc]
+            taken = watch.lanes(effect)
+            result = watch.before(effect, taken)
+            following = (self._functions[warp.pc] or self._lower(warp.pc))(warp)
+            if following == BLOCKED:
+                return False
+            watch.after(effect, taken, result)
+            warp.executed += 1
+            if warp.budget is not None:
+                warp.budget -= 1
+            warp.pc = self._meet(warp, following) if following == warp.meet else following
+            if warp.pc == EXIT:
+                warp.done = True
+                watch.end()
+                return False
+            if warp.pc in of_instr and not watch.holds_any(self._live(warp)):
+                break
+            if warp.yielded or (warp.budget is not None and warp.budget <= 0):
+                return False
+        self._copy(warp.registers, self, watch.whole, self._whole)
+        self._move(warp, of_instr.__getitem__, self._whole._flow.leaves)
+        warp.pc, warp.registers, warp.watch = of_instr[warp.pc], watch.whole, None
+        watch.end()
+        return True
+
+    def _live(self, warp: Any) -> set[Reg]:
+        """The registers that are wanted where its lanes go on."""
+        found = 0
+        for at in (warp.pc, *(at for at, _, _ in warp.stack)):
+            found |= self._liveness.live_in[at] if at != EXIT else 0
+        return set(self._liveness.members(found))
+
+    def _move(self, warp: Any, place: Callable[[int], int], leaves: frozenset[int]) -> None:
+        """Say by other numbers where its lanes wait for others."""
+
+        def moved(index: int) -> int:
+            return place(index) if index != EXIT else EXIT
+
+        warp.stack = [(moved(at), bits, moved(meet)) for at, bits, meet in warp.stack]
+        warp.meet, warp.leaves = moved(warp.meet), leaves
+
+    def _copy(self, source: RegisterFile, of: Program, to: RegisterFile, its: Program) -> None:
+        """Copy the registers that have a place in both files; the special ones, which stay, to a new file alone."""
+        for register, slot in of._placement.slots.items():
+            there = its._placement.slots.get(register)
+            if there is not None and (isinstance(register, Reg) or its is self):
+                if slot.type == "pred":
+                    to.words[there.offset // 4] = source.words[slot.offset // 4]
+                else:
+                    to.rows(slot.type)[there.row] = source.rows(slot.type)[slot.row]
+
+
+def _lanes_at(doubt: Doubted) -> int:
+    """The lanes that had come to the load, as the function of its blocks has them: those of its guard among them."""
+    found, at = 0, doubt.__traceback__
+    while at is not None:
+        if at.tb_frame.f_code.co_filename.startswith("<PTX block"):
+            local = at.tb_frame.f_locals
+            found = local["bits"] if doubt.instr.guard is None else local["saved"][0]
+        at = at.tb_next
+    return found
 
 
 def _chains(block: Sequence[Segment], accesses: Mapping[int, LoadStoreStep]) -> list[list[Segment]]:

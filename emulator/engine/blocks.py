@@ -92,7 +92,7 @@ class BlockWriter:
         }
         lines = ["def f(w):", " r = w.registers; bits = w.bits; mask = w.mask; lane = w.lane"]
         at = block
-        while (skipped := self._skipped(at)) is not None:
+        while (skipped := self.skipped(at)) is not None:
             lines += self._body(at, names)
             lines += self._skip(at, skipped, names)
             at = self._flow.blocks[skipped.successors[0]]
@@ -127,7 +127,7 @@ class BlockWriter:
         later, self._later = self._later, None
         return [f" {_named(later, names)}(w)"] if later is not None else []
 
-    def _skipped(self, block: BasicBlock) -> BasicBlock | None:
+    def skipped(self, block: BasicBlock) -> BasicBlock | None:
         """The block that some lanes skip by the branch that ends `block`, if it may run as part of the same function.
 
         Lanes that are apart for one block only need no place on the warp's stack: nobody looks for them there, as there

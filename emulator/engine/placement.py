@@ -76,3 +76,8 @@ class RegisterFile:
         self.rows32 = words.reshape(-1, 32)
         self.rows64 = words.view(np.uint64).reshape(-1, 32)
         self.rows128 = words.view(np.uint64).reshape(-1, 2, 32)
+
+    def rows(self, type_name: str) -> np.ndarray:
+        """The rows of registers of a type."""
+        found: np.ndarray = getattr(self, f"rows{max(int(type_name[1:]), 16)}")
+        return found

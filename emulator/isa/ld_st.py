@@ -387,6 +387,8 @@ def learning(run: Action, ins: Instr, number: int, uniform: bool) -> Action:
     op = MemoryOp(ins)
 
     def learn(warp: Warp, mask: Any, address: Any, *values: Any) -> Any:
+        if op.stores:
+            warp.stored[number] |= ALL_LANES if mask is None else int(BITS[mask].sum())
         answer = run(warp, mask, address, *values)
         compiled: CompiledAccesses = warp.cta.launch.registry[CompiledAccesses]
         active = np.zeros(1, np.intp) if uniform else np.arange(32) if mask is None else np.flatnonzero(mask)

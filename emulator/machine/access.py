@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from ..errors import Level
 from .clocks import ORDERED, Clock
 
@@ -62,6 +64,12 @@ class Issuer:
         """What relaxed reads have seen of each scope, for the next acquiring fence of that or a wider one."""
         self.meetings: list[tuple[int, int]] = []
         """Where some of its lanes (bits) met, but not all, and the time up to which these then saw what they did."""
+        self.lanes: np.ndarray | None = None
+        """The lanes of the access in progress; None if it is one for all that are active."""
+        self.stored: Any = None
+        """Of the program's stores that are machine code, by number, the lanes that ever executed each: uint32[n]."""
+        self.watch: Any = None
+        """A `doubts.Watch` of what it loaded and should not use, if there is something."""
         self.after_sync: Clock | None = Clock(clock.v.shape[1]) if cta.launch.asks(Level.PEDANTIC) else None
         """Pedantic: what its tensor operations come after, by tcgen05.fence::after_thread_sync."""
 
@@ -221,9 +229,9 @@ class Access:
             return None
         return next((writer for writer in writers if self.orders(writer, clock)), None)
 
-    def late(self, earlier: Access, clock: Clock) -> Access:
-        """The part of `earlier` that this access is not ordered after, for the report."""
-        return next((p for p in earlier.parts if not self.orders(p, clock)), earlier)
+    def late(self, earlier: Access, clock: Clock) -> Sequence[Access]:
+        """The parts of `earlier` that this access is not ordered after, for the report."""
+        return [part for part in earlier.parts if not self.orders(part, clock)] or [earlier]
 
 
 def handed_over(warp: Issuer, waiting_for: str, me: Access) -> str:

@@ -49,6 +49,7 @@ class CompiledAccesses:
         warp.memory["windows"] = self._windows.ctypes.data
         warp.memory["bytes"] = self._bytes.ctypes.data
         warp.memory["patterns"] = self._patterns.ctypes.data
+        warp.stored = np.zeros(len(self._accesses), np.uint32)
         _identify(warp, warp.memory, warp.index)
 
     def learn(self, number: int, addresses: np.ndarray, size: int, store: bool) -> None:
@@ -168,6 +169,7 @@ def _known(cta: Cta, notes: Notes) -> np.ndarray:
 def _identify(warp: Warp, row: np.ndarray, index: int) -> None:
     """Let a warp's code know which it is of the warps that the row's notes have, and what it has of its own."""
     row["warp"], row["component"], row["serial"] = index, warp.component, warp.serial
+    row["stored"] = warp.stored.ctypes.data
     row["peers"], row["ctas"] = (0, 0) if warp.peers is None else (warp.peers.ctypes.data, warp.peers.size)
     follow_clock(warp)
 

@@ -12,6 +12,7 @@ from ..ptx.flow import LEAVES
 from .bulk import CopyThread
 from .clocks import ORDERED, Clock
 from .compiled_accesses import CompiledAccesses
+from .doubts import Overwritten
 from .notes import Notes
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ def finish(cluster: Cluster) -> None:
             _arrivals(cta, barrier, seen, late)
     for warp in cluster.warps:
         _cluster_arrivals(warp)
+    overwritten: Overwritten | None = cluster.launch.registry.get(Overwritten)
+    if overwritten is not None:
+        overwritten.judge(cluster.launch)
     cluster.outside.leave(cluster.warps)
     _count(cluster)
 

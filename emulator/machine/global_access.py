@@ -65,9 +65,12 @@ class GlobalAccess(Access):
 class Ended:
     """A warp that has ended, as reports name it."""
 
+    done = True
+
     def __init__(self, warp: Issuer) -> None:
         cta = warp.cta
         self.cta = EndedHome(cta.launch, cta.name, cta.ctaid, cta.home)
+        self.stored = warp.stored
         self.index, self.component, self.time, self.serial = warp.index, warp.component, warp.time, warp.serial
 
     __str__ = Issuer.__str__

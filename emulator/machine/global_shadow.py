@@ -32,6 +32,7 @@ from ..native.memory_layout import (
     lane_of,
 )
 from .access import GPU
+from .doubts import Part, lanes_of
 from .flags import Flags
 from .global_access import Ended, GlobalAccess
 from .history import History
@@ -405,7 +406,8 @@ class Area:
             old, new = self._values
             if np.array_equal(old[hit.any(1)], new[hit.any(1)]):
                 level = Level.FORMAL
-        conflict(me, clock, verb, self._shown(cells[hit]), self._whole.history, number, kind, level=level)
+        shown, part = self._shown(cells[hit]), lanes_of(me, hit)
+        conflict(me, clock, verb, shown, self._whole.history, number, kind, level=level, part=part)
 
     def _blame_lanes(self, me: Access, verb: str, cells: Any, apart: Any, mine: Any, number: int, kind: str) -> None:
         """The first of the cells stands for all.
@@ -415,14 +417,16 @@ class Area:
         """
         shadow = self.touch()
         at = tuple(np.argwhere(apart)[0])
-        before = (shadow.writer_lanes if kind == "write" else shadow.reader_lanes)[cells][at]
+        theirs = (shadow.writer_lanes if kind == "write" else shadow.reader_lanes)[cells]
+        mine = np.broadcast_to(mine, apart.shape)
+        part = Part(int(np.bitwise_or.reduce((mine & ~theirs)[apart])))
         other = shadow.history.accesses[number]
         assert other is not None
         other = other.parts[-1] if other.parts else other
-        lanes, shown = int(np.broadcast_to(mine, apart.shape)[at]), self._shown(cells[at])
+        lanes, before, shown = int(mine[at]), int(theirs[at]), self._shown(cells[at])
         assert isinstance(other, GlobalAccess)
-        own = kind == "read" and not (lanes | int(before)) & ~other.together
-        between_lanes(me, verb, shown, lanes, other, kind, int(before), own)
+        own = kind == "read" and not (lanes | before) & ~other.together
+        between_lanes(me, verb, shown, lanes, other, kind, before, part, own)
 
 
 def _note(me: GlobalAccess, lanes: Any) -> Any:

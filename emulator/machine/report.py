@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import (
     BarrierError,
     DataRace,
+    Fault,
     Level,
     MissingProxyFence,
     MissingWait,
@@ -22,6 +23,7 @@ from ..ptx.syntax import Vector
 from .access import Access
 from .butterfly import summed_lanes
 from .clocks import ASYNC_VISIBLE, Clock
+from .doubts import ALL, WHOLE, Part, overwritten, read_in_doubt
 from .mbarrier import MBarrier
 from .shadow import MBARRIER, UNWRITTEN
 
@@ -43,18 +45,34 @@ def conflict(
     kind: str,
     near: tuple[tuple[str, str], ...] = (),
     level: Level = Level.FAULT,
+    part: Part = WHOLE,
 ) -> None:
     """Raise (or note, see Launch.found) the fault of `me`, which `verb` ("reads" or "writes") `cells` against another.
 
     number: the history's number of the other, special below SPECIAL. kind: "write" or "read", what that did.
-    near: what was written close by, for a read of what nothing wrote. level: of a race.
+    near: what was written close by, for a read of what nothing wrote. level: of a race. part: of a read, see `doubts`.
     """
     other = history.accesses[number]
     if other is None:
-        _special(me, verb, cells, number, near)
+        _special(me, verb, cells, number, near, part)
         return
-    found = me.warp.cta.launch.found
-    other = me.late(other, clock)
+    for late in me.late(other, clock):
+        if not _race(me, clock, verb, cells, history, late, kind, level, part):
+            return
+
+
+def _race(
+    me: Access,
+    clock: Clock,
+    verb: str,
+    cells: str,
+    history: History,
+    other: Access,
+    kind: str,
+    level: Level,
+    part: Part,
+) -> bool:
+    """As `conflict`, against one other access. Whether nothing was found yet, but will be."""
     ordered = other.seen_by(clock)
     if ordered and not me.generic and other.generic and not other.seen_by(clock, ASYNC_VISIBLE):
         fence = MissingProxyFence(
@@ -72,8 +90,8 @@ def conflict(
             ),
             level if other.via is None else Level.PEDANTIC,  # cp.async, see CopyThread
         )
-        found(fence)
-        return
+        me.warp.cta.launch.found(fence)
+        return False
     earlier = me.too_early(other, clock, history.accesses) if verb == "reads" else None
     if earlier is not None:
         missing = (
@@ -93,16 +111,25 @@ def conflict(
         missing = other.via.missing(other, me) if other.via is not None else _unordered(other, me)
     fault = DataRace if other.via is None else MissingWait
     what = f"{me.what} {verb} {cells}, not ordered after {other.what} that {_did(kind)} it"
-    found(fault(what, me.instr, me.warp, (*_party(other, kind), ("missing", missing)), level))
+    race = fault(what, me.instr, me.warp, (*_party(other, kind), ("missing", missing)), level)
+    return _find(me, verb, race, other, kind, part)
 
 
 def between_lanes(
-    me: Access, verb: str, cells: str, mine: int, other: Access, kind: str, theirs: int, in_order: bool = False
+    me: Access,
+    verb: str,
+    cells: str,
+    mine: int,
+    other: Access,
+    kind: str,
+    theirs: int,
+    part: Part,
+    in_order: bool = False,
 ) -> None:
     """Raise (or note) the fault of `me`, whose lanes `mine` (bits) touch `cells` that lanes `theirs` of its warp do.
 
     Where the text has an instruction between that brings the lanes together, no hardware is known to show it; nor where
-    they are `in_order` for another reason.
+    they are `in_order` for another reason. part: of a read, see `doubts`.
     """
     what = (
         f"{me.what} {verb} {cells} in {_lanes(mine)}, not ordered after {other.what} that {_did(kind)} it "
@@ -114,7 +141,20 @@ def between_lanes(
         missing = f"bar.warp.sync after {first.opcode} at PTX line {first.line}, before PTX line {me.instr.line}"
     steps = (other.instr, *me.warp.cta.launch.between(first, me.instr), me.instr)
     together = in_order or any(_brings_lanes_together(step) for step in steps)
-    _apart(me, what, other, kind, theirs, missing, Level.FORMAL if together else Level.FAULT)
+    race = _apart(me, what, other, kind, theirs, missing, Level.FORMAL if together else Level.FAULT)
+    _find(me, verb, race, other, kind, part, theirs & ~mine)
+
+
+def _find(me: Access, verb: str, race: Fault, other: Access, kind: str, part: Part, lanes: int = ALL) -> bool:
+    """Find a race; that of a load depends on what is done with its value, in these lanes (bits) where it came first.
+    Whether it is to be found later."""
+    if verb == "reads":
+        read_in_doubt(me, race, part)
+    elif kind == "read":
+        return overwritten(me, race, other, lanes)
+    else:
+        me.warp.cta.launch.found(race)
+    return False
 
 
 def in_one_instruction(me: Access, cells: str, places: np.ndarray, lanes: np.ndarray, mine: int, theirs: int) -> None:
@@ -133,12 +173,13 @@ def in_one_instruction(me: Access, cells: str, places: np.ndarray, lanes: np.nda
         alike = not np.bitwise_or.reduce(numbers[first[group]] ^ numbers) & ~summed
     what = f"{me.what} writes {cells} in {_lanes(mine)} and another value in {_lanes(theirs)}: either may stay"
     missing = "an order of the two, or one lane that stores"
-    _apart(me, what, me, "write", theirs, missing, Level.FORMAL if alike else Level.FAULT)
+    level = Level.FORMAL if alike else Level.FAULT
+    me.warp.cta.launch.found(_apart(me, what, me, "write", theirs, missing, level))
 
 
-def _apart(me: Access, what: str, other: Access, kind: str, theirs: int, missing: str, level: Level) -> None:
+def _apart(me: Access, what: str, other: Access, kind: str, theirs: int, missing: str, level: Level) -> DataRace:
     by = (f"{NOUN[kind]} at", place(other.instr, other.warp)), ("by", f"{_lanes(theirs)} of {other.warp}")
-    me.warp.cta.launch.found(DataRace(what, me.instr, me.warp, (*by, ("missing", missing)), level))
+    return DataRace(what, me.instr, me.warp, (*by, ("missing", missing)), level)
 
 
 def _brings_lanes_together(instr: Instr) -> bool:
@@ -174,10 +215,12 @@ def _unordered(other: Access, me: Access) -> str:
     )
 
 
-def _special(me: Access, verb: str, cells: str, number: int, near: tuple[tuple[str, str], ...]) -> None:
+def _special(
+    me: Access, verb: str, cells: str, number: int, near: tuple[tuple[str, str], ...], part: Part = WHOLE
+) -> None:
     what = f"{me.what} {verb} {cells}"
     if number == UNWRITTEN:
-        me.warp.cta.launch.found(UnwrittenRead(f"{what}, which nothing wrote", me.instr, me.warp, near))
+        read_in_doubt(me, UnwrittenRead(f"{what}, which nothing wrote", me.instr, me.warp, near), part)
     elif number == MBARRIER:
         why = "which holds an mbarrier: only mbarrier instructions may touch it"
         raise BarrierError(f"{what}, {why}", me.instr, me.warp)

@@ -57,7 +57,7 @@ class Program(Protocol):
     def advance(self, warp: Warp) -> None:
         """Run the warp until it waits, yields or is done."""
 
-    def line_of(self, pc: int) -> int:
+    def line_of(self, warp: Warp) -> int:
         """PTX line of a warp's position."""
 
 
@@ -86,11 +86,16 @@ def run(
         _run_clusters(launch, program, iter((index,)), start)
 
     GlobalShadow.of(launch).expect(program.stored_parameters)
-    with one_thread(), naming(launch.kernel):
-        if processes != 1 and launch.grid != launch.cluster and can_fork() and program.independent:
-            spread(launch, run_cluster, processes)
-        else:
-            _run_clusters(launch, program, launch.clusters(), start)
+    try:
+        with one_thread(), naming(launch.kernel):
+            if processes != 1 and launch.grid != launch.cluster and can_fork() and program.independent:
+                spread(launch, run_cluster, processes)
+            else:
+                _run_clusters(launch, program, launch.clusters(), start)
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted between clusters\n  kernel {launch.kernel.name}", ()) from None
     return launch.stats
 
 
@@ -235,7 +240,7 @@ def _doing(warp: Warp, program: Program) -> str:
         instr, address = warp.polled
         return f"PTX line {instr.line}: {instr.opcode} reads {address:#x} again and again{_below(instr, warp)}"
     if wait is None:
-        line = program.line_of(warp.pc)
+        line = program.line_of(warp)
         near = next(instr for instr in warp.cta.launch.kernel.instrs if instr.line == line)
         return f"PTX line {line}: running{_below(near, warp)}"
     return f"PTX line {wait.instr.line}: {wait.instr.opcode} waits for {wait.text()}{_below(wait.instr, warp)}"

@@ -11,6 +11,7 @@ from ..chip import RESERVED_SHARED_BYTES
 from ..errors import BarrierError, Level, Misaligned, OutOfBounds, place
 from ..ptx.syntax import ALL_BYTES
 from .cells import Cells, pieces, span
+from .doubts import Part, lanes_of
 from .mbarrier import MBarrier
 from .report import between_lanes, conflict, in_one_instruction, written
 from .shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
@@ -75,7 +76,8 @@ class SharedMemory:
         near = self._near(int(where.min())) if number == UNWRITTEN else ()
         rewrites = shadow.history.accesses[number] is not None and verb == "writes" and kind == "write"
         level = self._level_of_rewriting(me, clock, cells, number) if rewrites else Level.FAULT
-        conflict(me, clock, verb, self._shown(where), shadow.history, number, kind, near, level)
+        part = lanes_of(me, numbers == number)
+        conflict(me, clock, verb, self._shown(where), shadow.history, number, kind, near, level, part)
 
     def _level_of_rewriting(self, me: Access, clock: Clock, cells: Any, number: int) -> Level:
         """How much it matters that `me` writes what the access `number` wrote.
@@ -113,12 +115,14 @@ class SharedMemory:
         """The first of the cells stands for all."""
         shadow = self.shadow
         at = tuple(np.argwhere(apart)[0])
-        before = (shadow.writer_lanes if kind == "write" else shadow.reader_lanes)[cells][at]
+        theirs = (shadow.writer_lanes if kind == "write" else shadow.reader_lanes)[cells]
+        mine = np.broadcast_to(mine, apart.shape)
+        part = Part(int(np.bitwise_or.reduce((mine & ~theirs)[apart])))
         other = shadow.history.accesses[number]
         assert other is not None
         other = other.parts[-1] if other.parts else other
         place = self._shown(np.arange(shadow.writer.size)[cells][at].reshape(1))
-        between_lanes(me, verb, place, int(np.broadcast_to(mine, apart.shape)[at]), other, kind, int(before))
+        between_lanes(me, verb, place, int(mine[at]), other, kind, int(theirs[at]), part)
 
     def _mixed(self, me: Access, pattern: Pattern, cells: Any, number: int) -> None:
         hit = np.arange(self.shadow.writer.size)[cells][self.shadow.writer[cells] == number]

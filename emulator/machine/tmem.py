@@ -14,6 +14,7 @@ import numpy as np
 from ..chip import TMEM_COLUMNS, TMEM_LANES
 from ..errors import Level, OutOfBounds, TensorMemoryError, place
 from .cells import Cells
+from .doubts import WHOLE, Part
 from .report import conflict, written
 from .shadow import UNWRITTEN, Shadow
 
@@ -55,6 +56,14 @@ def _rectangle(column: int, columns: int, start: int, stop: int, step: int, acce
     return Cells(index, first, columns * GROUPS // step, 1, stride=step, accesses=accesses)
 
 
+def _part(me: Access, hit: np.ndarray) -> Part:
+    """What a load brings of the cells [columns, groups] that are `hit`, where each column is a register."""
+    if "32x32b" not in me.instr.modifiers or "pack::16b" in me.instr.modifiers:
+        return WHOLE
+    lanes = sum(((1 << GROUP) - 1) << GROUP * int(group) for group in np.flatnonzero(hit.any(0)))
+    return Part(lanes, frozenset(np.flatnonzero(hit.any(1)).tolist()))
+
+
 class TensorMemory:
     """Cells uint32[512 columns, 128 lanes] and the columns' allocations."""
 
@@ -88,7 +97,7 @@ class TensorMemory:
             unread = kind == "write" and not shadow.reader[cells][hit].any()
             if unread and other is not None and other.instr.opcode == COPY:
                 level = Level.FORMAL  # what it brings, nothing reads
-        conflict(me, clock, verb, where, shadow.history, number, kind, near, level)
+        conflict(me, clock, verb, where, shadow.history, number, kind, near, level, _part(me, hit))
 
     def _near(self, column: int, group: int, columns: np.ndarray) -> tuple[tuple[str, str], ...]:
         for there, copied in self.hollow.items():

@@ -162,8 +162,6 @@ class Warp(Issuer):
         self.arrived_again: Instr | None = None
         """The last arrival there before the wait for the one before it."""
         self.local: np.ndarray | None = None
-        self.lanes: np.ndarray | None = None
-        """The lanes of the access in progress; None if it is one for all that are active."""
         self.active = 0
         """Those of an access that is one for all, as bits."""
         self.turn: Turn = "went on"

@@ -89,6 +89,8 @@ class LoadStoreBody(Body):
         good = self.two("and", "i1", lanes, self.two("and", "i1", inside, aligned))
         good = self.scalar(f"bitcast <32 x i1> {self.check(offset, good, asked)} to i32")
         self.do(f"br i1 {self.scalar(f'icmp eq i32 {good}, {asked}')}, label %go, label %ask\ngo:")
+        if self.access.store:
+            self._mark_executed()
         for index in range(self.access.count):
             at = self.two("add", "i64", self.host(address, offset), f"splat (i64 {index * self.access.width})")
             if self.access.store:
@@ -98,6 +100,13 @@ class LoadStoreBody(Body):
         self.note(offset, lanes, asked)
         self.do("br label %done\ndone:")
         self.do(f"ret ptr {self.after()}\nask:\nret ptr null")
+
+    def _mark_executed(self) -> None:
+        """Note which lanes execute the store."""
+        table = self.scalar(f"load ptr, ptr {self.field(self.place(MEMORY), 'stored', MEMORY_ROW)}, align 8")
+        there = self.at(table, "i32", self.word(NUMBER))
+        known = self.scalar(f"load i32, ptr {there}, align 4")
+        self.do(f"store i32 {self.scalar(f'or i32 {known}, {self.live}')}, ptr {there}, align 4")
 
     def row(self) -> str:
         """Where the row `memory` is."""

@@ -29,20 +29,21 @@ from ..chip import LANES
 MEMORY_ROW: Final = np.dtype(
     {
         "names": (
-            *("windows", "bytes", "patterns"),
+            *("windows", "bytes", "patterns", "stored"),
             *("start", "limit", "data"),
             *("writes", "reads", "noted", "readers", "epochs", "clock"),
             *("components", "warps", "cells", "warp"),
             *("component", "serial"),
             *("peers", "ctas"),
         ),
-        "formats": ("u8",) * 20,
+        "formats": ("u8",) * 21,
         "itemsize": LANES * 8,
     }
 )
 """The row `memory` of a warp. Addresses, in the host's memory, are those of
 
-windows, patterns: one of each for every compiled access of the program; bytes: two longs, loaded and stored;
+windows, patterns: one of each for every compiled access of the program; bytes: two longs, loaded and stored; stored:
+of each access that is a store, the lanes of the warp that ever executed it, as bits;
 data: the bytes of the CTA's shared memory; writes: the notes of writes [cells]; reads: the word that has where those of
 reads are, [warps, cells]; noted: a byte a cell, of what there is that the shadow does not know, WRITTEN and READ;
 readers: the shadow's; epochs: the word that has the address of the epochs of accesses, by the numbers in `readers`;

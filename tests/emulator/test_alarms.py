@@ -144,5 +144,6 @@ def test_the_word_that_tcgen05_alloc_wrote_is_overwritten_by_a_copy(completion: 
     assert type(fault) is MissingProxyFence and fault.level == Level.FORMAL and "tcgen05.alloc" in str(fault)
     assert out.tolist() == given.tolist()
     with pytest.raises(DataRace) as caught:
-        findings(OVERWRITTEN.replace("FENCE", "").replace("SYNC", ""), out, given, completion=completion)
+        body = OVERWRITTEN.replace("FENCE", "fence.proxy.async.shared::cta;").replace("SYNC", "")
+        findings(body, out, given, completion=completion, level=Level.FORMAL)
     assert caught.value.level == Level.FAULT

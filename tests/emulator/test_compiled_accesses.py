@@ -7,7 +7,16 @@ from itertools import product
 import numpy as np
 import pytest
 
-from emulator.errors import DataRace, EmulatorError, Fault, Misaligned, MissingProxyFence, OutOfBounds, UnwrittenRead
+from emulator.errors import (
+    DataRace,
+    EmulatorError,
+    Fault,
+    Level,
+    Misaligned,
+    MissingProxyFence,
+    OutOfBounds,
+    UnwrittenRead,
+)
 from emulator.machine import compiled_accesses
 from emulator.machine.globalmem import GlobalMemory
 from emulator.machine.shared import SharedMemory
@@ -57,7 +66,7 @@ def looped(
 ) -> Stats:
     """Run a body a few times, with the round in %r90."""
     text = source(before + LOOP.format(body=body, rounds=rounds), len(arrays), block=block)
-    return launch(text, *arrays, block=block, processes=processes, findings=findings)
+    return launch(text, *arrays, block=block, processes=processes, level=Level.FORMAL, findings=findings)
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
@@ -175,7 +184,7 @@ def test_the_round_that_leaves_the_array_is_refused(access: str) -> None:
     assert array.tolist() == ([0] * array.size if access[0] == "l" else np.repeat(range(ROUNDS - 1), 32).tolist())
 
 
-@pytest.mark.parametrize("access", ["ld.global.u32 %r1, [%q0];", "st.global.u32 [%q0], %r1;"])
+@pytest.mark.parametrize("access", ["ld.global.u32 %r1, [%q0];", "st.global.u32 [%q0], %t;"])
 def test_the_round_that_is_misaligned_is_refused(access: str) -> None:
     array = np.zeros(64, np.uint32)
     with pytest.raises(Misaligned, match="not a multiple of 4"):
@@ -373,7 +382,7 @@ def outcome(text: str) -> tuple[str, Stats | None, list[int]]:
     """What was found, by which warp where; the counts; the result."""
     out = np.zeros(96, np.uint32)
     try:
-        stats = launch(text, out, block=96)
+        stats = launch(text, out, block=96, level=Level.FORMAL)
     except EmulatorError as error:
         at, by = str(error).splitlines()[1:3]
         return f"{type(error).__name__} {at} {by}", None, []

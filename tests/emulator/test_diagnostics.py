@@ -22,12 +22,14 @@ RACE = """
 """
 
 
-def findings(text: str, arguments: tuple[Any, ...] = (), threads: int = 64, ctas: int = 1) -> list[Fault]:
+def findings(
+    text: str, arguments: tuple[Any, ...] = (), threads: int = 64, ctas: int = 1, level: Level = Level.FAULT
+) -> list[Fault]:
     """What a launch went on after, even if it could not to its end."""
     found: list[Fault] = []
     with suppress(Deadlock, BarrierError):
         shape = {"grid": (ctas, 1, 1), "block": (threads, 1, 1), "cluster": (ctas, 1, 1)}
-        launch(text, arguments, **shape, diagnostics="report", findings=found)  # type: ignore[arg-type]
+        launch(text, arguments, **shape, diagnostics="report", level=level, findings=found)  # type: ignore[arg-type]
     return found
 
 
@@ -80,7 +82,7 @@ TOO_EARLY = """
 
 def test_a_write_that_comes_too_early_is_not_to_be_waited_for() -> None:
     with pytest.raises(DataRace) as raised:
-        launch(kernel("k", "", TOO_EARLY), [], block=(64, 1, 1), completion="eager")
+        launch(kernel("k", "", TOO_EARLY), [], block=(64, 1, 1), completion="eager", level=Level.FORMAL)
     early = (
         r"missing +an arrival of warp 1 of CTA \(0,0,0\) after its read, on a barrier that warp 0 of CTA \(0,0,0\) "
         r"waits for before PTX line 11: this write came too early, PTX line 9 is to read what PTX line 10 wrote there$"
@@ -149,7 +151,7 @@ def test_a_broken_program_reports_what_it_would_have_stopped_at(twin: Twin) -> N
     out = np.zeros_like(program.expected)
     with pytest.raises(Fault) as stopped:
         run(twin.program, twin.text(), "lazy")
-    found = findings(twin.text(), (*program.inputs, out), program.threads, program.ctas)
+    found = findings(twin.text(), (*program.inputs, out), program.threads, program.ctas, Level.FORMAL)
     assert str(found[0]) == str(stopped.value)
 
 

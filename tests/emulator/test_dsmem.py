@@ -222,7 +222,7 @@ def test_the_round_without_a_barrier_of_the_cluster(without: str) -> None:
     """CTA 0 reads what CTA 1 stored: in round 3 nothing orders the load after the store, or the next store after it."""
     all_but_one = f"setp.ne.u32 %p8, %r20, 3; @!%p8 bra ON; {TOGETHER} ON:"
     before, after = (all_but_one if side == without else TOGETHER for side in ("before", "after"))
-    body = f"setp.ne.u32 %p7, %r2, 0; @%p7 st.shared.u32 [%r6], 1; {before} @%p3 ld.shared::cluster.u32 %r21, [%r11];"
+    body = f"setp.ne.u32 %p7, %r2, 0; @%p7 st.shared.u32 [%r6], 1; {before} @%p3 ld.shared::cluster.u32 %r9, [%r11];"
     with pytest.raises(errors.DataRace) as raised:
         looped(f"{body} {after}")
     assert "ld.shared::cluster" in str(raised.value)
@@ -251,7 +251,8 @@ def outcome(text: str, ctas: int) -> tuple[str, object, list[int]]:
     """What was found, by which warp where; the counts; the result."""
     out = np.zeros(64 * ctas, np.uint32)
     try:
-        stats = launch(text, [out], grid=(ctas, 1, 1), block=(64, 1, 1), cluster=(ctas, 1, 1))
+        grid = (ctas, 1, 1)
+        stats = launch(text, [out], grid=grid, block=(64, 1, 1), cluster=grid, level=errors.Level.FORMAL)
     except errors.EmulatorError as error:
         at, by = str(error).splitlines()[1:3]
         return f"{type(error).__name__} {at} {by}", None, []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from emulator.errors import DataRace, MissingProxyFence, MissingWait
+from emulator.errors import DataRace, Level, MissingProxyFence, MissingWait
 from tests.emulator.ptx_kernel import launch, source
 
 MODES = ("eager", "lazy", "random")
@@ -56,7 +56,7 @@ def run(body: str, completion: str, rounds: int = ROUNDS) -> np.ndarray:
     words, out = (np.zeros(64 + 32, np.uint32) for _ in range(2))
     start = -words.ctypes.data % 16 // 4
     text = source(f"{START} {LOOP.format(body, rounds)} st.global.u32 [%q1], %r60; ret;", 2, block=64)
-    launch(text, words[start : start + 64], out, block=64, completion=completion)
+    launch(text, words[start : start + 64], out, block=64, completion=completion, level=Level.FORMAL)
     return out[:64]
 
 

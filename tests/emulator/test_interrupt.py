@@ -3,8 +3,10 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
+
+import psutil
+from test_processes import spend_a_second
 
 HERE = Path(__file__).parent
 PROGRAM = """
@@ -24,7 +26,7 @@ def test_sigint_shows_the_table_and_ends_the_process() -> None:
     )
     try:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        time.sleep(1)
+        spend_a_second(psutil.Process(process.pid))
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     finally:

@@ -89,7 +89,7 @@ def test_machine_code_asks_where_the_lanes_did_not_meet_in_the_last_round(name: 
     """In all rounds but the last the lanes meet."""
     late = "setp.eq.u32 %p7, %r90, 30; @%p7 bra LATE; bar.warp.sync -1; LATE:"
     with pytest.raises(DataRace, match="of the same warp"):
-        run(*program(name, late, SYNC), 40)
+        run(*program(name, late, SYNC), 40, level=Level.FORMAL)
 
 
 @pytest.mark.parametrize("completion", MODES)

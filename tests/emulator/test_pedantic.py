@@ -1,4 +1,4 @@
-"""What only level `pedantic` asks for."""
+"""What only level `pedantic` asks for; and what is formal for that nothing depends on it."""
 
 import re
 from pathlib import Path
@@ -6,10 +6,11 @@ from typing import Literal
 
 import numpy as np
 import pytest
-from ptx_launch import launch
+from ptx_kernel import source
+from ptx_launch import aligned, launch
 from test_pairs import PROGRAMS
 
-from emulator.errors import DataRace, Level
+from emulator.errors import DataRace, Fault, Level, MissingProxyFence, MissingWait
 
 STAGED = (Path(__file__).parent / "pairs/staged.ptx").read_text()
 Mode = Literal["eager", "lazy", "random"]
@@ -54,3 +55,53 @@ def test_all_fences(completion: Mode) -> None:
 def test_a_fence_left_out(without: str, near: str, missing: str, completion: Mode) -> None:
     with pytest.raises(DataRace, match=missing):
         run(fenced(without, near), completion)
+
+
+ALONE = """
+.shared .align 1024 .b8 area[4096]; .shared .align 8 .b8 bar[8];
+mov.u32 %r3, area; mov.u32 %r4, bar; setp.eq.u32 %p1, %t, 0; mad.lo.u32 %r5, %t, 16, %r3; mul.wide.u32 %q1, %t, 16;
+add.u64 %q1, %q1, %a0;
+"""
+"""%r3: shared memory, %r5: its 16 bytes of each lane; %q1: the lane's 16 bytes of global memory."""
+COPIED = """cp.async.ca.shared.global [%r5], [%q1], 16; cp.async.wait_all; FENCE bar.warp.sync -1;
+@%p1 cp.async.bulk.global.shared::cta.bulk_group [%a0], [%r3], 512; @%p1 cp.async.bulk.commit_group;
+@%p1 cp.async.bulk.wait_group 0; ret;"""
+LEFT = """@%p1 mbarrier.init.shared::cta.b64 [%r4], 1; fence.mbarrier_init.release.cluster; bar.warp.sync -1;
+@%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r4], 512;
+@%p1 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r3], [%a0], 512, [%r4];
+WAIT: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r4], 0; @!%p2 bra WAIT; ret;"""
+NOT_WAITED = LEFT[: LEFT.index("WAIT:")] + "ret;"
+FREED = """st.shared.v4.b32 [%r5], {%t, %t, %t, %t}; st.shared.v4.b32 [%r5+512], {%t, %t, %t, %t};
+tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r4], 32; fence.proxy.async; bar.warp.sync -1;
+ld.shared.b32 %r6, [%r4]; shr.u32 %r7, %r3, 4; cvt.u64.u32 %q2, %r7; or.b64 %q2, %q2, 0x401000080000;
+@%p1 tcgen05.cp.cta_group::1.4x256b [%r6], %q2; bar.warp.sync -1;
+tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r6, 32; ret;"""
+
+
+def findings(body: str, completion: Mode, level: Level) -> list[Fault]:
+    array, found = aligned(np.zeros(128, np.uint32)), list[Fault]()
+    options = {"completion": completion, "level": level, "findings": found, "diagnostics": "report"}
+    launch(source(ALONE + body), [array], **options)  # type: ignore[arg-type]
+    return found
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(
+    ("good", "broken", "kind"),
+    [
+        (COPIED.replace("FENCE", "fence.proxy.async;"), COPIED.replace("FENCE", ""), MissingProxyFence),
+        (LEFT, NOT_WAITED, MissingWait),
+    ],
+    ids=["the fence after cp.async", "the wait for the last copy"],
+)
+def test_what_programs_leave_out(good: str, broken: str, kind: type[Fault], completion: Mode) -> None:
+    assert not findings(good, completion, Level.PEDANTIC)
+    assert not findings(broken, completion, Level.FORMAL)
+    fault = findings(broken, completion, Level.PEDANTIC)[0]
+    assert type(fault) is kind and fault.level == Level.PEDANTIC
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_columns_are_freed_while_a_copy_that_nothing_reads_is_on_its_way(completion: Mode) -> None:
+    (fault,) = findings(FREED, completion, Level.FAULT)
+    assert type(fault) is MissingWait and fault.level == Level.FORMAL and "tcgen05.dealloc frees" in str(fault)

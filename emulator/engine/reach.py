@@ -1,0 +1,64 @@
+"""Which stores the value of a load may come to, if it comes to nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ..ptx.flow import EXIT, Flow
+from ..ptx.syntax import Address, Reg
+from .blocks import EXCHANGES
+from .effects import Effect, registers
+from .watch import COMPUTES
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The numbers of the stores, and whether it comes there from other lanes too."""
+
+    stores: frozenset[int]
+    exchanged: bool
+
+
+def reach(flow: Flow, effects: Sequence[Effect], stores: Mapping[int, int], at: int) -> Reach | None:
+    """Where what the load `at` brings may go; None if elsewhere than into what some of `stores` store.
+
+    stores: their numbers by the id of the effect. What is computed from it counts as it does.
+    """
+    found, exchanged = set[int](), False
+    held: list[frozenset[Reg]] = [frozenset()] * len(flow.blocks)
+    (first,) = (block for block in flow.blocks if block.start <= at < block.end)
+    work = [(first, at + 1, frozenset(effects[at].writes))]
+    while work:
+        block, start, registers_held = work.pop()
+        holding = set(registers_held)
+        for effect in effects[start : block.end]:
+            taken = holding.intersection(r for r in effect.reads if isinstance(r, Reg))
+            if not taken:
+                holding -= set() if effect.preserves else set(effect.writes)
+                continue
+            if not _computes(effect):
+                if id(effect) not in stores or taken & _decides(effect):
+                    return None
+                found.add(stores[id(effect)])
+            elif effect.instr.guard is not None and effect.instr.guard[0] in taken:
+                return None
+            exchanged |= effect.instr.opcode in EXCHANGES or effect.instr.opcode in COMPUTES
+            holding |= set(effect.writes)
+        for successor in block.successors:
+            if successor != EXIT and not holding <= held[successor]:
+                held[successor] |= holding
+                work.append((flow.blocks[successor], flow.blocks[successor].start, held[successor]))
+    return Reach(frozenset(found), exchanged)
+
+
+def _computes(effect: Effect) -> bool:
+    return effect.entry is not None and (effect.inlined or effect.instr.opcode in COMPUTES)
+
+
+def _decides(effect: Effect) -> set[Reg]:
+    """The registers of an instruction's guard and addresses."""
+    operands = [o for o in effect.sources if isinstance(o, Address)]
+    guard = effect.instr.guard
+    found = {r for operand in operands for r in registers(operand) if isinstance(r, Reg)}
+    return found if guard is None else found | {guard[0]}

@@ -1,0 +1,124 @@
+"""A warp that loaded what it should not have: which of its registers hold that, or what was computed from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
+from typing import Any, Final
+
+from ..errors import Fault, Level, place
+from ..machine.doubts import Part
+from ..native.builder import Slot
+from ..ptx.flow import BasicBlock
+from ..ptx.syntax import Reg, Special, Vector
+from .blocks import EXCHANGES, BlockWriter
+from .effects import Effect
+
+COMPUTES: Final = frozenset({"mma", "movmatrix"})
+"""Handlers that compute; what any other is given is used by it."""
+Held = tuple[int, Fault]
+"""In which lanes, as bits, and what it is if it is used."""
+
+
+class OneByOne(BlockWriter):
+    """Writes a function for each instruction: no block is part of another's."""
+
+    def skipped(self, block: BasicBlock) -> None:
+        """No block."""
+
+
+class Watch:
+    """What one warp holds. slots: where registers are; whole: the file that it goes on with when it holds nothing."""
+
+    def __init__(self, warp: Any, slots: Mapping[Reg | Special, Slot], whole: Any) -> None:
+        self._warp, self._slots, self.whole = warp, slots, whole
+        self._held: dict[Reg, Held] = {}
+        self._kept: list[Fault] = []
+        self._read: list[tuple[Fault, Part]] = []
+
+    def keep(self, fault: Fault, part: Part) -> None:
+        """As `doubts.Watch` says."""
+        self._kept.append(fault)
+        self._read.append((fault, part))
+
+    def holds_any(self, live: set[Reg]) -> bool:
+        """Whether one of the `live` registers holds something."""
+        return not self._held.keys().isdisjoint(live)
+
+    def lanes(self, effect: Effect) -> int:
+        """Those that execute an instruction."""
+        guard, bits = effect.instr.guard, int(self._warp.bits)
+        if guard is None:
+            return bits
+        held = self._predicate(guard[0])
+        return bits & (held if guard[1] else ~held)
+
+    def before(self, effect: Effect, taken: int) -> Held | None:
+        """What the results of an instruction will hold, which is about to be executed. Finds it if that is a use."""
+        guard = effect.instr.guard
+        if guard is not None and (decides := self._of(guard[0], self._warp.bits)):
+            self._used(effect, decides)
+            return None
+        held = _joined(h for source in effect.reads if isinstance(source, Reg) and (h := self._of(source, taken)))
+        if held is None:
+            return None
+        if effect.entry is None or not (effect.inlined or effect.instr.opcode in COMPUTES):
+            self._used(effect, held)
+            return None
+        if effect.instr.opcode == "selp":
+            return self._selected(effect, taken)
+        exchanged = effect.instr.opcode in EXCHANGES or effect.instr.opcode in COMPUTES
+        return (taken, held[1]) if exchanged else held
+
+    def after(self, effect: Effect, taken: int, result: Held | None) -> None:
+        """It was executed: note what its results hold."""
+        for register in effect.writes:
+            left, before = self._held.pop(register, (0, None))
+            found = [(left & ~taken, before), *((lanes & taken, f) for lanes, f in self._brought(effect, register))]
+            found += [(result[0] & taken, result[1])] if result is not None else []
+            if held := _joined((lanes, fault) for lanes, fault in found if lanes and fault is not None):
+                self._held[register] = held
+        self._read.clear()
+
+    def _brought(self, effect: Effect, register: Reg) -> Iterator[Held]:
+        for fault, part in self._read:
+            (to,) = effect.destinations
+            items = to.items if isinstance(to, Vector) else (to,)
+            if part.registers is None or any(items[i] == register for i in part.registers):
+                yield part.lanes, fault
+
+    def end(self) -> None:
+        """Nothing is held any longer: what was not used is no fault."""
+        for fault in self._kept:
+            fault.level = Level.FORMAL
+            self._warp.cta.launch.found(fault)
+
+    def _of(self, register: Reg, lanes: int) -> Held | None:
+        held = self._held.get(register)
+        return (held[0] & lanes, held[1]) if held is not None and held[0] & lanes else None
+
+    def _predicate(self, register: Reg) -> int:
+        return int(self._warp.registers.words[self._slots[register].offset // 4])
+
+    def _selected(self, effect: Effect, taken: int) -> Held | None:
+        """Of two values the one that the predicate takes, in each lane."""
+        one, other, by = effect.sources
+        assert isinstance(by, Reg)
+        first = self._predicate(by)
+        chosen = ((one, first), (other, ~first), (by, ~0))
+        return _joined(held for r, lanes in chosen if isinstance(r, Reg) and (held := self._of(r, taken & lanes)))
+
+    def _used(self, effect: Effect, held: Held) -> None:
+        """Find it: the value goes where others may see it."""
+        fault = held[1]
+        if fault not in self._kept:
+            return
+        self._kept.remove(fault)
+        lines = (*fault.lines, ("goes into", place(effect.instr, self._warp)))
+        self._warp.cta.launch.found(type(fault)(fault.what, fault.instr, fault.warp, lines))
+
+
+def _joined(held: Iterable[Held]) -> Held | None:
+    """In the lanes of any of them, what the first is."""
+    found = list(held)
+    return (reduce(int.__or__, (lanes for lanes, _ in found)), found[0][1]) if found else None

@@ -1,0 +1,105 @@
+"""Loads of what they should not read: a fault where the value goes somewhere, formal where not, in every mode."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ptx_kernel import source
+from ptx_launch import launch
+from test_pairs import MODES
+
+from emulator.errors import DataRace, Fault, Level, UnwrittenRead
+from emulator.machine.agents import Completion
+
+ALLOCATED = """
+.shared .align 16 .b8 memory[256];
+ld.global.u32 %r9, [%a1]; setp.ne.u32 %p9, %r9, 0; mov.u32 %r8, memory;
+tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r8], 32; ld.shared.b32 %r7, [%r8]; mov.b32 %r0, 5;
+BODY
+bar.warp.sync -1; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r7, 32;
+add.u64 %a0, %a0, %b; st.global.u32 [%a0], %r0; ret;
+"""
+"""%r9 and %p9: whether the value is used; %r7: tensor memory; %r8: shared memory, of which four bytes are written."""
+TENSOR = "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r1, %r2}, [%r7]; tcgen05.wait::ld.sync.aligned;"
+SHARED = "mad.lo.u32 %r6, %t, 4, %r8; ld.shared.b32 %r1, [%r6+64];"
+WAYS = {
+    "a branch": "add.u32 %r3, %r1, 1; @!%p9 bra PAST; add.u32 %r0, %r3, %r0; PAST:",
+    "a guard": "max.f32 %r3, %r1, %r1; @%p9 st.shared.b32 [%r8+128], %r3;",
+    "a selection": "mul.lo.u32 %r3, %r1, 3; selp.b32 %r0, %r3, %r0, %p9;",
+    "a jump far away": "@%p9 bra USE; bra PAST; USE: bar.warp.sync -1; setp.eq.u32 %p1, %r1, 7; @%p1 bra PAST; PAST:",
+    "a way past lanes": "and.b32 %r5, %t, %r9; setp.ne.u32 %p1, %r5, 1; @%p1 bra PAST; add.u32 %r0, %r1, %r0; PAST:",
+    "other lanes": "shfl.sync.idx.b32 %r3, %r1, 3, 31, -1; @%p9 st.shared.b32 [%r8+128], %r3;",
+    "an address": "add.u32 %r3, %r1, %r8; @%p9 ld.shared.b32 %r4, [%r3];",
+    "a predicate": "setp.eq.u32 %p1, %r1, 7; and.pred %p2, %p1, %p9; @%p9 bra ASK; bra PAST; ASK: @%p1 bra PAST; PAST:",
+}
+
+
+def run(body: str, used: int, completion: Completion, level: Level = Level.FAULT) -> tuple[list[int], list[Fault]]:
+    """What the lanes store, and what was found on the way."""
+    out, found = np.zeros(32, np.uint32), list[Fault]()
+    text = source(ALLOCATED.replace("BODY", body), 2)
+    launch(text, [out, np.array([used], np.uint32)], completion=completion, level=level, findings=found)
+    return out.tolist(), found
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("load", [TENSOR, SHARED], ids=["tensor", "shared"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_value_that_nobody_uses_is_formal(way: str, load: str, completion: Completion) -> None:
+    out, (found,) = run(load + WAYS[way], 0, completion)
+    assert out == [5] * 32
+    assert isinstance(found, UnwrittenRead) and found.level == Level.FORMAL
+    with pytest.raises(UnwrittenRead):
+        run(load + WAYS[way], 0, completion, Level.FORMAL)
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("load", [TENSOR, SHARED], ids=["tensor", "shared"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_value_that_is_used_is_a_fault(way: str, load: str, completion: Completion) -> None:
+    with pytest.raises(UnwrittenRead, match=r"goes into +PTX line \d+: ") as caught:
+        run(load + WAYS[way], 1, completion)
+    assert "ld" in caught.value.instr.opcode and caught.value.level == Level.FAULT
+
+
+REPLICATED = """
+.shared .align 4 .b8 word[4]; .reg .b64 %place, %other;
+setp.eq.u32 %p0, %t, 0; add.u64 %other, %a0, 128; mov.u32 %r8, word;
+@%p0 st.SPACE.b32 [PLACE], 7; bar.sync 0; mov.b32 %r9, 0;
+AGAIN: ld.SPACE.b32 %r1, [PLACE]; add.u32 %r3, %r1, 1;
+@%p0 st.SPACE.b32 [PLACE], %r3; USE
+add.u32 %r9, %r9, 1; setp.lt.u32 %p2, %r9, 2; bar.sync 0; @%p2 bra AGAIN; ret;
+"""
+"""Every lane loads a word and adds 1, and the first stores the sum in its place, in two rounds."""
+
+
+SHARED_BY = frozenset({(32, "shared"), (64, "shared")})
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(("space", "place"), [("global", "%a0"), ("shared", "%r8")])
+@pytest.mark.parametrize("threads", [32, 64])
+@pytest.mark.parametrize(
+    ("use", "by"),
+    [
+        ("", frozenset()),
+        ("setp.eq.u32 %p4, %t, 99; @%p4 st.global.b32 [%other], %r3;", frozenset()),
+        ("setp.eq.u32 %p4, %t, LAST; @%p4 st.global.b32 [%other], %r3;", SHARED_BY | {(64, "global")}),
+        ("setp.eq.u32 %p4, %r3, 99; @%p4 bra USED; USED:", SHARED_BY | {(64, "global")}),
+        ("shfl.sync.idx.b32 %r4, %r3, 3, 31, -1; @%p0 st.global.b32 [%other], %r4;", SHARED_BY),
+    ],
+)
+def test_a_word_that_all_load_and_one_overwrites(
+    use: str, by: frozenset[tuple[int, str]], threads: int, space: str, place: str, completion: Completion
+) -> None:
+    """A fault where others use it. Of one warp the lanes load global memory together, before one of them stores."""
+    text = REPLICATED.replace("USE", use).replace("SPACE", space).replace("PLACE", place)
+    text = source(text.replace("LAST", str(threads - 1)), block=threads)
+    out, found = np.zeros(64, np.uint32), list[Fault]()
+    if (threads, space) in by:
+        with pytest.raises(DataRace):
+            launch(text, [out], block=(threads, 1, 1), completion=completion, findings=found, seed=2)
+        return
+    launch(text, [out], block=(threads, 1, 1), completion=completion, findings=found, seed=2)
+    assert {fault.level for fault in found} == {Level.FORMAL}
+    assert space == "shared" or out[0] == 9
