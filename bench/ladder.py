@@ -23,20 +23,19 @@ BATCH = 148
 
 @dataclass(frozen=True)
 class Version:
-    """How many KV tiles are loaded ahead, whether S[i+1] is computed before P[i] V[i], and where P waits."""
+    """How many KV tiles there is room for, whether S[i+1] is computed before P[i] V[i], and where P waits."""
 
     name: str
-    kv_stages: int
+    depth: int
     early_s: bool
     p_path: Literal["tmem", "smem"] = "tmem"
 
 
 LADDER = (
     Version("one KV tile at a time, S[i+1] after P[i] V[i]", 1, False),
-    Version("three KV tiles", 3, False),
-    Version("S[i+1] before P[i] V[i]", 3, True),
-    Version("as many KV tiles as there is room for", 6, True),
-    Version("P through shared memory", 6, True, "smem"),
+    Version("four KV tiles", 4, False),
+    Version("S[i+1] before P[i] V[i]", 4, True),
+    Version("P through shared memory", 4, True, "smem"),
 )
 
 
@@ -96,11 +95,9 @@ def outcome(version: Version) -> Outcome:
     import kernel
     import kernel.config
 
-    kernel.config.MAX_KV_STAGES, kernel.config.SPLITS = version.kv_stages, (1,)  # type: ignore[assignment]
+    kernel.config.MAX_DEPTH, kernel.config.SPLITS = version.depth, (1,)  # type: ignore[assignment]
     if not version.early_s:
-        from bench import ladder_serial
-
-        ladder_serial.install()
+        kernel.FmhaConfig.s_ahead = False  # type: ignore[method-assign, assignment]
     config = kernel.configuration(HEAD_DIM, HEADS, shared_kv=True, partials=False, p_path=version.p_path)
     names = {warp: name for name, warps in vars(config.roles).items() for warp in warps}
     q = torch.empty(BATCH, 1, HEADS, HEAD_DIM, dtype=torch.bfloat16)

@@ -82,10 +82,6 @@ def topk(config: FmhaConfig) -> bool:
     return config.compressed == "topk"
 
 
-def persistent(config: FmhaConfig) -> bool:
-    return config.mma_ctas == 2
-
-
 @dataclass(frozen=True)
 class Operands:
     """What TMA moves. G groups of R rows: see RowTile. B sequences of S keys, D the head dim."""
@@ -117,7 +113,7 @@ class Arguments:
     window: Any = argument(Int32)  # keys that a query sees at most, its own included
     compressed_keys: Any = argument(Int32)  # S_c
     ratio: Any = argument(Int32)  # tokens of a compressed block
-    ctas: Any = argument(Int32, when=persistent)  # of the grid at most
+    ctas: Any = argument(Int32)  # of the grid at most, where keys are not split
     scale_log2: Any = argument(Float32)  # what logits are multiplied by, for exponents of two
 
 

@@ -17,17 +17,15 @@ COLS_A_MARK = 8  # of tensor memory, in the drawing
 CONFIGS = (
     *(FmhaConfig(hd, p_path=p_path) for hd in (64, 128, 256) for p_path in ("tmem", "smem")),
     *(FmhaConfig(hd, roles=TWO_ROW_TILES) for hd in (64, 128)),
+    FmhaConfig(256, mma_ctas=2),
     FmhaConfig(512, p_path="smem"),
     *(
         FmhaConfig(512, "smem", "causal", shared_kv=True, partials=False, compressed=compressed, sink=True)
         for compressed in ("none", "blocks", "topk")
     ),
+    FmhaConfig(512, "smem", "causal", True, False, "topk", sink=True, splits=16),
     *(
-        FmhaConfig(512, "smem", "causal", True, False, "topk", sink=True, cluster=cluster, splits=splits)
-        for cluster, splits in ((2, 8), (1, 16))
-    ),
-    *(
-        FmhaConfig(512, "smem", "causal", True, False, compressed, True, cluster=2, mma_ctas=2, roles=PAIR_ROLES)
+        FmhaConfig(512, "smem", "causal", True, False, compressed, True, mma_ctas=2, roles=PAIR_ROLES)
         for compressed in ("none", "blocks", "topk")
     ),
 )
@@ -56,8 +54,9 @@ def tensor_memory(config: FmhaConfig) -> tuple[Region, ...]:
 def shared_memory(config: FmhaConfig) -> tuple[Region, ...]:
     """The buffers in their order."""
     sizes = {"barriers": config.reserved_bytes, "Q": config.q_bytes}
-    sizes |= {f"KV{i}": config.kv_tile_bytes for i in range(config.kv_stages)}
-    sizes |= {name: size for name, size in (("P", config.p_bytes), ("U", config.u_bytes)) if size}
+    rings = ("K", "V") if config.own_v else ("KV",)
+    sizes |= {f"{ring}{i}": config.kv_tile_bytes for ring in rings for i in range(config.depth)}
+    sizes |= {name: size for name, size in (("P", config.p_bytes), ("O", config.o_bytes)) if size}
     regions, start = [], 0
     for name, size in sizes.items():
         regions.append(Region(name, start, size))

@@ -10,10 +10,9 @@ from kernel.errors import ArgumentError
 HEAD_DIMS = (64, 128, 256, 512)
 WARP = 32
 WARPGROUP = 4  # warps
-SOFTMAX_REGISTERS, OTHER_REGISTERS = 216, 72  # a thread's, of the 168 that each of twelve warps starts with
 TMEM_LANES = 128
 TMEM_COLS = 512  # columns of tensor memory an SM has, 32 bits wide each
-SMS = 148  # of a B200: how many CTAs of a persistent kernel are launched
+SMS = 148  # of a B200: how many CTAs are launched at most, where keys are not split
 SMEM_BYTES = 227 * 1024  # shared memory a CTA may have on sm_100
 SMEM_ALIGN = 1024  # eight swizzled rows: the period of the pattern
 BF16_BYTES = 2
@@ -21,7 +20,8 @@ FP32_BYTES = 4
 MBARRIER_BYTES = 8
 MMA_N = 256  # columns that one tensor-core instruction writes at most
 S_STAGES = 2  # logits of one tile are computed while those of the other are in softmax
-MAX_KV_STAGES = 6
+MAX_DEPTH = 4  # tiles that a ring of keys holds; a power of two
+SWIZZLE_BYTES = 128  # width of a swizzled row of shared memory
 P_QUARTERS = (3, 1)  # of P's keys, handed on at once: their product runs while the last exponentials are computed
 PARTIAL_PADDING = 4  # fp32 behind a row of U: first its maximum and sum
 SPLITS = (1, 2, 4, 8, 16)
@@ -42,14 +42,14 @@ class Roles:
     """Which warps do what. Every participant count is the length of one of these tuples.
 
     A warp reaches the quarter of tensor memory's lanes that its number has modulo four, so the softmax warps are four
-    in a row from a multiple of four, or eight: a warpgroup for each row tile in flight. values: warps that load V where
-    one MMA is of two CTAs, a unit each, as those that load K are then. Raises ArgumentError for other roles.
+    in a row from a multiple of four, or eight: a warpgroup for each row tile in flight. load: warps that load K, a unit
+    of a tile each; values: as many for V, idle where it is read as K. Raises ArgumentError for other roles.
     """
 
     softmax: tuple[int, ...] = (0, 1, 2, 3)
     mma: tuple[int, ...] = (4,)
     load: tuple[int, ...] = (5,)
-    values: tuple[int, ...] = ()
+    values: tuple[int, ...] = (6,)
 
     def __post_init__(self) -> None:
         first = self.softmax[0] if self.softmax else 0
@@ -59,8 +59,8 @@ class Roles:
             raise ArgumentError("softmax", self.softmax, "four or eight warps in a row from a multiple of four")
         if len(self.mma) != 1:
             raise ArgumentError("mma", self.mma, "one warp")
-        if (len(self.load), len(self.values)) not in ((1, 0), (UNITS, UNITS)):
-            raise ArgumentError("load", self.load + self.values, f"one warp, or {UNITS} for K and {UNITS} for V")
+        if len(self.load) != len(self.values) or len(self.load) not in (1, UNITS):
+            raise ArgumentError("load", self.load + self.values, f"one warp for K and one for V, or {UNITS} for each")
         if len({*self.warps}) < len(self.warps):
             raise ArgumentError("roles", self.warps, "one role a warp")
 
@@ -71,8 +71,15 @@ class Roles:
     @property
     def threads(self) -> int:
         """Of a CTA; a warp without a role ends at once. Whole warpgroups where registers move between them."""
-        warps, moves = max(self.warps) + 1, self.values or len(self.softmax) > WARPGROUP
-        return WARP * (-(-warps // WARPGROUP) * WARPGROUP if moves else warps)
+        warps = max(self.warps) + 1
+        return WARP * (-(-warps // WARPGROUP) * WARPGROUP if self.registers else warps)
+
+    @property
+    def registers(self) -> tuple[int, int] | None:
+        """Of a softmax thread and of another, where they are not alike: more warps than have all that they need."""
+        if len(self.softmax) > WARPGROUP:
+            return 216, 72
+        return (200, 104) if len(self.load) == UNITS else None
 
     def is_softmax(self, warp: Any) -> Any:
         """Whether a warp, by its number or traced, has the softmax role."""
@@ -88,7 +95,7 @@ def among(warps: tuple[int, ...], warp: Any) -> Any:
 PAIR_ROLES = Roles(load=(4, 5, 6, 7), values=(8, 9, 10, 11), mma=(12,))
 
 
-TWO_ROW_TILES = Roles(softmax=(0, 1, 2, 3, 4, 5, 6, 7), mma=(8,), load=(9,))
+TWO_ROW_TILES = Roles(softmax=(0, 1, 2, 3, 4, 5, 6, 7), mma=(8,), load=(9,), values=(10,))
 
 
 @dataclass(frozen=True)
@@ -111,9 +118,8 @@ class FmhaConfig:
     ends at the query's own position ("causal"). shared_kv: V is K, loaded once. partials: U and m are written beside
     O and lse. compressed: beside those keys, none, all visible blocks of a second tensor ("blocks") or the blocks of it
     that each token lists ("topk"); needs shared_kv. sink: a logit a head joins the denominator of O.
-    cluster: 2 where row tiles come in pairs of one token, which then share every load of keys; else 1.
     splits: CTAs of a cluster that have a share of a row tile's KV tiles each, and merge what comes of them.
-    mma_ctas: 2 where one MMA computes both row tiles of a pair, each CTA holding half of its keys; else 1.
+    mma_ctas: 2 where one MMA computes the row tiles of a pair of CTAs, each holding half of the keys; else 1.
     Raises ArgumentError for a value that does not exist.
     """
 
@@ -124,7 +130,6 @@ class FmhaConfig:
     partials: bool = True
     compressed: Compressed = "none"
     sink: bool = False
-    cluster: int = 1
     splits: int = 1
     mma_ctas: int = 1
     roles: Roles = field(default_factory=Roles)
@@ -140,23 +145,21 @@ class FmhaConfig:
             raise ArgumentError("compressed", repr(self.compressed), "'none', 'blocks' or 'topk'")
         if self.compressed != "none" and not self.shared_kv:
             raise ArgumentError("shared_kv", False, "True with compressed keys")
-        if self.cluster not in (1, 2):
-            raise ArgumentError("cluster", self.cluster, "1 or 2")
         if self.splits not in SPLITS or self.cluster_ctas not in CLUSTERS_AT_ONCE:
             raise ArgumentError("splits", self.splits, f"one of {SPLITS}, and {max(CLUSTERS_AT_ONCE)} CTAs a cluster")
         if self.splits > 1 and self.row_tiles > 1:
             raise ArgumentError("splits", self.splits, "1 with two row tiles in flight")
-        if self.mma_ctas == 2 and not self.has_one_mma:
-            raise ArgumentError("mma_ctas", 2, "1 but for pairs at head_dim 512 where V is K and no keys are split")
-        if self.mma_ctas not in (1, 2) or (len(self.roles.load) > 1) != (self.mma_ctas == 2):
-            raise ArgumentError("mma_ctas", self.mma_ctas, "1, or 2 with roles that load K and V apart")
+        if self.mma_ctas not in (1, 2) or (self.mma_ctas == 2 and (self.head_dim < 256 or self.splits > 1)):
+            raise ArgumentError("mma_ctas", self.mma_ctas, "1, or 2 from head_dim 256 on where no keys are split")
+        if len(self.roles.load) != self.units:
+            raise ArgumentError("roles", self.roles.load, f"{self.units} warps that load K")
         if self.tile_m < TMEM_LANES and self.p_path == "tmem":
             raise ArgumentError("p_path", repr(self.p_path), f"'smem' at head_dim {self.head_dim}")
         if self.row_tiles > 1 and (self.head_dim > 128 or self.p_path == "smem"):
             raise ArgumentError("roles", self.roles.softmax, "four softmax warps beyond head_dim 128 or with P in smem")
         assert self.tmem_cols <= TMEM_COLS, f"{self.tmem_cols} tensor-memory columns, {self}"
         assert self.smem_bytes <= SMEM_BYTES, f"{self.smem_bytes} B of shared memory, {self}"
-        room = self.q_bytes + self.kv_stages * self.kv_tile_bytes
+        room = self.q_bytes + self.kv_bytes
         assert self.splits == 1 or self.partial_bytes <= room, f"{self.partial_bytes} B of partials, {self}"
 
     @property
@@ -165,25 +168,25 @@ class FmhaConfig:
         parts = [f"fmha_hd{self.head_dim}", self.p_path] + [self.mask] * (self.mask != "none")
         parts += ["shared_kv"] * self.shared_kv + [self.compressed] * (self.compressed != "none")
         parts += ["two_row_tiles"] * (self.row_tiles == 2)
-        parts += ["sink"] * self.sink + ["partials"] * self.partials + ["pairs"] * (self.cluster == 2)
+        parts += ["sink"] * self.sink + ["partials"] * self.partials
         parts += [f"splits{self.splits}"] * (self.splits > 1)
         parts += ["one_mma"] * (self.mma_ctas == 2)
         return "_".join(parts)
 
     @property
     def cluster_ctas(self) -> int:
-        """CTAs of a cluster: those that share loads lie side by side, a share of the keys each so many."""
-        return self.cluster * self.splits
-
-    @property
-    def has_one_mma(self) -> bool:
-        """Whether one MMA can compute both row tiles of a pair."""
-        return self.cluster == 2 and self.splits == 1 and self.head_dim == 512 and self.shared_kv
+        """CTAs of a cluster: those of one MMA, or a share of the keys each."""
+        return self.mma_ctas * self.splits
 
     @property
     def leader(self) -> int | None:
         """Rank of the CTA whose mma warp works for both of a pair; None where each works for its own."""
         return 0 if self.mma_ctas == 2 else None
+
+    @property
+    def own_v(self) -> bool:
+        """Whether V is loaded beside K: where it is another tensor, or the MMA of a pair takes other parts of it."""
+        return self.mma_ctas == 2 or not self.shared_kv
 
     # Tiles.
 
@@ -218,19 +221,19 @@ class FmhaConfig:
         return self.mma_ctas * self.tile_m, self.head_dim, self.block_n
 
     @property
+    def units(self) -> int:
+        """Parts of a tile of K, and of V, that are loaded and given back each by itself."""
+        return UNITS if self.head_dim == 512 and self.mma_ctas == 2 else 1
+
+    @property
     def k_unit(self) -> tuple[int, int]:
-        """Keys and dims of K that a CTA loads at once: a tile, or a quarter of the dims of its half of the keys."""
-        return (self.block_n, self.head_dim) if self.mma_ctas == 1 else (self.block_n // 2, self.head_dim // UNITS)
+        """Keys and dims of a unit of K: the pair's CTAs have half of the keys each."""
+        return self.block_n // self.mma_ctas, self.head_dim // self.units
 
     @property
     def v_unit(self) -> tuple[int, int]:
-        """The same for V: a quarter of the keys, of which the CTA has half of the dims."""
-        return (self.block_n, self.head_dim) if self.mma_ctas == 1 else (self.block_n // UNITS, self.head_dim // 2)
-
-    @property
-    def rows_per_warp(self) -> int:
-        """Rows of O that a softmax warp stores: all columns of them, or its threads' halves."""
-        return self.block_m * self.mma_ctas // len(self.roles.softmax)
+        """Keys and dims of a unit of V: the pair's CTAs have half of the dims each."""
+        return self.block_n // self.units, self.head_dim // self.mma_ctas
 
     @property
     def threads_per_row(self) -> int:
@@ -238,9 +241,25 @@ class FmhaConfig:
         return TMEM_LANES // self.tile_m
 
     @property
-    def heavy_first(self) -> bool:
-        """Whether the last row tiles of all sequences start first: they see most keys, and none is left for the end."""
-        return self.mask == "causal" and self.cluster == 1
+    def halves_apart(self) -> bool:
+        """Whether those are in different warps: as the MMA of a pair has it."""
+        return self.threads_per_row == 2 and self.mma_ctas == 2
+
+    @property
+    def rows_per_warp(self) -> int:
+        """Rows of O that a softmax warp stores: all columns of them, or its threads' halves."""
+        return WARP if self.halves_apart else WARP // self.threads_per_row
+
+    @property
+    def s_ahead(self) -> bool:
+        """Whether S[i+1] is computed before P[i] V[i]. Not where a second row tile is to be computed meanwhile, nor
+        where the ring holds two keys that are values too: K[i+2] is not there before P[i] V[i] has happened."""
+        return self.row_tiles == 1 and (self.own_v or self.depth > S_STAGES)
+
+    @property
+    def loaders(self) -> tuple[tuple[bool, tuple[int, ...]], ...]:
+        """The warps that load K, and those that load V where it is not read as K, each with whether they load V."""
+        return ((False, self.roles.load), (True, self.roles.values))[: 1 + self.own_v]
 
     # Tensor memory, in columns.
 
@@ -256,8 +275,8 @@ class FmhaConfig:
 
     @property
     def s_cols(self) -> int:
-        """Columns of a tile's logits: one for two keys where one MMA is of two CTAs, else one a key."""
-        return self.block_n // self.mma_ctas
+        """Columns of a tile's logits: one a key, or for two where lanes of both halves of tensor memory have a row."""
+        return self.block_n // 2 if self.halves_apart else self.block_n
 
     @property
     def tmem_o(self) -> int:
@@ -300,7 +319,7 @@ class FmhaConfig:
     @property
     def reserved_bytes(self) -> int:
         """Barriers, the tensor-memory address, and what threads of a row tell each other, in whole SMEM_ALIGN."""
-        return SMEM_ALIGN * self.mma_ctas
+        return SMEM_ALIGN * (2 if self.halves_apart else 1)
 
     @property
     def q_bytes(self) -> int:
@@ -316,19 +335,26 @@ class FmhaConfig:
         return self.tile_m * self.block_n * BF16_BYTES if self.p_path == "smem" else 0
 
     @property
-    def u_bytes(self) -> int:
-        """Staging of U where Q and the KV tiles are the next row tile's by then; as much as P, which O is staged in."""
-        return self.p_bytes if self.mma_ctas == 2 and self.partials else 0
+    def o_bytes(self) -> int:
+        """Staging of O, for a swizzled row of each softmax thread; 0 where it takes place in P's room."""
+        room = len(self.roles.softmax) * WARP * SWIZZLE_BYTES
+        return room if room > self.p_bytes else 0
 
     @property
-    def kv_stages(self) -> int:
-        """Tiles that there is room for; a K and a V where one MMA is of two CTAs."""
-        room = SMEM_BYTES - self.reserved_bytes - self.q_bytes - self.p_bytes - self.u_bytes
-        return min(MAX_KV_STAGES, room // self.kv_tile_bytes)
+    def depth(self) -> int:
+        """Tiles that the ring of K holds, and that of V: a power of two."""
+        room = SMEM_BYTES - self.reserved_bytes - self.q_bytes - self.p_bytes - self.o_bytes
+        fits = room // (self.kv_tile_bytes * (2 if self.own_v else 1))
+        return min(MAX_DEPTH, 1 << fits.bit_length() - 1)
+
+    @property
+    def kv_bytes(self) -> int:
+        """Of the rings of K and V, or of the one that both are in."""
+        return self.depth * self.kv_tile_bytes * (2 if self.own_v else 1)
 
     @property
     def smem_bytes(self) -> int:
-        return self.reserved_bytes + self.q_bytes + self.p_bytes + self.u_bytes + self.kv_stages * self.kv_tile_bytes
+        return self.reserved_bytes + self.q_bytes + self.p_bytes + self.o_bytes + self.kv_bytes
 
     @property
     def partial_row(self) -> int:
@@ -345,33 +371,20 @@ class FmhaConfig:
     @property
     def barriers(self) -> tuple[Barrier, ...]:
         """Every mbarrier of the kernel in the order in which it lies in shared memory."""
-        softmax = len(self.roles.softmax)  # one elected lane a warp arrives
-        tails = 2 if self.compressed == "blocks" else 1
-        keys: tuple[Barrier, ...]
-        if self.mma_ctas == 1:
-            keys = (
-                Barrier("kv_full", self.kv_stages, 1, "load", "mma"),
-                Barrier("tail_full", tails, 1, "load", "load"),
-                Barrier("kv_empty", self.kv_stages, self.cluster, "mma of every CTA of the cluster", "load"),
-            )
-        else:
-            keys = (
-                Barrier("k_full", UNITS, self.mma_ctas, "load of both CTAs", "mma"),
-                Barrier("k_empty", UNITS, 1, "mma", "load"),
-                Barrier("v_full", UNITS, self.mma_ctas, "values of both CTAs", "mma"),
-                Barrier("v_empty", UNITS, 1, "mma", "values"),
-                Barrier("tail_full", UNITS, 1, "values", "values"),
-                Barrier("q_empty", 1, 1, "mma", "load"),
-            )
+        ctas, slots = self.mma_ctas, self.depth * self.units
+        softmax = len(self.roles.softmax) // self.row_tiles * ctas  # one elected lane a warp arrives
         return (
-            Barrier("q_full", 1, self.mma_ctas, "load", "mma"),
-            *keys,
+            Barrier("q_full", 1, ctas, "load of each CTA", "mma"),
+            Barrier("q_empty", 1, 1, "mma", "load"),
+            Barrier("k_full", slots, ctas, "load of each CTA", "mma"),
+            Barrier("k_empty", slots, 1, "mma", "load"),
+            Barrier("v_full", slots * self.own_v, ctas, "values of each CTA", "mma"),
+            Barrier("v_empty", slots * self.own_v, 1, "mma", "values"),
+            Barrier("tail_full", self.units, 1, "what loads values", "the same"),
             Barrier("s_full", S_STAGES, 1, "mma", "softmax"),
-            Barrier(
-                "p_full", S_STAGES * len(self.p_parts), softmax // self.row_tiles * self.mma_ctas, "softmax", "mma"
-            ),
+            Barrier("p_full", S_STAGES * len(self.p_parts), softmax, "softmax", "mma"),
             Barrier("o_done", S_STAGES, 1, "mma", "softmax"),
-            Barrier("tmem_free", 1, softmax * self.mma_ctas, "softmax", "mma"),
+            Barrier("tmem_free", self.row_tiles, softmax, "softmax", "mma"),
         )
 
     def barrier_offset(self, name: str) -> int:
@@ -420,9 +433,8 @@ def configuration(
 ) -> FmhaConfig:
     """The configuration that a call with these arguments launches: the only place where that is decided.
 
-    A CTA has two row tiles in flight where tensor memory has room for both and a sequence has the rows. CTAs come in
-    pairs where their number is even for every token: heads fill whole pairs of them. The keys of a row tile are split
-    as is said, or as suits a size.
+    Where a sequence has more rows than a row tile, a CTA has two in flight up to head_dim 128, and at 256 one MMA is of
+    two CTAs; at 512 it is where heads fill pairs. The keys of a row tile are split as is said, or as suits a size.
     Raises ArgumentError.
     """
     if p_path == "auto":
@@ -435,24 +447,15 @@ def configuration(
     whole = config
     if head_dim <= 128 and p_path == "tmem" and rows > config.tile_m:
         whole = replace(config, roles=TWO_ROW_TILES)
-    asked = SPLITS if isinstance(splits, Size) else (splits,)
-    shaped = [
-        replace(whole if n == 1 else config, cluster=c, splits=n)
-        for n in asked
-        for c in (2, 1)
-        if c == 1 or c * n in CLUSTERS_AT_ONCE
-    ]
-    candidates = [each for each in shaped if each.cluster == 1 or heads % (each.cluster * each.block_m) == 0]
-    candidates = [with_one_mma(each) for each in candidates]
+    if head_dim == 256 and rows > config.tile_m:
+        whole = replace(config, mma_ctas=2)
+    if head_dim == 512 and heads % (2 * config.tile_m) == 0:
+        whole = replace(config, mma_ctas=2, roles=PAIR_ROLES)
     if not isinstance(splits, Size):
-        return candidates[0]
+        return whole if splits == 1 else replace(config, splits=splits)
     size = splits
+    candidates = [whole, *(replace(config, splits=n) for n in SPLITS if n > 1)]
     return min(candidates, key=lambda each: tile_times(each, heads, size))
-
-
-def with_one_mma(config: FmhaConfig) -> FmhaConfig:
-    """The same with one MMA for both CTAs of a pair, where there is that."""
-    return replace(config, mma_ctas=2, roles=PAIR_ROLES) if config.has_one_mma else config
 
 
 def tile_times(config: FmhaConfig, heads: int, size: Size) -> int:
@@ -460,7 +463,7 @@ def tile_times(config: FmhaConfig, heads: int, size: Size) -> int:
     rows, groups = size.tokens * heads, size.batch
     if config.compressed == "topk":
         rows, groups = heads, size.batch * size.tokens
-    clusters = -(-rows // config.block_m) * groups // config.cluster
+    clusters = -(-rows // (config.mma_ctas * config.block_m)) * groups
     kv_tiles = -(-size.keys // config.block_n) - (-size.compressed_keys // config.block_n)
     waves = -(-clusters // CLUSTERS_AT_ONCE[config.cluster_ctas])
     return waves * (BESIDE_TILES + MERGE_TILES * (config.splits > 1) + -(-kv_tiles // config.splits))

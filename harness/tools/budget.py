@@ -41,7 +41,7 @@ def case_of(config: FmhaConfig, tiles: int) -> Case:
         "budget",
         config.head_dim,
         keys,
-        config.cluster * config.block_m,
+        config.mma_ctas * config.block_m,
         p_path=config.p_path,
         shared_kv=config.shared_kv,
         partials=config.partials,

@@ -15,20 +15,7 @@ from cutlass.cute.nvgpu import tcgen05
 from kernel.config import S_STAGES, FmhaConfig
 from kernel.sm100.traced import Fixed
 
-PAIR = 0b11  # the CTAs that share their loads
-
-
-def rank_in_pair(config: FmhaConfig) -> Any:
-    rank = cute.arch.block_idx_in_cluster()
-    return rank if config.splits == 1 else rank % config.cluster
-
-
-def pair_mask(config: FmhaConfig) -> Any:
-    """A bit for each CTA of the cluster that shares its loads with this one."""
-    if config.splits == 1:
-        return Int16(PAIR)
-    first = cute.arch.block_idx_in_cluster() // config.cluster * config.cluster
-    return Int16(PAIR << first)
+PAIR = 0b11  # the CTAs of one MMA
 
 
 def cta_group(config: FmhaConfig) -> tcgen05.CtaGroup:
@@ -50,6 +37,11 @@ class Barriers(Fixed):
         if self.config.row_tiles > 1:
             return row_tile, i % 2
         return i % S_STAGES, (i // S_STAGES) % 2
+
+    def slot_and_phase(self, i: Any, unit: Any = 0) -> tuple[Any, Any]:
+        """Slot of a unit of KV tile `i` in the ring of K, or of V, and the phase in which it is full."""
+        depth = self.config.depth
+        return (i & depth - 1) * self.config.units + unit, i >> depth.bit_length() - 1 & 1
 
     def init(self) -> None:
         """Set every arrival count; one thread calls this."""
@@ -74,12 +66,7 @@ class Barriers(Fixed):
         return barrier
 
     def commit(self, name: str, stage: Any) -> None:
-        """Arrive once all tensor-core work issued so far has completed."""
-        with cute.arch.elect_one():
-            tcgen05.commit(self.at(name, stage))
-
-    def commit_to_pair(self, name: str, stage: Any) -> None:
-        """The same, in both CTAs of a pair."""
-        mask = None if self.config.cluster == 1 else pair_mask(self.config)
+        """Arrive, in each CTA of the MMA, once all tensor-core work issued so far has completed."""
+        mask = Int16(PAIR) if self.config.mma_ctas == 2 else None
         with cute.arch.elect_one():
             tcgen05.commit(self.at(name, stage), mask, cta_group(self.config))

@@ -17,7 +17,6 @@ from cutlass.cute.nvgpu import tcgen05
 
 from kernel.arguments import Arguments
 from kernel.config import TMEM_LANES, WARP, FmhaConfig
-from kernel.sm100.barriers import rank_in_pair
 from kernel.sm100.cta import LOAD_COLS, Cta
 from kernel.sm100.operands import Results
 from kernel.sm100.softmax import RowThread, RunningSoftmax, flat
@@ -64,7 +63,6 @@ class Partial(Fixed):
                 cute.copy(load, load.partition_S(tOtO[None, None, c]), u)
                 cute.arch.fence_view_async_tmem_load()
             cute.autovec_copy(flat(u), blocks[None, thread.half * (config.o_cols // LOAD_COLS) + c])
-        self.cta.bars.arrive_warp("tmem_free", 0)
 
 
 @dataclass
@@ -81,7 +79,7 @@ class Combine(Fixed):
         rank = cute.arch.block_idx_in_cluster()
         self.meet()
         for i in cutlass.range(warp, config.block_m // config.splits, config.roles.threads // WARP, unroll=1):
-            row = i * config.splits + rank // config.cluster
+            row = i * config.splits + rank
             if row_tile.row(row) < row_tile.rows:
                 self.merge_row(row)
         self.meet()  # before its shared memory goes, which the others read
@@ -92,8 +90,8 @@ class Combine(Fixed):
 
     def peers(self, row: Int32) -> list[cute.Tensor]:
         """That row of the partials of every CTA that has a share of its keys."""
-        config, at, first = self.cta.config, self.cta.smem.sQ.iterator, rank_in_pair(self.cta.config)
-        mapped = [cute.arch.map_dsmem_ptr(at, first + s * config.cluster) for s in range(config.splits)]
+        config, at = self.cta.config, self.cta.smem.sQ.iterator
+        mapped = [cute.arch.map_dsmem_ptr(at, s) for s in range(config.splits)]
         return [partial_rows(config, base)[row, None] for base in mapped]
 
     @cute.jit

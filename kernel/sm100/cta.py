@@ -14,9 +14,9 @@ from cutlass import BFloat16, Float32, Int32, Int64
 from cutlass.memory import SmemAllocator
 
 from kernel.arguments import Arguments
-from kernel.config import MMA_N, SMEM_ALIGN, TMEM_LANES, FmhaConfig
+from kernel.config import BF16_BYTES, MMA_N, SMEM_ALIGN, TMEM_LANES, FmhaConfig
 from kernel.sm100.barriers import Barriers
-from kernel.sm100.operands import GATHER, SmemLayouts, TiledMmas
+from kernel.sm100.operands import SmemLayouts, TiledMmas
 from kernel.sm100.tiles import Blocks, Branches, KvTiles, RowTile, TopkTiles, Visible
 from kernel.sm100.traced import Fixed, larger, smaller
 
@@ -33,38 +33,34 @@ class Smem(Fixed):
 
     barriers: cute.Pointer
     tmem_slot: cute.Pointer
-    sRows: cute.Tensor | None  # numbers of the keys to gather, (GATHER, block_n / GATHER)
     sMax: cute.Tensor | None  # what the softmax threads tell those that share their rows, (thread, turn)
     sQ: cute.Tensor
     sK: cute.Tensor
     sV: cute.Tensor
     sP: cute.Tensor | None
-    sU: cute.Tensor | None
+    sO: cute.Tensor  # where O is staged: in P's room, if it has one
 
     @staticmethod
     def allocate(config: FmhaConfig, layouts: SmemLayouts) -> Smem:
         smem = SmemAllocator()
         barriers = smem.allocate_array(Int64, config.barrier_count)
         tmem_slot = smem.allocate_array(Int32, 1)
-        sRows = sMax = None
-        if config.mma_ctas == 2:
+        sMax = None
+        if config.halves_apart:
             sMax = smem.allocate_tensor(Float32, cute.make_layout((TMEM_LANES, 2)), 16)
-        elif config.compressed == "topk":
-            rows = cute.make_layout((GATHER, config.block_n // GATHER))
-            sRows = smem.allocate_tensor(Int32, rows, 16)
         sQ = smem.allocate_tensor(BFloat16, layouts.q.outer, SMEM_ALIGN, layouts.q.inner)
         sK = smem.allocate_tensor(BFloat16, layouts.k.outer, SMEM_ALIGN, layouts.k.inner)
-        if config.mma_ctas == 2:
+        if config.own_v:
             sV = smem.allocate_tensor(BFloat16, layouts.v.outer, SMEM_ALIGN, layouts.v.inner)
-        else:  # the bytes of a K tile and of a V tile lie alike: one ring holds both
+        else:  # the bytes of a K tile and of a V tile lie alike
             sV = cute.make_tensor(cute.recast_ptr(sK.iterator, layouts.v.inner, BFloat16), layouts.v.outer)
         sP = None
         if config.p_path == "smem":
             sP = smem.allocate_tensor(BFloat16, layouts.p.outer, SMEM_ALIGN, layouts.p.inner)
-        sU = None
-        if config.u_bytes:
-            sU = smem.allocate_tensor(Float32, cute.make_layout(config.u_bytes // 4), SMEM_ALIGN)
-        return Smem(barriers, tmem_slot, sRows, sMax, sQ, sK, sV, sP, sU)
+        sO = sP
+        if config.o_bytes:
+            sO = smem.allocate_tensor(BFloat16, cute.make_layout(config.o_bytes // BF16_BYTES), SMEM_ALIGN)
+        return Smem(barriers, tmem_slot, sMax, sQ, sK, sV, sP, sO)
 
 
 @dataclass
@@ -131,29 +127,32 @@ class RowTiles(Fixed):
     trace: Trace
 
     @property
-    def count(self) -> Any:
-        return self.in_group * self.args.lse.shape[0]
+    def numbers(self) -> tuple[Any, Any, Any]:
+        """Of the CTA's row tiles: first, past the last, and step. Where keys are split it has one, with its cluster."""
+        block = cute.arch.block_idx()[0]
+        if self.config.splits > 1:
+            return block // self.config.splits, block // self.config.splits + 1, 1
+        ctas = self.config.mma_ctas
+        pairs = cute.ceil_div(self.args.rows, ctas * self.config.block_m) * self.args.lse.shape[0]
+        return block, ctas * pairs, cute.arch.grid_dim()[0]
 
-    @property
-    def in_group(self) -> Any:
-        return cute.ceil_div(self.args.rows, self.config.block_m)
+    def at(self, number: Any, turn: Any = 0) -> Cta:
+        """The CTA at row tile `number`, after so many KV tiles of those that it had before.
 
-    def at(self, number: Any, turn: Any = 0, split: Any = 0) -> Cta:
-        """The CTA at a share of row tile `number`, after so many KV tiles of those that it had before."""
-        config, args, groups = self.config, self.args, self.args.lse.shape[0]
-        index, group = number % self.in_group, number // self.in_group
-        if config.heavy_first:
-            index, group = self.in_group - 1 - number // groups, number % groups
+        The last row tiles of all sequences come first: under a causal mask they see most keys, and none is left for
+        the end. Row tiles of one MMA stay together.
+        """
+        config, args, groups, ctas = self.config, self.args, self.args.lse.shape[0], self.config.mma_ctas
+        pairs, pair = cute.ceil_div(args.rows, ctas * config.block_m), number // ctas
+        index = (pairs - 1 - pair // groups) * ctas + number % ctas
         group_is_token = config.compressed == "topk"
-        row_tile = RowTile(index, group, args.rows, args.heads, args.tokens, config.block_m, group_is_token)
-        kv = kv_tiles(config, row_tile, args, split)
+        row_tile = RowTile(
+            index, pair % groups, args.rows, args.heads, args.tokens, config.block_m, ctas, group_is_token
+        )
+        kv = all_kv_tiles(config, row_tile, args)
+        if config.splits > 1:
+            kv = kv.share(cute.arch.block_idx_in_cluster(), config.splits)
         return Cta(config, self.bars, self.smem, self.fragments, row_tile, kv, self.trace, turn)
-
-
-def kv_tiles(config: FmhaConfig, row_tile: RowTile, args: Arguments, split: Any) -> Branches:
-    """Of the KV tiles that a row tile needs, the CTA's share."""
-    needed = all_kv_tiles(config, row_tile, args)
-    return needed if config.splits == 1 else needed.share(split, config.splits)
 
 
 def all_kv_tiles(config: FmhaConfig, row_tile: RowTile, args: Arguments) -> Branches:

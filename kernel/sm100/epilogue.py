@@ -48,45 +48,35 @@ class Epilogue(Fixed):
         if kv.count > 0:
             stage, phase = bars.stage_and_phase(self.cta.turn + kv.count - 1, thread.row_tile)
             bars.wait("o_done", stage, phase)
-        if const_expr(self.args.m is not None and self.cta.config.row_tiles > 1):  # U lies where both read V
-            cute.arch.barrier(barrier_id=1, number_of_threads=WARP * len(self.cta.config.roles.softmax))
         logit = None if sink is None else sink[row_tile.head(thread.row)]
-        self.store_rows(self.running.inverse(row_sum, logit))
+        if const_expr(self.atoms.u is not None):
+            self.store_rows(self.atoms.u, Float32, Float32(1.0))
+        self.store_rows(self.atoms.o, BFloat16, self.running.inverse(row_sum, logit))
+        if kv.count > 0:
+            bars.arrive_warp("tmem_free", thread.row_tile, self.cta.config.leader)
+        cute.arch.cp_async_bulk_wait_group(0, read=True)
+        cute.arch.sync_warp()
 
     @cute.jit
-    def store_rows(self, inverse: Any) -> None:
-        """Tensor memory -> registers -> shared memory -> global, a block of columns at a time, by TMA.
-
-        O is staged where Q lay and U where the KV tiles lay: o_done says that nothing reads them any more. Where the
-        next row tile's are on their way there, O has the warp's own part of P, for one group of columns at a time.
-        """
-        config, smem = self.cta.config, self.cta.smem
-        tma_o, tma_u = self.atoms
+    def store_rows(self, tma: cpasync.TmaInfo, dtype: type[cutlass.Numeric], factor: Any) -> None:
+        """Tensor memory -> registers -> shared memory -> global, a block of columns at a time, by TMA."""
         tOtO = self.cta.fragments.o_blocks(self.thread.row_tile)
         atom = cute.make_copy_atom(tcgen05.Ld32x32bOp(tcgen05.Repetition(LOAD_COLS)), Float32)
         load = tcgen05.make_tmem_copy(atom, tOtO[None, None, 0]).get_slice(self.thread.index)
         coords = load.partition_D(cute.make_identity_tensor((TMEM_LANES, LOAD_COLS)))
-        paired = config.mma_ctas == 2
-        o_store, u_store = self.warp_store(tma_o, BFloat16, smem.sP if paired else smem.sQ), None
-        if const_expr(tma_u is not None):
-            u_store = self.warp_store(tma_u, Float32, smem.sU if paired else smem.sK)
+        store = self.warp_store(tma, dtype)
         for c in cutlass.range_constexpr(cute.size(tOtO, mode=[2])):
             o = cute.make_rmem_tensor(coords.shape, Float32)
             o.fill(0.0)
             if self.cta.kv_tiles.count > 0:
                 cute.copy(load, load.partition_S(tOtO[None, None, c]), o)
                 cute.arch.fence_view_async_tmem_load()
-            if const_expr(tma_u is not None):
-                self.store_block(u_store, flat(o), c)
             for j in range(0, cute.size(o), 2):
-                o[j], o[j + 1] = cute.arch.mul_packed_f32x2((o[j], o[j + 1]), (inverse, inverse))
-            self.store_block(o_store, flat(o), c)
-        self.cta.bars.arrive_warp("tmem_free", 0, config.leader)
-        cute.arch.cp_async_bulk_wait_group(0, read=True)
-        cute.arch.sync_warp()
+                o[j], o[j + 1] = cute.arch.mul_packed_f32x2((o[j], o[j + 1]), (factor, factor))
+            self.store_block(store, flat(o), c)
 
-    def warp_store(self, tma: cpasync.TmaInfo, dtype: type[cutlass.Numeric], buffer: cute.Tensor) -> WarpStore:
-        """This warp's store of its rows, staged in `buffer`'s bytes."""
+    def warp_store(self, tma: cpasync.TmaInfo, dtype: type[cutlass.Numeric]) -> WarpStore:
+        """This warp's store of its rows, staged in its part of O's room."""
         config, row_tile = self.cta.config, self.cta.row_tile
         atom, dst = tma
         row_warps = config.block_m // config.rows_per_warp  # warps that have all rows, with all columns or a half
@@ -94,10 +84,10 @@ class Epilogue(Fixed):
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx()) - config.roles.softmax[0]
         layout, tile = store_layout(config, dtype), store_tile(config, dtype)
         groups, elements = config.head_dim // tile[1] * row_warps // warps, cute.cosize(layout)
-        slots = groups if config.mma_ctas == 1 else 1
+        slots = WARP // config.rows_per_warp  # a group of columns at a time, of each half that the warp has
         staged = cute.append(layout.outer, cute.make_layout(slots, stride=elements))
         staged = cute.append(staged, cute.make_layout(warps, stride=slots * elements))
-        base = cute.recast_ptr(buffer.iterator, layout.inner, dtype)
+        base = cute.recast_ptr(self.cta.smem.sO.iterator, layout.inner, dtype)
         s = cute.make_tensor(base, staged)[None, None, None, warp]
         dst = cute.domain_offset((0, warp // row_warps * groups * tile[1], 0), dst)
         g = cute.local_tile(dst, tile, (row_tile.index * row_warps + warp % row_warps, None, row_tile.group))
@@ -115,12 +105,12 @@ class Epilogue(Fixed):
         config, thread, s, dtype = self.cta.config, self.thread, store.staged, store.staged.element_type
         width, slots = cute.size(s, mode=[1]), cute.size(s, mode=[2])
         group, first = divmod(block * LOAD_COLS, width)
-        if first == 0 and group >= slots:
+        if first == 0:
             cute.arch.cp_async_bulk_wait_group(0, read=True)
             cute.arch.sync_warp()
         vector = cute.make_layout(16 * 8 // dtype.width)
         own_groups = config.o_cols // width
-        own = s[thread.row % config.rows_per_warp, None, (thread.half * own_groups + group) % slots]
+        own = s[thread.row % config.rows_per_warp, None, thread.half % slots]
         dst = cute.logical_divide(own, vector)
         packed = cute.make_rmem_tensor(LOAD_COLS, dtype)
         packed.store(values.load().to(dtype))
@@ -130,6 +120,6 @@ class Epilogue(Fixed):
         if first + LOAD_COLS == width:
             cute.arch.fence_view_async_shared()
             cute.arch.sync_warp()
-            for whole in range(group, max(slots, group + 1), own_groups):  # of each half of the columns in this warp
-                cute.copy(store.atom, store.smem[None, whole % slots], store.gmem[None, whole])
+            for half in range(slots):
+                cute.copy(store.atom, store.smem[None, half], store.gmem[None, half * own_groups + group])
             cute.arch.cp_async_bulk_commit_group()

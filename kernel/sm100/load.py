@@ -1,10 +1,11 @@
-"""The load role: one warp starts every TMA load, in the order in which the mma warp uses them."""
+"""The load roles: TMA of Q and of units of K, and of V where it is not read as K, in the order of their use."""
 
 # CuTeDSL's operations take and give traced values and static ones alike, which its annotations cannot say.
 # mypy: disable-error-code="index, arg-type, misc, attr-defined, operator, union-attr, assignment"
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,170 +13,198 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import BFloat16, Int32, const_expr
 from cutlass.cute.nvgpu import cpasync
-from cutlass.pipeline import PipelineState, PipelineUserType, make_pipeline_state
 
-from kernel.config import BF16_BYTES, WARP
-from kernel.sm100.barriers import pair_mask, rank_in_pair
-from kernel.sm100.cta import VECTOR, Cta
-from kernel.sm100.operands import CHUNK, GATHER, SWIZZLE_BYTES, Loads, unit_layout
-from kernel.sm100.tiles import Blocks, KvTiles, TopkTiles
-from kernel.sm100.traced import Fixed
+from kernel.config import BF16_BYTES, SWIZZLE_BYTES, WARP
+from kernel.sm100.cta import VECTOR, Cta, RowTiles
+from kernel.sm100.operands import CHUNK, GATHER, KeyLoads, Loads, unit_layout
+from kernel.sm100.tiles import KvTiles, TopkTiles
+from kernel.sm100.traced import Fixed, larger, smaller
+
+
+@cute.jit
+def load(tiles: RowTiles, atoms: Loads, of_v: cutlass.Constexpr[bool], warp: Any) -> None:
+    """What warp `warp` of those that load K, or V, brings for all row tiles of the CTA."""
+    config, bars = tiles.config, tiles.bars
+    turn, tails, row_tiles = Int32(0), Int32(0), Int32(0)
+    first, end, step = tiles.numbers
+    for number in cutlass.range(first, end, step, unroll=1):
+        keys = LoadWarp(tiles.at(number, turn), atoms, of_v, warp)
+        if const_expr(not of_v):
+            keys.load_q(row_tiles)
+        tails = keys.run(tails)
+        turn, row_tiles = turn + keys.cta.kv_tiles.count, row_tiles + smaller(keys.cta.kv_tiles.count, 1)
+    if const_expr(config.mma_ctas == 2):  # stay until the first CTA's mma warp has told all that it has to tell
+        for ago in range(config.depth):
+            wait_empty(tiles, of_v, warp, turn + ago)
+        if const_expr(not of_v):
+            bars.wait("q_empty", 0, (row_tiles + 1) % 2)
 
 
 @dataclass
 class LoadWarp(Fixed):
+    """One of the warps that load K, or V, at a row tile: a unit of each tile, or its share of a tile's listed keys."""
+
     cta: Cta
     atoms: Loads
+    of_v: bool
+    warp: Any
+
+    @property
+    def unit(self) -> tuple[int, int]:
+        """Keys and columns."""
+        return self.cta.config.v_unit if self.of_v else self.cta.config.k_unit
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.unit) * BF16_BYTES
+
+    @property
+    def rank(self) -> Any:
+        """Which half of a tile's keys, or of V's columns, is this CTA's."""
+        return cute.arch.block_idx_in_cluster() if self.cta.config.mma_ctas == 2 else 0
+
+    @property
+    def full(self) -> str:
+        return "v_full" if self.of_v else "k_full"
 
     @cute.jit
-    def run(self) -> None:
-        config, bars, kv, smem = self.cta.config, self.cta.bars, self.cta.kv_tiles, self.cta.smem
-        (tma_q, mQ), (tma_k, mK), (tma_v, mV), compressed = self.atoms
-        row_tile, sequence = self.cta.row_tile, self.cta.row_tile.sequence
-        mmas, tiler = self.cta.fragments.mmas, config.qk_tiler
-        qk, pv = mmas.qk.get_slice(0), mmas.pv.get_slice(0)
-        gQ = qk.partition_A(cute.local_tile(mQ, (tiler[0], tiler[2]), (None, 0, row_tile.group)))
-        first = kv.window.start(0)
-        mK, mV = cute.domain_offset((first, 0, 0), mK), cute.domain_offset((0, first, 0), mV)
-        gK = qk.partition_B(cute.local_tile(mK, (tiler[1], tiler[2]), (None, 0, sequence)))
-        gV = pv.partition_B(cute.local_tile(mV, (tiler[2], tiler[1]), (0, None, sequence)))
-        tQsQ, tQgQ = self.partition(tma_q, smem.sQ, gQ)
-        tKsK, tKgK = self.partition(tma_k, smem.sK, gK, config.cluster)
-        tVsV, tVgV = self.partition(tma_v, smem.sV, gV, config.cluster)
-        state = make_pipeline_state(PipelineUserType.Producer, config.kv_stages)
-        k_lead = 1 if config.row_tiles == 1 else 0  # K0 K1 V0 K2 V1 ..., or K0 V0 K1 V1 ...: as the mma warp takes them
-        if kv.count > 0:
-            barrier = bars.expect("q_full", 0, config.q_bytes)
-            for t in cutlass.range_constexpr(config.row_tiles):
-                cute.copy(tma_q, tQgQ[None, row_tile.index * config.row_tiles + t], tQsQ[None, t], tma_bar_ptr=barrier)
-            if const_expr(config.shared_kv):
-                for i in cutlass.range(kv.window.count, unroll=1):
-                    state = self.load_values(kv.window, state, tma_k, tKgK, tKsK, i)
-            else:
-                for i in cutlass.range(kv.window.count, unroll=1):
-                    state = self.load_tile(state, tma_k, tKgK[None, i], tKsK)
-                    if i >= k_lead:
-                        state = self.load_values(kv.window, state, tma_v, tVgV, tVsV, i - k_lead)
-                if const_expr(k_lead > 0):
-                    state = self.load_values(kv.window, state, tma_v, tVgV, tVsV, kv.window.count - 1)
-            if const_expr(config.compressed == "blocks"):
-                tma_c, mC = compressed
-                mC = cute.domain_offset((kv.compressed.start(0), 0, 0), mC)
-                gC = qk.partition_B(cute.local_tile(mC, (tiler[1], tiler[2]), (None, 0, sequence)))
-                tCsC, tCgC = self.partition(tma_c, smem.sK, gC, config.cluster)
-                for i in cutlass.range(kv.compressed.count, unroll=1):
-                    state = self.load_values(kv.compressed, state, tma_c, tCgC, tCsC, i)
-            if const_expr(config.compressed == "topk"):
-                for i in cutlass.range(kv.compressed.count, unroll=1):
-                    state = self.gather_tile(kv.compressed, state, compressed, i)
-            if const_expr(config.cluster == 2):
-                for _ in range(config.kv_stages):  # the other CTA may still read what this one sent, and tell so
-                    bars.wait("kv_empty", state.index, state.phase)
-                    state.advance()
-
-    def partition(
-        self, atom: cute.CopyAtom, s: cute.Tensor, g: cute.Tensor, sharers: int = 1
-    ) -> tuple[cute.Tensor, cute.Tensor]:
-        """Shared and global sides of a load, ((box), stage) and ((box), tile): this CTA's share of the box."""
-        rank = rank_in_pair(self.cta.config) if sharers > 1 else 0
-        s, g = cute.group_modes(s, 0, 3), cute.group_modes(g, 0, 3)
-        return cpasync.tma_partition(atom, rank, cute.make_layout(sharers), s, g)
-
-    def copy_keys(self, atom: cute.CopyAtom, src: Any, dst: cute.Tensor, barrier: cute.Pointer) -> None:
-        """Start a load of keys into `dst` of both CTAs of a pair; each is told through its own `barrier`."""
-        mask = {} if self.cta.config.cluster == 1 else {"mcast_mask": pair_mask(self.cta.config)}
-        cute.copy(atom, src, dst, tma_bar_ptr=barrier, **mask)
+    def run(self, tails: Int32) -> Int32:
+        """All KV tiles of the row tile. tails: how often the warp waited for keys to clear; so often by then."""
+        kv, (_, window, compressed) = self.cta.kv_tiles, self.atoms
+        for i in cutlass.range(kv.window.count, unroll=1):
+            tails = self.load_unit(kv.window, window, i, self.cta.turn + i, tails)
+        if const_expr(kv.compressed is not None):
+            for i in cutlass.range(kv.compressed.count, unroll=1):
+                turn = self.cta.turn + kv.window.count + i
+                if const_expr(isinstance(kv.compressed, TopkTiles)):
+                    self.gather(kv.compressed, compressed.of(self.of_v)[0], i, turn)
+                else:
+                    tails = self.load_unit(kv.compressed, compressed, i, turn, tails)
+        return tails
 
     @cute.jit
-    def load_tile(self, state: PipelineState, atom: cute.CopyAtom, src: cute.Tensor, dst: cute.Tensor) -> PipelineState:
-        """Load one K or V tile into the ring as soon as its stage is free."""
-        bars = self.cta.bars
-        bars.wait("kv_empty", state.index, state.phase)
-        barrier = bars.expect("kv_full", state.index, self.cta.config.kv_tile_bytes)
-        self.copy_keys(atom, src, dst[None, state.index], barrier)
-        state.advance()
-        return state
+    def load_q(self, row_tiles: Int32) -> None:
+        """Q of the CTA's next row tile, after so many that see keys, by the first of the warps."""
+        config, bars, row_tile = self.cta.config, self.cta.bars, self.cta.row_tile
+        atom, mQ = self.atoms.q
+        unit = (config.tile_m, config.head_dim)
+        sQ = units(self.cta.smem.sQ, unit, unit[0], config.row_tiles)
+        if (self.warp == 0) & (self.cta.kv_tiles.count > 0):
+            bars.wait("q_empty", 0, (row_tiles + 1) % 2)
+            barrier = bars.expect("q_full", 0, config.q_bytes, config.leader)
+            for t in range(config.row_tiles):
+                gQ = cute.local_tile(mQ, unit, (row_tile.index * config.row_tiles + t, 0, row_tile.group))
+                copy(atom, gQ, sQ[None, None, 0, t], barrier)
 
     @cute.jit
-    def load_values(
-        self,
-        tiles: KvTiles,
-        state: PipelineState,
-        atom: cute.CopyAtom,
-        src: cute.Tensor,
-        dst: cute.Tensor,
-        i: Int32,
-    ) -> PipelineState:
-        """Load tile `i` of V, or of keys that are values too; zeros take the place of what lies past the length.
+    def load_unit(self, tiles: KvTiles, atoms: KeyLoads, i: Int32, turn: Int32, tails: Int32) -> Int32:
+        """This warp's unit of tile `i`, the CTA's turn-th; zeros take the place of values past the length.
 
-        A masked P is 0, but 0 * NaN is NaN. Only the last tile can be poisoned.
+        A masked P is 0, but 0 * NaN is NaN. Only a last tile has such.
         """
-        config, bars, smem = self.cta.config, self.cta.bars, self.cta.smem
-        src = src[None, i]
-        if const_expr(not tiles.seen.may_poison) or tiles.poisoned_from(i) >= config.block_n:
-            state = self.load_tile(state, atom, src, dst)
+        part, columns = (self.warp, self.rank) if self.of_v else (self.rank, self.warp)
+        first = tiles.start(i) + self.unit[0] * part
+        slot, _ = wait_empty(self.cta, self.of_v, self.warp, turn)
+        whole, alone = atoms.of(self.of_v)
+        if const_expr(self.of_v == self.cta.config.own_v and tiles.seen.may_poison):
+            if first + self.unit[0] <= tiles.seen.length:
+                self.load_whole(whole, first, columns, slot)
+            else:
+                self.load_tail(alone, first, columns, slot, tails, larger(tiles.seen.length - first, 0))
+                tails += 1
         else:
-            bars.wait("kv_empty", state.index, state.phase)
-            source = int(isinstance(tiles.seen, Blocks))
-            barrier = bars.expect("tail_full", source, config.kv_tile_bytes)
-            self.copy_keys(atom, src, dst[None, state.index], barrier)
-            bars.wait("tail_full", source, 0)
-            clear_keys(smem.sV, config.v_unit, config.kv_stages, state.index, tiles.poisoned_from(i))
-            cute.arch.fence_view_async_shared()
-            bars.arrive_warp("kv_full", state.index)
-            state.advance()
-        return state
+            self.load_whole(whole, first, columns, slot)
+        return tails
 
     @cute.jit
-    def gather_tile(self, topk: TopkTiles, state: PipelineState, gather: cpasync.TmaInfo, i: Int32) -> PipelineState:
-        """Gather the keys of the list's tile `i`, GATHER at a time. TMA fills zeros in for number -1."""
-        config, bars, sRows = self.cta.config, self.cta.bars, self.cta.smem.sRows
-        atom, mC = gather
-        tiler = (GATHER, config.head_dim)
-        sC = self.gather_boxes()
-        gC = cute.group_modes(cute.local_tile(mC, tiler, (0, None)), 0, 2)
-        flat = cute.make_tensor(sRows.iterator, cute.make_layout(config.block_n))
-        lane = cute.arch.lane_idx()
-        cute.arch.sync_warp()  # the numbers of the tile before were read
-        for j in range(0, config.block_n, WARP):
-            flat[j + lane] = topk.key(i * config.block_n + j + lane)
-        cute.arch.sync_warp()
-        bars.wait("kv_empty", state.index, state.phase)
-        barrier = bars.expect("kv_full", state.index, config.kv_tile_bytes)
-        share = config.block_n // GATHER // config.cluster
-        first = 0 if config.cluster == 1 else rank_in_pair(config) * share
-        for j in cutlass.range(first, first + share, 1, unroll=1):
-            rows = cute.make_rmem_tensor(GATHER, Int32)
-            cute.autovec_copy(sRows[None, j], rows)
-            rows = cute.make_tensor(rows.iterator, cute.make_layout((tiler, 1), stride=((1, 0), 0)))
-            s = cute.group_modes(sC[None, None, j, state.index], 0, 2)
-            dst, src, by = cpasync.tma_partition(atom, 0, cute.make_layout(1), s, [gC, rows])
-            self.copy_keys(atom, [src[None, 0], by[None, 0]], dst, barrier)
-        state.advance()
-        return state
+    def load_whole(self, tma: cpasync.TmaInfo, first: Int32, columns: Int32, slot: Int32) -> None:
+        barrier = self.cta.bars.expect(self.full, slot, self.bytes, self.cta.config.leader)
+        self.copy_unit(tma, first, columns, slot, barrier)
 
-    def gather_boxes(self) -> cute.Tensor:
-        """The ring as gathers fill it: (key, (column, chunk), box, stage)."""
-        config, box = self.cta.config, unit_layout(self.cta.config.k_unit, GATHER)
-        boxes = cute.make_layout(config.block_n // GATHER, stride=GATHER * CHUNK)
-        stages = cute.make_layout(config.kv_stages, stride=config.block_n * config.head_dim)
-        layout = cute.append(cute.append(box.outer, boxes), stages)
-        return cute.make_tensor(cute.recast_ptr(self.cta.smem.sK.iterator, box.inner, BFloat16), layout)
+    @cute.jit
+    def load_tail(
+        self, tma: cpasync.TmaInfo, first: Int32, columns: Int32, slot: Int32, tails: Int32, poisoned: Int32
+    ) -> None:
+        """The unit with zeros from its key `poisoned` on."""
+        bars, smem = self.cta.bars, self.cta.smem
+        self.copy_unit(tma, first, columns, slot, bars.expect("tail_full", self.warp, self.bytes))
+        bars.wait("tail_full", self.warp, tails % 2)
+        clear_keys(smem.sV, self.unit, slot, poisoned)
+        cute.arch.fence_view_async_shared()
+        bars.arrive_warp(self.full, slot, self.cta.config.leader)
+
+    def copy_unit(self, tma: cpasync.TmaInfo, first: Int32, columns: Int32, slot: Int32, barrier: cute.Pointer) -> None:
+        """Start the load of a unit whose first key is `first`."""
+        atom, keys = tma
+        keys = cute.domain_offset((first, 0, 0), keys)
+        g = cute.local_tile(keys, self.unit, (0, columns, self.cta.row_tile.sequence))
+        copy(atom, g, self.ring(self.unit[0])[None, None, 0, slot], barrier)
+
+    @cute.jit
+    def gather(self, topk: TopkTiles, tma: cpasync.TmaInfo, i: Int32, turn: Int32) -> None:
+        """This warp's share of every unit of the list's tile `i`. A lane has keys' numbers; -1 brings zeros."""
+        config, bars, unit = self.cta.config, self.cta.bars, self.unit
+        atom, mC = tma
+        gC = cute.group_modes(cute.local_tile(mC, (GATHER, unit[1]), (0, None)), 0, 2)
+        share = unit[0] // config.units  # keys of a unit that this warp brings
+        lanes = [j + cute.arch.lane_idx() for j in range(0, share * (config.units if self.of_v else 1), WARP)]
+        first = i * config.block_n + share * self.warp
+        parts = [own // share if self.of_v else self.rank for own in lanes]
+        numbers = [topk.key(first + part * unit[0] + own % share) for part, own in zip(parts, lanes, strict=True)]
+        for c in cutlass.range_constexpr(config.units):
+            slot, _ = wait_empty(self.cta, self.of_v, c, turn)
+            barrier = bars.at(self.full, slot)
+            if self.warp == c:
+                bars.expect(self.full, slot, self.bytes, config.leader)
+            for j in cutlass.range_constexpr(share // GATHER):
+                rows = cute.make_rmem_tensor(GATHER, Int32)
+                for n in cutlass.range_constexpr(GATHER):
+                    own = (share * c if self.of_v else 0) + GATHER * j + n
+                    rows[n] = cute.arch.shuffle_sync(numbers[own // WARP], own % WARP)
+                rows = cute.make_tensor(rows.iterator, cute.make_layout(((GATHER, unit[1]), 1), stride=((1, 0), 0)))
+                dst = cute.group_modes(self.ring(GATHER)[None, None, share // GATHER * self.warp + j, slot], 0, 2)
+                dst, src, by = cpasync.tma_partition(atom, 0, cute.make_layout(1), dst, [gC, rows])
+                cute.copy(atom, [src[None, self.rank if self.of_v else c], by[None, 0]], dst, tma_bar_ptr=barrier)
+
+    def ring(self, rows: int) -> cute.Tensor:
+        """The units of K or V as boxes of so many keys: (key, (column, chunk), box, slot)."""
+        config, smem = self.cta.config, self.cta.smem
+        return units(smem.sV if self.of_v else smem.sK, self.unit, rows, config.depth * config.units)
+
+
+def wait_empty(cta: Cta | RowTiles, of_v: bool, unit: Any, turn: Int32) -> tuple[Any, Any]:
+    """Wait until a unit of the CTA's turn-th KV tile has room; its slot and phase."""
+    slot, phase = cta.bars.slot_and_phase(turn, unit)
+    cta.bars.wait("v_empty" if of_v else "k_empty", slot, phase ^ 1)
+    return slot, phase
+
+
+def units(buffer: cute.Tensor, unit: tuple[int, int], rows: int, slots: int) -> cute.Tensor:
+    """A ring of units as boxes of so many rows each: (row, (column, chunk), box, slot)."""
+    box = unit_layout(unit, rows)
+    boxes = cute.make_layout((unit[0] // rows, slots), stride=(rows * box.outer.stride[0], math.prod(unit)))
+    shape, stride = (*box.outer.shape, *boxes.shape), (*box.outer.stride, *boxes.stride)
+    swizzled = cute.recast_ptr(buffer.iterator, box.inner, BFloat16)
+    return cute.make_tensor(swizzled, cute.make_layout(shape, stride=stride))
+
+
+def copy(atom: cute.CopyAtom, src: Any, dst: cute.Tensor, barrier: cute.Pointer) -> None:
+    dst, src = cute.group_modes(dst, 0, 2), cute.group_modes(src, 0, 2)
+    dst, src = cpasync.tma_partition(atom, 0, cute.make_layout(1), dst, src)
+    cute.copy(atom, src, dst, tma_bar_ptr=barrier)
 
 
 @cute.jit
-def clear_keys(sV: cute.Tensor, unit: tuple[int, int], stages: int, stage: Any, first: Int32) -> None:
+def clear_keys(sV: cute.Tensor, unit: tuple[int, int], slot: Any, first: Int32) -> None:
     """Zero a unit's keys from `first` on. The swizzle moves bytes within a key's 128 bytes only."""
     keys, dims = unit
-    chunks = dims // CHUNK
     vectors = SWIZZLE_BYTES // (VECTOR * BF16_BYTES)
-    layout = cute.make_layout(
-        (VECTOR, vectors, keys, chunks, stages), stride=(1, VECTOR, CHUNK, CHUNK * keys, CHUNK * keys * chunks)
-    )
-    plain = cute.make_tensor(cute.recast_ptr(sV.iterator, cute.make_swizzle(0, 4, 3), BFloat16), layout)
+    layout = cute.make_layout((VECTOR, vectors, keys, dims // CHUNK), stride=(1, VECTOR, CHUNK, CHUNK * keys))
+    plain = cute.recast_ptr(sV.iterator, cute.make_swizzle(0, 4, 3), BFloat16) + slot * math.prod(unit)
+    plain = cute.make_tensor(plain, layout)
     zero = cute.make_rmem_tensor(VECTOR, BFloat16)
     zero.fill(0.0)
     lane = cute.arch.lane_idx()
     for key in cutlass.range(first + lane // vectors, keys, WARP // vectors, unroll=1):
-        for chunk in cutlass.range_constexpr(chunks):
-            cute.autovec_copy(zero, plain[None, lane % vectors, key, chunk, stage])
+        for chunk in cutlass.range_constexpr(dims // CHUNK):
+            cute.autovec_copy(zero, plain[None, lane % vectors, key, chunk])

@@ -1,7 +1,7 @@
-"""The mma role: one warp issues S[i+1] = Q K[i+1]' ahead of O += P[i] V[i]."""
+"""The mma role: one warp issues S = Q K' and O += P V, for its CTA or for both of a pair."""
 
 # CuTeDSL's operations take and give traced values and static ones alike, which its annotations cannot say.
-# mypy: disable-error-code="index, arg-type, misc, attr-defined, operator, union-attr, assignment"
+# mypy: disable-error-code="index, arg-type, misc, attr-defined, operator, union-attr, assignment, call-overload"
 
 from __future__ import annotations
 
@@ -13,117 +13,106 @@ import cutlass.cute as cute
 from cutlass import Int32, const_expr
 from cutlass.cute.nvgpu import tcgen05
 from cutlass.cutlass_dsl import extract_mlir_values, new_from_mlir_values
-from cutlass.pipeline import PipelineState, PipelineUserType, make_pipeline_state
 
-from kernel.config import S_STAGES
-from kernel.sm100.cta import HALF_LANES, LANE, Cta
+from kernel.sm100.cta import HALF_LANES, LANE, Cta, RowTiles
 from kernel.sm100.traced import Fixed, smaller
+
+
+@cute.jit
+def multiply(tiles: RowTiles) -> None:
+    """Both products of all row tiles of the CTA."""
+    turn, row_tiles = Int32(0), Int32(0)
+    first, end, step = tiles.numbers
+    for number in cutlass.range(first, end, step, unroll=1):
+        warp = MmaWarp(tiles.at(number, turn), row_tiles)
+        warp.run()
+        turn, row_tiles = turn + warp.cta.kv_tiles.count, row_tiles + smaller(warp.cta.kv_tiles.count, 1)
 
 
 @dataclass
 class MmaWarp(Fixed):
+    """The mma warp at a row tile, or at two in flight, which take turns then: docs/kernel.md has the orders."""
+
     cta: Cta
+    row_tiles: Any  # how often the CTA was at one that sees keys before
 
     @cute.jit
     def run(self) -> None:
-        config, kv = self.cta.config, self.cta.kv_tiles
-        state = make_pipeline_state(PipelineUserType.Consumer, config.kv_stages)
-        v_state = make_pipeline_state(PipelineUserType.Consumer, config.kv_stages)
-        if kv.count > 0:
-            self.cta.bars.wait("q_full", 0, 0)
-            if const_expr(config.row_tiles == 2):
-                self.run_in_turn(state, v_state)
-            elif const_expr(config.shared_kv and config.kv_stages == S_STAGES):
-                self.run_by_twos(state, v_state)
-            else:
-                for i in cutlass.range(kv.count, unroll=1):
-                    state = self.mma_qk(state, i)
-                    if i > 0:
-                        state, v_state = self.mma_pv_in_ring(state, v_state, i - 1)
-                self.mma_pv_in_ring(state, v_state, kv.count - 1)
-
-    @cute.jit
-    def run_by_twos(self, state: PipelineState, v_state: PipelineState) -> None:
-        """S[i], S[i+1], then both P V: with room for two tiles, K[i+2] is not there before P[i] V[i] has happened."""
-        for first in cutlass.range(0, self.cta.kv_tiles.count, S_STAGES, unroll=1):
-            end = smaller(first + S_STAGES, self.cta.kv_tiles.count)
-            for i in cutlass.range(first, end, 1, unroll=1):
-                state = self.mma_qk(state, i)
-            for i in cutlass.range(first, end, 1, unroll=1):
-                v_state = self.mma_pv(v_state, i)
-
-    @cute.jit
-    def run_in_turn(self, state: PipelineState, v_state: PipelineState) -> None:
-        """Two row tiles: P V and the next S of one are computed while the other is in softmax."""
-        config, kv = self.cta.config, self.cta.kv_tiles
-        if const_expr(not config.shared_kv):
-            v_state.advance()  # the ring holds K0 V0 K1 V1 ...
-        for t in cutlass.range_constexpr(config.row_tiles):
-            state = self.mma_qk(state, 0, t)
-        for i in cutlass.range(kv.count, unroll=1):
-            if const_expr(not config.shared_kv):
-                state.advance()
+        config, bars, count = self.cta.config, self.cta.bars, self.cta.kv_tiles.count
+        if count > 0:
+            bars.wait("q_full", 0, self.row_tiles % 2)
+        for i in cutlass.range(count, unroll=1):
             for t in cutlass.range_constexpr(config.row_tiles):
-                v_state = self.mma_pv(v_state, i, t)
-                if i + 1 < kv.count:
-                    state = self.mma_qk(state, i + 1, t)
-            if const_expr(not config.shared_kv):
-                v_state.advance()
+                if const_expr(not config.s_ahead):
+                    self.mma_pv_before(i, t)
+                self.mma_qk(i, t)
+            if i == count - 1:
+                bars.commit("q_empty", 0)
+            if const_expr(config.s_ahead):
+                self.mma_pv_before(i)
+        for t in cutlass.range_constexpr(config.row_tiles):
+            self.mma_pv_before(count, t)
 
     @cute.jit
-    def mma_pv_in_ring(
-        self, state: PipelineState, v_state: PipelineState, i: Int32
-    ) -> tuple[PipelineState, PipelineState]:
-        """O += P[i] V[i], V[i] being K[i] or the ring's next tile; both states of the ring."""
-        if const_expr(self.cta.config.shared_kv):
-            v_state = self.mma_pv(v_state, i)
-        else:
-            state = self.mma_pv(state, i)
-        return state, v_state
-
-    @cute.jit
-    def mma_qk(self, state: PipelineState, i: Int32, row_tile: cutlass.Constexpr[int] = 0) -> PipelineState:
-        """S[i] = Q K[i]' over the whole head dim; the last row tile gives K[i] back."""
-        config, bars, fragments = self.cta.config, self.cta.bars, self.cta.fragments
-        stage, _ = bars.stage_and_phase(i, row_tile)
+    def mma_qk(self, i: Int32, row_tile: cutlass.Constexpr[int] = 0) -> None:
+        """S[i] = Q K[i]', unit after unit of the head dim; the last row tile gives K[i] back."""
+        config, bars, fragments, turn = self.cta.config, self.cta.bars, self.cta.fragments, self.cta.turn + i
+        stage, _ = bars.stage_and_phase(turn, row_tile)
         tStS = cute.make_tensor(fragments.tStS.iterator + stage * config.s_cols, fragments.tStS.layout)
-        if const_expr(row_tile == 0):
-            bars.wait("kv_full", state.index, state.phase)
-        tSrQ, tSrK = fragments.tSrQ[None, 0, None, row_tile], fragments.tSrK[None, 0, None, state.index]
-        gemm(fragments.mmas.qk, tStS, tSrQ, tSrK, range(cute.size(tSrQ, mode=[1])), False)
+        for c in range(config.units):
+            slot, phase = bars.slot_and_phase(turn, c)
+            bars.wait("k_full", slot, phase)
+            tSrK = fragments.tSrK[None, 0, None, slot]
+            steps = cute.size(tSrK, mode=[1])
+            tSrQ = fragments.tSrQ[None, 0, None, row_tile]
+            gemm(fragments.mmas.qk, tStS, tSrQ, tSrK, range(steps), c > 0, c * steps)
+            if config.own_v and row_tile == config.row_tiles - 1:
+                bars.commit("k_empty", slot)
         bars.commit("s_full", stage)
-        if const_expr(row_tile == config.row_tiles - 1):
-            if const_expr(not config.shared_kv):
-                bars.commit_to_pair("kv_empty", state.index)
-            state.advance()
-        return state
 
     @cute.jit
-    def mma_pv(self, state: PipelineState, i: Int32, row_tile: cutlass.Constexpr[int] = 0) -> PipelineState:
-        """O += P[i] V[i]; the first tile overwrites. The last row tile gives V[i] back."""
-        config, bars, fragments = self.cta.config, self.cta.bars, self.cta.fragments
-        stage, phase = bars.stage_and_phase(i, row_tile)
-        tOrP = fragments.tOrP[None, 0, None]
+    def mma_pv_before(self, i: Int32, row_tile: cutlass.Constexpr[int] = 0) -> None:
+        if i > 0:
+            self.mma_pv(i - 1, row_tile)
+
+    @cute.jit
+    def mma_pv(self, i: Int32, row_tile: cutlass.Constexpr[int]) -> None:
+        """O += P[i] V[i], unit after unit of the keys and part after part of P; the first overwrites.
+
+        The last row tile gives V[i] back, or the K[i] that it is.
+        """
+        config, bars, fragments, turn = self.cta.config, self.cta.bars, self.cta.fragments, self.cta.turn + i
+        stage, phase = bars.stage_and_phase(turn, row_tile)
+        tOrP, parts = fragments.tOrP[None, 0, None], config.p_parts
         if const_expr(config.p_path == "tmem"):
             columns = 2 * config.p_stride  # bf16 elements
             tOrP = cute.make_tensor(tOrP.iterator + stage * columns, tOrP.layout)
-        if const_expr(not config.shared_kv and row_tile == 0):
-            bars.wait("kv_full", state.index, state.phase)
-        parts, first = config.p_parts, 0
+        first = 0
         for part, count in enumerate(parts):
             bars.wait("p_full", stage * len(parts) + part, phase)
-            steps = range(first, first + count * cute.size(tOrP, mode=[1]) // sum(parts))
-            for half in range(config.threads_per_row):
-                place = row_tile * config.o_cols + half * HALF_LANES * LANE
-                tOtO = cute.make_tensor(fragments.tOtO.iterator + place, fragments.tOtO.layout)
-                tOrV = fragments.tOrV[None, half, None, state.index]
-                gemm(fragments.mmas.pv, tOtO, tOrP, tOrV, steps, i > 0 if part == 0 else True)
-            first = steps.stop
-        if const_expr(row_tile == config.row_tiles - 1):
-            bars.commit_to_pair("kv_empty", state.index)
-            state.advance()
+            if part == 0 and i == 0:
+                bars.wait("tmem_free", row_tile, (self.row_tiles + 1) % 2)
+            for c in range(config.units):
+                slot, v_phase = bars.slot_and_phase(turn, c)
+                if part == 0 and config.own_v:
+                    bars.wait("v_full", slot, v_phase)
+                tOrV = fragments.tOrV[None, None, None, slot]
+                keys = cute.size(tOrV, mode=[2])
+                steps = range(first * keys // sum(parts), (first + count) * keys // sum(parts))
+                for n in range(cute.size(tOrV, mode=[1])):
+                    tOtO = cute.make_tensor(fragments.tOtO.iterator + self.place(row_tile, n), fragments.tOtO.layout)
+                    accumulate = i > 0 if part == c == 0 else True
+                    gemm(fragments.mmas.pv, tOtO, tOrP, tOrV[None, n, None], steps, accumulate, c * keys)
+                if part == len(parts) - 1 and row_tile == config.row_tiles - 1:
+                    bars.commit("v_empty" if config.own_v else "k_empty", slot)
+            first += count
         bars.commit("o_done", stage)
-        return state
+
+    def place(self, row_tile: int, n: int) -> int:
+        """Where the n-th MMA_N columns of O begin: side by side, or with 64 rows of a CTA in the other lanes."""
+        config = self.cta.config
+        aside = config.o_cols // 2 if config.halves_apart else HALF_LANES * LANE
+        return row_tile * config.o_cols + n * aside
 
 
 def gemm(

@@ -4,7 +4,7 @@ A launch prepares these on the host; the device takes them as they are.
 """
 
 # CuTeDSL's operations take and give traced values and static ones alike, which its annotations cannot say.
-# mypy: disable-error-code="index, arg-type, union-attr, assignment"
+# mypy: disable-error-code="index, arg-type, union-attr, assignment, misc"
 
 from __future__ import annotations
 
@@ -17,13 +17,10 @@ from cutlass.cute.nvgpu import OperandMajorMode, cpasync, tcgen05
 from cutlass.utils import blackwell_helpers as sm100
 
 from kernel.arguments import Operands
-from kernel.config import BF16_BYTES, MMA_N, UNITS, FmhaConfig
+from kernel.config import BF16_BYTES, MMA_N, SWIZZLE_BYTES, FmhaConfig
 from kernel.sm100.barriers import cta_group
 
-BOX = [0, 1, 2]  # modes of an operand's shared-memory layout that one tile fills
-ROWS_D_BATCH, D_ROWS_BATCH = [1, 2, 0], [2, 1, 0]  # orders of the modes of a [B, rows, D] tensor
 GATHER = 4  # keys that one TMA gather brings
-SWIZZLE_BYTES = 128  # width of a swizzled row of shared memory
 CHUNK = SWIZZLE_BYTES // BF16_BYTES  # bf16 in it
 
 
@@ -43,25 +40,31 @@ class SmemLayouts(NamedTuple):
     p: cute.ComposedLayout
 
 
+class KeyLoads(NamedTuple):
+    """TMA of units of K and of V, where V is not read as K, each the atom and its tensor of coordinates.
+
+    alone: V that a CTA waits for by itself, to clear keys, where the MMA of a pair waits for the rest.
+    """
+
+    k: cpasync.TmaInfo
+    v: cpasync.TmaInfo | None = None
+    alone: cpasync.TmaInfo | None = None
+
+    def of(self, of_v: bool) -> tuple[cpasync.TmaInfo | None, cpasync.TmaInfo | None]:
+        """Of V or K: what all wait for that use it, and what a CTA waits for by itself."""
+        return (self.v, self.alone or self.v) if of_v else (self.k, self.k)
+
+
 class Loads(NamedTuple):
-    """TMA of Q, K, V and the compressed keys: each the atom and its tensor of coordinates."""
+    """TMA of Q, and of the keys of the window and the compressed ones."""
 
     q: cpasync.TmaInfo
-    k: cpasync.TmaInfo
-    v: cpasync.TmaInfo
-    compressed: cpasync.TmaInfo | None
+    window: KeyLoads
+    compressed: KeyLoads | None
 
-
-class PairLoads(NamedTuple):
-    """The same where one MMA is of two CTAs: units of K and V, and V that the CTA itself waits for, to clear keys."""
-
-    q: cpasync.TmaInfo
-    k: cpasync.TmaInfo
-    v: cpasync.TmaInfo
-    tail: cpasync.TmaInfo
-    compressed_k: cpasync.TmaInfo | None
-    compressed_v: cpasync.TmaInfo | None
-    compressed_tail: cpasync.TmaInfo | None
+    @property
+    def all(self) -> list[cpasync.TmaInfo | None]:
+        return [self.q, *self.window, *(self.compressed or ())]
 
 
 class Stores(NamedTuple):
@@ -90,94 +93,57 @@ def tiled_mmas(config: FmhaConfig) -> TiledMmas:
 
 
 def smem_layouts(config: FmhaConfig, mmas: TiledMmas) -> SmemLayouts:
-    stages = config.kv_stages if config.mma_ctas == 1 else UNITS
+    slots = config.depth * config.units
     k_tiler, v_tiler = (*config.qk_tiler[:2], config.k_unit[1]), (*config.pv_tiler[:2], config.v_unit[0])
     return SmemLayouts(
         sm100.make_smem_layout_a(mmas.qk, config.qk_tiler, BFloat16, config.row_tiles),
-        sm100.make_smem_layout_b(mmas.qk, k_tiler, BFloat16, stages),
-        sm100.make_smem_layout_b(mmas.pv, v_tiler, BFloat16, stages),
+        sm100.make_smem_layout_b(mmas.qk, k_tiler, BFloat16, slots),
+        sm100.make_smem_layout_b(mmas.pv, v_tiler, BFloat16, slots),
         sm100.make_smem_layout_a(mmas.pv, config.pv_tiler, BFloat16, 1),
     )
 
 
-def loads(
-    config: FmhaConfig, operands: Operands, topk_indices: cute.Tensor | None, mmas: TiledMmas, smem: SmemLayouts
-) -> Loads | PairLoads:
-    d = config.head_dim
-    q, k = view(operands.q, ROWS_D_BATCH, d), view(operands.k, ROWS_D_BATCH, d)
-    if config.mma_ctas == 2:
-        return pair_loads(config, q, k, operands.compressed, topk_indices)
-    v = view(operands.v, D_ROWS_BATCH, d)
-    load = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE)
-    tma_q = cute.nvgpu.make_tiled_tma_atom_A(load, q, cute.select(smem.q, BOX), config.qk_tiler, mmas.qk)
-    tma_k = keys_atom(config, k, smem.k, config.qk_tiler, mmas.qk)
-    tma_v = keys_atom(config, v, smem.v, config.pv_tiler, mmas.pv)
-    compressed = None
-    if config.compressed != "none":
-        keys = view(operands.compressed, ROWS_D_BATCH, d)
-        if config.compressed == "blocks":
-            compressed = keys_atom(config, keys, smem.k, config.qk_tiler, mmas.qk)
-        else:
-            compressed = gather_atom(config, keys[None, None, 0], topk_indices, config.k_unit)
-    return Loads(tma_q, tma_k, tma_v, compressed)
+def loads(config: FmhaConfig, operands: Operands, indices: cute.Tensor | None) -> Loads:
+    group = cta_group(config)
+    q = unit_atom(view(operands.q, config.head_dim), (config.tile_m, config.head_dim), group)
+    window, compressed = key_loads(config, operands.k, operands.v), None
+    if config.compressed == "blocks":
+        compressed = key_loads(config, operands.compressed, operands.compressed)
+    if config.compressed == "topk":
+        keys = view(operands.compressed, config.head_dim)[None, None, 0]
+        v = gather_atom(config, keys, indices, config.v_unit) if config.own_v else None
+        compressed = KeyLoads(gather_atom(config, keys, indices, config.k_unit), v)
+    return Loads(q, window, compressed)
+
+
+def key_loads(config: FmhaConfig, k: cute.Tensor, v: cute.Tensor) -> KeyLoads:
+    group = cta_group(config)
+    load_k = unit_atom(view(k, config.head_dim), config.k_unit, group)
+    if not config.own_v:
+        return KeyLoads(load_k)
+    v = view(v, config.head_dim)
+    alone = unit_atom(v, config.v_unit, tcgen05.CtaGroup.ONE) if config.mma_ctas == 2 else None
+    return KeyLoads(load_k, unit_atom(v, config.v_unit, group), alone)
 
 
 def stores(config: FmhaConfig, operands: Operands) -> Stores | Results:
     """How results are stored: by TMA, or, where they are merged, by the rows."""
+    results = Results(operands.o, operands.u)
     if config.splits > 1:
-        return Results(operands.o, operands.u)
-    o = store_atom(config, view(operands.o, ROWS_D_BATCH, config.head_dim))
-    if operands.u is None:
-        return Stores(o, None)
-    return Stores(o, store_atom(config, view(operands.u, ROWS_D_BATCH, config.head_dim)))
+        return results
+    o, u = (None if each is None else store_atom(config, view(each, config.head_dim)) for each in results)
+    return Stores(o, u)
 
 
-def view(tensor: cute.Tensor, order: list[int], head_dim: int) -> cute.Tensor:
-    """`tensor` [B, rows, D] with its modes in `order`, D known and the other strides multiples of 16 bytes."""
-    shape = [tensor.shape[i] for i in order]
-    stride = [cute.assume(Int64(tensor.stride[i]), divby=8) for i in order]
-    d_mode = order.index(2)
-    shape[d_mode], stride[d_mode] = head_dim, 1
-    return cute.make_tensor(tensor.iterator, cute.make_layout(tuple(shape), stride=tuple(stride)))
+def view(tensor: cute.Tensor, head_dim: int) -> cute.Tensor:
+    """`tensor` [B, rows, D] as (rows, D, B), D known and the other strides multiples of 16 bytes."""
+    (batch, rows, _), strides = tensor.shape, tensor.stride
+    of_batch, of_rows = (cute.assume(Int64(stride), divby=8) for stride in strides[:2])
+    layout = cute.make_layout((rows, head_dim, batch), stride=(of_rows, 1, of_batch))
+    return cute.make_tensor(tensor.iterator, layout)
 
 
-def keys_atom(
-    config: FmhaConfig,
-    keys: cute.Tensor,
-    smem: cute.ComposedLayout,
-    tiler: tuple[int, int, int],
-    mma: cute.TiledMma,
-) -> cpasync.TmaInfo:
-    """TMA load of a KV tile, for both CTAs of a pair."""
-    load = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE)
-    if config.cluster == 2:
-        load = cpasync.CopyBulkTensorTileG2SMulticastOp(tcgen05.CtaGroup.ONE)
-    pair = (1, config.cluster, 1, 1)
-    return cute.nvgpu.make_tiled_tma_atom_B(load, keys, cute.select(smem, BOX), tiler, mma, pair)
-
-
-def pair_loads(
-    config: FmhaConfig, q: cute.Tensor, k: cute.Tensor, compressed: cute.Tensor | None, indices: cute.Tensor | None
-) -> PairLoads:
-    q_and_window = (unit_atom(q, (config.block_m, config.head_dim)), *unit_atoms(config, k))
-    if compressed is None:
-        return PairLoads(*q_and_window, None, None, None)
-    keys = view(compressed, ROWS_D_BATCH, config.head_dim)
-    if config.compressed == "blocks":
-        return PairLoads(*q_and_window, *unit_atoms(config, keys))
-    gather_k, gather_v = (gather_atom(config, keys[None, None, 0], indices, u) for u in (config.k_unit, config.v_unit))
-    return PairLoads(*q_and_window, gather_k, gather_v, None)
-
-
-def unit_atoms(config: FmhaConfig, keys: cute.Tensor) -> tuple[cpasync.TmaInfo, cpasync.TmaInfo, cpasync.TmaInfo]:
-    """TMA loads of a unit of K and of V for the pair's MMA, and of V for the CTA itself."""
-    alone = unit_atom(keys, config.v_unit, tcgen05.CtaGroup.ONE)
-    return unit_atom(keys, config.k_unit), unit_atom(keys, config.v_unit), alone
-
-
-def unit_atom(
-    tensor: cute.Tensor, unit: tuple[int, int], group: tcgen05.CtaGroup = tcgen05.CtaGroup.TWO
-) -> cpasync.TmaInfo:
+def unit_atom(tensor: cute.Tensor, unit: tuple[int, int], group: tcgen05.CtaGroup) -> cpasync.TmaInfo:
     """TMA load of so many rows and columns; with a group of two the pair's first CTA is told."""
     load = cpasync.CopyBulkTensorTileG2SOp(group)
     return cpasync.make_tiled_tma_atom(load, tensor, unit_layout(unit, unit[0]), unit)
@@ -193,10 +159,7 @@ def unit_layout(unit: tuple[int, int], rows: int) -> cute.ComposedLayout:
 def gather_atom(config: FmhaConfig, keys: cute.Tensor, indices: cute.Tensor, unit: tuple[int, int]) -> cpasync.TmaInfo:
     """TMA load of GATHER keys [S, D] of a unit by row number; of the numbers only the layout matters here."""
     numbers = cute.make_tensor(indices.iterator, cute.make_layout(keys.shape, stride=(1, 0)))
-    gather = cpasync.CopyBulkTensor2DGather4G2SOp(cta_group(config))
-    if config.cluster > config.mma_ctas:
-        gather = cpasync.CopyBulkTensor2DGather4G2SMulticastOp()
-    box = unit_layout(unit, GATHER)
+    gather, box = cpasync.CopyBulkTensor2DGather4G2SOp(cta_group(config)), unit_layout(unit, GATHER)
     return cpasync.make_tiled_tma_atom(gather, keys, box, (GATHER, unit[1]), gmem_coord_tensor=numbers)
 
 

@@ -51,13 +51,13 @@ class RowThread(Fixed):
     def of(fragments: Fragments, config: FmhaConfig) -> RowThread:
         """The tensor-memory load decides who owns what: row and keys come from its own coordinates."""
         repeat = tcgen05.Repetition(LOAD_COLS)
-        whole_lanes = config.threads_per_row == 1 or config.mma_ctas == 2
+        whole_lanes = config.threads_per_row == 1 or config.halves_apart
         shape = tcgen05.Ld32x32bOp(repeat) if whole_lanes else tcgen05.Ld16x32bx2Op(repeat)
         index, row_tile = cute.arch.thread_idx()[0] - WARP * config.roles.softmax[0], 0
         if config.row_tiles > 1:
             row_tile = cute.arch.make_warp_uniform(index // TMEM_LANES)
             index = index % TMEM_LANES
-        if config.mma_ctas == 2:  # lanes 64 to 127 have the second half of the keys of rows 0 to 63
+        if config.halves_apart:  # lanes 64 to 127 have the second half of the keys of rows 0 to 63
             lanes = cute.make_layout((TMEM_LANES, config.s_cols), stride=(LANE, 1))
             tStS = cute.make_tensor(fragments.tStS.iterator, lanes)
             load = tcgen05.make_tmem_copy(cute.make_copy_atom(shape, Float32), tStS).get_slice(index)
@@ -263,7 +263,7 @@ class SoftmaxWarps(Fixed):
         if config.compressed != "topk":
             return []
         first, own = (i - kv.window.count) * config.block_n, 0
-        if config.mma_ctas == 2:
+        if config.halves_apart:
             own = self.thread.half * config.s_cols
         entries = [own + j + cute.arch.lane_idx() for j in range(0, config.s_cols, WARP)]
         keys = [kv.compressed.key(first + entry) for entry in entries]  # all loads before the first vote

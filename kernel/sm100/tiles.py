@@ -29,6 +29,7 @@ class RowTile(Fixed):
     heads: Any
     tokens: Any  # of the sequence
     block_m: int
+    ctas: int = 1  # of one MMA, and so of the same KV tiles
     group_is_token: bool = False
 
     @property
@@ -47,8 +48,10 @@ class RowTile(Fixed):
         return self.row(i) % self.heads
 
     def first_and_last_token(self) -> tuple[Any, Any]:
-        """Of those that the tile holds a row of."""
-        return self.token(0), self.token(smaller(self.block_m, self.rows - self.row(0)) - 1)
+        """Of those that the CTA, or those of one MMA, hold a row of."""
+        rank = self.index % self.ctas
+        past = smaller((self.ctas - rank) * self.block_m, self.rows - self.row(0))
+        return self.token(-rank * self.block_m), self.token(past - 1)
 
 
 @dataclass

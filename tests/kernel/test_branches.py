@@ -146,7 +146,7 @@ def test_one_softmax_over_both_branches_and_the_sink(name: str) -> None:
 @pytest.mark.parametrize("kind", ["window", "blocks", "topk"])
 @pytest.mark.parametrize(("d", "heads"), [long(64, 64), (64, 256), long(512, 64), (512, 128)])
 def test_every_mode_gives_the_same_bits(kind: str, d: int, heads: int) -> None:
-    """Where a token has an even number of row tiles, pairs of CTAs share loads of keys, and at 512 the MMA."""
+    """At 512 and with an even number of row tiles of a token, one MMA is of two CTAs."""
     case = layer(kind, d, (1, 2, heads), [140], past=160, most=70)
     sink = spread(heads)
     first, *others = [case.run(sink, mode, splits=1) for mode in MODES]

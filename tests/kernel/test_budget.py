@@ -54,7 +54,7 @@ def test_what_is_no_cubin_is_refused(cubin: bytes) -> None:
 
 def test_the_report_names_every_buffer() -> None:
     text = "\n".join(report(SMALL))
-    for said in ("448 of 512 columns", "Q 16384, KV0 16384", f"{SMALL.smem_bytes} of 232448 bytes", "0 bytes of stack"):
+    for said in ("448 of 512 columns", "Q 16384, K0 16384", f"{SMALL.smem_bytes} of 232448 bytes", "0 bytes of stack"):
         assert said in text
 
 

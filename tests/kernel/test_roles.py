@@ -13,28 +13,35 @@ from kernel.config import TWO_ROW_TILES, Roles
 
 PERMUTED = {
     "mma and load swapped": Roles(mma=(5,), load=(4,)),
-    "two idle warps": Roles(mma=(6,), load=(7,)),
-    "softmax last": Roles(softmax=(4, 5, 6, 7), mma=(0,), load=(3,)),
-    "two row tiles, softmax last": Roles(softmax=(4, 5, 6, 7, 8, 9, 10, 11), mma=(0,), load=(3,)),
+    "two idle warps": Roles(mma=(6,), load=(7,), values=(9,)),
+    "softmax last": Roles(softmax=(4, 5, 6, 7), mma=(0,), load=(3,), values=(1,)),
+    "two row tiles, softmax last": Roles(softmax=(4, 5, 6, 7, 8, 9, 10, 11), mma=(0,), load=(3,), values=(2,)),
+    "units, softmax last": Roles(softmax=(12, 13, 14, 15), mma=(9,), load=(4, 5, 6, 7), values=(0, 1, 2, 3)),
 }
+PLAIN = ("mma and load swapped", "two idle warps", "softmax last")
+#: With the head dim and the heads; at 256, and with units, one MMA is of two CTAs.
+SHAPES = [(name, d, 130) for d in (64, 256, 512) for name in PLAIN]
+SHAPES += [("two row tiles, softmax last", 64, 130), ("units, softmax last", 512, 128)]
 
 
-@pytest.mark.parametrize("roles", [Roles(), *PERMUTED.values(), TWO_ROW_TILES])
+@pytest.mark.parametrize(
+    "roles", [Roles(), *(PERMUTED[name] for name in PERMUTED if "units" not in name), TWO_ROW_TILES]
+)
 def test_participant_counts_follow_the_roles(roles: Roles) -> None:
     config = kernel.FmhaConfig(64, roles=roles)
     arrivals = {barrier.name: barrier.arrivals for barrier in config.barriers}
-    assert (arrivals["p_full"], arrivals["tmem_free"]) == (4, len(roles.softmax))
+    assert (arrivals["p_full"], arrivals["tmem_free"]) == (4, 4)
     assert {name for name, count in arrivals.items() if count == 1} == set(arrivals) - {"p_full", "tmem_free"}
     assert [config.barrier_offset(b.name) for b in config.barriers][-1] + 1 == config.barrier_count
 
 
-@pytest.mark.parametrize(
-    ("name", "head_dim"),
-    [(name, d) for d in (64, 512) for name in PERMUTED if d == 64 or not name.startswith("two row")],
-)
-def test_permuted_roles_give_the_same_bits(name: str, head_dim: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "head_dim", "heads"), SHAPES)
+def test_permuted_roles_give_the_same_bits(
+    name: str, head_dim: int, heads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     generator = torch.Generator().manual_seed(1)
-    q, k = (torch.randn(shape, generator=generator).bfloat16() for shape in ((1, 1, 130, head_dim), (1, 200, head_dim)))
+    shapes = (1, 1, heads, head_dim), (1, 200, head_dim)
+    q, k = (torch.randn(shape, generator=generator).bfloat16() for shape in shapes)
 
     def run() -> kernel.Attention:
         with emulator.emulate(completion="lazy"):

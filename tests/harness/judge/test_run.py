@@ -108,7 +108,12 @@ def test_what_the_clock_predicts_is_recorded_and_shown(accepted: Run) -> None:
     said = accepted.record.prediction
     assert said is not None and said.case == CASES[0] and said.holds and 3 < said.seconds * 1e6 < 30
     assert f"predicted, not measured: {said}" in accepted.output
-    assert [role.name for role in said.roles] == ["softmax: warps 0, 1, 2, 3", "mma: warp 4", "load: warp 5"]
+    assert [role.name for role in said.roles] == [
+        "softmax: warps 0, 1, 2, 3",
+        "mma: warp 4",
+        "load: warp 5",
+        "values: warp 6",
+    ]
     waits = {(wait.what, wait.where.split(":")[0]) for role in said.roles for wait in role.waits}
     assert {where for what, where in waits if what == "p_full[0]"} <= {
         "kernel/sm100/barriers.py",
