@@ -81,10 +81,10 @@ def encode_im2col(
         raise ValueError(f"tensor map with {channels} channels, {pixels} pixels, element strides {steps}")
     q[1] |= IM2COL
     _set(q, 6 * 64 + 56, channels - 1)
-    _set(q, 7 * 64, pixels - 1)
+    _set(q, 7 * 64 + 32, pixels - 1)
     for i in range(places):
-        _set(q, 7 * 64 + 16 + bits * i, low[i] & (1 << bits) - 1)
-        _set(q, 7 * 64 + 32 + bits * i, high[i] & (1 << bits) - 1)
+        _set(q, 7 * 64 + bits * i, low[i] & (1 << bits) - 1)
+        _set(q, 7 * 64 + 16 + bits * i, high[i] & (1 << bits) - 1)
         _set(q, 6 * 64 + 35 + 3 * i, steps[i + 1] - 1)
     return _bytes(q)
 

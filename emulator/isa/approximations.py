@@ -1,13 +1,15 @@
-"""ex2, lg2, tanh, sin and cos: series summed far more exactly than PTX asks of its .approx forms."""
+"""ex2, lg2 and rcp as an H200 has them; tanh, sin and cos far more exact than PTX asks of its .approx forms."""
 
 from __future__ import annotations
 
 import math
 
 from ..native.vector import Vec, helper
-from .floats import as_bits, fused, is_nan, magnitude
+from . import interpolation
+from .floats import as_bits, divide, fused, is_nan, magnitude, narrow
 
 LN2 = math.log(2.0)
+_MANTISSA = (1 << 23) - 1
 
 
 def _series(x: Vec, coefficients: list[float]) -> Vec:
@@ -26,12 +28,13 @@ def _clamp(x: Vec, low: float, high: float) -> Vec:
 
 @helper("float", "float")
 def exp2(x: Vec) -> Vec:
-    """2^x within 1 ulp, exact at integers, subnormal results kept: Taylor's series of degree 7 on [-1/2, 1/2]."""
+    """2^x as an H200 has it, but for subnormal results: of x to 23 fractional bits, towards minus infinity."""
     inside = _clamp(x, -151.0, 129.0)
-    whole = x.code.intrinsic("rint", inside)
-    fraction = inside - whole
-    power = _series(fraction, [LN2**k / math.factorial(k) for k in range(8)])
-    n = x.code.intrinsic("fptosi.sat", whole, result="i32")
+    places = (magnitude(inside) * float(1 << 23)).convert("fptosi", "i32")
+    cut = (places & _MANTISSA).compare("ne", 0).zext("i32")
+    fixed = inside.compare("olt", 0.0).select(-places - cut, places)
+    n = fixed.sar(23)
+    power = (interpolation.power(fixed & _MANTISSA) + (126 << 23)).bitcast("float")
     half = n.sar(1)
     first = (half + 127).shl(23).bitcast("float")
     second = (n - half + 127).shl(23).bitcast("float")
@@ -50,6 +53,31 @@ def exp2_double(x: Vec) -> Vec:
 
 @helper("float", "float")
 def log2(x: Vec) -> Vec:
+    """log2(x) as an H200 has it where x is normal and not in [1/2, 2), there correctly rounded but for rare ties."""
+    bits = as_bits(x)
+    exponent = bits.sar(23) - 127
+    fraction = interpolation.logarithm(bits & _MANTISSA) - (1 << 23)
+    above = exponent.shl(23) + fraction
+    fixed = exponent.compare("slt", 0).select(above + 1, above)
+    cut = narrow(fixed.convert("sitofp", "double") * 2.0**-23, "rz")
+    normal = exponent.compare("sge", -126) & exponent.compare("sle", 127)  # neither of negative numbers
+    near = exponent.compare("eq", 0) | exponent.compare("eq", -1)
+    return (normal & ~near).select(cut, _nearest_log2(x))
+
+
+@helper("float", "float")
+def reciprocal(x: Vec) -> Vec:
+    """1/x as an H200 has it where x and 1/x are normal, elsewhere correctly rounded."""
+    bits = as_bits(x)
+    exponent = bits.shr(23) & 0xFF
+    found = interpolation.reciprocal(bits & _MANTISSA).convert("sitofp", "float") * 2.0**-24
+    scale = ((-exponent + 254).shl(23) | bits & 0x8000_0000).bitcast("float")
+    normal = exponent.compare("sge", 1) & exponent.compare("sle", 252)
+    return normal.select(found * scale, divide(x.code.constant(1.0, "float"), x))
+
+
+@helper("float", "float")
+def _nearest_log2(x: Vec) -> Vec:
     """log2(x) correctly rounded but for rare ties: atanh's series in double."""
     wide = as_bits(x.convert("fpext", "double"))
     shifted = wide - 0x3FE6_A09E_667F_3BCD  # sqrt(1/2)

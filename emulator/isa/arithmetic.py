@@ -350,6 +350,8 @@ def function(builder: Builder, ins: Instr) -> None:
 
 
 def _rounded(opcode: str, rounding: str, type_name: str, m: Modifiers) -> Compute:
+    if rounding == "approx" and opcode == "rcp" and type_name == "f32":
+        return approximations.reciprocal
     if rounding in ("approx", "rn"):
         return _FUNCTIONS[opcode]
     if opcode == "sqrt" and type_name == "f32":

@@ -14,6 +14,7 @@ from .lane_values import per_lane
 from .ld_st import REGISTER_BYTES, SPACES, STRONG, MemoryOp, chosen, load, outside_cluster, store
 from .modifiers import CACHE_HINT, REACH, SCOPE, SEMANTICS, Modifiers
 from .registry import Action, executes
+from .spaces import LOCAL_BASE
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
@@ -48,6 +49,7 @@ class Atomic(MemoryOp):
         self.count = self.pairs * self.registers
         self.bytes = self.width * self.count
         self.signed, self.rewrites = False, True
+        self.flushes = kind == "f32" and operation == "add" and self.space in ("global", "generic")
         self.scope = self.strong = REACH.get(scope, GPU)
         self.acquires, self.releases = sem in ("acquire", "acq_rel"), sem in ("release", "acq_rel")
         self.what = f"{ins.opcode}.{space}" if space else ins.opcode
@@ -61,6 +63,14 @@ class Atomic(MemoryOp):
             same = (old == operands[0]).all(1, keepdims=True) if self.wide else old == operands[0]
             return np.where(same, operands[1], old)
         return reduced(old, operands[0], self.dtype, self.operation)
+
+    def folded(self, addresses: np.ndarray, old: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
+        """As `fold`. A sum of f32 takes and leaves subnormal numbers as zeros in global memory, and there alone."""
+        new = self.fold(old, operands)
+        if not self.flushes:
+            return new
+        flushed = _flushed(self.fold(_flushed(old), [_flushed(operands[0])]))
+        return np.where((addresses < LOCAL_BASE)[:, None], flushed, new)
 
 
 @executes("atom", dst=1, meets=outside_cluster)
@@ -86,10 +96,15 @@ def _run(op: Atomic, ins: Instr, results: int) -> Action:
         for rows in _turns(addresses):
             warp.lanes = lanes[rows]
             old[rows] = load(op, warp, addresses[rows])
-            store(op, warp, addresses[rows], op.fold(old[rows], [o[rows] for o in operands]))
+            store(op, warp, addresses[rows], op.folded(addresses[rows], old[rows], [o[rows] for o in operands]))
         return _results(op, ins, old, mask) if results else None
 
     return run
+
+
+def _flushed(bits: np.ndarray) -> np.ndarray:
+    """f32 whose subnormal numbers are zeros of their sign."""
+    return np.where(bits & 0x7F80_0000, bits, bits & 0x8000_0000)
 
 
 def _turns(addresses: np.ndarray) -> list[np.ndarray]:

@@ -272,9 +272,9 @@ def _columns(steps: int, corners: int, dims: tuple[int, ...]) -> Columns:
         raw = (corners >> first + bits * i & (1 << bits) - 1 for i in range(len(dims)))
         return tuple(value - (value >> bits - 1 << bits) for value in raw)
 
-    high = tuple(dim - 1 + offset for dim, offset in zip(dims, corner(32), strict=True))
+    high = tuple(dim - 1 + offset for dim, offset in zip(dims, corner(16), strict=True))
     walked = tuple((steps >> 35 + 3 * i & 7) + 1 for i in range(len(dims)))
-    return Columns((corners & 0x3FF) + 1, corner(16), high, walked)
+    return Columns((corners >> 32 & 0x3FF) + 1, corner(0), high, walked)
 
 
 def _rounded(bits: np.ndarray) -> np.ndarray:

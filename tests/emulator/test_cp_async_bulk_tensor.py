@@ -284,6 +284,19 @@ def im2col_map(
 
 
 @pytest.mark.parametrize(
+    ("shape", "low", "high", "step", "words"),
+    [
+        ((2, 9, 16), [-1], [-2], 2, (0x0700000800000000, 0x00000027FFFEFFFF)),
+        ((2, 5, 6, 16), [-1, -2], [3, 5], 1, (0x0700000000000000, 0x000000270503FEFF)),
+        ((2, 4, 3, 5, 16), [-1, -2, -3], [1, 2, 3], 1, (0x0700000000000001, 0x000000270C4177DF)),
+    ],
+)
+def test_corners_and_pixels_lie_where_an_h200_s_driver_has_them(shape, low, high, step, words) -> None:
+    raw = im2col_map(aligned(np.zeros(shape, np.float32)), 8, 40, low, high, step)
+    assert struct.unpack("<2Q", raw[48:64]) == words
+
+
+@pytest.mark.parametrize(
     ("shape", "filter_size", "stride", "padding", "dilation", "first"),
     [
         ((2, 9, 16), 3, 1, 1, 1, 2),

@@ -113,11 +113,14 @@ ALONE = (
     "add.u64 %a2, %a0, %b; mov.b32 %r4, 0; st.global.b32 [%a2], %r4; and.b32 %r1, %r1, 0x3fff3fff;"
     "FORM [%a2], %r1; ld.global.b32 %r0, [%a2];"
 )
-each("red.global.add.f32 red.global.add.noftz.bf16x2 red.global.add.noftz.f16x2", ALONE, WORDS & 0x3FFF3FFF)
+each("red.global.add.noftz.bf16x2 red.global.add.noftz.f16x2", ALONE, WORDS & 0x3FFF3FFF)
+NORMAL = np.where(WORDS & 0x3F800000, WORDS & 0x3FFF3FFF, 0)  # a sum in global memory has no subnormal numbers
+each("red.global.add.f32", ALONE, NORMAL)
+each("atom.global.add.f32", ALONE.replace("FORM", "FORM %r3,"), NORMAL)
 each("red.global.max.s32 red.global.max.u32", ALONE, WORDS & 0x3FFF3FFF)
 each("red.global.min.u32 red.global.min.s32", ALONE, T * 0)
 each(
-    "atom.global.add.f32 atom.global.add.noftz.f16x2 atom.global.add.noftz.bf16x2 atom.global.exch.b32",
+    "atom.global.add.noftz.f16x2 atom.global.add.noftz.bf16x2 atom.global.exch.b32",
     ALONE.replace("FORM", "FORM %r3,"),
     WORDS & 0x3FFF3FFF,
 )
