@@ -375,7 +375,7 @@ def cp_async_latency() -> Iterator[Set]:
 # ---- an H200 ----
 
 
-def hopper_cycles(micro: microbenchmarks.Micro, chip: Chip) -> float:
+def round_cycles(micro: microbenchmarks.Micro, chip: Chip) -> float:
     """What one of a round of a microbenchmark takes under the clock."""
     given: list[int | bytes] = [0]
     if micro.box is not None:
@@ -393,7 +393,7 @@ def hopper() -> Iterator[Set]:
     for kind in microbenchmarks.KINDS:
 
         def model(row: Row, kind: microbenchmarks.Kind = kind) -> float:
-            return hopper_cycles(kind.program(row), H200)
+            return round_cycles(kind.program(row), H200)
 
         yield compared(kind.name, microbenchmarks.rows(kind.file), "cycles", model, kind.goals)
 

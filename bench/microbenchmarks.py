@@ -16,10 +16,11 @@ DATA: Final = Path(__file__).parent / "data" / "h200"
 Row = Mapping[str, str]
 REGISTERS: Final = ".reg .pred %p<10>; .reg .b16 %h<4>; .reg .b32 %r<64>; .reg .b64 %d<48>; .reg .f32 %f<160>;"
 BEGIN: Final = "bar.sync 0; mov.u64 %d40, %clock64;"
-END: Final = """bar.sync 0; mov.u64 %d42, %clock64;
-mov.u32 %r60, %tid.x; setp.ne.u32 %p9, %r60, 0; @%p9 ret;
+TAKEN: Final = "bar.sync 0; mov.u64 %d42, %clock64;"
+KEPT: Final = """mov.u32 %r60, %tid.x; setp.ne.u32 %p9, %r60, 0; @%p9 ret;
 mov.u32 %r61, %ctaid.x; ld.param.u64 %d44, [out]; mad.wide.u32 %d44, %r61, 8, %d44;
 sub.u64 %d42, %d42, %d40; st.global.u64 [%d44], %d42; ret;"""
+END: Final = f"{TAKEN}\n{KEPT}"
 AGAIN: Final = "sub.u32 %r50, %r50, 1; setp.ne.u32 %p8, %r50, 0; @%p8 bra ROUND;"
 NEVER: Final = "0f3F9DF3B6"
 """A result that nothing has: comparing with it keeps a result alive."""
@@ -50,11 +51,11 @@ def rows(name: str) -> list[Row]:
     return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
-def entry(params: str, body: str) -> str:
-    """A PTX module for sm_90a with one kernel, whose dynamic shared memory is `pool`."""
+def entry(params: str, body: str, version: str = "8.0", target: str = "sm_90a") -> str:
+    """A PTX module with one kernel, whose dynamic shared memory is `pool`."""
     listed = ", ".join(f".param .{p.split()[0]} {p.split()[1]}" for p in params.split(","))
     listed = listed.replace(".param .b64 map", ".param .align 64 .b8 map[128]")
-    head = ".version 8.0\n.target sm_90a\n.address_size 64\n.extern .shared .align 1024 .b8 pool[];"
+    head = f".version {version}\n.target {target}\n.address_size 64\n.extern .shared .align 1024 .b8 pool[];"
     load = "ld.param.u32 %r50, [rounds];"
     return f"{head}\n.visible .entry k({listed})\n{{\n{REGISTERS}\n{load}\n{body}\n}}\n"
 

@@ -1,24 +1,28 @@
 """`make silicon`: what this machine's NVIDIA GPU answers beside the emulator, as one report.
 
-Runs every test that is marked `gpu`: the same PTX on both sides, bit by bit, and broken programs on the GPU alone; then
-the clock's microbenchmarks, beside the clock of a chip of that name. Writes a report in Markdown, tests.xml and
-microbenchmarks.csv to results/silicon-<GPU>/. Ends with 1 if the two differ, 2 where no GPU is.
+Runs the tests that are marked `gpu`: the same PTX on both sides, bit by bit, and broken programs on the GPU alone; then
+the clock's microbenchmarks, beside the clock of a chip of that name; then, where the kernel can run, every milestone:
+its verdict, and its first case's time beside what the clock pins. What the GPU cannot is left out by name. Writes a
+report in Markdown, tests.xml, microbenchmarks.csv and a folder for each milestone to results/silicon-<GPU>/. Ends with
+1 if something differs or a milestone falls, 2 where no GPU is.
 """
 
 from __future__ import annotations
 
 import ast
 import csv
+import json
 import os
 import subprocess
 import sys
+import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from xml.etree import ElementTree
 
-from bench import clock, microbenchmarks
+from bench import blackwell, clock, microbenchmarks
 from bench.gpu import TimedGpu
 from emulator.clock.chips import FOLDER, chip
 
@@ -26,6 +30,15 @@ ROOT = Path(__file__).resolve().parents[1]
 TESTS = ("tests/emulator/test_silicon.py", "tests/emulator/test_silicon_races.py")
 FACTS = ("name", "compute_cap", "driver_version", "clocks.max.sm", "power.limit")
 MOST_WORKERS = 12
+KERNEL_RUNS_ON = "10.0"
+"""The compute capability that the kernel is written for."""
+CYCLES = ROOT / "stages" / "cycles.toml"
+Microbenchmarks = tuple[str, Callable[[microbenchmarks.Row], microbenchmarks.Micro], Sequence[microbenchmarks.Row]]
+KINDS: tuple[Microbenchmarks, ...] = (
+    *((k.name, k.program, microbenchmarks.rows(k.file)) for k in microbenchmarks.KINDS),
+    *blackwell.KINDS,
+)
+"""Of the microbenchmarks: a name, the program of a row, the rows."""
 
 
 def facts() -> list[str] | None:
@@ -43,6 +56,10 @@ def properties(case: ElementTree.Element) -> dict[str, str]:
     return {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}
 
 
+RESULTS = ("cycles", "once", "cycles_each")
+"""Columns of the rows that say what was measured before."""
+
+
 @dataclass(frozen=True)
 class Timing:
     """One microbenchmark: cycles of one of a round, measured here and by the clock, None where it has no such chip."""
@@ -56,16 +73,16 @@ class Timing:
 def timings(gpu: TimedGpu, name: str) -> Iterator[Timing | str]:
     """Each microbenchmark; what the GPU's compiler refuses is one sentence a kind."""
     model = chip(name) if (FOLDER / f"{name}.toml").is_file() else None
-    for kind in microbenchmarks.KINDS:
-        for row in microbenchmarks.rows(kind.file):
-            micro = kind.program(row)
+    for kind, program, rows in KINDS:
+        for row in rows:
+            micro = program(row)
             try:
                 measured = gpu.cycles(micro)
             except gpu.Refused as why:
-                yield f"{kind.name}: left out, {why}"
+                yield f"{kind}: left out, {why}"
                 break
-            shown = " ".join(f"{column}={value}" for column, value in row.items() if column not in ("cycles", "once"))
-            yield Timing(kind.name, shown, measured, None if model is None else clock.hopper_cycles(micro, model))
+            shown = " ".join(f"{column}={value}" for column, value in row.items() if column not in RESULTS)
+            yield Timing(kind, shown, measured, None if model is None else clock.round_cycles(micro, model))
 
 
 def timing_lines(found: Sequence[Timing | str]) -> Iterator[str]:
@@ -91,16 +108,74 @@ def timing_lines(found: Sequence[Timing | str]) -> Iterator[str]:
     yield from (f"- {text}" for text in found if isinstance(text, str))
 
 
+@dataclass(frozen=True)
+class Ruling:
+    """A milestone on this GPU: its verdict, its first case, and what that took and was predicted to take."""
+
+    milestone: str
+    verdict: str
+    case: str = ""
+    measured_us: float | None = None
+    predicted_us: float | None = None
+
+
+def milestones(gpu: Sequence[str], to: Path) -> Iterator[Ruling | str]:
+    """Each milestone's verdict and times, of which `harness.judge` writes a folder; or why they are left out."""
+    pins: dict[str, float] = tomllib.loads(CYCLES.read_text())
+    if gpu[1] != KERNEL_RUNS_ON:
+        yield f"milestones {', '.join(pins)}: left out, the kernel is for compute capability {KERNEL_RUNS_ON}"
+        return
+    for milestone, cycles in pins.items():
+        folder = to / milestone
+        judge = [sys.executable, "-m", "harness.judge.run", milestone, "--device", "cuda", "--target", to.name]
+        subprocess.run([*judge, "--out", str(folder)], cwd=ROOT, check=False)
+        measure = [sys.executable, "-m", "harness.judge.measure", milestone, "--out", str(folder)]
+        subprocess.run(measure, cwd=ROOT, check=False)
+        yield ruling(milestone, folder, cycles)
+
+
+def ruling(milestone: str, folder: Path, cycles: float) -> Ruling:
+    """What a milestone's folder says; cycles: those that its first case is predicted to take."""
+    try:
+        verdict = str(json.loads((folder / "record.json").read_text())["verdict"])
+        first = json.loads((folder / "measured.json").read_text())[0]
+    except (OSError, LookupError, ValueError) as error:
+        return Ruling(milestone, f"no record: {type(error).__name__}")
+    times = first["times"]
+    predicted_us = cycles / times["sm_mhz"] + chip("b200").launch_us if times["sm_mhz"] else None
+    return Ruling(milestone, verdict, first["case"], 1e6 * times["median"], predicted_us)
+
+
+def milestone_lines(found: Sequence[Ruling | str]) -> Iterator[str]:
+    """Markdown: each milestone, or what was left out."""
+    yield from ("## Milestones", "")
+    ruled = [each for each in found if isinstance(each, Ruling)]
+    if ruled:
+        yield "| milestone | verdict | first case, L2 cold | measured, us | predicted, us |"
+        yield "|---|---|---|---|---|"
+    for each in ruled:
+        times = (f"{us:,.1f}" if us is not None else "" for us in (each.measured_us, each.predicted_us))
+        yield f"| {each.milestone} | {each.verdict} | {each.case} | {' | '.join(times)} |"
+    yield from (f"- {text}" for text in found if isinstance(text, str))
+
+
 def report(gpu: list[str], cases: list[ElementTree.Element]) -> str:
     """Markdown: the GPU, how many tests agreed, what became of each broken program."""
     kinds: dict[str, Counter[str]] = {}
+    left_out: Counter[str] = Counter()
     for case in cases:
-        state = "differs" if case.find("failure") is not None or case.find("error") is not None else "agrees"
+        skipped = case.find("skipped")
+        if skipped is not None:
+            left_out[f"{case.attrib['name']}: {skipped.attrib.get('message', '')}"] += 1
+            state = "left out"
+        else:
+            state = "differs" if case.find("failure") is not None or case.find("error") is not None else "agrees"
         kinds.setdefault(case.attrib["name"].partition("[")[0], Counter())[state] += 1
     lines = [f"# The emulator beside an {gpu[0]}", ""]
     lines += [f"- {fact}: {value}" for fact, value in zip(FACTS, gpu, strict=True)]
-    lines += ["", "| tests | agree | differ |", "|---|---|---|"]
-    lines += [f"| {name} | {count['agrees']} | {count['differs']} |" for name, count in kinds.items()]
+    lines += ["", "| tests | agree | differ | left out |", "|---|---|---|---|"]
+    lines += [f"| {name} | {n['agrees']} | {n['differs']} | {n['left out']} |" for name, n in kinds.items()]
+    lines += ["", *(f"- left out: {each}" for each in left_out)] if left_out else []
     lines += ["", "## Broken programs", ""]
     lines += ["| what is broken | program | the emulator | level | here |", "|---|---|---|---|---|"]
     for case in cases:
@@ -125,15 +200,17 @@ def main() -> int:
     command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", f"--numprocesses={workers}", "--dist=worksteal"]
     done = subprocess.run([*command, f"--junitxml={to / 'tests.xml'}", *TESTS], cwd=ROOT, check=False)
     cases = list(ElementTree.parse(to / "tests.xml").iter("testcase"))
-    page = (to / "report").with_suffix(".md")
     found = list(timings(TimedGpu(), to.name.removeprefix("silicon-")))
     with (to / "microbenchmarks.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([field.name for field in fields(Timing)])
         writer.writerows(astuple(timing) for timing in found if isinstance(timing, Timing))
-    page.write_text(report(gpu, cases) + "\n" + "\n".join(timing_lines(found)) + "\n")
+    ruled = list(milestones(gpu, to))
+    page = (to / "report").with_suffix(".md")
+    page.write_text("\n".join([report(gpu, cases), *timing_lines(found), "", *milestone_lines(ruled), ""]))
     print(page)
-    return 1 if done.returncode else 0
+    fell = any(isinstance(each, Ruling) and each.verdict != "ACCEPT" for each in ruled)
+    return 1 if done.returncode or fell else 0
 
 
 if __name__ == "__main__":

@@ -60,4 +60,4 @@ def test_an_example_is_called_as_it_was_measured(kernel: str, shape: str, elemen
 def test_a_microbenchmark_takes_what_was_measured(kind: str, number: int, bound: float) -> None:
     (found,) = (k for k in microbenchmarks.KINDS if k.file == kind)
     row = microbenchmarks.rows(kind)[number]
-    assert clock.hopper_cycles(found.program(row), clock.H200) == pytest.approx(float(row["cycles"]), rel=bound)
+    assert clock.round_cycles(found.program(row), clock.H200) == pytest.approx(float(row["cycles"]), rel=bound)

@@ -126,6 +126,7 @@ class Comparison:
         except DriverError as error:
             if error.code not in (NO_BINARY, INVALID_PTX):
                 raise AssertionError(f"{error}\n{job.text}") from None
+            self._done.remove(key)
             self.tally["refused by its compiler"] += 1
             self.refusals[error.said.split(";")[-1].strip().split("\n")[0]] += 1
             return stats

@@ -207,14 +207,12 @@ BOUNDS = {
     "div.full": Bound("f32", 2 * ULP, within=(2.0**-126, 2.0**126)),
     "div.approx": Bound("f32", 2 * ULP, within=(2.0**-126, 2.0**126)),
     "rcp.approx.f32": Bound("f32", ULP),
-    "rcp.approx.ftz.f32": Bound("f32", ULP),
     "sqrt.approx": Bound("f32", ULP),
     "rsqrt.approx": Bound("f32", 2.0**-22.9),
     "sin.approx": Bound("f32", 0.0, 2.0**-20.5, (0.0, math.pi)),
     "cos.approx": Bound("f32", 0.0, 2.0**-20.5, (0.0, math.pi)),
     "lg2.approx": Bound("f32", 2.0**-22, 2.0**-22),
     "ex2.approx.f32": Bound("f32", 2 * ULP),
-    "ex2.approx.ftz.f32": Bound("f32", 2 * ULP),
     "tanh.approx.f32": Bound("f32", 2.0**-11),
     "tanh.approx.f16": Bound("f16", 0.0, 2.0**-10.987),
     "tanh.approx.bf16": Bound("bf16", 0.0, 2.0**-8),
@@ -354,6 +352,12 @@ MODULES = (
     "processes",
     "ptx_functions",
     "statistics",
+    "tcgen05_cp",
+    "tcgen05_mma",
+    "tcgen05_mma_block_scaled",
+    "tcgen05_mma_forms",
+    "tcgen05_mma_pair",
+    "tcgen05_shift",
     "tensormap",
     "wgmma",
     "wgmma_bits",
@@ -363,7 +367,9 @@ MODULES = (
 @pytest.mark.parametrize("module", MODULES)
 def test_launches_of_the_other_tests(module: str, silicon: Comparison) -> None:
     """Every launch that the tests of the emulator make without a fault."""
-    done = silicon.tally["launches"]
+    done, refused = silicon.tally["launches"], silicon.tally["refused by its compiler"]
     options = ["-q", "-p", "no:cacheprovider", "--tb=short", "-o", "addopts=", "-k", f"not ({' or '.join(LEFT_OUT)})"]
     assert pytest.main([*options, str(HERE / f"test_{module}.py")]) == 0
+    if silicon.tally["launches"] == done and silicon.tally["refused by its compiler"] > refused:
+        pytest.skip("its compiler refuses every program")
     assert silicon.tally["launches"] > done
