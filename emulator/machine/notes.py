@@ -57,6 +57,7 @@ class Notes:
         self.row: np.ndarray
         """What code knows of them, a MEMORY_ROW."""
         self.words = np.array([self.reads.ctypes.data, len(self.warps)])
+        """What changes when a guest comes: where `reads` is, and of how many warps."""
         self.components = np.zeros(len(self._in_cluster), np.int64)
         self.components[: len(self.warps)] = [warp.component for warp in self.warps]
         self._of_warp = np.zeros(COMPONENTS_MAX, bool)
