@@ -27,9 +27,10 @@ PARTIAL_PADDING = 4  # fp32 behind a row of U: first its maximum and sum
 SPLITS = (1, 2, 4, 8, 16)
 #: CTAs of a cluster, and how many such clusters a B200 holds at a time: its GPCs have 18 or 20 SMs.
 CLUSTERS_AT_ONCE = {1: 148, 2: 74, 4: 34, 8: 16, 16: 8}
-#: What a CTA takes beside its KV tiles, and for a merge, in times of a tile: by the clock of the emulated B200.
-BESIDE_TILES, MERGE_TILES = 2, 2
-UNITS = 4  # parts of a tile's K, and of its V, each loaded and given back by itself where one MMA is of two CTAs
+#: What a launch takes beside KV tiles, a row tile beside its own, and a tile of 128 keys of a pair's MMA, in times
+#: of a tile of 64 keys at head_dim 512: by the clock of the emulated B200, in which a merge cannot be told.
+BESIDE_TILES, BESIDE_ROW_TILE, PAIR_TILE = 5, 1, 1.6
+UNITS = 4  # parts of a tile's K, and of its V, each loaded by a warp and given back by itself at head_dim 512
 
 PPath = Literal["tmem", "smem"]
 Mask = Literal["none", "length", "causal"]
@@ -92,9 +93,7 @@ def among(warps: tuple[int, ...], warp: Any) -> Any:
     return warp < past if first == 0 else (warp >= first) & (warp < past)
 
 
-PAIR_ROLES = Roles(load=(4, 5, 6, 7), values=(8, 9, 10, 11), mma=(12,))
-
-
+UNIT_ROLES = Roles(load=(4, 5, 6, 7), values=(8, 9, 10, 11), mma=(12,))
 TWO_ROW_TILES = Roles(softmax=(0, 1, 2, 3, 4, 5, 6, 7), mma=(8,), load=(9,), values=(10,))
 
 
@@ -151,8 +150,8 @@ class FmhaConfig:
             raise ArgumentError("splits", self.splits, "1 with two row tiles in flight")
         if self.mma_ctas not in (1, 2) or (self.mma_ctas == 2 and (self.head_dim < 256 or self.splits > 1)):
             raise ArgumentError("mma_ctas", self.mma_ctas, "1, or 2 from head_dim 256 on where no keys are split")
-        if len(self.roles.load) != self.units:
-            raise ArgumentError("roles", self.roles.load, f"{self.units} warps that load K")
+        if self.units > 1 and self.head_dim < 512:
+            raise ArgumentError("roles", self.roles.load, "one warp that loads K below head_dim 512")
         if self.tile_m < TMEM_LANES and self.p_path == "tmem":
             raise ArgumentError("p_path", repr(self.p_path), f"'smem' at head_dim {self.head_dim}")
         if self.row_tiles > 1 and (self.head_dim > 128 or self.p_path == "smem"):
@@ -223,7 +222,7 @@ class FmhaConfig:
     @property
     def units(self) -> int:
         """Parts of a tile of K, and of V, that are loaded and given back each by itself."""
-        return UNITS if self.head_dim == 512 and self.mma_ctas == 2 else 1
+        return len(self.roles.load)
 
     @property
     def k_unit(self) -> tuple[int, int]:
@@ -232,8 +231,8 @@ class FmhaConfig:
 
     @property
     def v_unit(self) -> tuple[int, int]:
-        """Keys and dims of a unit of V: the pair's CTAs have half of the dims each."""
-        return self.block_n // self.units, self.head_dim // self.mma_ctas
+        """Keys and dims of a unit of V: as of K, or some keys, of which the pair's CTAs have half of the dims each."""
+        return self.k_unit if self.mma_ctas == 1 else (self.block_n // self.units, self.head_dim // 2)
 
     @property
     def threads_per_row(self) -> int:
@@ -252,9 +251,13 @@ class FmhaConfig:
 
     @property
     def s_ahead(self) -> bool:
-        """Whether S[i+1] is computed before P[i] V[i]. Not where a second row tile is to be computed meanwhile, nor
-        where the ring holds two keys that are values too: K[i+2] is not there before P[i] V[i] has happened."""
-        return self.row_tiles == 1 and (self.own_v or self.depth > S_STAGES)
+        """Whether S[i+1] is computed before P[i] V[i]; not where a second row tile is to be computed meanwhile."""
+        return self.row_tiles == 1 and (self.own_v or self.depth > 1)
+
+    @property
+    def by_twos(self) -> bool:
+        """Whether the ring has room for two tiles that are K and V: K[i+2] is not there before P[i] V[i] happened."""
+        return self.row_tiles == 1 and not self.own_v and self.depth == S_STAGES
 
     @property
     def loaders(self) -> tuple[tuple[bool, tuple[int, ...]], ...]:
@@ -332,7 +335,8 @@ class FmhaConfig:
 
     @property
     def p_bytes(self) -> int:
-        return self.tile_m * self.block_n * BF16_BYTES if self.p_path == "smem" else 0
+        """Of both stages."""
+        return S_STAGES * self.tile_m * self.block_n * BF16_BYTES if self.p_path == "smem" else 0
 
     @property
     def o_bytes(self) -> int:
@@ -429,12 +433,13 @@ def configuration(
     sink: bool = False,
     partials: bool = True,
     p_path: PPath | Literal["auto"] = "auto",
-    splits: int | Size = 1,
+    splits: int = 1,
+    size: Size | None = None,
 ) -> FmhaConfig:
     """The configuration that a call with these arguments launches: the only place where that is decided.
 
     Where a sequence has more rows than a row tile, a CTA has two in flight up to head_dim 128, and at 256 one MMA is of
-    two CTAs; at 512 it is where heads fill pairs. The keys of a row tile are split as is said, or as suits a size.
+    two CTAs; at 512 it is where heads fill pairs. The keys of a row tile are split as is said, or as suits `size`.
     Raises ArgumentError.
     """
     if p_path == "auto":
@@ -444,26 +449,27 @@ def configuration(
         head_dim, p_path, mask, shared_kv=shared_kv, partials=partials, compressed=compressed, sink=sink
     )
     rows = heads if compressed == "topk" else tokens * heads
-    whole = config
+    whole = config = replace(config, roles=UNIT_ROLES) if head_dim == 512 else config
     if head_dim <= 128 and p_path == "tmem" and rows > config.tile_m:
         whole = replace(config, roles=TWO_ROW_TILES)
     if head_dim == 256 and rows > config.tile_m:
         whole = replace(config, mma_ctas=2)
     if head_dim == 512 and heads % (2 * config.tile_m) == 0:
-        whole = replace(config, mma_ctas=2, roles=PAIR_ROLES)
-    if not isinstance(splits, Size):
+        whole = replace(config, mma_ctas=2)
+    if size is None:
         return whole if splits == 1 else replace(config, splits=splits)
-    size = splits
     candidates = [whole, *(replace(config, splits=n) for n in SPLITS if n > 1)]
     return min(candidates, key=lambda each: tile_times(each, heads, size))
 
 
-def tile_times(config: FmhaConfig, heads: int, size: Size) -> int:
-    """How long a launch would take, in times of a KV tile."""
+def tile_times(config: FmhaConfig, heads: int, size: Size) -> float:
+    """How long a launch would take, in times of a KV tile. CTAs that share a row tile's keys begin anew at the next."""
     rows, groups = size.tokens * heads, size.batch
     if config.compressed == "topk":
         rows, groups = heads, size.batch * size.tokens
     clusters = -(-rows // (config.mma_ctas * config.block_m)) * groups
     kv_tiles = -(-size.keys // config.block_n) - (-size.compressed_keys // config.block_n)
     waves = -(-clusters // CLUSTERS_AT_ONCE[config.cluster_ctas])
-    return waves * (BESIDE_TILES + MERGE_TILES * (config.splits > 1) + -(-kv_tiles // config.splits))
+    if config.splits > 1:
+        return waves * (BESIDE_TILES + -(-kv_tiles // config.splits))
+    return BESIDE_TILES + waves * (BESIDE_ROW_TILE + kv_tiles * (PAIR_TILE if config.mma_ctas == 2 else 1))

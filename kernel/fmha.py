@@ -34,10 +34,11 @@ of the pair's first works for both: what goes to mma comes from both CTAs, and w
     softmax      --named barriers 1, 2-->  softmax           of a pair at 512: of a row, between warps 0 and 2, 1 and 3
 
 The mma warp issues S[i+1] before it waits for P[i]: the softmax of one tile runs while the logits of the next are
-computed. S[i+2] may overwrite S[i] without a barrier of its own: it is issued after P[i]V[i], which waits for
-p_full, and whoever arrives there has read S[i]. Two row tiles take turns: S0[i+1] follows P0[i] V[i], whose columns it
-may overwrite, then P1[i] V[i] and S1[i+1], so one tile is in softmax while the other has the tensor core. S[i+1] comes
-after P[i] V[i] also where V is K and the ring holds two tiles, for K[i+2] takes the room of K[i].
+computed. S[i+2] may overwrite S[i], and P[i+2] P[i], without a barrier of its own: it is issued after P[i]V[i], which
+waits for p_full, and whoever arrives there has read S[i]. Two row tiles take turns: S0[i+1] follows P0[i] V[i], whose
+columns it may overwrite, then P1[i] V[i] and S1[i+1], so one tile is in softmax while the other has the tensor core.
+Where V is K and the ring holds two tiles, K[i+2] takes the room of K[i] and is not there before P[i] V[i] has happened:
+then the order is S0 S1 PV0 PV1 S2 S3 ..., S1 and PV0 unit by unit in turn, and two loads are under way at once.
 
 The window's tiles come first, then those of the compressed keys: one loop, one running softmax, and O is touched once
 more only where the maximum moves. The sink joins at the end. A row tile that sees no key passes by all but softmax.
@@ -202,4 +203,4 @@ class Fmha:
             self.trace(name, layout)
         if smem.sP is not None:
             self.trace("sP", layouts.p)
-            self.trace("sP_rows", by_rows(smem.sP))
+            self.trace("sP_rows", by_rows(smem.sP)[None, None, 0])

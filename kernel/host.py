@@ -77,7 +77,8 @@ def fmha(
         sink=sink is not None,
         partials=partials,
         p_path=p_path,
-        splits=size(q, k, window, compressed) if splits == "auto" else splits,
+        splits=1 if splits == "auto" else splits,
+        size=size(q, k, window, compressed) if splits == "auto" else None,
     )
     if out is None:
         out = empty_output(q, partials)

@@ -35,8 +35,8 @@ class Barriers(Fixed):
     def stage_and_phase(self, i: Any, row_tile: Any = 0) -> tuple[Any, Any]:
         """Stage of S, P and O's barriers, and the phase, of KV tile `i`: they take turns, or each row tile has one."""
         if self.config.row_tiles > 1:
-            return row_tile, i % 2
-        return i % S_STAGES, (i // S_STAGES) % 2
+            return row_tile, i & 1
+        return i & S_STAGES - 1, i >> 1 & 1
 
     def slot_and_phase(self, i: Any, unit: Any = 0) -> tuple[Any, Any]:
         """Slot of a unit of KV tile `i` in the ring of K, or of V, and the phase in which it is full."""

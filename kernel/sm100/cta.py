@@ -14,7 +14,7 @@ from cutlass import BFloat16, Float32, Int32, Int64
 from cutlass.memory import SmemAllocator
 
 from kernel.arguments import Arguments
-from kernel.config import BF16_BYTES, MMA_N, SMEM_ALIGN, TMEM_LANES, FmhaConfig
+from kernel.config import BF16_BYTES, SMEM_ALIGN, TMEM_LANES, FmhaConfig
 from kernel.sm100.barriers import Barriers
 from kernel.sm100.operands import SmemLayouts, TiledMmas
 from kernel.sm100.tiles import Blocks, Branches, KvTiles, RowTile, TopkTiles, Visible
@@ -70,7 +70,7 @@ class Fragments(Fixed):
     mmas: TiledMmas
     tSrQ: cute.Tensor  # descriptors of Q (MMA, M, K, 1)
     tSrK: cute.Tensor  # descriptors of K (MMA, N, K, stage)
-    tOrP: cute.Tensor  # P of stage 0: descriptors, or tensor-memory columns (MMA, M, K)
+    tOrP: cute.Tensor  # P: descriptors (MMA, M, K, stage), or tensor-memory columns of stage 0
     tOrV: cute.Tensor  # descriptors of V (MMA, N, K, stage)
     tStS: cute.Tensor  # logits of stage 0
     tOtO: cute.Tensor  # output
@@ -81,19 +81,25 @@ class Fragments(Fixed):
         """`tmem`: where the CTA's columns of tensor memory begin."""
         thr_qk, thr_pv = mmas.qk.get_slice(0), mmas.pv.get_slice(0)
         s_layout = thr_qk.make_fragment_C(thr_qk.partition_shape_C(config.qk_tiler[:2])).layout
-        o_tile = (config.pv_tiler[0], min(config.head_dim, MMA_N))
-        o_layout = thr_pv.make_fragment_C(thr_pv.partition_shape_C(o_tile)).layout
+        o_layout = thr_pv.make_fragment_C(thr_pv.partition_shape_C(mmas.pv.shape_mnk[:2])).layout
         tStS = cute.make_tensor(tmem, s_layout)
         tOtO = cute.make_tensor(tmem + config.tmem_o, o_layout)
         if config.p_path == "smem":
-            tOrP = thr_pv.make_fragment_A(smem.sP)[None, None, None, 0]
+            tOrP = thr_pv.make_fragment_A(smem.sP)
         else:
             p_layout = thr_pv.make_fragment_A(cute.make_tensor(tmem, p_layout.outer)).layout
             p_ptr = cute.recast_ptr(tmem + config.tmem_p, dtype=BFloat16)
-            tOrP = cute.make_tensor(p_ptr, p_layout)[None, None, None, 0]
+            tOrP = cute.make_tensor(p_ptr, p_layout)
         tSrQ, tSrK = thr_qk.make_fragment_A(smem.sQ), thr_qk.make_fragment_B(smem.sK)
         tOrV = thr_pv.make_fragment_B(smem.sV)
         return Fragments(mmas, tSrQ, tSrK, tOrP, tOrV, tStS, tOtO, config.o_cols)
+
+    def p(self, config: FmhaConfig, stage: Any) -> Any:
+        """P of a stage (MMA, K)."""
+        if config.p_path == "smem":
+            return self.tOrP[None, 0, None, stage]
+        first = self.tOrP[None, 0, None, 0]
+        return cute.make_tensor(first.iterator + stage * (2 * config.p_stride), first.layout)
 
     def o_blocks(self, row_tile: Any) -> cute.Tensor:
         """O as (lane, column, block), LOAD_COLS columns a block; a lane is a row or a row's half of the columns."""

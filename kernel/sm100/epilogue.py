@@ -85,8 +85,8 @@ class Epilogue(Fixed):
         layout, tile = store_layout(config, dtype), store_tile(config, dtype)
         groups, elements = config.head_dim // tile[1] * row_warps // warps, cute.cosize(layout)
         slots = WARP // config.rows_per_warp  # a group of columns at a time, of each half that the warp has
-        staged = cute.append(layout.outer, cute.make_layout(slots, stride=elements))
-        staged = cute.append(staged, cute.make_layout(warps, stride=slots * elements))
+        staged = cute.append(layout.outer, cute.make_layout(slots, stride=warps * elements))
+        staged = cute.append(staged, cute.make_layout(warps, stride=elements))
         base = cute.recast_ptr(self.cta.smem.sO.iterator, layout.inner, dtype)
         s = cute.make_tensor(base, staged)[None, None, None, warp]
         dst = cute.domain_offset((0, warp // row_warps * groups * tile[1], 0), dst)

@@ -74,10 +74,13 @@ class LoadWarp(Fixed):
         for i in cutlass.range(kv.window.count, unroll=1):
             tails = self.load_unit(kv.window, window, i, self.cta.turn + i, tails)
         if const_expr(kv.compressed is not None):
+            indices = self.read_list(kv.compressed, 0)
             for i in cutlass.range(kv.compressed.count, unroll=1):
                 turn = self.cta.turn + kv.window.count + i
                 if const_expr(isinstance(kv.compressed, TopkTiles)):
-                    self.gather(kv.compressed, compressed.of(self.of_v)[0], i, turn)
+                    numbers = self.numbers(kv.compressed, i, indices)
+                    indices.store(self.read_list(kv.compressed, i + 1).load())
+                    self.gather(numbers, compressed.of(self.of_v)[0], turn)
                 else:
                     tails = self.load_unit(kv.compressed, compressed, i, turn, tails)
         return tails
@@ -102,7 +105,7 @@ class LoadWarp(Fixed):
 
         A masked P is 0, but 0 * NaN is NaN. Only a last tile has such.
         """
-        part, columns = (self.warp, self.rank) if self.of_v else (self.rank, self.warp)
+        part, columns = (self.warp, self.rank) if self.by_keys else (self.rank, self.warp)
         first = tiles.start(i) + self.unit[0] * part
         slot, _ = wait_empty(self.cta, self.of_v, self.warp, turn)
         whole, alone = atoms.of(self.of_v)
@@ -141,16 +144,11 @@ class LoadWarp(Fixed):
         copy(atom, g, self.ring(self.unit[0])[None, None, 0, slot], barrier)
 
     @cute.jit
-    def gather(self, topk: TopkTiles, tma: cpasync.TmaInfo, i: Int32, turn: Int32) -> None:
-        """This warp's share of every unit of the list's tile `i`. A lane has keys' numbers; -1 brings zeros."""
-        config, bars, unit = self.cta.config, self.cta.bars, self.unit
+    def gather(self, numbers: list[Int32], tma: cpasync.TmaInfo, turn: Int32) -> None:
+        """This warp's share of every unit of the CTA's turn-th tile. A lane has keys' numbers; -1 brings zeros."""
+        config, bars, unit, share = self.cta.config, self.cta.bars, self.unit, self.share
         atom, mC = tma
         gC = cute.group_modes(cute.local_tile(mC, (GATHER, unit[1]), (0, None)), 0, 2)
-        share = unit[0] // config.units  # keys of a unit that this warp brings
-        lanes = [j + cute.arch.lane_idx() for j in range(0, share * (config.units if self.of_v else 1), WARP)]
-        first = i * config.block_n + share * self.warp
-        parts = [own // share if self.of_v else self.rank for own in lanes]
-        numbers = [topk.key(first + part * unit[0] + own % share) for part, own in zip(parts, lanes, strict=True)]
         for c in cutlass.range_constexpr(config.units):
             slot, _ = wait_empty(self.cta, self.of_v, c, turn)
             barrier = bars.at(self.full, slot)
@@ -159,12 +157,43 @@ class LoadWarp(Fixed):
             for j in cutlass.range_constexpr(share // GATHER):
                 rows = cute.make_rmem_tensor(GATHER, Int32)
                 for n in cutlass.range_constexpr(GATHER):
-                    own = (share * c if self.of_v else 0) + GATHER * j + n
+                    own = (share * c if self.by_keys else 0) + GATHER * j + n
                     rows[n] = cute.arch.shuffle_sync(numbers[own // WARP], own % WARP)
                 rows = cute.make_tensor(rows.iterator, cute.make_layout(((GATHER, unit[1]), 1), stride=((1, 0), 0)))
                 dst = cute.group_modes(self.ring(GATHER)[None, None, share // GATHER * self.warp + j, slot], 0, 2)
                 dst, src, by = cpasync.tma_partition(atom, 0, cute.make_layout(1), dst, [gC, rows])
-                cute.copy(atom, [src[None, self.rank if self.of_v else c], by[None, 0]], dst, tma_bar_ptr=barrier)
+                cute.copy(atom, [src[None, self.rank if self.by_keys else c], by[None, 0]], dst, tma_bar_ptr=barrier)
+
+    @property
+    def by_keys(self) -> bool:
+        """Whether units are parts of a tile's keys."""
+        return self.of_v and self.cta.config.mma_ctas == 2
+
+    @property
+    def share(self) -> int:
+        """Keys of a unit that this warp brings, where they are listed."""
+        return self.unit[0] // self.cta.config.units
+
+    def entries(self, i: Int32) -> list[Int32]:
+        """Which entries of the list's tile `i` the warp brings, one a lane, WARP a register."""
+        config, share = self.cta.config, self.share
+        lanes = [j + cute.arch.lane_idx() for j in range(0, share * (config.units if self.by_keys else 1), WARP)]
+        parts = [own // share if self.by_keys else self.rank for own in lanes]
+        first = i * config.block_n + share * self.warp
+        return [first + part * self.unit[0] + own % share for part, own in zip(parts, lanes, strict=True)]
+
+    def read_list(self, topk: Any, i: Int32) -> Any:
+        """The indices of those, a tile ahead of their use."""
+        if not isinstance(topk, TopkTiles):
+            return None
+        entries = self.entries(i)
+        indices = cute.make_rmem_tensor(len(entries), Int32)
+        for n, entry in enumerate(entries):
+            indices[n] = topk.index(entry)
+        return indices
+
+    def numbers(self, topk: TopkTiles, i: Int32, indices: cute.Tensor) -> list[Int32]:
+        return [topk.row(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
 
     def ring(self, rows: int) -> cute.Tensor:
         """The units of K or V as boxes of so many keys: (key, (column, chunk), box, slot)."""

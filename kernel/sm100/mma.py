@@ -14,6 +14,7 @@ from cutlass import Int32, const_expr
 from cutlass.cute.nvgpu import tcgen05
 from cutlass.cutlass_dsl import extract_mlir_values, new_from_mlir_values
 
+from kernel.config import S_STAGES
 from kernel.sm100.cta import HALF_LANES, LANE, Cta, RowTiles
 from kernel.sm100.traced import Fixed, smaller
 
@@ -38,81 +39,110 @@ class MmaWarp(Fixed):
 
     @cute.jit
     def run(self) -> None:
-        config, bars, count = self.cta.config, self.cta.bars, self.cta.kv_tiles.count
+        bars, count, row_tiles = self.cta.bars, self.cta.kv_tiles.count, self.cta.config.row_tiles
         if count > 0:
             bars.wait("q_full", 0, self.row_tiles % 2)
-        for i in cutlass.range(count, unroll=1):
-            for t in cutlass.range_constexpr(config.row_tiles):
-                if const_expr(not config.s_ahead):
-                    self.mma_pv_before(i, t)
-                self.mma_qk(i, t)
-            if i == count - 1:
-                bars.commit("q_empty", 0)
-            if const_expr(config.s_ahead):
-                self.mma_pv_before(i)
-        for t in cutlass.range_constexpr(config.row_tiles):
-            self.mma_pv_before(count, t)
+        if const_expr(self.cta.config.by_twos):
+            self.run_by_twos()
+        else:
+            for i in cutlass.range(count, unroll=1):
+                for t in cutlass.range_constexpr(row_tiles):
+                    if const_expr(not self.cta.config.s_ahead):
+                        self.mma_pv_before(i, t)
+                    self.mma_qk(i, t)
+                if const_expr(self.cta.config.s_ahead):
+                    self.mma_pv_before(i)
+            for t in cutlass.range_constexpr(row_tiles):
+                self.mma_pv_before(count, t)
 
     @cute.jit
-    def mma_qk(self, i: Int32, row_tile: cutlass.Constexpr[int] = 0) -> None:
-        """S[i] = Q K[i]', unit after unit of the head dim; the last row tile gives K[i] back."""
-        config, bars, fragments, turn = self.cta.config, self.cta.bars, self.cta.fragments, self.cta.turn + i
-        stage, _ = bars.stage_and_phase(turn, row_tile)
-        tStS = cute.make_tensor(fragments.tStS.iterator + stage * config.s_cols, fragments.tStS.layout)
-        for c in range(config.units):
-            slot, phase = bars.slot_and_phase(turn, c)
-            bars.wait("k_full", slot, phase)
-            tSrK = fragments.tSrK[None, 0, None, slot]
-            steps = cute.size(tSrK, mode=[1])
-            tSrQ = fragments.tSrQ[None, 0, None, row_tile]
-            gemm(fragments.mmas.qk, tStS, tSrQ, tSrK, range(steps), c > 0, c * steps)
-            if config.own_v and row_tile == config.row_tiles - 1:
-                bars.commit("k_empty", slot)
-        bars.commit("s_full", stage)
+    def run_by_twos(self) -> None:
+        """S[i]; S[i+1] and, a unit behind, P[i] V[i]; P[i+1] V[i+1]: two loads are under way at once then."""
+        count, units = self.cta.kv_tiles.count, self.cta.config.units
+        for first in cutlass.range(0, count, S_STAGES, unroll=1):
+            self.mma_qk(first)
+            last = first
+            if first + 1 < count:
+                last = first + 1
+                self.unit_qk(last, 0, 0)
+                for unit in cutlass.range_constexpr(1, units):
+                    self.unit_qk(last, 0, unit)
+                    self.unit_pv(first, 0, unit - 1)
+                self.unit_pv(first, 0, units - 1)
+            self.mma_pv(last)
+
+    def mma_qk(self, i: Int32, row_tile: int = 0) -> None:
+        """S[i] = Q K[i]', unit after unit of the head dim."""
+        for unit in range(self.cta.config.units):
+            self.unit_qk(i, row_tile, unit)
 
     @cute.jit
     def mma_pv_before(self, i: Int32, row_tile: cutlass.Constexpr[int] = 0) -> None:
         if i > 0:
             self.mma_pv(i - 1, row_tile)
 
-    @cute.jit
-    def mma_pv(self, i: Int32, row_tile: cutlass.Constexpr[int]) -> None:
-        """O += P[i] V[i], unit after unit of the keys and part after part of P; the first overwrites.
+    def mma_pv(self, i: Int32, row_tile: int = 0) -> None:
+        """O += P[i] V[i], unit after unit."""
+        for unit in range(self.cta.config.units):
+            self.unit_pv(i, row_tile, unit)
 
-        The last row tile gives V[i] back, or the K[i] that it is.
+    @cute.jit
+    def unit_qk(self, i: Int32, row_tile: cutlass.Constexpr[int], unit: cutlass.Constexpr[int]) -> None:
+        """S[i] (+)= Q K[i]' of a part of the head dim; the last row tile gives it back."""
+        config, bars, fragments, turn = self.cta.config, self.cta.bars, self.cta.fragments, self.cta.turn + i
+        stage, _ = bars.stage_and_phase(turn, row_tile)
+        tStS = cute.make_tensor(fragments.tStS.iterator + stage * config.s_cols, fragments.tStS.layout)
+        slot, phase = bars.slot_and_phase(turn, unit)
+        bars.wait("k_full", slot, phase)
+        tSrQ, tSrK = fragments.tSrQ[None, 0, None, row_tile], fragments.tSrK[None, 0, None, slot]
+        steps = cute.size(tSrK, mode=[1])
+        gemm(fragments.mmas.qk, tStS, tSrQ, tSrK, range(steps), unit > 0, unit * steps)
+        if const_expr(row_tile == config.row_tiles - 1 and config.own_v):
+            bars.commit("k_empty", slot)
+        if const_expr(unit == config.units - 1):
+            if (row_tile == config.row_tiles - 1) & (i == self.cta.kv_tiles.count - 1):
+                bars.commit("q_empty", 0)
+            bars.commit("s_full", stage)
+
+    @cute.jit
+    def unit_pv(self, i: Int32, row_tile: cutlass.Constexpr[int], unit: cutlass.Constexpr[int]) -> None:
+        """O += P[i] V[i] of some of V's columns or, where the MMA is of two CTAs, of its keys; the first overwrites.
+
+        The last row tile gives them back.
         """
         config, bars, fragments, turn = self.cta.config, self.cta.bars, self.cta.fragments, self.cta.turn + i
         stage, phase = bars.stage_and_phase(turn, row_tile)
-        tOrP, parts = fragments.tOrP[None, 0, None], config.p_parts
-        if const_expr(config.p_path == "tmem"):
-            columns = 2 * config.p_stride  # bf16 elements
-            tOrP = cute.make_tensor(tOrP.iterator + stage * columns, tOrP.layout)
-        first = 0
+        slot, v_phase = bars.slot_and_phase(turn, unit)
+        tOrV, parts, first = fragments.tOrV[None, None, None, slot], config.p_parts, 0
         for part, count in enumerate(parts):
-            bars.wait("p_full", stage * len(parts) + part, phase)
-            if part == 0 and i == 0:
-                bars.wait("tmem_free", row_tile, (self.row_tiles + 1) % 2)
-            for c in range(config.units):
-                slot, v_phase = bars.slot_and_phase(turn, c)
-                if part == 0 and config.own_v:
-                    bars.wait("v_full", slot, v_phase)
-                tOrV = fragments.tOrV[None, None, None, slot]
-                keys = cute.size(tOrV, mode=[2])
-                steps = range(first * keys // sum(parts), (first + count) * keys // sum(parts))
-                for n in range(cute.size(tOrV, mode=[1])):
-                    tOtO = cute.make_tensor(fragments.tOtO.iterator + self.place(row_tile, n), fragments.tOtO.layout)
-                    accumulate = i > 0 if part == c == 0 else True
-                    gemm(fragments.mmas.pv, tOtO, tOrP, tOrV[None, n, None], steps, accumulate, c * keys)
-                if part == len(parts) - 1 and row_tile == config.row_tiles - 1:
-                    bars.commit("v_empty" if config.own_v else "k_empty", slot)
+            if const_expr(unit == 0):
+                bars.wait("p_full", stage * len(parts) + part, phase)
+                if (part == 0) & (i == 0):
+                    bars.wait("tmem_free", row_tile, (self.row_tiles + 1) % 2)
+            if const_expr(part == 0 and config.own_v):
+                bars.wait("v_full", slot, v_phase)
+            keys = cute.size(tOrV, mode=[2])
+            steps = range(first * keys // sum(parts), (first + count) * keys // sum(parts))
+            self.gemm_pv(fragments.p(config, stage), tOrV, steps, row_tile, unit, i > 0)
             first += count
-        bars.commit("o_done", stage)
+        if const_expr(row_tile == config.row_tiles - 1):
+            bars.commit("v_empty" if config.own_v else "k_empty", slot)
+        if const_expr(unit == config.units - 1):
+            bars.commit("o_done", stage)
 
-    def place(self, row_tile: int, n: int) -> int:
-        """Where the n-th MMA_N columns of O begin: side by side, or with 64 rows of a CTA in the other lanes."""
-        config = self.cta.config
-        aside = config.o_cols // 2 if config.halves_apart else HALF_LANES * LANE
-        return row_tile * config.o_cols + n * aside
+    def gemm_pv(self, tOrP: Any, tOrV: cute.Tensor, steps: range, row_tile: int, unit: int, accumulate: Any) -> None:
+        """Some of the instructions of a unit's P V, into its columns of O."""
+        config, fragments = self.cta.config, self.cta.fragments
+        columns, ahead = unit * config.v_unit[1], 0
+        if config.mma_ctas == 2:
+            columns, ahead = 0, unit * cute.size(tOrV, mode=[2])
+        width = fragments.mmas.pv.shape_mnk[1] // (2 if config.halves_apart else 1)
+        for n in range(cute.size(tOrV, mode=[1])):
+            half, column = divmod(columns + n * width, config.o_cols)
+            place = row_tile * config.o_cols + half * HALF_LANES * LANE + column
+            tOtO = cute.make_tensor(fragments.tOtO.iterator + place, fragments.tOtO.layout)
+            first = accumulate if steps.start + ahead == 0 else True
+            gemm(fragments.mmas.pv, tOtO, tOrP, tOrV[None, n, None], steps, first, ahead)
 
 
 def gemm(

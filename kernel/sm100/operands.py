@@ -17,7 +17,7 @@ from cutlass.cute.nvgpu import OperandMajorMode, cpasync, tcgen05
 from cutlass.utils import blackwell_helpers as sm100
 
 from kernel.arguments import Operands
-from kernel.config import BF16_BYTES, MMA_N, SWIZZLE_BYTES, FmhaConfig
+from kernel.config import BF16_BYTES, MMA_N, S_STAGES, SWIZZLE_BYTES, FmhaConfig
 from kernel.sm100.barriers import cta_group
 
 GATHER = 4  # keys that one TMA gather brings
@@ -85,7 +85,7 @@ def tiled_mmas(config: FmhaConfig) -> TiledMmas:
     bf16, ctas = (BFloat16, BFloat16), cta_group(config)
     keys_by_d, d_by_keys = (OperandMajorMode.K, OperandMajorMode.K), (OperandMajorMode.K, OperandMajorMode.MN)
     p_source = tcgen05.OperandSource.TMEM if config.p_path == "tmem" else tcgen05.OperandSource.SMEM
-    pv_tiler = (config.pv_tiler[0], min(config.head_dim, MMA_N))
+    pv_tiler = (config.pv_tiler[0], min(config.mma_ctas * config.v_unit[1], MMA_N))
     return TiledMmas(
         sm100.make_trivial_tiled_mma(*bf16, *keys_by_d, Float32, ctas, config.qk_tiler[:2]),
         sm100.make_trivial_tiled_mma(*bf16, *d_by_keys, Float32, ctas, pv_tiler, p_source),
@@ -94,12 +94,13 @@ def tiled_mmas(config: FmhaConfig) -> TiledMmas:
 
 def smem_layouts(config: FmhaConfig, mmas: TiledMmas) -> SmemLayouts:
     slots = config.depth * config.units
-    k_tiler, v_tiler = (*config.qk_tiler[:2], config.k_unit[1]), (*config.pv_tiler[:2], config.v_unit[0])
+    k_tiler = (*config.qk_tiler[:2], config.k_unit[1])
+    v_tiler = (config.pv_tiler[0], config.mma_ctas * config.v_unit[1], config.v_unit[0])
     return SmemLayouts(
         sm100.make_smem_layout_a(mmas.qk, config.qk_tiler, BFloat16, config.row_tiles),
         sm100.make_smem_layout_b(mmas.qk, k_tiler, BFloat16, slots),
         sm100.make_smem_layout_b(mmas.pv, v_tiler, BFloat16, slots),
-        sm100.make_smem_layout_a(mmas.pv, config.pv_tiler, BFloat16, 1),
+        sm100.make_smem_layout_a(mmas.pv, config.pv_tiler, BFloat16, S_STAGES if config.p_path == "smem" else 1),
     )
 
 

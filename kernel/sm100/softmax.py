@@ -230,7 +230,7 @@ class SoftmaxWarps(Fixed):
             if const_expr(config.compressed == "topk"):
                 self.mask_unlisted(s, named)
             self.track_max(s, i)
-            self.hand_on(s, i, stage)
+            self.hand_on(s, stage)
 
     # Which logits count.
 
@@ -325,7 +325,7 @@ class SoftmaxWarps(Fixed):
 
     # P as bf16, where the tensor core reads it.
 
-    def hand_on(self, s: cute.Tensor, i: Int32, stage: Int32) -> None:
+    def hand_on(self, s: cute.Tensor, stage: Int32) -> None:
         """The exponentials of a tile, part by part on their way to the tensor core."""
         parts, first = self.cta.config.p_parts, 0
         pieces = cute.logical_divide(flat(s), cute.make_layout(cute.size(s) // sum(parts)))
@@ -336,7 +336,7 @@ class SoftmaxWarps(Fixed):
                 if self.cta.config.p_path == "tmem":
                     self.store_p_tmem(p, stage, piece)
                 else:
-                    self.store_p_smem(p, i)
+                    self.store_p_smem(p, stage)
             if self.cta.config.p_path == "tmem":
                 cute.arch.fence_view_async_tmem_store()
             self.cta.bars.arrive_warp("p_full", stage * len(parts) + part, self.cta.config.leader)
@@ -355,15 +355,11 @@ class SoftmaxWarps(Fixed):
         cute.recast_tensor(packed, BFloat16).store(s.load().to(BFloat16))
         cute.copy(store, packed, tPtP)
 
-    @cute.jit
-    def store_p_smem(self, s: cute.Tensor, i: Int32) -> None:
-        """P into shared memory, sixteen bytes of its row at a time, once P[i-1] V[i-1] has read it."""
+    def store_p_smem(self, s: cute.Tensor, stage: Int32) -> None:
+        """P into shared memory, sixteen bytes of its row at once. P[i-2] V[i-2], ahead of S[i], has read the stage."""
         thread = self.thread
-        if i > 0:
-            stage, phase = self.cta.bars.stage_and_phase(self.cta.turn + i - 1)
-            self.cta.bars.wait("o_done", stage, phase)
         vector = cute.make_layout(VECTOR)
-        dst = cute.logical_divide(by_rows(self.cta.smem.sP)[thread.row, None], vector)
+        dst = cute.logical_divide(by_rows(self.cta.smem.sP)[thread.row, None, stage], vector)
         p = cute.make_rmem_tensor(cute.size(s), BFloat16)
         p.store(s.load().to(BFloat16))
         p = cute.logical_divide(p, vector)
@@ -374,9 +370,9 @@ class SoftmaxWarps(Fixed):
 
 
 def by_rows(sP: cute.Tensor) -> cute.Tensor:
-    """The operand tile ((row, k), 1, k, 1) as a matrix (row, k): same bytes, same swizzle."""
-    ((rows, k0), _, k1, _), ((row, s0), _, s1, _) = sP.shape, sP.stride
-    layout = cute.make_layout((rows, (k0, k1)), stride=(row, (s0, s1)))
+    """The operand tiles ((row, k), 1, k, stage) as matrices (row, k, stage): same bytes, same swizzle."""
+    ((rows, k0), _, k1, stages), ((row, s0), _, s1, stage) = sP.shape, sP.stride
+    layout = cute.make_layout((rows, (k0, k1), stages), stride=(row, (s0, s1), stage))
     return cute.make_tensor(sP.iterator, layout)
 
 

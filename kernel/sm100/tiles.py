@@ -148,8 +148,15 @@ class TopkTiles(Fixed):
 
     def key(self, i: Any) -> Any:
         """Row of the tiles' entry `i` in the tensor, or -1 for one that names no key or does not count."""
+        return self.row(i, self.index(i))
+
+    def index(self, i: Any) -> Any:
+        """Of the tiles' entry `i`, as listed; of another where there is none."""
+        return self.indices[larger(smaller(i + self.skipped * self.block_n, self.length - 1), 0)]
+
+    def row(self, i: Any, index: Any) -> Any:
+        """`key` where the index is at hand."""
         entry = i + self.skipped * self.block_n
-        index = self.indices[larger(smaller(entry, self.length - 1), 0)]
         named = (i >= 0) & (entry < self.length) & (index >= 0) & (index < self.keys)
         return cutlass.select_(named, self.first_key + index, Int32(-1))
 

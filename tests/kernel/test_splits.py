@@ -90,15 +90,17 @@ def broken(monkeypatch: pytest.MonkeyPatch, name: str, breaks: Callable[..., Any
     [
         (128, Size(2, 1, 128, 1024), (1, 16)),
         (128, Size(16, 1, 128, 1024), (1, 4)),
+        (128, Size(2, 1, 128, 128), (1, 4)),
         (128, Size(64, 1, 128, 1024), (2, 1)),
         (128, Size(1, 1024, 1151, 1024), (2, 1)),
         (64, Size(64, 1, 128, 512), (1, 2)),
+        (64, Size(64, 1, 128, 128), (1, 2)),
         (64, Size(256, 1, 128, 512), (1, 1)),
         (8, Size(2, 1, 128, 512), (1, 16)),
     ],
 )
 def test_few_rows_have_their_keys_split(heads: int, size: Size, clusters: tuple[int, int]) -> None:
-    config = configuration(512, heads, **LAYER, splits=size)
+    config = configuration(512, heads, **LAYER, size=size)
     assert (config.mma_ctas, config.splits) == clusters
     assert config.cluster_ctas in CLUSTERS_AT_ONCE
 

@@ -37,7 +37,7 @@ BREAKS = (
     Break(
         "the second product does not wait for P",
         "kernel/sm100/mma.py",
-        '            bars.wait("p_full", stage * len(parts) + part, phase)\n',
+        '                bars.wait("p_full", stage * len(parts) + part, phase)\n',
         "",
         r"tcgen05\.mma",
         "cute.gemm(",
@@ -53,7 +53,7 @@ BREAKS = (
     Break(
         "S is never signalled",
         "kernel/sm100/mma.py",
-        '        bars.commit("s_full", stage)\n',
+        '            bars.commit("s_full", stage)\n',
         "",
         r"deadlock: no warp can run[\s\S]*try_wait waits for parity 0 .* of s_full\[0\][\s\S]*s_full.* 0 of 1 arrivals",
         "cute.arch.mbarrier_wait(",
