@@ -39,6 +39,8 @@ class Chip:
     alu_latency: float
     mufu_latency: float
     shared_latency: float
+    peer_latency: float
+    peer_bytes_per_cycle: float
     global_latency: float
     l2_latency: float
     arrive_latency: float

@@ -1,8 +1,8 @@
 """Stretches of ordinary instructions: what their schedule on one sub-partition asks of its pipes, and how long it is.
 
-ptxas reorders within a block, folds moves, joins pairs of max, and tests the bits of a word eight at a time: so the
-cost of a stretch is that of a list schedule of what is left of its PTX, longest chain of latencies first, one
-instruction a cycle, pipes of their widths.
+ptxas reorders within a block, folds moves, makes one of two instructions in a row where the machine has one of three
+operands, and tests the bits of a word eight at a time: so the cost of a stretch is that of a list schedule of what is
+left of its PTX, longest chain of latencies first, one instruction a cycle, pipes of their widths.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ FLOATS: Final = frozenset({"f32", "f64", "f16", "bf16", "f16x2", "bf16x2", "f32x
 SPECIAL: Final = frozenset({"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div"})
 FUSED: Final = frozenset({"fma", "add", "sub", "mul", "mad"})
 MEMORY: Final = frozenset({"ld", "st", "atom", "red", "ldmatrix", "stmatrix"})
+LOGIC: Final = frozenset({"and", "or", "xor"})
+WORDS: Final = frozenset({"s32", "u32", "b32"})
 BITS_A_TEST: Final = 8
 MOST_OPERANDS: Final = 3
 """Of max and min."""
@@ -94,18 +96,19 @@ def _nodes(effects: Sequence[Effect], chip: Chip) -> list[_Node]:
     uses = _uses(effects)
     joined: set[Reg] = set()
     tested: set[Reg] = set()
-    tests, joins = 0, chip.max_operands == MOST_OPERANDS
+    tests = 0
     for effect in effects:
         sources = {i for r in effect.reads if isinstance(r, Reg) for i in made.get(r, ())}
         if _masks_a_bit(effect, uses):
             tested.update(effect.writes)
         tests += (is_test := effect.instr.opcode == "setp" and not tested.isdisjoint(effect.reads))
         folded = not tested.isdisjoint(effect.writes) or (is_test and tests % BITS_A_TEST != 1)
-        if folded or effect.instr.opcode in FREE or (joins and _joins_next(effect, uses, joined)):
+        if folded or effect.instr.opcode in FREE or _joins_next(effect, uses, joined, chip):
             for register in effect.writes:
                 made[register] = tuple(sources)
             continue
-        pipe, width, latency = cost(effect.instr, chip)
+        scales = effect.instr.opcode == "add" and not joined.isdisjoint(effect.reads)
+        pipe, width, latency = _product(chip) if scales else cost(effect.instr, chip)
         nodes.append(_Node(pipe, width, latency, sorted(sources)))
         for register in effect.writes:
             made[register] = (len(nodes) - 1,)
@@ -135,18 +138,35 @@ def _masks_a_bit(effect: Effect, uses: dict[Reg, list[Instr]]) -> bool:
     return len(later) == 1 and later[0].opcode == "setp" and later[0].operands[-1] == Imm(0)
 
 
-def _joins_next(effect: Effect, uses: dict[Reg, list[Instr]], joined: set[Reg]) -> bool:
-    """Whether it is the first of two max or min that become one of three operands. joined: results of such."""
-    instr = effect.instr
-    if instr.opcode not in ("max", "min") or "f32" not in instr.modifiers or len(instr.operands) != 3:
+def _joins_next(effect: Effect, uses: dict[Reg, list[Instr]], joined: set[Reg], chip: Chip) -> bool:
+    """Whether it is the first of two that become one of three operands. joined: results of such."""
+    wanted = _seconds(effect.instr, chip)
+    if not wanted or not joined.isdisjoint(effect.reads):
         return False
     (to,) = effect.writes
     later = uses.get(to, ())
-    alone = len(later) == 1 and later[0].opcode == instr.opcode and len(later[0].operands) == 3
-    if not alone or not joined.isdisjoint(effect.reads):
+    if len(later) != 1 or later[0].opcode not in wanted or len(later[0].operands) != MOST_OPERANDS:
         return False
     joined.add(to)
     return True
+
+
+def _seconds(instr: Instr, chip: Chip) -> frozenset[str]:
+    """With what an instruction may become one: FMNMX3 of two max or min, LOP3 of logic, IMAD of a shift and an add."""
+    kinds = frozenset(instr.modifiers)
+    if instr.opcode in ("max", "min"):
+        three = chip.max_operands == MOST_OPERANDS and "f32" in kinds and len(instr.operands) == MOST_OPERANDS
+        return frozenset({instr.opcode}) if three else frozenset()
+    if kinds.isdisjoint(WORDS):
+        return frozenset()
+    if instr.opcode == "shl":
+        return frozenset({"add"}) if isinstance(instr.operands[-1], Imm) else frozenset()
+    return LOGIC if instr.opcode in LOGIC else frozenset()
+
+
+def _product(chip: Chip) -> tuple[int, float, float]:
+    """What a multiplication of integers costs."""
+    return FMA, chip.packed_cycles, chip.fma_latency
 
 
 def cost(instr: Instr, chip: Chip) -> tuple[int, float, float]:
@@ -164,7 +184,7 @@ def cost(instr: Instr, chip: Chip) -> tuple[int, float, float]:
         wide = chip.packed_cycles if "f32x2" in kinds else chip.fma_cycles
         return FMA, wide, chip.fma_latency
     if opcode in ("mul", "mad"):
-        return FMA, chip.packed_cycles, chip.fma_latency
+        return _product(chip)
     if opcode in ("bra", "ret", "exit"):
         return ISSUE, 1.0, chip.alu_latency
     wide = 2.0 if kinds & {"s64", "u64", "b64"} and opcode in ("add", "sub") else 1.0
@@ -172,13 +192,16 @@ def cost(instr: Instr, chip: Chip) -> tuple[int, float, float]:
 
 
 def _memory_cost(instr: Instr, chip: Chip) -> tuple[int, float, float]:
-    """Without bank conflicts, each lane another address: 128 bytes a cycle and SM, a quarter of them this one's."""
+    """Without bank conflicts, each lane another address; another CTA's shared memory is farther away, and narrower."""
     count = next((int(m[1:]) for m in instr.modifiers if m in ("v2", "v4", "v8", "x2", "x4")), 1)
     width = next((WIDTHS[m[1:]] for m in reversed(instr.modifiers) if m[1:] in WIDTHS and m[0] in "bsuf"), 4)
     width = 4 if "matrix" in instr.opcode else width
-    cycles = max(1.0, 32 * count * width / chip.smem_bytes_per_cycle)
+    peer = "shared::cluster" in instr.modifiers
+    cycles = max(1.0, 32 * count * width / (chip.peer_bytes_per_cycle if peer else chip.smem_bytes_per_cycle))
     if instr.opcode in ("st", "red", "stmatrix"):
         return LSU, cycles, cycles
+    if peer:
+        return LSU, cycles, chip.peer_latency
     near = any(m.startswith(("shared", "local")) for m in instr.modifiers) or instr.opcode == "ldmatrix"
     return LSU, cycles, chip.shared_latency if near else chip.global_latency
 

@@ -42,6 +42,24 @@ def test_warps_of_a_sub_partition_share_its_pipes() -> None:
     assert beside == pytest.approx(2 * alone, rel=0.1)
 
 
+@pytest.mark.parametrize(("first", "second"), [("shl.b32", "add.s32"), ("and.b32", "or.b32")])
+def test_two_of_which_the_machine_makes_one_cost_one(first: str, second: str) -> None:
+    pairs = [f"{first} %r{10 + i}, %r9, 4; {second} %r{22 + i}, %r{10 + i}, %r9;" for i in range(12)]
+    uses = [f"xor.b32 %r{34 + i % 4}, %r{10 + i}, %r9;" for i in range(12)]
+    assert end("".join(pairs)) == pytest.approx(12 * B200.alu_cycles, abs=B200.alu_latency)
+    assert end("".join(pairs + uses)) >= 36 * B200.alu_cycles
+
+
+def test_shared_memory_of_another_cta_is_far_and_narrow() -> None:
+    def loads(space: str, chained: bool) -> float:
+        at, to = ("%r7", "%r7") if chained else ("%r6", "%r{}")
+        body = "".join(f"ld{space}.v4.u32 {{{to.format(10 + i % 8)}, %r20, %r21, %r22}}, [{at}];" for i in range(8))
+        return end(f"mov.b32 %r7, pool; mov.b32 %r6, pool; {body}", shared=".shared .align 16 .b8 pool[16];")
+
+    assert loads(".shared::cluster", True) >= 7 * B200.peer_latency > 4 * loads(".shared", True)
+    assert loads(".shared::cluster", False) >= 8 * 512 / B200.peer_bytes_per_cycle > 4 * loads(".shared", False)
+
+
 @pytest.mark.parametrize("number", [0, 60, 200])
 def test_one_mma_takes_what_was_measured(number: int) -> None:
     row = bench.rows("umma")[number]

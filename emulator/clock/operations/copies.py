@@ -119,6 +119,17 @@ def _fetch(
     return float(now + timeline.chip.tma_thread)
 
 
+def _pass(warp: TimedWarp, now: float, ins: Instr, barrier: TimedMBarrier, size: int) -> float:
+    """A copy by the engine to another CTA's shared memory."""
+    timeline = warp.timeline
+    taken = _engine(warp, now, gathers=False)
+    done = taken + timeline.chip.peer_latency + size / timeline.chip.store_bytes_per_cycle
+    timeline.at(done, partial(timeline.complete, barrier, size, by=(warp.cta.rank, COPIES)))
+    if timeline.recorder is not None:
+        timeline.recorder.copied(warp, ins, now, done, size)
+    return float(now + timeline.chip.tma_thread)
+
+
 def _send(warp: TimedWarp, now: float, lane: int, size: int, gathers: bool = False) -> float:
     """A store by the copy engine, in the lane's open group."""
     timeline = warp.timeline
@@ -135,16 +146,18 @@ def _bring(warp: TimedWarp, target: int, source: int, size: int) -> None:
 
 @timed("cp.async.bulk", "cp.reduce.async.bulk", keep=everything)
 def _bulk(ins: Instr) -> Action:
-    multicast = "multicast::cluster" in ins.modifiers
+    multicast, far = "multicast::cluster" in ins.modifiers, "global" in ins.modifiers
 
     def load(warp: TimedWarp, mask: Any, target: Any, source: Any, size: Any, barrier: Any, *rest: Any) -> None:
         for lane in active_lanes(mask):
             chosen = of_lane(rest[0], lane) if multicast else None
             told = _told(warp, ins, of_lane(target, lane), of_lane(barrier, lane), chosen, False)
             count = of_lane(size, lane)
-            if "global" in ins.modifiers:
+            if far:
                 _bring(warp, of_lane(target, lane), of_lane(source, lane), count)
-            _load(warp, ins, told, count, None)
+                _load(warp, ins, told, count, None)
+            else:
+                warp.ops.append((_pass, ins, told[0][1], count))
 
     def store(warp: TimedWarp, mask: Any, target: Any, source: Any, size: Any, *rest: Any) -> None:
         for lane in active_lanes(mask):
@@ -251,7 +264,7 @@ def _store_async(ins: Instr) -> Action:
 
     def perform(warp: TimedWarp, now: float, barrier: TimedMBarrier, size: int) -> float:
         timeline = warp.timeline
-        timeline.at(now + timeline.chip.cluster_barrier_latency, partial(timeline.complete, barrier, size))
+        timeline.at(now + timeline.chip.peer_latency, partial(timeline.complete, barrier, size))
         return now + 1
 
     def run(warp: TimedWarp, mask: Any, address: Any, barrier: Any) -> None:

@@ -57,10 +57,11 @@ def _init(ins: Instr) -> Action:
 def _arrive(ins: Instr) -> Action:
     expects, drops = "expect_tx" in ins.modifiers, ins.opcode == "mbarrier.arrive_drop"
 
-    def perform(warp: TimedWarp, now: float, barrier: TimedMBarrier, count: int, tx: int) -> float:
+    def perform(warp: TimedWarp, now: float, barrier: TimedMBarrier, count: int, tx: int, peer: bool) -> float:
         barrier.expect(tx)
         barrier.expected -= count * drops
-        later = now + warp.timeline.chip.arrive_latency
+        chip = warp.timeline.chip
+        later = now + (chip.peer_latency if peer else chip.arrive_latency)
         by = warp.cta.rank, warp.index
         warp.timeline.at(later, lambda time: warp.timeline.arrive(barrier, count, time, by))
         return now + 1
@@ -71,7 +72,8 @@ def _arrive(ins: Instr) -> Action:
             barrier = mbarrier(warp, at, ins)
             phase = barrier.phase
             total = sum(of_lane(operand, lane) for lane in lanes)
-            warp.ops.append((perform, barrier, len(lanes) if expects else total, total if expects else 0))
+            peer = at >> RANK_SHIFT & 0xFF != warp.cta.rank
+            warp.ops.append((perform, barrier, len(lanes) if expects else total, total if expects else 0, peer))
         return phase
 
     return run
