@@ -1,8 +1,7 @@
-"""FlashAttention-4's own forward under the clock, beside what was measured on a B200: bench/data/b200/fa4_forward.csv.
+"""FlashAttention-4's own forward under the clock, beside what was measured on B200s: bench/data/b200/fa4_*.csv.
 
-It takes PyPI's `flash-attn-4` and `triton`, which are not in requirements.lock. Hidden size 2,048: 32 heads of 64, 16
-of 128, 8 of 256. Causal flops are half of all. `python -m bench.fa4` prints it beside our kernel, all heads on one
-key and value head.
+It takes PyPI's `flash-attn-4` and `triton`, which are not in requirements.lock. Causal flops are half of all.
+`python -m bench.fa4` prints it beside our kernel: hidden size 2,048, all heads on one key and value head.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from emulator.clock.chips import chip
 HIDDEN: Final = 2048
 FITTED: Final = 2
 """Every so-manyth row, from the first on, may be fitted to; the others never are."""
-LOCKED_GHZ: Final = 1.755
-"""Of the B200 that was measured."""
 TOKENS: Final = 32_768
 """In sequences of each of these lengths, with as many keys."""
 LENGTHS: Final = (1024, 4096, 16_384)
@@ -33,10 +30,10 @@ def installed() -> bool:
 
 
 def forward(rows: list[Mapping[str, str]]) -> Iterator[float]:
-    """Predicted TFLOP/s of each row, at the clock that was locked."""
+    """Predicted TFLOP/s of each row. A clock that is locked is no faster than that: power may still lower it."""
     for row in rows:
-        batch, length, width, causal = (int(row[c]) for c in ("batch", "seqlen", "head_dim", "causal"))
-        yield rate(theirs, batch, length, width, causal, HIDDEN // width, LOCKED_GHZ)
+        batch, length, width, causal, heads = (int(row[c]) for c in ("batch", "seqlen", "head_dim", "causal", "heads"))
+        yield rate(theirs, batch, length, width, causal, heads, heads, float(row["max_ghz"]))
 
 
 def theirs(q: Any, k: Any, v: Any, causal: bool) -> None:
@@ -60,22 +57,23 @@ def rate(
     length: int,
     width: int,
     causal: int,
+    heads: int,
     kv_heads: int,
-    ghz: float | None = None,
+    max_ghz: float = float("inf"),
 ) -> float:
-    """Predicted TFLOP/s of one forward: sequences of `length` tokens, heads `width` wide. ghz: of a locked clock."""
+    """Predicted TFLOP/s of one forward: sequences of `length` tokens, heads `width` wide."""
     from emulator.host.session import emulated_host
 
     with emulated_host(), emulator.emulate(clock="b200") as device:
         import torch
 
-        shapes = [(batch, length, heads, width) for heads in (HIDDEN // width, kv_heads, kv_heads)]
+        shapes = [(batch, length, count, width) for count in (heads, kv_heads, kv_heads)]
         q, k, v = (torch.empty(shape, device="cuda", dtype=torch.bfloat16) for shape in shapes)
         attention(q, k, v, bool(causal))
     made = [launch.prediction for launch in device.launches if launch.prediction is not None]
     launch_s = chip("b200").launch_us * 1e-6
-    seconds = sum(p.seconds if ghz is None else p.cycles / (1e9 * ghz) + launch_s for p in made)
-    return 4 * batch * HIDDEN * length**2 / (1 + causal) / seconds / 1e12
+    seconds = sum(p.cycles / (1e9 * min(p.ghz, max_ghz)) + launch_s for p in made)
+    return 4 * batch * heads * width * length**2 / (1 + causal) / seconds / 1e12
 
 
 def main() -> int:
@@ -86,7 +84,8 @@ def main() -> int:
     print("predicted TFLOP/s on a B200, multi-query, nothing was measured\n")
     print(f"{'head dim':>8} {'causal':>6} {'keys':>6} {'ours':>7} {'FA4':>7} {'ratio':>6}")
     for width, causal, length in product((64, 128, 256), (0, 1), LENGTHS):
-        mine, peer = (rate(each, TOKENS // length, length, width, causal, 1) for each in (ours, theirs))
+        shape = TOKENS // length, length, width, causal, HIDDEN // width, 1
+        mine, peer = (rate(each, *shape) for each in (ours, theirs))
         print(f"{width:>8} {causal:>6} {length:>6} {mine:>7,.0f} {peer:>7,.0f} {mine / peer:>6.2f}", flush=True)
     return 0
 
