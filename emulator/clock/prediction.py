@@ -174,7 +174,7 @@ def _roles(time: GridTime, launch: Launch) -> Iterator[Role]:
             for key, wait in warp.waits.items():
                 cycles, times = found.get(key, (0.0, 0.0))
                 found[key] = cycles + wait.cycles / len(warps), times + wait.times / len(warps)
-        most = sorted(found.items(), key=lambda item: -item[1][0])[:WAITS]
+        most = sorted((item for item in found.items() if item[1][0]), key=lambda item: -item[1][0])[:WAITS]
         waits = [Wait(what, line, _source(launch, instrs[line]), *spent) for (line, what), spent in most]
         running = sum(warp.running_cycles for warp in warps) / len(warps)
         yield Role(tuple(w.index for w in warps), cluster.end - cluster.start, running, tuple(waits))

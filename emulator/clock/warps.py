@@ -172,10 +172,15 @@ class TimedWarp:
         value = self.cta.sregs.get(name)
         return value if value is not None else of_warp(name, self.cta.launch.block, self.index, self.executed)
 
-    def waited(self, instr: Instr, what: str, cycles: float) -> None:
-        """Count a wait that ended."""
+    def came(self, instr: Instr, what: str) -> Waiting:
+        """Where it would have waited, had it come earlier: warps of one role come to the same places."""
         found = self.waits.get((instr.line, what))
         if found is None:
             found = self.waits[instr.line, what] = Waiting(instr, what)
+        return found
+
+    def waited(self, instr: Instr, what: str, cycles: float) -> None:
+        """Count a wait that ended."""
+        found = self.came(instr, what)
         found.times += 1
         found.cycles += cycles

@@ -103,6 +103,7 @@ def _wait(ins: Instr) -> Action:
         now += warp.timeline.chip.try_wait_latency
         if barrier.is_over(wanted, parity):
             warp.granted = True
+            warp.came(ins, barrier.name)
         elif waits:
             warp.since = now, ins, barrier.name
             barrier.waiters.append(warp)

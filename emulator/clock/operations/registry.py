@@ -64,6 +64,7 @@ def _stretch(ins: Instr) -> Action:
 def idle(warp: TimedWarp, now: float, done: float, ins: Instr, what: str) -> float:
     """Wait until a time that is known."""
     if done <= now:
+        warp.came(ins, what)
         return now
     warp.waited(ins, what, done - now)
     if warp.timeline.recorder is not None:

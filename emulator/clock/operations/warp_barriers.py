@@ -66,10 +66,11 @@ def _come(warp: TimedWarp, now: float, index: int, threads: int | None) -> bool:
 
 
 def _meet(warp: TimedWarp, now: float, ins: Instr, index: int, threads: int | None) -> float | None:
+    barrier = warp.cta.barriers[index]
     if _come(warp, now, index, threads):
         warp.granted = True
+        warp.came(ins, barrier.name)
         return now + float(warp.timeline.chip.barrier_latency)
-    barrier = warp.cta.barriers[index]
     barrier.waiters.append(warp)
     warp.since = now, ins, barrier.name
     return None
