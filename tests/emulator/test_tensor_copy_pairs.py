@@ -52,7 +52,8 @@ def run(steps: tuple[str, ...], completion: str) -> list[int]:
     parameters = ".param .align 64 .b8 map[128], .param .u64 words, .param .u64 out"
     text = kernel("k", parameters, "\n".join((BEFORE, *steps, AFTER)))
     arguments = [tensor_map(words, (64,), 0), words, out]
-    launch(text, arguments, block=(64, 1, 1), completion=completion)  # type: ignore[arg-type]
+    options = {"completion": completion, "level": errors.Level.FORMAL}
+    launch(text, arguments, block=(64, 1, 1), **options)  # type: ignore[arg-type]
     return out.tolist()
 
 
