@@ -70,16 +70,10 @@ class Roles:
         return self.softmax + self.mma + self.load + self.values
 
     @property
-    def threads(self) -> int:
-        """Of a CTA; a warp without a role ends at once. Whole warpgroups where registers move between them."""
-        warps = max(self.warps) + 1
-        return WARP * (-(-warps // WARPGROUP) * WARPGROUP if self.registers else warps)
-
-    @property
     def registers(self) -> tuple[int, int] | None:
         """Of a softmax thread and of another, where they are not alike: more warps than have all that they need."""
         if len(self.softmax) > WARPGROUP:
-            return 216, 72
+            return 224, 64
         return (200, 104) if len(self.load) == UNITS else None
 
     def is_softmax(self, warp: Any) -> Any:
@@ -263,6 +257,12 @@ class FmhaConfig:
     def loaders(self) -> tuple[tuple[bool, tuple[int, ...]], ...]:
         """The warps that load K, and those that load V where it is not read as K, each with whether they load V."""
         return ((False, self.roles.load), (True, self.roles.values))[: 1 + self.own_v]
+
+    @property
+    def threads(self) -> int:
+        """Of a CTA; a warp without a role ends at once. Whole warpgroups where registers move between them."""
+        warps = 1 + max(*self.roles.softmax, *self.roles.mma, *(warp for _, loads in self.loaders for warp in loads))
+        return WARP * (-(-warps // WARPGROUP) * WARPGROUP if self.roles.registers else warps)
 
     # Tensor memory, in columns.
 

@@ -101,7 +101,7 @@ class Fmha:
             ctas = Int32(smaller(ctas, args.ctas))
         self.device(mmas, smem, loads, stores, args).launch(
             grid=[ctas, 1, 1],
-            block=[config.roles.threads, 1, 1],
+            block=[config.threads, 1, 1],
             cluster=[config.cluster_ctas, 1, 1],
             min_blocks_per_mp=1,
             stream=stream,

@@ -78,7 +78,7 @@ class Combine(Fixed):
         config, row_tile = self.cta.config, self.cta.row_tile
         rank = cute.arch.block_idx_in_cluster()
         self.meet()
-        for i in cutlass.range(warp, config.block_m // config.splits, config.roles.threads // WARP, unroll=1):
+        for i in cutlass.range(warp, config.block_m // config.splits, config.threads // WARP, unroll=1):
             row = i * config.splits + rank
             if row_tile.row(row) < row_tile.rows:
                 self.merge_row(row)

@@ -32,7 +32,7 @@ def test_nothing_is_spilled_and_registers_fit(config: kernel.FmhaConfig) -> None
     """The register file of an SM holds 65,536 registers, handed out by eight a thread."""
     taken = resources(kernel.compile(config).cubin)
     assert taken.stack_bytes == 0
-    assert taken.registers > 64 and -(-taken.registers // 8) * 8 * config.roles.threads <= 65536
+    assert taken.registers > 64 and -(-taken.registers // 8) * 8 * config.threads <= 65536
 
 
 def test_a_stack_is_seen() -> None:

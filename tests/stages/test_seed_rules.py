@@ -117,7 +117,7 @@ BREAKS = (
         "arrivals are counted by role, not by the warps of the CTA",
         "kernel/config.py",
         "softmax = len(self.roles.softmax)",
-        "softmax = self.roles.threads // WARP",
+        "softmax = self.threads // WARP",
         ("D1.3", "hd=64 n=128 P in tmem"),
         r"Deadlock(.|\n)*4 of 6 arrivals, .* PTX line \d+",
     ),
