@@ -73,6 +73,23 @@ add.u32 %r9, %r9, 1; setp.lt.u32 %p2, %r9, 2; bar.sync 0; @%p2 bra AGAIN; ret;
 """Every lane loads a word and adds 1, and the first stores the sum in its place, in two rounds."""
 
 
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(
+    ("shuffle", "seen"),
+    [("bfly.b32 %r3, %r1, 8, 31", 0), ("bfly.b32 %r3, %r1, 16, 31", 16), ("down.b32 %r3, %r1, 4, 31", 4)],
+)
+def test_a_shuffle_takes_a_value_to_the_lanes_that_read_it(shuffle: str, seen: int, completion: Completion) -> None:
+    """Of what lanes 0 to 15 write all lanes load theirs; the first 16, or fewer, store what the shuffle brings."""
+    body = (
+        "mad.lo.u32 %r6, %t, 4, %r8; setp.lt.u32 %p1, %t, 16; @%p1 st.shared.b32 [%r6+64], %t; bar.warp.sync -1;"
+        f"ld.shared.b32 %r1, [%r6+64]; shfl.sync.{shuffle}, -1; setp.lt.u32 %p2, %t, LAST; @%p2 mov.b32 %r0, %r3;"
+    )
+    assert run(body.replace("LAST", str(16 - seen)), 0, completion)[1][0].level == Level.FORMAL
+    if seen:
+        with pytest.raises(UnwrittenRead):
+            run(body.replace("LAST", str(17 - seen)), 0, completion)
+
+
 SHARED_BY = frozenset({(32, "shared"), (64, "shared")})
 
 
