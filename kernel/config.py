@@ -28,8 +28,8 @@ SPLITS = (1, 2, 4, 8, 16)
 #: CTAs of a cluster, and how many such clusters a B200 holds at a time: its GPCs have 18 or 20 SMs.
 CLUSTERS_AT_ONCE = {1: 148, 2: 74, 4: 34, 8: 16, 16: 8}
 #: What a launch takes beside KV tiles, a row tile beside its own, and a tile of 128 keys of a pair's MMA, in times
-#: of a tile of 64 keys at head_dim 512: by the clock of the emulated B200, in which a merge cannot be told.
-BESIDE_TILES, BESIDE_ROW_TILE, PAIR_TILE = 5, 1, 1.6
+#: of a tile of 64 keys at head_dim 512: by the clock of the emulated B200; and a merge of all rows.
+BESIDE_TILES, BESIDE_ROW_TILE, PAIR_TILE, MERGE_TILES = 5, 1, 1.6, 4
 UNITS = 4  # parts of a tile's K, and of its V, each loaded by a warp and given back by itself at head_dim 512
 
 PPath = Literal["tmem", "smem"]
@@ -471,5 +471,6 @@ def tile_times(config: FmhaConfig, heads: int, size: Size) -> float:
     kv_tiles = -(-size.keys // config.block_n) - (-size.compressed_keys // config.block_n)
     waves = -(-clusters // CLUSTERS_AT_ONCE[config.cluster_ctas])
     if config.splits > 1:
-        return waves * (BESIDE_TILES + -(-kv_tiles // config.splits))
+        merge = MERGE_TILES * min(rows / config.block_m, 1)
+        return waves * (BESIDE_TILES + merge + -(-kv_tiles // config.splits))
     return BESIDE_TILES + waves * (BESIDE_ROW_TILE + kv_tiles * (PAIR_TILE if config.mma_ctas == 2 else 1))
