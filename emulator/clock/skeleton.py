@@ -129,7 +129,7 @@ class _Slice:
             if i in self.keep or i in self.cut:
                 continue
             effect = self._found[i]
-            if _is_data(effect):
+            if _is_data(effect) and effect.instr.opcode not in ENTRIES:
                 self.cut.add(i)
                 continue
             self.keep.add(i)

@@ -60,6 +60,11 @@ def test_shared_memory_of_another_cta_is_far_and_narrow() -> None:
     assert loads(".shared::cluster", False) >= 8 * 512 / B200.peer_bytes_per_cycle > 4 * loads(".shared", False)
 
 
+def test_loads_of_tensor_memory_are_waited_for_though_their_values_are_data() -> None:
+    loads = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r5}, [%r6]; tcgen05.wait::ld.sync.aligned;" * 8
+    assert end(f"mov.b32 %r6, 0; {loads}") >= 8 * B200.tmem_latency
+
+
 @pytest.mark.parametrize("number", [0, 60, 200])
 def test_one_mma_takes_what_was_measured(number: int) -> None:
     row = bench.rows("umma")[number]
