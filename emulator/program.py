@@ -141,9 +141,7 @@ class Program:
                 if warp.yielded or (warp.budget is not None and warp.budget <= 0):
                     return
         except Doubted as doubt:
-            warp.pc = self._stepwise.begin(warp, pc, doubt)
-            self._stepwise.go_on(warp)
-            pc = warp.pc
+            pc = self._stepwise.begin(warp, pc, doubt)
         except EmulatorError:
             raise
         except Exception as error:
@@ -154,6 +152,7 @@ class Program:
                 raise
         finally:
             warp.pc = pc
+        self._stepwise.go_on(warp)  # only a doubt leads here, and what it finds was not raised while handling it
 
     def line_of(self, warp: Any) -> int:
         """The PTX line of the first instruction of the block that a warp is in."""

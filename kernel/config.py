@@ -73,7 +73,7 @@ class Roles:
     def registers(self) -> tuple[int, int] | None:
         """Of a softmax thread and of another, where they are not alike: more warps than have all that they need."""
         if len(self.softmax) > WARPGROUP:
-            return 224, 64
+            return 224, 56
         return (200, 104) if len(self.load) == UNITS else None
 
     def is_softmax(self, warp: Any) -> Any:

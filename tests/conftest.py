@@ -42,7 +42,7 @@ class Project:
         files = {
             str(p.relative_to(self.path)): p.read_bytes()
             for p in sorted(self.path.rglob("*"))
-            if p.is_file() and not {".git", "results"} & set(p.relative_to(self.path).parts)
+            if p.is_file() and not {".git", "results", "__pycache__"} & set(p.relative_to(self.path).parts)
         }
         return {
             "branch": self.git("rev-parse", "--symbolic-full-name", "HEAD"),

@@ -84,7 +84,7 @@ def read_at(traced: Traced) -> np.ndarray:
     """
     steps, (m, n) = traced.layout("tOrP"), traced.tile
     rows, keys = np.arange(m)[:, None], np.arange(n)[None, :]
-    start = CHUNK * np.array([steps(0, 0, step) for step in range(n // MMA_K)])[keys // MMA_K]
+    start = CHUNK * np.array([steps(0, 0, step, 0) for step in range(n // MMA_K)])[keys // MMA_K]
     linear = start + rows % 8 * 128 + rows // 8 * SBO + keys % MMA_K * BF16_BYTES
     swizzled: np.ndarray = linear ^ (linear >> 7 & 7) << 4
     return swizzled

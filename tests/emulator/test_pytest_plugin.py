@@ -19,7 +19,10 @@ DOUBLE = MODULE.format(
     ".reg .b64 %a; .reg .b32 %t; .reg .b64 %b; ld.param.u64 %a, [out]; mov.u32 %t, %tid.x; mul.wide.u32 %b, %t, 4;"
     "add.u64 %a, %a, %b; add.u32 %t, %t, %t; st.global.u32 [%a], %t; ret;"
 )
-UNWRITTEN = MODULE.format(".shared .b32 s; .reg .b32 %r; ld.shared.b32 %r, [s]; ret;")
+UNWRITTEN = MODULE.format(
+    ".shared .b32 s; .reg .b64 %a; .reg .b32 %r; ld.param.u64 %a, [out]; ld.shared.b32 %r, [s];"
+    "st.global.b32 [%a], %r; ret;"
+)
 FORMAL = MODULE.format(".reg .b64 %a; .reg .b32 %r; ld.param.u64 %a, [out]; st.global.b32 [%a], %r; ret;")
 OUT = torch.zeros(32, dtype=torch.int32)
 

@@ -9,6 +9,7 @@ import pytest
 
 import kernel
 from kernel.budget import CONFIGS, drawing, report, shared_memory, tensor_memory
+from kernel.config import WARP
 from kernel.cubin import FRAME, CubinError, resources
 
 SMALL = kernel.FmhaConfig(64)
@@ -32,7 +33,11 @@ def test_nothing_is_spilled_and_registers_fit(config: kernel.FmhaConfig) -> None
     """The register file of an SM holds 65,536 registers, handed out by eight a thread."""
     taken = resources(kernel.compile(config).cubin)
     assert taken.stack_bytes == 0
-    assert taken.registers > 64 and -(-taken.registers // 8) * 8 * config.threads <= 65536
+    given = -(-taken.registers // 8) * 8 * config.threads
+    assert taken.registers > 64 and given <= 65536
+    if moved := config.roles.registers:
+        softmax = WARP * len(config.roles.softmax)
+        assert softmax * moved[0] + (config.threads - softmax) * moved[1] <= given
 
 
 def test_a_stack_is_seen() -> None:

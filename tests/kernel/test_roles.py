@@ -17,11 +17,13 @@ PERMUTED = {
     "softmax last": Roles(softmax=(4, 5, 6, 7), mma=(0,), load=(3,), values=(1,)),
     "two row tiles, softmax last": Roles(softmax=(4, 5, 6, 7, 8, 9, 10, 11), mma=(0,), load=(3,), values=(2,)),
     "units, softmax last": Roles(softmax=(12, 13, 14, 15), mma=(9,), load=(4, 5, 6, 7), values=(0, 1, 2, 3)),
+    "units, three idle warps": Roles(mma=(6,), load=(8, 9, 10, 11), values=(12, 13, 14, 15)),
 }
 PLAIN = ("mma and load swapped", "two idle warps", "softmax last")
-#: With the head dim and the heads; at 256, and with units, one MMA is of two CTAs.
-SHAPES = [(name, d, 130) for d in (64, 256, 512) for name in PLAIN]
-SHAPES += [("two row tiles, softmax last", 64, 130), ("units, softmax last", 512, 128)]
+UNITS = ("units, softmax last", "units, three idle warps")
+#: With the head dim and the heads; at 256, and at 512 with 128 heads, one MMA is of two CTAs.
+SHAPES = [(name, d, 130) for d in (64, 256) for name in PLAIN] + [("two row tiles, softmax last", 64, 130)]
+SHAPES += [(name, 512, heads) for heads in (128, 130) for name in UNITS]
 
 
 @pytest.mark.parametrize(
