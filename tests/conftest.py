@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import emulator  # noqa: F401 - before a test imports CuTeDSL, which is asked for the source's lines then
 from harness.judge import kept  # here, before a test imports the kernel, whose sources it looks at
 from remote.device import Emulated
 
