@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from ..bridge.driver import NotEmulated
@@ -443,19 +444,20 @@ class LibCuda(CLibrary):
 
     @entry("piupppppiiii", "cuTensorMapEncodeTiled")
     def tensor_map(self, *fields: int) -> int | None:
-        try:
-            code.device().encode_tensor_map(*fields)
-        except ValueError:
-            return INVALID_VALUE
-        return None
+        return _encoded(code.device().encode_tensor_map, fields)
 
     @entry("piupppppuupiiii", "cuTensorMapEncodeIm2col")
     def im2col_map(self, *fields: int) -> int | None:
-        try:
-            code.device().encode_im2col_map(*fields)
-        except ValueError:
-            return INVALID_VALUE
-        return None
+        return _encoded(code.device().encode_im2col_map, fields)
+
+
+def _encoded(encode: Callable[..., None], fields: Sequence[int]) -> int | None:
+    """Write a tensor map; an error of CUDA where no map can hold the fields."""
+    try:
+        encode(*fields)
+    except ValueError:
+        return INVALID_VALUE
+    return None
 
 
 def end_capture(captures: Captures, stream: int, graph: int) -> int | None:
