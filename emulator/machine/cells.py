@@ -42,7 +42,13 @@ def span(first: int, count: int) -> Cells:
 
 
 def pieces(firsts: np.ndarray, length: int, accesses: int = 1) -> Cells:
-    """As many neighbours from each of `firsts` (any shape) on; by so many accesses, see `Cells`."""
-    starts = np.ascontiguousarray(firsts.reshape(-1), np.int64)
+    """As many neighbours from each of `firsts` (any shape) on; by so many accesses, see `Cells`.
+
+    An access's runs are in order, and twice as long where each two of them meet.
+    """
+    rows = np.sort(firsts.reshape(accesses, -1).astype(np.int64))
+    while rows.shape[1] % 2 == 0 and (rows[:, 1::2] - rows[:, ::2] == length).all():
+        rows, length = rows[:, ::2], 2 * length
+    starts = np.ascontiguousarray(rows.reshape(-1))
     index = (starts[:, None] + np.arange(length)).reshape(-1)
     return Cells(index, 0, starts.size, length, starts=starts, accesses=accesses)

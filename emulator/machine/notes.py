@@ -5,7 +5,7 @@ Wherever a handler touches shared memory, what the notes say of its cells moves 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -56,6 +56,7 @@ class Notes:
         self.noted = np.zeros(shadow.writer.size, np.uint8)
         self.row: np.ndarray
         """What code knows of them, a MEMORY_ROW."""
+        self._places = np.arange(shadow.writer.size)
         self.words = np.array([self.reads.ctypes.data, len(self.warps)])
         """What changes when a guest comes: where `reads` is, and of how many warps."""
         self.components = np.zeros(len(self._in_cluster), np.int64)
@@ -128,6 +129,13 @@ class Notes:
         self.noted[cells] = 0
         self.writes[cells] = ASK if write else np.where(own, notes & ~ID, notes)
 
+    def taken(self, notes: Sequence[int], replaced: Sequence[Iterable[int]]) -> None:
+        """Record the stores of these notes, which compiled code moved to the shadow. replaced: what they overwrote."""
+        for note in notes:
+            access = self._access(note)
+            access.replaced = replaced
+            self._shadow.history.record(access)
+
     def _settle_writes(self, cells: Any, notes: np.ndarray, own: np.ndarray | slice) -> None:
         writers, readers = self._shadow.writer[cells], self._shadow.reader[cells]
         replaced = distinct(writers[own]), distinct(readers[own])
@@ -147,7 +155,7 @@ class Notes:
 
     def _settle_reads(self, cells: Any, notes: np.ndarray) -> None:
         """One warp's."""
-        places = np.arange(self.writes.size)[cells]
+        places = self._places[cells]
         epochs = notes & ~LANE
         for note in distinct(epochs):
             if note:

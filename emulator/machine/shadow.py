@@ -76,6 +76,9 @@ class Deferred(Protocol):
     def settle(self, cells: Any, write: bool) -> None:
         """Move what was noted of cells (any numpy index) to the shadow. write: it will not hold any longer."""
 
+    def taken(self, notes: Sequence[int], replaced: Sequence[Iterable[int]]) -> None:
+        """Record the stores of these notes, which compiled code moved to the shadow. replaced: what they overwrote."""
+
     def end(self) -> None:
         """Move all to the shadow, for good."""
 
@@ -120,7 +123,7 @@ class Shadow:
         self._row = np.zeros(1, SHADOW)
         self._at = self._row.ctypes.data
         self._row["epochs"] = history.epochs
-        self._replaced = self._row["replaced"][0]
+        self._replaced, self._taken = self._row["replaced"][0], self._row["taken"][0]
         self._reads, self._writes = checks()
         self._tell()
 
@@ -179,6 +182,9 @@ class Shadow:
         if answer == SETTLE and self.notes is not None:
             self.notes.settle_all()
             answer = check(*arguments)
+        if answer == DONE and not write and self.notes is not None and (count := self._taken["count"].item()):
+            replaced = Replaced(self._replaced[0].tobytes())
+            self.notes.taken(self._taken["notes"][:count].tolist(), replaced)
         if write and answer == DONE:
             for access, found in zip(accesses, self._replaced, strict=False):
                 access.replaced = Replaced(found.tobytes())

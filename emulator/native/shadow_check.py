@@ -2,11 +2,13 @@
 
 It is DONE only where `Shadow.read` or `Shadow.write` would find nothing, and note no more than the one new number: all
 that wrote the cells is seen, and so is all that read them. ASK and SETTLE leave everything as it was: the shadow has to
-look itself, or first to take over what compiled loads and stores noted.
+look itself, or first to take over what compiled loads and stores noted. A read of what compiled stores wrote, and
+nothing read since, takes that over itself: such a cell's note is as good as an earlier access's epoch, and what the
+shadow has of the cell is from before that store.
 
 An earlier access is known here by its epoch, a word that the history keeps: where and when it shows on the clocks, by
 which proxy it was made, and by which swizzle. Cells that have the writer and the reader of the cell before are passed
-four at a time: a tile that one copy wrote takes next to nothing.
+eight at a time: a tile that one copy wrote takes next to nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import numpy as np
 
 from .compile import optimised
 from .memory_layout import ASK as NEVER
-from .memory_layout import COMPONENT_BITS, COMPONENTS_MAX, TIME_BITS, offset_of
+from .memory_layout import COMPONENT_BITS, COMPONENTS_MAX, FIRST_ID, ID, LANE, LANE_BITS, TIME_BITS, WRITTEN, offset_of
 
 ASK: Final = 0
 DONE: Final = 1
@@ -32,14 +34,17 @@ ACCESSES: Final = 16
 """So many writes at once have lists of what they replace."""
 
 REPLACED: Final = np.dtype([("count", "u8"), ("numbers", "i4", DIFFERENT)])
+TAKEN: Final = np.dtype([("count", "u8"), ("notes", "i8", DIFFERENT)])
 SHADOW: Final = np.dtype(
     [
         *((name, "u8") for name in ("writers", "readers", "writer_lanes", "reader_lanes", "epochs", "noted", "writes")),
+        ("taken", TAKEN),
         ("replaced", REPLACED, (ACCESSES, 2)),
     ]
 )
 """Addresses of a shadow's arrays, 0 for what it does not have; of the word where the epochs' address is; of the notes
-of compiled accesses. replaced: the different writers and readers that each of the writes found."""
+of compiled accesses. taken: the different stores that a read took over, notes without their lanes, whose numbers follow
+its own. replaced: the different writers and readers that each of the writes found, or together those stores."""
 CELLS: Final = np.dtype([(name, "i8") for name in ("first", "starts", "stride", "runs", "length", "together")])
 """Runs of so many neighbouring cells: from `first` on every `stride`, or where the words at `starts` say. together: as
 many runs are one access; those after them are the next, with the next number."""
@@ -72,16 +77,21 @@ def checks() -> tuple[Check, Check]:
     is made by the async proxy. pattern: by which swizzle it reads, 0 for none. number: its own in the history, of the
     first where there are several. note: of a write, for loads and stores that are machine code.
     """
-    find = optimised(_TEXT + _set(32) + _set(64) + _check(write=False) + _check(write=True))
+    text = _TEXT + _set(32) + _set(64) + _list(32) + _list(64) + _TAKE_OVER
+    find = optimised(text + _check(write=False) + _check(write=True))
     read, write = _Check(find("read")), _Check(find("write"))
     return read, write
 
 
 _TEXT: Final = f"""
-define internal i1 @seen(ptr %epochs, i32 %number, ptr %clock, i64 %width, i64 %follows, i64 %async, i64 %pattern) {{
+define internal i64 @epoch(ptr %epochs, i32 %number) {{
   %index = zext i32 %number to i64
   %at = getelementptr i64, ptr %epochs, i64 %index
   %epoch = load i64, ptr %at
+  ret i64 %epoch
+}}
+
+define internal i1 @seen(i64 %epoch, ptr %clock, i64 %width, i64 %follows, i64 %async, i64 %pattern) {{
   %wide = lshr i64 %epoch, {COMPONENT_BITS}
   %component = and i64 %wide, {COMPONENTS_MAX - 1}
   %generic = and i64 %epoch, {GENERIC}
@@ -110,38 +120,6 @@ define internal i1 @seen(ptr %epochs, i32 %number, ptr %clock, i64 %width, i64 %
   ret i1 %good
 }}
 
-; Add a number to a list of different ones. False if it is full.
-define internal i1 @list(ptr %list, i32 %number) {{
-  %count = load i64, ptr %list
-  %numbers = getelementptr i64, ptr %list, i64 1
-  br label %next
-next:
-  %i = phi i64 [ 0, %0 ], [ %i1, %other ]
-  %last = icmp eq i64 %i, %count
-  br i1 %last, label %new, label %look
-look:
-  %at = getelementptr i32, ptr %numbers, i64 %i
-  %known = load i32, ptr %at
-  %same = icmp eq i32 %known, %number
-  br i1 %same, label %done, label %other
-other:
-  %i1 = add i64 %i, 1
-  br label %next
-new:
-  %full = icmp eq i64 %count, {DIFFERENT}
-  br i1 %full, label %failed, label %add
-add:
-  %end = getelementptr i32, ptr %numbers, i64 %count
-  store i32 %number, ptr %end
-  %more = add i64 %count, 1
-  store i64 %more, ptr %list
-  br label %done
-done:
-  ret i1 true
-failed:
-  ret i1 false
-}}
-
 ; Where run %run of cells begins.
 define internal i64 @start(ptr %cells, i64 %run) {{
   %starts_at = getelementptr i64, ptr %cells, i64 1
@@ -161,7 +139,100 @@ listed:
   ret i64 %known
 }}
 
-@nothing = private constant i32 0
+@nothing = private constant i64 0
+@lane_bits = private constant [{len(LANE_BITS)} x i32] [{", ".join(f"i32 {bits}" for bits in LANE_BITS)}]
+"""
+
+_TAKE_OVER: Final = f"""
+; Have the shadow know what compiled stores wrote in one run of cells. %first: the number of the first that is taken.
+define internal void @take_over(ptr %taken, ptr %noted, ptr %writes, ptr %writers, ptr %lanes, i64 %start, i64 %length,
+    i32 %first) {{
+  %notes = getelementptr i64, ptr %taken, i64 1
+  br label %next
+next:
+  %i = phi i64 [ 0, %0 ], [ %i1, %step ]
+  %which = phi i64 [ 0, %0 ], [ %known, %step ]
+  %more = icmp slt i64 %i, %length
+  br i1 %more, label %look, label %done
+look:
+  %c = add i64 %start, %i
+  %noted_at = getelementptr i8, ptr %noted, i64 %c
+  %n = load i8, ptr %noted_at
+  %silent = icmp eq i8 %n, 0
+  br i1 %silent, label %step, label %find
+find:
+  %writes_at = getelementptr i64, ptr %writes, i64 %c
+  %note = load i64, ptr %writes_at
+  %access = and i64 %note, {~LANE}
+  br label %find_next
+find_next:
+  %k = phi i64 [ %which, %find ], [ %k2, %other ]
+  %at = getelementptr i64, ptr %notes, i64 %k
+  %there = load i64, ptr %at
+  %same = icmp eq i64 %there, %access
+  br i1 %same, label %take, label %other
+other:
+  %k1 = add i64 %k, 1
+  %k2 = urem i64 %k1, {DIFFERENT}
+  br label %find_next
+take:
+  %k32 = trunc i64 %k to i32
+  %number = add i32 %first, %k32
+  %writer_at = getelementptr i32, ptr %writers, i64 %c
+  store i32 %number, ptr %writer_at
+  %lane = and i64 %note, {LANE}
+  %bits_at = getelementptr i32, ptr @lane_bits, i64 %lane
+  %bits = load i32, ptr %bits_at
+  %lanes_at = getelementptr i32, ptr %lanes, i64 %c
+  store i32 %bits, ptr %lanes_at
+  %epoch = and i64 %note, {~ID}
+  store i64 %epoch, ptr %writes_at
+  store i8 0, ptr %noted_at
+  br label %step
+step:
+  %known = phi i64 [ %which, %look ], [ %k, %take ]
+  %i1 = add i64 %i, 1
+  br label %next
+done:
+  ret void
+}}
+"""
+
+
+def _list(bits: int) -> str:
+    """The function that adds to a list of words so wide."""
+    return f"""
+; Add a number to a list of different ones. False if it is full.
+define internal i1 @list{bits}(ptr %list, i{bits} %number) {{
+  %count = load i64, ptr %list
+  %numbers = getelementptr i64, ptr %list, i64 1
+  br label %next
+next:
+  %i = phi i64 [ 0, %0 ], [ %i1, %other ]
+  %last = icmp eq i64 %i, %count
+  br i1 %last, label %new, label %look
+look:
+  %at = getelementptr i{bits}, ptr %numbers, i64 %i
+  %known = load i{bits}, ptr %at
+  %same = icmp eq i{bits} %known, %number
+  br i1 %same, label %done, label %other
+other:
+  %i1 = add i64 %i, 1
+  br label %next
+new:
+  %full = icmp eq i64 %count, {DIFFERENT}
+  br i1 %full, label %failed, label %add
+add:
+  %end = getelementptr i{bits}, ptr %numbers, i64 %count
+  store i{bits} %number, ptr %end
+  %more = add i64 %count, 1
+  store i64 %more, ptr %list
+  br label %done
+done:
+  ret i1 true
+failed:
+  ret i1 false
+}}
 """
 
 
@@ -171,16 +242,28 @@ def _set(bits: int) -> str:
 ; Set cells of an array, if there is one.
 define internal void @set{bits}(ptr %array, i64 %start, i64 %length, i{bits} %value) {{
   %absent = icmp eq ptr %array, null
-  br i1 %absent, label %done, label %next
+  br i1 %absent, label %done, label %prepare
+prepare:
+  %end = add i64 %start, %length
+  %first = insertelement <8 x i{bits}> poison, i{bits} %value, i32 0
+  %all = shufflevector <8 x i{bits}> %first, <8 x i{bits}> poison, <8 x i32> zeroinitializer
+  br label %next
 next:
-  %i = phi i64 [ 0, %0 ], [ %i1, %do ]
-  %more = icmp slt i64 %i, %length
-  br i1 %more, label %do, label %done
-do:
-  %place = add i64 %start, %i
-  %at = getelementptr i{bits}, ptr %array, i64 %place
+  %c = phi i64 [ %start, %prepare ], [ %c8, %eight ], [ %c1, %one ]
+  %left = sub i64 %end, %c
+  %at = getelementptr i{bits}, ptr %array, i64 %c
+  %several = icmp sge i64 %left, 8
+  br i1 %several, label %eight, label %few
+eight:
+  store <8 x i{bits}> %all, ptr %at, align {bits // 8}
+  %c8 = add i64 %c, 8
+  br label %next
+few:
+  %some = icmp sgt i64 %left, 0
+  br i1 %some, label %one, label %done
+one:
   store i{bits} %value, ptr %at
-  %i1 = add i64 %i, 1
+  %c1 = add i64 %c, 1
   br label %next
 done:
   ret void
@@ -207,6 +290,7 @@ define i32 @{"write" if write else "read"}(ptr %shadow, ptr %cells, ptr %clock, 
   %cell = alloca i64
   %writer = alloca i32
   %reader = alloca i32
+  {"" if write else _NOTHING_TAKEN}
   store i64 0, ptr %run
   store i32 -1, ptr %writer
   store i32 -1, ptr %reader
@@ -235,40 +319,34 @@ cells_left:
   %reader_at = getelementptr i32, ptr %readers, i64 %c
   %note_at = getelementptr i8, ptr %noted, i64 %c
   %note_place = select i1 %noting, ptr %note_at, ptr @nothing
-  %several = icmp sge i64 %left, 4
-  br i1 %several, label %four, label %one
+  %several = icmp sge i64 %left, 8
+  br i1 %several, label %eight, label %one
 
-four:
-  %w4 = load <4 x i32>, ptr %writer_at, align 4
-  %r4 = load <4 x i32>, ptr %reader_at, align 4
-  %n4 = load i32, ptr %note_place, align 1
-  %w_first = insertelement <4 x i32> poison, i32 %w, i32 0
-  %w_all = shufflevector <4 x i32> %w_first, <4 x i32> poison, <4 x i32> zeroinitializer
-  %r_first = insertelement <4 x i32> poison, i32 %r, i32 0
-  %r_all = shufflevector <4 x i32> %r_first, <4 x i32> poison, <4 x i32> zeroinitializer
-  %w_other = xor <4 x i32> %w4, %w_all
-  %r_other = xor <4 x i32> %r4, %r_all
-  %other = or <4 x i32> %w_other, %r_other
-  %bits = bitcast <4 x i32> %other to i128
-  %same = icmp eq i128 %bits, 0
-  %quiet = icmp eq i32 %n4, 0
+eight:
+  %w8 = load <8 x i32>, ptr %writer_at, align 4
+  %r8 = load <8 x i32>, ptr %reader_at, align 4
+  %n8 = load i64, ptr %note_place, align 1
+  {_same("same", "%w8", "%w", "%r8", "%r")}
+  %quiet = icmp eq i64 %n8, 0
   %past = and i1 %same, %quiet
-  br i1 %past, label %pass, label %one
+  br i1 %past, label %pass, label %{"one" if write else "eight_stored"}
+{"" if write else _EIGHT_STORED}
 pass:
-  %c4 = add i64 %c, 4
-  store i64 %c4, ptr %cell
+  %c8 = add i64 %c, 8
+  store i64 %c8, ptr %cell
   br label %next_cells
 
 one:
   %n1 = load i8, ptr %note_place
-  %silent = icmp eq i8 %n1, 0
-  br i1 %silent, label %writers_turn, label %settle
+  switch i8 %n1, label %settle [ i8 0, label %writers_turn {"" if write else f"i8 {WRITTEN}, label %stored"} ]
+{"" if write else _STORED}
 writers_turn:
   %w1 = load i32, ptr %writer_at
   %w_same = icmp eq i32 %w1, %w
   br i1 %w_same, label %readers_turn, label %new_writer
 new_writer:
-  %w_seen = call i1 @seen(ptr %epochs, i32 %w1, ptr %clock, i64 %width, i64 %follows, i64 %async, i64 %pattern)
+  %w_epoch = call i64 @epoch(ptr %epochs, i32 %w1)
+  %w_seen = call i1 @seen(i64 %w_epoch, ptr %clock, i64 %width, i64 %follows, i64 %async, i64 %pattern)
   {_or_nobody("%w_good", "%w_seen", "%w1") if write else "%w_good = and i1 %w_seen, true"}
   br i1 %w_good, label %keep_writer, label %ask
 keep_writer:
@@ -279,7 +357,8 @@ readers_turn:
   %r_same = icmp eq i32 %r1, %r
   br i1 %r_same, label %step, label %new_reader
 new_reader:
-  %r_seen = call i1 @seen(ptr %epochs, i32 %r1, ptr %clock, i64 %width, i64 %follows, i64 0, i64 0)
+  %r_epoch = call i64 @epoch(ptr %epochs, i32 %r1)
+  %r_seen = call i1 @seen(i64 %r_epoch, ptr %clock, i64 %width, i64 %follows, i64 0, i64 0)
   {_or_nobody("%r_good", "%r_seen", "%r1")}
   br i1 %r_good, label %keep_reader, label %ask
 keep_reader:
@@ -291,7 +370,10 @@ step:
   br label %next_cells
 
 proved:
-  %again = phi i64 [ 0, %next_run ], [ %following, %noting_run ]
+  {"" if write else _FIRST_TAKEN}
+  br label %note_next
+note_next:
+  %again = phi i64 [ 0, %proved ], [ %following, %noted_run ]
   %all = icmp eq i64 %again, %runs
   br i1 %all, label %done, label %noting_run
 noting_run:
@@ -300,8 +382,10 @@ noting_run:
   %further = trunc i64 %which to i32
   %own = add i32 %number, %further
   {_noted(write)}
+  {"br label %noted_run" if write else _TAKE_RUN}
+noted_run:
   %following = add i64 %again, 1
-  br label %proved
+  br label %note_next
 
 done:
   ret i32 {DONE}
@@ -313,9 +397,102 @@ settle:
 """
 
 
+def _same(result: str, writers: str, writer: str, readers: str, reader: str) -> str:
+    """Whether eight cells have all this writer and this reader."""
+    lines = []
+    for eight, one in ((writers, writer), (readers, reader)):
+        name = f"{one}_{result}"
+        lines += [
+            f"{name}_first = insertelement <8 x i32> poison, i32 {one}, i32 0",
+            f"{name}_all = shufflevector <8 x i32> {name}_first, <8 x i32> poison, <8 x i32> zeroinitializer",
+            f"{name}_other = xor <8 x i32> {eight}, {name}_all",
+        ]
+    return "\n  ".join(
+        [
+            *lines,
+            f"%{result}_other = or <8 x i32> {writer}_{result}_other, {reader}_{result}_other",
+            f"%{result}_bits = bitcast <8 x i32> %{result}_other to i256",
+            f"%{result} = icmp eq i256 %{result}_bits, 0",
+        ]
+    )
+
+
+_NOTHING_TAKEN: Final = f"""%taken = getelementptr i8, ptr %shadow, i64 {offset_of("taken", SHADOW)}
+  %before_writers = getelementptr i8, ptr %shadow, i64 {_REPLACED}
+  %before_readers = getelementptr i8, ptr %before_writers, i64 {REPLACED.itemsize}
+  store i64 0, ptr %taken
+  store i64 0, ptr %before_writers
+  store i64 0, ptr %before_readers
+  %stored_by = alloca i64
+  %before_writer = alloca i32
+  %before_reader = alloca i32
+  store i64 -1, ptr %stored_by
+  store i32 -1, ptr %before_writer
+  store i32 -1, ptr %before_reader"""
+_EIGHT_STORED: Final = f"""eight_stored:
+  %all_stored = icmp eq i64 %n8, {WRITTEN * 0x0101_0101_0101_0101}
+  br i1 %all_stored, label %eight_notes, label %one
+eight_notes:
+  %notes_at = getelementptr i64, ptr %writes, i64 %c
+  %notes8 = load <8 x i64>, ptr %notes_at, align 8
+  %by = load i64, ptr %stored_by
+  %by_first = insertelement <8 x i64> poison, i64 %by, i32 0
+  %by_all = shufflevector <8 x i64> %by_first, <8 x i64> poison, <8 x i32> zeroinitializer
+  %by8 = and <8 x i64> %notes8, splat (i64 {~LANE})
+  %by_other = xor <8 x i64> %by8, %by_all
+  %by_bits = bitcast <8 x i64> %by_other to i512
+  %by_same = icmp eq i512 %by_bits, 0
+  %bw = load i32, ptr %before_writer
+  %br = load i32, ptr %before_reader
+  {_same("b_same", "%w8", "%bw", "%r8", "%br")}
+  %stored_past = and i1 %by_same, %b_same
+  br i1 %stored_past, label %pass, label %one"""
+_STORED: Final = f"""stored:
+  %note_of_write = getelementptr i64, ptr %writes, i64 %c
+  %note1 = load i64, ptr %note_of_write
+  %id = and i64 %note1, {ID}
+  %compiled = icmp uge i64 %id, {FIRST_ID}
+  br i1 %compiled, label %stores_turn, label %settle
+stores_turn:
+  %by1 = and i64 %note1, {~LANE}
+  %by_before = load i64, ptr %stored_by
+  %by_known = icmp eq i64 %by1, %by_before
+  br i1 %by_known, label %before_writers_turn, label %new_store
+new_store:
+  %when = and i64 %by1, {~ID}
+  %by_epoch = or i64 %when, {GENERIC}
+  %by_seen = call i1 @seen(i64 %by_epoch, ptr %clock, i64 %width, i64 %follows, i64 %async, i64 %pattern)
+  br i1 %by_seen, label %keep_store, label %ask
+keep_store:
+  store i64 %by1, ptr %stored_by
+  %by_listed = call i1 @list64(ptr %taken, i64 %by1)
+  br i1 %by_listed, label %before_writers_turn, label %settle
+before_writers_turn:
+  %bw1 = load i32, ptr %writer_at
+  store i32 %bw1, ptr %before_writer
+  %bw_listed = call i1 @list32(ptr %before_writers, i32 %bw1)
+  br i1 %bw_listed, label %before_readers_turn, label %settle
+before_readers_turn:
+  %br1 = load i32, ptr %reader_at
+  store i32 %br1, ptr %before_reader
+  %br_listed = call i1 @list32(ptr %before_readers, i32 %br1)
+  br i1 %br_listed, label %step, label %settle"""
+"""A cell that compiled code stored to, and nothing read since."""
+_FIRST_TAKEN: Final = """%count_taken = load i64, ptr %taken
+  %none_taken = icmp eq i64 %count_taken, 0
+  %own_count = udiv i64 %runs, %together
+  %own_numbers = trunc i64 %own_count to i32
+  %first_taken = add i32 %number, %own_numbers"""
+_TAKE_RUN: Final = """br i1 %none_taken, label %noted_run, label %take_run
+take_run:
+  call void @take_over(ptr %taken, ptr %noted, ptr %writes, ptr %writers, ptr %writer_lanes, i64 %from, i64 %length,
+    i32 %first_taken)
+  br label %noted_run"""
+
+
 def _fields() -> str:
     """The addresses in a SHADOW by their names; that of the epochs' address."""
-    names = [name for name in SHADOW.names or () if name != "replaced"]
+    names = [name for name in SHADOW.names or () if name not in ("taken", "replaced")]
     lines = []
     for name in names:
         kept = "epochs_word" if name == "epochs" else name
@@ -353,7 +530,7 @@ def _listed(which: int, number: str, after: str) -> str:
     told, lists, own = f"%told_{after}", f"%lists_{after}", f"%list_{after}"
     return f"""{lists} = load ptr, ptr %lists
   {own} = getelementptr i8, ptr {lists}, i64 {which * REPLACED.itemsize}
-  {told} = call i1 @list(ptr {own}, i32 {number})
+  {told} = call i1 @list32(ptr {own}, i32 {number})
   br i1 {told}, label %{after}, label %ask"""
 
 

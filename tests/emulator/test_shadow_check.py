@@ -14,6 +14,16 @@ from emulator.machine.cells import Cells, pieces, span
 from emulator.machine.clocks import ASYNC_VISIBLE, ORDERED, Clock
 from emulator.machine.history import History
 from emulator.machine.shadow import Shadow
+from emulator.native.memory_layout import (
+    ALL_LANES,
+    COMPONENT_BITS,
+    COMPONENTS_MAX,
+    FIRST_ID,
+    ID,
+    MANY,
+    TIME_BITS,
+    WRITTEN,
+)
 
 CELLS = 96
 COMPONENTS = 5
@@ -96,3 +106,47 @@ def test_cells_beyond_the_last_are_left_to_numpy() -> None:
     me = Access(0, 1, False, None, SimpleNamespace(time=0), "a copy")  # type: ignore[arg-type]
     with pytest.raises(IndexError):
         shadow.write(pieces(np.array([CELLS]), 1), me, Clock(COMPONENTS))
+
+
+class Stored:
+    """Notes of compiled stores: the first half of the cells by component 0, lane 3, at time 2, the others by 1, all."""
+
+    def __init__(self, shadow: Shadow) -> None:
+        self.noted = np.full(CELLS, WRITTEN, np.uint8)
+        both = [2 << TIME_BITS | who << COMPONENT_BITS | FIRST_ID | lane for who, lane in ((0, 3), (1, MANY))]
+        self.writes = np.repeat(np.array(both), CELLS // 2)
+        self.told: list[tuple[list[int], list[Any]]] = []
+        shadow.take(self)  # type: ignore[arg-type]
+
+    def taken(self, notes: list[int], replaced: Any) -> None:
+        self.told.append(([note >> COMPONENT_BITS & COMPONENTS_MAX - 1 for note in notes], list(replaced)))
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_read_takes_over_what_compiled_stores_wrote(seen: bool) -> None:
+    """If its clock has seen both stores, through the proxy that it reads by; else nothing has changed."""
+    history = History(COMPONENTS)
+    shadow = Shadow(CELLS, history, lambda *_: None, by_lane=lambda *_: None)
+    warp: Any = SimpleNamespace(time=0)
+    clock = Clock(COMPONENTS)
+    before = Access(3, 1, True, None, warp, "before")  # type: ignore[arg-type]
+    shadow.write(span(0, CELLS), before, clock)
+    stored, written, old = Stored(shadow), history.record(before), shadow.writer.copy()
+    clock.v[ORDERED] = 2
+    clock.v[ASYNC_VISIBLE] = [2, 2 if seen else 1, 0, 0, 0]
+    reads = [Access(4, 1, False, None, warp, f"step {i}") for i in range(2)]  # type: ignore[arg-type]
+    cells = pieces(np.arange(0, CELLS, 4), 4, 2)
+    assert shadow.read_at_once(cells, reads, clock, None) == seen
+    if not seen:
+        assert stored.noted.all()
+        assert not stored.told
+        assert (shadow.writer == old).all()
+        return
+    first = history.record_all(reads)
+    half = CELLS // 2
+    assert stored.told == [([0, 1], [[written], [0]])]
+    assert shadow.writer.tolist() == [first + 2] * half + [first + 3] * half
+    assert shadow.writer_lanes.tolist() == [1 << 3] * half + [ALL_LANES] * half
+    assert shadow.reader.tolist() == [first] * half + [first + 1] * half
+    assert not stored.noted.any()
+    assert not (stored.writes & ID).any()
