@@ -137,24 +137,51 @@ SECOND: mbarrier.try_wait.parity.shared.b64 %p3, [%r4], %r6; @%p3 bra D2; bra SE
 D2: @%p7 mbarrier.arrive.shared.b64 _, [%r5];
 xor.b32 %r6, %r6, 1; sub.u32 %r50, %r50, 1; setp.ne.u32 %p8, %r50, 0; @%p8 bra SECOND;
 LAST:"""
+SENT: Final = {
+    "peer arrive": ("", "@%p7 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r8];"),
+    "peer st.async": (
+        "@%p7 mbarrier.arrive.expect_tx.shared.b64 _, [%r4], 4;",
+        "@%p7 st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r9], %r1, [%r8];",
+    ),
+}
+"""What a CTA does before it waits, and how it hands the phase on."""
+PEER_HANDED: Final = """mov.u32 %r2, %cluster_ctarank; xor.b32 %r3, %r2, 1; setp.ne.u32 %p2, %r2, 0;
+mapa.shared::cluster.u32 %r8, %r4, %r3; add.u32 %r9, %r8, 64; @%p2 bra SECOND;
+ROUND: ARM SEND
+W1: mbarrier.try_wait.parity.acquire.cluster.shared.b64 %p3, [%r4], %r6; @%p3 bra D1; bra W1;
+D1: xor.b32 %r6, %r6, 1; sub.u32 %r50, %r50, 1; setp.ne.u32 %p8, %r50, 0; @%p8 bra ROUND; bra LAST;
+SECOND: ARM
+W2: mbarrier.try_wait.parity.acquire.cluster.shared.b64 %p3, [%r4], %r6; @%p3 bra D2; bra W2;
+D2: SEND xor.b32 %r6, %r6, 1; sub.u32 %r50, %r50, 1; setp.ne.u32 %p8, %r50, 0; @%p8 bra SECOND;
+LAST: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"""
+
+
+def _steps(op: str) -> tuple[str, int]:
+    """The rounds of a measurement of synchronisation, and what of it each has."""
+    if op in SENT:
+        arm, send = SENT[op]
+        return PEER_HANDED.replace("ARM", arm).replace("SEND", send), 1
+    if op == "pingpong":
+        return HANDED, 1
+    return "ROUND:" + "".join(STEPS[op].replace("{i}", str(i)) for i in range(8)) + AGAIN, 8
 
 
 def sync(row: Row) -> Micro:
-    """mbarriers that are over, barriers, and a phase that two warps hand one another."""
-    op = row["op"]
-    body = (
-        HANDED if op == "pingpong" else "ROUND:" + "".join(STEPS[op].replace("{i}", str(i)) for i in range(8)) + AGAIN
-    )
+    """mbarriers that are over, barriers, and a phase that two warps, or two CTAs, hand one another."""
+    body, each = _steps(row["op"])
+    ctas = int(row["ctas"])
+    meet = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" if row["op"] in SENT else ""
     text = entry(
         "u64 out,u32 rounds",
         f"""mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; setp.lt.u32 %p2, %r1, 32; mov.u32 %r6, 0;
 mov.u32 %r4, pool; add.u32 %r5, %r4, 8;
 @%p1 mbarrier.init.shared.b64 [%r4], 1; @%p1 mbarrier.init.shared.b64 [%r5], 1;
+fence.mbarrier_init.release.cluster; {meet}
 {BEGIN} elect.sync _|%p7, -1;
 {body}
 {END}""",
+        "8.1",
     )
-    each, ctas = 1 if op == "pingpong" else 8, int(row["ctas"])
     return Micro(text, 32 * int(row["warps"]), ctas, ctas, rounds=(50, 250), each=each)
 
 

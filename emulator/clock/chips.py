@@ -25,8 +25,8 @@ class Chip:
     max_clock_ghz: float
     launch_us: float
     cta_launch: float
-    full_rate_utilisation: float
-    busy_rate: float
+    busy_ghz: float
+    other_power: float
     mma_columns_per_cycle: float
     smem_bytes_per_cycle: float
     fma_cycles: float
@@ -41,6 +41,8 @@ class Chip:
     shared_latency: float
     peer_latency: float
     peer_bytes_per_cycle: float
+    peer_arrive_latency: float
+    peer_release_cycles: float
     global_latency: float
     l2_latency: float
     arrive_latency: float

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Final
@@ -117,16 +117,16 @@ def predict(
 ) -> Prediction:
     """Predict a launch of a kernel. program: of its skeleton."""
     time = Grid(chip, launch, program, skeleton.stretches).time(recorder)
-    busy = _busy(chip, time)
-    flops = sum(e.share * sum(sm.busy.get("flops", 0.0) for sm in e.sms) / e.together for e in time.executed)
-    ghz = frequency(chip, busy.get("tensor core", 0.0))
+    used = _used(time)
+    busy = _busy(chip, time, used)
+    ghz = frequency(chip, used.get("products", 0.0) / _cycles(chip, time))
     return Prediction(
         chip.name,
         launch.kernel.name,
         time.cycles,
         ghz,
         time.cycles / (1e9 * ghz) + chip.launch_us * 1e-6,
-        flops * time.occupancy.clusters,
+        used.get("flops", 0.0) * time.occupancy.clusters,
         busy,
         time.occupancy.clusters,
         time.occupancy.slots,
@@ -139,26 +139,40 @@ def predict(
 
 
 def frequency(chip: Chip, utilisation: float) -> float:
-    """The rate at which cycles pass, GHz, by the share of cycles in which tensor cores compute: power limits both."""
-    above = max(0.0, utilisation - chip.full_rate_utilisation) / (1 - chip.full_rate_utilisation)
-    return chip.max_clock_ghz * (1 - (1 - chip.busy_rate) * above)
+    """The rate at which cycles pass, GHz, by the share of what the tensor cores could compute in these that they do.
+
+    Power is the limit. Voltage goes with the rate, so power with its cube, times what switches: the tensor cores and
+    all else. So fewer cycles for the same products never take longer.
+    """
+    switches = (chip.other_power + 1) / (chip.other_power + utilisation)
+    return float(min(chip.max_clock_ghz, chip.busy_ghz * switches ** (1 / 3)))
 
 
-def _busy(chip: Chip, time: GridTime) -> dict[str, float]:
-    """Shares of the cycles of all SMs of the chip."""
-    per_cluster: dict[str | int, float] = {}
+def _used(time: GridTime) -> dict[str | int, float]:
+    """Of the parts of its SMs, what a cluster of the grid takes."""
+    used: dict[str | int, float] = {}
     for executed in time.executed:
         for sm in executed.sms:
             for part, cycles in sm.busy.items():
-                per_cluster[part] = per_cluster.get(part, 0.0) + executed.share * cycles / executed.together
-    whole = time.cycles * chip.sms / time.occupancy.clusters
-    found = {"tensor core": per_cluster.get("tensor core", 0.0) / whole}
+                used[part] = used.get(part, 0.0) + executed.share * cycles / executed.together
+    return used
+
+
+def _cycles(chip: Chip, time: GridTime) -> float:
+    """Of all SMs, for each cluster."""
+    return time.cycles * chip.sms / time.occupancy.clusters
+
+
+def _busy(chip: Chip, time: GridTime, used: Mapping[str | int, float]) -> dict[str, float]:
+    """Shares of the cycles of all SMs of the chip."""
+    whole = _cycles(chip, time)
+    found = {"tensor core": used.get("tensor core", 0.0) / whole}
     for pipe in (ISSUE, FMA, ALU, MUFU):
-        found[PIPES[pipe]] = per_cluster.get(pipe, 0.0) / SUB_PARTITIONS / whole
-    found["shared memory (ld, st)"] = per_cluster.get(LSU, 0.0) / whole
-    found["TMA"] = per_cluster.get("TMA", 0.0) / whole
-    found["L2"] = per_cluster.get("L2 bytes", 0.0) / chip.share_per_cycle(chip.l2_bytes_per_us, chip.sms) / whole
-    found["HBM"] = per_cluster.get("HBM bytes", 0.0) / chip.share_per_cycle(chip.hbm_bytes_per_us, chip.sms) / whole
+        found[PIPES[pipe]] = used.get(pipe, 0.0) / SUB_PARTITIONS / whole
+    found["shared memory (ld, st)"] = used.get(LSU, 0.0) / whole
+    found["TMA"] = used.get("TMA", 0.0) / whole
+    found["L2"] = used.get("L2 bytes", 0.0) / chip.share_per_cycle(chip.l2_bytes_per_us, chip.sms) / whole
+    found["HBM"] = used.get("HBM bytes", 0.0) / chip.share_per_cycle(chip.hbm_bytes_per_us, chip.sms) / whole
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 

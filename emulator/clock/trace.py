@@ -123,8 +123,10 @@ class Recorder:
         self.events.append(Event(warp.cta.rank, track, name, start, end, line))
 
     def _close(self, running: list[Any] | None) -> None:
-        if running is not None:
-            warp, start, end, line = running
+        if running is None:
+            return
+        warp, start, end, line = running
+        if round(start) < round(end):
             self._add(warp, warp.index, "runs", start, end, line)
 
     def json(self) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
 from bench import clock as bench
+from bench import microbenchmarks
 from emulator.clock.chips import chip
+from emulator.clock.prediction import frequency
 from emulator.clock.trace import TENSOR_CORE, THREADS, Recorder
 from emulator.errors import Deadlock
 
@@ -58,6 +61,12 @@ def test_shared_memory_of_another_cta_is_far_and_narrow() -> None:
 
     assert loads(".shared::cluster", True) >= 7 * B200.peer_latency > 4 * loads(".shared", True)
     assert loads(".shared::cluster", False) >= 8 * 512 / B200.peer_bytes_per_cycle > 4 * loads(".shared", False)
+
+
+@pytest.mark.parametrize("op", ["pingpong", "peer arrive", "peer st.async"])
+def test_a_phase_is_handed_on_in_what_was_measured(op: str) -> None:
+    row = next(row for row in microbenchmarks.rows("sync") if row["op"] == op)
+    assert bench.round_cycles(microbenchmarks.sync(row), bench.H200) == pytest.approx(float(row["cycles"]), rel=0.1)
 
 
 def test_loads_of_tensor_memory_are_waited_for_though_their_values_are_data() -> None:
@@ -146,6 +155,14 @@ def test_copies_that_overlap_have_tracks_of_their_own() -> None:
     assert arrows and all((e["tid"], e["ts"]) in ends for e in arrows)
 
 
+def test_what_takes_no_time_is_not_in_the_trace() -> None:
+    recorder, warp = Recorder(), SimpleNamespace(stretch=SimpleNamespace(line=1), cta=SimpleNamespace(rank=0), index=0)
+    recorder.ran(warp, 5.0, 5.0)
+    recorder.ran(warp, 7.0, 9.0)
+    shown = [event["ts"] for event in json.loads(recorder.json())["traceEvents"] if event["ph"] == "X"]
+    assert shown == [7]
+
+
 def test_what_ended_a_wait_leads_to_it_in_the_trace() -> None:
     """Four warps wait for each of two commits: an arrow each from the tensor core, which is taken where it begins."""
     row, recorder = bench.rows("umma")[0], Recorder()
@@ -159,6 +176,23 @@ def test_what_ended_a_wait_leads_to_it_in_the_trace() -> None:
         assert any(e["ts"] <= arrow["ts"] < e["ts"] + e["dur"] for e in mmas)
         waits = [e for e in events if e["ph"] == "X" and e["tid"] == end[number]["tid"] and "waits" in e["name"]]
         assert any(e["ts"] + e["dur"] == end[number]["ts"] for e in waits)
+
+
+@pytest.mark.parametrize("name", ["b200", "h200"])
+def test_fewer_cycles_for_the_same_products_never_take_longer(name: str) -> None:
+    cycles = range(100, 2000)
+    assert all(a < b for a, b in pairwise(c / frequency(chip(name), 100 / c) for c in cycles))
+
+
+def test_half_of_the_rows_are_half_of_the_products() -> None:
+    def busy(rows: int) -> dict[str | int, float]:
+        row = next(r for r in bench.rows("umma") if (r["kind"], r["m"], r["ctas"]) == ("BF16", str(rows), "1"))
+        text = bench.mma_program(row["kind"], row["a_from"] == "tmem", 1)
+        idesc = bench.KIND["BF16"][1] | 128 >> 3 << 17 | rows >> 4 << 24
+        return bench.cycles(text, [idesc, 1, 4, 0], threads=128).sms[0].busy
+
+    half, full = busy(64), busy(128)
+    assert full["products"] == full["tensor core"] == half["tensor core"] == 2 * half["products"]
 
 
 def test_a_chip_that_has_no_file_is_refused() -> None:

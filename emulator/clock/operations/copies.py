@@ -264,7 +264,7 @@ def _store_async(ins: Instr) -> Action:
 
     def perform(warp: TimedWarp, now: float, barrier: TimedMBarrier, size: int) -> float:
         timeline = warp.timeline
-        timeline.at(now + timeline.chip.peer_latency, partial(timeline.complete, barrier, size))
+        timeline.at(now + timeline.chip.peer_arrive_latency, partial(timeline.complete, barrier, size))
         return now + 1
 
     def run(warp: TimedWarp, mask: Any, address: Any, barrier: Any) -> None:

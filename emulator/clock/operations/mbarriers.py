@@ -56,12 +56,14 @@ def _init(ins: Instr) -> Action:
 @timed("mbarrier.arrive", "mbarrier.arrive_drop", keep=first(3), dst=1)
 def _arrive(ins: Instr) -> Action:
     expects, drops = "expect_tx" in ins.modifiers, ins.opcode == "mbarrier.arrive_drop"
+    releases = {"release", "cluster"} <= set(ins.modifiers)
 
     def perform(warp: TimedWarp, now: float, barrier: TimedMBarrier, count: int, tx: int, peer: bool) -> float:
         barrier.expect(tx)
         barrier.expected -= count * drops
         chip = warp.timeline.chip
-        later = now + (chip.peer_latency if peer else chip.arrive_latency)
+        now += chip.peer_release_cycles * (peer and releases)
+        later = now + (chip.peer_arrive_latency if peer else chip.arrive_latency)
         by = warp.cta.rank, warp.index
         warp.timeline.at(later, lambda time: warp.timeline.arrive(barrier, count, time, by))
         return now + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import Any, Final
 
-from ...chip import LANES, RANK_SHIFT
+from ...chip import LANES, RANK_SHIFT, TMEM_LANES
 from ...isa.lane_values import active_lanes, of_lane, same
 from ...isa.registry import Action
 from ...isa.tcgen05_ld_st import REGISTERS_A_REPEAT
@@ -48,6 +48,7 @@ def _mma(ins: Instr) -> Action:
         interval, latency, compute, flops = mma_times(chip, kind, ctas, bool(a_in_tmem), scaled, bits)
         start = _queue(warp, now, ctas, interval, compute)
         warp.sm.use("flops", flops)
+        warp.sm.use("products", flops / (2 * TMEM_LANES * kind.k * chip.mma_columns_per_cycle))
         warp.tensor_done = start + latency - chip.wake_latency - chip.try_wait_latency
         if timeline.recorder is not None:
             timeline.recorder.tensor(warp, ins, start, start + interval)

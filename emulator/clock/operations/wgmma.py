@@ -33,6 +33,7 @@ def _multiply(ins: Instr) -> Action:
         sm.products[port] = start + interval
         sm.use("tensor core", compute / SUB_PARTITIONS)
         sm.use("flops", flops)
+        sm.use("products", compute / SUB_PARTITIONS)
         latency = compute + (chip.wgmma_registers_latency if a_in_registers else chip.wgmma_latency)
         done = start + latency - delay
         warp.in_flight.append(done)
