@@ -51,44 +51,50 @@ def rows(name: str) -> list[Row]:
     return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
-def entry(params: str, body: str, version: str = "8.0", target: str = "sm_90a") -> str:
-    """A PTX module with one kernel, whose dynamic shared memory is `pool`."""
+def entry(params: str, body: str, version: str = "8.0", target: str = "sm_90a", threads: int = 256) -> str:
+    """A PTX module with one kernel, whose dynamic shared memory is `pool`. threads: the most that it is for."""
     listed = ", ".join(f".param .{p.split()[0]} {p.split()[1]}" for p in params.split(","))
     listed = listed.replace(".param .b64 map", ".param .align 64 .b8 map[128]")
     head = f".version {version}\n.target {target}\n.address_size 64\n.extern .shared .align 1024 .b8 pool[];"
     load = "ld.param.u32 %r50, [rounds];"
-    return f"{head}\n.visible .entry k({listed})\n{{\n{REGISTERS}\n{load}\n{body}\n}}\n"
+    limit = f" .maxntid {threads}, 1, 1" if threads > 256 else ""
+    return f"{head}\n.visible .entry k({listed}){limit}\n{{\n{REGISTERS}\n{load}\n{body}\n}}\n"
 
 
-def wgmma(row: Row) -> Micro:
-    """A group of products, a commit, a wait."""
-    n, groups, in_flight = (int(row[c]) for c in ("n", "groups", "in_flight"))
-    k, types = (16, "bf16.bf16") if row["kind"] == "bf16" else (32, "e4m3.e4m3")
-    in_registers, transposable = row["a_from"] == "registers", row["kind"] == "bf16"
-    results = [f"%f{i}" for i in range(n // 2)]
-    a = "{%r20, %r21, %r22, %r23}" if in_registers else "%d1"
-    majors = ", 0" * (transposable * (1 if in_registers else 2))
-    name = f"wgmma.mma_async.sync.aligned.m64n{n}k{k}.f32.{types}"
-    product = f"{name} {{{', '.join(results)}}}, {a}, %d2, %p1, 1, 1{majors};\n"
-    zeros = "".join(f"mov.f32 {r}, 0f00000000;" for r in results) + "".join(f"mov.b32 %r{i}, 0;" for i in range(20, 24))
-    text = entry(
-        "u64 out,u32 rounds",
-        f"""{zeros}
-mov.u32 %r9, %tid.x; shr.u32 %r9, %r9, 7; shfl.sync.idx.b32 %r9, %r9, 0, 31, -1;
+DESCRIPTORS: Final = f"""mov.u32 %r9, %tid.x; shr.u32 %r9, %r9, 7; shfl.sync.idx.b32 %r9, %r9, 0, 31, -1;
 mov.u32 %r10, pool; mad.lo.u32 %r11, %r9, 8192, %r10; add.u32 %r12, %r10, 32768;
 shr.u32 %r11, %r11, 4; shr.u32 %r12, %r12, 4; and.b32 %r11, %r11, 16383; and.b32 %r12, %r12, 16383;
 cvt.u64.u32 %d1, %r11; cvt.u64.u32 %d2, %r12; mov.u64 %d3, {1 << 16 | 64 << 32 | 1 << 62};
 or.b64 %d1, %d1, %d3; or.b64 %d2, %d2, %d3; setp.eq.u32 %p1, %r50, %r50;
-{BEGIN}
-ROUND: wgmma.fence.sync.aligned;
-{product * in_flight}wgmma.commit_group.sync.aligned;
+"""
+"""A of this group of warps, B of all."""
+
+
+def _products(row: Row, count: int) -> tuple[str, str, str]:
+    """A round of so many products in one group; what comes before all rounds, and what keeps their results."""
+    n = int(row["n"])
+    k, types = (32, "e4m3.e4m3") if row.get("kind") == "e4m3" else (16, "bf16.bf16")
+    in_registers = row["a_from"] == "registers"
+    results = [f"%f{i}" for i in range(n // 2)]
+    a = "{%r20, %r21, %r22, %r23}" if in_registers else "%d1"
+    majors = ", 0" * ((k == 16) * (1 if in_registers else 2))
+    name = f"wgmma.mma_async.sync.aligned.m64n{n}k{k}.f32.{types}"
+    product = f"{name} {{{', '.join(results)}}}, {a}, %d2, %p1, 1, 1{majors};\n"
+    zeros = "".join(f"mov.f32 {r}, 0f00000000;" for r in results) + "".join(f"mov.b32 %r{i}, 0;" for i in range(20, 24))
+    work = f"""ROUND: wgmma.fence.sync.aligned;
+{product * count}wgmma.commit_group.sync.aligned;
 wgmma.wait_group.sync.aligned 0;
-{AGAIN}
-bar.sync 0; {"".join(f"add.f32 %f0, %f0, {r};" for r in results[1:])}
-setp.eq.f32 %p4, %f0, {NEVER}; ld.param.u64 %d46, [out]; @%p4 st.global.f32 [%d46], %f0;
-{END}""",
-    )
-    return Micro(text, threads=128 * groups, shared=98304)
+{AGAIN}"""
+    kept = f"""{"".join(f"add.f32 %f0, %f0, {r};" for r in results[1:])}
+setp.eq.f32 %p4, %f0, {NEVER}; ld.param.u64 %d46, [out]; @%p4 st.global.f32 [%d46], %f0;"""
+    return work, zeros + DESCRIPTORS, kept
+
+
+def wgmma(row: Row) -> Micro:
+    """A group of products, a commit, a wait."""
+    work, before, kept = _products(row, int(row["in_flight"]))
+    text = entry("u64 out,u32 rounds", f"{before}{BEGIN}\n{work}\nbar.sync 0; {kept}\n{END}")
+    return Micro(text, threads=128 * int(row["groups"]), shared=98304)
 
 
 CHAINS: Final = {
@@ -102,23 +108,55 @@ CHAINS: Final = {
 UNROLLED: Final = 32
 
 
-def pipes(row: Row) -> Micro:
-    """Chains of one instruction in each warp."""
-    chains, op = int(row["chains"]), CHAINS[row["op"]]
+def _sum(chains: int) -> tuple[str, str]:
+    """What the chains start with, and what keeps their results."""
+    begin = "".join(f"cvt.rn.f32.u32 %f{i}, %r40; add.u32 %r{i}, %r40, {i};" for i in range(chains))
     kept = "".join(
         f"cvt.rn.f32.s32 %f111, %r{i}; add.f32 %f{i}, %f{i}, %f111; add.f32 %f110, %f110, %f{i};" for i in range(chains)
     )
-    text = entry(
-        "u64 out,u32 rounds",
-        f"""mov.u32 %r40, %tid.x; add.u32 %r41, %r40, 3; cvt.rn.f32.u32 %f100, %r40; mov.f32 %f110, 0f00000000;
-{"".join(f"cvt.rn.f32.u32 %f{i}, %r40; add.u32 %r{i}, %r40, {i};" for i in range(chains))}
-{BEGIN}
-ROUND: {"".join(op.format(i=i) for i in range(chains)) * UNROLLED}
-{AGAIN}
-bar.sync 0; {kept} setp.eq.f32 %p4, %f110, {NEVER}; ld.param.u64 %d46, [out]; @%p4 st.global.f32 [%d46], %f110;
-{END}""",
-    )
+    given = "mov.u32 %r40, %tid.x; add.u32 %r41, %r40, 3; cvt.rn.f32.u32 %f100, %r40; mov.f32 %f110, 0f00000000;"
+    last = f"setp.eq.f32 %p4, %f110, {NEVER}; ld.param.u64 %d46, [out]; @%p4 st.global.f32 [%d46], %f110;"
+    return f"{given}\n{begin}", f"{kept} {last}"
+
+
+def pipes(row: Row) -> Micro:
+    """Chains of one instruction in each warp."""
+    chains, op = int(row["chains"]), CHAINS[row["op"]]
+    begin, kept = _sum(chains)
+    work = f"ROUND: {''.join(op.format(i=i) for i in range(chains)) * UNROLLED}\n{AGAIN}"
+    text = entry("u64 out,u32 rounds", f"{begin}\n{BEGIN}\n{work}\nbar.sync 0; {kept}\n{END}")
     return Micro(text, threads=32 * int(row["warps"]), rounds=(4, 20), each=UNROLLED)
+
+
+FMA: Final = "fma.rn.f32 %f{chain}, %f{chain}, %f{b}, %f{c};"
+BESIDE_PRODUCTS, BESIDE_CHAINS, COLUMNS_AN_FMA = 8, 8, 4
+"""In one group; of FMAs; of a product, that has one FMA beside it for so many of its columns."""
+
+
+def beside(row: Row) -> Micro:
+    """Products of one warp group or two, and FMAs of theirs between issue and wait, or of four other warps: of a
+    product. The FMAs end first."""
+    groups, own = int(row["groups"]), row["by"] == "own warps"
+    count = int(row["n"]) // COLUMNS_AN_FMA * (1 if own else groups)
+    fmas = "".join(FMA.format(chain=128 + i, b=140 + i, c=148 + i) for i in range(BESIDE_CHAINS)) * count
+    filled = "cvt.rn.f32.u32 %f110, %r51;" + "".join(f"mov.f32 %f{i}, %f110;" for i in range(128, 156))
+    summed = "".join(f"add.f32 %f110, %f110, %f{128 + i};" for i in range(BESIDE_CHAINS))
+    summed += f"setp.eq.f32 %p4, %f110, {NEVER}; ld.param.u64 %d46, [out]; @%p4 st.global.f32 [%d46], %f110;"
+    work, before, kept = _products(row, BESIDE_PRODUCTS)
+    if own:
+        work = work.replace("wgmma.wait_group", f"{fmas}\nwgmma.wait_group")
+    threads = 128 * groups + 128 * (not own)
+    body = f"""mov.u32 %r51, %tid.x; {filled} setp.ge.u32 %p2, %r51, {128 * groups}; @%p2 bra OTHERS;
+{before}
+{BEGIN}
+{work}
+{TAKEN} {kept} {summed} {KEPT}
+OTHERS: {BEGIN}
+BESIDE: {fmas}
+sub.u32 %r50, %r50, 1; setp.ne.u32 %p3, %r50, 0; @%p3 bra BESIDE;
+bar.sync 0; {summed} ret;"""
+    text = entry("u64 out,u32 rounds", body, threads=threads)
+    return Micro(text, threads=threads, shared=98304, each=BESIDE_PRODUCTS * groups)
 
 
 WAIT: Final = "W{i}: mbarrier.try_wait.parity.shared.b64 %p3, [%r4], 1; @%p3 bra D{i}; bra W{i}; D{i}:"
@@ -252,6 +290,7 @@ class Kind:
 
 KINDS: Final = (
     Kind("H200 wgmma", "wgmma", wgmma, (0.05, 0.15)),
+    Kind("H200 wgmma beside FMAs", "beside", beside, (0.05, 0.15)),
     Kind("H200 pipes", "pipes", pipes, (0.05,)),
     Kind("H200 synchronisation", "sync", sync, (0.15,)),
     Kind("H200 TMA loads", "tma", tma, (0.15,)),

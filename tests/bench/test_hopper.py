@@ -29,6 +29,13 @@ def test_a_wrong_order_is_counted() -> None:
     assert "worst -25.0%" in hopper.summary([one, other])
 
 
+def test_what_is_nearer_than_from_day_to_day_has_no_order() -> None:
+    one, other = (
+        {"kind": "gemm", "median_us": us, "predicted_us": guess} for us, guess in (("10", "11"), ("10.3", "9"))
+    )
+    assert "0 of 0 pairs" in hopper.summary([one, other])
+
+
 def test_copies_are_predicted_within_a_sixth() -> None:
     for row in POINTS:
         if row["kind"] == "copy":
@@ -55,7 +62,15 @@ def test_an_example_is_called_as_it_was_measured(kernel: str, shape: str, elemen
 
 @pytest.mark.parametrize(
     ("kind", "number", "bound"),
-    [("wgmma", 40, 0.1), ("pipes", 0, 0.1), ("sync", 0, 0.15), ("tma", 60, 0.2), ("tma_store", 1, 0.15)],
+    [
+        ("wgmma", 40, 0.1),
+        ("pipes", 0, 0.1),
+        ("sync", 0, 0.15),
+        ("sync", 16, 0.05),
+        ("beside", 20, 0.1),
+        ("tma", 60, 0.2),
+        ("tma_store", 1, 0.15),
+    ],
 )
 def test_a_microbenchmark_takes_what_was_measured(kind: str, number: int, bound: float) -> None:
     (found,) = (k for k in microbenchmarks.KINDS if k.file == kind)
