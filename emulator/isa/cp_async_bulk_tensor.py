@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from ..errors import BarrierError, DescriptorError, EmulatorError, UnknownInstruction
 from ..machine.boxes import issue_loads, load_boxes, store_boxes
 from ..machine.shared import OFFSET_MASK
@@ -181,7 +183,10 @@ def _storing(ins: Instr, reduction: str | None, rows: bool) -> Action:
 
     def run(warp: Warp, mask: Any, at: Any, box: Any, source: Any, _policy: Any = None) -> None:
         done: set[tuple[Any, ...]] = set()
-        for lane in active_lanes(mask):
+        lanes = active_lanes(mask)
+        if reduction is None and not any(isinstance(given, np.ndarray) for given in (at, source, *box)):
+            lanes = lanes[:1]  # the others store the same
+        for lane in lanes:
             tensor = tensor_map(ins, warp, of_lane(at, lane))
             if reduction is not None and tensor.element not in REDUCED[reduction]:
                 why = f"{ins.opcode}.{reduction} of element type {tensor.element}; it has {sorted(REDUCED[reduction])}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..machine.access import GPU
-from ..machine.mbarrier import MBarrier
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .modifiers import REACH, SCOPE, Modifiers
@@ -37,17 +36,17 @@ def _fence_init(ins: Instr) -> Action:
     Modifiers(ins).pick({"release"}, {"cluster"})
 
     def run(warp: Warp, mask: Any) -> None:
-        warp.published |= _fence_mbarriers(warp)
+        _fence_mbarriers(warp)
+        warp.published |= {b for b in warp.cta.smem.mbarriers.values() if b.init.seen_by(warp.clock)}
 
     return run
 
 
-def _fence_mbarriers(warp: Warp) -> set[MBarrier]:
+def _fence_mbarriers(warp: Warp) -> None:
     """The mbarriers whose initialisation the warp has seen are ready for the async proxy."""
-    seen = {b for b in warp.cta.smem.mbarriers.values() if b.init.seen_by(warp.clock)}
-    for barrier in seen:
-        barrier.fenced = True
-    return seen
+    for barrier in warp.cta.smem.mbarriers.values():
+        if not barrier.fenced and barrier.init.seen_by(warp.clock):
+            barrier.fenced = True
 
 
 @executes("fence.proxy", meets=nobody)

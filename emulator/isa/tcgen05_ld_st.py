@@ -26,8 +26,9 @@ REGISTERS_A_REPEAT: Final = {"32x32b": 1, "16x64b": 1, "16x32bx2": 1, "16x128b":
 
 
 @lru_cache(maxsize=256)
-def fragment(shape: str, repeats: int, split: int = 0, packed: bool = False) -> tuple[np.ndarray, np.ndarray]:
-    """(lane, column) of each register's cell, relative to the address: intp[registers, 32 threads].
+def fragment(shape: str, repeats: int, split: int = 0, packed: bool = False) -> tuple[np.ndarray, np.ndarray, int]:
+    """(lane, column) of each register's cell, relative to the address: intp[registers, 32 threads]; and the columns
+    from the first to the last.
 
     PTX ISA 9.1, 9.7.16.2.3. `split` is the immHalfSplitoff of 16x32bx2. packed: two columns are one cell, of which
     this is the first, as CuTe's copy traits of 16-bit elements have it.
@@ -47,13 +48,14 @@ def fragment(shape: str, repeats: int, split: int = 0, packed: bool = False) -> 
         case _:
             lane, column = t & 15, r
     column = column * width + split * (t >> 4)
-    return np.broadcast_to(lane, (r.size, 32)).copy(), np.broadcast_to(column, (r.size, 32)).copy()
+    lanes, columns = (np.broadcast_to(places, (r.size, 32)).copy() for places in (lane, column))
+    return lanes, columns, int(columns.max()) + width
 
 
 @lru_cache(maxsize=1024)
 def _two_pieces(repeats: int, split: int, packed: bool, column: int, group: int) -> Cells:
     """The shadow cells of a 16x32bx2."""
-    _, columns = fragment("16x32bx2", repeats, split, packed)
+    _, columns, _ = fragment("16x32bx2", repeats, split, packed)
     columns = np.unique(column + np.stack([columns, columns + 1]) if packed else column + columns)
     return Cells((columns[:, None], np.array([[group]])), 0, columns.size, 1, starts=columns * GROUPS + group)
 
@@ -95,8 +97,7 @@ class Transfer:
         if lane != inside and pedantic:
             warp.cta.launch.found(self._out_of_reach(warp, at, Level.PEDANTIC))
         lane = inside
-        lanes, columns = fragment(self.shape, self.repeats, split, self.packed)
-        span = int(columns.max()) + (2 if self.packed else 1)
+        lanes, columns, span = fragment(self.shape, self.repeats, split, self.packed)
         warp.cta.tmem.check(column, span, self.ins, warp, self.ins.opcode)
         return lane, column, lanes, (columns, span)
 

@@ -243,7 +243,7 @@ def _columns_in_order(cta: Cta, accesses: list[Access], addresses: tuple[int, ..
         return False
     cells = rectangle(first, columns, shape.where.groups, len(addresses))
     clock = accesses[0].warp.tensor_clock
-    return bool(tmem.owned[first : first + columns].all()) and tmem.shadow.read_at_once(cells, accesses, clock, None)
+    return tmem.owns(first, columns) and tmem.shadow.read_at_once(cells, accesses, clock, None)
 
 
 def _shift_a(ins: Instr, warp: Warp, lane: int, ctas: tuple[Cta, ...], column: int) -> None:
@@ -339,9 +339,21 @@ def _mma(ins: Instr) -> Action:
             found = shapes[given] = _shape(op, *given)
         return found
 
+    disabled: dict[Any, tuple[int, ...]] = {}
+
+    def lanes_off(words: Any, lane: int) -> tuple[int, ...]:
+        """The words of disabled lanes. Those that are the same in every lane are ints, and found again."""
+        try:
+            return disabled[words]
+        except (KeyError, TypeError) as uneven:
+            off = tuple([of_lane(x, lane) & 0xFFFF_FFFF for x in words])
+            if isinstance(uneven, KeyError):
+                disabled[words] = off
+            return off
+
     def run(warp: Warp, mask: Any, d: Any, a: Any, b: Any, idesc: Any, *rest: Any) -> None:
         for lane in active_lanes(mask):
-            off = tuple(of_lane(x, lane) & 0xFFFF_FFFF for x in rest[0]) if op.masked else ()
+            off = lanes_off(rest[0], lane) if op.masked else ()
             bits = of_lane(idesc, lane)
             scales = _scales(ins, warp, op, bits, *(of_lane(x, lane) for x in rest[:2])) if op.block else None
             extra = of_lane(rest[-1], lane) if last else 0

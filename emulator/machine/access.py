@@ -57,7 +57,7 @@ class Issuer:
         self.published: set[Any] = set()
         """mbarriers that its fence.mbarrier_init covers, whatever barrier it arrives on next."""
         self.known: set[Any] = set()
-        """mbarriers whose initialisation it knows of by such a fence of another warp."""
+        """mbarriers whose initialisation it knows of: by such a fence of another warp, or its clock has seen it."""
         self.fenced: list[Clock | None] = [None] * (GPU + 1)
         """What its last releasing fence of each scope or a wider one covers, for relaxed writes after it."""
         self.seen: list[Clock | None] = [None] * (GPU + 1)

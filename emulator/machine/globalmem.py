@@ -60,6 +60,7 @@ class GlobalMemory:
 
     def __init__(self, allocations: list[tuple[int, int, str]], closed: bool, found: Callable[[Fault], None]) -> None:
         self.allocations = sorted(Allocation(*a) for a in allocations)
+        self._starts = [allocation.address for allocation in self.allocations]
         self.closed, self._found = closed, found
         self.written: list[Written] | None = None
         """If a list, what every write writes goes there too."""
@@ -183,7 +184,7 @@ class GlobalMemory:
 
     def known(self, low: int, high: int) -> Allocation | None:
         """The allocation made known that holds bytes `low` to `high - 1`, or None."""
-        at = bisect_right(self.allocations, low, key=lambda a: a.address) - 1
+        at = bisect_right(self._starts, low) - 1
         if at < 0:
             return None
         candidate = self.allocations[at]
@@ -191,7 +192,7 @@ class GlobalMemory:
 
     def _near(self, low: int, high: int) -> bool:
         """Whether the bytes are so close to a known allocation that they are meant to be in it."""
-        at = bisect_right(self.allocations, low, key=lambda a: a.address)
+        at = bisect_right(self._starts, low)
         neighbours = self.allocations[max(at - 1, 0) : at + 1]
         return any(a.address - a.margin < high and low < a.address + a.size + a.margin for a in neighbours)
 

@@ -47,18 +47,31 @@ class History:
         accesses.append(access)
         if number == len(self._epochs):
             self._room(np.concatenate([self._table, np.full(number, NOT_KNOWN)]))
-        pattern = 0 if access.pattern is None else access.pattern.number
-        if access.component < self.width:  # any clock has room for it
-            self._epochs[number] = epoch(access.component, access.time, access.generic, pattern)
+        self._epochs[number] = self._epoch(access)
         return number
 
     def record_all(self, accesses: Sequence[Access]) -> int:
-        """The number of the first of several accesses, the others follow: new ones, but for those recorded last."""
+        """The number of the first of several accesses, the others follow: new ones, but for those recorded
+        last. They show at one time of one component."""
         known = len(self.accesses) - len(accesses)
         if self.accesses[known] is accesses[0] and self.accesses[-1] is accesses[-1]:
             return known
-        numbers = [self.record(access) for access in accesses]  # the first may be the last that was recorded
-        return numbers[0]
+        number = self.record(accesses[0])  # it may be the last that was recorded
+        if len(accesses) > 1:
+            first, others, end = accesses[0], accesses[1:], number + len(accesses)
+            self.accesses += others
+            if end > len(self._epochs):
+                self._room(np.concatenate([self._table, np.full(end, NOT_KNOWN)]))
+            word = self._epochs[number]
+            for each, access in enumerate(others, number + 1):
+                self._epochs[each] = word if access.pattern is first.pattern else self._epoch(access)
+        return number
+
+    def _epoch(self, access: Access) -> int:
+        component = access.component
+        if component >= self.width:
+            return NOT_KNOWN  # not any clock has room for it
+        return epoch(component, access.time, access.generic, 0 if access.pattern is None else access.pattern.number)
 
     def epochs_of(self, numbers: np.ndarray) -> np.ndarray:
         """The epochs of accesses, int64, by their numbers."""

@@ -274,7 +274,11 @@ class SharedMemory:
                 (("live mbarriers", known),),
             )
         init = found.init
-        if init.warp is not warp and not init.seen_by(warp.clock) and found not in warp.known:
+        if init.warp is warp or found in warp.known:
+            return found
+        if init.seen_by(warp.clock):
+            warp.known.add(found)  # what a clock has seen it keeps
+        else:
             what = f"{found} is used without being ordered after its initialisation"
             missing = f"a barrier between PTX lines {init.instr.line} and {instr.line}"
             at = (("initialised at", place(init.instr, init.warp)), ("initialised by", str(init.warp)))

@@ -79,6 +79,8 @@ class TensorMemory:
         self.allocations: dict[int, tuple[int, Instr, Issuer]] = {}
         self.freed: dict[int, tuple[int, Instr, Issuer]] = {}
         """What was the last allocation from a column, and who freed it."""
+        self._checked: set[tuple[int, int]] = set()
+        """First columns and counts that were asked about, and are all allocated."""
         self.relinquished: tuple[Instr, Issuer] | None = None
         self.waiters: list[Issuer] = []
         self.hollow: dict[range, str] = {}
@@ -119,9 +121,18 @@ class TensorMemory:
         """The shadow cells of a rectangle whose lanes are whole groups or lie in one."""
         return rectangle(column, columns, slice(lane // GROUP, -(-(lane + lanes) // GROUP)))
 
+    def owns(self, column: int, columns: int) -> bool:
+        """Whether every column is allocated."""
+        if (column, columns) in self._checked:
+            return True
+        owned = column + columns <= TMEM_COLUMNS and bool(self.owned[column : column + columns].all())
+        if owned:
+            self._checked.add((column, columns))
+        return owned
+
     def check(self, column: int, columns: int, instr: Instr, warp: Issuer, what: str) -> None:
         """Raise TensorMemoryError unless every column is allocated."""
-        if column + columns <= TMEM_COLUMNS and self.owned[column : column + columns].all():
+        if self.owns(column, columns):
             return
         live = ", ".join(f"{c} to {c + n - 1}" for c, (n, *_) in sorted(self.allocations.items())) or "none"
         fault = TensorMemoryError(
@@ -179,5 +190,6 @@ class TensorMemory:
         self.freed[column] = (columns, instr, warp)
         del self.allocations[column]
         self.owned[column : column + columns] = False
+        self._checked.clear()
         waiters, self.waiters = self.waiters, []
         self.cta.cluster.wake(waiters)

@@ -21,8 +21,19 @@ from typing import Final
 import numpy as np
 
 from .compile import optimised
+from .memory_layout import (
+    ALL_LANES,
+    COMPONENT_BITS,
+    COMPONENTS_MAX,
+    FIRST_ID,
+    ID,
+    LANE,
+    MANY,
+    TIME_BITS,
+    WRITTEN,
+    offset_of,
+)
 from .memory_layout import ASK as NEVER
-from .memory_layout import COMPONENT_BITS, COMPONENTS_MAX, FIRST_ID, ID, LANE, LANE_BITS, TIME_BITS, WRITTEN, offset_of
 
 ASK: Final = 0
 DONE: Final = 1
@@ -140,58 +151,100 @@ listed:
 }}
 
 @nothing = private constant i64 0
-@lane_bits = private constant [{len(LANE_BITS)} x i32] [{", ".join(f"i32 {bits}" for bits in LANE_BITS)}]
 """
 
 _TAKE_OVER: Final = f"""
+; The place of a number that is in a list of different ones.
+define internal i32 @place(ptr %list, i64 %number) {{
+  %numbers = getelementptr i64, ptr %list, i64 1
+  br label %next
+next:
+  %i = phi i64 [ 0, %0 ], [ %i1, %next ]
+  %at = getelementptr i64, ptr %numbers, i64 %i
+  %there = load i64, ptr %at
+  %same = icmp eq i64 %there, %number
+  %i1 = add i64 %i, 1
+  br i1 %same, label %done, label %next
+done:
+  %place = trunc i64 %i to i32
+  ret i32 %place
+}}
+
 ; Have the shadow know what compiled stores wrote in one run of cells. %first: the number of the first that is taken.
 define internal void @take_over(ptr %taken, ptr %noted, ptr %writes, ptr %writers, ptr %lanes, i64 %start, i64 %length,
     i32 %first) {{
-  %notes = getelementptr i64, ptr %taken, i64 1
+  %end = add i64 %start, %length
   br label %next
 next:
-  %i = phi i64 [ 0, %0 ], [ %i1, %step ]
-  %which = phi i64 [ 0, %0 ], [ %known, %step ]
-  %more = icmp slt i64 %i, %length
-  br i1 %more, label %look, label %done
+  %c = phi i64 [ %start, %0 ], [ %c8, %pass ], [ %c1, %step ]
+  %left = sub i64 %end, %c
+  %some = icmp sgt i64 %left, 0
+  br i1 %some, label %look, label %done
 look:
-  %c = add i64 %start, %i
   %noted_at = getelementptr i8, ptr %noted, i64 %c
+  %writes_at = getelementptr i64, ptr %writes, i64 %c
+  %writer_at = getelementptr i32, ptr %writers, i64 %c
+  %lanes_at = getelementptr i32, ptr %lanes, i64 %c
+  %several = icmp sge i64 %left, 8
+  br i1 %several, label %eight, label %one
+
+eight:
+  %n8 = load i64, ptr %noted_at, align 1
+  %silent8 = icmp eq i64 %n8, 0
+  br i1 %silent8, label %pass, label %eight_noted
+eight_noted:
+  %all_stored = icmp eq i64 %n8, {WRITTEN * 0x0101_0101_0101_0101}
+  %notes8 = load <8 x i64>, ptr %writes_at, align 8
+  %by8 = and <8 x i64> %notes8, splat (i64 {~LANE})
+  %by = extractelement <8 x i64> %by8, i32 0
+  %by_all = shufflevector <8 x i64> %by8, <8 x i64> poison, <8 x i32> zeroinitializer
+  %by_other = icmp ne <8 x i64> %by8, %by_all
+  %by_bits = bitcast <8 x i1> %by_other to i8
+  %by_same = icmp eq i8 %by_bits, 0
+  %alike = and i1 %all_stored, %by_same
+  br i1 %alike, label %take_eight, label %one
+take_eight:
+  %place8 = call i32 @place(ptr %taken, i64 %by)
+  %number8 = add i32 %first, %place8
+  %number_first = insertelement <8 x i32> poison, i32 %number8, i32 0
+  %number_all = shufflevector <8 x i32> %number_first, <8 x i32> poison, <8 x i32> zeroinitializer
+  store <8 x i32> %number_all, ptr %writer_at, align 4
+  %lane8 = and <8 x i64> %notes8, splat (i64 {LANE})
+  %lane_bits8 = shl <8 x i64> splat (i64 1), %lane8
+  %many8 = icmp eq <8 x i64> %lane8, splat (i64 {MANY})
+  %bits8 = select <8 x i1> %many8, <8 x i64> splat (i64 {ALL_LANES}), <8 x i64> %lane_bits8
+  %words8 = trunc <8 x i64> %bits8 to <8 x i32>
+  store <8 x i32> %words8, ptr %lanes_at, align 4
+  %epochs8 = and <8 x i64> %notes8, splat (i64 {~ID})
+  store <8 x i64> %epochs8, ptr %writes_at, align 8
+  store i64 0, ptr %noted_at, align 1
+  br label %pass
+pass:
+  %c8 = add i64 %c, 8
+  br label %next
+
+one:
   %n = load i8, ptr %noted_at
   %silent = icmp eq i8 %n, 0
-  br i1 %silent, label %step, label %find
-find:
-  %writes_at = getelementptr i64, ptr %writes, i64 %c
+  br i1 %silent, label %step, label %take
+take:
   %note = load i64, ptr %writes_at
   %access = and i64 %note, {~LANE}
-  br label %find_next
-find_next:
-  %k = phi i64 [ %which, %find ], [ %k2, %other ]
-  %at = getelementptr i64, ptr %notes, i64 %k
-  %there = load i64, ptr %at
-  %same = icmp eq i64 %there, %access
-  br i1 %same, label %take, label %other
-other:
-  %k1 = add i64 %k, 1
-  %k2 = urem i64 %k1, {DIFFERENT}
-  br label %find_next
-take:
-  %k32 = trunc i64 %k to i32
-  %number = add i32 %first, %k32
-  %writer_at = getelementptr i32, ptr %writers, i64 %c
+  %place = call i32 @place(ptr %taken, i64 %access)
+  %number = add i32 %first, %place
   store i32 %number, ptr %writer_at
   %lane = and i64 %note, {LANE}
-  %bits_at = getelementptr i32, ptr @lane_bits, i64 %lane
-  %bits = load i32, ptr %bits_at
-  %lanes_at = getelementptr i32, ptr %lanes, i64 %c
-  store i32 %bits, ptr %lanes_at
+  %lane_bit = shl i64 1, %lane
+  %many = icmp eq i64 %lane, {MANY}
+  %bits = select i1 %many, i64 {ALL_LANES}, i64 %lane_bit
+  %word = trunc i64 %bits to i32
+  store i32 %word, ptr %lanes_at
   %epoch = and i64 %note, {~ID}
   store i64 %epoch, ptr %writes_at
   store i8 0, ptr %noted_at
   br label %step
 step:
-  %known = phi i64 [ %which, %look ], [ %k, %take ]
-  %i1 = add i64 %i, 1
+  %c1 = add i64 %c, 1
   br label %next
 done:
   ret void
@@ -374,17 +427,21 @@ proved:
   br label %note_next
 note_next:
   %again = phi i64 [ 0, %proved ], [ %following, %noted_run ]
+  %own = phi i32 [ %number, %proved ], [ %own_next, %noted_run ]
+  %until = phi i64 [ %together, %proved ], [ %until_next, %noted_run ]
   %all = icmp eq i64 %again, %runs
   br i1 %all, label %done, label %noting_run
 noting_run:
   %from = call i64 @start(ptr %cells, i64 %again)
-  %which = udiv i64 %again, %together
-  %further = trunc i64 %which to i32
-  %own = add i32 %number, %further
   {_noted(write)}
   {"br label %noted_run" if write else _TAKE_RUN}
 noted_run:
   %following = add i64 %again, 1
+  %last_of_it = icmp eq i64 %following, %until
+  %own_after = add i32 %own, 1
+  %own_next = select i1 %last_of_it, i32 %own_after, i32 %own
+  %until_after = add i64 %until, %together
+  %until_next = select i1 %last_of_it, i64 %until_after, i64 %until
   br label %note_next
 
 done:
@@ -405,14 +462,14 @@ def _same(result: str, writers: str, writer: str, readers: str, reader: str) -> 
         lines += [
             f"{name}_first = insertelement <8 x i32> poison, i32 {one}, i32 0",
             f"{name}_all = shufflevector <8 x i32> {name}_first, <8 x i32> poison, <8 x i32> zeroinitializer",
-            f"{name}_other = xor <8 x i32> {eight}, {name}_all",
+            f"{name}_other = icmp ne <8 x i32> {eight}, {name}_all",
         ]
     return "\n  ".join(
         [
             *lines,
-            f"%{result}_other = or <8 x i32> {writer}_{result}_other, {reader}_{result}_other",
-            f"%{result}_bits = bitcast <8 x i32> %{result}_other to i256",
-            f"%{result} = icmp eq i256 %{result}_bits, 0",
+            f"%{result}_other = or <8 x i1> {writer}_{result}_other, {reader}_{result}_other",
+            f"%{result}_bits = bitcast <8 x i1> %{result}_other to i8",
+            f"%{result} = icmp eq i8 %{result}_bits, 0",
         ]
     )
 
@@ -439,9 +496,9 @@ eight_notes:
   %by_first = insertelement <8 x i64> poison, i64 %by, i32 0
   %by_all = shufflevector <8 x i64> %by_first, <8 x i64> poison, <8 x i32> zeroinitializer
   %by8 = and <8 x i64> %notes8, splat (i64 {~LANE})
-  %by_other = xor <8 x i64> %by8, %by_all
-  %by_bits = bitcast <8 x i64> %by_other to i512
-  %by_same = icmp eq i512 %by_bits, 0
+  %by_other = icmp ne <8 x i64> %by8, %by_all
+  %by_bits = bitcast <8 x i1> %by_other to i8
+  %by_same = icmp eq i8 %by_bits, 0
   %bw = load i32, ptr %before_writer
   %br = load i32, ptr %before_reader
   {_same("b_same", "%w8", "%bw", "%r8", "%br")}
