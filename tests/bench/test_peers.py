@@ -1,0 +1,27 @@
+"""Our kernel beside others' under one clock: what a line says, and what is left out."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from bench import fa4, peers
+
+
+def test_a_kernel_beside_itself_takes_as_long() -> None:
+    work = peers.plain(64, False, 1024)
+    *_, cycles, rate, peer_cycles, peer_rate, ratio = peers.line(replace(work, peer=work.ours)).split()
+    assert (cycles, rate, ratio) == (peer_cycles, peer_rate, "1.00")
+    assert work.flops / float(rate) / 1e12 >= float(cycles.replace(",", "")) / 1.965e9
+
+
+def test_what_is_not_installed_is_left_out_by_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(fa4, "installed", lambda: False)
+    monkeypatch.setattr(sys, "argv", ["bench.peers"])
+    assert peers.main() == 0
+    assert "FlashAttention-4 is left out" in (said := capsys.readouterr().out)
+    assert "name a checkout of NVIDIA/cutlass" in said
