@@ -133,9 +133,11 @@ LAYERS = {
     "CSA hd=512": ("topk", 512, (1, 2, 96), [130], {"past": 300, "most": 70}),
     "window hd=512": ("window", 512, (2, 1, 64), [1, 200], {}),
 }
+#: A layer of each kind, at both ends of the head dims.
+EVERY_RUN = ("HCA hd=512", "CSA hd=64", "window hd=512")
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", [name if name in EVERY_RUN else long(name) for name in LAYERS])
 def test_one_softmax_over_both_branches_and_the_sink(name: str) -> None:
     kind, d, shape, lens, sizes = LAYERS[name]
     case = layer(kind, d, shape, lens, **sizes)
@@ -143,7 +145,7 @@ def test_one_softmax_over_both_branches_and_the_sink(name: str) -> None:
     holds(case.run(sink), case.want(sink))
 
 
-@pytest.mark.parametrize("kind", ["window", "blocks", "topk"])
+@pytest.mark.parametrize("kind", ["window", long("blocks"), "topk"])
 @pytest.mark.parametrize(("d", "heads"), [long(64, 64), (64, 256), long(512, 64), (512, 128)])
 def test_every_mode_gives_the_same_bits(kind: str, d: int, heads: int) -> None:
     """At 512 and with an even number of row tiles of a token, one MMA is of two CTAs."""
@@ -155,7 +157,7 @@ def test_every_mode_gives_the_same_bits(kind: str, d: int, heads: int) -> None:
         assert torch.equal(first.o.view(torch.int16), other.o.view(torch.int16)) and torch.equal(first.lse, other.lse)
 
 
-@pytest.mark.parametrize("kind", ["blocks", "topk"])
+@pytest.mark.parametrize("kind", [long("blocks"), "topk"])
 @pytest.mark.parametrize(("d", "p_path"), [(64, "smem"), long(128, "tmem"), long(256, "smem"), (512, "smem")])
 def test_partials_over_both_branches(kind: str, d: int, p_path: kernel.config.PPath) -> None:
     """Without a window's mask: U and m are those of all keys, O has the sink besides."""
@@ -198,7 +200,7 @@ def test_logits_of_ten_thousand(sink: float) -> None:
     assert (got.lse.double() - want.lse).abs().max() <= 4e-3
 
 
-@pytest.mark.parametrize("kind", ["blocks", "topk"])
+@pytest.mark.parametrize("kind", ["blocks", long("topk")])
 def test_fused_equals_merged(kind: str) -> None:
     """Partials of two launches, merged in torch, and one launch with both branches."""
     case = layer(kind, 64, (2, 2, 16), [3, 150], past=200, most=70)
@@ -260,7 +262,7 @@ PAIRS: dict[str, tuple[str, tuple[int, int, int], list[int], dict[str, int], boo
 }
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", [long("window"), "blocks", "topk", "four row tiles a token"])
 def test_a_pair_takes_row_tile_after_row_tile(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One pair of CTAs has all of them: some see no key, some end in poisoned tiles."""
     kind, shape, lens, sizes, partials, mode = PAIRS[name]

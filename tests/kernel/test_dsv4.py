@@ -189,6 +189,7 @@ def test_compressed_keys_have_no_values_of_their_own() -> None:
         kernel.fmha(a["q"], a["swa_kv"], a["swa_kv"], compressed=kernel.TopkBlocks(a["cmp_kv"], a["topk_indices"]))
 
 
+@pytest.mark.long
 def test_the_example_holds() -> None:
     command = [sys.executable, "examples/dsv4_layer.py", "--head-dim", "64", "--heads", "4"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)

@@ -248,9 +248,13 @@ ONE_CASE = (
     ("module", "verdict"),
     [
         (NOTHING, Verdict.INFRA),
-        (NOTHING + "def test_own() -> None:\n    pass\n", Verdict.INFRA),
+        pytest.param(NOTHING + "def test_own() -> None:\n    pass\n", Verdict.INFRA, marks=pytest.mark.long),
         (ONE_CASE + "def test_own(recorder) -> None:\n    pytest.skip('not today')\n", Verdict.REJECT_GATE),
-        (ONE_CASE + "@pytest.mark.xfail\ndef test_own(recorder) -> None:\n    assert False\n", Verdict.REJECT_GATE),
+        pytest.param(
+            ONE_CASE + "@pytest.mark.xfail\ndef test_own(recorder) -> None:\n    assert False\n",
+            Verdict.REJECT_GATE,
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["no case", "a test that measures nothing", "a skipped test", "a test expected to fail"],
 )
