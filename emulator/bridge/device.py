@@ -9,12 +9,9 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from .. import chip
-from ..clock.chips import chip as chip_of
-from ..clock.prediction import Prediction, predict
-from ..clock.trace import Recorder
 from ..errors import EmulatorError, Level
 from ..machine.agents import Completion
 from ..machine.launch import Diagnostics, Launch, LevelName, Numerics
@@ -27,6 +24,11 @@ from .launchconfig import UNDERSTOOD, LaunchConfig
 from .modules import LoadedModule, load
 from .result import LaunchResult
 from .tensormap import encode_im2col, encode_tiled
+
+if TYPE_CHECKING:
+    from ..clock.chips import Chip
+    from ..clock.prediction import Prediction
+    from ..clock.trace import Recorder
 
 OPTIONS: Final = {
     "completion": get_args(Completion),
@@ -79,7 +81,7 @@ class EmulatedDevice:
             raise ValueError(f"budget is {self.budget!r}; allowed: None or a number of instructions from 1")
         if self.processes is not None and (not isinstance(self.processes, int) or self.processes < 1):
             raise ValueError(f"processes is {self.processes!r}; allowed: None or a number of processes from 1")
-        self._chip = None if self.clock is None else chip_of(self.clock)
+        self._chip = None if self.clock is None else _chip(self.clock)
         self.launches: list[LaunchResult] = []
         self.error: BaseException | None = None
         self.recorder: Recorder | None = None
@@ -180,8 +182,7 @@ class EmulatedDevice:
         )
         started = time.perf_counter()
         if self._chip is not None:
-            self.recorder = Recorder() if self.trace else None
-            predicted = predict(self._chip, launch, *module.skeleton(name, self._chip), self.recorder)
+            predicted = self._predicted(self._chip, launch, module, name)
             self._note(module, name, config, cluster, launch, started, predicted)
             return
         program = module.program(name)
@@ -192,6 +193,13 @@ class EmulatedDevice:
                 error.add_note(f"found before: {fault}")
             raise
         self._note(module, name, config, cluster, launch, started)
+
+    def _predicted(self, chip: Chip, launch: Launch, module: LoadedModule, name: str) -> Prediction:
+        from ..clock.prediction import predict
+        from ..clock.trace import Recorder
+
+        self.recorder = Recorder() if self.trace else None
+        return predict(chip, launch, *module.skeleton(name, chip), self.recorder)
 
     def _note(
         self,
@@ -226,6 +234,12 @@ class EmulatedDevice:
     def encode_im2col_map(self, destination: int, *fields: Any) -> None:
         """cuTensorMapEncodeIm2col: write the 128 bytes of a tensor map."""
         ctypes.memmove(destination, encode_im2col(*fields), 128)
+
+
+def _chip(name: str) -> Chip:
+    from ..clock.chips import chip  # what a launch without a clock does without
+
+    return chip(name)
 
 
 def module_of(compiled: Any) -> LoadedModule | None:

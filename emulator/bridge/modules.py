@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 import ctypes
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
-from ..clock.chips import Chip
-from ..clock.operations import find
-from ..clock.skeleton import Skeleton, skeleton
 from ..program import Program
 from ..ptx.parser import parse
 from ..ptx.syntax import Kernel
+
+if TYPE_CHECKING:
+    from ..clock.chips import Chip
+    from ..clock.skeleton import Skeleton
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Let the garbage collector rest while what is made stays: beside torch and CuTeDSL it would look through 400,000
+    objects in vain, which makes reading a kernel three times as long."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 class LoadedModule:
@@ -18,7 +36,8 @@ class LoadedModule:
 
     def __init__(self, ptx: str) -> None:
         self.ptx = ptx
-        self.syntax = parse(ptx)
+        with _nothing_collected():
+            self.syntax = parse(ptx)
         self._programs: dict[str, Program] = {}
         self._skeletons: dict[tuple[str, Chip], tuple[Skeleton, Program]] = {}
         self._memory = {v.name: _placed(v.size, v.align, v.initial) for v in self.syntax.variables}
@@ -45,11 +64,15 @@ class LoadedModule:
     def program(self, name: str) -> Program:
         """A lowered kernel."""
         if name not in self._programs:
-            self._programs[name] = Program(self.kernel(name), self.variables)
+            with _nothing_collected():
+                self._programs[name] = Program(self.kernel(name), self.variables)
         return self._programs[name]
 
     def skeleton(self, name: str, chip: Chip) -> tuple[Skeleton, Program]:
         """What the clock of a chip runs of a kernel, and that lowered."""
+        from ..clock.operations import find
+        from ..clock.skeleton import skeleton
+
         if (name, chip) not in self._skeletons:
             left = skeleton(self.kernel(name), self.variables, chip)
             self._skeletons[name, chip] = left, Program(left.kernel, self.variables, find)

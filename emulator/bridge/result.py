@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from ..clock.prediction import Prediction
 from ..errors import Fault
 from ..machine.launch import Dim3
 from ..machine.statistics import Stats
+
+if TYPE_CHECKING:
+    from ..clock.prediction import Prediction
 
 
 @dataclass(frozen=True)

@@ -95,14 +95,14 @@ def checks() -> tuple[Check, Check]:
 
 
 _TEXT: Final = f"""
-define internal i64 @epoch(ptr %epochs, i32 %number) {{
+define internal i64 @epoch(ptr %epochs, i32 %number) alwaysinline {{
   %index = zext i32 %number to i64
   %at = getelementptr i64, ptr %epochs, i64 %index
   %epoch = load i64, ptr %at
   ret i64 %epoch
 }}
 
-define internal i1 @seen(i64 %epoch, ptr %clock, i64 %width, i64 %follows, i64 %async, i64 %pattern) {{
+define internal i1 @seen(i64 %epoch, ptr %clock, i64 %width, i64 %follows, i64 %async, i64 %pattern) alwaysinline {{
   %wide = lshr i64 %epoch, {COMPONENT_BITS}
   %component = and i64 %wide, {COMPONENTS_MAX - 1}
   %generic = and i64 %epoch, {GENERIC}
@@ -132,7 +132,7 @@ define internal i1 @seen(i64 %epoch, ptr %clock, i64 %width, i64 %follows, i64 %
 }}
 
 ; Where run %run of cells begins.
-define internal i64 @start(ptr %cells, i64 %run) {{
+define internal i64 @start(ptr %cells, i64 %run) alwaysinline {{
   %starts_at = getelementptr i64, ptr %cells, i64 1
   %starts = load ptr, ptr %starts_at
   %even = icmp eq ptr %starts, null
@@ -293,7 +293,7 @@ def _set(bits: int) -> str:
     """The function that sets cells of an array of words so wide."""
     return f"""
 ; Set cells of an array, if there is one.
-define internal void @set{bits}(ptr %array, i64 %start, i64 %length, i{bits} %value) {{
+define internal void @set{bits}(ptr %array, i64 %start, i64 %length, i{bits} %value) alwaysinline {{
   %absent = icmp eq ptr %array, null
   br i1 %absent, label %done, label %prepare
 prepare:
