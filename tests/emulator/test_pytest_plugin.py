@@ -10,7 +10,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TESTS = """
-import numpy as np
+import pathlib
+import subprocess
+import sys
+
 import torch
 from emulator import launch
 
@@ -44,6 +47,13 @@ def test_formal(emulated_device):
 
 def test_without_the_device():
     assert not torch.cuda.is_available()
+
+
+def test_child(emulated_device):
+    asks = pathlib.Path(__file__).with_name("asks.py")
+    asks.write_text("import torch; print(torch.cuda.is_available())")
+    command = [sys.executable, "-m", "emulator", "run", asks]
+    assert subprocess.run(command, capture_output=True, text=True).stdout == "True\\n"
 """
 
 
@@ -63,7 +73,7 @@ def run(tmp_path: Path):
 
 def test_a_report_fails_the_test_and_what_is_formal_is_a_warning(run) -> None:
     said = run("--emulator-completion=lazy", "--emulator-completion=random")
-    assert "2 failed, 5 passed, 2 warnings" in said, said
+    assert "2 failed, 7 passed, 2 warnings" in said, said
     report = "E       emulator.errors.UnwrittenRead: ld.shared reads shared memory 0x400 to 0x403"
     assert f'>       launch(UNWRITTEN, "k", [OUT])\n{report}' in said, said
     assert "emulator/machine" not in said
