@@ -89,10 +89,10 @@ def _parser() -> argparse.ArgumentParser:
 
     timed = commands.add_parser(
         "time",
-        help="predict what the launches of a CuTeDSL script would take on a chip",
-        description="Run SCRIPT as __main__ under the clock of a chip: each launch is predicted, and none computes its "
-        "outputs. Options stand before SCRIPT; what follows it is the script's own. docs/clock.md says what is "
-        "modelled and how wrong it is.",
+        help="predict what the launches of a Python script or a CUDA program would take on a chip",
+        description="Run SCRIPT as __main__, or a program as `run` does, under the clock of a chip: each launch is "
+        "predicted, and none computes its outputs. Options stand before SCRIPT; what follows it is the script's own. "
+        "docs/clock.md says what is modelled and how wrong it is.",
     )
     timed.add_argument("--chip", default="b200", help="whose time (default: %(default)s)")
     timed.add_argument("--trace", type=Path, metavar="FOLDER", help="write a trace of each launch, for ui.perfetto.dev")
@@ -140,6 +140,7 @@ def _time(options: argparse.Namespace) -> int:
         return 2
     from . import emulate
     from .clock.chips import chip
+    from .host.executable import is_executable, run_main
     from .host.session import emulated_host
 
     try:
@@ -148,14 +149,22 @@ def _time(options: argparse.Namespace) -> int:
         print(f"--chip: {why}", file=sys.stderr)
         return 2
     with emulated_host(), emulate(clock=options.chip, trace=options.trace is not None) as device:
+        if is_executable(options.script):
+            run_main(options.script, options.args, lambda code: _predicted(device, options.trace) or code)
         try:
             runpy.run_path(str(options.script), run_name="__main__")
         finally:
-            sys.stdout.flush()
-            for number, launch in enumerate(device.launches, 1):
-                print(launch.prediction)
-                if options.trace is not None:
-                    _write_trace(options.trace / f"{number}.json", launch)
+            _predicted(device, options.trace)
+    return 0
+
+
+def _predicted(device: EmulatedDevice, traces: Path | None) -> int:
+    """Print what is predicted of each launch, and write its trace into a folder. Answers an exit code of 0."""
+    sys.stdout.flush()
+    for number, launch in enumerate(device.launches, 1):
+        print(launch.prediction)
+        if traces is not None:
+            _write_trace(traces / f"{number}.json", launch)
     return 0
 
 

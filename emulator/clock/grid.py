@@ -48,7 +48,7 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class Executed:
-    """A cluster that was executed: with how many others like it on its SMs, and the share of the grid it stands for."""
+    """A cluster that was executed: how many its SMs had, itself among them, and the share of the grid it stands for."""
 
     cluster: TimedCluster
     sms: Sequence[Sm]
@@ -162,8 +162,7 @@ class Grid:
         mine = self._indices[:: occupancy.slots // occupancy.resident]
         ran = timeline.run(mine, occupancy.resident)
         cycles = max(cluster.end for cluster in ran)
-        share = len(mine) / len(self._indices)
-        executed = [Executed(ran[0], timeline.sms, 1, share)]
+        executed = [Executed(ran[0], timeline.sms, len(mine), 1.0)]
         return GridTime(cycles, occupancy, executed)
 
 

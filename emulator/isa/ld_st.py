@@ -312,7 +312,7 @@ def _ld(ins: Instr) -> Action:
         raise UnknownInstruction(ins, "a vector of .b128")
     by_lane = op.space in ("local", "generic")
     if op.space == "param":
-        return _ld_param(op, widths)
+        return load_of_parameters(op, widths)
 
     def run(warp: Warp, mask: Any, address: Any, _policy: Any = None) -> Any:
         if not by_lane and not isinstance(address, np.ndarray):
@@ -346,7 +346,9 @@ def extended(op: MemoryOp, values: np.ndarray, width: int) -> np.ndarray:
     return values.astype(f"u{width}")
 
 
-def _ld_param(op: MemoryOp, widths: list[int]) -> Action:
+def load_of_parameters(op: MemoryOp, widths: list[int]) -> Action:
+    """An ld.param whose address is in a register."""
+
     def run(warp: Warp, mask: Any, address: Any) -> Any:
         offset = int(address)
         raw = warp.cta.launch.param_bytes[offset : offset + op.bytes]

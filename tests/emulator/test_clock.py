@@ -6,10 +6,12 @@ import json
 from itertools import pairwise
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from bench import clock as bench
 from bench import microbenchmarks
+from emulator import emulate, launch
 from emulator.clock.chips import chip
 from emulator.clock.prediction import frequency
 from emulator.clock.trace import TENSOR_CORE, THREADS, Recorder
@@ -193,6 +195,48 @@ def test_half_of_the_rows_are_half_of_the_products() -> None:
 
     half, full = busy(64), busy(128)
     assert full["products"] == full["tensor core"] == half["tensor core"] == 2 * half["products"]
+
+
+def test_ctas_that_take_over_others_count_what_these_would() -> None:
+    text = bench.entry(
+        "u32 idesc",
+        """.reg .b128 %q0;
+.shared .align 16 .b8 answer[16]; .shared .align 8 .b8 bar[8]; .shared .align 8 .b8 done[8];
+ld.param.u32 %r1, [idesc]; mov.b32 %r8, 0; mov.b64 %d1, 0; mov.b64 %d2, 0; setp.ne.u32 %p2, %r1, %r1;
+mov.b32 %r10, bar; mov.b32 %r11, answer; mov.b32 %r12, done; mov.b32 %r13, 0; elect.sync _|%p1, -1;
+@%p1 mbarrier.init.shared.b64 [%r10], 1; @%p1 mbarrier.init.shared.b64 [%r12], 1; bar.sync 0;
+ROUND: @%p1 tcgen05.mma.cta_group::1.kind::f16 [%r8], %d1, %d2, %r1, %p2;
+@%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r12];
+@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r10], 16;
+@%p1 clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r11], [%r10];
+MADE: mbarrier.try_wait.parity.shared.b64 %p5, [%r12], %r13; @!%p5 bra MADE;
+ASKED: mbarrier.try_wait.parity.shared.b64 %p5, [%r10], %r13; @!%p5 bra ASKED;
+xor.b32 %r13, %r13, 1; ld.shared.v2.b64 {%d3, %d4}, [%r11]; mov.b128 %q0, {%d3, %d4};
+clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %p6, %q0; @%p6 bra ROUND;
+ret;""",
+    )
+    with emulate(clock="b200"):
+        found = launch(text, "k", grid=500, block=32, args=[bench.KIND["BF16"][1] | 128 >> 3 << 17 | 128 >> 4 << 24])
+    assert found.prediction is not None
+    assert found.prediction.flops == pytest.approx(500 * 2 * 128 * 128 * 16, rel=0.05)
+
+
+def test_what_all_ctas_copy_comes_from_hbm_once() -> None:
+    text = bench.copy_program(4, 16).replace("mov.b64 %d1, 4096;", "ld.param.u64 %d1, [data];")
+    text = text.replace(".param .u32 rounds", ".param .u32 rounds, .param .u64 data")
+    with emulate(clock="b200"):
+        found = launch(text, args=[64, np.zeros(64, np.float32)], grid=148, block=128)
+    assert found.prediction is not None
+    assert found.prediction.busy["HBM"] < 0.01 < found.prediction.busy["L2"]
+
+
+def test_an_address_of_a_parameter_may_be_in_a_register() -> None:
+    """A launch is over after as many rounds as a parameter says that is loaded so."""
+    text = bench.copy_program(1, 16).replace(
+        "ld.param.u32 %r3, [rounds];", "mov.b64 %d2, rounds; ld.param.u32 %r3, [%d2];"
+    )
+    few, many = (bench.end(bench.cycles(text, [rounds], threads=32)) for rounds in (2, 20))
+    assert many > 5 * few
 
 
 def test_a_chip_that_has_no_file_is_refused() -> None:

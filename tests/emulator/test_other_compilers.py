@@ -63,6 +63,13 @@ def test_cuda(completion: str, nvcc: Sequence[str], tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr
 
 
+def test_a_program_is_predicted(nvcc: Sequence[str], tmp_path: Path) -> None:
+    subprocess.run([*nvcc, "-o", "gemm", str(PROGRAMS / "gemm.cu")], cwd=tmp_path, check=True)
+    command = [sys.executable, "-m", "emulator", "time", str(tmp_path / "gemm")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900)
+    assert "on a B200 (nothing was measured)" in done.stdout, done.stderr
+
+
 def test_a_static_runtime(nvcc: Sequence[str], tmp_path: Path) -> None:
     """As nvcc links by itself; stripped, its functions cannot be found."""
     command = [nvcc[0], "-o", "gemm", str(PROGRAMS / "gemm.cu"), "-gencode", "arch=compute_100a,code=compute_100a"]

@@ -88,10 +88,20 @@ def _told(warp: TimedWarp, ins: Instr, target: int, barrier: int, ranks: int | N
 
 
 def _load(warp: TimedWarp, ins: Instr, told: Told, size: int, tensor: Tensor | None, gathers: bool = False) -> None:
+    _count(warp, tensor, size)
+    warp.ops.append((_fetch, ins, told, size, tensor, gathers))
+
+
+def _count(warp: TimedWarp, tensor: Tensor | None, size: int) -> None:
     warp.loaded += size
     if tensor is not None:
         warp.timeline.loaded[tensor] = warp.timeline.loaded.get(tensor, 0) + size
-    warp.ops.append((_fetch, ins, told, size, tensor, gathers))
+
+
+def _allocation(warp: TimedWarp, address: int) -> Tensor | None:
+    """What lies at an address that no tensor map describes: all that was allocated there."""
+    found = warp.cta.launch.memory.known(address, address + 1)
+    return None if found is None else Tensor(found.address, found.size, 0)
 
 
 def _engine(warp: TimedWarp, now: float, gathers: bool) -> float:
@@ -155,7 +165,7 @@ def _bulk(ins: Instr) -> Action:
             count = of_lane(size, lane)
             if far:
                 _bring(warp, of_lane(target, lane), of_lane(source, lane), count)
-                _load(warp, ins, told, count, None)
+                _load(warp, ins, told, count, _allocation(warp, of_lane(source, lane)))
             else:
                 warp.ops.append((_pass, ins, told[0][1], count))
 
@@ -193,11 +203,11 @@ WHOLE_WARP: Final = "cp.async"
 
 @timed("cp.async", keep=first(3))
 def _copy(ins: Instr) -> Action:
-    def perform(warp: TimedWarp, now: float, size: int) -> float:
+    def perform(warp: TimedWarp, now: float, size: int, tensor: Tensor | None) -> float:
         timeline, sm = warp.timeline, warp.sm
         cycles: float = max(1.0, size / timeline.chip.smem_bytes_per_cycle)
         sm.lsu = max(sm.lsu, now) + cycles
-        done = timeline.load(sm, now, size, timeline.chip.copy_latency, 1.0)
+        done = timeline.load(sm, now, size, timeline.chip.copy_latency, timeline.from_hbm(tensor))
         warp.copies.setdefault(WHOLE_WARP, Copies()).add(done, done)
         return now + cycles
 
@@ -205,8 +215,9 @@ def _copy(ins: Instr) -> Action:
         lanes = active_lanes(mask)
         for lane in lanes:
             _bring(warp, of_lane(target, lane), of_lane(source, lane), size)
-        warp.loaded += size * len(lanes)
-        warp.ops.append((perform, size * len(lanes)))
+        tensor = _allocation(warp, of_lane(source, lanes[0]))
+        _count(warp, tensor, size * len(lanes))
+        warp.ops.append((perform, size * len(lanes), tensor))
 
     return run
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...chip import LANES, RANK_SHIFT
 from ...isa.lane_values import active_lanes, lane_rows, per_lane
-from ...isa.ld_st import REGISTER_BYTES, MemoryOp, extended, if_not_of_each_lane
+from ...isa.ld_st import REGISTER_BYTES, MemoryOp, extended, if_not_of_each_lane, load_of_parameters
 from ...isa.registry import BLOCK, Action
 from ...machine.shared import OFFSET_MASK
 from ...ptx.syntax import Instr, Reg, Vector
@@ -34,6 +34,8 @@ def _ld(ins: Instr) -> Action:
     target = ins.operands[0]
     registers = target.items if isinstance(target, Vector) else (target,)
     widths = [REGISTER_BYTES[r.type] if isinstance(r, Reg) else op.width for r in registers]
+    if op.space == "param":
+        return load_of_parameters(op, widths)
 
     def perform(warp: TimedWarp, now: float) -> float:
         warp.granted = True
