@@ -57,6 +57,11 @@ def check_scale(scale: float) -> None:
         raise ArgumentError("scale", scale, "a finite number above 0")
 
 
+def check_sms(sms: int | None) -> None:
+    if sms is not None and not (isinstance(sms, int) and sms > 0 and sms % 2 == 0):
+        raise ArgumentError("sms", sms, "None or an even number above 0")
+
+
 def check_compressed(q: torch.Tensor, v: torch.Tensor | None, branch: AllBlocks | TopkBlocks | None) -> None:
     if branch is None:
         return

@@ -19,6 +19,7 @@ from kernel.checks import (
     check_outputs_flat,
     check_scale,
     check_sink,
+    check_sms,
 )
 from kernel.compiled import compile
 from kernel.config import SMS, FmhaConfig, PPath, Size, configuration
@@ -38,6 +39,7 @@ def fmha(
     sink: torch.Tensor | None = None,
     p_path: PPath | Literal["auto"] = "auto",
     splits: int | Literal["auto"] = "auto",
+    sms: int | None = None,
     partials: bool = True,
     out: Attention | None = None,
     debug: bool = False,
@@ -52,8 +54,9 @@ def fmha(
     compressed: more keys in the same softmax, V = K there too, so it needs v=None. sink: [H] fp32, a logit of each
     head in the denominator of O only, neither scaled nor part of lse; -inf is none, +inf makes O 0.
     p_path forces where P waits for the second product, splits how many CTAs share the keys of a row tile: one of
-    SPLITS, bits depend on it. partials=False leaves U and m out. out takes the caller's
-    buffers, shaped as in Attention. debug refuses listed indices that name no key, for which it waits for the device.
+    SPLITS, bits depend on it. sms: where keys are not split, as many CTAs at most, an even number: the chip's other SMs
+    are left to other kernels. partials=False leaves U and m out. out takes the caller's buffers, shaped as in
+    Attention. debug refuses listed indices that name no key, for which it waits for the device.
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
     """
     check_inputs(q, k, v)
@@ -64,6 +67,7 @@ def fmha(
     check_mask(q, swa_lens, causal, window)
     check_compressed(q, v, compressed)
     check_sink(q, sink)
+    check_sms(sms)
     if debug and isinstance(compressed, TopkBlocks):
         check_indices(compressed)
     config = configuration(
@@ -94,7 +98,7 @@ def fmha(
         k = v = q.new_zeros(batch, 1, head_dim)
     values = rows_of(config, q, out) | compressed_values(q, compressed)
     values |= {"k": k, "v": k if v is None else v, "lens": swa_lens, "keys": keys, "window": window or UNBOUNDED}
-    values |= {"ctas": SMS, "sink": sink, "scale_log2": scale * math.log2(math.e)}
+    values |= {"ctas": sms or SMS, "sink": sink, "scale_log2": scale * math.log2(math.e)}
     launch(config, values, q.device)
     return out
 

@@ -62,7 +62,8 @@ class Case:
     lens: how many of a sequence's keys hold something; what lies past them is poisoned. causal, window, p_path and
     partials are the kernel's own; shared_kv: V is K. trend: how a row's maximum moves from KV tile to KV tile.
     compressed: keys beside those. sinks: those of the heads, in turn. merged: each branch has its own launch, and
-    kernel.merge brings them together. splits: CTAs that share the keys of a row tile.
+    kernel.merge brings them together. splits: CTAs that share the keys of a row tile. sms: CTAs of the launch at most,
+    which take row tile after row tile then.
     """
 
     milestone: str
@@ -83,6 +84,7 @@ class Case:
     merged: bool = False
     scale: float | None = None
     splits: int = 1
+    sms: int | None = None
 
     def __post_init__(self) -> None:
         assert self.lens is None or len(self.lens) == self.batch, f"{len(self.lens or ())} lens, batch={self.batch}"
@@ -107,6 +109,7 @@ class Case:
             "sink": self.sinks is not None,
             "merged": self.merged,
             f"splits={self.splits}": self.splits > 1,
+            f"sms={self.sms}": self.sms is not None,
         }
         return " ".join(word for word, holds in said.items() if holds)
 
@@ -352,6 +355,7 @@ def prepared(
             sink=sink,
             p_path=case.p_path or "auto",
             splits=case.splits,
+            sms=case.sms,
             partials=case.config.partials,
             out=outputs(q),
         )

@@ -12,6 +12,6 @@ CASES = (
         for (h, heads), (t, tokens) in product(enumerate(HEADS), enumerate(TOKENS))
     ),
     Case("D2", head_dim=64, keys=129, heads=5, tokens=27, batch=2, scale=0.3),
-    Case("D2", head_dim=512, keys=65, heads=16, tokens=5, batch=2, shared_kv=True),
+    Case("D2", head_dim=512, keys=65, heads=16, tokens=5, batch=2, shared_kv=True, sms=2),
 )
 SEEDS = (1,)

@@ -14,7 +14,9 @@ CASES = (
         for (tokens, (heads, lens)), window in product(SHAPES.items(), WINDOWS)
     ),
     Case("D4", 64, KEYS, 16, 4, causal=True, window=128, scale=0.3),
-    Case("D4", 512, KEYS, 64, 2, 2, shared_kv=True, lens=(KEYS, 1), causal=True, window=128),
+    Case("D4", 512, KEYS, 64, 2, 2, shared_kv=True, lens=(KEYS, 1), causal=True, window=128, sms=2),
+    # Row tile after row tile, some without a key among them: two in flight, or those of one MMA.
+    *(Case("D4", hd, 300, 64, 5, 3, lens=(300, 1, 0), causal=True, window=128, sms=2) for hd in (128, 256)),
     # Shares of a row tile's keys without a tile, and sequences without a key.
     Case("D4", 256, 300, 16, 2, 4, shared_kv=True, lens=(300, 130, 1, 0), causal=True, window=128, splits=4),
 )

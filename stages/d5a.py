@@ -16,6 +16,7 @@ CASES = tuple(
     Case(
         "D5a", hd, KEYS, 16, 2, 4, p_path=way, shared_kv=hd == 512,
         lens=LENS, causal=True, window=128, scale=0.3 if hd == 256 else None,
+        sms=2 if way == "smem" else None,
     )
     for hd, way in product((64, 128, 256, 512), WAYS)
     if (hd, way) != (512, "tmem")

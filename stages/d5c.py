@@ -12,15 +12,15 @@ LENS, PAST = (150, 3, 0, 0), (100, 0, 300, 0)
 CASES = tuple(
     Case(
         "D5c", hd, 170, heads, 2, 4, shared_kv=True,
-        lens=LENS, causal=True, window=128, compressed=Compressed(PAST, ratio, topk), scale=scale,
+        lens=LENS, causal=True, window=128, compressed=Compressed(PAST, ratio, topk), scale=scale, sms=sms,
     )
-    for hd, heads, ratio, topk, scale in (
-        (64, 64, 4, None, None),
-        (64, 64, 4, 150, None),
-        (256, 16, 128, None, 0.3),
-        (128, 16, 4, 60, None),
-        (512, 16, 4, None, None),
-        (512, 16, 4, 70, 0.3),
+    for hd, heads, ratio, topk, scale, sms in (
+        (64, 64, 4, None, None, None),
+        (64, 64, 4, 150, None, 2),
+        (256, 16, 128, None, 0.3, None),
+        (128, 16, 4, 60, None, None),
+        (512, 16, 4, None, None, None),
+        (512, 16, 4, 70, 0.3, 2),
     )
 )  # fmt: skip
 SEEDS = (1,)

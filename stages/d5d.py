@@ -16,21 +16,23 @@ def layer(
     compressed: Compressed | None,
     scale: float | None = None,
     splits: int = 1,
+    sms: int | None = None,
 ) -> Case:
     """Head dim 512, V = K, window and sink: as in the model."""
     return Case(
         "D5d", 512, WINDOW + 20, heads, tokens, len(lens), None, True, False,
         lens=lens, causal=True, window=WINDOW, compressed=compressed, sinks=SINKS, scale=scale, splits=splits,
+        sms=sms,
     )  # fmt: skip
 
 
 CASES = (
     layer(PRO, 1, (WINDOW + 1,), Compressed((8000,), ratio=4, topk=1024)),
     layer(FLASH, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=512), scale=0.3),
-    layer(PRO, 1, (WINDOW, 7), Compressed((9000, 0), ratio=128)),
-    layer(FLASH, 2, (WINDOW + 1, 1), Compressed((9000, 0), ratio=128)),
-    layer(PRO, 1, (WINDOW + 1, 0), None),
-    layer(FLASH, 3, (WINDOW + 2, 2), None),
+    layer(PRO, 1, (WINDOW, 7), Compressed((9000, 0), ratio=128), sms=2),
+    layer(FLASH, 2, (WINDOW + 1, 1), Compressed((9000, 0), ratio=128), sms=2),
+    layer(PRO, 1, (WINDOW + 1, 0), None, sms=2),
+    layer(FLASH, 3, (WINDOW + 2, 2), None, sms=2),
     layer(PRO, 1, (WINDOW, 7), Compressed((9000, 0), ratio=128), splits=2),
     layer(SHARE, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=600), splits=16),
 )

@@ -40,6 +40,8 @@ BAD: dict[str, tuple[Callable[[dict], dict], str, str]] = {
     "broadcast": (lambda a: a | {"k": a["k"][:1].expand(2, -1, -1)}, "k.stride(0)", "positive"),
     "scale 0": (lambda a: a | {"scale": 0.0}, "scale", "above 0"),
     "scale nan": (lambda a: a | {"scale": float("nan")}, "scale", "finite"),
+    "sms 0": (lambda a: a | {"sms": 0}, "sms", "an even number above 0"),
+    "sms odd": (lambda a: a | {"sms": 3}, "sms", "an even number above 0"),
     "p_path": (lambda a: a | {"p_path": "gmem"}, "p_path", "'tmem' or 'smem'"),
     "dtype of lens": (lambda a: a | {"swa_lens": torch.ones(2)}, "swa_lens.dtype", "int32"),
     "shape of lens": (lambda a: a | {"swa_lens": torch.ones(3).int()}, "swa_lens.shape", "(2,)"),
