@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..chip import RANK_SHIFT
-from ..errors import OutOfBounds, UnknownInstruction
+from ..errors import Misaligned, OutOfBounds, UnknownInstruction
 from ..machine.access import Access
 from ..machine.agents import Wait
-from ..machine.bulk import aligned, bulk_thread, fill
+from ..machine.bulk import bulk_thread, fill
 from ..machine.globalmem import host_bytes
 from ..machine.shared import OFFSET_MASK
 from ..machine.tensormap import reduced
@@ -130,6 +130,14 @@ def copy(there: np.ndarray, new: np.ndarray) -> None:
     there[:] = new
 
 
+def _check_units(ins: Instr, warp: Warp, what: str, address: int, size: int, *offsets: int) -> None:
+    """Raise Misaligned unless a copy has whole units, and where they may lie."""
+    places = [("global address", hex(address), address), ("size", size, size)]
+    for name, shown, value in places + [("shared offset", hex(offset), offset) for offset in offsets]:
+        if value % BULK_ALIGNMENT:
+            raise Misaligned(f"{what} with {name} {shown}, which is not a multiple of {BULK_ALIGNMENT}", ins, warp)
+
+
 def _bulk_in(ins: Instr) -> Action:
     multicast = "multicast::cluster" in ins.modifiers
 
@@ -137,7 +145,7 @@ def _bulk_in(ins: Instr) -> Action:
         memory = warp.cta.launch.memory
         for lane in active_lanes(mask):
             address, count = of_lane(source, lane), of_lane(size, lane)
-            aligned(address | count | of_lane(target, lane), BULK_ALIGNMENT, "a bulk copy", ins, warp)
+            _check_units(ins, warp, "a bulk copy", address, count, of_lane(target, lane))
             memory.readable(address, address + count, ins, warp, "a bulk copy")
             ranks = of_lane(rest[0], lane) if multicast else None
             for cta, offset, told in targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, False):
@@ -160,7 +168,7 @@ def _bulk_out(ins: Instr, what: str, fold: Fold = copy, masked: int | None = Non
         memory, smem = warp.cta.launch.memory, warp.cta.smem
         for lane in active_lanes(mask):
             address, count, offset = of_lane(target, lane), of_lane(size, lane), of_lane(source, lane) & OFFSET_MASK
-            aligned(address | count | offset, BULK_ALIGNMENT, what, ins, warp)
+            _check_units(ins, warp, what, address, count, offset)
             memory.writable(address, address + count, ins, warp, what)
             smem.check_span(offset, count, ins, warp, what)
             warp.cta.launch.stats.copied_out_bytes += count
@@ -195,7 +203,7 @@ def _bulk_across(ins: Instr, what: str, fold: Fold = copy) -> Action:
         smem = warp.cta.smem
         for lane in active_lanes(mask):
             count, offset = of_lane(size, lane), of_lane(source, lane) & OFFSET_MASK
-            aligned(count | offset | of_lane(target, lane), BULK_ALIGNMENT, what, ins, warp)
+            _check_units(ins, warp, what, 0, count, offset, of_lane(target, lane))
             ((cta, there, told),) = targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), None, False)
             smem.check_span(offset, count, ins, warp, what)
             reading = Access(told.component, told.phase + 1, False, ins, warp, what, via=told)

@@ -208,7 +208,9 @@ def _refuse_late(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int) -> None
         what = f"{ins.opcode} for parity {wanted & 1} of {barrier} comes two phases late"
         state = f"{warp} knows of {known} completed phases, {barrier.phase} are"
         missing = f"what keeps {barrier} from going on before {warp} has waited for phase {meant}"
-        warp.cta.launch.found(BarrierError(what, ins, warp, (("state", state), ("missing", missing))))
+        last = barrier.last.placed() if barrier.last else "none"
+        notes = (("state", state), ("last arrival", last), ("missing", missing))
+        warp.cta.launch.found(BarrierError(what, ins, warp, notes))
 
 
 def _wait_lanes(ins: Instr, warp: Warp, mask: Any, address: Any, phase: Any, parity: bool, acquire: bool) -> Any:

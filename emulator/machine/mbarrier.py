@@ -195,8 +195,14 @@ class MBarrier:
 
     def missing(self, access: Access, me: Access) -> str:
         """What orders `me` after a copy that reports here, for the report of a conflict."""
-        phase = access.time - 1
+        phase, last = access.time - 1, self.last
+        begun = self.phase == phase and self.pending == self.expected
+        if begun and last is not None and last.warp is access.warp and last.what == "mbarrier.arrive":
+            return (
+                f"mbarrier.arrive.expect_tx of the bytes of PTX line {access.instr.line} in place of {last}: "
+                f"phase {phase - 1} of {self} did not wait for them"
+            )
         state = "not complete yet" if self.phase < access.time else "complete"
-        last = me.warp.phases.get(self, 0)
-        seen = f"has seen {last} completed phases of it" if last else "has not waited for it at all"
+        before = me.warp.phases.get(self, 0)
+        seen = f"has seen {before} completed phases of it" if before else "has not waited for it at all"
         return f"a wait of {me.warp} for phase {phase} of {self} (which is {state}); that warp {seen}"

@@ -99,6 +99,11 @@ def _race(
             f"{other.instr.line}: this write came too early, PTX line {me.instr.line} is to read what PTX line "
             f"{earlier.instr.line} wrote there"
         )
+    elif other.instr is me.instr and other.warp is me.warp and other.issued == me.issued and other.via is not None:
+        missing = (
+            f"elect.sync, if several lanes of {me.warp} issue PTX line {me.instr.line} where one is to; if one does so "
+            "several times, a place for each or a wait between"
+        )
     elif verb == "writes" and kind == "write" and isinstance(other.via, MBarrier) and not any(me.replaced[1]):
         missing = (
             f"an arrival of what is to read it, after its read, on a barrier that {me.warp} waits for before PTX line "
