@@ -173,6 +173,8 @@ class Access:
     route: tuple[int, ...] = ()
     replaced: Sequence[Iterable[int]] = ((), ())
     """Of a write: the writers and the readers that its cells had before, as numbers of the history."""
+    compiled: bool = False
+    """Whether machine code made it: another write of its own may have come between what it replaced and it."""
     issued: int = field(init=False)
     """When the warp issued it, by its own clock."""
 

@@ -168,6 +168,6 @@ class Notes:
     def _access(self, note: int) -> Access:
         instr, what = self._accesses[(note & ID) - FIRST_ID >> ID_BITS]
         component = note >> COMPONENT_BITS & COMPONENTS_MAX - 1
-        access = Access(component, note >> TIME_BITS, True, instr, self._in_cluster[component], what)
+        access = Access(component, note >> TIME_BITS, True, instr, self._in_cluster[component], what, compiled=True)
         access.issued = access.time
         return access

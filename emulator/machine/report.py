@@ -114,6 +114,11 @@ def _race(
         level = Level.PEDANTIC
     else:
         missing = other.via.missing(other, me) if other.via is not None else _unordered(other, me)
+        if verb == "reads" and other.compiled:
+            missing += (
+                f"; or, if PTX line {me.instr.line} is to read what was there before, an arrival of {me.warp} after it "
+                f"on a barrier that {other.warp} waits for before PTX line {other.instr.line}"
+            )
     fault = DataRace if other.via is None else MissingWait
     what = f"{me.what} {verb} {cells}, not ordered after {other.what} that {_did(kind)} it"
     race = fault(what, me.instr, me.warp, (*_party(other, kind), ("missing", missing)), level)

@@ -345,7 +345,7 @@ class TensorThread:
     def missing(self, access: Access, me: Access) -> str:
         """What orders `me` after `access`, for the report of a conflict."""
         if isinstance(me.via, TensorThread) and me.warp is self.warp and me.via is not self:
-            return f"elect.sync: several lanes of {self.warp} issue tcgen05 work, of which only one lane's own is in order"
+            return f"elect.sync: several lanes of {self.warp} issue tcgen05 work, and only one lane's own is in order"
         if access.time > len(self.commits):
             return (
                 f"tcgen05.commit by {self.warp} after PTX line {access.instr.line}, "

@@ -12,6 +12,7 @@ from test_pairs import PROGRAMS, TWINS, Twin, run
 
 import emulator
 from emulator.errors import BarrierError, DataRace, Deadlock, Fault, Level, OutOfBounds, UnwrittenRead
+from emulator.machine.agents import Completion
 
 RACE = """
     .reg .b32 %r<9>; .shared .align 4 .b8 cell[4]; .reg .pred %p;
@@ -88,6 +89,40 @@ def test_a_write_that_comes_too_early_is_not_to_be_waited_for() -> None:
         r"waits for before PTX line 11: this write came too early, PTX line 9 is to read what PTX line 10 wrote there$"
     )
     assert re.search(early, str(raised.value)), raised.value
+
+
+HANDED_OVER = """
+    .reg .b32 %r<9>; .reg .pred %p<5>; .shared .align 4 .b8 cells[256]; .shared .align 8 .b8 bars[16];
+    mov.u32 %r1, %tid.x; mov.b32 %r2, 0; setp.eq.u32 %p0, %r1, 0; setp.ge.u32 %p1, %r1, 32;
+    mov.b32 %r3, cells; and.b32 %r4, %r1, 31; mad.lo.u32 %r3, %r4, 4, %r3; add.u32 %r4, %r3, 128;
+    @%p0 mbarrier.init.shared.b64 [bars], 32; @%p0 mbarrier.init.shared.b64 [bars+8], 32;
+    fence.mbarrier_init.release.cluster; bar.sync 0; @%p1 bra TAKE;
+    GIVE: xor.b32 %r5, %r2, 1; and.b32 %r5, %r5, 1;
+    EMPTY: mbarrier.try_wait.parity.shared.b64 %p2, [bars+8], %r5; @!%p2 bra EMPTY;
+    st.shared.b32 [%r3], %r2; mbarrier.arrive.shared.b64 _, [bars];
+    setp.eq.u32 %p3, %r2, EARLY; selp.b32 %r6, %r3, %r4, %p3; st.shared.b32 [%r6], %r2;
+    add.u32 %r2, %r2, 1; setp.lt.u32 %p4, %r2, 20; @%p4 bra GIVE; bra END;
+    TAKE: and.b32 %r5, %r2, 1;
+    FULL: mbarrier.try_wait.parity.shared.b64 %p2, [bars], %r5; @!%p2 bra FULL;
+    ld.shared.b32 %r7, [%r3]; mbarrier.arrive.shared.b64 _, [bars+8];
+    add.u32 %r2, %r2, 1; setp.lt.u32 %p4, %r2, 20; @%p4 bra TAKE;
+    END: ret;
+"""
+
+
+@pytest.mark.parametrize("completion", ["eager", "lazy", "random"])
+def test_both_mends_are_said_where_machine_code_has_stored_twice(completion: Completion) -> None:
+    """That a store replaced another of machine code is not known any more."""
+    launch(kernel("k", "", HANDED_OVER.replace("EARLY", "20")), [], block=(64, 1, 1), completion=completion)
+    text = kernel("k", "", HANDED_OVER.replace("EARLY", "19"))
+    with pytest.raises(DataRace) as raised:
+        launch(text, [], block=(64, 1, 1), completion=completion, level=Level.FORMAL)
+    both = (
+        r"missing +a barrier that warp 0 .* arrives on after PTX line 15 and warp 1 .* waits for before PTX line 19; "
+        r"or, if PTX line 19 is to read what was there before, an arrival of warp 1 .* after it on a barrier that "
+        r"warp 0 .* waits for before PTX line 15$"
+    )
+    assert re.search(both, str(raised.value)), raised.value
 
 
 LOADED = """
