@@ -29,6 +29,7 @@ from .isa.ld_st import MemoryOp, learning
 from .isa.registry import Action, Handler, Lowering, takes
 from .isa.special_registers import MEMORY, PARAMS, SHARED_SYMBOL
 from .machine.compiled_accesses import CompiledAccesses
+from .machine.convergence import refuse_apart
 from .machine.doubts import Doubted, Overwritten
 from .machine.launch import Launch
 from .machine.source import naming
@@ -426,4 +427,15 @@ def _made(effect: Effect, handler: Handler) -> Action:
     given = 2 + sum(2 if isinstance(operand, TensorAddress) else 1 for operand in effect.sources)
     if not takes(action, given):
         raise UnknownInstruction(instr, f"{len(instr.operands)} operands")
-    return action
+    return together(instr, action) if "aligned" in instr.modifiers else action
+
+
+def together(instr: Instr, run: Action) -> Action:
+    """The action of an instruction that all lanes of a warp execute together, and that asks so first."""
+
+    def ask(warp: Any, mask: Any, *operands: Any) -> Any:
+        if mask is not None:
+            refuse_apart(instr, warp, mask, aligned=True)
+        return run(warp, mask, *operands)
+
+    return ask

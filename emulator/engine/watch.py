@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any, Final
 
-from ..chip import LANES
 from ..errors import Fault, Level, place
+from ..machine.convergence import reached
 from ..machine.doubts import Part
 from ..native.builder import Slot
 from ..ptx.flow import BasicBlock
-from ..ptx.syntax import Imm, Reg, Special, Vector
-from .blocks import ALL, EXCHANGES, BlockWriter
+from ..ptx.syntax import Reg, Special, Vector
+from .blocks import EXCHANGES, BlockWriter
 from .effects import Effect
 
 COMPUTES: Final = frozenset({"mma", "movmatrix"})
@@ -70,7 +70,7 @@ class Watch:
             return self._selected(effect, taken)
         if effect.instr.opcode not in EXCHANGES | COMPUTES:
             return held
-        return (_reached(effect, held[0]) & taken, held[1])
+        return (reached(effect.instr, held[0]) & taken, held[1])
 
     def after(self, effect: Effect, taken: int, result: Held | None) -> None:
         """It was executed: note what its results hold."""
@@ -118,28 +118,6 @@ class Watch:
         self._kept.remove(fault)
         lines = (*fault.lines, ("goes into", place(effect.instr, self._warp)))
         self._warp.cta.launch.found(type(fault)(fault.what, fault.instr, fault.warp, lines))
-
-
-def _reached(effect: Effect, lanes: int) -> int:
-    """The lanes, as bits, that what these lanes give to an exchange may come to: by a shuffle of fixed distance those
-    that read one of them, else all."""
-    distance, clamp = effect.instr.operands[2:4] if effect.instr.opcode == "shfl.sync" else (None, None)
-    if not isinstance(distance, Imm) or not isinstance(clamp, Imm):
-        return ALL
-    segment = clamp.value >> 8 & 31
-    found = 0
-    for lane in range(LANES):
-        last = lane & segment | clamp.value & 31 & ~segment
-        if "up" in effect.instr.modifiers:
-            at, there = lane - distance.value, lane - distance.value >= last
-        elif "idx" in effect.instr.modifiers:
-            at = lane & segment | distance.value & 31 & ~segment
-            there = at <= last
-        else:
-            at = lane ^ distance.value if "bfly" in effect.instr.modifiers else lane + distance.value
-            there = at <= last
-        found |= (lanes >> (at if there else lane) & 1) << lane
-    return found
 
 
 def _joined(held: Iterable[Held]) -> Held | None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..chip import RANK_SHIFT
-from ..errors import Misaligned, OutOfBounds, UnknownInstruction
+from ..chip import LANES, RANK_SHIFT
+from ..errors import Level, Misaligned, OutOfBounds, UnknownInstruction, UnwrittenRead
 from ..machine.access import CTA, GPU
 from ..machine.compiled_accesses import CompiledAccesses
 from ..machine.flags import Flags
@@ -175,7 +175,12 @@ def load(op: MemoryOp, warp: Warp, addresses: np.ndarray) -> np.ndarray:
 def _load_part(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray, lanes: Any) -> np.ndarray:
     values: np.ndarray
     if memory == "local":
-        values = _local(op, warp)[_local_index(op, warp, places, lanes)]
+        at = _local_index(op, warp, places, lanes)
+        local, written = _local(op, warp)
+        if (written[at] != int.from_bytes(b"\1" * op.width)).any():
+            what = f"{op.what} reads local memory at offset {int(places.min())}, which nothing wrote"
+            warp.cta.launch.found(UnwrittenRead(what, op.ins, warp, level=Level.FORMAL))
+        values = local[at]
         return values
     if memory == "global":
         launch = warp.cta.launch
@@ -201,7 +206,9 @@ def store(op: MemoryOp, warp: Warp, addresses: np.ndarray, values: np.ndarray) -
     for memory, lanes, places in op.parts(warp, addresses):
         chosen = values if lanes is None else values[lanes]
         if memory == "local":
-            _local(op, warp)[_local_index(op, warp, places, lanes)] = chosen
+            at = _local_index(op, warp, places, lanes)
+            local, written = _local(op, warp)
+            local[at], written[at] = chosen, int.from_bytes(b"\1" * op.width)
             continue
         if op.strong:
             _release(op, warp, memory, places)
@@ -250,10 +257,13 @@ def _flags(warp: Warp, memory: Any) -> Flags:
     return warp.cta.cluster.outside.flags if memory == "global" else warp.cta.cluster.flags
 
 
-def _local(op: MemoryOp, warp: Warp) -> np.ndarray:
+def _local(op: MemoryOp, warp: Warp) -> tuple[np.ndarray, np.ndarray]:
+    """Local memory of each lane in pieces of an access's width, poisoned; and 1 for each byte that was written."""
     if warp.local is None:
-        warp.local = np.zeros((32, -(-warp.cta.launch.kernel.local_bytes // 8) * 8), np.uint8)
-    return warp.local.view(f"u{op.width}")
+        size = LANES, -(-warp.cta.launch.kernel.local_bytes // 8) * 8
+        warp.local = np.full(size, 0xFF, np.uint8), np.zeros(size, np.uint8)
+    values, written = warp.local
+    return values.view(f"u{op.width}"), written.view(f"u{op.width}")
 
 
 def _local_index(op: MemoryOp, warp: Warp, places: np.ndarray, lanes: Any) -> Any:

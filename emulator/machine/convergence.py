@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..chip import LANES
-from ..errors import BarrierError
+from ..errors import BarrierError, Level
+from ..ptx.syntax import Imm
 
 if TYPE_CHECKING:
     from ..ptx.syntax import Instr
@@ -51,6 +52,41 @@ def _apart(instr: Instr, warp: Warp, bits: int, members: int, absent: int) -> Ba
         warp,
         (("missing", f"a way of all these lanes to PTX line {instr.line} together"),),
     )
+
+
+def refuse_ended(instr: Instr, warp: Warp, bits: int) -> None:
+    """Find that `bits` get from a shuffle of fixed distance what a lane gives that has ended, or never was."""
+    getting = reached(instr, warp.ended) & bits
+    if getting:
+        what = f"{instr.opcode} brings {_shown(getting)} what lanes give that have ended: it may be anything"
+        warp.cta.launch.found(BarrierError(what, instr, warp, level=Level.FORMAL))
+
+
+def fixed(instr: Instr) -> bool:
+    """Whether it is known before it runs between which lanes an instruction brings values."""
+    return instr.opcode == "shfl.sync" and all(isinstance(operand, Imm) for operand in instr.operands[2:4])
+
+
+def reached(instr: Instr, lanes: int) -> int:
+    """The lanes, as bits, that what these lanes give to an exchange may come to: by a shuffle of fixed distance those
+    that read one of them, else all."""
+    if not fixed(instr):
+        return ALL
+    distance, clamp = (operand.value for operand in instr.operands[2:4] if isinstance(operand, Imm))
+    segment = clamp >> 8 & 31
+    found = 0
+    for lane in range(LANES):
+        last = lane & segment | clamp & 31 & ~segment
+        if "up" in instr.modifiers:
+            at, there = lane - distance, lane - distance >= last
+        elif "idx" in instr.modifiers:
+            at = lane & segment | distance & 31 & ~segment
+            there = at <= last
+        else:
+            at = lane ^ distance if "bfly" in instr.modifiers else lane + distance
+            there = at <= last
+        found |= (lanes >> (at if there else lane) & 1) << lane
+    return found
 
 
 def word(mask: np.ndarray) -> int:

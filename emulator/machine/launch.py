@@ -135,6 +135,8 @@ class Launch:
     @property
     def shared_bytes(self) -> int:
         """A CTA's window: reserved, static and dynamic shared memory."""
+        if not self.dynamic_shared_bytes:
+            return self.kernel.static_shared_bytes
         return self.kernel.dynamic_shared_offset + self.dynamic_shared_bytes
 
     @property

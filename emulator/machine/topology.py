@@ -161,7 +161,7 @@ class Warp(Issuer):
         """The uses of the cluster's barrier that it arrived at and has not waited for."""
         self.arrived_again: Instr | None = None
         """The last arrival there before the wait for the one before it."""
-        self.local: np.ndarray | None = None
+        self.local: tuple[np.ndarray, np.ndarray] | None = None
         self.active = 0
         """Those of an access that is one for all, as bits."""
         self.turn: Turn = "went on"

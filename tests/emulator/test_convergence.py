@@ -27,7 +27,7 @@ def run(body: str, completion: str = "lazy", threads: int = 64) -> list[int]:
 
 BARRIERS = ("bar.sync 0;", "barrier.cta.sync.aligned 0;", "bar.red.popc.u32 %r2, 0, %p0;", "bar.arrive 1, 64;")
 EXCHANGES = (
-    "shfl.sync.idx.b32 %r2, %r0, 0, 31, MEMBERS;",
+    "shfl.sync.bfly.b32 %r2, %r0, 0, 31, MEMBERS;",
     "vote.sync.ballot.b32 %r2, %p0, MEMBERS;",
     "match.any.sync.b32 %r2, %r0, MEMBERS;",
     "redux.sync.add.u32 %r2, %r0, MEMBERS;",
@@ -51,6 +51,47 @@ def test_an_aligned_barrier_is_for_all_lanes(barrier: str, completion: str) -> N
 @pytest.mark.parametrize("completion", MODES)
 def test_a_barrier_that_is_not_aligned_is_for_a_warp_in_parts(completion: str) -> None:
     run("@%p0 bra A; barrier.cta.sync 0; A:", completion, threads=32)
+
+
+MATRIX = (
+    "mov.b32 %r3, words; mad.lo.u32 %r3, %r4, 16, %r3; st.shared.v4.b32 [%r3], {%r0, %r0, %r0, %r0}; bar.warp.sync -1;"
+)
+TOGETHER = {
+    "ldmatrix": "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r2}, [%r3];",
+    "stmatrix": "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r3], {%r0};",
+    "movmatrix": "movmatrix.sync.aligned.m8n8.trans.b16 %r2, %r0;",
+    "mma": "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%r5, %r6, %r7, %r8}, {%r0, %r0}, {%r0}, "
+    "{%r0, %r0, %r0, %r0};",
+    "tcgen05.wait": "tcgen05.wait::ld.sync.aligned;",
+}
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("name", TOGETHER)
+def test_an_aligned_instruction_is_for_all_lanes(name: str, completion: str) -> None:
+    begin = ".shared .align 16 .b8 words[1024]; and.b32 %r4, %r0, 31; " + MATRIX
+    run(f"{begin} {TOGETHER[name]}", completion, threads=32)
+    for body in (f"@%p0 bra A; {TOGETHER[name]} A: bar.warp.sync -1;", f"@!%p0 {TOGETHER[name]}"):
+        with pytest.raises(BarrierError, match=r"is for lanes 0 to 31; lanes (0 to 7|8 to 31) did not come with them"):
+            run(f"{begin} {body}", completion, threads=32)
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(
+    ("shuffle", "lanes"),
+    [
+        ("down.b32 %r2, %r0, 4, 31", "4 to 7"),
+        ("bfly.b32 %r2, %r0, 8, 31", "0 to 7"),
+        ("idx.b32 %r2, %r0, 9, 31", "0 to 7"),
+    ],
+)
+def test_a_shuffle_from_lanes_that_have_ended(shuffle: str, lanes: str, completion: str) -> None:
+    run(f"shfl.sync.{shuffle}, -1;", completion)
+    run("@!%p0 bra END; shfl.sync.down.b32 %r2, %r0, 4, 0x1807, 0xff;", completion)
+    for body, threads in ((f"@!%p0 bra END; shfl.sync.{shuffle}, 0xff;", 32), (f"shfl.sync.{shuffle}, 0xff;", 8)):
+        with pytest.raises(BarrierError, match=f"brings lanes {lanes} what lanes give that have ended") as caught:
+            run(body, completion, threads)
+        assert caught.value.level == Level.FORMAL
 
 
 @pytest.mark.parametrize("completion", MODES)
