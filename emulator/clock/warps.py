@@ -143,7 +143,7 @@ class TimedWarp:
         self.yielded = self.done = False
         self.executed = 0
         self.budget: int | None = None
-        self.local: np.ndarray | None = None
+        self.local: tuple[np.ndarray, np.ndarray] | None = None
         self.ops: deque[Op] = deque()
         self.stretch: Stretch | None = None
         self.at = 0

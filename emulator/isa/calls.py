@@ -82,7 +82,7 @@ def _values(text: str, warp: Any, lane: int, buffer: int) -> Iterator[Any]:
 def _bytes(warp: Any, lane: int, address: int, size: int) -> bytes:
     if 0 <= address - LOCAL_BASE < WINDOW_BYTES:
         start = address - LOCAL_BASE
-        return bytes(warp.local[lane].view(np.uint8)[start : start + size])
+        return bytes(warp.local[0][lane].view(np.uint8)[start : start + size])
     return ctypes.string_at(address, size)
 
 

@@ -49,20 +49,6 @@ def at(array: str, size: int) -> str:
     return f"mul.wide.u32 %q0, %t, {size}; add.s64 %{array}, %{array}, %q0;"
 
 
-@pytest.mark.parametrize("completion", MODES)
-def test_local_memory_that_nothing_wrote_is_poison(completion: Completion) -> None:
-    """Each lane's for itself, byte by byte."""
-    out = np.zeros(32, np.uint32)
-    body = at("a0", 4) + "setp.lt.u32 %p1, %t, GIVEN; @%p1 st.local.b16 [mine+2], 5; @%p1 st.local.b16 [mine], 7;"
-    body += "ld.local.b32 %r1, [mine]; st.global.b32 [%a0], %r1;"
-    run(body.replace("GIVEN", "32"), out, completion=completion, level=errors.Level.FORMAL)
-    assert (out == 0x5_0007).all()
-    run(body.replace("GIVEN", "31"), out, completion=completion)
-    assert (out[:31] == 0x5_0007).all() and out[31] == 0xFFFF_FFFF
-    with pytest.raises(errors.UnwrittenRead, match="reads local memory at offset 0, which nothing wrote"):
-        run(body.replace("GIVEN", "31"), out, completion=completion, level=errors.Level.FORMAL)
-
-
 def test_shared_memory_ends_with_the_last_variable() -> None:
     run("st.shared.b64 [bar+8], 1;")
     with pytest.raises(errors.OutOfBounds, match=r"st\.shared at 0x\w+, 8 bytes, leaves the shared memory of CTA"):

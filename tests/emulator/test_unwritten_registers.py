@@ -1,4 +1,4 @@
-"""Registers that are read where nothing can have written them."""
+"""Registers and local memory that are read where nothing can have written them."""
 
 from __future__ import annotations
 
@@ -81,3 +81,18 @@ def test_what_tcgen05_st_stores_is_formal() -> None:
     tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r4, 32;"""
     (fault,) = run(body)
     assert fault.level == Level.FORMAL and "tcgen05.st reads %r2, which nothing wrote" in str(fault)
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_local_memory_that_nothing_wrote_is_poison(completion: str) -> None:
+    """Each lane's for itself, byte by byte."""
+    body = PROGRAM.replace("BODY", ".local .align 4 .b8 own[4]; setp.lt.u32 %p1, %r0, %r1; LOW HIGH")
+    body = body.replace("HIGH", "st.local.b16 [own+2], 5; ld.local.b32 %r2, [own]; st.global.b32 [%a0], %r2;")
+    text = kernel("k", ".param .u64 out, .param .u32 taken", body.replace("LOW", "@%p1 st.local.b16 [own], 7;"))
+    out = np.zeros(32, np.uint32)
+    launch(text, [out, 32], completion=completion, level=Level.FORMAL)  # type: ignore[arg-type]
+    assert (out == 0x5_0007).all()
+    launch(text, [out, 31], completion=completion)  # type: ignore[arg-type]
+    assert (out[:31] == 0x5_0007).all() and out[31] == 0x5_FFFF
+    with pytest.raises(UnwrittenRead, match="reads local memory at offset 0, which nothing wrote"):
+        launch(text, [out, 31], completion=completion, level=Level.FORMAL)  # type: ignore[arg-type]
