@@ -108,23 +108,22 @@ CHAINS: Final = {
 UNROLLED: Final = 32
 
 
-def _sum(chains: int) -> tuple[str, str]:
-    """What the chains start with, and what keeps their results."""
-    begin = "".join(f"cvt.rn.f32.u32 %f{i}, %r40; add.u32 %r{i}, %r40, {i};" for i in range(chains))
-    kept = "".join(
-        f"cvt.rn.f32.s32 %f111, %r{i}; add.f32 %f{i}, %f{i}, %f111; add.f32 %f110, %f110, %f{i};" for i in range(chains)
-    )
-    given = "mov.u32 %r40, %tid.x; add.u32 %r41, %r40, 3; cvt.rn.f32.u32 %f100, %r40; mov.f32 %f110, 0f00000000;"
-    last = f"setp.eq.f32 %p4, %f110, {NEVER}; ld.param.u64 %d46, [out]; @%p4 st.global.f32 [%d46], %f110;"
-    return f"{given}\n{begin}", f"{kept} {last}"
-
-
 def pipes(row: Row) -> Micro:
     """Chains of one instruction in each warp."""
     chains, op = int(row["chains"]), CHAINS[row["op"]]
-    begin, kept = _sum(chains)
-    work = f"ROUND: {''.join(op.format(i=i) for i in range(chains)) * UNROLLED}\n{AGAIN}"
-    text = entry("u64 out,u32 rounds", f"{begin}\n{BEGIN}\n{work}\nbar.sync 0; {kept}\n{END}")
+    kept = "".join(
+        f"cvt.rn.f32.s32 %f111, %r{i}; add.f32 %f{i}, %f{i}, %f111; add.f32 %f110, %f110, %f{i};" for i in range(chains)
+    )
+    text = entry(
+        "u64 out,u32 rounds",
+        f"""mov.u32 %r40, %tid.x; add.u32 %r41, %r40, 3; cvt.rn.f32.u32 %f100, %r40; mov.f32 %f110, 0f00000000;
+{"".join(f"cvt.rn.f32.u32 %f{i}, %r40; add.u32 %r{i}, %r40, {i};" for i in range(chains))}
+{BEGIN}
+ROUND: {"".join(op.format(i=i) for i in range(chains)) * UNROLLED}
+{AGAIN}
+bar.sync 0; {kept} setp.eq.f32 %p4, %f110, {NEVER}; ld.param.u64 %d46, [out]; @%p4 st.global.f32 [%d46], %f110;
+{END}""",
+    )
     return Micro(text, threads=32 * int(row["warps"]), rounds=(4, 20), each=UNROLLED)
 
 
