@@ -22,7 +22,7 @@ MMA_N = 256  # columns that one tensor-core instruction writes at most
 S_STAGES = 2  # logits of one tile are computed while those of the other are in softmax
 MAX_DEPTH = 4  # tiles that a ring of keys holds; a power of two
 SWIZZLE_BYTES = 128  # width of a swizzled row of shared memory
-P_QUARTERS = (3, 1)  # of P's keys, handed on at once: their product runs while the last exponentials are computed
+P_QUARTERS = (range(3), range(3, 4))  # of P's keys, handed on at once: a product runs during the last exponentials
 PARTIAL_PADDING = 4  # fp32 behind a row of U: first its maximum and sum
 SPLITS = (1, 2, 4, 8, 16)
 #: CTAs of a cluster, and how many such clusters a B200 holds at a time: its GPCs have 18 or 20 SMs.
@@ -100,6 +100,33 @@ class Barrier:
     arrivals: int
     arrives: str
     waits: str
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Where tiles of K lie, and of V where it is not read as K, in units: which warps load them, a unit each.
+
+    unit: keys and dims. by_keys: units are parts of a tile's keys, else of its dims. cleared: keys that may hold
+    anything are cleared here.
+    """
+
+    name: Literal["k", "v"]
+    warps: tuple[int, ...]
+    unit: tuple[int, int]
+    by_keys: bool
+    cleared: bool
+
+    @property
+    def full(self) -> str:
+        return f"{self.name}_full"
+
+    @property
+    def empty(self) -> str:
+        return f"{self.name}_empty"
+
+    @property
+    def unit_bytes(self) -> int:
+        return self.unit[0] * self.unit[1] * BF16_BYTES
 
 
 @dataclass(frozen=True)
@@ -254,14 +281,15 @@ class FmhaConfig:
         return self.row_tiles == 1 and not self.own_v and self.depth == S_STAGES
 
     @property
-    def loaders(self) -> tuple[tuple[bool, tuple[int, ...]], ...]:
-        """The warps that load K, and those that load V where it is not read as K, each with whether they load V."""
-        return ((False, self.roles.load), (True, self.roles.values))[: 1 + self.own_v]
+    def rings(self) -> tuple[Ring, ...]:
+        """That of K, and that of V where it is not read as K."""
+        k = Ring("k", self.roles.load, self.k_unit, by_keys=False, cleared=not self.own_v)
+        return (k, Ring("v", self.roles.values, self.v_unit, self.mma_ctas == 2, cleared=True))[: 1 + self.own_v]
 
     @property
     def threads(self) -> int:
         """Of a CTA; a warp without a role ends at once. Whole warpgroups where registers move between them."""
-        warps = 1 + max(*self.roles.softmax, *self.roles.mma, *(warp for _, loads in self.loaders for warp in loads))
+        warps = 1 + max(*self.roles.softmax, *self.roles.mma, *(warp for ring in self.rings for warp in ring.warps))
         return WARP * (-(-warps // WARPGROUP) * WARPGROUP if self.roles.registers else warps)
 
     # Tensor memory, in columns.
@@ -272,9 +300,9 @@ class FmhaConfig:
         return self.block_n // 2
 
     @property
-    def p_parts(self) -> tuple[int, ...]:
-        """How many equal pieces of P each part has that is handed on at once."""
-        return P_QUARTERS if self.p_path == "tmem" else (1,)
+    def p_parts(self) -> tuple[range, ...]:
+        """Which equal pieces of P each part has that is handed on at once."""
+        return P_QUARTERS if self.p_path == "tmem" else (range(1),)
 
     @property
     def s_cols(self) -> int:

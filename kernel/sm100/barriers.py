@@ -1,8 +1,5 @@
 """The kernel's mbarriers by name, and who arrives at them how."""
 
-# CuTeDSL's operations take and give traced values and static ones alike, which its annotations cannot say.
-# mypy: disable-error-code="arg-type"
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -13,13 +10,20 @@ from cutlass import Int16
 from cutlass.cute.nvgpu import tcgen05
 
 from kernel.config import S_STAGES, FmhaConfig
-from kernel.sm100.traced import Fixed
-
-PAIR = 0b11  # the CTAs of one MMA
+from kernel.sm100.tiles import Fixed
 
 
 def cta_group(config: FmhaConfig) -> tcgen05.CtaGroup:
     return tcgen05.CtaGroup.TWO if config.mma_ctas == 2 else tcgen05.CtaGroup.ONE
+
+
+def meet(config: FmhaConfig) -> None:
+    """All threads of the CTA, or of its cluster."""
+    if config.cluster_ctas > 1:
+        cute.arch.cluster_arrive()
+        cute.arch.cluster_wait()
+    else:
+        cute.arch.sync_threads()
 
 
 @dataclass
@@ -52,21 +56,21 @@ class Barriers(Fixed):
     def wait(self, name: str, stage: Any, phase: Any) -> None:
         cute.arch.mbarrier_wait(self.at(name, stage), phase)
 
-    def arrive_warp(self, name: str, stage: Any, rank: int | None = None) -> None:
-        """One arrival for the warp, after all of its lanes came here; on the barrier of CTA `rank` of the cluster."""
+    def arrive_warp(self, name: str, stage: Any) -> None:
+        """One arrival for the warp, after all of its lanes came here, at the CTA whose mma warp waits."""
         cute.arch.sync_warp()
         with cute.arch.elect_one():
-            cute.arch.mbarrier_arrive(self.at(name, stage), rank)
+            cute.arch.mbarrier_arrive(self.at(name, stage), self.config.leader)
 
-    def expect(self, name: str, stage: Any, tx_bytes: int, rank: int | None = None) -> cute.Pointer:
-        """Arrive for a load of `tx_bytes`; the barrier that the load has to signal. rank: as above."""
+    def expect(self, name: str, stage: Any, tx_bytes: int, alone: bool = False) -> cute.Pointer:
+        """Arrive there, or where the own CTA waits `alone`, for a load of `tx_bytes`; what the load has to signal."""
         barrier = self.at(name, stage)
         with cute.arch.elect_one():
-            cute.arch.mbarrier_arrive_and_expect_tx(barrier, tx_bytes, rank)
+            cute.arch.mbarrier_arrive_and_expect_tx(barrier, tx_bytes, None if alone else self.config.leader)
         return barrier
 
     def commit(self, name: str, stage: Any) -> None:
-        """Arrive, in each CTA of the MMA, once all tensor-core work issued so far has completed."""
-        mask = Int16(PAIR) if self.config.mma_ctas == 2 else None
+        """Arrive, in both CTAs of a pair, once all tensor-core work issued so far has completed."""
+        mask = Int16(0b11) if self.config.mma_ctas == 2 else None
         with cute.arch.elect_one():
             tcgen05.commit(self.at(name, stage), mask, cta_group(self.config))

@@ -3,14 +3,11 @@
 A launch prepares these on the host; the device takes them as they are.
 """
 
-# CuTeDSL's operations take and give traced values and static ones alike, which its annotations cannot say.
-# mypy: disable-error-code="index, arg-type, union-attr, assignment, misc"
-
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
-import cutlass
 import cutlass.cute as cute
 from cutlass import BFloat16, Float32, Int64
 from cutlass.cute.nvgpu import OperandMajorMode, cpasync, tcgen05
@@ -24,16 +21,11 @@ GATHER = 4  # keys that one TMA gather brings
 CHUNK = SWIZZLE_BYTES // BF16_BYTES  # bf16 in it
 
 
-class TiledMmas(NamedTuple):
-    """The tensor core's Q K' and P V."""
+class Products(NamedTuple):
+    """The tensor core's Q K' and P V, and where it wants their operands in shared memory: ((box), stage), swizzled."""
 
     qk: cute.TiledMma
     pv: cute.TiledMma
-
-
-class SmemLayouts(NamedTuple):
-    """Shared memory of Q, K, V and P: ((box), stage), swizzled as the tensor core wants its operands."""
-
     q: cute.ComposedLayout
     k: cute.ComposedLayout
     v: cute.ComposedLayout
@@ -41,120 +33,75 @@ class SmemLayouts(NamedTuple):
 
 
 class KeyLoads(NamedTuple):
-    """TMA of units of K and of V, where V is not read as K, each the atom and its tensor of coordinates.
+    """TMA of units of K and of V, where V is not read as K, each the atom and its tensor of coordinates."""
 
-    alone: V that a CTA waits for by itself, to clear keys, where the MMA of a pair waits for the rest.
-    """
-
-    k: cpasync.TmaInfo
+    k: cpasync.TmaInfo | None = None
     v: cpasync.TmaInfo | None = None
-    alone: cpasync.TmaInfo | None = None
-
-    def of(self, of_v: bool) -> tuple[cpasync.TmaInfo | None, cpasync.TmaInfo | None]:
-        """Of V or K: what all wait for that use it, and what a CTA waits for by itself."""
-        return (self.v, self.alone or self.v) if of_v else (self.k, self.k)
+    alone: cpasync.TmaInfo | None = None  # V that a CTA of a pair waits for by itself, to clear keys
 
 
-class Loads(NamedTuple):
-    """TMA of Q, and of the keys of the window and the compressed ones."""
+class Copies(NamedTuple):
+    """TMA of Q, of the keys of the window and the compressed ones, and of O and U [G, R, D]."""
 
     q: cpasync.TmaInfo
     window: KeyLoads
-    compressed: KeyLoads | None
-
-    @property
-    def all(self) -> list[cpasync.TmaInfo | None]:
-        return [self.q, *self.window, *(self.compressed or ())]
+    compressed: KeyLoads
+    o: cpasync.TmaInfo | cute.Tensor  # the tensor where keys are split: no TMA then
+    u: cpasync.TmaInfo | cute.Tensor | None
 
 
-class Stores(NamedTuple):
-    """TMA of O and U."""
-
-    o: cpasync.TmaInfo
-    u: cpasync.TmaInfo | None
-
-
-class Results(NamedTuple):
-    """O and U [G, R, D] as they lie."""
-
-    o: cute.Tensor
-    u: cute.Tensor | None
-
-
-def tiled_mmas(config: FmhaConfig) -> TiledMmas:
-    bf16, ctas = (BFloat16, BFloat16), cta_group(config)
+def products(config: FmhaConfig) -> Products:
+    bf16, ctas, slots = (BFloat16, BFloat16), cta_group(config), config.depth * config.units
     keys_by_d, d_by_keys = (OperandMajorMode.K, OperandMajorMode.K), (OperandMajorMode.K, OperandMajorMode.MN)
     p_source = tcgen05.OperandSource.TMEM if config.p_path == "tmem" else tcgen05.OperandSource.SMEM
-    pv_tiler = (config.pv_tiler[0], min(config.mma_ctas * config.v_unit[1], MMA_N))
-    return TiledMmas(
-        sm100.make_trivial_tiled_mma(*bf16, *keys_by_d, Float32, ctas, config.qk_tiler[:2]),
-        sm100.make_trivial_tiled_mma(*bf16, *d_by_keys, Float32, ctas, pv_tiler, p_source),
+    v_keys, v_dims = config.v_unit[0], config.mma_ctas * config.v_unit[1]
+    pv_tiler = (config.pv_tiler[0], min(v_dims, MMA_N))
+    qk = sm100.make_trivial_tiled_mma(*bf16, *keys_by_d, Float32, ctas, config.qk_tiler[:2])
+    pv = sm100.make_trivial_tiled_mma(*bf16, *d_by_keys, Float32, ctas, pv_tiler, p_source)
+    return Products(
+        qk,
+        pv,
+        sm100.make_smem_layout_a(qk, config.qk_tiler, BFloat16, config.row_tiles),
+        sm100.make_smem_layout_b(qk, (*config.qk_tiler[:2], config.k_unit[1]), BFloat16, slots),
+        sm100.make_smem_layout_b(pv, (config.pv_tiler[0], v_dims, v_keys), BFloat16, slots),
+        sm100.make_smem_layout_a(pv, config.pv_tiler, BFloat16, S_STAGES if config.p_path == "smem" else 1),
     )
 
 
-def smem_layouts(config: FmhaConfig, mmas: TiledMmas) -> SmemLayouts:
-    slots = config.depth * config.units
-    k_tiler = (*config.qk_tiler[:2], config.k_unit[1])
-    v_tiler = (config.pv_tiler[0], config.mma_ctas * config.v_unit[1], config.v_unit[0])
-    return SmemLayouts(
-        sm100.make_smem_layout_a(mmas.qk, config.qk_tiler, BFloat16, config.row_tiles),
-        sm100.make_smem_layout_b(mmas.qk, k_tiler, BFloat16, slots),
-        sm100.make_smem_layout_b(mmas.pv, v_tiler, BFloat16, slots),
-        sm100.make_smem_layout_a(mmas.pv, config.pv_tiler, BFloat16, S_STAGES if config.p_path == "smem" else 1),
-    )
-
-
-def loads(config: FmhaConfig, operands: Operands, indices: cute.Tensor | None) -> Loads:
-    group = cta_group(config)
-    q = unit_atom(view(operands.q, config.head_dim), (config.tile_m, config.head_dim), group)
-    window, compressed = key_loads(config, operands.k, operands.v), None
+def copies(config: FmhaConfig, operands: Operands, indices: cute.Tensor | None) -> Copies:
+    q = load_atom(config, operands.q, (config.tile_m, config.head_dim))
+    window, compressed = key_loads(config, operands.k, operands.v), KeyLoads()
     if config.compressed == "blocks":
         compressed = key_loads(config, operands.compressed, operands.compressed)
     if config.compressed == "topk":
-        keys = view(operands.compressed, config.head_dim)[None, None, 0]
-        v = gather_atom(config, keys, indices, config.v_unit) if config.own_v else None
-        compressed = KeyLoads(gather_atom(config, keys, indices, config.k_unit), v)
-    return Loads(q, window, compressed)
+        keys = view(config, operands.compressed)[None, None, 0]
+        compressed = KeyLoads(*(gather_atom(config, keys, indices, ring.unit) for ring in config.rings))
+    results = operands.o, operands.u
+    if config.splits == 1:
+        results = tuple(None if each is None else store_atom(config, each) for each in results)
+    return Copies(q, window, compressed, *results)
 
 
 def key_loads(config: FmhaConfig, k: cute.Tensor, v: cute.Tensor) -> KeyLoads:
-    group = cta_group(config)
-    load_k = unit_atom(view(k, config.head_dim), config.k_unit, group)
+    load_k = load_atom(config, k, config.k_unit)
     if not config.own_v:
         return KeyLoads(load_k)
-    v = view(v, config.head_dim)
-    alone = unit_atom(v, config.v_unit, tcgen05.CtaGroup.ONE) if config.mma_ctas == 2 else None
-    return KeyLoads(load_k, unit_atom(v, config.v_unit, group), alone)
+    alone = load_atom(config, v, config.v_unit, alone=True) if config.mma_ctas == 2 else None
+    return KeyLoads(load_k, load_atom(config, v, config.v_unit), alone)
 
 
-def stores(config: FmhaConfig, operands: Operands) -> Stores | Results:
-    """How results are stored: by TMA, or, where they are merged, by the rows."""
-    results = Results(operands.o, operands.u)
-    if config.splits > 1:
-        return results
-    o, u = (None if each is None else store_atom(config, view(each, config.head_dim)) for each in results)
-    return Stores(o, u)
-
-
-def view(tensor: cute.Tensor, head_dim: int) -> cute.Tensor:
+def view(config: FmhaConfig, tensor: cute.Tensor) -> cute.Tensor:
     """`tensor` [B, rows, D] as (rows, D, B), D known and the other strides multiples of 16 bytes."""
     (batch, rows, _), strides = tensor.shape, tensor.stride
     of_batch, of_rows = (cute.assume(Int64(stride), divby=8) for stride in strides[:2])
-    layout = cute.make_layout((rows, head_dim, batch), stride=(of_rows, 1, of_batch))
+    layout = cute.make_layout((rows, config.head_dim, batch), stride=(of_rows, 1, of_batch))
     return cute.make_tensor(tensor.iterator, layout)
 
 
-def unit_atom(tensor: cute.Tensor, unit: tuple[int, int], group: tcgen05.CtaGroup) -> cpasync.TmaInfo:
-    """TMA load of so many rows and columns; with a group of two the pair's first CTA is told."""
-    load = cpasync.CopyBulkTensorTileG2SOp(group)
-    return cpasync.make_tiled_tma_atom(load, tensor, unit_layout(unit, unit[0]), unit)
-
-
-def unit_layout(unit: tuple[int, int], rows: int) -> cute.ComposedLayout:
-    """Where `rows` rows lie among those of a unit, (row, (column, chunk)), a chunk 128 bytes of every row."""
-    chunks = unit[1] // CHUNK
-    layout = cute.make_layout((rows, (CHUNK, chunks)), stride=(CHUNK, (1, CHUNK * unit[0])))
-    return cute.make_composed_layout(cute.make_swizzle(3, 4, 3), 0, layout)
+def load_atom(config: FmhaConfig, tensor: cute.Tensor, unit: tuple[int, int], alone: bool = False) -> cpasync.TmaInfo:
+    """TMA load of so many rows and columns; of a pair's CTAs the first is told, unless each waits `alone`."""
+    load = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE if alone else cta_group(config))
+    return cpasync.make_tiled_tma_atom(load, view(config, tensor), unit_layout(unit, unit[0]), unit)
 
 
 def gather_atom(config: FmhaConfig, keys: cute.Tensor, indices: cute.Tensor, unit: tuple[int, int]) -> cpasync.TmaInfo:
@@ -165,18 +112,28 @@ def gather_atom(config: FmhaConfig, keys: cute.Tensor, indices: cute.Tensor, uni
 
 
 def store_atom(config: FmhaConfig, tensor: cute.Tensor) -> cpasync.TmaInfo:
-    dtype = tensor.element_type
-    return cpasync.make_tiled_tma_atom(
-        cpasync.CopyBulkTensorTileS2GOp(), tensor, store_layout(config, dtype), store_tile(config, dtype)
-    )
+    """TMA store of 128 bytes of a warp's rows."""
+    tile = config.rows_per_warp, SWIZZLE_BYTES * 8 // tensor.element_type.width
+    layout = unit_layout(tile, tile[0])
+    return cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileS2GOp(), view(config, tensor), layout, tile)
 
 
-def store_layout(config: FmhaConfig, dtype: type[cutlass.Numeric]) -> cute.ComposedLayout:
-    """A warp's staging of its rows for a TMA store: 128 bytes of each, swizzled."""
-    atom = tcgen05.make_smem_layout_atom(tcgen05.SmemLayoutAtomKind.K_SW128, dtype)
-    return cute.tile_to_shape(atom, store_tile(config, dtype), (0, 1))
+def unit_layout(unit: tuple[int, int], rows: int) -> cute.ComposedLayout:
+    """Where `rows` rows lie among those of a unit, (row, (column, chunk)), a chunk 128 bytes of every row."""
+    width = min(CHUNK, unit[1])  # fp32 come 32 at a time
+    layout = cute.make_layout((rows, (width, unit[1] // width)), stride=(width, (1, width * unit[0])))
+    return cute.make_composed_layout(cute.make_swizzle(3, 4, 3), 0, layout)
 
 
-def store_tile(config: FmhaConfig, dtype: type[cutlass.Numeric]) -> tuple[int, int]:
-    """Rows and columns that a warp stores at once."""
-    return config.rows_per_warp, SWIZZLE_BYTES * 8 // dtype.width
+def unit_boxes(buffer: cute.Tensor, unit: tuple[int, int], rows: int, slots: int, dtype: Any = BFloat16) -> cute.Tensor:
+    """A ring of units as boxes of so many rows each: (row, (column, chunk), box, slot)."""
+    box = unit_layout(unit, rows)
+    boxes = cute.make_layout((unit[0] // rows, slots), stride=(rows * box.outer.stride[0], math.prod(unit)))
+    shape, stride = (*box.outer.shape, *boxes.shape), (*box.outer.stride, *boxes.stride)
+    return cute.make_tensor(cute.recast_ptr(buffer.iterator, box.inner, dtype), cute.make_layout(shape, stride=stride))
+
+
+def both_sides(atom: cute.CopyAtom, smem: cute.Tensor, gmem: Any) -> tuple[Any, Any]:
+    """A box in shared memory, and where it lies in a tensor, as a TMA copy takes them."""
+    sides = (each if isinstance(each, list) else cute.group_modes(each, 0, 2) for each in (smem, gmem))
+    return cpasync.tma_partition(atom, 0, cute.make_layout(1), *sides)

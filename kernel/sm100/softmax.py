@@ -1,8 +1,5 @@
 """The softmax role: four warps turn S[i] into P[i], and O shrinks when a maximum moved."""
 
-# CuTeDSL's operations take and give traced values and static ones alike, which its annotations cannot say.
-# mypy: disable-error-code="index, arg-type, misc, attr-defined, operator, union-attr, assignment"
-
 from __future__ import annotations
 
 import functools
@@ -18,10 +15,10 @@ from cutlass import BFloat16, Float32, Int32, const_expr
 from cutlass.cute.nvgpu import tcgen05
 
 from kernel.arguments import Arguments
-from kernel.config import TMEM_LANES, WARP, FmhaConfig
-from kernel.sm100.cta import HALF_LANES, LANE, LOAD_COLS, VECTOR, Cta, Fragments
-from kernel.sm100.tiles import TopkTiles
-from kernel.sm100.traced import Fixed
+from kernel.config import BF16_BYTES, S_STAGES, TMEM_LANES, WARP, FmhaConfig
+from kernel.sm100.cta import HALF_LANES, LANE, LOAD_COLS, VECTOR_BYTES, Cta, Fragments
+from kernel.sm100.operands import unit_boxes
+from kernel.sm100.tiles import Fixed
 
 LOG2E = math.log2(math.e)
 MANTISSA_BITS = 23
@@ -35,66 +32,71 @@ LN2 = math.log(2.0)
 RESCALE_LOG2 = 8.0  # O is rescaled once the maximum has moved by more: P stays below 2^8
 
 
-@dataclass
 class RowThread(Fixed):
     """A softmax thread: which row is its own, and how it reads the logits of it from tensor memory."""
 
-    row_tile: Any  # which of the CTA's is the thread's
-    index: Any  # among the row tile's threads; its warp has the lanes of quarter index // WARP
-    load: cute.ThrCopy
-    tLtS: cute.Tensor  # the thread's logits of stage 0 in tensor memory
-    tLcS: cute.Tensor  # their (row, key) within the tile
-    row: Any  # of the CTA's
-    half: Any  # which half of the row's keys and columns is the thread's; 0 where it has them all
-
-    @staticmethod
-    def of(fragments: Fragments, config: FmhaConfig) -> RowThread:
+    def __init__(self, fragments: Fragments, config: FmhaConfig) -> None:
         """The tensor-memory load decides who owns what: row and keys come from its own coordinates."""
-        repeat = tcgen05.Repetition(LOAD_COLS)
-        whole_lanes = config.threads_per_row == 1 or config.halves_apart
-        shape = tcgen05.Ld32x32bOp(repeat) if whole_lanes else tcgen05.Ld16x32bx2Op(repeat)
-        index, row_tile = cute.arch.thread_idx()[0] - WARP * config.roles.softmax[0], 0
+        index, self.row_tile, tStS = cute.arch.thread_idx()[0] - WARP * config.roles.softmax[0], 0, fragments.tStS
         if config.row_tiles > 1:
-            row_tile = cute.arch.make_warp_uniform(index // TMEM_LANES)
+            self.row_tile = cute.arch.make_warp_uniform(index // TMEM_LANES)
             index = index % TMEM_LANES
+        self.index = index  # among the row tile's threads; its warp has the lanes of quarter index // WARP
         if config.halves_apart:  # lanes 64 to 127 have the second half of the keys of rows 0 to 63
-            lanes = cute.make_layout((TMEM_LANES, config.s_cols), stride=(LANE, 1))
-            tStS = cute.make_tensor(fragments.tStS.iterator, lanes)
-            load = tcgen05.make_tmem_copy(cute.make_copy_atom(shape, Float32), tStS).get_slice(index)
-            half, row = index // config.tile_m, index % config.tile_m
-            keys = cute.domain_offset((0, half * config.s_cols), cute.make_identity_tensor(tStS.shape))
-            return RowThread(0, index, load, load.partition_S(tStS), load.partition_D(keys), row, half)
-        load = tcgen05.make_tmem_copy(cute.make_copy_atom(shape, Float32), fragments.tStS).get_slice(index)
-        identity = cute.make_identity_tensor((config.tile_m, config.block_n))
-        tLcS = load.partition_D(fragments.mmas.qk.get_slice(0).partition_C(identity))
-        row, key = tLcS[0]
-        half = key // (config.block_n // config.threads_per_row)
-        row = row_tile * config.tile_m + row
-        return RowThread(row_tile, index, load, load.partition_S(fragments.tStS), tLcS, row, half)
+            tStS = cute.make_tensor(tStS.iterator, cute.make_layout((TMEM_LANES, config.s_cols), stride=(LANE, 1)))
+            keys = (0, index // config.tile_m * config.s_cols)
+            coords = cute.domain_offset(keys, cute.make_identity_tensor(tStS.shape))
+        else:
+            tile = cute.make_identity_tensor((config.tile_m, config.block_n))
+            coords = fragments.products.qk.get_slice(0).partition_C(tile)
+        whole_lanes = config.threads_per_row == 1 or config.halves_apart
+        self.load = tmem_copy(tcgen05.Ld32x32bOp if whole_lanes else tcgen05.Ld16x32bx2Op, LOAD_COLS, tStS, index)
+        self.tLtS = self.load.partition_S(tStS)  # the thread's logits of stage 0
+        self.tLcS = self.load.partition_D(coords)  # their (row, key) within the tile
+        row, key = self.tLcS[0]
+        self.row = self.row_tile * config.tile_m + row % config.tile_m  # of the CTA's
+        self.half = key // (config.block_n // config.threads_per_row)  # of the row's keys and columns; 0 if all are its
+
+    @cute.jit
+    def wait_for_o(self, cta: Cta) -> None:
+        """Until O is whole, if the row tile sees any key."""
+        if cta.kv_tiles.count > 0:
+            stage, phase = cta.bars.stage_and_phase(cta.turn + cta.kv_tiles.count - 1, self.row_tile)
+            cta.bars.wait("o_done", stage, phase)
+
+    def load_o(self, cta: Cta, c: int) -> cute.Tensor:
+        """LOAD_COLS columns of the thread's row of O, or of its half of it, in registers."""
+        block = cta.fragments.o_blocks(self.row_tile)[None, None, c]
+        load = tmem_copy(tcgen05.Ld32x32bOp, LOAD_COLS, block, self.index)
+        o = cute.make_rmem_tensor(load.partition_D(cute.make_identity_tensor(block.shape)).shape, Float32)
+        cute.copy(load, load.partition_S(block), o)
+        cute.arch.fence_view_async_tmem_load()
+        return o
+
+    @cute.jit
+    def o_or_zeros(self, cta: Cta, c: cutlass.Constexpr[int]) -> cute.Tensor:
+        """The same; zeros where the row tile sees no key."""
+        o = cute.make_rmem_tensor(LOAD_COLS, Float32)
+        o.fill(0.0)
+        if cta.kv_tiles.count > 0:
+            o.store(flat(self.load_o(cta, c)).load())
+        return o
 
 
 @dataclass
 class RunningSoftmax(Fixed):
-    """Running statistics of a thread's row: maximum (raw logits) and sum of exponentials over its keys.
-
-    Threads that share a row and not a warp tell each other theirs in turns, a turn a KV tile and one for the sum.
-    """
+    """Running statistics of a thread's row: maximum (raw logits) and sum of exponentials over its keys."""
 
     scale_log2: Float32
     threads_per_row: int
-    index: Any  # of the softmax thread
-    sMax: cute.Tensor | None  # where threads that share a row and not a warp tell each other
-    stats: cute.Tensor  # registers: the maximum, and partial sums
+    index: Any = 0  # of the softmax thread
+    sMax: cute.Tensor | None = None  # where threads of a row tell each other, a turn a KV tile and one for the sum
 
-    @staticmethod
-    def start(
-        scale_log2: Float32, threads_per_row: int, index: Any = 0, sMax: cute.Tensor | None = None
-    ) -> RunningSoftmax:
-        stats = cute.make_rmem_tensor((1 + SUMS,), Float32)
-        stats[0] = -Float32.inf
-        for j in range(SUMS):
-            stats[1 + j] = Float32(0.0)
-        return RunningSoftmax(scale_log2, threads_per_row, index, sMax, stats)
+    def __post_init__(self) -> None:
+        """Registers: the maximum, and partial sums."""
+        self.stats = cute.make_rmem_tensor((1 + SUMS,), Float32)
+        self.stats.fill(0.0)
+        self.stats[0] = -Float32.inf
 
     @property
     def row_max(self) -> Any:
@@ -148,12 +150,8 @@ class RunningSoftmax(Fixed):
 
     def tile_max(self, s: cute.Tensor, i: Int32) -> Float32:
         """Maximum over the logits of tile `i`, in four chains so that the adds of one hide those of another."""
-        chains = [self.row_max] * 4
-        for j in range(0, cute.size(s), 4):
-            for c in range(4):
-                chains[c] = cute.arch.fmax(chains[c], s[j + c])
-        top = cute.arch.fmax(cute.arch.fmax(chains[0], chains[1]), cute.arch.fmax(chains[2], chains[3]))
-        return self.over_row(top, cute.arch.fmax, i)
+        chains = [functools.reduce(cute.arch.fmax, (s[j] for j in range(c, cute.size(s), 4))) for c in range(4)]
+        return self.over_row(functools.reduce(cute.arch.fmax, chains, self.row_max), cute.arch.fmax, i)
 
     def move_to(self, new_max: Float32) -> Float32:
         """Take `new_max` as the reference; the factor by which sums and O shrink."""
@@ -168,27 +166,20 @@ class RunningSoftmax(Fixed):
         """s becomes exp2(scale_log2 * (s - row_max)) in place; the sum is carried on."""
         scale = (self.scale_log2, self.scale_log2)
         shift = -self.finite_max() * self.scale_log2
-        bits = cute.recast_tensor(s, Int32)
         for j in range(0, cute.size(s), 2):
             x = cute.arch.fma_packed_f32x2((s[j], s[j + 1]), scale, (shift, shift))
             if j // 2 % POLYNOMIAL_EVERY == POLYNOMIAL_EVERY - 1:
-                (s[j], s[j + 1]), exponents = exp2_split(x)
-                bits[j] += exponents[0]
-                bits[j + 1] += exponents[1]
+                s[j], s[j + 1] = exp2_by_fma(x)
             else:
-                s[j] = cute.math.exp2(x[0], fastmath=True)
-                s[j + 1] = cute.math.exp2(x[1], fastmath=True)
+                s[j], s[j + 1] = (cute.math.exp2(each, fastmath=True) for each in x)
             even, odd = 1 + j % SUMS, 2 + j % SUMS
             total = (self.stats[even], self.stats[odd])
             self.stats[even], self.stats[odd] = cute.arch.add_packed_f32x2(total, (s[j], s[j + 1]))
 
 
-Pair = tuple[Float32, Float32]
-
-
-def exp2_split(x: Pair) -> tuple[Pair, tuple[Int32, Int32]]:
-    """2^x of two exponents up to 127 on the FMA pipe: 2^(x - n), n the nearest integer, and n in place of an exponent
-    to be added to its bits. From -127 down it comes to 0."""
+def exp2_by_fma(x: tuple[Float32, Float32]) -> tuple[Float32, Float32]:
+    """2^x of two exponents up to 127 on the FMA pipe: 2^(x - n), n the nearest integer, with n added to the bits of its
+    exponent. From -127 down it comes to 0."""
     x = (cute.arch.fmax(x[0], Float32(LEAST)), cute.arch.fmax(x[1], Float32(LEAST)))
     shifted = cute.arch.add_packed_f32x2(x, twice(ROUND))
     n = cute.arch.add_packed_f32x2(shifted, twice(-ROUND))
@@ -196,18 +187,22 @@ def exp2_split(x: Pair) -> tuple[Pair, tuple[Int32, Int32]]:
     power = twice(EXP2[-1])
     for coefficient in EXP2[-2::-1]:
         power = cute.arch.fma_packed_f32x2(power, x, twice(coefficient))
-    rounded = cute.make_rmem_tensor((2,), Float32)
-    rounded[0], rounded[1] = shifted
-    exponents = cute.recast_tensor(rounded, Int32)
-    return power, (exponents[0] << MANTISSA_BITS, exponents[1] << MANTISSA_BITS)
+    values = cute.make_rmem_tensor(4, Float32)
+    bits = cute.recast_tensor(values, Int32)
+    for j in range(2):
+        values[j], values[2 + j] = power[j], shifted[j]
+        bits[j] += bits[2 + j] << MANTISSA_BITS
+    return values[0], values[1]
 
 
-def twice(x: float) -> Pair:
+def twice(x: float) -> tuple[Float32, Float32]:
     return Float32(x), Float32(x)
 
 
 @dataclass
-class SoftmaxWarps(Fixed):
+class SoftmaxWarp(Fixed):
+    """A softmax warp's thread at a row tile."""
+
     cta: Cta
     thread: RowThread
     running: RunningSoftmax
@@ -219,11 +214,10 @@ class SoftmaxWarps(Fixed):
         for i in cutlass.range(kv.count, unroll=1):
             stage, phase = bars.stage_and_phase(self.cta.turn + i, thread.row_tile)
             s = cute.make_rmem_tensor(thread.tLcS.shape, Float32)
-            cut, lo, hi = self.bounds(i, token)
-            named = self.topk_bits(i)
+            cut, lo, hi = kv.bounds(kv.begin + i, token)
+            named = self.topk_bits(kv.begin + i)
             bars.wait("s_full", stage, phase)
-            tLtS = cute.make_tensor(thread.tLtS.iterator + stage * config.s_cols, thread.tLtS.layout)
-            cute.copy(thread.load, tLtS, s)
+            cute.copy(thread.load, self.cta.fragments.s(stage, thread.tLtS), s)
             cute.arch.fence_view_async_tmem_load()
             if cut:
                 self.mask_outside(s, lo, hi)
@@ -231,24 +225,6 @@ class SoftmaxWarps(Fixed):
                 self.mask_unlisted(s, named)
             self.track_max(s, i)
             self.hand_on(s, stage)
-
-    # Which logits count.
-
-    def bounds(self, i: Int32, token: Int32) -> tuple[Any, Any, Any]:
-        """Whether some row does not see all of KV tile `i`; the keys of it that `token` sees, from lo up to hi."""
-        window, compressed = self.cta.kv_tiles.window, self.cta.kv_tiles.compressed
-        seen = window.seen
-        cut, lo, hi = window.is_cut(i), seen.lo(token) - window.start(i), seen.hi(token) - window.start(i)
-        if compressed is None:
-            return cut, lo, hi
-        j = i - window.count
-        if isinstance(compressed, TopkTiles):
-            return cut & (j < 0), lo, hi
-        return (
-            cutlass.select_(j < 0, cut, compressed.is_cut(j)),
-            cutlass.select_(j < 0, lo, Int32(0)),
-            cutlass.select_(j < 0, hi, compressed.seen.hi(token) - compressed.start(j)),
-        )
 
     def mask_outside(self, s: cute.Tensor, lo: Int32, hi: Int32) -> None:
         """Logits of keys before `lo` and from `hi` on become -inf."""
@@ -262,35 +238,23 @@ class SoftmaxWarps(Fixed):
         config, kv = self.cta.config, self.cta.kv_tiles
         if config.compressed != "topk":
             return []
-        first, own = (i - kv.window.count) * config.block_n, 0
-        if config.halves_apart:
-            own = self.thread.half * config.s_cols
-        entries = [own + j + cute.arch.lane_idx() for j in range(0, config.s_cols, WARP)]
-        keys = [kv.compressed.key(first + entry) for entry in entries]  # all loads before the first vote
+        own = self.thread.half * config.s_cols if config.halves_apart else 0
+        first = (i - kv.window.count) * config.block_n
+        entries = [first + (own + j + cute.arch.lane_idx()) for j in range(0, config.s_cols, WARP)]
+        keys = [kv.compressed.key(n, kv.compressed.index(n)) for n in entries]  # all loads before the first vote
         words = [cute.arch.vote_ballot_sync(key >= 0) for key in keys]
         return [cutlass.select_(first < 0, Int32(-1), word) for word in words]
 
     @cute.jit
     def mask_unlisted(self, s: cute.Tensor, words: list[Int32]) -> None:
         """Logits of keys that the list does not name become -inf."""
-        own = self.own_half(words)
+        own = words
+        if const_expr(len(words) * WARP > cute.size(s)):  # those of both halves of a row
+            own = [cutlass.select_(self.thread.half == 0, *words)]
         if functools.reduce(operator.and_, words) != -1:
-            self.mask_by_bits(s, own)
-
-    def mask_by_bits(self, s: cute.Tensor, words: list[Int32]) -> None:
-        """Logits of keys whose bit is not set become -inf."""
-        for j in range(cute.size(s)):
-            bit = Int32(1 << j % WARP if j % WARP < WARP - 1 else -(1 << WARP - 1))
-            s[j] = cutlass.select_((words[j // WARP] & bit) != 0, s[j], -Float32.inf)
-
-    def own_half(self, words: list[Int32]) -> list[Int32]:
-        """Those of the warp's words that speak of the thread's own keys."""
-        if len(words) == cute.size(self.thread.tLcS) // WARP:
-            return words
-        half = len(words) // 2
-        return [cutlass.select_(self.thread.half == 0, *pair) for pair in zip(words[:half], words[half:], strict=True)]
-
-    # The maximum, and O that refers to it.
+            for j in cutlass.range_constexpr(cute.size(s)):
+                bit = Int32(1 << j % WARP if j % WARP < WARP - 1 else -(1 << WARP - 1))
+                s[j] = cutlass.select_((own[j // WARP] & bit) != 0, s[j], -Float32.inf)
 
     @cute.jit
     def track_max(self, s: cute.Tensor, i: Int32) -> None:
@@ -307,31 +271,22 @@ class SoftmaxWarps(Fixed):
 
     def rescale(self, factor: Float32) -> None:
         """O *= factor, each thread its row or its half of it, straight through registers."""
-        repeat = tcgen05.Repetition(LOAD_COLS)
-        tOtO = self.cta.fragments.o_blocks(self.thread.row_tile)
-        block = tOtO[None, None, 0]
-        load = tcgen05.make_tmem_copy(cute.make_copy_atom(tcgen05.Ld32x32bOp(repeat), Float32), block)
-        store = tcgen05.make_tmem_copy(cute.make_copy_atom(tcgen05.St32x32bOp(repeat), Float32), block)
-        load, store = load.get_slice(self.thread.index), store.get_slice(self.thread.index)
-        shape = load.partition_D(cute.make_identity_tensor((TMEM_LANES, LOAD_COLS))).shape
-        for c in range(cute.size(tOtO, mode=[2])):
-            o = cute.make_rmem_tensor(shape, Float32)
-            cute.copy(load, load.partition_S(tOtO[None, None, c]), o)
-            cute.arch.fence_view_async_tmem_load()
+        for c in range(self.cta.config.o_cols // LOAD_COLS):
+            o = self.thread.load_o(self.cta, c)
             for j in range(0, cute.size(o), 2):
                 o[j], o[j + 1] = cute.arch.mul_packed_f32x2((o[j], o[j + 1]), (factor, factor))
-            cute.copy(store, o, store.partition_D(tOtO[None, None, c]))
+            block = self.cta.fragments.o_blocks(self.thread.row_tile)[None, None, c]
+            store = tmem_copy(tcgen05.St32x32bOp, LOAD_COLS, block, self.thread.index)
+            cute.copy(store, o, store.partition_D(block))
         cute.arch.fence_view_async_tmem_store()
-
-    # P as bf16, where the tensor core reads it.
 
     def hand_on(self, s: cute.Tensor, stage: Int32) -> None:
         """The exponentials of a tile, part by part on their way to the tensor core."""
-        parts, first = self.cta.config.p_parts, 0
-        pieces = cute.logical_divide(flat(s), cute.make_layout(cute.size(s) // sum(parts)))
-        for part, count in enumerate(parts):
-            for piece in range(first, first + count):
-                p = pieces[None, piece]
+        parts = self.cta.config.p_parts
+        of_piece = cute.make_layout(cute.size(s) // parts[-1].stop)
+        for part, pieces in enumerate(parts):
+            for piece in pieces:
+                p = cute.logical_divide(flat(s), of_piece)[None, piece]
                 self.running.exponentiate(p)
                 if self.cta.config.p_path == "tmem":
                     self.store_p_tmem(p, stage, piece)
@@ -339,41 +294,40 @@ class SoftmaxWarps(Fixed):
                     self.store_p_smem(p, stage)
             if self.cta.config.p_path == "tmem":
                 cute.arch.fence_view_async_tmem_store()
-            self.cta.bars.arrive_warp("p_full", stage * len(parts) + part, self.cta.config.leader)
-            first += count
+            self.cta.bars.arrive_warp("p_full", stage * len(parts) + part)
 
     def store_p_tmem(self, s: cute.Tensor, stage: Int32, piece: int) -> None:
         """A piece of P into its columns of tensor memory, two keys a column."""
         config, columns = self.cta.config, cute.size(s) // 2
         base = self.cta.fragments.tStS.iterator + (config.tmem_p + stage * config.p_stride + piece * columns)
         tStP = cute.make_tensor(base, cute.make_layout((TMEM_LANES, columns), stride=(LANE, 1)))
-        atom = cute.make_copy_atom(tcgen05.St32x32bOp(tcgen05.Repetition(columns)), Float32)
-        store = tcgen05.make_tmem_copy(atom, tStP).get_slice(self.thread.index)
-        tPtP = store.partition_D(tStP)
-        shape = store.partition_S(cute.make_identity_tensor((TMEM_LANES, columns))).shape
-        packed = cute.make_rmem_tensor(shape, Float32)
+        store = tmem_copy(tcgen05.St32x32bOp, columns, tStP, self.thread.index)
+        coords = store.partition_S(cute.make_identity_tensor(tStP.shape))
+        packed = cute.make_rmem_tensor(coords.shape, Float32)
         cute.recast_tensor(packed, BFloat16).store(s.load().to(BFloat16))
-        cute.copy(store, packed, tPtP)
+        cute.copy(store, packed, store.partition_D(tStP))
 
     def store_p_smem(self, s: cute.Tensor, stage: Int32) -> None:
         """P into shared memory, sixteen bytes of its row at once. P[i-2] V[i-2], ahead of S[i], has read the stage."""
-        thread = self.thread
-        vector = cute.make_layout(VECTOR)
-        dst = cute.logical_divide(by_rows(self.cta.smem.sP)[thread.row, None, stage], vector)
+        vector, vectors = cute.make_layout(VECTOR_BYTES // BF16_BYTES), cute.size(s) * BF16_BYTES // VECTOR_BYTES
+        dst = cute.logical_divide(p_rows(self.cta)[self.thread.row, None, stage], vector)
         p = cute.make_rmem_tensor(cute.size(s), BFloat16)
         p.store(s.load().to(BFloat16))
-        p = cute.logical_divide(p, vector)
-        vectors = cute.size(p, mode=[1])
         for j in range(vectors):
-            cute.autovec_copy(p[None, j], dst[None, thread.half * vectors + j])
+            cute.autovec_copy(cute.logical_divide(p, vector)[None, j], dst[None, self.thread.half * vectors + j])
         cute.arch.fence_view_async_shared()
 
 
-def by_rows(sP: cute.Tensor) -> cute.Tensor:
-    """The operand tiles ((row, k), 1, k, stage) as matrices (row, k, stage): same bytes, same swizzle."""
-    ((rows, k0), _, k1, stages), ((row, s0), _, s1, stage) = sP.shape, sP.stride
-    layout = cute.make_layout((rows, (k0, k1), stages), stride=(row, (s0, s1), stage))
-    return cute.make_tensor(sP.iterator, layout)
+def tmem_copy(op: type, columns: int, tensor: cute.Tensor, index: Any) -> cute.ThrCopy:
+    """How thread `index` moves its lane's part of `tensor`, so many columns at once."""
+    atom = cute.make_copy_atom(op(tcgen05.Repetition(columns)), Float32)
+    return tcgen05.make_tmem_copy(atom, tensor).get_slice(index)
+
+
+def p_rows(cta: Cta) -> Any:
+    """P in shared memory, (row, key, stage)."""
+    tile = cta.config.tile_m, cta.config.block_n
+    return unit_boxes(cta.smem.sP, tile, tile[0], S_STAGES)[None, None, 0, None]
 
 
 def flat(tensor: cute.Tensor) -> cute.Tensor:

@@ -1,30 +1,43 @@
 """Which rows a CTA has, which keys they see, and which KV tiles hold those: index arithmetic, traced or in Python."""
 
-# CuTeDSL's operations take and give traced values and static ones alike, which its annotations cannot say.
-# mypy: disable-error-code="index, arg-type, misc, attr-defined, operator, union-attr, assignment"
-
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 import cutlass
 import cutlass.cute as cute
 from cutlass import Int32
 
 from kernel.config import Mask
-from kernel.sm100.traced import Fixed, larger, smaller
+
+
+class Fixed:
+    """Base of what is traced once and never reassigned: branches and loops have nothing of it to carry."""
+
+    def __extract_mlir_values__(self) -> list[Any]:
+        return []
+
+    def __new_from_mlir_values__(self, values: list[Any]) -> Fixed:
+        return self
+
+
+def larger(x: Any, y: Any) -> Any:
+    """Maximum of two integers, traced or not."""
+    return max(x, y) if isinstance(x, int) and isinstance(y, int) else cutlass.select_(x > y, x, y)
+
+
+def smaller(x: Any, y: Any) -> Any:
+    """Minimum of two integers, traced or not."""
+    return min(x, y) if isinstance(x, int) and isinstance(y, int) else cutlass.select_(x < y, x, y)
 
 
 @dataclass
 class RowTile(Fixed):
-    """A CTA's rows: block_m of a row group, whose rows are tokens * heads, head fastest.
-
-    A group is a sequence with all its tokens, or, where each token has a list of keys of its own, one token.
-    """
+    """A CTA's rows: block_m of a row group, whose rows are tokens * heads, head fastest."""
 
     index: Any
-    group: Any
+    group: Any  # a sequence with all its tokens, or, where each token has a list of keys of its own, one token
     rows: Any  # of the group
     heads: Any
     tokens: Any  # of the sequence
@@ -56,77 +69,52 @@ class RowTile(Fixed):
 
 @dataclass
 class Visible(Fixed):
-    """Which keys the queries of a sequence see: token t sees lo(t) up to, not including, hi(t)."""
+    """Which keys the queries of a sequence see: token t sees lo(t) up to, not including, hi(t), blocks if whole."""
 
     mask: Mask
     keys: Any  # rows of K
-    length: Any  # keys that hold something, counted from the first
+    length: Any  # tokens of the sequence, those of the launch included; without "causal", keys that hold something
     tokens: Any
-    window: Any
-
-    @property
-    def may_poison(self) -> bool:
-        """Whether keys from `length` on may hold anything, NaN included."""
-        return self.mask != "none"
+    window: Any = None  # keys that a query sees at most; None: all
+    ratio: Any = 1  # tokens of a key
 
     def hi(self, t: Any) -> Any:
-        last = self.length if self.mask != "causal" else larger(self.length - self.tokens + t + 1, 0)
-        return smaller(last, self.keys)
+        seen = self.length if self.mask != "causal" else self.end(t) // self.ratio
+        return smaller(seen, self.keys)
 
     def lo(self, t: Any) -> Any:
-        return 0 if self.mask != "causal" else larger(self.length - self.tokens + t + 1 - self.window, 0)
+        return 0 if self.mask != "causal" or self.window is None else larger(self.end(t) - self.window, 0)
 
-
-@dataclass
-class Blocks(Fixed):
-    """Compressed blocks that lie wholly at or before a query, seen as Visible is; the query of token t is number
-    position - tokens + t of its sequence and sees block j iff j < floor((that + 1) / ratio)."""
-
-    keys: Any  # rows of the compressed keys
-    position: Any  # tokens of the sequence, those of the launch included
-    tokens: Any
-    ratio: Any
-    may_poison: bool = True
-
-    def hi(self, t: Any) -> Any:
-        return smaller(larger(self.position - self.tokens + t + 1, 0) // self.ratio, self.keys)
-
-    def lo(self, t: Any) -> Any:
-        return 0
+    def end(self, t: Any) -> Any:
+        """Tokens of the sequence up to query `t`."""
+        return larger(self.length - self.tokens + t + 1, 0)
 
     @property
-    def length(self) -> Any:
-        return self.hi(self.tokens - 1)
+    def poisoned_from(self) -> Any:
+        """The first key that may hold anything, NaN included; none does where all are seen."""
+        return None if self.mask == "none" else self.hi(self.tokens - 1)
 
 
 @dataclass
 class KvTiles(Fixed):
-    """The KV tiles that some row of a row tile sees, from the first such key on. Its tokens are t_first to t_last;
-    bounds grow with the token."""
+    """The KV tiles that some row of a row tile of the tokens t_first to t_last sees; bounds grow with the token."""
 
-    seen: Visible | Blocks
+    seen: Visible
     block_n: int
     t_first: Any
     t_last: Any
-    skipped: Any = 0  # of those tiles, which another CTA has
-    limit: Any = None  # tiles at most
 
     @property
     def count(self) -> Any:
-        left = larger(self.seen.hi(self.t_last) - self.start(0) + (self.block_n - 1), 0) // self.block_n
-        return left if self.limit is None else smaller(left, self.limit)
+        return larger(self.seen.hi(self.t_last) - self.start(0) + (self.block_n - 1), 0) // self.block_n
 
     def start(self, i: Any) -> Any:
         """First key of the row tile's KV tile `i`."""
-        return self.seen.lo(self.t_first) + (self.skipped + i) * self.block_n
+        return self.seen.lo(self.t_first) + i * self.block_n
 
     def is_cut(self, i: Any) -> Any:
         """Whether some row of the tile does not see all keys of KV tile `i`."""
         return (self.start(i) < self.seen.lo(self.t_last)) | (self.start(i) + self.block_n > self.seen.hi(self.t_first))
-
-    def poisoned_from(self, i: Any) -> Any:
-        """First row of KV tile `i` that may hold anything, NaN included; block_n or more if none does."""
-        return self.seen.length - self.start(i)
 
 
 @dataclass
@@ -138,53 +126,54 @@ class TopkTiles(Fixed):
     keys: Any  # what an index has to lie below
     first_key: Any  # row of the sequence's key 0 in the tensor that is gathered from
     block_n: int
-    skipped: Any = 0  # tiles of the list, which another CTA has
-    limit: Any = None  # tiles at most
 
     @property
     def count(self) -> Any:
-        left = (self.length + (self.block_n - 1)) // self.block_n - self.skipped
-        return left if self.limit is None else smaller(larger(left, 0), self.limit)
-
-    def key(self, i: Any) -> Any:
-        """Row of the tiles' entry `i` in the tensor, or -1 for one that names no key or does not count."""
-        return self.row(i, self.index(i))
+        return (self.length + (self.block_n - 1)) // self.block_n
 
     def index(self, i: Any) -> Any:
-        """Of the tiles' entry `i`, as listed; of another where there is none."""
-        return self.indices[larger(smaller(i + self.skipped * self.block_n, self.length - 1), 0)]
+        """Entry `i`, as listed; another where there is none."""
+        return self.indices[larger(smaller(i, self.length - 1), 0)]
 
-    def row(self, i: Any, index: Any) -> Any:
-        """`key` where the index is at hand."""
-        entry = i + self.skipped * self.block_n
-        named = (i >= 0) & (entry < self.length) & (index >= 0) & (index < self.keys)
+    def key(self, i: Any, index: Any) -> Any:
+        """Row in the tensor of entry `i`, whose index is at hand; -1 for one that names no key or does not count."""
+        named = (i >= 0) & (i < self.length) & (index >= 0) & (index < self.keys)
         return cutlass.select_(named, self.first_key + index, Int32(-1))
 
 
 @dataclass
 class Branches(Fixed):
-    """All KV tiles of a row tile, in the order of the one loop over them: the window's, then the compressed ones."""
+    """All KV tiles of a row tile, the window's, then the compressed ones: a share of them, from `begin` to `end`."""
 
     window: KvTiles
-    compressed: KvTiles | TopkTiles | None = None
+    compressed: KvTiles | TopkTiles | None
+    shares: int = 1
+    share: Any = 0
+
+    @property
+    def begin(self) -> Any:
+        return self.part(self.share) if self.shares > 1 else 0
+
+    @property
+    def end(self) -> Any:
+        return self.part(self.share + 1)
 
     @property
     def count(self) -> Any:
-        return self.window.count if self.compressed is None else self.window.count + self.compressed.count
+        return self.end - self.begin
 
-    def share(self, index: Any, shares: int) -> Branches:
-        """Of `shares` shares of the tiles, in their order and as even as can be, that of this index."""
-        begin, end = self.count * index // shares, self.count * (index + 1) // shares
-        if self.compressed is None:
-            return Branches(part(self.window, begin, end))
-        past = self.window.count
-        return Branches(part(self.window, begin, smaller(end, past)), part(self.compressed, begin - past, end - past))
+    def part(self, shares: Any) -> Any:
+        """How many tiles so many shares have."""
+        count = self.window.count if self.compressed is None else self.window.count + self.compressed.count
+        return count * shares // self.shares if self.shares > 1 else count
 
-
-Tiles = TypeVar("Tiles", bound="KvTiles | TopkTiles")
-
-
-def part(tiles: Tiles, begin: Any, end: Any) -> Tiles:
-    """The tiles from `begin` up to, not including, `end`; numbers below 0 are none."""
-    begin = larger(begin, 0)
-    return replace(tiles, skipped=begin, limit=larger(end - begin, 0))
+    def bounds(self, i: Any, token: Any) -> tuple[Any, Any, Any]:
+        """Whether some row does not see all of KV tile `i`; the keys of it that `token` sees, from lo up to hi."""
+        seen, start, j = self.window.seen, self.window.start(i), i - self.window.count
+        cut, lo, hi = self.window.is_cut(i), seen.lo(token) - start, seen.hi(token) - start
+        if isinstance(self.compressed, TopkTiles):
+            return cut & (j < 0), lo, hi
+        if self.compressed is not None:
+            own = self.compressed.is_cut(j), Int32(0), self.compressed.seen.hi(token) - self.compressed.start(j)
+            cut, lo, hi = (cutlass.select_(j < 0, *pair) for pair in zip((cut, lo, hi), own, strict=True))
+        return cut, lo, hi

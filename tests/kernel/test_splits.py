@@ -43,28 +43,24 @@ def test_every_share_counts_once(splits: int) -> None:
 @pytest.mark.parametrize("splits", SPLITS)
 @pytest.mark.parametrize("keys", [0, 1, 64, 65, 640])
 def test_shares_are_all_tiles_in_order(splits: int, keys: int) -> None:
-    tiles = Branches(KvTiles(Visible("none", keys, keys, 1, 2**30), 64, 0, 0))
-    shares = [tiles.share(s, splits).window for s in range(splits)]
-    assert [each.start(i) for each in shares for i in range(each.count)] == list(range(0, keys, 64))
+    tiles = KvTiles(Visible("none", keys, keys, 1, 2**30), 64, 0, 0)
+    shares = [Branches(tiles, None, splits, s) for s in range(splits)]
+    assert [tiles.start(i) for each in shares for i in range(each.begin, each.end)] == list(range(0, keys, 64))
     counts = [each.count for each in shares]
     assert max(counts) - min(counts) <= 1
 
 
-def without_last(peers: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    return lambda self, row: peers(self, row)[:-1]
+def without_last(shares: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    return lambda self, row: shares(self, row)[:-1]
 
 
 def backwards(merged: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, parts, weights: merged(self, parts[::-1], weights)
 
 
-def unmet(meet: Callable[..., None]) -> Callable[..., None]:
-    return lambda self: None
-
-
 @pytest.mark.parametrize(
     ("name", "breaks"),
-    [("peers", without_last), ("merged", backwards)],
+    [("shares", without_last), ("merged", backwards)],
     ids=["share dropped", "other weights"],
 )
 def test_a_wrong_merge_is_seen(name: str, breaks: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +70,8 @@ def test_a_wrong_merge_is_seen(name: str, breaks: Callable[..., Any], monkeypatc
 
 def test_a_merge_that_does_not_wait_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing orders a peer's stores before the reads of them."""
-    broken(monkeypatch, "meet", unmet)
+    monkeypatch.setattr("kernel.sm100.combine.meet", lambda config: None)
+    monkeypatch.setattr(host, "compile", _compiled)
     with pytest.raises(emulator.EmulatorError, match=r"ld\.shared::cluster[\s\S]*combine\.py"):
         attend(4)
 

@@ -134,7 +134,7 @@ def test_a_kernel_slower_than_its_pin_is_refused_by_name(checkout: Checkout, tmp
 
 
 def test_a_deadlock_is_shown_over_time(checkout: Checkout, tmp_path: Path) -> None:
-    arrival = '            self.cta.bars.arrive_warp("p_full", stage * len(parts) + part, self.cta.config.leader)\n'
+    arrival = '            self.cta.bars.arrive_warp("p_full", stage * len(parts) + part)\n'
     checkout.replace("kernel/sm100/softmax.py", arrival, "            pass\n")
     code, record = run(checkout, tmp_path / "out")
     assert code == Verdict.REJECT_GATE.exit_code and record.prediction is None
