@@ -32,9 +32,7 @@ PREFILL: Final = 4096
 WINDOW: Final = 128
 LISTED: Final = {128: 1024, 64: 512}
 """By heads, beside the window."""
-EXAMPLE: Final = (
-    "examples/python/CuTeDSL/cute/blackwell/kernel/attention/mixed_input_fmha/mixed_input_fmha_prefill_d512.py"
-)
+EXAMPLE: Final = "cute/blackwell/kernel/attention/mixed_input_fmha/mixed_input_fmha_prefill_d512.py"
 EXAMPLE_SHAPE: Final = (1, 64, 1024, 4096)
 """Sequences, heads, queries, keys."""
 

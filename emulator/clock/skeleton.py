@@ -56,8 +56,11 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
 
     for block in flow.blocks:
         moved[block.start] = len(instrs)
-        pending: list[Effect] = []
+        early = _early(found, block.start, block.end) - keep - cut
+        pending = [found[i] for i in sorted(early)]
         for i in range(block.start, block.end):
+            if i in early:
+                continue
             effect = found[i]
             instr = effect.instr
             if i in keep and instr.opcode in ENTRIES:
@@ -80,6 +83,22 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
     left = replace(kernel, instrs=tuple(instrs), labels=labels, locations=())
     decided = tuple(kernel.instrs[i] for i in sorted(cut) if kernel.instrs[i].opcode == "setp")
     return Skeleton(left, tuple(stretches), decided)
+
+
+def _early(found: Sequence[Effect], start: int, end: int) -> set[int]:
+    """Of a block, loads of what the launch does not write, and what their addresses take: ptxas may begin so."""
+    early: set[int] = set()
+    for i in range(start, end):
+        if found[i].instr.opcode != "ld" or "nc" not in found[i].instr.modifiers:
+            continue
+        wanted, takes = set(found[i].reads), {i}
+        for before in range(i - 1, start - 1, -1):
+            if not wanted.isdisjoint(found[before].writes):
+                takes.add(before)
+                wanted |= set(found[before].reads)
+        if all(each == i or found[each].instr.opcode not in ENTRIES for each in takes):
+            early |= takes
+    return early
 
 
 def _before(last: Effect, pending: Sequence[Effect]) -> list[Effect]:

@@ -221,6 +221,15 @@ ret;""",
     assert found.prediction.flops == pytest.approx(500 * 2 * 128 * 128 * 16, rel=0.05)
 
 
+@pytest.mark.parametrize(("kind", "times"), [(".nc", 1), ("", 4)])
+def test_loads_of_what_nothing_writes_go_before_copies(kind: str, times: int) -> None:
+    """Each copy takes what a load gave: its place; ptxas may not move other loads past it."""
+    one = f"ld.global{kind}.u32 %r{{at}}, [%d1]; tcgen05.cp.cta_group::1.128x256b [%r{{at}}], %d1;"
+    body = "".join(one.format(at=20 + i) for i in range(4))
+    taken = end(f"mov.b64 %d1, 4096; {body}")
+    assert times * B200.global_latency <= taken < (times + 1) * B200.global_latency
+
+
 def test_what_all_ctas_copy_comes_from_hbm_once() -> None:
     text = bench.copy_program(4, 16).replace("mov.b64 %d1, 4096;", "ld.param.u64 %d1, [data];")
     text = text.replace(".param .u32 rounds", ".param .u32 rounds, .param .u64 data")
