@@ -113,7 +113,7 @@ bench: $(READY) ## measure compiling, launching and a whole run, beside the goal
 perf: $(READY) ## make perf D1.4, or make perf [SHAPE="decode-64h-*"]: predicted; make perf D1.4 TARGET=b200: measured
 	@$(PY) -m $(if $(TARGET),harness perf $(call quoted,$(MILESTONE)) $(TARGETED),harness.tools.perf $(call quoted,$(MILESTONE)) \
 		$(if $(SHAPE),--shape $(call quoted,$(SHAPE))))
-	$(if $(TARGET)$(MILESTONE)$(SHAPE),,@$(PY) -m bench.peers $(if $(CUTLASS),$(call quoted,$(CUTLASS))))
+	$(if $(TARGET)$(MILESTONE)$(SHAPE),,@$(PY) -m bench.peers)
 
 pin-cycles: $(READY) ## pin the cycles that the first case of each milestone is predicted to take: stages/cycles.toml
 	@$(PY) -m harness.tools.perf --pin

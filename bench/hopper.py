@@ -10,21 +10,22 @@ from __future__ import annotations
 
 import csv
 import os
+import runpy
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from itertools import combinations
 from pathlib import Path
 from typing import Final
+from unittest import mock
 
-from bench.examples import run_example
 from emulator.bridge.patches import GIVEN
 from emulator.clock.chips import chip
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TIMES: Final = ROOT / "results" / "sample" / "silicon-h200" / "times.csv"
 H200: Final = chip("h200")
-EXAMPLES: Final = "cute/hopper/kernel"
+EXAMPLES: Final = "examples/python/CuTeDSL/cute/hopper/kernel"
 ELEMENTS: Final = {"f16": "Float16", "e4m3": "Float8E4M3FN"}
 L2_BYTES: Final = 50 << 20
 COPY_LAUNCH_US: Final = 5.9
@@ -80,8 +81,11 @@ def kernel_cycles(points: Sequence[Row], cutlass: Path | None) -> Iterator[tuple
                     fa4.called([size] * 3, "causal" in words)
             elif cutlass is not None:
                 script, given = arguments(row)
-                with redirect_stdout(sys.stderr):
-                    run_example(cutlass, f"{EXAMPLES}/{script}", given)
+                path = cutlass / EXAMPLES / script
+                roots = [str(path.parent), str(cutlass / "examples/python/CuTeDSL")]
+                argv = mock.patch.object(sys, "argv", [str(path), *given])
+                with argv, mock.patch.object(sys, "path", roots + sys.path), redirect_stdout(sys.stderr):
+                    runpy.run_path(str(path), run_name="__main__")
             made = [launch.prediction for launch in device.launches if launch.prediction is not None]
             yield row, max(p.cycles for p in made) if made else None
 

@@ -1,25 +1,21 @@
-"""`python -m bench.peers [CUTLASS]`: our kernel and others' under one clock in one run. Nothing is measured.
+"""`python -m bench.peers`: our kernel and FlashAttention-4's under one clock in one run. Nothing is measured.
 
-FlashAttention-4 is PyPI's `flash-attn-4`, which needs `triton`; neither is in requirements.lock. CUTLASS is a checkout
-of NVIDIA/cutlass, for its example of head dim 512 with keys and values of int8. What is not there is left out by name.
+It takes PyPI's `flash-attn-4` and `triton`, neither of which is in requirements.lock.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from itertools import product
-from pathlib import Path
 from typing import Final
 
 import torch
 
 from bench import fa4
-from bench.examples import run_example
 from emulator.clock.chips import chip
 from kernel import dsv4, fmha
 
@@ -32,9 +28,6 @@ PREFILL: Final = 4096
 WINDOW: Final = 128
 LISTED: Final = {128: 1024, 64: 512}
 """By heads, beside the window."""
-EXAMPLE: Final = "cute/blackwell/kernel/attention/mixed_input_fmha/mixed_input_fmha_prefill_d512.py"
-EXAMPLE_SHAPE: Final = (1, 64, 1024, 4096)
-"""Sequences, heads, queries, keys."""
 
 
 @dataclass(frozen=True)
@@ -81,24 +74,6 @@ def listed(heads: int) -> Work:
     return Work(f"{heads} heads of 512, {topk + WINDOW:,} keys listed", flops, ours, theirs)
 
 
-def example(cutlass: Path) -> Work:
-    """All keys at head dim 512: ours bf16, theirs int8 that it makes bf16 of."""
-    batch, heads, queries, keys = EXAMPLE_SHAPE
-
-    def ours() -> object:
-        q, k, v = fa4.inputs([(batch, queries, heads, 512), (batch, keys, 512), (batch, keys, 512)])
-        return fmha(q, k, v, partials=False)
-
-    def theirs() -> None:
-        sizes = f"{batch},{heads},{queries},512", f"{batch},1,{keys},512"
-        given = ["--q_shape", sizes[0], "--k_shape", sizes[1], "--is_persistent", "--skip_ref_check"]
-        with redirect_stdout(sys.stderr):
-            run_example(cutlass, EXAMPLE, given)
-
-    flops = 4.0 * batch * heads * queries * keys * 512
-    return Work(f"{heads} heads of 512, {keys:,} keys", flops, ours, theirs)
-
-
 def line(work: Work) -> str:
     """Cycles and TFLOP/s of both, and how many times as long the peer takes."""
     shown, seconds = "", []
@@ -121,11 +96,6 @@ def main() -> int:
             print(line(listed(heads)), flush=True)
     else:
         print("FlashAttention-4 is left out: pip install flash-attn-4 triton")
-    if len(sys.argv) > 1:
-        print("CUTLASS, mixed_input_fmha_prefill_d512.py")
-        print(line(example(Path(sys.argv[1]))))
-    else:
-        print("NVIDIA's example of head dim 512 is left out: name a checkout of NVIDIA/cutlass")
     return 0
 
 
