@@ -103,7 +103,7 @@ def front_end() -> list[Line]:
 
 
 def start() -> Iterator[Line]:
-    """From `python` to the end of a first launch, of a kernel that was compiled before; how much of it torch takes."""
+    """From `python` to the end of a first launch, of a kernel that was compiled before; how much of it imports take."""
     config = kernel.configuration(128, 128, has_lens=False, causal=False, shared_kv=False, partials=False)
     saved = emulator.save(kernel.compile(config).function)
     with tempfile.NamedTemporaryFile() as file:
@@ -112,6 +112,7 @@ def start() -> Iterator[Line]:
         for what, program, goal in (
             ("from python to a first launch, compiled before", START, START_GOAL_S),
             ("  of that, import torch", "import torch", None),
+            ("  of that, import torch and CuTeDSL", "import torch, cutlass", None),
         ):
             command = [sys.executable, "-c", program, file.name]
             yield Line(what, best(lambda: subprocess.run(command, check=True), STARTS), "s", goal)  # noqa: B023

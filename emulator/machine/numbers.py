@@ -52,7 +52,9 @@ def scale_table(kind: str) -> np.ndarray:
 def widen(chunks: np.ndarray, element: ElementType) -> np.ndarray:
     """The elements of 16-byte chunks (complex128[rows, n]) as float32[rows, elements]."""
     if element is BF16:
-        return (chunks.view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
+        wide = chunks.view(np.uint16).astype(np.uint32)
+        wide <<= np.uint32(16)
+        return wide.view(np.float32)
     if element is F16:
         return chunks.view(np.float16).astype(np.float32)
     if element is TF32:

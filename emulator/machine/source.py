@@ -43,7 +43,7 @@ class SourcePlace:
     @property
     def function(self) -> str:
         """The qualified name of the function that holds the line; empty if unknown."""
-        return next((f.name for f in _functions(self.file) if f.first <= self.line <= f.last), "")
+        return _function_at(self.file, self.line)
 
     @property
     def where(self) -> str:
@@ -120,8 +120,8 @@ def _caller(kernel: Kernel, at: int, name: str) -> SourcePlace | None:
 
 
 def _nearest(locations: Iterator[Location], callers: Callers) -> SourcePlace | None:
-    places = (SourcePlace(location.file, location.line) for location in locations if location.column)
-    return next((place for place in places if (place.file, place.function) in callers), None)
+    told = ((location.file, location.line) for location in locations if location.column)
+    return next((SourcePlace(*line) for line in told if (line[0], _function_at(*line)) in callers), None)
 
 
 def _is_call(calls: Sequence[FunctionCall], place: SourcePlace) -> bool:
@@ -138,6 +138,12 @@ def _callers(files: tuple[str, ...], name: str) -> Callers:
     functions = [(file, f) for file in files for f in _functions(file) if f.name.rpartition(".")[2] != name]
     calling = {(file, f.name): tuple(call for call in f.calls if call.name == name) for file, f in functions}
     return {caller: calls for caller, calls in calling.items() if calls} if sum(map(len, calling.values())) > 1 else {}
+
+
+@lru_cache(maxsize=4096)
+def _function_at(file: str, line: int) -> str:
+    """The qualified name of the function that holds a line; empty if unknown."""
+    return next((f.name for f in _functions(file) if f.first <= line <= f.last), "")
 
 
 @lru_cache(maxsize=64)

@@ -201,6 +201,9 @@ class Product:
             result = shape.where.shaped(_truncated(b, a, before, shape))
         else:
             result = shape.where.shaped(_product(b, a, shape))
+            if before is not None and shape.idesc.d == "f32" and not any(shape.disabled):
+                np.add(result, before, out=view)
+                return
             if before is not None:
                 result = result + before
         if shape.idesc.d == "s32":
