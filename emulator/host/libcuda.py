@@ -72,7 +72,7 @@ class LibCuda(CLibrary):
     def error_string(self, error: int, text: int) -> None:
         put(text, LONG, error_text(error, 1))
 
-    @entry("ppinp", "cuGetProcAddress_v2", "cuGetProcAddress")
+    @entry("ppinp", "cuGetProcAddress_v2", "cuGetProcAddress", always=True)
     def proc_address(self, name: int, function: int, version: int, _flags: int, found: int) -> int | None:
         asked = ctypes.string_at(name).decode()
         newest = sorted((n for n in self.functions if n == asked or n.startswith(f"{asked}_v")), reverse=True)

@@ -1,6 +1,9 @@
 """cuda.bindings and CuTeDSL's own questions on the emulated host."""
 
 import ctypes
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import cuda.bindings.driver as driver
@@ -12,6 +15,7 @@ import torch
 from emulator import NotEmulated
 from emulator.host.session import emulated_host
 
+ROOT = Path(__file__).parents[2]
 OK, RUNTIME_OK = driver.CUresult.CUDA_SUCCESS, runtime.cudaError_t.cudaSuccess
 
 
@@ -110,3 +114,20 @@ def test_cutlass_takes_a_tensor_for_device_memory():
     taken: Any = from_dlpack(tensor)
     assert taken.memspace == cute.AddressSpace.gmem
     assert taken.data_ptr == tensor.data_ptr()
+
+
+OUTSIDE = """
+from cuda.bindings import driver
+from emulator.host.session import emulated_host
+with emulated_host():
+    pass
+print(driver.cuInit(0)[0].name)
+with emulated_host():
+    print(driver.cuDeviceGetCount())
+"""
+
+
+def test_who_asks_outside_of_a_session_is_answered_within_the_next():
+    """cuda.bindings looks its functions up once, at the first call."""
+    done = subprocess.run([sys.executable, "-c", OUTSIDE], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines() == ["CUDA_ERROR_NO_DEVICE", "(<CUresult.CUDA_SUCCESS: 0>, 1)"], done.stderr
