@@ -48,7 +48,7 @@ BREAKS = (
         "                cute.arch.fence_view_async_tmem_store()\n            self.cta.bars",
         "                pass\n            self.cta.bars",
         r"tcgen05\.(st|wait)",
-        "cute.copy(store, packed, tPtP)",
+        "cute.copy(store, packed, store.partition_D(tStP))",
     ),
     Break(
         "S is never signalled",
