@@ -8,6 +8,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -150,22 +151,22 @@ def _time(options: argparse.Namespace) -> int:
         return 2
     with emulated_host(), emulate(clock=options.chip, trace=options.trace is not None) as device:
         if is_executable(options.script):
-            run_main(options.script, options.args, lambda code: _predicted(device, options.trace) or code)
+            run_main(options.script, options.args, partial(_predicted, device, options.trace))
         try:
             runpy.run_path(str(options.script), run_name="__main__")
         finally:
-            _predicted(device, options.trace)
+            _predicted(device, options.trace, 0)
     return 0
 
 
-def _predicted(device: EmulatedDevice, traces: Path | None) -> int:
-    """Print what is predicted of each launch, and write its trace into a folder. Answers an exit code of 0."""
+def _predicted(device: EmulatedDevice, traces: Path | None, code: int) -> int:
+    """Print what is predicted of each launch, and write its trace into a folder; answers the exit code, which stays."""
     sys.stdout.flush()
     for number, launch in enumerate(device.launches, 1):
         print(launch.prediction)
         if traces is not None:
             _write_trace(traces / f"{number}.json", launch)
-    return 0
+    return code
 
 
 def _write_trace(path: Path, launch: LaunchResult) -> None:
