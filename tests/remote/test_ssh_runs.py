@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 import psutil
@@ -307,10 +308,13 @@ def test_frozen_host_is_left_and_the_run_resumed(laptop, sshd, monkeypatch):
     thread, results = laptop.in_background()
     laptop.wait_for("gate")
     supervisor = psutil.Process(int(next(read_events(laptop.run_folder() / "journal.jsonl"))[0]["pid"]))
-    frozen = [supervisor, *supervisor.children(recursive=True)]
     sshd.signal_all(signal.SIGSTOP)
-    for each in frozen:
-        each.suspend()
+    supervisor.suspend()
+    frozen = [supervisor]
+    for each in supervisor.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it ended since it was listed
+            each.suspend()
+            frozen.append(each)
     thread.join(30)
     assert not thread.is_alive() and results[0].verdict == "UNKNOWN" and not results[0].closed
     for each in frozen:
