@@ -152,13 +152,15 @@ class Fault(EmulatorError):
         self.missing = "; ".join(text for label, text in lines if label == "missing")
 
     def same_cause(self, other: Fault) -> bool:
-        """Whether one mend would do for both: they are of one kind, and the same is missing.
+        """Whether one mend would do for both: they are of one kind, and the same is said, or is missing.
 
         What is missing between certain lines is the same if one of the places is, and that of an mbarrier (a stage of
         a ring has one of its own) if both are.
         """
         if (type(self), self.level) != (type(other), other.level):
             return False
+        if (self.what, self.line) == (other.what, other.line):
+            return True
         general, said = _WHICH.sub("", self.missing), _WHICH.sub("", other.missing)
         if self.places == other.places:
             return _MBARRIER.sub("", general) == _MBARRIER.sub("", said)

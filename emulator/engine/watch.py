@@ -7,13 +7,14 @@ from functools import reduce
 from typing import Any, Final
 
 from ..errors import Fault, Level, place
+from ..isa.ld_st import MemoryOp
 from ..machine.convergence import reached
 from ..machine.doubts import Part
 from ..native.builder import Slot
 from ..ptx.flow import BasicBlock
-from ..ptx.syntax import Reg, Special, Vector
+from ..ptx.syntax import Address, Reg, Special, Vector
 from .blocks import EXCHANGES, BlockWriter
-from .effects import Effect
+from .effects import Effect, registers
 
 COMPUTES: Final = frozenset({"mma", "movmatrix"})
 """Handlers that compute; what any other is given is used by it."""
@@ -64,7 +65,8 @@ class Watch:
         if held is None:
             return None
         if effect.entry is None or not (effect.inlined or effect.instr.opcode in COMPUTES):
-            self._used(effect, held)
+            if self._stored(effect, taken) is None:
+                self._used(effect, held)
             return None
         if effect.instr.opcode == "selp":
             return self._selected(effect, taken)
@@ -73,7 +75,9 @@ class Watch:
         return (reached(effect.instr, held[0]) & taken, held[1])
 
     def after(self, effect: Effect, taken: int, result: Held | None) -> None:
-        """It was executed: note what its results hold."""
+        """It was executed: note what its results hold, or the shared memory that it stored to."""
+        if (op := self._stored(effect, taken)) is not None:
+            self._note_stored(effect, op, taken)
         for register in effect.writes:
             left, before = self._held.pop(register, (0, None))
             found = [(left & ~taken, before), *((lanes & taken, f) for lanes, f in self._brought(effect, register))]
@@ -81,6 +85,23 @@ class Watch:
             if held := _joined((lanes, fault) for lanes, fault in found if lanes and fault is not None):
                 self._held[register] = held
         self._read.clear()
+
+    def _stored(self, effect: Effect, taken: int) -> MemoryOp | None:
+        """An instruction as an ordinary store to the CTA's own shared memory, at addresses that hold nothing."""
+        op = MemoryOp(effect.instr) if effect.instr.opcode == "st" else None
+        if op is None or not op.own_cta or op.strong:
+            return None
+        (address,) = (source for source in effect.sources if isinstance(source, Address))
+        held = any(self._of(register, taken) for register in registers(address) if isinstance(register, Reg))
+        return None if held else op
+
+    def _note_stored(self, effect: Effect, op: MemoryOp, taken: int) -> None:
+        """Who reads what the stored registers hold is told, too."""
+        data = effect.sources[1]
+        items = data.items if isinstance(data, Vector) else (data,)
+        parts = [(i, *held) for i, r in enumerate(items) if isinstance(r, Reg) and (held := self._of(r, taken))]
+        if parts:
+            self._warp.cta.smem.leave_hollow(parts, op.bytes // len(items), op.bytes)
 
     def _brought(self, effect: Effect, register: Reg) -> Iterator[Held]:
         for fault, part in self._read:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..errors import Level
+from ..errors import Fault, Level
 from .clocks import ORDERED, Clock
 
 if TYPE_CHECKING:
@@ -234,6 +234,21 @@ class Access:
     def late(self, earlier: Access, clock: Clock) -> Sequence[Access]:
         """The parts of `earlier` that this access is not ordered after, for the report."""
         return [part for part in earlier.parts if not self.orders(part, clock)] or [earlier]
+
+
+class Hollow(Access):
+    """What the access `store`, a number of the history, stored of a load that it should not have made: `fault`.
+
+    Nothing is known to come after it, so that whoever touches its cells asks.
+    """
+
+    def __init__(self, by: Access, store: int, fault: Fault) -> None:
+        super().__init__(-1, by.time, by.generic, by.instr, by.warp, by.what)
+        self.by, self.store, self.fault = by, store, fault
+
+    def seen_by(self, clock: Clock, row: int = ORDERED) -> bool:
+        """Never."""
+        return False
 
 
 def handed_over(warp: Issuer, waiting_for: str, me: Access) -> str:

@@ -20,7 +20,7 @@ from ..errors import (
     place,
 )
 from ..ptx.syntax import Vector
-from .access import Access
+from .access import Access, Hollow
 from .butterfly import summed_lanes
 from .clocks import ASYNC_VISIBLE, Clock
 from .doubts import ALL, WHOLE, Part, overwritten, read_in_doubt
@@ -59,6 +59,12 @@ def conflict(
     for late in me.late(other, clock):
         if not _race(me, clock, verb, cells, history, late, kind, level, part):
             return
+
+
+def stored_again(store: Hollow, me: Access) -> Fault:
+    """The fault of a load whose value was stored, and is read there by `me`."""
+    fault, way = store.fault, (("stored at", place(store.instr, store.warp)), ("read at", place(me.instr, me.warp)))
+    return type(fault)(fault.what, fault.instr, fault.warp, (*fault.lines, *way))
 
 
 def _race(

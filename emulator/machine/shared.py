@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..chip import RESERVED_SHARED_BYTES
-from ..errors import BarrierError, Level, Misaligned, OutOfBounds, place
+from ..errors import BarrierError, Fault, Level, Misaligned, OutOfBounds, place
 from ..ptx.syntax import ALL_BYTES
+from .access import Hollow
 from .cells import Cells, pieces, span
-from .doubts import Part, lanes_of
+from .doubts import Part, lanes_of, read_in_doubt
 from .mbarrier import MBarrier
-from .report import between_lanes, conflict, in_one_instruction, written
+from .report import between_lanes, conflict, in_one_instruction, stored_again, written
 from .shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
 from .tmem import ALLOC
 
@@ -73,11 +75,33 @@ class SharedMemory:
             shadow.notes.settle(slice(None), write=False)
         numbers = (shadow.writer if kind == "write" else shadow.reader)[cells]
         where = np.arange(shadow.writer.size)[cells][numbers == number]
+        part = lanes_of(me, numbers == number)
+        if isinstance(hollow := shadow.history.accesses[number], Hollow):
+            if me.orders(hollow.by, clock):
+                if verb == "reads":
+                    read_in_doubt(me, stored_again(hollow, me), part)
+                return
+            number = hollow.store
         near = self._near(int(where.min())) if number == UNWRITTEN else ()
         rewrites = shadow.history.accesses[number] is not None and verb == "writes" and kind == "write"
         level = self._level_of_rewriting(me, clock, cells, number) if rewrites else Level.FAULT
-        part = lanes_of(me, numbers == number)
         conflict(me, clock, verb, self._shown(where), shadow.history, number, kind, near, level, part)
+
+    def leave_hollow(self, parts: Iterable[tuple[int, int, Fault]], width: int, size: int) -> None:
+        """Of the last store here, parts brought what should not have been loaded: who reads them is told.
+
+        parts: which of the elements of `width` bytes, of `size` bytes a lane; the lanes, as bits; the load's fault.
+        """
+        shadow, history = self.shadow, self.shadow.history
+        number = len(history.accesses) - 1
+        store = history.accesses[number]
+        assert store is not None
+        for element, lanes, fault in parts:
+            cells = np.flatnonzero((shadow.writer == number) & (shadow.writer_lanes & lanes != 0))
+            cells = cells[(cells << self.shift) % size // width == element]
+            if shadow.notes is not None:
+                shadow.notes.settle(cells, write=True)
+            shadow.writer[cells] = history.record(Hollow(store, number, fault))
 
     def _level_of_rewriting(self, me: Access, clock: Clock, cells: Any, number: int) -> Level:
         """How much it matters that `me` writes what the access `number` wrote.

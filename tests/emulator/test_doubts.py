@@ -12,25 +12,32 @@ from emulator.errors import DataRace, Fault, Level, UnwrittenRead
 from emulator.machine.agents import Completion
 
 ALLOCATED = """
-.shared .align 16 .b8 memory[256];
-ld.global.u32 %r9, [%a1]; setp.ne.u32 %p9, %r9, 0; mov.u32 %r8, memory;
+.shared .align 16 .b8 memory[512];
+ld.global.u32 %r9, [%a1]; setp.ne.u32 %p9, %r9, 0; mov.u32 %r8, memory; mad.lo.u32 %r6, %t, 4, %r8;
 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r8], 32; ld.shared.b32 %r7, [%r8]; mov.b32 %r0, 5;
 BODY
 bar.warp.sync -1; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r7, 32;
 add.u64 %a0, %a0, %b; st.global.u32 [%a0], %r0; ret;
 """
-"""%r9 and %p9: whether the value is used; %r7: tensor memory; %r8: shared memory, of which four bytes are written."""
+"""%r9 and %p9: whether the value is used; %r7: tensor memory; %r8: shared memory, of which four bytes are written;
+%r6: the place of each lane there."""
 TENSOR = "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r1, %r2}, [%r7]; tcgen05.wait::ld.sync.aligned;"
-SHARED = "mad.lo.u32 %r6, %t, 4, %r8; ld.shared.b32 %r1, [%r6+64];"
+SHARED = "ld.shared.b32 %r1, [%r6+64];"
 WAYS = {
     "a branch": "add.u32 %r3, %r1, 1; @!%p9 bra PAST; add.u32 %r0, %r3, %r0; PAST:",
-    "a guard": "max.f32 %r3, %r1, %r1; @%p9 st.shared.b32 [%r8+128], %r3;",
+    "a guard": "max.f32 %r3, %r1, %r1; @%p9 mov.b32 %r0, %r3;",
     "a selection": "mul.lo.u32 %r3, %r1, 3; selp.b32 %r0, %r3, %r0, %p9;",
     "a jump far away": "@%p9 bra USE; bra PAST; USE: bar.warp.sync -1; setp.eq.u32 %p1, %r1, 7; @%p1 bra PAST; PAST:",
     "a way past lanes": "and.b32 %r5, %t, %r9; setp.ne.u32 %p1, %r5, 1; @%p1 bra PAST; add.u32 %r0, %r1, %r0; PAST:",
-    "other lanes": "shfl.sync.idx.b32 %r3, %r1, 3, 31, -1; @%p9 st.shared.b32 [%r8+128], %r3;",
+    "other lanes": "shfl.sync.idx.b32 %r3, %r1, 3, 31, -1; @%p9 mov.b32 %r0, %r3;",
     "an address": "add.u32 %r3, %r1, %r8; @%p9 ld.shared.b32 %r4, [%r3];",
     "a predicate": "setp.eq.u32 %p1, %r1, 7; and.pred %p2, %p1, %p9; @%p9 bra ASK; bra PAST; ASK: @%p1 bra PAST; PAST:",
+    "shared memory": "st.shared.b32 [%r6+192], %r1; bar.warp.sync -1; @%p9 ld.shared.b32 %r0, [%r6+192];",
+    "a part of it": "mad.lo.u32 %r5, %t, 4, %r6; st.shared.v2.b32 [%r5+192], {%r0, %r1}; bar.warp.sync -1;"
+    "ld.shared.b32 %r0, [%r5+192]; @%p9 ld.shared.b32 %r0, [%r5+196];",
+    "stored twice": "st.shared.b32 [%r6+192], %r1; ld.shared.b32 %r3, [%r6+192]; st.shared.b32 [%r6+64], %r3;"
+    "@%p9 ld.shared.b32 %r0, [%r6+64];",
+    "stored over": "st.shared.b32 [%r6+192], %r1; @!%p9 st.shared.b32 [%r6+192], %r0; ld.shared.b32 %r0, [%r6+192];",
 }
 
 
@@ -60,6 +67,35 @@ def test_a_value_that_is_used_is_a_fault(way: str, load: str, completion: Comple
     with pytest.raises(UnwrittenRead, match=r"goes into +PTX line \d+: ") as caught:
         run(load + WAYS[way], 1, completion)
     assert "ld" in caught.value.instr.opcode and caught.value.level == Level.FAULT
+
+
+HANDED_ON = """
+.shared .align 16 .b8 memory[256];
+mov.u32 %r8, memory; mad.lo.u32 %r6, %t, 4, %r8; setp.lt.u32 %p0, %t, 32; setp.eq.u32 %p1, %t, 0;
+@%p0 ld.shared.b32 %r1, [%r6]; @%p0 st.shared.b32 [%r6+128], %r1; BETWEEN
+ret;
+"""
+"""A warp stores what it loaded, and nothing wrote; the next one goes on."""
+OVER = "@!%p0 st.shared.b32 [%r6], 7;"
+SENT = "@%p1 cp.async.bulk.global.shared::cta.bulk_group [%a0], [%r8+128], 128; cp.async.bulk.commit_group;"
+WAITED = "fence.proxy.async.shared::cta; bar.sync 0; SENT cp.async.bulk.wait_group 0;"
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_what_a_store_of_it_is_read_by_is_told(completion: Completion) -> None:
+    """A copy reads it; or another warp stores there, which is right after a barrier and a race without."""
+
+    def tried(between: str) -> list[Fault]:
+        found = list[Fault]()
+        text = source(HANDED_ON.replace("BETWEEN", between), block=64)
+        launch(text, [np.zeros(32, np.uint32)], block=(64, 1, 1), completion=completion, findings=found)
+        return found
+
+    assert {fault.level for fault in tried(f"bar.sync 0; {OVER}")} == {Level.FORMAL}
+    with pytest.raises(DataRace, match=r"missing +a barrier that warp"):
+        tried(OVER)
+    with pytest.raises(UnwrittenRead, match=r"stored at +PTX line(.|\n)+read at +PTX line \d+: @%p1 cp.async.bulk"):
+        tried(WAITED.replace("SENT", SENT))
 
 
 REPLICATED = """
