@@ -37,20 +37,22 @@ setup: $(READY) ## make .venv from requirements.lock; with uv, TORCH=cpu takes t
 
 # uv reads no pip.conf; a folder of wheels that pip is told of by its variable serves uv too. Bytecode is compiled at
 # once: the supervisor's phases write none, and would compile torch anew in each.
+ifdef UV
+INSTALL = $(UV) venv --quiet --allow-existing --python "$$(command -v $(PYTHON))" $(VENV) \
+	&& UV_FIND_LINKS="$${UV_FIND_LINKS-$$PIP_FIND_LINKS}" $(UV) pip install --quiet --compile-bytecode --python $(PY) \
+		$(if $(TORCH),--torch-backend=$(TORCH)) -r requirements.lock
+else
+INSTALL = $(PYTHON) -m venv $(VENV) && $(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
+endif
+
+# Of two makes at once the second waits for the first, and finds it done. The shell's file 9 holds the lock.
 $(READY): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "$(PYTHON) is older than 3.11: name a newer one, as in make PYTHON=python3.12 setup" >&2; exit 2; }
 	@[ -n "$(UV)" ] || [ -z "$(TORCH)" ] || { echo "TORCH=$(TORCH) needs uv: pip install uv" >&2; exit 2; }
 	@echo "setting up $(VENV) from requirements.lock with $(if $(UV),uv,pip) (once, $(if $(UV),about a minute,two or three minutes))"
-ifdef UV
-	@$(UV) venv --quiet --allow-existing --python "$$(command -v $(PYTHON))" $(VENV)
-	@UV_FIND_LINKS="$${UV_FIND_LINKS-$$PIP_FIND_LINKS}" $(UV) pip install --quiet --compile-bytecode --python $(PY) \
-		$(if $(TORCH),--torch-backend=$(TORCH)) -r requirements.lock
-else
-	@$(PYTHON) -m venv $(VENV)
-	@$(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
-endif
-	@touch $@
+	@mkdir -p $(VENV) && exec 9>$(VENV)/.lock && $(PYTHON) -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)' \
+		&& { [ $@ -nt $< ] || { $(INSTALL) && touch $@; }; }
 
 stage: $(READY) ## make stage D1.1 [TARGET=b200]: take the working tree to a verdict on a milestone, the gate first
 	@$(PY) -m harness stage $(call quoted,$(MILESTONE)) $(JUDGED) $(if $(AGAIN),--again) $(if $(NO_CACHE),--no-cache)

@@ -70,6 +70,20 @@ def test_a_worktree_uses_the_environment_of_the_main_checkout(tmp_path: Path, lo
     assert says in done.stdout, done
 
 
+def test_of_two_makes_at_once_the_second_waits_for_the_first(tmp_path: Path) -> None:
+    """One installs, in half a second and more; both end with what the other made."""
+    for name in ("Makefile", "requirements.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    uv = tmp_path / "uv"
+    uv.write_text("#!/bin/sh\necho $1 >> installed\nsleep 0.5\n")
+    uv.chmod(0o755)
+    env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    command = ["make", "setup", f"PYTHON={sys.executable}", f"UV={uv}"]
+    both = [subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert [each.wait(timeout=60) for each in both] == [0, 0]
+    assert (tmp_path / "installed").read_text().split() == ["venv", "pip"]
+
+
 @pytest.mark.install
 def test_every_package_of_the_lock_has_a_wheel_for_arm(tmp_path: Path) -> None:
     """Most B200s stand behind Grace, an aarch64 processor."""
