@@ -10,7 +10,7 @@ from ..errors import UnknownInstruction
 from ..machine.descriptors import BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
 from ..machine.numbers import from_columns
 from ..ptx.syntax import Instr
-from .lane_values import matrix
+from .lane_values import lane_rows, matrix
 from .modifiers import ALIGNED, Modifiers
 from .registry import Action, executes, nobody
 
@@ -29,6 +29,8 @@ RESULTS: Final = {
 }  # fmt: skip
 TOGETHER: Final = ({"e4m3", "e5m2"}, {"u8", "s8"})
 """Element types that A and B may mix."""
+OF_DOUBLES: Final = {"m8n8k4": (8, 4), "m16n8k4": (16, 4), "m16n8k8": (16, 8), "m16n8k16": (16, 16)}
+"""M and K of the shapes of f64."""
 ROWS: Final = np.stack([HIGH, HIGH, HIGH + 8, HIGH + 8])
 COLUMNS: Final = np.stack([2 * LOW, 2 * LOW + 1, 2 * LOW, 2 * LOW + 1])
 """Of the four values of C and D in each lane: PTX ISA 9.1, 9.7.14.5.8."""
@@ -69,10 +71,36 @@ def accumulated(product: np.ndarray, registers: np.ndarray, kind: str, clamp: bo
     return bits[:, 0] | bits[:, 1] << 16
 
 
+def _of_doubles(ins: Instr) -> Action:
+    """Of f64: a register holds one element; they lie as those of the other types."""
+    _, _, shape, *_ = Modifiers(ins).pick({"sync"}, ALIGNED, OF_DOUBLES, {"row"}, {"col"}, *[{"f64"}] * 4)
+    if shape is None or ins.modifiers[3:5] != ("row", "col"):
+        raise UnknownInstruction(ins, "mma.sync of f64")
+    m, k = OF_DOUBLES[shape]
+    of_a, of_b, of_d = m * k // 32, k // 4, m // 4
+    rows = np.stack([HIGH + 8 * (i % (m // 8)) for i in range(of_a)])
+    columns = np.stack([LOW + 4 * (i // (m // 8)) for i in range(of_a)])
+    down = np.stack([LOW + 4 * i for i in range(of_b)])
+
+    def run(warp: Warp, mask: Any, a: Any, b: Any, c: Any) -> Any:
+        left, right = np.empty((m, k)), np.empty((k, 8))
+        left[rows, columns], right[down, HIGH] = _doubles(a, of_a), _doubles(b, of_b)
+        return ((left @ right)[ROWS[:of_d], COLUMNS[:of_d]] + _doubles(c, of_d)).view(np.uint64)
+
+    return run
+
+
+def _doubles(source: Any, count: int) -> np.ndarray:
+    """A vector operand as float64[registers, 32]."""
+    return np.ascontiguousarray(lane_rows(source, count, np.dtype(np.uint64)).T).view(np.float64)
+
+
 @executes("mma", dst=1, meets=nobody)
 def _mma(ins: Instr) -> Action:
-    """D = A B + C, accumulated in float32 or exactly in integers."""
+    """D = A B + C, accumulated in float32, in float64, or exactly in integers."""
     to, of_a, of_b, of_c = kinds = ins.modifiers[-4:]
+    if to == "f64":
+        return _of_doubles(ins)
     _, _, shape, _, _, clamp, *_ = Modifiers(ins).pick(
         {"sync"}, ALIGNED, SHAPES, {"row"}, {"col"}, {"satfinite"}, {to}, {of_a}, {of_b}, {of_c}
     )

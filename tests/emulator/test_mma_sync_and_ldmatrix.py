@@ -25,6 +25,8 @@ def codes(values: np.ndarray, kind: str) -> np.ndarray:
             return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
         case "tf32" | "f32":
             return values.astype(np.float32).view(np.uint32)
+        case "f64":
+            return values.astype(np.float64).view(np.uint64)
         case "e4m3" | "e5m2":
             return torch.tensor(values).float().to(getattr(torch, FP8[kind])).view(torch.uint8).numpy()
     return values.astype({"s8": np.int8, "u8": np.uint8, "s32": np.int32}[kind])
@@ -41,15 +43,18 @@ def fragments(values: np.ndarray, layout: Layout) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Product:
-    """An mma.sync: K, the types of D and C, of A, and of B. All 8-bit types lie alike."""
+    """An mma.sync: K, the types of D and C, of A, and of B, and M. All 8-bit types lie alike."""
 
     k: int
     to: str
     a: str
     b: str
+    m: int = 16
 
     @property
     def atom(self) -> Any:
+        if self.to == "f64":
+            return getattr(atoms_nv, f"SM{90 if self.m == 16 else 80}_{self.m}x8x{self.k}_F64F64F64F64_TN")
         if self.to == "s32":
             return getattr(atoms_nv, f"SM80_16x8x{self.k}_S32S8S8S32_TN")
         if self.a in FP8:
@@ -57,30 +62,37 @@ class Product:
         names = [name.upper() for name in (self.to, self.a, self.b, self.to)]
         return getattr(atoms_nv, f"SM80_16x8x{self.k}_{''.join(names)}_TN")
 
+    @property
+    def word(self) -> type[np.unsignedinteger]:
+        """What a register is to numpy."""
+        return np.uint64 if self.to == "f64" else np.uint32
+
     def words(self, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> list[np.ndarray]:
-        """The registers of A, B and C of each lane: uint32[32, registers] each, from matrices [mn, k] of bits."""
+        """The registers of A, B and C of each lane: word[32, registers] each, from matrices [mn, k] of bits."""
         layouts = (self.atom.a_layout, self.atom.b_layout, self.atom.c_layout)
         return [
-            np.ascontiguousarray(fragments(x, layout)).view(np.uint32)
+            np.ascontiguousarray(fragments(x, layout)).view(self.word)
             for x, layout in zip((a, b, c), layouts, strict=True)
         ]
 
     def run(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, suffix: str = "") -> np.ndarray:
-        """The registers of D of each lane: uint32[32, registers]."""
+        """The registers of D of each lane: word[32, registers]."""
         words = self.words(a, b, c)
         given = np.ascontiguousarray(np.concatenate(words, 1))
         counts = [w.shape[1] for w in words]
-        names = iter([f"%r{i}" for i in range(given.shape[1])])
+        letter, size = ("q", 8) if self.to == "f64" else ("r", 4)
+        names = iter([f"%{letter}{2 + i}" for i in range(given.shape[1])])
         parts = [[next(names) for _ in range(n)] for n in counts]
-        loads = "".join(f"ld.global.b32 {r}, [%a0+{4 * i}];" for i, r in enumerate(r for p in parts for r in p))
-        results = [f"%r{20 + i}" for i in range(counts[2])]
+        each = enumerate(r for p in parts for r in p)
+        loads = "".join(f"ld.global.b{8 * size} {r}, [%a0+{size * i}];" for i, r in each)
+        results = [f"%{letter}{20 + i}" for i in range(counts[2])]
         operands = ", ".join(f"{{{', '.join(part)}}}" for part in (results, *parts))
-        stores = "".join(f"st.global.b32 [%a1+{4 * i}], {r};" for i, r in enumerate(results))
-        out = np.zeros((32, counts[2]), np.uint32)
+        stores = "".join(f"st.global.b{8 * size} [%a1+{size * i}], {r};" for i, r in enumerate(results))
+        out = np.zeros((32, counts[2]), self.word)
         run(
-            f"""mul.wide.u32 %q0, %t, {4 * given.shape[1]}; add.s64 %a0, %a0, %q0;
-mul.wide.u32 %q1, %t, {4 * counts[2]}; add.s64 %a1, %a1, %q1; {loads}
-mma.sync.aligned.m16n8k{self.k}.row.col{suffix}.{self.to}.{self.a}.{self.b}.{self.to} {operands};
+            f"""mul.wide.u32 %q0, %t, {size * given.shape[1]}; add.s64 %a0, %a0, %q0;
+mul.wide.u32 %q1, %t, {size * counts[2]}; add.s64 %a1, %a1, %q1; {loads}
+mma.sync.aligned.m{self.m}n8k{self.k}.row.col{suffix}.{self.to}.{self.a}.{self.b}.{self.to} {operands};
 {stores}""",
             given,
             out,
@@ -94,16 +106,17 @@ PRODUCTS = [
     *(Product(k, "f32", "tf32", "tf32") for k in (4, 8)),
     *(Product(32, to, a, b) for to in ("f32", "f16") for a in FP8 for b in FP8),
     *(Product(k, "s32", a, b) for k in (16, 32) for a in ("s8", "u8") for b in ("s8", "u8")),
+    *(Product(k, "f64", "f64", "f64", m) for m, k in ((8, 4), (16, 4), (16, 8), (16, 16))),
 ]
 
 
 @pytest.mark.parametrize("product", PRODUCTS, ids=str)
 def test_mma_sync(product: Product) -> None:
     low = 0 if "u8" in (product.a, product.b) else -8
-    a, b, c = (RNG.integers(low, 9, shape) for shape in ((16, product.k), (8, product.k), (16, 8)))
+    a, b, c = (RNG.integers(low, 9, shape) for shape in ((product.m, product.k), (8, product.k), (product.m, 8)))
     got = product.run(codes(a, product.a), codes(b, product.b), codes(c, product.to))
     wanted = codes(fragments(a @ b.T + c, product.atom.c_layout), product.to)
-    np.testing.assert_array_equal(got, np.ascontiguousarray(wanted).view(np.uint32))
+    np.testing.assert_array_equal(got, np.ascontiguousarray(wanted).view(product.word))
 
 
 @pytest.mark.parametrize("suffix", ["", ".satfinite"])
@@ -123,6 +136,8 @@ def test_integer_sums_wrap_or_stay_at_the_end(suffix: str) -> None:
         "m16n8k16.row.col.s32.s8.s8.f32",
         "m16n8k16.row.col.satfinite.f32.f16.f16.f32",
         "m16n8k16.col.row.f32.f16.f16.f32",
+        "m8n8k4.col.row.f64.f64.f64.f64",
+        "m16n8k4.row.col.f64.f64.f32.f64",
     ],
 )
 def test_other_products_are_refused(form: str) -> None:

@@ -319,7 +319,10 @@ def test_random_program(seed: int, silicon: Comparison, monkeypatch: pytest.Monk
     test_random_warps.test_threads_that_meet_under_divergence(seed)
 
 
-ROUNDING = {("f32", "f16"): 2.0**-21, ("f32", "bf16"): 2.0**-21, ("f32", "tf32"): 2.0**-21, ("f32", "e4m3"): 2.0**-11}
+ROUNDING = {
+    ("f32", "f16"): 2.0**-21, ("f32", "bf16"): 2.0**-21, ("f32", "tf32"): 2.0**-21, ("f32", "e4m3"): 2.0**-11,
+    ("f64", "f64"): 2.0**-49,
+}  # fmt: skip
 """How far a matrix product may be off, as a part of the sum of its terms' sizes: PTX leaves the order and precision of
 sums open. Those of 8-bit floats keep 13 bits on sm_90."""
 
@@ -328,10 +331,10 @@ sums open. Those of 8-bit floats keep 13 bits on sm_90."""
 def test_matrix_product(product: test_mma_sync_and_ldmatrix.Product, silicon: Comparison) -> None:
     """Normal numbers; integers are exact."""
     random = np.random.default_rng(product.k)
-    factors: list[np.ndarray] = [random.normal(0, 1, (n, product.k)) for n in (16, 8)]
+    factors: list[np.ndarray] = [random.normal(0, 1, (n, product.k)) for n in (product.m, 8)]
     if product.to == "s32":
         factors = [random.integers(0 if "u8" in (product.a, product.b) else -128, 128, f.shape) for f in factors]
-    c = random.normal(0, 8, (16, 8)).round(2)
+    c = random.normal(0, 8, (product.m, 8)).round(2)
     size = float((np.abs(factors[0]) @ np.abs(factors[1].T) + np.abs(c)).max())
     first = "e4m3" if product.a in test_mma_sync_and_ldmatrix.FP8 else product.a
     bound = size * ROUNDING.get((product.to, first), 2.0**-10)
@@ -339,7 +342,7 @@ def test_matrix_product(product: test_mma_sync_and_ldmatrix.Product, silicon: Co
     def same(emulated: np.ndarray, seen: np.ndarray) -> str:
         if product.to == "s32" or np.array_equal(emulated, seen):
             return equal(emulated, seen)
-        kind = np.float32 if product.to == "f32" else np.float16
+        kind = {"f16": np.float16, "f32": np.float32, "f64": np.float64}[product.to]
         off = float(np.abs(emulated.view(kind).astype(np.float64) - seen.view(kind)).max())
         LARGEST[f"mma.sync of {product}"] = off / bound
         return "" if off <= bound else f"off by {off}, allowed is {bound}"
