@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import os
 import runpy
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .bridge.device import EmulatedDevice
 from .bridge.patches import GIVEN
 from .chip import DEVICE, DEVICES, VARIABLE
 from .findings import asked_for, listed, told
+from .host.children.sitecustomize import SESSION
 
 if TYPE_CHECKING:
     from .bridge.result import LaunchResult
@@ -131,6 +134,7 @@ def _enter(script: Path, args: Sequence[str]) -> bool:
     if find_spec("torch") is None:
         print("SCRIPT runs with torch's device as its GPU: install torch", file=sys.stderr)
         return False
+    os.environ.pop(SESSION, None)  # of the process that started this one: what is asked for here counts
     sys.argv = [str(script), *args]
     sys.path.insert(0, str(script.resolve().parent))
     return True
@@ -182,20 +186,12 @@ def _run(options: argparse.Namespace) -> int:
         return subprocess.call([sys.executable, *sys.orig_argv[1:]], env=GIVEN | {VARIABLE: options.device})
     if not _enter(script, options.args):
         return 2
-    from . import EmulatorError, emulate
+    from . import EmulatorError
     from .host.executable import is_executable, run_main
-    from .host.session import emulated_host
+    from .host.session import emulated_gpu
 
-    launcher = emulate(
-        options.completion,
-        options.seed,
-        budget=options.budget,
-        level=options.level,
-        numerics=options.numerics,
-        diagnostics=options.diagnostics,
-        processes=options.processes,
-    )
-    with emulated_host(), launcher as device:
+    names = ("completion", "seed", "budget", "level", "numerics", "diagnostics", "processes")
+    with emulated_gpu(**{name: getattr(options, name) for name in names}) as device:
         try:
             if is_executable(script):
                 run_main(script, options.args, lambda code: _ended(device) or code)
@@ -211,6 +207,16 @@ def _run(options: argparse.Namespace) -> int:
                 raise
             device.error = error if isinstance(error, EmulatorError) else device.error
         return _ended(device)
+
+
+def join(options: Mapping[str, Any]) -> None:
+    """Give this process, which one with an emulated GPU started, one of its own, to its end. options: of `emulate`."""
+    from .host.session import emulated_gpu
+
+    stack = ExitStack()
+    device = stack.enter_context(emulated_gpu(**options))
+    atexit.register(stack.close)
+    atexit.register(_ended, device)  # which comes first
 
 
 def _ended(device: EmulatedDevice) -> int:

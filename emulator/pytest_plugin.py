@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 import pytest
 
-from .bridge.patches import CACHE_WARNING, emulate
+from .bridge.patches import CACHE_WARNING
 from .errors import EmulatorError
 from .findings import listed
 from .machine.agents import Completion
@@ -67,11 +67,11 @@ def emulated_device(request: pytest.FixtureRequest) -> Iterator[EmulatedDevice]:
 
     What is found wrong raises from the launch; what is listed only is a warning at the test's end.
     """
-    from .host.session import emulated_host
+    from .host.session import emulated_gpu
 
     config = request.config
     seed, level = config.getoption("emulator_seed"), config.getoption("emulator_level")
-    with emulated_host(), emulate(request.param, seed, level=level) as device:
+    with emulated_gpu(completion=request.param, seed=seed, level=level) as device:
         yield device
     said = "".join(listed(device.launches))
     if said:

@@ -13,6 +13,7 @@ from .c_library import FOLDER, CLibrary
 from .libcublas import LibCublas
 from .libcuda import LibCuda
 from .libcudart import LibCudart
+from .patching import environment
 from .state import DriverState
 
 _PTXAS: Final = """\
@@ -37,7 +38,8 @@ def _variables() -> dict[str, str]:
     """By which linkers and Triton are told where they are, TVM-FFI for what to compile, and nvcc to leave PTX there."""
 
     def after(name: str, separator: str, value: str) -> str:
-        return separator.join(filter(None, [os.environ.get(name), value]))
+        before = os.environ.get(name, "")
+        return before if value in before.split(separator) else separator.join(filter(None, [before, value]))
 
     return {
         "LIBRARY_PATH": after("LIBRARY_PATH", os.pathsep, str(FOLDER)),
@@ -54,21 +56,14 @@ def c_hosts(state: DriverState) -> Iterator[None]:
     """While open, C code that was linked to CUDA's libraries, or opens them by name, calls the emulated device."""
     libraries = _libraries()
     outer = [library.state for library in libraries]
-    variables = _variables()
-    saved = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
     for library in libraries:
         library.state = state
     try:
-        yield
+        with environment(_variables()):
+            yield
     finally:
         for library, before in zip(libraries, outer, strict=True):
             library.state = before
-        for name, value in saved.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def driver_functions() -> Collection[str]:

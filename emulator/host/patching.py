@@ -1,11 +1,15 @@
-"""Attributes replaced for the length of a session and put back afterwards."""
+"""Attributes and environment variables, replaced for the length of a session and put back afterwards."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from types import TracebackType
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from types import ModuleType, TracebackType
 from typing import Any, Final
+
+from .children.sitecustomize import AfterImport
 
 _ABSENT: Final = object()
 
@@ -15,6 +19,7 @@ class Patches(AbstractContextManager["Patches"]):
 
     def __init__(self) -> None:
         self._saved: list[tuple[Any, str, Any]] = []
+        self._awaited: list[AfterImport] = []
 
     def set(self, owner: Any, name: str, value: Any) -> Any:
         """Replace `owner.name` and answer what it was (None where there was none)."""
@@ -28,12 +33,36 @@ class Patches(AbstractContextManager["Patches"]):
         for name, value in values.items():
             self.set(owner, name, value)
 
+    def when_imported(self, name: str, then: Callable[[ModuleType], None]) -> None:
+        """Call `then` with a module to patch: now, or as soon as somebody imports it."""
+        if name in sys.modules:
+            then(sys.modules[name])
+        else:
+            self._awaited.append(AfterImport(name, then))
+            sys.meta_path.insert(0, self._awaited[-1])
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        sys.meta_path[:] = [finder for finder in sys.meta_path if finder not in self._awaited]
         while self._saved:
             owner, name, old = self._saved.pop()
             if old is _ABSENT:
                 delattr(owner, name)
             else:
                 setattr(owner, name, old)
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """While open, the process and those that it starts have these variables."""
+    saved = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in saved.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from torch.utils._device import DeviceContext
 
+from ..bridge.device import EmulatedDevice
+from ..bridge.patches import emulate
 from . import (
     autograd,
     c_hosts,
@@ -19,7 +26,8 @@ from . import (
     transforms,
     tvm_ffi,
 )
-from .patching import Patches
+from .children import sitecustomize
+from .patching import Patches, environment
 from .properties import B200, DeviceProperties
 from .refusal import refuse
 from .state import DriverState
@@ -46,6 +54,17 @@ def emulated_host(properties: DeviceProperties = B200) -> Iterator[DevicePropert
         saved_modules.install(patches)
         launches.install(patches, state.allocations, state.captures)
         yield properties
+
+
+@contextmanager
+def emulated_gpu(**options: Any) -> Iterator[EmulatedDevice]:
+    """An emulated host with an emulated device, for this process; and one alike for each that it starts with this
+    Python, as soon as it imports torch. options: those of `emulate` that JSON can say."""
+    first = os.pathsep.join(filter(None, [str(Path(sitecustomize.__file__).parent), os.environ.get("PYTHONPATH")]))
+    session = json.dumps({"prefix": sys.prefix, "options": options})
+    children = environment({"PYTHONPATH": first, sitecustomize.SESSION: session})
+    with emulated_host(), emulate(**options) as device, children:
+        yield device
 
 
 def _install_bindings(patches: Patches, state: DriverState) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
-from typing import Any, NoReturn
+from functools import partial
+from typing import Any, Final, NoReturn
 
 import torch
 from torch.profiler import ProfilerActivity, profiler
@@ -25,6 +26,8 @@ from .streams import (
     StreamContext,
 )
 from .tensors import is_cuda_device
+
+_EXTENSION: Final = "to torch's C++ the device's tensors are the CPU's. tvm_ffi.cpp.load_inline runs the same kernels"
 
 
 class DeviceContext:
@@ -69,6 +72,8 @@ def install(patches: Patches, properties: DeviceProperties, captures: Captures) 
     )  # torch asks for its own kind of stream before any mode sees it
     version = properties.driver_version
     patches.set(torch.version, "cuda", f"{version // 1000}.{version % 1000 // 10}")
+    extensions = partial(patches.set, name="_join_cuda_home", value=refuse("an extension of torch in CUDA", _EXTENSION))
+    patches.when_imported("torch.utils.cpp_extension", extensions)
     patches.set(torch._C, "_cuda_getCurrentRawStream", lambda device: Current.stream.cuda_stream)
     patches.set(profiler, "_parse_activities", _on_cpu(profiler._parse_activities))
 

@@ -186,3 +186,10 @@ def test_the_profiler_records_on_the_cpu():
     with profile(activities=[ProfilerActivity.CUDA]) as recorded:
         torch.zeros(3, device="cuda") + 1
     assert "aten::add" in recorded.key_averages().table(sort_by="cuda_time_total")
+
+
+def test_an_extension_of_torch_in_cuda_is_refused():
+    from torch.utils.cpp_extension import CUDAExtension
+
+    with pytest.raises(NotEmulated, match=r"tvm_ffi\.cpp\.load_inline runs the same kernels"):
+        CUDAExtension("of_a_user", ["kernels.cu"])

@@ -28,6 +28,13 @@ UNWRITTEN = MODULE.format(
 )
 FORMAL = MODULE.format(".reg .b64 %a; .reg .b32 %r; ld.param.u64 %a, [out]; st.global.b32 [%a], %r; ret;")
 OUT = torch.zeros(32, dtype=torch.int32)
+CHILD = f'''
+import torch
+from emulator import launch
+out = torch.full((4,), 26, dtype=torch.int32, device="cuda")
+launch({FORMAL!r}, "k", [out])
+print(int(out[1:].sum()))
+'''
 
 
 def test_right(emulated_device):
@@ -50,10 +57,12 @@ def test_without_the_device():
 
 
 def test_child(emulated_device):
-    asks = pathlib.Path(__file__).with_name("asks.py")
-    asks.write_text("import torch; print(torch.cuda.is_available())")
-    command = [sys.executable, "-m", "emulator", "run", asks]
-    assert subprocess.run(command, capture_output=True, text=True).stdout == "True\\n"
+    how = [] if emulated_device.completion == "lazy" else ["-m", "emulator", "run"]
+    script = pathlib.Path(__file__).with_name("child.py")
+    script.write_text(CHILD)
+    done = subprocess.run([sys.executable, *how, script], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "78\\n"), done.stderr
+    assert done.stderr.startswith("formal: PTX forbids it") and done.stderr.count("found") == 1
 """
 
 
