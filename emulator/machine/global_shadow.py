@@ -28,6 +28,7 @@ from ..native.memory_layout import (
     NOBODY,
     SERIAL_BITS,
     SERIALS_MAX,
+    UNCHANGED,
     UNKNOWN,
     lane_of,
 )
@@ -188,8 +189,9 @@ class GlobalShadow:
         if found is not None and found.size <= CELLS_MAX * self.cell:
             memory.watch(found)
             area = self._area(found)
-            if not area.note_own(area.writes, area.cells(addresses, size), me, lanes):
-                area.write(addresses, values, GlobalAccess.of(me), clock, lanes)
+            same = area.same(addresses, values)
+            if not area.note_own(area.writes, area.cells(addresses, size), me, lanes, same=same):
+                area.write(addresses, values, GlobalAccess.of(me), clock, lanes, same)
 
     def write_by_agent(self, addresses: np.ndarray, size: int, me: Access, clock: Clock) -> None:
         """Note that an agent will write `size` bytes at each address. Nothing orders such writes among themselves."""
@@ -220,8 +222,8 @@ class Area:
         self._base = allocation.address & -whole.cell
         self._listed: list[tuple[np.ndarray, int, Access]] = []
         self._shadow: Shadow | None = None
-        self._values: tuple[np.ndarray, np.ndarray] | None = None
-        """Of the store that is being checked: where its bytes are, and what they become."""
+        self._same: np.ndarray | None = None
+        """Of the store that is being checked: for each address, whether it stores the bits that are there."""
         self.writes = self.reads = np.zeros(0, np.int64)
         self._marked: list[tuple[np.ndarray, int, Access]] = []
         self._before: np.ndarray | None = None
@@ -277,8 +279,26 @@ class Area:
         skipped = 8 * (self._base // self._cell)
         return tuple((there.ctypes.data - skipped) % (1 << 64) for there in (self.writes, self.reads))  # type: ignore[return-value]
 
-    def note_own(self, notes: np.ndarray, cells: np.ndarray, me: Access, lanes: Any, once: bool = False) -> bool:
-        """Note an access if each lane finds its own notes or none, as machine code would; whether it did."""
+    def same(self, addresses: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """For each address, whether the values, unsigned[n, count], are there already: bool[n]."""
+        view, base = self._allocation.view(values.itemsize)
+        first = (addresses - np.uint64(base)).astype(np.intp) // values.itemsize
+        found: np.ndarray = (view[first[:, None] + np.arange(values.shape[1])] == values).all(1)
+        return found
+
+    def note_own(
+        self,
+        notes: np.ndarray,
+        cells: np.ndarray,
+        me: Access,
+        lanes: Any,
+        once: bool = False,
+        same: np.ndarray | None = None,
+    ) -> bool:
+        """Note an access if each lane finds its own notes or none, as machine code would; whether it did.
+
+        same: of a write, see `same`.
+        """
         if self._shadow is None or lanes is None or not me.generic or (number := self._whole.number(me)) >= IDS_MAX:
             return False
         lane = _lane_numbers(lanes.tobytes())
@@ -290,7 +310,10 @@ class Area:
                 return False
         if notes is self.writes and np.unique(cells).size < cells.size:
             return False
-        notes[cells] = me.time << GLOBAL_TIME_BITS | number + 1 << ID_BITS | who
+        kept = 0
+        if same is not None:
+            kept = UNCHANGED * (_unchanged(self.writes[cells], self.reads[cells] != 0) & same[:, None])
+        notes[cells] = me.time << GLOBAL_TIME_BITS | number + 1 << ID_BITS | who | kept
         return True
 
     def read(self, cells: np.ndarray, me: GlobalAccess, clock: Clock, lanes: Any, once: bool) -> None:
@@ -305,18 +328,26 @@ class Area:
         shadow.read(cells, me, clock, lanes=lanes)
         self.reads[cells] = np.where(self._alone(shadow.reader[cells]), _note(me, lanes), NOBODY)
 
-    def write(self, addresses: np.ndarray, values: np.ndarray, me: GlobalAccess, clock: Clock, lanes: Any) -> None:
-        """Check and note a write."""
+    def write(
+        self,
+        addresses: np.ndarray,
+        values: np.ndarray,
+        me: GlobalAccess,
+        clock: Clock,
+        lanes: Any,
+        same: np.ndarray,
+    ) -> None:
+        """Check and note a write. same: see `same`."""
         shadow, cells = self.touch(), self.cells(addresses, values.itemsize * values.shape[1])
         self._settle(cells)
-        view, base = self._allocation.view(values.itemsize)
-        first = (addresses - np.uint64(base)).astype(np.intp) // values.itemsize
-        self._values = view[first[:, None] + np.arange(values.shape[1])], values
+        me.unchanged = bool(same.all() and _unchanged(self.writes[cells], self._read_by(me, cells)).all())
+        self._same = same
         several = shadow.write(cells, me, clock, None if lanes is None else lanes[:, None])
-        self._values = None
+        self._same = None
         if several and not me.strong:
             self._refuse_different(addresses, values, me, lanes)
-        self.writes[cells], self.reads[cells] = _note(me, None if several or lanes is None else lanes[:, None]), 0
+        note = _note(me, None if several or lanes is None else lanes[:, None])
+        self.writes[cells], self.reads[cells] = note | UNCHANGED * me.unchanged, 0
 
     def write_by_agent(self, addresses: np.ndarray, size: int, me: GlobalAccess, clock: Clock) -> None:
         """List it; or check and note it, once others touched the allocation."""
@@ -336,6 +367,12 @@ class Area:
     def _run(self, size: int) -> int:
         """How many cells hold `size` bytes."""
         return max(-(-size // self._cell), 1)
+
+    def _read_by(self, me: GlobalAccess, cells: np.ndarray) -> bool:
+        """Whether the warp of `me` has read the cells since they were written."""
+        accesses = self._whole.history.accesses
+        readers = [accesses[number] for number in distinct(self.touch().reader[cells])]
+        return all(r is not None and any(part.warp is me.warp for part in r.parts or (r,)) for r in readers)
 
     def _alone(self, readers: np.ndarray) -> Any:
         """Whether each of the readers is one access."""
@@ -368,7 +405,7 @@ class Area:
         instr, what, strong = self._whole.accesses[((epoch & GLOBAL_ID) >> ID_BITS) - 1]
         warp = self._whole.warps[epoch >> SERIAL_BITS & SERIALS_MAX]
         access = GlobalAccess(warp.component, epoch >> GLOBAL_TIME_BITS, True, instr, warp, what)
-        access.issued, access.strong = access.time, strong
+        access.issued, access.strong, access.unchanged = access.time, strong, bool(epoch & UNCHANGED)
         return access
 
     def _refuse_written(self, cells: np.ndarray, me: GlobalAccess) -> None:
@@ -400,12 +437,14 @@ class Area:
     def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
         if number == UNWRITTEN:
             return
-        shadow, level = self.touch(), Level.FAULT
+        shadow, other = self.touch(), self._whole.history.accesses[number]
         hit = (shadow.writer if kind == "write" else shadow.reader)[cells] == number
-        if kind == "write" and self._values is not None:
-            old, new = self._values
-            if np.array_equal(old[hit.any(1)], new[hit.any(1)]):
-                level = Level.FORMAL
+        if verb == "writes" and kind == "write":
+            alike = self._same is not None and bool(self._same[hit.any(1)].all())
+        else:
+            write = other if kind == "write" else me
+            alike = isinstance(write, GlobalAccess) and write.unchanged
+        level = Level.FORMAL if alike else Level.FAULT
         shown, part = self._shown(cells[hit]), lanes_of(me, hit)
         conflict(me, clock, verb, shown, self._whole.history, number, kind, level=level, part=part)
 
@@ -434,6 +473,11 @@ def _note(me: GlobalAccess, lanes: Any) -> Any:
     if lanes is None:
         return NOBODY
     return me.time << GLOBAL_TIME_BITS | me.warp.serial << SERIAL_BITS | lane_of(lanes)
+
+
+def _unchanged(writes: np.ndarray, read: Any) -> Any:
+    """Whether no write changed what is in cells with these notes of writes. read: whether who writes next did so."""
+    return np.where(writes == 0, read, writes & UNCHANGED != 0)
 
 
 @lru_cache(maxsize=256)

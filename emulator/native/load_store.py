@@ -19,6 +19,7 @@ from .memory_layout import (
     MANY,
     MEMORY_ROW,
     SERIAL_BITS,
+    UNCHANGED,
     WINDOW,
     offset_of,
 )
@@ -71,6 +72,8 @@ class LoadStoreBody(Body):
         self.bytes = access.width * access.count
         self.live = ""
         """The lanes that take part, as bits."""
+        self.unchanged: list[str] = []
+        """Of each cell that is stored to, in which lanes no store of the launch changed it."""
         self.element, self.register = f"i{8 * access.width}", f"i{access.bits}"
 
     def write(self) -> None:
@@ -91,12 +94,20 @@ class LoadStoreBody(Body):
         self.do(f"br i1 {self.scalar(f'icmp eq i32 {good}, {asked}')}, label %go, label %ask\ngo:")
         if self.access.store:
             self._mark_executed()
-        for index in range(self.access.count):
-            at = self.two("add", "i64", self.host(address, offset), f"splat (i64 {index * self.access.width})")
-            if self.access.store:
-                self._store(index, self.pointers(at), lanes)
-            else:
-                self._load(index, self.pointers(at), lanes, live)
+        places = [
+            self.pointers(
+                self.two("add", "i64", self.host(address, offset), f"splat (i64 {index * self.access.width})")
+            )
+            for index in range(self.access.count)
+        ]
+        if self.access.store:
+            values = [self._value(index) for index in range(self.access.count)]
+            self.compare(values, places, lanes)
+            for value, there in zip(values, places, strict=True):
+                self.scatter(self.element, value, there, lanes)
+        else:
+            for index, there in enumerate(places):
+                self._load(index, there, lanes, live)
         self.note(offset, lanes, asked)
         self.do("br label %done\ndone:")
         self.do(f"ret ptr {self.after()}\nask:\nret ptr null")
@@ -124,18 +135,29 @@ class LoadStoreBody(Body):
         self.watched = self.scalar(f"icmp ne i64 {self.notes['writes']}, 0")
         self.do(f"br label %window\nwindow:\nbr i1 {self.watched}, label %noted, label %checked\nnoted:")
         own = self.two("or", "i64", self.splat("i64", self._serial()), self.lane_of_each())
-        kept = good
+        kept, unused, marked = good, dict[str, list[str]](), list[str]()
         for name in self.notes:
+            unused[name] = []
             for pointers in self._notes_at(offset, name):
                 there = self.gather("i64", pointers, good)
-                free = self.two("icmp eq", "i64", there, "zeroinitializer")
+                unused[name].append(free := self.two("icmp eq", "i64", there, "zeroinitializer"))
+                if self.access.store and name == "writes":
+                    bit = self.two("and", "i64", there, f"splat (i64 {UNCHANGED})")
+                    marked.append(self.two("icmp ne", "i64", bit, "zeroinitializer"))
                 if not (self.access.once and name == "writes"):
                     who = self.two("and", "i64", there, f"splat (i64 {GLOBAL_WHO})")
                     free = self.two("or", "i1", free, self.two("icmp eq", "i64", who, own))
                 kept = self.two("and", "i1", kept, free)
+        unchanged = [
+            self.two("or", "i1", bit, self.two("icmp ugt", "i1", unwritten, unread))
+            for bit, unwritten, unread in zip(marked, unused["writes"], unused["reads"], strict=False)
+        ]
         if self.access.uniform:
             kept = self.scalar(f"select i1 {self.one_or_all()}, <32 x i1> {kept}, <32 x i1> zeroinitializer")
         self.do("br label %checked\nchecked:")
+        self.unchanged = [
+            self.scalar(f"phi <32 x i1> [ zeroinitializer, %window ], [ {cell}, %noted ]") for cell in unchanged
+        ]
         return self.scalar(f"phi <32 x i1> [ {good}, %window ], [ {kept}, %noted ]")
 
     def _serial(self) -> str:
@@ -150,6 +172,22 @@ class LoadStoreBody(Body):
         count = self.bytes // self.access.cell
         return [self.pointers(self.two("add", "i64", at, f"splat (i64 {8 * i})")) for i in range(count)]
 
+    def compare(self, values: list[str], places: list[str], lanes: str) -> None:
+        """Find the cells whose bits stay as they were through this store as through all before it, where that is
+        noted."""
+        self.do(f"br i1 {self.watched}, label %compare, label %compared\ncompare:")
+        kind = self.element
+        same = [
+            self.two("icmp eq", kind, self.gather(kind, place, lanes), value)
+            for value, place in zip(values, places, strict=True)
+        ]
+        kept = [
+            self.two("and", "i1", cell, same[index * self.access.cell // self.access.width])
+            for index, cell in enumerate(self.unchanged)
+        ]
+        self.do("br label %compared\ncompared:")
+        self.unchanged = [self.scalar(f"phi <32 x i1> [ zeroinitializer, %go ], [ {cell}, %compare ]") for cell in kept]
+
     def host(self, address: str, offset: str) -> str:
         """The places in the host's memory."""
         return address
@@ -162,8 +200,12 @@ class LoadStoreBody(Body):
         who = self.scalar(f"add i64 {self.scalar(f'shl i64 {self.word(NUMBER)}, {ID_BITS}')}, {1 << ID_BITS}")
         note = self.splat("i64", self.scalar(f"or i64 {self.scalar(f'or i64 {time}, {self._serial()}')}, {who}"))
         note = self.two("or", "i64", note, self.lane_of_each())
-        for pointers in self._notes_at(offset, "writes" if self.access.store else "reads"):
-            self.scatter("i64", note, pointers, lanes)
+        for index, pointers in enumerate(self._notes_at(offset, "writes" if self.access.store else "reads")):
+            told = note
+            if self.access.store:
+                bit = f"<32 x i64> splat (i64 {UNCHANGED}), <32 x i64> zeroinitializer"
+                told = self.two("or", "i64", note, self.scalar(f"select <32 x i1> {self.unchanged[index]}, {bit}"))
+            self.scatter("i64", told, pointers, lanes)
         self.do("br label %marked\nmarked:")
         count = self.at(self.memory("bytes"), "i64", int(self.access.store))
         lanes = self.scalar(f"zext i32 {self.called('i32 @llvm.ctpop.i32(i32)', (asked,))} to i64")
@@ -229,15 +271,14 @@ class LoadStoreBody(Body):
         new = self.scalar(f"select <32 x i1> {lanes}, {kind} {value}, {kind} {old}")
         self.do(f"store {kind} {new}, ptr {row}, align 64")
 
-    def _store(self, index: int, pointers: str, lanes: str) -> None:
+    def _value(self, index: int) -> str:
+        """Element `index` of what is stored."""
         if self.access.constant:
             value = self.splat("i64", self.word(DATA))
         else:
             value = self.scalar(f"load <32 x {self.register}>, ptr {self._row(index)}, align 64")
         have = "i64" if self.access.constant else self.register
-        if have != self.element:
-            value = self.scalar(f"trunc <32 x {have}> {value} to <32 x {self.element}>")
-        self.scatter(self.element, value, pointers, lanes)
+        return value if have == self.element else self.scalar(f"trunc <32 x {have}> {value} to <32 x {self.element}>")
 
     def _row(self, index: int) -> str:
         """Where the register of element `index` is."""

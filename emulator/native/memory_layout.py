@@ -82,7 +82,10 @@ GLOBAL_TIME_BITS, SERIAL_BITS = 40, 22
 """A note of global memory is an epoch, the warp's serial number in the launch, an instruction and a lane:
 time << 40 | serial << 22 | id << 6 | lane. An id of 0: the shadow knows who. 0: nobody accessed the cell."""
 SERIALS_MAX: Final = (1 << GLOBAL_TIME_BITS - SERIAL_BITS) - 1
-GLOBAL_ID: Final = (1 << SERIAL_BITS) - 1 & ~LANE
+UNCHANGED: Final = 1 << SERIAL_BITS - 1
+"""In a note of a write: neither it nor any write of the launch before it changed what is in the cell, and who wrote
+first had read that."""
+GLOBAL_ID: Final = UNCHANGED - 1 & ~LANE
 GLOBAL_WHO: Final = SERIALS_MAX << SERIAL_BITS | LANE
 IDS_MAX: Final = GLOBAL_ID >> ID_BITS
 NOBODY: Final = SERIALS_MAX << SERIAL_BITS

@@ -74,6 +74,9 @@ class SharedLoadStoreBody(LoadStoreBody):
             known = self.scalar(f"and i1 {known}, {self.one_or_all()}")
         return self.scalar(f"select i1 {known}, <32 x i1> {kept}, <32 x i1> zeroinitializer")
 
+    def compare(self, values: list[str], places: list[str], lanes: str) -> None:
+        """Nothing: it is not noted here."""
+
     def note(self, offset: str, lanes: str, asked: str) -> None:
         """Note the access, and count its pattern."""
         time = self.scalar(f"shl i64 {self.long(self.at(self.memory('clock'), 'i64', self.component))}, {TIME_BITS}")

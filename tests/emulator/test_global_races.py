@@ -130,6 +130,27 @@ def test_equal_bits_are_formal() -> None:
     assert {fault.level for fault in found} == {Level.FORMAL}
 
 
+LOADED = "ld.global.u32 %r60, [%q6];"
+PUT_BACK = "add.u64 %q6, %a0, {0}; {1} {2} st.global.u32 [%q6], {3}; bar.warp.sync -1; ld.global.u32 %r60, [%q6];"
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("rounds", [1, 9])
+@pytest.mark.parametrize(("place", "who"), [("%q8", ""), ("0", "@%p0")], ids=["a lane a word", "one lane"])
+def test_ctas_that_put_back_what_they_loaded(place: str, who: str, rounds: int, completion: str) -> None:
+    """Formal, as Triton does in a cooperative grid. Not so where one has not loaded it, changes it, or has done so."""
+
+    def levels(load: str, stored: str) -> set[Level]:
+        found, body = list[Fault](), f"mul.wide.u32 %q8, %t, 4; {PUT_BACK.format(place, load, who, stored)}"
+        run(body, completion, grid=2, block=32, rounds=rounds, level=Level.FAULT, findings=found)
+        return {fault.level for fault in found}
+
+    assert levels(LOADED, "%r60") == {Level.FORMAL}
+    assert Level.FAULT in levels("", "0")
+    assert Level.FAULT in levels(LOADED, "%r3")
+    assert Level.FAULT in levels(f"{LOADED} {who} st.global.u32 [%q6], 5;", "%r60")
+
+
 FLAG = "add.u64 %q5, %a0, 512; setp.ne.u32 %p2, %r0, 0; @%p2 bra TAKE;"
 HAND = """
 FLAG @%p0 st.global.u32 [%a0], 42; SYNC

@@ -43,7 +43,7 @@ UNWRITTEN_IN = (
     + """
 .shared .align 128 .b8 box[128];
 setp.ne.u32 %p0, %r0, {cta}; @%p0 bra FINE;
-ld.shared.u32 %r2, [box]; st.shared.u32 [box+64], %r2;
+ld.shared.u32 %r2, [box]; add.u32 %r0, %r0, %r2;
 FINE: st.global.u32 [%q1], %r0; ret;
 """
 )

@@ -116,7 +116,7 @@ def test_a_file_that_is_gone_leaves_its_line(tmp_path: Path) -> None:
 
 def test_a_fault_shows_the_line_of_the_program(program: Path) -> None:
     body = ".reg .b32 r;\n.shared .align 4 .b8 cell[4];\n.loc 1 11 4\nld.shared.u32 r, [cell];\n"
-    body += "st.shared.u32 [cell], r; ret;"
+    body += "st.shared.u32 [r], 0; ret;"
     with pytest.raises(UnwrittenRead, match=r"PTX line 9: ld\.shared.*\n +kernels/ring\.py:11 in load: fill\(ring\)"):
         launch(with_file(body, program), [])
 
