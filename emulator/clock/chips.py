@@ -95,9 +95,14 @@ class Chip:
         """How many clusters of so many CTAs, each on an SM of its own in one GPC, the chip has room for."""
         return max(sum(sms // cluster for sms in self.gpc_sms), 1)
 
-    def share_per_cycle(self, bytes_per_us: float, sms: int) -> float:
-        """What one of `sms` SMs has of a rate of the whole chip, in bytes a cycle at the highest clock."""
-        return bytes_per_us / (1e3 * self.max_clock_ghz * sms)
+    def l2_share(self, sms: int, shared: bool = False) -> float:
+        """What one of `sms` SMs has of L2, in bytes a cycle. L2's clock is taken to fall with the SMs'."""
+        rate = self.l2_shared_bytes_per_us if shared else self.l2_bytes_per_us
+        return rate / (1e3 * self.max_clock_ghz * sms)
+
+    def hbm_share(self, sms: int, ghz: float) -> float:
+        """The same of HBM, which keeps its own clock, where cycles pass at a rate."""
+        return self.hbm_bytes_per_us / (1e3 * ghz * sms)
 
 
 @cache

@@ -6,10 +6,11 @@ import heapq
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from math import prod
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..chip import CTAS_AN_SM, LANES, SHARED_BYTES_AN_SM, THREADS_AN_SM, TMEM_COLUMNS
 from ..errors import Deadlock
@@ -75,8 +76,9 @@ class Grid:
         self._size = prod(launch.cluster)
         self._misses: dict[int, float] = {}
 
-    def time(self, recorder: Recorder | None = None) -> GridTime:
-        """Execute a few clusters and schedule the rest. recorder: of the first that is executed."""
+    @cached_property
+    def _asked(self) -> tuple[Occupancy, Sequence[int], Sequence[int]]:
+        """How the grid lies on the chip; numbers of clusters, and the work of each."""
         whole = self._timeline(walks=True)
         first = self._walk(self._indices[0], whole, None)
         occupancy = self._occupancy(first.ctas[0].tmem_columns)
@@ -85,15 +87,21 @@ class Grid:
         for tensor, loaded in whole.loaded.items():
             self._misses[tensor.address] = min(1.0, tensor.bytes / (loaded * len(self._indices)))
         if any(instr.opcode == TAKES_OVER for instr in self._launch.kernel.instrs):
-            return self._taken_over(occupancy, recorder)
-        sampled, works = self._works(loader)
+            return occupancy, (), ()
+        return occupancy, *self._works(loader)
+
+    def time(self, ghz: float, recorder: Recorder | None = None) -> GridTime:
+        """Execute a few clusters and schedule the rest, cycles passing at a rate. recorder: of the first executed."""
+        occupancy, sampled, works = self._asked
+        if not works:
+            return self._taken_over(occupancy, ghz, recorder)
         times: dict[int, float] = {}
         executed: list[tuple[int, TimedCluster, Sequence[Sm]]] = []
         together = min(occupancy.resident, -(-len(self._indices) * self._size // self._chip.sms))
         one_wave = len(self._indices) <= occupancy.slots
         for work in _spread(sorted(set(works)), 1 if one_wave else EXECUTED):
             index = self._indices[sampled[works.index(work)]]
-            timeline = self._timeline(recorder if not executed else None)
+            timeline = self._timeline(recorder if not executed else None, ghz=ghz)
             ran = timeline.run([index] * together, together)
             times[work] = sum(c.end - c.start for c in ran) / len(ran)
             executed.append((work, ran[0], timeline.sms))
@@ -106,10 +114,10 @@ class Grid:
         found = [Executed(c, sms, together, shares.get(work, 0.0)) for work, c, sms in executed]
         return GridTime(cycles, occupancy, found)
 
-    def _timeline(self, recorder: Recorder | None = None, walks: bool = False) -> Timeline:
+    def _timeline(self, recorder: Recorder | None = None, **how: Any) -> Timeline:
         sharers = min(self._chip.sms, len(self._indices) * self._size)
         return Timeline(
-            self._chip, self._launch, self._program, self._stretches, sharers, self._misses, recorder, walks
+            self._chip, self._launch, self._program, self._stretches, sharers, self._misses, recorder, **how
         )
 
     def _occupancy(self, tmem_columns: int) -> Occupancy:
@@ -156,9 +164,9 @@ class Grid:
                     raise Deadlock(f"{warp} does not end with every wait over at once", ())
         return cluster
 
-    def _taken_over(self, occupancy: Occupancy, recorder: Recorder | None) -> GridTime:
+    def _taken_over(self, occupancy: Occupancy, ghz: float, recorder: Recorder | None) -> GridTime:
         """Clusters that take over the work of those not launched: what one slot of the chip gets."""
-        timeline = self._timeline(recorder)
+        timeline = self._timeline(recorder, ghz=ghz)
         mine = self._indices[:: occupancy.slots // occupancy.resident]
         ran = timeline.run(mine, occupancy.resident)
         cycles = max(cluster.end for cluster in ran)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 ONCE: Final = "each tensor that TMA loads is read from HBM once; what is loaded of it again is found in L2"
 BOUND: Final = 0.5
+MATTERS: Final = 0.25
+"""HBM that is less busy than so at the highest rate does not bound a launch at a lower one either."""
+HALVINGS: Final = 20
 WAITS: Final = 4
 """Of a role, so many are shown."""
 
@@ -116,10 +119,19 @@ def predict(
     chip: Chip, launch: Launch, skeleton: Skeleton, program: Program, recorder: Recorder | None = None
 ) -> Prediction:
     """Predict a launch of a kernel. program: of its skeleton."""
-    time = Grid(chip, launch, program, skeleton.stretches).time(recorder)
+    grid = Grid(chip, launch, program, skeleton.stretches)
+    time = grid.time(chip.max_clock_ghz, recorder)
     used = _used(time)
-    busy = _busy(chip, time, used)
-    ghz = frequency(chip, used.get("products", 0.0) / _cycles(chip, time))
+    ghz = _rate(chip, time, used, time.cycles)
+    if ghz < chip.max_clock_ghz and _busy(chip, time, used, chip.max_clock_ghz)["HBM"] > MATTERS:
+        fast = time.cycles
+        if recorder is not None:
+            recorder.clear()
+        time = grid.time(ghz, recorder)
+        used = _used(time)
+        ghz, cycles = _balanced(chip, time, used, fast, ghz)
+        time = replace(time, cycles=cycles)
+    busy = _busy(chip, time, used, ghz)
     return Prediction(
         chip.name,
         launch.kernel.name,
@@ -148,6 +160,28 @@ def frequency(chip: Chip, utilisation: float) -> float:
     return float(min(chip.max_clock_ghz, chip.busy_ghz * switches ** (1 / 3)))
 
 
+def _rate(chip: Chip, time: GridTime, used: Mapping[str | int, float], cycles: float) -> float:
+    """The rate if a launch took so many cycles."""
+    return frequency(chip, used.get("products", 0.0) / _cycles(chip, replace(time, cycles=cycles)))
+
+
+def _balanced(
+    chip: Chip, slow: GridTime, used: Mapping[str | int, float], fast: float, ghz: float
+) -> tuple[float, float]:
+    """(rate, cycles) that agree: HBM gives more bytes a cycle where cycles pass slower, and fewer cycles for the same
+    products make them pass slower still. slow: what was executed at `ghz`; fast: the cycles at the highest rate."""
+    each = (fast - slow.cycles) / (chip.max_clock_ghz - ghz)
+
+    def cycles(rate: float) -> float:
+        return slow.cycles + each * (rate - ghz)
+
+    low, high = frequency(chip, 1.0), ghz
+    for _ in range(HALVINGS):
+        rate = (low + high) / 2
+        low, high = (rate, high) if rate < _rate(chip, slow, used, cycles(rate)) else (low, rate)
+    return high, cycles(high)
+
+
 def _used(time: GridTime) -> dict[str | int, float]:
     """Of the parts of its SMs, what a cluster of the grid takes."""
     used: dict[str | int, float] = {}
@@ -163,16 +197,16 @@ def _cycles(chip: Chip, time: GridTime) -> float:
     return time.cycles * chip.sms / time.occupancy.clusters
 
 
-def _busy(chip: Chip, time: GridTime, used: Mapping[str | int, float]) -> dict[str, float]:
-    """Shares of the cycles of all SMs of the chip."""
+def _busy(chip: Chip, time: GridTime, used: Mapping[str | int, float], ghz: float) -> dict[str, float]:
+    """Shares of the cycles of all SMs of the chip, which pass at a rate."""
     whole = _cycles(chip, time)
     found = {"tensor core": used.get("tensor core", 0.0) / whole}
     for pipe in (ISSUE, FMA, ALU, MUFU):
         found[PIPES[pipe]] = used.get(pipe, 0.0) / SUB_PARTITIONS / whole
     found["shared memory (ld, st)"] = used.get(LSU, 0.0) / whole
     found["TMA"] = used.get("TMA", 0.0) / whole
-    found["L2"] = used.get("L2 bytes", 0.0) / chip.share_per_cycle(chip.l2_bytes_per_us, chip.sms) / whole
-    found["HBM"] = used.get("HBM bytes", 0.0) / chip.share_per_cycle(chip.hbm_bytes_per_us, chip.sms) / whole
+    found["L2"] = used.get("L2 bytes", 0.0) / chip.l2_share(chip.sms) / whole
+    found["HBM"] = used.get("HBM bytes", 0.0) / chip.hbm_share(chip.sms, ghz) / whole
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 

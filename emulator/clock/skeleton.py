@@ -6,19 +6,22 @@ that it computes only what these depend on is kept. All else becomes stretches, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from ..engine.effects import Effect, effects, registers
 from ..isa.registry import Handler
-from ..ptx.flow import ENDS, Flow
+from ..ptx.flow import ENDS, EXIT, BasicBlock, Flow
 from ..ptx.syntax import Imm, Instr, Kernel, Reg
 from .chips import Chip
-from .operations import ENTRIES, KEPT, STRETCH
-from .stretch import FLOATS, Stretch, scheduled
+from .operations import ENTRIES, KEPT, LOADED, STRETCH
+from .schedule import Between, Loaded, Scheduler
+from .stretch import FLOATS, Stretch
 
-SINKS = frozenset({"tcgen05.st", "tcgen05.wait::st", "mbarrier.arrive"})
-"""What ptxas may put before computation that it does not need: a part of P is handed on while the rest is computed."""
+UNKNOWN = frozenset({"wgmma.wait_group", "cp.async.bulk.wait_group", "nanosleep"})
+"""Beside what blocks a warp of the machine: what takes so long as nothing of the program says. Nothing passes it."""
+PREDICATED = 8
+"""So many instructions at most that a branch may skip are taken to be predicated instead: ptxas does so."""
 LOADS = frozenset({"ld", "atom"})
 MATRICES = frozenset({"tcgen05.ld", "ldmatrix", "mma", "wmma"})
 
@@ -39,45 +42,46 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
     """What is left of a kernel. variables: host addresses of the module's variables."""
     found = effects(kernel, variables)
     keep, cut, needed = _Slice(found).run()
-    flow = Flow(kernel, lambda instr: False)
+    operations = {i for i in keep if found[i].instr.opcode in ENTRIES}
+    alone = {id(kernel.instrs[i]) for i in operations if _is_alone(found[i].instr)}
+    flow = Flow(kernel, lambda instr: id(instr) in alone)
+    scheduler = Scheduler(found, {id(found[i]) for i in operations}, chip)
     instrs: list[Instr] = []
     stretches: list[Stretch] = []
     moved: dict[int, int] = {}
 
-    def spend(pending: list[Effect], needed: Effect | None = None) -> None:
-        """All that is pending, or what an instruction needs of it."""
-        now = list(pending) if needed is None else _before(needed, pending)
-        if now:
-            number, first = len(stretches), now[0].instr
-            stretches.append(scheduled(now, chip))
-            instrs.append(Instr(STRETCH, (), (Imm(number),), None, first.line, f"stretch {number}"))
-            done = set(map(id, now))
-            pending[:] = [effect for effect in pending if id(effect) not in done]
+    def spend(between: Between) -> None:
+        for part in between:
+            opcode, number = (LOADED, part.line) if isinstance(part, Loaded) else (STRETCH, len(stretches))
+            if isinstance(part, Stretch):
+                stretches.append(part)
+            instrs.append(Instr(opcode, (), (Imm(number),), None, part.line, f"{opcode} {number}"))
 
-    for block in flow.blocks:
-        moved[block.start] = len(instrs)
-        early = _early(found, block.start, block.end) - keep - cut
-        pending = [found[i] for i in sorted(early)]
-        for i in range(block.start, block.end):
-            if i in early:
-                continue
-            effect = found[i]
-            instr = effect.instr
-            if i in keep and instr.opcode in ENTRIES:
-                spend(pending, effect if instr.opcode in SINKS else None)
-                instrs.append(KEPT[instr.opcode](kernel.instrs[i]))
-                if instr.opcode in MATRICES:
-                    instrs += _zeros(kernel.instrs[i], [r for r in effect.writes if r in needed])
-                continue
-            pending.append(effect)
-            if instr.opcode in ENDS:
-                spend(pending)
-                instrs.append(kernel.instrs[i])
-            elif i in cut:
-                instrs += _zeros(kernel.instrs[i], effect.writes)
-            elif i in keep:
-                instrs.append(kernel.instrs[i])
-        spend(pending)
+    def leave(i: int) -> None:
+        effect, instr = found[i], kernel.instrs[i]
+        if i in operations:
+            instrs.append(KEPT[instr.opcode](instr))
+            if instr.opcode in MATRICES:
+                instrs.extend(_zeros(instr, [r for r in effect.writes if r in needed]))
+        elif i in cut:
+            instrs.extend(_zeros(instr, effect.writes))
+        elif i in keep:
+            instrs.append(instr)
+
+    starts = {block.start for block in flow.blocks}
+    for region in _regions(flow, alone):
+        inner = [i for i in region.whole if i not in region.skips and id(kernel.instrs[i]) not in alone]
+        *before, after = scheduler.block([found[i] for i in inner])
+        ends = bool(inner) and found[inner[-1]].instr.opcode in ENDS
+        at = {inner[-1] if ends else region.whole.stop: after}
+        for i, part in zip((i for i in inner if i in operations), before, strict=True):
+            at[region.place(i)] = [*at.get(region.place(i), ()), *part]
+        for i in region.whole:
+            if i in starts:
+                moved[i] = len(instrs)
+            spend(at.get(i, ()))
+            leave(i)
+        spend(at.get(region.whole.stop, ()))
     end = len(instrs)
     labels = {name: moved.get(at, end) for name, at in kernel.labels.items()}
     left = replace(kernel, instrs=tuple(instrs), labels=labels, locations=())
@@ -85,31 +89,51 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
     return Skeleton(left, tuple(stretches), decided)
 
 
-def _early(found: Sequence[Effect], start: int, end: int) -> set[int]:
-    """Of a block, loads of what the launch does not write, and what their addresses take: ptxas may begin so."""
-    early: set[int] = set()
-    for i in range(start, end):
-        if found[i].instr.opcode != "ld" or "nc" not in found[i].instr.modifiers:
-            continue
-        wanted, takes = set(found[i].reads), {i}
-        for before in range(i - 1, start - 1, -1):
-            if not wanted.isdisjoint(found[before].writes):
-                takes.add(before)
-                wanted |= set(found[before].reads)
-        if all(each == i or found[each].instr.opcode not in ENTRIES for each in takes):
-            early |= takes
-    return early
+def _is_alone(instr: Instr) -> bool:
+    return ENTRIES[instr.opcode].blocking or instr.opcode in UNKNOWN
 
 
-def _before(last: Effect, pending: Sequence[Effect]) -> list[Effect]:
-    """Of what is pending, what an instruction depends on."""
-    wanted = set(last.reads)
-    found = []
-    for effect in reversed(pending):
-        if not wanted.isdisjoint(effect.writes):
-            found.append(effect)
-            wanted |= set(effect.reads)
-    return found[::-1]
+@dataclass(frozen=True)
+class _Region:
+    """Instructions that are scheduled together. skips: by a branch, the instructions that it may skip."""
+
+    whole: range
+    skips: Mapping[int, range]
+
+    def place(self, operation: int) -> int:
+        """Where what comes before an operation goes: where it is taken by warps that skip the operation too."""
+        return next((branch for branch, body in self.skips.items() if operation in body), operation)
+
+
+def _regions(flow: Flow, alone: Set[int]) -> Iterator[_Region]:
+    """Blocks in a row that ptxas would make one of."""
+    blocks, instrs = flow.blocks, flow.kernel.instrs
+    into: dict[int, list[int]] = {block.index: [] for block in blocks}
+    for block in blocks:
+        for successor in set(block.successors) - {EXIT}:
+            into[successor].append(block.index)
+
+    def is_new(block: BasicBlock, *before: int) -> bool:
+        return id(instrs[block.start]) in alone or sorted(into[block.index]) != [*before]
+
+    first = 0
+    while first < len(blocks):
+        skips: dict[int, range] = {}
+        last = first
+        while last + 1 < len(blocks):
+            here, body, *rest = blocks[last : last + 3]
+            if here.successors == (last + 1,) and not is_new(body, last):
+                last += 1
+                continue
+            is_short = body.end - body.start <= PREDICATED and body.successors == (last + 2,)
+            if not rest or here.successors != (last + 2, last + 1) or not is_short or is_new(body, last):
+                break
+            if is_new(rest[0], last, last + 1) or instrs[body.end - 1].opcode in ENDS:
+                break
+            skips[here.end - 1] = range(body.start, body.end)
+            last += 2
+        yield _Region(range(blocks[first].start, blocks[last].end), skips)
+        first = last + 1
 
 
 def _zeros(instr: Instr, written: Sequence[Reg]) -> Iterator[Instr]:

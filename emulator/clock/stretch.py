@@ -1,18 +1,18 @@
-"""Stretches of ordinary instructions: what their schedule on one sub-partition asks of its pipes, and how long it is.
+"""Stretches of ordinary instructions: what each asks of the pipes of a sub-partition, and what ptxas folds away.
 
-ptxas reorders within a block, folds moves, makes one of two instructions in a row where the machine has one of three
-operands, and tests the bits of a word eight at a time: so the cost of a stretch is that of a list schedule of what is
-left of its PTX, longest chain of latencies first, one instruction a cycle, pipes of their widths.
+ptxas folds moves, makes one of two instructions in a row where the machine has one of three operands, and tests the
+bits of a word eight at a time.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ..chip import LANES
 from ..engine.effects import Effect
+from ..isa.tcgen05_ld_st import REGISTERS_A_REPEAT
 from ..ptx.syntax import Imm, Instr, Reg
 from .chips import Chip
 
@@ -29,17 +29,20 @@ WORDS: Final = frozenset({"s32", "u32", "b32"})
 BITS_A_TEST: Final = 8
 MOST_OPERANDS: Final = 3
 """Of max and min."""
-ISSUE, FMA, ALU, MUFU, LSU = range(5)
+TENSOR_LOAD, TENSOR_STORE = "tcgen05.ld", "tcgen05.st"
+ISSUE, FMA, ALU, MUFU, LSU, TMEM = range(6)
 PIPES: Final = ("issue slots", "FMA", "ALU", "MUFU", "LSU")
+"""TMEM, the way to tensor memory, is the timeline's: stretches ask nothing of it."""
 WIDTHS: Final = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Up to SLICE cycles of a schedule: its length, and the cycles that it asks of each pipe it uses."""
+    """Up to SLICE cycles of a schedule: its length, and (pipe, cycles that it asks of it, how many of these may come
+    after its end) of each pipe it uses."""
 
     cycles: float
-    demands: tuple[tuple[int, float], ...]
+    demands: tuple[tuple[int, float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -52,71 +55,30 @@ class Stretch:
     demand: tuple[float, ...]
 
 
-@dataclass(slots=True)
-class _Node:
-    pipe: int
-    width: float
-    latency: float
-    after: list[int]
-    rank: float = 0.0
+class Folds:
+    """What ptxas folds into other instructions, asked for in the order of the program."""
 
+    def __init__(self, effects: Sequence[Effect], chip: Chip) -> None:
+        self._chip, self._uses = chip, _uses(effects)
+        self._joined: set[Reg] = set()
+        self._tested: set[Reg] = set()
+        self._tests = 0
 
-def scheduled(effects: Sequence[Effect], chip: Chip) -> Stretch:
-    """The schedule of instructions that run without interruption."""
-    nodes = _nodes(effects, chip)
-    issued = _issue(nodes)
-    late = {i for i in _last(nodes) if nodes[i].latency > SLICE}
-    ends = (at + (n.latency if i in late else n.width) for i, (at, n) in enumerate(zip(issued, nodes, strict=True)))
-    end = max(ends, default=0.0)
-    demand = [0.0] * len(PIPES)
-    count = max(1, -(-int(end) // SLICE))
-    parts = [[0.0] * len(PIPES) for _ in range(count)]
-    for at, node in zip(issued, nodes, strict=True):
-        part = parts[min(int(at) // SLICE, count - 1)]
-        for pipe, cycles in {ISSUE: 1.0, node.pipe: node.width}.items():
-            part[pipe] += cycles
-            demand[pipe] += cycles
-    slices = tuple(
-        Slice(min(SLICE, end - SLICE * i), tuple((p, c) for p, c in enumerate(part) if c))
-        for i, part in enumerate(parts)
-        if end > SLICE * i
-    )
-    return Stretch(effects[0].instr.line if effects else 0, slices, end, tuple(demand))
+    def are(self, effect: Effect) -> bool:
+        """Whether nothing is left of an instruction."""
+        if _masks_a_bit(effect, self._uses):
+            self._tested.update(effect.writes)
+        is_test = effect.instr.opcode == "setp" and not self._tested.isdisjoint(effect.reads)
+        self._tests += is_test
+        folded = not self._tested.isdisjoint(effect.writes) or (is_test and self._tests % BITS_A_TEST != 1)
+        return folded or effect.instr.opcode in FREE or _joins_next(effect, self._uses, self._joined, self._chip)
 
-
-def _last(nodes: Sequence[_Node]) -> set[int]:
-    """The nodes whose results nothing within the stretch takes."""
-    return set(range(len(nodes))) - {i for node in nodes for i in node.after}
-
-
-def _nodes(effects: Sequence[Effect], chip: Chip) -> list[_Node]:
-    """What ptxas leaves, with what each comes after."""
-    nodes: list[_Node] = []
-    made: dict[Reg, tuple[int, ...]] = {}
-    uses = _uses(effects)
-    joined: set[Reg] = set()
-    tested: set[Reg] = set()
-    tests = 0
-    for effect in effects:
-        sources = {i for r in effect.reads if isinstance(r, Reg) for i in made.get(r, ())}
-        if _masks_a_bit(effect, uses):
-            tested.update(effect.writes)
-        tests += (is_test := effect.instr.opcode == "setp" and not tested.isdisjoint(effect.reads))
-        folded = not tested.isdisjoint(effect.writes) or (is_test and tests % BITS_A_TEST != 1)
-        if folded or effect.instr.opcode in FREE or _joins_next(effect, uses, joined, chip):
-            for register in effect.writes:
-                made[register] = tuple(sources)
-            continue
-        scales = effect.instr.opcode == "add" and not joined.isdisjoint(effect.reads)
-        pipe, width, latency = _product(chip) if scales else cost(effect.instr, chip)
-        nodes.append(_Node(pipe, width, latency, sorted(sources)))
-        for register in effect.writes:
-            made[register] = (len(nodes) - 1,)
-    for node in reversed(nodes):
-        node.rank += node.latency
-        for before in node.after:
-            nodes[before].rank = max(nodes[before].rank, node.rank)
-    return nodes
+    def cost(self, effect: Effect, operation: bool) -> tuple[int, float, float]:
+        """(pipe, cycles of it, latency) of an instruction that is left."""
+        if operation and effect.instr.opcode not in (TENSOR_LOAD, TENSOR_STORE):
+            return ISSUE, 1.0, 1.0
+        scales = effect.instr.opcode == "add" and not self._joined.isdisjoint(effect.reads)
+        return _product(self._chip) if scales else cost(effect.instr, self._chip)
 
 
 def _uses(effects: Sequence[Effect]) -> dict[Reg, list[Instr]]:
@@ -172,6 +134,8 @@ def _product(chip: Chip) -> tuple[int, float, float]:
 def cost(instr: Instr, chip: Chip) -> tuple[int, float, float]:
     """(pipe, cycles of it, latency) of one instruction of a warp."""
     opcode, kinds = instr.opcode, set(instr.modifiers)
+    if opcode in (TENSOR_LOAD, TENSOR_STORE):
+        return TMEM, transferred(instr) / chip.tmem_bytes_per_cycle, chip.tmem_latency
     if opcode in MEMORY:
         return _memory_cost(instr, chip)
     if opcode == "shfl.sync":
@@ -206,42 +170,8 @@ def _memory_cost(instr: Instr, chip: Chip) -> tuple[int, float, float]:
     return LSU, cycles, chip.shared_latency if near else chip.global_latency
 
 
-def _issue(nodes: Sequence[_Node]) -> list[float]:
-    """The cycle at which each node is issued."""
-    missing = [len(node.after) for node in nodes]
-    followers: list[list[int]] = [[] for _ in nodes]
-    for i, node in enumerate(nodes):
-        for before in node.after:
-            followers[before].append(i)
-    ready_at = [0.0] * len(nodes)
-    waiting = [(0.0, -node.rank, i) for i, node in enumerate(nodes) if not missing[i]]
-    heapq.heapify(waiting)
-    ready: list[tuple[float, int]] = []
-    free = [0.0] * len(PIPES)
-    issued = [0.0] * len(nodes)
-    now = 0.0
-    while waiting or ready:
-        while waiting and waiting[0][0] <= now:
-            _, rank, i = heapq.heappop(waiting)
-            heapq.heappush(ready, (rank, i))
-        held = []
-        while ready and free[nodes[ready[0][1]].pipe] > now:
-            held.append(heapq.heappop(ready))
-        if ready:
-            _, i = heapq.heappop(ready)
-            node = nodes[i]
-            issued[i] = now
-            if node.pipe != ISSUE:
-                free[node.pipe] = now + node.width
-            for follower in followers[i]:
-                ready_at[follower] = max(ready_at[follower], now + node.latency)
-                missing[follower] -= 1
-                if not missing[follower]:
-                    heapq.heappush(waiting, (ready_at[follower], -nodes[follower].rank, follower))
-            now += 1
-        else:
-            nexts = [free[nodes[i].pipe] for _, i in held] + [w[0] for w in waiting[:1]]
-            now = max(now + 1, min(nexts)) if nexts else now + 1
-        for entry in held:
-            heapq.heappush(ready, entry)
-    return issued
+def transferred(instr: Instr) -> int:
+    """Bytes of a warp's tcgen05.ld or .st."""
+    shape = next(m for m in instr.modifiers if m in REGISTERS_A_REPEAT)
+    count = next(int(m[1:]) for m in instr.modifiers if m[0] == "x" and m[1:].isdecimal())
+    return 4 * LANES * REGISTERS_A_REPEAT[shape] * count

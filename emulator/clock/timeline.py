@@ -29,7 +29,8 @@ STUCK: Final = 1.1
 class Timeline:
     """Runs clusters of a launch, `resident` at a time on one set of SMs, each cluster's CTAs on SMs of their own.
 
-    sharers: SMs that load at the same time, between which L2 and HBM are shared. misses: by the address of a tensor,
+    sharers: SMs that load at the same time, between which L2 and HBM are shared. ghz: the rate at which cycles pass, if
+    it is not the highest. misses: by the address of a tensor,
     the share of its loads that L2 does not hold; all, of others. walks: warps are only to go through their programs,
     each alone.
     """
@@ -44,12 +45,13 @@ class Timeline:
         misses: Mapping[int, float],
         recorder: Recorder | None = None,
         walks: bool = False,
+        ghz: float | None = None,
     ) -> None:
         self.chip, self.launch, self.program, self.stretches = chip, launch, program, stretches
         self.misses, self.recorder, self.walks = misses, recorder, walks
-        self.hbm_share = min(chip.share_per_cycle(chip.hbm_bytes_per_us, sharers), chip.sm_bytes_per_cycle)
-        self.l2_share = min(chip.share_per_cycle(chip.l2_bytes_per_us, sharers), chip.sm_bytes_per_cycle)
-        self.l2_shared_share = min(chip.share_per_cycle(chip.l2_shared_bytes_per_us, sharers), chip.sm_bytes_per_cycle)
+        self.hbm_share = min(chip.hbm_share(sharers, ghz or chip.max_clock_ghz), chip.sm_bytes_per_cycle)
+        self.l2_share = min(chip.l2_share(sharers), chip.sm_bytes_per_cycle)
+        self.l2_shared_share = min(chip.l2_share(sharers, shared=True), chip.sm_bytes_per_cycle)
         self._beside = [1.0] * len(PIPES)
         for pipe, factor in {
             FMA: chip.fma_beside_wgmma, ALU: chip.alu_beside_wgmma, MUFU: chip.mufu_beside_wgmma
@@ -149,7 +151,7 @@ class Timeline:
             part = slices[i]
             end = now + part.cycles
             beside = delay and sm.products[port] > now
-            for pipe, cycles in part.demands:
+            for pipe, cycles, over in part.demands:
                 if beside:
                     if pipe == FMA:
                         sm.products[port] += cycles * delay
@@ -161,8 +163,8 @@ class Timeline:
                 else:
                     taken = (free[pipe] if free[pipe] > now else now) + cycles
                     free[pipe] = taken
-                if taken > end:
-                    end = taken
+                if taken - over > end:
+                    end = taken - over
             now = end
             i += 1
         warp.running_cycles += now - began

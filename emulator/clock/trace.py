@@ -55,6 +55,10 @@ class Recorder:
         self.flows: list[Flow] = []
         self._running: dict[int, list[Any]] = {}
 
+    def clear(self) -> None:
+        """Forget what happened: it is executed once more, at another rate."""
+        self.events, self.flows, self._running = [], [], {}
+
     def ran(self, warp: Any, start: float, end: float) -> None:
         """A warp executed ordinary instructions; what follows without a pause is one event."""
         open_ = self._running.get(id(warp))

@@ -156,7 +156,11 @@ class TimedWarp:
         self.running_cycles = 0.0
         self.loaded = 0
         """Bytes of the copies from global memory that it issued."""
-        self.loads_done = self.stores_done = self.tensor_done = 0.0
+        self.stores_done = self.tensor_done = 0.0
+        self.loading: set[int] = set()
+        """PTX lines of its loads of tensor memory that nothing waits for yet."""
+        self.loads_done: dict[int, tuple[float, Instr]] = {}
+        """When its loads of tensor memory are done, by the PTX line of each."""
         self.copies: dict[Any, Copies] = {}
         self.in_flight: deque[float] = deque(maxlen=IN_FLIGHT)
         """When its last wgmmas are complete."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from bench import clock as bench
 from bench import microbenchmarks
 from emulator import emulate, launch
+from emulator.clock import chips
 from emulator.clock.chips import chip
 from emulator.clock.prediction import frequency
 from emulator.clock.trace import TENSOR_CORE, THREADS, Recorder
@@ -74,6 +77,52 @@ def test_a_phase_is_handed_on_in_what_was_measured(op: str) -> None:
 def test_loads_of_tensor_memory_are_waited_for_though_their_values_are_data() -> None:
     loads = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r5}, [%r6]; tcgen05.wait::ld.sync.aligned;" * 8
     assert end(f"mov.b32 %r6, 0; {loads}") >= 8 * B200.tmem_latency
+
+
+def parts(count: int, hand_on: str) -> str:
+    """`count` times eight ex2, of which one value is handed on."""
+    regs = [f"%r{20 + i}" for i in range(8)]
+    one = "".join(f"ex2.approx.ftz.f32 {r}, {r};" for r in regs) + f"cvt.rn.bf16x2.f32 %r11, {regs[-1]}, {regs[0]};"
+    return "mov.b32 %r6, 0;" + "".join(f"{one}{hand_on.format(part=part)}" for part in range(count))
+
+
+STORE = "tcgen05.st.sync.aligned.32x32b.x1.b32 [%r6], {{%r11}};"
+ARRIVAL = "elect.sync _|%p1, -1; @!%p1 bra PART{part}; mbarrier.arrive.shared.b64 _, [%r12]; PART{part}:"
+
+
+@pytest.mark.parametrize("hand_on", [STORE, STORE + ARRIVAL])
+def test_chains_go_on_while_a_part_is_handed_on(hand_on: str) -> None:
+    setup = "mov.b32 %r12, bar; mbarrier.init.shared.b64 [%r12], 64;"
+    taken = end(setup + parts(8, hand_on), shared=".shared .align 8 .b8 bar[8];")
+    assert taken == pytest.approx(64 * B200.mufu_cycles, rel=0.1)
+
+
+def test_an_arrival_comes_after_what_was_stored_before_it() -> None:
+    body = f"""
+mov.u32 %r1, %tid.x; mov.b32 %r2, bar; setp.eq.u32 %p0, %r1, 0; setp.lt.u32 %p1, %r1, 32;
+@%p0 mbarrier.init.shared.b64 [%r2], 1;
+bar.sync 0;
+@%p1 bra WAIT;
+{chain(32, 1)}
+st.shared.b32 [%r2+8], %r0;
+setp.eq.u32 %p2, %r1, 32;
+@%p2 mbarrier.arrive.shared.b64 _, [%r2];
+bra END;
+WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0; @%p3 bra END; bra WAIT;
+END:"""
+    timeline = bench.cycles(ptx(body, ".shared .align 8 .b8 bar[16];"), [1], threads=64)
+    (wait,) = (w for w in timeline.finished[0].ctas[0].warps[0].waits.values() if w.what.startswith("mbarrier"))
+    assert wait.cycles > 31 * (B200.mufu_latency + B200.mufu_cycles)
+
+
+def test_what_a_load_of_tensor_memory_gave_is_used_while_the_next_is_under_way() -> None:
+    load = "tcgen05.ld.sync.aligned.32x32b.x32.b32 {{{}}}, [%r6];\n"
+    registers = [f"%f{i}" for i in range(64)]
+    loads = "".join(load.format(", ".join(registers[i : i + 32])) for i in (0, 32))
+    uses = "".join(f"max.f32 %f{64 + i % 4}, %f{64 + i % 4}, {r};" for i, r in enumerate(registers))
+    body = f".reg .f32 %f<68>; mov.b32 %r6, 0; {loads} tcgen05.wait::ld.sync.aligned; {uses}"
+    each = 4 * 32 * 32 / B200.tmem_bytes_per_cycle
+    assert end(body) == pytest.approx(each + B200.tmem_latency + 64 * B200.alu_cycles, abs=B200.alu_latency)
 
 
 @pytest.mark.parametrize("number", [0, 60, 200])
@@ -184,6 +233,57 @@ def test_what_ended_a_wait_leads_to_it_in_the_trace() -> None:
 def test_fewer_cycles_for_the_same_products_never_take_longer(name: str) -> None:
     cycles = range(100, 2000)
     assert all(a < b for a, b in pairwise(c / frequency(chip(name), 100 / c) for c in cycles))
+
+
+@pytest.fixture
+def weaker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[float], str]:
+    """The name of a B200 that power limits to a rate while its tensor cores always compute."""
+    monkeypatch.setattr(chips, "FOLDER", tmp_path)
+    known = (Path(chips.__file__).parent / "b200.toml").read_text()
+
+    def limited(ghz: float) -> str:
+        name = f"b200-{ghz}"
+        (tmp_path / f"{name}.toml").write_text(known.replace("[busy_ghz]\nvalue = 1.19", f"[busy_ghz]\nvalue = {ghz}"))
+        return name
+
+    return limited
+
+
+@pytest.mark.parametrize(("columns", "least", "most"), [(32, 1.0, 1.04), (256, 1.1, 1.15)])
+def test_power_lengthens_what_the_tensor_cores_bound(
+    weaker: Callable[[float], str], columns: int, least: float, most: float
+) -> None:
+    """A round copies 16 bytes a thread from HBM, which takes 83 cycles at the highest rate, beside one product."""
+    text = bench.entry(
+        "u32 rounds,u64 data,u32 idesc",
+        """
+.shared .align 16 .b8 window[2048]; .shared .align 8 .b8 bar[8];
+ld.param.u32 %r3, [rounds]; ld.param.u64 %d1, [data]; ld.param.u32 %r9, [idesc];
+mov.u32 %r1, %tid.x; mov.b32 %r4, bar; mov.b32 %r8, 0; mov.b64 %d2, 0; mov.b64 %d3, 0; mov.b32 %r5, window;
+setp.eq.u32 %p0, %r1, 0; setp.lt.u32 %p1, %r1, 32; elect.sync _|%p3, -1; and.pred %p1, %p1, %p3;
+@%p0 mbarrier.init.shared.b64 [%r4], 1;
+bar.sync 0;
+ROUND: cp.async.wait_group 63;
+cp.async.ca.shared.global [%r5], [%d1], 16;
+cp.async.commit_group;
+@%p1 tcgen05.mma.cta_group::1.kind::f16 [%r8], %d2, %d3, %r9, %p0;
+sub.u32 %r3, %r3, 1; setp.ne.u32 %p2, %r3, 0; @%p2 bra ROUND;
+@%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r4];
+WAIT: mbarrier.try_wait.parity.shared.b64 %p4, [%r4], 0; @%p4 bra DONE; bra WAIT;
+DONE: cp.async.wait_group 0;
+ret;""",
+    )
+    idesc = bench.KIND["BF16"][1] | columns >> 3 << 17 | 128 >> 4 << 24
+    data, found = np.zeros(1 << 25, np.float32), []
+    for ghz in (1.19, 1.12, 1.05):
+        name = weaker(ghz)
+        with emulate(clock=name):
+            predicted = launch(text, args=[500, data, idesc], grid=148, block=128).prediction
+        assert predicted is not None
+        assert predicted.ghz == pytest.approx(frequency(chip(name), predicted.busy["tensor core"]), rel=0.01)
+        found.append(predicted.seconds)
+    assert found == sorted(found)
+    assert least <= found[-1] / found[0] <= most
 
 
 def test_half_of_the_rows_are_half_of_the_products() -> None:

@@ -1,8 +1,9 @@
 """What the instructions of a skeleton do in modelled time, by the part of the machine that does it."""
 
 from . import copies, in_memory, mbarriers, tensor_core, warp_barriers, wgmma
-from .registry import ENTRIES, KEPT, STRETCH, find
+from .registry import ENTRIES, KEPT, LOADED, STRETCH, find
 
 __all__ = [
-    "ENTRIES", "KEPT", "STRETCH", "copies", "find", "in_memory", "mbarriers", "tensor_core", "warp_barriers", "wgmma",
+    "ENTRIES", "KEPT", "LOADED", "STRETCH",
+    "copies", "find", "in_memory", "mbarriers", "tensor_core", "warp_barriers", "wgmma",
 ]  # fmt: skip

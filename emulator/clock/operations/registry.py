@@ -12,6 +12,7 @@ from ...ptx.syntax import Instr, Operand
 from ..warps import TimedWarp
 
 STRETCH: Final = "clock.stretch"
+LOADED: Final = "clock.loaded"
 ENTRIES: Final[dict[str, Handler]] = {}
 KEPT: Final[dict[str, Callable[[Instr], Instr]]] = {}
 """An instruction with the operands that its handler here takes, destinations first."""

@@ -5,19 +5,19 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import Any, Final
 
-from ...chip import LANES, RANK_SHIFT, TMEM_LANES
+from ...chip import RANK_SHIFT, TMEM_LANES
 from ...isa.lane_values import active_lanes, of_lane, same
 from ...isa.registry import Action
-from ...isa.tcgen05_ld_st import REGISTERS_A_REPEAT
 from ...machine.descriptors import KINDS, SCALE_BYTES, InstructionDescriptor, Kind
 from ...machine.shared import OFFSET_MASK
 from ...ptx.syntax import Address, Imm, Instr
 from ..barriers import TimedMBarrier
 from ..chips import Chip
+from ..stretch import transferred
 from ..trace import TENSOR_CORE
 from ..warps import SUB_PARTITIONS, TimedWarp
 from .mbarriers import mbarrier
-from .registry import everything, first, idle, timed
+from .registry import LOADED, everything, first, idle, timed
 
 HALF_ROWS: Final = 64
 
@@ -125,30 +125,47 @@ def _alloc(ins: Instr) -> Action:
 
 @timed("tcgen05.ld", "tcgen05.st")
 def _transfer(ins: Instr) -> Action:
-    shape = next(m for m in ins.modifiers if m in REGISTERS_A_REPEAT)
-    count = next(int(m[1:]) for m in ins.modifiers if m[0] == "x" and m[1:].isdecimal())
-    size, loads = 4 * LANES * REGISTERS_A_REPEAT[shape] * count, ins.opcode == "tcgen05.ld"
+    size, loads = transferred(ins), ins.opcode == "tcgen05.ld"
 
     def perform(warp: TimedWarp, now: float) -> float:
         chip, port = warp.timeline.chip, warp.index % SUB_PARTITIONS
-        taken = max(now, warp.sm.tmem[port]) + size / chip.tmem_bytes_per_cycle
+        cycles = size / chip.tmem_bytes_per_cycle
+        taken = max(now, warp.sm.tmem[port]) + cycles
         warp.sm.tmem[port] = taken
-        warp.sm.use("tensor memory", size / chip.tmem_bytes_per_cycle)
+        warp.sm.use("tensor memory", cycles)
         if loads:
-            warp.loads_done = taken + chip.tmem_latency
+            warp.loads_done[ins.line] = taken + chip.tmem_latency, ins
         else:
             warp.stores_done = taken + chip.tmem_latency
         return now + 1
 
-    return lambda warp, mask: warp.ops.append((perform,))
+    def run(warp: TimedWarp, mask: Any) -> None:
+        if loads:
+            warp.loading.add(ins.line)
+        warp.ops.append((perform,))
+
+    return run
 
 
-@timed("tcgen05.wait::ld", "tcgen05.wait::st")
-def _tensor_wait(ins: Instr) -> Action:
-    loads = ins.opcode.endswith("ld")
+@timed(LOADED, keep=everything)
+def _loaded(ins: Instr) -> Action:
+    """Each load of tensor memory is waited for where the first of it is needed."""
 
+    def perform(warp: TimedWarp, now: float, line: int) -> float:
+        done, load = warp.loads_done[line]
+        return idle(warp, now, done, load, "tensor memory")
+
+    def run(warp: TimedWarp, mask: Any, line: int) -> None:
+        if line in warp.loading:
+            warp.loading.remove(line)
+            warp.ops.append((perform, line))
+
+    return run
+
+
+@timed("tcgen05.wait::st")
+def _stored(ins: Instr) -> Action:
     def perform(warp: TimedWarp, now: float) -> float:
-        done = warp.loads_done if loads else warp.stores_done
-        return idle(warp, now, done, ins, "tensor memory")
+        return idle(warp, now, warp.stores_done, ins, "tensor memory")
 
     return lambda warp, mask: warp.ops.append((perform,))

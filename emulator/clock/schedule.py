@@ -1,0 +1,242 @@
+"""The order in which the instructions of a block are issued, and what of it lies between operations of the machine.
+
+ptxas reorders within a block: so what it takes is a list schedule of what is left of its PTX, one instruction a cycle,
+pipes of their widths, and in each cycle what the first operation needs, then the longest chain of latencies. Operations
+(a copy, a product, a store to tensor memory, an arrival) keep the order of the program. They are issued as soon as what
+they need is there, while other work fills the latencies, and cut the schedule into stretches.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from ..engine.effects import Effect
+from ..ptx.flow import LEAVES
+from ..ptx.syntax import Instr, Reg
+from .chips import Chip
+from .stretch import ISSUE, MEMORY, PIPES, SLICE, TENSOR_LOAD, TMEM, Folds, Slice, Stretch
+
+TENSOR_WAIT: Final = "tcgen05.wait::ld"
+NEVER: Final = 1 << 30
+NOTHING: Final = frozenset[int]()
+QUEUED: Final = frozenset({ISSUE, TMEM})
+"""TMEM takes what is issued at any time, and does one after the other, as the timeline has it."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """That a load of tensor memory is waited for, by the PTX line of the load."""
+
+    line: int
+
+
+@dataclass(slots=True)
+class _Node:
+    """after: nodes that it comes after, by so many cycles, or by their latency. operation: one of the machine. load:
+    the line of the load of tensor memory whose end this is. due: the first operation that needs it."""
+
+    pipe: int
+    width: float
+    latency: float
+    after: dict[int, float | None]
+    operation: bool = False
+    load: int | None = None
+    line: int = 0
+    rank: float = 0.0
+    due: int = NEVER
+
+
+Between = Sequence[Stretch | Loaded]
+
+
+class Scheduler:
+    """Schedules the blocks of a kernel, in the order of its text. operations: those of its effects, by identity."""
+
+    def __init__(self, found: Sequence[Effect], operations: Set[int], chip: Chip) -> None:
+        self._operations, self._chip = operations, chip
+        self._loaded = {
+            register: frozenset({-effect.instr.line})
+            for effect in found
+            if effect.instr.opcode == TENSOR_LOAD
+            for register in effect.writes
+        }
+        """Registers that hold what was loaded from tensor memory: less than zero, the line of the load."""
+        self._issued: list[int] = []
+        self._waited: list[int] = []
+        """Loads that nothing waits for yet, and that the next operation waits for."""
+
+    def block(self, effects: Sequence[Effect]) -> list[Between]:
+        """What comes before each operation, and after the last. A load is waited for just before what needs it."""
+        nodes, first = self._nodes(effects), effects[0].instr.line if effects else 0
+        issued = _issue(nodes)
+        needed = {before for node in nodes for before, cycles in node.after.items() if cycles is None}
+        for i, node in enumerate(nodes):
+            if node.load is not None:
+                issued[i] = min(at for at, later in zip(issued, nodes, strict=True) if i in later.after)
+        between: list[Between] = []
+        parts: list[Stretch | Loaded] = []
+        pending: list[tuple[float, _Node]] = []
+        start = end = 0.0
+        for i in sorted(range(len(nodes)), key=lambda i: (issued[i], nodes[i].load is None)):
+            node, at = nodes[i], issued[i]
+            if node.load is None and not node.operation:
+                pending.append((at, node))
+                end = max(end, at + (node.latency if i not in needed and node.latency > SLICE else node.width))
+                continue
+            parts += _stretches(pending, start, at, first)
+            pending, start = [], at
+            if node.load is not None:
+                parts.append(Loaded(node.load))
+            else:
+                between.append(parts)
+                parts, start = [], at + 1
+        parts += _stretches(pending, start, end, first)
+        return [*between, parts]
+
+    def _nodes(self, effects: Sequence[Effect]) -> list[_Node]:
+        """What ptxas leaves, with what each comes after."""
+        nodes: list[_Node] = []
+        made: dict[Reg, frozenset[int]] = {}
+        """What gave a register its value: numbers of nodes and, below zero, lines of loads of tensor memory."""
+        loads: dict[int, int] = {}
+        arrivals: dict[int, int] = {}
+        behind: dict[int, float | None] = {}
+        """The last operation, and accesses to memory since."""
+        folds = Folds(effects, self._chip)
+
+        def node(of: int) -> int:
+            if of >= 0:
+                return of
+            if of not in arrivals:
+                arrivals[of] = len(nodes)
+                nodes.append(_Node(ISSUE, 0.0, 0.0, {loads[of]: None} if of in loads else {}, load=-of, line=-of))
+            return arrivals[of]
+
+        for effect in effects:
+            instr, number = effect.instr, -effect.instr.line
+            if instr.opcode == TENSOR_WAIT:
+                self._waited += self._issued
+                self._issued = []
+                continue
+            registers = [r for r in effect.reads if isinstance(r, Reg)]
+            sources = NOTHING.union(*(made.get(r) or self._loaded.get(r, NOTHING) for r in registers))
+            if folds.are(effect):
+                for register in effect.writes:
+                    made[register] = sources
+                    if loaded := [of for of in sources if of < 0]:
+                        self._loaded[register] = frozenset(loaded)
+                continue
+            after: dict[int, float | None] = {node(of): None for of in sources}
+            operation = id(effect) in self._operations
+            if operation or instr.opcode in LEAVES:
+                after = behind | after | dict.fromkeys(map(node, self._waited))
+                self._waited = []
+            accesses = not operation and _is_ordered(instr)
+            if accesses:
+                after |= {i: 1.0 for i in behind if nodes[i].operation}
+            nodes.append(_Node(*folds.cost(effect, operation), after, operation, line=instr.line))
+            last = len(nodes) - 1
+            if operation:
+                behind = {last: 1.0}
+            if accesses:
+                behind[last] = 1.0
+            if instr.opcode == TENSOR_LOAD:
+                loads[number] = last
+                arrivals.pop(number, None)
+                self._issued.append(number)
+            made |= dict.fromkeys(effect.writes, frozenset({number if instr.opcode == TENSOR_LOAD else last}))
+        _rank(nodes)
+        return nodes
+
+
+def _rank(nodes: Sequence[_Node]) -> None:
+    """By the first operation that needs a node, and by the longest chain of latencies behind it."""
+    for i in reversed(range(len(nodes))):
+        node = nodes[i]
+        node.rank += node.latency
+        node.due = min(node.due, i) if node.operation else node.due
+        for before in node.after:
+            nodes[before].rank = max(nodes[before].rank, node.rank)
+            nodes[before].due = min(nodes[before].due, node.due)
+
+
+def _is_ordered(instr: Instr) -> bool:
+    """Whether it accesses memory that others see, which stays on its side of an operation."""
+    kinds = frozenset(instr.modifiers)
+    return instr.opcode in MEMORY and kinds.isdisjoint({"nc", "param", "const", "local"})
+
+
+def _stretches(pending: Sequence[tuple[float, _Node]], start: float, end: float, line: int) -> list[Stretch | Loaded]:
+    """What is issued from one cycle to another as a stretch, if there is any time between these. line: of one in which
+    nothing is issued."""
+    if end <= start:
+        return []
+    demand = [0.0] * len(PIPES)
+    count = ceil((end - start) / SLICE)
+    parts = [[0.0] * len(PIPES) for _ in range(count)]
+    over = [[0.0] * len(PIPES) for _ in range(count)]
+    for at, node in pending:
+        i = min(int(at - start) // SLICE, count - 1)
+        ends = min(start + SLICE * (i + 1), end)
+        for pipe, cycles in {ISSUE: 1.0, node.pipe: node.width}.items():
+            parts[i][pipe] += cycles
+            over[i][pipe] = max(over[i][pipe], at + cycles - ends)
+            demand[pipe] += cycles
+    slices = tuple(
+        Slice(
+            min(SLICE, end - start - SLICE * i),
+            tuple((p, c, o) for p, (c, o) in enumerate(zip(part, over[i], strict=True)) if c),
+        )
+        for i, part in enumerate(parts)
+    )
+    return [Stretch(pending[0][1].line if pending else line, slices, end - start, tuple(demand))]
+
+
+def _issue(nodes: Sequence[_Node]) -> list[float]:
+    """The cycle at which each node is issued. That a load has come takes none."""
+    missing = [len(node.after) for node in nodes]
+    followers: list[list[tuple[int, float | None]]] = [[] for _ in nodes]
+    for i, node in enumerate(nodes):
+        for before, cycles in node.after.items():
+            followers[before].append((i, cycles))
+    ready_at = [0.0] * len(nodes)
+    waiting = [(0.0, i) for i in range(len(nodes)) if not missing[i]]
+    ready: list[list[tuple[int, float, int]]] = [[] for _ in range(TMEM + 1)]
+    free = [0.0] * (TMEM + 1)
+    issued = [0.0] * len(nodes)
+    now = 0.0
+
+    def issue(i: int) -> None:
+        node = nodes[i]
+        issued[i], done = now, now + node.latency
+        if node.pipe != ISSUE:
+            free[node.pipe] = max(free[node.pipe], now) + node.width
+        if node.pipe == TMEM:
+            done = free[TMEM] + node.latency
+        for follower, cycles in followers[i]:
+            ready_at[follower] = max(ready_at[follower], done if cycles is None else now + cycles)
+            missing[follower] -= 1
+            if not missing[follower]:
+                heapq.heappush(waiting, (ready_at[follower], follower))
+
+    while waiting or any(ready):
+        while waiting and waiting[0][0] <= now:
+            _, i = heapq.heappop(waiting)
+            node = nodes[i]
+            if node.load is not None:
+                issue(i)
+            else:
+                heapq.heappush(ready[node.pipe], (node.due, -node.rank, i))
+        pipes = [pipe for pipe, some in enumerate(ready) if some and (free[pipe] <= now or pipe in QUEUED)]
+        if pipes:
+            _, _, i = heapq.heappop(ready[min(pipes, key=lambda pipe: ready[pipe][0])])
+            issue(i)
+            now += 1
+        else:
+            nexts = [free[pipe] for pipe, some in enumerate(ready) if some] + [w[0] for w in waiting[:1]]
+            now = max(now + 1, min(nexts, default=0.0))
+    return issued
