@@ -21,7 +21,7 @@ from .engine.stored import stored_parameters
 from .engine.unfenced import unfenced
 from .engine.uniformity import varying
 from .engine.unwritten import unwritten
-from .engine.watch import OneByOne, Watch
+from .engine.watch import Choice, OneByOne, Watch, choice
 from .errors import EmulatorError, TakingApart, UnknownInstruction
 from .isa import catalog as _catalog  # noqa: F401 - fills the registry
 from .isa import registry
@@ -322,11 +322,15 @@ class Steps(Program):
         warp.executed += done
         if warp.budget is not None:
             warp.budget -= done
-        warp.watch = Watch(warp, self._placement.slots, warp.registers)
+        warp.watch = Watch(warp, self._placement.slots, warp.registers, self._choice)
         warp.registers = RegisterFile(self._file_bytes)
         self._copy(warp.watch.whole, whole, warp.registers, self)
         self._move(warp, lambda index: blocks[index].start, self._flow.leaves)
         return at
+
+    def _choice(self, branch: Effect) -> Choice | None:
+        """What a branch passes by, see `watch.choice`."""
+        return choice(self._flow, self._effects, self._places[id(branch.instr)])
 
     def go_on(self, warp: Any) -> bool:
         """Run a watched warp until it waits, yields or ends, or until nothing is left to be watched; whether that."""

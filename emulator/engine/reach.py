@@ -9,7 +9,7 @@ from ..ptx.flow import EXIT, Flow
 from ..ptx.syntax import Address, Reg
 from .blocks import EXCHANGES
 from .effects import Effect, registers
-from .watch import COMPUTES
+from .watch import COMPUTES, choice
 
 
 @dataclass(frozen=True)
@@ -25,17 +25,26 @@ def reach(flow: Flow, effects: Sequence[Effect], stores: Mapping[int, int], at: 
 
     stores: their numbers by the id of the effect. What is computed from it counts as it does.
     """
-    found, exchanged = set[int](), False
+    found, exchanged, chosen = set[int](), False, set[int]()
     held: list[frozenset[Reg]] = [frozenset()] * len(flow.blocks)
     (first,) = (block for block in flow.blocks if block.start <= at < block.end)
     work = [(first, at + 1, frozenset(effects[at].writes))]
     while work:
         block, start, registers_held = work.pop()
         holding = set(registers_held)
-        for effect in effects[start : block.end]:
+        for index, effect in enumerate(effects[start : block.end], start):
             taken = holding.intersection(r for r in effect.reads if isinstance(r, Reg))
             if not taken:
-                holding -= set() if effect.preserves else set(effect.writes)
+                if id(effect) in chosen:
+                    holding |= set(effect.writes)
+                elif not effect.preserves:
+                    holding -= set(effect.writes)
+                continue
+            if effect.instr.opcode == "bra":
+                if (passed := choice(flow, effects, index)) is None:
+                    return None
+                chosen |= passed.effects
+                holding |= passed.registers
                 continue
             if not _computes(effect):
                 if id(effect) not in stores or taken & _decides(effect):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
 
@@ -11,7 +12,7 @@ from ..isa.ld_st import MemoryOp
 from ..machine.convergence import reached
 from ..machine.doubts import Part
 from ..native.builder import Slot
-from ..ptx.flow import BasicBlock
+from ..ptx.flow import EXIT, BasicBlock, Flow
 from ..ptx.syntax import Address, Reg, Special, Vector
 from .blocks import EXCHANGES, BlockWriter
 from .effects import Effect, registers
@@ -22,6 +23,30 @@ Held = tuple[int, Fault]
 """In which lanes, as bits, and what it is if it is used."""
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What a branch passes by that, as selp does, chooses between values: effects by their ids, registers of theirs."""
+
+    effects: frozenset[int]
+    registers: frozenset[Reg]
+
+
+def choice(flow: Flow, effects: Sequence[Effect], at: int) -> Choice | None:
+    """What the branch `at` passes by, if it but computes registers of its own lane, and none of it comes twice."""
+    (block,) = (block for block in flow.blocks if block.start <= at < block.end)
+    region, _ = flow.apart(block)
+    if flow.post_dominator[block.index] == EXIT or block.index in region:
+        return None
+    passed = list[Effect]()
+    for inside in (flow.blocks[index] for index in region):
+        own = effects[inside.start : inside.end]
+        others = (e for e in own if e.instr.opcode != "bra" and (not e.inlined or e.instr.opcode in EXCHANGES))
+        if any(successor <= inside.index for successor in inside.successors) or any(others):
+            return None
+        passed += own
+    return Choice(frozenset(map(id, passed)), frozenset(register for effect in passed for register in effect.writes))
+
+
 class OneByOne(BlockWriter):
     """Writes a function for each instruction: no block is part of another's."""
 
@@ -30,10 +55,19 @@ class OneByOne(BlockWriter):
 
 
 class Watch:
-    """What one warp holds. slots: where registers are; whole: the file that it goes on with when it holds nothing."""
+    """What one warp holds. slots: where registers are; whole: the file that it goes on with when it holds nothing;
+    choice: see `choice`."""
 
-    def __init__(self, warp: Any, slots: Mapping[Reg | Special, Slot], whole: Any) -> None:
-        self._warp, self._slots, self.whole = warp, slots, whole
+    def __init__(
+        self,
+        warp: Any,
+        slots: Mapping[Reg | Special, Slot],
+        whole: Any,
+        choice: Callable[[Effect], Choice | None],
+    ) -> None:
+        self._warp, self._slots, self.whole, self._choice = warp, slots, whole, choice
+        self._chosen: list[tuple[Choice, Held]] = []
+        """What it is in that a branch decided by what it holds passes by, and what that was."""
         self._held: dict[Reg, Held] = {}
         self._kept: list[Fault] = []
         self._read: list[tuple[Fault, Part]] = []
@@ -44,8 +78,8 @@ class Watch:
         self._read.append((fault, part))
 
     def holds_any(self, live: set[Reg]) -> bool:
-        """Whether one of the `live` registers holds something."""
-        return not self._held.keys().isdisjoint(live)
+        """Whether one of the `live` registers holds something, or may soon."""
+        return bool(self._chosen) or not self._held.keys().isdisjoint(live)
 
     def lanes(self, effect: Effect) -> int:
         """Those that execute an instruction."""
@@ -58,8 +92,12 @@ class Watch:
     def before(self, effect: Effect, taken: int) -> Held | None:
         """What the results of an instruction will hold, which is about to be executed. Finds it if that is a use."""
         guard = effect.instr.guard
+        self._chosen = [(chosen, by) for chosen, by in self._chosen if id(effect) in chosen.effects]
         if guard is not None and (decides := self._of(guard[0], self._warp.bits)):
-            self._used(effect, decides)
+            if effect.instr.opcode == "bra" and (passed := self._choice(effect)) is not None:
+                self._choose(passed, decides)
+            else:
+                self._used(effect, decides)
             return None
         held = _joined(h for source in effect.reads if isinstance(source, Reg) and (h := self._of(source, taken)))
         if held is None:
@@ -82,9 +120,18 @@ class Watch:
             left, before = self._held.pop(register, (0, None))
             found = [(left & ~taken, before), *((lanes & taken, f) for lanes, f in self._brought(effect, register))]
             found += [(result[0] & taken, result[1])] if result is not None else []
+            found += [(by[0] & taken, by[1]) for _, by in self._chosen]
             if held := _joined((lanes, fault) for lanes, fault in found if lanes and fault is not None):
                 self._held[register] = held
         self._read.clear()
+
+    def _choose(self, passed: Choice, by: Held) -> None:
+        """What the lanes that pass by have in those registers is as much decided as what the others compute."""
+        self._chosen.append((passed, by))
+        for register in passed.registers:
+            held = _joined([*([self._held[register]] if register in self._held else []), by])
+            assert held is not None
+            self._held[register] = held
 
     def _stored(self, effect: Effect, taken: int) -> MemoryOp | None:
         """An instruction as an ordinary store to the CTA's own shared memory, at addresses that hold nothing."""

@@ -27,11 +27,17 @@ WAYS = {
     "a branch": "add.u32 %r3, %r1, 1; @!%p9 bra PAST; add.u32 %r0, %r3, %r0; PAST:",
     "a guard": "max.f32 %r3, %r1, %r1; @%p9 mov.b32 %r0, %r3;",
     "a selection": "mul.lo.u32 %r3, %r1, 3; selp.b32 %r0, %r3, %r0, %p9;",
-    "a jump far away": "@%p9 bra USE; bra PAST; USE: bar.warp.sync -1; setp.eq.u32 %p1, %r1, 7; @%p1 bra PAST; PAST:",
+    "a jump far away": "@%p9 bra USE; bra PAST; USE: bar.warp.sync -1; setp.eq.u32 %p1, %r1, 7; @%p1 bra PAST;"
+    "st.shared.b32 [%r6+64], 7; PAST:",
     "a way past lanes": "and.b32 %r5, %t, %r9; setp.ne.u32 %p1, %r5, 1; @%p1 bra PAST; add.u32 %r0, %r1, %r0; PAST:",
     "other lanes": "shfl.sync.idx.b32 %r3, %r1, 3, 31, -1; @%p9 mov.b32 %r0, %r3;",
     "an address": "add.u32 %r3, %r1, %r8; @%p9 ld.shared.b32 %r4, [%r3];",
-    "a predicate": "setp.eq.u32 %p1, %r1, 7; and.pred %p2, %p1, %p9; @%p9 bra ASK; bra PAST; ASK: @%p1 bra PAST; PAST:",
+    "a predicate": "setp.eq.u32 %p1, %r1, 7; and.pred %p2, %p1, %p9; @%p9 bra ASK; bra PAST;"
+    "ASK: @%p1 bra PAST; st.shared.b32 [%r6+64], 7; PAST:",
+    "a choice": "setp.eq.u32 %p1, %r1, 7; @%p1 bra ELSE; add.u32 %r3, %t, 1; bra PAST; ELSE: neg.s32 %r3, %t;"
+    "PAST: @%p9 mov.b32 %r0, %r3;",
+    "what is passed by": "mov.b32 %r3, 5; setp.ne.u32 %p1, %r1, 7; @%p1 bra PAST; mov.b32 %r3, 6;"
+    "PAST: @%p9 mov.b32 %r0, %r3;",
     "shared memory": "st.shared.b32 [%r6+192], %r1; bar.warp.sync -1; @%p9 ld.shared.b32 %r0, [%r6+192];",
     "a part of it": "mad.lo.u32 %r5, %t, 4, %r6; st.shared.v2.b32 [%r5+192], {%r0, %r1}; bar.warp.sync -1;"
     "ld.shared.b32 %r0, [%r5+192]; @%p9 ld.shared.b32 %r0, [%r5+196];",
@@ -138,7 +144,11 @@ SHARED_BY = frozenset({(32, "shared"), (64, "shared")})
         ("", frozenset()),
         ("setp.eq.u32 %p4, %t, 99; @%p4 st.global.b32 [%other], %r3;", frozenset()),
         ("setp.eq.u32 %p4, %t, LAST; @%p4 st.global.b32 [%other], %r3;", SHARED_BY | {(64, "global")}),
-        ("setp.eq.u32 %p4, %r3, 99; @%p4 bra USED; USED:", SHARED_BY | {(64, "global")}),
+        ("setp.eq.u32 %p4, %r3, 99; @%p4 bra PAST; mov.b32 %r4, 1; PAST:", frozenset()),
+        (
+            "setp.eq.u32 %p4, %r3, 99; @%p4 bra USED; st.global.b32 [%other], 1; USED:",
+            SHARED_BY | {(64, "global")},
+        ),
         ("shfl.sync.idx.b32 %r4, %r3, 3, 31, -1; @%p0 st.global.b32 [%other], %r4;", SHARED_BY),
     ],
 )

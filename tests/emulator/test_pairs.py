@@ -64,13 +64,18 @@ PROGRAMS = {
 
 
 def run(
-    name: str, text: str, completion: str, seed: int = 0, level: errors.Level = errors.Level.FORMAL
+    name: str,
+    text: str,
+    completion: str,
+    seed: int = 0,
+    level: errors.Level = errors.Level.FORMAL,
+    diagnostics: str = "stop",
 ) -> tuple[np.ndarray, list[errors.Fault]]:
     """What a program puts out, and what it was found to do and not stopped for."""
     program, found = PROGRAMS[name], list[errors.Fault]()
     out = np.full_like(program.expected, 77)
     grid, block = (program.ctas, 1, 1), (program.threads, 1, 1)
-    options = {"completion": completion, "seed": seed, "level": level, "findings": found}
+    options = {"completion": completion, "seed": seed, "level": level, "diagnostics": diagnostics, "findings": found}
     launch(text, (*program.inputs, out), grid=grid, block=block, cluster=grid, **options)
     return out, found
 
@@ -168,3 +173,6 @@ def test_a_relaxed_arrival_or_wait_hands_nothing_over_where_that_is_asked(mark: 
     with pytest.raises(errors.DataRace) as caught:
         run("ring", "\n".join(lines), completion, level=errors.Level.FORMAL)
     assert caught.value.line == line_of("ring", "send") and f"PTX line {line_of('ring', 'give')}:" in str(caught.value)
+    out, found = run("ring", "\n".join(lines), completion, level=errors.Level.PEDANTIC, diagnostics="report")
+    np.testing.assert_array_equal(out, PROGRAMS["ring"].expected)
+    assert {fault.level for fault in found} == {errors.Level.FAULT}
