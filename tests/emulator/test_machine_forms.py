@@ -47,6 +47,7 @@ each(
     "fence.proxy.async.global fence.proxy.async.shared::cta fence.proxy.async.shared::cluster "
     "fence.proxy.tensormap::generic.release.cta "
     "fence.proxy.tensormap::generic.release.cluster fence.proxy.tensormap::generic.release.sys "
+    "fence.release.sync_restrict::shared::cta.cluster fence.acquire.sync_restrict::shared::cluster.cluster "
     "griddepcontrol.launch_dependents griddepcontrol.wait",
     "st.shared.b32 [%r2], %r1; FORM; ld.shared.b32 %r0, [%r2];",
     WORDS,
@@ -67,6 +68,12 @@ case("cvta.global.u64 %q0, %a1; cvta.to.global.u64 %q1, %q0; ld.global.b32 %r0, 
 STORED = "st.shared.b32 [%r2], %r1; cvt.u64.u32 %q0, %r2;"
 case(f"{STORED} mapa.shared::cluster.u64 %q1, %q0, 0; ld.shared::cluster.b32 %r0, [%q1];", WORDS)
 case(f"{STORED} cvta.shared.u64 %q0, %q0; mapa.u64 %q1, %q0, 0; ld.b32 %r0, [%q1];", WORDS)
+case(
+    f"{STORED} cvta.shared.u64 %q0, %q0; cvta.to.shared.u64 %q1, %q0; cvt.u32.u64 %r3, %q1; ld.shared.b32 %r0, [%r3];",
+    WORDS,
+)
+case("and.b64 %a2, %a1, -128; applypriority.global.L2::evict_normal [%a2], 128; ld.global.b32 %r0, [%a1];", WORDS)
+case("barrier.cluster.arrive.relaxed; barrier.cluster.wait; mov.b32 %r0, %r1;", WORDS)
 case("bra.uni NEXT; mov.b32 %r1, 0; NEXT: mov.b32 %r0, %r1;", WORDS)
 case("pmevent 1; barrier.sync.aligned 0, 32; barrier.cta.sync 0; mov.b32 %r0, %r1;", WORDS)
 case("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned; mov.b32 %r0, %r1;", WORDS)
@@ -155,6 +162,7 @@ ARRIVALS = (
     "mbarrier.arrive.release.cta.shared::cta.b64 %q0, [%r5];",
     "mbarrier.arrive.relaxed.cluster.shared::cta.b64 %q0, [%r5];",
     "mbarrier.arrive.shared::cluster.b64 _, [%r5];",
+    "@%p0 mbarrier.arrive.noComplete.shared::cta.b64 %q0, [%r5], 1; @!%p0 mbarrier.arrive.shared::cta.b64 %q0, [%r5];",
     "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r5], 16;"
     "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [%r5], 16; mbarrier.arrive.shared::cta.b64 %q0, [%r5];",
     "mbarrier.expect_tx.relaxed.cluster.shared::cta.b64 [%r5], 16;"
