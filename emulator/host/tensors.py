@@ -173,15 +173,20 @@ class _Contents:
     """What tensors hold, to undo what an operator does to them while it is captured only."""
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
-        with torch._C.DisableTorchFunction(), torch.no_grad():
-            self._held = [(tensor, tensor._version, tensor.detach().clone()) for tensor in tensors]
+        with torch._C.DisableTorchFunction(), torch.inference_mode():
+            self._held = [(tensor, _version(tensor), tensor.detach().clone()) for tensor in tensors]
 
     def restore(self) -> None:
         """Write it back where something else is now."""
-        with torch._C.DisableTorchFunction(), torch.no_grad():
+        with torch._C.DisableTorchFunction(), torch.inference_mode():
             for tensor, version, content in self._held:
-                if tensor._version != version:
+                if version is None or _version(tensor) != version:
                     tensor.detach().copy_(content)
+
+
+def _version(tensor: torch.Tensor) -> int | None:
+    """How often a tensor was written; None for those of inference mode, which do not count it."""
+    return None if tensor.is_inference() else tensor._version
 
 
 def _again(
@@ -190,7 +195,7 @@ def _again(
     """The operator as a graph does it: with the same arguments, into the memory of its first results."""
 
     def work() -> None:
-        with torch._C.DisableTorchFunction(), torch.no_grad():
+        with torch._C.DisableTorchFunction(), torch.inference_mode():
             for old, new in zip(tensors_in((result,)), tensors_in((func(*args, **kwargs),)), strict=True):
                 if not any(_shares_memory(new, tensor) for tensor in inputs):
                     old.detach().copy_(new)

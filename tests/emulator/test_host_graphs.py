@@ -43,9 +43,12 @@ def test_torchs_graph_captures_on_its_own_stream():
     assert buffer.tolist() == [5, 5]
 
 
-def test_torchs_own_work_is_done_at_each_replay():
-    x, y, graph = torch.zeros(4, device="cuda"), torch.ones(4, device="cuda"), torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+@pytest.mark.parametrize(("made", "captured"), [(False, False), (False, True), (True, True)])
+def test_torchs_own_work_is_done_at_each_replay(made: bool, captured: bool):
+    """With tensors made, and work captured, in inference mode or not; replayed outside of it."""
+    with torch.inference_mode(made):
+        x, y, graph = torch.zeros(4, device="cuda"), torch.ones(4, device="cuda"), torch.cuda.CUDAGraph()
+    with torch.inference_mode(captured), torch.cuda.graph(graph):
         x.add_(1)
         fresh = torch.full((4,), 3.0, device="cuda") + x
         y[1:3] = 7
