@@ -111,7 +111,7 @@ class Writes:
     """What the bulk copies of a thread write to global memory: complete at a wait_group that is no wait_group.read."""
 
     def __init__(self, copies: CopyThread) -> None:
-        self._copies = copies
+        self.copies = copies
         warp = copies.warp
         self.component = warp.cta.cluster.history.component((warp.cta.rank, warp.index, "writes", copies.component))
         self.groups: list[int] = []
@@ -119,19 +119,19 @@ class Writes:
 
     def access(self, instr: Instr, what: str) -> Access:
         """A write of the copy that is issued next."""
-        return Access(self.component, self._copies.issued + 1, False, instr, self._copies.warp, what, via=self)
+        return Access(self.component, self.copies.issued + 1, False, instr, self.copies.warp, what, via=self)
 
     def waited(self, allowed: int) -> None:
         """All committed groups but the latest `allowed` were waited for, and not for their reads alone."""
         covered = self.groups[: max(len(self.groups) - allowed, 0)]
         if covered:
-            self._copies.warp.clock.advance(self.component, covered[-1])
+            self.copies.warp.clock.advance(self.component, covered[-1])
             del self.groups[: len(covered)]
 
     def missing(self, access: Access, me: Access) -> str:
         """What orders `me` after `access`, for the report of a conflict."""
-        warp, wait = self._copies.warp, self._copies.waiting_for
-        if access.time > self._copies.committed_until:
+        warp, wait = self.copies.warp, self.copies.waiting_for
+        if access.time > self.copies.committed_until:
             return f"{wait} in {warp} after a commit_group that follows PTX line {access.instr.line}"
         if warp.clock.at(self.component) < access.time:
             return f"{wait} (not .read) in {warp} that covers PTX line {access.instr.line}"

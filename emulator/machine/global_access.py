@@ -73,7 +73,7 @@ class Ended:
     def __init__(self, warp: Issuer) -> None:
         cta = warp.cta
         self.cta = EndedHome(cta.launch, cta.name, cta.ctaid, cta.home)
-        self.stored = warp.stored
+        self.stored, self.clock = warp.stored, warp.clock
         self.index, self.component, self.time, self.serial = warp.index, warp.component, warp.time, warp.serial
 
     __str__ = Issuer.__str__

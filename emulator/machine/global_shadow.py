@@ -9,7 +9,7 @@ until something else touches the allocation: an output that is written once cost
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -162,6 +162,8 @@ class GlobalShadow:
             self.warps[warp.serial] = left
         for access in self.history.forget(next(iter(ended)).cta.home):
             access.warp, access.via = ended[access.warp], None  # type: ignore[assignment]
+        for area in self._areas.values():
+            area.leave(ended)
 
     def area(self, low: int, high: int) -> Area | None:
         """The watched allocation that holds bytes `low` to `high - 1`, if one does."""
@@ -221,6 +223,8 @@ class Area:
         self._allocation, self._whole, self._cell = allocation, whole, whole.cell
         self._base = allocation.address & -whole.cell
         self._listed: list[tuple[np.ndarray, int, Access]] = []
+        self._left = 0
+        """So many of those listed, from the first on, are of warps that were let go."""
         self._shadow: Shadow | None = None
         self._same: np.ndarray | None = None
         """Of the store that is being checked: for each address, whether it stores the bits that are there."""
@@ -239,6 +243,14 @@ class Area:
         """
         self._marked = list(self._listed)
         self._before = None if self._shadow is None else self._accessed(self._shadow)[1]
+
+    def leave(self, ended: Mapping[Issuer, Ended]) -> None:
+        """Keep no more of these warps than reports need."""
+        for _, _, access in self._listed[self._left :]:
+            if access.warp in ended:
+                access.warp = access.via.copies.warp = ended[access.warp]  # type: ignore[assignment]
+        while self._left < len(self._listed) and isinstance(self._listed[self._left][2].warp, Ended):
+            self._left += 1
 
     def touched(self) -> Touched | None:
         """What was accessed since `mark`; None for nothing."""

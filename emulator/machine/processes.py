@@ -10,7 +10,6 @@ races between clusters and Ctrl-C are those of one process.
 from __future__ import annotations
 
 import ctypes
-import gc
 import os
 import pickle
 import signal
@@ -82,13 +81,11 @@ def _share_out(launch: Launch, run_cluster: Callable[[Dim3], None], clusters: Se
     shadow = GlobalShadow.of(launch)
     shadow.mark()
     helpers: list[Helper] = []
-    gc.freeze()  # what is never looked at is never copied
     try:
         with _no_interrupt():  # every process that begins is among the helpers
             helpers.extend(Helper(launch, run_cluster, share) for share in others)
         for index in first:
             run_cluster(index)
-            gc.collect()  # the next one gets its memory, and writes to no more of what the processes share
         found = [helper.finish() for helper in helpers]
         done = [each for each in found if each is not None]
         if len(done) == len(found) and disjoint([shadow.share(), *(share for _, share in done)]):
@@ -100,7 +97,6 @@ def _share_out(launch: Launch, run_cluster: Callable[[Dim3], None], clusters: Se
             for index in clusters[len(first) :]:
                 run_cluster(index)
     finally:
-        gc.unfreeze()
         for helper in helpers:
             helper.end()
 
@@ -146,7 +142,6 @@ class Helper:
                 run_cluster(index)
             except BaseException:
                 return
-            gc.collect()
             if launch.findings:
                 return
             pickle.dump((launch.stats, launch.memory.written), self._notes, pickle.HIGHEST_PROTOCOL)

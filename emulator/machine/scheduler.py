@@ -6,7 +6,9 @@ it, as many as the device has room for.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
@@ -87,7 +89,7 @@ def run(
 
     GlobalShadow.of(launch).expect(program.stored_parameters)
     try:
-        with one_thread(), naming(launch.kernel):
+        with one_thread(), naming(launch.kernel), _collecting_clusters_only():
             if processes != 1 and launch.grid != launch.cluster and can_fork() and program.independent:
                 spread(launch, run_cluster, processes)
             else:
@@ -99,6 +101,20 @@ def run(
     return launch.stats
 
 
+@contextmanager
+def _collecting_clusters_only() -> Iterator[None]:
+    """Let the garbage collector rest: the accesses that a cluster notes stay until it ends, and looking through them
+    again and again took 7% of a launch. `_run_clusters` collects a cluster that ended: the next one gets its memory,
+    and a forked process writes to no more of what it shares."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
 def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], start: Callable[[Dim3], Cluster]) -> None:
     """Run clusters in their order, each until it ends or cannot go on alone."""
     running: list[Cluster] = []
@@ -106,9 +122,8 @@ def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], sta
     try:
         while True:
             gone_on = max([False, *(_run_cluster(cluster, program) for cluster in running)])
-            for ended in [c for c in running if all(warp.done for warp in c.warps)]:
-                finish(ended)
-                running.remove(ended)
+            if _finish_ended(running):
+                gc.collect(0)
             if gone_on and running:
                 fruitless = 0
                 continue
@@ -123,6 +138,15 @@ def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], sta
         if not running:
             raise
         raise Interrupted(*_stopped(running, program, "interrupted")) from None
+
+
+def _finish_ended(running: list[Cluster]) -> bool:
+    """Take out and finish the clusters that have ended; whether there were any."""
+    ended = [cluster for cluster in running if all(warp.done for warp in cluster.warps)]
+    for cluster in ended:
+        finish(cluster)
+        running.remove(cluster)
+    return bool(ended)
 
 
 def _run_cluster(cluster: Cluster, program: Program) -> bool:

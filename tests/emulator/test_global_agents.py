@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
+from typing import Any
+
 import numpy as np
 import pytest
 
 from emulator.errors import DataRace, Level, MissingProxyFence, MissingWait
+from emulator.machine import scheduler
+from emulator.machine.topology import Cluster
 from tests.emulator.ptx_kernel import launch, source
 
 MODES = ("eager", "lazy", "random")
@@ -105,3 +110,40 @@ def test_warps_race_where_an_agent_wrote_before(completion: str) -> None:
 def test_two_bulk_stores_of_one_place_may_come_in_any_order() -> None:
     twice = STORE.format(**{**GOOD, "wait": "", "barrier": ""}) + "@%p0 cp.async.bulk.wait_group 0; bar.sync 0;"
     run(twice + READ, "random")
+
+
+BY_CTA = """
+.shared .align 128 .b8 box[128]; mov.u32 %r50, box; setp.eq.u32 %p0, %t, 0; mov.u32 %r52, %ctaid.x;
+shl.b32 %r53, %t, 2; add.u32 %r53, %r53, %r50; st.shared.u32 [%r53], %r52; fence.proxy.async; bar.sync 0;
+mul.wide.u32 %q0, %r52, 128; add.u64 %q0, %a0, %q0;
+@%p0 cp.async.bulk.global.shared::cta.bulk_group [%q0], [%r50], 128; @%p0 cp.async.bulk.commit_group;
+@%p0 cp.async.bulk.wait_group.read 0; bar.sync 0;
+"""
+CTAS = 4
+
+
+def test_a_cluster_that_ended_is_let_go_with_what_its_agents_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
+    began: list[weakref.ref[Cluster]] = []
+    beside = []
+
+    class Counted(Cluster):
+        def __init__(self, *given: Any) -> None:
+            beside.append(sum(other() is not None for other in began))
+            super().__init__(*given)
+            began.append(weakref.ref(self))
+
+    monkeypatch.setattr(scheduler, "Cluster", Counted)
+    words = np.zeros(32 * CTAS + 4, np.uint32)
+    words = words[-words.ctypes.data % 16 // 4 :][: 32 * CTAS]
+    launch(source(BY_CTA + "ret;"), words, grid=CTAS)
+    assert words.tolist() == [i // 32 for i in range(32 * CTAS)]
+    assert beside == [0] * CTAS
+
+
+def test_what_an_ended_cta_did_not_wait_for_is_told_to_who_reads_it() -> None:
+    words = np.zeros(32 * CTAS + 4, np.uint32)
+    words = words[-words.ctypes.data % 16 // 4 :][: 32 * CTAS]
+    read = "setp.gt.u32 %p1, %r52, 0; @%p1 ld.global.u32 %r60, [%q0+-128]; @%p1 st.shared.u32 [%r53], %r60; ret;"
+    missing = r"cp.async.bulk.wait_group \(not .read\) in warp 0 of CTA \(0,0,0\) that covers PTX line"
+    with pytest.raises(MissingWait, match=missing):
+        launch(source(BY_CTA + read), words, grid=CTAS)
