@@ -111,11 +111,8 @@ def _aligned(tensor: TensorMap, box: tuple[int, ...], ins: Instr, warp: Warp) ->
 
 
 def _values(raw: Any, lane: int) -> tuple[int, ...]:
-    return tuple([_signed(of_lane(c, lane)) for c in raw])
-
-
-def _signed(value: int) -> int:
-    return (value & 0xFFFF_FFFF ^ 0x8000_0000) - 0x8000_0000
+    """Signed 32-bit integers."""
+    return tuple([(of_lane(c, lane) & 0xFFFF_FFFF ^ 0x8000_0000) - 0x8000_0000 for c in raw])
 
 
 @executes("cp.async.bulk.tensor", meets=nobody, later=issue_loads)

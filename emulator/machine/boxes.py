@@ -49,9 +49,10 @@ class Load:
     def move(self) -> None:
         """Copy the bytes."""
         tensor = self.tensor
-        values = [tensor.loaded(box) for box in self.boxes]
+        boxes = [tensor.loaded(box) for box in self.boxes]
+        values = boxes[0] if len(boxes) == 1 else np.concatenate(boxes)
         places = swizzled_chunks(self.offset, self.size, tensor.swizzle)
-        self.cta.smem.chunks[places] = (values[0] if len(values) == 1 else np.concatenate(values)).view(np.complex128)
+        self.cta.smem.chunks[places.reshape(values.shape)] = values
 
 
 class LoadsInARow:

@@ -84,7 +84,7 @@ class Clock:
 
     def at(self, component: int, row: int = ORDERED) -> int:
         """The time of a component."""
-        return int(self.v[row, component]) if component < self.v.shape[1] else 0
+        return self.v.item(row, component) if component < self.v.shape[1] else 0
 
     def advance(self, component: int, time: int, both: bool = True) -> None:
         """See `component` up to `time`, in both rows or the first only."""
@@ -92,8 +92,11 @@ class Clock:
             wider = np.zeros((2, component + 64), np.int64)
             wider[:, : self.v.shape[1]] = self.v
             self.v = wider
-        column = self.v[: 2 if both else 1, component]
-        np.maximum(column, time, out=column)
+        v = self.v
+        if v.item(ORDERED, component) < time:
+            v[ORDERED, component] = time
+        if both and v.item(ASYNC_VISIBLE, component) < time:
+            v[ASYNC_VISIBLE, component] = time
 
     def publish(self) -> None:
         """fence.proxy.async: all that was seen becomes visible to the async proxy."""

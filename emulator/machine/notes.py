@@ -24,7 +24,7 @@ from ..native.memory_layout import (
     UNWRITTEN,
     lane_of,
 )
-from ..native.shadow_check import NOT_KNOWN
+from ..native.shadow_check import GENERIC, NOT_KNOWN
 from .access import Access
 from .clocks import ORDERED, Clock
 from .shadow import distinct
@@ -51,7 +51,7 @@ class Notes:
         self._in_cluster = {warp.component: warp for warp in cta.cluster.warps}
         self.warps = list(cta.warps)
         shadow = self._shadow
-        self.writes = np.full(shadow.writer.size, ASK)
+        self.writes = np.empty(shadow.writer.size, np.int64)
         self.reads = np.zeros((len(self.warps), shadow.writer.size), np.int64)
         self.noted = np.zeros(shadow.writer.size, np.uint8)
         self.row: np.ndarray
@@ -99,7 +99,8 @@ class Notes:
 
     def adopt(self, cells: Any) -> None:
         """Note who wrote cells (any numpy index) according to the shadow, where clocks tell who comes after."""
-        epochs, lanes = self._shadow.history.epochs_of(self._shadow.writer[cells]), self._shadow.writer_lanes[cells]
+        epochs = self._shadow.history.epochs_of(self._shadow.writer[cells])
+        lanes = np.where(epochs & GENERIC, self._shadow.writer_lanes[cells], 0)
         of_warp = self._of_warp[epochs >> COMPONENT_BITS & COMPONENTS_MAX - 1]
         asks = (epochs == NOT_KNOWN) | (lanes != 0) & ~of_warp  # of cp.async, not every lane may read what is there
         self.writes[cells] = np.where(asks, ASK, epochs & -(1 << COMPONENT_BITS) | lane_of(lanes))

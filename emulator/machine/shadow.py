@@ -103,7 +103,7 @@ class Shadow:
     """The last writer and the last reader(s) of each cell, as numbers of a history.
 
     by_lane: keep their lanes too, as bits: of the writer all that stored the same value, of the readers those of the
-    last warp. 0 where an access is not made by single lanes.
+    last warp. 0 where an access through the generic proxy is not made by single lanes; an agent's has none to ask for.
     """
 
     def __init__(

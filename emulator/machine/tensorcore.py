@@ -200,7 +200,7 @@ class Product:
         if cta.launch.numerics == "tc" and not shape.block and shape.idesc.d != "s32":
             result = shape.where.shaped(_truncated(b, a, before, shape))
         else:
-            result = shape.where.shaped(_product(b, a, shape))
+            result = _product(b, a, shape)
             if before is not None and shape.idesc.d == "f32" and not any(shape.disabled):
                 np.add(result, before, out=view)
                 return
@@ -232,14 +232,18 @@ def _accumulator(view: np.ndarray, kind: str) -> np.ndarray:
 
 
 def _product(b: np.ndarray, a: list[np.ndarray], shape: Shape) -> np.ndarray:
-    """B [N, K] times A [K, M], or each part of B times its own, as [N, M]: float32, or exact int64 for kind::i8."""
-    if len(a) > 1:
-        return np.concatenate([_product(n, [m], shape) for n, m in zip(np.split(b, len(a)), a, strict=True)])
-    if shape.idesc.d == "s32":
-        exact: np.ndarray = np.matmul(b.astype(np.float64), a[0].astype(np.float64))
-        return exact.astype(np.int64)
-    product: np.ndarray = np.matmul(b, a[0])
-    return product.astype(np.float32, copy=False)
+    """B [N, K] times A [K, M], or each part of B times its own, in the shape of `Placement.of`: float32, or exact int64
+    for kind::i8."""
+    where, exact = shape.where, shape.idesc.d == "s32"
+    if exact:
+        b, a = b.astype(np.float64), [part.astype(np.float64) for part in a]
+    if where.split > 1:  # laid out as the accumulator is: the two are added in one sweep
+        product = np.empty((where.columns, where.split, where.rows), b.dtype).transpose(1, 0, 2)
+        parts = b.reshape(where.split, where.columns, -1)
+        np.matmul(parts, a[0] if len(a) == 1 else np.stack(a), out=product)
+    else:
+        product = where.shaped(np.matmul(b, a[0]))
+    return product.astype(np.int64 if exact else np.float32, copy=False)
 
 
 def _truncated(b: np.ndarray, a: list[np.ndarray], before: np.ndarray | None, shape: Shape) -> np.ndarray:

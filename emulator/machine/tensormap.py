@@ -9,7 +9,7 @@ import struct
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import add
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -81,8 +81,7 @@ class Columns:
         return walked
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """What of a box lies in its tensor: bytes `low` to `high - 1` of global memory, and where that is in the box,
     outermost dimension first."""
 
@@ -146,13 +145,13 @@ class TensorMap:
             raise ValueError(f"coordinate {coordinates[0]} of {packing.elements} packed elements")
         return coordinates[0] // packing.elements * packing.words, *coordinates[1:]
 
-    def padded(self, box: np.ndarray) -> np.ndarray:
-        """The bytes of a box as shared memory holds them, flat, before swizzling."""
+    def _padded(self, box: np.ndarray) -> np.ndarray:
+        """A box with what follows its elements in shared memory."""
         packing = PACKINGS.get(self.element)
         if packing is None or not packing.padding:
-            return box.reshape(-1).view(np.uint8)
+            return box
         units = box.reshape(-1, packing.words).view(np.uint8)
-        return np.pad(units, ((0, 0), (0, packing.padding))).reshape(-1)
+        return np.pad(units, ((0, 0), (0, packing.padding)))
 
     @classmethod
     def decode(cls, raw: bytes) -> TensorMap:
@@ -243,15 +242,15 @@ class TensorMap:
         return np.ndarray(shape, dtype, within.view(1)[0], part.low - within.address, strides)
 
     def loaded(self, box: Box) -> np.ndarray:
-        """A box as shared memory holds it: bytes, flat, before swizzling."""
+        """A box as shared memory holds it before swizzling: its 16 bytes in their order, complex128 of any shape."""
         if box is not None and box[1].shape == self.shape:
-            filled = np.ascontiguousarray(box[1])
+            filled = box[1]
         else:
             filled = np.full(self.shape, self.outside, self._view[0])
             if box is not None:
                 part, there = box
                 filled[part.slices] = there
-        return self.padded(_rounded(filled) if self.rounds else filled)
+        return self._padded(_rounded(filled) if self.rounds else filled).view(np.complex128)
 
     def write(self, part: Part, there: np.ndarray, box: np.ndarray, reduction: str | None = None) -> None:
         """Write the part of a box `there` (or reduce it into what is there); what lies outside the tensor is

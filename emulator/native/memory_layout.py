@@ -98,8 +98,12 @@ LANE_BITS: Final = np.array([*(1 << lane for lane in range(LANES)), ALL_LANES], 
 
 def lane_of(bits: np.ndarray) -> np.ndarray:
     """Lanes as bits, as a note has them."""
-    one = np.where(bits & bits - 1, UNKNOWN, np.frexp(bits)[1].astype(np.int64) - 1)
-    return np.where((bits == 0) | (bits == ALL_LANES), MANY, one)
+    found = np.full(bits.shape, MANY)
+    few = (bits != 0) & (bits != ALL_LANES)
+    if few.any():
+        some = bits[few]
+        found[few] = np.where(some & some - 1, UNKNOWN, np.frexp(some)[1] - 1)
+    return found
 
 
 WRITTEN, READ = 1, 2

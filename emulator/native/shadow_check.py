@@ -332,6 +332,8 @@ define i32 @{"write" if write else "read"}(ptr %shadow, ptr %cells, ptr %clock, 
   {_fields()}
   %epochs = load ptr, ptr %epochs_word
   %noting = icmp ne ptr %noted, null
+  %by_agent = icmp ne i64 %async, 0
+  %own_lanes = select i1 %by_agent, ptr null, ptr %{"writer" if write else "reader"}_lanes
   %runs_at = getelementptr i64, ptr %cells, i64 3
   %runs = load i64, ptr %runs_at
   %length_at = getelementptr i64, ptr %cells, i64 4
@@ -593,8 +595,8 @@ def _listed(which: int, number: str, after: str) -> str:
 
 def _noted(write: bool) -> str:
     """Note the access in one run of cells: as the writer that nobody has read yet, or as the reader."""
-    what = [("writers", "%own"), ("readers", "0"), ("writer_lanes", "0")] if write else []
-    what = what or [("readers", "%own"), ("reader_lanes", "0")]
+    what = [("writers", "%own"), ("readers", "0")] if write else [("readers", "%own")]
+    what.append(("own_lanes", "0"))
     lines = [f"call void @set32(ptr %{name}, i64 %from, i64 %length, i32 {value})" for name, value in what]
     lines += ["call void @set64(ptr %writes, i64 %from, i64 %length, i64 %note)"] * write
     return "\n  ".join(lines)
