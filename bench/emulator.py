@@ -1,6 +1,7 @@
 """`python -m bench.emulator`: what the emulator costs on attention problems, beside the goals and beside a peer.
 
-Best of a few repetitions, one BLAS thread. The peer is the Triton interpreter, if PyPI's `triton` is installed. It is
+CPU seconds, the least of several repetitions, one BLAS thread; beside a yardstick, since the same machine may be half
+as fast while others use it. The peer is the Triton interpreter, if PyPI's `triton` is installed. It is
 not in requirements.lock, since torch brings a version of its own where there is a GPU. Where the time of a launch goes
 stands in docs/emulator.md.
 """
@@ -15,6 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import functools
 import multiprocessing
 import pickle
+import resource
 import subprocess
 import sys
 import tempfile
@@ -32,9 +34,14 @@ from emulator.program import Program
 from emulator.ptx.parser import parse
 
 REPETITIONS: Final = 5
+TURNS: Final = 15
+"""Repetitions of what has a goal and takes less than a second."""
+YARDSTICK: Final = 1024
+"""Rows and columns of the float32 matrices that are multiplied. Goals were set where that gave 70 GFLOP/s."""
+ADDITIONS: Final = 1_000_000
 SHORT: Final = Problem(256, 1024, 128)
 GOALS_S: Final = {Problem(128, 4096, 128): 0.07, Problem(128, 4096, 512): 0.27}
-"""The most seconds that a launch should take with every check on: 4 GFLOP/s."""
+"""The most CPU seconds that a launch should take with every check on: 4 GFLOP/s."""
 PEERS: Final = (SHORT, Problem(128, 1024, 512))
 PEER_GOAL_RATIO: Final = 0.35
 PROCESSES: Final = 2
@@ -83,9 +90,24 @@ class Line:
 def main() -> None:
     """Measure and print."""
     torch.set_num_threads(1)
-    for lines in (front_end, start, launches, peers, processes):
+    for lines in (yardstick, front_end, start, launches, peers, processes):
         for line in lines():
             print(line, flush=True)
+
+
+def yardstick() -> list[Line]:
+    """How fast this machine is now."""
+    a = torch.ones(YARDSTICK, YARDSTICK)
+    return [
+        Line("one BLAS thread, GFLOP/s", 2e-9 * YARDSTICK**3 / best(lambda: a @ a, TURNS), ""),
+        Line(f"{ADDITIONS:,} additions in Python", best(_add, TURNS), "s"),
+    ]
+
+
+def _add() -> None:
+    total = 0
+    for number in range(ADDITIONS):
+        total += number
 
 
 def front_end() -> list[Line]:
@@ -122,10 +144,10 @@ def launches() -> Iterator[Line]:
     """Launches of the larger problems in each mode."""
     for problem, goal in GOALS_S.items():
         for completion in ("lazy", "eager"):
-            launch = measured(problem, completion)
-            yield Line(f"{problem}, {completion}", launch.seconds, "s", goal)
-            yield Line("  GFLOP/s", problem.gflop / launch.seconds, "")
-        yield Line("  a warp-instruction", launch.seconds / launch.stats.instructions * 1e6, "us")
+            seconds, instructions = measured(problem, completion)
+            yield Line(f"{problem}, {completion}", seconds, "s", goal)
+            yield Line("  GFLOP/s", problem.gflop / seconds, "")
+        yield Line("  a warp-instruction", seconds / instructions * 1e6, "us")
 
 
 def peers() -> Iterator[Line]:
@@ -138,10 +160,10 @@ def peers() -> Iterator[Line]:
     for problem in PEERS:
         inputs = problem.inputs()
         check(problem, attention(problem, *inputs), "the Triton interpreter")
-        peer = best(functools.partial(attention, problem, *inputs))
+        peer = best(functools.partial(attention, problem, *inputs), TURNS)
         yield Line(f"{problem}, Triton's interpreter", peer, "s")
         for completion in ("eager", "lazy"):
-            ratio = measured(problem, completion).seconds / peer
+            ratio = measured(problem, completion)[0] / peer
             yield Line(f"  {completion} against it", ratio, "x", PEER_GOAL_RATIO)
 
 
@@ -160,7 +182,7 @@ def processes() -> list[Line]:
 
 
 def at_once() -> float:
-    """Seconds that busy processes take at once, over what they take in turn: what this machine has to give now."""
+    """Time that busy processes take at once, over what they take in turn: what this machine has to give now."""
 
     def loops() -> None:
         others = [context.Process(target=_loop) for _ in range(PROCESSES - 1)]
@@ -171,7 +193,7 @@ def at_once() -> float:
             other.join()
 
     context = multiprocessing.get_context("fork")
-    return best(loops) / (PROCESSES * best(_loop))
+    return best(loops, clock=time.perf_counter) / (PROCESSES * best(_loop, clock=time.perf_counter))
 
 
 def _loop() -> None:
@@ -185,12 +207,12 @@ def _ctas(count: int) -> tuple[emulator.LaunchResult, torch.Tensor]:
     return fastest(device), o.view(torch.int16)
 
 
-def measured(problem: Problem, completion: Any) -> emulator.LaunchResult:
-    """The fastest launch of a few in one completion mode."""
+def measured(problem: Problem, completion: Any) -> tuple[float, int]:
+    """CPU seconds of the fastest launch of several in one completion mode, and its warp-instructions."""
     with emulator.emulate(completion) as device:
-        for _ in range(REPETITIONS):
-            check(problem, run_kernel(problem), f"the kernel, {completion}")
-    return fastest(device)
+        check(problem, run_kernel(problem), f"the kernel, {completion}")
+        seconds = best(lambda: run_kernel(problem), TURNS)
+    return seconds, device.launches[-1].stats.instructions
 
 
 def fastest(device: emulator.EmulatedDevice) -> emulator.LaunchResult:
@@ -214,13 +236,19 @@ def check(problem: Problem, o: torch.Tensor, who: str) -> None:
         raise SystemExit(f"{who} is off by {error} on {problem}, allowed is {WORST_ERROR}")
 
 
-def best(work: Callable[[], object], times: int = REPETITIONS) -> float:
+def cpu() -> float:
+    """CPU seconds of this process so far, and of those that it waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def best(work: Callable[[], object], times: int = REPETITIONS, clock: Callable[[], float] = cpu) -> float:
     """Seconds of the fastest of a few repetitions."""
     found = []
     for _ in range(times):
-        start = time.perf_counter()
+        start = clock()
         work()
-        found.append(time.perf_counter() - start)
+        found.append(clock() - start)
     return min(found)
 
 
