@@ -17,7 +17,7 @@ from .engine.load_store import load_store
 from .engine.placement import Placement, RegisterFile
 from .engine.reach import Reach, reach
 from .engine.segments import Chain, Segment, placed_registers, segments
-from .engine.stored import stored_parameters
+from .engine.stored import Pointers, stored_parameters
 from .engine.unfenced import unfenced
 from .engine.uniformity import varying
 from .engine.unwritten import unwritten
@@ -273,10 +273,22 @@ class Program:
         return found
 
     def _reach(self, load: Instr) -> Reach | None:
-        """The stores that the value of a load may come to, if it comes to nothing else."""
+        """The stores that the value of a load may come to, if it comes to nothing else; or that of another load which
+        may have read the same before it, of which nothing is known any more."""
         if id(load) not in self._reached:
-            (at,) = (at for at, effect in enumerate(self._effects) if effect.instr is load)
-            self._reached[id(load)] = reach(self._flow, self._effects, self._stores, at)
+            pointers, spaces = Pointers(self._effects), {MemoryOp(load).space, "generic"}
+            loads = [
+                (at, pointers.of([effect]), effect.instr)
+                for at, effect in enumerate(self._effects)
+                if effect.instr.opcode == "ld" and MemoryOp(effect.instr).space in spaces
+            ]
+            (mine,) = (come_from for _, come_from, instr in loads if instr is load)
+            alike = [at for at, come_from, _ in loads if _meet(mine, come_from)]
+            ways = [reach(self._flow, self._effects, self._stores, at) for at in alike]
+            known = [way for way in ways if way is not None]
+            stores = frozenset[int]().union(*(way.stores for way in known))
+            whole = Reach(stores, any(way.exchanged for way in known)) if len(known) == len(ways) else None
+            self._reached[id(load)] = whole
         return self._reached[id(load)]
 
     def _special_value(self, warp: Any, special: Special) -> Any:
@@ -387,6 +399,11 @@ class Steps(Program):
                     to.words[there.offset // 4] = source.words[slot.offset // 4]
                 else:
                     to.rows(slot.type)[there.row] = source.rows(slot.type)[slot.row]
+
+
+def _meet(one: frozenset[int], other: frozenset[int]) -> bool:
+    """Whether addresses that come from these parameters, none if that is not known, may be of one memory."""
+    return not one or not other or not one.isdisjoint(other)
 
 
 def _lanes_at(doubt: Doubted) -> int:

@@ -166,3 +166,25 @@ def test_a_word_that_all_load_and_one_overwrites(
     launch(text, [out], block=(threads, 1, 1), completion=completion, findings=found, seed=2)
     assert {fault.level for fault in found} == {Level.FORMAL}
     assert space == "shared" or out[0] == 9
+
+
+LOADED_TWICE = """
+setp.eq.u32 %p0, %t, LAST; setp.eq.u32 %p1, %t, 5; setp.eq.u32 %p2, %t, 4; add.u64 %a1, %a0, 128;
+@%p1 ld.global.b32 %r1, [%a0]; BETWEEN @%p2 ld.global.b32 %r2, [%a0]; @%p0 st.global.b32 [%a0], 7; ret;
+"""
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("threads", [32, 64])
+def test_of_two_loads_of_a_word_the_first_is_used(threads: int, completion: Completion) -> None:
+    """The second is for nothing, and the last that is known of when another lane or warp stores there."""
+
+    def tried(between: str) -> list[Fault]:
+        found = list[Fault]()
+        text = source(LOADED_TWICE.replace("LAST", str(threads - 1)).replace("BETWEEN", between), block=threads)
+        launch(text, [np.zeros(64, np.uint32)], block=(threads, 1, 1), completion=completion, findings=found)
+        return found
+
+    assert {fault.level for fault in tried("")} <= {Level.FORMAL}
+    with pytest.raises(DataRace):
+        tried("@%p1 st.global.b32 [%a1], %r1;")
