@@ -14,4 +14,4 @@ def test_each_step_has_the_sign_that_its_waits_explain() -> None:
     assert ladder.reason(one, four).startswith("mma waits for k_full")
     assert ladder.reason(four, early).startswith("mma waits for p_full")
     assert smem.cycles == pytest.approx(early.cycles, rel=0.1)
-    assert early.bound == smem.bound == "HBM"
+    assert early.bound == smem.bound == "tensor core"
