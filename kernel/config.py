@@ -18,6 +18,7 @@ SMEM_ALIGN = 1024  # eight swizzled rows: the period of the pattern
 BF16_BYTES = 2
 FP32_BYTES = 4
 MBARRIER_BYTES = 8
+MMA_K = 16  # of the summed dimension, that it takes
 MMA_N = 256  # columns that one tensor-core instruction writes at most
 S_STAGES = 2  # logits of one tile are computed while those of the other are in softmax
 MAX_DEPTH = 4  # tiles that a ring of keys holds; a power of two
@@ -28,8 +29,8 @@ SPLITS = (1, 2, 4, 8, 16)
 #: CTAs of a cluster, and how many such clusters a B200 holds at a time: its GPCs have 18 or 20 SMs.
 CLUSTERS_AT_ONCE = {1: 148, 2: 74, 4: 34, 8: 16, 16: 8}
 #: What a launch takes beside KV tiles, a row tile beside its own, and a tile of 128 keys of a pair's MMA, in times
-#: of a tile of 64 keys at head_dim 512: by the clock of the emulated B200; and a merge of all rows.
-BESIDE_TILES, BESIDE_ROW_TILE, PAIR_TILE, MERGE_TILES = 5, 1, 1.6, 4
+#: of a tile of 64 keys at head_dim 512, 3,100 cycles by the clock of the emulated B200; a merge, and one of all rows.
+BESIDE_TILES, BESIDE_ROW_TILE, PAIR_TILE, MERGE_TILES, MERGE_ROWS = 2.4, 1, 1.6, 1, 2.5
 UNITS = 4  # parts of a tile's K, and of its V, each loaded by a warp and given back by itself at head_dim 512
 
 PPath = Literal["tmem", "smem"]
@@ -139,6 +140,7 @@ class FmhaConfig:
     O and lse. compressed: beside those keys, none, all visible blocks of a second tensor ("blocks") or the blocks of it
     that each token lists ("topk"); needs shared_kv. sink: a logit a head joins the denominator of O.
     splits: CTAs of a cluster that have a share of a row tile's KV tiles each, and merge what comes of them.
+    block_rows: rows of a CTA where it has fewer than a row tile, None otherwise: more CTAs then merge less each.
     mma_ctas: 2 where one MMA computes the row tiles of a pair of CTAs, each holding half of the keys; else 1.
     Raises ArgumentError for a value that does not exist.
     """
@@ -151,6 +153,7 @@ class FmhaConfig:
     compressed: Compressed = "none"
     sink: bool = False
     splits: int = 1
+    block_rows: int | None = None
     mma_ctas: int = 1
     roles: Roles = field(default_factory=Roles)
 
@@ -169,6 +172,8 @@ class FmhaConfig:
             raise ArgumentError("splits", self.splits, f"one of {SPLITS}, and {max(CLUSTERS_AT_ONCE)} CTAs a cluster")
         if self.splits > 1 and self.row_tiles > 1:
             raise ArgumentError("splits", self.splits, "1 with two row tiles in flight")
+        if self.block_rows is not None and (self.splits == 1 or self.block_rows not in self.fewer_rows):
+            raise ArgumentError("block_rows", self.block_rows, f"one of {self.fewer_rows} where keys are split")
         if self.mma_ctas not in (1, 2) or (self.mma_ctas == 2 and (self.head_dim < 256 or self.splits > 1)):
             raise ArgumentError("mma_ctas", self.mma_ctas, "1, or 2 from head_dim 256 on where no keys are split")
         if self.units > 1 and self.head_dim < 512:
@@ -189,7 +194,7 @@ class FmhaConfig:
         parts += ["shared_kv"] * self.shared_kv + [self.compressed] * (self.compressed != "none")
         parts += ["two_row_tiles"] * (self.row_tiles == 2)
         parts += ["sink"] * self.sink + ["partials"] * self.partials
-        parts += [f"splits{self.splits}"] * (self.splits > 1)
+        parts += [f"splits{self.splits}"] * (self.splits > 1) + [f"rows{self.block_rows}"] * bool(self.block_rows)
         parts += ["one_mma"] * (self.mma_ctas == 2)
         return "_".join(parts)
 
@@ -221,9 +226,14 @@ class FmhaConfig:
         return 64 if self.head_dim == 512 else TMEM_LANES
 
     @property
+    def fewer_rows(self) -> tuple[int, int]:
+        """Rows that a CTA may have instead: those of two softmax warps, or of one."""
+        return self.tile_m // 2, self.tile_m // WARPGROUP
+
+    @property
     def block_m(self) -> int:
         """Query rows of a CTA."""
-        return self.row_tiles * self.tile_m
+        return self.block_rows or self.row_tiles * self.tile_m
 
     @property
     def block_n(self) -> int:
@@ -354,7 +364,7 @@ class FmhaConfig:
 
     @property
     def q_bytes(self) -> int:
-        return self.block_m * self.head_dim * BF16_BYTES
+        return self.row_tiles * self.tile_m * self.head_dim * BF16_BYTES
 
     @property
     def kv_tile_bytes(self) -> int:
@@ -416,7 +426,6 @@ class FmhaConfig:
             Barrier("s_full", S_STAGES, 1, "mma", "softmax"),
             Barrier("p_full", S_STAGES * len(self.p_parts), softmax, "softmax", "mma"),
             Barrier("o_done", S_STAGES, 1, "mma", "softmax"),
-            Barrier("tmem_free", self.row_tiles, softmax, "softmax", "mma"),
         )
 
     def barrier_offset(self, name: str) -> int:
@@ -467,7 +476,8 @@ def configuration(
     """The configuration that a call with these arguments launches: the only place where that is decided.
 
     Where a sequence has more rows than a row tile, a CTA has two in flight up to head_dim 128, and at 256 one MMA is of
-    two CTAs; at 512 it is where heads fill pairs. The keys of a row tile are split as is said, or as suits `size`.
+    two CTAs; at 512 it is where heads fill pairs. The keys of a row tile are split as is said, or as suits `size`, and
+    then a CTA may have fewer rows.
     Raises ArgumentError.
     """
     if p_path == "auto":
@@ -486,7 +496,8 @@ def configuration(
         whole = replace(config, mma_ctas=2)
     if size is None:
         return whole if splits == 1 else replace(config, splits=splits)
-    candidates = [whole, *(replace(config, splits=n) for n in SPLITS if n > 1)]
+    shares = [(n, rows) for n in SPLITS if n > 1 for rows in (None, *config.fewer_rows)]
+    candidates = [whole, *(replace(config, splits=n, block_rows=rows) for n, rows in shares)]
     return min(candidates, key=lambda each: tile_times(each, heads, size))
 
 
@@ -499,6 +510,6 @@ def tile_times(config: FmhaConfig, heads: int, size: Size) -> float:
     kv_tiles = -(-size.keys // config.block_n) - (-size.compressed_keys // config.block_n)
     waves = -(-clusters // CLUSTERS_AT_ONCE[config.cluster_ctas])
     if config.splits > 1:
-        merge = MERGE_TILES * min(rows / config.block_m, 1)
-        return waves * (BESIDE_TILES + merge + -(-kv_tiles // config.splits))
+        merge = MERGE_TILES + MERGE_ROWS * config.block_m / config.tile_m
+        return waves * (BESIDE_TILES + BESIDE_ROW_TILE + merge + -(-kv_tiles // config.splits))
     return BESIDE_TILES + waves * (BESIDE_ROW_TILE + kv_tiles * (PAIR_TILE if config.mma_ctas == 2 else 1))

@@ -28,15 +28,13 @@ four. Where one MMA is of two CTAs, the mma warp of the pair's first works for b
     mma          ------s_full------->   softmax              S[i] = Q K[i]' is in tensor memory
                  <-----p_full--------                        a part of P[i] is staged and O fits its maximum
                  ------o_done------->                        O += P[i] V[i] has happened
-                 <----tmem_free------                        O was read: the next row tile's may be written
     softmax      --named barriers 1, 2-->  softmax           of a pair at 512: of a row, between warps 0 and 2, 1 and 3
 
 S[i+2] may overwrite S[i], and P[i+2] P[i], without a barrier of its own: it is issued after P[i]V[i], which waits for
-p_full, and whoever arrives there has read S[i]. A row tile that sees no key passes by all but softmax.
-
+p_full, and whoever arrives there has read S[i], and O of the row tile before. A row tile that sees no key passes by all
+but softmax.
 Where keys are split, the CTAs of a cluster have a share of a row tile's KV tiles each, and leave U, maxima and sums in
 shared memory, where Q and the keys lay. All warps of the cluster meet, merge rows out of all shares, and meet again.
-
 Why it is so: docs/kernel.md.
 """
 
@@ -113,7 +111,7 @@ class Fmha:
                 multiply(cta)
         if const_expr(config.splits > 1):
             Combine(cta.at(cta.numbers[0])).run(warp)
-        meet(config)
+        meet(config.cluster_ctas)
         if warp == roles.mma[0]:
             cute.arch.relinquish_tmem_alloc_permit(config.mma_ctas == 2)
             cute.arch.dealloc_tmem(tmem, config.tmem_alloc_cols, config.mma_ctas == 2)
@@ -122,7 +120,7 @@ class Fmha:
     def softmax(self, cta: Cta) -> None:
         """The softmax warps at all row tiles of the CTA, and what they leave of each."""
         config, thread, products = self.config, RowThread(cta.fragments, self.config), cta.fragments.products
-        self.trace(tLtS=thread.tLtS, tLcS=thread.tLcS, sQ=products.q, sK=products.k, sV=products.v)
+        self.trace(tLtS=thread.tLtS, tLcS=thread.tLcS)
         self.trace(**{name: each for name, each in vars(cta.fragments).items() if name.startswith("t")})
         if const_expr(config.p_path == "smem"):
             self.trace(sP=products.p, sP_rows=p_rows(cta)[None, None, 0])
@@ -155,4 +153,4 @@ class Fmha:
             cute.arch.mbarrier_init_fence()
         if warp == roles.mma[0]:
             cute.arch.alloc_tmem(config.tmem_alloc_cols, tmem_slot, config.mma_ctas == 2)
-        meet(config)
+        meet(config.mma_ctas)

@@ -17,9 +17,9 @@ def cta_group(config: FmhaConfig) -> tcgen05.CtaGroup:
     return tcgen05.CtaGroup.TWO if config.mma_ctas == 2 else tcgen05.CtaGroup.ONE
 
 
-def meet(config: FmhaConfig) -> None:
-    """All threads of the CTA, or of its cluster."""
-    if config.cluster_ctas > 1:
+def meet(ctas: int) -> None:
+    """All threads of the CTA, or of the cluster's so many."""
+    if ctas > 1:
         cute.arch.cluster_arrive()
         cute.arch.cluster_wait()
     else:

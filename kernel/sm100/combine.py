@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import operator
 from dataclasses import dataclass
 from typing import Any
@@ -34,12 +33,12 @@ class Partial(SoftmaxWarp):
         config, thread = self.cta.config, self.thread
         thread.wait_for_o(self.cta)  # nothing reads Q and the keys any more
         own, count = partial_rows(config, self.cta.smem.sQ.iterator)[thread.row, None], config.o_cols // LOAD_COLS
-        row_sum = self.running.row_sum()
-        if thread.half == 0:
-            own[config.head_dim], own[config.head_dim + 1] = self.running.row_max, row_sum
-        blocks = cute.logical_divide(own, cute.make_layout(LOAD_COLS))
-        for c in cutlass.range_constexpr(count):
-            cute.autovec_copy(thread.o_or_zeros(self.cta, c), blocks[None, thread.half * count + c])
+        row_sum, blocks = self.running.row_sum(), cute.logical_divide(own, cute.make_layout(LOAD_COLS))
+        if thread.row < config.block_m:  # a warp's rows all are, or none
+            if thread.half == 0:
+                own[config.head_dim], own[config.head_dim + 1] = self.running.stats[0], row_sum
+            for c in cutlass.range_constexpr(count):
+                cute.autovec_copy(thread.o_or_zeros(self.cta, c), blocks[None, thread.half * count + c])
 
 
 @dataclass
@@ -51,41 +50,44 @@ class Combine(Fixed):
     @cute.jit
     def run(self, warp: Any) -> None:
         config, row_tile = self.cta.config, self.cta.row_tile
-        meet(config)
-        for i in cutlass.range(warp, config.block_m // config.splits, config.threads // WARP, unroll=1):
-            row = i * config.splits + cute.arch.block_idx_in_cluster()
+        meet(config.splits)
+        rows, warps, lane = config.block_m // config.splits, config.threads // WARP, cute.arch.lane_idx()
+        width = min(VECTOR_BYTES // FP32_BYTES, config.head_dim // WARP)  # of a lane's vectors
+        vectors = config.head_dim // WARP // width
+        parts = 1 << min(vectors, max(warps // rows, 1)).bit_length() - 1  # of a row, where there are warps enough
+        for i in cutlass.range(warp, rows * parts, warps, unroll=1):
+            row = i // parts * config.splits + cute.arch.block_idx_in_cluster()
             if row_tile.row(row) < row_tile.rows:
-                self.merge_row(row)
+                self.merge(row, [(n + i % parts) * WARP + lane for n in range(0, vectors, parts)], width)
 
-    def shares(self, row: Int32) -> list[cute.Tensor]:
-        """That row of the partials of every CTA, the own one first: from its shared memory it comes fast."""
+    def share(self, s: Any) -> cute.Tensor:
+        """The partials of a CTA, the own one first: from its shared memory it comes fast."""
         config, at, rank = self.cta.config, self.cta.smem.sQ.iterator, cute.arch.block_idx_in_cluster()
-        others = [cute.arch.map_dsmem_ptr(at, rank + s & config.splits - 1) for s in range(1, config.splits)]
-        return [partial_rows(config, base)[row, None] for base in (at, *others)]
+        own = isinstance(s, int) and s == 0
+        return partial_rows(config, at if own else cute.arch.map_dsmem_ptr(at, rank + s & config.splits - 1))
 
     @cute.jit
-    def merge_row(self, row: Int32) -> None:
-        """O = sum of U_s exp(m_s - m) over sum of l_s exp(m_s - m) and sink; lanes side by side have columns so."""
+    def merge(self, row: Int32, vectors: list[Int32], width: cutlass.Constexpr[int]) -> None:
+        """O = sum of U_s exp(m_s - m) over sum of l_s exp(m_s - m) and sink, a lane some vectors of a row."""
         config, args, row_tile = self.cta.config, self.cta.args, self.cta.row_tile
-        shares, number = self.shares(row), row_tile.row(row)
-        stats = [loaded(share, STATS, config.head_dim // STATS) for share in shares]
+        shares, number = [self.share(s)[row, None] for s in range(config.splits)], row_tile.row(row)
+        stats = loaded(self.share(cute.arch.lane_idx())[row, None], STATS, config.head_dim // STATS)
         running = RunningSoftmax(args.scale_log2, config.threads_per_row)
-        running.stats[0] = functools.reduce(cute.arch.fmax, [each[0] for each in stats])
-        weights = [running.weight_of(each[0]) for each in stats]
-        row_sum = functools.reduce(operator.add, [w * each[1] for w, each in zip(weights, stats, strict=True)])
-        if cute.arch.lane_idx() == 0:
+        running.stats[0] = cute.arch.warp_reduction(stats[0], cute.arch.fmax, threads_in_group=config.splits)
+        weight = running.weight_of(stats[0])  # a lane has that of a share
+        row_sum = cute.arch.warp_reduction(weight * stats[1], operator.add, threads_in_group=config.splits)
+        weights = [cute.arch.shuffle_sync(weight, s) for s in range(config.splits)]
+        if vectors[0] == 0:
             running.store(args, row_sum, row_tile.group, number)
         inverse = running.inverse(row_sum, None if args.sink is None else args.sink[row_tile.head(row)])
-        vector = min(VECTOR_BYTES // FP32_BYTES, config.head_dim // WARP)
-        for first in range(0, config.head_dim // vector, WARP):
-            at = first + cute.arch.lane_idx()
-            u = self.merged([loaded(share, vector, at) for share in shares], weights)
+        for at in vectors:
+            u = self.merged([loaded(share, width, at) for share in shares], weights)
             for tensor, factor in ((self.cta.copies.u, 1.0), (self.cta.copies.o, inverse)):
                 if const_expr(tensor is not None):
-                    out = cute.make_rmem_tensor(vector, tensor.element_type)
+                    out = cute.make_rmem_tensor(width, tensor.element_type)
                     out.store((u.load() * factor).to(tensor.element_type))
                     own = tensor[row_tile.group, number, None]
-                    cute.autovec_copy(out, cute.logical_divide(own, cute.make_layout(vector))[None, at])
+                    cute.autovec_copy(out, cute.logical_divide(own, cute.make_layout(width))[None, at])
 
     def merged(self, parts: list[cute.Tensor], weights: list[Any]) -> cute.Tensor:
         """Sum of the shares' vectors, weighted, in their order."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import cutlass.cute as cute
 from cutlass import BFloat16, Float32, Int32, Int64
+from cutlass.experimental import primitives
 from cutlass.memory import SmemAllocator
 
 from kernel.arguments import Arguments
-from kernel.config import BF16_BYTES, SMEM_ALIGN, TMEM_LANES, FmhaConfig
+from kernel.config import BF16_BYTES, MMA_K, SMEM_ALIGN, SWIZZLE_BYTES, TMEM_LANES, FmhaConfig
 from kernel.sm100.barriers import Barriers
-from kernel.sm100.operands import Copies, Products
+from kernel.sm100.operands import CHUNK, Copies, Products
 from kernel.sm100.tiles import Branches, Fixed, KvTiles, RowTile, TopkTiles, Visible, larger, smaller
 
 LANE = 1 << 16  # tensor-memory address of the next lane
@@ -27,23 +29,38 @@ class Smem(Fixed):
     def __init__(self, config: FmhaConfig, products: Products) -> None:
         smem = SmemAllocator()
 
-        def tensor(layout: cute.ComposedLayout) -> cute.Tensor:
-            return smem.allocate_tensor(BFloat16, layout.outer, SMEM_ALIGN, layout.inner)
+        def bf16(size: int) -> cute.Tensor:
+            return smem.allocate_tensor(BFloat16, cute.make_layout(size // BF16_BYTES), SMEM_ALIGN)
 
         self.barriers = smem.allocate_array(Int64, config.barrier_count)
         self.tmem_slot = smem.allocate_array(Int32, 1)
         self.sMax = None  # what the softmax threads tell those that share their rows, (thread, turn)
         if config.halves_apart:
             self.sMax = smem.allocate_tensor(Float32, cute.make_layout((TMEM_LANES, 2)), 16)
-        self.sQ, self.sK = tensor(products.q), tensor(products.k)
-        if config.own_v:
-            self.sV = tensor(products.v)
-        else:  # the bytes of a K tile and of a V tile lie alike
-            self.sV = cute.make_tensor(cute.recast_ptr(self.sK.iterator, products.v.inner, BFloat16), products.v.outer)
-        self.sP = tensor(products.p) if config.p_path == "smem" else None
-        self.sO = self.sP  # where O is staged: in P's room, if it has one
-        if config.o_bytes:
-            self.sO = smem.allocate_tensor(BFloat16, cute.make_layout(config.o_bytes // BF16_BYTES), SMEM_ALIGN)
+        self.sQ, self.sK = bf16(config.q_bytes), bf16(config.depth * config.kv_tile_bytes)
+        self.sV = bf16(config.depth * config.kv_tile_bytes) if config.own_v else self.sK
+        p = BFloat16, products.p.outer, SMEM_ALIGN, products.p.inner
+        self.sP = smem.allocate_tensor(*p) if config.p_path == "smem" else None
+        self.sO = bf16(config.o_bytes) if config.o_bytes else self.sP  # where O is staged: in P's room, if it has one
+
+
+class Units(Fixed):
+    """Units of rows and dims in shared memory as instructions take them: a descriptor for each 16 that are summed."""
+
+    def __init__(self, buffer: cute.Tensor, unit: tuple[int, int], by_dims: bool = True) -> None:
+        """by_dims: dims are summed, and lie side by side. chunk: rows of 128 bytes, in 16 as descriptors count."""
+        self.by_dims, self.chunk, self.chunks = by_dims, unit[0] * SWIZZLE_BYTES // VECTOR_BYTES, unit[1] // CHUNK
+        groups = VECTOR_BYTES if by_dims else unit[0] * SWIZZLE_BYTES, 8 * SWIZZLE_BYTES
+        swizzle = primitives.Tcgen05SmemSwizzle.SWIZZLE_128B
+        self.first = primitives.Tcgen05SmemDesc.build(buffer.iterator.toint(), *groups, layout=swizzle)
+
+    def at(self, slot: Any, dim: int = 0) -> Callable[[int], Any]:
+        """What an instruction takes of a unit by its step, from a dim on."""
+        begin = self.first + slot * (self.chunk * self.chunks)
+        if not self.by_dims:
+            return lambda k: begin + (dim // CHUNK * self.chunk + MMA_K * k * SWIZZLE_BYTES // VECTOR_BYTES)
+        dims = range(dim, CHUNK * self.chunks, MMA_K)
+        return lambda k: begin + (dims[k] // CHUNK * self.chunk + dims[k] % CHUNK * BF16_BYTES // VECTOR_BYTES)
 
 
 class Fragments(Fixed):
@@ -54,34 +71,33 @@ class Fragments(Fixed):
         self.config, self.products = config, products
         qk, pv = products.qk.get_slice(0), products.pv.get_slice(0)
         s_layout = qk.make_fragment_C(qk.partition_shape_C(config.qk_tiler[:2])).layout
-        o_layout = pv.make_fragment_C(pv.partition_shape_C(products.pv.shape_mnk[:2])).layout
         self.tStS = cute.make_tensor(tmem, s_layout)  # of stage 0
-        self.tOtO = cute.make_tensor(tmem + config.tmem_o, o_layout)
+        self.o = tmem + config.tmem_o
         if config.p_path == "smem":
-            self.tOrP = pv.make_fragment_A(smem.sP)  # descriptors (MMA, M, K, stage)
+            self.tOrP, self.P = pv.make_fragment_A(smem.sP), Units(smem.sP, (config.tile_m, config.block_n))
         else:  # columns of stage 0
             p_layout = pv.make_fragment_A(cute.make_tensor(tmem, products.p.outer)).layout
             self.tOrP = cute.make_tensor(cute.recast_ptr(tmem + config.tmem_p, dtype=BFloat16), p_layout)
-        self.tSrQ = qk.make_fragment_A(smem.sQ)  # descriptors (MMA, M, K, row tile)
-        self.tSrK, self.tOrV = qk.make_fragment_B(smem.sK), pv.make_fragment_B(smem.sV)  # (MMA, N, K, slot)
+        self.Q, self.K = Units(smem.sQ, (config.tile_m, config.head_dim)), Units(smem.sK, config.k_unit)
+        self.V = Units(smem.sV, config.v_unit, by_dims=False)
 
     def s(self, stage: Any, first: Any = None) -> cute.Tensor:
         """The logits of a stage, all of them or those that begin where `first` does."""
         first = self.tStS if first is None else first
         return cute.make_tensor(first.iterator + stage * self.config.s_cols, first.layout)
 
-    def p(self, stage: Any) -> Any:
-        """P of a stage (MMA, K)."""
+    def p(self, stage: Any, ahead: int = 0) -> Callable[[int], Any]:
+        """P of a stage, its steps from `ahead` on."""
         if self.config.p_path == "smem":
-            return self.tOrP[None, 0, None, stage]
-        first = self.tOrP[None, 0, None, 0]
-        return cute.make_tensor(first.iterator + stage * (2 * self.config.p_stride), first.layout)
+            return self.P.at(stage, MMA_K * ahead)
+        first = self.tOrP.iterator + stage * (2 * self.config.p_stride)
+        return lambda k: (first + cute.crd2idx((0, 0, k, 0), self.tOrP.layout)).toint()
 
     def o_blocks(self, row_tile: Any) -> cute.Tensor:
         """O as (lane, column, block), LOAD_COLS columns a block; a lane is a row or a row's half of the columns."""
         columns = self.config.o_cols
         layout = cute.make_layout((TMEM_LANES, LOAD_COLS, columns // LOAD_COLS), stride=(LANE, 1, LOAD_COLS))
-        return cute.make_tensor(self.tOtO.iterator + row_tile * columns, layout)
+        return cute.make_tensor(self.o + row_tile * columns, layout)
 
 
 @dataclass

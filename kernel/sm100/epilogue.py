@@ -28,8 +28,6 @@ class Epilogue(SoftmaxWarp):
         if const_expr(self.cta.copies.u is not None):
             self.store_rows(self.cta.copies.u, Float32, Float32(1.0))
         self.store_rows(self.cta.copies.o, BFloat16, self.running.inverse(row_sum, logit))
-        if kv.count > 0:
-            self.cta.bars.arrive_warp("tmem_free", thread.row_tile)
         cute.arch.cp_async_bulk_wait_group(0, read=True)
         cute.arch.sync_warp()
 

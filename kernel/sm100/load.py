@@ -66,23 +66,21 @@ class LoadWarp(Fixed):
     def load_q(self, row_tiles: Int32) -> None:
         """Q of the CTA's next row tile, after so many that see keys, by the first of the warps."""
         config, bars, row_tile = self.cta.config, self.cta.bars, self.cta.row_tile
-        atom, mQ = self.cta.copies.q
+        atom, mQ = self.cta.copies.q[0], cute.domain_offset((row_tile.row(0), 0, 0), self.cta.copies.q[1])
         unit = config.tile_m, config.head_dim
         sQ = unit_boxes(self.cta.smem.sQ, unit, unit[0], config.row_tiles)
         if (self.warp == 0) & (self.cta.kv_tiles.count > 0):
             bars.wait("q_empty", 0, (row_tiles + 1) % 2)
             barrier = bars.expect("q_full", 0, config.q_bytes)
             for t in range(config.row_tiles):
-                gQ = cute.local_tile(mQ, unit, (row_tile.index * config.row_tiles + t, 0, row_tile.group))
+                gQ = cute.local_tile(mQ, unit, (t, 0, row_tile.group))
                 dst, src = both_sides(atom, sQ[None, None, 0, t], gQ)
                 cute.copy(atom, src, dst, tma_bar_ptr=barrier)
 
     @cute.jit
     def load_unit(self, tiles: KvTiles, atoms: KeyLoads, i: Int32, turn: Int32, tails: Int32) -> Int32:
-        """This warp's unit of tile `i`, the CTA's turn-th; zeros take the place of values that may be NaN.
-
-        0 * NaN is NaN, whatever P is. Only a last tile has such: the warp waits for it by itself.
-        """
+        """This warp's unit of tile `i`, the CTA's turn-th; zeros take the place of values that may be NaN: 0 * NaN is
+        NaN, whatever P is. Only a last tile has such: the warp waits for it by itself."""
         ring, bars = self.ring, self.cta.bars
         part, columns = (self.warp, self.rank) if ring.by_keys else (self.rank, self.warp)
         first = tiles.start(i) + ring.unit[0] * part

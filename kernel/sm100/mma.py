@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import Int32, const_expr
-from cutlass.cute.nvgpu import tcgen05
-from cutlass.cutlass_dsl import extract_mlir_values, new_from_mlir_values
+from cutlass import BFloat16, Float32, Int32, const_expr
+from cutlass.cute.nvgpu import OperandMajorMode, tcgen05
+from cutlass.experimental import primitives
 
-from kernel.config import S_STAGES
+from kernel.config import MMA_K, S_STAGES
 from kernel.sm100.cta import HALF_LANES, LANE, Cta
 from kernel.sm100.tiles import Fixed, smaller
+
+Step = Callable[[int], Any]  # of the summed dimension: what an instruction takes of an operand
 
 
 @cute.jit
@@ -80,9 +83,9 @@ class MmaWarp(Fixed):
         stage, _ = bars.stage_and_phase(turn, row_tile)
         slot, phase = bars.slot_and_phase(turn, unit)
         bars.wait("k_full", slot, phase)
-        tSrQ, tSrK = fragments.tSrQ[None, 0, None, row_tile], fragments.tSrK[None, 0, None, slot]
-        steps = cute.size(tSrK, mode=[1])
-        gemm(fragments.products.qk, fragments.s(stage), tSrQ, tSrK, range(steps), unit > 0, unit * steps)
+        q, k = fragments.Q.at(row_tile, unit * config.k_unit[1]), fragments.K.at(slot)
+        steps = range(config.k_unit[1] // MMA_K)
+        gemm(fragments.products.qk, fragments.s(stage).iterator, q, k, steps, unit > 0)
         if const_expr(row_tile == config.row_tiles - 1 and config.own_v):
             bars.commit("k_empty", slot)
         if const_expr(unit == config.units - 1):
@@ -95,42 +98,37 @@ class MmaWarp(Fixed):
         """O += P[i] V[i] of some of V's columns or, where the MMA is of two CTAs, of its keys, which it gives back."""
         config, bars, fragments, turn = self.cta.config, self.cta.bars, self.cta.fragments, self.cta.turn + i
         stage, phase = bars.stage_and_phase(turn, row_tile)
-        slot, v_phase = bars.slot_and_phase(turn, unit)
-        tOrV, parts = fragments.tOrV[None, None, None, slot], config.p_parts
+        (slot, v_phase), parts, dims = bars.slot_and_phase(turn, unit), config.p_parts, config.v_unit[1]
+        columns, ahead = (unit * dims, 0) if config.mma_ctas == 1 else (0, unit * config.v_unit[0] // MMA_K)
+        count = config.mma_ctas * dims // fragments.products.pv.shape_mnk[1]  # of instructions for all columns
         for part, pieces in enumerate(parts):
             if const_expr(unit == 0):
                 bars.wait("p_full", stage * len(parts) + part, phase)
-                if (part == 0) & (i == 0):
-                    bars.wait("tmem_free", row_tile, (self.row_tiles + 1) % 2)
             if const_expr(part == 0 and config.own_v):
                 bars.wait("v_full", slot, v_phase)
-            of_piece = cute.size(tOrV, mode=[2]) // parts[-1].stop
+            of_piece = config.v_unit[0] // MMA_K // parts[-1].stop
             steps = range(pieces.start * of_piece, pieces.stop * of_piece)
-            self.gemm_pv(fragments.p(stage), tOrV, steps, row_tile, unit, i > 0)
+            more = i > 0 if steps.start + ahead == 0 else True
+            for n in cutlass.range_constexpr(count):
+                half, column = divmod(columns + n * (dims // count), config.o_cols)
+                o = fragments.o + (row_tile * config.o_cols + half * HALF_LANES * LANE + column)
+                v = fragments.V.at(slot, n * (dims // count))
+                gemm(fragments.products.pv, o, fragments.p(stage, ahead), v, steps, more)
         if const_expr(row_tile == config.row_tiles - 1):
             bars.commit("v_empty" if config.own_v else "k_empty", slot)
         if const_expr(unit == config.units - 1):
             bars.commit("o_done", stage)
 
-    def gemm_pv(self, tOrP: Any, tOrV: cute.Tensor, steps: range, row_tile: int, unit: int, accumulate: Any) -> None:
-        """Some of the instructions of a unit's P V, into its columns of O."""
-        config, fragments = self.cta.config, self.cta.fragments
-        columns, ahead = unit * config.v_unit[1], 0
-        if config.mma_ctas == 2:
-            columns, ahead = 0, unit * cute.size(tOrV, mode=[2])
-        width = fragments.products.pv.shape_mnk[1] // (2 if config.halves_apart else 1)
-        for n in range(cute.size(tOrV, mode=[1])):
-            half, column = divmod(columns + n * width, config.o_cols)
-            place = row_tile * config.o_cols + half * HALF_LANES * LANE + column
-            tOtO = cute.make_tensor(fragments.tOtO.iterator + place, fragments.tOtO.layout)
-            first = accumulate if steps.start + ahead == 0 else True
-            gemm(fragments.products.pv, tOtO, tOrP, tOrV[None, n, None], steps, first, ahead)
 
-
-def gemm(tiled: cute.TiledMma, acc: Any, a: Any, b: Any, steps: range, accumulate: Any, ahead: int = 0) -> None:
-    """acc (+)= a b, one instruction for every 16 of the summed dimension: b's by `steps`, a's so many further on."""
-    tiled = new_from_mlir_values(tiled, extract_mlir_values(tiled))  # its fields change, the caller's must not
-    acc = acc[None, 0, 0]
-    for k in steps:
-        tiled.set(tcgen05.Field.ACCUMULATE, accumulate if k == steps.start else True)
-        cute.gemm(tiled, acc, a[None, ahead + k], b[None, k], acc)
+def gemm(tiled: cute.TiledMma, acc: cute.Pointer, a: Step, b: Step, steps: range, more: Any) -> None:
+    """acc (+)= a b, one instruction for every 16 of the summed dimension; the first adds if there is `more`. One thread
+    is elected for them all: cute.gemm elects one for each, which takes longer than their products."""
+    op, (m, n, _) = tiled.op, tiled.op.shape_mnk
+    described = {"b_major": int(op.b_major_mode == OperandMajorMode.MN), "m_dim": m, "n_dim": n}
+    bits = primitives.Tcgen05InstrDesc.build(c_dtype=Float32, a_dtype=BFloat16, b_dtype=BFloat16, **described)
+    tmem = functools.partial(cutlass.inttoptr, mem_space=cute.AddressSpace.tmem, dtype=Float32)
+    with cute.arch.elect_one():
+        for k in steps:
+            left = tmem(a(k)) if op.a_src == tcgen05.OperandSource.TMEM else a(k)
+            further = more if k == steps.start else True
+            primitives.tcgen05_mma("f16", f"cta_{op.cta_group.value}", tmem(acc.toint()), left, b(k), bits, further)

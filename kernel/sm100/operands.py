@@ -22,13 +22,10 @@ CHUNK = SWIZZLE_BYTES // BF16_BYTES  # bf16 in it
 
 
 class Products(NamedTuple):
-    """The tensor core's Q K' and P V, and where it wants their operands in shared memory: ((box), stage), swizzled."""
+    """The tensor core's Q K' and P V, and where it wants P in shared memory: ((box), stage), swizzled."""
 
     qk: cute.TiledMma
     pv: cute.TiledMma
-    q: cute.ComposedLayout
-    k: cute.ComposedLayout
-    v: cute.ComposedLayout
     p: cute.ComposedLayout
 
 
@@ -51,21 +48,14 @@ class Copies(NamedTuple):
 
 
 def products(config: FmhaConfig) -> Products:
-    bf16, ctas, slots = (BFloat16, BFloat16), cta_group(config), config.depth * config.units
+    bf16, ctas = (BFloat16, BFloat16), cta_group(config)
     keys_by_d, d_by_keys = (OperandMajorMode.K, OperandMajorMode.K), (OperandMajorMode.K, OperandMajorMode.MN)
     p_source = tcgen05.OperandSource.TMEM if config.p_path == "tmem" else tcgen05.OperandSource.SMEM
-    v_keys, v_dims = config.v_unit[0], config.mma_ctas * config.v_unit[1]
-    pv_tiler = (config.pv_tiler[0], min(v_dims, MMA_N))
+    pv_tiler = (config.pv_tiler[0], min(config.mma_ctas * config.v_unit[1], MMA_N))
     qk = sm100.make_trivial_tiled_mma(*bf16, *keys_by_d, Float32, ctas, config.qk_tiler[:2])
     pv = sm100.make_trivial_tiled_mma(*bf16, *d_by_keys, Float32, ctas, pv_tiler, p_source)
-    return Products(
-        qk,
-        pv,
-        sm100.make_smem_layout_a(qk, config.qk_tiler, BFloat16, config.row_tiles),
-        sm100.make_smem_layout_b(qk, (*config.qk_tiler[:2], config.k_unit[1]), BFloat16, slots),
-        sm100.make_smem_layout_b(pv, (config.pv_tiler[0], v_dims, v_keys), BFloat16, slots),
-        sm100.make_smem_layout_a(pv, config.pv_tiler, BFloat16, S_STAGES if config.p_path == "smem" else 1),
-    )
+    stages = S_STAGES if config.p_path == "smem" else 1
+    return Products(qk, pv, sm100.make_smem_layout_a(pv, config.pv_tiler, BFloat16, stages))
 
 
 def copies(config: FmhaConfig, operands: Operands, indices: cute.Tensor | None) -> Copies:

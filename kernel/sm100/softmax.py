@@ -98,10 +98,6 @@ class RunningSoftmax(Fixed):
         self.stats.fill(0.0)
         self.stats[0] = -Float32.inf
 
-    @property
-    def row_max(self) -> Any:
-        return self.stats[0]
-
     def row_sum(self, turn: Any = 0) -> Any:
         """Over all keys of the row: every thread that shares it calls this, in its next turn."""
         total = functools.reduce(operator.add, (self.stats[1 + j] for j in range(SUMS)))
@@ -124,7 +120,7 @@ class RunningSoftmax(Fixed):
 
     def finite_max(self) -> Float32:
         """The maximum, or 0 where nothing was visible yet: an exponent that is never inf - inf."""
-        return cutlass.select_(self.row_max == -Float32.inf, Float32(0.0), self.row_max)
+        return cutlass.select_(self.stats[0] == -Float32.inf, Float32(0.0), self.stats[0])
 
     def weight_of(self, maximum: Float32) -> Float32:
         """What is multiplied by what refers to a maximum below this one; 0 for that of no key."""
@@ -143,7 +139,7 @@ class RunningSoftmax(Fixed):
 
     def store(self, args: Arguments, row_sum: Any, group: Int32, row: Int32) -> None:
         """lse and m of one row in natural logarithms; both -inf where no key was visible."""
-        max_log2 = self.row_max * self.scale_log2
+        max_log2 = self.stats[0] * self.scale_log2
         args.lse[group, row] = cute.math.log(row_sum) + max_log2 * Float32(LN2)
         if args.m is not None:
             args.m[group, row] = max_log2 * Float32(LN2)
@@ -151,11 +147,11 @@ class RunningSoftmax(Fixed):
     def tile_max(self, s: cute.Tensor, i: Int32) -> Float32:
         """Maximum over the logits of tile `i`, in four chains so that the adds of one hide those of another."""
         chains = [functools.reduce(cute.arch.fmax, (s[j] for j in range(c, cute.size(s), 4))) for c in range(4)]
-        return self.over_row(functools.reduce(cute.arch.fmax, chains, self.row_max), cute.arch.fmax, i)
+        return self.over_row(functools.reduce(cute.arch.fmax, chains, self.stats[0]), cute.arch.fmax, i)
 
     def move_to(self, new_max: Float32) -> Float32:
         """Take `new_max` as the reference; the factor by which sums and O shrink."""
-        old = self.row_max
+        old = self.stats[0]
         self.stats[0] = new_max
         factor = self.weight_of(old)
         for j in range(SUMS):
@@ -209,7 +205,7 @@ class SoftmaxWarp(Fixed):
 
     @cute.jit
     def run(self) -> None:
-        config, bars, kv, thread = self.cta.config, self.cta.bars, self.cta.kv_tiles, self.thread
+        bars, kv, thread = self.cta.bars, self.cta.kv_tiles, self.thread
         token = self.cta.row_tile.token(thread.row)
         for i in cutlass.range(kv.count, unroll=1):
             stage, phase = bars.stage_and_phase(self.cta.turn + i, thread.row_tile)
@@ -221,8 +217,10 @@ class SoftmaxWarp(Fixed):
             cute.arch.fence_view_async_tmem_load()
             if cut:
                 self.mask_outside(s, lo, hi)
-            if const_expr(config.compressed == "topk"):
-                self.mask_unlisted(s, named)
+            if const_expr(len(named) > 0):
+                all_of_it = functools.reduce(operator.and_, named)
+                if all_of_it != -1:
+                    self.mask_unlisted(s, named)
             self.track_max(s, i)
             self.hand_on(s, stage)
 
@@ -245,23 +243,20 @@ class SoftmaxWarp(Fixed):
         words = [cute.arch.vote_ballot_sync(key >= 0) for key in keys]
         return [cutlass.select_(first < 0, Int32(-1), word) for word in words]
 
-    @cute.jit
     def mask_unlisted(self, s: cute.Tensor, words: list[Int32]) -> None:
         """Logits of keys that the list does not name become -inf."""
-        own = words
-        if const_expr(len(words) * WARP > cute.size(s)):  # those of both halves of a row
-            own = [cutlass.select_(self.thread.half == 0, *words)]
-        if functools.reduce(operator.and_, words) != -1:
-            for j in cutlass.range_constexpr(cute.size(s)):
-                bit = Int32(1 << j % WARP if j % WARP < WARP - 1 else -(1 << WARP - 1))
-                s[j] = cutlass.select_((own[j // WARP] & bit) != 0, s[j], -Float32.inf)
+        if len(words) * WARP > cute.size(s):  # those of both halves of a row
+            words = [cutlass.select_(self.thread.half == 0, *words)]
+        for j in range(cute.size(s)):
+            bit = Int32(1 << j % WARP if j % WARP < WARP - 1 else -(1 << WARP - 1))
+            s[j] = cutlass.select_((words[j // WARP] & bit) != 0, s[j], -Float32.inf)
 
     @cute.jit
     def track_max(self, s: cute.Tensor, i: Int32) -> None:
         """Move the reference maximum where a row of the warp outgrew it by more than 2^RESCALE_LOG2."""
         running = self.running
         new_max = running.tile_max(s, self.cta.turn + i)
-        moved = (new_max - running.row_max) * running.scale_log2 > RESCALE_LOG2
+        moved = (new_max - running.stats[0]) * running.scale_log2 > RESCALE_LOG2
         if cute.arch.vote_any_sync(moved):
             factor = running.move_to(new_max)
             if i > 0:

@@ -32,15 +32,16 @@ BREAKS = (
         "cute.recast_ptr(tmem + config.tmem_p, dtype",
         "cute.recast_ptr(tmem + config.tmem_p + 32, dtype",
         r"tcgen05\.mma",
-        "cute.gemm(",
+        "primitives.tcgen05_mma(",
     ),
     Break(
         "the second product does not wait for P",
         "kernel/sm100/mma.py",
+        "            if const_expr(unit == 0):\n"
         '                bars.wait("p_full", stage * len(parts) + part, phase)\n',
         "",
         r"tcgen05\.mma",
-        "cute.gemm(",
+        "primitives.tcgen05_mma(",
     ),
     Break(
         "P is signalled before its store has completed",

@@ -91,8 +91,8 @@ BREAKS = (
     Break(
         "a CTA ends after its stores have read its shared memory",
         "kernel/sm100/epilogue.py",
-        "thread.row_tile)\n        cute.arch.cp_async_bulk_wait_group(0, read=True)\n",
-        "thread.row_tile)\n",
+        "logit))\n        cute.arch.cp_async_bulk_wait_group(0, read=True)\n",
+        "logit))\n",
         ("D1.1", "hd=64 n=128"),
         r"MissingWait: a TMA store reads shared memory of CTA .* may have ended(.|\n)*cp\.async\.bulk\.wait_group in",
     ),

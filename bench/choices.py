@@ -1,0 +1,67 @@
+"""`python -m bench.choices [SHAPE]`: is the configuration that the rule chooses the fastest by the clock?
+
+For shapes of stages/shapes.py (SAMPLE, or those like SHAPE) it predicts the one that `configuration` chooses
+and those that come next by its own estimate. The exit code is 1 where another is faster by more than SLACK.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest.mock import patch
+
+from rich.console import Console
+
+from harness.judge.kept import KeptKernels, use
+from harness.judge.predict import predicted
+from harness.paths import KEPT
+from remote.device import Emulated
+
+SAMPLE = (
+    *("decode-128h-b2-t1-csa", "decode-64h-b2-t1-csa", "decode-16h-b2-t3-hca", "decode-64h-b2-t1-hca"),
+    *("decode-128h-b64-t1-csa", "decode-64h-b64-t1-csa", "decode-64h-b74-t3-hca", "decode-16h-b64-t1-hca"),
+    *("decode-8h-b148-t1-csa", "decode-32h-b128-t2-hca"),
+)
+NEXT = 3
+SLACK = 0.03
+
+
+def main() -> int:
+    device = Emulated()  # before the kernel, so that its PTX is kept
+    use(KeptKernels(KEPT, device))
+    from stages.shapes import find
+
+    console, missed = Console(width=160), 0
+    for pattern in sys.argv[1:] or SAMPLE:
+        for shape in find(pattern):
+            (chosen, best), *others = cycles(device, shape.call)
+            missed += any(each < best * (1 - SLACK) for _, each in others)
+            beside = ", ".join(f"{name} {each:,.0f}" for name, each in others)
+            console.print(f"{shape.name}: {chosen} {best:,.0f} cycles; {beside}", highlight=False, soft_wrap=True)
+    return int(missed > 0)
+
+
+def cycles(device: Emulated, call: Callable[[], object]) -> Iterator[tuple[str, float]]:
+    """Name and predicted cycles of the configuration that a call is given by the rule, then of the next ones."""
+    from kernel import config
+
+    estimate, times = config.tile_times, {}
+
+    def noted(each: config.FmhaConfig, heads: int, size: config.Size) -> float:
+        times[each] = estimate(each, heads, size)
+        return times[each]
+
+    with patch.object(config, "tile_times", noted):
+        yield _named(predicted(device, call))
+    for other in sorted(times, key=times.__getitem__)[1 : 1 + NEXT]:
+        with patch.object(config, "tile_times", lambda each, heads, size, other=other: each != other):
+            yield _named(predicted(device, call))
+
+
+def _named(found: list[Any]) -> tuple[str, float]:
+    return found[0].kernel.removeprefix("fmha_hd512_smem_causal_shared_kv_"), sum(each.cycles for each in found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
