@@ -14,7 +14,7 @@ NOT_HERE = {
     "'wmma'": f"wmma.load.a.sync.aligned.row.m16n16k16.global.f16 {EIGHT}, [%a0], %r8;",
     "'.sp::ordered_metadata'": "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 "
     f"{FOUR}, {FOUR}, {FOUR}, {FOUR}, %r4, 0x0;",
-    "'.m8n8k4'": "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%q0, %q1}, {%q2}, {%q3}, {%q4, %q5};",
+    "'.m8n8k4'": f"mma.sync.aligned.m8n8k4.row.col.f16.f16.f16.f16 {FOUR}, {{%r4, %r5}}, {{%r6, %r7}}, {FOUR};",
     "'vadd'": "vadd.s32.s32.s32 %r0, %r1, %r2;",
     "'vabsdiff4'": "vabsdiff4.u32.u32.u32.add %r0, %r1, %r2, %r3;",
     "'vmad'": "vmad.s32.s32.u32 %r0, %r1.b0, %r2.h1, %r3;",
