@@ -24,7 +24,7 @@ CONFIGS = (
         for ctas in (1, 2)
         for compressed in ("none", "blocks", "topk")
     ),
-    FmhaConfig(512, "smem", "causal", True, False, "topk", True, splits=16, block_rows=32, roles=UNIT_ROLES),
+    FmhaConfig(512, "smem", "causal", True, False, "topk", True, splits=16, roles=UNIT_ROLES),
 )
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 
 import kernel
-from kernel.config import PPath
+from kernel.config import PPath, Size
 from kernel.reference import (
     Partial,
     branch,
@@ -62,8 +62,8 @@ class Case:
     lens: how many of a sequence's keys hold something; what lies past them is poisoned. causal, window, p_path and
     partials are the kernel's own; shared_kv: V is K. trend: how a row's maximum moves from KV tile to KV tile.
     compressed: keys beside those. sinks: those of the heads, in turn. merged: each branch has its own launch, and
-    kernel.merge brings them together. splits: CTAs that share the keys of a row tile. sms: CTAs of the launch at most,
-    which take row tile after row tile then.
+    kernel.merge brings them together. splits: CTAs that share the keys of a row tile; "auto": as the kernel chooses.
+    sms: CTAs of the launch at most, which take row tile after row tile then.
     """
 
     milestone: str
@@ -83,7 +83,7 @@ class Case:
     sinks: tuple[float, ...] | None = None
     merged: bool = False
     scale: float | None = None
-    splits: int = 1
+    splits: int | Literal["auto"] = 1
     sms: int | None = None
 
     def __post_init__(self) -> None:
@@ -108,7 +108,7 @@ class Case:
             str(self.compressed): self.compressed is not None,
             "sink": self.sinks is not None,
             "merged": self.merged,
-            f"splits={self.splits}": self.splits > 1,
+            f"splits={self.splits}": self.splits != 1,
             f"sms={self.sms}": self.sms is not None,
         }
         return " ".join(word for word, holds in said.items() if holds)
@@ -130,8 +130,16 @@ class Case:
             sink=self.sinks is not None and not self.merged,
             partials=self.partials or self.merged,
             p_path=self.p_path or "auto",
-            splits=self.splits,
+            splits=1 if self.splits == "auto" else self.splits,
+            size=self.size if self.splits == "auto" else None,
         )
+
+    @property
+    def size(self) -> Size:
+        """How much the launch asks for."""
+        keys = self.keys if self.window is None else min(self.keys, self.window + self.tokens - 1)
+        listed = 0 if self.compressed is None else self.compressed.topk or self.blocks
+        return Size(self.batch, self.tokens, keys, listed)
 
     @property
     def floor(self) -> str:

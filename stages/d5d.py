@@ -1,6 +1,7 @@
 """D5d: a whole DSV4 attention layer in one launch. Sink merged in the epilogue, normalised O and lse, H=128 and 64."""
 
 import math
+from typing import Literal
 
 from stages.case import Case, Compressed
 
@@ -15,7 +16,7 @@ def layer(
     lens: tuple[int, ...],
     compressed: Compressed | None,
     scale: float | None = None,
-    splits: int = 1,
+    splits: int | Literal["auto"] = 1,
     sms: int | None = None,
 ) -> Case:
     """Head dim 512, V = K, window and sink: as in the model."""
@@ -34,6 +35,6 @@ CASES = (
     layer(PRO, 1, (WINDOW + 1, 0), None, sms=2),
     layer(FLASH, 3, (WINDOW + 2, 2), None, sms=2),
     layer(PRO, 1, (WINDOW, 7), Compressed((9000, 0), ratio=128), splits=2),
-    layer(SHARE, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=600), splits=16),
+    layer(SHARE, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=600), splits="auto"),
 )
 SEEDS = (1,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from dataclasses import replace
 
 import pytest
 
@@ -13,9 +14,10 @@ from kernel.config import WARP
 from kernel.cubin import FRAME, CubinError, resources
 
 SMALL = kernel.FmhaConfig(64)
+FEWER_ROWS = replace(CONFIGS[-1], block_rows=32)
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
+@pytest.mark.parametrize("config", [*CONFIGS, FEWER_ROWS], ids=lambda config: config.name)
 def test_regions_follow_each_other(config: kernel.FmhaConfig) -> None:
     for regions, end in ((tensor_memory(config), config.tmem_cols), (shared_memory(config), config.smem_bytes)):
         for one, next_one in itertools.pairwise(regions):
@@ -28,7 +30,7 @@ def test_the_drawing_has_a_mark_for_eight_columns() -> None:
     assert all(len(drawing(config)) == 512 // 8 + 1 for config in CONFIGS)
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
+@pytest.mark.parametrize("config", [*CONFIGS, FEWER_ROWS], ids=lambda config: config.name)
 def test_nothing_is_spilled_and_registers_fit(config: kernel.FmhaConfig) -> None:
     """The register file of an SM holds 65,536 registers, handed out by eight a thread."""
     taken = resources(kernel.compile(config).cubin)

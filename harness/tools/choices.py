@@ -1,4 +1,4 @@
-"""`python -m bench.choices [SHAPE]`: is the configuration that the rule chooses the fastest by the clock?
+"""`python -m harness.tools.choices [SHAPE]`: is the configuration that the rule chooses the fastest by the clock?
 
 For shapes of stages/shapes.py (SAMPLE, or those like SHAPE) it predicts the one that `configuration` chooses
 and those that come next by its own estimate. The exit code is 1 where another is faster by more than SLACK.
