@@ -147,7 +147,7 @@ class Driver:
                 raise NothingToDo(
                     f"nothing to commit: the working tree is accepted ({entry.candidate.commit[:12]}) and "
                     f"{entry.milestone} held on {entry.target} in run {known['run']}; change the kernel first, "
-                    f"or: make ratchet"
+                    f"or judge it once more: make stage with AGAIN=1, or make ratchet"
                 )
 
     def _compile_here(self, entry: Entry, arch: str) -> bool:
