@@ -457,6 +457,11 @@ class Size:
     keys: int
     compressed_keys: int = 0
 
+    @classmethod
+    def of(cls, batch: int, tokens: int, keys: int, window: int | None, compressed_keys: int) -> Size:
+        """Of sequences of so many keys, of which a token sees those within its window."""
+        return cls(batch, tokens, keys if window is None else min(keys, window + tokens - 1), compressed_keys)
+
 
 def configuration(
     head_dim: int,

@@ -137,9 +137,8 @@ class Case:
     @property
     def size(self) -> Size:
         """How much the launch asks for."""
-        keys = self.keys if self.window is None else min(self.keys, self.window + self.tokens - 1)
         listed = 0 if self.compressed is None else self.compressed.topk or self.blocks
-        return Size(self.batch, self.tokens, keys, listed)
+        return Size.of(self.batch, self.tokens, self.keys, self.window, listed)
 
     @property
     def floor(self) -> str:

@@ -23,7 +23,7 @@ ARROWS: dict[str, set[str]] = {
 """What the files of a folder may import besides each other."""
 PARTS: dict[str, tuple[set[str], ...]] = {
     "emulator": (
-        {"chip"},
+        {"chip", "garbage"},
         {"ptx", "errors"},
         {"native"},
         {"machine"},

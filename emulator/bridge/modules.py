@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
+from ..garbage import uncollected
 from ..program import Program
 from ..ptx.parser import parse
 from ..ptx.syntax import Kernel
@@ -18,25 +16,12 @@ if TYPE_CHECKING:
     from ..clock.skeleton import Skeleton
 
 
-@contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Let the garbage collector rest while what is made stays: beside torch and CuTeDSL it would look through 400,000
-    objects in vain, which makes reading a kernel three times as long."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
-
-
 class LoadedModule:
     """A module and its variables."""
 
     def __init__(self, ptx: str) -> None:
         self.ptx = ptx
-        with _nothing_collected():
+        with uncollected():  # beside torch and CuTeDSL reading would take three times as long
             self.syntax = parse(ptx)
         self._programs: dict[str, Program] = {}
         self._skeletons: dict[tuple[str, Chip], tuple[Skeleton, Program]] = {}
@@ -64,7 +49,7 @@ class LoadedModule:
     def program(self, name: str) -> Program:
         """A lowered kernel."""
         if name not in self._programs:
-            with _nothing_collected():
+            with uncollected():
                 self._programs[name] = Program(self.kernel(name), self.variables)
         return self._programs[name]
 

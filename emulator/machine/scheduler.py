@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from random import Random
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import BudgetExceeded, Deadlock, Interrupted, source
+from ..garbage import uncollected
 from .agents import Completion
 from .blas import one_thread
 from .ending import finish
@@ -89,7 +89,7 @@ def run(
 
     GlobalShadow.of(launch).expect(program.stored_parameters)
     try:
-        with one_thread(), naming(launch.kernel), _collecting_clusters_only():
+        with one_thread(), naming(launch.kernel), uncollected():  # else 7% of a launch
             if processes != 1 and launch.grid != launch.cluster and can_fork() and program.independent:
                 spread(launch, run_cluster, processes)
             else:
@@ -101,20 +101,6 @@ def run(
     return launch.stats
 
 
-@contextmanager
-def _collecting_clusters_only() -> Iterator[None]:
-    """Let the garbage collector rest: the accesses that a cluster notes stay until it ends, and looking through them
-    again and again took 7% of a launch. `_run_clusters` collects a cluster that ended: the next one gets its memory,
-    and a forked process writes to no more of what it shares."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
-
-
 def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], start: Callable[[Dim3], Cluster]) -> None:
     """Run clusters in their order, each until it ends or cannot go on alone."""
     running: list[Cluster] = []
@@ -123,7 +109,7 @@ def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], sta
         while True:
             gone_on = max([False, *(_run_cluster(cluster, program) for cluster in running)])
             if _finish_ended(running):
-                gc.collect(0)
+                gc.collect(0)  # the next gets their memory; a forked process writes to no more of what it shares
             if gone_on and running:
                 fruitless = 0
                 continue

@@ -97,14 +97,14 @@ def test_chains_go_on_while_a_part_is_handed_on(hand_on: str) -> None:
     assert taken == pytest.approx(64 * B200.mufu_cycles, rel=0.1)
 
 
-def test_an_arrival_comes_after_what_was_stored_before_it() -> None:
+def waited(work: str) -> float:
+    """Cycles that a warp waits for the arrival of another, which works before it. %r2: the mbarrier, and 8 bytes."""
     body = f"""
 mov.u32 %r1, %tid.x; mov.b32 %r2, bar; setp.eq.u32 %p0, %r1, 0; setp.lt.u32 %p1, %r1, 32;
 @%p0 mbarrier.init.shared.b64 [%r2], 1;
 bar.sync 0;
 @%p1 bra WAIT;
-{chain(32, 1)}
-st.shared.b32 [%r2+8], %r0;
+{work}
 setp.eq.u32 %p2, %r1, 32;
 @%p2 mbarrier.arrive.shared.b64 _, [%r2];
 bra END;
@@ -112,7 +112,11 @@ WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0; @%p3 bra END; bra WAIT;
 END:"""
     timeline = bench.cycles(ptx(body, ".shared .align 8 .b8 bar[16];"), [1], threads=64)
     (wait,) = (w for w in timeline.finished[0].ctas[0].warps[0].waits.values() if w.what.startswith("mbarrier"))
-    assert wait.cycles > 31 * (B200.mufu_latency + B200.mufu_cycles)
+    return float(wait.cycles)
+
+
+def test_an_arrival_comes_after_what_was_stored_before_it() -> None:
+    assert waited(f"{chain(32, 1)} st.shared.b32 [%r2+8], %r0;") > 31 * (B200.mufu_latency + B200.mufu_cycles)
 
 
 def test_what_a_load_of_tensor_memory_gave_is_used_while_the_next_is_under_way() -> None:
@@ -134,20 +138,7 @@ def test_one_mma_takes_what_was_measured(number: int) -> None:
 
 
 def test_a_wait_ends_with_the_last_arrival() -> None:
-    body = """
-mov.u32 %r1, %tid.x; mov.b32 %r2, bar; setp.eq.u32 %p0, %r1, 0; setp.lt.u32 %p1, %r1, 32;
-@%p0 mbarrier.init.shared.b64 [%r2], 1;
-bar.sync 0;
-@%p1 bra WAIT;
-nanosleep.u32 1000;
-setp.eq.u32 %p2, %r1, 32;
-@%p2 mbarrier.arrive.shared.b64 _, [%r2];
-bra END;
-WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0; @%p3 bra END; bra WAIT;
-END:"""
-    timeline = bench.cycles(ptx(body, ".shared .align 8 .b8 bar[8];"), [1], threads=64)
-    (wait,) = (w for w in timeline.finished[0].ctas[0].warps[0].waits.values() if w.what.startswith("mbarrier"))
-    assert wait.cycles == pytest.approx(1000 * B200.max_clock_ghz, rel=0.05)
+    assert waited("nanosleep.u32 1000;") == pytest.approx(1000 * B200.max_clock_ghz, rel=0.05)
 
 
 def test_a_phase_that_never_ends_is_a_deadlock() -> None:
