@@ -157,6 +157,9 @@ class Access:
     group that tells of its completion. strong: the scope of an atomic or ordered access, which does not race with
     another that is within its scope and has it within its own. parts: for reads that nothing orders among themselves,
     each of them. pattern: how TMA laid down what it wrote. route: from where to where a bulk copy brings its bytes.
+    together: of a read, the lanes that the instruction read for, as bits; 0 where that is not kept. merged: of a read,
+    earlier ones of its warp whose lanes are noted with its own, as they did not meet since: of each instruction the
+    last, and the lanes (bits) of all.
     """
 
     component: int
@@ -171,6 +174,8 @@ class Access:
     parts: tuple[Access, ...] = ()
     pattern: Pattern | None = None
     route: tuple[int, ...] = ()
+    together: int = 0
+    merged: tuple[tuple[Access, int], ...] = ()
     replaced: Sequence[Iterable[int]] = ((), ())
     """Of a write: the writers and the readers that its cells had before, as numbers of the history."""
     compiled: bool = False
@@ -213,6 +218,16 @@ class Access:
         else:
             return 0
         return since if clock.at(lanes + 1) < since else 0
+
+    def merge_lanes(self, earlier: Iterable[Access], lanes: int, theirs: int) -> None:
+        """Reads `earlier` of the same warp, in lanes `theirs`, are noted with this one in `lanes` (both as bits)."""
+        self.together = self.together or lanes
+        found = {id(read.instr): (read, bits) for read, bits in self.merged}
+        for other in earlier:
+            for read, bits in (*other.merged, (other, other.together or theirs)):
+                known = found.get(id(read.instr), (read, 0))[1]
+                found[id(read.instr)] = read, bits & theirs | known
+        self.merged = tuple(found.values())
 
     def origin(self) -> str:
         """Who made it, for a report."""

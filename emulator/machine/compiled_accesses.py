@@ -56,15 +56,17 @@ class CompiledAccesses:
         """Instruction `number` accessed `size` bytes at each address, and may do so in all of that allocation.
 
         A store is not let go alone where every write has to be noted, nor if two lanes stored in one place; nothing is
-        in an allocation that is watched and of which there are no notes.
+        in an allocation that is watched and of which there are no notes, nor a load there of one place by two lanes.
         """
         address = addresses.item(0)
         found = self._memory.known(address, address + size)
-        noted = store and (self._memory.written is not None or np.unique(addresses).size < addresses.size)
+        watched = found is not None and found.address in self._memory.watched
+        together = (store or watched) and np.unique(addresses).size < addresses.size
+        noted = together or (store and self._memory.written is not None)
         if found is None or noted or len(self._accesses) > IDS_MAX:
             return
         notes = 0, 0
-        if found.address in self._memory.watched:
+        if watched:
             area = self._outside.area(address, address + size)
             notes = area.notes() if area is not None and len(self._outside.warps) < SERIALS_MAX else notes
             if not notes[0]:

@@ -18,13 +18,11 @@ if TYPE_CHECKING:
 class GlobalAccess(Access):
     """`home` is the cluster of who made it, whose clocks alone have its component.
 
-    together: of a read, the lanes that the instruction read for, as bits; 0 where that is not kept. unchanged: of a
-    write, whether neither it nor one before it in the launch changed what is in its cells, and who wrote first had
-    read that.
+    unchanged: of a write, whether neither it nor one before it in the launch changed what is in its cells, and who
+    wrote first had read that.
     """
 
     home: Any = field(init=False)
-    together: int = 0
     unchanged: bool = False
 
     def __post_init__(self) -> None:

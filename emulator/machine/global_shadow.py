@@ -320,7 +320,7 @@ class Area:
         for there, none in ((self.writes[cells], once), (self.reads[cells], False)):
             if (((there & GLOBAL_WHO) != who) | none)[there != 0].any():
                 return False
-        if notes is self.writes and np.unique(cells).size < cells.size:
+        if np.unique(cells).size < cells.size:
             return False
         kept = 0
         if same is not None:
@@ -338,7 +338,8 @@ class Area:
             me.together = int(np.bitwise_or.reduce(lanes))
             lanes = lanes[:, None]
         shadow.read(cells, me, clock, lanes=lanes)
-        self.reads[cells] = np.where(self._alone(shadow.reader[cells]), _note(me, lanes), NOBODY)
+        note = _note(me, None if lanes is None else shadow.reader_lanes[cells])
+        self.reads[cells] = np.where(self._alone(shadow.reader[cells]), note, NOBODY)
 
     def write(
         self,
@@ -475,9 +476,7 @@ class Area:
         assert other is not None
         other = other.parts[-1] if other.parts else other
         lanes, before, shown = int(mine[at]), int(theirs[at]), self._shown(cells[at])
-        assert isinstance(other, GlobalAccess)
-        own = kind == "read" and not (lanes | before) & ~other.together
-        between_lanes(me, verb, shown, lanes, other, kind, before, part, own)
+        between_lanes(me, verb, shown, lanes, other, kind, before, part, read_together=True)
 
 
 def _note(me: GlobalAccess, lanes: Any) -> Any:

@@ -140,13 +140,36 @@ def between_lanes(
     kind: str,
     theirs: int,
     part: Part,
-    in_order: bool = False,
+    read_together: bool = False,
 ) -> None:
     """Raise (or note) the fault of `me`, whose lanes `mine` (bits) touch `cells` that lanes `theirs` of its warp do.
 
-    Where the text has an instruction between that brings the lanes together, no hardware is known to show it; nor where
-    they are `in_order` for another reason. part: of a read, see `doubts`.
+    Where the text has an instruction between that brings the lanes together, no hardware is known to show it; nor, if
+    they may have `read_together`, where one instruction read for all of them. part: of a read, see `doubts`.
     """
+    races = list[tuple[DataRace, Access, int]]()
+    for access, those in reversed((*other.merged, (other, other.together or theirs)) if kind == "read" else ()):
+        lanes = those & theirs & ~_own(me, mine, access)
+        if lanes:
+            in_order = read_together and not (mine | lanes) & ~(access.together & theirs)
+            races.append((_between(me, verb, cells, mine, access, kind, lanes, in_order), access, lanes))
+    if kind == "write":
+        races.append((_between(me, verb, cells, mine, other, kind, theirs, False), other, theirs & ~mine))
+    for race, access, lanes in [r for r in races if r[0].level == Level.FAULT] or races[:1]:
+        if not _find(me, verb, race, access, kind, part, lanes):
+            return
+
+
+def _own(me: Access, mine: int, access: Access) -> int:
+    """The lanes (bits) whose accesses then come before those of `mine` now, if that is one."""
+    if mine & mine - 1:
+        return 0
+    return me.warp.lanes_before(mine.bit_length() - 1, access.time)
+
+
+def _between(
+    me: Access, verb: str, cells: str, mine: int, other: Access, kind: str, theirs: int, in_order: bool
+) -> DataRace:
     what = (
         f"{me.what} {verb} {cells} in {_lanes(mine)}, not ordered after {other.what} that {_did(kind)} it "
         f"in {_lanes(theirs)} of the same warp"
@@ -157,8 +180,7 @@ def between_lanes(
         missing = f"bar.warp.sync after {first.opcode} at PTX line {first.line}, before PTX line {me.instr.line}"
     steps = (other.instr, *me.warp.cta.launch.between(first, me.instr), me.instr)
     together = in_order or any(_brings_lanes_together(step) for step in steps)
-    race = _apart(me, what, other, kind, theirs, missing, Level.FORMAL if together else Level.FAULT)
-    _find(me, verb, race, other, kind, part, theirs & ~mine)
+    return _apart(me, what, other, kind, theirs, missing, Level.FORMAL if together else Level.FAULT)
 
 
 def _find(me: Access, verb: str, race: Fault, other: Access, kind: str, part: Part, lanes: int = ALL) -> bool:

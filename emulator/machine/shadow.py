@@ -256,14 +256,21 @@ class Shadow:
         """Note the lanes of a read, with those of the same warp that it did not meet since."""
         unmet = [number for number in earlier if lanes is not None and self._last_unmet(number, me, clock)]
         if unmet:
-            before = self.reader_lanes[cells]
-            if (before != lanes).any():
-                lanes = lanes | np.where(np.isin(readers, unmet), before, 0)
+            before = np.where(np.isin(readers, unmet), self.reader_lanes[cells], 0)
+            if (before & ~lanes).any():
+                others = (self._last(number) for number in unmet)
+                me.merge_lanes(others, _all_of(lanes), _all_of(before))
+                lanes = lanes | before
         _note_lanes(self.reader_lanes, cells, lanes)
 
     def _last_unmet(self, number: int, me: Access, clock: Clock) -> int:
+        return 0 if self.history.accesses[number] is None else me.of_unmet_lanes(self._last(number), clock)
+
+    def _last(self, number: int) -> Access:
+        """An access; of reads that nothing orders, the last."""
         other = self.history.accesses[number]
-        return 0 if other is None else me.of_unmet_lanes(other.parts[-1] if other.parts else other, clock)
+        assert other is not None
+        return other.parts[-1] if other.parts else other
 
     def _check_lanes(
         self, cells: Any, numbers: Any, number: int, kind: str, me: Access, clock: Clock, lanes: Any
@@ -345,6 +352,11 @@ def _by_pair(mine: np.ndarray, theirs: np.ndarray, apart: Callable[[int, int], o
         for pair in found.tolist()
     ]
     return np.array(answers, bool)[places].reshape(pairs.shape)
+
+
+def _all_of(lanes: Any) -> int:
+    """Lanes as bits, those of any."""
+    return int(np.bitwise_or.reduce(lanes, axis=None))
 
 
 def _note_lanes(kept: np.ndarray, cells: Any, lanes: Any) -> bool:

@@ -188,3 +188,40 @@ def test_of_two_loads_of_a_word_the_first_is_used(threads: int, completion: Comp
     assert {fault.level for fault in tried("")} <= {Level.FORMAL}
     with pytest.raises(DataRace):
         tried("@%p1 st.global.b32 [%a1], %r1;")
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_of_two_loads_of_a_word_the_lane_of_the_second_stores_there(completion: Completion) -> None:
+    """What another lane had loaded and uses may be either; its own load comes before its store."""
+    text = "@%p1 st.global.b32 [%a1], %r1;".join(LOADED_TWICE.split("BETWEEN")).replace("LAST", "4")
+    with pytest.raises(DataRace, match=r"in lane 4, not ordered after ld\.global that reads it in lane 5"):
+        launch(source(text), [np.zeros(64, np.uint32)], completion=completion)
+    out, met = np.zeros(64, np.uint32), "bar.warp.sync -1; @%p2 ld.global"
+    launch(source(text.replace("@%p2 ld.global", met)), [out], completion=completion, level=Level.FORMAL)
+    assert out[0] == 7
+
+
+GROUPS = """
+.reg .b64 %place, %out; and.b32 %r4, %t, 3; mul.wide.u32 %place, %r4, 4; add.u64 %place, %place, %a0;
+setp.lt.u32 %p0, %t, 4; setp.ge.u32 %p1, %t, 16; add.u64 %out, %a0, %b; mov.b32 %r9, 0;
+AGAIN: mov.b32 %r1, 1; @%p1 ld.global.b32 %r1, [%a0]; BETWEEN
+ld.global.b32 %r2, [%place]; add.u32 %r3, %r2, %r1; @%p0 st.global.b32 [%place], %r3;
+add.u32 %r9, %r9, 1; setp.lt.u32 %p2, %r9, 3; bar.warp.sync -1; @%p2 bra AGAIN;
+st.global.b32 [%out+128], %r3; ret;
+"""
+"""Half of the lanes load the first of four words, then eight each of them, of which one stores there; all use it."""
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_loads_of_one_word_by_other_lanes_are_told_apart(completion: Completion) -> None:
+    """The lanes come together between the first load and the store, and the second is one for all that it was for."""
+
+    def tried(between: str) -> list[Fault]:
+        out, found = np.array([1, 2, 3, 4] + [0] * 60, np.uint32), list[Fault]()
+        launch(source(GROUPS.replace("BETWEEN", between)), [out], completion=completion, findings=found)
+        assert out[32:36].tolist() == [4, 5, 6, 7]
+        return found
+
+    assert {fault.level for fault in tried("shfl.sync.idx.b32 %r1, %r1, 3, 31, -1;")} == {Level.FORMAL}
+    with pytest.raises(DataRace, match="reads it in several lanes"):
+        tried("add.u32 %r1, %r1, 0;")
