@@ -97,7 +97,7 @@ def test_a_poll_whose_answer_is_handed_on(read: str, completion: Mode, monkeypat
         launch(text, [count, out], grid=(CTAS, 1, 1), block=(64, 1, 1), completion=completion)
         return out.tolist()
 
-    monkeypatch.setattr(scheduler, "PATIENCE", 512)
+    monkeypatch.setattr(scheduler, "PATIENCE", 64)
     assert run("%r1") == [[10, 11, 12, 13, 14], [11, 12, 13, 14, 10]]
     with pytest.raises(Deadlock) as caught:
         run(str(CTAS + 1))
