@@ -28,7 +28,7 @@ from .isa import registry
 from .isa.ld_st import MemoryOp, learning
 from .isa.registry import Action, Handler, Lowering, takes
 from .isa.special_registers import MEMORY, PARAMS, SHARED_SYMBOL
-from .machine.compiled_accesses import CompiledAccesses
+from .machine.compiled_accesses import CompiledAccesses, Learned
 from .machine.convergence import refuse_apart
 from .machine.doubts import Doubted, Overwritten
 from .machine.launch import Launch
@@ -222,6 +222,7 @@ class Program:
                 if step.operation.store:
                     self._stores[id(effect)] = len(self._compiled)
                 self._compiled.append((effect.instr, MemoryOp(effect.instr).what))
+        self._learned = Learned.nothing(len(found))
         return found
 
     def _compile(self, liveness: Liveness, accesses: Mapping[int, LoadStoreStep]) -> dict[int, Chain]:
@@ -268,7 +269,7 @@ class Program:
     def _accesses_of(self, launch: Launch) -> CompiledAccesses:
         found: CompiledAccesses | None = launch.registry.get(CompiledAccesses)
         if found is None:
-            found = launch.registry[CompiledAccesses] = CompiledAccesses(launch, self._compiled)
+            found = launch.registry[CompiledAccesses] = CompiledAccesses(launch, self._compiled, self._learned)
             launch.registry[Overwritten] = Overwritten(self._reach)
         return found
 

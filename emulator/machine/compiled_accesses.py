@@ -6,6 +6,7 @@ How their code finds it, and why it may trust it, stands in `native.memory_layou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -28,27 +29,45 @@ CELLS_AN_ACCESS: Final = 4096
 an access by a handler 0.04 ms (measured)."""
 
 
+@dataclass
+class Learned:
+    """What a program keeps from launch to launch of its accesses of shared memory, by their numbers.
+
+    A pattern says nothing of addresses, order or values, so that one which was met in another launch is as good as one
+    of this. notes_pay: whether CTAs get notes at their first access, since those before did enough of them.
+    """
+
+    patterns: np.ndarray
+    notes_pay: bool = False
+
+    @classmethod
+    def nothing(cls, accesses: int) -> Learned:
+        """What is known before the first launch."""
+        return cls(np.zeros(accesses, PATTERN))
+
+
 class CompiledAccesses:
     """Of one launch: what the code of its loads and stores knows, and what it counted.
 
     accesses: the instructions, by their numbers, and what reports call them.
     """
 
-    def __init__(self, launch: Launch, accesses: Sequence[tuple[Instr, str]]) -> None:
+    def __init__(self, launch: Launch, accesses: Sequence[tuple[Instr, str]], learned: Learned) -> None:
         self._memory, self._accesses, self._outside = launch.memory, accesses, GlobalShadow.of(launch)
         self._outside.accesses += [(instr, what, 0) for instr, what in accesses]
         self._windows = np.zeros(len(accesses), WINDOW)
         self._bytes = np.zeros(2, np.uint64)
-        self._patterns = np.zeros(len(accesses), PATTERN)
+        self._learned, self._patterns = learned, learned.patterns
+        self._patterns["times"] = 0  # of a launch that did not come to its end
+        self._row = np.zeros(1, MEMORY_ROW)
+        self._row["windows"], self._row["bytes"] = self._windows.ctypes.data, self._bytes.ctypes.data
+        self._row["patterns"] = self._patterns.ctypes.data
         launch.memory.watchers.append(self._leave)
 
     def start(self, warp: Warp, memory: np.ndarray) -> None:
         """Let the code of a warp know what is the same for all. memory: its row of that name, uint64[32]."""
-        warp.memory = memory.view(MEMORY_ROW)
-        warp.memory[:], warp.peers = 0, None
-        warp.memory["windows"] = self._windows.ctypes.data
-        warp.memory["bytes"] = self._bytes.ctypes.data
-        warp.memory["patterns"] = self._patterns.ctypes.data
+        warp.memory, warp.peers = memory.view(MEMORY_ROW), None
+        warp.memory[:] = self._row
         warp.stored = np.zeros(len(self._accesses), np.uint32)
         _identify(warp, warp.memory, warp.index)
 
@@ -91,13 +110,15 @@ class CompiledAccesses:
         cta = warp.cta.cluster.ctas[rank]
         smem = cta.smem
         smem.handled += 1
-        if not smem.shift or smem.handled < smem.shadow.writer.size // CELLS_AN_ACCESS:
+        pays = self._learned.notes_pay or smem.handled >= smem.shadow.writer.size // CELLS_AN_ACCESS
+        if not smem.shift or not pays:
             return
         offsets = addresses.astype(np.int64) - cta.window
         if offsets.min() < 0 or offsets.max() >= smem.size:
             return
         notes = smem.shadow.notes
         if notes is None:
+            self._learned.notes_pay = True
             notes = Notes(cta, self._accesses)
             smem.shadow.take(notes)
             notes.row = _known(cta, notes)
@@ -179,6 +200,6 @@ def _identify(warp: Warp, row: np.ndarray, index: int) -> None:
 def follow_clock(warp: Warp) -> None:
     """Let a warp's code know where its clock is."""
     warp.memory_clock = warp.clock.v
-    warp.memory["clock"] = address = warp.clock.v.ctypes.data
+    warp.memory["clock"] = address = warp.clock.address
     if warp.peers is not None:
         warp.peers["clock"] = address

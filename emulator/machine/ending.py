@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from ..errors import BarrierError, DataRace, Level, MissingWait, TensorMemoryError
 from ..ptx.flow import LEAVES
@@ -14,6 +12,7 @@ from .clocks import ORDERED, Clock
 from .compiled_accesses import CompiledAccesses
 from .doubts import Overwritten
 from .notes import Notes
+from .shadow import distinct
 
 if TYPE_CHECKING:
     from ..ptx.syntax import Instr
@@ -102,7 +101,7 @@ def _work_on_shared_memory(cta: Cta, seen: Clock) -> list[Instr]:
     if isinstance(shadow.notes, Notes) and shadow.notes.unseen(seen):
         shadow.notes.settle_all()
     for kind, numbers in (("writes", shadow.writer), ("reads", shadow.reader)):
-        for access in _accesses(cta, _different(numbers)):
+        for access in _accesses(cta, distinct(numbers)):
             if _may_come_late(access, cta) and not access.seen_by(seen, ORDERED):
                 _report_late(access, cta, kind)
                 late.append(access.instr)
@@ -115,13 +114,7 @@ def _sends(cta: Cta, seen: Clock) -> bool:
     return any(seen.at(thread.component) < thread.issued for thread in threads)
 
 
-def _different(numbers: np.ndarray) -> list[int]:
-    """The different values of an array that has long runs of equal ones."""
-    starts = np.flatnonzero(np.diff(numbers, prepend=-1))
-    return list(np.unique(numbers[starts]).tolist())
-
-
-def _accesses(cta: Cta, numbers: list[int]) -> Iterator[Access]:
+def _accesses(cta: Cta, numbers: Iterable[int]) -> Iterator[Access]:
     for number in numbers:
         access = cta.cluster.history.accesses[number]
         if access is not None:

@@ -6,6 +6,7 @@ Wherever a handler touches shared memory, what the notes say of its cells moves 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -51,20 +52,18 @@ class Notes:
         self._in_cluster = {warp.component: warp for warp in cta.cluster.warps}
         self.warps = list(cta.warps)
         shadow = self._shadow
-        self.writes = np.empty(shadow.writer.size, np.int64)
+        self.writes = np.full(shadow.writer.size, UNWRITTEN)
         self.reads = np.zeros((len(self.warps), shadow.writer.size), np.int64)
         self.noted = np.zeros(shadow.writer.size, np.uint8)
         self.row: np.ndarray
         """What code knows of them, a MEMORY_ROW."""
-        self._places = np.arange(shadow.writer.size)
         self.words = np.array([self.reads.ctypes.data, len(self.warps)])
         """What changes when a guest comes: where `reads` is, and of how many warps."""
         self.components = np.zeros(len(self._in_cluster), np.int64)
         self.components[: len(self.warps)] = [warp.component for warp in self.warps]
         self._of_warp = np.zeros(COMPONENTS_MAX, bool)
         self._of_warp[[component for component in self._in_cluster if component < COMPONENTS_MAX]] = True
-        self.adopt(slice(None))
-        self.writes[(shadow.writer == 0) & (shadow.reader == 0)] = UNWRITTEN
+        self.adopt(np.flatnonzero(shadow.writer | shadow.reader))
 
     def number(self, warp: Warp) -> int:
         """Of a warp of the cluster among `warps`; a guest gets one, and room for its reads."""
@@ -156,7 +155,7 @@ class Notes:
 
     def _settle_reads(self, cells: Any, notes: np.ndarray) -> None:
         """One warp's."""
-        places = self._places[cells]
+        places = _places(self._shadow.writer.size)[cells]
         epochs = notes & ~LANE
         for note in distinct(epochs):
             if note:
@@ -172,3 +171,9 @@ class Notes:
         access = Access(component, note >> TIME_BITS, True, instr, self._in_cluster[component], what, compiled=True)
         access.issued = access.time
         return access
+
+
+@lru_cache(maxsize=8)
+def _places(cells: int) -> np.ndarray:
+    """The numbers of so many cells. Shared: not to be written to."""
+    return np.arange(cells)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +71,7 @@ def of_warp(name: str, block: Dim3, index: int, executed: int) -> Any:
     raise KeyError(name)
 
 
+@lru_cache(maxsize=1024)
 def _tid(name: str, block: Dim3, index: int) -> Any:
     x, y, _ = block
     linear = LANE + np.uint32(index * LANES)

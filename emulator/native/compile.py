@@ -6,7 +6,6 @@ the first is the operation's address, the second the offset of its result, the r
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
@@ -15,11 +14,11 @@ import numpy as np
 
 from .body import Body, link
 from .load_store import LoadStore, LoadStoreBody, LoadStoreStep
+from .python_call import DECLARED, builtin, wrapper
 from .recorder import STEP_WORDS, Operation, Row, Step
 from .shared_load_store import SharedLoadStoreBody
 from .vector import BITS, FLOATS, Vec
 
-_Loop = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p)
 _LOOP = """
 define ptr @run(ptr %r, i32 %m, ptr %steps) nounwind {
 entry:
@@ -77,7 +76,8 @@ def runner() -> Callable[[int, int, int], int]:
 
     It answers the address of the step that it stopped at because the step asks for its handler; 0 at the end.
     """
-    return _Loop(_engine(_LOOP).get_function_address("run"))
+    text = DECLARED + _LOOP + wrapper("run", ("ptr", "i32", "ptr"), "ptr")
+    return builtin("run", optimised(text))
 
 
 def _compile(operations: Iterable[Operation | LoadStore]) -> None:

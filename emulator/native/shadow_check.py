@@ -13,7 +13,6 @@ eight at a time: a tile that one copy wrote takes next to nothing.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from functools import cache
 from typing import Final
@@ -34,6 +33,7 @@ from .memory_layout import (
     offset_of,
 )
 from .memory_layout import ASK as NEVER
+from .python_call import DECLARED, builtin, wrapper
 
 ASK: Final = 0
 DONE: Final = 1
@@ -66,9 +66,8 @@ PATTERNS: Final = (1 << COMPONENT_BITS - PATTERN_BITS) - 1
 NOT_KNOWN: Final = NEVER
 """The epoch of what has none of its own."""
 
-_ARGUMENTS: Final = (*(ctypes.c_void_p,) * 3, *(ctypes.c_int64,) * 4, ctypes.c_int32, ctypes.c_int64)
+_ARGUMENTS: Final = (*("ptr",) * 3, *("i64",) * 4, "i32", "i64")
 _REPLACED: Final = offset_of("replaced", SHADOW)
-_Check = ctypes.CFUNCTYPE(ctypes.c_int32, *_ARGUMENTS)
 Check = Callable[[int, int, int, int, int, int, int, int, int], int]
 
 
@@ -88,10 +87,11 @@ def checks() -> tuple[Check, Check]:
     is made by the async proxy. pattern: by which swizzle it reads, 0 for none. number: its own in the history, of the
     first where there are several. note: of a write, for loads and stores that are machine code.
     """
-    text = _TEXT + _set(32) + _set(64) + _list(32) + _list(64) + _TAKE_OVER
-    find = optimised(text + _check(write=False) + _check(write=True))
-    read, write = _Check(find("read")), _Check(find("write"))
-    return read, write
+    text = DECLARED + _TEXT + _set(32) + _set(64) + _list(32) + _list(64) + _TAKE_OVER
+    for name in ("read", "write"):
+        text += _check(write=name == "write") + wrapper(name, _ARGUMENTS, "i32")
+    find = optimised(text)
+    return builtin("read", find), builtin("write", find)
 
 
 _TEXT: Final = f"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -21,6 +22,9 @@ from emulator.machine import compiled_accesses
 from emulator.machine.globalmem import GlobalMemory
 from emulator.machine.shared import SharedMemory
 from emulator.machine.statistics import Stats
+from emulator.program import Program
+from emulator.ptx.parser import parse
+from tests.emulator import ptx_kernel
 from tests.emulator.ptx_kernel import launch, source
 
 RNG = np.random.default_rng(0)
@@ -311,6 +315,33 @@ def test_an_unwritten_word_is_found_in_any_round() -> None:
     body += "add.u32 %r61, %t, %r90; shl.b32 %r61, %r61, 2; add.u32 %r61, %r61, %r50;"
     with pytest.raises(UnwrittenRead, match="0x470"):
         shared_loop(body + "@%p2 ld.shared.u32 %r1, [%r61]; bar.warp.sync -1;")
+
+
+def test_what_a_program_learned_lets_no_later_launch_off(
+    monkeypatch: pytest.MonkeyPatch, handled_shared: list[str]
+) -> None:
+    """One program: in its second launch handlers do one access a CTA, in later ones a round has no barrier."""
+    parsed, made = cache(parse), dict[int, Program]()
+    monkeypatch.setattr(ptx_kernel, "parse", parsed)
+    monkeypatch.setattr(ptx_kernel, "Program", lambda kernel: made.setdefault(id(kernel), Program(kernel)))
+    body = """
+    ld.global.u32 %r60, [%a0]; setp.ne.u32 %p2, %r90, %r60; xor.b32 %r61, %r52, 128;
+    st.shared.u32 [%r52], %t; @%p2 bar.sync 0; ld.shared.u32 %r1, [%r61]; bar.sync 0;
+    """
+    without = np.full(1, 99, np.uint32)
+    counts = [shared_loop(body, without, block=64) for _ in range(2)]
+    assert handled_shared == ["store", "load", "store"]
+    assert counts[0] == counts[1]
+    assert counts[0].shared_accesses == 2 * 2 * ROUNDS
+    for round_, found in ((0, UnwrittenRead), (1, DataRace)):
+        known, without[:] = dict(made), round_
+        with pytest.raises(found) as raised:
+            shared_loop(body, without, block=64)
+        made.clear()
+        with pytest.raises(found) as anew:
+            shared_loop(body, without, block=64)
+        assert str(raised.value) == str(anew.value)
+        made.update(known)
 
 
 def test_bulk_copies_see_what_was_stored() -> None:
