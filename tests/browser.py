@@ -109,7 +109,7 @@ class Browser:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A browser with a profile of its own."""
+    """A browser with a profile of its own, which leaves nothing behind."""
     found = program("browser")
     assert found
     there, commands = os.pipe()
@@ -120,6 +120,7 @@ def browser() -> Iterator[Browser]:
         process = subprocess.Popen(
             ["bash", "-c", exec_, found, *OPTIONS, f"--user-data-dir={profile}"],
             pass_fds=(there, here),
+            env=os.environ | {"TMPDIR": profile},
             stderr=subprocess.DEVNULL,
         )
         os.close(there)
