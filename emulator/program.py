@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
 from typing import Any
@@ -26,6 +27,7 @@ from .errors import EmulatorError, TakingApart, UnknownInstruction
 from .isa import catalog as _catalog  # noqa: F401 - fills the registry
 from .isa import registry
 from .isa.ld_st import MemoryOp, learning
+from .isa.mbarrier import WAITS
 from .isa.registry import Action, Handler, Lowering, takes
 from .isa.special_registers import MEMORY, PARAMS, SHARED_SYMBOL
 from .machine.compiled_accesses import CompiledAccesses, Learned
@@ -38,7 +40,7 @@ from .native.compile import StepLists, runner
 from .native.load_store import LoadStoreStep
 from .native.recorder import Step
 from .ptx.flow import EXIT, Flow
-from .ptx.syntax import Instr, Kernel, Reg, Special, TensorAddress
+from .ptx.syntax import Instr, Kernel, Reg, Sink, Special, TensorAddress
 
 
 class Program:
@@ -60,7 +62,10 @@ class Program:
         self._liveness = liveness = Liveness(self._flow, self._effects)
         self._stored_parameters = stored_parameters(self._effects)
         self._varying = frozenset(varying(self._flow, self._effects, liveness))
-        self._handlers = {id(e): _made(e, e.entry) for e in self._effects if isinstance(e.entry, Handler)}
+        unread = liveness.unread(self._flow, WAITS)
+        self._handlers = {
+            id(e): _made(e, e.entry, id(e) not in unread) for e in self._effects if isinstance(e.entry, Handler)
+        }
         fetcher = self._place(liveness)
         accesses = self._accesses(fetcher)
         chains = self._compile(liveness, accesses)
@@ -441,11 +446,11 @@ def _inline(builder: Builder, effect: Effect) -> None:
         effect.entry.lower(builder, effect.instr)
 
 
-def _made(effect: Effect, handler: Handler) -> Action:
-    """The action of an instruction, which takes the operands that are there."""
+def _made(effect: Effect, handler: Handler, read: bool) -> Action:
+    """The action of an instruction, which takes the operands that are there. read: whether someone reads its result."""
     instr = effect.instr
     with TakingApart(instr):
-        action = handler.make(instr)
+        action = handler.make(instr if read else replace(instr, operands=(Sink(), *instr.operands[1:])))
     given = 2 + sum(2 if isinstance(operand, TensorAddress) else 1 for operand in effect.sources)
     if not takes(action, given):
         raise UnknownInstruction(instr, f"{len(instr.operands)} operands")

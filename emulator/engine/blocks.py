@@ -14,7 +14,7 @@ from ..errors import TakingApart
 from ..isa.registry import BLOCK, Handler, Later
 from ..isa.special_registers import changes
 from ..machine.compiled_accesses import follow_clock
-from ..machine.convergence import fixed, note_apart, refuse_ended
+from ..machine.convergence import fixed, note_apart, refuse_ended, refuse_outside
 from ..ptx.flow import EXIT, LEAVES, BasicBlock, Flow
 from ..ptx.syntax import Imm, Instr, Special
 from .early_uses import LOAD, PRODUCT, EarlyUse, first_uses
@@ -75,6 +75,7 @@ class BlockWriter:
             "follow": follow_clock,
             "apart": note_apart,
             "ended": refuse_ended,
+            "outside": refuse_outside,
             "active": active,
             "first": first,
             "diverge": self._diverge,
@@ -195,6 +196,9 @@ class BlockWriter:
             if isinstance(members, Imm):
                 note = f"apart({_named(instr, names)}, w, bits, {members.value & ALL})"
                 lines.append(f" if w.stack or w.missed: {left}{note}")
+                if others := ~members.value & ALL:
+                    outside = f"outside({_named(instr, names)}, w, bits, {members.value & ALL})"
+                    lines.append(f" if bits & {others}: {left}{outside}")
             if fixed(instr) and instr.guard is None:
                 lines.append(f" if w.ended: {left}ended({_named(instr, names)}, w, bits)")
         return lines

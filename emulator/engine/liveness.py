@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ..ptx.flow import EXIT, Flow
 from ..ptx.syntax import Reg
@@ -69,6 +69,17 @@ class Liveness:
         """What is live before an instruction, given what is live after it."""
         reads, writes = self._reads_and_writes(effect)
         return (after if effect.preserves else after & ~writes) | reads
+
+    def unread(self, flow: Flow, opcodes: Collection[str]) -> frozenset[int]:
+        """The ids of the effects of these opcodes that write registers which nobody reads."""
+        found = set[int]()
+        for block in flow.blocks:
+            after = self.live_out[block.index]
+            for effect in reversed(self._effects[block.start : block.end]):
+                if effect.instr.opcode in opcodes and not self.writes(effect) & after:
+                    found.add(id(effect))
+                after = self.before(effect, after)
+        return frozenset(found)
 
     def _block(self, start: int, end: int) -> tuple[int, int]:
         used = defined = 0

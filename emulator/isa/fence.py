@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..machine.access import GPU
+from ..machine.clocks import ASYNC_VISIBLE, ASYNC_VISIBLE_OUTSIDE
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .modifiers import REACH, SCOPE, Modifiers
@@ -51,8 +52,8 @@ def _fence_mbarriers(warp: Warp) -> None:
 
 @executes("fence.proxy", meets=nobody)
 def _fence_proxy(ins: Instr) -> Action:
-    kind, _, semantics, _, _ = Modifiers(ins).pick(
-        {"async", "async.global", "alias", "tensormap::generic", "async::generic"},
+    kind, space, semantics, _, restricted = Modifiers(ins).pick(
+        {"async", "alias", "tensormap::generic", "async::generic"},
         {"shared::cta", "shared::cluster", "global"},
         {"acquire", "release"},
         SCOPE,
@@ -68,9 +69,14 @@ def _fence_proxy(ins: Instr) -> Action:
     if kind not in ("async", "async::generic"):
         return lambda warp, mask, *_operands: None
 
+    shared = space != "global"
+    rows = (ASYNC_VISIBLE,) * shared + (ASYNC_VISIBLE_OUTSIDE,) * (restricted is None and space in (None, "global"))
+
     def run(warp: Warp, mask: Any) -> None:
-        warp.clock.publish()
+        for row in rows:
+            warp.clock.publish(row)
         warp.tick()
-        _fence_mbarriers(warp)
+        if shared:
+            _fence_mbarriers(warp)
 
     return run

@@ -13,7 +13,7 @@ from ..machine.access import CTA
 from ..machine.agents import Wait
 from ..machine.mbarrier import MBarrier, Party
 from ..machine.shared import OFFSET_MASK
-from ..ptx.syntax import Instr
+from ..ptx.syntax import Instr, Sink
 from .lane_values import active_lanes, of_lane, same
 from .modifiers import SCOPE, SEMANTICS, SHARED, Modifiers
 from .registry import BLOCK, Action, executes, if_sources_are, nobody
@@ -26,6 +26,7 @@ PHASE_BITS: Final = 32
 PHASES: Final = (1 << PHASE_BITS) - 1
 """Of the state that an arrival gives, the phase; above it the count that was pending."""
 PARITY = frozenset({"parity"})
+WAITS: Final = ("mbarrier.try_wait", "mbarrier.test_wait")
 
 
 def mbarrier_at(warp: Warp, address: int, ins: Instr) -> MBarrier:
@@ -145,10 +146,15 @@ def _pending_count(ins: Instr) -> Action:
     return lambda warp, mask, state: state >> (np.uint64(PHASE_BITS) if isinstance(state, np.ndarray) else PHASE_BITS)
 
 
-@executes("mbarrier.try_wait", "mbarrier.test_wait", dst=1, blocking=True, uniform=if_sources_are, meets=nobody)
+@executes(*WAITS, dst=1, blocking=True, uniform=if_sources_are, meets=nobody)
 def _wait(ins: Instr) -> Action:
-    """Waits. A relaxed one acquires too below level `formal`: cute_ext emits no other."""
+    """Waits. A relaxed one acquires too below level `formal`: cute_ext emits no other.
+
+    Either may answer no, after a while: one whose answer nobody reads waits for nothing.
+    """
     parity, sem, _, _, _ = Modifiers(ins).pick(PARITY, SEMANTICS, SCOPE, SHARED, B64)
+    if isinstance(ins.operands[0], Sink):
+        return _unheard(ins)
 
     def run(warp: Warp, mask: Any, address: Any, phase: Any, _time_limit: Any = 0) -> Any:
         acquire = sem != "relaxed" or not warp.cta.launch.asks(Level.FORMAL)
@@ -162,6 +168,15 @@ def _wait(ins: Instr) -> Action:
             _observe(warp, barrier, acquire)
             return True
         return _not_yet(ins, warp, barrier, wanted, parity is not None)
+
+    return run
+
+
+def _unheard(ins: Instr) -> Action:
+    def run(warp: Warp, mask: Any, address: Any, _phase: Any, _time_limit: Any = 0) -> Any:
+        for at, _ in _each(address, mask):
+            mbarrier_at(warp, at, ins)
+        return False
 
     return run
 

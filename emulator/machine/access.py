@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from ..errors import Fault, Level
-from .clocks import ORDERED, Clock
+from .clocks import ASYNC_VISIBLE, ORDERED, Clock
 
 if TYPE_CHECKING:
     from ..ptx.syntax import Instr
@@ -162,6 +162,8 @@ class Access:
     last, and the lanes (bits) of all.
     """
 
+    visible: ClassVar = ASYNC_VISIBLE
+    """The row of a clock that tells the async proxy which generic accesses of this memory it may see."""
     component: int
     time: int
     generic: bool

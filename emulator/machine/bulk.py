@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import Level, Misaligned
 from .access import CLUSTER, Access, handed_over
 from .agents import AsyncOperation
+from .convergence import ALL
 from .mbarrier import MBarrier, Party
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class CopyThread:
         self.groups: list[Group] = []
         self.waits: list[tuple[int, int, Instr]] = []
         """Of cp.async, each wait: how many copies were complete, at which time of the warp, by what."""
+        self.lanes: list[tuple[int, int]] = []
+        """Of cp.async, the lanes (bits) that make the copies, from which one on."""
         self.writes = Writes(self)
 
     def access(self, instr: Instr, what: str) -> Access:
@@ -76,14 +79,27 @@ class CopyThread:
         """The committed groups but the latest `allowed` that are not complete."""
         return [g for g in self._covered(allowed) if g.outstanding]
 
-    def waited(self, allowed: int, by: Instr) -> None:
-        """All committed groups but the latest `allowed` were waited for."""
-        covered = self._covered(allowed)
+    def waited(self, allowed: int, by: Instr, lanes: int = ALL) -> None:
+        """All committed groups but the latest `allowed` were waited for, by lanes (bits), each for its own copies."""
+        covered = [group for group in self._covered(allowed) if lanes == ALL or self._made_by(lanes, group.last)]
         if covered:
-            self.warp.clock.advance(self.component, covered[-1].last, both=self.published)
+            self.warp.clock.advance(self.component, covered[-1].last, visible=self.published)
             del self.groups[: len(covered)]
             if self.generic:
                 self.waits.append((covered[-1].last, self.warp.time, by))
+
+    def made_by(self, lanes: int) -> None:
+        """The next copies are made by these lanes (bits)."""
+        if not self.lanes or self.lanes[-1][1] != lanes:
+            self.lanes.append((self.issued + 1, lanes))
+
+    def _made_by(self, lanes: int, last: int) -> bool:
+        """Whether all copies up to the one numbered `last` that were not waited for are made by some of the lanes."""
+        seen = self.warp.clock.at(self.component)
+        ends = [start - 1 for start, _ in self.lanes[1:]] + [self.issued]
+        return not any(
+            those & ~lanes for (start, those), end in zip(self.lanes, ends, strict=True) if start <= last and end > seen
+        )
 
     def wait_for(self, access: Access) -> tuple[int, int, Instr] | None:
         """The first wait of `waits` that covers a copy."""

@@ -14,15 +14,18 @@ import numpy as np
 
 ORDERED: Final = 0
 ASYNC_VISIBLE: Final = 1
-"""The rows of a clock: what happened before, and which generic accesses of it the async proxy may see."""
+ASYNC_VISIBLE_OUTSIDE: Final = 2
+"""The rows of a clock: what happened before, and which generic accesses of it the async proxy may see, of shared and of
+global memory."""
+ROWS: Final = 3
 
 
 Abroad = Mapping[Any, np.ndarray]
-"""Of other clusters, by their home, what was seen of their components: two rows each, as of a clock. Never changed."""
+"""Of other clusters, by their home, what was seen of their components: rows as of a clock. Never changed."""
 
 
 class Clock:
-    """A vector clock of two rows, int64[2, components]; components beyond its length are at time 0.
+    """A vector clock, int64[ROWS, components]; components beyond its length are at time 0.
 
     home: the cluster whose components these are. abroad: what was seen of others, None for nothing.
     """
@@ -30,7 +33,7 @@ class Clock:
     __slots__ = ("_address", "_of", "abroad", "home", "v")
 
     def __init__(self, components: int, home: Any = None) -> None:
-        self.v = np.zeros((2, components), np.int64)
+        self.v = np.zeros((ROWS, components), np.int64)
         self.home = home
         self.abroad: Abroad | None = None
         self._of: np.ndarray | None = None
@@ -86,22 +89,24 @@ class Clock:
         """The time of a component."""
         return self.v.item(row, component) if component < self.v.shape[1] else 0
 
-    def advance(self, component: int, time: int, both: bool = True) -> None:
-        """See `component` up to `time`, in both rows or the first only."""
+    def advance(self, component: int, time: int, visible: bool = True) -> None:
+        """See `component` up to `time`, in all rows or the first only."""
         if component >= self.v.shape[1]:
-            wider = np.zeros((2, component + 64), np.int64)
+            wider = np.zeros((ROWS, component + 64), np.int64)
             wider[:, : self.v.shape[1]] = self.v
             self.v = wider
         v = self.v
         if v.item(ORDERED, component) < time:
             v[ORDERED, component] = time
-        if both and v.item(ASYNC_VISIBLE, component) < time:
-            v[ASYNC_VISIBLE, component] = time
+        if visible:
+            for row in (ASYNC_VISIBLE, ASYNC_VISIBLE_OUTSIDE):
+                if v.item(row, component) < time:
+                    v[row, component] = time
 
-    def publish(self) -> None:
-        """fence.proxy.async: all that was seen becomes visible to the async proxy."""
-        np.maximum(self.v[ASYNC_VISIBLE], self.v[ORDERED], out=self.v[ASYNC_VISIBLE])
-        if self.abroad is not None:
+    def publish(self, row: int) -> None:
+        """fence.proxy.async: all that was seen of the memory of this row becomes visible to the async proxy."""
+        np.maximum(self.v[row], self.v[ORDERED], out=self.v[row])
+        if self.abroad is not None and row == ASYNC_VISIBLE_OUTSIDE:
             self.abroad = {home: np.maximum(rows, rows[ORDERED]) for home, rows in self.abroad.items()}
 
 

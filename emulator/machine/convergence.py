@@ -37,6 +37,12 @@ def note_apart(instr: Instr, warp: Warp, bits: int, members: int) -> None:
         warp.missed.append((absent, _apart(instr, warp, bits, members, absent)))
 
 
+def refuse_outside(instr: Instr, warp: Warp, bits: int, members: int) -> None:
+    """Find that some of `bits` execute an exchange among `members` that does not name them."""
+    what = f"{instr.opcode} of {_shown(bits)} is for {_shown(members)}: what the others get is not defined"
+    warp.cta.launch.found(BarrierError(what, instr, warp))
+
+
 def _refuse_missed(warp: Warp, bits: int) -> None:
     """Find that some of `bits`, which are about to wait for others, did not come to an exchange that named them."""
     fault = next((fault for absent, fault in warp.missed if absent & bits), None)

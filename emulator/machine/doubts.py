@@ -12,6 +12,7 @@ import numpy as np
 
 from ..chip import LANES
 from ..errors import Fault, Level
+from ..ptx.syntax import ALL_BYTES, Vector
 
 if TYPE_CHECKING:
     from ..ptx.syntax import Instr
@@ -104,11 +105,20 @@ def overwritten(me: Access, fault: Fault, reader: Access, lanes: int = ALL) -> b
 
 
 def lanes_of(me: Access, hit: np.ndarray) -> Part:
-    """What the lanes bring whose row of cells is `hit` somewhere; all, where it is not by lanes."""
+    """What the lanes bring whose row of cells is `hit` somewhere; all, where it is not by lanes.
+
+    Of a vector those registers, as far as each has cells of its own.
+    """
     lanes = me.warp.lanes
     if me.instr.opcode != "ld" or lanes is None or hit.shape[:1] != lanes.shape:
         return WHOLE
-    return Part(sum(1 << lane for lane in lanes[hit.reshape(len(lanes), -1).any(1)].tolist()))
+    rows, to = hit.reshape(len(lanes), -1), me.instr.operands[0]
+    count = len(to.items) if isinstance(to, Vector) and me.instr.used == ALL_BYTES else 1
+    each = rows.any(0).reshape(count, -1).any(1) if rows.shape[1] % count == 0 else np.ones(count, bool)
+    return Part(
+        sum(1 << lane for lane in lanes[rows.any(1)].tolist()),
+        None if count == 1 else frozenset(np.flatnonzero(each).tolist()),
+    )
 
 
 def read_in_doubt(me: Access, fault: Fault, part: Part = WHOLE) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from .access import Access, Issuer
-from .clocks import ORDERED, Clock
+from .clocks import ASYNC_VISIBLE_OUTSIDE, ORDERED, Clock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +22,7 @@ class GlobalAccess(Access):
     wrote first had read that.
     """
 
+    visible: ClassVar = ASYNC_VISIBLE_OUTSIDE
     home: Any = field(init=False)
     unchanged: bool = False
 

@@ -316,6 +316,8 @@ class Area:
         lane = _lane_numbers(lanes.tobytes())
         if lane.size == 1 and lane.item() == UNKNOWN:
             return False
+        if me.strong and notes is self.writes and not self._all_strong(notes[cells]):
+            return False
         who = me.warp.serial << SERIAL_BITS | lane
         for there, none in ((self.writes[cells], once), (self.reads[cells], False)):
             if (((there & GLOBAL_WHO) != who) | none)[there != 0].any():
@@ -327,6 +329,11 @@ class Area:
             kept = UNCHANGED * (_unchanged(self.writes[cells], self.reads[cells] != 0) & same[:, None])
         notes[cells] = me.time << GLOBAL_TIME_BITS | number + 1 << ID_BITS | who | kept
         return True
+
+    def _all_strong(self, notes: np.ndarray) -> bool:
+        """Whether these notes are of strong writes, or of none."""
+        numbers = distinct((notes[notes != 0] & GLOBAL_ID) >> ID_BITS)
+        return all(number and self._whole.accesses[number - 1][2] for number in numbers)
 
     def read(self, cells: np.ndarray, me: GlobalAccess, clock: Clock, lanes: Any, once: bool) -> None:
         """Check and note a read."""
@@ -451,7 +458,7 @@ class Area:
         if number == UNWRITTEN:
             return
         shadow, other = self.touch(), self._whole.history.accesses[number]
-        hit = (shadow.writer if kind == "write" else shadow.reader)[cells] == number
+        hit = shadow.written_by(cells, number) if kind == "write" else shadow.reader[cells] == number
         if verb == "writes" and kind == "write":
             alike = self._same is not None and bool(self._same[hit.any(1)].all())
         else:

@@ -26,6 +26,8 @@ from .source import SourcePlace, source_place
 from .statistics import Stats
 
 if TYPE_CHECKING:
+    from random import Random
+
     from ..ptx.syntax import Instr, Kernel
 
 Dim3 = tuple[int, int, int]
@@ -157,10 +159,18 @@ class Launch:
         x, y, z = (g // c for g, c in zip(self.grid, self.cluster, strict=True))
         return x, y, z
 
-    def clusters(self) -> Iterator[Dim3]:
-        """The cluster indices of the grid, x fastest, but for those whose work a running cluster took over."""
-        counts = reversed(self.grid_of_clusters)
-        self.waiting_clusters = deque((x, y, z) for z, y, x in product(*map(range, counts)))
+    def clusters(self, random: Random | None = None) -> Iterator[Dim3]:
+        """The cluster indices of the grid, x fastest, but for those whose work a running cluster took over.
+
+        random: in an order drawn from it, of those that the device has room for at a time: programs rely on that later
+        ones do not come before.
+        """
+        indices = [(x, y, z) for z, y, x in product(*map(range, reversed(self.grid_of_clusters)))]
+        if random is not None:
+            room = self.resident_clusters
+            waves = (indices[first : first + room] for first in range(0, len(indices), room))
+            indices = [index for wave in waves for index in random.sample(wave, len(wave))]
+        self.waiting_clusters = deque(indices)
         while self.waiting_clusters:
             yield self.waiting_clusters.popleft()
 

@@ -22,7 +22,7 @@ from ..errors import (
 from ..ptx.syntax import Vector
 from .access import Access, Hollow
 from .butterfly import summed_lanes
-from .clocks import ASYNC_VISIBLE, Clock
+from .clocks import Clock
 from .doubts import ALL, WHOLE, Part, overwritten, read_in_doubt
 from .mbarrier import MBarrier
 from .shadow import MBARRIER, UNWRITTEN
@@ -80,7 +80,7 @@ def _race(
 ) -> bool:
     """As `conflict`, against one other access. Whether nothing was found yet, but will be."""
     ordered = other.seen_by(clock)
-    if ordered and not me.generic and other.generic and not other.seen_by(clock, ASYNC_VISIBLE):
+    if ordered and not me.generic and other.generic and not other.seen_by(clock, me.visible):
         fence = MissingProxyFence(
             f"{me.what} {verb} {cells} through the async proxy; {other.warp} {_did(kind)} it through the generic "
             "proxy, with no fence.proxy.async between",

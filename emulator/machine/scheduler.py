@@ -93,7 +93,8 @@ def run(
             if processes != 1 and launch.grid != launch.cluster and can_fork() and program.independent:
                 spread(launch, run_cluster, processes)
             else:
-                _run_clusters(launch, program, launch.clusters(), start)
+                drawn = completion == "random" and not program.independent
+                _run_clusters(launch, program, launch.clusters(Random(seed) if drawn else None), start)
     except Interrupted:
         raise
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from ..native.memory_layout import ALL_LANES, ASK, COMPONENT_BITS, COMPONENTS_MA
 from ..native.shadow_check import ACCESSES, DONE, REPLACED, SETTLE, SHADOW, checks
 from .access import Access
 from .cells import Cells
-from .clocks import ASYNC_VISIBLE, ORDERED, Clock
+from .clocks import ORDERED, Clock
 
 if TYPE_CHECKING:
     from .descriptors import Pattern
@@ -119,6 +119,8 @@ class Shadow:
         self.history, self.blame, self.mixed, self.by_lane = history, blame, mixed, by_lane
         self.writer_lanes = np.zeros(shape if by_lane else 0, np.uint32)
         self.reader_lanes = np.zeros_like(self.writer_lanes)
+        self.under = np.zeros(0, np.int32)
+        """Of a cell whose last writer is strong, the weak one before it and other strong ones; empty for none."""
         self.notes: Deferred | None = None
         self._row = np.zeros(1, SHADOW)
         self._at = self._row.ctypes.data
@@ -146,6 +148,7 @@ class Shadow:
         """Have so many cells for each from now on."""
         self.writer, self.reader = np.repeat(self.writer, times), np.repeat(self.reader, times)
         self.writer_lanes, self.reader_lanes = np.repeat(self.writer_lanes, times), np.repeat(self.reader_lanes, times)
+        self.under = np.repeat(self.under, times)
         self._tell()
 
     def read_at_once(self, cells: Cells, accesses: Sequence[Access], clock: Clock, pattern: Pattern | None) -> bool:
@@ -210,7 +213,7 @@ class Shadow:
             self.notes.settle(cells, write=False)
         accesses = self.history.accesses
         writers = self.writer[cells]
-        row = ORDERED if me.generic else ASYNC_VISIBLE
+        row = ORDERED if me.generic else me.visible
         for number in distinct(writers):
             other = accesses[number]
             if other is None or not me.orders(other, clock, row if other.generic else ORDERED):
@@ -223,7 +226,28 @@ class Shadow:
                     self._check_readers(cells, writers == number, number, me, lanes, since)
                 elif other.generic and other.via is not None and (wrote := self.writer_lanes[cells]).any():
                     self.writer_lanes[cells] = np.where(writers == number, 0, wrote)  # any lane may read it now
+        if me.strong and self.under.size:
+            self._check_under(cells, me, clock, "reads")
         self.note_read(cells, me, clock, lanes)
+
+    def written_by(self, cells: Any, number: int) -> Any:
+        """Which of the cells the access `number` wrote last, or last but for strong ones: bool, as `cells`."""
+        found = self.writer[cells] == number
+        return found | (self.under[cells] == number) if self.under.size else found
+
+    def _check_under(self, cells: Any, me: Access, clock: Clock, verb: str) -> None:
+        """Blame a strong access for weak writes: the strong ones since, with which it does not race, order nothing."""
+        accesses = self.history.accesses
+        for number in distinct(np.where(self._strong(self.writer[cells]), self.under[cells], UNWRITTEN)):
+            other = accesses[number]
+            if other is not None and not me.orders(other, clock):
+                self.blame(me, clock, verb, cells, number, "write")
+
+    def _strong(self, writers: np.ndarray) -> np.ndarray:
+        """Which of the writers are strong accesses."""
+        accesses = self.history.accesses
+        strong = [n for n in distinct(writers) if (access := accesses[n]) is not None and access.strong]
+        return np.isin(writers, strong)
 
     def _check_readers(self, cells: Any, here: Any, number: int, me: Access, lanes: Any, since: int) -> None:
         """Blame lanes that read `here` what others of the warp wrote by the access `number`, not met since."""
@@ -313,7 +337,7 @@ class Shadow:
         if self.notes is not None:
             self.notes.settle(cells, write=True)
         accesses = self.history.accesses
-        row = ORDERED if me.generic else ASYNC_VISIBLE
+        row = ORDERED if me.generic else me.visible
         writers, readers = self.writer[cells], self.reader[cells]
         replaced, read = me.replaced = distinct(writers), distinct(readers)
         for number in replaced:
@@ -331,6 +355,12 @@ class Shadow:
                 self.blame(me, clock, "writes", cells, number, "read")
             elif other is not None and lanes is not None:
                 self._check_lanes(cells, readers, number, "read", me, clock, lanes)
+        if me.strong:
+            if self.under.size:
+                self._check_under(cells, me, clock, "writes")
+            else:
+                self.under = np.zeros_like(self.writer)
+            self.under[cells] = np.where(self._strong(writers), self.under[cells], writers)
         self.writer[cells] = self.history.record(me)
         self.reader[cells] = 0
         return self.by_lane is not None and _note_lanes(self.writer_lanes, cells, lanes)

@@ -73,9 +73,9 @@ class SharedMemory:
         shadow = self.shadow
         if shadow.notes is not None:
             shadow.notes.settle(slice(None), write=False)
-        numbers = (shadow.writer if kind == "write" else shadow.reader)[cells]
-        where = np.arange(shadow.writer.size)[cells][numbers == number]
-        part = lanes_of(me, numbers == number)
+        hit = shadow.written_by(cells, number) if kind == "write" else shadow.reader[cells] == number
+        where = np.arange(shadow.writer.size)[cells][hit]
+        part = lanes_of(me, hit)
         if isinstance(hollow := shadow.history.accesses[number], Hollow):
             if me.orders(hollow.by, clock):
                 if verb == "reads":

@@ -337,7 +337,7 @@ class TensorThread:
         clock = self.warp.clock.copy()
         own = self.warp.component
         clock.v[ORDERED, own] = self.issued_at
-        clock.v[ASYNC_VISIBLE, own] = min(clock.at(own, ASYNC_VISIBLE), self.issued_at)
+        clock.v[ASYNC_VISIBLE:, own] = np.minimum(clock.v[ASYNC_VISIBLE:, own], self.issued_at)
         clock.advance(self.component, len(self.commits))
         party = Party(instr, self.warp, "tcgen05.commit", (self.component, len(self.commits)))
 

@@ -132,6 +132,23 @@ def test_a_shuffle_takes_a_value_to_the_lanes_that_read_it(shuffle: str, seen: i
             run(body.replace("LAST", str(17 - seen)), 0, completion)
 
 
+@pytest.mark.parametrize("completion", MODES)
+def test_of_a_vector_what_is_used_is_told_by_its_registers(completion: Completion) -> None:
+    vector = "mad.lo.u32 %r5, %t, 16, %r8; st.shared.b32 [%r5+516], 5; ld.shared.v4.b32 {%r1, %r0, _, %r2}, [%r5+512];"
+    wide = ALLOCATED.replace("memory[512]", "memory[1024]")
+
+    def tried(then: str) -> tuple[list[int], list[Fault]]:
+        out, found = np.zeros(32, np.uint32), list[Fault]()
+        text = source(wide.replace("BODY", vector + then), 2)
+        launch(text, [out, np.zeros(1, np.uint32)], completion=completion, findings=found)
+        return out.tolist(), found
+
+    out, (found,) = tried("")
+    assert out == [5] * 32 and found.level == Level.FORMAL
+    with pytest.raises(UnwrittenRead, match="goes into"):
+        tried("add.u32 %r0, %r0, %r2;")
+
+
 SHARED_BY = frozenset({(32, "shared"), (64, "shared")})
 
 

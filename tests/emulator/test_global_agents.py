@@ -99,6 +99,10 @@ def test_what_threads_write_needs_a_fence_before_a_bulk_copy_reads_it(completion
     run(STORE.format(**GOOD) + OVERWRITE + LOAD, completion)
     with pytest.raises(MissingProxyFence, match="a bulk copy reads global memory"):
         run(STORE.format(**GOOD) + OVERWRITE.replace("fence.proxy.async;", "") + LOAD, completion)
+    run(STORE.format(**GOOD) + OVERWRITE.replace("fence.proxy.async;", "fence.proxy.async.global;") + LOAD, completion)
+    shared = "fence.proxy.async.shared::cta;"
+    with pytest.raises(MissingProxyFence, match="a bulk copy reads global memory"):
+        run(STORE.format(**GOOD) + OVERWRITE.replace("fence.proxy.async;", shared) + LOAD, completion)
 
 
 @pytest.mark.parametrize("completion", MODES)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulator.errors import DataRace, Fault, Level
+from emulator.errors import DataRace, Fault, Level, UnwrittenRead
 from tests.emulator.ptx_kernel import source
 from tests.emulator.ptx_launch import launch
 
@@ -34,17 +34,43 @@ def run(
     rounds: int = 1,
     level: Level = Level.FORMAL,
     findings: list[Fault] | None = None,
+    seed: int = 0,
 ) -> np.ndarray:
     """Run a body some rounds; what %r60 of each thread is then. %q0: a word of each thread, %q1: that of another."""
     words, out = (np.zeros(block * grid + 4, np.uint32) for _ in range(2))
     again = AGAIN.format(rounds=rounds)
     text = source(f"{START.format(away=away)} {body} {again} {END}", 2, block=block)
-    options: dict[str, Any] = {"completion": completion, "level": level, "findings": findings}
+    options: dict[str, Any] = {"completion": completion, "seed": seed, "level": level, "findings": findings}
     if findings is not None:
         options["diagnostics"] = "report"
     sizes: dict[str, Any] = {"grid": (grid, 1, 1), "block": (block, 1, 1), "cluster": (cluster, 1, 1)}
     launch(text, [words, out], **sizes, **options)
     return out[: block * grid]
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(("space", "there"), [("shared", "%r50"), ("global", "%a0")])
+def test_atomics_do_not_hide_the_store_before_them(space: str, there: str, completion: str) -> None:
+    """A counter is set by one thread and counted up by all."""
+    counter = ".shared .align 4 .b8 counter[4]; mov.u32 %r50, counter;"
+    body = f"{counter} @%p0 st.{space}.u32 [{there}], 0; BETWEEN atom.{space}.add.u32 %r60, [{there}], 1; bar.sync 0;"
+    assert sorted(run(body.replace("BETWEEN", "bar.sync 0;"), completion)) == list(range(64))
+    with pytest.raises((DataRace, UnwrittenRead), match=r"not ordered after|which nothing wrote"):
+        run(body.replace("BETWEEN", ""), completion)
+
+
+def test_in_random_mode_ctas_come_in_any_order() -> None:
+    """A flag that is read once, and not waited for, is set by then where the first CTA comes first."""
+    flagged = (
+        "@!%p1 bra SEES; st.global.u32 [%q0], 7; bar.sync 0; @%p0 st.release.gpu.global.u32 [%a1+512], 1; bra DONE;"
+        "SEES: ld.acquire.gpu.global.u32 %r61, [%a1+512]; AGAIN ld.global.u32 %r60, [%q1]; DONE:"
+    )
+    polled = flagged.replace("AGAIN", "setp.eq.u32 %p3, %r61, 0; @%p3 bra SEES;")
+    for seed in range(8):
+        assert run(polled, "random", grid=2, away=64, seed=seed)[64:].tolist() == [7] * 64
+    with pytest.raises(DataRace):
+        for seed in range(8):
+            run(flagged.replace("AGAIN", ""), "random", grid=2, away=64, seed=seed)
 
 
 BARRIER = "bar.sync 0;"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import numpy as np
@@ -68,7 +69,7 @@ def test_one_that_never_comes_is_a_deadlock(read: str, completion: Mode, monkeyp
     with pytest.raises(Deadlock) as caught:
         met(read, completion, str(CTAS + 1))
     report = str(caught.value)
-    assert "cluster (0, 0, 0) and 4 more" in report
+    assert re.search(r"cluster \(\d, 0, 0\) and 4 more", report)
     for cta in range(CTAS):
         assert f"warp 1 of CTA ({cta},0,0): PTX line 18: bar.sync waits for barrier 0" in report
     assert report.count("again and again") == CTAS, report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from emulator.errors import DataRace, Level
+from emulator.errors import DataRace, Level, MissingWait
 from tests.emulator.ptx_kernel import launch, source
 
 MODES = ("eager", "lazy", "random")
@@ -196,6 +196,17 @@ def test_each_lane_waits_for_its_own_copies(name: str, completion: str) -> None:
     with pytest.raises(DataRace, match="of the same warp") as caught:
         run(body.format("", SYNC), before, 40, completion)
     assert "bar.warp.sync after cp.async.wait_group" in str(caught.value) or "copied over" in name
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_lane_that_does_not_wait_knows_of_no_copy(completion: str) -> None:
+    """Half of the lanes copy and wait, then the other half; or each half waits for what the other copies."""
+    copy, wait = COPY.split("cp.async.wait_group")
+    halves = "setp.lt.u32 %p1, %t, 16; " + " ".join(f"@{p} {c};" for p in ("%p1", "!%p1") for c in copy.split(";")[:-1])
+    body = f"{halves} @%p1 cp.async.wait_group{wait} @!%p1 cp.async.wait_group{wait} ld.shared.u32 %r60, [%r51];"
+    run(body, "", 3, completion, Level.FORMAL)
+    with pytest.raises(MissingWait, match=r"cp\.async"):
+        run(body.replace("@!%p1 cp.async.wait_group" + wait, ""), "", 3, completion)
 
 
 @pytest.mark.parametrize("completion", MODES)

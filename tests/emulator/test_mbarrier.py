@@ -193,6 +193,21 @@ def test_phases_that_are_waited_for_in_turn(completion: str) -> None:
     run(turns(answered=True), warps=2, completion=completion)
 
 
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("waits", ["try_wait", "test_wait"])
+def test_an_answer_that_nobody_reads_waits_for_nothing(waits: str, completion: str) -> None:
+    """An H100 answers no to test_wait, and goes on; to try_wait when its time is over."""
+    copy = (
+        "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r3], 128;"
+        "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r4], [%rd1], 128, [%r3];"
+    )
+    asked, read = wait(0).replace("try_wait", waits), "ld.shared.b32 %r9, [%r4]; st.global.b32 [%rd1+128], %r9;"
+    run(f"{init(1)} {copy} {asked} {read}", completion=completion)
+    for unread in (asked[: asked.index("@")], asked.replace("@!%p5", "setp.eq.b32 %p5, %r1, 99; @%p5")):
+        with pytest.raises(errors.MissingWait, match="a bulk copy"):
+            run(f"{init(1)} {copy} {unread} {read}", completion=completion)
+
+
 @pytest.mark.parametrize("completion", ["eager", "lazy"])
 def test_a_wait_two_phases_late(completion: str) -> None:
     with pytest.raises(errors.BarrierError, match=r"parity 0 of mbarrier #0 at 0x400 comes two phases late") as found:
