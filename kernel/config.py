@@ -24,13 +24,14 @@ S_STAGES = 2  # logits of one tile are computed while those of the other are in 
 MAX_DEPTH = 4  # tiles that a ring of keys holds; a power of two
 SWIZZLE_BYTES = 128  # width of a swizzled row of shared memory
 P_QUARTERS = (range(3), range(3, 4))  # of P's keys, handed on at once: a product runs during the last exponentials
-PARTIAL_PADDING = 4  # fp32 behind a row of U: first its maximum and sum
+STATS, PARTIAL_PADDING = 2, 4  # fp32 behind a row of U: its maximum and sum, and with them
 SPLITS = (1, 2, 4, 8, 16)
 #: CTAs of a cluster, and how many such clusters a B200 holds at a time: its GPCs have 18 or 20 SMs.
 CLUSTERS_AT_ONCE = {1: 148, 2: 74, 4: 34, 8: 16, 16: 8}
 #: What a launch takes beside KV tiles, a row tile beside its own, and a tile of 128 keys of a pair's MMA, in times
 #: of a tile of 64 keys at head_dim 512, 3,100 cycles by the clock of the emulated B200; a merge, and one of all rows.
 BESIDE_TILES, BESIDE_ROW_TILE, PAIR_TILE, MERGE_TILES, MERGE_ROWS = 2.4, 1, 1.6, 1, 2.5
+FEW_TOKENS = 8  # of a sequence at most, whose lists name keys that are not in L2: others' lists do not share them
 UNITS = 4  # parts of a tile's K, and of its V, each loaded by a warp and given back by itself at head_dim 512
 
 PPath = Literal["tmem", "smem"]

@@ -32,10 +32,9 @@ four. Where one MMA is of two CTAs, the mma warp of the pair's first works for b
 
 S[i+2] may overwrite S[i], and P[i+2] P[i], without a barrier of its own: it is issued after P[i]V[i], which waits for
 p_full, and whoever arrives there has read S[i], and O of the row tile before. A row tile that sees no key passes by all
-but softmax.
-Where keys are split, the CTAs of a cluster have a share of a row tile's KV tiles each, and leave U, maxima and sums in
-shared memory, where Q and the keys lay. All warps of the cluster meet, merge rows out of all shares, and meet again.
-Why it is so: docs/kernel.md.
+but softmax. Where keys are split, the CTAs of a cluster have a share of a row tile's KV tiles each, and leave U, maxima
+and sums where Q and the keys lay. All warps of the cluster meet, merge rows out of all shares, and meet again. Why it
+is so: docs/kernel.md.
 """
 
 from __future__ import annotations
@@ -120,8 +119,7 @@ class Fmha:
     def softmax(self, cta: Cta) -> None:
         """The softmax warps at all row tiles of the CTA, and what they leave of each."""
         config, thread, products = self.config, RowThread(cta.fragments, self.config), cta.fragments.products
-        self.trace(tLtS=thread.tLtS, tLcS=thread.tLcS)
-        self.trace(**{name: each for name, each in vars(cta.fragments).items() if name.startswith("t")})
+        self.trace(tLtS=thread.tLtS, tLcS=thread.tLcS, **{k: v for k, v in vars(cta.fragments).items() if k[0] == "t"})
         if const_expr(config.p_path == "smem"):
             self.trace(sP=products.p, sP_rows=p_rows(cta)[None, None, 0])
         turn = Int32(0)

@@ -75,6 +75,7 @@ class Grid:
         self._indices: list[Dim3] = [(i, j, k) for k, j, i in product(range(z), range(y), range(x))]
         self._size = prod(launch.cluster)
         self._misses: dict[int, float] = {}
+        self._fresh: dict[int, float] = {}
 
     @cached_property
     def _asked(self) -> tuple[Occupancy, Sequence[int], Sequence[int]]:
@@ -85,7 +86,9 @@ class Grid:
         loaders = [w for w in first.ctas[0].warps if w.loaded] or first.ctas[0].warps
         loader = min(loaders, key=lambda w: w.executed).index
         for tensor, loaded in whole.loaded.items():
-            self._misses[tensor.address] = min(1.0, tensor.bytes / (loaded * len(self._indices)))
+            distinct = len(whole.gathered.get(tensor, ())) * tensor.box_bytes or loaded
+            missed = min(distinct, tensor.bytes / len(self._indices))
+            self._misses[tensor.address], self._fresh[tensor.address] = missed / loaded, missed / distinct
         if any(instr.opcode == TAKES_OVER for instr in self._launch.kernel.instrs):
             return occupancy, (), ()
         return occupancy, *self._works(loader)
@@ -116,9 +119,8 @@ class Grid:
 
     def _timeline(self, recorder: Recorder | None = None, **how: Any) -> Timeline:
         sharers = min(self._chip.sms, len(self._indices) * self._size)
-        return Timeline(
-            self._chip, self._launch, self._program, self._stretches, sharers, self._misses, recorder, **how
-        )
+        how |= {"recorder": recorder, "fresh": self._fresh}
+        return Timeline(self._chip, self._launch, self._program, self._stretches, sharers, self._misses, **how)
 
     def _occupancy(self, tmem_columns: int) -> Occupancy:
         launch = self._launch

@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import prod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from ..errors import Deadlock
@@ -30,9 +31,9 @@ class Timeline:
     """Runs clusters of a launch, `resident` at a time on one set of SMs, each cluster's CTAs on SMs of their own.
 
     sharers: SMs that load at the same time, between which L2 and HBM are shared. ghz: the rate at which cycles pass, if
-    it is not the highest. misses: by the address of a tensor,
-    the share of its loads that L2 does not hold; all, of others. walks: warps are only to go through their programs,
-    each alone.
+    it is not the highest. misses: by the address of a tensor, the share of its loads that L2 does not hold; all, of
+    others; fresh: the same of what a cluster loads of it for the first time. walks: warps are only to go through their
+    programs, each alone.
     """
 
     def __init__(
@@ -46,9 +47,10 @@ class Timeline:
         recorder: Recorder | None = None,
         walks: bool = False,
         ghz: float | None = None,
+        fresh: Mapping[int, float] = MappingProxyType({}),
     ) -> None:
         self.chip, self.launch, self.program, self.stretches = chip, launch, program, stretches
-        self.misses, self.recorder, self.walks = misses, recorder, walks
+        self.misses, self.fresh, self.recorder, self.walks = misses, fresh, recorder, walks
         self.hbm_share = min(chip.hbm_share(sharers, ghz or chip.max_clock_ghz), chip.sm_bytes_per_cycle)
         self.l2_share = min(chip.l2_share(sharers), chip.sm_bytes_per_cycle)
         self.l2_shared_share = min(chip.l2_share(sharers, shared=True), chip.sm_bytes_per_cycle)
@@ -63,6 +65,8 @@ class Timeline:
         """What each tensor map describes, by the map's address."""
         self.loaded: dict[Tensor, int] = {}
         """Bytes that TMA was asked to load of each."""
+        self.gathered: dict[Tensor, set[tuple[int, int]]] = {}
+        """Columns and rows of each that warps gathered on their way through their programs."""
         self._heap: list[tuple[float, int, Callable[[float], None]]] = []
         self._number = 0
         self._next: Iterator[Dim3] = iter(())
@@ -207,11 +211,46 @@ class Timeline:
         """Of the bytes loaded of a tensor, the share that comes from HBM."""
         return 1.0 if tensor is None else self.misses.get(tensor.address, 1.0)
 
-    def load(self, sm: Sm, now: float, size: int, latency: float, from_hbm: float) -> float:
+    def prefetch(self, sm: Sm, now: float, address: int, size: int) -> None:
+        """Bring bytes to L2, if it has them not: on their way from HBM they are in flight as those of loads are."""
+        chip = self.chip
+        missing = size * self.fresh.get(max((at for at in self.fresh if at <= address), default=0), 1.0)
+        sm.coming += missing
+        sm.hbm = max(sm.hbm, now - chip.burst_cycles) + missing / self.hbm_share
+        latency = chip.global_latency + (sm.outstanding + sm.coming) / chip.bytes_in_flight_per_cycle
+        done = max(now + latency, sm.hbm)
+        sm.use("HBM bytes", missing)
+        sm.prefetched.append((address, missing, done))
+        self.at(done, partial(self._came, sm, missing))
+
+    @staticmethod
+    def _came(sm: Sm, size: float, _now: float) -> None:
+        sm.coming -= size
+
+    def _prefetched(self, sm: Sm, tensor: Tensor | None, size: float) -> tuple[float, float]:
+        """Of so many bytes of a tensor from HBM, how many were prefetched, and when the last of those is in L2."""
+        taken = done = 0.0
+        while tensor is not None and sm.prefetched and taken < size:
+            address, left, there = sm.prefetched[0]
+            if not tensor.address <= address < tensor.address + tensor.bytes:
+                break
+            part = min(left, size - taken)
+            taken, done = taken + part, max(done, there)
+            if part == left:
+                sm.prefetched.popleft()
+            else:
+                sm.prefetched[0] = address, left - part, there
+        return taken, done
+
+    def load(
+        self, sm: Sm, now: float, size: int, latency: float, from_hbm: float, tensor: Tensor | None = None
+    ) -> float:
         """When a load from global memory issued now is complete. latency: from HBM, with nothing else under way."""
         chip = self.chip
+        taken, there = self._prefetched(sm, tensor, size * from_hbm)
+        from_hbm = from_hbm - taken / size if taken < size * from_hbm else 0.0
         sm.outstanding += size
-        latency += from_hbm * sm.outstanding / chip.bytes_in_flight_per_cycle
+        latency += from_hbm * (sm.outstanding + sm.coming) / chip.bytes_in_flight_per_cycle
         latency += (1 - from_hbm) * (sm.outstanding / chip.l2_bytes_in_flight_per_cycle - chip.tma_l2_saving)
         sm.hbm = max(sm.hbm, now - chip.burst_cycles) + size * from_hbm / self.hbm_share
         rate = self.l2_shared_share if from_hbm <= SHARED else self.l2_share
@@ -219,7 +258,7 @@ class Timeline:
         sm.use("L2 bytes", size * self.l2_share / rate)
         sm.use("HBM bytes", size * from_hbm)
         latency += chip.cold_latency if now < sm.warm else 0.0
-        done = max(now + latency, sm.hbm, sm.l2)
+        done = max(now + latency, sm.hbm if from_hbm else 0.0, there, sm.l2)
         sm.warm = min(sm.warm, done)
         self.at(done, partial(self._landed, sm, size))
         return done

@@ -45,7 +45,10 @@ class Sm:
         """Until when wgmma takes the tensor core of each sub-partition."""
         self.delays = [0.0] * SUB_PARTITIONS
         """Cycles in all by which ordinary instructions delayed it: both use the registers."""
-        self.outstanding = 0
+        self.outstanding, self.coming = 0, 0.0
+        """Bytes of loads under way, and of prefetches to L2."""
+        self.prefetched: deque[tuple[int, float, float]] = deque()
+        """Address, bytes and time of what will be in L2, and was not loaded yet."""
         self.warm = float("inf")
         """When its first load of the launch came: until then loads take longer."""
         self.busy: dict[str | int, float] = {}

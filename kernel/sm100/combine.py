@@ -10,13 +10,11 @@ import cutlass
 import cutlass.cute as cute
 from cutlass import Float32, Int32, const_expr
 
-from kernel.config import FP32_BYTES, WARP, FmhaConfig
+from kernel.config import FP32_BYTES, STATS, WARP, FmhaConfig
 from kernel.sm100.barriers import meet
 from kernel.sm100.cta import LOAD_COLS, VECTOR_BYTES, Cta
 from kernel.sm100.softmax import RunningSoftmax, SoftmaxWarp
 from kernel.sm100.tiles import Fixed
-
-STATS = 2  # of a row, which stand behind its U: maximum and sum
 
 
 def partial_rows(config: FmhaConfig, at: cute.Pointer) -> cute.Tensor:

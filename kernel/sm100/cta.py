@@ -124,10 +124,8 @@ class Cta(Fixed):
         return block, config.mma_ctas * pairs, cute.arch.grid_dim()[0]
 
     def at(self, number: Any, turn: Any = 0) -> Cta:
-        """The CTA at row tile `number`, after so many KV tiles of those that it had before.
-
-        The last row tiles of all sequences come first: under a causal mask they see most keys.
-        """
+        """The CTA at row tile `number`, after so many KV tiles of those that it had before. The last row tiles of all
+        sequences come first: under a causal mask they see most keys."""
         config, args, groups, ctas = self.config, self.args, self.args.lse.shape[0], self.config.mma_ctas
         pairs, pair = cute.ceil_div(args.rows, ctas * config.block_m), number // ctas
         index, by_token = (pairs - 1 - pair // groups) * ctas + number % ctas, config.compressed == "topk"

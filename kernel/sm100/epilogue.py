@@ -33,10 +33,8 @@ class Epilogue(SoftmaxWarp):
 
     @cute.jit
     def store_rows(self, tma: cpasync.TmaInfo, dtype: type[cutlass.Numeric], factor: Any) -> None:
-        """Tensor memory -> registers -> a warp's part of O's room -> global by TMA, which leaves rows past the end.
-
-        There are 128 bytes of each row at a time, of each half of the columns that the warp has.
-        """
+        """Tensor memory -> registers -> a warp's part of O's room -> global by TMA, which leaves rows past the end: 128
+        bytes of each row at a time, of each half of the columns that the warp has."""
         config, row_tile, thread, (atom, dst) = self.cta.config, self.cta.row_tile, self.thread, tma
         tile = rows, width = config.rows_per_warp, SWIZZLE_BYTES * 8 // dtype.width
         warps, row_warps, slots = len(config.roles.softmax), config.block_m // rows, WARP // rows

@@ -7,8 +7,9 @@ from typing import Any
 import cutlass
 import cutlass.cute as cute
 from cutlass import BFloat16, Int32, const_expr
+from cutlass.experimental import primitives
 
-from kernel.config import BF16_BYTES, WARP, Ring
+from kernel.config import BF16_BYTES, FEW_TOKENS, WARP, Ring
 from kernel.sm100.cta import VECTOR_BYTES, Cta
 from kernel.sm100.operands import GATHER, KeyLoads, both_sides, unit_boxes
 from kernel.sm100.tiles import Fixed, KvTiles, TopkTiles, larger, smaller
@@ -55,10 +56,13 @@ class LoadWarp(Fixed):
             for i in cutlass.range(begin, end, unroll=1):
                 tails = self.load_unit(kv.compressed, self.cta.copies.compressed, i, turn + i, tails)
         if const_expr(isinstance(kv.compressed, TopkTiles)):
-            indices = self.read_list(begin)
+            indices, following = self.read_list(begin), self.read_list(begin + 1)
+            self.prefetch(begin, end, indices)
             for i in cutlass.range(begin, end, unroll=1):
                 keys = [kv.compressed.key(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
-                indices.store(self.read_list(i + 1).load())
+                self.prefetch(i + 1, end, following)
+                indices.store(following.load())
+                following.store(self.read_list(i + 2).load())
                 self.gather(keys, turn + i)
         return tails
 
@@ -102,14 +106,23 @@ class LoadWarp(Fixed):
 
     def copy_unit(self, atoms: KeyLoads, first: Int32, columns: Int32, slot: Int32, alone: bool = False) -> None:
         """Start the load of a unit whose first key is `first`; alone: for this warp to wait for."""
-        ring, whole = self.ring, getattr(atoms, self.ring.name)
+        ring, whole, sequence = self.ring, getattr(atoms, self.ring.name), self.cta.row_tile.sequence
         atom, keys = (atoms.alone or whole) if alone else whole
         name, stage = ("tail_full", self.warp) if alone else (ring.full, slot)
         barrier = self.cta.bars.expect(name, stage, ring.unit_bytes, alone)
-        sequence = self.cta.row_tile.sequence
         g = cute.local_tile(cute.domain_offset((first, 0, 0), keys), ring.unit, (0, columns, sequence))
         dst, src = both_sides(atom, self.boxes(ring.unit[0])[None, None, 0, slot], g)
         cute.copy(atom, src, dst, tma_bar_ptr=barrier)
+
+    @cute.jit
+    def prefetch(self, i: Int32, end: Int32, indices: cute.Tensor) -> None:
+        """Have L2 fetch the keys of the list's tile `i` if it is before `end`, each by all lanes that have it."""
+        if (i < end) & (self.cta.row_tile.tokens <= FEW_TOKENS) and const_expr(self.ring.name == "k"):
+            for n, entry in enumerate(self.entries(i)):
+                key = larger(self.cta.kv_tiles.compressed.key(entry, indices[n]), 0)
+                dims = self.cta.config.head_dim // max(WARP // self.share, 1)
+                own = cute.local_tile(self.cta.copies.listed, (1, dims), (key, cute.arch.lane_idx() // self.share))
+                primitives.cp_async_bulk_prefetch(own.iterator, dims * BF16_BYTES)
 
     @cute.jit
     def gather(self, keys: list[Int32], turn: Int32) -> None:
@@ -130,8 +143,7 @@ class LoadWarp(Fixed):
                 layout = cute.make_layout(((GATHER, ring.unit[1]), 1), stride=((1, 0), 0))
                 box = self.boxes(GATHER)[None, None, share // GATHER * self.warp + j, slot]
                 dst, src, by = both_sides(atom, box, [gC, cute.make_tensor(rows.iterator, layout)])
-                src = [src[None, self.rank if ring.by_keys else c], by[None, 0]]
-                cute.copy(atom, src, dst, tma_bar_ptr=barrier)
+                cute.copy(atom, [src[None, self.rank if ring.by_keys else c], by[None, 0]], dst, tma_bar_ptr=barrier)
 
     @cute.jit
     def clear_keys(self, slot: Int32, first: Int32) -> None:
@@ -151,7 +163,7 @@ class LoadWarp(Fixed):
         return [first + (n // share if ring.by_keys else self.rank) * ring.unit[0] + n % share for n in lanes]
 
     def read_list(self, i: Int32) -> cute.Tensor:
-        """The indices of those, a tile ahead of their use."""
+        """The indices of those, before they are used."""
         entries = self.entries(i)
         indices = cute.make_rmem_tensor(len(entries), Int32)
         for n, entry in enumerate(entries):

@@ -43,6 +43,7 @@ class Copies(NamedTuple):
     q: cpasync.TmaInfo
     window: KeyLoads
     compressed: KeyLoads
+    listed: cute.Tensor | None  # (key, dim) of those that are listed
     o: cpasync.TmaInfo | cute.Tensor  # the tensor where keys are split: no TMA then
     u: cpasync.TmaInfo | cute.Tensor | None
 
@@ -60,7 +61,7 @@ def products(config: FmhaConfig) -> Products:
 
 def copies(config: FmhaConfig, operands: Operands, indices: cute.Tensor | None) -> Copies:
     q = load_atom(config, operands.q, (config.tile_m, config.head_dim))
-    window, compressed = key_loads(config, operands.k, operands.v), KeyLoads()
+    window, compressed, keys = key_loads(config, operands.k, operands.v), KeyLoads(), None
     if config.compressed == "blocks":
         compressed = key_loads(config, operands.compressed, operands.compressed)
     if config.compressed == "topk":
@@ -69,7 +70,7 @@ def copies(config: FmhaConfig, operands: Operands, indices: cute.Tensor | None) 
     results = operands.o, operands.u
     if config.splits == 1:
         results = tuple(None if each is None else store_atom(config, each) for each in results)
-    return Copies(q, window, compressed, *results)
+    return Copies(q, window, compressed, keys, *results)
 
 
 def key_loads(config: FmhaConfig, k: cute.Tensor, v: cute.Tensor) -> KeyLoads:

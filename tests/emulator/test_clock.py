@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from test_cp_async_bulk_tensor import tensor_map
 
 from bench import clock as bench
 from bench import microbenchmarks
@@ -328,6 +329,53 @@ def test_what_all_ctas_copy_comes_from_hbm_once() -> None:
         found = launch(text, args=[64, np.zeros(64, np.float32)], grid=148, block=128)
     assert found.prediction is not None
     assert found.prediction.busy["HBM"] < 0.01 < found.prediction.busy["L2"]
+
+
+LOAD = """.shared .align 128 .b8 box[16384]; .shared .align 8 .b64 done;
+mov.u32 %r1, done; mov.u32 %r2, box; ld.param.u64 %d1, [data]; ld.param.u32 %r3, [ahead]; mov.b32 %r4, 8192;
+mbarrier.init.shared.b64 [%r1], 1; setp.ne.u32 %p1, %r3, 0;
+@%p1 cp.async.bulk.prefetch.L2.global [%d1], %r3;
+nanosleep.u32 3000;
+mbarrier.arrive.expect_tx.shared.b64 _, [%r1], 16384;
+cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r2], [%d1], %r4, [%r1];
+add.u32 %r2, %r2, 8192; add.u64 %d1, %d1, 8192;
+cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r2], [%d1], %r4, [%r1];
+WAIT: mbarrier.try_wait.parity.shared.b64 %p2, [%r1], 0; @!%p2 bra WAIT;
+ret;"""
+
+
+def test_what_was_prefetched_comes_from_l2_and_once_from_hbm() -> None:
+    data, cycles, hbm = np.zeros(1 << 22, np.uint8), [], []
+    for ahead in (0, 8192, 16384):
+        with emulate(clock="b200"):
+            found = launch(bench.entry("u64 data, u32 ahead", LOAD), args=[data, ahead], grid=1, block=1).prediction
+        assert found is not None
+        cycles.append(found.cycles)
+        hbm.append(found.busy["HBM"] * found.cycles)
+    assert hbm == pytest.approx([hbm[0]] * 3, rel=0.01)
+    assert cycles[1] == pytest.approx(cycles[0], abs=50) and cycles[2] < cycles[0] - B200.tma_l2_saving
+
+
+GATHER = """.shared .align 128 .b8 box[1024]; .shared .align 8 .b64 done;
+mov.u32 %r1, done; mov.u32 %r2, box; ld.param.u64 %d1, [map]; ld.param.u32 %r3, [row]; mov.b32 %r4, 0;
+mbarrier.init.shared.b64 [%r1], 1; mbarrier.arrive.expect_tx.shared.b64 _, [%r1], 1024;
+{gather} [%r2], [%d1, {{%r4, %r4, %r4, %r4, %r4}}], [%r1];
+add.u32 %r2, %r2, 512;
+{gather} [%r2], [%d1, {{%r4, %r3, %r3, %r3, %r3}}], [%r1];
+WAIT: mbarrier.try_wait.parity.shared.b64 %p2, [%r1], 0; @!%p2 bra WAIT;
+ret;"""
+
+
+def test_rows_that_are_gathered_again_come_from_l2() -> None:
+    gather = "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes"
+    text, rows, taken = bench.entry("u64 map, u32 row", GATHER.format(gather=gather)), np.zeros((4096, 64), "u2"), []
+    raw = np.frombuffer(bytearray(tensor_map(rows, (64, 1), 3)), np.uint8)
+    for row in (0, 1):
+        with emulate(clock="b200"):
+            found = launch(text, args=[raw, row], grid=1, block=1).prediction
+        assert found is not None
+        taken.append(found.busy["HBM"] * found.cycles)
+    assert 2 * taken[0] == pytest.approx(taken[1], rel=0.01)
 
 
 def test_an_address_of_a_parameter_may_be_in_a_register() -> None:

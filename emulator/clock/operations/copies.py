@@ -24,6 +24,8 @@ from .registry import everything, first, idle, timed
 
 TMA_ROWS: Final = 4
 """Of a tile::gather4."""
+PAST_ROWS: Final = 1 << 31
+"""From here on a row's number is one below zero, which reads nothing."""
 
 
 def _tensor(warp: TimedWarp, address: int) -> Tensor:
@@ -37,12 +39,14 @@ def _tensor(warp: TimedWarp, address: int) -> Tensor:
 
 
 def _tma_operands(operands: Sequence[Operand]) -> Sequence[Operand]:
-    """(destination, map, mbarrier, mask) of a load, (map, source) of a store. Offsets in im2col mode are left out."""
+    """(destination, map, mbarrier, mask) of a load, and what a gather reads: its column and rows; (map, source) of a
+    store. Offsets in im2col mode are left out."""
     match operands[:2]:
         case (TensorAddress(at), source):
             return at, source
-        case (target, TensorAddress(at)):
-            return target, at, *[operand for operand in operands[2:5] if not isinstance(operand, Vector)][:2]
+        case (target, TensorAddress(at, coordinates)):
+            read = coordinates.items if len(coordinates.items) == 1 + TMA_ROWS else ()
+            return target, at, *[operand for operand in operands[2:5] if not isinstance(operand, Vector)][:2], *read
     raise ValueError(f"a copy of {', '.join(map(str, operands))}")
 
 
@@ -52,11 +56,15 @@ def _tma(ins: Instr) -> Action:
     boxes = TMA_ROWS if gathers else 1
     multicast, paired = "multicast::cluster" in ins.modifiers, "cta_group::2" in ins.modifiers
 
-    def load(warp: TimedWarp, mask: Any, target: Any, at: Any, barrier: Any, ranks: Any = 0) -> None:
+    def load(warp: TimedWarp, mask: Any, target: Any, at: Any, barrier: Any, *rest: Any) -> None:
         for lane in active_lanes(mask):
             tensor = _tensor(warp, of_lane(at, lane))
-            chosen = of_lane(ranks, lane) if multicast else None
+            chosen = of_lane(rest[0], lane) if multicast else None
             told = _told(warp, ins, of_lane(target, lane), of_lane(barrier, lane), chosen, paired)
+            if gathers and warp.timeline.walks:
+                column, *rows = (of_lane(each, lane) for each in rest[-1 - TMA_ROWS :])
+                read = warp.timeline.gathered.setdefault(tensor, set())
+                read.update((column, row) for row in rows if 0 <= row < PAST_ROWS)
             _load(warp, ins, told, tensor.box_bytes * boxes, tensor, gathers)
 
     def store(warp: TimedWarp, mask: Any, at: Any, source: Any) -> None:
@@ -120,7 +128,7 @@ def _fetch(
     timeline = warp.timeline
     taken = _engine(warp, now, gathers)
     from_hbm = timeline.from_hbm(tensor) / len(told)
-    done = max(timeline.load(sm, taken, size, timeline.chip.tma_latency, from_hbm) for sm, _ in told)
+    done = max(timeline.load(sm, taken, size, timeline.chip.tma_latency, from_hbm, tensor) for sm, _ in told)
     by = warp.cta.rank, COPIES
     for _, barrier in told:
         timeline.at(done, partial(timeline.complete, barrier, size, by=by))
@@ -174,6 +182,22 @@ def _bulk(ins: Instr) -> Action:
             warp.ops.append((_send, lane, of_lane(size, lane)))
 
     return store if "bulk_group" in ins.modifiers else load
+
+
+@timed("cp.async.bulk.prefetch", keep=everything)
+def _prefetch(ins: Instr) -> Action:
+    """To L2: loads of those bytes, in that order, find them there."""
+
+    def perform(warp: TimedWarp, now: float, address: int, size: int) -> float:
+        _engine(warp, now, gathers=False)
+        warp.timeline.prefetch(warp.sm, now, address, size)
+        return float(now + warp.timeline.chip.tma_thread)
+
+    def run(warp: TimedWarp, mask: Any, address: Any, size: Any) -> None:
+        for lane in active_lanes(mask):
+            warp.ops.append((perform, of_lane(address, lane), of_lane(size, lane)))
+
+    return run
 
 
 @timed("cp.async.bulk.commit_group")
