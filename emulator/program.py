@@ -136,15 +136,13 @@ class Program:
                 if following == BLOCKED:
                     return
                 warp.executed += counts[pc]
-                if warp.budget is not None:
-                    warp.budget -= counts[pc]
                 pc = following
                 if pc == warp.meet:
                     pc = self._meet(warp, pc)
                     if pc == EXIT:
                         warp.done = True
                         return
-                if warp.yielded or (warp.budget is not None and warp.budget <= 0):
+                if warp.yielded or warp.executed >= warp.until:
                     return
         except Doubted as doubt:
             pc = self._stepwise.begin(warp, pc, doubt)
@@ -338,8 +336,6 @@ class Steps(Program):
                 done -= block.end - block.start
         done += at - block.start
         warp.executed += done
-        if warp.budget is not None:
-            warp.budget -= done
         warp.watch = Watch(warp, self._placement.slots, warp.registers, self._choice)
         warp.registers = RegisterFile(self._file_bytes)
         self._copy(warp.watch.whole, whole, warp.registers, self)
@@ -363,8 +359,6 @@ class Steps(Program):
                 return False
             watch.after(effect, taken, result)
             warp.executed += 1
-            if warp.budget is not None:
-                warp.budget -= 1
             warp.pc = self._meet(warp, following) if following == warp.meet else following
             if warp.pc == EXIT:
                 warp.done = True
@@ -372,7 +366,7 @@ class Steps(Program):
                 return False
             if warp.pc in of_instr and not watch.holds_any(self._live(warp)):
                 break
-            if warp.yielded or (warp.budget is not None and warp.budget <= 0):
+            if warp.yielded or warp.executed >= warp.until:
                 return False
         self._copy(warp.registers, self, watch.whole, self._whole)
         self._move(warp, of_instr.__getitem__, self._whole._flow.leaves)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -144,8 +145,7 @@ class TimedWarp:
         self.missed: list[Any] = []
         self.mask: np.ndarray | None = None
         self.yielded = self.done = False
-        self.executed = 0
-        self.budget: int | None = None
+        self.executed, self.until = 0, sys.maxsize
         self.local: tuple[np.ndarray, np.ndarray] | None = None
         self.ops: deque[Op] = deque()
         self.stretch: Stretch | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -175,7 +176,9 @@ def _bulk_out(ins: Instr, what: str, fold: Fold = copy, masked: int | None = Non
             copies = bulk_thread(warp, lane)
             smem.shadow.read(smem.span(offset, count), copies.access(ins, what), warp.clock)
             there = np.array([address], np.uint64)
-            warp.cta.cluster.outside.write_by_agent(there, count, copies.writes.access(ins, what), warp.clock)
+            writing = warp.cta.cluster.outside.write_by_agent(
+                there, count, copies.writes.access(ins, what), warp.clock, fold is not copy or masked is not None
+            )
             chosen = None if masked is None else _runs(of_lane(rest[masked - 3], lane))
 
             def move(address: int = address, count: int = count, offset: int = offset, chosen: Any = chosen) -> None:
@@ -188,7 +191,7 @@ def _bulk_out(ins: Instr, what: str, fold: Fold = copy, masked: int | None = Non
                     there.reshape(-1, 16)[:, part] = new.reshape(-1, 16)[:, part]
                     memory.wrote(there.reshape(-1, 16)[:, part])
 
-            copies.issue(ins, move)
+            copies.issue(ins, partial(writing.complete, move))
 
     return run
 

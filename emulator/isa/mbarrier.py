@@ -175,7 +175,7 @@ def _wait(ins: Instr) -> Action:
 def _unheard(ins: Instr) -> Action:
     def run(warp: Warp, mask: Any, address: Any, _phase: Any, _time_limit: Any = 0) -> Any:
         for at, _ in _each(address, mask):
-            mbarrier_at(warp, at, ins)
+            warp.unheard[mbarrier_at(warp, at, ins)] = ins
         return False
 
     return run

@@ -54,6 +54,8 @@ class Issuer:
         """What a suspended instruction left for its second run: its barrier's generation, an answer of no."""
         self.phases: dict[Any, int] = {}
         """How many phases of each mbarrier it has seen completed."""
+        self.unheard: dict[Any, Instr] = {}
+        """Of mbarriers, where it asked and did not read the answer."""
         self.published: set[Any] = set()
         """mbarriers that its fence.mbarrier_init covers, whatever barrier it arrives on next."""
         self.known: set[Any] = set()
@@ -270,6 +272,11 @@ class Hollow(Access):
 
 def handed_over(warp: Issuer, waiting_for: str, me: Access) -> str:
     """What orders `me` after something that only `warp` waited for, for the report of a conflict."""
+    if warp.cta.home != me.warp.cta.home:
+        return (
+            f"a release of {warp} after its {waiting_for} and an acquire of {me.warp} that sees it before PTX line "
+            f"{me.instr.line}, both of scope .gpu; or another place for one of them"
+        )
     return (
         f"a barrier that {warp} arrives on after its {waiting_for} and {me.warp} waits for "
         f"before PTX line {me.instr.line}"

@@ -7,6 +7,7 @@ tile, and are one access of shared memory to look at.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -193,17 +194,22 @@ def store_boxes(
     smem.check_span(offset, size, instr, warp, STORE)
     warp.cta.launch.stats.copied_out_bytes += size
     copies = bulk_thread(warp, lane)
-    for box in found:
-        if box is not None:
-            writing = copies.writes.access(instr, STORE)
-            warp.cta.cluster.outside.write_by_agent(rows_of(box[1]), _row_bytes(box[1]), writing, warp.clock)
+    outside, folds = warp.cta.cluster.outside, reduction is not None
+    writes = [
+        outside.write_by_agent(
+            rows_of(box[1]), _row_bytes(box[1]), copies.writes.access(instr, STORE), warp.clock, folds
+        )
+        for box in found
+        if box is not None
+    ]
     smem.shadow.read(smem.span(offset, size), copies.access(instr, STORE), warp.clock, tensor.pattern)
 
     def perform() -> None:
         values = smem.chunks[swizzled_chunks(offset, size, tensor.swizzle)].view(f"u{tensor.width}")
+        left = iter(writes)
         for box, new in zip(found, values.reshape(len(boxes), -1), strict=True):
             if box is not None:
-                tensor.write(*box, new, reduction)
+                next(left).complete(partial(tensor.write, *box, new, reduction))
                 warp.cta.launch.memory.wrote(box[1])
 
     copies.issue(instr, perform)

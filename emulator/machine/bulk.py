@@ -119,7 +119,8 @@ class CopyThread:
         if access.time > self.committed_until:
             return f"{self.waiting_for} in {self.warp} after a commit_group that follows PTX line {access.instr.line}"
         if self.warp.clock.at(self.component) < access.time:
-            return f"{self.waiting_for} in {self.warp} that covers PTX line {access.instr.line}"
+            of_lanes = " in the lanes that copied" if any(lanes != ALL for _, lanes in self.lanes) else ""
+            return f"{self.waiting_for} in {self.warp}{of_lanes} that covers PTX line {access.instr.line}"
         return handed_over(self.warp, self.waiting_for, me)
 
 

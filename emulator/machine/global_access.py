@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
+from ..errors import Level
 from .access import Access, Issuer
 from .clocks import ASYNC_VISIBLE_OUTSIDE, ORDERED, Clock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .launch import Dim3, Launch
 
@@ -19,12 +22,15 @@ class GlobalAccess(Access):
     """`home` is the cluster of who made it, whose clocks alone have its component.
 
     unchanged: of a write, whether neither it nor one before it in the launch changed what is in its cells, and who
-    wrote first had read that.
+    wrote first had read that. completed: of an agent's write, whether it was made; overlaps: with those of other agents
+    in the same place, without an order.
     """
 
     visible: ClassVar = ASYNC_VISIBLE_OUTSIDE
     home: Any = field(init=False)
     unchanged: bool = False
+    completed: bool = False
+    overlaps: tuple[Overlap, ...] = ()
 
     def __post_init__(self) -> None:
         Access.__post_init__(self)
@@ -36,6 +42,15 @@ class GlobalAccess(Access):
         made = cls(access.component, access.time, access.generic, access.instr, access.warp, access.what)
         made.via, made.strong = access.via, access.strong
         return made
+
+    def complete(self, perform: Callable[[], None]) -> None:
+        """Make an agent's write, and judge those that it overlaps with."""
+        due = [overlap for overlap in self.overlaps if overlap.is_last()]
+        before = [overlap.bits() for overlap in due]
+        perform()
+        self.completed = True
+        for overlap, bits in zip(due, before, strict=True):
+            overlap.find(Level.FAULT if (overlap.bits() != bits).any() else Level.FORMAL)
 
     def alone(self) -> Clock:
         """A clock that has seen this access and nothing else, and none by other lanes since."""
@@ -62,6 +77,26 @@ class GlobalAccess(Access):
         if write.warp.cta.home != self.home:
             return None
         return Access.too_early(self, write, clock, accesses)
+
+
+class Overlap:
+    """Two agents' writes of `cells` of `memory` that nothing orders: no fault if the last of them changes nothing.
+
+    find: reports it.
+    """
+
+    def __init__(self, memory: np.ndarray, cells: np.ndarray, left: int, find: Callable[[Level], None]) -> None:
+        self._memory, self._cells, self._left, self.find = memory, cells, left, find
+
+    def is_last(self) -> bool:
+        """One of the writes is about to be made: whether the other was."""
+        self._left -= 1
+        return not self._left
+
+    def bits(self) -> np.ndarray:
+        """What is there."""
+        found: np.ndarray = self._memory[self._cells]
+        return found
 
 
 class Ended:

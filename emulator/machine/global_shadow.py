@@ -35,7 +35,7 @@ from ..native.memory_layout import (
 from .access import GPU
 from .doubts import Part, lanes_of
 from .flags import Flags
-from .global_access import Ended, GlobalAccess
+from .global_access import Ended, GlobalAccess, Overlap
 from .history import History
 from .report import between_lanes, conflict, in_one_instruction
 from .shadow import UNWRITTEN, Shadow, distinct
@@ -49,14 +49,16 @@ if TYPE_CHECKING:
 
 CELLS_MAX: Final = 1 << 28
 """An allocation of more cells is not watched."""
+STORED, FOLDED = np.uint8(1), np.uint8(2)
+"""What agents do: writes that are folded into what is there need no order among themselves."""
 
 
 @dataclass(frozen=True)
 class Touched:
     """What the clusters of a share did to one allocation since `GlobalShadow.mark`.
 
-    written, accessed: of each of its `cells`, as bits; None where nothing but agents wrote there, which nothing orders:
-    then `listed` has the first cells and the number of each run.
+    written, accessed: of each of its `cells`, as bits; None where nothing but agents wrote there: then `listed` has the
+    first cells and the number of each run.
     """
 
     cells: int
@@ -80,12 +82,10 @@ Share = dict[int, Touched] | None
 
 
 def disjoint(shares: Sequence[Share]) -> bool:
-    """Whether it is known that no share accessed what another wrote, but for agents that write to the same place."""
+    """Whether it is known that no share accessed what another wrote."""
     known = [share for share in shares if share is not None]
     for address in {address for share in known for address in share}:
         touched = [share[address] for share in known if address in share]
-        if all(each.written is None for each in touched):
-            continue
         written, accessed = touched[0].bits()
         for each in touched[1:]:
             more, seen = each.bits()
@@ -195,15 +195,18 @@ class GlobalShadow:
             if not area.note_own(area.writes, area.cells(addresses, size), me, lanes, same=same):
                 area.write(addresses, values, GlobalAccess.of(me), clock, lanes, same)
 
-    def write_by_agent(self, addresses: np.ndarray, size: int, me: Access, clock: Clock) -> None:
-        """Note that an agent will write `size` bytes at each address. Nothing orders such writes among themselves."""
+    def write_by_agent(
+        self, addresses: np.ndarray, size: int, me: Access, clock: Clock, folds: bool = False
+    ) -> GlobalAccess:
+        """Note that an agent will write `size` bytes at each address. folds: each into what is there, atomically."""
         memory = self._launch.memory
         found = memory.known(int(addresses.min()), int(addresses.max()) + size)
-        if found is None:
-            return
-        memory.watch(found)
-        me.strong = GPU
-        self._area(found).write_by_agent(addresses, size, GlobalAccess.of(me), clock)
+        me.strong = GPU * folds
+        access = GlobalAccess.of(me)
+        if found is not None:
+            memory.watch(found)
+            self._area(found).write_by_agent(addresses, size, access, clock)
+        return access
 
     def _area(self, allocation: Allocation) -> Area:
         area = self._areas.get(allocation.address)
@@ -223,6 +226,8 @@ class Area:
         self._allocation, self._whole, self._cell = allocation, whole, whole.cell
         self._base = allocation.address & -whole.cell
         self._listed: list[tuple[np.ndarray, int, Access]] = []
+        self._taken = np.zeros(0, np.uint8)
+        """Of each cell, whether a write that is listed goes there, STORED, FOLDED or both."""
         self._left = 0
         """So many of those listed, from the first on, are of warps that were let go."""
         self._shadow: Shadow | None = None
@@ -282,6 +287,7 @@ class Area:
                 self._shadow.writer[cells] = self._whole.history.record(me)
                 self.writes[cells] = NOBODY
             self._listed.clear()
+            self._taken = np.zeros(0, np.uint8)
         return self._shadow
 
     def notes(self) -> tuple[int, int]:
@@ -316,7 +322,7 @@ class Area:
         lane = _lane_numbers(lanes.tobytes())
         if lane.size == 1 and lane.item() == UNKNOWN:
             return False
-        if me.strong and notes is self.writes and not self._all_strong(notes[cells]):
+        if me.strong and notes is self.writes and not self._all_strong(self.writes[cells]):
             return False
         who = me.warp.serial << SERIAL_BITS | lane
         for there, none in ((self.writes[cells], once), (self.reads[cells], False)):
@@ -370,13 +376,19 @@ class Area:
         self.writes[cells], self.reads[cells] = note | UNCHANGED * me.unchanged, 0
 
     def write_by_agent(self, addresses: np.ndarray, size: int, me: GlobalAccess, clock: Clock) -> None:
-        """List it; or check and note it, once others touched the allocation."""
-        if self._shadow is None:
-            self._listed.append((addresses, size, me))
-            return
+        """List it; or check and note it, once others touched the allocation, or agents these cells."""
         cells = self.cells(addresses, size)
+        if self._shadow is None:
+            if not self._taken.size:
+                self._taken = np.zeros(self._count, np.uint8)
+            taken = self._taken[cells]
+            if not (taken & STORED if me.strong else taken).any():
+                self._taken[cells] = taken | (FOLDED if me.strong else STORED)
+                self._listed.append((addresses, size, me))
+                return
+        shadow = self.touch()
         self._settle(cells)
-        self._shadow.write(cells, me, clock)
+        shadow.write(cells, me, clock)
         self.writes[cells], self.reads[cells] = NOBODY, 0
 
     def cells(self, addresses: np.ndarray, size: int) -> np.ndarray:
@@ -457,7 +469,8 @@ class Area:
     def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
         if number == UNWRITTEN:
             return
-        shadow, other = self.touch(), self._whole.history.accesses[number]
+        shadow, history = self.touch(), self._whole.history
+        other = history.accesses[number]
         hit = shadow.written_by(cells, number) if kind == "write" else shadow.reader[cells] == number
         if verb == "writes" and kind == "write":
             alike = self._same is not None and bool(self._same[hit.any(1)].all())
@@ -466,7 +479,24 @@ class Area:
             alike = isinstance(write, GlobalAccess) and write.unchanged
         level = Level.FORMAL if alike else Level.FAULT
         shown, part = self._shown(cells[hit]), lanes_of(me, hit)
-        conflict(me, clock, verb, shown, self._whole.history, number, kind, level=level, part=part)
+        copies = [each for each in (me, other) if isinstance(each, GlobalAccess) and not (each.generic or each.strong)]
+        if verb == "writes" and kind == "write" and len(copies) == 2:
+            self._overlap(copies[0], copies[1], clock.copy(), cells[hit], shown, number)
+        else:
+            conflict(me, clock, verb, shown, history, number, kind, level=level, part=part)
+
+    def _overlap(
+        self, me: GlobalAccess, other: GlobalAccess, clock: Clock, cells: Any, shown: str, number: int
+    ) -> None:
+        """Leave it until both writes were made what another agent's write of these cells is."""
+
+        def find(level: Level) -> None:
+            conflict(me, clock, "writes", shown, self._whole.history, number, "write", level=level)
+
+        memory, _ = self._allocation.view(self._cell)
+        overlap = Overlap(memory, cells, 1 if other.completed else 2, find)
+        me.overlaps += (overlap,)
+        other.overlaps += (overlap,)
 
     def _blame_lanes(self, me: Access, verb: str, cells: Any, apart: Any, mine: Any, number: int, kind: str) -> None:
         """The first of the cells stands for all.

@@ -205,4 +205,6 @@ class MBarrier:
         state = "not complete yet" if self.phase < access.time else "complete"
         before = me.warp.phases.get(self, 0)
         seen = f"has seen {before} completed phases of it" if before else "has not waited for it at all"
+        if (unheard := me.warp.unheard.get(self)) is not None:
+            seen += f": nobody reads what {unheard.opcode} at PTX line {unheard.line} answers"
         return f"a wait of {me.warp} for phase {phase} of {self} (which is {state}); that warp {seen}"

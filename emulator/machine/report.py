@@ -22,7 +22,7 @@ from ..errors import (
 from ..ptx.syntax import Vector
 from .access import Access, Hollow
 from .butterfly import summed_lanes
-from .clocks import Clock
+from .clocks import ASYNC_VISIBLE_OUTSIDE, Clock
 from .doubts import ALL, WHOLE, Part, overwritten, read_in_doubt
 from .mbarrier import MBarrier
 from .shadow import MBARRIER, UNWRITTEN
@@ -81,16 +81,17 @@ def _race(
     """As `conflict`, against one other access. Whether nothing was found yet, but will be."""
     ordered = other.seen_by(clock)
     if ordered and not me.generic and other.generic and not other.seen_by(clock, me.visible):
+        needed = "fence.proxy.async" + " (or .async.global)" * (me.visible == ASYNC_VISIBLE_OUTSIDE)
         fence = MissingProxyFence(
             f"{me.what} {verb} {cells} through the async proxy; {other.warp} {_did(kind)} it through the generic "
-            "proxy, with no fence.proxy.async between",
+            f"proxy, with no {needed} between",
             me.instr,
             me.warp,
             (
                 *_party(other, kind),
                 (
                     "missing",
-                    f"fence.proxy.async after PTX line {other.instr.line}, before the "
+                    f"{needed} after PTX line {other.instr.line}, before the "
                     f"barrier that leads to PTX line {me.instr.line}",
                 ),
             ),

@@ -7,6 +7,7 @@ it, as many as the device has room for.
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Protocol
@@ -37,6 +38,9 @@ PATIENCE = 4096
 UNCHANGED = 8
 """So many reads in a row that find the same, with no phase of an mbarrier ending in between, are polling whatever other
 warps do meanwhile: they may be handed the answer through shared memory and a barrier, round after round."""
+TURN = 1 << 20
+"""So many instructions a warp executes before others have their turn, of other clusters too: a loop of weak loads may
+be for what they store."""
 STUCK = "deadlock: no warp can run and nothing can complete"
 SHOWN_WARPS = 64
 """Of a launch that stopped, so many warps are shown at most."""
@@ -80,7 +84,7 @@ def run(
     def start(index: Dim3) -> Cluster:
         cluster = Cluster(launch, index, completion, Random(f"{seed}:{index}"))
         for warp in cluster.warps:
-            warp.budget = budget
+            warp.budget = sys.maxsize if budget is None else budget
             program.start(warp)
         return cluster
 
@@ -168,7 +172,10 @@ def _run_ready(cluster: Cluster, program: Program) -> bool:
             _shuffle(cluster)
         warp = ready.popleft()
         warp.turn = "went on"
+        warp.until = min(warp.executed + TURN, warp.budget)
         program.advance(warp)
+        if warp.executed >= warp.until:
+            warp.turn = "polled"
         if warp.done or warp.turn == "went on":
             gone_on, polling = True, 0
         elif warp.turn == "polled":
@@ -179,7 +186,7 @@ def _run_ready(cluster: Cluster, program: Program) -> bool:
         elif warp.waiting is None:
             warp.yielded = False
             ready.append(warp)
-            if warp.budget is not None and warp.budget <= 0:
+            if warp.executed >= warp.budget:
                 raise BudgetExceeded(*_stopped([cluster], program, f"the instruction budget is spent by {warp}"))
         if cluster.unchanged > UNCHANGED:
             return False

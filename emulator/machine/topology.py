@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -139,8 +140,9 @@ class Warp(Issuer):
         """Lanes that did not come to an exchange which names them, and what that is if they do not end."""
         self.mask: np.ndarray | None = None
         self.yielded = False
-        self.executed = 0
-        self.budget: int | None = None
+        self.executed = self.until = 0
+        """How many instructions, and at how many it lets others run."""
+        self.budget = sys.maxsize
         self.memory: Any = None
         """What its compiled accesses know, a MEMORY_ROW; of the clock, the array that they know."""
         self.memory_clock: Any = None

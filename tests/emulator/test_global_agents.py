@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulator.errors import DataRace, Level, MissingProxyFence, MissingWait
+from emulator.errors import DataRace, Fault, Level, MissingProxyFence, MissingWait
 from emulator.machine import scheduler
 from emulator.machine.topology import Cluster
 from tests.emulator.ptx_kernel import launch, source
@@ -114,6 +114,47 @@ def test_warps_race_where_an_agent_wrote_before(completion: str) -> None:
 def test_two_bulk_stores_of_one_place_may_come_in_any_order() -> None:
     twice = STORE.format(**{**GOOD, "wait": "", "barrier": ""}) + "@%p0 cp.async.bulk.wait_group 0; bar.sync 0;"
     run(twice + READ, "random")
+
+
+OF_TWO = """
+.shared .align 128 .b8 box[128]; mov.u32 %r50, box; setp.eq.u32 %p0, %t, 0; mov.u32 %r52, %ctaid.x;
+shl.b32 %r53, %t, 2; add.u32 %r53, %r53, %r50; mul.wide.u32 %q0, %r52, APART; add.u64 %q0, %a0, %q0;
+st.shared.u32 [%r53], VALUE; fence.proxy.async.shared::cta; bar.sync 0;
+@%p0 COPY [%q0], [%r50], 128; @%p0 cp.async.bulk.commit_group; @%p0 cp.async.bulk.wait_group 0; ret;
+"""
+PLAIN = "cp.async.bulk.global.shared::cta.bulk_group"
+FOLDED = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32"
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("processes", [1, 2])
+def test_copies_of_two_ctas_to_one_place(processes: int, completion: str) -> None:
+    """Either may come last: a fault, but where both bring the same, or fold it in."""
+
+    def tried(apart: int, value: str, copy: str) -> list[Fault]:
+        words, found = np.zeros(128, np.uint32), list[Fault]()
+        words = words[-words.ctypes.data % 16 // 4 :][:96]
+        text = OF_TWO.replace("APART", str(apart)).replace("VALUE", value).replace("COPY", copy)
+        launch(source(text), words, grid=3, completion=completion, processes=processes, findings=found)
+        return found
+
+    assert tried(128, "%r52", PLAIN) == tried(0, "%r52", FOLDED) == tried(64, "%r52", FOLDED) == []
+    assert {fault.level for fault in tried(0, "%t", PLAIN)} == {Level.FORMAL}
+    for apart, value in ((0, "%r52"), (64, "%r52"), (64, "%t")):
+        faults = tried(apart, value, PLAIN)
+        assert {fault.level for fault in faults} == {Level.FAULT}
+        assert all("an acquire of warp 0 of CTA" in str(fault) for fault in faults)
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("second", [PLAIN, FOLDED])
+def test_a_copy_over_one_that_was_not_waited_for(second: str, completion: str) -> None:
+    store = "st.shared.u32 [%r51], %t; fence.proxy.async; bar.sync 0;"
+    first, wait = f"@%p0 {PLAIN} [%a0], [%r50], 128; {GOOD['commit']}", "@%p0 cp.async.bulk.wait_group{} 0;"
+    then = f"@%p0 {second} [%a0], [%r50], 128; {GOOD['commit']} {wait.format('')} bar.sync 0;"
+    run(store + first + wait.format("") + then, completion, 1)
+    with pytest.raises(MissingWait, match=r"wait_group \(not \.read\) in warp 0"):
+        run(store + first + wait.format(".read") + then.replace("[%r50], 128", "[%r53], 128"), completion, 1)
 
 
 BY_CTA = """

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from emulator.errors import DataRace, Fault, Level, UnwrittenRead
+from emulator.machine import scheduler
 from tests.emulator.ptx_kernel import source
 from tests.emulator.ptx_launch import launch
 
@@ -57,6 +58,21 @@ def test_atomics_do_not_hide_the_store_before_them(space: str, there: str, compl
     assert sorted(run(body.replace("BETWEEN", "bar.sync 0;"), completion)) == list(range(64))
     with pytest.raises((DataRace, UnwrittenRead), match=r"not ordered after|which nothing wrote"):
         run(body.replace("BETWEEN", ""), completion)
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("grid", [1, 2])
+def test_a_loop_of_weak_loads_lets_others_store(grid: int, completion: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first warp or CTA reads again and again what another stores once."""
+    monkeypatch.setattr(scheduler, "TURN", 512)
+    spin = "SPIN: LOAD.global.u32 %r60, [%a1+256]; setp.eq.u32 %p3, %r60, 0; @%p3 bra SPIN; bra DONE;"
+    first = "setp.lt.u32 %p2, %r3, 32; @!%p2 bra STORE;"
+    body = f"{first} {spin} STORE: st.relaxed.gpu.global.u32 [%a1+256], 7; DONE:"
+    assert (
+        run(body.replace("LOAD", "ld.relaxed.gpu"), completion, grid=grid, block=64 // grid)[:32].tolist() == [7] * 32
+    )
+    with pytest.raises(DataRace, match=r"not ordered after (st|ld)\.global"):
+        run(body.replace("LOAD", "ld"), completion, grid=grid, block=64 // grid)
 
 
 def test_in_random_mode_ctas_come_in_any_order() -> None:

@@ -205,7 +205,7 @@ def test_a_lane_that_does_not_wait_knows_of_no_copy(completion: str) -> None:
     halves = "setp.lt.u32 %p1, %t, 16; " + " ".join(f"@{p} {c};" for p in ("%p1", "!%p1") for c in copy.split(";")[:-1])
     body = f"{halves} @%p1 cp.async.wait_group{wait} @!%p1 cp.async.wait_group{wait} ld.shared.u32 %r60, [%r51];"
     run(body, "", 3, completion, Level.FORMAL)
-    with pytest.raises(MissingWait, match=r"cp\.async"):
+    with pytest.raises(MissingWait, match=r"cp\.async\.wait_group in warp 0 .* in the lanes that copied"):
         run(body.replace("@!%p1 cp.async.wait_group" + wait, ""), "", 3, completion)
 
 
