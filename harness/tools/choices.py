@@ -1,16 +1,12 @@
-"""`python -m harness.tools.choices [SHAPE]`: is the configuration that the rule chooses the fastest by the clock?
-
-For shapes of stages/shapes.py (SAMPLE, or those like SHAPE) it predicts the one that `configuration` chooses
-and those that come next by its own estimate. The exit code is 1 where another is faster by more than SLACK.
-"""
+"""`python -m harness.tools.choices [SHAPE]...`: is the configuration that the rule chooses the fastest by the clock?"""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Annotated, Any
 from unittest.mock import patch
 
+import typer
 from rich.console import Console
 
 from harness.judge.kept import KeptKernels, use
@@ -27,19 +23,30 @@ NEXT = 3
 SLACK = 0.03
 
 
-def main() -> int:
+def main(
+    shapes: Annotated[
+        list[str] | None, typer.Argument(help="names, as file names are matched; else ten that differ")
+    ] = None,
+) -> None:
+    """Predict, for shapes of stages/shapes.py, the configuration that is chosen, and those that come next by the rule.
+
+    The exit code is 1 where another is more than 3% faster.
+    """
     device = Emulated()  # before the kernel, so that its PTX is kept
     use(KeptKernels(KEPT, device))
     from stages.shapes import find
 
     console, missed = Console(width=160), 0
-    for pattern in sys.argv[1:] or SAMPLE:
-        for shape in find(pattern):
-            (chosen, best), *others = cycles(device, shape.call)
-            missed += any(each < best * (1 - SLACK) for _, each in others)
-            beside = ", ".join(f"{name} {each:,.0f}" for name, each in others)
-            console.print(f"{shape.name}: {chosen} {best:,.0f} cycles; {beside}", highlight=False, soft_wrap=True)
-    return int(missed > 0)
+    try:
+        found = [shape for pattern in shapes or SAMPLE for shape in find(pattern)]
+    except ValueError as why:
+        raise typer.BadParameter(str(why)) from why
+    for shape in found:
+        (chosen, best), *others = cycles(device, shape.call)
+        missed += any(each < best * (1 - SLACK) for _, each in others)
+        beside = ", ".join(f"{name} {each:,.0f}" for name, each in others)
+        console.print(f"{shape.name}: {chosen} {best:,.0f} cycles; {beside}", highlight=False, soft_wrap=True)
+    raise typer.Exit(missed > 0)
 
 
 def cycles(device: Emulated, call: Callable[[], object]) -> Iterator[tuple[str, float]]:
@@ -64,4 +71,4 @@ def _named(found: list[Any]) -> tuple[str, float]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    typer.run(main)
