@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..native.shadow_check import NOT_KNOWN, epoch
+from ..native.memory_layout import COMPONENT_BITS, COMPONENTS_MAX, TIME_BITS
+from ..native.shadow_check import NOT_KNOWN, PATTERN_BITS
 from .clocks import Clock
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ class History:
 
     def __init__(self, components: int, home: Any = None) -> None:
         self.width, self.home = components, home
+        self._known = min(components, COMPONENTS_MAX)
+        """The components below are those that any clock and an epoch have room for."""
         self.accesses: list[Access | None] = [None, None, None]
         self._index: dict[Hashable, int] = {}
         self._word = np.zeros(1, np.uint64)
@@ -68,10 +71,12 @@ class History:
         return number
 
     def _epoch(self, access: Access) -> int:
-        component = access.component
-        if component >= self.width:
-            return NOT_KNOWN  # not any clock has room for it
-        return epoch(component, access.time, access.generic, 0 if access.pattern is None else access.pattern.number)
+        """The word for an access that `native.shadow_check` knows it by."""
+        component, pattern = access.component, access.pattern
+        if not 0 <= component < self._known:
+            return NOT_KNOWN
+        word = access.time << TIME_BITS | component << COMPONENT_BITS | access.generic
+        return word if pattern is None else word | pattern.number << PATTERN_BITS
 
     def epochs_of(self, numbers: np.ndarray) -> np.ndarray:
         """The epochs of accesses, int64, by their numbers."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from ..chip import LANES
-from ..native.memory_layout import ALL_LANES, ASK, COMPONENT_BITS, COMPONENTS_MAX, MANY, TIME_BITS
-from ..native.shadow_check import ACCESSES, DONE, REPLACED, SETTLE, SHADOW, checks
+from ..native.memory_layout import ALL_LANES
+from ..native.shadow_check import ACCESSES, DONE, REPLACED, SETTLE, SHADOW, TOOK_OVER, checks
 from .access import Access
 from .cells import Cells
 from .clocks import ORDERED, Clock
@@ -168,8 +168,9 @@ class Shadow:
         """Whether compiled code proves that accesses are in order, and has noted them."""
         if cells.end > self.writer.size:
             return False
-        me, number = accesses[0], self.history.record_all(accesses)
-        check, note = (self._writes, _note(me, self.history)) if write else (self._reads, 0)
+        me, history = accesses[0], self.history
+        number = history.record(me) if len(accesses) == 1 else history.record_all(accesses)
+        check = self._writes if write else self._reads
         arguments = (
             self._at,
             cells.at,
@@ -179,19 +180,18 @@ class Shadow:
             not me.generic,
             0 if pattern is None else pattern.number,
             number,
-            note,
         )
         answer = check(*arguments)
         if answer == SETTLE and self.notes is not None:
             self.notes.settle_all()
             answer = check(*arguments)
-        if answer == DONE and not write and self.notes is not None and (count := self._taken["count"].item()):
-            replaced = Replaced(self._replaced[0].tobytes())
+        if answer == TOOK_OVER and self.notes is not None:
+            count, replaced = self._taken["count"].item(), Replaced(self._replaced[0].tobytes())
             self.notes.taken(self._taken["notes"][:count].tolist(), replaced)
         if write and answer == DONE:
             for access, found in zip(accesses, self._replaced, strict=False):
                 access.replaced = Replaced(found.tobytes())
-        return answer == DONE
+        return answer in (DONE, TOOK_OVER)
 
     def unwritten(self, cells: Cells) -> bool:
         """Whether there is one of the cells that nothing wrote."""
@@ -364,13 +364,6 @@ class Shadow:
         self.writer[cells] = self.history.record(me)
         self.reader[cells] = 0
         return self.by_lane is not None and _note_lanes(self.writer_lanes, cells, lanes)
-
-
-def _note(me: Access, history: History) -> int:
-    """What loads and stores that are machine code may know of a write: all lanes may read it."""
-    if not 0 <= me.component < min(history.width, COMPONENTS_MAX):
-        return ASK
-    return me.time << TIME_BITS | me.component << COMPONENT_BITS | MANY
 
 
 def _by_pair(mine: np.ndarray, theirs: np.ndarray, apart: Callable[[int, int], object]) -> np.ndarray:

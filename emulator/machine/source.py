@@ -78,6 +78,14 @@ class FunctionCall:
 
 def source_place(kernel: Kernel, instr: int) -> SourcePlace | None:
     """The place of a kernel's instruction, by its index; None if the compiler told none."""
+    if instr not in kernel.sources:
+        kernel.sources[instr] = _told(kernel, instr)
+    found = kernel.sources[instr]
+    assert found is None or isinstance(found, SourcePlace)
+    return found
+
+
+def _told(kernel: Kernel, instr: int) -> SourcePlace | None:
     locations = kernel.locations
     at = bisect_right(locations, instr, key=lambda one: one.instr) - 1
     told = at

@@ -4,7 +4,7 @@ It is DONE only where `Shadow.read` or `Shadow.write` would find nothing, and no
 that wrote the cells is seen, and so is all that read them. ASK and SETTLE leave everything as it was: the shadow has to
 look itself, or first to take over what compiled loads and stores noted. A read of what compiled stores wrote, and
 nothing read since, takes that over itself: such a cell's note is as good as an earlier access's epoch, and what the
-shadow has of the cell is from before that store.
+shadow has of the cell is from before that store. That is TOOK_OVER, as good as DONE.
 
 An earlier access is known here by its epoch, a word that the history keeps: where and when it shows on the clocks, by
 which proxy it was made, and by which swizzle. Cells that have the writer and the reader of the cell before are passed
@@ -38,6 +38,7 @@ from .python_call import DECLARED, builtin, wrapper
 ASK: Final = 0
 DONE: Final = 1
 SETTLE: Final = 2
+TOOK_OVER: Final = 3
 DIFFERENT: Final = 64
 """So many different writers and readers of one access's cells are told apart; the shadow itself looks at more."""
 
@@ -66,26 +67,19 @@ PATTERNS: Final = (1 << COMPONENT_BITS - PATTERN_BITS) - 1
 NOT_KNOWN: Final = NEVER
 """The epoch of what has none of its own."""
 
-_ARGUMENTS: Final = (*("ptr",) * 3, *("i64",) * 4, "i32", "i64")
+_ARGUMENTS: Final = (*("ptr",) * 3, *("i64",) * 4, "i32")
 _REPLACED: Final = offset_of("replaced", SHADOW)
-Check = Callable[[int, int, int, int, int, int, int, int, int], int]
-
-
-def epoch(component: int, time: int, generic: bool, pattern: int) -> int:
-    """The word for an access whose completion shows at `time` on a component of the clocks. pattern: 0 for none."""
-    if not 0 <= component < COMPONENTS_MAX:
-        return NOT_KNOWN
-    return time << TIME_BITS | component << COMPONENT_BITS | pattern << PATTERN_BITS | generic
+Check = Callable[[int, int, int, int, int, int, int, int], int]
 
 
 @cache
 def checks() -> tuple[Check, Check]:
-    """For reads and for writes: `check(shadow, cells, clock, width, follows, async, pattern, number, note)`.
+    """For reads and for writes: `check(shadow, cells, clock, width, follows, async, pattern, number)`.
 
     shadow, cells: addresses of a SHADOW and of CELLS. clock, width: the address of a clock's rows, and their length.
     follows: the component whose accesses come before this one whatever the clock says, -1 for none. async: whether it
     is made by the async proxy. pattern: by which swizzle it reads, 0 for none. number: its own in the history, of the
-    first where there are several. note: of a write, for loads and stores that are machine code.
+    first where there are several; loads and stores that are machine code are told of a write by the epoch there.
     """
     text = DECLARED + _TEXT + _set(32) + _set(64) + _list(32) + _list(64) + _TAKE_OVER
     for name in ("read", "write"):
@@ -328,9 +322,10 @@ def _check(write: bool) -> str:
     """The function `read` or `write`."""
     return f"""
 define i32 @{"write" if write else "read"}(ptr %shadow, ptr %cells, ptr %clock, i64 %width, i64 %follows, i64 %async,
-    i64 %pattern, i32 %number, i64 %note) {{
+    i64 %pattern, i32 %number) {{
   {_fields()}
   %epochs = load ptr, ptr %epochs_word
+  {_NOTE if write else ""}
   %noting = icmp ne ptr %noted, null
   %by_agent = icmp ne i64 %async, 0
   %own_lanes = select i1 %by_agent, ptr null, ptr %{"writer" if write else "reader"}_lanes
@@ -432,7 +427,7 @@ note_next:
   %own = phi i32 [ %number, %proved ], [ %own_next, %noted_run ]
   %until = phi i64 [ %together, %proved ], [ %until_next, %noted_run ]
   %all = icmp eq i64 %again, %runs
-  br i1 %all, label %done, label %noting_run
+  br i1 %all, label %{"done" if write else "done_taking"}, label %noting_run
 noting_run:
   %from = call i64 @start(ptr %cells, i64 %again)
   {_noted(write)}
@@ -446,6 +441,7 @@ noted_run:
   %until_next = select i1 %last_of_it, i64 %until_after, i64 %until
   br label %note_next
 
+{"" if write else _DONE_TAKING}
 done:
   ret i32 {DONE}
 ask:
@@ -542,6 +538,16 @@ _FIRST_TAKEN: Final = """%count_taken = load i64, ptr %taken
   %own_count = udiv i64 %runs, %together
   %own_numbers = trunc i64 %own_count to i32
   %first_taken = add i32 %number, %own_numbers"""
+_DONE_TAKING: Final = f"""done_taking:
+  br i1 %none_taken, label %done, label %done_taken
+done_taken:
+  ret i32 {TOOK_OVER}"""
+_NOTE: Final = f"""%own_epoch = call i64 @epoch(ptr %epochs, i32 %number)
+  %own_time = and i64 %own_epoch, {-(1 << COMPONENT_BITS)}
+  %own_note = or i64 %own_time, {MANY}
+  %own_unknown = icmp eq i64 %own_epoch, {NOT_KNOWN}
+  %note = select i1 %own_unknown, i64 {NEVER}, i64 %own_note"""
+"""Any lane may read what an agent wrote; where it has no epoch, whoever comes asks."""
 _TAKE_RUN: Final = """br i1 %none_taken, label %noted_run, label %take_run
 take_run:
   call void @take_over(ptr %taken, ptr %noted, ptr %writes, ptr %writers, ptr %writer_lanes, i64 %from, i64 %length,

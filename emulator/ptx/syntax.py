@@ -231,6 +231,11 @@ class Kernel:
         return {(instr.line, instr.text): i for i, instr in enumerate(self.instrs)}
 
     @cached_property
+    def sources(self) -> dict[int, object]:
+        """Where instructions come from in the program, by their index: of those that somebody asked about."""
+        return {}
+
+    @cached_property
     def param_bytes(self) -> int:
         """Size of the parameter space."""
         return max((p.offset + p.size for p in self.params), default=0)
