@@ -34,7 +34,6 @@ PAIRS = [
     "setp.le.f16x2 {to}, %r1, %r2;",
     "lop3.or.b32 {to}, %r1, %r2, %r1, 0x6c, %p9;",
     "elect.sync {to}, -1;",
-    "elect.sync {to}, 0xfffffff0;",
     "shfl.sync.idx.b32 {to}, %r1, %r2, 31, -1;",
     "shfl.sync.idx.b32 {to}, %r1, 3, 0x1c07, -1;",
     "shfl.sync.up.b32 {to}, %r1, 1, 0, -1;",
