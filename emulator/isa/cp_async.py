@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import Level, UnknownInstruction
 from ..machine.agents import AsyncOperation, Wait
 from ..machine.bulk import warp_copies
-from ..machine.convergence import ALL, word
+from ..machine.convergence import word
 from ..machine.mbarrier import Party
 from ..machine.shared import along
 from ..ptx.syntax import Imm, Instr, Not, Reg
@@ -43,7 +43,7 @@ def _copy(ins: Instr) -> Action:
         ((memory, _, places),) = to.parts(warp, targets)
         offsets = to.checked(memory, places, warp)
         copies = warp_copies(warp)
-        copies.made_by(ALL if mask is None else word(mask))
+        copies.made_by(word(mask))
         cells = memory.cells(offsets, size.value)
         memory.shadow.write(cells, copies.access(ins, "cp.async"), warp.clock, along(to.lanes(warp, None), cells))
         if warp.cta.launch.memory.watched and (sizes > 0).any():
@@ -95,7 +95,7 @@ def _wait(ins: Instr) -> Action:
                 group.waiters.append(warp)
             warp.waiting = Wait(ins, tuple(unfinished), lambda: f"{len(unfinished)} cp.async groups")
             return BLOCK
-        copies.waited(count, ins, ALL if mask is None else word(mask))
+        copies.waited(count, ins, word(mask))
         return None
 
     return run

@@ -39,7 +39,7 @@ def _warp_sync(ins: Instr) -> Action:
         if mask is None and type(members) is int and members & ALL == ALL:
             warp.let_lanes_meet()
             return
-        here = ALL if mask is None else word(mask)
+        here = word(mask)
         named = per_lane(members, np.uint32)
         for those in set(named[list(active_lanes(mask))].tolist()):
             meeting = those & here & word(named == those)

@@ -223,6 +223,11 @@ class Access:
             return 0
         return since if clock.at(lanes + 1) < since else 0
 
+    @property
+    def last(self) -> Access:
+        """Itself; of reads that nothing orders, the last."""
+        return self.parts[-1] if self.parts else self
+
     def merge_lanes(self, earlier: Iterable[Access], lanes: int, theirs: int) -> None:
         """Reads `earlier` of the same warp, in lanes `theirs`, are noted with this one in `lanes` (both as bits)."""
         self.together = self.together or lanes

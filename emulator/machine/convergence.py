@@ -20,7 +20,7 @@ ALL = (1 << LANES) - 1
 def refuse_apart(instr: Instr, warp: Warp, mask: np.ndarray | None, aligned: bool) -> None:
     """Find that lanes come to a barrier without those that wait for them at an exchange; or, if it is `aligned`,
     that others of the warp are elsewhere. To be called where a mask is set, or lanes were missed."""
-    bits = ALL if mask is None else word(mask)
+    bits = word(mask)
     _refuse_missed(warp, bits)
     absent = _elsewhere(warp, bits) if aligned else 0
     if absent:
@@ -95,8 +95,10 @@ def reached(instr: Instr, lanes: int) -> int:
     return found
 
 
-def word(mask: np.ndarray) -> int:
-    """bool[32] as a word, lane 0 in the lowest bit."""
+def word(mask: np.ndarray | None) -> int:
+    """bool[32] as a word, lane 0 in the lowest bit; all lanes for None."""
+    if mask is None:
+        return ALL
     return int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little")
 
 

@@ -511,7 +511,7 @@ class Area:
         part = Part(int(np.bitwise_or.reduce((mine & ~theirs)[apart])))
         other = shadow.history.accesses[number]
         assert other is not None
-        other = other.parts[-1] if other.parts else other
+        other = other.last
         lanes, before, shown = int(mine[at]), int(theirs[at]), self._shown(cells[at])
         between_lanes(me, verb, shown, lanes, other, kind, before, part, read_together=True)
 

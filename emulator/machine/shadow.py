@@ -291,10 +291,9 @@ class Shadow:
         return 0 if self.history.accesses[number] is None else me.of_unmet_lanes(self._last(number), clock)
 
     def _last(self, number: int) -> Access:
-        """An access; of reads that nothing orders, the last."""
         other = self.history.accesses[number]
         assert other is not None
-        return other.parts[-1] if other.parts else other
+        return other.last
 
     def _check_lanes(
         self, cells: Any, numbers: Any, number: int, kind: str, me: Access, clock: Clock, lanes: Any

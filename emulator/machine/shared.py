@@ -144,7 +144,7 @@ class SharedMemory:
         part = Part(int(np.bitwise_or.reduce((mine & ~theirs)[apart])))
         other = shadow.history.accesses[number]
         assert other is not None
-        other = other.parts[-1] if other.parts else other
+        other = other.last
         place = self._shown(np.arange(shadow.writer.size)[cells][at].reshape(1))
         between_lanes(me, verb, place, int(mine[at]), other, kind, int(theirs[at]), part)
 
