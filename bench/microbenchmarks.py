@@ -222,6 +222,36 @@ fence.mbarrier_init.release.cluster; {meet}
     return Micro(text, 32 * int(row["warps"]), ctas, ctas, rounds=(50, 250), each=each)
 
 
+PASSED: Final = "@%p7 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r9], [%r5], %r10, [%r8];"
+
+
+def passed(row: Row) -> Micro:
+    """A round of bulk copies to another CTA of the cluster: of each to the next, or of all to the first."""
+    ctas, size, copies, all_to_first = int(row["ctas"]), int(row["bytes"]), int(row["copies"]), row["to"] == "first"
+    senders = ctas - 1 if all_to_first else 1
+    to = "mov.u32 %r3, 0;" if all_to_first else f"add.u32 %r3, %r2, 1; and.b32 %r3, %r3, {ctas - 1};"
+    both = "setp.eq.u32 %p5, 0, 0; mov.pred %p6, %p5;"
+    roles = "setp.ne.u32 %p5, %r2, 0; not.pred %p6, %p5;" if all_to_first else both
+    text = entry(
+        "u64 out,u32 rounds",
+        f"""mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; mov.u32 %r6, 0; mov.u32 %r4, pool; add.u32 %r5, %r4, 1024;
+@%p1 mbarrier.init.shared.b64 [%r4], 1; fence.mbarrier_init.release.cluster;
+mov.u32 %r2, %cluster_ctarank; {to} {roles} mov.u32 %r10, {size};
+mapa.shared::cluster.u32 %r8, %r4, %r3; add.u32 %r9, %r8, {1024 + size};
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+{BEGIN} elect.sync _|%p7, -1; and.pred %p4, %p6, %p7; and.pred %p7, %p7, %p5;
+ROUND: @%p4 mbarrier.arrive.expect_tx.shared.b64 _, [%r4], {senders * copies * size};
+{PASSED * copies}
+@!%p6 bra MEET;
+W: mbarrier.try_wait.parity.acquire.cluster.shared.b64 %p3, [%r4], %r6; @%p3 bra MEET; bra W;
+MEET: xor.b32 %r6, %r6, 1; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+{AGAIN}
+{END}""",
+        "8.1",
+    )
+    return Micro(text, 32, ctas, ctas, 1024 + 2 * size, (50, 250))
+
+
 TMA: Final = "cp.async.bulk.tensor.2d"
 LOAD: Final = f"""@%p7 mbarrier.arrive.expect_tx.shared.b64 _, [%r4], %r2;
 @%p7 {TMA}.shared::cluster.global.mbarrier::complete_tx::bytes [%r5], [%d0, {{%r10, %r12}}], [%r4]; NEXTROW"""
@@ -292,6 +322,7 @@ KINDS: Final = (
     Kind("H200 wgmma beside FMAs", "beside", beside, (0.05, 0.15)),
     Kind("H200 pipes", "pipes", pipes, (0.05,)),
     Kind("H200 synchronisation", "sync", sync, (0.15,)),
+    Kind("H200 copies to other CTAs", "passed", passed, (0.15,)),
     Kind("H200 TMA loads", "tma", tma, (0.15,)),
     Kind("H200 TMA stores", "tma_store", tma_store, (0.15,)),
 )

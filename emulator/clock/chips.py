@@ -43,6 +43,9 @@ class Chip:
     peer_bytes_per_cycle: float
     peer_arrive_latency: float
     peer_release_cycles: float
+    peer_copy_bytes_per_cycle: float
+    peer_received_bytes_per_cycle: float
+    peer_copy_latency: float
     global_latency: float
     l2_latency: float
     arrive_latency: float

@@ -14,7 +14,7 @@ from ..isa.registry import Handler
 from ..ptx.flow import ENDS, EXIT, BasicBlock, Flow
 from ..ptx.syntax import Imm, Instr, Kernel, Reg
 from .chips import Chip
-from .operations import ENTRIES, KEPT, LOADED, STRETCH
+from .operations import ENTRIES, KEPT, LOADED, STRETCH, is_global_store
 from .schedule import Between, Loaded, Scheduler
 from .stretch import FLOATS, Stretch
 
@@ -212,7 +212,7 @@ def _is_always_kept(effect: Effect) -> bool:
     instr = effect.instr
     if instr.opcode == "atom":
         return FLOATS.isdisjoint(instr.modifiers)
-    return instr.opcode in ENTRIES and instr.opcode not in ("ld", "st", "red")
+    return is_global_store(instr) or (instr.opcode in ENTRIES and instr.opcode not in ("ld", "st", "red"))
 
 
 def _is_data(effect: Effect) -> bool:

@@ -66,7 +66,8 @@ class Timeline:
         self.loaded: dict[Tensor, int] = {}
         """Bytes that TMA was asked to load of each."""
         self.gathered: dict[Tensor, set[tuple[int, int]]] = {}
-        """Columns and rows of each that warps gathered on their way through their programs."""
+        """What warps gathered of each on their way through their programs: the column and row of a box's first line, or
+        the address of a copy by cp.async."""
         self._heap: list[tuple[float, int, Callable[[float], None]]] = []
         self._number = 0
         self._next: Iterator[Dim3] = iter(())

@@ -41,6 +41,8 @@ class Sm:
         self.pipes = [[0.0] * len(PIPES) for _ in range(SUB_PARTITIONS)]
         self.lsu = 0.0
         self.tensor = self.tma = self.out = self.hbm = self.l2 = 0.0
+        self.sent = self.received = 0.0
+        """Until when copies to other CTAs of its cluster leave it, and such of others come."""
         self.tmem = [0.0] * SUB_PARTITIONS
         self.products = [0.0] * SUB_PARTITIONS
         """Until when wgmma takes the tensor core of each sub-partition."""

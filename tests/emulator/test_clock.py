@@ -252,11 +252,12 @@ def test_power_lengthens_what_the_tensor_cores_bound(
 .shared .align 16 .b8 window[2048]; .shared .align 8 .b8 bar[8];
 ld.param.u32 %r3, [rounds]; ld.param.u64 %d1, [data]; ld.param.u32 %r9, [idesc];
 mov.u32 %r1, %tid.x; mov.b32 %r4, bar; mov.b32 %r8, 0; mov.b64 %d2, 0; mov.b64 %d3, 0; mov.b32 %r5, window;
+mov.u32 %r6, %ctaid.x; mad.lo.u32 %r6, %r6, 128, %r1; mad.wide.u32 %d1, %r6, 16, %d1;
 setp.eq.u32 %p0, %r1, 0; setp.lt.u32 %p1, %r1, 32; elect.sync _|%p3, -1; and.pred %p1, %p1, %p3;
 @%p0 mbarrier.init.shared.b64 [%r4], 1;
 bar.sync 0;
 ROUND: cp.async.wait_group 63;
-cp.async.ca.shared.global [%r5], [%d1], 16;
+cp.async.ca.shared.global [%r5], [%d1], 16; add.u64 %d1, %d1, 303104;
 cp.async.commit_group;
 @%p1 tcgen05.mma.cta_group::1.kind::f16 [%r8], %d2, %d3, %r9, %p0;
 sub.u32 %r3, %r3, 1; setp.ne.u32 %p2, %r3, 0; @%p2 bra ROUND;
@@ -266,7 +267,7 @@ DONE: cp.async.wait_group 0;
 ret;""",
     )
     idesc = bench.KIND["BF16"][1] | columns >> 3 << 17 | 128 >> 4 << 24
-    data, found = np.zeros(1 << 25, np.float32), []
+    data, found = np.zeros(500 * 303104, np.uint8), []
     for ghz in (1.19, 1.12, 1.05):
         name = weaker(ghz)
         with emulate(clock=name):
@@ -376,6 +377,28 @@ def test_rows_that_are_gathered_again_come_from_l2() -> None:
         assert found is not None
         taken.append(found.busy["HBM"] * found.cycles)
     assert 2 * taken[0] == pytest.approx(taken[1], rel=0.01)
+
+
+COPIED = """.shared .align 16 .b8 to[1024]; mov.u32 %r1, %tid.x; mov.u32 %r2, to; mad.lo.u32 %r2, %r1, 16, %r2;
+ld.param.u64 %d1, [data]; mad.wide.u32 %d1, %r1, 16, %d1; ld.param.u32 %r3, [away];
+cp.async.cg.shared.global [%r2], [%d1], 16; cvt.u64.u32 %d2, %r3; add.u64 %d1, %d1, %d2;
+cp.async.cg.shared.global [%r2 + 512], [%d1], 16; cp.async.commit_group; cp.async.wait_group 0; ret;"""
+STORED = """mov.u32 %r1, %tid.x; ld.param.u64 %d1, [data]; mad.wide.u32 %d1, %r1, 16, %d1; ld.param.u32 %r3, [away];
+setp.lt.u32 %p1, %r1, %r3; mov.b32 %r4, 0; @%p1 st.global.v4.b32 [%d1], {%r4, %r4, %r4, %r4}; ret;"""
+
+
+@pytest.mark.parametrize(
+    ("body", "away", "one"), [(COPIED, (0, 512), 16 * 32), (STORED, (8, 16), 16 * 8)], ids=["cp.async", "st.global"]
+)
+def test_hbm_has_what_warps_copy_once_and_all_that_they_store(body: str, away: tuple[int, int], one: int) -> None:
+    """Twice the bytes where the second copy reads past the first, and where twice the lanes store."""
+    text, moved = bench.entry("u64 data, u32 away", body), []
+    for each in away:
+        with emulate(clock="b200"):
+            found = launch(text, args=[np.zeros(1 << 20, np.uint8), each], grid=1, block=32).prediction
+        assert found is not None
+        moved.append(found.busy["HBM"] * found.cycles * B200.hbm_bytes_per_us / (1e3 * B200.max_clock_ghz))
+    assert moved == pytest.approx([one, 2 * one], rel=0.01)
 
 
 def test_an_address_of_a_parameter_may_be_in_a_register() -> None:

@@ -38,9 +38,10 @@ def _tensor(warp: TimedWarp, address: int) -> Tensor:
     return known[address]
 
 
-def _tma_operands(operands: Sequence[Operand]) -> Sequence[Operand]:
+def _tma_operands(instr: Instr) -> Sequence[Operand]:
     """(destination, map, mbarrier, mask) of a load, and what a gather reads: its column and rows; (map, source) of a
     store. Offsets in im2col mode are left out."""
+    operands = instr.operands
     match operands[:2]:
         case (TensorAddress(at), source):
             return at, source
@@ -106,10 +107,10 @@ def _count(warp: TimedWarp, tensor: Tensor | None, size: int) -> None:
         warp.timeline.loaded[tensor] = warp.timeline.loaded.get(tensor, 0) + size
 
 
-def _allocation(warp: TimedWarp, address: int) -> Tensor | None:
+def _allocation(warp: TimedWarp, address: int, box_bytes: int = 0) -> Tensor | None:
     """What lies at an address that no tensor map describes: all that was allocated there."""
     found = warp.cta.launch.memory.known(address, address + 1)
-    return None if found is None else Tensor(found.address, found.size, 0)
+    return None if found is None else Tensor(found.address, found.size, box_bytes)
 
 
 def _engine(warp: TimedWarp, now: float, gathers: bool) -> float:
@@ -137,11 +138,13 @@ def _fetch(
     return float(now + timeline.chip.tma_thread)
 
 
-def _pass(warp: TimedWarp, now: float, ins: Instr, barrier: TimedMBarrier, size: int) -> float:
-    """A copy by the engine to another CTA's shared memory."""
-    timeline = warp.timeline
-    taken = _engine(warp, now, gathers=False)
-    done = taken + timeline.chip.peer_latency + size / timeline.chip.store_bytes_per_cycle
+def _pass(warp: TimedWarp, now: float, ins: Instr, to: Sm, barrier: TimedMBarrier, size: int) -> float:
+    """A copy by the engine to another CTA's shared memory: of one after the other it sends, and that SM receives."""
+    timeline, sm = warp.timeline, warp.sm
+    chip = timeline.chip
+    sm.sent = max(sm.sent, _engine(warp, now, gathers=False)) + size / chip.peer_copy_bytes_per_cycle
+    to.received = max(to.received + size / chip.peer_received_bytes_per_cycle, sm.sent)
+    done = to.received + chip.peer_copy_latency
     timeline.at(done, partial(timeline.complete, barrier, size, by=(warp.cta.rank, COPIES)))
     if timeline.recorder is not None:
         timeline.recorder.copied(warp, ins, now, done, size)
@@ -175,7 +178,7 @@ def _bulk(ins: Instr) -> Action:
                 _bring(warp, of_lane(target, lane), of_lane(source, lane), count)
                 _load(warp, ins, told, count, _allocation(warp, of_lane(source, lane)))
             else:
-                warp.ops.append((_pass, ins, told[0][1], count))
+                warp.ops.append((_pass, ins, *told[0], count))
 
     def store(warp: TimedWarp, mask: Any, target: Any, source: Any, size: Any, *rest: Any) -> None:
         for lane in active_lanes(mask):
@@ -231,7 +234,7 @@ def _copy(ins: Instr) -> Action:
         timeline, sm = warp.timeline, warp.sm
         cycles: float = max(1.0, size / timeline.chip.smem_bytes_per_cycle)
         sm.lsu = max(sm.lsu, now) + cycles
-        done = timeline.load(sm, now, size, timeline.chip.copy_latency, timeline.from_hbm(tensor))
+        done = timeline.load(sm, now, size, timeline.chip.copy_latency, timeline.from_hbm(tensor), tensor)
         warp.copies.setdefault(WHOLE_WARP, Copies()).add(done, done)
         return now + cycles
 
@@ -239,8 +242,11 @@ def _copy(ins: Instr) -> Action:
         lanes = active_lanes(mask)
         for lane in lanes:
             _bring(warp, of_lane(target, lane), of_lane(source, lane), size)
-        tensor = _allocation(warp, of_lane(source, lanes[0]))
+        tensor = _allocation(warp, of_lane(source, lanes[0]), size)
         _count(warp, tensor, size * len(lanes))
+        if tensor is not None and warp.timeline.walks:
+            read = warp.timeline.gathered.setdefault(tensor, set())
+            read.update((0, of_lane(source, lane)) for lane in lanes)
         warp.ops.append((perform, size * len(lanes), tensor))
 
     return run
@@ -292,7 +298,7 @@ def _copy_arrive(ins: Instr) -> Action:
     return run
 
 
-@timed("st.async", "red.async", keep=lambda operands: (operands[0], operands[2]))
+@timed("st.async", "red.async", keep=lambda instr: (instr.operands[0], instr.operands[2]))
 def _store_async(ins: Instr) -> Action:
     count = next((int(m[1:]) for m in ins.modifiers if m in ("v2", "v4")), 1)
     width = 8 if any(m.endswith("64") for m in ins.modifiers) else 4

@@ -1,4 +1,4 @@
-"""Memory in modelled time: loads and stores that decide where warps go."""
+"""Memory in modelled time: loads and stores that decide where warps go, and what stores ask of L2 and HBM."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...isa.registry import BLOCK, Action
 from ...machine.shared import OFFSET_MASK
 from ...ptx.syntax import Instr, Reg, Vector
 from ..warps import TimedWarp
-from .registry import first, idle, timed
+from .registry import first, idle, is_global_store, timed
 
 
 def _places(op: MemoryOp, warp: TimedWarp, mask: Any, address: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -64,9 +64,20 @@ def _ld(ins: Instr) -> Action:
     return run
 
 
-@timed("st", keep=first(2))
+@timed("st", keep=lambda instr: () if is_global_store(instr) else instr.operands[:2])
 def _st(ins: Instr) -> Action:
     op = MemoryOp(ins)
+
+    def leave(warp: TimedWarp, now: float, size: int) -> float:
+        """A warp goes on when the SM has sent what it stored before."""
+        timeline, sm = warp.timeline, warp.sm
+        sent = sm.out
+        sm.lsu = max(sm.lsu, now) + max(1.0, size / timeline.chip.smem_bytes_per_cycle)
+        timeline.store(sm, sm.lsu, size)
+        return max(now + 1, sent)
+
+    if is_global_store(ins):
+        return lambda warp, mask: warp.ops.append((leave, op.bytes * len(active_lanes(mask))))
 
     def run(warp: TimedWarp, mask: Any, address: Any, value: Any) -> None:
         lanes, addresses = _places(op, warp, mask, address)

@@ -25,7 +25,7 @@ def find(instr: Instr) -> Handler | Lowering:
 
 def timed(
     *opcodes: str,
-    keep: Callable[[Sequence[Operand]], Sequence[Operand]] = lambda operands: (),
+    keep: Callable[[Instr], Sequence[Operand]] = lambda instr: (),
     dst: int = 0,
     blocking: bool = False,
     uniform: Any = never,
@@ -33,7 +33,7 @@ def timed(
     """Register the handler of `opcodes`. keep: the operands that it takes, of those that the instruction has."""
 
     def kept(instr: Instr) -> Instr:
-        return replace(instr, operands=tuple(keep(instr.operands)))
+        return replace(instr, operands=tuple(keep(instr)))
 
     def register(make: Callable[[Instr], Action]) -> Callable[[Instr], Action]:
         for opcode in opcodes:
@@ -44,13 +44,18 @@ def timed(
     return register
 
 
-def first(count: int) -> Callable[[Sequence[Operand]], Sequence[Operand]]:
+def first(count: int) -> Callable[[Instr], Sequence[Operand]]:
     """The first so many operands."""
-    return lambda operands: operands[:count]
+    return lambda instr: instr.operands[:count]
 
 
-def everything(operands: Sequence[Operand]) -> Sequence[Operand]:
-    return operands
+def everything(instr: Instr) -> Sequence[Operand]:
+    return instr.operands
+
+
+def is_global_store(instr: Instr) -> bool:
+    """Whether a warp writes to L2: that takes time of the machine, whatever it writes and where."""
+    return instr.opcode == "st" and "global" in instr.modifiers
 
 
 @timed(STRETCH, keep=everything)

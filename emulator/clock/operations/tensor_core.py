@@ -38,7 +38,7 @@ def mma_times(chip: Chip, kind: Kind, ctas: int, a_in_tmem: bool, scaled: bool, 
     return max(compute, a + b + pair, least), latency + a + compute, compute, 2.0 * idesc.m * idesc.n * kind.k
 
 
-@timed("tcgen05.mma", keep=lambda operands: (operands[3], Imm(isinstance(operands[1], Address))))
+@timed("tcgen05.mma", keep=lambda instr: (instr.operands[3], Imm(isinstance(instr.operands[1], Address))))
 def _mma(ins: Instr) -> Action:
     kind = next(KINDS[m] for m in ins.modifiers if m in KINDS)
     ctas, scaled = 2 if "cta_group::2" in ins.modifiers else 1, "block_scale" in ins.modifiers

@@ -13,7 +13,7 @@ from .registry import everything, idle, timed
 PRODUCTS: Final = "wgmma"
 
 
-@timed("wgmma.mma_async", keep=lambda operands: (Imm(0), Imm(isinstance(operands[1], Vector))))
+@timed("wgmma.mma_async", keep=lambda instr: (Imm(0), Imm(isinstance(instr.operands[1], Vector))))
 def _multiply(ins: Instr) -> Action:
     """All four warps read B, and A if it is in shared memory, once. Operands: nothing for D and D as it was."""
     shape = next(m for m in ins.modifiers if m.startswith("m64n"))
