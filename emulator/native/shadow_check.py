@@ -346,6 +346,22 @@ define i32 @{"write" if write else "read"}(ptr %shadow, ptr %cells, ptr %clock, 
   store i32 -1, ptr %reader
   br label %next_run
 
+{_next_cells(write)}
+{_one_cell(write)}
+{_note_runs(write)}
+done:
+  ret i32 {DONE}
+ask:
+  ret i32 {ASK}
+settle:
+  ret i32 {SETTLE}
+}}
+"""
+
+
+def _next_cells(write: bool) -> str:
+    """Run by run: eight cells that all have the writer and reader of the one before are passed, others looked at."""
+    return f"""
 next_run:
   %this = load i64, ptr %run
   %ended = icmp eq i64 %this, %runs
@@ -385,7 +401,12 @@ pass:
   %c8 = add i64 %c, 8
   store i64 %c8, ptr %cell
   br label %next_cells
+"""
 
+
+def _one_cell(write: bool) -> str:
+    """A cell whose writer and reader may be new: kept where they are seen, for the next cells have them too."""
+    return f"""
 one:
   %n1 = load i8, ptr %note_place
   switch i8 %n1, label %settle [ i8 0, label %writers_turn {"" if write else f"i8 {WRITTEN}, label %stored"} ]
@@ -418,7 +439,12 @@ step:
   %c1 = add i64 %c, 1
   store i64 %c1, ptr %cell
   br label %next_cells
+"""
 
+
+def _note_runs(write: bool) -> str:
+    """All is proved: each run is noted, `together` runs by one number."""
+    return f"""
 proved:
   {"" if write else _FIRST_TAKEN}
   br label %note_next
@@ -442,13 +468,6 @@ noted_run:
   br label %note_next
 
 {"" if write else _DONE_TAKING}
-done:
-  ret i32 {DONE}
-ask:
-  ret i32 {ASK}
-settle:
-  ret i32 {SETTLE}
-}}
 """
 
 
