@@ -152,6 +152,8 @@ def _st(ins: Instr) -> Action:
         lane, column, lanes, (columns, span) = transfer.place(warp, mask, address, split)
         tmem = warp.cta.tmem
         cells = transfer.region(warp, lane, column, span, split)
+        if warp.loads.issued:
+            warp.settle_loads(ins)
         tmem.shadow.write(cells, warp.stores.access(ins), warp.tensor_clock)
         values = matrix(source)
         if transfer.packed:

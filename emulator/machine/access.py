@@ -200,7 +200,11 @@ class Access:
         """Whether this access, issued under `clock`, comes after `earlier`."""
         if earlier.parts:
             return all(self.orders(part, clock, row) for part in earlier.parts)
-        if earlier.component in self.follows or self.morally_strong(earlier) or earlier.seen_by(clock, row):
+        return self.comes_after(earlier, clock, row) or self.morally_strong(earlier)
+
+    def comes_after(self, earlier: Access, clock: Clock, row: int = ORDERED) -> bool:
+        """The same of one access, by what the program did between them: not as two strong ones need no order."""
+        if earlier.component in self.follows or earlier.seen_by(clock, row):
             return True
         return earlier.warp is self.warp and isinstance(earlier.via, Agent) and earlier.via.settled(earlier)
 

@@ -33,6 +33,7 @@ from ..native.memory_layout import (
     lane_of,
 )
 from .access import GPU
+from .clocks import Clock
 from .doubts import Part, lanes_of
 from .flags import Flags
 from .global_access import Ended, GlobalAccess, Overlap
@@ -43,7 +44,6 @@ from .shadow import UNWRITTEN, Shadow, distinct
 if TYPE_CHECKING:
     from ..ptx.syntax import Instr
     from .access import Access, Issuer
-    from .clocks import Clock
     from .globalmem import Allocation
     from .launch import Launch
 
@@ -284,6 +284,8 @@ class Area:
             self._shadow = Shadow(count, self._whole.history, self._blame, by_lane=self._blame_lanes)
             for addresses, size, me in self._listed:
                 cells = self.cells(addresses, size)
+                if me.strong and self._shadow.writer[cells].any():
+                    self._shadow.keep_under(cells, me, Clock(0))
                 self._shadow.writer[cells] = self._whole.history.record(me)
                 self.writes[cells] = NOBODY
             self._listed.clear()
@@ -322,7 +324,7 @@ class Area:
         lane = _lane_numbers(lanes.tobytes())
         if lane.size == 1 and lane.item() == UNKNOWN:
             return False
-        if me.strong and notes is self.writes and not self._all_strong(self.writes[cells]):
+        if me.strong and not self._all_strong(notes[cells]):
             return False
         who = me.warp.serial << SERIAL_BITS | lane
         for there, none in ((self.writes[cells], once), (self.reads[cells], False)):
@@ -337,7 +339,7 @@ class Area:
         return True
 
     def _all_strong(self, notes: np.ndarray) -> bool:
-        """Whether these notes are of strong writes, or of none."""
+        """Whether these notes are of strong accesses, or of none."""
         numbers = distinct((notes[notes != 0] & GLOBAL_ID) >> ID_BITS)
         return all(number and self._whole.accesses[number - 1][2] for number in numbers)
 
@@ -372,7 +374,8 @@ class Area:
         self._same = None
         if several and not me.strong:
             self._refuse_different(addresses, values, me, lanes)
-        note = _note(me, None if several or lanes is None else lanes[:, None])
+        asks = several or lanes is None or (me.strong and shadow.under[cells].any())
+        note = _note(me, None if asks else lanes[:, None])
         self.writes[cells], self.reads[cells] = note | UNCHANGED * me.unchanged, 0
 
     def write_by_agent(self, addresses: np.ndarray, size: int, me: GlobalAccess, clock: Clock) -> None:
@@ -471,7 +474,7 @@ class Area:
             return
         shadow, history = self.touch(), self._whole.history
         other = history.accesses[number]
-        hit = shadow.written_by(cells, number) if kind == "write" else shadow.reader[cells] == number
+        hit = shadow.done_by(cells, number, kind)
         if verb == "writes" and kind == "write":
             alike = self._same is not None and bool(self._same[hit.any(1)].all())
         else:

@@ -120,13 +120,22 @@ class Launch:
         return None if at is None else source_place(self.kernel, at)
 
     def uses(self, load: Instr, later: Instr) -> bool:
-        """Whether a destination register of `load` is named between it and `later`, in the order of the text."""
+        """Whether a destination register of `load` is named behind it and up to `later`, in the order of the text."""
         key = (id(load), id(later))
         known: bool | None = self.registry.get(key)
         if known is None:
             written = set(registers(load.operands[:1]))
-            between = self.between(load, later)
-            known = self.registry[key] = any(not written.isdisjoint(registers(i.operands)) for i in between)
+            behind = (*self.between(load, later), later)
+            known = self.registry[key] = any(not written.isdisjoint(registers(i.operands)) for i in behind)
+        return known
+
+    def result_used(self, instr: Instr) -> bool:
+        """Whether another instruction names a register that `instr` writes."""
+        key = (Launch.result_used, id(instr))
+        known: bool | None = self.registry.get(key)
+        if known is None:
+            written, others = set(registers(instr.operands[:1])), self.between(instr, instr)
+            known = self.registry[key] = any(not written.isdisjoint(registers(each.operands)) for each in others)
         return known
 
     def between(self, first: Instr, last: Instr) -> Sequence[Instr]:

@@ -102,6 +102,8 @@ class Notes:
         lanes = np.where(epochs & GENERIC, self._shadow.writer_lanes[cells], 0)
         of_warp = self._of_warp[epochs >> COMPONENT_BITS & COMPONENTS_MAX - 1]
         asks = (epochs == NOT_KNOWN) | (lanes != 0) & ~of_warp  # of cp.async, not every lane may read what is there
+        if self._shadow.under.size:
+            asks |= self._shadow.under[cells] != 0
         self.writes[cells] = np.where(asks, ASK, epochs & -(1 << COMPONENT_BITS) | lane_of(lanes))
 
     def settle_all(self) -> None:

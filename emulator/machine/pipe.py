@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..ptx.syntax import Instr
+    from .clocks import Clock
 
 
 class Pipe(Agent):
@@ -28,6 +29,8 @@ class Pipe(Agent):
         self.issued_at: list[int] = []
         """The warp's time when it issued each."""
         self.waited = 0
+        self.waits: list[tuple[int, int]] = []
+        """Of waits that alone release nothing: what had been waited for then, and the warp's time."""
 
     def access(self, instr: Instr) -> Access:
         """A new access, complete at the next wait."""
@@ -42,7 +45,9 @@ class Pipe(Agent):
         if count:
             self.waited += count
             del self.issued[:count], self.issued_at[:count]
-            if not self.warp.cta.launch.asks(Level.PEDANTIC):
+            if self.warp.cta.launch.asks(Level.PEDANTIC):
+                self.waits.append((self.waited, self.warp.time))
+            else:
                 self.release()
 
     def release(self) -> None:
@@ -77,6 +82,11 @@ class Pipe(Agent):
     def settled(self, access: Access) -> bool:
         """Whether a wait covers it."""
         return access.time <= self.waited
+
+    def lacks_fence(self, access: Access, clock: Clock) -> bool:
+        """Whether a wait covers it that the owner of `clock` comes after, and only tcgen05.fence is missing."""
+        at = next((time for waited, time in self.waits if access.time <= waited), None)
+        return at is not None and clock.at(self.warp.component) >= at
 
     def missing(self, access: Access, me: Access) -> str:
         """What orders `me` after `access`, for the report of a conflict."""

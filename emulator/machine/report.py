@@ -25,6 +25,7 @@ from .butterfly import summed_lanes
 from .clocks import ASYNC_VISIBLE_OUTSIDE, Clock
 from .doubts import ALL, WHOLE, Part, overwritten, read_in_doubt
 from .mbarrier import MBarrier
+from .pipe import Pipe
 from .shadow import MBARRIER, UNWRITTEN
 
 if TYPE_CHECKING:
@@ -120,6 +121,8 @@ def _race(
         missing = f"tcgen05.fence::after_thread_sync in {me.warp}, between its wait and PTX line {me.instr.line}"
         level = Level.PEDANTIC
     else:
+        if isinstance(other.via, Pipe) and other.via.lacks_fence(other, me.warp.clock):
+            level = Level.PEDANTIC
         missing = other.via.missing(other, me) if other.via is not None else _unordered(other, me)
         if verb == "reads" and other.compiled:
             missing += (

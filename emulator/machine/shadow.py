@@ -10,7 +10,7 @@ import numpy as np
 from ..chip import LANES
 from ..native.memory_layout import ALL_LANES
 from ..native.shadow_check import ACCESSES, DONE, REPLACED, SETTLE, SHADOW, TOOK_OVER, checks
-from .access import Access
+from .access import GPU, Access
 from .cells import Cells
 from .clocks import ORDERED, Clock
 
@@ -119,8 +119,9 @@ class Shadow:
         self.history, self.blame, self.mixed, self.by_lane = history, blame, mixed, by_lane
         self.writer_lanes = np.zeros(shape if by_lane else 0, np.uint32)
         self.reader_lanes = np.zeros_like(self.writer_lanes)
-        self.under = np.zeros(0, np.int32)
-        """Of a cell whose last writer is strong, the weak one before it and other strong ones; empty for none."""
+        self.under = self.read_under = np.zeros(0, np.int32)
+        """Of a cell whose last writer is strong, the writers and readers before it that who comes after it may still
+        race with: weak ones, and strong ones that it is not ordered after. Empty for none."""
         self.notes: Deferred | None = None
         self._row = np.zeros(1, SHADOW)
         self._at = self._row.ctypes.data
@@ -148,7 +149,7 @@ class Shadow:
         """Have so many cells for each from now on."""
         self.writer, self.reader = np.repeat(self.writer, times), np.repeat(self.reader, times)
         self.writer_lanes, self.reader_lanes = np.repeat(self.writer_lanes, times), np.repeat(self.reader_lanes, times)
-        self.under = np.repeat(self.under, times)
+        self.under, self.read_under = np.repeat(self.under, times), np.repeat(self.read_under, times)
         self._tell()
 
     def read_at_once(self, cells: Cells, accesses: Sequence[Access], clock: Clock, pattern: Pattern | None) -> bool:
@@ -166,7 +167,7 @@ class Shadow:
         self, cells: Cells, accesses: Sequence[Access], clock: Clock, pattern: Pattern | None, write: bool
     ) -> bool:
         """Whether compiled code proves that accesses are in order, and has noted them."""
-        if cells.end > self.writer.size:
+        if cells.end > self.writer.size or (self.under.size and self.under[cells.index].any()):
             return False
         me, history = accesses[0], self.history
         number = history.record(me) if len(accesses) == 1 else history.record_all(accesses)
@@ -217,7 +218,8 @@ class Shadow:
         for number in distinct(writers):
             other = accesses[number]
             if other is None or not me.orders(other, clock, row if other.generic else ORDERED):
-                self.blame(me, clock, "reads", cells, number, "write")
+                if other is None or not self._observed(other, self.reader[cells][writers == number], me, clock):
+                    self.blame(me, clock, "reads", cells, number, "write")
             elif pattern is not None and other.pattern is not None and other.pattern != pattern and self.mixed:
                 self.mixed(me, pattern, cells, number)
             elif lanes is not None and self.by_lane is not None:
@@ -226,22 +228,87 @@ class Shadow:
                     self._check_readers(cells, writers == number, number, me, lanes, since)
                 elif other.generic and other.via is not None and (wrote := self.writer_lanes[cells]).any():
                     self.writer_lanes[cells] = np.where(writers == number, 0, wrote)  # any lane may read it now
-        if me.strong and self.under.size:
-            self._check_under(cells, me, clock, "reads")
+        if self.under.size:
+            self._check_under(cells, writers, me, clock, "reads")
         self.note_read(cells, me, clock, lanes)
 
-    def written_by(self, cells: Any, number: int) -> Any:
-        """Which of the cells the access `number` wrote last, or last but for strong ones: bool, as `cells`."""
-        found = self.writer[cells] == number
-        return found | (self.under[cells] == number) if self.under.size else found
+    def done_by(self, cells: Any, number: int, kind: str) -> Any:
+        """Which of the cells the access `number` wrote ("write") or read last, or before strong ones: bool, as
+        `cells`."""
+        last, under = (self.writer, self.under) if kind == "write" else (self.reader, self.read_under)
+        found = last[cells] == number
+        return found | (under[cells] == number) if under.size else found
 
-    def _check_under(self, cells: Any, me: Access, clock: Clock, verb: str) -> None:
-        """Blame a strong access for weak writes: the strong ones since, with which it does not race, order nothing."""
+    def _check_under(self, cells: Any, writers: np.ndarray, me: Access, clock: Clock, verb: str) -> None:
+        """Blame an access for what is under the last, strong writes, which do not order all of it."""
+        accesses, strong = self.history.accesses, self._strong(writers)
+        kinds = [("write", self.under)] if verb == "reads" else [("write", self.under), ("read", self.read_under)]
+        for kind, under in kinds if strong.any() else ():
+            numbers = np.where(strong, under[cells], UNWRITTEN)
+            for number in distinct(numbers):
+                other = accesses[number]
+                if other is None or me.orders(other, clock):
+                    continue
+                here = numbers == number
+                folded = kind == "write" and all(_folds(accesses[n]) for n in distinct(writers[here]))
+                if not (folded and self._observed(other, self.reader[cells][here], me, clock)):
+                    self.blame(me, clock, verb, cells, number, kind)
+
+    def _observed(self, other: Access, readers: np.ndarray, me: Access, clock: Clock) -> bool:
+        """Whether `me` comes after strong reads, of all the cells that have these readers, that saw the strong `other`.
+
+        PTX's causality order: what was observed comes before what the observer does next.
+        """
+
+        def saw(read: Access) -> bool:
+            return all(read.morally_strong(part) for part in _parts(other)) and me.comes_after(read, clock)
+
+        return all(any(map(saw, _parts(self.history.accesses[number]))) for number in distinct(readers))
+
+    def keep_under(self, cells: Any, me: Access, clock: Clock) -> None:
+        """Keep what the strong write `me` is about to replace, as far as others may race with it."""
+        if not self.under.size:
+            self.under, self.read_under = np.zeros_like(self.writer), np.zeros_like(self.writer)
+        writers, readers = self.writer[cells], self.reader[cells]
+        strong = self._strong(writers)
+        under, read_under = (np.where(strong, there[cells], UNWRITTEN) for there in (self.under, self.read_under))
+        known = np.stack([numbers.ravel() for numbers in (writers, under, read_under, readers)])
+        saw = me.instr.opcode == "atom" and me.warp.cta.launch.result_used(me.instr)
+        if (known == known[:, :1]).all():
+            self.under[cells], self.read_under[cells] = self._kept(known[:, 0].tolist(), saw, me, clock)
+            return
+        found, places = np.unique(known, axis=1, return_inverse=True)
+        kept = np.array([self._kept(each, saw, me, clock) for each in found.T.tolist()], np.int32)[places.ravel()]
+        self.under[cells], self.read_under[cells] = (kept[:, i].reshape(writers.shape) for i in (0, 1))
+
+    def _kept(self, known: Sequence[int], saw: bool, me: Access, clock: Clock) -> tuple[int, int]:
+        """What of a cell's writers and readers is to be kept under `me`.
+
+        known: its writer, what is under it, written and read, its reader. saw: `me` has seen itself what it replaced.
+        """
+        writer, under, read_under, reader = known
         accesses = self.history.accesses
-        for number in distinct(np.where(self._strong(self.writer[cells]), self.under[cells], UNWRITTEN)):
-            other = accesses[number]
-            if other is not None and not me.orders(other, clock):
-                self.blame(me, clock, verb, cells, number, "write")
+        reads = (r for r in _parts(accesses[reader]) if r.strong and r.instr is not me.instr)
+        seen = [r for r in reads if me.comes_after(r, clock)] + [me] * saw
+
+        def summary(numbers: tuple[int, int], is_write: bool) -> int:
+            parts = [p for number in numbers for p in _parts(accesses[number])]
+            left = {
+                (p.warp, p.component, bool(p.strong)): p
+                for p in parts
+                if not covers(me, p, clock) and not (is_write and p.strong and any(r.morally_strong(p) for r in seen))
+            }
+            same = (number for number in numbers if tuple(left.values()) == _parts(accesses[number]))
+            return next(same, None) or (self._recorded(tuple(left.values())) if left else UNWRITTEN)
+
+        return summary((under, writer), True), summary((read_under, reader), False)
+
+    def _recorded(self, parts: tuple[Access, ...]) -> int:
+        """The number of accesses that nothing orders, as one."""
+        last = parts[-1]
+        if len(parts) > 1:
+            last = type(last)(-1, 0, last.generic, last.instr, last.warp, last.what, parts=parts)
+        return self.history.record(last)
 
     def _strong(self, writers: np.ndarray) -> np.ndarray:
         """Which of the writers are strong accesses."""
@@ -317,11 +384,10 @@ class Shadow:
     def _joined(self, number: int, mine: int, me: Access, clock: Clock) -> int:
         """What stands for the readers `number` and `mine` together: `mine` alone when it covers the others."""
         other = self.history.accesses[number]
-        if other is None or me.orders(other, clock):
+        if other is None:
             return mine
-        kept = tuple(p for p in (other.parts or (other,)) if not me.orders(p, clock))
-        joint = type(me)(-1, 0, me.generic, me.instr, me.warp, me.what, parts=(*kept, me))
-        return self.history.record(joint)
+        kept = [p for p in other.parts or (other,) if not covers(me, p, clock)]
+        return self._recorded((*kept, me)) if kept else mine
 
     def write(self, cells: Any, me: Access, clock: Clock, lanes: Any = None) -> bool:
         """Check a write of `cells`, then note it. Raises what `blame` raises.
@@ -345,7 +411,8 @@ class Shadow:
                 if number != UNWRITTEN:
                     self.blame(me, clock, "writes", cells, number, "write")
             elif not me.orders(other, clock, row if other.generic else ORDERED):
-                self.blame(me, clock, "writes", cells, number, "write")
+                if not self._observed(other, readers[writers == number], me, clock):
+                    self.blame(me, clock, "writes", cells, number, "write")
             elif lanes is not None:
                 self._check_lanes(cells, writers, number, "write", me, clock, lanes)
         for number in read:
@@ -354,15 +421,27 @@ class Shadow:
                 self.blame(me, clock, "writes", cells, number, "read")
             elif other is not None and lanes is not None:
                 self._check_lanes(cells, readers, number, "read", me, clock, lanes)
+        if self.under.size:
+            self._check_under(cells, writers, me, clock, "writes")
         if me.strong:
-            if self.under.size:
-                self._check_under(cells, me, clock, "writes")
-            else:
-                self.under = np.zeros_like(self.writer)
-            self.under[cells] = np.where(self._strong(writers), self.under[cells], writers)
+            self.keep_under(cells, me, clock)
         self.writer[cells] = self.history.record(me)
         self.reader[cells] = 0
         return self.by_lane is not None and _note_lanes(self.writer_lanes, cells, lanes)
+
+
+def _parts(access: Access | None) -> tuple[Access, ...]:
+    return () if access is None else access.parts or (access,)
+
+
+def _folds(access: Access | None) -> bool:
+    """Whether a write reads what it replaces."""
+    return access is not None and access.instr.opcode in ("atom", "red")
+
+
+def covers(me: Access, earlier: Access, clock: Clock) -> bool:
+    """Whether who comes after `me`, or does not race with it, does not race with an `earlier` access of its kind."""
+    return me.comes_after(earlier, clock) and (not me.strong or earlier.strong == GPU)
 
 
 def _by_pair(mine: np.ndarray, theirs: np.ndarray, apart: Callable[[int, int], object]) -> np.ndarray:

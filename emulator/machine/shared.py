@@ -73,7 +73,7 @@ class SharedMemory:
         shadow = self.shadow
         if shadow.notes is not None:
             shadow.notes.settle(slice(None), write=False)
-        hit = shadow.written_by(cells, number) if kind == "write" else shadow.reader[cells] == number
+        hit = shadow.done_by(cells, number, kind)
         where = np.arange(shadow.writer.size)[cells][hit]
         part = lanes_of(me, hit)
         if isinstance(hollow := shadow.history.accesses[number], Hollow):

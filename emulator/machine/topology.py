@@ -128,7 +128,7 @@ class Warp(Issuer):
         self.serial = cta.cluster.outside.enrol(self)
         loads, stores = (history.component((cta.rank, index, verb)) for verb in ("ld", "st"))
         self.loads = Pipe(self, "tcgen05.wait::ld", loads, (loads,))
-        self.stores = Pipe(self, "tcgen05.wait::st", stores, (loads,))
+        self.stores = Pipe(self, "tcgen05.wait::st", stores, ())
         self.products: Any = None
         """Its wgmma."""
         self.registers: Any = None
@@ -193,7 +193,7 @@ class Warp(Issuer):
         self.stores.release()
 
     def settle_loads(self, instr: Instr) -> None:
-        """Before a release at `instr`: loads of tensor memory whose registers were used since are complete."""
+        """Before a release or a store at `instr`: loads of tensor memory whose registers were used are complete."""
         loads = self.loads
         if not loads.issued or self.cta.launch.asks(Level.PEDANTIC):
             return

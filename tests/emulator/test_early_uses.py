@@ -121,6 +121,23 @@ def test_a_register_written_over_before_the_load_is_waited_for() -> None:
         loaded(f"{LOAD} mov.b32 %r3, 5; {LANDED}", 1)
 
 
+OVER = "tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r5}; tcgen05.wait::st.sync.aligned;"
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_store_over_what_a_load_may_still_read(completion: str) -> None:
+    """The two are no pipeline; where the loaded register was used, the load is over."""
+    options = {"completion": completion, "level": Level.FAULT}
+    assert loaded(f"{LOAD} {LANDED} {OVER} mov.b32 %r7, %r3;", 1, **options) == [*range(32)]  # type: ignore[arg-type]
+    with pytest.raises(MissingWait, match=r"tcgen05\.st writes tensor memory columns 0 to 0") as caught:
+        loaded(f"{LOAD} {OVER} {LANDED} mov.b32 %r7, %r3;", 1, **options)  # type: ignore[arg-type]
+    assert re.search(r"missing +tcgen05\.wait::ld in warp 0 of CTA .* after PTX line", str(caught.value))
+    found = list[Fault]()
+    used = f"{LOAD} add.u32 %r7, %r3, 0; {OVER} {LANDED}"
+    assert loaded(used, 1, findings=found, **options) == [*range(32)]  # type: ignore[arg-type]
+    assert [fault.level for fault in found] == [Level.FORMAL]
+
+
 def test_by_default_it_is_listed() -> None:
     findings: list[Fault] = []
     body = f"{LOAD} add.u32 %r7, %r3, 0; {LANDED}"

@@ -61,6 +61,49 @@ def test_atomics_do_not_hide_the_store_before_them(space: str, there: str, compl
 
 
 @pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(("space", "there"), [("shared", "%r50"), ("global", "%a0")])
+def test_atomics_do_not_hide_the_load_before_them(space: str, there: str, completion: str) -> None:
+    """A thread reads a counter, it and the next warp's first count it up, and then the third's."""
+    start = f"setp.eq.u32 %p5, %t, 32; @%p5 st.{space}.u32 [{there}], 0; bar.sync 0;"
+    leaders = "and.b32 %r51, %t, 31; setp.eq.u32 %p2, %r51, 0; setp.lt.u32 %p3, %t, 64; and.pred %p4, %p2, %p3;"
+    load, count = f"@%p0 ld.{space}.u32 %r60, [{there}];", f"atom.{space}.add.u32 %r61, [{there}], 1;"
+    body = f".shared .align 4 .b8 counter[4]; mov.u32 %r50, counter; {start} {leaders} {load} MET @%p4 {count}"
+    assert run(f"{body.replace('MET', 'bar.sync 0;')} @!%p3 {count}", completion, block=96)[0] == 0
+    for late in ("", "bar.sync 0;"):
+        with pytest.raises(DataRace, match="not ordered after"):
+            run(f"{body.replace('MET', '')} {late} @!%p3 {count}", completion, block=96)
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("add", ["red.relaxed.gpu.global.add.u32 [%a0],", "atom.global.add.u32 %r61, [%a0],"])
+def test_the_last_cta_reads_what_all_added(add: str, completion: str) -> None:
+    """Which it is a ticket tells; its own sum came after the others' in this run, and need not without a fence."""
+    body = f"""@!%p0 bra DONE; {add} 5; FENCE atom.relaxed.gpu.global.add.u32 %r62, [%a0+4], 1; FENCE
+setp.ne.u32 %p2, %r62, 3; @%p2 bra DONE; ld.global.u32 %r60, [%a0]; st.global.u32 [%a0+4], 0; DONE:"""
+    assert run(body.replace("FENCE", "fence.acq_rel.gpu;"), completion, grid=4, block=16).max() == 20
+    with pytest.raises(DataRace, match=r"ld\.global reads .* not ordered after (red|atom)\.global that wrote it"):
+        run(body.replace("FENCE", ""), completion, grid=4, block=16)
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("arrive", ["fence.acq_rel.gpu; st.relaxed.gpu.global.u32 [%a0], 2;", "red", "atom"])
+@pytest.mark.parametrize("poll", ["ld.acquire.gpu.global.u32 %r60", "ld.volatile.global.u32 %r60"])
+def test_who_saw_a_flag_may_reset_it_by_a_weak_store(poll: str, arrive: str, completion: str) -> None:
+    """What was observed comes before what the observer does next; not before what another warp does."""
+    if len(arrive) == 4 or arrive == "red":
+        to = "%r61, " * (arrive == "atom")
+        arrive = f"fence.acq_rel.gpu; {arrive}.relaxed.gpu.global.add.u32 {to}[%a0], 1; " * 2
+    body = f"""mov.b32 %r60, 2; @%p1 bra WAIT; @%p0 bra ARRIVE; bra DONE; ARRIVE: {arrive} bra DONE;
+WAIT: @!%p0 bra RESET; SPIN: {poll}, [%a0]; setp.lt.u32 %p3, %r60, 2; @%p3 bra SPIN;
+RESET: WAIT setp.eq.u32 %p4, %t, WHO; @%p4 st.global.u32 [%a0], 0; DONE:"""
+    assert run(body.replace("RESET: WAIT", "RESET:").replace("WHO", "0"), completion, grid=2)[0] == 2
+    both = body.replace("RESET: WAIT", "RESET: bar.sync 0;").replace("WHO", "32")
+    assert run(both, completion, grid=2)[0] == 2
+    with pytest.raises(DataRace, match=r"st\.global writes|not ordered after st\.global"):
+        run(both.replace("RESET: bar.sync 0;", "RESET:"), completion, grid=2)
+
+
+@pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("grid", [1, 2])
 def test_a_loop_of_weak_loads_lets_others_store(grid: int, completion: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first warp or CTA reads again and again what another stores once."""

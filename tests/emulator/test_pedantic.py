@@ -53,8 +53,16 @@ def test_all_fences(completion: Mode) -> None:
     ],
 )
 def test_a_fence_left_out(without: str, near: str, missing: str, completion: Mode) -> None:
-    with pytest.raises(DataRace, match=missing):
+    with pytest.raises(DataRace, match=missing) as caught:
         run(fenced(without, near), completion)
+    assert caught.value.level == Level.PEDANTIC
+
+
+def test_a_fence_and_a_wait_left_out_is_a_fault() -> None:
+    text = fenced(BEFORE, "@wait st").replace("tcgen05.wait::st.sync.aligned;", "")
+    with pytest.raises(DataRace, match=r"tcgen05\.wait::st") as caught:
+        run(text)
+    assert caught.value.level == Level.FAULT
 
 
 ALONE = """
