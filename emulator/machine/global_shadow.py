@@ -161,7 +161,9 @@ class GlobalShadow:
         for warp, left in ended.items():
             self.warps[warp.serial] = left
         for access in self.history.forget(next(iter(ended)).cta.home):
-            access.warp, access.via = ended[access.warp], None  # type: ignore[assignment]
+            access.via = None
+            if access.warp in ended:  # one that was recorded twice has left already
+                access.warp = ended[access.warp]  # type: ignore[assignment]
         for area in self._areas.values():
             area.leave(ended)
 

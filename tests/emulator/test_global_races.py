@@ -311,6 +311,24 @@ setp.ne.u32 %p9, %t, 0; @%p9 ret; setp.eq.u32 %p2, %r0, 1; setp.eq.u32 %p3, %r0,
 """
 
 
+TOKEN = """setp.ne.u32 %p2, %t, 0; @%p2 bra OUT; mov.b32 %r10, 0;
+ROUND: mad.lo.u32 %r11, %r10, 2, %r0;
+POLL: ld.LOADED.gpu.global.b32 %r12, [%a0]; setp.ne.u32 %p3, %r12, %r11; @%p3 bra POLL;
+ld.global.b32 %r60, [%a0+64]; add.u32 %r60, %r60, 1; st.global.b32 [%a0+64], %r60;
+add.u32 %r11, %r11, 1; st.STORED.gpu.global.b32 [%a0], %r11;
+add.u32 %r10, %r10, 1; setp.lt.u32 %p4, %r10, 4; @%p4 bra ROUND; OUT:"""
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_token_that_two_ctas_pass_to_and_fro(completion: str) -> None:
+    """A cluster ends while what it did is noted several times."""
+    right = TOKEN.replace("LOADED", "acquire").replace("STORED", "release")
+    assert run(right, completion, grid=2)[[0, 64]].tolist() == [7, 8]
+    for old, new in (("ld.acquire", "ld.relaxed"), ("st.release", "st.relaxed")):
+        with pytest.raises(DataRace, match=r"ld\.global reads global memory"):
+            run(right.replace(old, new), completion, grid=2)
+
+
 def test_a_read_modify_write_hands_a_release_on_and_a_store_does_not() -> None:
     run(WRITES_OVER.format("red.relaxed.gpu.global.add.u32 [%q5], 1"), grid=3)
     with pytest.raises(
