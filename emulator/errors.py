@@ -16,6 +16,7 @@ EmulatorError
 |   +-- BarrierError         an mbarrier or named barrier used against its rules
 |   +-- TensorMemoryError    allocation, columns or shape of tensor memory
 |   +-- DescriptorError      an instruction, matrix or tensor-map descriptor that says nothing sensible
+|   +-- RegisterError        setmaxnreg in the wrong direction
 +-- Stopped                  the launch did not end by itself; str() holds the table of all warps
     +-- Deadlock             no warp can run and nothing can complete
     +-- BudgetExceeded       the instruction budget is spent
@@ -224,6 +225,10 @@ class TensorMemoryError(Fault):
 
 class DescriptorError(Fault):
     """An instruction, matrix or tensor-map descriptor that says nothing sensible."""
+
+
+class RegisterError(Fault):
+    """setmaxnreg.inc to fewer registers than a thread has, or .dec to more."""
 
 
 class Stopped(EmulatorError):

@@ -153,12 +153,13 @@ def _read(effect: Effect) -> tuple[Reg, ...]:
 
 def first_uses(
     effects: Sequence[Effect], early: Mapping[int, Sequence[EarlyUse]], opcode: str
-) -> dict[int, tuple[Instr, str]]:
-    """Of the work `opcode` whose registers one of the `effects` may use early, by its id, the first that does, and the
-    register."""
-    found: dict[int, tuple[Instr, str]] = {}
+) -> dict[int, tuple[Instr, str, str]]:
+    """Of the work `opcode` whose registers one of the `effects` may use early, by its id, the first that does, whether
+    it "uses" or "overwrites" it, and the register."""
+    found: dict[int, tuple[Instr, str, str]] = {}
     for effect in effects:
         for work, name in early.get(id(effect), ()):
             if work.opcode == opcode:
-                found.setdefault(id(work), (effect.instr, name))
+                read = any(isinstance(r, Reg) and r.name == name for r in effect.reads)
+                found.setdefault(id(work), (effect.instr, "uses" if read else "overwrites", name))
     return found

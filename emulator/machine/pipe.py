@@ -54,21 +54,21 @@ class Pipe(Agent):
         """What was waited for goes along with the warp's next release. Pedantic: by tcgen05.fence only."""
         self.warp.clock.advance(self.component, self.waited)
 
-    def refuse_early(self, uses: Mapping[int, tuple[Instr, str]]) -> None:
-        """Find, once for a launch, each use of registers of a load that is outstanding: by the load's id, who uses
-        which register.
+    def refuse_early(self, uses: Mapping[int, tuple[Instr, str, str]]) -> None:
+        """Find, once for a launch, each use of registers of a load that is outstanding: by the load's id, who does what
+        with which register.
         """
         launch = self.warp.cta.launch
         known = launch.registry.setdefault(Pipe, set())
         for load in self.issued:
-            use, register = uses.get(id(load), (None, ""))
+            use, does, register = uses.get(id(load), (None, "", ""))
             if use is None or (id(load), id(use)) in known:
                 continue
             known.add((id(load), id(use)))
             verb = "read" if register in registers(load.operands[2:3]) else "written"
             launch.found(
                 MissingWait(
-                    f"{use.opcode} uses {register}, which {load.opcode} may not have {verb} yet",
+                    f"{use.opcode} {does} {register}, which {load.opcode} may not have {verb} yet",
                     use,
                     self.warp,
                     (

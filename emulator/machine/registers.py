@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..chip import LANES, MAX_REGISTERS_A_THREAD, REGISTER_STEP, REGISTERS_AN_SM
+from ..errors import Level, RegisterError
 from .agents import Wait
 
 if TYPE_CHECKING:
@@ -29,8 +30,15 @@ class RegisterPool:
         self.waiters: list[Issuer] = []
 
     def set(self, warp: Issuer, count: int, instr: Instr) -> bool:
-        """Give a warp `count` registers a thread; False if it must wait until others give some back."""
+        """Give a warp `count` registers a thread; False if it must wait until others give some back.
+
+        Finds the wrong direction, where it is known what a thread has: PTX leaves open what happens then.
+        """
         have = self.of.get(warp.index, self.start)
+        wrong = count < have if "inc" in instr.modifiers else count > have
+        if wrong and (warp.index in self.of or self.cta.launch.kernel.maxnreg):
+            what = f"setmaxnreg.{instr.modifiers[0]} to {count} registers a thread, which has {have}"
+            self.cta.launch.found(RegisterError(what, instr, warp, level=Level.FORMAL))
         need = (count - have) * LANES
         if need > self.free:
             self.waiters.append(warp)

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .history import History
 
 SHOWN_RUNS = 3
+LANES_COPY = "cp.async"
+"""The asynchronous copy that each lane makes for itself; of others one lane is to issue all."""
 NOUN = {"write": "written", "read": "read"}
 
 
@@ -108,10 +110,7 @@ def _race(
             f"{earlier.instr.line} wrote there"
         )
     elif other.instr is me.instr and other.warp is me.warp and other.issued == me.issued and other.via is not None:
-        missing = (
-            f"elect.sync, if several lanes of {me.warp} issue PTX line {me.instr.line} where one is to; if one does so "
-            "several times, a place for each or a wait between"
-        )
+        missing = _issued_again(me)
     elif verb == "writes" and kind == "write" and isinstance(other.via, MBarrier) and not any(me.replaced[1]):
         missing = (
             f"an arrival of what is to read it, after its read, on a barrier that {me.warp} waits for before PTX line "
@@ -232,6 +231,16 @@ def _brings_lanes_together(instr: Instr) -> bool:
 
 def _lanes(bits: int) -> str:
     return f"lane {bits.bit_length() - 1}" if bits.bit_count() == 1 else "several lanes"
+
+
+def _issued_again(me: Access) -> str:
+    """What is missing where one instruction set agents to work on a place twice, by several lanes or in a loop."""
+    if me.instr.opcode == LANES_COPY:
+        return f"a place for each copy of PTX line {me.instr.line}, or a wait between"
+    return (
+        f"elect.sync, if several lanes of {me.warp} issue PTX line {me.instr.line} where one is to; if one does so "
+        "several times, a place for each or a wait between"
+    )
 
 
 def _did(kind: str) -> str:

@@ -117,7 +117,7 @@ def test_a_copy_is_followed(completion: str) -> None:
 
 
 def test_a_register_written_over_before_the_load_is_waited_for() -> None:
-    with pytest.raises(MissingWait, match=r"mov uses %r3, which tcgen05\.ld may not have written yet"):
+    with pytest.raises(MissingWait, match=r"mov overwrites %r3, which tcgen05\.ld may not have written yet"):
         loaded(f"{LOAD} mov.b32 %r3, 5; {LANDED}", 1)
 
 

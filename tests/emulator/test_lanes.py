@@ -216,6 +216,13 @@ def test_lanes_that_met_before_they_waited_have_not_met(completion: str) -> None
         run(early + "ld.shared.u32 %r60, [%r52]; bar.warp.sync -1;", "", 2, completion)
 
 
+@pytest.mark.parametrize("completion", MODES)
+def test_copies_of_a_loop_into_one_place(completion: str) -> None:
+    run(COPY, "", 2, completion, Level.FORMAL)
+    with pytest.raises(MissingWait, match=r"missing +a place for each copy of PTX line \d+, or a wait between"):
+        run(COPY.replace("cp.async.wait_group 0;", ""), "", 2, completion)
+
+
 def test_a_lane_may_use_its_own_copy() -> None:
     run(COPY + "ld.shared.u32 %r60, [%r51]; st.shared.u32 [%r51], 7;", "", 40, level=Level.FORMAL)
 

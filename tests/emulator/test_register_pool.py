@@ -10,7 +10,7 @@ from ptx_launch import kernel, launch
 from emulator import errors
 
 
-def run(first: str, second: str, maxnreg: str = "") -> None:
+def run(first: str, second: str, maxnreg: str = "", level: errors.Level = errors.Level.FAULT) -> None:
     """Two warpgroups of 128 threads, which start with 248 registers a thread unless .maxnreg says less."""
     body = f"""
 .reg .b32 %r<4>; .reg .pred %p<2>;
@@ -21,7 +21,7 @@ ret;
 SECOND:
 {second}
 ret;"""
-    launch(kernel("pool", "", body).replace("pool()", f"pool() {maxnreg}"), [], block=(256, 1, 1))
+    launch(kernel("pool", "", body).replace("pool()", f"pool() {maxnreg}"), [], block=(256, 1, 1), level=level)
 
 
 INC, DEC = "setmaxnreg.inc.sync.aligned.u32 {};", "setmaxnreg.dec.sync.aligned.u32 {};"
@@ -52,6 +52,27 @@ def test_the_register_file_is_shared_evenly_without_maxnreg() -> None:
     run(DEC.format(224), INC.format(256))
     with pytest.raises(errors.Deadlock, match=re.escape("256 a thread")):
         run(DEC.format(248), INC.format(256))
+
+
+@pytest.mark.parametrize(
+    ("first", "maxnreg"),
+    [
+        (INC.format(120), ".maxnreg 128"),
+        (DEC.format(136), ".maxnreg 128"),
+        (DEC.format(40) + INC.format(32), ""),
+        (DEC.format(40) + DEC.format(48), ""),
+    ],
+)
+def test_the_wrong_direction_is_formal(first: str, maxnreg: str) -> None:
+    other = DEC.format(24)
+    with pytest.raises(errors.RegisterError, match=r"setmaxnreg\.(inc|dec) to \d+ registers a thread, which has \d+"):
+        run(first, other, maxnreg, errors.Level.FORMAL)
+    run(first, other, maxnreg)
+
+
+@pytest.mark.parametrize("first", [INC.format(232), DEC.format(256)])
+def test_what_a_thread_starts_with_is_not_known_without_maxnreg(first: str) -> None:
+    run(first, DEC.format(24), level=errors.Level.FORMAL)
 
 
 @pytest.mark.parametrize("count", [20, 100, 264])
