@@ -14,7 +14,7 @@ from ..errors import TakingApart
 from ..isa.registry import BLOCK, Handler, Later
 from ..isa.special_registers import changes
 from ..machine.compiled_accesses import follow_clock
-from ..machine.convergence import fixed, note_apart, refuse_ended, refuse_outside
+from ..machine.convergence import fixed, note_apart, reached, refuse_ended, refuse_outside, refuse_unnamed
 from ..ptx.flow import EXIT, LEAVES, BasicBlock, Flow
 from ..ptx.syntax import Imm, Instr, Special
 from .early_uses import LOAD, PRODUCT, EarlyUse, first_uses
@@ -76,6 +76,7 @@ class BlockWriter:
             "apart": note_apart,
             "ended": refuse_ended,
             "outside": refuse_outside,
+            "unnamed": refuse_unnamed,
             "active": active,
             "first": first,
             "diverge": self._diverge,
@@ -201,6 +202,9 @@ class BlockWriter:
                     lines.append(f" if bits & {others}: {left}{outside}")
             if fixed(instr) and instr.guard is None:
                 lines.append(f" if w.ended: {left}ended({_named(instr, names)}, w, bits)")
+                if isinstance(members, Imm) and (getting := reached(instr, ~members.value & ALL) & members.value):
+                    unnamed = f"unnamed({_named(instr, names)}, w, bits & {getting})"
+                    lines.append(f" elif bits & {getting}: {left}{unnamed}")
         return lines
 
     def _chain(self, chain: Chain, block: BasicBlock, names: dict[str, Any]) -> list[str]:

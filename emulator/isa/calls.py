@@ -23,11 +23,13 @@ _LONG = frozenset({"ll", "l", "z", "j", "t"})
 
 @executes("trap", meets=nobody)
 def trap(ins: Instr) -> Action:
-    """The kernel ends the launch with an error."""
+    """The kernel ends the launch with an error; or a call by address or an indexed branch leads nowhere."""
     Modifiers(ins).done()
+    meant = "trap" in ins.text
+    what = "the kernel stopped itself with a trap" if meant else "the address or index is none of those that are known"
 
     def run(warp: Any, mask: np.ndarray | None) -> None:
-        raise Fault("the kernel stopped itself with a trap", ins, warp)
+        raise Fault(what, ins, warp)
 
     return run
 

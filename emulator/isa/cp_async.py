@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..errors import Level, UnknownInstruction
+from ..errors import Level, OutOfBounds, UnknownInstruction
 from ..machine.agents import AsyncOperation, Wait
 from ..machine.bulk import warp_copies
 from ..machine.convergence import word
@@ -28,35 +28,44 @@ PREFETCH = frozenset({"L2::64B", "L2::128B", "L2::256B"})
 
 @executes("cp.async", meets=nobody)
 def _copy(ins: Instr) -> Action:
-    Modifiers(ins).pick({"ca", "cg"}, SHARED, {"global"}, CACHE_HINT, PREFETCH)
+    _, _, _, hint, _ = Modifiers(ins).pick({"ca", "cg"}, SHARED, {"global"}, CACHE_HINT, PREFETCH)
     size = ins.operands[2]
     if not isinstance(size, Imm) or size.value not in (4, 8, 16):
         raise UnknownInstruction(ins, f"size {size}; allowed is 4, 8, 16")
-    to, by_predicate = _Target(ins, size.value), len(ins.operands) > 3 and _is_predicate(ins.operands[3])
+    sized = len(ins.operands) - (hint is not None) > 3
+    to, by_predicate = _Target(ins, size.value), sized and _is_predicate(ins.operands[3])
 
-    def run(
-        warp: Warp, mask: Any, target: Any, source: Any, _size: int, real: Any = size.value, _hint: Any = 0
-    ) -> None:
+    def run(warp: Warp, mask: Any, target: Any, source: Any, _size: int, *rest: Any) -> None:
+        real = rest[0] if sized else size.value
         sizes = np.where(np.broadcast_to(real, 32), 0, size.value) if by_predicate else per_lane(real, np.uint32)
         sizes = sizes if mask is None else sizes[mask]
         sources, targets = chosen(warp, mask, source), to.aligned(chosen(warp, mask, target), warp)
+        to.aligned(sources[sizes > 0] if sized else sources, warp)
+        if sized and int(sizes.max()) > size.value:
+            what = f"cp.async of {size.value} bytes from a source of {int(sizes.max())}"
+            raise OutOfBounds(what, ins, warp, (("missing", f"a size of the source of at most {size.value}"),))
         ((memory, _, places),) = to.parts(warp, targets)
         offsets = to.checked(memory, places, warp)
         copies = warp_copies(warp)
         copies.made_by(word(mask))
-        cells = memory.cells(offsets, size.value)
-        memory.shadow.write(cells, copies.access(ins, "cp.async"), warp.clock, along(to.lanes(warp, None), cells))
+        cells, lanes, me = memory.cells(offsets, size.value), to.lanes(warp, None), copies.access(ins, "cp.async")
+        several = memory.shadow.write(cells, me, warp.clock, along(lanes, cells))
         if warp.cta.launch.memory.watched and (sizes > 0).any():
             reading = copies.access(ins, "cp.async")
             warp.cta.cluster.outside.read(sources[sizes > 0], int(sizes.max()), reading, warp.clock)
-        values = np.zeros((sources.size, size.value), np.uint8)
 
-        def move() -> None:
+        def values() -> np.ndarray:
+            found = np.zeros((sources.size, size.value), np.uint8)
             for n in set(sizes[sizes > 0].tolist()):
                 these = sizes == n
-                values[these, :n] = warp.cta.launch.memory.load(sources[these], 1, n, ins, warp, "cp.async")
-            memory.bytes[offsets[:, None] + np.arange(size.value)] = values
+                found[these, :n] = warp.cta.launch.memory.load(sources[these], 1, n, ins, warp, "cp.async")
+            return found
 
+        def move() -> None:
+            memory.bytes[offsets[:, None] + np.arange(size.value)] = values()
+
+        if several:
+            memory.refuse_overlap(offsets, values(), lanes, me)
         copies.issue(ins, move)
 
     return run
@@ -77,7 +86,7 @@ def _is_predicate(operand: Any) -> bool:
 @executes("cp.async.commit_group", meets=nobody)
 def _commit(ins: Instr) -> Action:
     Modifiers(ins).done()
-    return lambda warp, mask: warp_copies(warp).commit()
+    return lambda warp, mask: warp_copies(warp).commit(word(mask))
 
 
 @executes("cp.async.wait_group", "cp.async.wait_all", blocking=True, meets=nobody)
@@ -85,17 +94,17 @@ def _wait(ins: Instr) -> Action:
     Modifiers(ins).done()
 
     def run(warp: Warp, mask: Any, allowed: Any = None) -> Any:
-        copies = warp_copies(warp)
+        copies, lanes = warp_copies(warp), word(mask)
         if allowed is None:
-            copies.commit()
+            copies.commit(lanes)
         count = 0 if allowed is None else int(allowed)
-        unfinished = copies.unfinished(count)
+        unfinished = copies.unfinished(count, lanes)
         if unfinished:
             for group in unfinished:
                 group.waiters.append(warp)
             warp.waiting = Wait(ins, tuple(unfinished), lambda: f"{len(unfinished)} cp.async groups")
             return BLOCK
-        copies.waited(count, ins, word(mask))
+        copies.waited(count, ins, lanes)
         return None
 
     return run
@@ -125,7 +134,7 @@ def _arrive(ins: Instr) -> Action:
         if no_increment is None:
             barrier.pending += count
         clock = _phases_known(warp) if warp.cta.launch.asks(Level.FORMAL) else warp.clock.copy()
-        clock.advance(copies.component, copies.issued, visible=copies.published)
+        clock.advance(copies.component, copies.made_up_to(word(mask)), visible=copies.published)
         party = Party(ins, warp, "cp.async")
         operation = AsyncOperation((barrier,), lambda: barrier.arrive(count, party, clock), copies.queue)
         warp.cta.cluster.agents.issue(operation)

@@ -253,7 +253,7 @@ def _wait(ins: Instr) -> Action:
             warp.waiting = Wait(ins, tuple(waited_for), lambda: f"{len(waited_for)} bulk groups")
             return BLOCK
         for t in threads:
-            t.waited(count, ins)
+            t.waited(count)
             if not read_only:
                 t.writes.waited(count)
         return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..chip import RANK_SHIFT
+from ..chip import LANES, RANK_SHIFT
 from ..errors import BarrierError, Level, OutOfBounds, place
 from ..machine.access import CTA
 from ..machine.agents import Wait
@@ -19,6 +19,7 @@ from .modifiers import SCOPE, SEMANTICS, SHARED, Modifiers
 from .registry import BLOCK, Action, executes, if_sources_are, nobody
 
 if TYPE_CHECKING:
+    from ..machine.clocks import Clock
     from ..machine.topology import Warp
 
 B64 = frozenset({"b64"})
@@ -95,29 +96,35 @@ def _arrive(ins: Instr) -> Action:
     )
     drop = ins.opcode == "mbarrier.arrive_drop"
     what = ".".join((ins.opcode, *((expect,) if expect else ())))
+    wanted = not isinstance(ins.operands[0], Sink)
 
-    def run(warp: Warp, mask: Any, address: Any, count: Any = 1) -> int:
+    def run(warp: Warp, mask: Any, address: Any, count: Any = 1) -> Any:
         party = Party(ins, warp, what)
         clock = warp.fenced[CTA]
         if release := sem != "relaxed" or not warp.cta.launch.asks(Level.FORMAL):
             warp.settle_loads(ins)
             clock = warp.clock
-        token = 0
+        tokens = np.zeros(LANES, np.uint64)
         for at, lanes in _each(address, mask):
             barrier = mbarrier_at(warp, at, ins)
-            token = barrier.phase | barrier.pending << PHASE_BITS
-            if expect:
-                for lane in lanes:
-                    barrier.expect(of_lane(count, lane), party)
-            arrivals = [1 if expect else of_lane(count, lane) for lane in lanes]
-            if no_complete:
-                barrier.check_incomplete(sum(arrivals), party)
-            if drop:
-                barrier.expected -= sum(arrivals)
-            barrier.arrive_each(arrivals, party, clock)
+            for together in [(lane,) for lane in lanes] if wanted else [lanes]:
+                if wanted:
+                    tokens[together] = barrier.phase | barrier.pending << PHASE_BITS
+                arrive(barrier, together, count, party, clock)
         if release:
             warp.tick()
-        return token
+        return tokens
+
+    def arrive(barrier: MBarrier, lanes: Sequence[int], count: Any, party: Party, clock: Clock | None) -> None:
+        if expect:
+            for lane in lanes:
+                barrier.expect(of_lane(count, lane), party)
+        arrivals = [1 if expect else of_lane(count, lane) for lane in lanes]
+        if no_complete:
+            barrier.check_incomplete(sum(arrivals), party)
+        if drop:
+            barrier.expected -= sum(arrivals)
+        barrier.arrive_each(arrivals, party, clock)
 
     return run
 
@@ -162,8 +169,8 @@ def _wait(ins: Instr) -> Action:
         if at is None or wanted is None:
             return _wait_lanes(ins, warp, mask, address, phase, parity is not None, acquire)
         barrier = mbarrier_at(warp, at, ins)
-        if parity is not None and barrier.phase > 1:
-            _refuse_late(ins, warp, barrier, wanted)
+        if barrier.phase > 1:
+            _refuse_late(ins, warp, barrier, wanted, parity is not None)
         if _complete(barrier, wanted, parity is not None):
             _observe(warp, barrier, acquire)
             return True
@@ -215,12 +222,16 @@ def _not_yet(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: boo
     return BLOCK
 
 
-def _refuse_late(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int) -> None:
-    """Of the phases known to be over a parity means the last, or the open one after it; two phases on, neither."""
+def _refuse_late(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: bool) -> None:
+    """Of the phases known to be over a parity means the last, or the open one after it; two phases on, neither.
+
+    An arrival's state means its phase, which it tells by one bit too.
+    """
     known = warp.clock.at(barrier.over)
-    meant = known - (known & 1 != wanted & 1)
+    meant = known - (known & 1 != wanted & 1) if parity else wanted & PHASES
     if barrier.phase - meant >= 2:
-        what = f"{ins.opcode} for parity {wanted & 1} of {barrier} comes two phases late"
+        shown = f"parity {wanted & 1}" if parity else f"the state of phase {meant}"
+        what = f"{ins.opcode} for {shown} of {barrier} comes two phases late"
         state = f"{warp} knows of {known} completed phases, {barrier.phase} are"
         missing = f"what keeps {barrier} from going on before {warp} has waited for phase {meant}"
         last = barrier.last.placed() if barrier.last else "none"
@@ -234,6 +245,8 @@ def _wait_lanes(ins: Instr, warp: Warp, mask: Any, address: Any, phase: Any, par
     for lane in active_lanes(mask):
         barrier = mbarrier_at(warp, of_lane(address, lane), ins)
         wanted = of_lane(phase, lane)
+        if barrier.phase > 1:
+            _refuse_late(ins, warp, barrier, wanted, parity)
         answer[lane] = _complete(barrier, wanted, parity)
         if not answer[lane]:
             late = (barrier, wanted)

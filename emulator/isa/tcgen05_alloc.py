@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
 @executes("tcgen05.alloc", blocking=True, meets=nobody)
 def _alloc(ins: Instr) -> Action:
-    Modifiers(ins).pick(CTA_GROUP, SYNC, ALIGNED, SHARED, B32)
+    group, *_ = Modifiers(ins).pick(CTA_GROUP, SYNC, ALIGNED, SHARED, B32)
 
     def run(warp: Warp, mask: Any, address: Any, columns: Any) -> Any:
         tmem, smem = warp.cta.tmem, warp.cta.smem
+        if group == "cta_group::2" and len(warp.cta.cluster.ctas) % 2:
+            ctas = len(warp.cta.cluster.ctas)
+            raise TensorMemoryError(f"tcgen05.alloc.cta_group::2 in a cluster of {ctas}: no pair of CTAs", ins, warp)
         count = same(columns, mask) or 0
         if count not in (32, 64, 128, 256, 512):
             raise TensorMemoryError(f"tcgen05.alloc of {count} columns; allowed is 32, 64, 128, 256, 512", ins, warp)

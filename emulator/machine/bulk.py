@@ -7,6 +7,7 @@ from collections import deque
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from ..chip import LANES
 from ..errors import Level, Misaligned
 from .access import CLUSTER, Access, handed_over
 from .agents import AsyncOperation
@@ -14,21 +15,27 @@ from .convergence import ALL
 from .mbarrier import MBarrier, Party
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..ptx.syntax import Instr
     from .topology import Cta, Warp
 
 
 class Group:
-    """Copies that are waited for together. `last` is the time of the newest, known when the group is committed."""
+    """Copies that are waited for together. `last` is the time of the newest, known when the group is committed.
+
+    lanes: of cp.async, those (bits) that committed it.
+    """
 
     def __init__(self) -> None:
         self.outstanding = 0
         self.last = 0
+        self.lanes = ALL
         self.waiters: list[Warp] = []
 
 
 class CopyThread:
-    """The groups of one thread's bulk copies, or of one warp's cp.async. Its component's time counts copies.
+    """The groups of one thread's bulk copies. Its component's time counts copies.
 
     generic: the copies go through the generic proxy: fence.proxy.async must come before the async proxy reads them.
     NVIDIA's programs leave it out after cp.async, so only level `pedantic` asks. queue: the copies complete in order.
@@ -43,10 +50,6 @@ class CopyThread:
         self.issued = self.committed_until = 0
         self.open = Group()
         self.groups: list[Group] = []
-        self.waits: list[tuple[int, int, Instr]] = []
-        """Of cp.async, each wait: how many copies were complete, at which time of the warp, by what."""
-        self.lanes: list[tuple[int, int]] = []
-        """Of cp.async, the lanes (bits) that make the copies, from which one on."""
         self.writes = Writes(self)
 
     def access(self, instr: Instr, what: str) -> Access:
@@ -79,27 +82,100 @@ class CopyThread:
         """The committed groups but the latest `allowed` that are not complete."""
         return [g for g in self._covered(allowed) if g.outstanding]
 
-    def waited(self, allowed: int, by: Instr, lanes: int = ALL) -> None:
-        """All committed groups but the latest `allowed` were waited for, by lanes (bits), each for its own copies."""
-        covered = [group for group in self._covered(allowed) if lanes == ALL or self._made_by(lanes, group.last)]
+    def waited(self, allowed: int) -> None:
+        """All committed groups but the latest `allowed` were waited for."""
+        covered = self._covered(allowed)
         if covered:
             self.warp.clock.advance(self.component, covered[-1].last, visible=self.published)
             del self.groups[: len(covered)]
-            if self.generic:
-                self.waits.append((covered[-1].last, self.warp.time, by))
+
+    def _covered(self, allowed: int) -> list[Group]:
+        return self.groups[: max(len(self.groups) - allowed, 0)]
+
+    def missing(self, access: Access, me: Access) -> str:
+        """What orders `me` after `access`, for the report of a conflict."""
+        if access.time > self.committed_until:
+            return f"{self.waiting_for} in {self.warp} after a commit_group that follows PTX line {access.instr.line}"
+        if self.warp.clock.at(self.component) < access.time:
+            return f"{self.waiting_for} in {self.warp}{self._which()} that covers PTX line {access.instr.line}"
+        return handed_over(self.warp, self.waiting_for, me)
+
+    def _which(self) -> str:
+        """Which of its lanes have to wait, if that is to be said."""
+        return ""
+
+
+class WarpCopies(CopyThread):
+    """The cp.async of a warp. Each lane has groups of its own: those that it commits, and waits for."""
+
+    def __init__(self, warp: Warp) -> None:
+        super().__init__(warp, "cp.async", "cp.async.wait_group", True, deque())
+        self.waits: list[tuple[int, int, Instr]] = []
+        """Of each wait: how many copies were complete, at which time of the warp, by what."""
+        self._makers: list[tuple[int, int]] = []
+        """The lanes (bits) that make the copies, from which one on."""
+        self._reached: list[int] | None = None
+        """Up to which copy each lane waited for its own; None as long as all lanes commit and wait together."""
 
     def made_by(self, lanes: int) -> None:
         """The next copies are made by these lanes (bits)."""
-        if not self.lanes or self.lanes[-1][1] != lanes:
-            self.lanes.append((self.issued + 1, lanes))
+        if not self._makers or self._makers[-1][1] != lanes:
+            self._makers.append((self.issued + 1, lanes))
 
-    def _made_by(self, lanes: int, last: int) -> bool:
-        """Whether all copies up to the one numbered `last` that were not waited for are made by some of the lanes."""
-        seen = self.warp.clock.at(self.component)
-        ends = [start - 1 for start, _ in self.lanes[1:]] + [self.issued]
-        return not any(
-            those & ~lanes for (start, those), end in zip(self.lanes, ends, strict=True) if start <= last and end > seen
-        )
+    def commit(self, lanes: int = ALL) -> None:
+        """Close the open group of these lanes (bits)."""
+        self._part(lanes)
+        self.open.lanes = lanes
+        super().commit()
+
+    def unfinished(self, allowed: int, lanes: int = ALL) -> list[Group]:
+        """What is not complete of what comes no later than the latest groups but `allowed` of these lanes."""
+        self._part(lanes)
+        if self._reached is None:
+            return super().unfinished(allowed)
+        last = max((own[-1].last for own in self._own(allowed, lanes).values()), default=0)
+        return [group for group in self.groups if group.last <= last and group.outstanding]
+
+    def waited(self, allowed: int, by: Instr | None = None, lanes: int = ALL) -> None:
+        """These lanes (bits) waited for all of their groups but the latest `allowed`, each for its own copies."""
+        before = self.warp.clock.at(self.component)
+        if self._reached is None:
+            super().waited(allowed)
+        else:
+            for lane, own in self._own(allowed, lanes).items():
+                self._reached[lane] = max(self._reached[lane], own[-1].last)
+            over = self._up_to(lambda makers: min(self._reached[lane] for lane in _lanes(makers)))  # type: ignore[index]
+            self.warp.clock.advance(self.component, over, visible=self.published)
+            self.groups = [group for group in self.groups if group.last > over]
+        over = self.warp.clock.at(self.component)
+        if over > before and by is not None:
+            self.waits.append((over, self.warp.time, by))
+        while len(self._makers) > 1 and self._makers[1][0] <= over:
+            del self._makers[0]
+
+    def made_up_to(self, lanes: int) -> int:
+        """The copy up to which these lanes (bits) made all that were not waited for."""
+        return self._up_to(lambda makers: 0 if makers & ~lanes else self.issued)
+
+    def _part(self, lanes: int) -> None:
+        if lanes != ALL and self._reached is None:
+            self._reached = [self.warp.clock.at(self.component)] * LANES
+
+    def _own(self, allowed: int, lanes: int) -> dict[int, list[Group]]:
+        """The groups of each of these lanes but the latest `allowed`, where there are some."""
+        own = {lane: [group for group in self.groups if group.lanes >> lane & 1] for lane in _lanes(lanes)}
+        return {lane: groups[: len(groups) - allowed] for lane, groups in own.items() if len(groups) > allowed}
+
+    def _up_to(self, reached: Callable[[int], int]) -> int:
+        """The copy up to which all are over. reached: up to which those are that these lanes (bits) make."""
+        over = self.warp.clock.at(self.component)
+        ends = [start - 1 for start, _ in self._makers[1:]] + [self.issued]
+        for (_, makers), end in zip(self._makers, ends, strict=False):
+            if end > over:
+                over = max(over, min(reached(makers), end))
+                if over < end:
+                    break
+        return over
 
     def wait_for(self, access: Access) -> tuple[int, int, Instr] | None:
         """The first wait of `waits` that covers a copy."""
@@ -111,17 +187,14 @@ class CopyThread:
         wait = self.wait_for(access)
         return 0 if wait is None else wait[1]
 
-    def _covered(self, allowed: int) -> list[Group]:
-        return self.groups[: max(len(self.groups) - allowed, 0)]
+    def _which(self) -> str:
+        if self._reached is not None:
+            return " in the lanes that copied, after a commit_group of theirs,"
+        return " in the lanes that copied" if any(lanes != ALL for _, lanes in self._makers) else ""
 
-    def missing(self, access: Access, me: Access) -> str:
-        """What orders `me` after `access`, for the report of a conflict."""
-        if access.time > self.committed_until:
-            return f"{self.waiting_for} in {self.warp} after a commit_group that follows PTX line {access.instr.line}"
-        if self.warp.clock.at(self.component) < access.time:
-            of_lanes = " in the lanes that copied" if any(lanes != ALL for _, lanes in self.lanes) else ""
-            return f"{self.waiting_for} in {self.warp}{of_lanes} that covers PTX line {access.instr.line}"
-        return handed_over(self.warp, self.waiting_for, me)
+
+def _lanes(bits: int) -> list[int]:
+    return [lane for lane in range(LANES) if bits >> lane & 1]
 
 
 class Writes:
@@ -213,9 +286,9 @@ def bulk_thread(warp: Warp, lane: int) -> CopyThread:
     return found
 
 
-def warp_copies(warp: Warp) -> CopyThread:
-    """The cp.async groups of a warp, whose lanes commit and wait together."""
-    found: CopyThread | None = warp.copies
+def warp_copies(warp: Warp) -> WarpCopies:
+    """The cp.async of a warp."""
+    found: WarpCopies | None = warp.copies
     if found is None:
-        found = warp.copies = CopyThread(warp, "cp.async", "cp.async.wait_group", True, deque())
+        found = warp.copies = WarpCopies(warp)
     return found

@@ -68,6 +68,12 @@ def refuse_ended(instr: Instr, warp: Warp, bits: int) -> None:
         warp.cta.launch.found(BarrierError(what, instr, warp, level=Level.FORMAL))
 
 
+def refuse_unnamed(instr: Instr, warp: Warp, bits: int) -> None:
+    """Find that `bits` get from a shuffle of fixed distance what lanes give that it does not name."""
+    what = f"{instr.opcode} brings {_shown(bits)} what lanes give that it does not name: it may be anything"
+    warp.cta.launch.found(BarrierError(what, instr, warp, level=Level.FORMAL))
+
+
 def fixed(instr: Instr) -> bool:
     """Whether it is known before it runs between which lanes an instruction brings values."""
     return instr.opcode == "shfl.sync" and all(isinstance(operand, Imm) for operand in instr.operands[2:4])

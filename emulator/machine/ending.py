@@ -11,13 +11,13 @@ from .bulk import CopyThread
 from .clocks import ORDERED, Clock
 from .compiled_accesses import CompiledAccesses
 from .doubts import Overwritten
+from .mbarrier import MBarrier
 from .notes import Notes
 from .shadow import distinct
 
 if TYPE_CHECKING:
     from ..ptx.syntax import Instr
     from .access import Access
-    from .mbarrier import MBarrier
     from .topology import Cluster, Cta, Warp
 
 
@@ -102,7 +102,7 @@ def _work_on_shared_memory(cta: Cta, seen: Clock) -> list[Instr]:
         shadow.notes.settle_all()
     for kind, numbers in (("writes", shadow.writer), ("reads", shadow.reader)):
         for access in _accesses(cta, distinct(numbers)):
-            if _may_come_late(access, cta) and not access.seen_by(seen, ORDERED):
+            if _may_come_late(access, cta, kind) and not access.seen_by(seen, ORDERED):
                 _report_late(access, cta, kind)
                 late.append(access.instr)
     return late
@@ -121,17 +121,22 @@ def _accesses(cta: Cta, numbers: Iterable[int]) -> Iterator[Access]:
             yield from access.parts or (access,)
 
 
-def _may_come_late(access: Access, cta: Cta) -> bool:
-    """Whatever another CTA does, and its own bulk stores: they would send bytes of the next CTA. Of its other copies
-    and of products NVIDIA's programs leave the last ones to themselves: only level `pedantic` asks, but for cp.async,
-    whose threads do not end before it."""
-    if access.warp.cta is not cta or _of_bulk_group(access):
+def _may_come_late(access: Access, cta: Cta, kind: str) -> bool:
+    """Whatever another CTA does, and its own bulk stores and copies to another CTA: they would send bytes of the next
+    CTA. Of its other copies and of products NVIDIA's programs leave the last ones to themselves: only level `pedantic`
+    asks, but for cp.async, whose threads do not end before it."""
+    if access.warp.cta is not cta or _of_bulk_group(access) or (kind == "reads" and _told_to_another(access, cta)):
         return True
     return cta.launch.asks(Level.PEDANTIC) and access.via is not None and not access.generic
 
 
 def _of_bulk_group(access: Access) -> bool:
     return isinstance(access.via, CopyThread) and not access.via.generic
+
+
+def _told_to_another(access: Access, cta: Cta) -> bool:
+    """Whether it is of a bulk copy that reports to an mbarrier of another CTA."""
+    return isinstance(access.via, MBarrier) and access.via.cta is not cta
 
 
 def _report_late(access: Access, cta: Cta, kind: str) -> None:
@@ -146,7 +151,7 @@ def _report_late(access: Access, cta: Cta, kind: str) -> None:
     elif access.warp.cta is cta and _of_bulk_group(access):
         missing, last, level = access.via.missing(access, access), "before the CTA ends", Level.FORMAL
     elif access.warp.cta is cta:
-        level = Level.PEDANTIC
+        level = Level.FORMAL if kind == "reads" and _told_to_another(access, cta) else Level.PEDANTIC
     cta.launch.found(
         fault(
             f"{access.what} {kind} shared memory of CTA {cta.name}, which may have ended by then: "

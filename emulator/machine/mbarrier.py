@@ -80,11 +80,13 @@ class MBarrier:
         return f"{self}, now in phase {self.phase}: {counts}, {last}"
 
     def arrive(self, count: int, party: Party, clock: Clock | None) -> None:
-        """`count` arrivals, which release `clock`. Raises BarrierError if more arrive than are expected."""
-        if count > self.pending:
+        """`count` arrivals, which release `clock`. Raises BarrierError if more arrive than are expected, or none."""
+        if not 0 < count <= self.pending:
             raise BarrierError(
                 f"{party.what} makes {count} arrivals on {self}, where phase {self.phase} expects only "
-                f"{self.pending} more of {self.expected}",
+                f"{self.pending} more of {self.expected}"
+                if count
+                else f"{party.what} makes no arrivals on {self}; allowed is 1 to {MAX_COUNT}",
                 party.instr,
                 party.warp,
                 (

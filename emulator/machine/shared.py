@@ -14,7 +14,7 @@ from ..ptx.syntax import ALL_BYTES
 from .access import Hollow
 from .cells import Cells, pieces, span
 from .doubts import Part, lanes_of, read_in_doubt
-from .mbarrier import MBarrier
+from .mbarrier import MAX_COUNT, MBarrier
 from .report import between_lanes, conflict, in_one_instruction, stored_again, written
 from .shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
 from .tmem import ALLOC
@@ -232,13 +232,23 @@ class SharedMemory:
         if several and lanes is not None and not me.strong:
             lost = view[index] != values
             if lost.any():
-                self._blame_both(offsets, lost.any(1), lanes, me)
+                self._blame_both(offsets, width * count, lost.any(1), lanes, me)
 
-    def _blame_both(self, offsets: np.ndarray, lost: np.ndarray, lanes: np.ndarray, me: Access) -> None:
-        """Two lanes stored different values at one place."""
+    def refuse_overlap(self, offsets: np.ndarray, values: np.ndarray, lanes: np.ndarray, me: Access) -> None:
+        """Find that lanes write different bytes to one place. values: uint8[n, count], at each of the offsets."""
+        low, size = int(offsets.min()), values.shape[1]
+        there = np.zeros(int(offsets.max()) - low + size, np.uint8)
+        index = (offsets - low)[:, None] + np.arange(size)
+        there[index] = values
+        lost = (there[index] != values).any(1)
+        if lost.any():
+            self._blame_both(offsets, size, lost, lanes, me)
+
+    def _blame_both(self, offsets: np.ndarray, size: int, lost: np.ndarray, lanes: np.ndarray, me: Access) -> None:
+        """Two lanes stored different values at one place, each `size` bytes from its offset on."""
         first = int(np.argmax(lost))
-        both = np.flatnonzero(offsets == offsets[first])
-        place = self._shown(np.atleast_1d(self.cells(offsets[first : first + 1], 1)))
+        both = np.flatnonzero(np.abs(offsets - offsets[first]) < size)
+        place = self._shown(self.cells(offsets[first : first + 1], size))
         mine, theirs = (int(np.bitwise_or.reduce(lanes[i], axis=None)) for i in (both[-1], first))
         in_one_instruction(me, place, offsets, lanes, mine, theirs)
 
@@ -250,7 +260,7 @@ class SharedMemory:
     # mbarriers ---------------------------------------------------------------------------------------------------
 
     def init_mbarrier(self, offset: int, count: int, instr: Instr, warp: Issuer) -> None:
-        """mbarrier.init. Raises BarrierError if a live mbarrier is already there.
+        """mbarrier.init. Raises BarrierError if a live mbarrier is already there, or for a count that none has.
 
         NVIDIA's programs let every warp initialise the same one: only level `pedantic` refuses that for an unused
         mbarrier.
@@ -258,6 +268,8 @@ class SharedMemory:
         if offset & 7:
             raise Misaligned(f"mbarrier.init at {offset:#x}: an mbarrier is 8-byte aligned", instr, warp)
         self.check_span(offset, 8, instr, warp, "mbarrier.init")
+        if not 0 < count <= MAX_COUNT:
+            raise BarrierError(f"mbarrier.init with a count of {count}; allowed is 1 to {MAX_COUNT}", instr, warp)
         if (old := self.mbarriers.get(offset)) is not None:
             again = old.unused and old.count == count and old.init.warp is not warp
             fault = BarrierError(

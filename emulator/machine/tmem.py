@@ -172,7 +172,8 @@ class TensorMemory:
     def free(self, column: int, columns: int, instr: Instr, warp: Issuer) -> None:
         """Undo the allocation of `columns` from `column`, which nobody may use any more, and wake who waits for room.
 
-        Raises TensorMemoryError if there is none like it, DataRace for a use that is not ordered before.
+        Raises TensorMemoryError if there is none like it by the same cta_group, DataRace for a use that is not ordered
+        before.
         """
         known = self.allocations.get(column)
         if known is None or known[0] != columns:
@@ -182,6 +183,13 @@ class TensorMemory:
                 instr,
                 warp,
                 (("allocated", live),),
+            )
+        if ("cta_group::2" in known[1].modifiers) != ("cta_group::2" in instr.modifiers):
+            raise TensorMemoryError(
+                f"tcgen05.dealloc of columns from {column} names another cta_group than their allocation",
+                instr,
+                warp,
+                (("allocated at", place(known[1], known[2])),),
             )
         every = (slice(column, column + columns), slice(None))
         kept = self.shadow.writer[every].copy()

@@ -184,7 +184,7 @@ class Statements:
     def _branches(
         self, at: Statement, negated: str | None, predicate: str | None, index: str, table: str
     ) -> Iterator[Statement]:
-        """A comparison and a branch for each target but the last. PTX leaves open where an index beyond goes: there."""
+        """A comparison and a branch for each target. PTX leaves open where an index beyond goes: it is a fault."""
         tables = [found for found in _TARGETS.finditer(self._source.text, 0, at.at) if found[1] == table]
         if not tables:
             raise self._source.refuse(f"no .branchtargets called {table!r} before this", at.at)
@@ -193,14 +193,14 @@ class Statements:
         value = at.scope.register(index)
         if not isinstance(value, Reg):
             raise self._source.refuse(f"index {index!r} is not a register", at.at)
-        for number, target in enumerate(targets[:-1]):
+        for number, target in enumerate(targets):
             if guard is None:
                 yield self._made(at, "setp", (_CHOSEN, value, Imm(number)), "eq", "u32")
             else:
                 taken = guard[0] if guard[1] else Not(guard[0])
                 yield self._made(at, "setp", (_CHOSEN, value, Imm(number), taken), "eq", "and", "u32")
             yield self._made(at, "bra", (target,), guard=(_CHOSEN, True))
-        yield self._made(at, "bra", (targets[-1],), guard=guard)
+        yield self._made(at, "trap", (), guard=guard)
 
     def _made(
         self,

@@ -95,6 +95,16 @@ def test_a_shuffle_from_lanes_that_have_ended(shuffle: str, lanes: str, completi
 
 
 @pytest.mark.parametrize("completion", MODES)
+def test_a_shuffle_from_lanes_that_it_does_not_name(completion: str) -> None:
+    """They wait elsewhere; in segments of eight no lane reads theirs."""
+    half = "@!%p0 bra A; shfl.sync.down.b32 %r2, %r0, 4, {}, 0xff; A: bar.warp.sync -1;"
+    run(half.format("0x1807"), completion, threads=32)
+    with pytest.raises(BarrierError, match="brings lanes 4 to 7 what lanes give that it does not name") as caught:
+        run(half.format("31"), completion, threads=32)
+    assert caught.value.level == Level.FORMAL
+
+
+@pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_a_lane_that_is_not_named_may_not_come(exchange: str, completion: str) -> None:
     """An H100 ends the launch: illegal instruction, at shfl, vote and redux."""

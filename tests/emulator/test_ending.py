@@ -62,3 +62,32 @@ def test_a_copy_that_is_not_waited_for(change: dict[str, str], missing: str, com
     assert found and int(found[1]) == e.value.line, str(e.value)
     (listed,) = run(completion, level=Level.FAULT, **change)  # type: ignore[arg-type]
     assert listed.level == Level.FORMAL and str(listed) == str(e.value)
+
+
+PEER = """
+.reg .b32 %r<20>; .reg .b64 %q<4>; .reg .pred %p<4>; .shared .align 128 .b8 words[256]; .shared .align 8 .b8 full[8];
+mov.u32 %r1, %tid.x; mov.b32 %r2, words; mov.b32 %r3, full; mov.u32 %r4, %cluster_ctarank; ld.param.b64 %q0, [out];
+setp.eq.u32 %p1, %r1, 0; @%p1 mbarrier.init.shared.b64 [%r3], 1; fence.mbarrier_init.release.cluster;
+barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r3], 128;
+shl.b32 %r5, %r1, 2; add.u32 %r6, %r2, %r5; st.shared.b32 [%r6+128], %r1; fence.proxy.async.shared::cta;
+bar.warp.sync -1; xor.b32 %r7, %r4, 1; mapa.shared::cluster.u32 %r8, %r2, %r7; mapa.shared::cluster.u32 %r9, %r3, %r7;
+add.u32 %r10, %r2, 128;
+@%p1 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r8], [%r10], 128, [%r9];
+W: mbarrier.try_wait.parity.shared.b64 %p2, [%r3], 0; @!%p2 bra W;
+ld.shared.b32 %r11, [%r6]; shl.b32 %r12, %r4, 7; add.u32 %r12, %r12, %r5; cvt.u64.u32 %q1, %r12; add.u64 %q0, %q0, %q1;
+st.global.b32 [%q0], %r11;
+END ret;
+"""
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_copy_to_another_cta_that_is_not_waited_for(completion: str) -> None:
+    """Each CTA waits for what it receives, and so not for what it sends."""
+    out, options = np.zeros(64, np.uint32), {"grid": (2, 1, 1), "cluster": (2, 1, 1), "completion": completion}
+    text = kernel("k", ".param .u64 out", PEER)
+    met = text.replace("END", "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;")
+    launch(met, [out], level=Level.FORMAL, **options)  # type: ignore[arg-type]
+    assert out.tolist() == [*range(32)] * 2
+    with pytest.raises(MissingWait, match=r"a bulk copy reads shared memory of CTA .*, which may have ended") as caught:
+        launch(text.replace("END", ""), [out], level=Level.FORMAL, **options)  # type: ignore[arg-type]
+    assert caught.value.level == Level.FORMAL

@@ -77,8 +77,8 @@ def test_the_state_of_an_arrival_names_its_phase() -> None:
     out = run(
         f"{init(32)} mbarrier.arrive.shared.b64 %rd2, [%r3]; mbarrier.test_wait.shared.b64 %p4, [%r3], %rd2;"
         "selp.b32 %r9, 1, 0, %p4; st.global.b32 [%rd1], %r9;"
-        "mbarrier.arrive.shared.b64 %rd3, [%r3]; mbarrier.arrive.shared.b64 %rd3, [%r3];"
-        "mbarrier.test_wait.shared.b64 %p4, [%r3], %rd2; selp.b32 %r9, 1, 0, %p4; st.global.b32 [%rd1+4], %r9;"
+        "mbarrier.arrive.shared.b64 %rd3, [%r3];"
+        "mbarrier.test_wait.shared.b64 %p4, [%r3], %rd3; selp.b32 %r9, 1, 0, %p4; st.global.b32 [%rd1+4], %r9;"
     )
     assert out[:2].tolist() == [1, 1]
 
@@ -221,6 +221,38 @@ def test_a_wait_two_phases_late_that_is_ordered() -> None:
     waits = f"{wait(0)} bar.sync 1; bar.sync 1; {wait(1)}"
     with pytest.raises(errors.Deadlock, match=r"it has seen 1 phases complete, 2 have passed since: two phases late\?"):
         run(f"{init(1)} @!%p3 bra WAITS; {late} bra END; WAITS: {waits} END:", warps=2)
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_each_lane_has_a_state_of_its_own(completion: str) -> None:
+    """Lanes arrive one after another: the last finds one pending, and a phase may end among them."""
+    last = "mbarrier.pending_count.b64 %r5, %rd2; st.global.b32 [%rd4], %r5;"
+    over = "mbarrier.test_wait.shared.b64 %p4, [%r3], %rd2; selp.b32 %r5, 1, 0, %p4; st.global.b32 [%rd4], %r5;"
+    body = "mul.wide.u32 %rd4, %r1, 4; add.u64 %rd4, %rd4, %rd1; {} mbarrier.arrive.shared.b64 %rd2, [%r3]; {}"
+    assert sorted(run(body.format(init(32), last), completion=completion)[:32]) == [*range(1, 33)]
+    assert run(body.format(init(20), over), completion=completion).sum() == 20
+    two = "and.b32 %r6, %r1, 8; add.u32 %r3, %r3, %r6;"
+    halves = run(body.format(init(16) + init(16, 8) + two, last), completion=completion)[:32].reshape(4, 8)
+    assert [sorted(halves[at:4:2].ravel()) for at in (0, 1)] == [[*range(1, 17)]] * 2
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_state_of_two_phases_ago(completion: str) -> None:
+    state = "@%p1 mbarrier.arrive.shared.b64 %rd2, [%r3];"
+    asked = "@%p1 mbarrier.test_wait.shared.b64 %p4, [%r3], %rd2; @%p4 st.global.b32 [%rd1], 1;"
+    late = f"{init(1)} {state} {{}} {asked}"
+    run(late.format(""), completion=completion)
+    with pytest.raises(errors.BarrierError, match=r"for the state of phase 0 of mbarrier #0 .* two phases late"):
+        run(late.format(arrive()), completion=completion)
+
+
+def test_counts_that_no_mbarrier_has() -> None:
+    run(f"{init(1)} {arrive(amount=', 1')}")
+    for count in (0, 1 << 20):
+        with pytest.raises(errors.BarrierError, match=f"with a count of {count}; allowed is 1 to 1048575"):
+            run(init(count))
+    with pytest.raises(errors.BarrierError, match=r"mbarrier\.arrive makes no arrivals on .* allowed is 1 to 1048575"):
+        run(f"{init(1)} {arrive(amount=', 0')}")
 
 
 @pytest.mark.parametrize("completion", MODES)

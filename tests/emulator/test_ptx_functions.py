@@ -131,7 +131,7 @@ def test_functions_by_their_address() -> None:
 
 
 def test_an_address_of_another_shape_stops_the_kernel() -> None:
-    with pytest.raises(Fault, match="trap"):
+    with pytest.raises(Fault, match="the address or index is none of those that are known"):
         by_address("mov.b32 %r1, 2;")
 
 
@@ -169,6 +169,13 @@ END:""",
         return {0: t + 1, 1: t + 5, 2: 1003, 3: t + 1}[t % 4]
 
     assert got.tolist() == [wanted(t) for t in range(64)]
+
+
+def test_an_index_beyond_the_targets() -> None:
+    body = "T: .branchtargets A, B; brx.idx %r1, T; A: mov.b32 %r9, 1; bra END; B: mov.b32 %r9, 2; END:"
+    assert called(f"and.b32 %r1, %t, 1; {body}", "").tolist() == [1, 2] * 32
+    with pytest.raises(Fault, match="the address or index is none of those that are known"):
+        called(f"and.b32 %r1, %t, 3; {body}", "")
 
 
 def test_indexed_branches_of_functions_have_tables_of_their_own() -> None:

@@ -185,3 +185,15 @@ def test_a_quarter_is_reached_from_its_first_lane() -> None:
         errors.OutOfBounds, match=r"at lane 16 .*; warp \d reaches lanes \d+ to \d+ only, in steps of 3"
     ):
         launch(program(move, 1), [np.zeros(128, np.uint32)] * 2, block=(128, 1, 1))
+
+
+def test_allocations_of_pairs() -> None:
+    """They belong to a cluster of pairs, and are freed as they were allocated."""
+    out = np.zeros((1, 128), np.uint32)
+    text = program("", 1).replace("alloc.cta_group::1", "alloc.cta_group::2")
+    launch(text, [out, out], grid=(2, 1, 1), block=(128, 1, 1), cluster=(2, 1, 1))
+    with pytest.raises(errors.TensorMemoryError, match="cta_group::2 in a cluster of 1: no pair of CTAs"):
+        launch(text, [out, out], block=(128, 1, 1))
+    mixed = text.replace("dealloc.cta_group::2", "dealloc.cta_group::1")
+    with pytest.raises(errors.TensorMemoryError, match="names another cta_group than their allocation"):
+        launch(mixed, [out, out], grid=(2, 1, 1), block=(128, 1, 1), cluster=(2, 1, 1))
