@@ -18,7 +18,7 @@ from .engine.load_store import load_store
 from .engine.placement import Placement, RegisterFile
 from .engine.reach import Reach, reach
 from .engine.segments import Chain, Segment, placed_registers, segments
-from .engine.stored import Pointers, stored_parameters
+from .engine.stored import Pointers, Stored, stored
 from .engine.unfenced import unfenced
 from .engine.uniformity import varying
 from .engine.unwritten import unwritten
@@ -52,6 +52,7 @@ class Program:
 
     def __init__(self, kernel: Kernel, variables: Mapping[str, int] | None = None, find: Find = registry.find) -> None:
         self.kernel = kernel
+        self.foreseen = False
         with naming(kernel):
             self._lower_all(variables or {}, find)
 
@@ -60,7 +61,7 @@ class Program:
         waits = {(effect.instr.line, effect.instr.text) for effect in self._effects if effect.blocking}
         self._flow = Flow(self.kernel, lambda instr: (instr.line, instr.text) in waits)
         self._liveness = liveness = Liveness(self._flow, self._effects)
-        self._stored_parameters = stored_parameters(self._effects)
+        self._stored = stored(self._effects)
         self._varying = frozenset(varying(self._flow, self._effects, liveness))
         unread = liveness.unread(self._flow, WAITS)
         self._handlers = {
@@ -108,9 +109,9 @@ class Program:
         return not any(effect.entry is not None and effect.entry.meets(effect.instr) for effect in self._effects)
 
     @property
-    def stored_parameters(self) -> frozenset[int]:
+    def stored(self) -> Stored:
         """The offsets of the parameters that addresses of stores to global memory are computed from."""
-        return self._stored_parameters
+        return self._stored
 
     def start(self, warp: Any) -> None:
         """Set a warp at the kernel's first instruction, its threads beyond the block's size inactive."""

@@ -4,20 +4,28 @@ read the same."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..isa.ld_st import outside_cluster
 from ..isa.moves import FIXED_PARAMETER
-from ..ptx.syntax import Address, Imm, Reg
+from ..ptx.syntax import Address, Imm, Reg, TensorAddress
 from .effects import Effect, Source, registers
 
 _STORES = frozenset({"st", "atom", "red"})
 _LOADS = frozenset({"ld", "atom", FIXED_PARAMETER})
+_MOVES = frozenset({"mov", "cvta"})
+
+Stored = tuple[frozenset[int], frozenset[int]]
+"""Offsets of parameters: those that addresses of threads' stores are computed from; and of agents', or what may be
+tensor maps of theirs."""
 
 
-def stored_parameters(effects: Sequence[Effect]) -> frozenset[int]:
-    """The offsets of the parameters that their addresses are computed from, as far as that needs no other memory."""
-    return Pointers(effects).of(e for e in effects if e.instr.opcode in _STORES and outside_cluster(e.instr))
+def stored(effects: Sequence[Effect]) -> Stored:
+    """Where the parameters are that stores go through, as far as that needs no other memory."""
+    pointers = Pointers(effects)
+    by_threads = [e for e in effects if e.instr.opcode in _STORES and outside_cluster(e.instr)]
+    by_agents = [e for e in effects if "bulk_group" in e.instr.modifiers]
+    return pointers.of(by_threads), pointers.of(by_agents) | pointers.maps(by_agents)
 
 
 class Pointers:
@@ -32,18 +40,31 @@ class Pointers:
     def of(self, accesses: Iterable[Effect]) -> frozenset[int]:
         """The offsets of the parameters that their addresses are computed from, as far as that needs no
         other memory."""
-        work: list[Source] = [r for e in accesses for o in e.sources if isinstance(o, Address) for r in registers(o)]
-        seen, found = set(work), set[int]()
+        starts = [r for e in accesses for o in e.sources if isinstance(o, Address) for r in registers(o)]
+        found = set[int]()
+        for effect, register in self._before(starts):
+            if effect.instr.opcode in _LOADS:
+                found |= _loaded(effect, register)
+        return frozenset(found)
+
+    def maps(self, accesses: Iterable[Effect]) -> frozenset[int]:
+        """The constants that the addresses of their tensor maps are made of: a parameter's is its offset, in cvta."""
+        at = [o.map for e in accesses for o in e.sources if isinstance(o, TensorAddress)]
+        moves = (e for e, _ in self._before([r for o in at for r in registers(o)]) if e.instr.opcode in _MOVES)
+        return frozenset(o.value for e in moves for o in e.sources if isinstance(o, Imm) and isinstance(o.value, int))
+
+    def _before(self, starts: Sequence[Source]) -> Iterator[tuple[Effect, Source]]:
+        """What writes these registers, and those that it reads, with the register; not on from a load."""
+        work = list(starts)
+        seen = set(work)
         while work:
             register = work.pop()
             for effect in self._writers[register]:
-                if effect.instr.opcode in _LOADS:
-                    found |= _loaded(effect, register)
-                    continue
-                new = set(effect.reads) - seen
-                seen |= new
-                work.extend(new)
-        return frozenset(found)
+                yield effect, register
+                if effect.instr.opcode not in _LOADS:
+                    new = set(effect.reads) - seen
+                    seen |= new
+                    work.extend(new)
 
 
 def _loaded(effect: Effect, register: Source) -> set[int]:

@@ -132,15 +132,24 @@ class GlobalShadow:
             found = launch.registry[cls] = cls(launch)
         return found
 
-    def expect(self, parameters: Iterable[int]) -> None:
-        """Watch the allocations that the parameters at these offsets point into: threads will write there."""
-        raw, memory = self._launch.param_bytes, self._launch.memory
-        for offset in parameters:
-            address = int.from_bytes(raw[offset : offset + 8], "little")
-            found = memory.known(address, address + 1)
-            if found is not None and found.size <= CELLS_MAX * self.cell:
-                memory.watch(found)
-                self._area(found).touch()
+    def expect(self, by_threads: Iterable[int], by_agents: Iterable[int]) -> None:
+        """Watch the allocations that the parameters at these offsets point into, also by the address that a tensor map
+        begins with: threads will write there, or agents alone, which are only listed."""
+        for offset in by_agents:
+            self._expect(offset)
+        for offset in by_threads:
+            area = self._expect(offset)
+            if area is not None:
+                area.touch()
+
+    def _expect(self, offset: int) -> Area | None:
+        memory = self._launch.memory
+        address = int.from_bytes(self._launch.param_bytes[offset : offset + 8], "little")
+        found = memory.known(address, address + 1)
+        if found is None or found.size > CELLS_MAX * self.cell:
+            return None
+        memory.watch(found)
+        return self._area(found)
 
     def number(self, me: Access) -> int:
         """The number of an access's instruction."""

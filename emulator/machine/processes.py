@@ -1,6 +1,7 @@
 """The clusters of one launch spread over forked processes, to the same end as in one.
 
-The first cluster or two run alone, which shows what the launch writes and how long a cluster takes. Of the others a
+The first cluster or two run alone, which shows what the launch writes and how long a cluster takes; none, if an earlier
+launch of the program wrote only what was known before it began, and the number of processes is said. Of the others a
 process runs neighbouring ones in its own copy of memory, and notes what they write to global memory; the launching
 process applies those notes in the order of the grid. If another process did not come to its end without findings, or
 one accessed what another wrote, nothing is applied and the launching process runs all of them: so errors, findings,
@@ -35,9 +36,6 @@ Notes = list[tuple[Stats, "list[Written]"]]
 
 PR_SET_PDEATHSIG: Final = 1
 """Of prctl: the signal that this process gets when its parent ends."""
-TRIED: Final = 2
-"""So many clusters run alone where it is not said how many processes there are: the first also prepares what others
-find ready."""
 PAYS_S: Final = 0.25
 """Clusters that take less than this together are not worth other processes, which take 0.05 s to begin (measured with
 the attention kernel's process of 1 GB) and find their caches cold."""
@@ -48,25 +46,29 @@ def can_fork() -> bool:
     return sys.platform == "linux" and threading.active_count() == 1
 
 
-def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int | None) -> None:
+def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int | None, foreseen: bool) -> bool:
     """Run all clusters of a launch of an independent program in this process and up to `processes` - 1 forked ones.
 
-    None: as many as pay, by the time that a cluster takes and what this machine's cores do besides.
+    None: as many as pay, by the time that a cluster takes and what this machine's cores do besides. foreseen: what
+    this answered for the program's last launch: whether it wrote only where that was known before it began.
     """
     left = list(launch.clusters())
+    known = set(launch.memory.watched)
+    alone = (not foreseen) + (processes is None)  # to show what is written; to be timed, with all prepared
     took_s = 0.0
-    for index in left[: 1 if processes else TRIED]:
+    for index in left[:alone]:
         started = time.process_time()  # other processes may be in its way meanwhile
         run_cluster(index)
         took_s = time.process_time() - started
-    del left[: 1 if processes else TRIED]
+    del left[:alone]
     if processes is None:
         processes = idle_cores() if took_s * len(left) > PAYS_S else 1
     if processes > 1 and len(left) > 1 and not launch.findings:
         _share_out(launch, run_cluster, left, processes)
-        return
-    for index in left:
-        run_cluster(index)
+    else:
+        for index in left:
+            run_cluster(index)
+    return launch.memory.watched == known
 
 
 def idle_cores() -> int:

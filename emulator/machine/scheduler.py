@@ -47,15 +47,21 @@ SHOWN_WARPS = 64
 
 
 class Program(Protocol):
-    """What the scheduler needs of a lowered kernel."""
+    """What the scheduler needs of a lowered kernel.
+
+    foreseen: whether its last launch that several processes might share wrote only where that was known before.
+    """
+
+    foreseen: bool
 
     @property
     def independent(self) -> bool:
         """Whether nothing that one cluster does can be seen by another before the launch ends, short of a race."""
 
     @property
-    def stored_parameters(self) -> frozenset[int]:
-        """The offsets of the parameters that addresses of stores to global memory are computed from."""
+    def stored(self) -> tuple[frozenset[int], frozenset[int]]:
+        """The offsets of the parameters that addresses of stores to global memory are computed from: threads' and
+        agents', whose tensor maps begin with an address."""
 
     def start(self, warp: Warp) -> None:
         """Set the warp at the kernel's first instruction."""
@@ -91,11 +97,11 @@ def run(
     def run_cluster(index: Dim3) -> None:
         _run_clusters(launch, program, iter((index,)), start)
 
-    GlobalShadow.of(launch).expect(program.stored_parameters)
+    GlobalShadow.of(launch).expect(*program.stored)
     try:
         with one_thread(), naming(launch.kernel), uncollected():  # else 7% of a launch
             if processes != 1 and launch.grid != launch.cluster and can_fork() and program.independent:
-                spread(launch, run_cluster, processes)
+                program.foreseen = spread(launch, run_cluster, processes, program.foreseen)
             else:
                 drawn = completion == "random" and not program.independent
                 _run_clusters(launch, program, launch.clusters(Random(seed) if drawn else None), start)

@@ -111,6 +111,18 @@ def test_warps_race_where_an_agent_wrote_before(completion: str) -> None:
         run(STORE.format(**GOOD) + "@%p1 st.global.u32 [%q0], 8;" + OVERWRITE, completion)
 
 
+@pytest.mark.parametrize("completion", MODES)
+def test_what_was_read_before_anything_wrote_there_was_read_too(completion: str) -> None:
+    read = "@%p1 ld.global.u32 %r60, [%q0]; {} @!%p1 st.shared.u32 [%r51], %t; @!%p1 fence.proxy.async;"
+    write = f"""
+    bar.warp.sync -1; setp.eq.u32 %p6, %t, 32; @%p6 {PLAIN} [%a0], [%r53], 128;
+    @%p6 cp.async.bulk.commit_group; @%p6 cp.async.bulk.wait_group 0;
+    """
+    run(read.format("bar.sync 0;") + write, completion, 1)
+    with pytest.raises(DataRace, match=r"ld\.global"):
+        run(read.format("") + write, completion, 1)
+
+
 def test_two_bulk_stores_of_one_place_may_come_in_any_order() -> None:
     twice = STORE.format(**{**GOOD, "wait": "", "barrier": ""}) + "@%p0 cp.async.bulk.wait_group 0; bar.sync 0;"
     run(twice + READ, "random")

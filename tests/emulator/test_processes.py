@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import psutil
 import pytest
 
+import emulator
 from emulator.errors import Fault, UnwrittenRead
 from emulator.machine import processes
 from emulator.machine.globalmem import GlobalMemory
@@ -38,6 +40,11 @@ cp.async.bulk.global.shared::cta.bulk_group [%q1], [%r4], 128;
 cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; ret;
 """
 )
+BY_ADDRESS_IN_MEMORY = (
+    "ld.global.u64 %q9, [%a1];"
+    + AT.replace("%a0", "%q9")
+    + "mad.lo.u32 %r3, %r0, %r0, %t; st.global.u32 [%q1], %r3; ret;"
+)
 UNWRITTEN_IN = (
     AT
     + """
@@ -62,6 +69,10 @@ def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     real = os.fork
     monkeypatch.setattr(os, "fork", fork)
     return started
+
+
+def addresses_of(array: np.ndarray) -> np.ndarray:
+    return np.array([array.ctypes.data], np.uint64)
 
 
 @pytest.mark.parametrize("body", [OWN, OVER_EACH_OTHER, BULK])
@@ -140,9 +151,32 @@ def test_as_many_as_pay(forks: list[int], monkeypatch: pytest.MonkeyPatch) -> No
     started = []
     for rounds, cores in ((10, 2), (20_000, 1), (20_000, 2)):
         monkeypatch.setattr(processes, "idle_cores", lambda cores=cores: cores)
-        launch(source(body.replace("ROUNDS", str(rounds))), np.zeros(1), grid=32, processes=None)
+        launch(source(body.replace("ROUNDS", str(rounds))), np.zeros(1), grid=64, processes=None)
         started.append(len(forks))
     assert started == [0, 0, 1]
+
+
+@pytest.mark.parametrize(("body", "alone"), [(OWN, 0), (BULK, 0), (BY_ADDRESS_IN_MEMORY, 1)])
+def test_a_program_that_was_launched_shares_all_clusters_if_it_is_known_where_it_writes(
+    body: str, alone: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def share_out(launch: Any, run_cluster: Any, clusters: Sequence[Any], count: int) -> None:
+        shared.append(len(clusters))
+        real(launch, run_cluster, clusters, count)
+
+    real, shared = processes._share_out, list[int]()
+    monkeypatch.setattr(processes, "_share_out", share_out)
+    module = "\n".join((source(body, 2), f"// {alone}"))
+    out, wanted = np.zeros(32 * GRID, np.uint32), np.zeros(32 * GRID, np.uint32)
+    with emulator.emulate(processes=1):
+        counted = emulator.launch(module, None, [wanted, addresses_of(wanted)], grid=GRID).stats
+    for _ in range(3):
+        out[:] = 0
+        with emulator.emulate(processes=2):
+            told = emulator.launch(module, None, [out, addresses_of(out)], grid=GRID).stats
+        np.testing.assert_array_equal(out, wanted)
+        assert told == counted
+    assert shared == [GRID - 1, GRID - alone, GRID - alone] and wanted.any()
 
 
 def test_what_a_killed_process_left_is_done_by_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
