@@ -135,8 +135,9 @@ def _effect(instr: Instr, find: Find) -> Effect:
         return Effect(instr, None, (), (), guard, bool(guard))
     entry = find(instr)
     for to in instr.operands[: entry.dst]:
-        if not isinstance(to, Reg | Vector | Dual | Sink):
-            raise UnknownInstruction(instr, f"{to} as a destination")
+        for part in to.items if isinstance(to, Vector) else (to.d, to.p) if isinstance(to, Dual) else (to,):
+            if not isinstance(part, Reg | Sink):
+                raise UnknownInstruction(instr, "a destination that is no register")
     sources = _sources(instr.operands[entry.dst :])
     results = [r for to in instr.operands[: entry.dst] for r in _results(instr, to, entry.uniform, sources)]
     reads = sources + entry.reads(instr) + guard

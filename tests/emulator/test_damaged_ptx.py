@@ -11,7 +11,7 @@ from damage import copies, damaged
 from test_pairs import HERE, PROGRAMS
 
 from emulator.coverage.forms import read_forms
-from emulator.errors import EmulatorError, Fault, PtxError
+from emulator.errors import EmulatorError, Fault, PtxError, UnknownInstruction
 from emulator.machine import scheduler
 from emulator.machine.launch import Launch
 from emulator.program import Program
@@ -48,6 +48,22 @@ def test_forms_are_lowered_or_refused() -> None:
 def test_our_kernel_is_lowered_or_refused() -> None:
     for text in copies(KERNEL.read_text(), 6, seed=1):
         kernels(text)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mov.b32 4, %r1;",
+        "mov.b64 {%r0, 7}, %d0;",
+        "ld.global.v2.u32 {5, %r1}, [%d0];",
+        "shfl.sync.idx.b32 %r0|3, %r1, 0, 31, -1;",
+    ],
+)
+def test_a_destination_that_is_no_register_is_refused(line: str) -> None:
+    """Also in a vector, and before anything runs."""
+    (found,) = parse(f"{HEAD} {line} ret; }}").kernels.values()
+    with pytest.raises(UnknownInstruction, match=r"PTX line 5: .*a destination that is no register"):
+        Program(found)
 
 
 def run(kernel: Kernel, arguments: tuple[np.ndarray, ...], threads: int, ctas: int) -> None:
