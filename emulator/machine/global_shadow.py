@@ -487,7 +487,7 @@ class Area:
         other = history.accesses[number]
         hit = shadow.done_by(cells, number, kind)
         if verb == "writes" and kind == "write":
-            alike = self._same is not None and bool(self._same[hit.any(1)].all())
+            alike = self._same is not None and bool(self._same[hit.any(1)].all()) and _stands(other)
         else:
             write = other if kind == "write" else me
             alike = isinstance(write, GlobalAccess) and write.unchanged
@@ -535,6 +535,19 @@ def _note(me: GlobalAccess, lanes: Any) -> Any:
     if lanes is None:
         return NOBODY
     return me.time << GLOBAL_TIME_BITS | me.warp.serial << SERIAL_BITS | lane_of(lanes)
+
+
+def _stands(write: Access | None) -> bool:
+    """Whether what is there is what a write puts there whatever was there: it was made, and folds nothing in."""
+    parts = () if write is None else write.parts or (write,)
+    return all(
+        part.instr.opcode not in ("atom", "red") if part.generic else not part.strong and _was_made(part)
+        for part in parts
+    )
+
+
+def _was_made(write: Access) -> bool:
+    return isinstance(write, GlobalAccess) and write.completed
 
 
 def _unchanged(writes: np.ndarray, read: Any) -> Any:

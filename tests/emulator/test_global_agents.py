@@ -76,6 +76,34 @@ def test_after_the_wait_all_may_read_and_write(completion: str) -> None:
 
 
 @pytest.mark.parametrize("completion", MODES)
+def test_the_bits_that_are_there_before_a_copy_comes_are_not_its_own(completion: str) -> None:
+    """A store of zeros over zeros, while a copy, or the sum of one, is under way."""
+    copy = "st.shared.u32 [%r51], %t; fence.proxy.async; bar.sync 0; @%p0 {} [%a0], [%r50], 128; {} {} ret;"
+    over, whole = "@!%p1 st.global.u32 [%q2], 0;", f"{GOOD['commit']} {GOOD['wait']}"
+    for by in ("cp.async.bulk", "cp.reduce.async.bulk"):
+        fold = ".add.u32" if "reduce" in by else ""
+        body = copy.format(f"{by}.global.shared::cta.bulk_group{fold}", "{}", "{}")
+        found = list[Fault]()
+        words = np.zeros(96, np.uint32)
+        given = words[-words.ctypes.data % 16 // 4 :][:64]
+        launch(source(START + body.format(f"{whole} bar.sync 0;", over), 2, block=64), given, given, block=64)
+        with pytest.raises(DataRace, match="not ordered after"):
+            text = source(START + body.format(over, whole), 2, block=64)
+            launch(text, given, np.zeros(64), block=64, completion=completion, findings=found)
+            raise next(fault for fault in found if fault.level == Level.FAULT)
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_the_bits_of_a_sum_are_not_those_of_a_store(completion: str) -> None:
+    """One warp adds 1 to 0, another stores 1: as the sum would be, were it not 2 in the other order."""
+    body = "setp.eq.u32 %p1, %t, 32; ADD @%p1 st.global.u32 [%a0], 1; ret;"
+    add, found = "@%p0 red.global.add.u32 [%a0], 1;", list[Fault]()
+    text = "setp.eq.u32 %p0, %t, 0; " + body.replace("ADD", add)
+    launch(source(text, 1, block=64), np.zeros(4, np.uint32), block=64, completion=completion, findings=found)
+    assert [fault.level for fault in found] == [Level.FAULT]
+
+
+@pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("name", BROKEN)
 def test_without_it_the_wait_is_missing(name: str, use: str, completion: str) -> None:
