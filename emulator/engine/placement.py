@@ -12,6 +12,7 @@ import numpy as np
 
 from ..isa.special_registers import changes, register_type
 from ..native.builder import Slot
+from ..native.memory_layout import address_of
 from ..ptx.syntax import Reg, Special, Vector
 from .effects import Effect
 
@@ -66,9 +67,10 @@ class RegisterFile:
     def __init__(self, size: int) -> None:
         size = -(-size // (4 * ROW)) * 4 * ROW
         memory = np.full(size // 4 + ROW, 0x7FBADBAD, np.uint32)
-        start = -memory.ctypes.data % (4 * ROW) // 4
+        address = address_of(memory)
+        start = -address % (4 * ROW) // 4
         words = memory[start : start + size // 4]
-        self.base = words.ctypes.data
+        self.base = address + 4 * start
         self.words = memoryview(words)  # type: ignore[arg-type]
         self.halves = memoryview(words.view(np.uint16))  # type: ignore[arg-type]
         self.longs = memoryview(words.view(np.uint64))  # type: ignore[arg-type]

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..native.memory_layout import address_of
+
 ORDERED: Final = 0
 ASYNC_VISIBLE: Final = 1
 ASYNC_VISIBLE_OUTSIDE: Final = 2
@@ -42,7 +44,7 @@ class Clock:
     def address(self) -> int:
         """Where the rows are."""
         if self._of is not self.v:
-            self._of, self._address = self.v, self.v.ctypes.data
+            self._of, self._address = self.v, address_of(self.v)
         return self._address
 
     def merge(self, other: Clock) -> None:

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from ..chip import LANES, RANK_SHIFT
-from ..native.memory_layout import IDS_MAX, MANY, MEMORY_ROW, PATTERN, SERIALS_MAX, WINDOW
+from ..native.memory_layout import (
+    CLOCK,
+    IDS_MAX,
+    LIMIT,
+    MANY,
+    MEMORY_ROW,
+    OF_ONE_WARP,
+    PATTERN,
+    SERIALS_MAX,
+    WINDOW,
+    address_of,
+)
 from .global_shadow import GlobalShadow
 from .notes import Notes
 from .shared import CHUNK
@@ -59,17 +70,18 @@ class CompiledAccesses:
         self._bytes = np.zeros(2, np.uint64)
         self._learned, self._patterns = learned, learned.patterns
         self._patterns["times"] = 0  # of a launch that did not come to its end
-        self._row = np.zeros(1, MEMORY_ROW)
-        self._row["windows"], self._row["bytes"] = self._windows.ctypes.data, self._bytes.ctypes.data
-        self._row["patterns"] = self._patterns.ctypes.data
+        self._row = np.zeros(LANES, np.uint64)
+        row = self._row.view(MEMORY_ROW)
+        row["windows"], row["bytes"] = self._windows.ctypes.data, self._bytes.ctypes.data
+        row["patterns"] = self._patterns.ctypes.data
         launch.memory.watchers.append(self._leave)
 
     def start(self, warp: Warp, memory: np.ndarray) -> None:
         """Let the code of a warp know what is the same for all. memory: its row of that name, uint64[32]."""
-        warp.memory, warp.peers = memory.view(MEMORY_ROW), None
-        warp.memory[:] = self._row
-        warp.stored = np.zeros(len(self._accesses), np.uint32)
-        _identify(warp, warp.memory, warp.index)
+        warp.memory, warp.peers = memory, None
+        memory[:] = self._row
+        warp.stored = np.zeros(max(len(self._accesses), 1), np.uint32)
+        _identify(warp, memory, warp.index)
 
     def learn(self, number: int, addresses: np.ndarray, size: int, store: bool) -> None:
         """Instruction `number` accessed `size` bytes at each address, and may do so in all of that allocation.
@@ -126,7 +138,7 @@ class CompiledAccesses:
                 own.memory[:] = notes.row
                 _identify(own, own.memory, own.index)
         assert isinstance(notes, Notes)
-        if peer and (warp.peers is None or not warp.peers["limit"][rank]):
+        if peer and (warp.peers is None or not warp.peers[rank, LIMIT]):
             _let_in(warp)
         notes.adopt(smem.cells(offsets, size))
         self._flush_pattern(number, warp.cta.launch.stats)
@@ -166,40 +178,41 @@ def _let_in(warp: Warp) -> None:
     """Let a warp's code reach all CTAs of its cluster that have notes, and of which it knows that they have started."""
     ctas = warp.cta.cluster.ctas
     if warp.peers is None:
-        warp.peers = np.zeros(len(ctas), MEMORY_ROW)
+        warp.peers = np.zeros((len(ctas), LANES), np.uint64)
         _identify(warp, warp.memory, warp.index)
     for cta in ctas:
-        notes, row = cta.smem.shadow.notes, warp.peers[cta.rank :][:1]
-        if isinstance(notes, Notes) and not row["limit"] and warp.knows_started(cta):
+        notes, row = cta.smem.shadow.notes, warp.peers[cta.rank]
+        if isinstance(notes, Notes) and not row[LIMIT] and warp.knows_started(cta):
             row[:] = notes.row
             _identify(warp, row, notes.number(warp))
 
 
 def _known(cta: Cta, notes: Notes) -> np.ndarray:
-    """What the code of any warp has to know of the notes of a CTA, a MEMORY_ROW."""
+    """What the code of any warp has to know of the notes of a CTA, a MEMORY_ROW as uint64[32]."""
     smem = cta.smem
-    row: np.ndarray = cta.warps[0].memory.copy()
+    known: np.ndarray = cta.warps[0].memory.copy()
+    row = known.view(MEMORY_ROW)
     row["start"], row["limit"] = cta.window, smem.size & -CHUNK
-    row["data"] = smem.bytes.ctypes.data
-    row["writes"], row["cells"] = notes.writes.ctypes.data, notes.writes.size
-    row["noted"], row["readers"] = notes.noted.ctypes.data, smem.shadow.reader.ctypes.data
+    row["data"] = address_of(smem.bytes)
+    row["writes"], row["cells"] = address_of(notes.writes), notes.writes.size
+    row["noted"], row["readers"] = address_of(notes.noted), address_of(smem.shadow.reader)
     row["epochs"] = cta.cluster.history.epochs
-    row["components"] = notes.components.ctypes.data
-    row["reads"], row["warps"] = notes.words.ctypes.data + 8 * np.arange(2)
-    return row
+    row["components"] = address_of(notes.components)
+    row["reads"], row["warps"] = address_of(notes.words) + 8 * np.arange(2)
+    return known
 
 
 def _identify(warp: Warp, row: np.ndarray, index: int) -> None:
     """Let a warp's code know which it is of the warps that the row's notes have, and what it has of its own."""
-    row["warp"], row["component"], row["serial"] = index, warp.component, warp.serial
-    row["stored"] = warp.stored.ctypes.data
-    row["peers"], row["ctas"] = (0, 0) if warp.peers is None else (warp.peers.ctypes.data, warp.peers.size)
+    peers, ctas = (0, 0) if warp.peers is None else (address_of(warp.peers), len(warp.peers))
+    own = address_of(warp.stored), warp.clock.address, index, warp.component, warp.serial, peers, ctas
+    row[OF_ONE_WARP] = own
     follow_clock(warp)
 
 
 def follow_clock(warp: Warp) -> None:
     """Let a warp's code know where its clock is."""
     warp.memory_clock = warp.clock.v
-    warp.memory["clock"] = address = warp.clock.address
+    warp.memory[CLOCK] = address = warp.clock.address
     if warp.peers is not None:
-        warp.peers["clock"] = address
+        warp.peers[:, CLOCK] = address

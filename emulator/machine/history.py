@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..native.memory_layout import COMPONENT_BITS, COMPONENTS_MAX, TIME_BITS
+from ..native.memory_layout import COMPONENT_BITS, COMPONENTS_MAX, TIME_BITS, address_of
 from ..native.shadow_check import NOT_KNOWN, PATTERN_BITS
 from .clocks import Clock
 
@@ -29,7 +29,7 @@ class History:
         self.accesses: list[Access | None] = [None, None, None]
         self._index: dict[Hashable, int] = {}
         self._word = np.zeros(1, np.uint64)
-        self.epochs = self._word.ctypes.data
+        self.epochs = address_of(self._word)
         """The address of the word that has the address of the epochs of `accesses`, for `native.shadow_check`."""
         self._room(np.full(ROOM, NOT_KNOWN))
 
@@ -85,4 +85,4 @@ class History:
 
     def _room(self, table: np.ndarray) -> None:
         self._table, self._epochs = table, memoryview(table)  # type: ignore[arg-type]
-        self._word[0] = table.ctypes.data
+        self._word[0] = address_of(table)

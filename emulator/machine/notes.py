@@ -20,9 +20,11 @@ from ..native.memory_layout import (
     ID_BITS,
     LANE,
     LANE_BITS,
+    LIMIT,
     READ,
     TIME_BITS,
     UNWRITTEN,
+    address_of,
     lane_of,
 )
 from ..native.shadow_check import GENERIC, NOT_KNOWN
@@ -56,8 +58,8 @@ class Notes:
         self.reads = np.zeros((len(self.warps), shadow.writer.size), np.int64)
         self.noted = np.zeros(shadow.writer.size, np.uint8)
         self.row: np.ndarray
-        """What code knows of them, a MEMORY_ROW."""
-        self.words = np.array([self.reads.ctypes.data, len(self.warps)])
+        """What code knows of them, a MEMORY_ROW as uint64[32]."""
+        self.words = np.array([address_of(self.reads), len(self.warps)])
         """What changes when a guest comes: where `reads` is, and of how many warps."""
         self.components = np.zeros(len(self._in_cluster), np.int64)
         self.components[: len(self.warps)] = [warp.component for warp in self.warps]
@@ -75,7 +77,7 @@ class Notes:
             self.reads = room
         self.components[len(self.warps)] = warp.component
         self.warps.append(warp)
-        self.words[:] = self.reads.ctypes.data, len(self.warps)
+        self.words[:] = address_of(self.reads), len(self.warps)
         return len(self.warps) - 1
 
     def unseen(self, clock: Clock) -> bool:
@@ -92,9 +94,9 @@ class Notes:
         self._shadow.take(None)
         for warp in self.warps:
             if warp.cta is self._cta:
-                warp.memory["limit"] = 0
+                warp.memory[LIMIT] = 0
             if warp.peers is not None:
-                warp.peers["limit"][self._cta.rank] = 0
+                warp.peers[self._cta.rank, LIMIT] = 0
 
     def adopt(self, cells: Any) -> None:
         """Note who wrote cells (any numpy index) according to the shadow, where clocks tell who comes after."""

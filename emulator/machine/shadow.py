@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from ..chip import LANES
-from ..native.memory_layout import ALL_LANES
+from ..native.memory_layout import ALL_LANES, address_of
 from ..native.shadow_check import ACCESSES, DONE, REPLACED, SETTLE, SHADOW, TOOK_OVER, checks
 from .access import GPU, Access
 from .cells import Cells
@@ -124,7 +124,7 @@ class Shadow:
         race with: weak ones, and strong ones that it is not ordered after. Empty for none."""
         self.notes: Deferred | None = None
         self._row = np.zeros(1, SHADOW)
-        self._at = self._row.ctypes.data
+        self._at = address_of(self._row)
         self._row["epochs"] = history.epochs
         self._replaced, self._taken = self._row["replaced"][0], self._row["taken"][0]
         self._reads, self._writes = checks()
@@ -133,11 +133,11 @@ class Shadow:
     def _tell(self) -> None:
         """Let compiled code know where the arrays are."""
         notes, row = self.notes, self._row
-        row["writers"], row["readers"] = self.writer.ctypes.data, self.reader.ctypes.data
+        row["writers"], row["readers"] = address_of(self.writer), address_of(self.reader)
         if self.by_lane is not None:
-            row["writer_lanes"], row["reader_lanes"] = self.writer_lanes.ctypes.data, self.reader_lanes.ctypes.data
+            row["writer_lanes"], row["reader_lanes"] = address_of(self.writer_lanes), address_of(self.reader_lanes)
         row["noted"], row["writes"] = (
-            (notes.noted.ctypes.data, notes.writes.ctypes.data) if notes is not None else (0, 0)
+            (address_of(notes.noted), address_of(notes.writes)) if notes is not None else (0, 0)
         )
 
     def take(self, notes: Deferred | None) -> None:

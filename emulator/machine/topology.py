@@ -144,7 +144,7 @@ class Warp(Issuer):
         """How many instructions, and at how many it lets others run."""
         self.budget = sys.maxsize
         self.memory: Any = None
-        """What its compiled accesses know, a MEMORY_ROW; of the clock, the array that they know."""
+        """What its compiled accesses know, a MEMORY_ROW as uint64[32]; of the clock, the array that they know."""
         self.memory_clock: Any = None
         self.peers: Any = None
         """The same of the CTAs of its cluster, by rank; None where its code reaches none."""
