@@ -46,13 +46,15 @@ class Roles:
 
     A warp reaches the quarter of tensor memory's lanes that its number has modulo four, so the softmax warps are four
     in a row from a multiple of four, or eight: a warpgroup for each row tile in flight. load: warps that load K, a unit
-    of a tile each; values: as many for V, idle where it is read as K. Raises ArgumentError for other roles.
+    of a tile each; values: as many for V, idle where it is read as K; queries: that of Q. Raises ArgumentError for
+    other roles.
     """
 
     softmax: tuple[int, ...] = (0, 1, 2, 3)
     mma: tuple[int, ...] = (4,)
     load: tuple[int, ...] = (5,)
     values: tuple[int, ...] = (6,)
+    queries: tuple[int, ...] = (7,)
 
     def __post_init__(self) -> None:
         first = self.softmax[0] if self.softmax else 0
@@ -60,8 +62,9 @@ class Roles:
             tuple(range(first, first + n)) for n in (WARPGROUP, 2 * WARPGROUP)
         ):
             raise ArgumentError("softmax", self.softmax, "four or eight warps in a row from a multiple of four")
-        if len(self.mma) != 1:
-            raise ArgumentError("mma", self.mma, "one warp")
+        for name, warps in {"mma": self.mma, "queries": self.queries}.items():
+            if len(warps) != 1:
+                raise ArgumentError(name, warps, "one warp")
         if len(self.load) != len(self.values) or len(self.load) not in (1, UNITS):
             raise ArgumentError("load", self.load + self.values, f"one warp for K and one for V, or {UNITS} for each")
         if len({*self.warps}) < len(self.warps):
@@ -69,7 +72,7 @@ class Roles:
 
     @property
     def warps(self) -> tuple[int, ...]:
-        return self.softmax + self.mma + self.load + self.values
+        return self.softmax + self.mma + self.load + self.values + self.queries
 
     @property
     def registers(self) -> tuple[int, int] | None:
@@ -89,8 +92,8 @@ def among(warps: tuple[int, ...], warp: Any) -> Any:
     return warp < past if first == 0 else (warp >= first) & (warp < past)
 
 
-UNIT_ROLES = Roles(load=(4, 5, 6, 7), values=(8, 9, 10, 11), mma=(12,))
-TWO_ROW_TILES = Roles(softmax=(0, 1, 2, 3, 4, 5, 6, 7), mma=(8,), load=(9,), values=(10,))
+UNIT_ROLES = Roles(load=(4, 5, 6, 7), values=(8, 9, 10, 11), mma=(12,), queries=(13,))
+TWO_ROW_TILES = Roles(softmax=(0, 1, 2, 3, 4, 5, 6, 7), mma=(8,), load=(9,), values=(10,), queries=(11,))
 
 
 @dataclass(frozen=True)
@@ -300,7 +303,8 @@ class FmhaConfig:
     @property
     def threads(self) -> int:
         """Of a CTA; a warp without a role ends at once. Whole warpgroups where registers move between them."""
-        warps = 1 + max(*self.roles.softmax, *self.roles.mma, *(warp for ring in self.rings for warp in ring.warps))
+        used = self.roles.softmax + self.roles.mma + self.roles.queries
+        warps = 1 + max(*used, *(warp for ring in self.rings for warp in ring.warps))
         return WARP * (-(-warps // WARPGROUP) * WARPGROUP if self.roles.registers else warps)
 
     # Tensor memory, in columns.
@@ -384,6 +388,11 @@ class FmhaConfig:
         return room if room > self.p_bytes else 0
 
     @property
+    def o_stages(self) -> int:
+        """How often that finds place there: the next part of O is staged while one is stored."""
+        return min(2, max(1, self.p_bytes // (len(self.roles.softmax) * WARP * SWIZZLE_BYTES)))
+
+    @property
     def depth(self) -> int:
         """Tiles that the ring of K holds, and that of V: a power of two."""
         room = SMEM_BYTES - self.reserved_bytes - self.q_bytes - self.p_bytes - self.o_bytes
@@ -417,8 +426,8 @@ class FmhaConfig:
         ctas, slots = self.mma_ctas, self.depth * self.units
         softmax = len(self.roles.softmax) // self.row_tiles * ctas  # one elected lane a warp arrives
         return (
-            Barrier("q_full", 1, ctas, "load of each CTA", "mma"),
-            Barrier("q_empty", 1, 1, "mma", "load"),
+            Barrier("q_full", 1, ctas, "queries of each CTA", "mma"),
+            Barrier("q_empty", 1, 1, "mma", "queries"),
             Barrier("k_full", slots, ctas, "load of each CTA", "mma"),
             Barrier("k_empty", slots, 1, "mma", "load"),
             Barrier("v_full", slots * self.own_v, ctas, "values of each CTA", "mma"),
@@ -516,6 +525,7 @@ def tile_times(config: FmhaConfig, heads: int, size: Size) -> float:
     kv_tiles = -(-size.keys // config.block_n) - (-size.compressed_keys // config.block_n)
     waves = -(-clusters // CLUSTERS_AT_ONCE[config.cluster_ctas])
     if config.splits > 1:
-        merge = MERGE_TILES + MERGE_ROWS * config.block_m / config.tile_m
+        crossing = config.block_m / config.tile_m * (config.splits - 1) / config.splits  # of a row's shares all but one
+        merge = MERGE_TILES + MERGE_ROWS * crossing
         return waves * (BESIDE_TILES + BESIDE_ROW_TILE + merge + -(-kv_tiles // config.splits))
     return BESIDE_TILES + waves * (BESIDE_ROW_TILE + kv_tiles * (PAIR_TILE if config.mma_ctas == 2 else 1))

@@ -20,10 +20,10 @@ A CTA takes row tile after row tile. Its warps and the mbarriers between them: t
 P and O's barriers, or with two row tiles each has a stage of its own. K and V come by rings of tiles, in one unit or
 four. Where one MMA is of two CTAs, the mma warp of the pair's first works for both and hears and tells both.
 
-    load         --q_full, k_full--->   mma                  Q of a row tile, units of K
+    queries, load --q_full, k_full-->   mma                  Q of a row tile, units of K
     values       -----v_full-------->   mma                  units of V; K's are V where V is K and the MMA of one CTA
                  <-k_empty, v_empty--   mma                  a unit was read
-    load         <----q_empty--------   mma                  the row tile's last S has happened
+    queries      <----q_empty--------   mma                  the row tile's last S has happened
     load, values -----tail_full----->   the same warp        a unit with poisoned keys: cleared, then k_full or v_full
     mma          ------s_full------->   softmax              S[i] = Q K[i]' is in tensor memory
                  <-----p_full--------                        a part of P[i] is staged and O fits its maximum
@@ -54,7 +54,7 @@ from kernel.sm100.barriers import Barriers, meet
 from kernel.sm100.combine import Combine, Partial
 from kernel.sm100.cta import Cta, Fragments, Smem
 from kernel.sm100.epilogue import Epilogue
-from kernel.sm100.load import load
+from kernel.sm100.load import load, load_q
 from kernel.sm100.mma import multiply
 from kernel.sm100.softmax import RowThread, RunningSoftmax, SoftmaxWarp, p_rows
 from kernel.sm100.tiles import smaller
@@ -77,9 +77,8 @@ class Fmha:
         config = self.config
         clusters = cute.ceil_div(tensors.q.shape[1], config.mma_ctas * config.block_m) * tensors.q.shape[0]
         ctas = clusters * config.cluster_ctas
-        if const_expr(config.splits == 1):
-            ctas = Int32(smaller(ctas, args.ctas))
-        self.device(operands.products(config), operands.copies(config, tensors, args.topk_indices), args).launch(
+        ctas = Int32(smaller(ctas, args.ctas)) if config.splits == 1 else ctas
+        self.device(operands.products(config), operands.copies(config, tensors), args).launch(
             grid=[ctas, 1, 1],
             block=[config.threads, 1, 1],
             cluster=[config.cluster_ctas, 1, 1],
@@ -106,6 +105,8 @@ class Fmha:
             for ring in config.rings:
                 if among(ring.warps, warp):
                     load(cta, ring, warp - ring.warps[0])
+            if warp == roles.queries[0]:
+                load_q(cta)
             if warp == roles.mma[0] and (config.mma_ctas == 1 or cute.arch.block_idx_in_cluster() == config.leader):
                 multiply(cta)
         if const_expr(config.splits > 1):
@@ -122,8 +123,7 @@ class Fmha:
         self.trace(tLtS=thread.tLtS, tLcS=thread.tLcS, **{k: v for k, v in vars(cta.fragments).items() if k[0] == "t"})
         if const_expr(config.p_path == "smem"):
             self.trace(sP=products.p, sP_rows=p_rows(cta)[None, None, 0])
-        turn = Int32(0)
-        first, end, step = cta.numbers
+        turn, (first, end, step) = Int32(0), cta.numbers
         for number in cutlass.range(first, end, step, unroll=1):
             at = cta.at(number, turn)
             running = RunningSoftmax(cta.args.scale_log2, config.threads_per_row, thread.index, cta.smem.sMax)
@@ -135,6 +135,7 @@ class Fmha:
             if const_expr(config.halves_apart):
                 running.meet()  # the sums were read before the next row tile's turns begin
             turn += at.kv_tiles.count
+        cute.arch.cp_async_bulk_wait_group(0, read=True)
 
     @cute.jit
     def prologue(self, warp: Any, bars: Barriers, tmem_slot: cute.Pointer, copies: operands.Copies) -> None:

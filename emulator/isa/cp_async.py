@@ -67,6 +67,7 @@ def _copy(ins: Instr) -> Action:
         if several:
             memory.refuse_overlap(offsets, values(), lanes, me)
         copies.issue(ins, move)
+        warp.cta.launch.stats.copied_in_bytes += size.value * sizes.size
 
     return run
 

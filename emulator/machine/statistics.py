@@ -28,9 +28,9 @@ class Stats:
 
     by_warp: warp-instructions executed, by the warp's index in its CTA. waits_on: the mbarriers that each warp index
     waited for, by their order of initialisation; mbarriers: what became of each.
-    copied_in_bytes, copied_out_bytes: moved into and out of shared memory by TMA and bulk copies, a box's filled
-    edges included, a multicast once for each CTA that it reaches. global_load_bytes, global_store_bytes: asked for by
-    ordinary instructions of the active lanes, an address that is the same for the warp once.
+    copied_in_bytes, copied_out_bytes: moved into and out of shared memory by TMA, bulk copies and cp.async, what is
+    filled with zeros included, a multicast once for each CTA that it reaches. global_load_bytes, global_store_bytes:
+    asked for by ordinary instructions of the active lanes, an address that is the same for the warp once.
     mma_flops: 2 M N K of every tcgen05.mma, that of a pair of CTAs once.
     shared_accesses: ordinary loads and stores of shared memory, an atomic as one of each, a warp's as one.
     shared_wavefronts: passes over the 32 banks of 4 bytes that they take. shared_conflicts: how many of those would

@@ -25,11 +25,11 @@ FEW_TILES, MANY_TILES = 3, 7
 
 @dataclass(frozen=True)
 class Counts:
-    """What one launch did: instructions of the first softmax warp, tensor-core flops, bytes moved by TMA."""
+    """What one launch did: instructions of the first softmax warp, tensor-core flops, bytes copied asynchronously."""
 
     instructions: int
     flops: int
-    tma_bytes: int
+    copied_bytes: int
 
 
 def case_of(config: FmhaConfig, tiles: int) -> Case:
@@ -94,8 +94,8 @@ def ideal_bytes(case: Case, inputs: Inputs) -> int:
 
 def beside_ideal(case: Case, inputs: Inputs, done: Counts) -> str:
     """Flops and bytes of a launch."""
-    flops, moved = done.flops / ideal_flops(case, inputs), done.tma_bytes / ideal_bytes(case, inputs)
-    return f"{flops:.2f} of the ideal flops, {moved:.2f} of the ideal TMA bytes"
+    flops, moved = done.flops / ideal_flops(case, inputs), done.copied_bytes / ideal_bytes(case, inputs)
+    return f"{flops:.2f} of the ideal flops, {moved:.2f} of the ideal bytes"
 
 
 def emulated(config: FmhaConfig, device: Emulated) -> Iterator[str]:

@@ -28,8 +28,6 @@ class Epilogue(SoftmaxWarp):
         if const_expr(self.cta.copies.u is not None):
             self.store_rows(self.cta.copies.u, Float32, Float32(1.0))
         self.store_rows(self.cta.copies.o, BFloat16, self.running.inverse(row_sum, logit))
-        cute.arch.cp_async_bulk_wait_group(0, read=True)
-        cute.arch.sync_warp()
 
     @cute.jit
     def store_rows(self, tma: cpasync.TmaInfo, dtype: type[cutlass.Numeric], factor: Any) -> None:
@@ -39,11 +37,12 @@ class Epilogue(SoftmaxWarp):
         tile = rows, width = config.rows_per_warp, SWIZZLE_BYTES * 8 // dtype.width
         warps, row_warps, slots = len(config.roles.softmax), config.block_m // rows, WARP // rows
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx()) - config.roles.softmax[0]
-        staged = unit_boxes(self.cta.smem.sO, tile, rows, slots * warps, dtype)[None, None, 0, None]
+        staged = unit_boxes(self.cta.smem.sO, tile, rows, slots * warps * config.o_stages, dtype)[None, None, 0, None]
         vector = cute.make_layout(VECTOR_BYTES * 8 // dtype.width)
-        own = cute.logical_divide(staged[thread.row % rows, None, thread.half % slots * warps + warp], vector)
         for group in cutlass.range_constexpr(config.o_cols // width):
-            cute.arch.cp_async_bulk_wait_group(0, read=True)
+            stage = group % config.o_stages * slots * warps + warp
+            own = cute.logical_divide(staged[thread.row % rows, None, thread.half % slots * warps + stage], vector)
+            cute.arch.cp_async_bulk_wait_group(config.o_stages - 1, read=True)
             cute.arch.sync_warp()
             for part in cutlass.range_constexpr(width // LOAD_COLS):
                 o = thread.o_or_zeros(self.cta, group * (width // LOAD_COLS) + part)
@@ -60,5 +59,5 @@ class Epilogue(SoftmaxWarp):
             for half in range(slots):
                 columns = (warp // row_warps + half) * (config.o_cols // width) + group
                 g = cute.local_tile(dst, tile, (row_tile.index * row_warps + warp % row_warps, columns, row_tile.group))
-                cute.copy(atom, *both_sides(atom, staged[None, None, half * warps + warp], g))
+                cute.copy(atom, *both_sides(atom, staged[None, None, half * warps + stage], g))
             cute.arch.cp_async_bulk_commit_group()

@@ -6,40 +6,56 @@ from typing import Any
 
 import cutlass
 import cutlass.cute as cute
-from cutlass import BFloat16, Int32, const_expr
+from cutlass import BFloat16, Boolean, Int32, const_expr
+from cutlass.cute.nvgpu import cpasync
 from cutlass.experimental import primitives
 
-from kernel.config import BF16_BYTES, FEW_TOKENS, WARP, Ring
+from kernel.config import BF16_BYTES, FEW_TOKENS, SWIZZLE_BYTES, WARP, Ring
 from kernel.sm100.cta import VECTOR_BYTES, Cta
-from kernel.sm100.operands import GATHER, KeyLoads, both_sides, unit_boxes
+from kernel.sm100.operands import KeyLoads, both_sides, unit_boxes
 from kernel.sm100.tiles import Fixed, KvTiles, TopkTiles, larger, smaller
 
 
 @cute.jit
 def load(cta: Cta, ring: cutlass.Constexpr[Ring], warp: Any) -> None:
     """What warp `warp` of those that load a ring brings for all row tiles of the CTA."""
-    turn, tails, row_tiles = Int32(0), Int32(0), Int32(0)
+    turn, tails = Int32(0), Int32(0)
     first, end, step = cta.numbers
     for number in cutlass.range(first, end, step, unroll=1):
         keys = LoadWarp(cta.at(number, turn), ring, warp)
-        if const_expr(ring.name == "k"):
-            keys.load_q(row_tiles)
         tails = keys.run(tails)
-        turn, row_tiles = turn + keys.cta.kv_tiles.count, row_tiles + smaller(keys.cta.kv_tiles.count, 1)
-    if const_expr(cta.config.mma_ctas == 2):  # stay until the first CTA's mma warp has told all that it has to tell
-        for ago in range(cta.config.depth):
-            wait_empty(cta, ring, warp, turn + ago)
-        if const_expr(ring.name == "k"):
+        turn += keys.cta.kv_tiles.count
+    for ago in range(cta.config.depth if cta.config.mma_ctas == 2 else 0):  # stay: its mma warp tells the other CTA too
+        wait_empty(cta, ring, warp, turn + ago)
+
+
+@cute.jit
+def load_q(cta: Cta) -> None:
+    """Q of all row tiles of the CTA that see keys, by a warp that waits for nothing but its room."""
+    config, unit, row_tiles = cta.config, (cta.config.tile_m, cta.config.head_dim), Int32(0)
+    (atom, mQ), sQ = cta.copies.q, unit_boxes(cta.smem.sQ, unit, unit[0], config.row_tiles)
+    first, end, step = cta.numbers
+    for number in cutlass.range(first, end, step, unroll=1):
+        at = cta.at(number)
+        if at.kv_tiles.count > 0:
             cta.bars.wait("q_empty", 0, (row_tiles + 1) % 2)
+            barrier = cta.bars.expect("q_full", 0, config.q_bytes)
+            rows = cute.domain_offset((at.row_tile.row(0), 0, 0), mQ)
+            for t in range(config.row_tiles):
+                gQ = cute.local_tile(rows, unit, (t, 0, at.row_tile.group))
+                dst, src = both_sides(atom, sQ[None, None, 0, t], gQ)
+                cute.copy(atom, src, dst, tma_bar_ptr=barrier)
+            row_tiles += 1
+    if const_expr(config.mma_ctas == 2):
+        cta.bars.wait("q_empty", 0, (row_tiles + 1) % 2)
 
 
 class LoadWarp(Fixed):
-    """One of the warps that load a ring, at a row tile: a unit of each tile, or its share of a tile's listed keys."""
+    """One of the warps that load a ring, at a row tile: a unit of each tile."""
 
     def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
         self.cta, self.ring, self.warp = cta, ring, warp
         self.rank = cute.arch.block_idx_in_cluster() if cta.config.mma_ctas == 2 else 0  # whose half of V or the keys
-        self.share = ring.unit[0] // cta.config.units  # keys of a unit that the warp brings, where they are listed
 
     def boxes(self, rows: int) -> Any:
         buffer = self.cta.smem.sV if self.ring.name == "v" else self.cta.smem.sK
@@ -59,27 +75,9 @@ class LoadWarp(Fixed):
             indices, following = self.read_list(begin), self.read_list(begin + 1)
             self.prefetch(begin, end, indices)
             for i in cutlass.range(begin, end, unroll=1):
-                keys = [kv.compressed.key(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
                 self.prefetch(i + 1, end, following)
-                indices.store(following.load())
-                following.store(self.read_list(i + 2).load())
-                self.gather(keys, turn + i)
+                self.copy_listed(indices, following, i, turn + i)
         return tails
-
-    @cute.jit
-    def load_q(self, row_tiles: Int32) -> None:
-        """Q of the CTA's next row tile, after so many that see keys, by the first of the warps."""
-        config, bars, row_tile = self.cta.config, self.cta.bars, self.cta.row_tile
-        atom, mQ = self.cta.copies.q[0], cute.domain_offset((row_tile.row(0), 0, 0), self.cta.copies.q[1])
-        unit = config.tile_m, config.head_dim
-        sQ = unit_boxes(self.cta.smem.sQ, unit, unit[0], config.row_tiles)
-        if (self.warp == 0) & (self.cta.kv_tiles.count > 0):
-            bars.wait("q_empty", 0, (row_tiles + 1) % 2)
-            barrier = bars.expect("q_full", 0, config.q_bytes)
-            for t in range(config.row_tiles):
-                gQ = cute.local_tile(mQ, unit, (t, 0, row_tile.group))
-                dst, src = both_sides(atom, sQ[None, None, 0, t], gQ)
-                cute.copy(atom, src, dst, tma_bar_ptr=barrier)
 
     @cute.jit
     def load_unit(self, tiles: KvTiles, atoms: KeyLoads, i: Int32, turn: Int32, tails: Int32) -> Int32:
@@ -116,34 +114,42 @@ class LoadWarp(Fixed):
 
     @cute.jit
     def prefetch(self, i: Int32, end: Int32, indices: cute.Tensor) -> None:
-        """Have L2 fetch the keys of the list's tile `i` if it is before `end`, each by all lanes that have it."""
+        """Have L2 fetch this warp's share of the keys of the list's tile `i`, if it is before `end`, a key a lane."""
+        config, share = self.cta.config, self.ring.unit[0] // self.cta.config.units
         if (i < end) & (self.cta.row_tile.tokens <= FEW_TOKENS) and const_expr(self.ring.name == "k"):
             for n, entry in enumerate(self.entries(i)):
-                key = larger(self.cta.kv_tiles.compressed.key(entry, indices[n]), 0)
-                dims = self.cta.config.head_dim // max(WARP // self.share, 1)
-                own = cute.local_tile(self.cta.copies.listed, (1, dims), (key, cute.arch.lane_idx() // self.share))
-                primitives.cp_async_bulk_prefetch(own.iterator, dims * BF16_BYTES)
+                if (n * WARP + cute.arch.lane_idx()) // share == self.warp:
+                    key = self.cta.copies.listed[larger(self.cta.kv_tiles.compressed.key(entry, indices[n]), 0), None]
+                    primitives.cp_async_bulk_prefetch(key.iterator, config.head_dim * BF16_BYTES)
 
     @cute.jit
-    def gather(self, keys: list[Int32], turn: Int32) -> None:
-        """This warp's share of every unit of the CTA's turn-th tile. A lane has keys' numbers; -1 brings zeros."""
-        config, bars, ring, share = self.cta.config, self.cta.bars, self.ring, self.share
-        atom, mC = getattr(self.cta.copies.compressed, ring.name)
-        gC = cute.group_modes(cute.local_tile(mC, (GATHER, ring.unit[1]), (0, None)), 0, 2)
-        for c in cutlass.range_constexpr(config.units):
-            slot = wait_empty(self.cta, ring, c, turn)
-            barrier = bars.at(ring.full, slot)
-            if self.warp == c:
-                bars.expect(ring.full, slot, ring.unit_bytes)
-            for j in cutlass.range_constexpr(share // GATHER):
-                rows = cute.make_rmem_tensor(GATHER, Int32)
-                for n in cutlass.range_constexpr(GATHER):
-                    own = (share * c if ring.by_keys else 0) + GATHER * j + n
-                    rows[n] = cute.arch.shuffle_sync(keys[own // WARP], own % WARP)
-                layout = cute.make_layout(((GATHER, ring.unit[1]), 1), stride=((1, 0), 0))
-                box = self.boxes(GATHER)[None, None, share // GATHER * self.warp + j, slot]
-                dst, src, by = both_sides(atom, box, [gC, cute.make_tensor(rows.iterator, layout)])
-                cute.copy(atom, [src[None, self.rank if ring.by_keys else c], by[None, 0]], dst, tma_bar_ptr=barrier)
+    def copy_listed(self, indices: cute.Tensor, following: cute.Tensor, i: Int32, turn: Int32) -> None:
+        """This warp's unit of the list's tile `i`, the CTA's turn-th, by its `indices`, which then are the next tile's.
+        The copies arrive by themselves at a barrier of their own CTA; whoever waits there crosses proxies."""
+        ring, bars, lane = self.ring, self.cta.bars, cute.arch.lane_idx()
+        vector, lanes = cute.make_layout(VECTOR_BYTES // BF16_BYTES), SWIZZLE_BYTES // VECTOR_BYTES  # of a key at once
+        atom = cute.make_copy_atom(cpasync.CopyG2SOp(cpasync.LoadCacheMode.GLOBAL), BFloat16, num_bits_per_copy=128)
+        keys = [self.cta.kv_tiles.compressed.key(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
+        vectors, firsts = ring.unit[1] // cute.size(vector), range(0, ring.unit[0], WARP // lanes)
+        column = (self.rank if ring.by_keys else self.warp) * vectors + lane % lanes
+        rows = [cute.arch.shuffle_sync(keys[first // WARP], (first + lane // lanes) % WARP) for first in firsts]
+        sources = [cute.logical_divide(self.cta.copies.listed[larger(row, 0), None], vector) for row in rows]
+        named = cute.make_rmem_tensor(cute.make_layout(vector.shape, stride=0), Boolean)  # else zeros
+        slot = wait_empty(self.cta, ring, self.warp, turn)
+        for first, row, src in zip(firsts, rows, sources, strict=True):
+            named[0] = row >= 0
+            dst = cute.logical_divide(self.boxes(ring.unit[0])[first + lane // lanes, None, 0, slot], vector)
+            for c in range(0, vectors, lanes):
+                cute.copy(atom, src[None, column + c], dst[None, lane % lanes + c], pred=named)
+        indices.store(following.load())
+        following.store(self.read_list(i + 2).load())
+        if const_expr(self.cta.config.mma_ctas == 1):
+            primitives.cp_async_mbarrier_arrive(bars.at(ring.full, slot))
+        else:
+            cute.arch.cp_async_commit_group()
+            cute.arch.cp_async_wait_group(0)
+            cute.arch.fence_view_async_shared()
+        bars.arrive_warp(ring.full, slot)
 
     @cute.jit
     def clear_keys(self, slot: Int32, first: Int32) -> None:
@@ -157,10 +163,8 @@ class LoadWarp(Fixed):
 
     def entries(self, i: Int32) -> list[Int32]:
         """Which entries of the list's tile `i` the warp brings, one a lane, WARP a register."""
-        config, ring, share = self.cta.config, self.ring, self.share
-        lanes = [j + cute.arch.lane_idx() for j in range(0, share * (config.units if ring.by_keys else 1), WARP)]
-        first = i * config.block_n + share * self.warp
-        return [first + (n // share if ring.by_keys else self.rank) * ring.unit[0] + n % share for n in lanes]
+        first = i * self.cta.config.block_n + (self.warp if self.ring.by_keys else self.rank) * self.ring.unit[0]
+        return [first + (j + cute.arch.lane_idx()) for j in range(0, self.ring.unit[0], WARP)]
 
     def read_list(self, i: Int32) -> cute.Tensor:
         """The indices of those, before they are used."""

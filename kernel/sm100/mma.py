@@ -83,6 +83,8 @@ class MmaWarp(Fixed):
         stage, _ = bars.stage_and_phase(turn, row_tile)
         slot, phase = bars.slot_and_phase(turn, unit)
         bars.wait("k_full", slot, phase)
+        if const_expr(config.compressed == "topk" and config.mma_ctas == 1):
+            cute.arch.fence_view_async_shared()
         q, k = fragments.Q.at(row_tile, unit * config.k_unit[1]), fragments.K.at(slot)
         steps = range(config.k_unit[1] // MMA_K)
         gemm(fragments.products.qk, fragments.s(stage).iterator, q, k, steps, unit > 0)

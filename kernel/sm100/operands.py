@@ -17,7 +17,6 @@ from kernel.arguments import Operands
 from kernel.config import BF16_BYTES, MMA_N, S_STAGES, SWIZZLE_BYTES, FmhaConfig
 from kernel.sm100.barriers import cta_group
 
-GATHER = 4  # keys that one TMA gather brings
 CHUNK = SWIZZLE_BYTES // BF16_BYTES  # bf16 in it
 
 
@@ -43,7 +42,7 @@ class Copies(NamedTuple):
     q: cpasync.TmaInfo
     window: KeyLoads
     compressed: KeyLoads
-    listed: cute.Tensor | None  # (key, dim) of those that are listed
+    listed: cute.Tensor | None  # (key, dim) of those that are listed: no TMA then
     o: cpasync.TmaInfo | cute.Tensor  # the tensor where keys are split: no TMA then
     u: cpasync.TmaInfo | cute.Tensor | None
 
@@ -59,18 +58,16 @@ def products(config: FmhaConfig) -> Products:
     return Products(qk, pv, sm100.make_smem_layout_a(pv, config.pv_tiler, BFloat16, stages))
 
 
-def copies(config: FmhaConfig, operands: Operands, indices: cute.Tensor | None) -> Copies:
+def copies(config: FmhaConfig, operands: Operands) -> Copies:
     q = load_atom(config, operands.q, (config.tile_m, config.head_dim))
-    window, compressed, keys = key_loads(config, operands.k, operands.v), KeyLoads(), None
+    window, compressed = key_loads(config, operands.k, operands.v), KeyLoads()
     if config.compressed == "blocks":
         compressed = key_loads(config, operands.compressed, operands.compressed)
-    if config.compressed == "topk":
-        keys = view(config, operands.compressed)[None, None, 0]
-        compressed = KeyLoads(*(gather_atom(config, keys, indices, ring.unit) for ring in config.rings))
+    listed = view(config, operands.compressed)[None, None, 0] if config.compressed == "topk" else None
     results = operands.o, operands.u
     if config.splits == 1:
         results = tuple(None if each is None else store_atom(config, each) for each in results)
-    return Copies(q, window, compressed, keys, *results)
+    return Copies(q, window, compressed, listed, *results)
 
 
 def key_loads(config: FmhaConfig, k: cute.Tensor, v: cute.Tensor) -> KeyLoads:
@@ -93,13 +90,6 @@ def load_atom(config: FmhaConfig, tensor: cute.Tensor, unit: tuple[int, int], al
     """TMA load of so many rows and columns; of a pair's CTAs the first is told, unless each waits `alone`."""
     load = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE if alone else cta_group(config))
     return cpasync.make_tiled_tma_atom(load, view(config, tensor), unit_layout(unit, unit[0]), unit)
-
-
-def gather_atom(config: FmhaConfig, keys: cute.Tensor, indices: cute.Tensor, unit: tuple[int, int]) -> cpasync.TmaInfo:
-    """TMA load of GATHER keys [S, D] of a unit by row number; of the numbers only the layout matters here."""
-    numbers = cute.make_tensor(indices.iterator, cute.make_layout(keys.shape, stride=(1, 0)))
-    gather, box = cpasync.CopyBulkTensor2DGather4G2SOp(cta_group(config)), unit_layout(unit, GATHER)
-    return cpasync.make_tiled_tma_atom(gather, keys, box, (GATHER, unit[1]), gmem_coord_tensor=numbers)
 
 
 def store_atom(config: FmhaConfig, tensor: cute.Tensor) -> cpasync.TmaInfo:

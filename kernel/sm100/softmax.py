@@ -211,15 +211,15 @@ class SoftmaxWarp(Fixed):
             stage, phase = bars.stage_and_phase(self.cta.turn + i, thread.row_tile)
             s = cute.make_rmem_tensor(thread.tLcS.shape, Float32)
             cut, lo, hi = kv.bounds(kv.begin + i, token)
-            named = self.topk_bits(kv.begin + i)
+            words = self.topk_bits(kv.begin + i) if const_expr(self.cta.config.compressed == "topk") else None
             bars.wait("s_full", stage, phase)
             cute.copy(thread.load, self.cta.fragments.s(stage, thread.tLtS), s)
             cute.arch.fence_view_async_tmem_load()
             if cut:
                 self.mask_outside(s, lo, hi)
-            if const_expr(len(named) > 0):
-                all_of_it = functools.reduce(operator.and_, named)
-                if all_of_it != -1:
+            if const_expr(words is not None):
+                named = [words[j] for j in range(cute.size(words))]
+                if functools.reduce(operator.and_, named) != -1:
                     self.mask_unlisted(s, named)
             self.track_max(s, i)
             self.hand_on(s, stage)
@@ -231,17 +231,19 @@ class SoftmaxWarp(Fixed):
             visible = key < hi if self.cta.config.mask != "causal" else (key >= lo) & (key < hi)
             s[j] = cutlass.select_(visible, s[j], -Float32.inf)
 
-    def topk_bits(self, i: Int32) -> list[Int32]:
+    @cute.jit
+    def topk_bits(self, i: Int32) -> cute.Tensor:
         """Which keys of KV tile `i` the list names, WARP a word, for those of the warp; all in a tile of the window."""
         config, kv = self.cta.config, self.cta.kv_tiles
-        if config.compressed != "topk":
-            return []
-        own = self.thread.half * config.s_cols if config.halves_apart else 0
-        first = (i - kv.window.count) * config.block_n
-        entries = [first + (own + j + cute.arch.lane_idx()) for j in range(0, config.s_cols, WARP)]
-        keys = [kv.compressed.key(n, kv.compressed.index(n)) for n in entries]  # all loads before the first vote
-        words = [cute.arch.vote_ballot_sync(key >= 0) for key in keys]
-        return [cutlass.select_(first < 0, Int32(-1), word) for word in words]
+        words = cute.make_rmem_tensor(config.s_cols // WARP, Int32)
+        words.fill(-1)
+        first, own = (i - kv.window.count) * config.block_n, self.thread.half * config.s_cols * config.halves_apart
+        if first >= 0:
+            entries = [first + (own + j + cute.arch.lane_idx()) for j in range(0, config.s_cols, WARP)]
+            keys = [kv.compressed.key(n, kv.compressed.index(n)) for n in entries]  # all loads before the first vote
+            for j, key in enumerate(keys):
+                words[j] = cute.arch.vote_ballot_sync(key >= 0)
+        return words
 
     def mask_unlisted(self, s: cute.Tensor, words: list[Int32]) -> None:
         """Logits of keys that the list does not name become -inf."""
@@ -308,6 +310,8 @@ class SoftmaxWarp(Fixed):
         dst = cute.logical_divide(p_rows(self.cta)[self.thread.row, None, stage], vector)
         p = cute.make_rmem_tensor(cute.size(s), BFloat16)
         p.store(s.load().to(BFloat16))
+        cute.arch.cp_async_bulk_wait_group(0, read=True)
+        cute.arch.sync_warp()
         for j in range(vectors):
             cute.autovec_copy(cute.logical_divide(p, vector)[None, j], dst[None, self.thread.half * vectors + j])
         cute.arch.fence_view_async_shared()

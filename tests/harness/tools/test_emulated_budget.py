@@ -29,7 +29,7 @@ def test_the_listed_keys_of_a_layer_cost_what_they_must(device: Emulated) -> Non
     inputs = draw(case, 0)
     done = counts(case, inputs, device)
     assert 1 <= done.flops / ideal_flops(case, inputs) <= 1.25
-    assert 1 <= done.tma_bytes / ideal_bytes(case, inputs) <= 1.25
+    assert 1 <= done.copied_bytes / ideal_bytes(case, inputs) <= 1.25
 
 
 def test_a_part_of_a_tile_counts_whole(device: Emulated) -> None:
