@@ -112,11 +112,11 @@ class Launch:
 
     def place(self, instr: Instr) -> int:
         """The index of an instruction in the kernel's list."""
-        return self.kernel.places[instr.line, instr.text]
+        return self.kernel.places[instr.place]
 
     def source_place(self, instr: Instr) -> SourcePlace | None:
         """Where an instruction comes from in the program that was compiled, if the compiler told it."""
-        at = self.kernel.places.get((instr.line, instr.text))
+        at = self.kernel.places.get(instr.place)
         return None if at is None else source_place(self.kernel, at)
 
     def uses(self, load: Instr, later: Instr) -> bool:

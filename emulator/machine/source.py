@@ -104,7 +104,7 @@ def naming(kernel: Kernel) -> Iterator[None]:
     try:
         yield
     except UnknownInstruction as error:
-        at = kernel.places.get((error.instr.line, error.instr.text))
+        at = kernel.places.get(error.instr.place)
         error.tell(kernel.name, None if at is None else source_place(kernel, at))
         raise
 

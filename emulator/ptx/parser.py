@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ..chip import RESERVED_SHARED_BYTES
@@ -15,6 +16,7 @@ from .source import Source
 from .syntax import (
     Address,
     GlobalVariable,
+    Instr,
     Kernel,
     Module,
     Operand,
@@ -72,7 +74,7 @@ def _kernel(source: Source, entry: re.Match[str], end: int, known: Mapping[str, 
         shared=tuple(body.shared),
         local=tuple(placed(body.local, 0)),
         registers=body.registers,
-        instrs=tuple(body.instrs),
+        instrs=tuple(_told_apart(body.instrs)),
         labels=body.labels,
         reqntid=dimensions(directives, "reqntid"),
         maxntid=dimensions(directives, "maxntid"),
@@ -82,6 +84,15 @@ def _kernel(source: Source, entry: re.Match[str], end: int, known: Mapping[str, 
         locations=tuple(body.locations),
         source=source.lines,
     )
+
+
+def _told_apart(instrs: Sequence[Instr]) -> Iterator[Instr]:
+    """Those that stand twice on one line, numbered."""
+    seen: Counter[tuple[int, str]] = Counter()
+    for instr in instrs:
+        twin = seen[instr.line, instr.text]
+        seen[instr.line, instr.text] += 1
+        yield replace(instr, twin=twin) if twin else instr
 
 
 def _module_variables(

@@ -130,7 +130,8 @@ class Instr:
     """One instruction: its family, the dotted parts after it, its operands in PTX order and its guard.
 
     `guard` is (predicate, wanted value); `line` is the line of the PTX text, from 1; `text` is as written. `used`: the
-    bytes of a load that the program uses, as bits from the first byte on (the pragma used_bytes_mask).
+    bytes of a load that the program uses, as bits from the first byte on (the pragma used_bytes_mask). `twin`: how many
+    with the same text stand before it on its line.
     """
 
     opcode: str
@@ -140,6 +141,12 @@ class Instr:
     line: int
     text: str
     used: int = ALL_BYTES
+    twin: int = 0
+
+    @property
+    def place(self) -> tuple[int, str, int]:
+        """What tells it from the others of its kernel: it keeps that when its symbols are resolved."""
+        return self.line, self.text, self.twin
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +233,9 @@ class Kernel:
     source: tuple[str, ...] = field(default=(), repr=False)
 
     @cached_property
-    def places(self) -> dict[tuple[int, str], int]:
-        """The index of each instruction by its line and text, which it keeps when its symbols are resolved."""
-        return {(instr.line, instr.text): i for i, instr in enumerate(self.instrs)}
+    def places(self) -> dict[tuple[int, str, int], int]:
+        """The index of each instruction by its place."""
+        return {instr.place: i for i, instr in enumerate(self.instrs)}
 
     @cached_property
     def sources(self) -> dict[int, object]:

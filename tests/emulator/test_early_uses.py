@@ -132,6 +132,8 @@ def test_a_store_over_what_a_load_may_still_read(completion: str) -> None:
     with pytest.raises(MissingWait, match=r"tcgen05\.st writes tensor memory columns 0 to 0") as caught:
         loaded(f"{LOAD} {OVER} {LANDED} mov.b32 %r7, %r3;", 1, **options)  # type: ignore[arg-type]
     assert re.search(r"missing +tcgen05\.wait::ld in warp 0 of CTA .* after PTX line", str(caught.value))
+    with pytest.raises(MissingWait, match=r"tcgen05\.st writes tensor memory columns 0 to 0"):  # and not the last alike
+        loaded(f"{LOAD} {OVER} {LANDED} mov.b32 %r7, %r3; {OVER}", 1, **options)  # type: ignore[arg-type]
     found = list[Fault]()
     used = f"{LOAD} add.u32 %r7, %r3, 0; {OVER} {LANDED}"
     assert loaded(used, 1, findings=found, **options) == [*range(32)]  # type: ignore[arg-type]
