@@ -389,8 +389,11 @@ class FmhaConfig:
 
     @property
     def o_stages(self) -> int:
-        """How often that finds place there: the next part of O is staged while one is stored."""
-        return min(2, max(1, self.p_bytes // (len(self.roles.softmax) * WARP * SWIZZLE_BYTES)))
+        """2 where O and U are staged in two places by turns, one while the other is stored: an even number of times, so
+        that no row tile begins where the last one ended."""
+        room = len(self.roles.softmax) * WARP * SWIZZLE_BYTES
+        even = self.o_cols * BF16_BYTES % (2 * SWIZZLE_BYTES) == 0
+        return 2 if even and self.p_bytes >= 2 * room else 1
 
     @property
     def depth(self) -> int:
