@@ -384,16 +384,19 @@ class FmhaConfig:
     @property
     def o_bytes(self) -> int:
         """Staging of O, for a swizzled row of each softmax thread; 0 where it takes place in P's room."""
-        room = len(self.roles.softmax) * WARP * SWIZZLE_BYTES
-        return room if room > self.p_bytes else 0
+        return self.o_room if self.o_room > self.p_bytes else 0
+
+    @property
+    def o_room(self) -> int:
+        """A swizzled row of each softmax thread: what is staged at once."""
+        return len(self.roles.softmax) * WARP * SWIZZLE_BYTES
 
     @property
     def o_stages(self) -> int:
         """2 where O and U are staged in two places by turns, one while the other is stored: an even number of times, so
         that no row tile begins where the last one ended."""
-        room = len(self.roles.softmax) * WARP * SWIZZLE_BYTES
         even = self.o_cols * BF16_BYTES % (2 * SWIZZLE_BYTES) == 0
-        return 2 if even and self.p_bytes >= 2 * room else 1
+        return 2 if even and self.p_bytes >= 2 * self.o_room else 1
 
     @property
     def depth(self) -> int:

@@ -104,7 +104,7 @@ def _arrive(ins: Instr) -> Action:
         if release := sem != "relaxed" or not warp.cta.launch.asks(Level.FORMAL):
             warp.settle_loads(ins)
             clock = warp.clock
-        tokens = np.zeros(LANES, np.uint64)
+        tokens: Any = np.zeros(LANES, np.uint64) if wanted else 0
         for at, lanes in _each(address, mask):
             barrier = mbarrier_at(warp, at, ins)
             for together in [(lane,) for lane in lanes] if wanted else [lanes]:
