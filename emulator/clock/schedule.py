@@ -18,6 +18,7 @@ from ..engine.effects import Effect
 from ..ptx.flow import LEAVES
 from ..ptx.syntax import Instr, Reg
 from .chips import Chip
+from .operations import is_waited_for_later
 from .stretch import ISSUE, MEMORY, PIPES, SLICE, TENSOR_LOAD, TMEM, Folds, Slice, Stretch
 
 TENSOR_WAIT: Final = "tcgen05.wait::ld"
@@ -29,7 +30,7 @@ QUEUED: Final = frozenset({ISSUE, TMEM})
 
 @dataclass(frozen=True)
 class Loaded:
-    """That a load of tensor memory is waited for, by the PTX line of the load."""
+    """That a load is waited for, by its PTX line."""
 
     line: int
 
@@ -37,7 +38,7 @@ class Loaded:
 @dataclass(slots=True)
 class _Node:
     """after: nodes that it comes after, by so many cycles, or by their latency. operation: one of the machine. load:
-    the line of the load of tensor memory whose end this is. due: the first operation that needs it."""
+    the line of the load whose end this is, where it is waited for later. due: the first operation that needs it."""
 
     pipe: int
     width: float
@@ -61,13 +62,17 @@ class Scheduler:
         self._loaded = {
             register: frozenset({-effect.instr.line})
             for effect in found
-            if effect.instr.opcode == TENSOR_LOAD
+            if self._is_load(effect)
             for register in effect.writes
         }
-        """Registers that hold what was loaded from tensor memory: less than zero, the line of the load."""
+        """Registers that hold what such a load brought: less than zero, its line."""
         self._issued: list[int] = []
         self._waited: list[int] = []
         """Loads that nothing waits for yet, and that the next operation waits for."""
+
+    def _is_load(self, effect: Effect) -> bool:
+        """Whether it is one of the machine that is waited for where its value is needed."""
+        return is_waited_for_later(effect.instr) and (id(effect) in self._operations)
 
     def block(self, effects: Sequence[Effect]) -> list[Between]:
         """What comes before each operation, and after the last. A load is waited for just before what needs it."""
@@ -87,7 +92,8 @@ class Scheduler:
                 pending.append((at, node))
                 end = max(end, at + (node.latency if i not in needed and node.latency > SLICE else node.width))
                 continue
-            parts += _stretches(pending, start, at, first)
+            over = max((at + node.width for at, node in pending), default=start)
+            parts += _stretches(pending, start, at if node.load is None else min(at, over), first)
             pending, start = [], at
             if node.load is not None:
                 parts.append(Loaded(node.load))
@@ -101,7 +107,7 @@ class Scheduler:
         """What ptxas leaves, with what each comes after."""
         nodes: list[_Node] = []
         made: dict[Reg, frozenset[int]] = {}
-        """What gave a register its value: numbers of nodes and, below zero, lines of loads of tensor memory."""
+        """What gave a register its value: numbers of nodes and, below zero, lines of loads."""
         loads: dict[int, int] = {}
         arrivals: dict[int, int] = {}
         behind: dict[int, float | None] = {}
@@ -144,11 +150,13 @@ class Scheduler:
                 behind = {last: 1.0}
             if accesses:
                 behind[last] = 1.0
-            if instr.opcode == TENSOR_LOAD:
+            is_load = self._is_load(effect)
+            if is_load:
                 loads[number] = last
                 arrivals.pop(number, None)
+            if instr.opcode == TENSOR_LOAD:
                 self._issued.append(number)
-            made |= dict.fromkeys(effect.writes, frozenset({number if instr.opcode == TENSOR_LOAD else last}))
+            made |= dict.fromkeys(effect.writes, frozenset({number if is_load else last}))
         _rank(nodes)
         return nodes
 

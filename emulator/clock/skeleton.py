@@ -14,7 +14,7 @@ from ..isa.registry import Handler
 from ..ptx.flow import ENDS, EXIT, BasicBlock, Flow
 from ..ptx.syntax import Imm, Instr, Kernel, Reg
 from .chips import Chip
-from .operations import ENTRIES, KEPT, LOADED, STRETCH, is_global_store
+from .operations import ENTRIES, KEPT, LOADED, STRETCH, is_global_store, is_waited_for_later
 from .schedule import Between, Loaded, Scheduler
 from .stretch import FLOATS, Stretch
 
@@ -90,7 +90,7 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
 
 
 def _is_alone(instr: Instr) -> bool:
-    return ENTRIES[instr.opcode].blocking or instr.opcode in UNKNOWN
+    return (ENTRIES[instr.opcode].blocking and not is_waited_for_later(instr)) or instr.opcode in UNKNOWN
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class Folds:
 
     def cost(self, effect: Effect, operation: bool) -> tuple[int, float, float]:
         """(pipe, cycles of it, latency) of an instruction that is left."""
-        if operation and effect.instr.opcode not in (TENSOR_LOAD, TENSOR_STORE):
+        if operation and effect.instr.opcode not in ("ld", TENSOR_LOAD, TENSOR_STORE):
             return ISSUE, 1.0, 1.0
         scales = effect.instr.opcode == "add" and not self._joined.isdisjoint(effect.reads)
         return _product(self._chip) if scales else cost(effect.instr, self._chip)

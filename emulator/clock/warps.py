@@ -163,9 +163,9 @@ class TimedWarp:
         """Bytes of the copies from global memory that it issued."""
         self.stores_done = self.tensor_done = 0.0
         self.loading: set[int] = set()
-        """PTX lines of its loads of tensor memory that nothing waits for yet."""
-        self.loads_done: dict[int, tuple[float, Instr]] = {}
-        """When its loads of tensor memory are done, by the PTX line of each."""
+        """PTX lines of its loads that it will wait for where their values are needed."""
+        self.loads_done: dict[int, tuple[float, Instr, str]] = {}
+        """When those are done, by the PTX line of each, and of what."""
         self.copies: dict[Any, Copies] = {}
         self.in_flight: deque[float] = deque(maxlen=IN_FLIGHT)
         """When its last wgmmas are complete."""

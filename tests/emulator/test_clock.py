@@ -80,6 +80,35 @@ def test_loads_of_tensor_memory_are_waited_for_though_their_values_are_data() ->
     assert end(f"mov.b32 %r6, 0; {loads}") >= 8 * B200.tmem_latency
 
 
+def deciding(semantics: str, chained: bool) -> float:
+    """Of eight loads that decide where the warp goes."""
+    loads = "".join(
+        f"ld{semantics}.shared.u32 %r{10 + i}, [%r{9 + i if chained and i else 8}]; or.b32 %r7, %r7, %r{10 + i};"
+        for i in range(8)
+    )
+    body = f"mov.b32 %r7, 0; mov.b32 %r8, pool; {loads} setp.ne.u32 %p0, %r7, 0; @%p0 bra END; END:"
+    return end(body, shared=".shared .align 16 .b8 pool[16];")
+
+
+def test_loads_that_decide_where_a_warp_goes_are_under_way_together() -> None:
+    assert deciding("", chained=False) < 3 * B200.shared_latency
+    assert deciding("", chained=True) >= 8 * B200.shared_latency
+    assert deciding(".volatile", chained=False) >= 8 * B200.shared_latency
+
+
+def test_a_weak_load_is_made_again_only_when_time_has_passed() -> None:
+    """Another warp stores what ends the loop."""
+    body = """mov.u32 %r1, %tid.x; mov.b32 %r2, word; mov.b32 %r4, 0; mov.b32 %r5, 1; setp.lt.u32 %p0, %r1, 32;
+@%p0 bra POLL;
+{work}
+st.shared.u32 [%r2], %r5;
+bra END;
+POLL: ld.shared.u32 %r3, [%r2]; setp.eq.u32 %p1, %r3, 0; @%p1 bra POLL;
+END:"""
+    taken = end(body.format(work=chain(32, 1)), threads=64, shared=".shared .align 4 .b8 word[4];")
+    assert taken >= 31 * B200.mufu_latency
+
+
 def parts(count: int, hand_on: str) -> str:
     """`count` times eight ex2, of which one value is handed on."""
     regs = [f"%r{20 + i}" for i in range(8)]

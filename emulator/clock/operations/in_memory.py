@@ -12,8 +12,9 @@ from ...isa.ld_st import REGISTER_BYTES, MemoryOp, extended, if_not_of_each_lane
 from ...isa.registry import BLOCK, Action
 from ...machine.shared import OFFSET_MASK
 from ...ptx.syntax import Instr, Reg, Vector
+from ..chips import Chip
 from ..warps import TimedWarp
-from .registry import first, idle, is_global_store, timed
+from .registry import first, idle, is_global_store, is_waited_for_later, timed
 
 
 def _places(op: MemoryOp, warp: TimedWarp, mask: Any, address: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -36,16 +37,28 @@ def _ld(ins: Instr) -> Action:
     widths = [REGISTER_BYTES[r.type] if isinstance(r, Reg) else op.width for r in registers]
     if op.space == "param":
         return load_of_parameters(op, widths)
+    what, later = f"ld.{op.space}", is_waited_for_later(ins)
 
-    def perform(warp: TimedWarp, now: float) -> float:
+    def comes(warp: TimedWarp, now: float) -> float:
+        chip: Chip = warp.timeline.chip
+        return now + (chip.shared_latency if op.space == "shared" else chip.l2_latency)
+
+    def ask(warp: TimedWarp, now: float) -> float:
+        warp.loads_done[ins.line] = comes(warp, now), ins, what
+        return now + 1
+
+    def wait(warp: TimedWarp, now: float) -> float:
         warp.granted = True
-        chip = warp.timeline.chip
-        latency = chip.shared_latency if op.space == "shared" else chip.l2_latency
-        return idle(warp, now, now + latency, ins, f"ld.{op.space}")
+        return idle(warp, now, comes(warp, now), ins, what)
 
     def run(warp: TimedWarp, mask: Any, address: Any) -> Any:
-        if warp.granted is None:
-            warp.ops.append((perform,))
+        if later:
+            if (ask,) in warp.ops:  # nobody runs ahead of the timeline by more than one turn of a loop
+                return BLOCK
+            warp.loading.add(ins.line)
+            warp.ops.append((ask,))
+        elif warp.granted is None:
+            warp.ops.append((wait,))
             return BLOCK
         warp.granted = None
         lanes, addresses = _places(op, warp, mask, address)

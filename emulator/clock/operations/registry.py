@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ...isa import registry
+from ...isa.ld_st import STRONG
 from ...isa.registry import Action, Handler, Lowering, never, nobody, operands_only
 from ...ptx.syntax import Instr, Operand
+from ..stretch import TENSOR_LOAD
 from ..warps import TimedWarp
 
 STRETCH: Final = "clock.stretch"
@@ -56,6 +58,13 @@ def everything(instr: Instr) -> Sequence[Operand]:
 def is_global_store(instr: Instr) -> bool:
     """Whether a warp writes to L2: that takes time of the machine, whatever it writes and where."""
     return instr.opcode == "st" and "global" in instr.modifiers
+
+
+def is_waited_for_later(instr: Instr) -> bool:
+    """Whether it is a load that a warp waits for where it needs the value first. A strong one is waited for at once:
+    warps ask again and again until another has stored."""
+    kinds = frozenset(instr.modifiers)
+    return instr.opcode == TENSOR_LOAD or (instr.opcode == "ld" and kinds.isdisjoint({*STRONG, "mmio", "param"}))
 
 
 @timed(STRETCH, keep=everything)

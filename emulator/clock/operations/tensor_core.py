@@ -134,7 +134,7 @@ def _transfer(ins: Instr) -> Action:
         warp.sm.tmem[port] = taken
         warp.sm.use("tensor memory", cycles)
         if loads:
-            warp.loads_done[ins.line] = taken + chip.tmem_latency, ins
+            warp.loads_done[ins.line] = taken + chip.tmem_latency, ins, "tensor memory"
         else:
             warp.stores_done = taken + chip.tmem_latency
         return now + 1
@@ -149,11 +149,11 @@ def _transfer(ins: Instr) -> Action:
 
 @timed(LOADED, keep=everything)
 def _loaded(ins: Instr) -> Action:
-    """Each load of tensor memory is waited for where the first of it is needed."""
+    """A load is waited for where the first of it is needed."""
 
     def perform(warp: TimedWarp, now: float, line: int) -> float:
-        done, load = warp.loads_done[line]
-        return idle(warp, now, done, load, "tensor memory")
+        done, load, what = warp.loads_done[line]
+        return idle(warp, now, done, load, what)
 
     def run(warp: TimedWarp, mask: Any, line: int) -> None:
         if line in warp.loading:
