@@ -46,15 +46,15 @@ class Roles:
 
     A warp reaches the quarter of tensor memory's lanes that its number has modulo four, so the softmax warps are four
     in a row from a multiple of four, or eight: a warpgroup for each row tile in flight. load: warps that load K, a unit
-    of a tile each; values: as many for V, idle where it is read as K; queries: that of Q. Raises ArgumentError for
-    other roles.
+    of a tile each; values: as many for V, idle where it is read as K; queries: that of Q, which the one warp that loads
+    K asks for itself. Raises ArgumentError for other roles.
     """
 
     softmax: tuple[int, ...] = (0, 1, 2, 3)
     mma: tuple[int, ...] = (4,)
     load: tuple[int, ...] = (5,)
     values: tuple[int, ...] = (6,)
-    queries: tuple[int, ...] = (7,)
+    queries: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         first = self.softmax[0] if self.softmax else 0
@@ -62,11 +62,12 @@ class Roles:
             tuple(range(first, first + n)) for n in (WARPGROUP, 2 * WARPGROUP)
         ):
             raise ArgumentError("softmax", self.softmax, "four or eight warps in a row from a multiple of four")
-        for name, warps in {"mma": self.mma, "queries": self.queries}.items():
-            if len(warps) != 1:
-                raise ArgumentError(name, warps, "one warp")
+        if len(self.mma) != 1:
+            raise ArgumentError("mma", self.mma, "one warp")
         if len(self.load) != len(self.values) or len(self.load) not in (1, UNITS):
             raise ArgumentError("load", self.load + self.values, f"one warp for K and one for V, or {UNITS} for each")
+        if len(self.queries) != (len(self.load) > 1):
+            raise ArgumentError("queries", self.queries, f"one warp beside {UNITS} that load K, else none")
         if len({*self.warps}) < len(self.warps):
             raise ArgumentError("roles", self.warps, "one role a warp")
 
@@ -93,7 +94,7 @@ def among(warps: tuple[int, ...], warp: Any) -> Any:
 
 
 UNIT_ROLES = Roles(load=(4, 5, 6, 7), values=(8, 9, 10, 11), mma=(12,), queries=(13,))
-TWO_ROW_TILES = Roles(softmax=(0, 1, 2, 3, 4, 5, 6, 7), mma=(8,), load=(9,), values=(10,), queries=(11,))
+TWO_ROW_TILES = Roles(softmax=(0, 1, 2, 3, 4, 5, 6, 7), mma=(8,), load=(9,), values=(10,))
 
 
 @dataclass(frozen=True)
@@ -301,10 +302,16 @@ class FmhaConfig:
         return (k, Ring("v", self.roles.values, self.v_unit, self.mma_ctas == 2, cleared=True))[: 1 + self.own_v]
 
     @property
+    def loads(self) -> tuple[tuple[tuple[int, ...], Ring | None], ...]:
+        """Warps that load, and what: units of a ring, or None: Q alone."""
+        queries = ((self.roles.queries, None),) if self.roles.queries else ()
+        return *((ring.warps, ring) for ring in self.rings), *queries
+
+    @property
     def threads(self) -> int:
         """Of a CTA; a warp without a role ends at once. Whole warpgroups where registers move between them."""
-        used = self.roles.softmax + self.roles.mma + self.roles.queries
-        warps = 1 + max(*used, *(warp for ring in self.rings for warp in ring.warps))
+        used = self.roles.softmax + self.roles.mma
+        warps = 1 + max(*used, *(warp for loading, _ in self.loads for warp in loading))
         return WARP * (-(-warps // WARPGROUP) * WARPGROUP if self.roles.registers else warps)
 
     # Tensor memory, in columns.
@@ -431,9 +438,10 @@ class FmhaConfig:
         """Every mbarrier of the kernel in the order in which it lies in shared memory."""
         ctas, slots = self.mma_ctas, self.depth * self.units
         softmax = len(self.roles.softmax) // self.row_tiles * ctas  # one elected lane a warp arrives
+        queries = "queries" if self.roles.queries else "load"
         return (
-            Barrier("q_full", 1, ctas, "queries of each CTA", "mma"),
-            Barrier("q_empty", 1, 1, "mma", "queries"),
+            Barrier("q_full", 1, ctas, f"{queries} of each CTA", "mma"),
+            Barrier("q_empty", 1, 1, "mma", queries),
             Barrier("k_full", slots, ctas, "load of each CTA", "mma"),
             Barrier("k_empty", slots, 1, "mma", "load"),
             Barrier("v_full", slots * self.own_v, ctas, "values of each CTA", "mma"),

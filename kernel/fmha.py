@@ -20,7 +20,7 @@ A CTA takes row tile after row tile. Its warps and the mbarriers between them: t
 P and O's barriers, or with two row tiles each has a stage of its own. K and V come by rings of tiles, in one unit or
 four. Where one MMA is of two CTAs, the mma warp of the pair's first works for both and hears and tells both.
 
-    queries, load --q_full, k_full-->   mma                  Q of a row tile, units of K
+    queries, load --q_full, k_full-->   mma                  Q of a row tile, units of K; of one warp, load, below 512
     values       -----v_full-------->   mma                  units of V; K's are V where V is K and the MMA of one CTA
                  <-k_empty, v_empty--   mma                  a unit was read
     queries      <----q_empty--------   mma                  the row tile's last S has happened
@@ -54,7 +54,7 @@ from kernel.sm100.barriers import Barriers, meet
 from kernel.sm100.combine import Combine, Partial
 from kernel.sm100.cta import Cta, Fragments, Smem
 from kernel.sm100.epilogue import Epilogue
-from kernel.sm100.load import load, load_q
+from kernel.sm100.load import load
 from kernel.sm100.mma import multiply
 from kernel.sm100.softmax import RowThread, RunningSoftmax, SoftmaxWarp, p_rows
 from kernel.sm100.tiles import smaller
@@ -102,11 +102,9 @@ class Fmha:
         else:
             if const_expr(roles.registers is not None):
                 cute.arch.setmaxregister_decrease(roles.registers[1])
-            for ring in config.rings:
-                if among(ring.warps, warp):
-                    load(cta, ring, warp - ring.warps[0])
-            if warp == roles.queries[0]:
-                load_q(cta)
+            for warps, ring in config.loads:
+                if among(warps, warp):
+                    load(cta, ring, warp - warps[0])
             if warp == roles.mma[0] and (config.mma_ctas == 1 or cute.arch.block_idx_in_cluster() == config.leader):
                 multiply(cta)
         if const_expr(config.splits > 1):

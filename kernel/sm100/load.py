@@ -17,37 +17,38 @@ from kernel.sm100.tiles import Fixed, KvTiles, TopkTiles, larger, smaller
 
 
 @cute.jit
-def load(cta: Cta, ring: cutlass.Constexpr[Ring], warp: Any) -> None:
-    """What warp `warp` of those that load a ring brings for all row tiles of the CTA."""
-    turn, tails = Int32(0), Int32(0)
+def load(cta: Cta, ring: cutlass.Constexpr[Ring | None], warp: Any) -> None:
+    """What warp `warp` of those that load a ring brings for all row tiles of the CTA, or Q by a warp of its own; the one
+    warp that loads K asks for Q first."""
+    turn, tails, row_tiles = Int32(0), Int32(0), Int32(0)
+    queries, keys = ring is None or (ring.name == "k" and not cta.config.roles.queries), ring is not None
     first, end, step = cta.numbers
     for number in cutlass.range(first, end, step, unroll=1):
-        keys = LoadWarp(cta.at(number, turn), ring, warp)
-        tails = keys.run(tails)
-        turn += keys.cta.kv_tiles.count
-    for ago in range(cta.config.depth if cta.config.mma_ctas == 2 else 0):  # stay: its mma warp tells the other CTA too
-        wait_empty(cta, ring, warp, turn + ago)
+        at = cta.at(number, turn)
+        if const_expr(queries):
+            load_q(at, row_tiles)
+        if const_expr(keys):
+            tails = LoadWarp(at, ring, warp).run(tails)
+        turn, row_tiles = turn + at.kv_tiles.count, row_tiles + smaller(at.kv_tiles.count, 1)
+    if const_expr(keys and cta.config.mma_ctas == 2):  # stay: its mma warp tells the other CTA too
+        for ago in range(cta.config.depth):
+            wait_empty(cta, ring, warp, turn + ago)
+    if const_expr(queries and cta.config.mma_ctas == 2):
+        cta.bars.wait("q_empty", 0, (row_tiles + 1) % 2)
 
 
 @cute.jit
-def load_q(cta: Cta) -> None:
-    """Q of all row tiles of the CTA that see keys, by a warp that waits for nothing but its room."""
-    config, unit, row_tiles = cta.config, (cta.config.tile_m, cta.config.head_dim), Int32(0)
+def load_q(cta: Cta, row_tiles: Int32) -> None:
+    """Q of the CTA's next row tile, after so many that see keys, if it sees any."""
+    config, row_tile, unit = cta.config, cta.row_tile, (cta.config.tile_m, cta.config.head_dim)
     (atom, mQ), sQ = cta.copies.q, unit_boxes(cta.smem.sQ, unit, unit[0], config.row_tiles)
-    first, end, step = cta.numbers
-    for number in cutlass.range(first, end, step, unroll=1):
-        at = cta.at(number)
-        if at.kv_tiles.count > 0:
-            cta.bars.wait("q_empty", 0, (row_tiles + 1) % 2)
-            barrier = cta.bars.expect("q_full", 0, config.q_bytes)
-            rows = cute.domain_offset((at.row_tile.row(0), 0, 0), mQ)
-            for t in range(config.row_tiles):
-                gQ = cute.local_tile(rows, unit, (t, 0, at.row_tile.group))
-                dst, src = both_sides(atom, sQ[None, None, 0, t], gQ)
-                cute.copy(atom, src, dst, tma_bar_ptr=barrier)
-            row_tiles += 1
-    if const_expr(config.mma_ctas == 2):
+    if cta.kv_tiles.count > 0:
         cta.bars.wait("q_empty", 0, (row_tiles + 1) % 2)
+        barrier = cta.bars.expect("q_full", 0, config.q_bytes)
+        rows = cute.domain_offset((row_tile.row(0), 0, 0), mQ)
+        for t in range(config.row_tiles):
+            dst, src = both_sides(atom, sQ[None, None, 0, t], cute.local_tile(rows, unit, (t, 0, row_tile.group)))
+            cute.copy(atom, src, dst, tma_bar_ptr=barrier)
 
 
 class LoadWarp(Fixed):
