@@ -40,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
 
     run = commands.add_parser(
         "run",
+        allow_abbrev=False,
         help="run a Python script or a CUDA program, unmodified, on the emulated device",
         description="Run SCRIPT as __main__ with the emulated B200 as its only GPU, or a program that `nvcc -cudart "
         "shared` linked. Options stand before SCRIPT; what follows it is the script's own. "
@@ -93,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
 
     timed = commands.add_parser(
         "time",
+        allow_abbrev=False,
         help="predict what the launches of a Python script or a CUDA program would take on a chip",
         description="Run SCRIPT as __main__, or a program as `run` does, under the clock of a chip: each launch is "
         "predicted, and none computes its outputs. Options stand before SCRIPT; what follows it is the script's own. "

@@ -169,7 +169,7 @@ class Fault(EmulatorError):
         return bool(general) and general == said and (shared or general == self.missing)
 
 
-_WHICH = re.compile(r"PTX line \d+|warp \d+|CTA \(\d+,\d+,\d+\)|phase \d+|\(which.*|; that warp.*")
+_WHICH = re.compile(r"PTX lines? \d+( and \d+)?|warp \d+|CTA \(\d+,\d+,\d+\)|phase \d+|\(which.*|; that warp.*")
 _MBARRIER = re.compile(r"mbarrier #\d+ at 0x[0-9a-f]+|\S+ \(mbarrier #\d+ at 0x[0-9a-f]+\)")
 
 

@@ -116,6 +116,18 @@ def test_a_copy_is_followed(completion: str) -> None:
         loaded(f"{LOAD} {copies} add.u32 %r7, %r7, 1; {LANDED}", 1, completion)
 
 
+def test_one_load_without_its_wait_is_one_cause() -> None:
+    """Its registers are used in several blocks; and another load, that others use, is a cause of its own."""
+    pair = "tcgen05.st.sync.aligned.32x32b.x2.b32 [%r2], {%r0, %r0}; tcgen05.wait::st.sync.aligned;"
+    pair += "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r3, %r4}, [%r2];"
+    uses = "add.u32 %r7, %r3, 0; @%p0 bra A; add.u32 %r7, %r7, %r4; A:"
+    found = list[Fault]()
+    loaded(f"{pair} {uses} {LANDED}", 1, findings=found, level=Level.FAULT)
+    assert [fault.times for fault in found] == [2]
+    loaded(f"{pair} {uses} {LANDED}\n{LOAD} add.u32 %r7, %r3, 0;", 1, findings=found, level=Level.FAULT)
+    assert [fault.times for fault in found] == [2, 1]
+
+
 def test_a_register_written_over_before_the_load_is_waited_for() -> None:
     with pytest.raises(MissingWait, match=r"mov overwrites %r3, which tcgen05\.ld may not have written yet"):
         loaded(f"{LOAD} mov.b32 %r3, 5; {LANDED}", 1)

@@ -338,9 +338,9 @@ def test_a_refusal_is_one_sentence(run):
 
 def test_the_scripts_arguments_are_its_own(run):
     body = "    print(sys.argv[1:], __name__)\n    sys.exit(7)"
-    finished = run(body, "--completion", "eager", script_args=["--seed", "3", "--help"])
+    finished = run(body, "--completion", "eager", script_args=["--seed", "3", "--help", "--d", "64"])
     assert finished.returncode == 7
-    assert finished.stdout == "['--seed', '3', '--help'] __main__\n"
+    assert finished.stdout == "['--seed', '3', '--help', '--d', '64'] __main__\n"
 
 
 @pytest.mark.parametrize(
