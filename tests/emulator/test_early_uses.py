@@ -124,6 +124,7 @@ def test_one_load_without_its_wait_is_one_cause() -> None:
     found = list[Fault]()
     loaded(f"{pair} {uses} {LANDED}", 1, findings=found, level=Level.FAULT)
     assert [fault.times for fault in found] == [2]
+    found.clear()
     loaded(f"{pair} {uses} {LANDED}\n{LOAD} add.u32 %r7, %r3, 0;", 1, findings=found, level=Level.FAULT)
     assert [fault.times for fault in found] == [2, 1]
 
