@@ -33,8 +33,7 @@ four. Where one MMA is of two CTAs, the mma warp of the pair's first works for b
 S[i+2] may overwrite S[i], and P[i+2] P[i], without a barrier of its own: it is issued after P[i]V[i], which waits for
 p_full, and whoever arrives there has read S[i], and O of the row tile before. A row tile that sees no key passes by all
 but softmax. Where keys are split, the CTAs of a cluster have a share of a row tile's KV tiles each, and leave U, maxima
-and sums where Q and the keys lay. All warps of the cluster meet, merge rows out of all shares, and meet again. Why it
-is so: docs/kernel.md.
+and sums where Q and the keys lay. All warps of the cluster meet, merge rows out of all shares, and meet again.
 """
 
 from __future__ import annotations

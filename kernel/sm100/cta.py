@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import cutlass.cute as cute
-from cutlass import BFloat16, Float32, Int32, Int64
+from cutlass import BFloat16, Float32, Int32, Int64, select_
 from cutlass.experimental import primitives
 from cutlass.memory import SmemAllocator
 
@@ -125,9 +125,13 @@ class Cta(Fixed):
 
     def at(self, number: Any, turn: Any = 0) -> Cta:
         """The CTA at row tile `number`, after so many KV tiles of those that it had before. The last row tiles of all
-        sequences come first: under a causal mask they see most keys."""
+        sequences come first, and are dealt there and back: under a causal mask they see most keys."""
         config, args, groups, ctas = self.config, self.args, self.args.lse.shape[0], self.config.mma_ctas
         pairs, pair = cute.ceil_div(args.rows, ctas * config.block_m), number // ctas
+        if config.mask == "causal" and config.compressed == "none":
+            dealt = cute.arch.grid_dim()[0] // ctas
+            deal, deals = pair // dealt, pairs * groups // dealt
+            pair = select_((deals - deal) % 2 == 1, (2 * deal + 1) * dealt - 1 - pair, pair)
         index, by_token = (pairs - 1 - pair // groups) * ctas + number % ctas, config.compressed == "topk"
         row_tile = RowTile(index, pair % groups, args.rows, args.heads, args.tokens, config.block_m, ctas, by_token)
         return replace(self, row_tile=row_tile, kv_tiles=kv_tiles(config, args, row_tile), turn=turn)

@@ -116,5 +116,4 @@ def unit_boxes(buffer: cute.Tensor, unit: tuple[int, int], rows: int, slots: int
 
 def both_sides(atom: cute.CopyAtom, smem: cute.Tensor, gmem: Any) -> tuple[Any, Any]:
     """A box in shared memory, and where it lies in a tensor, as a TMA copy takes them."""
-    sides = (each if isinstance(each, list) else cute.group_modes(each, 0, 2) for each in (smem, gmem))
-    return cpasync.tma_partition(atom, 0, cute.make_layout(1), *sides)
+    return cpasync.tma_partition(atom, 0, cute.make_layout(1), *(cute.group_modes(each, 0, 2) for each in (smem, gmem)))
