@@ -79,7 +79,7 @@ class Roles:
     def registers(self) -> tuple[int, int] | None:
         """Of a softmax thread and of another, where they are not alike: more warps than have all that they need."""
         if len(self.softmax) > WARPGROUP:
-            return 224, 56
+            return 232, 40
         return (200, 104) if len(self.load) == UNITS else None
 
     def is_softmax(self, warp: Any) -> Any:
@@ -185,8 +185,9 @@ class FmhaConfig:
             raise ArgumentError("roles", self.roles.load, "one warp that loads K below head_dim 512")
         if self.tile_m < TMEM_LANES and self.p_path == "tmem":
             raise ArgumentError("p_path", repr(self.p_path), f"'smem' at head_dim {self.head_dim}")
-        if self.row_tiles > 1 and (self.head_dim > 128 or self.p_path == "smem"):
-            raise ArgumentError("roles", self.roles.softmax, "four softmax warps beyond head_dim 128 or with P in smem")
+        if self.row_tiles > 1 and (self.head_dim > 128 or self.p_path == "smem" or self.compressed == "topk"):
+            where = "beyond head_dim 128, with P in smem or with lists, which take the load warps' registers"
+            raise ArgumentError("roles", self.roles.softmax, f"four softmax warps {where}")
         assert self.tmem_cols <= TMEM_COLS, f"{self.tmem_cols} tensor-memory columns, {self}"
         assert self.smem_bytes <= SMEM_BYTES, f"{self.smem_bytes} B of shared memory, {self}"
         room = self.q_bytes + self.kv_bytes
@@ -504,9 +505,9 @@ def configuration(
 ) -> FmhaConfig:
     """The configuration that a call with these arguments launches: the only place where that is decided.
 
-    Where a sequence has more rows than a row tile, a CTA has two in flight up to head_dim 128, and at 256 one MMA is of
-    two CTAs; at 512 it is where heads fill pairs. The keys of a row tile are split as is said, or as suits `size`, and
-    then a CTA may have fewer rows.
+    Where a sequence has more rows than a row tile, a CTA has two in flight up to head_dim 128, but for listed keys, and
+    at 256 one MMA is of two CTAs; at 512 it is where heads fill pairs. The keys of a row tile are split as is said, or
+    as suits `size`, and then a CTA may have fewer rows.
     Raises ArgumentError.
     """
     if p_path == "auto":
@@ -517,7 +518,7 @@ def configuration(
     )
     rows = heads if compressed == "topk" else tokens * heads
     whole = config = replace(config, roles=UNIT_ROLES) if head_dim == 512 else config
-    if head_dim <= 128 and p_path == "tmem" and rows > config.tile_m:
+    if head_dim <= 128 and p_path == "tmem" and compressed != "topk" and rows > config.tile_m:
         whole = replace(config, roles=TWO_ROW_TILES)
     if head_dim == 256 and rows > config.tile_m:
         whole = replace(config, mma_ctas=2)

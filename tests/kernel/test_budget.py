@@ -5,16 +5,27 @@ from __future__ import annotations
 import itertools
 import struct
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
 import kernel
 from kernel.budget import CONFIGS, drawing, report, shared_memory, tensor_memory
-from kernel.config import WARP
+from kernel.config import TWO_ROW_TILES, WARP, Compressed, FmhaConfig, Mask
 from kernel.cubin import FRAME, CubinError, resources
 
 SMALL = kernel.FmhaConfig(64)
 FEWER_ROWS = replace(CONFIGS[-1], block_rows=32)
+#: Two row tiles in flight, with all that a call may ask of them; the causal ones spill first.
+TWO_TILES = [
+    pytest.param(
+        FmhaConfig(hd, "tmem", mask, keys != "none", partials, keys, True, roles=TWO_ROW_TILES),
+        marks=[] if mask == "causal" else pytest.mark.long,
+    )
+    for hd, mask, partials, keys in itertools.product(
+        (64, 128), get_args(Mask), (False, True), get_args(Compressed)[:2]
+    )
+]
 
 
 @pytest.mark.parametrize("config", [*CONFIGS, FEWER_ROWS], ids=lambda config: config.name)
@@ -30,7 +41,7 @@ def test_the_drawing_has_a_mark_for_eight_columns() -> None:
     assert all(len(drawing(config)) == 512 // 8 + 1 for config in CONFIGS)
 
 
-@pytest.mark.parametrize("config", [*CONFIGS, FEWER_ROWS], ids=lambda config: config.name)
+@pytest.mark.parametrize("config", [*CONFIGS, FEWER_ROWS, *TWO_TILES], ids=lambda config: config.name)
 def test_nothing_is_spilled_and_registers_fit(config: kernel.FmhaConfig) -> None:
     """The register file of an SM holds 65,536 registers, handed out by eight a thread."""
     taken = resources(kernel.compile(config).cubin)
