@@ -88,6 +88,11 @@ class Pipe(Agent):
         at = next((time for waited, time in self.waits if access.time <= waited), None)
         return at is not None and clock.at(self.warp.component) >= at
 
+    def unused(self, clock: Clock) -> bool:
+        """Whether all that the owner of `clock` does not come after are loads whose registers no instruction names."""
+        launch = self.warp.cta.launch
+        return clock.at(self.component) >= self.waited and not any(map(launch.result_used, self.issued))
+
     def missing(self, access: Access, me: Access) -> str:
         """What orders `me` after `access`, for the report of a conflict."""
         if access.time > self.waited:

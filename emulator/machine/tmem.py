@@ -15,6 +15,7 @@ from ..chip import TMEM_COLUMNS, TMEM_LANES
 from ..errors import Level, OutOfBounds, TensorMemoryError, place
 from .cells import Cells
 from .doubts import WHOLE, Part
+from .pipe import Pipe
 from .report import conflict, written
 from .shadow import UNWRITTEN, Shadow
 
@@ -97,6 +98,8 @@ class TensorMemory:
         )
         near = self._near(int(column.min()), int(group.min()), column) if number == UNWRITTEN else ()
         level, other = Level.FAULT, shadow.history.accesses[number]
+        if kind == "read" and other is not None and isinstance(other.via, Pipe) and other.via.unused(clock):
+            level = Level.FORMAL  # what it brings, nothing uses
         if me.what == DEALLOC:
             verb = "frees"
             unread = kind == "write" and not shadow.reader[cells][hit].any()

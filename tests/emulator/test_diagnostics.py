@@ -145,7 +145,7 @@ def test_a_load_that_was_not_waited_for_and_perhaps_not_handed_over_either(hande
     body = LOADED.replace("AFTER" if handed_over else "BEFORE", "bar.arrive 1, 160;")
     body = body.replace("BEFORE", "").replace("AFTER", "")
     with pytest.raises(DataRace) as raised:
-        launch(kernel("k", "", body), [], block=(160, 1, 1))
+        launch(kernel("k", "", body), [], block=(160, 1, 1), level=Level.FORMAL)
     says = r"missing +tcgen05\.wait::ld in warp 0 of CTA \(0,0,0\) after PTX line \d+(.*)$"
     found = re.search(says, str(raised.value))
     assert found, raised.value

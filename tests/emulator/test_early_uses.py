@@ -177,3 +177,47 @@ def test_a_product_without_its_fence(mark: str, instead: str, at: str, said: str
     with pytest.raises(MissingWait, match="(?s)" + said.format(**places)) as caught:
         run("\n".join(lines), "warpgroup", completion)
     assert (caught.value.line, caught.value.level) == (places[at], Level.FORMAL)
+
+
+FREE = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32; ret;"
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("over", [FREE, f"{OVER} tcgen05.wait::ld.sync.aligned; {FREE}"])
+def test_a_load_that_nothing_uses_may_come_too_late(over: str, completion: str) -> None:
+    """By whichever of its registers; one load before it that is used and outstanding as well makes it a fault."""
+    unused = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r8}, [%r2];"
+    for before, level in ((unused, Level.FORMAL), (f"{LOAD} {unused}", Level.FAULT), (LOAD, Level.FAULT)):
+        with pytest.raises(MissingWait, match=r"tcgen05\.(st|dealloc) (writes|frees) tensor memory") as caught:
+            loaded(f"{before} {over} mov.b32 %r7, %r3;", 1, completion)
+        assert caught.value.level == level
+
+
+FREED = """
+.reg .b32 %r<9>; .reg .pred %p0; .reg .b64 %a<2>; .shared .b8 address[4];
+ld.param.b64 %a0, [out]; mov.u32 %r0, %tid.x; mul.wide.u32 %a1, %r0, 4; add.s64 %a0, %a0, %a1; mov.b32 %r1, address;
+setp.ge.u32 %p0, %r0, 32; @%p0 bra ALL; tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 32;
+ALL: bar.sync 0; ld.shared.b32 %r2, [%r1]; mov.b32 %r4, 7;
+tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r4}; tcgen05.wait::st.sync.aligned;
+BODY
+bar.sync 1, 64; @%p0 bra STORE; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32;
+STORE: st.global.b32 [%a0], %r3; ret;
+"""
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_load_of_another_warp_that_nothing_uses(completion: str) -> None:
+    """It makes no fault of what is in order before it, and hides none."""
+    unused = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r8}, [%r2];"
+    for body, levels in (
+        (f"{LOAD} {LANDED} {unused}", [Level.FORMAL]),
+        (f"{LOAD} {unused} {LANDED}", []),
+        (f"{LOAD} {unused}", [Level.FAULT]),
+    ):
+        found = list[Fault]()
+        out = np.zeros(64, np.uint32)
+        text = kernel("k", ".param .u64 out", FREED.replace("BODY", body))
+        options = {"completion": completion, "diagnostics": "report", "findings": found}
+        launch(text, [out], block=(64, 1, 1), **options)  # type: ignore[arg-type]
+        assert (out == 7).all()
+        assert [fault.level for fault in found if "frees" in str(fault)] == levels
