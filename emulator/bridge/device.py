@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from .. import chip
-from ..errors import EmulatorError, Level
+from ..errors import EmulatorError, Fault, Level
 from ..machine.agents import Completion
 from ..machine.launch import Diagnostics, Launch, LevelName, Numerics
 from ..machine.scheduler import run
@@ -190,7 +190,8 @@ class EmulatedDevice:
             run(launch, program, self.completion, self.seed, self.budget, self.processes)
         except EmulatorError as error:
             for fault in launch.findings:
-                error.add_note(f"found before: {fault}")
+                if not (isinstance(error, Fault) and (fault.what, fault.line) == (error.what, error.line)):
+                    error.add_note(f"found before: {fault}")
             raise
         self._note(module, name, config, cluster, launch, started)
 

@@ -8,6 +8,7 @@ from ptx_kernel import source
 from ptx_launch import launch
 from test_pairs import MODES
 
+from emulator import launch as device_launch
 from emulator.errors import DataRace, Fault, Level, UnwrittenRead
 from emulator.machine.agents import Completion
 
@@ -102,6 +103,14 @@ def test_what_a_store_of_it_is_read_by_is_told(completion: Completion) -> None:
         tried(OVER)
     with pytest.raises(UnwrittenRead, match=r"stored at +PTX line(.|\n)+read at +PTX line \d+: @%p1 cp.async.bulk"):
         tried(WAITED.replace("SENT", SENT))
+    with pytest.raises(UnwrittenRead) as caught:
+        device_launch(
+            source(HANDED_ON.replace("BETWEEN", WAITED.replace("SENT", SENT)), block=64),
+            "k",
+            [np.zeros(32, np.uint32)],
+            block=64,
+        )
+    assert not hasattr(caught.value, "__notes__")  # that it was formal until then is nothing else that was found
 
 
 REPLICATED = """
