@@ -5,6 +5,8 @@ What proves that an access may go on stands in `memory_layout`.
 
 from __future__ import annotations
 
+from functools import partial, reduce
+
 from ..chip import RANK_SHIFT
 from .load_store import NUMBER, LoadStore, LoadStoreBody
 from .memory_layout import (
@@ -29,6 +31,8 @@ class SharedLoadStoreBody(LoadStoreBody):
     def __init__(self, access: LoadStore) -> None:
         super().__init__(access)
         self._peer = ""
+        self.were_read = ""
+        """Of a store, whether warps' reads of its cells are noted."""
 
     def row(self) -> str:
         """Where the row `memory` is: what the warp knows of its CTA, or of the peer that the access is to."""
@@ -163,8 +167,17 @@ class SharedLoadStoreBody(LoadStoreBody):
         return self.at(notes, "i64", self.scalar(f"mul i64 {warp}, {self.number('cells')}"))
 
     def _after_reads(self, kept: str, good: str) -> str:
-        """The lanes that are also ordered after all warps' reads."""
-        self.do("br label %reads\nreads:\nbr label %read\nread:")
+        """The lanes that are also ordered after all warps' reads.
+
+        Where no cell is noted to be READ there are none: a load notes it, and who moves reads to the shadow, or
+        forgets them as here, takes it away.
+        """
+        self.do("br label %reads\nreads:")
+        noted = [self.gather("i8", self.all_at(self.memory("noted"), "i8", cells), good) for cells in self.cells]
+        read = self.two("and", "i8", reduce(partial(self.two, "or", "i8"), noted), f"splat (i8 {READ})")
+        some = self.scalar(f"bitcast <32 x i1> {self.two('icmp ne', 'i8', read, 'zeroinitializer')} to i32")
+        self.were_read = self.scalar(f"icmp ne i32 {some}, 0")
+        self.do(f"br i1 {self.were_read}, label %read, label %after_reads\nread:")
         self.do("%reader = phi i64 [ 0, %reads ], [ %reader1, %read ]")
         self.do(f"%kept = phi <32 x i1> [ {kept}, %reads ], [ %kept1, %read ]")
         component = self.long(self.at(self.memory("components"), "i64", "%reader"))
@@ -173,7 +186,7 @@ class SharedLoadStoreBody(LoadStoreBody):
         met = self.scalar(f"select i1 {own}, i64 {self._time_of_lanes(component)}, i64 {seen}")
         seen, met = self.splat("i64", seen), self.splat("i64", met)
         several = self.two("icmp eq", "i64", self.lane, f"splat (i64 {MANY})")
-        kept = "%kept"
+        before, kept = kept, "%kept"
         for cells in self.cells:
             notes = self.gather("i64", self.all_at(self._reads("%reader"), "i64", cells), good)
             other = self.two("or", "i1", self.two("icmp ne", "i64", self._lane_of(notes), self.lane), several)
@@ -181,14 +194,16 @@ class SharedLoadStoreBody(LoadStoreBody):
             kept = self.two("and", "i1", kept, self._seen(times, notes))
         self.do(f"%kept1 = freeze <32 x i1> {kept}")
         self._next("reader", "read")
-        return "%kept1"
+        self.do("br label %after_reads\nafter_reads:")
+        return self.scalar(f"phi <32 x i1> [ {before}, %reads ], [ %kept1, %read_end ]")
 
     def _forget_reads(self, lanes: str) -> None:
-        self.do("br label %forgets\nforgets:\nbr label %forget\nforget:")
+        self.do(f"br i1 {self.were_read}, label %forgets, label %after_forgets\nforgets:\nbr label %forget\nforget:")
         self.do("%forgotten = phi i64 [ 0, %forgets ], [ %forgotten1, %forget ]")
         for cells in self.cells:
             self.scatter("i64", "zeroinitializer", self.all_at(self._reads("%forgotten"), "i64", cells), lanes)
         self._next("forgotten", "forget")
+        self.do("br label %after_forgets\nafter_forgets:")
 
     def _next(self, counter: str, label: str) -> None:
         """The end of a loop over the warps that the notes have."""
