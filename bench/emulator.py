@@ -153,14 +153,14 @@ def launches() -> Iterator[Line]:
 def peers() -> Iterator[Line]:
     """The same problem here and in the Triton interpreter."""
     try:
-        from bench.triton_peer import attention
+        from bench import triton_peer
     except ImportError:
         print("the Triton interpreter is not measured: pip install triton")
         return
     for problem in PEERS:
         inputs = problem.inputs()
-        check(problem, attention(problem, *inputs), "the Triton interpreter")
-        peer = best(functools.partial(attention, problem, *inputs), TURNS)
+        check(problem, triton_peer.attention(problem, *inputs), "the Triton interpreter")
+        peer = best(functools.partial(triton_peer.attention, problem, *inputs), TURNS)
         yield Line(f"{problem}, Triton's interpreter", peer, "s")
         for completion in ("eager", "lazy"):
             ratio = measured(problem, completion)[0] / peer
@@ -208,10 +208,14 @@ def _ctas(count: int) -> tuple[emulator.LaunchResult, torch.Tensor]:
 
 
 def measured(problem: Problem, completion: Any) -> tuple[float, int]:
-    """CPU seconds of the fastest launch of several in one completion mode, and its warp-instructions."""
+    """CPU seconds of the fastest launch of several in one completion mode, and its warp-instructions.
+
+    The inputs are there before, as they are for the peer.
+    """
+    inputs = problem.inputs()
     with emulator.emulate(completion) as device:
         check(problem, run_kernel(problem), f"the kernel, {completion}")
-        seconds = best(lambda: run_kernel(problem), TURNS)
+        seconds = best(functools.partial(attention, problem, *inputs), TURNS)
     return seconds, device.launches[-1].stats.instructions
 
 
@@ -223,10 +227,14 @@ def fastest(device: emulator.EmulatedDevice) -> emulator.LaunchResult:
 def run_kernel(problem: Problem, times: int = 1) -> torch.Tensor:
     """The repository's own kernel: 128 heads of a token are so many rows. [times * rows, hd]."""
     q, k, v = problem.inputs()
-    queries = q.repeat(times, 1)
-    # Its keys whole: in eight shares they take twice the time here.
-    out = kernel.fmha(queries.view(1, -1, 128, problem.head_dim), k[None], v[None], partials=False, splits=1)
-    return out.o.reshape(len(queries), -1)
+    return attention(problem, q.repeat(times, 1), k, v)
+
+
+def attention(problem: Problem, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """The kernel's, of as many queries as there are: [queries, hd]. Its keys whole: in eight shares they take twice the
+    time here."""
+    out = kernel.fmha(q.view(1, -1, 128, problem.head_dim), k[None], v[None], partials=False, splits=1)
+    return out.o.reshape(len(q), -1)
 
 
 def check(problem: Problem, o: torch.Tensor, who: str) -> None:
