@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,9 @@ import numpy as np
 from ..errors import Level, OutOfBounds, UnknownInstruction
 from ..machine.agents import AsyncOperation, Wait
 from ..machine.bulk import warp_copies
+from ..machine.clocks import ORDERED
 from ..machine.convergence import word
+from ..machine.copies import Copy, issue_copies
 from ..machine.mbarrier import Party
 from ..machine.shared import along
 from ..ptx.syntax import Imm, Instr, Not, Reg
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 PREFETCH = frozenset({"L2::64B", "L2::128B", "L2::256B"})
 
 
-@executes("cp.async", meets=nobody)
+@executes("cp.async", meets=nobody, later=issue_copies)
 def _copy(ins: Instr) -> Action:
     _, _, _, hint, _ = Modifiers(ins).pick({"ca", "cg"}, SHARED, {"global"}, CACHE_HINT, PREFETCH)
     size = ins.operands[2]
@@ -37,7 +40,12 @@ def _copy(ins: Instr) -> Action:
 
     def run(warp: Warp, mask: Any, target: Any, source: Any, _size: int, *rest: Any) -> None:
         real = rest[0] if sized else size.value
-        sizes = np.where(np.broadcast_to(real, 32), 0, size.value) if by_predicate else per_lane(real, np.uint32)
+        sizes = np.where(np.broadcast_to(real, 32), 0, size.value) if by_predicate else real
+        alone = partial(copy, warp, mask, target, source, sizes)
+        warp.copies_in_a_row.append(Copy(ins, size.value, mask, target, source, sizes, alone))
+
+    def copy(warp: Warp, mask: Any, target: Any, source: Any, real: Any) -> None:
+        sizes = per_lane(real, np.uint32)
         sizes = sizes if mask is None else sizes[mask]
         sources, targets = chosen(warp, mask, source), to.aligned(chosen(warp, mask, target), warp)
         to.aligned(sources[sizes > 0] if sized else sources, warp)
@@ -114,10 +122,11 @@ def _wait(ins: Instr) -> Action:
 def _phases_known(warp: Warp) -> Clock:
     """A clock that knows which phases of mbarriers `warp` knows to be over, and nothing else: what it wrote before is
     not released by the copies' arrival, but they were issued after its waits."""
-    clock = warp.cta.cluster.history.clock()
-    for cta in warp.cta.cluster.ctas:
-        for barrier in cta.smem.mbarriers.values():
-            clock.advance(barrier.over, warp.clock.at(barrier.over))
+    clock, mine = warp.cta.cluster.history.clock(), warp.clock.v[ORDERED]
+    over = [barrier.over for cta in warp.cta.cluster.ctas for barrier in cta.smem.mbarriers.values()]
+    clock.advance(max(over, default=0), 0)  # wide enough for all of them
+    known = [component for component in over if component < mine.size]
+    clock.v[:, known] = mine[known]
     return clock
 
 

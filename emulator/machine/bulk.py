@@ -52,19 +52,19 @@ class CopyThread:
         self.groups: list[Group] = []
         self.writes = Writes(self)
 
-    def access(self, instr: Instr, what: str) -> Access:
-        """An access of the copy that is issued next."""
-        return Access(self.component, self.issued + 1, self.generic, instr, self.warp, what, via=self)
+    def access(self, instr: Instr, what: str, after: int = 0) -> Access:
+        """An access of the copy that is issued next, or after so many more."""
+        return Access(self.component, self.issued + 1 + after, self.generic, instr, self.warp, what, via=self)
 
-    def issue(self, instr: Instr, perform: Any) -> None:
-        """Queue a checked copy in the open group."""
+    def issue(self, instr: Instr, perform: Any, count: int = 1) -> None:
+        """Queue a checked copy in the open group, or several as one."""
         group, cluster = self.open, self.warp.cta.cluster
-        self.issued += 1
-        group.outstanding += 1
+        self.issued += count
+        group.outstanding += count
 
         def complete() -> None:
             perform()
-            group.outstanding -= 1
+            group.outstanding -= count
             if not group.outstanding:
                 waiters, group.waiters = group.waiters, []
                 cluster.wake(waiters)

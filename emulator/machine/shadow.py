@@ -163,6 +163,30 @@ class Shadow:
         """The same of writes, each of other cells, that are told to one phase of an mbarrier."""
         return len(accesses) <= ACCESSES and self._proved(cells, accesses, clock, None, write=True)
 
+    def write_each(self, cells: np.ndarray, accesses: Sequence[Access], clock: Clock, lanes: np.ndarray) -> bool:
+        """Whether writes by single lanes of one warp that follow one another, each of other cells, are in order; then
+        they are noted.
+
+        cells: intp[accesses, cells of each]. lanes: which write them, as bits, uint32[cells of each]. If not, each has
+        to be checked on its own: nothing is noted.
+        """
+        if self.under.size:
+            return False
+        if self.notes is not None:
+            self.notes.settle(cells, write=True)
+        me, history = accesses[0], self.history
+        writers, readers = self.writer[cells], self.reader[cells]
+        for number in {*distinct(writers), *distinct(readers)} - {UNWRITTEN}:
+            other = history.accesses[number]
+            if other is None or not me.orders(other, clock) or me.of_unmet_lanes(other.last, clock):
+                return False
+        for access, *replaced in zip(accesses, _of_each(writers), _of_each(readers), strict=True):
+            access.replaced = replaced
+        self.writer[cells] = np.array([history.record(access) for access in accesses], np.int32)[:, None]
+        self.reader[cells] = 0
+        self.writer_lanes[cells] = lanes
+        return True
+
     def _proved(
         self, cells: Cells, accesses: Sequence[Access], clock: Clock, pattern: Pattern | None, write: bool
     ) -> bool:
@@ -428,6 +452,15 @@ class Shadow:
         self.writer[cells] = self.history.record(me)
         self.reader[cells] = 0
         return self.by_lane is not None and _note_lanes(self.writer_lanes, cells, lanes)
+
+
+def _of_each(numbers: np.ndarray) -> list[Any]:
+    """The different values of each row."""
+    if (numbers == numbers[0]).all():
+        return [distinct(numbers[0])] * len(numbers)
+    if (numbers == numbers[:, :1]).all():
+        return [(number,) for number in numbers[:, 0].tolist()]
+    return [distinct(row) for row in numbers]
 
 
 def _parts(access: Access | None) -> tuple[Access, ...]:

@@ -156,6 +156,8 @@ class Warp(Issuer):
         """Its tcgen05.mma that were queued in a row just now, and whose accesses were not looked at."""
         self.loads_in_a_row: Any = None
         """Its TMA loads that were queued in a row just now, once there were any."""
+        self.copies_in_a_row: list[Any] = []
+        """Its cp.async that were queued in a row just now, neither checked nor issued."""
         self.bulk: dict[int, Any] = {}
         """The bulk copies of each lane."""
         self.copies: Any = None

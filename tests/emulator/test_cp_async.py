@@ -83,3 +83,44 @@ def test_what_a_copy_may_be_asked_for(completion: str) -> None:
     run(wide, completion)
     with pytest.raises(Misaligned, match=r"cp\.async of 16 bytes .* not a multiple of 16"):
         run(wide.replace("[%a1]", "[%a1+8]"), completion)
+
+
+@pytest.mark.parametrize("completion", ["eager", "lazy"])
+def test_copies_in_a_row_are_checked_each(completion: str) -> None:
+    """A warp fills rows, another reads one of them, the first fills all again: the report names the copy that may not,
+    and once they meet before, there is none."""
+    fill = " ".join(f"cp.async.ca.shared.global [%r51+{128 * row}], [%q1], 4;" for row in range(7))
+
+    def again(meet: str) -> np.ndarray:
+        body = f"""setp.ge.u32 %p2, %t, 32; @%p2 bra FILLED; {fill} cp.async.wait_all; FILLED: bar.sync 0;
+@!%p2 bra READ; ld.shared.b32 %r1, [%r51+384]; READ: {meet} @%p2 bra END; {fill} cp.async.wait_all; {TAKE} END:"""
+        return run(body, completion, 64)
+
+    assert (again("bar.sync 0;") == np.arange(1, 33)).all()
+    with pytest.raises(DataRace, match=r"not ordered after (ld\.shared that read|cp\.async that wrote)") as found:
+        again("")
+    assert "[%r51+512], [%q1], 4" in str(found.value)
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_copies_in_a_row_of_different_sizes_and_lanes(completion: str) -> None:
+    """Zeros take the place of what is not copied, and who does not copy is left out, as by a copy alone."""
+    sizes = "shr.u32 %r2, %t, 3;"
+    half = f"cp.async.ca.shared.global [%r51+256], [%q1], 4, 0; @%p1 {COPY.replace('[%r51]', '[%r51+384]')}"
+    row = f"{sizes} {COPY} {half} cp.async.ca.shared.global [%r51+128], [%q1], 4, %r2; cp.async.wait_all;"
+    take = "add.u32 %r51, %r51, %r4;" + TAKE
+
+    def found(offset: int) -> np.ndarray:
+        return run(f"mov.b32 %r4, {offset}; {row} {take}", completion)
+
+    values = np.arange(1, 33)
+    np.testing.assert_array_equal(found(0), values)
+    np.testing.assert_array_equal(found(256), 0)
+    copied = np.repeat([0, 0xFF, 0xFFFF, 0xFFFFFF], 8)
+    np.testing.assert_array_equal(found(128), values & copied)
+
+
+def test_a_copy_in_a_row_that_is_not_aligned() -> None:
+    row = COPY + LATER.replace("[%r51+256]", "[%r51+258]")
+    with pytest.raises(Misaligned, match=r"cp\.async of 4 bytes .* not a multiple of 4"):
+        run(f"{row} cp.async.wait_all;", "lazy")
