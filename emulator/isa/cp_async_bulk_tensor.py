@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..errors import BarrierError, DescriptorError, EmulatorError, UnknownInstruction
-from ..machine.boxes import issue_loads, load_boxes, store_boxes
+from ..machine.boxes import LOAD, TMA_ALIGNMENT, Route, issue_loads, load_boxes, store_boxes
+from ..machine.bulk import aligned
 from ..machine.shared import OFFSET_MASK
 from ..machine.tensormap import MAP_BYTES, TensorMap, decode
 from ..ptx.syntax import Instr
@@ -19,6 +20,7 @@ from .registry import Action, executes, nobody
 from .tensormap import check_acquired
 
 if TYPE_CHECKING:
+    from ..machine.launch import Launch
     from ..machine.mbarrier import MBarrier
     from ..machine.topology import Cta, Warp
 
@@ -34,15 +36,24 @@ REDUCED: Final = {
     **dict.fromkeys(("and", "or", "xor"), frozenset({2, 3, 4, 5})),
 }
 """The element types of maps that each reduction has: PTX ISA 9.1, 9.7.9.25.5.3."""
+Ends = tuple["Warp", int, int, int, int | None, bool]
+"""Of a load: who makes it, the addresses of tensor map, destination and mbarrier, the bits of a multicast, whether the
+mbarrier may be the peer's."""
+
+
+def _known(launch: Launch, address: int) -> TensorMap | None:
+    """The tensor map of a parameter, which stays what it is, once it was decoded."""
+    found: TensorMap | None = launch.registry.get(("tensor map", address))
+    return found
 
 
 def tensor_map(ins: Instr, warp: Warp, address: int) -> TensorMap:
     """The tensor map at a host address. Raises DescriptorError, or MissingProxyFence for one changed by the kernel."""
     launch = warp.cta.launch
-    as_parameter = 0 <= address - launch.params_address <= len(launch.param_bytes) - MAP_BYTES
-    known: TensorMap | None = launch.registry.get(("tensor map", address)) if as_parameter else None
+    known = _known(launch, address)
     if known is not None:
         return known
+    as_parameter = 0 <= address - launch.params_address <= len(launch.param_bytes) - MAP_BYTES
     if not as_parameter:
         launch.memory.readable(address, address + MAP_BYTES, ins, warp, f"the tensor map of {ins.opcode}")
         check_acquired(ins, warp, address)
@@ -128,23 +139,40 @@ def _tensor_load(ins: Instr) -> Action:
     walks = int(mode == IM2COL)
 
     def run(warp: Warp, mask: Any, target: Any, at: Any, box: Any, barrier: Any, *rest: Any) -> None:
+        routes = warp.cta.cluster.lookups
         try:
             for lane in active_lanes(mask):
-                tensor = tensor_map(ins, warp, of_lane(at, lane))
+                ranks = of_lane(rest[walks], lane) if multicast else None
+                ends = warp, of_lane(at, lane), of_lane(target, lane), of_lane(barrier, lane), ranks, paired
+                route = routes.get(ends)
+                tensor = tensor_map(ins, warp, ends[1]) if route is None else route.tensor
                 if walks:
                     boxes = _pixels(tensor, box, rest[0], lane, ins, warp)
                 else:
                     boxes = _boxes(tensor, box, lane, ins, warp, mode == "tile::gather4")
-                ranks = of_lane(rest[walks], lane) if multicast else None
-                copies = targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, paired)
-                for cta, _, told in copies:
-                    _check_near(ins, warp, cta, told, paired)
-                load_boxes(ins, warp, tensor, boxes, copies)
+                load_boxes(ins, warp, route or _route(ins, tensor, ends), boxes)
         except EmulatorError:
             issue_loads(warp)  # what is wrong with those before comes first
             raise
 
     return run
+
+
+def _route(ins: Instr, tensor: TensorMap, ends: Ends) -> Route:
+    """The way of a load, checked. It is kept for the next one with the same ends, as long as no mbarrier is taken away.
+
+    Not where the map may change; nor where the launch found anything, which is counted each time.
+    """
+    warp, at, target, barrier, ranks, paired = ends
+    route = Route(tensor, targets(ins, warp, target, barrier, ranks, paired))
+    for cta, _, told in route.targets:
+        _check_near(ins, warp, cta, told, paired)
+    for _, offset, _ in route.targets:
+        aligned(offset, TMA_ALIGNMENT, f"the destination of {LOAD}", ins, warp)
+    launch = warp.cta.launch
+    if not launch.findings and _known(launch, at) is not None:
+        warp.cta.cluster.lookups[ends] = route
+    return route
 
 
 def _check_near(ins: Instr, warp: Warp, cta: Cta, told: MBarrier, paired: bool) -> None:

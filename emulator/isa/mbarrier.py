@@ -32,11 +32,17 @@ WAITS: Final = ("mbarrier.try_wait", "mbarrier.test_wait")
 
 def mbarrier_at(warp: Warp, address: int, ins: Instr) -> MBarrier:
     """The mbarrier at a shared address, in this CTA or another of the cluster."""
-    rank = (address & 0xFFFF_FFFF) >> RANK_SHIFT
-    ctas = warp.cta.cluster.ctas
+    cluster, named = warp.cta.cluster, (warp, address)
+    found: MBarrier | None = cluster.lookups.get(named)
+    if found is not None:
+        return found
+    rank, ctas = (address & 0xFFFF_FFFF) >> RANK_SHIFT, cluster.ctas
     if rank >= len(ctas):
         raise OutOfBounds(f"{ins.opcode} at {address:#x}: no CTA of rank {rank} in a cluster of {len(ctas)}", ins, warp)
-    return ctas[rank].smem.mbarrier(address & OFFSET_MASK, ins, warp)
+    found = ctas[rank].smem.mbarrier(address & OFFSET_MASK, ins, warp)
+    if found.init.warp is warp or found in warp.known:  # else that is found each time
+        cluster.lookups[named] = found
+    return found
 
 
 def reachable(barrier: MBarrier, ins: Instr, warp: Warp) -> None:

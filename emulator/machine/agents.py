@@ -72,10 +72,11 @@ class Agents:
 
     def complete_for(self, wanted: Set[Any]) -> bool:
         """Complete the first operation that reports to one of `wanted`; False if there is none."""
-        found = next((op for op in self.pending if not wanted.isdisjoint(op.targets)), None)
-        if found is not None:
-            self.complete(found)
-        return found is not None
+        for operation in self.pending:
+            if not wanted.isdisjoint(operation.targets):
+                self.complete(operation)
+                return True
+        return False
 
     def complete_any(self) -> bool:
         """Complete an operation chosen at random, and what must come before it; False if there is none.

@@ -52,8 +52,7 @@ class Load:
         tensor = self.tensor
         boxes = [tensor.loaded(box) for box in self.boxes]
         values = boxes[0] if len(boxes) == 1 else np.concatenate(boxes)
-        places = swizzled_chunks(self.offset, self.size, tensor.swizzle)
-        self.cta.smem.chunks[places.reshape(values.shape)] = values
+        self.cta.smem.chunks[swizzled_chunks(self.offset, self.size, tensor.swizzle, values.shape)] = values
 
 
 class LoadsInARow:
@@ -141,26 +140,23 @@ def issue_loads(warp: Warp) -> None:
         warp.loads_in_a_row.issue()
 
 
-def load_boxes(
-    instr: Instr,
-    warp: Warp,
-    tensor: TensorMap,
-    boxes: list[tuple[int, ...]],
-    targets: list[tuple[Cta, int, MBarrier]],
-) -> None:
-    """Boxes at these coordinates, one after another, to an offset of each CTA's shared memory, told to its mbarrier.
+@dataclass(frozen=True, slots=True)
+class Route:
+    """From a tensor to an offset of the shared memory of CTAs, each with the mbarrier that is told."""
 
-    `issue_loads` has to follow.
-    """
+    tensor: TensorMap
+    targets: list[tuple[Cta, int, MBarrier]]
+
+
+def load_boxes(instr: Instr, warp: Warp, route: Route, boxes: list[tuple[int, ...]]) -> None:
+    """Boxes at these coordinates, one after another, by a route that was checked. `issue_loads` has to follow."""
+    tensor, launch, row = route.tensor, warp.cta.launch, warp.loads_in_a_row
     size, counted = tensor.shared_bytes * len(boxes), tensor.box_bytes * len(boxes)
-    for _, offset, _ in targets:
-        aligned(offset, TMA_ALIGNMENT, f"the destination of {LOAD}", instr, warp)
     found = [_checked(instr, warp, tensor, coordinates, LOAD) for coordinates in boxes]
-    launch, row = warp.cta.launch, warp.loads_in_a_row
     if row is None:
         row = warp.loads_in_a_row = LoadsInARow()
     watched = launch.memory.watches(tensor.address)
-    for cta, offset, barrier in targets:
+    for cta, offset, barrier in route.targets:
         taken = row.takes(barrier, counted)
         if not taken:
             row.issue()

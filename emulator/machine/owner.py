@@ -15,6 +15,8 @@ class ClusterOwner(Protocol):
     """What orders the accesses of a cluster, and who waits in it."""
 
     history: History
+    lookups: dict[Any, Any]
+    """What was found by the addresses of mbarriers, and holds until one is taken away."""
     unchanged: int
     """Reads that found what they had found, since something else happened."""
 

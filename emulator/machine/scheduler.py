@@ -10,7 +10,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import BudgetExceeded, Deadlock, Interrupted, source
 from ..garbage import uncollected
@@ -139,7 +139,7 @@ def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], sta
 
 def _finish_ended(running: list[Cluster]) -> bool:
     """Take out and finish the clusters that have ended; whether there were any."""
-    ended = [cluster for cluster in running if all(warp.done for warp in cluster.warps)]
+    ended = [cluster for cluster in running if cluster.ended]
     for cluster in ended:
         finish(cluster)
         running.remove(cluster)
@@ -153,7 +153,7 @@ def _run_cluster(cluster: Cluster, program: Program) -> bool:
     while True:
         went_on = _run_ready(cluster, program)
         gone_on |= went_on
-        if all(warp.done for warp in cluster.warps):
+        if cluster.ended:
             return gone_on
         if _unblock(cluster):
             gone_on = True
@@ -209,11 +209,16 @@ def _shuffle(cluster: Cluster) -> None:
 def _unblock(cluster: Cluster) -> bool:
     """Complete what lets some blocked warp go on; False if nothing can."""
     agents = cluster.agents
-    waits = [(w, w.waiting) for w in cluster.warps if w.waiting is not None]
     if agents.completion == "random" and agents.complete_any():
         return True
+    if not agents.pending:
+        return False
     polled_long = cluster.polls > POLLS // 2
-    wanted = {t for _, wait in waits if polled_long or not wait.peek for t in wait.targets}
+    wanted: set[Any] = set()
+    for warp in cluster.warps:
+        wait = warp.waiting
+        if wait is not None and (polled_long or not wait.peek):
+            wanted.update(wait.targets)
     completed = False
     while not cluster.ready and agents.complete_for(wanted):  # until it lets somebody go on
         completed = True

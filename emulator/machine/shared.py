@@ -296,6 +296,7 @@ class SharedMemory:
         """mbarrier.inval: the bytes are ordinary, unwritten memory again."""
         self.retired.append(self.mbarrier(offset, instr, warp))
         del self.mbarriers[offset]
+        self.cta.cluster.lookups.clear()
         self._mark(offset, offset + 8, UNWRITTEN)
 
     def mbarrier(self, offset: int, instr: Instr, warp: Issuer) -> MBarrier:

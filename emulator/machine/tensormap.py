@@ -314,9 +314,10 @@ def reduced_values(a: np.ndarray, b: np.ndarray, reduction: str) -> np.ndarray:
 
 
 @lru_cache(maxsize=4096)
-def swizzled_chunks(offset: int, size: int, swizzle: Swizzle) -> np.ndarray:
-    """Where each 16-byte chunk of `size` contiguous bytes at a shared-memory offset lies, as chunk numbers."""
-    return swizzle.apply(offset + np.arange(0, size, 16)) // 16
+def swizzled_chunks(offset: int, size: int, swizzle: Swizzle, shape: tuple[int, ...] = (-1,)) -> np.ndarray:
+    """Where each 16-byte chunk of `size` contiguous bytes at a shared-memory offset lies, as chunk numbers in this
+    shape."""
+    return (swizzle.apply(offset + np.arange(0, size, 16)) // 16).reshape(shape)
 
 
 @lru_cache(maxsize=1024)

@@ -54,6 +54,8 @@ class Cluster:
         self.barrier = ClusterBarrier(self)
         self.started = self.history.component("started")
         """The component by which a clock knows that all its CTAs have started: a wait at the cluster's barrier."""
+        self.lookups: dict[Any, Any] = {}
+        """What was found by the addresses of mbarriers, and holds until one is taken away."""
         self.ready = deque(self.warps)
         self.flags = Flags()
         """What releases of shared memory carry, by (memory, offset)."""
@@ -61,6 +63,11 @@ class Cluster:
         """Rounds of polling answered no since a wait last ended."""
         self.unchanged = 0
         """How often one of its warps read again what it had read and found the same, since something else happened."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether all its warps have."""
+        return not any(cta.running for cta in self.ctas)
 
     def wake(self, warps: Iterable[Warp]) -> None:
         """Let warps run again whose wait has ended."""

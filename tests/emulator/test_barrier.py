@@ -122,6 +122,14 @@ def test_an_invalidated_mbarrier_is_memory_again() -> None:
         )
 
 
+def test_an_mbarrier_that_was_found_before_is_looked_for_again_once_it_is_gone() -> None:
+    arrive, again = "mbarrier.arrive.shared.b64 _, [bar];", "mbarrier.init.shared.b64 [bar], 1;"
+    gone = f"@!%p1 bra END; {arrive} mbarrier.inval.shared::cta.b64 [bar];"
+    launch(source(f"{MBARRIER} {gone} {again} {arrive} END: ret;"), np.zeros(1))
+    with pytest.raises(BarrierError, match="no mbarrier was initialised"):
+        launch(source(f"{MBARRIER} {gone} {arrive} END: ret;"), np.zeros(1))
+
+
 @pytest.mark.parametrize(
     ("verbs", "says"),
     [
