@@ -8,10 +8,11 @@ The invariant: compiled code may go on where the notes prove order; anything els
   write and of its last read: each lane must find its own note there, or none; of a load by .nc, no write at all.
 - Shared memory: beside the shadow there is a note for each 4-byte cell of who wrote it last and, for each warp of the
   CTA and each guest (a warp of a peer that was let in), of its last read since. A load goes on if its warp's clock has
-  seen what the notes say of the writes; a store also if it has seen those of the reads, and the readers that the shadow
-  knows of. Where a cell has a note of a write, what the shadow has is from before it, seen by whoever sees the write. A
-  handler that touches cells moves their notes to the shadow first. Where a note could not say all that the shadow
-  knows, it is `ASK`. A guest is let in when it knows that the CTA has started, which stays true.
+  seen what the notes say of the writes; a store also if it has seen those of the reads, of which there are none where
+  the cell is not noted to be READ, and the readers that the shadow knows of. Where a cell has a note of a write, what
+  the shadow has is from before it, seen by whoever sees the write. A handler that touches cells moves their notes to
+  the shadow first. Where a note could not say all that the shadow knows, it is `ASK`. A guest is let in when it knows
+  that the CTA has started, which stays true.
 - Lanes: what another lane of the warp did is seen up to the time of the clock's next component. A note has the lane, or
   `MANY`: of a write, all wrote the same value in one instruction, and any may read it; of reads, there were several.
 - Counts: a global access adds its bytes; a shared one must have the pattern that its handler met last, whose bank
