@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import emulator  # noqa: F401 - before a test imports CuTeDSL, which is asked for the source's lines then
 from harness.judge import kept  # here, before a test imports the kernel, whose sources it looks at
 from remote.device import Emulated
+
+settings.register_profile("patient", deadline=None)  # how long an example takes depends on what else the machine does
+settings.load_profile("patient")
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent

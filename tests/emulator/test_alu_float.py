@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.emulator.one_instruction import Instructions, over
 
-FEW = settings(max_examples=25, deadline=None)
+FEW = settings(max_examples=25)
 SPECIAL = [
     0.0,
     -0.0,

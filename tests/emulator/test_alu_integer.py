@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.emulator.one_instruction import Instructions
 
 STEM = {16: "h", 32: "r", 64: "q"}
-FEW = settings(max_examples=20, deadline=None)
+FEW = settings(max_examples=20)
 
 
 def edges(bits: int) -> st.SearchStrategy[int]:

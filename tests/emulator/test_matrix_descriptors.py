@@ -32,7 +32,7 @@ def operands(draw: st.DrawFn) -> tuple[str, Operand]:
     return kind, Operand(bits, mn, k, mn_major, swizzle, start, outer, inner)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(operands())
 def test_descriptor_addresses_the_canonical_layout(case: tuple[str, Operand]) -> None:
     kind, operand = case
@@ -42,7 +42,7 @@ def test_descriptor_addresses_the_canonical_layout(case: tuple[str, Operand]) ->
     np.testing.assert_array_equal(elements.T if operand.mn_major else elements, operand.byte())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from(["kind::f16", "kind::tf32", "kind::f8f6f4"]),
     st.sampled_from(["32B", "64B", "128B", "none"]),

@@ -46,7 +46,7 @@ def reaches(flow: Flow, start: int, without: int) -> bool:
     return False
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(graphs)
 def test_immediate_post_dominators(edges: list[tuple[int, int | None]]) -> None:
     flow = flow_of(edges)
@@ -63,7 +63,7 @@ def test_immediate_post_dominators(edges: list[tuple[int, int | None]]) -> None:
         assert not any(reaches(flow, immediate, other) for other in others)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(graphs)
 def test_lanes_that_end_are_not_waited_for(edges: list[tuple[int, int | None]]) -> None:
     """What is left out leads to the end, past blocks that no other lanes get to; and it is never the last way there."""

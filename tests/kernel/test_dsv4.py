@@ -95,7 +95,7 @@ def expected(layer: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     return o, lse
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(layers())
 def test_any_small_layer_equals_one_softmax(layer: dict[str, Any]) -> None:
     q = layer["q"]

@@ -38,7 +38,7 @@ def problems(draw: st.DrawFn) -> dict:
     }
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(problems())
 def test_merged_branches_equal_one_softmax(p: dict) -> None:
     batch, tokens, heads, d = p["shape"]

@@ -221,7 +221,6 @@ def test_interleavings(new_project, examples=5):
         settings=settings(
             max_examples=examples,
             stateful_step_count=8,
-            deadline=None,
             derandomize=True,
             phases=[Phase.explicit, Phase.generate],
             suppress_health_check=list(HealthCheck),
