@@ -59,6 +59,7 @@ def _dealloc(ins: Instr) -> Action:
     Modifiers(ins).pick(CTA_GROUP, SYNC, ALIGNED, B32)
 
     def run(warp: Warp, mask: Any, address: Any, columns: Any) -> None:
+        warp.settle_loads(ins)
         warp.cta.tmem.free((same(address, mask) or 0) & 0xFFFF, same(columns, mask) or 0, ins, warp)
 
     return run

@@ -17,7 +17,12 @@ LANE = np.arange(LANES, dtype=np.uint32)
 
 
 def of_cta(launch: Launch, cluster: Dim3, ctaid: Dim3, rank: int) -> dict[str, int]:
-    """Those that are the same for all threads of a CTA. cluster: the index of its cluster, in which it has `rank`."""
+    """Those that are the same for all threads of a CTA. cluster: the index of its cluster, in which it has `rank`.
+
+    %smid: as if each CTA had a multiprocessor of its own, as long as there are some. Programs give each a place in
+    global memory by it.
+    """
+    wide, high, _ = launch.grid
     x, y, z = (i % c for i, c in zip(ctaid, launch.cluster, strict=True))
     triples = {
         "ntid": launch.block,
@@ -35,7 +40,7 @@ def of_cta(launch: Launch, cluster: Dim3, ctaid: Dim3, rank: int) -> dict[str, i
         "%cluster_ctarank": rank,
         "%cluster_nctarank": size,
         "%is_explicit_cluster": int(size > 1),
-        "%smid": 0,
+        "%smid": (ctaid[0] + wide * (ctaid[1] + high * ctaid[2])) % SMS,
         "%nsmid": SMS,
         "%gridid": 1,
         "%dynamic_smem_size": launch.dynamic_shared_bytes,

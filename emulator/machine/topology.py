@@ -202,15 +202,17 @@ class Warp(Issuer):
         self.stores.release()
 
     def settle_loads(self, instr: Instr) -> None:
-        """Before a release or a store at `instr`: loads of tensor memory whose registers were used are complete."""
-        loads = self.loads
-        if not loads.issued or self.cta.launch.asks(Level.PEDANTIC):
+        """Before a release or a store at `instr`: loads of tensor memory whose registers were used are complete, and so
+        are those between them whose registers nothing uses."""
+        loads, launch = self.loads, self.cta.launch
+        if not loads.issued or launch.asks(Level.PEDANTIC):
             return
         done = 0
-        for load in loads.issued:
-            if not self.cta.launch.uses(load, instr):
+        for number, load in enumerate(loads.issued, 1):
+            if launch.uses(load, instr):
+                done = number
+            elif launch.result_used(load):
                 break
-            done += 1
         loads.wait(done)
 
     def knows_started(self, cta: Cta) -> bool:

@@ -212,6 +212,8 @@ def test_a_load_of_another_warp_that_nothing_uses(completion: str) -> None:
     for body, levels in (
         (f"{LOAD} {LANDED} {unused}", [Level.FORMAL]),
         (f"{LOAD} {unused} {LANDED}", []),
+        (f"{unused} {LOAD} add.u32 %r3, %r3, 0;", []),
+        (f"{LOAD} {unused} add.u32 %r3, %r3, 0; {unused.replace('8', '6')}", [Level.FORMAL]),
         (f"{LOAD} {unused}", [Level.FAULT]),
     ):
         found = list[Fault]()

@@ -209,6 +209,16 @@ def test_ctas_that_do_not_meet(completion: str, cluster: int) -> None:
     assert sorted(run(both, completion, grid=2, cluster=cluster)) == list(range(128))
 
 
+def test_a_place_for_each_multiprocessor() -> None:
+    """CTAs store at %smid, which no two of them share as long as there are multiprocessors."""
+    own = "mov.u32 %r8, %smid; and.b32 %r9, %r8, MASK; mad.wide.u32 %a0, %r9, 4, %a0; st.global.b32 [%a0], %r8;"
+    out = np.zeros(148, np.uint32)
+    launch(source(own.replace("MASK", "255"), block=1), [out], grid=(37, 2, 2), block=(1, 1, 1))
+    assert out.tolist() == [*range(148)]
+    with pytest.raises(DataRace):
+        launch(source(own.replace("MASK", "127"), block=1), [out], grid=(37, 2, 2), block=(1, 1, 1))
+
+
 def test_equal_bits_are_formal() -> None:
     found = list[Fault]()
     run("st.global.u32 [%a0], 7;", grid=2, level=Level.FAULT, findings=found)
