@@ -108,7 +108,7 @@ def tanh(x: Vec) -> Vec:
 @helper("float", "float")
 def sine(x: Vec) -> Vec:
     """sin(x): reduced by multiples of pi in double, then Taylor's series of degree 19."""
-    return _circular(x, 0.0)
+    return x.compare("oeq", 0.0).select(x, _circular(x, 0.0))
 
 
 @helper("float", "float")
@@ -134,4 +134,4 @@ def reciprocal_root(x: Vec) -> Vec:
     """1/sqrt(x), through double."""
     root = x.code.intrinsic("sqrt", x.convert("fpext", "double"))
     value = (x.code.constant(1.0, "double") / root).convert("fptrunc", "float")
-    return x.compare("olt", 0.0).select(x.code.bits(0x7FFF_FFFF, "float"), value)
+    return (is_nan(x) | x.compare("olt", 0.0)).select(x.code.bits(0x7FFF_FFFF, "float"), value)

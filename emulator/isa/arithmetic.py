@@ -237,6 +237,8 @@ def extreme(builder: Builder, ins: Instr) -> None:
     type_name = m.last()
     lowest = ins.opcode == "min"
     relu = m.flag("relu")
+    if relu and type_name.startswith("u"):
+        raise m.refuse(".relu of unsigned numbers")
     if type_name in INTEGERS:
         kind, signed = INTEGERS[type_name]
         m.done()
@@ -248,7 +250,12 @@ def extreme(builder: Builder, ins: Instr) -> None:
     if type_name in ("s16x2", "u16x2"):
         m.done()
         choose = integer.smaller if lowest else integer.larger
-        _by_halves(builder, ins.operands, "b16", "i16", lambda a, b: choose(a, b, type_name[0] == "s"))
+
+        def half(a: Vec, b: Vec) -> Vec:
+            result = choose(a, b, type_name[0] == "s")
+            return integer.larger(result, a.code.constant(0, "i16"), True) if relu else result
+
+        _by_halves(builder, ins.operands, "b16", "i16", half)
         return
     propagate, by_magnitude = m.flag("NaN"), m.flag("xorsign")
     if by_magnitude and not m.flag("abs"):
@@ -324,6 +331,13 @@ def _reciprocal_root(a: Vec) -> Vec:
     return _reciprocal(_root(a)) if a.kind == "double" else approximations.reciprocal_root(a)
 
 
+def _upper_half(a: Vec) -> Vec:
+    """A double cut to its upper 32 bits, a subnormal one to zero."""
+    bits = floats.as_bits(a)
+    tiny = (bits & floats.SIGN["double"] - 1).compare("ult", 1 << 52)
+    return tiny.select(bits & floats.SIGN["double"], bits & 0xFFFF_FFFF << 32).bitcast("double")
+
+
 _FUNCTIONS: dict[str, Compute] = {
     "ex2": approximations.exp2,
     "lg2": approximations.log2,
@@ -340,7 +354,10 @@ _OF_DOUBLE = (*_EXACT, "rsqrt")
 
 @lowers(*_FUNCTIONS, uniform=if_sources_are)
 def function(builder: Builder, ins: Instr) -> None:
-    """The functions of one argument; .approx and .rn are the same here, nearest or within an ulp of it."""
+    """The functions of one argument; .approx and .rn are the same here, nearest or within an ulp of it.
+
+    But .approx.ftz.f64 takes and gives the upper 32 bits alone, what is below a zero, as PTX has it.
+    """
     m = Modifiers(ins)
     type_name = m.last()
     rounding = m.choice("approx", *(ROUNDINGS if ins.opcode in _EXACT else ()))
@@ -352,6 +369,8 @@ def function(builder: Builder, ins: Instr) -> None:
 def _rounded(opcode: str, rounding: str, type_name: str, m: Modifiers) -> Compute:
     if rounding == "approx" and opcode == "rcp" and type_name == "f32":
         return approximations.reciprocal
+    if rounding == "approx" and type_name == "f64" and m.flag("ftz"):
+        return lambda a: _upper_half(_FUNCTIONS[opcode](_upper_half(a)))
     if rounding in ("approx", "rn"):
         return _FUNCTIONS[opcode]
     if opcode == "sqrt" and type_name == "f32":

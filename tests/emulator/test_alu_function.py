@@ -56,7 +56,8 @@ EDGES = {
     "rsqrt.approx": "0 inf, -0.0 -inf, inf 0, 4 0.5, -1 nan",
     "sqrt.approx": "0 0, -0.0 -0.0, 4 2, inf inf, -1 nan",
     "tanh.approx": "0 0, -0.0 -0.0, inf 1, -inf -1",
-    "sin.approx": "0 0, inf nan",
+    "sin.approx": "0 0, -0.0 -0.0, inf nan",
+    "sin.approx.ftz": "-0.0 -0.0, -7e-43 -0.0",
     "cos.approx": "0 1, -inf nan",
 }
 
@@ -68,3 +69,24 @@ def test_edges_of_functions(op: str) -> None:
     x, wanted = f32(table).T
     got = over(f"{op}.f32 %r0, %r1;", r1=x)["r0"].view(np.float32)
     same(got, wanted)
+
+
+def test_a_root_s_nan_is_ptxs() -> None:
+    got = over("rsqrt.approx.f32 %r0, %r1;", r1=np.array([0xFFC0_0001, 0xBF80_0000] * 16, np.uint32))["r0"]
+    assert set(got.tolist()) == {0x7FFF_FFFF}
+
+
+@pytest.mark.parametrize("op", ["rcp", "rsqrt"])
+def test_gross_approximations_of_doubles_are_of_their_upper_halves(op: str) -> None:
+    x = np.concatenate([np.geomspace(1e-300, 1e300, 30), [5e-324, 0.0]])
+    exact = 1 / (x[:30] if op == "rcp" else np.sqrt(x[:30]))
+    got = over(f"{op}.approx.ftz.f64 %q0, %q1;", q1=x.view(np.uint64))["q0"]
+    assert not (got & np.uint64(0xFFFF_FFFF)).any()
+    np.testing.assert_allclose(got.view(np.float64)[:30], exact, rtol=2.0**-18)
+    assert np.isinf(got.view(np.float64)[30:]).all()
+
+
+def test_a_reciprocal_below_the_normal_doubles_is_zero() -> None:
+    x = np.array([1.7e308, -1.7e308] * 16)
+    got = over("rcp.approx.ftz.f64 %q0, %q1;", q1=x.view(np.uint64))["q0"]
+    assert got.tolist() == [0, 1 << 63] * 16

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from emulator.errors import UnknownInstruction
 from tests.emulator.one_instruction import Instructions
 
 STEM = {16: "h", 32: "r", 64: "q"}
@@ -173,6 +174,18 @@ def test_abs_neg_sad() -> None:
 def test_min_relu_is_never_negative() -> None:
     got = Instructions("min.relu.s32 %r0, %r1, %r2;")(r1=np.array([5, 2**32 - 4] * 16, np.uint32), r2=7)["r0"]
     assert got.tolist() == [5, 0] * 16
+
+
+@pytest.mark.parametrize(("op", "wanted"), [("max.relu", 0x0005_0000), ("max", 0x0005_FFFE), ("min.relu", 0)])
+def test_relu_of_packed_halves(op: str, wanted: int) -> None:
+    got = Instructions(f"{op}.s16x2 %r0, %r1, %r2;")(r1=0x0005_FFFE, r2=0xFFFF_FFF0)["r0"]
+    assert hex(got[0]) == hex(wanted)
+
+
+@pytest.mark.parametrize("kind", ["u32", "u16x2"])
+def test_relu_of_unsigned_numbers_is_refused(kind: str) -> None:
+    with pytest.raises(UnknownInstruction, match="unsigned"):
+        Instructions(f"max.relu.{kind} %r0, %r1, %r2;")
 
 
 def test_packed_halves_do_not_carry_into_each_other() -> None:
