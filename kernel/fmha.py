@@ -74,8 +74,8 @@ class Fmha:
     def launch(self, tensors: Operands, args: Arguments, stream: CUstream) -> None:
         """A CTA, or a cluster, for every row tile of every group, and not more of them than the chip has SMs."""
         config = self.config
-        clusters = cute.ceil_div(tensors.q.shape[1], config.mma_ctas * config.block_m) * tensors.q.shape[0]
-        ctas = clusters * config.cluster_ctas
+        pairs = cute.ceil_div(tensors.q.shape[1], config.mma_ctas * config.block_m)
+        ctas = pairs * tensors.q.shape[0] * config.cluster_ctas
         ctas = Int32(smaller(ctas, args.ctas)) if config.splits == 1 else ctas
         self.device(operands.products(config), operands.copies(config, tensors), args).launch(
             grid=[ctas, 1, 1],

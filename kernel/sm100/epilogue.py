@@ -11,7 +11,7 @@ from cutlass.cute.nvgpu import cpasync
 
 from kernel.config import SWIZZLE_BYTES, WARP
 from kernel.sm100.cta import LOAD_COLS, VECTOR_BYTES
-from kernel.sm100.operands import both_sides, unit_boxes
+from kernel.sm100.operands import both_sides, units
 from kernel.sm100.softmax import SoftmaxWarp
 
 
@@ -37,7 +37,7 @@ class Epilogue(SoftmaxWarp):
         tile = rows, width = config.rows_per_warp, SWIZZLE_BYTES * 8 // dtype.width
         warps, row_warps, slots = len(config.roles.softmax), config.block_m // rows, WARP // rows
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx()) - config.roles.softmax[0]
-        staged = unit_boxes(self.cta.smem.sO, tile, rows, slots * warps * config.o_stages, dtype)[None, None, 0, None]
+        staged = units(self.cta.smem.sO, tile, slots * warps * config.o_stages, dtype)
         vector = cute.make_layout(VECTOR_BYTES * 8 // dtype.width)
         for group in cutlass.range_constexpr(config.o_cols // width):
             stage = group % config.o_stages * slots * warps + warp

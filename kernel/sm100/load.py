@@ -12,7 +12,7 @@ from cutlass.experimental import primitives
 
 from kernel.config import BF16_BYTES, FEW_TOKENS, SWIZZLE_BYTES, WARP, Ring
 from kernel.sm100.cta import VECTOR_BYTES, Cta
-from kernel.sm100.operands import KeyLoads, both_sides, unit_boxes
+from kernel.sm100.operands import KeyLoads, both_sides, units
 from kernel.sm100.tiles import Fixed, KvTiles, TopkTiles, larger, smaller
 
 
@@ -26,6 +26,8 @@ def load(cta: Cta, ring: cutlass.Constexpr[Ring | None], warp: Any) -> None:
         at = cta.at(number, turn)
         if const_expr(queries):
             load_q(at, row_tiles)
+            if (number + step < end) & (at.row_tile.tokens > FEW_TOKENS) and const_expr(not keys):
+                prefetch_q(cta.at(number + step))
         if const_expr(keys):
             tails = LoadWarp(at, ring, warp).run(tails)
         turn, row_tiles = turn + at.kv_tiles.count, row_tiles + smaller(at.kv_tiles.count, 1)
@@ -40,14 +42,23 @@ def load(cta: Cta, ring: cutlass.Constexpr[Ring | None], warp: Any) -> None:
 def load_q(cta: Cta, row_tiles: Int32) -> None:
     """Q of the CTA's next row tile, after so many that see keys, if it sees any."""
     config, row_tile, unit = cta.config, cta.row_tile, (cta.config.tile_m, cta.config.head_dim)
-    (atom, mQ), sQ = cta.copies.q, unit_boxes(cta.smem.sQ, unit, unit[0], config.row_tiles)
+    (atom, mQ), sQ = cta.copies.q, units(cta.smem.sQ, unit, config.row_tiles)
     if cta.kv_tiles.count > 0:
         cta.bars.wait("q_empty", 0, (row_tiles + 1) % 2)
         barrier = cta.bars.expect("q_full", 0, config.q_bytes)
         rows = cute.domain_offset((row_tile.row(0), 0, 0), mQ)
         for t in range(config.row_tiles):
-            dst, src = both_sides(atom, sQ[None, None, 0, t], cute.local_tile(rows, unit, (t, 0, row_tile.group)))
+            dst, src = both_sides(atom, sQ[None, None, t], cute.local_tile(rows, unit, (t, 0, row_tile.group)))
             cute.copy(atom, src, dst, tma_bar_ptr=barrier)
+
+
+@cute.jit
+def prefetch_q(cta: Cta) -> None:
+    """Have L2 fetch Q of a row tile, a row a lane."""
+    queries, row_tile = cta.copies.queries, cta.row_tile
+    for i in cutlass.range(cute.arch.lane_idx(), smaller(cta.config.tile_m, row_tile.rows - row_tile.row(0)), WARP):
+        row = queries[row_tile.row(i), None, row_tile.group]
+        primitives.cp_async_bulk_prefetch(row.iterator, cta.config.head_dim * BF16_BYTES)
 
 
 class LoadWarp(Fixed):
@@ -57,9 +68,9 @@ class LoadWarp(Fixed):
         self.cta, self.ring, self.warp = cta, ring, warp
         self.rank = cute.arch.block_idx_in_cluster() if cta.config.mma_ctas == 2 else 0  # whose half of V or the keys
 
-    def boxes(self, rows: int) -> Any:
+    def unit(self, slot: Any) -> Any:
         buffer = self.cta.smem.sV if self.ring.name == "v" else self.cta.smem.sK
-        return unit_boxes(buffer, self.ring.unit, rows, self.cta.config.depth * self.cta.config.units)
+        return units(buffer, self.ring.unit, self.cta.config.depth * self.cta.config.units)[None, None, slot]
 
     @cute.jit
     def run(self, tails: Int32) -> Int32:
@@ -109,7 +120,7 @@ class LoadWarp(Fixed):
         name, stage = ("tail_full", self.warp) if alone else (ring.full, slot)
         barrier = self.cta.bars.expect(name, stage, ring.unit_bytes, alone)
         g = cute.local_tile(cute.domain_offset((first, 0, 0), keys), ring.unit, (0, columns, sequence))
-        dst, src = both_sides(atom, self.boxes(ring.unit[0])[None, None, 0, slot], g)
+        dst, src = both_sides(atom, self.unit(slot), g)
         cute.copy(atom, src, dst, tma_bar_ptr=barrier)
 
     @cute.jit
@@ -138,7 +149,7 @@ class LoadWarp(Fixed):
         slot = wait_empty(self.cta, ring, self.warp, turn)
         for first, row, src in zip(firsts, rows, sources, strict=True):
             named[0] = row >= 0
-            dst = cute.logical_divide(self.boxes(ring.unit[0])[first + lane // lanes, None, 0, slot], vector)
+            dst = cute.logical_divide(self.unit(slot)[first + lane // lanes, None], vector)
             for c in range(0, vectors, lanes):
                 cute.copy(atom, src[None, column + c], dst[None, lane % lanes + c], pred=named)
         indices.store(following.load())
@@ -155,7 +166,7 @@ class LoadWarp(Fixed):
     def clear_keys(self, slot: Int32, first: Int32) -> None:
         """Zero a unit's keys from `first` on, sixteen bytes at a time."""
         (keys, dims), vector = self.ring.unit, cute.make_layout(VECTOR_BYTES // BF16_BYTES)
-        unit, zero = self.boxes(keys)[None, None, 0, slot], cute.make_rmem_tensor(vector, BFloat16)
+        unit, zero = self.unit(slot), cute.make_rmem_tensor(vector, BFloat16)
         zero.fill(0.0)
         of_key, lane = dims // cute.size(vector), cute.arch.lane_idx()
         for key in cutlass.range(first + lane // of_key, keys, WARP // of_key, unroll=1):

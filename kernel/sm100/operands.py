@@ -40,6 +40,7 @@ class Copies(NamedTuple):
     """TMA of Q, of the keys of the window and the compressed ones, and of O and U [G, R, D]."""
 
     q: cpasync.TmaInfo
+    queries: cute.Tensor  # (row, dim, group): what TMA loads Q from
     window: KeyLoads
     compressed: KeyLoads
     listed: cute.Tensor | None  # (key, dim) of those that are listed: no TMA then
@@ -67,7 +68,7 @@ def copies(config: FmhaConfig, operands: Operands) -> Copies:
     results = operands.o, operands.u
     if config.splits == 1:
         results = tuple(None if each is None else store_atom(config, each) for each in results)
-    return Copies(q, window, compressed, listed, *results)
+    return Copies(q, view(config, operands.q), window, compressed, listed, *results)
 
 
 def key_loads(config: FmhaConfig, k: cute.Tensor, v: cute.Tensor) -> KeyLoads:
@@ -89,28 +90,26 @@ def view(config: FmhaConfig, tensor: cute.Tensor) -> cute.Tensor:
 def load_atom(config: FmhaConfig, tensor: cute.Tensor, unit: tuple[int, int], alone: bool = False) -> cpasync.TmaInfo:
     """TMA load of so many rows and columns; of a pair's CTAs the first is told, unless each waits `alone`."""
     load = cpasync.CopyBulkTensorTileG2SOp(tcgen05.CtaGroup.ONE if alone else cta_group(config))
-    return cpasync.make_tiled_tma_atom(load, view(config, tensor), unit_layout(unit, unit[0]), unit)
+    return cpasync.make_tiled_tma_atom(load, view(config, tensor), unit_layout(unit), unit)
 
 
 def store_atom(config: FmhaConfig, tensor: cute.Tensor) -> cpasync.TmaInfo:
     """TMA store of 128 bytes of a warp's rows."""
     tile = config.rows_per_warp, SWIZZLE_BYTES * 8 // tensor.element_type.width
-    layout = unit_layout(tile, tile[0])
-    return cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileS2GOp(), view(config, tensor), layout, tile)
+    return cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileS2GOp(), view(config, tensor), unit_layout(tile), tile)
 
 
-def unit_layout(unit: tuple[int, int], rows: int) -> cute.ComposedLayout:
-    """Where `rows` rows lie among those of a unit, (row, (column, chunk)), a chunk 128 bytes of every row."""
+def unit_layout(unit: tuple[int, int]) -> cute.ComposedLayout:
+    """Where a unit's rows lie, (row, (column, chunk)), a chunk 128 bytes of every row."""
     width = min(CHUNK, unit[1])  # fp32 come 32 at a time
-    layout = cute.make_layout((rows, (width, unit[1] // width)), stride=(width, (1, width * unit[0])))
+    layout = cute.make_layout((unit[0], (width, unit[1] // width)), stride=(width, (1, width * unit[0])))
     return cute.make_composed_layout(cute.make_swizzle(3, 4, 3), 0, layout)
 
 
-def unit_boxes(buffer: cute.Tensor, unit: tuple[int, int], rows: int, slots: int, dtype: Any = BFloat16) -> cute.Tensor:
-    """A ring of units as boxes of so many rows each: (row, (column, chunk), box, slot)."""
-    box = unit_layout(unit, rows)
-    boxes = cute.make_layout((unit[0] // rows, slots), stride=(rows * box.outer.stride[0], math.prod(unit)))
-    shape, stride = (*box.outer.shape, *boxes.shape), (*box.outer.stride, *boxes.stride)
+def units(buffer: cute.Tensor, unit: tuple[int, int], slots: int, dtype: Any = BFloat16) -> cute.Tensor:
+    """A ring of units: (row, (column, chunk), slot)."""
+    box = unit_layout(unit)
+    shape, stride = (*box.outer.shape, slots), (*box.outer.stride, math.prod(unit))
     return cute.make_tensor(cute.recast_ptr(buffer.iterator, box.inner, dtype), cute.make_layout(shape, stride=stride))
 
 

@@ -17,7 +17,7 @@ from cutlass.cute.nvgpu import tcgen05
 from kernel.arguments import Arguments
 from kernel.config import BF16_BYTES, S_STAGES, TMEM_LANES, WARP, FmhaConfig
 from kernel.sm100.cta import HALF_LANES, LANE, LOAD_COLS, VECTOR_BYTES, Cta, Fragments
-from kernel.sm100.operands import unit_boxes
+from kernel.sm100.operands import units
 from kernel.sm100.tiles import Fixed
 
 LOG2E = math.log2(math.e)
@@ -79,7 +79,7 @@ class RowThread(Fixed):
         o = cute.make_rmem_tensor(LOAD_COLS, Float32)
         o.fill(0.0)
         if cta.kv_tiles.count > 0:
-            o.store(flat(self.load_o(cta, c)).load())
+            o.store(cute.coalesce(self.load_o(cta, c)).load())
         return o
 
 
@@ -174,25 +174,20 @@ class RunningSoftmax(Fixed):
 
 
 def exp2_by_fma(x: tuple[Float32, Float32]) -> tuple[Float32, Float32]:
-    """2^x of two exponents up to 127 on the FMA pipe: 2^(x - n), n the nearest integer, with n added to the bits of its
-    exponent. From -127 down it comes to 0."""
+    """2^x of two exponents up to 127 on the FMA pipe, 0 from -127 down: 2^(x - n), integer n added to its exponent."""
     x = (cute.arch.fmax(x[0], Float32(LEAST)), cute.arch.fmax(x[1], Float32(LEAST)))
-    shifted = cute.arch.add_packed_f32x2(x, twice(ROUND))
-    n = cute.arch.add_packed_f32x2(shifted, twice(-ROUND))
-    x = cute.arch.fma_packed_f32x2(n, twice(-1.0), x)
-    power = twice(EXP2[-1])
+    shifted = cute.arch.add_packed_f32x2(x, (ROUND, ROUND))
+    n = cute.arch.add_packed_f32x2(shifted, (-ROUND, -ROUND))
+    x = cute.arch.fma_packed_f32x2(n, (-1.0, -1.0), x)
+    power = EXP2[-1], EXP2[-1]
     for coefficient in EXP2[-2::-1]:
-        power = cute.arch.fma_packed_f32x2(power, x, twice(coefficient))
+        power = cute.arch.fma_packed_f32x2(power, x, (coefficient, coefficient))
     values = cute.make_rmem_tensor(4, Float32)
     bits = cute.recast_tensor(values, Int32)
     for j in range(2):
         values[j], values[2 + j] = power[j], shifted[j]
         bits[j] += bits[2 + j] << MANTISSA_BITS
     return values[0], values[1]
-
-
-def twice(x: float) -> tuple[Float32, Float32]:
-    return Float32(x), Float32(x)
 
 
 @dataclass
@@ -283,7 +278,7 @@ class SoftmaxWarp(Fixed):
         of_piece = cute.make_layout(cute.size(s) // parts[-1].stop)
         for part, pieces in enumerate(parts):
             for piece in pieces:
-                p = cute.logical_divide(flat(s), of_piece)[None, piece]
+                p = cute.logical_divide(cute.coalesce(s), of_piece)[None, piece]
                 self.running.exponentiate(p)
                 if self.cta.config.p_path == "tmem":
                     self.store_p_tmem(p, stage, piece)
@@ -325,9 +320,4 @@ def tmem_copy(op: type, columns: int, tensor: cute.Tensor, index: Any) -> cute.T
 
 def p_rows(cta: Cta) -> Any:
     """P in shared memory, (row, key, stage)."""
-    tile = cta.config.tile_m, cta.config.block_n
-    return unit_boxes(cta.smem.sP, tile, tile[0], S_STAGES)[None, None, 0, None]
-
-
-def flat(tensor: cute.Tensor) -> cute.Tensor:
-    return cute.make_tensor(tensor.iterator, cute.make_layout(cute.size(tensor)))
+    return units(cta.smem.sP, (cta.config.tile_m, cta.config.block_n), S_STAGES)
