@@ -46,15 +46,15 @@ class Roles:
 
     A warp reaches the quarter of tensor memory's lanes that its number has modulo four, so the softmax warps are four
     in a row from a multiple of four, or eight: a warpgroup for each row tile in flight. load: warps that load K, a unit
-    of a tile each; values: as many for V, idle where it is read as K; queries: that of Q, which the one warp that loads
-    K asks for itself. Raises ArgumentError for other roles.
+    of a tile each; values: as many for V, idle where it is read as K; queries: that of Q, or none where the one warp
+    that loads K asks for Q first. Raises ArgumentError for other roles.
     """
 
     softmax: tuple[int, ...] = (0, 1, 2, 3)
     mma: tuple[int, ...] = (4,)
     load: tuple[int, ...] = (5,)
     values: tuple[int, ...] = (6,)
-    queries: tuple[int, ...] = ()
+    queries: tuple[int, ...] = (7,)
 
     def __post_init__(self) -> None:
         first = self.softmax[0] if self.softmax else 0
@@ -66,8 +66,8 @@ class Roles:
             raise ArgumentError("mma", self.mma, "one warp")
         if len(self.load) != len(self.values) or len(self.load) not in (1, UNITS):
             raise ArgumentError("load", self.load + self.values, f"one warp for K and one for V, or {UNITS} for each")
-        if len(self.queries) != (len(self.load) > 1):
-            raise ArgumentError("queries", self.queries, f"one warp beside {UNITS} that load K, else none")
+        if len(self.queries) > 1 or len(self.queries) < len(self.load) // UNITS:
+            raise ArgumentError("queries", self.queries, f"one warp, or none where not {UNITS} load K")
         if len({*self.warps}) < len(self.warps):
             raise ArgumentError("roles", self.warps, "one role a warp")
 
@@ -94,7 +94,7 @@ def among(warps: tuple[int, ...], warp: Any) -> Any:
 
 
 UNIT_ROLES = Roles(load=(4, 5, 6, 7), values=(8, 9, 10, 11), mma=(12,), queries=(13,))
-TWO_ROW_TILES = Roles(softmax=(0, 1, 2, 3, 4, 5, 6, 7), mma=(8,), load=(9,), values=(10,))
+TWO_ROW_TILES = Roles(softmax=(0, 1, 2, 3, 4, 5, 6, 7), mma=(8,), load=(9,), values=(10,), queries=())
 
 
 @dataclass(frozen=True)
@@ -285,6 +285,11 @@ class FmhaConfig:
     def rows_per_warp(self) -> int:
         """Rows of O that a softmax warp stores: all columns of them, or its threads' halves."""
         return WARP if self.halves_apart else WARP // self.threads_per_row
+
+    @property
+    def there_and_back(self) -> bool:
+        """Whether the row tiles are dealt so: where they differ in how many keys they see, and a CTA may have many."""
+        return self.mask == "causal" and self.compressed == "none" and not self.roles.queries
 
     @property
     def s_ahead(self) -> bool:
@@ -521,7 +526,7 @@ def configuration(
     if head_dim <= 128 and p_path == "tmem" and compressed != "topk" and rows > config.tile_m:
         whole = replace(config, roles=TWO_ROW_TILES)
     if head_dim == 256 and rows > config.tile_m:
-        whole = replace(config, mma_ctas=2)
+        whole = replace(config, mma_ctas=2, roles=Roles(queries=()))
     if head_dim == 512 and heads % (2 * config.tile_m) == 0:
         whole = replace(config, mma_ctas=2)
     if size is None:

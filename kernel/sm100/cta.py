@@ -128,7 +128,7 @@ class Cta(Fixed):
         sequences come first, and are dealt there and back: under a causal mask they see most keys."""
         config, args, groups, ctas = self.config, self.args, self.args.lse.shape[0], self.config.mma_ctas
         pairs, pair = cute.ceil_div(args.rows, ctas * config.block_m), number // ctas
-        if config.mask == "causal" and config.compressed == "none":
+        if config.there_and_back:
             dealt = cute.arch.grid_dim()[0] // ctas
             deal, deals = pair // dealt, pairs * groups // dealt
             pair = select_((deals - deal) % 2 == 1, (2 * deal + 1) * dealt - 1 - pair, pair)

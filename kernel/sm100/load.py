@@ -18,7 +18,7 @@ from kernel.sm100.tiles import Fixed, KvTiles, TopkTiles, larger, smaller
 
 @cute.jit
 def load(cta: Cta, ring: cutlass.Constexpr[Ring | None], warp: Any) -> None:
-    """What warp `warp` of a ring brings for all row tiles of the CTA, or Q's; where one warp loads K, it has Q too."""
+    """What warp `warp` of a ring brings for all row tiles of the CTA, or Q's; without one of its own, K's has Q too."""
     turn, tails, row_tiles = Int32(0), Int32(0), Int32(0)
     queries, keys = ring is None or (ring.name == "k" and not cta.config.roles.queries), ring is not None
     first, end, step = cta.numbers

@@ -13,9 +13,9 @@ from kernel.config import TWO_ROW_TILES, Roles
 
 PERMUTED = {
     "mma and load swapped": Roles(mma=(5,), load=(4,)),
-    "two idle warps": Roles(mma=(6,), load=(7,), values=(8,)),
-    "softmax last": Roles(softmax=(4, 5, 6, 7), mma=(0,), load=(3,), values=(1,)),
-    "two row tiles, softmax last": Roles(tuple(range(4, 12)), mma=(0,), load=(3,), values=(2,)),
+    "two idle warps": Roles(mma=(6,), load=(7,), values=(9,), queries=(4,)),
+    "softmax last": Roles(softmax=(4, 5, 6, 7), mma=(0,), load=(3,), values=(1,), queries=()),
+    "two row tiles, softmax last": Roles(tuple(range(4, 12)), mma=(0,), load=(3,), values=(2,), queries=()),
     "units, softmax last": Roles((12, 13, 14, 15), (9,), load=(4, 5, 6, 7), values=(0, 1, 2, 3), queries=(8,)),
     "units, two idle warps": Roles(mma=(6,), load=(8, 9, 10, 11), values=(12, 13, 14, 15), queries=(7,)),
 }
@@ -69,8 +69,8 @@ def test_permuted_roles_give_the_same_bits(
         ({"softmax": (1, 2, 3, 4), "mma": (0,)}, "softmax"),
         ({"softmax": (0, 1)}, "softmax"),
         ({"mma": (4, 5), "load": (6,)}, "mma"),
-        ({"queries": (7,)}, "queries"),
-        ({"load": (4, 5, 6, 7), "values": (8, 9, 10, 11), "mma": (12,)}, "queries"),
+        ({"queries": (7, 8)}, "queries"),
+        ({"load": (4, 5, 6, 7), "values": (8, 9, 10, 11), "mma": (12,), "queries": ()}, "queries"),
         ({"load": ()}, "load"),
         ({"load": (4,)}, "roles"),
     ],

@@ -118,7 +118,7 @@ BREAKS = (
         "softmax = len(self.roles.softmax)",
         "softmax = self.threads // WARP",
         ("D1.3", "hd=64 n=128 P in tmem"),
-        r"Deadlock(.|\n)*4 of 7 arrivals, .* PTX line \d+",
+        r"Deadlock(.|\n)*4 of 8 arrivals, .* PTX line \d+",
     ),
     Break(
         "P is not a little too small",

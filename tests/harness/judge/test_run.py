@@ -114,6 +114,7 @@ def test_what_the_clock_predicts_is_recorded_and_shown(accepted: Run) -> None:
         "mma: warp 4",
         "load: warp 5",
         "values: warp 6",
+        "queries: warp 7",
     ]
     waits = {(wait.what, wait.where.split(":")[0]) for role in said.roles for wait in role.waits}
     assert {where for what, where in waits if what == "p_full[0]"} <= {
