@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ..machine.topology import Cta, Warp
 
 RESPONSE_BYTES = 16
+NOBODY = (0xFFFF_FFFF,) * 3
+"""Where no cluster was taken over, PTX leaves open what its first CTA is."""
 FIRST = ("get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z")
 
 
@@ -35,7 +37,7 @@ def _try_cancel(ins: Instr) -> Action:
             offset, told = of_lane(target, lane) & OFFSET_MASK, of_lane(barrier, lane)
             aligned(offset, RESPONSE_BYTES, "the response of try_cancel", ins, warp)
             taken = cluster.take_over()
-            response = np.array([taken is not None, *(taken or (0, 0, 0))], np.uint32).view(np.uint8)
+            response = np.array([taken is not None, *(taken or NOBODY)], np.uint32).view(np.uint8)
             for cta in cluster.ctas if everyone else (warp.cta,):
                 signalled = mbarrier_at(warp, told & OFFSET_MASK | cta.rank << RANK_SHIFT, ins)
                 reachable(signalled, ins, warp)

@@ -46,12 +46,25 @@ class Remote(MemoryOp):
         self.bytes = self.width * count
         self.what = ins.opcode
 
-    def issue(self, warp: Warp, memory: SharedMemory, offsets: np.ndarray, values: np.ndarray, told: MBarrier) -> None:
+    def issue(
+        self,
+        warp: Warp,
+        memory: SharedMemory,
+        offsets: np.ndarray,
+        values: np.ndarray,
+        lanes: np.ndarray,
+        told: MBarrier,
+    ) -> None:
         """Queue the words for one CTA: checked now, written and reported when they arrive."""
         index = self.checked(memory, offsets, warp)
         me = Access(told.component, told.phase + 1, True, self.ins, warp, self.what, via=told)
         me.strong = CLUSTER_SCOPE if self.operation is not None else 0
-        memory.shadow.write(memory.cells(index, self.bytes), me, warp.clock)
+        cells = memory.cells(index, self.bytes)
+        if self.operation is None:
+            memory.refuse_overlap(index, np.ascontiguousarray(values).view(np.uint8), lanes, me)
+        else:
+            memory.shadow.read(cells, me, warp.clock)
+        memory.shadow.write(cells, me, warp.clock)
         party = Party(self.ins, warp, self.what, (me.component, me.time))
         told.copies.append(party)
         view = memory.views[self.width]
@@ -90,11 +103,14 @@ def _run(op: Remote) -> Action:
         values = lane_rows(value, op.count, np.dtype(f"u{op.width}"))
         values = values if mask is None else values[mask]
         told = np.array([of_lane(barrier, lane) for lane in active_lanes(mask)])
+        lanes = np.uint32(1) << np.array(active_lanes(mask), np.uint32)
         for signalled in np.unique(told).tolist():
             these = told == signalled
             for memory, where, places in op.parts(warp, addresses[these]):
-                words = values[these] if where is None else values[these][where]
-                op.issue(warp, memory, places, words, mbarrier_at(warp, signalled, op.ins))
+                words, by = values[these], lanes[these]
+                if where is not None:
+                    words, by = words[where], by[where]
+                op.issue(warp, memory, places, words, by, mbarrier_at(warp, signalled, op.ins))
 
     return run
 

@@ -10,7 +10,7 @@ from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .modifiers import REACH, SCOPE, Modifiers
 from .registry import Action, executes, nobody
-from .tensormap import acquire
+from .tensormap import acquire, release
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
@@ -66,6 +66,8 @@ def _fence_proxy(ins: Instr) -> Action:
                 acquire(ins, warp, at)
 
         return acquire_maps
+    if kind == "tensormap::generic" and semantics == "release":
+        return lambda warp, mask: release(warp)
     if kind not in ("async", "async::generic"):
         return lambda warp, mask, *_operands: None
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..chip import LANES, RANK_SHIFT
-from ..errors import BarrierError, Level, OutOfBounds, place
+from ..errors import BarrierError, Level, OutOfBounds, UnknownInstruction, place
 from ..machine.access import CTA
 from ..machine.agents import Wait
 from ..machine.mbarrier import MBarrier, Party
@@ -101,6 +101,8 @@ def _arrive(ins: Instr) -> Action:
         {"expect_tx"}, {"noComplete"}, SEMANTICS, SCOPE, SHARED, B64
     )
     drop = ins.opcode == "mbarrier.arrive_drop"
+    if "shared::cluster" in ins.modifiers and not isinstance(ins.operands[0], Sink):
+        raise UnknownInstruction(ins, "a state of .shared::cluster; allowed is _")
     what = ".".join((ins.opcode, *((expect,) if expect else ())))
     wanted = not isinstance(ins.operands[0], Sink)
 
@@ -175,6 +177,8 @@ def _wait(ins: Instr) -> Action:
         if at is None or wanted is None:
             return _wait_lanes(ins, warp, mask, address, phase, parity is not None, acquire)
         barrier = mbarrier_at(warp, at, ins)
+        if barrier.cta is not warp.cta:
+            _refuse_far(ins, warp, barrier)
         if barrier.phase > 1:
             _refuse_late(ins, warp, barrier, wanted, parity is not None)
         if _complete(barrier, wanted, parity is not None):
@@ -228,6 +232,13 @@ def _not_yet(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: boo
     return BLOCK
 
 
+def _refuse_far(ins: Instr, warp: Warp, barrier: MBarrier) -> None:
+    """Only arrivals and bytes reach other CTAs: PTX ISA 9.1, 9.7.13.15.16."""
+    what = f"{ins.opcode} in {warp} asks {barrier} of {barrier.cta}"
+    missing = f"an mbarrier of {warp.cta}, on which others arrive"
+    warp.cta.launch.found(BarrierError(what, ins, warp, (("missing", missing),)))
+
+
 def _refuse_late(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: bool) -> None:
     """Of the phases known to be over a parity means the last, or the open one after it; two phases on, neither.
 
@@ -251,6 +262,8 @@ def _wait_lanes(ins: Instr, warp: Warp, mask: Any, address: Any, phase: Any, par
     for lane in active_lanes(mask):
         barrier = mbarrier_at(warp, of_lane(address, lane), ins)
         wanted = of_lane(phase, lane)
+        if barrier.cta is not warp.cta:
+            _refuse_far(ins, warp, barrier)
         if barrier.phase > 1:
             _refuse_late(ins, warp, barrier, wanted, parity)
         answer[lane] = _complete(barrier, wanted, parity)

@@ -17,6 +17,7 @@ from .registry import Action, executes
 from .spaces import SHARED_BASE, WINDOW_BYTES
 
 if TYPE_CHECKING:
+    from ..machine.access import Access
     from ..machine.topology import Warp
 
 LIVE_BYTES: Final = 8 * LIVE_WORDS
@@ -70,30 +71,35 @@ def _global_map(ins: Instr, warp: Warp, address: int) -> np.ndarray:
 
 
 def _changed(ins: Instr, warp: Warp, address: int) -> None:
-    """Note a change of the map at `address`: who uses it must acquire it first."""
+    """Note a change of the map at `address`: it must be released, and acquired before it is used."""
     warp.cta.launch.memory.wrote(host_bytes(address, MAP_BYTES))
-    warp.cta.launch.registry.setdefault("changed maps", {})[address] = (ins, warp)
+    warp.cta.launch.registry.setdefault("changed maps", {})[address] = warp.access(ins, ins.opcode)
 
 
 def check_acquired(ins: Instr, warp: Warp, address: int) -> None:
-    """Find a map that the kernel changed and that no warp of this CTA acquired as it is now and told this one: TMA may
-    see the old one.
+    """Find a map that the kernel changed and that was not released as it is now, or that no warp of this CTA acquired
+    then and told this one: TMA may see the old one.
 
     Its bytes decide: in NVIDIA's programs several warps make the same change, one after another's acquire.
     """
     change = warp.cta.launch.registry.get("changed maps", {}).get(address)
     if change is None:
         return
-    now = host_bytes(address, MAP_BYTES).tobytes()
-    if any(held == now and (a.warp is warp or a.seen_by(warp.clock)) for held, a in warp.cta.maps.get(address, ())):
+    now = _held(address)
+    released = (address, now) in _released(warp)
+    if released and any(held == now and _known(a, warp) for held, a in warp.cta.maps.get(address, ())):
         return
+    if released:
+        missing = f"acquire of it after the change, before this in {warp}"
+    else:
+        missing = f"release after the change in {change.warp}, before it is acquired"
     fault = MissingProxyFence(
         f"{ins.opcode} uses the tensor map at {address:#x}, which the kernel changed",
         ins,
         warp,
         (
-            ("changed at", f"{place(*change)}  (by {change[1]})"),
-            ("missing", f"fence.proxy.tensormap::generic.acquire of it after the change, before this in {warp}"),
+            ("changed at", f"{place(change.instr, change.warp)}  (by {change.warp})"),
+            ("missing", f"fence.proxy.tensormap::generic.{missing}"),
         ),
     )
     warp.cta.launch.found(fault)
@@ -103,8 +109,28 @@ def acquire(ins: Instr, warp: Warp, address: int) -> None:
     """fence.proxy.tensormap::generic.acquire: TMA operations of this CTA that come after it, by a barrier too, see the
     map as it is now."""
     if address in warp.cta.launch.registry.get("changed maps", {}):
-        held = host_bytes(address, MAP_BYTES).tobytes(), warp.access(ins, ins.opcode)
-        warp.cta.maps.setdefault(address, []).append(held)
+        warp.cta.maps.setdefault(address, []).append((_held(address), warp.access(ins, ins.opcode)))
+
+
+def release(warp: Warp) -> None:
+    """fence.proxy.tensormap::generic.release: who acquires the maps that `warp` changed sees them as they are now."""
+    changes = warp.cta.launch.registry.get("changed maps", {})
+    _released(warp).update((at, _held(at)) for at, change in changes.items() if _known(change, warp))
+
+
+def _known(access: Access, warp: Warp) -> bool:
+    """Whether `access` is the warp's own, or one of its cluster that it was told of."""
+    return access.warp is warp or (access.warp.cta.home == warp.cta.home and access.seen_by(warp.clock))
+
+
+def _held(address: int) -> bytes:
+    return host_bytes(address, MAP_BYTES).tobytes()
+
+
+def _released(warp: Warp) -> set[tuple[int, bytes]]:
+    """Maps with their bytes as they were when they were released."""
+    released: set[tuple[int, bytes]] = warp.cta.launch.registry.setdefault("released maps", set())
+    return released
 
 
 @executes("tensormap.cp_fenceproxy")
@@ -117,5 +143,6 @@ def _copy(ins: Instr) -> Action:
             raise DescriptorError(f"{ins.opcode}.sync.aligned copies {MAP_BYTES} bytes for a whole warp", ins, warp)
         _global_map(ins, warp, to)[:] = _shared_map(ins, warp, at, write=False)
         _changed(ins, warp, to)
+        _released(warp).add((to, _held(to)))
 
     return run

@@ -19,14 +19,22 @@ REDUCE = "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes
 WAIT = "LOOP: mbarrier.try_wait.parity.shared.b64 %p2, [%r3], 0; @%p2 bra GO; bra LOOP; GO:"
 
 
-def run(act: str, size: int, out: np.ndarray, wait: str = WAIT, completion: Completion = "lazy", away: int = 1) -> None:
+def run(
+    act: str,
+    size: int,
+    out: np.ndarray,
+    wait: str = WAIT,
+    completion: Completion = "lazy",
+    away: int = 1,
+    bytes_: int = 512,
+) -> None:
     """Each thread acts on its place (%r5) of the CTA that is so far away; then its own CTA's words are handed out."""
     text = kernel(
         "remote",
         ".param .u64 out",
         f"""
 .reg .b32 %r<20>; .reg .b64 %q<8>; .reg .pred %p<4>;
-.shared .align 128 .b8 data[512]; .shared .align 8 .b8 full[8];
+.shared .align 1024 .b8 data[{bytes_}]; .shared .align 8 .b8 full[8];
 mov.u32 %r1, %tid.x; mov.b32 %r2, data; mov.b32 %r3, full; mov.u32 %r4, %cluster_ctarank; ld.param.b64 %q0, [out];
 setp.eq.u32 %p1, %r1, 0;
 @%p1 mbarrier.init.shared.b64 [%r3], 1;
@@ -95,6 +103,42 @@ def test_the_wait_is_needed(completion: Completion) -> None:
             completion=completion)  # fmt: skip
 
 
+ONE_PLACE = "and.b32 %r17, %r5, 0xFFFFFC00;"
+
+
+def at_one_place(act: str) -> str:
+    """Of all lanes, at the first word of the CTA that is meant."""
+    return ONE_PLACE + act.replace("[%r5]", "[%r17]")
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_lanes_send_one_word_to_one_place(completion: Completion) -> None:
+    """Equal ones; or each its own, of which one would stay; or each its own to be added."""
+    out = np.zeros((2, 32, 4), np.uint32)
+    run(at_one_place(STORE.format(".b32", "%r4")), 128, out, completion=completion)
+    assert out[:, 0, 0].tolist() == [1, 0]
+    run(at_one_place(REDUCE.format("add.u32")), 128, out, completion=completion)
+    assert out[:, 0, 0].tolist() == [100 + int(sums) for sums in sent().sum(1)]
+    with pytest.raises(errors.DataRace, match=r"st\.async"):
+        run(at_one_place(STORE.format(".b32", "%r7")), 128, out, completion=completion)
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_what_is_folded_into_was_written(completion: Completion) -> None:
+    act = "add.u32 %r5, %r5, 512;" + REDUCE.format("add.u32")
+    with pytest.raises(errors.UnwrittenRead, match=r"red\.async reads shared memory"):
+        run(act, 128, np.zeros((2, 32, 4), np.uint32), completion=completion, bytes_=1024)
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("lanes", ["mov.b32 %r17, %r6;", "setp.lt.u32 %p3, %r1, 16; selp.b32 %r17, %r6, %r3, %p3;"])
+def test_an_mbarrier_of_another_cta_is_not_waited_for(lanes: str, completion: Completion) -> None:
+    """By all lanes, or by some."""
+    wait = lanes + WAIT.replace("[%r3]", "[%r17]")
+    with pytest.raises(errors.BarrierError, match=r"mbarrier\.try_wait in warp .* asks mbarrier #0 .* of CTA"):
+        run(CASES[0][0], 128, np.zeros((2, 32, 4), np.uint32), wait=wait, completion=completion)
+
+
 def test_bytes_are_counted() -> None:
     with pytest.raises((errors.Deadlock, errors.BarrierError)):
         run(CASES[0][0], 132, np.zeros((2, 32, 4), np.uint32))
@@ -105,6 +149,7 @@ def test_bytes_are_counted() -> None:
     [
         REDUCE.format("add.f32"),
         "st.async.weak.shared::cluster.b32 [%r5], %r7, [%r6];",
+        "mbarrier.arrive.release.cluster.shared::cluster.b64 %q3, [%r6];",
         "multimem.red.relaxed.sys.global.add.u32 [%q0], %r7;",
     ],
 )

@@ -55,3 +55,17 @@ def test_every_cluster_is_worked_on_once_by_itself_or_by_another(completion: str
     assert all(workers[worker] == worker for worker in workers)
     if completion != "random":
         assert workers == [0] * 6
+
+
+@pytest.mark.parametrize("completion", ["eager", "lazy", "random"])
+def test_an_answer_of_no_names_no_cta(completion: str) -> None:
+    """The first CTA of the cluster is asked for though there is none."""
+    out = np.zeros(1, np.uint32)
+    asked = TRY.replace("@!%p2 bra END;", "@%p2 bra NEXT; st.global.u32 [%a0], %r21; ret; NEXT:", 1)
+    first = "clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %r21, %o;"
+    launch(
+        source(asked.replace(first, "").replace("@%p2 bra NEXT;", f"{first} @%p2 bra NEXT;")),
+        out,
+        completion=completion,
+    )
+    assert out.tolist() == [0xFFFF_FFFF]

@@ -172,6 +172,17 @@ def test_a_changed_map_must_be_acquired(change: str) -> None:
         through_changed_map(change, "")
 
 
+RELEASE = "fence.proxy.tensormap::generic.release.gpu;"
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("change", [IN_GLOBAL.replace(RELEASE, ""), RELEASE + IN_GLOBAL.replace(RELEASE, "")])
+def test_a_changed_map_must_be_released(change: str, completion: Completion) -> None:
+    """By nobody, or before the change."""
+    with pytest.raises(errors.MissingProxyFence, match=r"missing +fence\.proxy\.tensormap::generic\.release"):
+        through_changed_map(change, ACQUIRE, completion)
+
+
 # small elements ------------------------------------------------------------------------------------------------------
 
 PACKED, PADDED_4, PADDED_6 = 13, 14, 15
