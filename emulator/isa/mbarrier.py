@@ -96,7 +96,9 @@ def _each(address: Any, mask: Any) -> list[tuple[int, Sequence[int]]]:
 
 @executes("mbarrier.arrive", "mbarrier.arrive_drop", dst=1, meets=nobody)
 def _arrive(ins: Instr) -> Action:
-    """Arrivals. A relaxed one releases too below level `formal`: cute_ext emits no other."""
+    """Arrivals. The lanes of a warp arrive at an mbarrier as one and have one state, as on an H200, which ends a launch
+    where more arrive than are pending; with .noComplete one after another. A relaxed arrival releases too below level
+    `formal`: cute_ext emits no other."""
     expect, no_complete, sem, _, _, _ = Modifiers(ins).pick(
         {"expect_tx"}, {"noComplete"}, SEMANTICS, SCOPE, SHARED, B64
     )
@@ -115,7 +117,7 @@ def _arrive(ins: Instr) -> Action:
         tokens: Any = np.zeros(LANES, np.uint64) if wanted else 0
         for at, lanes in _each(address, mask):
             barrier = mbarrier_at(warp, at, ins)
-            for together in [(lane,) for lane in lanes] if wanted else [lanes]:
+            for together in [[lane] for lane in lanes] if no_complete else [[*lanes]]:
                 if wanted:
                     tokens[together] = barrier.phase | barrier.pending << PHASE_BITS
                 arrive(barrier, together, count, party, clock)
@@ -132,7 +134,7 @@ def _arrive(ins: Instr) -> Action:
             barrier.check_incomplete(sum(arrivals), party)
         if drop:
             barrier.expected -= sum(arrivals)
-        barrier.arrive_each(arrivals, party, clock)
+        barrier.arrive(sum(arrivals), party, clock)
 
     return run
 

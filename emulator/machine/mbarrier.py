@@ -113,15 +113,6 @@ class MBarrier:
                 party.warp,
             )
 
-    def arrive_each(self, counts: list[int], party: Party, clock: Clock | None) -> None:
-        """The arrivals of several lanes, one after another: the phase may end among them."""
-        total = sum(counts)
-        if total <= self.pending:
-            self.arrive(total, party, clock)
-            return
-        for count in counts:
-            self.arrive(count, party, clock)
-
     def expect(self, tx: int, party: Party) -> None:
         """Expect `tx` more bytes in this phase."""
         self._count(tx, party)

@@ -224,16 +224,26 @@ def test_a_wait_two_phases_late_that_is_ordered() -> None:
 
 
 @pytest.mark.parametrize("completion", MODES)
-def test_each_lane_has_a_state_of_its_own(completion: str) -> None:
-    """Lanes arrive one after another: the last finds one pending, and a phase may end among them."""
-    last = "mbarrier.pending_count.b64 %r5, %rd2; st.global.b32 [%rd4], %r5;"
-    over = "mbarrier.test_wait.shared.b64 %p4, [%r3], %rd2; selp.b32 %r5, 1, 0, %p4; st.global.b32 [%rd4], %r5;"
-    body = "mul.wide.u32 %rd4, %r1, 4; add.u64 %rd4, %rd4, %rd1; {} mbarrier.arrive.shared.b64 %rd2, [%r3]; {}"
-    assert sorted(run(body.format(init(32), last), completion=completion)[:32]) == [*range(1, 33)]
-    assert run(body.format(init(20), over), completion=completion).sum() == 20
+def test_lanes_that_arrive_as_one_have_one_state(completion: str) -> None:
+    """As on an H200; with .noComplete each finds one fewer pending."""
+    pending = "mbarrier.pending_count.b64 %r5, %rd2; st.global.b32 [%rd4], %r5;"
+    body = "mul.wide.u32 %rd4, %r1, 4; add.u64 %rd4, %rd4, %rd1; {} mbarrier.arrive{}.shared.b64 %rd2, [%r3]{}; {}"
+    assert run(body.format(init(32), "", "", pending), completion=completion)[:32].tolist() == [32] * 32
+    one_by_one = run(body.format(init(40), ".noComplete", ", 1", pending), completion=completion)[:32]
+    assert one_by_one.tolist() == [*range(40, 8, -1)]
     two = "and.b32 %r6, %r1, 8; add.u32 %r3, %r3, %r6;"
-    halves = run(body.format(init(16) + init(16, 8) + two, last), completion=completion)[:32].reshape(4, 8)
-    assert [sorted(halves[at:4:2].ravel()) for at in (0, 1)] == [[*range(1, 17)]] * 2
+    assert (
+        run(body.format(init(16) + init(16, 8) + two, "", "", pending), completion=completion)[:32].tolist()
+        == [16] * 32
+    )
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(("state", "count"), [("%rd2", 20), ("_", 16), ("_", 1)])
+def test_lanes_that_arrive_as_one_may_not_be_more_than_are_pending(state: str, count: int, completion: str) -> None:
+    """An H200 ends the launch, also where they would be two phases' in a row."""
+    with pytest.raises(errors.BarrierError, match=f"makes 32 arrivals on .* expects only {count} more of {count}"):
+        run(f"{init(count)} mbarrier.arrive.shared.b64 {state}, [%r3];", completion=completion)
 
 
 @pytest.mark.parametrize("completion", MODES)
