@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ..errors import Deadlock
 from .chips import Chip
 from .stretch import ALU, FMA, LSU, MUFU, PIPES, Stretch
-from .warps import SUB_PARTITIONS, Sm, Tensor, TimedCluster, TimedWarp
+from .warps import SUB_PARTITIONS, Prefetch, Sm, Tensor, TimedCluster, TimedWarp
 
 if TYPE_CHECKING:
     from ..machine.launch import Dim3, Launch
@@ -221,7 +221,7 @@ class Timeline:
         latency = chip.global_latency + (sm.outstanding + sm.coming) / chip.bytes_in_flight_per_cycle
         done = max(now + latency, sm.hbm)
         sm.use("HBM bytes", missing)
-        sm.prefetched.append((address, missing, done))
+        sm.prefetched.append(Prefetch(address, missing, done))
         self.at(done, partial(self._came, sm, missing))
 
     @staticmethod
@@ -231,16 +231,14 @@ class Timeline:
     def _prefetched(self, sm: Sm, tensor: Tensor | None, size: float) -> tuple[float, float]:
         """Of so many bytes of a tensor from HBM, how many were prefetched, and when the last of those is in L2."""
         taken = done = 0.0
-        while tensor is not None and sm.prefetched and taken < size:
-            address, left, there = sm.prefetched[0]
-            if not tensor.address <= address < tensor.address + tensor.bytes:
-                break
-            part = min(left, size - taken)
-            taken, done = taken + part, max(done, there)
-            if part == left:
-                sm.prefetched.popleft()
-            else:
-                sm.prefetched[0] = address, left - part, there
+        if tensor is None or not sm.prefetched:
+            return taken, done
+        end = tensor.address + tensor.bytes
+        for ahead in [each for each in sm.prefetched if tensor.address <= each.address < end]:
+            part = min(ahead.bytes, size - taken)
+            taken, done = taken + part, max(done, ahead.done) if part else done
+            ahead.bytes -= part
+        sm.prefetched = [each for each in sm.prefetched if each.bytes]
         return taken, done
 
     def load(

@@ -34,6 +34,15 @@ class Tensor:
     box_bytes: int
 
 
+@dataclass(slots=True)
+class Prefetch:
+    """What will be in L2 at a time, `done`, and was not loaded yet."""
+
+    address: int
+    bytes: float
+    done: float
+
+
 class Sm:
     """One SM: until when each of its parts is taken, and how long each was."""
 
@@ -50,8 +59,7 @@ class Sm:
         """Cycles in all by which ordinary instructions delayed it: both use the registers."""
         self.outstanding, self.coming = 0, 0.0
         """Bytes of loads under way, and of prefetches to L2."""
-        self.prefetched: deque[tuple[int, float, float]] = deque()
-        """Address, bytes and time of what will be in L2, and was not loaded yet."""
+        self.prefetched: list[Prefetch] = []
         self.warm = float("inf")
         """When its first load of the launch came: until then loads take longer."""
         self.busy: dict[str | int, float] = {}

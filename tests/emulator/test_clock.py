@@ -374,11 +374,17 @@ WAIT: mbarrier.try_wait.parity.shared.b64 %p2, [%r1], 0; @!%p2 bra WAIT;
 ret;"""
 
 
-def test_what_was_prefetched_comes_from_l2_and_once_from_hbm() -> None:
-    data, cycles, hbm = np.zeros(1 << 22, np.uint8), [], []
+OTHERS = "ld.param.u64 %d3, [other]; cp.async.bulk.prefetch.L2.global [%d3], 16;"
+
+
+@pytest.mark.parametrize("before", ["", OTHERS])
+def test_what_was_prefetched_comes_from_l2_and_once_from_hbm(before: str) -> None:
+    """Also where another tensor's was asked for before it, and is not loaded."""
+    data, other, cycles, hbm = np.zeros(1 << 22, np.uint8), np.zeros(1 << 22, np.uint8), [], []
     for ahead in (0, 8192, 16384):
+        text = bench.entry("u64 data, u32 ahead, u64 other", before + LOAD)
         with emulate(clock="b200"):
-            found = launch(bench.entry("u64 data, u32 ahead", LOAD), args=[data, ahead], grid=1, block=1).prediction
+            found = launch(text, args=[data, ahead, other], grid=1, block=1).prediction
         assert found is not None
         cycles.append(found.cycles)
         hbm.append(found.busy["HBM"] * found.cycles)
