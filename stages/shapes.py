@@ -22,7 +22,7 @@ class Shape:
     """One call of `kernel.dsv4.attention`, or of `kernel.fmha` where `branch` is plain. keys: of the window, or all."""
 
     name: str
-    branch: Literal["plain", "csa", "hca"]
+    branch: Literal["plain", "window", "csa", "hca"]
     batch: int
     tokens: int
     heads: int
@@ -33,7 +33,7 @@ class Shape:
     @property
     def flops(self) -> float:
         """Of both products, for the keys that a query sees."""
-        seen = self.keys + {"plain": 0, "csa": self.topk, "hca": CONTEXT // HCA_RATIO}[self.branch]
+        seen = self.keys + {"plain": 0, "window": 0, "csa": self.topk, "hca": CONTEXT // HCA_RATIO}[self.branch]
         return 4.0 * self.batch * self.tokens * self.heads * self.head_dim * seen
 
     def call(self) -> None:
@@ -43,6 +43,9 @@ class Shape:
         kv = torch.zeros(self.batch, kept, self.head_dim, dtype=torch.bfloat16)
         if self.branch == "plain":
             fmha(q, kv, kv.clone(), partials=False)
+            return
+        if self.branch == "window":
+            dsv4.attention(q, kv)
             return
         if self.branch == "hca":
             blocks = torch.zeros(self.batch, CONTEXT // HCA_RATIO, self.head_dim, dtype=torch.bfloat16)
@@ -68,6 +71,7 @@ SHAPES = (
     Shape("prefill-128h-csa", "csa", 1, CHUNK, 128, 512, dsv4.WINDOW, 1024),
     Shape("prefill-64h-csa", "csa", 1, CHUNK, 64, 512, dsv4.WINDOW, 512),
     Shape("prefill-128h-hca", "hca", 1, CHUNK, 128, 512, dsv4.WINDOW),
+    *(Shape(f"prefill-{h}h-window", "window", 1, CHUNK, h, 512, dsv4.WINDOW) for h in (128, 64)),
     *_decode((128, 64), (2, 64, 256), (1,)),
     *_decode((16,), (64,), (1,)),
     *(Shape(f"plain-hd{d}", "plain", 4, 2048, 16, d, 8192) for d in (64, 128, 256)),
