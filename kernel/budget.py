@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernel.compiled import compile
-from kernel.config import S_STAGES, SMEM_BYTES, TMEM_COLS, TWO_ROW_TILES, UNIT_ROLES, FmhaConfig
+from kernel.config import S_STAGES, SMEM_BYTES, TMEM_COLS, TWO_ROW_TILES, UNIT_ROLES, FmhaConfig, Roles
 from kernel.cubin import resources
 
 COLS_A_MARK = 8  # of tensor memory, in the drawing
@@ -17,7 +17,7 @@ COLS_A_MARK = 8  # of tensor memory, in the drawing
 CONFIGS = (
     *(FmhaConfig(hd, p_path=p_path) for hd in (64, 128, 256) for p_path in ("tmem", "smem")),
     *(FmhaConfig(hd, roles=TWO_ROW_TILES) for hd in (64, 128)),
-    FmhaConfig(256, mma_ctas=2),
+    FmhaConfig(256, mma_ctas=2, roles=Roles(queries=())),
     FmhaConfig(512, p_path="smem", roles=UNIT_ROLES),
     *(
         FmhaConfig(512, "smem", "causal", True, False, compressed, True, mma_ctas=ctas, roles=UNIT_ROLES)

@@ -299,7 +299,7 @@ def test_task_of_an_array_that_others_cancel(desk, cluster, monkeypatch):
     monkeypatch.setattr("harness.client.parts.VISIBLE_S", 1.0)
     desk.project.kernel(cosine=1.0, sleep_D1_2=60)
     thread, results = desk.in_background("D1.1", "D1.2", "D1.3")
-    desk.wait_for("1 of 3 ended")
+    desk.wait_for("D1.1  ACCEPT")
     part = desk.newest().parts[1]
     cluster.ask("scancel", (desk.place.run(part.run).path / "slurm").read_text().strip())
     thread.join()
