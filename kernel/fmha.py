@@ -20,7 +20,7 @@ A CTA takes row tile after row tile. Its warps and the mbarriers between them: t
 P and O's barriers, or with two row tiles each has a stage of its own. K and V come by rings of tiles, in one unit or
 four. Where one MMA is of two CTAs, the mma warp of the pair's first works for both and hears and tells both.
 
-    queries, load --q_full, k_full-->   mma                  Q of a row tile, units of K; of one warp, load, below 512
+    queries, load --q_full, k_full-->   mma                  Q (by load, where it has no warp), units of K
     values       -----v_full-------->   mma                  units of V; K's are V where V is K and the MMA of one CTA
                  <-k_empty, v_empty--   mma                  a unit was read
     queries      <----q_empty--------   mma                  the row tile's last S has happened
