@@ -237,8 +237,8 @@ def extreme(builder: Builder, ins: Instr) -> None:
     type_name = m.last()
     lowest = ins.opcode == "min"
     relu = m.flag("relu")
-    if relu and type_name.startswith("u"):
-        raise m.refuse(".relu of unsigned numbers")
+    if relu and type_name not in ("s32", "s16x2"):
+        raise m.refuse(f".relu of {type_name}")
     if type_name in INTEGERS:
         kind, signed = INTEGERS[type_name]
         m.done()

@@ -182,10 +182,11 @@ def test_relu_of_packed_halves(op: str, wanted: int) -> None:
     assert hex(got[0]) == hex(wanted)
 
 
-@pytest.mark.parametrize("kind", ["u32", "u16x2"])
-def test_relu_of_unsigned_numbers_is_refused(kind: str) -> None:
-    with pytest.raises(UnknownInstruction, match="unsigned"):
-        Instructions(f"max.relu.{kind} %r0, %r1, %r2;")
+@pytest.mark.parametrize("op", ["min", "max"])
+@pytest.mark.parametrize("kind", ["u32", "u16x2", "f32", "f16x2", "bf16x2"])
+def test_relu_of_other_types_is_refused(kind: str, op: str) -> None:
+    with pytest.raises(UnknownInstruction, match=rf"\.relu of {kind}"):
+        Instructions(f"{op}.relu.{kind} %r0, %r1, %r2;")
 
 
 def test_packed_halves_do_not_carry_into_each_other() -> None:
