@@ -15,7 +15,7 @@ from .engine.effects import Effect, Find, effects
 from .engine.fetch import Fetcher
 from .engine.liveness import Liveness
 from .engine.load_store import load_store
-from .engine.placement import Placement, RegisterFile
+from .engine.placement import Placement, RegisterFile, register_files
 from .engine.reach import Reach, reach
 from .engine.segments import Chain, Segment, placed_registers, segments
 from .engine.stored import Pointers, Stored, stored
@@ -113,16 +113,16 @@ class Program:
         """The offsets of the parameters that addresses of stores to global memory are computed from."""
         return self._stored
 
-    def start(self, warp: Any) -> None:
-        """Set a warp at the kernel's first instruction, its threads beyond the block's size inactive."""
-        warp.registers = RegisterFile(self._file_bytes)
+    def start(self, warps: Sequence[Any]) -> None:
+        """Set warps of a launch at the kernel's first instruction, threads beyond the block's size inactive."""
+        x, y, z = warps[0].cta.launch.block
+        for warp, file in zip(warps, register_files(len(warps), self._file_bytes), strict=True):
+            warp.registers = file
+            there = ALL >> LANES - min(LANES, x * y * z - LANES * warp.index)
+            warp.pc, warp.stack, warp.meet, warp.ended, warp.leaves = 0, [], EXIT, ALL & ~there, self._flow.leaves
+            self._resume(warp, there)
         for special in self._placement.specials:
-            self._set_special(warp, special)
-        x, y, z = warp.cta.launch.block
-        threads = min(LANES, x * y * z - LANES * warp.index)
-        there = ALL >> (LANES - threads)
-        warp.pc, warp.stack, warp.meet, warp.ended, warp.leaves = 0, [], EXIT, ALL & ~there, self._flow.leaves
-        self._resume(warp, there)
+            self._set_special(warps, special)
 
     def advance(self, warp: Any) -> None:
         """Run a warp until it waits (`waiting`), yields (`yielded`) or ends (`done`)."""
@@ -258,17 +258,24 @@ class Program:
         self._file_bytes = max(self._file_bytes, self._placement.bytes + builder.code.placed(self._placement.bytes))
         return steps
 
-    def _set_special(self, warp: Any, special: Special) -> None:
-        slot = self._placement.slots[special]
-        rows = warp.registers.rows64 if slot.type == "b64" else warp.registers.rows32
+    def _set_special(self, warps: Sequence[Any], special: Special) -> None:
+        slot, launch = self._placement.slots[special], warps[0].cta.launch
+        of_width = f"rows{slot.type[1:]}"
+        rows = [getattr(warp.registers, of_width)[slot.row] for warp in warps]
+        if special == MEMORY:
+            accesses = self._accesses_of(launch)
+            for warp, row in zip(warps, rows, strict=True):
+                accesses.start(warp, row)
+            return
         if special == PARAMS:
-            rows[slot.row] = warp.cta.launch.params_address
-        elif special == MEMORY:
-            self._accesses_of(warp.cta.launch).start(warp, rows[slot.row])
+            values = [launch.params_address] * len(warps)
         elif special.name.startswith(SHARED_SYMBOL):
-            rows[slot.row] = warp.cta.window + int(special.name[len(SHARED_SYMBOL) :])
+            offset = int(special.name[len(SHARED_SYMBOL) :])
+            values = [warp.cta.window + offset for warp in warps]
         else:
-            rows[slot.row] = self._special_value(warp, special)
+            values = [self._special_value(warp, special) for warp in warps]
+        for row, value in zip(rows, values, strict=True):
+            row[:] = value
 
     def _accesses_of(self, launch: Launch) -> CompiledAccesses:
         found: CompiledAccesses | None = launch.registry.get(CompiledAccesses)
@@ -338,7 +345,7 @@ class Steps(Program):
         done += at - block.start
         warp.executed += done
         warp.watch = Watch(warp, self._placement.slots, warp.registers, self._choice)
-        warp.registers = RegisterFile(self._file_bytes)
+        (warp.registers,) = register_files(1, self._file_bytes)
         self._copy(warp.watch.whole, whole, warp.registers, self)
         self._move(warp, lambda index: blocks[index].start, self._flow.leaves)
         return at

@@ -118,7 +118,7 @@ class Timeline:
 
     def prepare(self, warp: TimedWarp) -> None:
         """Set a warp at the program's first instruction."""
-        self.program.start(warp)
+        self.program.start((warp,))
         warp.timeline, warp.go = self, partial(self._run, warp)
 
     def _run(self, warp: TimedWarp, now: float) -> None:

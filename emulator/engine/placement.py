@@ -7,6 +7,7 @@ then high halves); a predicate is one word of 32 bits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -61,25 +62,43 @@ def _in_vectors(effects: Sequence[Effect], wanted: dict[Reg, None]) -> list[Reg]
     return list(found)
 
 
+@dataclass(slots=True, eq=False)
 class RegisterFile:
-    """The registers of one warp, seen as rows of each width. `base` is its address."""
+    """The registers of one warp, seen as rows of each width and as numbers of each. `base` is its address."""
 
-    def __init__(self, size: int) -> None:
-        size = -(-size // (4 * ROW)) * 4 * ROW
-        memory = np.full(size // 4 + ROW, 0x7FBADBAD, np.uint32)
-        address = address_of(memory)
-        start = -address % (4 * ROW) // 4
-        words = memory[start : start + size // 4]
-        self.base = address + 4 * start
-        self.words = memoryview(words)  # type: ignore[arg-type]
-        self.halves = memoryview(words.view(np.uint16))  # type: ignore[arg-type]
-        self.longs = memoryview(words.view(np.uint64))  # type: ignore[arg-type]
-        self.rows16 = words.view(np.uint16).reshape(-1, 64)[:, :32]
-        self.rows32 = words.reshape(-1, 32)
-        self.rows64 = words.view(np.uint64).reshape(-1, 32)
-        self.rows128 = words.view(np.uint64).reshape(-1, 2, 32)
+    base: int
+    halves: memoryview
+    words: memoryview
+    longs: memoryview
+    rows16: np.ndarray
+    rows32: np.ndarray
+    rows64: np.ndarray
+    rows128: np.ndarray
 
     def rows(self, type_name: str) -> np.ndarray:
         """The rows of registers of a type."""
         found: np.ndarray = getattr(self, f"rows{max(int(type_name[1:]), 16)}")
         return found
+
+
+def register_files(count: int, size: int) -> list[RegisterFile]:
+    """So many files of at least `size` bytes, side by side: views are made of all at once, and cut."""
+    size = -(-size // (4 * ROW)) * 4 * ROW
+    memory = np.full(count * size // 4 + ROW, 0x7FBADBAD, np.uint32)
+    address = address_of(memory)
+    start = -address % (4 * ROW) // 4
+    words = memory[start : start + count * size // 4]
+    halves, longs = words.view(np.uint16), words.view(np.uint64)
+    rows = zip(
+        halves.reshape(count, -1, 64)[:, :, :32],
+        words.reshape(count, -1, 32),
+        longs.reshape(count, -1, 32),
+        longs.reshape(count, -1, 2, 32),
+        strict=True,
+    )
+    numbers = [(memoryview(a), a.size // count) for a in (halves, words, longs)]  # type: ignore[arg-type]
+    found = []
+    for i, each in enumerate(rows):
+        two, four, eight = (memory[i * n : (i + 1) * n] for memory, n in numbers)
+        found.append(RegisterFile(address + 4 * start + i * size, two, four, eight, *each))
+    return found

@@ -132,6 +132,6 @@ def _arrived_already(warp: Warp, generation: Generation, ins: Instr) -> None:
     """Find an arrival before the wait for the last one, which PTX leaves undefined; here it counts for the next use,
     as on an H100, and must be waited for like the first (see machine/ending.py)."""
     warp.arrived_again = ins
-    line = next(first.line for other, first in generation.arrived if other is warp)
+    line = generation.came[warp].line
     what = "barrier.cluster.arrive a second time before barrier.cluster.wait"
     warp.cta.launch.found(BarrierError(what, ins, warp, (("arrived at", f"PTX line {line}"),), Level.FORMAL))

@@ -21,6 +21,9 @@ class Generation:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.arrived: list[tuple[Issuer, Instr]] = []
+        """At a named barrier, where a warp may come more than once."""
+        self.came: dict[Issuer, Instr] = {}
+        """At the cluster's, where each comes once a use."""
         self.waiters: list[Issuer] = []
         self.votes: list[Any] = []
         self.published: set[Any] = set()
@@ -116,16 +119,16 @@ class ClusterBarrier:
 
     def state(self) -> str:
         """What the deadlock table says."""
-        missing = [w for w in self.cluster.warps if not w.done and not _came(w, self.generations[0])]
+        missing = [w for w in self.cluster.warps if not w.done and w not in self.generations[0].came]
         return f"barrier.cluster: still to arrive are {', '.join(map(str, missing))}"
 
     def arrive(self, warp: Issuer, instr: Instr, release: bool) -> Generation:
         """One warp comes; `release`: what it has seen goes along."""
-        generation = next((g for g in self.generations if not _came(warp, g)), None)
+        generation = next((g for g in self.generations if warp not in g.came), None)
         if generation is None:
             generation = Generation(self.cluster.history.clock())
             self.generations.append(generation)
-        generation.arrived.append((warp, instr))
+        generation.came[warp] = instr
         generation.published |= warp.published
         if release:
             generation.clock.merge(warp.clock)
@@ -135,18 +138,13 @@ class ClusterBarrier:
 
     def settle(self) -> None:
         """Let everyone go if all came."""
-        while self.generations[0].arrived:
-            generation = self.generations[0]
-            came = {w for w, _ in generation.arrived}
-            if not all(w.done or w in came for w in self.cluster.warps):
+        while came := self.generations[0].came:
+            if len(came) < self.cluster.running or not all(w.done or w in came for w in self.cluster.warps):
                 return
+            generation = self.generations[0]
             generation.over = True
             self.generations = self.generations[1:] or [Generation(self.cluster.history.clock())]
             self.cluster.wake(generation.waiters)
-
-
-def _came(warp: Issuer, generation: Generation) -> bool:
-    return any(warp is other for other, _ in generation.arrived)
 
 
 def wait_for(generation: Generation, warp: Issuer, instr: Instr, barrier: NamedBarrier | ClusterBarrier) -> None:

@@ -27,12 +27,13 @@ from ..native.memory_layout import (
 from .global_shadow import GlobalShadow
 from .notes import Notes
 from .shared import CHUNK
+from .statistics import shape_of
 
 if TYPE_CHECKING:
     from ..ptx.syntax import Instr
     from .globalmem import Allocation
     from .launch import Launch
-    from .statistics import Stats
+    from .statistics import Shape, Stats
     from .topology import Cta, Warp
 
 CELLS_AN_ACCESS: Final = 4096
@@ -49,12 +50,14 @@ class Learned:
     """
 
     patterns: np.ndarray
+    shapes: dict[int, Shape]
+    """How `Stats` knows the patterns that were counted."""
     notes_pay: bool = False
 
     @classmethod
     def nothing(cls, accesses: int) -> Learned:
         """What is known before the first launch."""
-        return cls(np.zeros(accesses, PATTERN))
+        return cls(np.zeros(accesses, PATTERN), {})
 
 
 class CompiledAccesses:
@@ -69,7 +72,8 @@ class CompiledAccesses:
         self._windows = np.zeros(len(accesses), WINDOW)
         self._bytes = np.zeros(2, np.uint64)
         self._learned, self._patterns = learned, learned.patterns
-        self._patterns["times"] = 0  # of a launch that did not come to its end
+        self._times = self._patterns["times"]
+        self._times[:] = 0  # of a launch that did not come to its end
         self._row = np.zeros(LANES, np.uint64)
         row = self._row.view(MEMORY_ROW)
         row["windows"], row["bytes"] = self._windows.ctypes.data, self._bytes.ctypes.data
@@ -142,6 +146,7 @@ class CompiledAccesses:
             _let_in(warp)
         notes.adopt(smem.cells(offsets, size))
         self._flush_pattern(number, warp.cta.launch.stats)
+        self._learned.shapes.pop(number, None)
         pattern = self._patterns[number]
         places = offsets.tolist()
         together = {place for place in places if places.count(place) > 1} if len(set(places)) < len(places) else set()
@@ -161,17 +166,22 @@ class CompiledAccesses:
         stats.global_load_bytes += loaded
         stats.global_store_bytes += stored
         self._bytes[:] = 0
-        for number in np.flatnonzero(self._patterns["times"]).tolist():
+        for number in np.flatnonzero(self._times).tolist():
             self._flush_pattern(number, stats)
 
     def _flush_pattern(self, number: int, stats: Stats) -> None:
         """Count a pattern as often as it occurred."""
-        pattern = self._patterns[number]
-        times, active, size, offsets, _ = pattern.tolist()
-        if times:
+        times = self._times.item(number)
+        if not times:
+            return
+        shape = self._learned.shapes.get(number)
+        if shape is None:
+            _, active, size, offsets, _ = self._patterns[number].tolist()
             lanes = [lane for lane in range(LANES) if active >> lane & 1]
-            stats.access_shared(offsets.view(np.int32).astype(np.intp)[lanes], size, times)
-            pattern["times"] = 0
+            shape = shape_of(offsets.view(np.int32).astype(np.intp)[lanes], size)
+            self._learned.shapes[number] = shape
+        stats.meet(shape, times)
+        self._times[number] = 0
 
 
 def _let_in(warp: Warp) -> None:

@@ -14,6 +14,7 @@ from .doubts import Overwritten
 from .mbarrier import MBarrier
 from .notes import Notes
 from .shadow import distinct
+from .tmem import DEALLOC
 
 if TYPE_CHECKING:
     from ..ptx.syntax import Instr
@@ -100,6 +101,9 @@ def _work_on_shared_memory(cta: Cta, seen: Clock) -> list[Instr]:
     shadow = cta.smem.shadow
     if isinstance(shadow.notes, Notes) and shadow.notes.unseen(seen):
         shadow.notes.settle_all()
+    unseen = cta.cluster.history.unseen(seen)
+    if not any(_may_come_late(access, cta, kind) for access in unseen for kind in ("writes", "reads")):
+        return late  # whatever memory they are of: nobody has to look who touched each cell of this one
     for kind, numbers in (("writes", shadow.writer), ("reads", shadow.reader)):
         for access in _accesses(cta, distinct(numbers)):
             if _may_come_late(access, cta, kind) and not access.seen_by(seen, ORDERED):
@@ -125,6 +129,8 @@ def _may_come_late(access: Access, cta: Cta, kind: str) -> bool:
     """Whatever another CTA does, and its own bulk stores and copies to another CTA: they would send bytes of the next
     CTA. Of its other copies and of products NVIDIA's programs leave the last ones to themselves: only level `pedantic`
     asks, but for cp.async, whose threads do not end before it."""
+    if access.what == DEALLOC:
+        return False  # of no shared memory
     if access.warp.cta is not cta or _of_bulk_group(access) or (kind == "reads" and _told_to_another(access, cta)):
         return True
     return cta.launch.asks(Level.PEDANTIC) and access.via is not None and not access.generic

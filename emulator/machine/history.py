@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ..native.memory_layout import COMPONENT_BITS, COMPONENTS_MAX, TIME_BITS, address_of
 from ..native.shadow_check import NOT_KNOWN, PATTERN_BITS
-from .clocks import Clock
+from .clocks import ORDERED, Clock
 
 if TYPE_CHECKING:
     from .access import Access
@@ -82,6 +82,15 @@ class History:
         """The epochs of accesses, int64, by their numbers."""
         epochs: np.ndarray = self._table[numbers]
         return epochs
+
+    def unseen(self, clock: Clock) -> Iterator[Access]:
+        """The accesses that the owner of a clock does not come after, parts one by one."""
+        epochs = self._table[: len(self.accesses)]
+        seen = clock.v[ORDERED, epochs >> COMPONENT_BITS & COMPONENTS_MAX - 1]
+        for number in np.flatnonzero((epochs == NOT_KNOWN) | (epochs >> TIME_BITS > seen)).tolist():
+            access = self.accesses[number]
+            if access is not None:
+                yield from (part for part in access.parts or (access,) if not part.seen_by(clock))
 
     def _room(self, table: np.ndarray) -> None:
         self._table, self._epochs = table, memoryview(table)  # type: ignore[arg-type]

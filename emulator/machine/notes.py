@@ -65,7 +65,7 @@ class Notes:
         self.components[: len(self.warps)] = [warp.component for warp in self.warps]
         self._of_warp = np.zeros(COMPONENTS_MAX, bool)
         self._of_warp[[component for component in self._in_cluster if component < COMPONENTS_MAX]] = True
-        self.adopt(np.flatnonzero(shadow.writer | shadow.reader))
+        self.adopt(np.flatnonzero((shadow.writer | shadow.reader) != 0))
 
     def number(self, warp: Warp) -> int:
         """Of a warp of the cluster among `warps`; a guest gets one, and room for its reads."""

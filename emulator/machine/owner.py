@@ -24,6 +24,10 @@ class ClusterOwner(Protocol):
     def warps(self) -> Sequence[Issuer]:
         """Of all its CTAs."""
 
+    @property
+    def running(self) -> int:
+        """How many of them have not ended."""
+
     def wake(self, warps: Iterable[Any]) -> None:
         """Let warps run again whose wait has ended."""
 

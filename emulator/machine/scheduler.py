@@ -63,8 +63,8 @@ class Program(Protocol):
         """The offsets of the parameters that addresses of stores to global memory are computed from: threads' and
         agents', whose tensor maps begin with an address."""
 
-    def start(self, warp: Warp) -> None:
-        """Set the warp at the kernel's first instruction."""
+    def start(self, warps: Sequence[Warp]) -> None:
+        """Set warps at the kernel's first instruction."""
 
     def advance(self, warp: Warp) -> None:
         """Run the warp until it waits, yields or is done."""
@@ -91,7 +91,7 @@ def run(
         cluster = Cluster(launch, index, completion, Random(f"{seed}:{index}"))
         for warp in cluster.warps:
             warp.budget = sys.maxsize if budget is None else budget
-            program.start(warp)
+        program.start(cluster.warps)
         return cluster
 
     def run_cluster(index: Dim3) -> None:

@@ -12,6 +12,9 @@ from ..chip import BANK_BYTES, SHARED_BANKS
 
 WAVEFRONT_BYTES = SHARED_BANKS * BANK_BYTES
 
+Shape = tuple[int, bytes]
+"""Of an access of shared memory: the bytes of each lane, and where each begins, from the wavefront of the first on."""
+
 
 @dataclass
 class MBarrierUse:
@@ -52,7 +55,7 @@ class Stats:
     shared_conflicts: int = 0
     swizzle_mismatches: int = 0
     first_swizzle_mismatch: str = ""
-    _patterns: dict[tuple[int, bytes], int] = field(default_factory=dict, repr=False, compare=False)
+    _patterns: dict[Shape, int] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def instructions(self) -> int:
@@ -67,10 +70,13 @@ class Stats:
             roles.setdefault(frozenset(self.waits_on.get(warp, ())), []).append(warp)
         return {tuple(warps): sum(self.by_warp[w] for w in warps) for warps in roles.values()}
 
-    def access_shared(self, offsets: np.ndarray, size: int, times: int = 1) -> None:
-        """Note an ordinary access of `size` bytes at each of `offsets` (one a lane); its pattern is judged later."""
-        key = (size, (offsets - (offsets.item(0) & -WAVEFRONT_BYTES)).tobytes())
-        self._patterns[key] = self._patterns.get(key, 0) + times
+    def access_shared(self, offsets: np.ndarray, size: int) -> None:
+        """Note an ordinary access of `size` bytes at each of `offsets` (one a lane)."""
+        self.meet(shape_of(offsets, size), 1)
+
+    def meet(self, shape: Shape, times: int) -> None:
+        """Note ordinary accesses of one shape, which is judged later."""
+        self._patterns[shape] = self._patterns.get(shape, 0) + times
 
     def mix_swizzles(self, pieces: int, who: str) -> None:
         """Note pieces that were read by another swizzle than that of their writer. who: both, for people."""
@@ -106,6 +112,11 @@ class Stats:
         self.first_swizzle_mismatch = self.first_swizzle_mismatch or other.first_swizzle_mismatch
         for count in (f.name for f in fields(self) if f.type == "int"):
             setattr(self, count, getattr(self, count) + getattr(other, count))
+
+
+def shape_of(offsets: np.ndarray, size: int) -> Shape:
+    """That of an access of `size` bytes at each of `offsets` (one a lane)."""
+    return size, (offsets - (offsets.item(0) & -WAVEFRONT_BYTES)).tobytes()
 
 
 @lru_cache(maxsize=4096)

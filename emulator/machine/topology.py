@@ -65,9 +65,14 @@ class Cluster:
         """How often one of its warps read again what it had read and found the same, since something else happened."""
 
     @property
+    def running(self) -> int:
+        """How many of its warps have not ended."""
+        return sum([cta.running for cta in self.ctas])
+
+    @property
     def ended(self) -> bool:
         """Whether all its warps have."""
-        return not any(cta.running for cta in self.ctas)
+        return not self.running
 
     def wake(self, warps: Iterable[Warp]) -> None:
         """Let warps run again whose wait has ended."""

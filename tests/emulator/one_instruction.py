@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from emulator.engine.effects import effects
-from emulator.engine.placement import Placement, RegisterFile
+from emulator.engine.placement import Placement, RegisterFile, register_files
 from emulator.engine.segments import Segment
 from emulator.native.compile import StepLists, runner
 from emulator.program import lowered
@@ -51,7 +51,7 @@ class Instructions:
 
     def __call__(self, active: int = ALL, /, **values: Any) -> Mapping[str, np.ndarray]:
         """Registers after running with these values (arrays of 32 or one number), in the lanes `active`."""
-        file = RegisterFile(self._bytes)
+        (file,) = register_files(1, self._bytes)
         slots = {register.name[1:]: slot for register, slot in self._placement.slots.items()}
         for name, value in values.items():
             self._set(file, slots[name], value)
