@@ -14,6 +14,7 @@ from ..errors import Misaligned, OutOfBounds, UnknownInstruction
 from ..machine.access import Access
 from ..machine.agents import Wait
 from ..machine.bulk import bulk_thread, fill
+from ..machine.cells import pieces
 from ..machine.globalmem import host_bytes
 from ..machine.shared import OFFSET_MASK
 from ..machine.tensormap import reduced
@@ -163,7 +164,7 @@ def _bulk_in(ins: Instr) -> Action:
 
 
 def _bulk_out(ins: Instr, what: str, fold: Fold = copy, masked: int | None = None) -> Action:
-    """masked: which operand names the bytes of every 16 that are copied."""
+    """masked: which operand names the bytes of every 16 that are copied. The others are neither read nor written."""
 
     def run(warp: Warp, mask: Any, target: Any, source: Any, size: Any, *rest: Any) -> None:
         memory, smem = warp.cta.launch.memory, warp.cta.smem
@@ -172,33 +173,37 @@ def _bulk_out(ins: Instr, what: str, fold: Fold = copy, masked: int | None = Non
             _check_units(ins, warp, what, address, count, offset)
             memory.writable(address, address + count, ins, warp, what)
             smem.check_span(offset, count, ins, warp, what)
-            warp.cta.launch.stats.copied_out_bytes += count
+            chosen: Any = None
+            cells, there, width = smem.span(offset, count), np.array([address], np.uint64), count
+            if masked is not None:
+                chosen = _chosen(count, of_lane(rest[masked - 3], lane))
+                if not chosen.size:
+                    continue
+                cells, width = pieces(smem.cells(chosen + offset, 1), 1), 1
+                there = chosen.astype(np.uint64) + np.uint64(address)
+            warp.cta.launch.stats.copied_out_bytes += there.size * width
             copies = bulk_thread(warp, lane)
-            smem.shadow.read(smem.span(offset, count), copies.access(ins, what), warp.clock)
-            there = np.array([address], np.uint64)
+            smem.shadow.read(cells, copies.access(ins, what), warp.clock)
             writing = warp.cta.cluster.outside.write_by_agent(
-                there, count, copies.writes.access(ins, what), warp.clock, fold is not copy or masked is not None
+                there, width, copies.writes.access(ins, what), warp.clock, fold is not copy
             )
-            chosen = None if masked is None else _runs(of_lane(rest[masked - 3], lane))
 
             def move(address: int = address, count: int = count, offset: int = offset, chosen: Any = chosen) -> None:
                 there, new = host_bytes(address, count), smem.bytes[offset : offset + count]
                 if chosen is None:
                     fold(there, new)
-                    memory.wrote(there)
-                    return
-                for part in chosen:
-                    there.reshape(-1, 16)[:, part] = new.reshape(-1, 16)[:, part]
-                    memory.wrote(there.reshape(-1, 16)[:, part])
+                else:
+                    there[chosen] = new[chosen]
+                memory.wrote(there)
 
             copies.issue(ins, partial(writing.complete, move))
 
     return run
 
 
-def _runs(byte_mask: int) -> list[slice]:
-    """The bits that are set, of 16."""
-    return [slice(i, i + 1) for i in range(16) if byte_mask >> i & 1]
+def _chosen(count: int, byte_mask: int) -> np.ndarray:
+    """Which of `count` bytes a mask of every 16 names: intp[n]."""
+    return np.flatnonzero(byte_mask >> np.arange(count) % BULK_ALIGNMENT & 1)
 
 
 def _bulk_across(ins: Instr, what: str, fold: Fold = copy) -> Action:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..chip import LANES
+from ..errors import UnknownInstruction
 from ..machine.convergence import ALL, word
 from ..native.body import Body
 from ..native.builder import Builder
@@ -195,6 +196,8 @@ def reduce(builder: Builder, ins: Instr) -> None:
         m.done()
         return
     m.done()
+    if type_name not in (("b32",) if op in ("and", "or", "xor") else ("u32", "s32")):
+        raise UnknownInstruction(ins, f".{op}.{type_name}")
     name = ("s" if type_name == "s32" else "u") + op if op in ("min", "max") else op
     to, source, _ = ins.operands
     a = builder.taking_part.select(builder.read(source, "i32"), builder.code.constant(_IDENTITY[name], "i32"))

@@ -202,7 +202,9 @@ _ACCESSES = frozenset({"ld", "st", "atom", "red"})
 
 
 def _global_access_bytes(instr: Instr) -> int:
-    """The bytes of a lane's access of global memory up to a cell's, 0 if it is none."""
+    """The bytes of a lane's access of global memory up to a cell's, 0 if it is none; 1 of a copy by a mask of bytes."""
+    if "cp_mask" in instr.modifiers:
+        return 1
     if instr.opcode not in _ACCESSES or any(
         m.startswith(("shared", "local", "param", "const")) for m in instr.modifiers
     ):
@@ -259,7 +261,7 @@ class Kernel:
 
     @cached_property
     def global_cell(self) -> int:
-        """The bytes of the smallest access of global memory by threads, 4 at most."""
+        """The bytes of the smallest access of global memory by threads or by a mask of bytes, 4 at most."""
         return min((size for i in self.instrs if (size := _global_access_bytes(i))), default=_CELL)
 
     @cached_property

@@ -83,6 +83,51 @@ def test_bytes_chosen_by_a_mask(byte_mask: int, hint: bool) -> None:
     np.testing.assert_array_equal(there, expected)
 
 
+SHARES = """
+.reg .b16 %h<3>; .reg .b32 %r<9>; .reg .b64 %q<9>; .reg .pred %p<4>;
+.shared .align 128 .b8 data[128];
+mov.u32 %r1, %tid.x; mov.b32 %r2, data; shl.b32 %r3, %r1, 2; add.s32 %r3, %r3, %r2; and.b32 %r4, %r1, 3;
+shl.b32 %r5, %r1, 6; add.s32 %r2, %r2, %r5; ld.param.b64 %q1, [there]; mul.wide.u32 %q2, %r1, 4; add.s64 %q2, %q2, %q1;
+setp.eq.u32 %p0, %r4, WORD; @!%p0 st.shared.b32 [%r3], %r1;
+fence.proxy.async.shared::cta; bar.warp.sync -1;
+setp.lt.u32 %p1, %r1, 2; setp.eq.u32 %p2, %r1, 0;
+selp.b16 %h1, 0x00ff, SECOND, %p2; setp.eq.u32 %p3, %r4, WORD;
+@%p1 cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%q1], [%r2], 64, %h1;
+@%p3 st.global.b32 [%q2], 7;
+@%p1 cp.async.bulk.commit_group; @%p1 cp.async.bulk.wait_group 0; ret;
+"""
+"""Two lanes copy to one place by masks, the second by SECOND. A word of every four threads store there, which is not in
+shared memory."""
+
+
+def share(word: int, second: int, completion: Completion) -> np.ndarray:
+    there = aligned(np.zeros(32, np.uint32))
+    text = kernel("share", ".param .u64 there", SHARES.replace("WORD", str(word)).replace("SECOND", f"{second:#x}"))
+    launch(text, [there], completion=completion)
+    return there
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_copies_by_masks_share_what_lies_between(completion: Completion) -> None:
+    """What a mask leaves out is neither read nor written, down to the byte."""
+    expected = [7 if i % 4 == 3 else (i + 16) * (i < 16) if i % 4 == 2 else i * (i < 16) for i in range(32)]
+    assert share(3, 0x0F00, completion).tolist() == expected
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(
+    ("word", "second", "error"),
+    [
+        (3, 0x0F10, errors.MissingWait),  # a byte of what the first copies
+        (3, 0x1F00, errors.UnwrittenRead),
+        (1, 0x0F00, errors.UnwrittenRead),
+    ],
+)
+def test_copies_by_masks_that_meet(word: int, second: int, error: type[Exception], completion: Completion) -> None:
+    with pytest.raises(error, match="a bulk store"):
+        share(word, second, completion)
+
+
 def test_copies_out() -> None:
     new, there = aligned(np.arange(BYTES, dtype=np.uint8)), aligned(np.zeros(BYTES, np.uint8))
     outward(f"cp.async.bulk.global.shared::cta.bulk_group [%q1+32], [%r2+16], 64; {WAIT}", new, there)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from emulator.errors import UnknownInstruction
 from tests.emulator.one_instruction import ALL, Instructions
 
 LANES = range(32)
@@ -102,6 +103,12 @@ def test_redux(op: str, mask: int) -> None:
     lanes = active(mask)
     wanted = REDUCTIONS[op]([int(values[lane]) for lane in lanes])
     assert all(got[lane] == wanted for lane in lanes)
+
+
+@pytest.mark.parametrize("op", ["add.f32", "and.u32", "xor.f32", "min.b32", "add.b32", "min.NaN.u32"])
+def test_redux_of_types_that_it_does_not_have(op: str) -> None:
+    with pytest.raises(UnknownInstruction):
+        Instructions(f"redux.sync.{op} %r0, %r1, -1;")
 
 
 def test_inactive_lanes_keep_their_registers() -> None:
