@@ -247,9 +247,9 @@ class FmhaConfig:
         return 64 if self.head_dim >= 256 and self.mma_ctas == 1 else 128
 
     @property
-    def qk_tiler(self) -> tuple[int, int, int]:
-        """M, N and K of S = Q K'."""
-        return self.mma_ctas * self.tile_m, self.block_n, self.head_dim
+    def qk_tiler(self) -> tuple[int, int]:
+        """M and N of S = Q K'."""
+        return self.mma_ctas * self.tile_m, self.block_n
 
     @property
     def pv_tiler(self) -> tuple[int, int, int]:

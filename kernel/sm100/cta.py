@@ -70,7 +70,7 @@ class Fragments(Fixed):
         """`tmem`: where the CTA's columns of tensor memory begin."""
         self.config, self.products = config, products
         qk, pv = products.qk.get_slice(0), products.pv.get_slice(0)
-        s_layout = qk.make_fragment_C(qk.partition_shape_C(config.qk_tiler[:2])).layout
+        s_layout = qk.make_fragment_C(qk.partition_shape_C(config.qk_tiler)).layout
         self.tStS = cute.make_tensor(tmem, s_layout)  # of stage 0
         self.o = tmem + config.tmem_o
         if config.p_path == "smem":
