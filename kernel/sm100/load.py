@@ -26,7 +26,8 @@ def load(cta: Cta, ring: cutlass.Constexpr[Ring | None], warp: Any) -> None:
         at = cta.at(number, turn)
         if const_expr(queries):
             load_q(at, row_tiles)
-            if (number + step < end) & (at.row_tile.tokens > FEW_TOKENS) and const_expr(not keys):
+            ahead = at.row_tile.group_is_token | (at.row_tile.tokens > FEW_TOKENS)
+            if ahead & (number + step < end) and const_expr(not keys):
                 prefetch_q(cta.at(number + step))
         if const_expr(keys):
             tails = LoadWarp(at, ring, warp).run(tails)
@@ -179,9 +180,8 @@ class LoadWarp(Fixed):
 
     def read_list(self, i: Int32) -> cute.Tensor:
         """The indices of those, before they are used."""
-        entries = self.entries(i)
-        indices = cute.make_rmem_tensor(len(entries), Int32)
-        for n, entry in enumerate(entries):
+        indices = cute.make_rmem_tensor(self.ring.unit[0] // WARP, Int32)
+        for n, entry in enumerate(self.entries(i)):
             indices[n] = self.cta.kv_tiles.compressed.index(entry)
         return indices
 
