@@ -16,8 +16,10 @@ from typing import Any, Final
 
 from ..bridge.driver import callback
 from ..bridge.sharedobject import NOTHING, TABLE, shared_object
+from .memory import InvalidValue
 from .state import DriverState
 
+INVALID_VALUE: Final = 1
 NO_DEVICE: Final = 100
 INT, UINT, LONG, FLOAT = ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_float
 _KINDS: Final = {"p": ctypes.c_size_t, "n": ctypes.c_size_t, "i": INT, "u": UINT}
@@ -79,13 +81,20 @@ class CLibrary:
         assert self.state is not None
         return self.state
 
+    def invalid_value(self) -> int:
+        """What a call answers that was given memory which the device does not have."""
+        return INVALID_VALUE
+
     def _callback(self, function: Function, entry: _Entry) -> Any:
         takes, _, answers = entry.takes.partition(":")
 
         def answer(*arguments: Any) -> int | None:
             if self.state is None and not entry.always:
                 return NO_DEVICE
-            code: int | None = function(*arguments)
+            try:
+                code: int | None = function(*arguments)
+            except InvalidValue:
+                code = self.invalid_value()
             return code
 
         return callback(answer, [_KINDS[kind] for kind in takes], _KINDS[answers or "i"])

@@ -53,6 +53,12 @@ def variable(handle: int, name: str) -> tuple[int, int] | None:
     return next(((at, size) for at, size, called in module(handle).allocations if called == name), None)
 
 
+def variable_around(address: int) -> tuple[int, int] | None:
+    """Address and bytes of the variable around an address, None if no module that is loaded has one there."""
+    variables = (one for of in _modules.values() for one in of.allocations)
+    return next(((at, size) for at, size, _ in variables if at <= address < at + size), None)
+
+
 def unload(handle: int) -> None:
     """The handle is no longer used."""
     _modules.pop(handle, None)

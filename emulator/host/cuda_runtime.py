@@ -8,8 +8,9 @@ from typing import Any
 
 import cuda.bindings.driver as driver
 
-from . import graphs, memory
+from . import graphs
 from .captures import new_handle
+from .memory import InvalidValue
 from .properties import BUS, DeviceProperties
 from .state import DriverState
 
@@ -21,12 +22,25 @@ def functions(runtime: ModuleType, state: DriverState) -> dict[str, Callable[...
     def ok(*values: Any) -> tuple[Any, ...]:
         return (success, *values)
 
-    return {
+    calls = {
         **_device_calls(runtime, state.properties, ok),
         **_stream_calls(runtime, state, ok),
         **_memory_calls(runtime, state, ok),
         **graphs.runtime_functions(runtime, state.captures),
     }
+    return {name: _checked(call, runtime.cudaError_t.cudaErrorInvalidValue) for name, call in calls.items()}
+
+
+def _checked(call: Callable[..., Any], error: Any) -> Callable[..., Any]:
+    """The same call, which answers an error of CUDA where it was given memory that the device does not have."""
+
+    def checked(*arguments: Any) -> Any:
+        try:
+            return call(*arguments)
+        except InvalidValue:
+            return (error,)
+
+    return checked
 
 
 _Ok = Callable[..., tuple[Any, ...]]
@@ -100,7 +114,7 @@ def _stream_calls(t: ModuleType, state: DriverState, ok: _Ok) -> dict[str, Calla
 
 
 def _memory_calls(t: ModuleType, state: DriverState, ok: _Ok) -> dict[str, Callable[..., Any]]:
-    held, fill = state.allocations, memory.fill(1)
+    held = state.allocations
 
     def allocate(size: int, *_rest: Any) -> Any:
         return ok(held.allocate(int(size)))
@@ -109,11 +123,11 @@ def _memory_calls(t: ModuleType, state: DriverState, ok: _Ok) -> dict[str, Calla
         return ok() if held.free(pointer) else (t.cudaError_t.cudaErrorInvalidValue,)
 
     def copy(destination: Any, source: Any, size: int, kind: Any, stream: Any = 0) -> Any:
-        state.captures.submit(stream, lambda: memory.copy(destination, source, size))
+        state.copy(destination, source, size, int(kind), stream)
         return ok()
 
     def clear(destination: Any, value: int, count: int, stream: Any = 0) -> Any:
-        state.captures.submit(stream, lambda: fill(destination, value, count))
+        state.fill(destination, value, count, 1, stream)
         return ok()
 
     total = state.properties.total_memory

@@ -8,13 +8,14 @@ from typing import Final
 
 from ..bridge.driver import NotEmulated
 from ..bridge.launchconfig import COOPERATIVE, LaunchConfig
-from . import code, memory
-from .c_library import FLOAT, INT, LONG, UINT, CLibrary, entry, put
+from . import code
+from .c_library import FLOAT, INT, INVALID_VALUE, LONG, UINT, CLibrary, entry, put
 from .captures import Captures, new_handle
+from .memory import Kind
 from .properties import BUS
 from .refusal import not_emulated
 
-INVALID_VALUE, NO_BINARY, INVALID_DEVICE, INVALID_HANDLE, NOT_FOUND = 1, 209, 101, 400, 500
+NO_BINARY, INVALID_DEVICE, INVALID_HANDLE, NOT_FOUND, NOT_REGISTERED = 209, 101, 400, 500, 713
 _ERRORS: Final = {
     0: (b"CUDA_SUCCESS", b"no error"),
     1: (b"CUDA_ERROR_INVALID_VALUE", b"invalid argument"),
@@ -23,6 +24,7 @@ _ERRORS: Final = {
     209: (b"CUDA_ERROR_NO_BINARY_FOR_GPU", b"no kernel image is available for execution on the device"),
     400: (b"CUDA_ERROR_INVALID_HANDLE", b"invalid resource handle"),
     500: (b"CUDA_ERROR_NOT_FOUND", b"named symbol not found"),
+    713: (b"CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", b"pointer does not correspond to a registered memory region"),
     719: (b"CUDA_ERROR_LAUNCH_FAILED", b"unspecified launch failure"),
     720: (b"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", b"too many blocks in cooperative launch"),
     801: (b"CUDA_ERROR_NOT_SUPPORTED", b"operation not supported"),
@@ -50,7 +52,7 @@ class LibCuda(CLibrary):
         *("cuCtxSetFlags", "cuCtxEnablePeerAccess", "cuCtxSetCacheConfig", "cuCtxResetPersistingL2Cache"),
         *("cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxSetFlags_v2", "cuDevicePrimaryCtxReset_v2"),
         *("cuStreamDestroy_v2", "cuStreamSynchronize", "cuStreamQuery", "cuStreamSetAttribute"),
-        *("cuEventDestroy_v2", "cuEventSynchronize", "cuEventQuery", "cuMemHostRegister_v2", "cuMemHostUnregister"),
+        *("cuEventDestroy_v2", "cuEventSynchronize", "cuEventQuery"),
         *("cuFuncSetAttribute", "cuFuncSetCacheConfig", "cuFuncSetSharedMemConfig", "cuKernelSetAttribute"),
         *("cuFuncLoad", "cuProfilerStart", "cuProfilerStop", "cuMemAdvise", "cuMemPrefetchAsync", "cuMemPoolDestroy"),
         *("cuMemPoolSetAttribute", "cuMemPoolTrimTo", "cuMemPoolSetAccess", "cuDeviceSetMemPool", "cuGraphDestroy"),
@@ -192,37 +194,69 @@ class LibCuda(CLibrary):
     def free(self, pointer: int) -> int | None:
         return None if self.session.allocations.free(pointer) else INVALID_VALUE
 
-    @entry("ppn", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuMemcpyDtoD_v2", "cuMemcpy")
-    def copy(self, destination: int, source: int, size: int) -> None:
-        memory.copy(destination, source, size)
+    @entry("pn", "cuMemHostRegister_v2")
+    def register(self, address: int, size: int) -> None:
+        self.session.allocations.register(address, size)
 
-    @entry("ppnp", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyDtoDAsync_v2", "cuMemcpyAsync")
+    @entry("p", "cuMemHostUnregister")
+    def unregister(self, address: int) -> int | None:
+        return None if self.session.allocations.unregister(address) else NOT_REGISTERED
+
+    @entry("ppn", "cuMemcpy")
+    def copy(self, destination: int, source: int, size: int) -> None:
+        self.session.copy(destination, source, size, Kind.DEFAULT)
+
+    @entry("ppnp", "cuMemcpyAsync")
     def copy_async(self, destination: int, source: int, size: int, stream: int) -> None:
-        self.session.captures.submit(stream, lambda: memory.copy(destination, source, size))
+        self.session.copy(destination, source, size, Kind.DEFAULT, stream)
+
+    @entry("ppn", "cuMemcpyHtoD_v2")
+    def copy_to_device(self, destination: int, source: int, size: int) -> None:
+        self.session.copy(destination, source, size, Kind.TO_DEVICE)
+
+    @entry("ppnp", "cuMemcpyHtoDAsync_v2")
+    def copy_to_device_async(self, destination: int, source: int, size: int, stream: int) -> None:
+        self.session.copy(destination, source, size, Kind.TO_DEVICE, stream)
+
+    @entry("ppn", "cuMemcpyDtoH_v2")
+    def copy_to_host(self, destination: int, source: int, size: int) -> None:
+        self.session.copy(destination, source, size, Kind.TO_HOST)
+
+    @entry("ppnp", "cuMemcpyDtoHAsync_v2")
+    def copy_to_host_async(self, destination: int, source: int, size: int, stream: int) -> None:
+        self.session.copy(destination, source, size, Kind.TO_HOST, stream)
+
+    @entry("ppn", "cuMemcpyDtoD_v2")
+    def copy_on_device(self, destination: int, source: int, size: int) -> None:
+        self.session.copy(destination, source, size, Kind.ON_DEVICE)
+
+    @entry("ppnp", "cuMemcpyDtoDAsync_v2")
+    def copy_on_device_async(self, destination: int, source: int, size: int, stream: int) -> None:
+        self.session.copy(destination, source, size, Kind.ON_DEVICE, stream)
 
     @entry("pun", "cuMemsetD8_v2")
     def fill8(self, destination: int, value: int, count: int) -> None:
-        memory.fill(1)(destination, value, count)
-
-    @entry("pun", "cuMemsetD16_v2")
-    def fill16(self, destination: int, value: int, count: int) -> None:
-        memory.fill(2)(destination, value, count)
-
-    @entry("pun", "cuMemsetD32_v2")
-    def fill32(self, destination: int, value: int, count: int) -> None:
-        memory.fill(4)(destination, value, count)
+        self.session.fill(destination, value, count, 1)
 
     @entry("punp", "cuMemsetD8Async")
     def fill8_async(self, destination: int, value: int, count: int, stream: int) -> None:
-        self.session.captures.submit(stream, lambda: memory.fill(1)(destination, value, count))
+        self.session.fill(destination, value, count, 1, stream)
+
+    @entry("pun", "cuMemsetD16_v2")
+    def fill16(self, destination: int, value: int, count: int) -> None:
+        self.session.fill(destination, value, count, 2)
 
     @entry("punp", "cuMemsetD16Async")
     def fill16_async(self, destination: int, value: int, count: int, stream: int) -> None:
-        self.session.captures.submit(stream, lambda: memory.fill(2)(destination, value, count))
+        self.session.fill(destination, value, count, 2, stream)
+
+    @entry("pun", "cuMemsetD32_v2")
+    def fill32(self, destination: int, value: int, count: int) -> None:
+        self.session.fill(destination, value, count, 4)
 
     @entry("punp", "cuMemsetD32Async")
     def fill32_async(self, destination: int, value: int, count: int, stream: int) -> None:
-        self.session.captures.submit(stream, lambda: memory.fill(4)(destination, value, count))
+        self.session.fill(destination, value, count, 4, stream)
 
     @entry("pp", "cuMemGetInfo_v2")
     def memory_info(self, free: int, total: int) -> None:

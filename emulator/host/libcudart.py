@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from ..bridge.launchconfig import COOPERATIVE, LaunchConfig
-from . import code, memory
-from .c_library import INT, LONG, CLibrary, entry, put
+from . import code
+from .c_library import INT, INVALID_VALUE, LONG, CLibrary, entry, put
 from .captures import new_handle
-from .libcuda import INVALID_DEVICE, INVALID_HANDLE, INVALID_VALUE, LibCuda, end_capture, error_text
+from .libcuda import INVALID_DEVICE, INVALID_HANDLE, LibCuda, end_capture, error_text
 from .properties import DeviceProperties
 
 INVALID_FUNCTION, INVALID_SYMBOL = 98, 13
@@ -62,8 +62,6 @@ class LibCudart(CLibrary):
             "cudaDeviceEnablePeerAccess",
             "cudaProfilerStart",
             "cudaProfilerStop",
-            "cudaHostRegister",
-            "cudaHostUnregister",
         ),
         *("cudaMemPrefetchAsync", "cudaMemAdvise", "cudaCtxResetPersistingL2Cache", "cudaStreamSetAttribute"),
         *("cudaMemPoolDestroy", "cudaMemPoolSetAttribute", "cudaMemPoolTrimTo", "cudaDeviceSetMemPool"),
@@ -179,6 +177,9 @@ class LibCudart(CLibrary):
 
     # Errors
 
+    def invalid_value(self) -> int:
+        return self._failed(INVALID_VALUE)
+
     def _failed(self, error: int) -> int:
         self._last = error
         return error
@@ -273,41 +274,66 @@ class LibCudart(CLibrary):
     def free(self, pointer: int) -> int | None:
         return None if self.session.allocations.free(pointer) else self._failed(INVALID_VALUE)
 
-    @entry("ppn", "cudaMemcpy")
-    def copy(self, destination: int, source: int, size: int) -> None:
-        memory.copy(destination, source, size)
+    @entry("pn", "cudaHostRegister")
+    def register_host(self, address: int, size: int) -> None:
+        self._driver.register(address, size)
+
+    @entry("p", "cudaHostUnregister")
+    def unregister_host(self, address: int) -> int | None:
+        error = self._driver.unregister(address)
+        return self._failed(error) if error else None
+
+    @entry("ppni", "cudaMemcpy")
+    def copy(self, destination: int, source: int, size: int, kind: int) -> None:
+        self.session.copy(destination, source, size, kind)
 
     @entry("ppnip", "cudaMemcpyAsync")
-    def copy_async(self, destination: int, source: int, size: int, _kind: int, stream: int) -> None:
-        self.session.captures.submit(stream, lambda: memory.copy(destination, source, size))
+    def copy_async(self, destination: int, source: int, size: int, kind: int, stream: int) -> None:
+        self.session.copy(destination, source, size, kind, stream)
 
-    @entry("pnpnnni", "cudaMemcpy2D", "cudaMemcpy2DAsync")
-    def copy_rows(self, to: int, to_pitch: int, source: int, pitch: int, width: int, height: int, _kind: int) -> None:
-        for row in range(height):
-            memory.copy(to + row * to_pitch, source + row * pitch, width)
+    @entry("pnpnnni", "cudaMemcpy2D")
+    def copy_rows(self, to: int, to_pitch: int, source: int, pitch: int, width: int, height: int, kind: int) -> None:
+        self.session.allocations.copy_rows(to, to_pitch, source, pitch, width, height, kind)
+
+    @entry("pnpnnnip", "cudaMemcpy2DAsync")
+    def copy_rows_async(self, *given: int) -> None:
+        *rows, stream = given
+        self.session.captures.submit(stream, lambda: self.copy_rows(*rows))
 
     @entry("pin", "cudaMemset")
     def fill(self, destination: int, value: int, count: int) -> None:
-        memory.fill(1)(destination, value, count)
+        self.session.fill(destination, value, count, 1)
 
     @entry("pinp", "cudaMemsetAsync")
     def fill_async(self, destination: int, value: int, count: int, stream: int) -> None:
-        self.session.captures.submit(stream, lambda: memory.fill(1)(destination, value, count))
+        self.session.fill(destination, value, count, 1, stream)
 
-    @entry("ppnn", "cudaMemcpyToSymbol", "cudaMemcpyToSymbolAsync")
-    def copy_to_symbol(self, symbol: int, source: int, size: int, offset: int) -> int | None:
+    @entry("ppnni", "cudaMemcpyToSymbol")
+    def copy_to_symbol(self, symbol: int, source: int, size: int, offset: int, kind: int) -> int | None:
+        return self._with_variable(symbol, lambda at: self.session.copy(at + offset, source, size, kind))
+
+    @entry("ppnnip", "cudaMemcpyToSymbolAsync")
+    def copy_to_symbol_async(
+        self, symbol: int, source: int, size: int, offset: int, kind: int, stream: int
+    ) -> int | None:
+        return self._with_variable(symbol, lambda at: self.session.copy(at + offset, source, size, kind, stream))
+
+    @entry("ppnni", "cudaMemcpyFromSymbol")
+    def copy_from_symbol(self, destination: int, symbol: int, size: int, offset: int, kind: int) -> int | None:
+        return self._with_variable(symbol, lambda at: self.session.copy(destination, at + offset, size, kind))
+
+    @entry("ppnnip", "cudaMemcpyFromSymbolAsync")
+    def copy_from_symbol_async(
+        self, destination: int, symbol: int, size: int, offset: int, kind: int, stream: int
+    ) -> int | None:
+        return self._with_variable(symbol, lambda at: self.session.copy(destination, at + offset, size, kind, stream))
+
+    def _with_variable(self, symbol: int, work: Callable[[int], None]) -> int | None:
+        """Do what needs the address of a variable; an error of CUDA if the symbol names none."""
         found = self._variable(symbol)
         if found is None:
             return self._failed(INVALID_SYMBOL)
-        memory.copy(found[0] + offset, source, size)
-        return None
-
-    @entry("ppnn", "cudaMemcpyFromSymbol", "cudaMemcpyFromSymbolAsync")
-    def copy_from_symbol(self, destination: int, symbol: int, size: int, offset: int) -> int | None:
-        found = self._variable(symbol)
-        if found is None:
-            return self._failed(INVALID_SYMBOL)
-        memory.copy(destination, found[0] + offset, size)
+        work(found[0])
         return None
 
     @entry("pp", "cudaGetSymbolAddress")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from . import memory
-from .captures import Captures, new_handle
+from . import code
+from .captures import Captures, Work, new_handle
+from .memory import Allocations, Kind
 from .properties import DeviceProperties
 
 
@@ -15,10 +16,24 @@ class DriverState:
 
     def __init__(self, properties: DeviceProperties) -> None:
         self.properties = properties
-        self.allocations = memory.Allocations()
+        self.allocations = Allocations(code.variable_around)
         self.context = new_handle()
         self.captures = Captures()
         self.event_times: dict[int, float] = {}
+
+    def copy(self, destination: Any, source: Any, size: Any, kind: int = Kind.DEFAULT, stream: Any = None) -> None:
+        """Copy `size` bytes now, or when its graph is replayed if the stream captures; raises InvalidValue then."""
+        self._submit(stream, lambda: self.allocations.copy(destination, source, size, kind))
+
+    def fill(self, destination: Any, value: int, count: Any, width: int, stream: Any = None) -> None:
+        """Write `count` values of `width` bytes, as `copy` copies."""
+        self._submit(stream, lambda: self.allocations.fill(destination, value, count, width))
+
+    def _submit(self, stream: Any, work: Work) -> None:
+        if stream is None:
+            work()
+        else:
+            self.captures.submit(stream, work)
 
     def elapsed_ms(self, start: Any, end: Any) -> float | None:
         """Milliseconds between two recorded events, None if one was not recorded."""
