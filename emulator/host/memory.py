@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 ALIGNMENT: Final = 512
-_POISON: Final = 0xCB
+POISON: Final = 0xCB
 Range = tuple[int, int]
 """Address, bytes."""
 
@@ -46,7 +46,7 @@ class Allocations:
     def allocate(self, size: int) -> int:
         """The address of `size` bytes, poisoned, until `free`."""
         piece = self._piece(size)
-        piece.fill(_POISON)
+        piece.fill(POISON)
         self._held[piece.ctypes.data] = piece
         return piece.ctypes.data
 
@@ -55,7 +55,7 @@ class Allocations:
         return address_of(pointer) == 0 or self._held.pop(address_of(pointer), None) is not None
 
     def storage(self, size: int) -> torch.UntypedStorage:
-        """`size` bytes, undefined, that live as long as the storage."""
+        """`size` bytes, not written, that live as long as the storage."""
         return torch.from_numpy(self._piece(size)).untyped_storage()
 
     def register(self, address: int, size: int) -> None:

@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _device as default_device
 
 from .captures import Captures
-from .memory import Allocations
+from .memory import POISON, Allocations
 from .refusal import not_emulated
 from .scaled_matmul import is_block_scaled, scaled_grouped_mm, scaled_mm
 from .streams import DEVICE, Current
@@ -20,6 +20,9 @@ CPU: Final = torch.device("cpu")
 _MARK: Final = "_on_emulated_device"
 _DL_CUDA: Final = 2
 _PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
+_UNWRITTEN: Final = frozenset(
+    {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
+)
 _ALIASING: Final = frozenset({"to", "cuda", "cpu", "as_tensor", "asarray"})
 
 
@@ -134,7 +137,8 @@ class EmulatedTensors(TorchFunctionMode):
             self._settle(result, [])
         if before is not None:
             before.restore()
-            self._captures.submit(Current.stream.cuda_stream, _again(func, args, kwargs, result, inputs))
+            if name not in _UNWRITTEN:
+                self._captures.submit(Current.stream.cuda_stream, _again(func, args, kwargs, result, inputs))
         return result
 
     def _place(self, name: str, args: tuple[Any, ...], result: Any, inputs: list[torch.Tensor], target: bool) -> Any:
@@ -149,11 +153,11 @@ class EmulatedTensors(TorchFunctionMode):
             if id(tensor) not in known:
                 mark(tensor, target)
                 if target:
-                    self._settle(tensor, inputs)
+                    self._settle(tensor, inputs, name in _UNWRITTEN and not _fills_what_is_unwritten())
         return result
 
-    def _settle(self, tensor: torch.Tensor, inputs: list[torch.Tensor]) -> None:
-        """Move a new tensor's memory into the device's."""
+    def _settle(self, tensor: torch.Tensor, inputs: list[torch.Tensor], unwritten: bool = False) -> None:
+        """Move a new tensor's memory into the device's; poison it there if nothing has been written to it."""
         if type(tensor) not in _PLAIN or tensor.device != CPU:
             return
         if not torch._C._has_storage(tensor) or _in_device_memory(tensor):
@@ -164,9 +168,18 @@ class EmulatedTensors(TorchFunctionMode):
         home = self._memory.storage(storage.nbytes())
         if _MARK in tensor.__dict__:  # pinned memory is the CPU's
             setattr(home, _MARK, True)
-        home.copy_(storage)
+        if unwritten:
+            ctypes.memset(home.data_ptr(), POISON, home.nbytes())
+        else:
+            home.copy_(storage)
         moved = torch.empty(0, dtype=tensor.dtype, device=CPU)
         tensor.data = moved.set_(home, tensor.storage_offset(), tensor.size(), tensor.stride())
+
+
+def _fills_what_is_unwritten() -> bool:
+    """Whether torch itself writes to new memory, as programs may ask for."""
+    asked: bool = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
+    return asked and torch.are_deterministic_algorithms_enabled()
 
 
 class _Contents:

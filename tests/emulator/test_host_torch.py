@@ -1,5 +1,6 @@
 """torch's cuda device on the emulated host: where tensors live, what they answer, what is refused."""
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,40 @@ def test_addresses_are_aligned_as_cudas_allocator_does(shape, dtype):
     for tensor in (torch.zeros(shape, dtype=dtype, device="cuda"), torch.zeros(shape).to(dtype).cuda()):
         assert tensor.data_ptr() % ALIGNMENT == 0
         assert tensor.shape == shape
+
+
+EMPTY = {
+    "empty": lambda: torch.empty(2, 3, device="cuda"),
+    "empty_like": lambda: torch.empty_like(torch.zeros(2, 3, device="cuda")),
+    "empty_like of the CPU's": lambda: torch.empty_like(torch.zeros(2, 3), device="cuda"),
+    "empty_strided": lambda: torch.empty_strided((2, 3), (1, 2), device="cuda"),
+    "new_empty": lambda: torch.zeros(1, device="cuda").new_empty(2, 3),
+    "new_empty_strided": lambda: torch.zeros(1, device="cuda").new_empty_strided((2, 3), (3, 1)),
+    "integers": lambda: torch.empty(2, 3, device="cuda", dtype=torch.int32),
+}
+
+
+@pytest.mark.parametrize("make", EMPTY.values(), ids=EMPTY)
+def test_what_nothing_wrote_is_poison(make):
+    tensor = make()
+    assert ctypes.string_at(tensor.data_ptr(), 24) == b"\xcb" * 24
+
+
+def test_a_graph_leaves_what_nothing_writes_as_it_is():
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        x = torch.empty(4, device="cuda")
+        x[:2] = 1
+    graph.replay()
+    assert x[:2].tolist() == [1, 1] and (x[2:].view(torch.uint8) == 0xCB).all()
+
+
+def test_torchs_own_filling_is_kept():
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert torch.empty(4, device="cuda").isnan().all()
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 def test_alignment_keeps_values_strides_and_gradients():
