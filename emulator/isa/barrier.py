@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import BarrierError, Level, UnknownInstruction
+from ..machine.access import CLUSTER
 from ..machine.barriers import Generation, wait_for
 from ..machine.convergence import refuse_apart
 from ..ptx.syntax import Instr
@@ -94,7 +95,8 @@ def _bar_red(ins: Instr) -> Action:
 
 @executes("barrier.cluster", blocking=True, meets=nobody)
 def _cluster(ins: Instr) -> Action:
-    """A relaxed arrival orders nothing in PTX. NVIDIA's programs hand data over with it: level `formal` asks."""
+    """A relaxed arrival orders what fences before it cover, in PTX. NVIDIA's programs hand data over without: level
+    `formal` asks."""
     verb, sem, _ = Modifiers(ins).pick({"arrive", "wait"}, {"release", "relaxed", "acquire"}, ALIGNED)
     if verb == "arrive":
         aligned = _is_aligned(ins)
@@ -106,7 +108,10 @@ def _cluster(ins: Instr) -> Action:
             if warp.cluster_arrivals:
                 _arrived_already(warp, warp.cluster_arrivals[-1], ins)
             releases = sem != "relaxed" or not warp.cta.launch.asks(Level.FORMAL)
-            warp.cluster_arrivals.append(warp.cta.cluster.barrier.arrive(warp, ins, releases))
+            clock = warp.clock if releases else warp.fenced[CLUSTER]
+            warp.cluster_arrivals.append(warp.cta.cluster.barrier.arrive(warp, ins, clock))
+            if releases:
+                warp.tick()
 
         return arrive
 

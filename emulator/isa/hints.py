@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..errors import UnknownInstruction
+from ..errors import Misaligned, UnknownInstruction
 from ..native.builder import Builder
 from ..ptx.syntax import Imm, Instr
 from .ld_st import chosen
@@ -27,10 +27,18 @@ POLICIES: Final = {
 
 @lowers("createpolicy", uniform=if_sources_are)
 def createpolicy(builder: Builder, ins: Instr) -> None:
-    """A cache policy, which nothing here looks into: its value says the first priority, not the fraction."""
+    """A cache policy, which nothing here looks into: its value says the first priority, not the fraction or range; of
+    an access property, that."""
     m = Modifiers(ins)
-    m.choice("fractional")
+    kind = m.choice("fractional", "range", "cvt")
     m.choice("b64")
+    if kind == "cvt":
+        m.choice("L2")
+        m.done()
+        builder.write(ins.operands[0], builder.read(ins.operands[1], "i64"))
+        return
+    if kind == "range":
+        m.flag("global")
     first = m.choice(*POLICIES)
     m.choice(*POLICIES, default="")
     m.done()
@@ -41,7 +49,7 @@ def createpolicy(builder: Builder, ins: Instr) -> None:
 def _applypriority(ins: Instr) -> Action:
     Modifiers(ins).pick({"global"}, {"L2::evict_normal"})
     _check_line(ins)
-    return lambda warp, mask, address, size: None
+    return lambda warp, mask, address, _size: _lines(ins, warp, mask, address)
 
 
 @executes("discard", meets=nobody)
@@ -51,7 +59,7 @@ def _discard(ins: Instr) -> Action:
     _check_line(ins)
 
     def run(warp: Warp, mask: Any, address: Any, _size: int) -> None:
-        lines = chosen(warp, mask, address) & np.uint64(~(LINE_BYTES - 1) % (1 << 64))
+        lines = _lines(ins, warp, mask, address)
         lost = np.full((lines.size, LINE_BYTES // 8), ~np.uint64(0))
         warp.cta.launch.memory.store(lines, lost, ins, warp, "discard")
 
@@ -62,6 +70,15 @@ def _check_line(ins: Instr) -> None:
     size = ins.operands[1]
     if not isinstance(size, Imm) or size.value != LINE_BYTES:
         raise UnknownInstruction(ins, f"size {size}; allowed is {LINE_BYTES}")
+
+
+def _lines(ins: Instr, warp: Warp, mask: Any, address: Any) -> np.ndarray:
+    """The addresses, uint64[n]. Raises Misaligned unless they are of whole lines."""
+    addresses = chosen(warp, mask, address)
+    if (inside := addresses % np.uint64(LINE_BYTES)).any():
+        at = int(addresses[inside.argmax()])
+        raise Misaligned(f"{ins.opcode} at {at:#x}, which is not a multiple of {LINE_BYTES}", ins, warp)
+    return addresses
 
 
 @executes("pmevent", meets=nobody)

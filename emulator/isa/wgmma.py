@@ -207,7 +207,10 @@ def _multiply(ins: Instr) -> Action:
 
     def run(warp: Warp, mask: Any, d: Any, a: Any, b: Any, scale: Any, *_signs: int) -> np.ndarray:
         _together(ins, warp, mask)
+        _in_step(ins, warp)
         accumulates = same(scale, mask)
+        if accumulates is None:
+            raise DescriptorError(f"{ins.opcode}: lanes differ in whether D counts", ins, warp)
         me = products(warp).access(ins)
         right = op.read(warp, me, _descriptor(ins, warp, b), "B")
         left = a_matrix(matrix(a), op.a) if op.a_in_registers else op.read(warp, me, _descriptor(ins, warp, a), "A")
@@ -233,6 +236,16 @@ def _together(ins: Instr, warp: Warp, mask: Any) -> None:
     if warp.index | WARPS - 1 >= warp.cta.launch.warps:
         what = f"{ins.opcode} in {warp}, which is in no group of four warps: the CTA has {warp.cta.launch.warps}"
         raise BarrierError(what, ins, warp)
+
+
+def _in_step(ins: Instr, warp: Warp) -> None:
+    """Find a product that is not the one which another of the four warps executes in its place."""
+    made, count = warp.cta.warpgroup(warp.index // WARPS).products, products(warp).count
+    if count == len(made):
+        made.append(ins)
+    elif made[count] is not ins:
+        other = f"another of its four warps executes that of PTX line {made[count].line}"
+        warp.cta.launch.found(BarrierError(f"{ins.opcode} in {warp}, where {other}", ins, warp))
 
 
 @executes("wgmma.fence", blocking=True, meets=nobody)

@@ -101,6 +101,8 @@ class WarpGroupBarrier(NamedBarrier):
 
     def __init__(self, cta: CtaOwner, first: int) -> None:
         super().__init__(cta, first)
+        self.products: list[Instr] = []
+        """The wgmma.mma_async that each of the four executes, as the first of them did."""
 
     def __str__(self) -> str:
         return f"wgmma.fence of warps {self.index} to {self.index + 3} of CTA {self.cta.name}"
@@ -122,17 +124,16 @@ class ClusterBarrier:
         missing = [w for w in self.cluster.warps if not w.done and w not in self.generations[0].came]
         return f"barrier.cluster: still to arrive are {', '.join(map(str, missing))}"
 
-    def arrive(self, warp: Issuer, instr: Instr, release: bool) -> Generation:
-        """One warp comes; `release`: what it has seen goes along."""
+    def arrive(self, warp: Issuer, instr: Instr, clock: Clock | None) -> Generation:
+        """One warp comes, and releases `clock`."""
         generation = next((g for g in self.generations if warp not in g.came), None)
         if generation is None:
             generation = Generation(self.cluster.history.clock())
             self.generations.append(generation)
         generation.came[warp] = instr
         generation.published |= warp.published
-        if release:
-            generation.clock.merge(warp.clock)
-            warp.tick()
+        if clock is not None:
+            generation.clock.merge(clock)
         self.settle()
         return generation
 

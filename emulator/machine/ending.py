@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import BarrierError, DataRace, Level, MissingWait, TensorMemoryError
 from ..ptx.flow import LEAVES
+from .barriers import WarpGroupBarrier
 from .bulk import CopyThread
 from .clocks import ORDERED, Clock
 from .compiled_accesses import CompiledAccesses
@@ -30,6 +31,8 @@ def finish(cluster: Cluster) -> None:
     cluster.agents.drain()
     for cta in cluster.ctas:
         _tensor_memory(cta)
+        for group in cta.warpgroups.values():
+            _products(group, cta.warps[group.index : group.index + 4])
         seen = _seen(cta)
         late = _work_on_shared_memory(cta, seen)
         for barrier in cta.smem.mbarriers.values():
@@ -66,6 +69,16 @@ def _tensor_memory(cta: Cta) -> None:
             warp,
             (("missing", "tcgen05.dealloc before the CTA ends"),),
         )
+
+
+def _products(group: WarpGroupBarrier, warps: list[Warp]) -> None:
+    """Each of four warps executes what the others do of wgmma."""
+    for warp in warps:
+        count = 0 if warp.products is None else warp.products.count
+        if count < len(group.products):
+            ins = group.products[count]
+            what = f"{warp} ends and never executes {ins.opcode}, as others of its four warps do"
+            warp.cta.launch.found(BarrierError(what, ins, warp))
 
 
 def _bytes_outstanding(cta: Cta, barrier: MBarrier) -> None:

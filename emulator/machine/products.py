@@ -27,9 +27,14 @@ class Products(Pipe):
         self.committed: list[int] = []
         """How many products were issued until each group that was not waited for was committed."""
 
+    @property
+    def count(self) -> int:
+        """How many were issued."""
+        return self.waited + len(self.issued)
+
     def commit(self) -> None:
         """Close the open group."""
-        self.committed.append(self.waited + len(self.issued))
+        self.committed.append(self.count)
 
     def wait_for_all_but(self, allowed: int) -> None:
         """All committed groups but the latest `allowed` are complete."""

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 from ptx_kernel import launch, source
+from ptx_launch import aligned
+
+from emulator.errors import Misaligned
 
 HARMLESS = """
 griddepcontrol.wait;
@@ -11,6 +14,8 @@ prefetch.global.L2 [%a0];
 prefetchu.L1 [%a0];
 applypriority.global.L2::evict_normal [%a0], 128;
 createpolicy.fractional.L2::evict_first.b64 %q1, 0f3F000000; createpolicy.fractional.L2::evict_last.b64 %q1, 1.0;
+createpolicy.range.global.L2::evict_last.L2::evict_unchanged.b64 %q1, [%a0], 64, 128;
+createpolicy.range.L2::evict_first.b64 %q1, [%a0], %r0, %r0; mov.b64 %q2, 0; createpolicy.cvt.L2.b64 %q1, %q2;
 pmevent 3;
 pmevent.mask 3;
 membar.gl;
@@ -25,20 +30,24 @@ cp.async.bulk.wait_group 0;
 
 @pytest.mark.parametrize("instruction", HARMLESS.strip().splitlines())
 def test_nothing_changes(instruction: str) -> None:
-    out = np.zeros(32, np.uint32)
+    out = aligned(np.zeros(32, np.uint32), 128)
     body = f"mov.u32 %r0, %t; {instruction} add.u64 %q0, %a0, %b; st.global.u32 [%q0], %r0; ret;"
     launch(source(body), out)
     assert out.tolist() == [*range(32)]
 
 
 def test_what_is_discarded_is_lost() -> None:
-    values = np.arange(96, dtype=np.uint32)
-    whole = np.zeros(96 + 32, np.uint32)
-    start = -whole.ctypes.data % 128 // 4
-    memory = whole[start : start + 96]
-    memory[:] = values
+    memory = aligned(np.arange(96, dtype=np.uint32), 128)
     launch(source("add.u64 %a0, %a0, 128; discard.global.L2 [%a0], 128; ret;"), memory)
     assert memory.tolist() == [*range(32), *[0xFFFF_FFFF] * 32, *range(64, 96)]
+
+
+@pytest.mark.parametrize("instruction", ["discard.global.L2", "applypriority.global.L2::evict_normal"])
+def test_a_line_begins_where_lines_do(instruction: str) -> None:
+    memory = aligned(np.zeros(96, np.uint32), 128)
+    with pytest.raises(Misaligned, match=instruction.split(".")[0]):
+        launch(source(f"{instruction} [%a0+64], 128; ret;"), memory)
+    assert not memory.any()
 
 
 def test_ldu_loads() -> None:

@@ -350,6 +350,18 @@ def test_distributed_shared_memory_needs_a_releasing_barrier_if_asked() -> None:
         run(text, out, cluster=2, level=errors.Level.FORMAL)
 
 
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("fence", ["fence.acq_rel.cluster;", "fence.sc.gpu;", "fence.release.cluster;"])
+def test_a_fence_before_a_relaxed_barrier_releases(fence: str, completion: Completion) -> None:
+    barrier = f"{fence} barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;"
+    out = np.zeros((2, 32), np.uint32)
+    run(DISTRIBUTED.format(barrier=barrier), out, cluster=2, completion=completion, level=errors.Level.FORMAL)
+    np.testing.assert_array_equal(out, [np.arange(32) + 256, np.arange(32)])
+    for short in (barrier.replace(fence, "fence.acq_rel.cta;"), barrier.replace(fence, "fence.acquire.cluster;")):
+        with pytest.raises(errors.DataRace):
+            run(DISTRIBUTED.format(barrier=short), out, cluster=2, completion=completion, level=errors.Level.FORMAL)
+
+
 def test_a_window_beyond_the_cluster() -> None:
     with pytest.raises(errors.OutOfBounds, match="window of CTA rank 3"):
         run("mov.b32 %r2, 3; mapa.shared::cluster.u32 %r5, %r50, %r2; st.shared::cluster.b32 [%r5], %t;")

@@ -81,3 +81,24 @@ def test_a_warp_that_does_not_come_to_the_fence() -> None:
     )
     with pytest.raises(errors.Deadlock, match=r"wgmma\.fence of warps 0 to 3 of CTA \(0,0,0\): 96 of 128 threads"):
         run("warpgroup", text, "lazy")
+
+
+SECOND = "    wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%f16"
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(
+    ("instead", "error", "said"),
+    [
+        ("@%p8 bra PAST; SECOND PAST:", errors.BarrierError, r"warp 3 of CTA \(0,0,0\) ends and never executes wgmma"),
+        ("@%p8 bra OWN; SECOND bra PAST; OWN: SECOND PAST:", errors.BarrierError, "another of its four warps executes"),
+        ("setp.lt.u32 %p4, %r1, 5; SECOND", errors.DescriptorError, "lanes differ in whether D counts"),
+    ],
+)
+def test_four_warps_execute_the_same(instead: str, error: type[Exception], said: str, completion: str) -> None:
+    text = (HERE / "warpgroup.ptx").read_text()
+    second = next(line for line in text.splitlines() if line.startswith(SECOND)).partition("//")[0]
+    assert text.count(second) == 1
+    broken = text.replace(second, "setp.ge.u32 %p8, %r1, 96; " + instead.replace("SECOND", second))
+    with pytest.raises(error, match=said):
+        run("warpgroup", broken, completion)
