@@ -28,9 +28,10 @@ STATS, PARTIAL_PADDING = 2, 4  # fp32 behind a row of U: its maximum and sum, an
 SPLITS = (1, 2, 4, 8, 16)
 #: CTAs of a cluster, and how many such clusters a B200 holds at a time: its GPCs have 18 or 20 SMs.
 CLUSTERS_AT_ONCE = {1: 148, 2: 74, 4: 34, 8: 16, 16: 8}
-#: What a launch takes beside KV tiles, a row tile beside its own, and a tile of 128 keys of a pair's MMA, in times
-#: of a tile of 64 keys at head_dim 512, 3,100 cycles by the clock of the emulated B200; a merge, and one of all rows.
-BESIDE_TILES, BESIDE_ROW_TILE, PAIR_TILE, MERGE_TILES, MERGE_ROWS = 2.4, 1, 1.6, 1, 2.5
+#: Cycles at head_dim 512 by the clock of the emulated B200: of a launch, of a row tile beside its KV tiles, of one of
+#: those of 64 keys, of one of 128 of a pair's MMA, of a share of keys beside its tiles, and what is added where all
+#: of a row tile's rows cross the cluster.
+LAUNCH, ROW_TILE, TILE, PAIR_TILE, SHARE, CROSSING = 10_500, 2_800, 2_100, 2_700, 12_000, 9_000
 FEW_TOKENS = 8  # of a sequence at most, whose lists name keys that are not in L2: others' lists do not share them
 UNITS = 4  # parts of a tile's K, and of its V, each loaded by a warp and given back by itself at head_dim 512
 
@@ -233,8 +234,8 @@ class FmhaConfig:
 
     @property
     def fewer_rows(self) -> tuple[int, int]:
-        """Rows that a CTA may have instead: those of two softmax warps, or of one."""
-        return self.tile_m // 2, self.tile_m // WARPGROUP
+        """Rows that a CTA may have instead: those of one softmax warp, or of two."""
+        return self.tile_m // WARPGROUP, self.tile_m // 2
 
     @property
     def block_m(self) -> int:
@@ -480,17 +481,17 @@ class FmhaConfig:
 
 @dataclass(frozen=True)
 class Size:
-    """How much a call asks for: sequences, tokens of each, and keys that one sees at most, of both kinds."""
+    """How much a call asks for: sequences, tokens of each, keys of both kinds, and how many of the first one sees."""
 
     batch: int
     tokens: int
     keys: int
     compressed_keys: int = 0
+    window: int | None = None
 
-    @classmethod
-    def of(cls, batch: int, tokens: int, keys: int, window: int | None, compressed_keys: int) -> Size:
-        """Of sequences of so many keys, of which a token sees those within its window."""
-        return cls(batch, tokens, keys if window is None else min(keys, window + tokens - 1), compressed_keys)
+    def seen(self, tokens: int) -> int:
+        """Keys that are not compressed and that so many tokens in a row see."""
+        return self.keys if self.window is None else min(self.keys, self.window + tokens - 1)
 
 
 def configuration(
@@ -531,21 +532,21 @@ def configuration(
         whole = replace(config, mma_ctas=2)
     if size is None:
         return whole if splits == 1 else replace(config, splits=splits)
-    shares = [(n, rows) for n in SPLITS if n > 1 for rows in (None, *config.fewer_rows)]
+    shares = [(n, rows) for n in SPLITS if n > 1 for rows in (*config.fewer_rows, None)]
     candidates = [whole, *(replace(config, splits=n, block_rows=rows) for n, rows in shares)]
-    return min(candidates, key=lambda each: tile_times(each, heads, size))
+    return min(candidates, key=lambda each: estimate(each, heads, size))
 
 
-def tile_times(config: FmhaConfig, heads: int, size: Size) -> float:
-    """How long a launch would take, in times of a KV tile. CTAs that share a row tile's keys begin anew at the next."""
+def estimate(config: FmhaConfig, heads: int, size: Size) -> float:
+    """Cycles that a launch would take. CTAs that share a row tile's keys begin anew at the next."""
     rows, groups = size.tokens * heads, size.batch
     if config.compressed == "topk":
         rows, groups = heads, size.batch * size.tokens
-    clusters = -(-rows // (config.mma_ctas * config.block_m)) * groups
-    kv_tiles = -(-size.keys // config.block_n) - (-size.compressed_keys // config.block_n)
+    block = config.mma_ctas * config.block_m
+    clusters, tokens = -(-rows // block) * groups, -(-min(rows, block) // max(heads, 1))
+    kv_tiles = -(-size.seen(tokens) // config.block_n) - (-size.compressed_keys // config.block_n)
     waves = -(-clusters // CLUSTERS_AT_ONCE[config.cluster_ctas])
     if config.splits > 1:
-        crossing = config.block_m / config.tile_m * (config.splits - 1) / config.splits  # of a row's shares all but one
-        merge = MERGE_TILES + MERGE_ROWS * crossing
-        return waves * (BESIDE_TILES + BESIDE_ROW_TILE + merge + -(-kv_tiles // config.splits))
-    return BESIDE_TILES + waves * (BESIDE_ROW_TILE + kv_tiles * (PAIR_TILE if config.mma_ctas == 2 else 1))
+        crossing = min(rows, block) / config.tile_m * (config.splits - 1) / config.splits  # shares but the own
+        return waves * (SHARE + CROSSING * crossing + TILE * -(-kv_tiles // config.splits))
+    return LAUNCH + waves * (ROW_TILE + kv_tiles * (PAIR_TILE if config.mma_ctas == 2 else TILE))

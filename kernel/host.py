@@ -109,7 +109,7 @@ def size(q: torch.Tensor, k: torch.Tensor, window: int | None, branch: AllBlocks
     listed = 0
     if branch is not None:
         listed = branch.indices.shape[2] if isinstance(branch, TopkBlocks) else branch.kv.shape[1]
-    return Size.of(batch, tokens, k.shape[1], window, listed)
+    return Size(batch, tokens, k.shape[1], listed, window)
 
 
 Values = dict[str, torch.Tensor | float | None]

@@ -138,7 +138,7 @@ class Case:
     def size(self) -> Size:
         """How much the launch asks for."""
         listed = 0 if self.compressed is None else self.compressed.topk or self.blocks
-        return Size.of(self.batch, self.tokens, self.keys, self.window, listed)
+        return Size(self.batch, self.tokens, self.keys, listed, self.window)
 
     @property
     def floor(self) -> str:

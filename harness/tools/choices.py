@@ -53,16 +53,16 @@ def cycles(device: Emulated, call: Callable[[], object]) -> Iterator[tuple[str, 
     """Name and predicted cycles of the configuration that a call is given by the rule, then of the next ones."""
     from kernel import config
 
-    estimate, times = config.tile_times, {}
+    rule, times = config.estimate, {}
 
     def noted(each: config.FmhaConfig, heads: int, size: config.Size) -> float:
-        times[each] = estimate(each, heads, size)
+        times[each] = rule(each, heads, size)
         return times[each]
 
-    with patch.object(config, "tile_times", noted):
+    with patch.object(config, "estimate", noted):
         yield _named(predicted(device, call))
     for other in sorted(times, key=times.__getitem__)[1 : 1 + NEXT]:
-        with patch.object(config, "tile_times", lambda each, heads, size, other=other: each != other):
+        with patch.object(config, "estimate", lambda each, heads, size, other=other: each != other):
             yield _named(predicted(device, call))
 
 

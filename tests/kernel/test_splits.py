@@ -76,13 +76,13 @@ def test_a_merge_that_does_not_wait_is_caught(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("heads", "size", "clusters"),
     [
-        (128, Size(2, 1, 128, 1024), (1, 16, 32)),
+        (128, Size(2, 1, 128, 1024), (1, 8, 16)),
         (128, Size(16, 1, 128, 1024), (1, 4, 64)),
         (128, Size(2, 1, 128, 128), (1, 4, 16)),
         (128, Size(64, 1, 128, 1024), (2, 1, 64)),
         (128, Size(1, 1024, 1151, 1024), (2, 1, 64)),
         (64, Size(64, 1, 128, 512), (1, 2, 64)),
-        (64, Size(64, 1, 128, 128), (1, 1, 64)),
+        (64, Size(64, 1, 128, 128), (1, 2, 64)),
         (16, Size(64, 1, 128, 128), (1, 2, 16)),
         (64, Size(256, 1, 128, 512), (1, 1, 64)),
         (8, Size(2, 1, 128, 512), (1, 16, 16)),
@@ -92,6 +92,14 @@ def test_few_rows_have_their_keys_split(heads: int, size: Size, clusters: tuple[
     config = configuration(512, heads, **LAYER, size=size)
     assert (config.mma_ctas, config.splits, config.block_m) == clusters
     assert config.cluster_ctas in CLUSTERS_AT_ONCE
+
+
+@pytest.mark.parametrize(("heads", "tokens"), [(64, 2), (32, 3)])
+def test_a_cta_of_few_rows_sees_the_window_of_its_own_tokens(heads: int, tokens: int) -> None:
+    """Of one token: two tiles of 64 keys, where all tokens together have three."""
+    size = Size(2, tokens, 128 + tokens - 1, 128, window=128)
+    config = configuration(512, heads, tokens, **{**LAYER, "compressed": "blocks"}, size=size)
+    assert (config.splits, config.block_m) == (4, 16)
 
 
 @pytest.mark.parametrize("splits", [0, 3, 32])
