@@ -62,7 +62,8 @@ class Program:
         self._flow = Flow(self.kernel, lambda instr: (instr.line, instr.text) in waits)
         self._liveness = liveness = Liveness(self._flow, self._effects)
         self._stored = stored(self._effects)
-        self._varying = frozenset(varying(self._flow, self._effects, liveness))
+        row = (self.kernel.reqntid or (0, 0, 0))[1:] == (1, 1)
+        self._varying = frozenset(varying(self._flow, self._effects, liveness, row))
         unread = liveness.unread(self._flow, WAITS)
         self._handlers = {
             id(e): _made(e, e.entry, id(e) not in unread) for e in self._effects if isinstance(e.entry, Handler)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -103,7 +103,7 @@ class BlockWriter:
         lines += self._first_what_was_left(names)
         last = self._segments[at.index][-1].effects[0]
         if last.entry is None:
-            lines += [*self._checks([last], names), *self._end(last, at)]
+            lines += [*self._checks([last], at, names), *self._end(last, at)]
         else:
             lines.append(f" return {_to(at.successors[0])}")
         made: BlockFunction = self._defined(lines, block, names)
@@ -120,7 +120,7 @@ class BlockWriter:
             later = effect.entry.later if isinstance(effect.entry, Handler) and chain is None else None
             if chain.stops if chain is not None else later is not self._later:
                 lines += self._first_what_was_left(names)
-            lines += self._checks([effect for segment in together for effect in segment.effects], names)
+            lines += self._checks([effect for segment in together for effect in segment.effects], block, names)
             lines += self._chain(chain, block, names) if chain is not None else self._call(effect, names)
             self._later = later or self._later
             del left[: len(together)]
@@ -160,7 +160,7 @@ class BlockWriter:
         guard = branch[0].instr.guard
         assert guard is not None
         held, target = self._fetcher.predicate_bits(guard[0]), skipped.successors[0]
-        left, checks = self._later, self._checks(branch, names)
+        left, checks = self._later, self._checks(branch, block, names)
         body = [*self._body(skipped, names), *_counted(skipped)]
         self._later = self._later or left  # the lanes that would do it may all skip this
         return [
@@ -182,7 +182,7 @@ class BlockWriter:
         exec(compile("\n".join(lines), file, "exec"), names)
         return names["f"]
 
-    def _checks(self, effects: Sequence[Effect], names: dict[str, Any]) -> list[str]:
+    def _checks(self, effects: Sequence[Effect], block: BasicBlock, names: dict[str, Any]) -> list[str]:
         """What is asked before instructions that run as one, where some of them may be wrong."""
         lines = []
         left = "" if self._later is None else f"{_named(self._later, names)}(w); "
@@ -198,7 +198,8 @@ class BlockWriter:
                 note = f"apart({_named(instr, names)}, w, bits, {members.value & ALL})"
                 lines.append(f" if w.stack or w.missed: {left}{note}")
                 if others := ~members.value & ALL:
-                    outside = f"outside({_named(instr, names)}, w, bits, {members.value & ALL})"
+                    parted = block.index in self._parted
+                    outside = f"outside({_named(instr, names)}, w, bits, {members.value & ALL}, {parted})"
                     lines.append(f" if bits & {others}: {left}{outside}")
             if fixed(instr) and instr.guard is None:
                 lines.append(f" if w.ended: {left}ended({_named(instr, names)}, w, bits)")
@@ -206,6 +207,18 @@ class BlockWriter:
                     unnamed = f"unnamed({_named(instr, names)}, w, bits & {getting})"
                     lines.append(f" elif bits & {getting}: {left}{unnamed}")
         return lines
+
+    @cached_property
+    def _parted(self) -> frozenset[int]:
+        """The blocks that a branch on a varying predicate may lead some lanes to, and others not."""
+        ends = [(block, self._segments[block.index][-1].effects[0].instr) for block in self._flow.blocks]
+        return frozenset().union(
+            *(
+                self._flow.apart(block)[0]
+                for block, end in ends
+                if end.opcode == "bra" and end.guard is not None and not self._fetcher.is_uniform(end.guard[0])
+            )
+        )
 
     def _chain(self, chain: Chain, block: BasicBlock, names: dict[str, Any]) -> list[str]:
         """Run the chain; where it stops, call the handler of the access and run the rest."""

@@ -6,23 +6,48 @@ predicate lets some lanes write it and then meet others that did not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Container, Sequence
+from typing import Final
 
+from ..chip import LANES
 from ..isa import special_registers
 from ..ptx.flow import BasicBlock, Flow
-from ..ptx.syntax import Reg, Special
+from ..ptx.syntax import Imm, Instr, Operand, Reg, Special
 from .effects import Effect, Source
 from .liveness import Liveness
 
+_THREAD: Final = Special("%tid.x")
+_LANE_BITS: Final = LANES.bit_length() - 1
 
-def varying(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> set[Reg]:
-    """The registers that may differ between lanes; all others are uniform."""
-    return _Analysis(flow, effects, liveness).run()
+
+def varying(flow: Flow, effects: Sequence[Effect], liveness: Liveness, row: bool = False) -> set[Reg]:
+    """The registers that may differ between lanes; all others are uniform. row: a block is known to be a row of
+    threads, so that %tid.x / 32 is the number of the warp."""
+    return _Analysis(flow, effects, liveness, _warp_numbers(effects) if row else set()).run()
+
+
+def _warp_numbers(effects: Sequence[Effect]) -> set[int]:
+    """The ids of effects that shift a copy of %tid.x so far that all lanes of a warp get the same."""
+    writers = Counter(register for effect in effects for register in effect.writes)
+    copies = {
+        effect.writes[0]
+        for effect in effects
+        if effect.instr.opcode == "mov" and effect.reads == (_THREAD,) and writers[effect.writes[0]] == 1
+    }
+    return {id(effect) for effect in effects if _shifted(effect.instr, copies)}
+
+
+def _shifted(instr: Instr, threads: Container[Operand]) -> bool:
+    match instr.opcode, instr.operands:
+        case "shr", (_, source, Imm(bits)):
+            return source in threads and bits >= _LANE_BITS
+    return False
 
 
 class _Analysis:
-    def __init__(self, flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> None:
-        self._flow, self._effects, self._liveness = flow, effects, liveness
+    def __init__(self, flow: Flow, effects: Sequence[Effect], liveness: Liveness, warp_numbers: Container[int]) -> None:
+        self._flow, self._effects, self._liveness, self._warp_numbers = flow, effects, liveness, warp_numbers
         self._varying: set[Source] = set()
         self._split: set[int] = set()
         self._users: dict[Reg, list[Effect]] = {}
@@ -50,6 +75,8 @@ class _Analysis:
         guard = effect.instr.guard
         if guard is not None and guard[0] in self._varying:
             return effect.writes
+        if id(effect) in self._warp_numbers:
+            return []
         return [
             register
             for register, deciders in effect.results

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import add, and_, or_, xor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,12 +58,19 @@ def if_members_are(ins: Instr) -> Sequence[Operand]:
     return ins.operands[-1:]
 
 
+def _present(builder: Builder, members: Operand) -> Vec:
+    """Of each lane: those that take part with it. By a register lanes of one instruction may be of several groups; what
+    a constant does not name but comes is in doubt (`convergence.refuse_outside`), and takes part on an H200."""
+    present = ballot(builder.taking_part)
+    return present if isinstance(members, Imm) else present & builder.read(members, "i32")
+
+
 @lowers("elect.sync", uniform=(if_members_are, never))
 def elect(builder: Builder, ins: Instr) -> None:
     """The lowest lane that takes part, and whether it is this one."""
     Modifiers(ins).done()
     to, members = ins.operands
-    present = ballot(builder.taking_part) & builder.read(members, "i32")
+    present = _present(builder, members)
     leader = builder.code.intrinsic("cttz", present, flags="i1 false")
     if isinstance(to, Dual):
         builder.write(to.p, leader.compare("eq", lane_ids(builder)))
@@ -127,7 +135,7 @@ def vote(builder: Builder, ins: Instr) -> None:
     m.choice("pred", "b32")
     m.done()
     to, predicate, members = ins.operands
-    present = ballot(builder.taking_part) & builder.read(members, "i32")
+    present = _present(builder, members)
     heard = ballot(builder.read(predicate, "i1")) & present
     if mode == "ballot":
         builder.write(to, heard)
@@ -144,7 +152,7 @@ def match(builder: Builder, ins: Instr) -> None:
     m.done()
     to, source, members = ins.operands
     a = builder.read(source, "i64") if wide else builder.read(source, "i32").zext("i64")
-    present = ballot(builder.taking_part) & builder.read(members, "i32")
+    present = _present(builder, members)
     same = equal_lanes(a) & present
     if ins.opcode == "match.all.sync":
         agreed = ballot(same.compare("eq", present)) & present
@@ -185,9 +193,9 @@ _IDENTITY = {
 }
 
 
-@lowers("redux.sync", uniform=always)
+@lowers("redux.sync", uniform=if_members_are)
 def reduce(builder: Builder, ins: Instr) -> None:
-    """One value out of all lanes taking part."""
+    """One value out of all lanes taking part, or out of each group of them."""
     m = Modifiers(ins)
     type_name = m.last()
     op = m.choice("add", "and", "or", "xor", "min", "max")
@@ -199,22 +207,26 @@ def reduce(builder: Builder, ins: Instr) -> None:
     if type_name not in (("b32",) if op in ("and", "or", "xor") else ("u32", "s32")):
         raise UnknownInstruction(ins, f".{op}.{type_name}")
     name = ("s" if type_name == "s32" else "u") + op if op in ("min", "max") else op
-    to, source, _ = ins.operands
-    a = builder.taking_part.select(builder.read(source, "i32"), builder.code.constant(_IDENTITY[name], "i32"))
-    builder.write(to, _REDUCTIONS[name](a))
+    to, source, members = ins.operands
+    builder.write(to, _folded(builder, name, builder.read(source, "i32"), members))
+
+
+def _folded(builder: Builder, name: str, values: Vec, members: Operand) -> Vec:
+    if not isinstance(members, Imm):
+        return _OF_GROUPS[name](values, _present(builder, members))
+    return _REDUCTIONS[name](builder.taking_part.select(values, builder.code.constant(_IDENTITY[name], "i32")))
 
 
 def _reduce_floats(builder: Builder, ins: Instr, op: str, absolute: bool, propagate: bool) -> None:
     """The least or greatest float, by integers in the same order. NaN wins if it is to propagate, else never."""
-    to, source, _ = ins.operands
+    to, source, members = ins.operands
     constant = builder.code.constant
     name, other = ("smin", "smax") if op == "min" else ("smax", "smin")
     bits = builder.read(source, "i32")
     bits = bits & 0x7FFF_FFFF if absolute else bits
     nan = constant(_IDENTITY[other if propagate else name], "i32")
     keys = _is_nan(bits).select(nan, _in_order(bits))
-    keys = builder.taking_part.select(keys, constant(_IDENTITY[name], "i32"))
-    result = _in_order(_REDUCTIONS[name](keys))
+    result = _in_order(_folded(builder, name, keys, members))
     builder.write(to, _is_nan(result).select(constant(0x7FFF_FFFF, "i32"), result))
 
 
@@ -239,6 +251,22 @@ def _reduction(name: str) -> Callable[[Vec], Vec]:
 
 
 _REDUCTIONS = {name: _reduction(name) for name in _IDENTITY}
+
+
+def _reduction_of_groups(name: str) -> Callable[[Vec, Vec], Vec]:
+    def body(a: Vec, present: Vec) -> Vec:
+        nothing = result = a.code.constant(_IDENTITY[name], "i32")
+        for lane in range(LANES):
+            one = (present & (1 << lane)).compare("ne", 0).select(_splat(a, lane), nothing)
+            result = _FOLDS[name](result, one) if name in _FOLDS else a.code.intrinsic(name, result, one)
+        return result
+
+    body.__name__ = f"reduce_{name}_of_groups"
+    return helper("i32", "i32", "i32")(body)
+
+
+_FOLDS: dict[str, Callable[[Vec, Vec], Vec]] = {"add": add, "and": and_, "or": or_, "xor": xor}
+_OF_GROUPS = {name: _reduction_of_groups(name) for name in _IDENTITY}
 
 
 def lane_ids(builder: Builder) -> Vec:

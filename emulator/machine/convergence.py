@@ -37,10 +37,12 @@ def note_apart(instr: Instr, warp: Warp, bits: int, members: int) -> None:
         warp.missed.append((absent, _apart(instr, warp, bits, members, absent)))
 
 
-def refuse_outside(instr: Instr, warp: Warp, bits: int, members: int) -> None:
-    """Find that some of `bits` execute an exchange among `members` that does not name them."""
+def refuse_outside(instr: Instr, warp: Warp, bits: int, members: int, parted: bool) -> None:
+    """Find that some of `bits` execute an exchange among `members` that does not name them. An H200 ends the launch
+    where the driver's compiler does not know the warp to be together: `parted` by a branch. Else all take part."""
     what = f"{instr.opcode} of {_shown(bits)} is for {_shown(members)}: what the others get is not defined"
-    warp.cta.launch.found(BarrierError(what, instr, warp))
+    together = not parted and bits | warp.ended == ALL
+    warp.cta.launch.found(BarrierError(what, instr, warp, level=Level.FORMAL if together else Level.FAULT))
 
 
 def _refuse_missed(warp: Warp, bits: int) -> None:

@@ -8,6 +8,8 @@ from ptx_launch import kernel, launch
 from test_pairs import MODES
 
 from emulator.errors import BarrierError, Level
+from emulator.machine.agents import Completion
+from emulator.machine.launch import Dim3
 
 PROGRAM = """
 .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %a<3>;
@@ -107,13 +109,32 @@ def test_a_shuffle_from_lanes_that_it_does_not_name(completion: str) -> None:
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_a_lane_that_is_not_named_may_not_come(exchange: str, completion: str) -> None:
-    """An H100 ends the launch: illegal instruction, at shfl, vote and redux."""
+    """An H200 ends the launch, illegal instruction, behind a branch that may part the warp, whether or not it does.
+    Where none may, no code is made that meets, and all lanes take part: FlashInfer's gated delta rule runs so."""
     these = exchange.replace("MEMBERS", "0xffffff00")
     run(f"@%p0 bra A; {these} A:", completion, threads=32)
-    with pytest.raises(
-        BarrierError, match=r"of lanes 0 to 31 is for lanes 8 to 31: what the others get is not defined"
+    everyone = "setp.ge.u32 %p2, %r0, 32;"
+    for body, level in (
+        (these, Level.FORMAL),
+        (f"@%p0 bra A; mov.b32 %r1, 1; A: {these}", Level.FORMAL),
+        (f"{everyone} @%p2 bra A; {these} A:", Level.FAULT),
+        (f"setp.lt.u32 %p2, %r0, 4; @%p2 bra A; {these} A:", Level.FAULT),
     ):
-        run(these, completion, threads=32)
+        with pytest.raises(BarrierError, match=r"is for lanes 8 to 31: what the others get is not defined") as caught:
+            run(body, completion, threads=32)
+        assert caught.value.level == level
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(("size", "level"), [((64, 1, 1), Level.FORMAL), ((8, 8, 1), Level.FAULT)])
+def test_a_branch_on_the_number_of_a_warp_parts_none(size: Dim3, level: Level, completion: Completion) -> None:
+    """It is %tid.x / 32 where the kernel says that its block is a row of threads."""
+    exchange = "shfl.sync.bfly.b32 %r2, %r0, 0, 31, 0xffff;"
+    body = PROGRAM.replace("BODY", f"shr.u32 %r4, %r0, 5; setp.ne.b32 %p2, %r4, 0; @%p2 bra A; {exchange} A:")
+    text = kernel("k", ".param .u64 out", body).replace(")\n{", f")\n.reqntid {size[0]}, {size[1]}, 1\n{{")
+    with pytest.raises(BarrierError, match="is for lanes 0 to 15") as caught:
+        launch(text, [np.zeros(64, np.uint32)], block=size, completion=completion, level=Level.FORMAL)
+    assert caught.value.level == level
 
 
 @pytest.mark.parametrize("completion", MODES)

@@ -152,11 +152,11 @@ def test_halves_and_wholes_of_registers_that_cross_blocks() -> None:
     assert set(got[1]) == {77} and set(got[2]) == {4}
 
 
-def varying_names(body: str) -> set[str]:
+def varying_names(body: str, row: bool = False) -> set[str]:
     kernel = parse(source(body)).kernels["k"]
     found = effects(kernel, {})
     flow = Flow(kernel, lambda instr: False)
-    return {register.name for register in varying(flow, found, Liveness(flow, found))}
+    return {register.name for register in varying(flow, found, Liveness(flow, found), row)}
 
 
 @pytest.mark.parametrize(
@@ -192,6 +192,22 @@ def test_uniformity(body: str, vary: set[str], same: set[str]) -> None:
     found = varying_names(body + "ret;")
     assert vary <= found
     assert not same & found
+
+
+@pytest.mark.parametrize(
+    ("body", "same"),
+    [
+        ("mov.u32 %r0, %tid.x; shr.u32 %r1, %r0, 5;", True),
+        ("mov.u32 %r0, %tid.x; shr.u32 %r1, %r0, 6;", True),
+        ("mov.u32 %r0, %tid.x; shr.u32 %r1, %r0, 4;", False),
+        ("mov.u32 %r0, %tid.y; shr.u32 %r1, %r0, 5;", False),
+        ("mov.u32 %r0, %tid.x; add.u32 %r0, %r0, 1; shr.u32 %r1, %r0, 5;", False),
+        ("mov.u32 %r0, %tid.x; setp.lt.u32 %p0, %r0, 3; @%p0 shr.u32 %r1, %r0, 5;", False),
+    ],
+)
+def test_the_number_of_a_warp_is_uniform_in_a_row_of_threads(body: str, same: bool) -> None:
+    assert "%r1" in varying_names(body + "ret;")
+    assert ("%r1" not in varying_names(body + "ret;", row=True)) == same
 
 
 def test_what_is_not_implemented_is_refused_before_anything_runs() -> None:
