@@ -16,7 +16,7 @@ from .engine.fetch import Fetcher
 from .engine.liveness import Liveness
 from .engine.load_store import load_store
 from .engine.placement import Placement, RegisterFile, register_files
-from .engine.reach import Reach, reach
+from .engine.reach import Meetings, Reach, reach
 from .engine.segments import Chain, Segment, placed_registers, segments
 from .engine.stored import Pointers, Stored, stored
 from .engine.unfenced import unfenced
@@ -215,7 +215,7 @@ class Program:
         found: dict[int, LoadStoreStep] = {}
         self._compiled: list[tuple[Instr, str]] = []
         self._stores: dict[int, int] = {}
-        self._reached: dict[int, Reach | None] = {}
+        self._reached: dict[tuple[int, bool], Reach | None] = {}
         for effect in self._effects:
             with TakingApart(effect.instr):
                 step = load_store(effect, fetcher, len(found), self.kernel.global_cell)
@@ -285,10 +285,12 @@ class Program:
             launch.registry[Overwritten] = Overwritten(self._reach)
         return found
 
-    def _reach(self, load: Instr) -> Reach | None:
+    def _reach(self, load: Instr, near: bool) -> Reach | None:
         """The stores that the value of a load may come to, if it comes to nothing else; or that of another load which
-        may have read the same before it, of which nothing is known any more."""
-        if id(load) not in self._reached:
+        may have read the same before it, of which nothing is known any more. near: what wrote there then is an
+        instruction of the same CTA, which comes after every load that a barrier of the CTA was behind."""
+        key = id(load), near
+        if key not in self._reached:
             pointers, spaces = Pointers(self._effects), {MemoryOp(load).space, "generic"}
             loads = [
                 (at, pointers.of([effect]), effect.instr)
@@ -296,13 +298,21 @@ class Program:
                 if effect.instr.opcode == "ld" and MemoryOp(effect.instr).space in spaces
             ]
             (mine,) = (come_from for _, come_from, instr in loads if instr is load)
-            alike = [at for at, come_from, _ in loads if _meet(mine, come_from)]
+            alike = [
+                at
+                for at, come_from, instr in loads
+                if _meet(mine, come_from) and (instr is load or not (near and self._meetings.behind(at)))
+            ]
             ways = [reach(self._flow, self._effects, self._stores, at) for at in alike]
             known = [way for way in ways if way is not None]
             stores = frozenset[int]().union(*(way.stores for way in known))
             whole = Reach(stores, any(way.exchanged for way in known)) if len(known) == len(ways) else None
-            self._reached[id(load)] = whole
-        return self._reached[id(load)]
+            self._reached[key] = whole
+        return self._reached[key]
+
+    @cached_property
+    def _meetings(self) -> Meetings:
+        return Meetings(self._flow)
 
     def _special_value(self, warp: Any, special: Special) -> Any:
         try:

@@ -1,12 +1,13 @@
-"""Which stores the value of a load may come to, if it comes to nothing else."""
+"""Which stores the value of a load may come to, if it comes to nothing else; and which loads a barrier follows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..isa.barrier import BARRIERS, is_aligned
 from ..ptx.flow import EXIT, Flow
-from ..ptx.syntax import Address, Reg
+from ..ptx.syntax import Address, Instr, Reg
 from .blocks import EXCHANGES
 from .effects import Effect, registers
 from .watch import COMPUTES, choice
@@ -59,6 +60,31 @@ def reach(flow: Flow, effects: Sequence[Effect], stores: Mapping[int, int], at: 
                 held[successor] |= holding
                 work.append((flow.blocks[successor], flow.blocks[successor].start, held[successor]))
     return Reach(frozenset(found), exchanged)
+
+
+class Meetings:
+    """Of a kernel, behind which loads all threads of the CTA meet."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._joined = {s for block in flow.blocks for s in block.successors if s != block.index + 1}
+
+    def behind(self, at: int) -> bool:
+        """Whether the lanes that execute the instruction `at` go straight on to a barrier of all threads: what any of
+        these does later than something behind it comes after `at`, too."""
+        blocks, instrs = self._flow.blocks, self._flow.kernel.instrs
+        (block,) = (block for block in blocks if block.start <= at < block.end)
+        while not any(_meets_all(instr) for instr in instrs[at + 1 : block.end]):
+            following = block.index + 1
+            if block.successors != (following,) or following in self._joined:
+                return False
+            block, at = blocks[following], block.end - 1
+        return True
+
+
+def _meets_all(instr: Instr) -> bool:
+    """Without a count nobody may arrive and not wait: see machine/barriers.py."""
+    return instr.opcode in BARRIERS and is_aligned(instr) and instr.guard is None and len(instr.operands) == 1
 
 
 def _computes(effect: Effect) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,18 +18,20 @@ from .registry import BLOCK, Action, executes, nobody
 if TYPE_CHECKING:
     from ..machine.topology import Warp
 
+BARRIERS: Final = ("bar.sync", "bar", "barrier.sync", "barrier.cta")
 
-def _is_aligned(ins: Instr) -> bool:
+
+def is_aligned(ins: Instr) -> bool:
     """Whether all lanes of a warp must execute it together: bar stands for barrier.cta with .aligned."""
     return ins.opcode.startswith("bar.") or ins.opcode == "bar" or "aligned" in ins.modifiers
 
 
-@executes("bar.sync", "bar", "barrier.sync", "barrier.cta", blocking=True, meets=nobody)
+@executes(*BARRIERS, blocking=True, meets=nobody)
 def _sync(ins: Instr) -> Action:
     verb, _, _ = Modifiers(ins).pick({"sync", "arrive"}, ALIGNED, {"cta"})
     if verb == "arrive":
         raise UnknownInstruction(ins, "modifier '.arrive'")
-    aligned = _is_aligned(ins)
+    aligned = is_aligned(ins)
 
     def run(warp: Warp, mask: Any, index: Any, threads: Any = None) -> Any:
         if isinstance(warp.granted, Generation):
@@ -53,7 +55,7 @@ def _sync(ins: Instr) -> Action:
 @executes("bar.arrive", "barrier.arrive", meets=nobody)
 def _bar_arrive(ins: Instr) -> Action:
     Modifiers(ins).pick(ALIGNED, {"cta"})
-    aligned = _is_aligned(ins)
+    aligned = is_aligned(ins)
 
     def run(warp: Warp, mask: Any, index: Any, threads: Any) -> None:
         if mask is not None or warp.missed:
@@ -68,7 +70,7 @@ def _bar_arrive(ins: Instr) -> Action:
 @executes("bar.red", "barrier.red", blocking=True, dst=1, meets=nobody)
 def _bar_red(ins: Instr) -> Action:
     operation, *_ = Modifiers(ins).pick({"popc", "and", "or"}, ALIGNED, {"cta"}, {"u32", "pred"})
-    aligned = _is_aligned(ins)
+    aligned = is_aligned(ins)
 
     def run(warp: Warp, mask: Any, index: Any, *rest: Any) -> Any:
         if isinstance(warp.granted, Generation):
@@ -99,7 +101,7 @@ def _cluster(ins: Instr) -> Action:
     `formal` asks."""
     verb, sem, _ = Modifiers(ins).pick({"arrive", "wait"}, {"release", "relaxed", "acquire"}, ALIGNED)
     if verb == "arrive":
-        aligned = _is_aligned(ins)
+        aligned = is_aligned(ins)
 
         def arrive(warp: Warp, mask: Any) -> None:
             if mask is not None or warp.missed:

@@ -61,24 +61,27 @@ class Stores(Protocol):
 
 class Overwritten:
     """Of one launch: writes over what a load read, with no order between, whose fault depends on where the loaded value
-    goes. reach: of a load, the stores that it may come to, if it can come to nothing else.
+    goes. reach: of a load, the stores that it may come to, if it can come to nothing else; near: what wrote is an
+    instruction of a warp of the same CTA.
 
     A value that only stores take which the warp never executes, for their guard, was never used: compilers have several
     warps load what one of them uses. That is known when the warp has ended.
     """
 
-    def __init__(self, reach: Callable[[Instr], Stores | None]) -> None:
+    def __init__(self, reach: Callable[[Instr, bool], Stores | None]) -> None:
         self._reach = reach
         self._left: dict[tuple[int, int, Issuer], tuple[Fault, frozenset[int], int]] = {}
 
-    def put_off(self, fault: Fault, reader: Access, lanes: int) -> bool:
-        """Whether it is left to `judge` what the value is for that `reader` read, in these lanes (bits)."""
-        stored = self._reach(reader.instr) if reader.generic and reader.instr.opcode == "ld" else None
+    def put_off(self, fault: Fault, me: Access, reader: Access, lanes: int) -> bool:
+        """Whether it is left to `judge` what the value is for that `reader` read, in these lanes (bits), and `me`
+        overwrote."""
+        near = me.generic and me.via is None and me.warp.cta is reader.warp.cta
+        stored = self._reach(reader.instr, near) if reader.generic and reader.instr.opcode == "ld" else None
         if stored is None:
             return False
         key = id(fault.instr), id(reader.instr), reader.warp
-        _, stores, known = self._left.get(key, (fault, stored.stores, 0))
-        self._left[key] = fault, stores, ALL if stored.exchanged else lanes | known
+        _, stores, known = self._left.get(key, (fault, frozenset[int](), 0))
+        self._left[key] = fault, stores | stored.stores, ALL if stored.exchanged else lanes | known
         return True
 
     def judge(self, launch: Launch) -> None:
@@ -98,7 +101,7 @@ def overwritten(me: Access, fault: Fault, reader: Access, lanes: int = ALL) -> b
     launch = me.warp.cta.launch
     later: Overwritten | None = launch.registry.get(Overwritten)
     waits = later is not None and fault.level == Level.FAULT and not launch.asks(Level.FORMAL)
-    if waits and later is not None and later.put_off(fault, reader, lanes):
+    if waits and later is not None and later.put_off(fault, me, reader, lanes):
         return True
     launch.found(fault)
     return False

@@ -216,6 +216,40 @@ def test_of_two_loads_of_a_word_the_first_is_used(threads: int, completion: Comp
         tried("@%p1 st.global.b32 [%a1], %r1;")
 
 
+TWO_PASSES = """
+shl.b32 %r5, %t, 2; and.b32 %r5, %r5, 124; cvt.u64.u32 %q1, %r5; add.u64 %a1, %a0, %q1;
+add.u64 %a2, %a0, 128; add.u64 %a2, %a2, %b; setp.lt.u32 %p0, %t, 32; setp.lt.u32 %p1, %t, 64;
+ld.global.b32 %r1, [%a1]; BETWEEN
+ld.global.b32 %r2, [%a1]; @!%p0 st.global.b32 [%a1], 7; st.global.b32 [%a2], %r1; ret;
+"""
+"""Two warps load a row twice and use what the first load brought. The second warp stores over the row, the first has no
+use for what it loaded again."""
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(
+    ("between", "met"),
+    [
+        ("bar.sync 0;", True),
+        ("add.u32 %r1, %r1, 0; SEEN: barrier.sync.aligned 1; bar.warp.sync -1;", True),
+        ("", False),
+        ("bar.warp.sync -1;", False),
+        ("@%p1 bra PAST; bar.sync 0; PAST:", False),
+        ("bra PAST; AGAIN: bar.sync 0; PAST: @!%p1 bra AGAIN;", False),
+    ],
+)
+def test_what_was_loaded_before_all_threads_met_does_not_count(between: str, met: bool, completion: Completion) -> None:
+    row, found = np.arange(1, 97, dtype=np.uint32), list[Fault]()
+    text = source(TWO_PASSES.replace("BETWEEN", between), block=64)
+    if not met:
+        with pytest.raises(DataRace):
+            launch(text, [row], block=(64, 1, 1), completion=completion, findings=found)
+        return
+    launch(text, [row], block=(64, 1, 1), completion=completion, findings=found)
+    assert {fault.level for fault in found} == {Level.FORMAL}
+    assert row[32:].tolist() == [*range(1, 33)] * 2
+
+
 @pytest.mark.parametrize("completion", MODES)
 def test_of_two_loads_of_a_word_the_lane_of_the_second_stores_there(completion: Completion) -> None:
     """What another lane had loaded and uses may be either; its own load comes before its store."""
