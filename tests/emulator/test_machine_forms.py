@@ -154,6 +154,12 @@ for how, by in (("up", "3, 0"), ("down", "3, 31"), ("bfly", "5, 31"), ("idx", "9
 for what, (*_, end) in REDUCED.items():
     if what[:3] not in ("inc", "dec"):
         case(f"redux.sync.{what} %r0, %r1, -1;", T * 0 + (TOTAL & 0xFFFFFFFF if what == "add.u32" else end))
+MATES = "and.b32 %r3, %t, 3; match.any.sync.b32 %r3, %r3, -1;"  # every fourth lane, by a register
+for what in ("add.u32", "max.u32", "xor.b32"):
+    fold = {"add.u32": np.add, "max.u32": np.maximum, "xor.b32": np.bitwise_xor}[what].reduce
+    case(f"{MATES} redux.sync.{what} %r0, %r1, %r3;", np.tile(fold(WORDS.reshape(8, 4)), 8))
+case(f"{MATES} setp.ne.u32 %p0, %t, 5; vote.sync.ballot.b32 %r0, %p0, %r3;", (0x11111111 << (T & 3)) & ~32)
+case(f"{MATES} elect.sync %r0|%p0, %r3;", T & 3)
 BARRIER = (
     "mov.u32 %r5, memory; setp.eq.u32 %p0, %t, 0; @%p0 mbarrier.init.shared::cta.b64 [%r5], 32; bar.warp.sync -1;"
     "ARRIVE WAIT: TEST @!%p1 bra WAIT; mov.b32 %r0, %r1;"
