@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from ..chip import NAMED_BARRIERS
 from ..errors import BarrierError, Level, UnknownInstruction
 from ..machine.access import CLUSTER
-from ..machine.barriers import Generation, wait_for
+from ..machine.barriers import Generation, NamedBarrier, wait_for
 from ..machine.convergence import refuse_apart
 from ..ptx.syntax import Instr
-from .lane_values import active_lanes, of_lane
+from .lane_values import active_lanes, of_lane, same
 from .modifiers import ALIGNED, Modifiers
 from .registry import BLOCK, Action, executes, nobody
 
@@ -40,7 +41,7 @@ def _sync(ins: Instr) -> Action:
             if mask is not None or warp.missed:
                 refuse_apart(ins, warp, mask, aligned)
             warp.settle_loads(ins)
-            barrier = warp.cta.barriers[of_lane(index, active_lanes(mask)[0])]
+            barrier = _named(ins, warp, index, mask)
             count = None if threads is None else of_lane(threads, active_lanes(mask)[0])
             generation = barrier.arrive(warp, count, ins)
             if not generation.over:
@@ -62,7 +63,7 @@ def _bar_arrive(ins: Instr) -> Action:
             refuse_apart(ins, warp, mask, aligned)
         warp.settle_loads(ins)
         lane = active_lanes(mask)[0]
-        warp.cta.barriers[of_lane(index, lane)].arrive(warp, of_lane(threads, lane), ins)
+        _named(ins, warp, index, mask).arrive(warp, of_lane(threads, lane), ins)
 
     return run
 
@@ -82,7 +83,7 @@ def _bar_red(ins: Instr) -> Action:
             lane = active_lanes(mask)[0]
             vote = rest[-1]
             votes = np.full(32, vote) if not isinstance(vote, np.ndarray) else vote
-            barrier = warp.cta.barriers[of_lane(index, lane)]
+            barrier = _named(ins, warp, index, mask)
             count = of_lane(rest[0], lane) if len(rest) == 2 else None
             generation = barrier.arrive(warp, count, ins, votes if mask is None else votes[mask])
             if not generation.over:
@@ -93,6 +94,15 @@ def _bar_red(ins: Instr) -> Action:
         return {"popc": int(votes.sum()), "and": bool(votes.all()), "or": bool(votes.any())}[operation or ""]
 
     return run
+
+
+def _named(ins: Instr, warp: Warp, index: Any, mask: Any) -> NamedBarrier:
+    """The barrier of the CTA that all lanes name. Raises BarrierError."""
+    number = same(index, mask)
+    if number is None or not 0 <= number < NAMED_BARRIERS:
+        named = "several barriers" if number is None else f"barrier {number}"
+        raise BarrierError(f"{ins.opcode} names {named}; allowed is one of 0 to {NAMED_BARRIERS - 1}", ins, warp)
+    return warp.cta.barriers[number]
 
 
 @executes("barrier.cluster", blocking=True, meets=nobody)

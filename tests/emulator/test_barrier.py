@@ -40,6 +40,18 @@ def test_who_meets_names_one_count(count: int, completion: str) -> None:
         exchanged(either, completion)
 
 
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("barrier", ["bar.sync", "bar.red.popc.u32 %r7,", "barrier.sync"])
+@pytest.mark.parametrize(("number", "named"), [("%t", "several barriers"), ("%r6", "barrier 16"), ("16", "barrier 16")])
+def test_a_warp_names_one_of_16_barriers(barrier: str, number: str, named: str, completion: str) -> None:
+    vote = ", %p0" if "red" in barrier else ""
+    with pytest.raises(BarrierError, match=rf"names {named}; allowed is one of 0 to 15"):
+        exchanged(
+            f"setp.eq.u32 %p0, %t, %t; add.u32 %r6, %r1, 16; sub.u32 %r6, %r6, %r1; {barrier} {number}{vote};",
+            completion,
+        )
+
+
 def test_two_that_meet_are_not_four() -> None:
     half = "setp.lt.u32 %p0, %t, 64; @%p0 bar.sync 1, 64; @!%p0 bar.sync 2, 64;"
     with pytest.raises((DataRace, UnwrittenRead), match=r"ld\.shared reads shared memory"):
