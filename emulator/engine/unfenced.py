@@ -18,8 +18,10 @@ from .effects import Effect, registers
 
 FENCE: Final = "wgmma.fence"
 START: Final = -1
-_State = dict[Reg | None, int]
-"""Of each register, by which effect it was touched since the last fence; of None, that there was no fence at all."""
+_Touch = tuple[Reg | None, str]
+"""A register, or None for all, and the shape of the product whose accumulator it was; "" where others touched it."""
+_State = dict[_Touch, int]
+"""By which effect each was touched since the last fence; of None, that there was no fence at all."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +56,15 @@ def unfenced(flow: Flow, effects: Sequence[Effect]) -> dict[int, Unfenced]:
     if not products:
         return {}
     theirs = {register for product in products for register in _operands(product)}
+    shapes = ["", *sorted({_shape(product.instr) for product in products})]
     at_start: list[_State | None] = [None] * len(flow.blocks)
-    at_start[0] = {None: START}
+    at_start[0] = {(None, ""): START}
     work = [0]
     while work:
         block = flow.blocks[work.pop()]
         state = dict(at_start[block.index] or {})
         for at in range(block.start, block.end):
-            _follow(state, at, effects[at], theirs)
+            _follow(state, at, effects[at], theirs, shapes)
         for successor in block.successors:
             if successor != EXIT and _join(at_start, successor, state):
                 work.append(successor)
@@ -70,17 +73,23 @@ def unfenced(flow: Flow, effects: Sequence[Effect]) -> dict[int, Unfenced]:
         state = dict(at_start[block.index] or {})
         for at in range(block.start, block.end):
             effect = effects[at]
-            late = (
-                {r: state[r] for r in (None, *_operands(effect)) if r in state}
-                if effect.instr.opcode == PRODUCT
-                else {}
-            )
+            touches = _touches(effect, shapes) if effect.instr.opcode == PRODUCT else []
+            late = {t: state[t] for t in touches if t in state and t[1] != _shape(effect.instr)}
             if late:
-                register, touched = max(late.items(), key=lambda item: item[1])
+                (register, _), touched = max(late.items(), key=lambda item: item[1])
                 by = None if touched == START else effects[touched].instr
                 found[id(effect)] = Unfenced(effect.instr, register, by)
-            _follow(state, at, effect, theirs)
+            _follow(state, at, effect, theirs, shapes)
     return found
+
+
+def _shape(product: Instr) -> str:
+    return next((m for m in product.modifiers if m.startswith("m64n")), "no shape")
+
+
+def _touches(product: Effect, shapes: Sequence[str]) -> list[_Touch]:
+    """All that can be known of its registers."""
+    return [(register, shape) for register in (None, *_operands(product)) for shape in shapes]
 
 
 def _operands(product: Effect) -> list[Reg]:
@@ -89,16 +98,18 @@ def _operands(product: Effect) -> list[Reg]:
     return [r for r in found if isinstance(r, Reg) and r.type == "b32"]
 
 
-def _follow(state: _State, at: int, effect: Effect, theirs: set[Reg]) -> None:
-    """Go on behind an instruction."""
+def _follow(state: _State, at: int, effect: Effect, theirs: set[Reg], shapes: Sequence[str]) -> None:
+    """Go on behind an instruction. A product is told of; those of its shape that follow may use its accumulator."""
     opcode = effect.instr.opcode
     if opcode == FENCE and not effect.preserves:
         state.clear()
-    elif opcode == PRODUCT:  # it is told of; those that follow it come after it
-        for register in (None, *_operands(effect)):
-            state.pop(register, None)
+    elif opcode == PRODUCT:
+        for touch in _touches(effect, shapes):
+            state.pop(touch, None)
+        shape = _shape(effect.instr)
+        state.update(((r, shape), at) for r in registers(effect.instr.operands[0]) if isinstance(r, Reg))
     elif opcode != COMMIT:
-        state.update((r, at) for r in (*effect.writes, *effect.reads) if isinstance(r, Reg) and r in theirs)
+        state.update(((r, ""), at) for r in (*effect.writes, *effect.reads) if isinstance(r, Reg) and r in theirs)
 
 
 def _join(at_start: list[_State | None], block: int, state: _State) -> bool:
@@ -107,6 +118,6 @@ def _join(at_start: list[_State | None], block: int, state: _State) -> bool:
     if known is None:
         at_start[block] = dict(state)
         return True
-    new = {register: at for register, at in state.items() if register not in known}
+    new = {touch: at for touch, at in state.items() if touch not in known}
     known.update(new)
     return bool(new)

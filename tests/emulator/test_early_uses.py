@@ -179,6 +179,19 @@ def test_a_product_without_its_fence(mark: str, instead: str, at: str, said: str
     assert (caught.value.line, caught.value.level) == (places[at], Level.FORMAL)
 
 
+@pytest.mark.parametrize("completion", MODES)
+def test_a_product_of_another_shape_needs_a_fence(completion: str) -> None:
+    """One of the same shape goes on with its accumulator, and one of another shape after a fence."""
+    lines = (HERE / "warpgroup.ptx").read_text().splitlines()
+    at = line_of("warpgroup", "first")
+    again = lines[at - 1].split("//")[0]
+    half = again.replace("n32", "n16").replace(", " + ", ".join(f"%f{i}" for i in range(8, 16)), "")
+    for more in (again, f"wgmma.fence.sync.aligned; {half} wgmma.fence.sync.aligned; {again}"):
+        run("\n".join([*lines[:at], more, *lines[at:]]), "warpgroup", completion)
+    with pytest.raises(MissingWait, match=rf"uses %f\d+ with no wgmma.fence(?s:.)*between PTX lines {at} and {at + 1}"):
+        run("\n".join([*lines[:at], half, *lines[at:]]), "warpgroup", completion)
+
+
 FREE = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32; ret;"
 
 
