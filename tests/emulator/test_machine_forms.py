@@ -158,7 +158,7 @@ MATES = "and.b32 %r3, %t, 3; match.any.sync.b32 %r3, %r3, -1;"  # every fourth l
 for what in ("add.u32", "max.u32", "xor.b32"):
     fold = {"add.u32": np.add, "max.u32": np.maximum, "xor.b32": np.bitwise_xor}[what].reduce
     case(f"{MATES} redux.sync.{what} %r0, %r1, %r3;", np.tile(fold(WORDS.reshape(8, 4)), 8))
-case(f"{MATES} setp.ne.u32 %p0, %t, 5; vote.sync.ballot.b32 %r0, %p0, %r3;", (0x11111111 << (T & 3)) & ~32)
+case(f"{MATES} setp.ne.u32 %p0, %t, 5; vote.sync.ballot.b32 %r0, %p0, %r3;", (0x11111111 << (T & 3)) & ~np.uint32(32))
 case(f"{MATES} elect.sync %r0|%p0, %r3;", T & 3)
 BARRIER = (
     "mov.u32 %r5, memory; setp.eq.u32 %p0, %t, 0; @%p0 mbarrier.init.shared::cta.b64 [%r5], 32; bar.warp.sync -1;"
