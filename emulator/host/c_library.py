@@ -16,10 +16,9 @@ from typing import Any, Final
 
 from ..bridge.driver import callback
 from ..bridge.sharedobject import NOTHING, TABLE, shared_object
-from .memory import InvalidValue
+from .refusal import CudaError
 from .state import DriverState
 
-INVALID_VALUE: Final = 1
 NO_DEVICE: Final = 100
 INT, UINT, LONG, FLOAT = ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_float
 _KINDS: Final = {"p": ctypes.c_size_t, "n": ctypes.c_size_t, "i": INT, "u": UINT}
@@ -81,9 +80,9 @@ class CLibrary:
         assert self.state is not None
         return self.state
 
-    def invalid_value(self) -> int:
-        """What a call answers that was given memory which the device does not have."""
-        return INVALID_VALUE
+    def failed(self, error: int) -> int:
+        """What a call answers that ends with an error of CUDA."""
+        return error
 
     def _callback(self, function: Function, entry: _Entry) -> Any:
         takes, _, answers = entry.takes.partition(":")
@@ -93,8 +92,8 @@ class CLibrary:
                 return NO_DEVICE
             try:
                 code: int | None = function(*arguments)
-            except InvalidValue:
-                code = self.invalid_value()
+            except CudaError as error:
+                code = self.failed(error.code)
             return code
 
         return callback(answer, [_KINDS[kind] for kind in takes], _KINDS[answers or "i"])

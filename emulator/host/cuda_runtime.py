@@ -10,8 +10,8 @@ import cuda.bindings.driver as driver
 
 from . import graphs
 from .captures import new_handle
-from .memory import InvalidValue
 from .properties import BUS, DeviceProperties
+from .refusal import CudaError
 from .state import DriverState
 
 
@@ -28,17 +28,17 @@ def functions(runtime: ModuleType, state: DriverState) -> dict[str, Callable[...
         **_memory_calls(runtime, state, ok),
         **graphs.runtime_functions(runtime, state.captures),
     }
-    return {name: _checked(call, runtime.cudaError_t.cudaErrorInvalidValue) for name, call in calls.items()}
+    return {name: _checked(call, runtime) for name, call in calls.items()}
 
 
-def _checked(call: Callable[..., Any], error: Any) -> Callable[..., Any]:
-    """The same call, which answers an error of CUDA where it was given memory that the device does not have."""
+def _checked(call: Callable[..., Any], runtime: ModuleType) -> Callable[..., Any]:
+    """The same call, which answers CUDA's errors."""
 
     def checked(*arguments: Any) -> Any:
         try:
             return call(*arguments)
-        except InvalidValue:
-            return (error,)
+        except CudaError as error:
+            return (runtime.cudaError_t(error.code),)
 
     return checked
 
@@ -73,7 +73,6 @@ def _device_calls(t: ModuleType, p: DeviceProperties, ok: _Ok) -> dict[str, Call
         "cudaGetErrorString": error_name,
         "cudaGetLastError": done,
         "cudaPeekAtLastError": done,
-        "cudaDeviceSynchronize": done,
         "cudaDeviceReset": done,
         "cudaLibraryUnload": done,
     }
@@ -88,24 +87,26 @@ def _stream_calls(t: ModuleType, state: DriverState, ok: _Ok) -> dict[str, Calla
         state.captures.wait(stream, event)
         return ok()
 
+    def synchronize(stream: Any = None) -> Any:
+        state.captures.synchronize(stream)
+        return ok()
+
+    def synchronize_event(event: Any) -> Any:
+        state.captures.synchronize_event(event)
+        return ok()
+
     def elapsed(start: Any, end: Any) -> Any:
         ms = state.elapsed_ms(start, end)
         return (t.cudaError_t.cudaErrorInvalidResourceHandle, None) if ms is None else ok(ms)
 
     streams = ("cudaStreamCreate", "cudaStreamCreateWithFlags", "cudaStreamCreateWithPriority")
     events = ("cudaEventCreate", "cudaEventCreateWithFlags")
-    quiet = (
-        "cudaStreamDestroy",
-        "cudaStreamSynchronize",
-        "cudaStreamQuery",
-        "cudaEventDestroy",
-        "cudaEventSynchronize",
-        "cudaEventQuery",
-    )
     return {
         **{name: lambda *_: ok(t.cudaStream_t(new_handle())) for name in streams},
         **{name: lambda *_: ok(t.cudaEvent_t(new_handle())) for name in events},
-        **{name: lambda *_: ok() for name in quiet},
+        **{name: lambda *_: ok() for name in ("cudaStreamDestroy", "cudaEventDestroy")},
+        **dict.fromkeys(("cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaStreamQuery"), synchronize),
+        **dict.fromkeys(("cudaEventSynchronize", "cudaEventQuery"), synchronize_event),
         "cudaStreamWaitEvent": wait,
         "cudaEventRecord": record,
         "cudaEventRecordWithFlags": record,

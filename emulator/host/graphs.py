@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .captures import Captures, Graph, new_handle
+from .refusal import CudaError
 from .streams import Current, Stream
 
 
@@ -59,8 +60,10 @@ def _graph(captures: Captures) -> type:
             self._graph.capture_begin()
 
         def __exit__(self, *error: object) -> None:
-            self._graph.capture_end()
-            self._stream.__exit__(*error)
+            try:
+                self._graph.capture_end()
+            finally:
+                self._stream.__exit__(*error)
 
     return graph
 
@@ -75,7 +78,10 @@ def runtime_functions(runtime: Any, captures: Captures) -> dict[str, Callable[..
         return (ok,)
 
     def end(stream: Any) -> Any:
-        graph = captures.end(stream)
+        try:
+            graph = captures.end(stream)
+        except CudaError as failure:
+            return error(failure.code), None
         if graph is None:
             return error.cudaErrorStreamCaptureInvalidated, None
         return ok, runtime.cudaGraph_t(graph.handle)

@@ -9,13 +9,18 @@ from typing import Final
 from ..bridge.driver import NotEmulated
 from ..bridge.launchconfig import COOPERATIVE, LaunchConfig
 from . import code
-from .c_library import FLOAT, INT, INVALID_VALUE, LONG, UINT, CLibrary, entry, put
-from .captures import Captures, new_handle
-from .memory import Kind
+from .c_library import FLOAT, INT, LONG, UINT, CLibrary, entry, put
+from .captures import CAPTURED_EVENT, INVALIDATED, MERGE, UNJOINED, UNMATCHED, UNSUPPORTED, Captures, new_handle
+from .memory import INVALID_VALUE, Kind
 from .properties import BUS
-from .refusal import not_emulated
+from .refusal import TEXTS, not_emulated
 
 NO_BINARY, INVALID_DEVICE, INVALID_HANDLE, NOT_FOUND, NOT_REGISTERED = 209, 101, 400, 500, 713
+_OF_CAPTURES: Final = {
+    **{UNSUPPORTED: "STREAM_CAPTURE_UNSUPPORTED", INVALIDATED: "STREAM_CAPTURE_INVALIDATED"},
+    **{MERGE: "STREAM_CAPTURE_MERGE", UNMATCHED: "STREAM_CAPTURE_UNMATCHED"},
+    **{UNJOINED: "STREAM_CAPTURE_UNJOINED", CAPTURED_EVENT: "CAPTURED_EVENT"},
+}
 _ERRORS: Final = {
     0: (b"CUDA_SUCCESS", b"no error"),
     1: (b"CUDA_ERROR_INVALID_VALUE", b"invalid argument"),
@@ -28,6 +33,7 @@ _ERRORS: Final = {
     719: (b"CUDA_ERROR_LAUNCH_FAILED", b"unspecified launch failure"),
     720: (b"CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", b"too many blocks in cooperative launch"),
     801: (b"CUDA_ERROR_NOT_SUPPORTED", b"operation not supported"),
+    **{code: (f"CUDA_ERROR_{name}".encode(), TEXTS[code].encode()) for code, name in _OF_CAPTURES.items()},
 }
 _OF_NVRTC: Final = bytes.fromhex("da9151d33ae6cc41a5c04f26d533e328")
 _UNKNOWN: Final = (b"CUDA_ERROR_UNKNOWN", b"unknown error")
@@ -48,11 +54,10 @@ class LibCuda(CLibrary):
 
     sonames = ("libcuda.so.1",)
     quiet = (
-        *("cuInit", "cuCtxSetCurrent", "cuCtxPushCurrent_v2", "cuCtxDestroy_v2", "cuCtxSynchronize", "cuCtxSetLimit"),
+        *("cuInit", "cuCtxSetCurrent", "cuCtxPushCurrent_v2", "cuCtxDestroy_v2", "cuCtxSetLimit"),
         *("cuCtxSetFlags", "cuCtxEnablePeerAccess", "cuCtxSetCacheConfig", "cuCtxResetPersistingL2Cache"),
         *("cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxSetFlags_v2", "cuDevicePrimaryCtxReset_v2"),
-        *("cuStreamDestroy_v2", "cuStreamSynchronize", "cuStreamQuery", "cuStreamSetAttribute"),
-        *("cuEventDestroy_v2", "cuEventSynchronize", "cuEventQuery"),
+        *("cuStreamDestroy_v2", "cuStreamSetAttribute", "cuEventDestroy_v2"),
         *("cuFuncSetAttribute", "cuFuncSetCacheConfig", "cuFuncSetSharedMemConfig", "cuKernelSetAttribute"),
         *("cuFuncLoad", "cuProfilerStart", "cuProfilerStop", "cuMemAdvise", "cuMemPrefetchAsync", "cuMemPoolDestroy"),
         *("cuMemPoolSetAttribute", "cuMemPoolTrimTo", "cuMemPoolSetAccess", "cuDeviceSetMemPool", "cuGraphDestroy"),
@@ -305,7 +310,7 @@ class LibCuda(CLibrary):
 
     @entry("pp", "cuStreamIsCapturing")
     def is_capturing(self, stream: int, status: int) -> None:
-        put(status, INT, self.session.captures.capturing(stream))
+        put(status, INT, self.session.captures.status(stream))
 
     @entry("pp", "cuStreamGetCtx")
     def stream_context(self, _stream: int, context: int) -> None:
@@ -348,7 +353,7 @@ class LibCuda(CLibrary):
     def capture_info(self, stream: int, status: int, number: int, graph: int, before: int, count: int) -> None:
         """What a stream captures into. What it would go on from is not told."""
         into = self.session.captures.graph_of(stream)
-        put(status, INT, into is not None)
+        put(status, INT, self.session.captures.status(stream))
         put(number, LONG, into.handle if into else 0)
         put(graph, LONG, into.handle if into else 0)
         put(before, LONG, 0)
@@ -372,6 +377,18 @@ class LibCuda(CLibrary):
     @entry("pp", "cuStreamWaitEvent")
     def wait(self, stream: int, event: int) -> None:
         self.session.captures.wait(stream, event)
+
+    @entry("p", "cuStreamSynchronize", "cuStreamQuery")
+    def synchronize(self, stream: int) -> None:
+        self.session.captures.synchronize(stream)
+
+    @entry("p", "cuEventSynchronize", "cuEventQuery")
+    def synchronize_event(self, event: int) -> None:
+        self.session.captures.synchronize_event(event)
+
+    @entry("", "cuCtxSynchronize")
+    def synchronize_all(self) -> None:
+        self.session.captures.synchronize()
 
     @entry("ppp", "cuEventElapsedTime", "cuEventElapsedTime_v2")
     def elapsed(self, ms: int, start: int, end: int) -> int | None:
@@ -496,10 +513,10 @@ def _encoded(encode: Callable[..., None], fields: Sequence[int]) -> int | None:
 
 def end_capture(captures: Captures, stream: int, graph: int) -> int | None:
     """Write the handle of what a stream captured; an error of CUDA if it captured nothing."""
-    invalidated = 901
+    put(graph, LONG, 0)
     found = captures.end(stream)
     put(graph, LONG, found.handle if found else 0)
-    return None if found else invalidated
+    return None if found else INVALIDATED
 
 
 def _config(sizes: list[int], shared: int, stream: int, cooperative: bool = False) -> LaunchConfig:

@@ -8,11 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ..bridge.driver import LAUNCH_FAILURE, SUCCESS
 from ..bridge.launchconfig import COOPERATIVE, LaunchConfig
 from . import code
-from .c_library import INT, INVALID_VALUE, LONG, CLibrary, entry, put
+from .c_library import INT, LONG, CLibrary, entry, put
 from .captures import new_handle
 from .libcuda import INVALID_DEVICE, INVALID_HANDLE, LibCuda, end_capture, error_text
+from .memory import INVALID_VALUE
 from .properties import DeviceProperties
 
 INVALID_FUNCTION, INVALID_SYMBOL = 98, 13
@@ -43,11 +45,9 @@ class LibCudart(CLibrary):
     versioned = True
     quiet = (
         *("__cudaRegisterFatBinaryEnd", "__cudaInitModule", "cudaDeviceReset", "cudaSetDeviceFlags"),
-        *("cudaStreamDestroy", "cudaStreamSynchronize", "cudaStreamQuery"),
+        "cudaStreamDestroy",
         *(
             "cudaEventDestroy",
-            "cudaEventSynchronize",
-            "cudaEventQuery",
             "cudaFuncSetAttribute",
             "cudaFuncSetCacheConfig",
         ),
@@ -71,7 +71,6 @@ class LibCudart(CLibrary):
         self._driver = driver
         self._registered: dict[int, _FatBinary] = {}
         self._configurations: list[tuple[Shape, Shape, int, int]] = []
-        self._last = 0
         super().__init__()
 
     # What nvcc's host code says of itself
@@ -112,7 +111,7 @@ class LibCudart(CLibrary):
     def get_kernel(self, handle: int, function: int) -> int | None:
         found = self._kernel(function)
         put(handle, LONG, found or 0)
-        return None if found else self._failed(INVALID_FUNCTION)
+        return None if found else self.failed(INVALID_FUNCTION)
 
     @entry("ppupuppp", "cudaLaunchKernel", "__cudaLaunchKernel")
     def launch(
@@ -135,11 +134,11 @@ class LibCudart(CLibrary):
     def _launch(self, function: int, config: LaunchConfig, arguments: int) -> int | None:
         handle = self._kernel(function)
         if handle is None:
-            return self._failed(INVALID_FUNCTION)
-        launch_failure = 719
-        self._last = launch_failure  # of what raises; undone if nothing does
+            return self.failed(INVALID_FUNCTION)
+        before = self.session.last_error
+        self.session.last_error = LAUNCH_FAILURE  # of what raises; undone if nothing does
         code.launch(handle, config, arguments)
-        self._last = 0
+        self.session.last_error = before
         return None
 
     def _kernel(self, function: int) -> int | None:
@@ -153,7 +152,7 @@ class LibCudart(CLibrary):
     def function_attributes(self, attributes: int, function: int) -> int | None:
         handle = self._kernel(function)
         if handle is None:
-            return self._failed(INVALID_FUNCTION)
+            return self.failed(INVALID_FUNCTION)
         driver_numbers = (1, 2, 3, 0, 4, 5, 6, 7, 8)
         values = [code.attribute(handle, number, self.session.properties) for number in driver_numbers]
         ctypes.memmove(attributes, struct.pack("<QQQ6i", *values).ljust(144, b"\0"), 144)
@@ -167,7 +166,7 @@ class LibCudart(CLibrary):
     def active_blocks(self, count: int, function: int, threads: int, shared: int) -> int | None:
         handle = self._kernel(function)
         if handle is None:
-            return self._failed(INVALID_FUNCTION)
+            return self.failed(INVALID_FUNCTION)
         put(count, INT, code.active_blocks(handle, threads, shared, self.session.properties))
         return None
 
@@ -177,25 +176,31 @@ class LibCudart(CLibrary):
 
     # Errors
 
-    def invalid_value(self) -> int:
-        return self._failed(INVALID_VALUE)
-
-    def _failed(self, error: int) -> int:
-        self._last = error
+    def failed(self, error: int) -> int:
+        self.session.last_error = error
         return error
 
     @entry("", "cudaGetLastError")
     def last_error(self) -> int:
-        error, self._last = self._last, 0
+        error, self.session.last_error = self.session.last_error, 0
         return error
 
     @entry("", "cudaPeekAtLastError")
     def peek_error(self) -> int:
-        return self._last
+        return self.session.last_error
 
     @entry("", "cudaDeviceSynchronize", "cudaThreadSynchronize")
     def synchronize(self) -> int:
-        return self._last
+        self.session.captures.synchronize()
+        return self.session.last_error if self.session.last_error == LAUNCH_FAILURE else SUCCESS
+
+    @entry("p", "cudaStreamSynchronize", "cudaStreamQuery")
+    def synchronize_stream(self, stream: int) -> None:
+        self.session.captures.synchronize(stream)
+
+    @entry("p", "cudaEventSynchronize", "cudaEventQuery")
+    def synchronize_event(self, event: int) -> None:
+        self.session.captures.synchronize_event(event)
 
     @entry("i:p", "cudaGetErrorString")
     def error_string(self, error: int) -> int:
@@ -217,7 +222,7 @@ class LibCudart(CLibrary):
 
     @entry("i", "cudaSetDevice", "cudaInitDevice")
     def set_device(self, device: int) -> int | None:
-        return self._failed(INVALID_DEVICE) if device else None
+        return self.failed(INVALID_DEVICE) if device else None
 
     @entry("pii", "cudaDeviceGetAttribute")
     def device_attribute(self, value: int, attribute: int, _device: int) -> None:
@@ -272,7 +277,7 @@ class LibCudart(CLibrary):
 
     @entry("p", "cudaFree", "cudaFreeAsync", "cudaFreeHost")
     def free(self, pointer: int) -> int | None:
-        return None if self.session.allocations.free(pointer) else self._failed(INVALID_VALUE)
+        return None if self.session.allocations.free(pointer) else self.failed(INVALID_VALUE)
 
     @entry("pn", "cudaHostRegister")
     def register_host(self, address: int, size: int) -> None:
@@ -281,7 +286,7 @@ class LibCudart(CLibrary):
     @entry("p", "cudaHostUnregister")
     def unregister_host(self, address: int) -> int | None:
         error = self._driver.unregister(address)
-        return self._failed(error) if error else None
+        return self.failed(error) if error else None
 
     @entry("ppni", "cudaMemcpy")
     def copy(self, destination: int, source: int, size: int, kind: int) -> None:
@@ -332,7 +337,7 @@ class LibCudart(CLibrary):
         """Do what needs the address of a variable; an error of CUDA if the symbol names none."""
         found = self._variable(symbol)
         if found is None:
-            return self._failed(INVALID_SYMBOL)
+            return self.failed(INVALID_SYMBOL)
         work(found[0])
         return None
 
@@ -340,13 +345,13 @@ class LibCudart(CLibrary):
     def symbol_address(self, address: int, symbol: int) -> int | None:
         found = self._variable(symbol)
         put(address, LONG, found[0] if found else 0)
-        return None if found else self._failed(INVALID_SYMBOL)
+        return None if found else self.failed(INVALID_SYMBOL)
 
     @entry("pp", "cudaGetSymbolSize")
     def symbol_size(self, size: int, symbol: int) -> int | None:
         found = self._variable(symbol)
         put(size, LONG, found[1] if found else 0)
-        return None if found else self._failed(INVALID_SYMBOL)
+        return None if found else self.failed(INVALID_SYMBOL)
 
     def _variable(self, symbol: int) -> tuple[int, int] | None:
         """Address and bytes of a variable by its shadow on the host."""
@@ -383,7 +388,7 @@ class LibCudart(CLibrary):
     @entry("ppp", "cudaEventElapsedTime", "cudaEventElapsedTime_v2")
     def elapsed(self, ms: int, start: int, end: int) -> int | None:
         code_of_driver = self._driver.elapsed(ms, start, end)
-        return self._failed(INVALID_HANDLE) if code_of_driver else None
+        return self.failed(INVALID_HANDLE) if code_of_driver else None
 
     @entry("ppp", "cudaLaunchHostFunc")
     def call_host(self, stream: int, function: int, data: int) -> None:

@@ -11,14 +11,13 @@ from typing import Any, Final
 import numpy as np
 import torch
 
+from .refusal import CudaError
+
 ALIGNMENT: Final = 512
 POISON: Final = 0xCB
+INVALID_VALUE: Final = 1
 Range = tuple[int, int]
 """Address, bytes."""
-
-
-class InvalidValue(RuntimeError):
-    """A copy or a fill that leaves what lives on the device: error 1 of CUDA."""
 
 
 class Kind(IntEnum):
@@ -77,13 +76,13 @@ class Allocations:
         return next(((at, size) for at, size in self.all() if at <= address < at + max(size, 1)), None)
 
     def copy(self, destination: Any, source: Any, size: Any, kind: int = Kind.DEFAULT) -> None:
-        """Copy `size` bytes between any two of host and device memory. Raises InvalidValue."""
+        """Copy `size` bytes between any two of host and device memory. Raises CudaError."""
         self.copy_rows(destination, 0, source, 0, size, 1, kind)
 
     def copy_rows(
         self, destination: Any, to_pitch: int, source: Any, pitch: int, width: Any, height: int, kind: int
     ) -> None:
-        """Copy `height` rows of `width` bytes that start a pitch of bytes apart. Raises InvalidValue."""
+        """Copy `height` rows of `width` bytes that start a pitch of bytes apart. Raises CudaError."""
         to, at, width = address_of(destination), address_of(source), int(width)
         if not width or not height:
             return
@@ -93,7 +92,7 @@ class Allocations:
             ctypes.memmove(to + row * to_pitch, at + row * pitch, width)
 
     def fill(self, destination: Any, value: int, count: Any, width: int = 1) -> None:
-        """Write `count` values of `width` bytes on the device. Raises InvalidValue."""
+        """Write `count` values of `width` bytes on the device. Raises CudaError."""
         to, count = address_of(destination), int(count)
         if not count:
             return
@@ -108,7 +107,7 @@ class Allocations:
         """Refuse bytes that leave what lives around the first of them, and of the device where nothing does."""
         found = self.holding(address) or self._variable(address)
         if address + size > sum(found) if found else on_device or not address:
-            raise InvalidValue(f"CUDA error: invalid argument: {size} bytes at {address:#x} are not the device's")
+            raise CudaError(INVALID_VALUE, f": {size} bytes at {address:#x} are not the device's")
 
     def _piece(self, size: int) -> np.ndarray:
         room = np.empty(max(size, 1) + ALIGNMENT, np.uint8)

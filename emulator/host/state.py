@@ -12,7 +12,7 @@ from .properties import DeviceProperties
 
 
 class DriverState:
-    """The device's memory, context, captures and events."""
+    """The device's memory, context, captures and events, and the runtime's last error."""
 
     def __init__(self, properties: DeviceProperties) -> None:
         self.properties = properties
@@ -20,9 +20,10 @@ class DriverState:
         self.context = new_handle()
         self.captures = Captures()
         self.event_times: dict[int, float] = {}
+        self.last_error = 0
 
     def copy(self, destination: Any, source: Any, size: Any, kind: int = Kind.DEFAULT, stream: Any = None) -> None:
-        """Copy `size` bytes now, or when its graph is replayed if the stream captures; raises InvalidValue then."""
+        """Copy `size` bytes now, or when its graph is replayed if the stream captures; raises CudaError then."""
         self._submit(stream, lambda: self.allocations.copy(destination, source, size, kind))
 
     def fill(self, destination: Any, value: int, count: Any, width: int, stream: Any = None) -> None:

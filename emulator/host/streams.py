@@ -30,7 +30,8 @@ class Stream:
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, self.cuda_stream
 
-    def synchronize(self) -> None: ...
+    def synchronize(self) -> None:
+        Current.captures.synchronize(self.cuda_stream)
 
     def wait_stream(self, stream: Stream) -> None:
         self.wait_event(stream.record_event())
@@ -39,6 +40,7 @@ class Stream:
         Current.captures.wait(self.cuda_stream, event.cuda_event)
 
     def query(self) -> bool:
+        Current.captures.synchronize(self.cuda_stream)
         return True
 
     def record_event(self, event: Event | None = None) -> Event:
@@ -97,9 +99,11 @@ class Event:
     def wait(self, stream: Stream | None = None) -> None:
         (stream or Current.stream).wait_event(self)
 
-    def synchronize(self) -> None: ...
+    def synchronize(self) -> None:
+        Current.captures.synchronize_event(self.cuda_event)
 
     def query(self) -> bool:
+        Current.captures.synchronize_event(self.cuda_event)
         return True
 
 

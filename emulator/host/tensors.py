@@ -23,6 +23,12 @@ _PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
 _UNWRITTEN: Final = frozenset(
     {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 )
+_TO_THE_HOST: Final = frozenset({"to", "cpu", "copy_"})
+_NEEDING_VALUES: Final = frozenset(
+    {"item", "tolist", "is_nonzero", "equal", "nonzero", "unique", "masked_select"}
+    | {"__bool__", "__int__", "__float__", "__complex__", "__index__", "__repr__", "__format__", "__contains__"}
+)
+"""What waits for the device, since the host needs what a tensor holds."""
 _ALIASING: Final = frozenset({"to", "cuda", "cpu", "as_tensor", "asarray"})
 
 
@@ -124,6 +130,8 @@ class EmulatedTensors(TorchFunctionMode):
         if name == "_scaled_grouped_mm_v2":
             func = scaled_grouped_mm
         target, args, kwargs = _target(name, func, args, kwargs, bool(emulated))
+        if emulated and _waits(name, args, kwargs, target):
+            self._captures.synchronize(Current.stream.cuda_stream)
         captured = target and self._captures.capturing(Current.stream.cuda_stream)
         before = _Contents(emulated) if captured else None
         try:
@@ -214,6 +222,19 @@ def _again(
                     old.detach().copy_(new)
 
     return work
+
+
+def _waits(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], target: bool) -> bool:
+    """Whether the host waits for the stream in this operation on the device's tensors."""
+    if name in _NEEDING_VALUES:
+        return True
+    arrives = is_emulated(args[0]) if name == "copy_" else target
+    return (
+        name in _TO_THE_HOST
+        and not arrives
+        and not kwargs.get("non_blocking")
+        and all(value is not True for value in args[2:])
+    )
 
 
 _Call = tuple[bool, tuple[Any, ...], dict[str, Any]]

@@ -43,7 +43,7 @@ class DeviceContext:
 
 def install(patches: Patches, properties: DeviceProperties, captures: Captures) -> None:
     """Make torch.cuda answer for `properties`. What is not answered here is refused by name when it is called."""
-    patches.update(torch.cuda, _device_functions(properties))
+    patches.update(torch.cuda, _device_functions(properties, captures))
     patches.update(torch.cuda, _stream_functions())
     patches.update(torch.cuda, _memory_functions(properties))
     patches.update(torch.cuda, TorchGraphs(captures).names)
@@ -78,7 +78,7 @@ def install(patches: Patches, properties: DeviceProperties, captures: Captures) 
     patches.set(profiler, "_parse_activities", _on_cpu(profiler._parse_activities))
 
 
-def _device_functions(properties: DeviceProperties) -> dict[str, Callable[..., Any]]:
+def _device_functions(properties: DeviceProperties, captures: Captures) -> dict[str, Callable[..., Any]]:
     capability = (properties.major, properties.minor)
 
     def about(answer: Any) -> Callable[..., Any]:
@@ -87,6 +87,10 @@ def _device_functions(properties: DeviceProperties) -> dict[str, Callable[..., A
             return answer
 
         return ask
+
+    def synchronize(device: Any = None) -> None:
+        _check(device)
+        captures.synchronize()
 
     return {
         "is_available": lambda: True,
@@ -102,7 +106,7 @@ def _device_functions(properties: DeviceProperties) -> dict[str, Callable[..., A
         "get_arch_list": lambda: [f"sm_{properties.major}{properties.minor}a"],
         "is_bf16_supported": lambda including_emulation=True: True,
         "can_device_access_peer": lambda device, peer: False,
-        "synchronize": about(None),
+        "synchronize": synchronize,
     }
 
 

@@ -208,6 +208,8 @@ def test_what_nvcc_registers_launches(cuda, memory, device, packing) -> None:
     assert launch(ctypes.addressof(stub), Dim3(2, 1, 1), Dim3(32, 1, 1), given, 0, None) == 0
     assert (read(cuda, x, 40) == 2 * np.arange(40)).all()
     assert launch(ctypes.addressof(wrapper), Dim3(2, 1, 1), Dim3(32, 1, 1), given, 0, None) == 98
+    assert launch(ctypes.addressof(stub), Dim3(2, 1, 1), Dim3(32, 1, 1), given, 0, None) == 0
+    assert [runtime.cudaDeviceSynchronize(), runtime.cudaGetLastError(), runtime.cudaGetLastError()] == [0, 98, 0]
     runtime.__getattr__("__cudaUnregisterFatBinary")(handle)
 
 

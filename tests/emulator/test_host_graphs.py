@@ -1,5 +1,7 @@
 """Stream capture and graphs: captured work waits for the replay."""
 
+import ctypes
+
 import cuda.bindings.driver as driver
 import cuda.bindings.runtime as runtime
 import pytest
@@ -92,6 +94,8 @@ def test_the_runtimes_events_fork_a_capture():
     runtime.cudaStreamWaitEvent(second, event, 0)
     driver.cuMemsetD32Async(buffer.data_ptr(), 7, 2, second)
     assert driver.cuStreamGetCaptureInfo(second)[1].value == 1
+    runtime.cudaEventRecord(event, second)
+    runtime.cudaStreamWaitEvent(first, event, 0)
     _, graph = runtime.cudaStreamEndCapture(first)
     assert buffer.tolist() == [1, 0] and driver.cuStreamGetCaptureInfo(second)[1].value == 0
     runtime.cudaGraphLaunch(runtime.cudaGraphInstantiate(graph, 0)[1], first)
@@ -101,3 +105,143 @@ def test_the_runtimes_events_fork_a_capture():
 def test_ending_what_was_not_begun():
     error, graph = runtime.cudaStreamEndCapture(5)
     assert (error, graph) == (runtime.cudaError_t.cudaErrorStreamCaptureInvalidated, None)
+
+
+def begun() -> int:
+    """A stream that captures."""
+    stream = torch.cuda.Stream().cuda_stream
+    runtime.cudaStreamBeginCapture(stream, runtime.cudaStreamCaptureMode.cudaStreamCaptureModeRelaxed)
+    return stream
+
+
+def follow(stream: int, other: int, event: int | None = None) -> int:
+    """Let a stream wait for another, by an event that it answers."""
+    event = event or int(runtime.cudaEventCreate()[1])
+    assert runtime.cudaEventRecord(event, other)[0] == 0
+    assert runtime.cudaStreamWaitEvent(stream, event, 0)[0] == 0
+    return event
+
+
+UNSUPPORTED, INVALIDATED, MERGE, UNMATCHED, UNJOINED, CAPTURED_EVENT = 900, 901, 902, 903, 904, 907
+QUESTIONS = {
+    "cudaStreamSynchronize": lambda stream: runtime.cudaStreamSynchronize(stream),
+    "cudaStreamQuery": lambda stream: runtime.cudaStreamQuery(stream),
+    "cudaDeviceSynchronize": lambda stream: runtime.cudaDeviceSynchronize(),
+    "cuStreamSynchronize": lambda stream: driver.cuStreamSynchronize(stream),
+    "cuStreamQuery": lambda stream: driver.cuStreamQuery(stream),
+    "cuCtxSynchronize": lambda stream: driver.cuCtxSynchronize(),
+    "in C": lambda stream: [ctypes.CDLL("libcudart.so.13").cudaStreamSynchronize(ctypes.c_size_t(stream))],
+    "device in C": lambda stream: [ctypes.CDLL("libcudart.so.13").cudaDeviceSynchronize()],
+}
+
+
+@pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
+def test_a_stream_that_captures_is_waited_for_by_nobody(ask):
+    stream, other = begun(), torch.cuda.Stream().cuda_stream
+    buffer = torch.zeros(1, dtype=torch.int32, device="cuda")
+    assert runtime.cudaStreamSynchronize(other)[0] == runtime.cudaStreamQuery(0)[0] == 0
+    assert driver.cuStreamIsCapturing(stream)[1].value == 1
+    assert ask(stream)[0] == UNSUPPORTED
+    assert driver.cuGetErrorName(driver.CUresult(UNSUPPORTED))[1] == b"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
+    assert driver.cuStreamIsCapturing(stream)[1].value == 2
+    assert driver.cuMemsetD32Async(buffer.data_ptr(), 7, 1, stream)[0] == INVALIDATED
+    assert runtime.cudaStreamEndCapture(stream) == (INVALIDATED, None)
+    assert ask(stream)[0] == 0 and buffer.tolist() == [0]
+
+
+def test_an_event_of_a_capture_is_waited_for_by_nobody():
+    stream, other = begun(), torch.cuda.Stream().cuda_stream
+    event, free = follow(other, stream), int(runtime.cudaEventCreate()[1])
+    runtime.cudaEventRecord(free, 0)
+    assert runtime.cudaEventQuery(free)[0] == driver.cuEventSynchronize(free)[0] == 0
+    assert runtime.cudaEventQuery(event)[0] == driver.cuEventSynchronize(event)[0] == CAPTURED_EVENT
+    assert runtime.cudaStreamEndCapture(stream) == (INVALIDATED, None)
+    assert runtime.cudaEventQuery(event)[0] == 0
+
+
+def test_what_was_forked_is_joined():
+    buffer, other = torch.zeros(2, dtype=torch.int32, device="cuda"), torch.cuda.Stream().cuda_stream
+    for joined in ("at the end", "before its last work", "never"):
+        stream = begun()
+        event = follow(other, stream)
+        driver.cuMemsetD32Async(buffer.data_ptr(), 7, 2, other)
+        if joined != "never":
+            follow(stream, other, event)
+        if joined == "before its last work":
+            driver.cuMemsetD32Async(buffer.data_ptr(), 8, 2, other)
+        error, graph = runtime.cudaStreamEndCapture(stream)
+        assert error == (0 if joined == "at the end" else UNJOINED) and (graph is None) == (joined != "at the end")
+        assert driver.cuStreamIsCapturing(other)[1].value == 0
+
+
+def test_a_stream_is_joined_by_way_of_another():
+    first, second, third = begun(), torch.cuda.Stream().cuda_stream, torch.cuda.Stream().cuda_stream
+    buffer = torch.zeros(1, dtype=torch.int32, device="cuda")
+    follow(second, first)
+    follow(third, second)
+    for stream in (third, second):
+        driver.cuMemsetD32Async(buffer.data_ptr(), 7, 1, stream)
+    follow(second, third)
+    follow(first, second)
+    assert runtime.cudaStreamEndCapture(first)[0] == 0
+
+
+def test_a_capture_ends_where_it_began_and_stays_apart():
+    first, second, other = begun(), begun(), torch.cuda.Stream().cuda_stream
+    follow(other, first)
+    assert runtime.cudaStreamEndCapture(other) == (UNMATCHED, None)
+    assert runtime.cudaStreamEndCapture(first) == (INVALIDATED, None)
+    third = begun()
+    event = int(runtime.cudaEventCreate()[1])
+    runtime.cudaEventRecord(event, third)
+    assert runtime.cudaStreamWaitEvent(second, event, 0)[0] == MERGE
+    assert runtime.cudaStreamEndCapture(second)[0] == runtime.cudaStreamEndCapture(third)[0] == INVALIDATED
+
+
+WAITS = {
+    "item": lambda x: x[0].item(),
+    "a branch": lambda x: bool(x[0] > 0),
+    "tolist": lambda x: x.tolist(),
+    "cpu": lambda x: x.cpu(),
+    "to": lambda x: x.to("cpu"),
+    "copy_": lambda x: torch.zeros(4).copy_(x),
+    "nonzero": lambda x: x.nonzero(),
+    "print": lambda x: str(x),
+    "synchronize": lambda x: torch.cuda.synchronize(),
+    "of the stream": lambda x: torch.cuda.current_stream().synchronize(),
+}
+IS_FINE = {
+    "dtype": lambda x: x.to(torch.float64),
+    "copy_": lambda x: x.copy_(x + 1),
+    "pinned": lambda x: torch.zeros(4, pin_memory=True).copy_(x, non_blocking=True),
+    "to": lambda x: x.to("cpu", non_blocking=True),
+    "another stream": lambda x: torch.cuda.default_stream().synchronize(),
+}
+
+
+@pytest.mark.parametrize("wait", WAITS.values(), ids=WAITS)
+def test_what_waits_for_the_device_ends_torchs_capture(wait):
+    x, graph = torch.ones(4, device="cuda"), torch.cuda.CUDAGraph()
+    with pytest.raises(RuntimeError, match="due to a previous error during capture") as raised, torch.cuda.graph(graph):
+        x.mul_(2)
+        wait(x)
+    assert "operation not permitted when stream is capturing" in str(raised.value.__context__)
+    assert torch.cuda.current_stream() == torch.cuda.default_stream() and x.tolist() == [1] * 4
+    wait(x)
+
+
+@pytest.mark.parametrize("work", IS_FINE.values(), ids=IS_FINE)
+def test_what_does_not_wait_is_captured(work):
+    x, graph = torch.ones(4, device="cuda"), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work(x.mul_(2))
+    graph.replay()
+    assert x[0].item() >= 2
+
+
+def test_torch_says_what_was_not_joined():
+    x, side, graph = torch.zeros(4, device="cuda"), torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with pytest.raises(RuntimeError, match="unjoined work"), torch.cuda.graph(graph):
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            driver.cuMemsetD32Async(x.data_ptr(), 7, 2, side.cuda_stream)
