@@ -40,6 +40,8 @@ REGISTER_STEP: Final = 8
 """setmaxnreg counts registers of a thread in these steps."""
 
 MAX_THREADS_A_CTA: Final = 1024
+MAX_CTAS_A_CLUSTER: Final = 16
+"""Beyond 8 a kernel has to ask for it (a non-portable cluster size)."""
 NAMED_BARRIERS: Final = 16
 TMEM_LANES, TMEM_COLUMNS = 128, 512
 RANK_SHIFT: Final = 24

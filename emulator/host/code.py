@@ -26,9 +26,10 @@ _machine_code: set[int] = set()
 
 
 def load_module(image: int) -> int:
-    """A handle of the module whose image stands at an address. Raises NotEmulated if it holds no PTX."""
-    handle = new_handle()
-    _modules[handle] = load(ptx_at(image))
+    """A handle of the module whose image stands at an address, with variables of its own. Raises NotEmulated if it
+    holds no PTX."""
+    handle, loaded = new_handle(), load(ptx_at(image))
+    _modules[handle] = LoadedModule(loaded.ptx) if loaded.syntax.variables else loaded
     return handle
 
 

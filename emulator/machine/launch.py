@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..chip import (
     CTAS_AN_SM,
     LANES,
+    MAX_CTAS_A_CLUSTER,
     MAX_THREADS_A_CTA,
     SHARED_BYTES_AN_SM,
     SMS,
@@ -66,6 +67,11 @@ class Launch:
         threads = self.block[0] * self.block[1] * self.block[2]
         if not 0 < threads <= MAX_THREADS_A_CTA:
             raise LaunchError(f"block {self.block} has {threads} threads; allowed is 1 to {MAX_THREADS_A_CTA}")
+        beyond = [f"{at} is {n}; allowed is 1 to {most}" for at, n, most in _sizes(self) if not 0 < n <= most]
+        if beyond:
+            raise LaunchError("; ".join(beyond))
+        if self.kernel.maxntid is not None and threads > prod(self.kernel.maxntid):
+            raise LaunchError(f"block {self.block} has more threads than the kernel's .maxntid {self.kernel.maxntid}")
         if self.kernel.reqntid is not None and self.block != self.kernel.reqntid:
             raise LaunchError(f"block {self.block} is not the kernel's .reqntid {self.kernel.reqntid}")
         if self.shared_bytes > SHARED_BYTES_AN_SM:
@@ -196,3 +202,10 @@ def registers(operands: Iterable[Any]) -> Iterator[str]:
                 yield from registers((base,))
             case Dual(d, p):
                 yield from registers((d, p))
+
+
+def _sizes(launch: Launch) -> list[tuple[str, int, int]]:
+    """Name, value and limit of what a launch counts, as CUDA's guide has them for every chip."""
+    (x, y, z), depth = launch.grid, launch.block[2]
+    grid = [("the grid's x", x, 2**31 - 1), ("the grid's y", y, 2**16 - 1), ("the grid's z", z, 2**16 - 1)]
+    return [*grid, ("the block's z", depth, 64), ("CTAs of a cluster", prod(launch.cluster), MAX_CTAS_A_CLUSTER)]

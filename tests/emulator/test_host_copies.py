@@ -135,6 +135,16 @@ def test_a_modules_variable_ends_where_the_module_says() -> None:
     assert driver.cuMemcpyHtoD(address, AT, size)[0] == INVALID_VALUE
 
 
+def test_a_module_that_is_loaded_again_has_its_first_values() -> None:
+    ptx = b".version 8.7\n.target sm_100a\n.address_size 64\n.visible .global .align 4 .u32 x = 5;\n"
+    modules = [driver.cuModuleLoadData(ptx)[1]]
+    first = int(driver.cuModuleGetGlobal(modules[0], b"x")[1])
+    assert driver.cuMemsetD32(first, 9, 1)[0] == 0
+    modules.append(driver.cuModuleLoadData(ptx)[1])
+    second = int(driver.cuModuleGetGlobal(modules[1], b"x")[1])
+    assert [ctypes.c_uint32.from_address(at).value for at in (first, second)] == [9, 5]
+
+
 def captured(work: Callable[[int], object]) -> runtime.cudaGraphExec_t:
     stream = torch.cuda.Stream().cuda_stream
     runtime.cudaStreamBeginCapture(stream, runtime.cudaStreamCaptureMode.cudaStreamCaptureModeRelaxed)

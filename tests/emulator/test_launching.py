@@ -65,3 +65,27 @@ def test_there_is_no_other_memory() -> None:
 def test_what_is_no_argument(args, said) -> None:
     with pytest.raises(LaunchError, match=said):
         emulator.launch(AXPY, args=args)
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        ({"grid": (0, 1)}, "the grid's x is 0; allowed is 1 to 2147483647"),
+        ({"grid": (1, 1 << 16)}, "the grid's y is 65536; allowed is 1 to 65535"),
+        ({"block": (1, 1, 65)}, "the block's z is 65; allowed is 1 to 64"),
+        ({"grid": 32, "cluster": 32}, "CTAs of a cluster is 32; allowed is 1 to 16"),
+    ],
+)
+def test_shapes_that_no_device_takes(shape, said) -> None:
+    x, y = np.ones(32, np.float32), np.ones(32, np.float32)
+    with pytest.raises(LaunchError, match=said):
+        emulator.launch(AXPY, args=[x, y, 0.5, 32], **shape)
+
+
+def test_a_block_has_no_more_threads_than_the_kernel_says() -> None:
+    x, y = np.ones(64, np.float32), np.ones(64, np.float32)
+    bounded = AXPY.replace(")\n{", ")\n.maxntid 64, 1, 1\n{", 1)
+    assert ".maxntid" in bounded
+    emulator.launch(bounded, args=[x, y, 0.5, 64], block=64)
+    with pytest.raises(LaunchError, match=r"more threads than the kernel's \.maxntid"):
+        emulator.launch(bounded, args=[x, y, 0.5, 64], block=96)
