@@ -184,9 +184,8 @@ def _bulk_out(ins: Instr, what: str, fold: Fold = copy, masked: int | None = Non
             warp.cta.launch.stats.copied_out_bytes += there.size * width
             copies = bulk_thread(warp, lane)
             smem.shadow.read(cells, copies.access(ins, what), warp.clock)
-            writing = warp.cta.cluster.outside.write_by_agent(
-                there, width, copies.writes.access(ins, what), warp.clock, fold is not copy
-            )
+            writing = copies.writes.access(ins, what, fold is not copy)
+            warp.cta.cluster.outside.write_by_agent(there, width, writing, warp.clock)
 
             def move(address: int = address, count: int = count, offset: int = offset, chosen: Any = chosen) -> None:
                 there, new = host_bytes(address, count), smem.bytes[offset : offset + count]

@@ -221,9 +221,11 @@ def _storing(ins: Instr, reduction: str | None, rows: bool) -> Action:
                 what = f"{ins.opcode} of a box at {boxes[0]}; only loads may start at negative coordinates"
                 raise DescriptorError(what, ins, warp)
             offset = of_lane(source, lane) & OFFSET_MASK
-            if reduction is not None or (tensor, *boxes, offset) not in done:
+            if reduction is None and len(lanes) > 1:
+                if (tensor, *boxes, offset) in done:
+                    continue
                 done.add((tensor, *boxes, offset))
-                store_boxes(ins, warp, lane, tensor, boxes, offset, reduction)
+            store_boxes(ins, warp, lane, tensor, boxes, offset, reduction)
 
     return run
 

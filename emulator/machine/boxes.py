@@ -165,7 +165,8 @@ def load_boxes(instr: Instr, warp: Warp, route: Route, boxes: list[tuple[int, ..
             reading = Access(me.component, me.time, False, instr, warp, LOAD, via=barrier)
             for box in found:
                 if box is not None:
-                    warp.cta.cluster.outside.read(rows_of(box[1]), _row_bytes(box[1]), reading, warp.clock)
+                    rows = rows_of(box[0].low, box[1])
+                    warp.cta.cluster.outside.read(rows, _row_bytes(box[1]), reading, warp.clock)
         cta.smem.check_span(offset, size, instr, warp, LOAD)
         launch.stats.copied_in_bytes += size
         party = Party(instr, warp, LOAD, (me.component, me.time))
@@ -191,13 +192,10 @@ def store_boxes(
     warp.cta.launch.stats.copied_out_bytes += size
     copies = bulk_thread(warp, lane)
     outside, folds = warp.cta.cluster.outside, reduction is not None
-    writes = [
-        outside.write_by_agent(
-            rows_of(box[1]), _row_bytes(box[1]), copies.writes.access(instr, STORE), warp.clock, folds
-        )
-        for box in found
-        if box is not None
-    ]
+    inside = [box for box in found if box is not None]
+    writes = [copies.writes.access(instr, STORE, folds) for _ in inside]
+    for (part, there), write in zip(inside, writes, strict=True):
+        outside.write_by_agent(rows_of(part.low, there), _row_bytes(there), write, warp.clock)
     smem.shadow.read(smem.span(offset, size), copies.access(instr, STORE), warp.clock, tensor.pattern)
 
     def perform() -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..chip import LANES
 from ..errors import Level, Misaligned
-from .access import CLUSTER, Access, handed_over
+from .access import CLUSTER, GPU, Access, handed_over
 from .agents import AsyncOperation
 from .convergence import ALL
+from .global_access import GlobalAccess
 from .mbarrier import MBarrier, Party
 
 if TYPE_CHECKING:
@@ -207,9 +208,10 @@ class Writes:
         self.groups: list[int] = []
         """How many copies were issued when each group that was not waited for was committed."""
 
-    def access(self, instr: Instr, what: str) -> Access:
-        """A write of the copy that is issued next."""
-        return Access(self.component, self.copies.issued + 1, False, instr, self.copies.warp, what, via=self)
+    def access(self, instr: Instr, what: str, folds: bool) -> GlobalAccess:
+        """A write of the copy that is issued next. folds: into what is there, atomically."""
+        time, strong = self.copies.issued + 1, GPU * folds
+        return GlobalAccess(self.component, time, False, instr, self.copies.warp, what, via=self, strong=strong)
 
     def waited(self, allowed: int) -> None:
         """All committed groups but the latest `allowed` were waited for, and not for their reads alone."""

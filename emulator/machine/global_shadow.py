@@ -32,7 +32,6 @@ from ..native.memory_layout import (
     UNKNOWN,
     lane_of,
 )
-from .access import GPU
 from .clocks import Clock
 from .doubts import Part, lanes_of
 from .flags import Flags
@@ -206,18 +205,13 @@ class GlobalShadow:
             if not area.note_own(area.writes, area.cells(addresses, size), me, lanes, same=same):
                 area.write(addresses, values, GlobalAccess.of(me), clock, lanes, same)
 
-    def write_by_agent(
-        self, addresses: np.ndarray, size: int, me: Access, clock: Clock, folds: bool = False
-    ) -> GlobalAccess:
-        """Note that an agent will write `size` bytes at each address. folds: each into what is there, atomically."""
+    def write_by_agent(self, addresses: np.ndarray, size: int, me: GlobalAccess, clock: Clock) -> None:
+        """Note that an agent will write `size` bytes at each address, the first the least and the last the greatest."""
         memory = self._launch.memory
-        found = memory.known(int(addresses.min()), int(addresses.max()) + size)
-        me.strong = GPU * folds
-        access = GlobalAccess.of(me)
+        found = memory.known(addresses.item(0), addresses.item(-1) + size)
         if found is not None:
             memory.watch(found)
-            self._area(found).write_by_agent(addresses, size, access, clock)
-        return access
+            self._area(found).write_by_agent(addresses, size, me, clock)
 
     def _area(self, allocation: Allocation) -> Area:
         area = self._areas.get(allocation.address)

@@ -6,6 +6,7 @@ import ctypes
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -158,7 +159,7 @@ class GlobalMemory:
     def wrote(self, there: np.ndarray) -> None:
         """Note that an agent wrote this part of host memory, whose last dimension is contiguous."""
         if self.written is not None:
-            places = rows_of(there)
+            places = rows_of(there.__array_interface__["data"][0], there)
             rows = np.ascontiguousarray(there).reshape(places.size, -1).view(np.uint8)
             self.written.append((places, rows.copy()))
 
@@ -224,10 +225,18 @@ class GlobalMemory:
         )
 
 
-def rows_of(there: np.ndarray) -> np.ndarray:
-    """The addresses of the rows of an array, whose last dimension is contiguous: uint64[rows]."""
-    places: np.ndarray = np.array(there.__array_interface__["data"][0], np.uint64)
-    for n, stride in zip(there.shape[:-1], there.strides[:-1], strict=True):
+def rows_of(first: int, there: np.ndarray) -> np.ndarray:
+    """The addresses of the rows of an array at the address `first`, whose last dimension is contiguous: uint64[rows],
+    the least first and the greatest last."""
+    rows: np.ndarray = _from_first(there.shape[:-1], there.strides[:-1]) + np.uint64(first)
+    return rows
+
+
+@lru_cache(maxsize=1024)
+def _from_first(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+    """How far the rows of an array of this shape, without its last dimension, are from the first: uint64[rows]."""
+    places = np.zeros((), np.uint64)
+    for n, stride in zip(shape, strides, strict=True):
         places = places[..., None] + np.arange(n, dtype=np.uint64) * np.uint64(stride)
     return places.reshape(-1)
 
