@@ -8,6 +8,8 @@ from functools import cached_property
 from itertools import groupby
 from typing import Any
 
+import numpy as np
+
 from .chip import LANES
 from .engine.blocks import ALL, BLOCKED, BlockFunction, BlockWriter, Wrong, active, executed, first
 from .engine.early_uses import early_uses
@@ -15,9 +17,9 @@ from .engine.effects import Effect, Find, effects
 from .engine.fetch import Fetcher
 from .engine.liveness import Liveness
 from .engine.load_store import load_store
-from .engine.placement import Placement, RegisterFile, register_files
+from .engine.placement import Placement, RegisterFile, RegisterFiles
 from .engine.reach import Meetings, Reach, reach
-from .engine.segments import Chain, Segment, placed_registers, segments
+from .engine.segments import Chain, Segment, placed_registers, segments, within_one_block
 from .engine.stored import Pointers, Stored, stored
 from .engine.unfenced import unfenced
 from .engine.uniformity import varying
@@ -81,7 +83,8 @@ class Program:
     def _place(self, liveness: Liveness) -> Fetcher:
         """Cut the blocks into segments, and find a place for each register."""
         self._segments = segments(self._flow, self._effects, liveness)
-        self._placement = Placement(placed_registers(self._segments, liveness), self._effects)
+        blocks = within_one_block(self._flow, self._effects, liveness)
+        self._placement = Placement(placed_registers(self._segments, liveness), self._effects, blocks)
         return Fetcher(self._placement.slots, self._varying)
 
     def _write(self, writer: type[BlockWriter], fetcher: Fetcher, chains: Mapping[int, Chain]) -> None:
@@ -115,15 +118,23 @@ class Program:
         return self._stored
 
     def start(self, warps: Sequence[Any]) -> None:
-        """Set warps of a launch at the kernel's first instruction, threads beyond the block's size inactive."""
+        """Set warps at the kernel's first instruction, threads beyond the block's size inactive.
+
+        warps: of one CTA after another, as many of each.
+        """
         x, y, z = warps[0].cta.launch.block
-        for warp, file in zip(warps, register_files(len(warps), self._file_bytes), strict=True):
+        files = RegisterFiles(len(warps), self._file_bytes)
+        for warp, file in zip(warps, files.of_warps, strict=True):
             warp.registers = file
             there = ALL >> LANES - min(LANES, x * y * z - LANES * warp.index)
             warp.pc, warp.stack, warp.meet, warp.ended, warp.leaves = 0, [], EXIT, ALL & ~there, self._flow.leaves
             self._resume(warp, there)
+        each = len(warps) // len({warp.cta for warp in warps})
         for special in self._placement.specials:
-            self._set_special(warps, special)
+            slot = self._placement.slots[special]
+            rows = (files.rows64 if slot.type == "b64" else files.rows32)[:, slot.row]
+            for at in range(0, len(warps), each):
+                self._set_special(warps[at : at + each], special, rows[at : at + each])
 
     def advance(self, warp: Any) -> None:
         """Run a warp until it waits (`waiting`), yields (`yielded`) or ends (`done`)."""
@@ -259,24 +270,20 @@ class Program:
         self._file_bytes = max(self._file_bytes, self._placement.bytes + builder.code.placed(self._placement.bytes))
         return steps
 
-    def _set_special(self, warps: Sequence[Any], special: Special) -> None:
-        slot, launch = self._placement.slots[special], warps[0].cta.launch
-        of_width = f"rows{slot.type[1:]}"
-        rows = [getattr(warp.registers, of_width)[slot.row] for warp in warps]
-        if special == MEMORY:
-            accesses = self._accesses_of(launch)
-            for warp, row in zip(warps, rows, strict=True):
-                accesses.start(warp, row)
-            return
+    def _set_special(self, warps: Sequence[Any], special: Special, rows: np.ndarray) -> None:
+        """Put a special register into its row of each of the warps of a CTA."""
+        cta = warps[0].cta
         if special == PARAMS:
-            values = [launch.params_address] * len(warps)
+            rows[:] = cta.launch.params_address
+        elif special == MEMORY:
+            self._accesses_of(cta.launch).start(warps, rows)
         elif special.name.startswith(SHARED_SYMBOL):
-            offset = int(special.name[len(SHARED_SYMBOL) :])
-            values = [warp.cta.window + offset for warp in warps]
+            rows[:] = cta.window + int(special.name[len(SHARED_SYMBOL) :])
+        elif special.name in cta.sregs:
+            rows[:] = cta.sregs[special.name]
         else:
-            values = [self._special_value(warp, special) for warp in warps]
-        for row, value in zip(rows, values, strict=True):
-            row[:] = value
+            for row, warp in zip(rows, warps, strict=True):
+                row[:] = self._special_value(warp, special)
 
     def _accesses_of(self, launch: Launch) -> CompiledAccesses:
         found: CompiledAccesses | None = launch.registry.get(CompiledAccesses)
@@ -356,7 +363,7 @@ class Steps(Program):
         done += at - block.start
         warp.executed += done
         warp.watch = Watch(warp, self._placement.slots, warp.registers, self._choice)
-        (warp.registers,) = register_files(1, self._file_bytes)
+        (warp.registers,) = RegisterFiles(1, self._file_bytes).of_warps
         self._copy(warp.watch.whole, whole, warp.registers, self)
         self._move(warp, lambda index: blocks[index].start, self._flow.leaves)
         return at

@@ -11,9 +11,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import TakingApart
+from ..isa.ld_st import MemoryOp
 from ..isa.registry import BLOCK, Handler, Later
 from ..isa.special_registers import changes
-from ..machine.compiled_accesses import follow_clock
+from ..machine.compiled_accesses import follow_clock, gets_notes
 from ..machine.convergence import fixed, note_apart, reached, refuse_ended, refuse_outside, refuse_unnamed
 from ..ptx.flow import EXIT, LEAVES, BasicBlock, Flow
 from ..ptx.syntax import Imm, Instr, Special
@@ -73,6 +74,7 @@ class BlockWriter:
             "run": self._runner,
             "handle": {},
             "follow": follow_clock,
+            "gets_notes": gets_notes,
             "apart": note_apart,
             "ended": refuse_ended,
             "outside": refuse_outside,
@@ -225,7 +227,10 @@ class BlockWriter:
         if not chain.stops:
             return [f" run(r.base, bits, {chain.start})"]
         for effect, at, after in chain.stops:
-            lines = ["def f(w, r, bits, mask, lane):", *self._call(effect, names)]
+            lines = ["def f(w, r, bits, mask, lane):"]
+            if MemoryOp(effect.instr).space == "shared":
+                lines.append(f" if gets_notes(w): return run(r.base, bits, {at})")
+            lines += self._call(effect, names)
             names["handle"][at] = self._defined([*lines, f" return run(r.base, bits, {after})"], block, names)
         clock = " if w.clock.v is not w.memory_clock: follow(w)"
         return [clock, f" at = run(r.base, bits, {chain.start})", " while at: at = handle[at](w, r, bits, mask, lane)"]

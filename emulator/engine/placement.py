@@ -1,12 +1,13 @@
 """Where each register lives in a warp's register file: only those that outlive a segment need a place.
 
 A register is 32 lanes side by side: 128 bytes for b32 (b16 uses the first 64), 256 for b64, 512 for b128 (low halves,
-then high halves); a predicate is one word of 32 bits.
+then high halves); a predicate is one word of 32 bits. Registers that live within one block share places with those of
+others: a warp's file is half as large so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,24 +23,40 @@ _BYTES = {"pred": 4, "b8": ROW, "b16": ROW, "b32": ROW, "b64": 2 * ROW, "b128": 
 
 
 class Placement:
-    """Slots of registers and special registers, and the size of the file in bytes."""
+    """Slots of registers and special registers, and the size of the file in bytes.
 
-    def __init__(self, wanted: Iterable[Reg], effects: Sequence[Effect]) -> None:
+    blocks: of registers that live within one block alone, its number. Those of different blocks share their places:
+    where a block begins, and lanes may wait for others, nobody wants them, and within it they are written before read.
+    """
+
+    def __init__(self, wanted: Iterable[Reg], effects: Sequence[Effect], blocks: Mapping[Reg, int]) -> None:
         self.slots: dict[Reg | Special, Slot] = {}
         left = dict.fromkeys(wanted)
-        ordered = [*_in_vectors(effects, left), *left]
-        seen: dict[Reg, None] = dict.fromkeys(ordered)
         specials = {s for e in effects for s in e.reads if isinstance(s, Special) and not changes(s)}
         self.specials = tuple(sorted(specials, key=lambda s: s.name))
+        everywhere: list[Reg | Special] = []
+        within: dict[int, list[Reg | Special]] = {}
+        vectors = _vectors(effects)
+        blocks = _whole_vectors(blocks, vectors)
+        together = (register for vector in vectors for register in vector if register in left)
+        for register in dict.fromkeys([*together, *left]):
+            at = blocks.get(register)
+            (everywhere if at is None else within.setdefault(at, [])).append(register)
         self.bytes = 0
+        self._place_all([*everywhere, *self.specials])
+        start = end = self.bytes
+        for registers in within.values():
+            self.bytes = start
+            self._place_all(registers)
+            end = max(end, self.bytes)
+        self.bytes = end
+
+    def _place_all(self, registers: Sequence[Reg | Special]) -> None:
         for type_name in ("pred", "b8", "b16", "b32", "b64", "b128"):
             self._align(max(_BYTES[type_name], ROW))
-            for register in seen:
-                if register.type == type_name:
+            for register in registers:
+                if type_name == (register.type if isinstance(register, Reg) else register_type(register)):
                     self._place(register, type_name)
-            for special in self.specials:
-                if register_type(special) == type_name:
-                    self._place(special, type_name)
         self._align(4 * ROW)
 
     def _align(self, to: int) -> None:
@@ -51,15 +68,19 @@ class Placement:
         self.bytes += size
 
 
-def _in_vectors(effects: Sequence[Effect], wanted: dict[Reg, None]) -> list[Reg]:
-    """Registers that handlers take together, so that they lie together."""
-    found: dict[Reg, None] = {}
-    for effect in effects:
-        if not effect.inlined:
-            for operand in effect.instr.operands:
-                if isinstance(operand, Vector):
-                    found |= {item: None for item in operand.items if isinstance(item, Reg) and item in wanted}
-    return list(found)
+def _vectors(effects: Sequence[Effect]) -> list[list[Reg]]:
+    """The registers that handlers take together, so that they lie together."""
+    operands = [operand for effect in effects if not effect.inlined for operand in effect.instr.operands]
+    return [[item for item in o.items if isinstance(item, Reg)] for o in operands if isinstance(o, Vector)]
+
+
+def _whole_vectors(blocks: Mapping[Reg, int], vectors: Sequence[Sequence[Reg]]) -> dict[Reg, int]:
+    """Without registers that lie beside others of a vector which have no block, or another."""
+    left = dict(blocks)
+    while mixed := [vector for vector in vectors if len({left.get(register) for register in vector}) > 1]:
+        for register in (register for vector in mixed for register in vector):
+            left.pop(register, None)
+    return left
 
 
 @dataclass(slots=True, eq=False)
@@ -81,24 +102,25 @@ class RegisterFile:
         return found
 
 
-def register_files(count: int, size: int) -> list[RegisterFile]:
-    """So many files of at least `size` bytes, side by side: views are made of all at once, and cut."""
-    size = -(-size // (4 * ROW)) * 4 * ROW
-    memory = np.full(count * size // 4 + ROW, 0x7FBADBAD, np.uint32)
-    address = address_of(memory)
-    start = -address % (4 * ROW) // 4
-    words = memory[start : start + count * size // 4]
-    halves, longs = words.view(np.uint16), words.view(np.uint64)
-    rows = zip(
-        halves.reshape(count, -1, 64)[:, :, :32],
-        words.reshape(count, -1, 32),
-        longs.reshape(count, -1, 32),
-        longs.reshape(count, -1, 2, 32),
-        strict=True,
-    )
-    numbers = [(memoryview(a), a.size // count) for a in (halves, words, longs)]  # type: ignore[arg-type]
-    found = []
-    for i, each in enumerate(rows):
-        two, four, eight = (memory[i * n : (i + 1) * n] for memory, n in numbers)
-        found.append(RegisterFile(address + 4 * start + i * size, two, four, eight, *each))
-    return found
+class RegisterFiles:
+    """So many register files of at least `size` bytes, side by side: what a view of all costs is paid once.
+
+    rows16, rows32, rows64, rows128: those of all, the file first. of_warps: each by itself.
+    """
+
+    def __init__(self, count: int, size: int) -> None:
+        size = -(-size // (4 * ROW)) * 4 * ROW
+        memory = np.full(count * size // 4 + ROW, 0x7FBADBAD, np.uint32)
+        address = address_of(memory)
+        start = -address % (4 * ROW) // 4
+        words = memory[start : start + count * size // 4]
+        halves, longs = words.view(np.uint16), words.view(np.uint64)
+        self.rows16 = halves.reshape(count, -1, 64)[:, :, :32]
+        self.rows32 = words.reshape(count, -1, 32)
+        self.rows64 = longs.reshape(count, -1, 32)
+        self.rows128 = longs.reshape(count, -1, 2, 32)
+        numbers = [(memoryview(a), a.size // count) for a in (halves, words, longs)]  # type: ignore[arg-type]
+        self.of_warps: list[RegisterFile] = []
+        for i, rows in enumerate(zip(self.rows16, self.rows32, self.rows64, self.rows128, strict=True)):
+            two, four, eight = (a[i * n : (i + 1) * n] for a, n in numbers)
+            self.of_warps.append(RegisterFile(address + 4 * start + i * size, two, four, eight, *rows))

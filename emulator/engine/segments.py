@@ -79,6 +79,21 @@ def placed_registers(blocks: Sequence[Sequence[Segment]], liveness: Liveness) ->
     return liveness.members(wanted)
 
 
+def within_one_block(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> dict[Reg, int]:
+    """The block of each register that no other block names, and that nobody wants where one begins or ends."""
+    named = []
+    for block in flow.blocks:
+        here = 0
+        for effect in effects[block.start : block.end]:
+            here |= liveness.reads(effect) | liveness.writes(effect)
+        named.append(here)
+    once = others = 0
+    for here, live_in, live_out in zip(named, liveness.live_in, liveness.live_out, strict=True):
+        others |= once & here | live_in | live_out
+        once |= here
+    return {register: at for at, here in enumerate(named) for register in liveness.members(here & ~others)}
+
+
 def _crossing(segment: Segment, liveness: Liveness) -> int:
     if not segment.inlined:
         (effect,) = segment.effects

@@ -102,7 +102,7 @@ def _named(ins: Instr, warp: Warp, index: Any, mask: Any) -> NamedBarrier:
     if number is None or not 0 <= number < NAMED_BARRIERS:
         named = "several barriers" if number is None else f"barrier {number}"
         raise BarrierError(f"{ins.opcode} names {named}; allowed is one of 0 to {NAMED_BARRIERS - 1}", ins, warp)
-    return warp.cta.barriers[number]
+    return warp.cta.barrier(number)
 
 
 @executes("barrier.cluster", blocking=True, meets=nobody)

@@ -80,12 +80,15 @@ class CompiledAccesses:
         row["patterns"] = self._patterns.ctypes.data
         launch.memory.watchers.append(self._leave)
 
-    def start(self, warp: Warp, memory: np.ndarray) -> None:
-        """Let the code of a warp know what is the same for all. memory: its row of that name, uint64[32]."""
-        warp.memory, warp.peers = memory, None
+    def start(self, warps: Sequence[Warp], memory: np.ndarray) -> None:
+        """Let the code of warps of a CTA know what is the same for all. memory: their rows of that name,
+        uint64[warps, 32]."""
         memory[:] = self._row
-        warp.stored = np.zeros(max(len(self._accesses), 1), np.uint32)
-        _identify(warp, memory, warp.index)
+        stored = np.zeros((len(warps), max(len(self._accesses), 1)), np.uint32)
+        for warp, row, executed in zip(warps, memory, stored, strict=True):
+            warp.memory, warp.stored = row, executed
+            warp.peers = None
+            _identify(warp, warp.memory, warp.index)
 
     def learn(self, number: int, addresses: np.ndarray, size: int, store: bool) -> None:
         """Instruction `number` accessed `size` bytes at each address, and may do so in all of that allocation.
@@ -135,12 +138,7 @@ class CompiledAccesses:
         notes = smem.shadow.notes
         if notes is None:
             self._learned.notes_pay = True
-            notes = Notes(cta, self._accesses)
-            smem.shadow.take(notes)
-            notes.row = _known(cta, notes)
-            for own in cta.warps:
-                own.memory[:] = notes.row
-                _identify(own, own.memory, own.index)
+            notes = self._give_notes(cta)
         assert isinstance(notes, Notes)
         if peer and (warp.peers is None or not warp.peers[rank, LIMIT]):
             _let_in(warp)
@@ -159,6 +157,23 @@ class CompiledAccesses:
         ]
         pattern["offsets"] = 0
         pattern["offsets"][lanes] = (offsets - offsets[0]).astype(np.uint32)
+
+    def gave_notes(self, cta: Cta) -> bool:
+        """Whether a CTA got notes just now, as those before it did: then the access that asked may try again."""
+        if cta.smem.shadow.notes is not None or not (self._learned.notes_pay and cta.smem.shift):
+            return False
+        self._give_notes(cta)
+        return True
+
+    def _give_notes(self, cta: Cta) -> Notes:
+        """Have notes of a CTA's shared memory from now on, and let its warps' code know."""
+        notes = Notes(cta, self._accesses)
+        cta.smem.shadow.take(notes)
+        notes.row = _known(cta, notes)
+        for own in cta.warps:
+            own.memory[:] = notes.row
+            _identify(own, own.memory, own.index)
+        return notes
 
     def flush(self, stats: Stats) -> None:
         """Add the counts to those of the launch."""
@@ -218,6 +233,12 @@ def _identify(warp: Warp, row: np.ndarray, index: int) -> None:
     own = address_of(warp.stored), warp.clock.address, index, warp.component, warp.serial, peers, ctas
     row[OF_ONE_WARP] = own
     follow_clock(warp)
+
+
+def gets_notes(warp: Warp) -> bool:
+    """Whether an access of shared memory that asked may try again, see `CompiledAccesses.gave_notes`."""
+    compiled: CompiledAccesses = warp.cta.launch.registry[CompiledAccesses]
+    return compiled.gave_notes(warp.cta)
 
 
 def follow_clock(warp: Warp) -> None:

@@ -62,6 +62,8 @@ def _count(cluster: Cluster) -> None:
 
 
 def _tensor_memory(cta: Cta) -> None:
+    if "tmem" not in vars(cta):
+        return  # nothing touched it
     for column, (columns, instr, warp) in cta.tmem.allocations.items():
         raise TensorMemoryError(
             f"CTA {cta.name} ends with tensor memory columns {column} to {column + columns - 1} allocated",

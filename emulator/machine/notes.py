@@ -26,6 +26,7 @@ from ..native.memory_layout import (
     UNWRITTEN,
     address_of,
     lane_of,
+    untouched,
 )
 from ..native.shadow_check import GENERIC, NOT_KNOWN
 from .access import Access
@@ -55,7 +56,7 @@ class Notes:
         self.warps = list(cta.warps)
         shadow = self._shadow
         self.writes = np.full(shadow.writer.size, UNWRITTEN)
-        self.reads = np.zeros((len(self.warps), shadow.writer.size), np.int64)
+        self.reads = untouched(len(self.warps), shadow.writer.size)
         self.noted = np.zeros(shadow.writer.size, np.uint8)
         self.row: np.ndarray
         """What code knows of them, a MEMORY_ROW as uint64[32]."""
@@ -72,7 +73,7 @@ class Notes:
         if warp.cta is self._cta:
             return warp.index
         if len(self.warps) == len(self.reads):
-            room = np.zeros((len(self._in_cluster), self.writes.size), np.int64)  # what nobody writes to costs nothing
+            room = untouched(len(self._in_cluster), self.writes.size)
             room[: len(self.reads)] = self.reads
             self.reads = room
         self.components[len(self.warps)] = warp.component

@@ -64,7 +64,7 @@ class Program(Protocol):
         agents', whose tensor maps begin with an address."""
 
     def start(self, warps: Sequence[Warp]) -> None:
-        """Set warps at the kernel's first instruction."""
+        """Set warps at the kernel's first instruction: those of one CTA after another, as many of each."""
 
     def advance(self, warp: Warp) -> None:
         """Run the warp until it waits, yields or is done."""
@@ -240,7 +240,7 @@ def _peek(cluster: Cluster) -> bool:
 def _leave(warp: Warp) -> None:
     """A warp ended: those that wait for it at a barrier wait no longer."""
     warp.cta.running -= 1
-    for barrier in warp.cta.barriers:
+    for barrier in warp.cta.barriers.values():
         if barrier.expected is None:
             barrier.settle()
     warp.cta.cluster.barrier.settle()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ..chip import NAMED_BARRIERS, RANK_SHIFT
+from ..chip import RANK_SHIFT
 from ..errors import BarrierError, DataRace, Level
 from .access import Access, Issuer
 from .agents import Agents, Completion
@@ -105,8 +106,7 @@ class Cta:
         self.window = rank << RANK_SHIFT
         self.name = "({},{},{})".format(*ctaid)
         self.smem = SharedMemory(self, self.launch.shared_bytes)
-        self.tmem = TensorMemory(self)
-        self.barriers = [NamedBarrier(self, i) for i in range(NAMED_BARRIERS)]
+        self.barriers: dict[int, NamedBarrier] = {}
         self.warpgroups: dict[int, WarpGroupBarrier] = {}
         self.registers = RegisterPool(self)
         self.maps: dict[int, list[tuple[bytes, Access]]] = {}
@@ -117,6 +117,18 @@ class Cta:
 
     def __str__(self) -> str:
         return f"CTA {self.name}"
+
+    @cached_property
+    def tmem(self) -> TensorMemory:
+        """Its tensor memory, made when something first touches it."""
+        return TensorMemory(self)
+
+    def barrier(self, index: int) -> NamedBarrier:
+        """A named barrier, made at its first use."""
+        found = self.barriers.get(index)
+        if found is None:
+            found = self.barriers[index] = NamedBarrier(self, index)
+        return found
 
     def warpgroup(self, index: int) -> WarpGroupBarrier:
         """Where four warps meet at wgmma.fence, made at their first."""

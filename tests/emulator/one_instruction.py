@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from emulator.engine.effects import effects
-from emulator.engine.placement import Placement, RegisterFile, register_files
+from emulator.engine.placement import Placement, RegisterFile, RegisterFiles
 from emulator.engine.segments import Segment
 from emulator.native.compile import StepLists, runner
 from emulator.program import lowered
@@ -38,7 +38,7 @@ class Instructions:
         registers = sorted(
             {r for e in found for r in (*e.reads, *e.writes) if isinstance(r, Reg)}, key=lambda r: r.name
         )
-        self._placement = Placement(registers, found)
+        self._placement = Placement(registers, found, {})
         builder = lowered(Segment(found, 0), self._placement)
         steps = builder.finish(registers)
         self._bytes = self._placement.bytes + builder.code.placed(self._placement.bytes)
@@ -51,7 +51,7 @@ class Instructions:
 
     def __call__(self, active: int = ALL, /, **values: Any) -> Mapping[str, np.ndarray]:
         """Registers after running with these values (arrays of 32 or one number), in the lanes `active`."""
-        (file,) = register_files(1, self._bytes)
+        (file,) = RegisterFiles(1, self._bytes).of_warps
         slots = {register.name[1:]: slot for register, slot in self._placement.slots.items()}
         for name, value in values.items():
             self._set(file, slots[name], value)
