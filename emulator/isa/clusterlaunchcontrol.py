@@ -9,7 +9,6 @@ import numpy as np
 from ..chip import RANK_SHIFT
 from ..errors import UnknownInstruction
 from ..machine.bulk import aligned, fill
-from ..machine.shared import OFFSET_MASK
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .mbarrier import mbarrier_at, reachable
@@ -32,14 +31,14 @@ def _try_cancel(ins: Instr) -> Action:
     )
 
     def run(warp: Warp, mask: Any, target: Any, barrier: Any) -> None:
-        cluster = warp.cta.cluster
+        cluster, smem = warp.cta.cluster, warp.cta.smem
         for lane in active_lanes(mask):
-            offset, told = of_lane(target, lane) & OFFSET_MASK, of_lane(barrier, lane)
+            offset, told = (smem.own(of_lane(at, lane), ins, warp, ins.opcode) for at in (target, barrier))
             aligned(offset, RESPONSE_BYTES, "the response of try_cancel", ins, warp)
             taken = cluster.take_over()
             response = np.array([taken is not None, *(taken or NOBODY)], np.uint32).view(np.uint8)
             for cta in cluster.ctas if everyone else (warp.cta,):
-                signalled = mbarrier_at(warp, told & OFFSET_MASK | cta.rank << RANK_SHIFT, ins)
+                signalled = mbarrier_at(warp, told | cta.rank << RANK_SHIFT, ins)
                 reachable(signalled, ins, warp)
 
                 def move(cta: Cta = cta, offset: int = offset, response: np.ndarray = response) -> None:

@@ -169,7 +169,8 @@ def _bulk_out(ins: Instr, what: str, fold: Fold = copy, masked: int | None = Non
     def run(warp: Warp, mask: Any, target: Any, source: Any, size: Any, *rest: Any) -> None:
         memory, smem = warp.cta.launch.memory, warp.cta.smem
         for lane in active_lanes(mask):
-            address, count, offset = of_lane(target, lane), of_lane(size, lane), of_lane(source, lane) & OFFSET_MASK
+            address, count = of_lane(target, lane), of_lane(size, lane)
+            offset = smem.own(of_lane(source, lane), ins, warp, what)
             _check_units(ins, warp, what, address, count, offset)
             memory.writable(address, address + count, ins, warp, what)
             smem.check_span(offset, count, ins, warp, what)
@@ -209,7 +210,7 @@ def _bulk_across(ins: Instr, what: str, fold: Fold = copy) -> Action:
     def run(warp: Warp, mask: Any, target: Any, source: Any, size: Any, barrier: Any) -> None:
         smem = warp.cta.smem
         for lane in active_lanes(mask):
-            count, offset = of_lane(size, lane), of_lane(source, lane) & OFFSET_MASK
+            count, offset = of_lane(size, lane), smem.own(of_lane(source, lane), ins, warp, what)
             _check_units(ins, warp, what, 0, count, offset, of_lane(target, lane))
             ((cta, there, told),) = targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), None, False)
             smem.check_span(offset, count, ins, warp, what)

@@ -10,7 +10,6 @@ import numpy as np
 from ..errors import BarrierError, DescriptorError, EmulatorError, UnknownInstruction
 from ..machine.boxes import LOAD, TMA_ALIGNMENT, Route, issue_loads, load_boxes, store_boxes
 from ..machine.bulk import aligned
-from ..machine.shared import OFFSET_MASK
 from ..machine.tensormap import MAP_BYTES, TensorMap, decode
 from ..ptx.syntax import Instr
 from .cp_async_bulk import BULK_GROUP, COMPLETE_TX, GLOBAL, MULTICAST, REDUCTIONS, targets
@@ -220,7 +219,7 @@ def _storing(ins: Instr, reduction: str | None, rows: bool) -> Action:
             if not rows and min(boxes[0]) < 0:
                 what = f"{ins.opcode} of a box at {boxes[0]}; only loads may start at negative coordinates"
                 raise DescriptorError(what, ins, warp)
-            offset = of_lane(source, lane) & OFFSET_MASK
+            offset = warp.cta.smem.own(of_lane(source, lane), ins, warp, ins.opcode)
             if reduction is None and len(lanes) > 1:
                 if (tensor, *boxes, offset) in done:
                     continue

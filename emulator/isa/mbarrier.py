@@ -27,6 +27,8 @@ PHASE_BITS: Final = 32
 PHASES: Final = (1 << PHASE_BITS) - 1
 """Of the state that an arrival gives, the phase; above it the count that was pending."""
 PARITY = frozenset({"parity"})
+OWN: Final = frozenset({"shared", "shared::cta"})
+"""The spaces by which a CTA names what is its own."""
 WAITS: Final = ("mbarrier.try_wait", "mbarrier.test_wait")
 
 
@@ -66,7 +68,8 @@ def _init(ins: Instr) -> Action:
     def run(warp: Warp, mask: Any, address: Any, count: Any) -> None:
         for lane in active_lanes(mask) if isinstance(address, np.ndarray) else (0,):
             smem = warp.cta.smem
-            smem.init_mbarrier(of_lane(address, lane) & OFFSET_MASK, of_lane(count, lane), ins, warp)
+            offset = smem.own(of_lane(address, lane), ins, warp, ins.opcode)
+            smem.init_mbarrier(offset, of_lane(count, lane), ins, warp)
 
     return run
 
@@ -78,7 +81,8 @@ def _inval(ins: Instr) -> Action:
     def run(warp: Warp, mask: Any, address: Any) -> None:
         at = same(address, mask)
         for lane in active_lanes(mask) if at is None else (0,):
-            warp.cta.smem.drop_mbarrier(of_lane(address, lane) & OFFSET_MASK, ins, warp)
+            smem = warp.cta.smem
+            smem.drop_mbarrier(smem.own(of_lane(address, lane), ins, warp, ins.opcode), ins, warp)
 
     return run
 
@@ -99,10 +103,10 @@ def _arrive(ins: Instr) -> Action:
     """Arrivals. The lanes of a warp arrive at an mbarrier as one and have one state, as on an H200, which ends a launch
     where more arrive than are pending; with .noComplete one after another. A relaxed arrival releases too below level
     `formal`: cute_ext emits no other."""
-    expect, no_complete, sem, _, _, _ = Modifiers(ins).pick(
+    expect, no_complete, sem, _, space, _ = Modifiers(ins).pick(
         {"expect_tx"}, {"noComplete"}, SEMANTICS, SCOPE, SHARED, B64
     )
-    drop = ins.opcode == "mbarrier.arrive_drop"
+    drop, own = ins.opcode == "mbarrier.arrive_drop", space in OWN
     if "shared::cluster" in ins.modifiers and not isinstance(ins.operands[0], Sink):
         raise UnknownInstruction(ins, "a state of .shared::cluster; allowed is _")
     what = ".".join((ins.opcode, *((expect,) if expect else ())))
@@ -117,6 +121,8 @@ def _arrive(ins: Instr) -> Action:
         tokens: Any = np.zeros(LANES, np.uint64) if wanted else 0
         for at, lanes in _each(address, mask):
             barrier = mbarrier_at(warp, at, ins)
+            if own and barrier.cta is not warp.cta:
+                warp.cta.smem.own(at, ins, warp, ins.opcode)
             for together in [[lane] for lane in lanes] if no_complete else [[*lanes]]:
                 if wanted:
                     tokens[together] = barrier.phase | barrier.pending << PHASE_BITS
@@ -141,13 +147,15 @@ def _arrive(ins: Instr) -> Action:
 
 @executes("mbarrier.expect_tx", "mbarrier.complete_tx", meets=nobody)
 def _tx(ins: Instr) -> Action:
-    Modifiers(ins).pick(SEMANTICS, SCOPE, SHARED, B64)
-    expect = ins.opcode == "mbarrier.expect_tx"
+    _, _, space, _ = Modifiers(ins).pick(SEMANTICS, SCOPE, SHARED, B64)
+    expect, own = ins.opcode == "mbarrier.expect_tx", space in OWN
 
     def run(warp: Warp, mask: Any, address: Any, tx: Any) -> None:
         party = Party(ins, warp, ins.opcode)
         for at, lanes in _each(address, mask):
             barrier = mbarrier_at(warp, at, ins)
+            if own and barrier.cta is not warp.cta:
+                warp.cta.smem.own(at, ins, warp, ins.opcode)
             for lane in lanes:
                 if expect:
                     barrier.expect(of_lane(tx, lane), party)

@@ -8,7 +8,6 @@ import numpy as np
 
 from ..errors import TensorMemoryError
 from ..machine.agents import Wait
-from ..machine.shared import OFFSET_MASK
 from ..machine.tmem import ALLOC
 from ..ptx.syntax import Instr
 from .lane_values import same
@@ -46,7 +45,7 @@ def _alloc(ins: Instr) -> Action:
             live = ", ".join(f"{c} to {c + n - 1}" for c, (n, *_) in sorted(tmem.allocations.items()))
             warp.waiting = Wait(ins, (tmem,), lambda: f"{count} free columns of tensor memory; allocated: {live}")
             return BLOCK
-        offset = (same(address, mask) or 0) & OFFSET_MASK
+        offset = smem.own(same(address, mask) or 0, ins, warp, ins.opcode)
         smem.check_span(offset, 4, ins, warp, "tcgen05.alloc's result")
         smem.store(np.array([offset]), np.array([[column]], np.uint32), warp.access(ins, ALLOC), warp.clock, None)
         return None

@@ -8,7 +8,6 @@ import numpy as np
 
 from ..errors import DescriptorError, Misaligned, MissingProxyFence, UnknownInstruction, place
 from ..machine.globalmem import host_bytes
-from ..machine.shared import OFFSET_MASK
 from ..machine.tensormap import FIELDS, INDEXED, LIVE_WORDS, MAP_BYTES, replaced
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane, same
@@ -49,7 +48,8 @@ def _replace(ins: Instr) -> Action:
 
 def _shared_map(ins: Instr, warp: Warp, address: int, write: bool = True) -> np.ndarray:
     """The 128 bytes of a map in this CTA's shared memory, checked."""
-    smem, offset = warp.cta.smem, address & OFFSET_MASK
+    smem = warp.cta.smem
+    offset = smem.own(address, ins, warp, ins.opcode)
     if offset % MAP_BYTES:
         raise DescriptorError(f"{ins.opcode}: a map at {address:#x}, no multiple of {MAP_BYTES}", ins, warp)
     smem.check_span(offset, MAP_BYTES, ins, warp, ins.opcode)

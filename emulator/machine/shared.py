@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..chip import RESERVED_SHARED_BYTES
+from ..chip import RANK_SHIFT, RESERVED_SHARED_BYTES
 from ..errors import BarrierError, Fault, Level, Misaligned, OutOfBounds, place
 from ..ptx.syntax import ALL_BYTES
 from .access import Hollow
@@ -185,6 +185,14 @@ class SharedMemory:
     def spans(self, offsets: tuple[int, ...], size: int) -> Cells | None:
         """Those of as many accesses, one for each of the offsets, in multiples of 16 bytes; None where they overlap."""
         return _spans(offsets, size, self.shift)
+
+    def own(self, address: int, instr: Instr, warp: Issuer, what: str) -> int:
+        """The offset of an address in this CTA's shared memory. Raises OutOfBounds for another CTA's."""
+        rank = (address & 0xFFFF_FFFF) >> RANK_SHIFT
+        if rank != self.cta.rank:
+            where = f"in the window of CTA rank {rank}; this is rank {self.cta.rank}"
+            raise OutOfBounds(f"{what} at {address & 0xFFFF_FFFF:#x}, {where}", instr, warp)
+        return address & OFFSET_MASK
 
     def check_span(self, offset: int, size: int, instr: Instr, warp: Issuer, what: str) -> None:
         """Raise OutOfBounds unless `size` bytes from `offset` lie in the window."""

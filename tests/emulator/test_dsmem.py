@@ -158,6 +158,41 @@ def test_what_is_refused(act: str) -> None:
         run(act, 128, np.zeros((2, 32, 4), np.uint32))
 
 
+OWN_ONLY = {
+    "mbarrier.arrive": "@%p1 mbarrier.arrive.shared::cta.b64 _, [{mbarrier}];",
+    "mbarrier.expect_tx": "@%p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [{mbarrier}], 0;",
+    "mbarrier.complete_tx": "@%p1 mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [{mbarrier}], 0;",
+    "mbarrier.inval": "@%p1 mbarrier.inval.shared.b64 [{mbarrier}];",
+    "mbarrier.init": "@%p1 mbarrier.inval.shared.b64 [%r3]; @%p1 mbarrier.init.shared.b64 [{mbarrier}], 1;",
+    "a bulk store": "fence.proxy.async; setp.eq.and.u32 %p3, %r4, 0, %p1;"
+    "@%p3 cp.async.bulk.global.shared::cta.bulk_group [%q0], [{data}], 16; cp.async.bulk.commit_group;"
+    "cp.async.bulk.wait_group 0; bar.warp.sync -1;",
+    "a bulk copy to another CTA": "fence.proxy.async; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+    "@%p1 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r5+256], [{data}], 16, [%r6];",
+    "where try_cancel answers": "fence.proxy.async; @%p1 "
+    "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [{data}], [%r3];",
+    "whom try_cancel tells": "fence.proxy.async; @%p1 "
+    "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r9], [{mbarrier}];",
+    "tensormap.replace": "@%p1 tensormap.replace.tile.global_address.shared::cta.b1024.b64 [{data}], %q0;",
+    "tcgen05.alloc": "mapa.shared::cluster.u32 %r6, %r2, %r11; mov.b32 %r5, %r2; mov.b32 %r3, {word};"
+    "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r3], 32; ld.shared.b32 %r3, [%r3];"
+    "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 32;",
+}
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize("what", OWN_ONLY)
+def test_what_is_only_for_its_own_cta_refuses_another_s(what: str, completion: Completion) -> None:
+    def tried(**places: str) -> None:
+        text, brought = OWN_ONLY[what].format(**places), 16 * ("complete_tx::bytes" in OWN_ONLY[what])
+        act, wait = (text, WAIT) if brought else ("", WAIT + text)
+        run(act, brought, np.zeros((2, 32, 4), np.uint32), wait, completion)
+
+    tried(mbarrier="%r3", data="%r9", word="%r5")
+    with pytest.raises(errors.OutOfBounds, match=r" at .* in the window of CTA rank \d; this is rank \d"):
+        tried(mbarrier="%r6", data="%r5", word="%r6")
+
+
 STARTED = """
     .reg .pred %p; .reg .b32 %r<9>; .shared .align 16 .b8 word[4];
     mov.u32 %r0, %cluster_ctarank; xor.b32 %r1, %r0, 1; mov.b32 %r2, word; mapa.shared::cluster.u32 %r3, %r2, %r1;

@@ -75,3 +75,10 @@ def test_one_step_less(
 ) -> None:
     with pytest.raises(error, match=f"(?s){says}"):
         run(tuple(step for step in steps if step != lacking), completion)
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_tma_store_is_not_of_another_cta_s_memory(completion: str) -> None:
+    far = "add.u32 %r7, %r2, 0x1000000;" + STORE.replace("[%r2]", "[%r7]")
+    with pytest.raises(errors.OutOfBounds, match=r"in the window of CTA rank 1; this is rank 0"):
+        run(tuple(far if step is STORE else step for step in STORED), completion)
