@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from ..errors import DescriptorError, Misaligned, MissingProxyFence, UnknownInstruction, place
+from ..machine.global_access import GlobalAccess
 from ..machine.globalmem import host_bytes
 from ..machine.tensormap import FIELDS, INDEXED, LIVE_WORDS, MAP_BYTES, replaced
 from ..ptx.syntax import Instr
@@ -71,9 +73,20 @@ def _global_map(ins: Instr, warp: Warp, address: int) -> np.ndarray:
 
 
 def _changed(ins: Instr, warp: Warp, address: int) -> None:
-    """Note a change of the map at `address`: it must be released, and acquired before it is used."""
+    """Note a change of the map at `address`: it must be released, and acquired before it is used.
+
+    Kept are those that made it what it is: the last, and others that make the same.
+    """
     warp.cta.launch.memory.wrote(host_bytes(address, MAP_BYTES))
-    warp.cta.launch.registry.setdefault("changed maps", {})[address] = warp.access(ins, ins.opcode)
+    now, maps = _held(address), warp.cta.launch.registry.setdefault("changed maps", {})
+    alike = [(held, made) for held, made in maps.get(address, ()) if held == now and made.warp is not warp]
+    maps[address] = [*alike, (now, GlobalAccess.of(warp.access(ins, ins.opcode)))]
+
+
+def _changes(warp: Warp) -> Mapping[int, Sequence[tuple[bytes, Access]]]:
+    """Of the maps that the launch changed: what they are now, and who made it so."""
+    changes: Mapping[int, Sequence[tuple[bytes, Access]]] = warp.cta.launch.registry.get("changed maps", {})
+    return changes
 
 
 def check_acquired(ins: Instr, warp: Warp, address: int) -> None:
@@ -82,10 +95,10 @@ def check_acquired(ins: Instr, warp: Warp, address: int) -> None:
 
     Its bytes decide: in NVIDIA's programs several warps make the same change, one after another's acquire.
     """
-    change = warp.cta.launch.registry.get("changed maps", {}).get(address)
-    if change is None:
+    changes = _changes(warp).get(address)
+    if changes is None:
         return
-    now = _held(address)
+    (_, change), now = changes[-1], _held(address)
     released = (address, now) in _released(warp)
     if released and any(held == now and _known(a, warp) for held, a in warp.cta.maps.get(address, ())):
         return
@@ -107,15 +120,15 @@ def check_acquired(ins: Instr, warp: Warp, address: int) -> None:
 
 def acquire(ins: Instr, warp: Warp, address: int) -> None:
     """fence.proxy.tensormap::generic.acquire: TMA operations of this CTA that come after it, by a barrier too, see the
-    map as it is now."""
-    if address in warp.cta.launch.registry.get("changed maps", {}):
+    map as it is now, if its change came before."""
+    if any(change.seen_by(warp.clock) for _, change in _changes(warp).get(address, ())):
         warp.cta.maps.setdefault(address, []).append((_held(address), warp.access(ins, ins.opcode)))
 
 
 def release(warp: Warp) -> None:
     """fence.proxy.tensormap::generic.release: who acquires the maps that `warp` changed sees them as they are now."""
-    changes = warp.cta.launch.registry.get("changed maps", {})
-    _released(warp).update((at, _held(at)) for at, change in changes.items() if _known(change, warp))
+    known = (at for at, changes in _changes(warp).items() if any(_known(change, warp) for _, change in changes))
+    _released(warp).update((at, _held(at)) for at in known)
 
 
 def _known(access: Access, warp: Warp) -> bool:

@@ -172,6 +172,22 @@ def test_a_changed_map_must_be_acquired(change: str) -> None:
         through_changed_map(change, "")
 
 
+TOLD_BY_A_FLAG = f"""
+@%p1 st.shared.b32 [%r4], %r5; bar.sync 0; setp.ge.u32 %p3, %r1, 32; @%p3 bra SPIN;
+{IN_GLOBAL} @%p1 st.ORDER.cta.shared::cta.b32 [%r4], %r10; exit;
+SPIN: ld.acquire.cta.shared::cta.b32 %r13, [%r4]; setp.eq.u32 %p4, %r13, 0; @%p4 bra SPIN;
+{ACQUIRE} sub.u32 %r1, %r1, 32; shl.b32 %r8, %r1, 2; cvt.u64.u32 %rd8, %r8;
+"""
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_a_changed_map_must_be_acquired_after_its_change(completion: Completion) -> None:
+    out, new = through_changed_map(TOLD_BY_A_FLAG.replace("ORDER", "release"), "", completion, threads=64)
+    np.testing.assert_array_equal(out, np.concatenate([new[:5, :32], np.zeros((3, 32))]))
+    with pytest.raises(errors.MissingProxyFence, match=r"acquire of it after the change"):
+        through_changed_map(TOLD_BY_A_FLAG.replace("ORDER", "relaxed"), "", completion, threads=64)
+
+
 RELEASE = "fence.proxy.tensormap::generic.release.gpu;"
 
 
