@@ -11,6 +11,7 @@ from typing import Any, Final
 from .refusal import CudaError, not_emulated
 
 Work = Callable[[], None]
+INVALID_VALUE = 1
 UNSUPPORTED, INVALIDATED, MERGE, UNMATCHED, UNJOINED, CAPTURED_EVENT = 900, 901, 902, 903, 904, 907
 _HANDLES: Final = itertools.count(0x1000)
 
@@ -63,6 +64,7 @@ class Captures:
     def __init__(self) -> None:
         self._open: dict[int, _Capture] = {}
         self._recorded: dict[int, tuple[_Capture, Counter[int]]] = {}
+        self._past: set[int] = set()
         self.graphs: dict[int, Graph] = {}
 
     def capturing(self, stream: Any) -> bool:
@@ -94,7 +96,8 @@ class Captures:
             raise self._invalidated(UNSUPPORTED, *asked)
 
     def synchronize_event(self, event: Any) -> None:
-        """The same for an event, which is forbidden if a capture recorded it last."""
+        """The same for an event, which is forbidden if a capture recorded it last: for good, once that has ended."""
+        self._refuse_past(event)
         if int(event) in self._recorded:
             raise self._invalidated(CAPTURED_EVENT, self._recorded[int(event)][0])
 
@@ -108,6 +111,7 @@ class Captures:
     def record(self, event: Any, stream: Any) -> None:
         """An event stands for what its stream has done, and for its capture."""
         capture = self._open.get(int(stream))
+        self._past.discard(int(event))
         if capture is not None:
             self._recorded[int(event)] = capture, Counter(capture.seen[int(stream)])
         else:
@@ -115,9 +119,12 @@ class Captures:
 
     def wait(self, stream: Any, event: Any) -> None:
         """A stream that waits for an event goes on within the event's capture."""
+        self._refuse_past(event)
         if int(event) not in self._recorded:
             return
         capture, seen = self._recorded[int(event)]
+        if not capture.valid:
+            raise CudaError(INVALIDATED)
         own = self._open.setdefault(int(stream), capture)
         if own is not capture:
             raise self._invalidated(MERGE, own, capture)
@@ -131,12 +138,18 @@ class Captures:
         if capture.origin != int(stream):
             raise self._invalidated(UNMATCHED, capture)
         self._open = {other: into for other, into in self._open.items() if into is not capture}
+        self._past.update(event for event, into in self._recorded.items() if into[0] is capture)
         self._recorded = {event: into for event, into in self._recorded.items() if into[0] is not capture}
         if not capture.valid:
             raise CudaError(INVALIDATED)
         if not capture.joined():
             raise CudaError(UNJOINED)
         return capture.graph
+
+    def _refuse_past(self, event: Any) -> None:
+        """What an event of a capture stood for is gone with it, until it is recorded again: seen on an H200."""
+        if int(event) in self._past:
+            raise CudaError(INVALID_VALUE)
 
     def _invalidated(self, error: int, *captures: _Capture) -> CudaError:
         for capture in captures:

@@ -156,6 +156,9 @@ def test_an_event_of_a_capture_is_waited_for_by_nobody():
     assert runtime.cudaEventQuery(free)[0] == driver.cuEventSynchronize(free)[0] == 0
     assert runtime.cudaEventQuery(event)[0] == driver.cuEventSynchronize(event)[0] == CAPTURED_EVENT
     assert runtime.cudaStreamEndCapture(stream) == (INVALIDATED, None)
+    for answer in (runtime.cudaEventQuery(event), runtime.cudaStreamWaitEvent(other, event, 0)):
+        assert answer[0] == runtime.cudaError_t.cudaErrorInvalidValue
+    runtime.cudaEventRecord(event, 0)
     assert runtime.cudaEventQuery(event)[0] == 0
 
 
@@ -190,9 +193,11 @@ def test_a_capture_ends_where_it_began_and_stays_apart():
     first, second, other = begun(), begun(), torch.cuda.Stream().cuda_stream
     follow(other, first)
     assert runtime.cudaStreamEndCapture(other) == (UNMATCHED, None)
+    event = int(runtime.cudaEventCreate()[1])
+    runtime.cudaEventRecord(event, other)
+    assert runtime.cudaStreamWaitEvent(first, event, 0)[0] == INVALIDATED
     assert runtime.cudaStreamEndCapture(first) == (INVALIDATED, None)
     third = begun()
-    event = int(runtime.cudaEventCreate()[1])
     runtime.cudaEventRecord(event, third)
     assert runtime.cudaStreamWaitEvent(second, event, 0)[0] == MERGE
     assert runtime.cudaStreamEndCapture(second)[0] == runtime.cudaStreamEndCapture(third)[0] == INVALIDATED
