@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Final
 
-from ..ptx.syntax import Imm, Instr, Reg
+from ..ptx.syntax import Imm, Instr, Reg, Vector
 
 if TYPE_CHECKING:
     from ..ptx.syntax import Kernel, Operand
@@ -30,18 +32,36 @@ def summed_lanes(register: Operand, kernel: Kernel) -> int:
 
 
 def _summed(register: Operand, makers: Makers) -> int:
+    if isinstance(register, Vector):
+        return reduce(and_, (_summed(item, makers) for item in register.items))
     made = _made(register, makers)
     match (made.opcode, made.modifiers[-1:], made.operands[1:]) if made is not None else None:
         case "mov", _, (source,):
             return _summed(source, makers)
         case "add", ("f32",), (one, other):
-            return _across(one, other, makers) or _across(other, one, makers)
+            return _added(one, other, makers)
+        case "add", ("f32x2",), (one, other):
+            halves = zip(_halves(one, makers), _halves(other, makers), strict=True)
+            return reduce(and_, (_added(mine, given, makers) for mine, given in halves))
         case "fma", ("f32",), (one, other, given):
             distance, term = _given(given, makers)
             product = _made(term, makers) if term is not None else None
             if product is not None and product.opcode == "mul" and product.modifiers[-1:] == ("f32",):
                 return distance if set(product.operands[1:]) == {one, other} else 0
     return 0
+
+
+def _added(one: Operand, other: Operand, makers: Makers) -> int:
+    return _across(one, other, makers) or _across(other, one, makers)
+
+
+def _halves(register: Operand, makers: Makers) -> tuple[Operand, Operand]:
+    """What a register of two floats was made of, as far as that is known."""
+    made = _made(register, makers)
+    match made.operands[1:] if made is not None and made.opcode == "mov" else None:
+        case (Vector((low, high)),):
+            return low, high
+    return register, register
 
 
 def _across(mine: Operand, given: Operand, makers: Makers) -> int:

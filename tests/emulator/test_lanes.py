@@ -285,6 +285,26 @@ def test_lanes_that_store_one_sum_in_one_place_are_formal(space: str, completion
             run(body, "", 1, completion, level)
 
 
+PAIR = """
+shfl.sync.bfly.b32 %r70, %r60, 16, 31, -1; add.f32 %r71, %r60, %r70;
+shfl.sync.bfly.b32 %r72, %r71, {distance}, 31, -1; mov.b64 %q2, {{%r64, %r71}}; mov.b64 %q3, {{%r65, %r72}};
+add.f32x2 %q4, %q2, %q3; and.b32 %r57, %t, {others}; shl.b32 %r57, %r57, 3; add.u32 %r57, %r57, %r50;
+st.shared.b64 [%r57], %q4; bar.warp.sync -1;
+"""
+
+
+@pytest.mark.parametrize("completion", MODES)
+def test_two_sums_in_one_register_are_formal(completion: str) -> None:
+    """Of both halves the last addition is one instruction, as in the recurrent kernels of flash-linear-attention."""
+    begin = SUM.split("add.f32 %r66")[0].format(distance=8)
+    well, ill = (begin + PAIR.format(distance=8, others=others) for others in (0b00111, 0b00011))
+    mixed = well.replace("%r65, %r72", "%r65, %r60")
+    for body, level in ((well, Level.FORMAL), (ill, Level.FAULT), (mixed, Level.FAULT)):
+        with pytest.raises(DataRace, match="another value in lane") as caught:
+            run(body, "", 1, completion, Level.FORMAL)
+        assert caught.value.level == level
+
+
 @pytest.mark.parametrize("completion", MODES)
 def test_warps_that_store_one_sum_alike_are_formal(completion: str) -> None:
     """As those of Triton do that hold a second copy of a row: warp 1 stores what warp 0 did, whichever lane's stays."""
