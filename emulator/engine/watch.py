@@ -9,16 +9,18 @@ from typing import Any, Final
 
 from ..errors import Fault, Level, place
 from ..isa.ld_st import MemoryOp
+from ..isa.ldmatrix import Rows
 from ..machine.convergence import reached
 from ..machine.doubts import Part
 from ..native.builder import Slot
 from ..ptx.flow import EXIT, BasicBlock, Flow
-from ..ptx.syntax import Address, Reg, Special, Vector
+from ..ptx.syntax import Address, Instr, Reg, Special, Vector
 from .blocks import EXCHANGES, BlockWriter
 from .effects import Effect, registers
 
 COMPUTES: Final = frozenset({"mma", "movmatrix"})
 """Handlers that compute; what any other is given is used by it."""
+STORES: Final[Mapping[str, Callable[[Instr], MemoryOp]]] = {"st": MemoryOp, "stmatrix": Rows}
 Held = tuple[int, Fault]
 """In which lanes, as bits, and what it is if it is used."""
 
@@ -135,7 +137,7 @@ class Watch:
 
     def _stored(self, effect: Effect, taken: int) -> MemoryOp | None:
         """An instruction as an ordinary store to the CTA's own shared memory, at addresses that hold nothing."""
-        op = MemoryOp(effect.instr) if effect.instr.opcode == "st" else None
+        op = STORES[effect.instr.opcode](effect.instr) if effect.instr.opcode in STORES else None
         if op is None or not op.own_cta or op.strong:
             return None
         (address,) = (source for source in effect.sources if isinstance(source, Address))
@@ -147,7 +149,11 @@ class Watch:
         data = effect.sources[1]
         items = data.items if isinstance(data, Vector) else (data,)
         parts = [(i, *held) for i, r in enumerate(items) if isinstance(r, Reg) and (held := self._of(r, taken))]
-        if parts:
+        if parts and isinstance(op, Rows):  # where its registers go is not told apart
+            held = _joined(part[1:] for part in parts)
+            assert held is not None
+            self._warp.cta.smem.leave_hollow([(0, *held)], op.bytes, op.bytes)
+        elif parts:
             self._warp.cta.smem.leave_hollow(parts, op.bytes // len(items), op.bytes)
 
     def _brought(self, effect: Effect, register: Reg) -> Iterator[Held]:

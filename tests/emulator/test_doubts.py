@@ -44,6 +44,12 @@ WAYS = {
     "ld.shared.b32 %r0, [%r5+192]; @%p9 ld.shared.b32 %r0, [%r5+196];",
     "stored twice": "st.shared.b32 [%r6+192], %r1; ld.shared.b32 %r3, [%r6+192]; st.shared.b32 [%r6+64], %r3;"
     "@%p9 ld.shared.b32 %r0, [%r6+64];",
+    "a matrix": "shl.b32 %r5, %t, 4; and.b32 %r5, %r5, 112; add.u32 %r5, %r5, %r8;"
+    "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r5+256], {%r1}; bar.warp.sync -1;"
+    "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r3}, [%r5+256]; @%p9 mov.b32 %r0, %r3;",
+    "one of two matrices": "shl.b32 %r5, %t, 4; and.b32 %r5, %r5, 240; add.u32 %r5, %r5, %r8;"
+    "stmatrix.sync.aligned.m8n8.x2.shared.b16 [%r5+256], {%r0, %r1}; bar.warp.sync -1;"
+    "ld.shared.b32 %r3, [%r6+384]; @%p9 mov.b32 %r0, %r3;",
     "stored over": "st.shared.b32 [%r6+192], %r1; @!%p9 st.shared.b32 [%r6+192], %r0; ld.shared.b32 %r0, [%r6+192];",
 }
 
