@@ -173,7 +173,8 @@ OWN_ONLY = {
     "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [{data}], [%r3];",
     "whom try_cancel tells": "fence.proxy.async; @%p1 "
     "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%r9], [{mbarrier}];",
-    "tensormap.replace": "@%p1 tensormap.replace.tile.global_address.shared::cta.b1024.b64 [{data}], %q0;",
+    "tensormap.replace": "mov.b64 %q7, 4096; "
+    "@%p1 tensormap.replace.tile.global_address.shared::cta.b1024.b64 [{data}], %q7;",
     "tcgen05.alloc": "mapa.shared::cluster.u32 %r6, %r2, %r11; mov.b32 %r5, %r2; mov.b32 %r3, {word};"
     "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r3], 32; ld.shared.b32 %r3, [%r3];"
     "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r3, 32;",
