@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from .memory import INVALID_VALUE
 from .refusal import CudaError, not_emulated
 
 Work = Callable[[], None]
-INVALID_VALUE = 1
 UNSUPPORTED, INVALIDATED, MERGE, UNMATCHED, UNJOINED, CAPTURED_EVENT = 900, 901, 902, 903, 904, 907
 _HANDLES: Final = itertools.count(0x1000)
 
