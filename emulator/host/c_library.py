@@ -39,10 +39,11 @@ class _Entry:
 
 def entry(takes: str, *names: str, always: bool = False) -> Callable[[Function], Function]:
     """Marks a method as the C functions of these names. takes: its arguments by letter: p, n, i, u, and what it answers
-    behind a colon, where that is no error code (None is 0). always: outside of any session too."""
+    behind a colon, where that is no error code (None is 0). always: outside of any session too. A method may be marked
+    several times, for functions that take more or less."""
 
     def mark(function: Function) -> Function:
-        function.__dict__["c_entry"] = _Entry(takes, names, always)
+        function.__dict__.setdefault("c_entries", []).append(_Entry(takes, names, always))
         return function
 
     return mark
@@ -65,8 +66,7 @@ class CLibrary:
         self.state: DriverState | None = None
         self.functions = dict.fromkeys(self.quiet, self._callback(lambda: None, _Entry("", (), False)))
         for method in vars(type(self)).values():
-            found = getattr(method, "c_entry", None)
-            if found is not None:
+            for found in getattr(method, "c_entries", ()):
                 self.functions.update(dict.fromkeys(found.names, self._callback(method.__get__(self), found)))
         self._loaded = [self._load(soname) for soname in self.sonames]
 

@@ -208,59 +208,38 @@ class LibCuda(CLibrary):
         return None if self.session.allocations.unregister(address) else NOT_REGISTERED
 
     @entry("ppn", "cuMemcpy")
-    def copy(self, destination: int, source: int, size: int) -> None:
-        self.session.copy(destination, source, size, Kind.DEFAULT)
-
     @entry("ppnp", "cuMemcpyAsync")
-    def copy_async(self, destination: int, source: int, size: int, stream: int) -> None:
+    def copy(self, destination: int, source: int, size: int, stream: int | None = None) -> None:
         self.session.copy(destination, source, size, Kind.DEFAULT, stream)
 
     @entry("ppn", "cuMemcpyHtoD_v2")
-    def copy_to_device(self, destination: int, source: int, size: int) -> None:
-        self.session.copy(destination, source, size, Kind.TO_DEVICE)
-
     @entry("ppnp", "cuMemcpyHtoDAsync_v2")
-    def copy_to_device_async(self, destination: int, source: int, size: int, stream: int) -> None:
+    def copy_to_device(self, destination: int, source: int, size: int, stream: int | None = None) -> None:
         self.session.copy(destination, source, size, Kind.TO_DEVICE, stream)
 
     @entry("ppn", "cuMemcpyDtoH_v2")
-    def copy_to_host(self, destination: int, source: int, size: int) -> None:
-        self.session.copy(destination, source, size, Kind.TO_HOST)
-
     @entry("ppnp", "cuMemcpyDtoHAsync_v2")
-    def copy_to_host_async(self, destination: int, source: int, size: int, stream: int) -> None:
+    def copy_to_host(self, destination: int, source: int, size: int, stream: int | None = None) -> None:
         self.session.copy(destination, source, size, Kind.TO_HOST, stream)
 
     @entry("ppn", "cuMemcpyDtoD_v2")
-    def copy_on_device(self, destination: int, source: int, size: int) -> None:
-        self.session.copy(destination, source, size, Kind.ON_DEVICE)
-
     @entry("ppnp", "cuMemcpyDtoDAsync_v2")
-    def copy_on_device_async(self, destination: int, source: int, size: int, stream: int) -> None:
+    def copy_on_device(self, destination: int, source: int, size: int, stream: int | None = None) -> None:
         self.session.copy(destination, source, size, Kind.ON_DEVICE, stream)
 
     @entry("pun", "cuMemsetD8_v2")
-    def fill8(self, destination: int, value: int, count: int) -> None:
-        self.session.fill(destination, value, count, 1)
-
     @entry("punp", "cuMemsetD8Async")
-    def fill8_async(self, destination: int, value: int, count: int, stream: int) -> None:
+    def fill8(self, destination: int, value: int, count: int, stream: int | None = None) -> None:
         self.session.fill(destination, value, count, 1, stream)
 
     @entry("pun", "cuMemsetD16_v2")
-    def fill16(self, destination: int, value: int, count: int) -> None:
-        self.session.fill(destination, value, count, 2)
-
     @entry("punp", "cuMemsetD16Async")
-    def fill16_async(self, destination: int, value: int, count: int, stream: int) -> None:
+    def fill16(self, destination: int, value: int, count: int, stream: int | None = None) -> None:
         self.session.fill(destination, value, count, 2, stream)
 
     @entry("pun", "cuMemsetD32_v2")
-    def fill32(self, destination: int, value: int, count: int) -> None:
-        self.session.fill(destination, value, count, 4)
-
     @entry("punp", "cuMemsetD32Async")
-    def fill32_async(self, destination: int, value: int, count: int, stream: int) -> None:
+    def fill32(self, destination: int, value: int, count: int, stream: int | None = None) -> None:
         self.session.fill(destination, value, count, 4, stream)
 
     @entry("pp", "cuMemGetInfo_v2")

@@ -289,11 +289,8 @@ class LibCudart(CLibrary):
         return self.failed(error) if error else None
 
     @entry("ppni", "cudaMemcpy")
-    def copy(self, destination: int, source: int, size: int, kind: int) -> None:
-        self.session.copy(destination, source, size, kind)
-
     @entry("ppnip", "cudaMemcpyAsync")
-    def copy_async(self, destination: int, source: int, size: int, kind: int, stream: int) -> None:
+    def copy(self, destination: int, source: int, size: int, kind: int, stream: int | None = None) -> None:
         self.session.copy(destination, source, size, kind, stream)
 
     @entry("pnpnnni", "cudaMemcpy2D")
@@ -306,30 +303,21 @@ class LibCudart(CLibrary):
         self.session.captures.submit(stream, lambda: self.copy_rows(*rows))
 
     @entry("pin", "cudaMemset")
-    def fill(self, destination: int, value: int, count: int) -> None:
-        self.session.fill(destination, value, count, 1)
-
     @entry("pinp", "cudaMemsetAsync")
-    def fill_async(self, destination: int, value: int, count: int, stream: int) -> None:
+    def fill(self, destination: int, value: int, count: int, stream: int | None = None) -> None:
         self.session.fill(destination, value, count, 1, stream)
 
     @entry("ppnni", "cudaMemcpyToSymbol")
-    def copy_to_symbol(self, symbol: int, source: int, size: int, offset: int, kind: int) -> int | None:
-        return self._with_variable(symbol, lambda at: self.session.copy(at + offset, source, size, kind))
-
     @entry("ppnnip", "cudaMemcpyToSymbolAsync")
-    def copy_to_symbol_async(
-        self, symbol: int, source: int, size: int, offset: int, kind: int, stream: int
+    def copy_to_symbol(
+        self, symbol: int, source: int, size: int, offset: int, kind: int, stream: int | None = None
     ) -> int | None:
         return self._with_variable(symbol, lambda at: self.session.copy(at + offset, source, size, kind, stream))
 
     @entry("ppnni", "cudaMemcpyFromSymbol")
-    def copy_from_symbol(self, destination: int, symbol: int, size: int, offset: int, kind: int) -> int | None:
-        return self._with_variable(symbol, lambda at: self.session.copy(destination, at + offset, size, kind))
-
     @entry("ppnnip", "cudaMemcpyFromSymbolAsync")
-    def copy_from_symbol_async(
-        self, destination: int, symbol: int, size: int, offset: int, kind: int, stream: int
+    def copy_from_symbol(
+        self, destination: int, symbol: int, size: int, offset: int, kind: int, stream: int | None = None
     ) -> int | None:
         return self._with_variable(symbol, lambda at: self.session.copy(destination, at + offset, size, kind, stream))
 
