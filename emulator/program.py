@@ -59,6 +59,7 @@ class Program:
             self._lower_all(variables or {}, find)
 
     def _lower_all(self, variables: Mapping[str, int], find: Find) -> None:
+        self._variables = frozenset(variables.values())
         self._effects = effects(self.kernel, variables, find)
         waits = {(effect.instr.line, effect.instr.text) for effect in self._effects if effect.blocking}
         self._flow = Flow(self.kernel, lambda instr: (instr.line, instr.text) in waits)
@@ -292,13 +293,13 @@ class Program:
             launch.registry[Overwritten] = Overwritten(self._reach)
         return found
 
-    def _reach(self, load: Instr, near: bool) -> Reach | None:
+    def _reach(self, load: Instr, met: bool) -> Reach | None:
         """The stores that the value of a load may come to, if it comes to nothing else; or that of another load which
-        may have read the same before it, of which nothing is known any more. near: what wrote there then is an
-        instruction of the same CTA, which comes after every load that a barrier of the CTA was behind."""
-        key = id(load), near
+        may have read the same before it, of which nothing is known any more. met: what wrote there then
+        comes after all that the warp did before it last arrived at a barrier."""
+        key = id(load), met
         if key not in self._reached:
-            pointers, spaces = Pointers(self._effects), {MemoryOp(load).space, "generic"}
+            pointers, spaces = Pointers(self._effects, self._variables), {MemoryOp(load).space, "generic"}
             loads = [
                 (at, pointers.of([effect]), effect.instr)
                 for at, effect in enumerate(self._effects)
@@ -308,7 +309,7 @@ class Program:
             alike = [
                 at
                 for at, come_from, instr in loads
-                if _meet(mine, come_from) and (instr is load or not (near and self._meetings.behind(at)))
+                if _meet(mine, come_from) and (instr is load or not (met and self._meetings.behind(at)))
             ]
             ways = [reach(self._flow, self._effects, self._stores, at) for at in alike]
             known = [way for way in ways if way is not None]
@@ -428,7 +429,7 @@ class Steps(Program):
 
 
 def _meet(one: frozenset[int], other: frozenset[int]) -> bool:
-    """Whether addresses that come from these parameters, none if that is not known, may be of one memory."""
+    """Whether addresses that come from these, parameters and variables, none if not known, may be of one memory."""
     return not one or not other or not one.isdisjoint(other)
 
 

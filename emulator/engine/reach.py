@@ -63,18 +63,17 @@ def reach(flow: Flow, effects: Sequence[Effect], stores: Mapping[int, int], at: 
 
 
 class Meetings:
-    """Of a kernel, behind which loads all threads of the CTA meet."""
+    """Of a kernel, behind which loads warps meet."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
         self._joined = {s for block in flow.blocks for s in block.successors if s != block.index + 1}
 
     def behind(self, at: int) -> bool:
-        """Whether the lanes that execute the instruction `at` go straight on to a barrier of all threads: what any of
-        these does later than something behind it comes after `at`, too."""
+        """Whether the lanes that execute the instruction `at` go straight on to arrive at a barrier of the CTA."""
         blocks, instrs = self._flow.blocks, self._flow.kernel.instrs
         (block,) = (block for block in blocks if block.start <= at < block.end)
-        while not any(_meets_all(instr) for instr in instrs[at + 1 : block.end]):
+        while not any(_meets(instr) for instr in instrs[at + 1 : block.end]):
             following = block.index + 1
             if block.successors != (following,) or following in self._joined:
                 return False
@@ -82,9 +81,8 @@ class Meetings:
         return True
 
 
-def _meets_all(instr: Instr) -> bool:
-    """Without a count nobody may arrive and not wait: see machine/barriers.py."""
-    return instr.opcode in BARRIERS and is_aligned(instr) and instr.guard is None and len(instr.operands) == 1
+def _meets(instr: Instr) -> bool:
+    return instr.opcode in BARRIERS and is_aligned(instr) and instr.guard is None
 
 
 def _computes(effect: Effect) -> bool:

@@ -1,5 +1,5 @@
-"""Through which parameters a kernel's addresses come: what it will write is known before it runs, and which loads may
-read the same."""
+"""Through which parameters and variables a kernel's addresses come: what it will write is known before it runs, and
+which loads may read the same."""
 
 from __future__ import annotations
 
@@ -29,22 +29,25 @@ def stored(effects: Sequence[Effect]) -> Stored:
 
 
 class Pointers:
-    """Of a kernel, where its addresses come from."""
+    """Of a kernel, where its addresses come from. variables: where those of its module are."""
 
-    def __init__(self, effects: Sequence[Effect]) -> None:
+    def __init__(self, effects: Sequence[Effect], variables: Iterable[int] = ()) -> None:
+        self._variables = frozenset(variables)
         self._writers: dict[Source, list[Effect]] = defaultdict(list)
         for effect in effects:
             for written in effect.writes:
                 self._writers[written].append(effect)
 
     def of(self, accesses: Iterable[Effect]) -> frozenset[int]:
-        """The offsets of the parameters that their addresses are computed from, as far as that needs no
-        other memory."""
+        """The offsets of the parameters, and the addresses of the variables, that their addresses are computed from, as
+        far as that needs no other memory."""
         starts = [r for e in accesses for o in e.sources if isinstance(o, Address) for r in registers(o)]
         found = set[int]()
         for effect, register in self._before(starts):
             if effect.instr.opcode in _LOADS:
                 found |= _loaded(effect, register)
+            elif effect.instr.opcode in _MOVES:
+                found |= self._variables.intersection(o.value for o in effect.sources if isinstance(o, Imm))
         return frozenset(found)
 
     def maps(self, accesses: Iterable[Effect]) -> frozenset[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -60,6 +61,8 @@ class Issuer:
         """mbarriers that its fence.mbarrier_init covers, whatever barrier it arrives on next."""
         self.known: set[Any] = set()
         """mbarriers whose initialisation it knows of: by such a fence of another warp, or its clock has seen it."""
+        self.arrivals: list[int] = []
+        """Its times when it arrived at named barriers, before each."""
         self.fenced: list[Clock | None] = [None] * (GPU + 1)
         """What its last releasing fence of each scope or a wider one covers, for relaxed writes after it."""
         self.seen: list[Clock | None] = [None] * (GPU + 1)
@@ -226,6 +229,13 @@ class Access:
         else:
             return 0
         return since if clock.at(lanes + 1) < since else 0
+
+    def met_before(self, clock: Clock) -> bool:
+        """Whether the owner of `clock` has seen all that this warp did before its last arrival at a named barrier that
+        came before this access."""
+        arrivals = self.warp.arrivals
+        before = bisect_left(arrivals, self.time)
+        return before == 0 or clock.at(self.component) >= arrivals[before - 1]
 
     @property
     def last(self) -> Access:

@@ -64,6 +64,7 @@ class NamedBarrier:
         generation.arrived.append((warp, instr))
         generation.votes.append(vote)
         generation.clock.merge(warp.clock)
+        warp.arrivals.append(warp.time)
         warp.tick()
         self.settle()
         return generation

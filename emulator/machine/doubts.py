@@ -61,8 +61,8 @@ class Stores(Protocol):
 
 class Overwritten:
     """Of one launch: writes over what a load read, with no order between, whose fault depends on where the loaded value
-    goes. reach: of a load, the stores that it may come to, if it can come to nothing else; near: what wrote is an
-    instruction of a warp of the same CTA.
+    goes. reach: of a load, the stores that it may come to, if it can come to nothing else; met: what wrote comes after
+    all that the reader did before its last arrival at a barrier.
 
     A value that only stores take which the warp never executes, for their guard, was never used: compilers have several
     warps load what one of them uses. That is known when the warp has ended.
@@ -75,8 +75,8 @@ class Overwritten:
     def put_off(self, fault: Fault, me: Access, reader: Access, lanes: int) -> bool:
         """Whether it is left to `judge` what the value is for that `reader` read, in these lanes (bits), and `me`
         overwrote."""
-        near = me.generic and me.via is None and me.warp.cta is reader.warp.cta
-        stored = self._reach(reader.instr, near) if reader.generic and reader.instr.opcode == "ld" else None
+        met = me.generic and me.via is None and me.warp.cta is reader.warp.cta and reader.met_before(me.warp.clock)
+        stored = self._reach(reader.instr, met) if reader.generic and reader.instr.opcode == "ld" else None
         if stored is None:
             return False
         key = id(fault.instr), id(reader.instr), reader.warp

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from emulator.bridge.modules import LoadedModule
 from emulator.errors import Fault, Level
 from emulator.machine import scheduler
 from emulator.machine.agents import Completion
 from emulator.machine.launch import Diagnostics, Dim3, Launch, Numerics
 from emulator.machine.statistics import Stats
-from emulator.program import Program
-from emulator.ptx.parser import parse
 
 Argument = np.ndarray | int | bytes
 
@@ -39,7 +38,8 @@ def launch(
 
     findings: receives what the launch went on after. names: of mbarriers, by offset in dynamic shared memory.
     """
-    (kernel,) = parse(text).kernels.values()
+    module = LoadedModule(text)
+    (kernel,) = module.syntax.kernels.values()
     params = np.zeros(kernel.param_bytes + 64, np.uint8)
     start = -params.ctypes.data % 64
     for param, argument in zip(kernel.params, arguments, strict=True):
@@ -53,7 +53,8 @@ def launch(
         params,
         cluster,
         shared,
-        [(a.ctypes.data, a.nbytes, f"argument {i}") for i, a in enumerate(arguments) if isinstance(a, np.ndarray)],
+        [(a.ctypes.data, a.nbytes, f"argument {i}") for i, a in enumerate(arguments) if isinstance(a, np.ndarray)]
+        + module.allocations,
         level,
         numerics,
         diagnostics,
@@ -61,7 +62,7 @@ def launch(
     )
     if findings is not None:
         run.findings = findings
-    return scheduler.run(run, Program(kernel), completion, seed, budget)
+    return scheduler.run(run, module.program(kernel.name), completion, seed, budget)
 
 
 def aligned(array: np.ndarray, to: int = 64) -> np.ndarray:

@@ -238,15 +238,18 @@ use for what it loaded again."""
     [
         ("bar.sync 0;", True),
         ("add.u32 %r1, %r1, 0; SEEN: barrier.sync.aligned 1; bar.warp.sync -1;", True),
+        ("bar.sync 1, 64; bar.warp.sync -1;", True),
+        ("bar.sync 0; mov.b64 %q0, table; ld.global.b32 %r3, [%q0]; add.u32 %r1, %r1, %r3;", True),
         ("", False),
+        ("bar.sync 1, 32;", False),
         ("bar.warp.sync -1;", False),
         ("@%p1 bra PAST; bar.sync 0; PAST:", False),
         ("bra PAST; AGAIN: bar.sync 0; PAST: @!%p1 bra AGAIN;", False),
     ],
 )
-def test_what_was_loaded_before_all_threads_met_does_not_count(between: str, met: bool, completion: Completion) -> None:
+def test_what_was_loaded_before_the_warps_met_does_not_count(between: str, met: bool, completion: Completion) -> None:
     row, found = np.arange(1, 97, dtype=np.uint32), list[Fault]()
-    text = source(TWO_PASSES.replace("BETWEEN", between), block=64)
+    text = source(TWO_PASSES.replace("BETWEEN", between), block=64, outside=".global .b32 table[1] = {0};")
     if not met:
         with pytest.raises(DataRace):
             launch(text, [row], block=(64, 1, 1), completion=completion, findings=found)
