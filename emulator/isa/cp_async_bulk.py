@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..machine.topology import Cta, Warp
 
 GLOBAL: Final = frozenset({"global"})
+OWN: Final = frozenset({"shared::cta"})
 COMPLETE_TX: Final = frozenset({"mbarrier::complete_tx::bytes"})
 MULTICAST: Final = frozenset({"multicast::cluster"})
 BULK_GROUP: Final = frozenset({"bulk_group"})
@@ -58,6 +59,8 @@ def targets(
     ins: Instr, warp: Warp, target: int, barrier: int, ranks: int | None, paired: bool
 ) -> list[tuple[Cta, int, MBarrier]]:
     """(CTA, offset, mbarrier) of each copy: one, or one for each bit of `ranks` at the same offsets."""
+    if not OWN.isdisjoint(ins.modifiers) and not GLOBAL.isdisjoint(ins.modifiers):
+        warp.cta.smem.own(target, ins, warp, f"the destination of {ins.opcode}")
     if ranks is None:
         copies = [(target >> RANK_SHIFT & 0xFF, barrier >> RANK_SHIFT & 0xFF)]
     else:

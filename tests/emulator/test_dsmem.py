@@ -169,6 +169,8 @@ OWN_ONLY = {
     "cp.async.bulk.wait_group 0; bar.warp.sync -1;",
     "a bulk copy to another CTA": "fence.proxy.async; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
     "@%p1 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r5+256], [{data}], 16, [%r6];",
+    "a bulk copy to its own CTA": "fence.proxy.async; mul.wide.u32 %q2, %r4, 512; add.s64 %q2, %q2, %q0;"
+    "@%p1 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [{data}], [%q2], 16, [%r3];",
     "where try_cancel answers": "fence.proxy.async; @%p1 "
     "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [{data}], [%r3];",
     "whom try_cancel tells": "fence.proxy.async; @%p1 "

@@ -78,7 +78,8 @@ def test_one_step_less(
 
 
 @pytest.mark.parametrize("completion", MODES)
-def test_a_tma_store_is_not_of_another_cta_s_memory(completion: str) -> None:
-    far = "add.u32 %r7, %r2, 0x1000000;" + STORE.replace("[%r2]", "[%r7]")
+@pytest.mark.parametrize(("steps", "step"), [(STORED, STORE), (LOADED, LOAD)])
+def test_a_tma_copy_is_not_of_another_cta_s_memory(steps: tuple[str, ...], step: str, completion: str) -> None:
+    far = "add.u32 %r7, %r2, 0x1000000;" + step.replace("[%r2]", "[%r7]")
     with pytest.raises(errors.OutOfBounds, match=r"in the window of CTA rank 1; this is rank 0"):
-        run(tuple(far if step is STORE else step for step in STORED), completion)
+        run(tuple(far if each is step else each for each in steps), completion)
