@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 import torch
@@ -87,6 +88,8 @@ class EmulatedTensors(TorchFunctionMode):
         super().__init__()
         self._memory = memory
         self._captures = captures
+        self.dispatching: AbstractContextManager[Any] = nullcontext()
+        """What decides which kernel an operator on the device's tensors has."""
 
     def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that torch calls with its function modes off, with this one on."""
@@ -135,7 +138,8 @@ class EmulatedTensors(TorchFunctionMode):
         captured = target and self._captures.capturing(Current.stream.cuda_stream)
         before = _Contents(emulated) if captured else None
         try:
-            result = func(*args, **kwargs)
+            with self.dispatching if emulated else nullcontext():
+                result = func(*args, **kwargs)
         except NotImplementedError as error:
             if not target:
                 raise

@@ -84,7 +84,30 @@ def test_an_operator_writes_to_its_argument_and_has_a_gradient() -> None:
     assert answer.tolist() == [2.0] * 3
 
 
-def test_an_operator_of_torch_keeps_its_kernel_for_the_cpu() -> None:
+@pytest.mark.parametrize("name", ["neg", "_to_copy"])  # a kernel for the CPU, and one for every device
+def test_an_operator_of_torch_has_a_librarys_kernel_on_the_device(name: str) -> None:
+    def kernel(x: torch.Tensor, **_: Any) -> torch.Tensor:
+        assert x.is_cuda
+        return torch.full((2,), 7.0, device="cuda")
+
     library = torch.library.Library("aten", "IMPL")
-    library.impl("neg", lambda x: x, "CUDA")
-    assert (-torch.ones(2)).tolist() == [-1.0] * 2
+    library.impl(name, kernel, "CUDA")
+    call = {"neg": torch.neg, "_to_copy": lambda x: x.to(torch.float64)}[name]
+    x = torch.ones(2, device="cuda", requires_grad=True)
+    assert call(torch.ones(2)).tolist() == [-1.0 if name == "neg" else 1.0] * 2
+    assert call(x).tolist() == [7.0] * 2 and call(x).is_cuda
+    library._destroy()
+    assert call(x).tolist() == call(torch.ones(2)).tolist()
+
+
+def test_a_kernel_calls_operators_that_the_library_has_too() -> None:
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("neg", lambda x: torch.abs(x) * 2, "CUDA")
+    library.impl("abs", lambda x: torch.full_like(x, 5.0), "CUDA")
+    assert torch.neg(torch.ones(2, device="cuda")).tolist() == [10.0] * 2
+    library._destroy()
+
+
+def test_a_kernel_of_an_operator_without_a_schema_waits_for_it() -> None:
+    torch.library.Library("aten", "IMPL").impl("bitwise_left_shift", lambda x, y: x, "CUDA")
+    assert (torch.ones(2, dtype=torch.int32, device="cuda") << 1).tolist() == [2] * 2
