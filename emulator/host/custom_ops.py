@@ -44,10 +44,16 @@ class _Replacing(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        kernel = next((kernels[func.name()] for kernels in self._kernels.values() if func.name() in kernels), None)
-        if kernel is None or not any(map(is_emulated, tensors_in((args, kwargs)))):
+        inputs = list(tensors_in((args, kwargs)))
+        if not any(map(is_emulated, inputs)):
             return func(*args, **kwargs)
-        return self._tensors.around(kernel)(*args, **kwargs)
+        kernel = next((kernels[func.name()] for kernels in self._kernels.values() if func.name() in kernels), None)
+        if kernel is not None:
+            return self._tensors.around(kernel)(*args, **kwargs)
+        result = func(*args, **kwargs)
+        given = {id(tensor) for tensor in inputs}
+        self._tensors.adopt(tensor for tensor in tensors_in((result,)) if id(tensor) not in given)
+        return result
 
 
 def _forgetting(original: Callable[..., None], replacing: _Replacing) -> Callable[..., None]:

@@ -138,7 +138,7 @@ class EmulatedTensors(TorchFunctionMode):
         captured = target and self._captures.capturing(Current.stream.cuda_stream)
         before = _Contents(emulated) if captured else None
         try:
-            with self.dispatching if emulated else nullcontext():
+            with self.dispatching if emulated and target else nullcontext():
                 result = func(*args, **kwargs)
         except NotImplementedError as error:
             if not target:

@@ -108,6 +108,21 @@ def test_a_kernel_calls_operators_that_the_library_has_too() -> None:
     library._destroy()
 
 
+def test_what_torch_makes_on_the_way_to_a_kernel_is_on_the_device() -> None:
+    """torch's isclose subtracts, and asks for the absolute value of that."""
+    seen = []
+
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        seen.append(x.is_cuda and x.untyped_storage()._on_emulated_device)  # type: ignore[attr-defined]
+        return torch.full_like(x, 0.0)
+
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("abs", kernel, "CUDA")
+    assert torch.isclose(torch.ones(2, device="cuda"), torch.zeros(2, device="cuda")).tolist() == [True] * 2
+    assert seen and all(seen)
+    library._destroy()
+
+
 def test_a_kernel_of_an_operator_without_a_schema_waits_for_it() -> None:
     torch.library.Library("aten", "IMPL").impl("bitwise_left_shift", lambda x, y: x, "CUDA")
     assert (torch.ones(2, dtype=torch.int32, device="cuda") << 1).tolist() == [2] * 2
