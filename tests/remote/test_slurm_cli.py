@@ -64,6 +64,7 @@ def test_runs_of_everybody(command, project, cluster):
     assert "REJECT_GATE" in listed and "D1.1" in listed
 
 
+@pytest.mark.long
 def test_kernel_is_accepted_and_one_with_a_wrong_p_offset_is_not(checkout, cluster, sshd, tmp_path, monkeypatch):
     command = commands(checkout, cluster, sshd, tmp_path, monkeypatch, 64)
     done = command("stage", "D1.1")
