@@ -15,7 +15,8 @@ from torch.library import Library
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .patching import Patches
-from .tensors import EmulatedTensors, is_emulated, tensors_in
+from .streams import DEVICE
+from .tensors import CPU, EmulatedTensors, is_emulated, tensors_in
 
 _Kernels = dict[str, Callable[..., Any]]
 
@@ -45,10 +46,12 @@ class _Replacing(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         inputs = list(tensors_in((args, kwargs)))
-        if not any(map(is_emulated, inputs)):
+        if inputs and not any(map(is_emulated, inputs)):
             return func(*args, **kwargs)
         kernel = next((kernels[func.name()] for kernels in self._kernels.values() if func.name() in kernels), None)
-        if kernel is not None:
+        if kernel is not None and inputs:
+            if kwargs.get("device") == CPU:  # torch's own code asks for where it takes the device's tensors to be
+                kwargs = {**kwargs, "device": DEVICE}
             return self._tensors.around(kernel)(*args, **kwargs)
         result = func(*args, **kwargs)
         given = {id(tensor) for tensor in inputs}

@@ -123,6 +123,27 @@ def test_what_torch_makes_on_the_way_to_a_kernel_is_on_the_device() -> None:
     library._destroy()
 
 
+def test_memory_that_torch_asks_for_on_the_way_to_a_kernel_is_the_devices() -> None:
+    """torch's quantile asks for ranks of another type, and for memory without naming a tensor."""
+    seen = []
+
+    def kernel(x: torch.Tensor, mask: torch.Tensor, value: float) -> torch.Tensor:
+        seen.append(x.is_cuda and x.untyped_storage()._on_emulated_device)  # type: ignore[attr-defined]
+        return torch.where(mask, value, x)
+
+    def copy(x: torch.Tensor, device: Any = None, dtype: Any = None, **_: Any) -> torch.Tensor:
+        seen.append(device is None or device.type == "cuda")
+        return torch.empty_like(x, dtype=dtype).copy_(x)
+
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("masked_fill.Scalar", kernel, "CUDA")
+    library.impl("_to_copy", copy, "CUDA")
+    middle = torch.tensor([0.5], device="cuda")
+    assert torch.quantile(torch.arange(3.0, device="cuda"), middle).tolist() == [1.0]
+    assert len(seen) > 1 and all(seen)
+    library._destroy()
+
+
 def test_a_kernel_of_an_operator_without_a_schema_waits_for_it() -> None:
     torch.library.Library("aten", "IMPL").impl("bitwise_left_shift", lambda x, y: x, "CUDA")
     assert (torch.ones(2, dtype=torch.int32, device="cuda") << 1).tolist() == [2] * 2
