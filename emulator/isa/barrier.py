@@ -1,4 +1,4 @@
-"""bar and barrier.cta among the warps of a CTA, barrier.cluster among those of a cluster."""
+"""bar and barrier among the warps of a CTA, barrier.cluster among those of a cluster."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ from .registry import BLOCK, Action, executes, nobody
 if TYPE_CHECKING:
     from ..machine.topology import Warp
 
-BARRIERS: Final = ("bar.sync", "bar", "barrier.sync", "barrier.cta")
+VOTES: Final = {"popc": "u32", "and": "pred", "or": "pred"}
+BARRIERS: Final = ("bar.sync", "barrier.sync")
 
 
 def is_aligned(ins: Instr) -> bool:
     """Whether all lanes of a warp must execute it together: bar stands for barrier.cta with .aligned."""
-    return ins.opcode.startswith("bar.") or ins.opcode == "bar" or "aligned" in ins.modifiers
+    return ins.opcode.startswith("bar.") or "aligned" in ins.modifiers
 
 
 @executes(*BARRIERS, blocking=True, meets=nobody)
 def _sync(ins: Instr) -> Action:
-    verb, _, _ = Modifiers(ins).pick({"sync", "arrive"}, ALIGNED, {"cta"})
-    if verb == "arrive":
-        raise UnknownInstruction(ins, "modifier '.arrive'")
+    Modifiers(ins).pick(ALIGNED)
     aligned = is_aligned(ins)
 
     def run(warp: Warp, mask: Any, index: Any, threads: Any = None) -> Any:
@@ -55,7 +54,7 @@ def _sync(ins: Instr) -> Action:
 
 @executes("bar.arrive", "barrier.arrive", meets=nobody)
 def _bar_arrive(ins: Instr) -> Action:
-    Modifiers(ins).pick(ALIGNED, {"cta"})
+    Modifiers(ins).pick(ALIGNED)
     aligned = is_aligned(ins)
 
     def run(warp: Warp, mask: Any, index: Any, threads: Any) -> None:
@@ -70,7 +69,9 @@ def _bar_arrive(ins: Instr) -> Action:
 
 @executes("bar.red", "barrier.red", blocking=True, dst=1, meets=nobody)
 def _bar_red(ins: Instr) -> Action:
-    operation, *_ = Modifiers(ins).pick({"popc", "and", "or"}, ALIGNED, {"cta"}, {"u32", "pred"})
+    operation, _, kind = Modifiers(ins).pick(VOTES, ALIGNED, {"u32", "pred"})
+    if operation is None or kind != VOTES[operation]:
+        raise UnknownInstruction(ins, f".{operation}.{kind}; allowed is {VOTES}")
     aligned = is_aligned(ins)
 
     def run(warp: Warp, mask: Any, index: Any, *rest: Any) -> Any:
@@ -91,7 +92,7 @@ def _bar_red(ins: Instr) -> Action:
                 return BLOCK
         warp.acquire(generation.clock)
         votes = np.concatenate([np.asarray(v, bool) for v in generation.votes if v is not None])
-        return {"popc": int(votes.sum()), "and": bool(votes.all()), "or": bool(votes.any())}[operation or ""]
+        return {"popc": int(votes.sum()), "and": bool(votes.all()), "or": bool(votes.any())}[operation]
 
     return run
 

@@ -23,7 +23,7 @@ FAMILIES: Final[frozenset[str]] = frozenset(
         ),
         "fence": ("proxy", "mbarrier_init"),
         "bar": ("sync", "arrive", "red", "warp.sync"),
-        "barrier": ("sync", "arrive", "red", "cta", "cluster"),
+        "barrier": ("sync", "arrive", "red", "cluster"),
         "shfl": ("sync",),
         "vote": ("sync",),
         "elect": ("sync",),
@@ -45,9 +45,12 @@ TWO_WORDS: Final[frozenset[str]] = frozenset({"mbarrier", "tcgen05", "wgmma"})
 def split(spelling: str) -> tuple[str, tuple[str, ...]]:
     """An instruction's dotted spelling as (family, modifiers).
 
-    mbarrier, tcgen05 and wgmma families are their first two parts; of the others the longest listed wins.
+    mbarrier, tcgen05 and wgmma families are their first two parts; of the others the longest listed wins. A barrier is
+    of a CTA whether it says so or not.
     """
     parts = spelling.split(".")
+    if parts[0] in ("bar", "barrier") and "cta" in parts[1:2]:
+        del parts[1]
     if parts[0] in TWO_WORDS:
         return ".".join(parts[:2]), tuple(parts[2:])
     for n in range(min(len(parts), 5), 1, -1):

@@ -72,7 +72,7 @@ def handed_over(arrive: str, wait: str, completion: str = "lazy") -> list[int]:
 
 
 @pytest.mark.parametrize("completion", MODES)
-@pytest.mark.parametrize("family", ["bar", "barrier"])
+@pytest.mark.parametrize("family", ["bar", "barrier", "bar.cta", "barrier.cta"])
 def test_arrivals_do_not_wait(family: str, completion: str) -> None:
     assert handed_over(f"{family}.arrive 1, 128;", f"{family}.sync 1, 128;", completion) == [*range(32)]
 
@@ -92,9 +92,10 @@ def test_counts_that_differ_are_refused() -> None:
     ("operation", "wants", "expected"),
     [("popc.u32", "%r9", 40), ("and.pred", "%p5", 0), ("or.pred", "%p5", 1)],
 )
-def test_reductions(operation: str, wants: str, expected: int) -> None:
+@pytest.mark.parametrize("family", ["bar", "barrier.cta"])
+def test_reductions(family: str, operation: str, wants: str, expected: int) -> None:
     out = np.zeros(64, np.uint32)
-    body = f"""setp.lt.u32 %p0, %t, 40; bar.red.{operation} {wants}, 0, %p0;
+    body = f"""setp.lt.u32 %p0, %t, 40; {family}.red.{operation} {wants}, 0, %p0;
     {"" if wants == "%r9" else "selp.u32 %r9, 1, 0, %p5;"} add.u64 %q0, %a0, %b; st.global.u32 [%q0], %r9; ret;"""
     launch(source(body, block=64), out, block=64)
     assert set(out.tolist()) == {expected}

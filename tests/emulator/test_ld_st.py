@@ -385,3 +385,40 @@ mov.b128 {{%q4, %q5}}, %o3; st.global.v2.b64 [%a1+16], {{%q4, %q5}};""",
     put = np.concatenate([lane, np.full((32, 1), 7, np.uint64)], 1)
     np.testing.assert_array_equal(out, np.concatenate([given, put], 1))
     np.testing.assert_array_equal(memory, np.where(lane % 2 == 0, 7, put))
+
+
+
+@pytest.mark.parametrize("completion", MODES)
+@pytest.mark.parametrize(
+    "store",
+    [
+        "@%p0 st.bulk.weak.shared::cta [%r1], 16, 0;",
+        "cvt.u64.u32 %q4, %r1; cvta.shared.u64 %q4, %q4; mov.b64 %q5, 16; @%p0 st.bulk [%q4], %q5, 0;",
+    ],
+)
+def test_bulk_stores_are_zeros(store: str, completion: Completion) -> None:
+    """Of 24 bytes a thread the middle third stays; three threads store."""
+    out = np.zeros((32, 2), np.uint64)
+    run(
+        f"""
+shl.b32 %r1, %t, 5; add.u32 %r1, %r50, %r1; mov.b64 %q1, 7; st.shared.b64 [%r1+8], %q1; st.shared.b64 [%r1+16], %q1;
+setp.lt.u32 %p0, %t, 3; {store}
+ld.shared.b64 %q2, [%r1+8]; ld.shared.b64 %q3, [%r1+16]; {at("a0", 16)} st.global.v2.b64 [%a0], {{%q2, %q3}};""",
+        out,
+        completion=completion,
+    )
+    assert out.tolist() == [[0, 7]] * 3 + [[7, 7]] * 29
+
+
+@pytest.mark.parametrize(
+    ("store", "error", "says"),
+    [
+        ("st.bulk [%a0], 16, 0;", errors.OutOfBounds, "st.bulk at .*, which is not in shared memory"),
+        ("st.bulk.shared::cta [%r50], 12, 0;", errors.Misaligned, "st.bulk of 12 bytes .* multiples of 8"),
+        ("st.bulk.shared::cta [%r50], 16, 1;", errors.UnknownInstruction, "a value; allowed is 0"),
+        ("st.bulk.shared::cta [%r50], 16, 0; st.shared.b32 [%r50+8], 3;", errors.DataRace, "not ordered after st.bulk"),
+    ],
+)
+def test_bulk_stores_are_checked(store: str, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        run("@%p7 " + store, np.zeros(4, np.uint64), warps=2)

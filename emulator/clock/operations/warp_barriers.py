@@ -13,7 +13,7 @@ from ..warps import TimedWarp
 from .registry import everything, idle, timed
 
 
-@timed("bar.sync", "bar", "barrier.sync", "barrier.cta", keep=everything, blocking=True)
+@timed("bar.sync", "barrier.sync", keep=everything, blocking=True)
 def _sync(ins: Instr) -> Action:
     def run(warp: TimedWarp, mask: Any, index: Any, threads: Any = None) -> Any:
         if warp.granted is not None:

@@ -1,0 +1,45 @@
+"""st.bulk: zeros for a run of the CTA's shared memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ..errors import Misaligned, OutOfBounds, UnknownInstruction
+from ..ptx.syntax import Imm, Instr
+from .lane_values import active_lanes, of_lane
+from .modifiers import Modifiers
+from .registry import Action, executes, nobody
+from .spaces import SHARED_BASE
+
+if TYPE_CHECKING:
+    from ..machine.topology import Warp
+
+UNIT: Final = 8
+"""Bytes of which the size is a multiple: PTX ISA 9.1, 9.7.9.13."""
+
+
+@executes("st.bulk", meets=nobody)
+def _st_bulk(ins: Instr) -> Action:
+    _, space = Modifiers(ins).pick({"weak"}, {"shared::cta"})
+    if ins.operands[2] != Imm(0):
+        raise UnknownInstruction(ins, "a value; allowed is 0")
+
+    def run(warp: Warp, mask: Any, address: Any, size: Any, _value: Any) -> None:
+        smem = warp.cta.smem
+        for lane in active_lanes(mask):
+            start, count = of_lane(address, lane), of_lane(size, lane)
+            if space is None and start >> 32 != SHARED_BASE >> 32:
+                raise OutOfBounds(f"st.bulk at {start:#x}, which is not in shared memory", ins, warp)
+            offset = smem.own(start, ins, warp, "st.bulk")
+            if (offset | count) % UNIT:
+                raise Misaligned(f"st.bulk of {count} bytes at {start:#x}: both are multiples of {UNIT}", ins, warp)
+            if not count:
+                continue
+            smem.check_span(offset, count, ins, warp, "st.bulk")
+            offsets = np.arange(offset, offset + count, UNIT)
+            by = np.full(offsets.size, 1 << lane, np.uint32)
+            smem.store(offsets, np.zeros((offsets.size, 1), np.uint64), warp.access(ins, "st.bulk"), warp.clock, by)
+
+    return run
