@@ -17,6 +17,7 @@ EmulatorError
 |   +-- TensorMemoryError    allocation, columns or shape of tensor memory
 |   +-- DescriptorError      an instruction, matrix or tensor-map descriptor that says nothing sensible
 |   +-- RegisterError        setmaxnreg in the wrong direction
+|   +-- CancelError          try_cancel after an answer of no
 +-- Stopped                  the launch did not end by itself; str() holds the table of all warps
     +-- Deadlock             no warp can run and nothing can complete
     +-- BudgetExceeded       the instruction budget is spent
@@ -229,6 +230,10 @@ class DescriptorError(Fault):
 
 class RegisterError(Fault):
     """setmaxnreg.inc to fewer registers than a thread has, or .dec to more."""
+
+
+class CancelError(Fault):
+    """clusterlaunchcontrol.try_cancel by a warp that has read an answer of no."""
 
 
 class Stopped(EmulatorError):

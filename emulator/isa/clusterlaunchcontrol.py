@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..chip import RANK_SHIFT
-from ..errors import UnknownInstruction
+from ..errors import CancelError, UnknownInstruction, place
 from ..machine.bulk import aligned, fill
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
@@ -32,6 +32,11 @@ def _try_cancel(ins: Instr) -> Action:
 
     def run(warp: Warp, mask: Any, target: Any, barrier: Any) -> None:
         cluster, smem = warp.cta.cluster, warp.cta.smem
+        if warp.denied is not None:
+            read = (("read at", place(warp.denied, warp)),)
+            cluster.launch.found(
+                CancelError("try_cancel after an answer of no, which PTX leaves open", ins, warp, read)
+            )
         for lane in active_lanes(mask):
             offset, told = (smem.own(of_lane(at, lane), ins, warp, ins.opcode) for at in (target, barrier))
             aligned(offset, RESPONSE_BYTES, "the response of try_cancel", ins, warp)
@@ -58,7 +63,10 @@ def _query_cancel(ins: Instr) -> Action:
     def run(warp: Warp, mask: Any, response: np.ndarray) -> Any:
         words = np.ascontiguousarray(response.T).view(np.uint32).T
         if what == "is_canceled":
-            return words[0] != 0
+            taken = words[0] != 0
+            if not (taken if mask is None or taken.size == 1 else taken[mask]).all():
+                warp.denied = ins
+            return taken
         if what in FIRST:
             return words[1 + FIRST.index(what)]
         return np.concatenate([words[1:], np.zeros((1, 32), np.uint32)])

@@ -172,6 +172,8 @@ class Warp(Issuer):
         self.memory_clock: Any = None
         self.peers: Any = None
         """The same of the CTAs of its cluster, by rank; None where its code reaches none."""
+        self.denied: Instr | None = None
+        """Where it read that no cluster is left to cancel."""
         self.spin: Any = None
         """The try_wait that was last answered no: instruction, mbarrier, phase, the warp's time."""
         self.tensor: dict[int, Any] = {}

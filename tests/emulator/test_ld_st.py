@@ -387,7 +387,6 @@ mov.b128 {{%q4, %q5}}, %o3; st.global.v2.b64 [%a1+16], {{%q4, %q5}};""",
     np.testing.assert_array_equal(memory, np.where(lane % 2 == 0, 7, put))
 
 
-
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize(
     "store",
