@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..native.builder import Builder
 from ..native.vector import Vec
 from ..ptx.syntax import Dual, Instr, Operand
@@ -12,8 +14,13 @@ from .registry import if_sources_are, lowers
 
 _INTEGERS = {f"{sign}{bits}": f"i{bits}" for sign in "usb" for bits in (8, 16, 32, 64)}
 _SPELLED = {"eq": "eq", "ne": "ne", "lo": "ult", "ls": "ule", "hi": "ugt", "hs": "uge"}
-_ORDERS = ("lt", "le", "gt", "ge")
-_RELATIONS = (*_SPELLED, *_ORDERS, "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
+_EQUALS = ("eq", "ne")
+_ORDERS = (*_EQUALS, "lt", "le", "gt", "ge")
+_OF_FLOATS = (*_ORDERS, "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
+_OF_INTEGERS = {"b": _EQUALS, "s": _ORDERS, "u": tuple({*_SPELLED, *_ORDERS})}
+"""Which relations a type has, by its first letter: PTX ISA 9.1, 9.7.6."""
+_FLUSHED = ("f16", "f16x2", "f32")
+_WIDEN = {"f16": small.from_f16, "bf16": small.from_bf16}
 _COMBINE = {"and": Vec.__and__, "or": Vec.__or__, "xor": Vec.__xor__}
 
 
@@ -22,14 +29,14 @@ def setp(builder: Builder, ins: Instr) -> None:
     """p|q = (a rel b) op c, (not a rel b) op c; on packed halves p is the low one's, q the high one's."""
     m = Modifiers(ins)
     type_name = m.last()
-    relation = m.choice(*_RELATIONS)
+    relation = m.choice(*_OF_INTEGERS.get(type_name[0], _OF_FLOATS))
     combine = m.choice(*_COMBINE, default="")
-    flush = m.flag("ftz")
+    flush = type_name in _FLUSHED and m.flag("ftz")
     m.done()
     to, a, b, *rest = ins.operands
     first, second = (to.d, to.p) if isinstance(to, Dual) else (to, None)
     if type_name.endswith("x2"):
-        low, high = (_compare_half(builder, a, b, relation, type_name, i) for i in range(2))
+        low, high = (_compare_half(builder, a, b, relation, type_name, flush, i) for i in range(2))
     else:
         low = _compare(builder, a, b, relation, type_name, flush, m)
         high = ~low
@@ -46,9 +53,9 @@ def set_number(builder: Builder, ins: Instr) -> None:
     """d = (a rel b) op c as all ones or, for f32, as 1.0."""
     m = Modifiers(ins)
     type_name, result = m.last(), m.last()
-    relation = m.choice(*_RELATIONS)
+    relation = m.choice(*_OF_INTEGERS.get(type_name[0], _OF_FLOATS))
     combine = m.choice(*_COMBINE, default="")
-    flush = m.flag("ftz")
+    flush = type_name in _FLUSHED and m.flag("ftz")
     m.done()
     to, a, b, *rest = ins.operands
     holds = _compare(builder, a, b, relation, type_name, flush, m)
@@ -65,10 +72,9 @@ def _compare(builder: Builder, a: Operand, b: Operand, relation: str, type_name:
         kind = _INTEGERS[type_name]
         spelled = _SPELLED.get(relation) or ("s" if type_name[0] == "s" else "u") + relation
         return builder.read(a, kind).compare(spelled, builder.read(b, kind))
-    if type_name in ("f16", "bf16"):
-        widen = small.from_f16 if type_name == "f16" else small.from_bf16
-        x, y = (widen(builder.read(o, "i16").zext("i32")) for o in (a, b))
-    elif type_name in ("f32", "f64"):
+    if type_name in _WIDEN:
+        return _of_halves((builder.read(o, "i16").zext("i32") for o in (a, b)), relation, type_name, flush)
+    if type_name in ("f32", "f64"):
         kind = "float" if type_name == "f32" else "double"
         x, y = builder.read(a, kind), builder.read(b, kind)
         if flush:
@@ -78,9 +84,17 @@ def _compare(builder: Builder, a: Operand, b: Operand, relation: str, type_name:
     return floats.compare(x, y, relation)
 
 
-def _compare_half(builder: Builder, a: Operand, b: Operand, relation: str, type_name: str, half: int) -> Vec:
-    widen = small.from_f16 if type_name == "f16x2" else small.from_bf16
-    x, y = (widen(builder.read(o, "i32").shr(16 * half) & 0xFFFF) for o in (a, b))
+def _compare_half(
+    builder: Builder, a: Operand, b: Operand, relation: str, type_name: str, flush: bool, half: int
+) -> Vec:
+    bits = (builder.read(o, "i32").shr(16 * half) & 0xFFFF for o in (a, b))
+    return _of_halves(bits, relation, type_name.removesuffix("x2"), flush)
+
+
+def _of_halves(bits: Iterable[Vec], relation: str, type_name: str, flush: bool) -> Vec:
+    x, y = (_WIDEN[type_name](each) for each in bits)
+    if flush and type_name == "f16":
+        x, y = floats.flush16(x), floats.flush16(y)
     return floats.compare(x, y, relation)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from emulator.errors import UnknownInstruction
 from tests.emulator.one_instruction import Instructions, over
 from tests.emulator.test_alu_float import ONES, SPECIAL, f32
 
@@ -36,6 +38,29 @@ def test_setp_combines_and_negates() -> None:
     np.testing.assert_array_equal(got["p2"], ~less | ~c)
     np.testing.assert_array_equal(got["r2"].view(np.float32), less.astype(np.float32))
     np.testing.assert_array_equal(got["r3"], np.where(less, ONES, 0))
+
+
+def test_subnormal_halves_are_zeros_with_ftz() -> None:
+    """0x0001 and 0x83ff are subnormal, 0x0400 is the least normal."""
+    a = np.resize(np.array([0x0001, 0x83FF, 0x0400, 0x0000], np.uint16), 32)
+    text = (
+        "setp.eq.ftz.f16 %p0, %h1, 0x0000; setp.eq.f16 %p1, %h1, 0x0000; set.gt.ftz.u32.f16 %r1, %h1, 0x0000;"
+        "mov.b32 %r2, {%h1, %h1}; setp.eq.ftz.f16x2 %p2|%p3, %r2, 0;"
+    )
+    got = Instructions(text)(h1=a)
+    np.testing.assert_array_equal(got["p0"], a != 0x0400)
+    np.testing.assert_array_equal(got["p1"], a == 0)
+    np.testing.assert_array_equal(got["p2"], a != 0x0400)
+    np.testing.assert_array_equal(got["p3"], a != 0x0400)
+    np.testing.assert_array_equal(got["r1"], np.where(a == 0x0400, ONES, 0))
+
+
+@pytest.mark.parametrize("form", ["lo.f32", "num.u32", "ls.s32", "lt.b32", "eq.ftz.f64", "eq.ftz.u32", "lo.f16"])
+def test_what_has_no_ptx_is_refused_by_name(form: str) -> None:
+    relation, *between, kind = form.split(".")
+    a, b = ("%d1, %d2" if kind.endswith("64") else "%h1, %h2" if kind.endswith("16") else "%r1, %r2").split(", ")
+    with pytest.raises(UnknownInstruction, match="modifier"):
+        Instructions(f"setp.{'.'.join([relation, *between, kind])} %p0, {a}, {b};")
 
 
 def test_testp() -> None:
