@@ -16,6 +16,8 @@ INTEGERS = {f"{sign}{bits}": (f"i{bits}", sign == "s") for sign in "usb" for bit
 WIDE_FLOATS = {"f32": "float", "f64": "double"}
 HALF_FLOATS = {"f16": (small.from_f16, small.to_f16), "bf16": (small.from_bf16, small.to_bf16)}
 ROUNDINGS = ("rn", "rz", "rm", "rp")
+FLUSHED = ("f32", "f32x2", "f16", "f16x2")
+"""Which types have .ftz, but for ex2, where those of bf16 have it too."""
 Compute = Callable[..., Vec]
 
 
@@ -84,10 +86,9 @@ def ring24(builder: Builder, ins: Instr) -> None:
 
 
 def _float_ring(builder: Builder, ins: Instr, m: Modifiers, type_name: str) -> None:
-    rounding = m.choice(*ROUNDINGS, default="rn")
-    relu = m.flag("relu")
-    if relu and type_name not in ("f16", "f16x2", "bf16", "bf16x2"):
-        raise m.refuse(f".relu of {type_name}")
+    rounding = m.choice(*ROUNDINGS) if ins.opcode == "fma" else m.choice(*ROUNDINGS, default="rn")
+    relu = ins.opcode == "fma" and type_name.removesuffix("x2") in HALF_FLOATS and m.flag("relu")
+    saturate = type_name in ("f32", "f16", "f16x2") and m.flag("sat")
     step = _ring(ins.opcode, rounding, type_name, m)
     rounds_up = "ftz" in ins.modifiers and ins.opcode in ("mul", "fma", "mad") and not type_name.startswith("f16")
 
@@ -98,7 +99,7 @@ def _float_ring(builder: Builder, ins: Instr, m: Modifiers, type_name: str) -> N
             result = floats.flush_inexact(result, *factors)
         return floats.raised(result) if relu else result
 
-    floating(builder, ins, m, type_name, compute)
+    floating(builder, ins, m, type_name, compute, saturate)
 
 
 def _mixed_ring(builder: Builder, ins: Instr, m: Modifiers, half: str) -> None:
@@ -150,9 +151,11 @@ def _double_to_odd_float(value: Vec) -> Vec:
     return floats.is_nan(value).select(toward_zero, odd)
 
 
-def floating(builder: Builder, ins: Instr, m: Modifiers, type_name: str, compute: Compute) -> None:
-    """Lower d = compute(sources) for a floating type, single or packed in pairs, with .ftz and .sat."""
-    flushes, saturate = m.flag("ftz"), m.flag("sat")
+def floating(
+    builder: Builder, ins: Instr, m: Modifiers, type_name: str, compute: Compute, saturate: bool = False
+) -> None:
+    """Lower d = compute(sources) for a floating type, single or packed in pairs, with .ftz, and .sat if asked for."""
+    flushes = (type_name in FLUSHED or ins.opcode == "ex2") and m.flag("ftz")
     m.done()
     single = type_name.removesuffix("x2")
     flush = floats.flush16 if single == "f16" else floats.flush

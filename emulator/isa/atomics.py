@@ -11,8 +11,8 @@ from ..machine.access import GPU
 from ..machine.tensormap import reduced
 from ..ptx.syntax import Instr, Reg
 from .lane_values import per_lane
-from .ld_st import REGISTER_BYTES, SPACES, STRONG, MemoryOp, chosen, load, outside_cluster, store
-from .modifiers import CACHE_HINT, REACH, SCOPE, SEMANTICS, Modifiers
+from .ld_st import REGISTER_BYTES, MemoryOp, chosen, load, outside_cluster, store
+from .modifiers import CACHE_HINT, REACH, SCOPE, SHARED, Modifiers
 from .registry import Action, executes
 from .spaces import LOCAL_BASE
 
@@ -25,18 +25,47 @@ DTYPES: Final = {
     "f32": "f4", "f64": "f8", "f16": "f2", "f16x2": "f2", "bf16": "bf16", "bf16x2": "bf16",
     "b128": "u8",
 }  # fmt: skip
+ORDERS: Final = {"atom": ("relaxed", "acquire", "release", "acq_rel"), "red": ("relaxed", "release")}
 PAIRS: Final = frozenset({"f16x2", "bf16x2"})
+HALVES: Final = frozenset({"f16", "bf16"}) | PAIRS
+ALLOWED: Final = {
+    "add": frozenset({"u32", "s32", "u64", "f32", "f64"}) | HALVES,
+    **dict.fromkeys(("min", "max"), frozenset({"u32", "s32", "u64", "s64"})),
+    **dict.fromkeys(("inc", "dec"), frozenset({"u32"})),
+    **dict.fromkeys(("and", "or", "xor"), frozenset({"b32", "b64"})),
+    "exch": frozenset({"b32", "b64", "b128"}),
+    "cas": frozenset({"b16", "b32", "b64", "b128"}),
+}
+"""Which types each operation has: PTX ISA 9.1, 9.7.13.14 and 9.7.13.15."""
+VECTORS: Final = {
+    "f32": ("v2", "v4"),
+    **dict.fromkeys(PAIRS, ("v2", "v4")),
+    **dict.fromkeys(HALVES - PAIRS, ("v2", "v4", "v8")),
+}
+"""Of global memory: sums of all of these types, the least and the greatest of halves."""
 
 
 class Atomic(MemoryOp):
     """A read-modify-write: `count` elements a lane of numpy type `dtype`, folded by `operation`."""
 
     def __init__(self, ins: Instr) -> None:
-        sem, scope, space, operation, _, vector, kind, _, _ = Modifiers(ins).pick(
-            SEMANTICS, SCOPE, SPACES, OPERATIONS, {"noftz"}, {"v2", "v4", "v8"}, DTYPES, CACHE_HINT, {"async"}
+        sem, scope, space, operation, exact, vector, kind, _, _ = Modifiers(ins).pick(
+            ORDERS[ins.opcode],
+            SCOPE,
+            SHARED | {"global"},
+            OPERATIONS,
+            {"noftz"},
+            {"v2", "v4", "v8"},
+            DTYPES,
+            CACHE_HINT,
+            {"async"},
         )
         if kind is None or operation is None:
             raise UnknownInstruction(ins, "no type or no operation")
+        if (exact is not None) != (kind in HALVES):
+            raise UnknownInstruction(ins, f".noftz, which belongs to {', '.join(sorted(HALVES))}")
+        if not _exists(operation, kind, vector, space) or (ins.opcode == "red" and operation in ("exch", "cas")):
+            raise UnknownInstruction(ins, f".{operation}{f'.{vector}' if vector else ''}.{kind}; allowed is {ALLOWED}")
         self.ins, self.operation, self.dtype = ins, operation, DTYPES[kind]
         self.space = (space or "generic").split("::")[0]
         self.own_cta = space in ("shared", "shared::cta")
@@ -44,8 +73,6 @@ class Atomic(MemoryOp):
         self.pairs = 2 if kind in PAIRS else 1
         self.wide = kind == "b128"
         self.registers = 2 if self.wide else int(vector[1:]) if vector else 1
-        if self.wide and (operation not in ("exch", "cas") or vector):
-            raise UnknownInstruction(ins, f".{operation}.b128; allowed are .exch and .cas")
         self.count = self.pairs * self.registers
         self.bytes = self.width * self.count
         self.signed, self.rewrites = False, True
@@ -53,7 +80,6 @@ class Atomic(MemoryOp):
         self.scope = self.strong = REACH.get(scope, GPU)
         self.acquires, self.releases = sem in ("acquire", "acq_rel"), sem in ("release", "acq_rel")
         self.what = f"{ins.opcode}.{space}" if space else ins.opcode
-        assert sem is None or sem in STRONG
 
     def fold(self, old: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
         """New bits from old ones, unsigned[n, count]."""
@@ -71,6 +97,13 @@ class Atomic(MemoryOp):
             return new
         flushed = _flushed(self.fold(_flushed(old), [_flushed(operands[0])]))
         return np.where((addresses < LOCAL_BASE)[:, None], flushed, new)
+
+
+def _exists(operation: str, kind: str, vector: str | None, space: str | None) -> bool:
+    if vector is None:
+        return kind in ALLOWED[operation]
+    operations = ("add",) if kind == "f32" else ("add", "min", "max")
+    return operation in operations and vector in VECTORS.get(kind, ()) and space in ("global", None)
 
 
 @executes("atom", dst=1, meets=outside_cluster)

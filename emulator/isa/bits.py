@@ -9,7 +9,10 @@ from . import integer
 from .modifiers import Modifiers
 from .registry import if_sources_are, lowers
 
-_KINDS = {"pred": "i1"} | {f"{k}{n}": f"i{n}" for k in "bus" for n in (16, 32, 64)}
+_WORDS = {f"b{n}": f"i{n}" for n in (16, 32, 64)}
+_WIDE_WORDS = {"b32": "i32", "b64": "i64"}
+_INTEGERS = {f"{k}{n}": (f"i{n}", k == "s") for k in "us" for n in (16, 32, 64)}
+_WIDE_INTEGERS = {f"{k}{n}": (f"i{n}", k == "s") for k in "us" for n in (32, 64)}
 _LOGIC = {"and": Vec.__and__, "or": Vec.__or__, "xor": Vec.__xor__}
 
 
@@ -17,7 +20,7 @@ _LOGIC = {"and": Vec.__and__, "or": Vec.__or__, "xor": Vec.__xor__}
 def logic(builder: Builder, ins: Instr) -> None:
     """Bitwise and of predicates."""
     m = Modifiers(ins)
-    kind = _KINDS[m.last()]
+    kind = m.kind(_WORDS | {"pred": "i1"})
     m.done()
     to, a, b = ins.operands
     builder.write(to, _LOGIC[ins.opcode](builder.read(a, kind), builder.read(b, kind)))
@@ -27,7 +30,7 @@ def logic(builder: Builder, ins: Instr) -> None:
 def invert(builder: Builder, ins: Instr) -> None:
     """~a, and for cnot a == 0."""
     m = Modifiers(ins)
-    kind = _KINDS[m.last()]
+    kind = m.kind(_WORDS | {"pred": "i1"} if ins.opcode == "not" else _WORDS)
     m.done()
     a = builder.read(ins.operands[1], kind)
     builder.write(ins.operands[0], ~a if ins.opcode == "not" else a.compare("eq", 0).zext(kind))
@@ -37,11 +40,11 @@ def invert(builder: Builder, ins: Instr) -> None:
 def shift(builder: Builder, ins: Instr) -> None:
     """Shifts; counts at or beyond the width shift everything out."""
     m = Modifiers(ins)
-    type_name = m.last()
+    words = {name: (kind, False) for name, kind in _WORDS.items()}
+    kind, signed = m.kind(words | _INTEGERS if ins.opcode == "shr" else words)
     m.done()
     to, a, count = ins.operands
-    value = builder.read(a, _KINDS[type_name])
-    signed = type_name[0] == "s"
+    value = builder.read(a, kind)
     if isinstance(count, Imm) and 0 <= count.value < value.width:
         n = count.value
         builder.write(to, value.shl(n) if ins.opcode == "shl" else value.sar(n) if signed else value.shr(n))
@@ -169,7 +172,7 @@ def _permute_mode(low: Vec, high: Vec, selector: Vec, mode: str) -> Vec:
 def count(builder: Builder, ins: Instr) -> None:
     """Ones, leading zeros, and the order of bits reversed."""
     m = Modifiers(ins)
-    kind = _KINDS[m.last()]
+    kind = m.kind(_WIDE_WORDS)
     m.done()
     a = builder.read(ins.operands[1], kind)
     if ins.opcode == "brev":
@@ -184,11 +187,11 @@ def count(builder: Builder, ins: Instr) -> None:
 def bfind(builder: Builder, ins: Instr) -> None:
     """The highest bit that differs from the sign (for unsigned: that is set), -1 if there is none."""
     m = Modifiers(ins)
-    type_name = m.last()
+    kind, signed = m.kind(_WIDE_INTEGERS)
     from_top = m.flag("shiftamt")
     m.done()
-    a = builder.read(ins.operands[1], _KINDS[type_name])
-    if type_name[0] == "s":
+    a = builder.read(ins.operands[1], kind)
+    if signed:
         a = a ^ a.sar(a.width - 1)
     zeros = builder.code.intrinsic("ctlz", a, flags="i1 false").zext("i32")
     place = zeros if from_top else builder.code.constant(a.width - 1, "i32") - zeros
@@ -199,12 +202,11 @@ def bfind(builder: Builder, ins: Instr) -> None:
 def extract(builder: Builder, ins: Instr) -> None:
     """`len` bits from `pos`, extended with zeros or with the sign; bits above the top are the sign's."""
     m = Modifiers(ins)
-    type_name = m.last()
+    kind, signed = m.kind(_WIDE_INTEGERS)
     m.done()
     to, source, position, length = ins.operands
-    a = builder.read(source, _KINDS[type_name])
+    a = builder.read(source, kind)
     pos, size = _byte(builder, position, a.width), _byte(builder, length, a.width)
-    signed = type_name[0] == "s"
     moved = integer.shift_right(a, pos, signed)
     ones = ~integer.shift_left(builder.code.constant(-1, a.kind), size)
     field = moved & ones
@@ -219,7 +221,7 @@ def extract(builder: Builder, ins: Instr) -> None:
 def insert(builder: Builder, ins: Instr) -> None:
     """b with `len` bits from `pos` on replaced by the low bits of a."""
     m = Modifiers(ins)
-    kind = _KINDS[m.last()]
+    kind = m.kind(_WIDE_WORDS)
     m.done()
     to, source, into, position, length = ins.operands
     a, b = builder.read(source, kind), builder.read(into, kind)
@@ -246,7 +248,7 @@ def mask(builder: Builder, ins: Instr) -> None:
 def sign_extend(builder: Builder, ins: Instr) -> None:
     """a's low b bits, extended with the sign or with zeros."""
     m = Modifiers(ins)
-    signed = m.last() == "s32"
+    signed = m.choice("s32", "u32") == "s32"
     mode = m.choice("clamp", "wrap")
     m.done()
     to, source, length = ins.operands
@@ -261,11 +263,11 @@ def sign_extend(builder: Builder, ins: Instr) -> None:
 def absolute_difference(builder: Builder, ins: Instr) -> None:
     """c + |a - b|."""
     m = Modifiers(ins)
-    type_name = m.last()
+    kind, signed = m.kind(_INTEGERS)
     m.done()
     to, x, y, z = ins.operands
-    a, b, c = (builder.read(o, _KINDS[type_name]) for o in (x, y, z))
-    less = a.compare("slt" if type_name[0] == "s" else "ult", b)
+    a, b, c = (builder.read(o, kind) for o in (x, y, z))
+    less = a.compare("slt" if signed else "ult", b)
     builder.write(to, c + less.select(b - a, a - b))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ..native.builder import Builder
 from ..native.vector import Vec
@@ -17,7 +17,7 @@ _SPELLED = {"eq": "eq", "ne": "ne", "lo": "ult", "ls": "ule", "hi": "ugt", "hs":
 _EQUALS = ("eq", "ne")
 _ORDERS = (*_EQUALS, "lt", "le", "gt", "ge")
 _OF_FLOATS = (*_ORDERS, "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
-_OF_INTEGERS = {"b": _EQUALS, "s": _ORDERS, "u": tuple({*_SPELLED, *_ORDERS})}
+_OF_INTEGERS = {"b": _EQUALS, "s": _ORDERS, "u": (*_SPELLED, "lt", "le", "gt", "ge")}
 """Which relations a type has, by its first letter: PTX ISA 9.1, 9.7.6."""
 _FLUSHED = ("f16", "f16x2", "f32")
 _WIDEN = {"f16": small.from_f16, "bf16": small.from_bf16}
@@ -29,7 +29,7 @@ def setp(builder: Builder, ins: Instr) -> None:
     """p|q = (a rel b) op c, (not a rel b) op c; on packed halves p is the low one's, q the high one's."""
     m = Modifiers(ins)
     type_name = m.last()
-    relation = m.choice(*_OF_INTEGERS.get(type_name[0], _OF_FLOATS))
+    relation = m.choice(*_relations(type_name))
     combine = m.choice(*_COMBINE, default="")
     flush = type_name in _FLUSHED and m.flag("ftz")
     m.done()
@@ -53,7 +53,7 @@ def set_number(builder: Builder, ins: Instr) -> None:
     """d = (a rel b) op c as all ones or, for f32, as 1.0."""
     m = Modifiers(ins)
     type_name, result = m.last(), m.last()
-    relation = m.choice(*_OF_INTEGERS.get(type_name[0], _OF_FLOATS))
+    relation = m.choice(*_relations(type_name))
     combine = m.choice(*_COMBINE, default="")
     flush = type_name in _FLUSHED and m.flag("ftz")
     m.done()
@@ -65,6 +65,10 @@ def set_number(builder: Builder, ins: Instr) -> None:
         raise m.refuse(f"set into .{result}")
     yes = 0x3F80_0000 if result == "f32" else 0xFFFF_FFFF
     builder.write(to, holds.select(builder.code.constant(yes, "i32"), builder.code.constant(0, "i32")))
+
+
+def _relations(type_name: str) -> Collection[str]:
+    return _OF_INTEGERS[type_name[0]] if type_name in _INTEGERS else _OF_FLOATS
 
 
 def _compare(builder: Builder, a: Operand, b: Operand, relation: str, type_name: str, flush: bool, m: Modifiers) -> Vec:

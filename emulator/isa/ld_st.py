@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 AT_HAND: Final = frozenset({"global", "shared", "shared::cta", "shared::cluster"})
 """The spaces that accesses as machine code reach."""
-SPACES: Final = SHARED | {"global", "param", "param::entry", "param::func", "local", "const"}
+UNSHARED: Final = frozenset({"param", "param::entry", "param::func", "local", "const"})
+SPACES: Final = SHARED | UNSHARED | {"global"}
 ALL_LANES: Final = 0xFFFF_FFFF
 TYPES: Final = frozenset(f"{kind}{bits}" for kind in "bus" for bits in (8, 16, 32, 64)) | {"f32", "f64", "b128"}
 VECTORS: Final = frozenset({"v2", "v4", "v8"})
@@ -62,6 +63,7 @@ class MemoryOp:
         self.count = int(vector[1:]) if vector else 1
         self.signed = kind[0] == "s"
         self.width = int(kind[1:]) // 8
+        _check(ins, sem, scope, space, self.count * self.width)
         if self.count == 8 and self.width != 4:
             raise UnknownInstruction(ins, f".v8 of .{kind}; allowed is .v8 of 32 bits")
         if self.width == 16:
@@ -147,6 +149,18 @@ class MemoryOp:
         if high + self.bytes > memory.size:
             memory.check_span(high, self.bytes, self.ins, warp, self.what)
         return offsets.astype(np.intp)
+
+
+def _check(ins: Instr, sem: str | None, scope: str | None, space: str | None, size: int) -> None:
+    """Raise UnknownInstruction for an ld or st of `size` bytes a lane that PTX has not."""
+    if size > (16 if space not in ("global", None) or "b128" in ins.modifiers else 32):
+        raise UnknownInstruction(ins, f"{size} bytes; allowed are 16, or 32 of global memory by 4 or 8 bytes")
+    if sem in STRONG and sem != "volatile" and scope is None:
+        raise UnknownInstruction(ins, f".{sem} without a scope")
+    if sem in STRONG and space in UNSHARED and (sem, space) != ("volatile", "local"):
+        raise UnknownInstruction(ins, f".{sem} of .{space}")
+    if ins.opcode == "st" and space == "const":
+        raise UnknownInstruction(ins, "a store to .const")
 
 
 def _by_window(addresses: np.ndarray) -> list[tuple[str, Any]]:

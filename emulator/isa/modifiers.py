@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Final, overload
+from typing import Final, TypeVar, overload
 
 from ..errors import UnknownInstruction
 from ..machine.access import CLUSTER, CTA
@@ -17,6 +17,9 @@ SHARED: Final = frozenset({"shared", "shared::cta", "shared::cluster"})
 ALIGNED: Final = frozenset({"aligned"})
 CACHE_HINT: Final = frozenset({"L2::cache_hint"})
 CTA_GROUP: Final = frozenset({"cta_group::1", "cta_group::2"})
+
+
+Kind = TypeVar("Kind")
 
 
 class Modifiers:
@@ -49,6 +52,13 @@ class Modifiers:
         if not self._left:
             raise self.refuse("no type")
         return self._left.pop()
+
+    def kind(self, kinds: Mapping[str, Kind]) -> Kind:
+        """What `kinds` has for the type, the last part. Raises UnknownInstruction for a type that it lacks."""
+        name = self.last()
+        if name not in kinds:
+            raise self.refuse(f"type .{name}; allowed is {', '.join(kinds)}")
+        return kinds[name]
 
     def pick(self, *groups: Collection[str]) -> tuple[str | None, ...]:
         """Of each group the first that is there, or None. Raises UnknownInstruction if a modifier is left."""

@@ -55,6 +55,16 @@ def test_subnormal_halves_are_zeros_with_ftz() -> None:
     np.testing.assert_array_equal(got["r1"], np.where(a == 0x0400, ONES, 0))
 
 
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_comparisons_of_halves(kind: str) -> None:
+    a, b = (np.resize(np.array(v, np.uint16), 32) for v in ([0x3C00, 0xBC00, 0x7FFF], [0x3C00, 0x3C00]))
+    text = "".join(f"setp.{r}.{kind} %p{i}, %h1, %h2;" for i, r in enumerate(("gt", "le", "ltu", "num")))
+    got = Instructions(text)(h1=a, h2=b)
+    nan, less = a == 0x7FFF, a == 0xBC00
+    for i, holds in enumerate((np.zeros(32, bool), ~nan, less | nan, ~nan)):
+        np.testing.assert_array_equal(got[f"p{i}"], holds)
+
+
 @pytest.mark.parametrize("form", ["lo.f32", "num.u32", "ls.s32", "lt.b32", "eq.ftz.f64", "eq.ftz.u32", "lo.f16"])
 def test_what_has_no_ptx_is_refused_by_name(form: str) -> None:
     relation, *between, kind = form.split(".")
