@@ -16,6 +16,7 @@ from .modifiers import SHARED, Modifiers
 from .registry import Action, executes, if_sources_are
 
 if TYPE_CHECKING:
+    from ..machine.mbarrier import MBarrier
     from ..machine.topology import Cta, Warp
 
 RESPONSE_BYTES = 16
@@ -26,6 +27,7 @@ FIRST = ("get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z")
 
 @executes("clusterlaunchcontrol.try_cancel")
 def _try_cancel(ins: Instr) -> Action:
+    """The answer comes after all that the warp had seen when it asked: there is none before somebody asks."""
     _, _, _, everyone, _ = Modifiers(ins).pick(
         {"async"}, SHARED, {"mbarrier::complete_tx::bytes"}, {"multicast::cluster::all"}, {"b128"}
     )
@@ -37,6 +39,8 @@ def _try_cancel(ins: Instr) -> Action:
             cluster.launch.found(
                 CancelError("try_cancel after an answer of no, which PTX leaves open", ins, warp, read)
             )
+        seen = warp.clock.copy()
+        warp.tick()
         for lane in active_lanes(mask):
             offset, told = (smem.own(of_lane(at, lane), ins, warp, ins.opcode) for at in (target, barrier))
             aligned(offset, RESPONSE_BYTES, "the response of try_cancel", ins, warp)
@@ -46,8 +50,11 @@ def _try_cancel(ins: Instr) -> Action:
                 signalled = mbarrier_at(warp, told | cta.rank << RANK_SHIFT, ins)
                 reachable(signalled, ins, warp)
 
-                def move(cta: Cta = cta, offset: int = offset, response: np.ndarray = response) -> None:
-                    cta.smem.bytes[offset : offset + RESPONSE_BYTES] = response
+                def move(
+                    to: Cta = cta, at: int = offset, response: np.ndarray = response, by: MBarrier = signalled
+                ) -> None:
+                    to.smem.bytes[at : at + RESPONSE_BYTES] = response
+                    by.gathering.merge(seen)
 
                 fill(ins, warp, cta, offset, RESPONSE_BYTES, signalled, "the response of try_cancel", move)
 

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from ptx_kernel import launch, results, source
+from ptx_launch import launch as launch_clusters
 
 from emulator import errors
+from emulator.machine.agents import Completion
 
 LANES = np.arange(32, dtype=np.int64)
 
@@ -79,3 +81,41 @@ def test_who_was_told_no_does_not_ask_again(completion: str) -> None:
     again = f"END: @!%p0 bra LEFT; mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 16; {again} LEFT: ret;"
     with pytest.raises(errors.CancelError, match=r"(?s)try_cancel after an answer of no.*read at"):
         launch(source(TRY.replace("END: ret;", again)), np.zeros(1, np.uint32), completion=completion)
+
+
+HANDED_ON = """
+    .shared .align 16 .b8 answer[16]; .shared .align 8 .b8 bar[8]; .shared .align 8 .b8 read[8]; .shared .b32 cell;
+    mov.u32 %r1, %cluster_ctarank; setp.eq.u32 %p1, %r1, 0; setp.eq.u32 %p0, %t, 0; setp.lt.u32 %p2, %t, 32;
+    mov.u32 %r2, bar; mov.u32 %r3, answer; mov.u32 %r4, read; mapa.shared::cluster.u32 %r5, %r4, 0;
+    @%p0 mbarrier.init.shared::cta.b64 [bar], 1; @%p0 mbarrier.init.shared::cta.b64 [read], 1;
+    @%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 16; @%p0 st.shared.b32 [cell], 7;
+    fence.mbarrier_init.release.cluster; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+    @%p1 bra LEADER; @!%p2 bra ANSWER;
+    ld.shared.b32 %r6, [cell]; st.global.u32 [%a0], %r6; bar.warp.sync -1;
+    @%p0 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r5]; bra END;
+    LEADER: @!%p2 bra END; READ
+    @%p0 clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128
+        [%r3], [%r2]; bra END;
+    ANSWER: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p3, [bar], 0; @%p3 bra TOLD; bra ANSWER;
+    TOLD: st.shared.b32 [cell], 8;
+    END: barrier.cluster.arrive; barrier.cluster.wait; ret;
+"""
+"""Of two CTAs the second reads a cell and tells the first, which asks; another warp of the second writes the cell when
+the answer is there."""
+READ = "R: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p4, [read], 0; @!%p4 bra R;"
+
+
+@pytest.mark.parametrize("completion", ["eager", "lazy", "random"])
+@pytest.mark.parametrize("waits", [True, False])
+def test_an_answer_comes_after_what_the_asking_warp_had_seen(waits: bool, completion: Completion) -> None:
+    text, out = source(HANDED_ON.replace("READ\n", (READ if waits else "") + "\n"), block=64), np.zeros(1, np.uint32)
+
+    def run() -> None:
+        launch_clusters(text, [out], grid=(2, 1, 1), block=(64, 1, 1), cluster=(2, 1, 1), completion=completion)
+
+    if waits:
+        run()
+        assert out.tolist() == [7]
+    else:
+        with pytest.raises(errors.DataRace, match=r"(writes|reads) shared memory"):
+            run()
