@@ -57,21 +57,23 @@ def test_shared_memory_ends_with_the_last_variable() -> None:
 
 @pytest.mark.parametrize(("bits", "vector"), [(b, v) for b in (8, 16, 32, 64) for v in (1, 2, 4)] + [(32, 8)])
 def test_vectors_through_every_space(bits: int, vector: int) -> None:
-    """Global to shared, shared to local, local to global by generic addresses."""
+    """Global to shared, shared to local, local to global by generic addresses; 32 bytes are of global memory alone."""
     size = bits // 8 * vector
     names = [f"%{ {8: 'h', 16: 'h', 32: 'r', 64: 'q'}[bits] }{i + 1}" for i in range(vector)]
     values = f"{{{', '.join(names)}}}" if vector > 1 else names[0]
     form = f"{f'v{vector}.' if vector > 1 else ''}b{bits}"
     given = aligned(RNG.integers(0, 256, 32 * size, np.uint8))
     out = aligned(np.zeros_like(given))
-    run(
-        f"""
-{at("a0", size)} {at("a1", size)} mul.lo.u32 %r40, %t, {size}; add.s32 %r40, %r40, %r50;
-ld.global.{form} {values}, [%a0]; st.shared.{form} [%r40], {values};
+    elsewhere = f"""
+st.shared.{form} [%r40], {values};
 ld.shared.{form} {values}, [%r40]; st.local.{form} [mine], {values};
 mov.b64 %q30, mine; cvta.local.u64 %q30, %q30; ld.{form} {values}, [%q30];
 cvt.u64.u32 %q31, %r40; cvta.shared.u64 %q31, %q31; st.{form} [%q31], {values};
-ld.{form} {values}, [%q31]; st.{form} [%a1], {values};""",
+ld.{form} {values}, [%q31];"""
+    run(
+        f"""
+{at("a0", size)} {at("a1", size)} mul.lo.u32 %r40, %t, {size}; add.s32 %r40, %r40, %r50;
+ld.global.{form} {values}, [%a0]; {elsewhere if size <= 16 else ""} st.{form} [%a1], {values};""",
         given,
         out,
     )
@@ -112,6 +114,8 @@ ld.shared.b32 %r1, [%r40];"""
 
 
 def test_eight_of_anything_but_words_is_refused() -> None:
+    with pytest.raises(errors.UnknownInstruction, match="32 bytes; allowed are 16"):
+        run("ld.shared.v8.b32 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%r50];")
     with pytest.raises(errors.UnknownInstruction, match=r"v8 of \.b16"):
         run("ld.global.v8.b16 {%h1, %h2, %h3, %h4, %h5, %h6, %h7, %h8}, [%a0];")
 
