@@ -30,6 +30,7 @@ import torch
 import emulator  # before the kernel, so that its PTX is kept
 import kernel
 from bench.attention import Problem
+from emulator.machine.agents import Completion
 from emulator.program import Program
 from emulator.ptx.parser import parse
 
@@ -44,6 +45,7 @@ GOALS_S: Final = {Problem(128, 4096, 128): 0.07, Problem(128, 4096, 512): 0.27}
 """The most CPU seconds that a launch should take with every check on: 4 GFLOP/s."""
 PEERS: Final = (SHORT, Problem(128, 1024, 512))
 PEER_GOAL_RATIO: Final = 0.35
+COMPLETIONS: Final[tuple[Completion, ...]] = ("eager", "lazy")
 PROCESSES: Final = 2
 SHARED: Final = Problem(128, 1024, 512)
 TIMES: Final = 8  # of 128 rows each: two CTAs of the kernel
@@ -151,7 +153,7 @@ def launches() -> Iterator[Line]:
 
 
 def peers() -> Iterator[Line]:
-    """The same problem here and in the Triton interpreter."""
+    """The same problem here and in the Triton interpreter, in turn: others may slow the machine for some seconds."""
     try:
         from bench import triton_peer
     except ImportError:
@@ -159,12 +161,22 @@ def peers() -> Iterator[Line]:
         return
     for problem in PEERS:
         inputs = problem.inputs()
-        check(problem, triton_peer.attention(problem, *inputs), "the Triton interpreter")
-        peer = best(functools.partial(triton_peer.attention, problem, *inputs), TURNS)
-        yield Line(f"{problem}, Triton's interpreter", peer, "s")
-        for completion in ("eager", "lazy"):
-            ratio = measured(problem, completion)[0] / peer
-            yield Line(f"  {completion} against it", ratio, "x", PEER_GOAL_RATIO)
+        peer = functools.partial(triton_peer.attention, problem, *inputs)
+        check(problem, peer(), "the Triton interpreter")
+        for completion in COMPLETIONS:
+            with emulator.emulate(completion):
+                check(problem, run_kernel(problem), f"the kernel, {completion}")
+        turns = [(spent(peer), *(_launch(problem, inputs, mode) for mode in COMPLETIONS)) for _ in range(TURNS)]
+        theirs, *ours = map(min, zip(*turns, strict=True))
+        yield Line(f"{problem}, Triton's interpreter", theirs, "s")
+        for completion, seconds in zip(COMPLETIONS, ours, strict=True):
+            yield Line(f"  {completion} against it", seconds / theirs, "x", PEER_GOAL_RATIO)
+
+
+def _launch(problem: Problem, inputs: tuple[torch.Tensor, ...], completion: Completion) -> float:
+    """CPU seconds of one launch; the inputs are there before, as they are for the peer."""
+    with emulator.emulate(completion):
+        return spent(functools.partial(attention, problem, *inputs))
 
 
 def processes() -> list[Line]:
@@ -208,10 +220,7 @@ def _ctas(count: int) -> tuple[emulator.LaunchResult, torch.Tensor]:
 
 
 def measured(problem: Problem, completion: Any) -> tuple[float, int]:
-    """CPU seconds of the fastest launch of several in one completion mode, and its warp-instructions.
-
-    The inputs are there before, as they are for the peer.
-    """
+    """CPU seconds of the fastest launch of several in one completion mode, and its warp-instructions."""
     inputs = problem.inputs()
     with emulator.emulate(completion) as device:
         check(problem, run_kernel(problem), f"the kernel, {completion}")
@@ -252,12 +261,14 @@ def cpu() -> float:
 
 def best(work: Callable[[], object], times: int = REPETITIONS, clock: Callable[[], float] = cpu) -> float:
     """Seconds of the fastest of a few repetitions."""
-    found = []
-    for _ in range(times):
-        start = clock()
-        work()
-        found.append(clock() - start)
-    return min(found)
+    return min(spent(work, clock) for _ in range(times))
+
+
+def spent(work: Callable[[], object], clock: Callable[[], float] = cpu) -> float:
+    """Seconds that it takes once."""
+    start = clock()
+    work()
+    return clock() - start
 
 
 if __name__ == "__main__":
