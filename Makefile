@@ -131,7 +131,8 @@ lint: $(READY) ## ruff and mypy
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
-PYTEST := $(PY) -m pytest --numprocesses=logical --maxprocesses=4 --dist=worksteal
+# One more than there are cores: a quarter of the time tests wait for SSH, Slurm and other processes.
+PYTEST := $(PY) -m pytest --numprocesses=$(shell expr $$(nproc) + 1) --maxprocesses=4 --dist=worksteal
 
 test: $(READY) lint ## ruff, mypy and the tests, but for the long ones
 	@$(PYTEST)
