@@ -132,7 +132,7 @@ lint: $(READY) ## ruff and mypy
 	@$(PY) -m mypy
 
 # One more than there are cores: a quarter of the time tests wait for SSH, Slurm and other processes.
-PYTEST := $(PY) -m pytest --numprocesses=$(shell expr $$(nproc) + 1) --maxprocesses=4 --dist=worksteal
+PYTEST := $(PY) -m pytest --numprocesses=$$($(PY) -c 'import os; print(os.cpu_count() + 1)') --maxprocesses=4 --dist=worksteal
 
 test: $(READY) lint ## ruff, mypy and the tests, but for the long ones
 	@$(PYTEST)
