@@ -15,7 +15,7 @@ from math import ceil
 from typing import Final
 
 from ..engine.effects import Effect
-from ..ptx.flow import LEAVES
+from ..ptx.flow import EXITS
 from ..ptx.syntax import Instr, Reg
 from .chips import Chip
 from .operations import is_waited_for_later
@@ -138,7 +138,7 @@ class Scheduler:
                 continue
             after: dict[int, float | None] = {node(of): None for of in sources}
             operation = id(effect) in self._operations
-            if operation or instr.opcode in LEAVES:
+            if operation or instr.opcode in EXITS:
                 after = behind | after | dict.fromkeys(map(node, self._waited))
                 self._waited = []
             accesses = not operation and _is_ordered(instr)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ..engine.effects import Effect, effects, registers
 from ..isa.registry import Handler
-from ..ptx.flow import ENDS, EXIT, BasicBlock, Flow
+from ..ptx.flow import EXIT, TERMINATORS, BasicBlock, Flow
 from ..ptx.syntax import Imm, Instr, Kernel, Reg
 from .chips import Chip
 from .operations import ENTRIES, KEPT, LOADED, STRETCH, is_global_store, is_waited_for_later
@@ -72,7 +72,7 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
     for region in _regions(flow, alone):
         inner = [i for i in region.whole if i not in region.skips and id(kernel.instrs[i]) not in alone]
         *before, after = scheduler.block([found[i] for i in inner])
-        ends = bool(inner) and found[inner[-1]].instr.opcode in ENDS
+        ends = bool(inner) and found[inner[-1]].instr.opcode in TERMINATORS
         at = {inner[-1] if ends else region.whole.stop: after}
         for i, part in zip((i for i in inner if i in operations), before, strict=True):
             at[region.place(i)] = [*at.get(region.place(i), ()), *part]
@@ -128,7 +128,7 @@ def _regions(flow: Flow, alone: Set[int]) -> Iterator[_Region]:
             is_short = body.end - body.start <= PREDICATED and body.successors == (last + 2,)
             if not rest or here.successors != (last + 2, last + 1) or not is_short or is_new(body, last):
                 break
-            if is_new(rest[0], last, last + 1) or instrs[body.end - 1].opcode in ENDS:
+            if is_new(rest[0], last, last + 1) or instrs[body.end - 1].opcode in TERMINATORS:
                 break
             skips[here.end - 1] = range(body.start, body.end)
             last += 2
@@ -157,7 +157,7 @@ class _Slice:
     def run(self) -> tuple[set[int], set[int], set[Reg]]:
         """(kept, cut, registers that what is kept reads)."""
         for i, effect in enumerate(self._found):
-            if effect.instr.opcode in ENDS or _is_always_kept(effect):
+            if effect.instr.opcode in TERMINATORS or _is_always_kept(effect):
                 self._take(i)
         while stores := self._stores():
             for i in stores:
@@ -220,7 +220,9 @@ def _is_data(effect: Effect) -> bool:
     instr = effect.instr
     if instr.opcode in MATRICES and effect.writes:
         return True
-    if instr.opcode in ("ld", "st", "mov", *ENDS) or (isinstance(effect.entry, Handler) and instr.opcode in ENTRIES):
+    if instr.opcode in ("ld", "st", "mov", *TERMINATORS) or (
+        isinstance(effect.entry, Handler) and instr.opcode in ENTRIES
+    ):
         return False
     return not FLOATS.isdisjoint(instr.modifiers)
 

@@ -16,7 +16,7 @@ from ..isa.registry import BLOCK, Handler, Later
 from ..isa.special_registers import changes
 from ..machine.compiled_accesses import follow_clock, gets_notes
 from ..machine.convergence import fixed, note_apart, reached, refuse_ended, refuse_outside, refuse_unnamed
-from ..ptx.flow import EXIT, LEAVES, BasicBlock, Flow
+from ..ptx.flow import EXIT, EXITS, BasicBlock, Flow
 from ..ptx.syntax import Imm, Instr, Special
 from .early_uses import LOAD, PRODUCT, EarlyUse, first_uses
 from .effects import Effect
@@ -145,7 +145,7 @@ class BlockWriter:
         if following != block.index + 1 or target != following + 1 or self._meets[target] > 1:
             return None
         inside, then = self._effects(following), self._effects(target)
-        if self._flow.blocks[following].successors != (target,) or then[0].instr.opcode in LEAVES:
+        if self._flow.blocks[following].successors != (target,) or then[0].instr.opcode in EXITS:
             return None
         if any(e.blocking or e.instr.opcode in EXCHANGES for e in inside) or then[0].blocking:
             return None
@@ -216,7 +216,7 @@ class BlockWriter:
         ends = [(block, self._segments[block.index][-1].effects[0].instr) for block in self._flow.blocks]
         return frozenset().union(
             *(
-                self._flow.apart(block)[0]
+                self._flow.divergent_region(block)[0]
                 for block, end in ends
                 if end.opcode == "bra" and end.guard is not None and not self._fetcher.is_uniform(end.guard[0])
             )

@@ -12,7 +12,7 @@ from ..isa.moves import FIXED_PARAMETER, parameter_bytes, with_fixed_parameter
 from ..isa.registry import Handler, Lowering, Uniform, if_sources_are
 from ..isa.special_registers import SHARED_SYMBOL
 from ..isa.wgmma import with_accumulator
-from ..ptx.flow import ENDS
+from ..ptx.flow import TERMINATORS
 from ..ptx.syntax import (
     Address,
     Dual,
@@ -104,7 +104,7 @@ def _symbols(kernel: Kernel, variables: Mapping[str, int]) -> dict[str, Imm | Sp
 
 
 def _resolved(instr: Instr, symbols: Mapping[str, Imm | Special]) -> Instr:
-    if instr.opcode in ENDS:
+    if instr.opcode in TERMINATORS:
         return instr
 
     def resolve(operand: Operand) -> Operand:
@@ -131,7 +131,7 @@ def _resolved(instr: Instr, symbols: Mapping[str, Imm | Special]) -> Instr:
 
 def _effect(instr: Instr, find: Find) -> Effect:
     guard = () if instr.guard is None else (instr.guard[0],)
-    if instr.opcode in ENDS:
+    if instr.opcode in TERMINATORS:
         return Effect(instr, None, (), (), guard, bool(guard))
     entry = find(instr)
     for to in instr.operands[: entry.dst]:

@@ -95,7 +95,7 @@ class _Analysis:
         return self._separated(block)
 
     def _separated(self, block: BasicBlock) -> list[Reg]:
-        region, joins = self._flow.apart(block)
+        region, joins = self._flow.divergent_region(block)
         written = 0
         for index in region:
             inside = self._flow.blocks[index]

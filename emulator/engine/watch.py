@@ -36,7 +36,7 @@ class Choice:
 def choice(flow: Flow, effects: Sequence[Effect], at: int) -> Choice | None:
     """What the branch `at` passes by, if it but computes registers of its own lane, and none of it comes twice."""
     (block,) = (block for block in flow.blocks if block.start <= at < block.end)
-    region, _ = flow.apart(block)
+    region, _ = flow.divergent_region(block)
     if flow.post_dominator[block.index] == EXIT or block.index in region:
         return None
     passed = list[Effect]()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ..errors import BarrierError, DataRace, Level, MissingWait, TensorMemoryError
-from ..ptx.flow import LEAVES
+from ..ptx.flow import EXITS
 from .barriers import WarpGroupBarrier
 from .bulk import CopyThread
 from .clocks import ORDERED, Clock
@@ -212,5 +212,5 @@ def _cluster_arrivals(warp: Warp) -> None:
 
 
 def _ends(cta: Cta) -> tuple[str, str]:
-    lines = [instr.line for instr in cta.launch.kernel.instrs if instr.opcode in LEAVES]
+    lines = [instr.line for instr in cta.launch.kernel.instrs if instr.opcode in EXITS]
     return f"CTA {cta.name}", f"ends at PTX line {' or '.join(map(str, lines))}"

@@ -1,4 +1,4 @@
-"""The statements between the braces of a kernel, as instructions."""
+"""Parse a kernel's body: the statements between its braces, as instructions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _PLAIN = re.compile(r"[^\s\[{(|!,]+(?:, [^\s\[{(|!,]+)*")
 
 
 class Body:
-    """What stands from `start` to `end` of a source. known: the functions that it may call."""
+    """The parsed text between positions `start` and `end` of a source.
+
+    known: the functions that the body may call, by name.
+    """
 
     def __init__(self, source: Source, start: int, end: int, known: Mapping[str, Function]) -> None:
         self._source = source
@@ -33,24 +36,27 @@ class Body:
 
     @property
     def labels(self) -> dict[str, int]:
-        """Instruction indices by kernel-wide name."""
+        """Instruction indices by kernel-wide label name."""
         return self._statements.labels
 
     @property
     def locations(self) -> list[Location]:
-        """Where the source's lines begin."""
+        """The positions at which source lines begin (`.loc`)."""
         return self._statements.locations
 
     @property
     def registers(self) -> tuple[Reg, ...]:
-        """All registers that are used, by name."""
+        """All registers that the body uses, sorted by name."""
         seen: set[Reg] = set()
         for scope in self._statements.scopes:
             seen.update(found for found in scope.registers.values() if isinstance(found, Reg))
         return tuple(sorted(seen, key=lambda reg: reg.name))
 
     def _read(self, start: int, end: int) -> None:
-        """Declarations first: an instruction may stand before the label that it names."""
+        """Read all declarations, then the instructions.
+
+        An instruction may precede the declaration of the label that it names.
+        """
         instructions: list[tuple[Statement, int]] = []
         used = ALL_BYTES
         for statement in self._statements.read(start, end):
@@ -82,20 +88,20 @@ class Body:
             elif text.startswith((".shared", ".local")):
                 self._variable(text)
             elif not text.startswith((".pragma", ".branchtargets", ".callprototype")):
-                raise ValueError("a directive is not understood")
+                raise ValueError("unsupported directive")
         except ValueError as error:
-            raise self._source.refuse(str(error), statement.at) from None
+            raise self._source.error(str(error), statement.at) from None
 
     def _variable(self, text: str) -> None:
         found = variable(text)
         if found is None:
-            raise ValueError("a variable is not understood")
+            raise ValueError("unsupported variable declaration")
         (self.shared if found[0] == "shared" else self.local).append(found[1])
 
     def _instruction(self, statement: Statement) -> Instr:
         match = _INSTRUCTION.fullmatch(statement.text)
         if match is None:
-            raise self._source.refuse("an instruction is not understood", statement.at)
+            raise self._source.error("this is not an instruction", statement.at)
         negated, predicate, spelling, rest = match.groups()
         scope = statement.scope
         guard = (self._statements.guard(predicate, statement), not negated) if predicate else None
@@ -118,14 +124,14 @@ class Body:
                 return tuple([atom(token, lookup) for token in text.split(", ")])
             return OperandReader(text, lookup).read()
         except ValueError as error:
-            raise self._source.refuse(str(error), statement.at) from None
+            raise self._source.error(str(error), statement.at) from None
 
 
 def _end_of_function(scope: Scope) -> str | None:
-    """The label behind the function that a scope is in, if it is in one that was called."""
+    """Return the end label of the inlined function that contains a scope, or None in the kernel's own body."""
     while scope.parent is not None:
         scope = scope.parent
-    return scope.leaves_to
+    return scope.end_label
 
 
 def _resolved(operand: Operand, scope: Scope) -> Operand:
@@ -135,7 +141,7 @@ def _resolved(operand: Operand, scope: Scope) -> Operand:
 
 
 def _called(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> tuple[tuple[str, ...], tuple[Operand, ...]]:
-    """A call's function as its last modifier, its results and its arguments as its two operands."""
+    """Return a call's modifiers with the function's name appended, and its two operands: results and arguments."""
     vectors = [operand for operand in operands if isinstance(operand, Vector)]
     names = [operand.name for operand in operands if isinstance(operand, Symbol)]
     results = vectors[0] if isinstance(operands[0], Vector) else Vector(())
@@ -146,7 +152,10 @@ def _called(modifiers: tuple[str, ...], operands: tuple[Operand, ...]) -> tuple[
 def _moved(
     opcode: str, modifiers: tuple[str, ...], operands: tuple[Operand, ...], scope: Scope
 ) -> tuple[str, tuple[str, ...], tuple[Operand, ...]]:
-    """ld.param and st.param of a call's parameters are moves; of an array, accesses of local memory."""
+    """Rewrite ld.param and st.param of call parameters.
+
+    A scalar parameter becomes a `mov`. An array parameter becomes an access of local memory.
+    """
     for place, other in (operands, operands[::-1]) if len(operands) == 2 else ():
         if isinstance(place, Address) and isinstance(place.base, Symbol) and (held := scope.array(place.base.name)):
             moved = Address(Symbol(held), place.offset)

@@ -1,4 +1,4 @@
-"""Functions of a module, and calls of them: a body takes the place of each call."""
+"""Functions of a module and calls of them, which are inlined."""
 
 from __future__ import annotations
 
@@ -24,12 +24,15 @@ _PROTOTYPE = re.compile(r"([\w$]+)\s*:\s*\.callprototype\s*(?:\(([^)]*)\)\s*)?_\
 _DECLARED_NAME = re.compile(r"\s*[\w$]+\s*(\[\d+\])?$")
 FUNCTION_ADDRESSES: Final = 0x7E00_0000_0000_0000
 FUNCTION_BYTES: Final = 16
-"""What stands for the address of a function: nothing else is there."""
+"""Addresses of functions are synthetic: nothing is stored in this range."""
 
 
 @dataclass(frozen=True)
 class Function:
-    """A `.func` with a body, from `start` to `end` of the source. results, parameters: their declarations."""
+    """A `.func` with a body, from position `start` to `end` of the source.
+
+    results, parameters: their declarations.
+    """
 
     name: str
     results: tuple[str, ...]
@@ -39,13 +42,13 @@ class Function:
 
     @property
     def shape(self) -> Shape:
-        """What it answers and takes, without the names."""
+        """The types of results and parameters, without their names."""
         return _shape(self.results), _shape(self.parameters)
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call as it is written. guard: the predicate's name and its wanted value."""
+    """A call as written. guard: the predicate's name and its wanted value."""
 
     name: str
     results: tuple[str, ...]
@@ -55,7 +58,10 @@ class Call:
 
 @dataclass(frozen=True)
 class CallByAddress:
-    """A call of what a register names; `call` is it with each function that may be meant. shape: what that is like."""
+    """A call through a register.
+
+    call: the call with its name left empty; prototype: the name of the `.callprototype`.
+    """
 
     register: str
     call: Call
@@ -63,7 +69,7 @@ class CallByAddress:
 
 
 def call_by_address(text: str) -> CallByAddress | None:
-    """A statement as a call of what a register names, or None."""
+    """Return a statement as a call through a register, or None if it is not one."""
     found = _BY_ADDRESS.fullmatch(text)
     if found is None:
         return None
@@ -71,8 +77,13 @@ def call_by_address(text: str) -> CallByAddress | None:
     return CallByAddress(found[4], Call("", _parts(found[3]), _parts(found[5]), guard), found[6])
 
 
-def meant(source: Source, prototype: str, before: int, known: Mapping[str, Function]) -> list[tuple[int, Function]]:
-    """The functions of a prototype's shape whose address the module takes, each with what stands for that."""
+def candidates(
+    source: Source, prototype: str, before: int, known: Mapping[str, Function]
+) -> list[tuple[int, Function]]:
+    """Return the functions that a call through `prototype` may reach, each with its address.
+
+    These are the functions of the prototype's shape whose address the module takes.
+    """
     shapes = {m[1]: (_shape(_parts(m[2])), _shape(_parts(m[3]))) for m in _PROTOTYPE.finditer(source.text, 0, before)}
     return [
         (FUNCTION_ADDRESSES + FUNCTION_BYTES * i, function)
@@ -90,7 +101,7 @@ def _shape(declarations: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def functions(source: Source) -> Iterator[tuple[int, Function]]:
-    """Every function of a module, each behind the position where its text starts."""
+    """Yield every function of a module with the position at which its text starts."""
     for found in _FUNCTION.finditer(source.text):
         results, name, parameters, _ = found.groups()
         end = source.end_of_block(found.end())
@@ -98,7 +109,7 @@ def functions(source: Source) -> Iterator[tuple[int, Function]]:
 
 
 def call_of(text: str, known: Mapping[str, Function]) -> Call | None:
-    """A statement as a call of one of the known functions, or None."""
+    """Return a statement as a call of a known function, or None if it is not one."""
     found = _CALL.fullmatch(text)
     if found is None or found[4] not in known:
         return None

@@ -1,4 +1,4 @@
-"""What PTX declares: registers by scope, parameters, variables, directives of a kernel."""
+"""PTX declarations: registers by scope, parameters, variables and kernel directives."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _COLOURS = "rgba"
 
 @dataclass
 class Scope:
-    """Names declared between two braces. `serial` tells scopes apart; the kernel's own is 0."""
+    """Names declared between two braces.
+
+    serial: the number of the scope; the kernel's own scope is 0.
+    """
 
     parent: Scope | None
     serial: int
@@ -40,18 +43,19 @@ class Scope:
     ranges: dict[str, tuple[str, int]] = field(default_factory=dict)
     call_parameters: set[Reg] = field(default_factory=set)
     arrays: dict[str, str] = field(default_factory=dict)
-    """Call parameters of several bytes or numbers, by the name of the local memory that holds them."""
-    leaves_to: str | None = None
-    """Within a function that was called: the label behind its body."""
+    """Local-memory names that hold array call parameters, by parameter name."""
+    end_label: str | None = None
+    """The label after the body of an inlined function; set in its outermost scope."""
 
     def rename(self, name: str) -> str:
-        """The kernel-wide name of what this scope calls `name`."""
+        """Return the kernel-wide name of a name in this scope."""
         return f"{name}@{self.serial}" if self.serial else name
 
     def declare(self, type_name: str, names: str) -> None:
-        """`.reg .type names`, names as `a, b` or `%r<n>`; or `.reg .v4 .type names`, whose parts are `a.x` or `a.r` ...
+        """Declare registers: `.reg .type names`, where names is `a, b` or `%r<n>`, or a vector `.reg .v4 .type names`.
 
-        Raises ValueError for a type or a name that is none.
+        The parts of a vector `a` are `a.x`, `a.y`, ... and also `a.r`, `a.g`, ...
+        Raises ValueError for an invalid type or name.
         """
         if type_name in _PARTS:
             self._declare_vectors(type_name, names)
@@ -69,14 +73,17 @@ class Scope:
         width = _register_type(type_name.removeprefix("."))
         for name in (part.strip() for part in names.split(",")):
             if _RANGE.fullmatch(name):
-                raise ValueError(f"a range of vectors, {name!r}")
+                raise ValueError(f"{name!r}: a range of vector registers is not valid PTX")
             parts = [Reg(self.rename(f"{_register_name(name)}.{part}"), width) for part in _PARTS[vector]]
             self.registers[name] = Vector(tuple(parts))
             for letters in (_PARTS[vector], _COLOURS):
                 self.registers.update({f"{name}.{letter}": reg for letter, reg in zip(letters, parts, strict=False)})
 
     def declare_array(self, text: str) -> Variable | None:
-        """`.param .align 16 .b8 name[24]` within a body, as local memory; None for what is one number."""
+        """Declare an array parameter such as `.param .align 16 .b8 name[24]` as local memory.
+
+        Returns None for a scalar.
+        """
         array = array_of(text)
         if array is None:
             return None
@@ -84,21 +91,21 @@ class Scope:
         return Variable(self.arrays[array.name], array.size, array.align, 0)
 
     def array(self, name: str) -> str | None:
-        """The local memory of a call parameter that is visible here."""
+        """Return the local-memory name of an array call parameter that is visible here."""
         return self.arrays.get(name) or (self.parent.array(name) if self.parent else None)
 
     def declare_call_parameter(self, text: str) -> Reg:
-        """`.param .type name` within a body: a value on its way into or out of a call, held like a register."""
+        """Declare a scalar `.param .type name` in a body: it is held in a register between caller and function."""
         match = _PARAM.fullmatch(text)
         if match is None:
-            raise ValueError("a call parameter is not understood")
+            raise ValueError("unsupported call parameter")
         register = Reg(self.rename(match.group(3)), _register_type(match.group(2)))
         self.registers[match.group(3)] = register
         self.call_parameters.add(register)
         return register
 
     def register(self, token: str) -> Reg | Vector | None:
-        """The register that a token names here, or all those of a vector, if it names any."""
+        """Return the register, or the vector of registers, that a token names here, or None."""
         found = self.registers.get(token)
         if found is not None:
             return found
@@ -113,14 +120,14 @@ class Scope:
         return found
 
     def label(self, name: str) -> str | None:
-        """The kernel-wide name of a label that is visible here."""
+        """Return the kernel-wide name of a label that is visible here, or None."""
         if name in self.labels:
             return self.rename(name)
         return self.parent.label(name) if self.parent else None
 
 
 def array_of(text: str) -> Param | None:
-    """The declaration of a call parameter as an array, None for one number."""
+    """Return the declaration of an array call parameter, or None for a scalar."""
     match = _PARAM.fullmatch(text)
     if match is None or match.group(4) is None:
         return None
@@ -130,31 +137,31 @@ def array_of(text: str) -> Param | None:
 
 def _register_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} cannot name a register")
+        raise ValueError(f"{name!r} is not a valid register name")
     return name
 
 
 def _bytes(type_name: str) -> int:
     if type_name not in _WIDTHS:
-        raise ValueError(f"type '.{type_name}'")
+        raise ValueError(f"unsupported type '.{type_name}'")
     return _WIDTHS[type_name]
 
 
 def _alignment(align: str | None, otherwise: int) -> int:
     found = otherwise if align is None else int(align)
     if found < 1 or found & found - 1:
-        raise ValueError(f".align {found}: no power of two")
+        raise ValueError(f".align {found} is not a power of two")
     return found
 
 
 def _register_type(type_name: str) -> str:
     if type_name not in _WIDTHS:
-        raise ValueError(f"register type '.{type_name}'")
+        raise ValueError(f"unsupported register type '.{type_name}'")
     return "pred" if type_name == "pred" else f"b{8 * _WIDTHS[type_name]}"
 
 
 def parameters(text: str) -> tuple[Param, ...]:
-    """A kernel's parameters, laid out by their alignments. Raises ValueError for a type or alignment that is none."""
+    """Return a kernel's parameters with their offsets. Raises ValueError for an invalid type or alignment."""
     found = []
     offset = 0
     for match in _PARAM.finditer(text):
@@ -169,9 +176,9 @@ def parameters(text: str) -> tuple[Param, ...]:
 
 
 def variable(text: str) -> tuple[str, Variable, GlobalVariable] | None:
-    """A variable's state space and itself, seen as one of shared or local and one of global memory.
+    """Parse a variable: return its state space, and the variable both as a window variable and as a global variable.
 
-    Raises ValueError for a type, an alignment or an initialiser that is none.
+    Raises ValueError for an invalid type, alignment or initialiser.
     """
     match = _VARIABLE.match(text)
     if match is None:
@@ -185,7 +192,7 @@ def variable(text: str) -> tuple[str, Variable, GlobalVariable] | None:
 
 
 def _initial(values: str, element: int) -> tuple[bytes, tuple[tuple[int, str], ...]]:
-    """An initialiser's numbers as bytes, and where in them the addresses of what it names belong."""
+    """Return an initialiser's bytes, and the (offset, name) of every address in them."""
     found = b""
     references = []
     for value in re.findall(r"-?[\w$]+", values.replace("generic(", "(")):
@@ -197,12 +204,12 @@ def _initial(values: str, element: int) -> tuple[bytes, tuple[tuple[int, str], .
             references.append((len(found), value))
             found += bytes(element)
         else:
-            raise ValueError(f"{value!r} in an initialiser")
+            raise ValueError(f"unsupported value {value!r} in an initialiser")
     return found, tuple(references)
 
 
 def placed(variables: Iterable[Variable], start: int) -> Iterator[Variable]:
-    """The variables one behind the other from an offset on."""
+    """Yield the variables with consecutive aligned offsets from `start`."""
     offset = start
     for found in variables:
         offset = -(-offset // found.align) * found.align
@@ -211,7 +218,7 @@ def placed(variables: Iterable[Variable], start: int) -> Iterator[Variable]:
 
 
 def dimensions(text: str, name: str) -> tuple[int, int, int] | None:
-    """A directive with up to three sizes, as `.reqntid 128, 1, 1`."""
+    """Return the up to three sizes of a directive such as `.reqntid 128, 1, 1`, or None if it is absent."""
     match = re.search(rf"\.{name}\s+(\d+(?:\s*,\s*\d+)*)", text)
     if match is None:
         return None
@@ -221,6 +228,6 @@ def dimensions(text: str, name: str) -> tuple[int, int, int] | None:
 
 
 def number(text: str, name: str) -> int | None:
-    """A directive with one number, as `.maxnreg 168`."""
+    """Return the number of a directive such as `.maxnreg 168`, or None if it is absent."""
     match = re.search(rf"\.{name}\s+(\d+)", text)
     return int(match.group(1)) if match else None

@@ -1,4 +1,7 @@
-"""Which dotted spellings are families of their own; every other instruction's family is its first part."""
+"""Instruction families: the dotted spellings that are families of their own.
+
+The family of every other instruction is its first part.
+"""
 
 from functools import cache
 from typing import Final
@@ -43,10 +46,10 @@ TWO_WORDS: Final[frozenset[str]] = frozenset({"mbarrier", "tcgen05", "wgmma"})
 
 @cache
 def split(spelling: str) -> tuple[str, tuple[str, ...]]:
-    """An instruction's dotted spelling as (family, modifiers).
+    """Split an instruction's dotted spelling into (family, modifiers).
 
-    mbarrier, tcgen05 and wgmma families are their first two parts; of the others the longest listed wins. A barrier is
-    of a CTA whether it says so or not.
+    The first two parts of mbarrier, tcgen05 and wgmma instructions are the family. Otherwise the longest entry of
+    `FAMILIES` wins. The qualifier `.cta` of a barrier is dropped: it is the default.
     """
     parts = spelling.split(".")
     if parts[0] in ("bar", "barrier") and "cta" in parts[1:2]:

@@ -1,4 +1,4 @@
-"""Basic blocks of a kernel: successors, post-dominators and what each branch can keep apart."""
+"""Basic blocks of a kernel: successors, dominators, and the regions that divergent branches separate."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from ..errors import UnknownInstruction
 from .syntax import Instr, Kernel, Symbol
 
 EXIT = -1
-LEAVES = frozenset({"ret", "exit"})
-ENDS = LEAVES | {"bra"}
+EXITS = frozenset({"ret", "exit"})
+TERMINATORS = EXITS | {"bra"}
 
 
 @dataclass(frozen=True)
 class BasicBlock:
-    """Instructions start..end (end excluded) of the kernel; successors by index, the taken one first."""
+    """Instructions start..end (end excluded) of the kernel.
+
+    successors: indices of blocks, the target of a taken branch first.
+    """
 
     index: int
     start: int
@@ -25,7 +28,7 @@ class BasicBlock:
 
 
 class Flow:
-    """The control-flow graph of a kernel. `EXIT` stands for the end of the thread."""
+    """The control-flow graph of a kernel. `EXIT` is the end of the thread."""
 
     def __init__(self, kernel: Kernel, starts_block: Callable[[Instr], bool]) -> None:
         self.kernel = kernel
@@ -33,26 +36,28 @@ class Flow:
         self.of_instr = {block.start: block.index for block in self.blocks}
 
     def target(self, instr: Instr) -> int:
-        """The block that a `bra` jumps to."""
+        """Return the block that a `bra` jumps to."""
         return _target(instr, self.kernel, self.of_instr)
 
     @cached_property
     def leaves(self) -> frozenset[int]:
-        """Where a thread does nothing but end."""
+        """The blocks that do nothing but end the thread, and EXIT."""
         ending = (block.index for block in self.blocks if _only_ends(self.kernel.instrs[block.start]))
         return frozenset({EXIT, *ending})
 
     @cached_property
-    def goes_on(self) -> tuple[tuple[int, ...], ...]:
-        """The successors of each block without those where some lanes end, or stop the kernel, while the others go on:
-        nobody waits for them. A way to the end is kept where it is the last."""
+    def continuing_successors(self) -> tuple[tuple[int, ...], ...]:
+        """The successors of each block without those on which lanes end or trap while other lanes continue.
+
+        The remaining lanes do not wait for lanes that end. A path to the end is kept if it is the only one left.
+        """
         kept = [block.successors for block in self.blocks]
         left = self.leaves | {block.index for block in self.blocks if _stops(self.kernel, block.start, block.end)}
-        apart = _Apart(kept, left)
+        separation = _Separation(kept, left)
         for block, successors in enumerate(kept):
             staying = tuple(s for s in successors if s not in left)
             if len(staying) == len(successors):
-                staying = tuple(s for s in successors if not apart.until_the_end(s, block))
+                staying = tuple(s for s in successors if not separation.until_the_end(s, block))
             if 0 < len(staying) < len(successors):
                 kept[block] = staying
                 if not _ends(staying[0], kept):
@@ -61,11 +66,13 @@ class Flow:
 
     @cached_property
     def post_dominator(self) -> tuple[int, ...]:
-        """Where all lanes that go on after each block meet at the earliest, EXIT where they meet only at the end: the
-        immediate post-dominator."""
-        return _post_dominators(self.goes_on)
+        """The immediate post-dominator of each block, at which all its continuing lanes reconverge.
 
-    def apart(self, block: BasicBlock) -> tuple[frozenset[int], frozenset[int]]:
+        It is EXIT if they reconverge only at the end.
+        """
+        return _post_dominators(self.continuing_successors)
+
+    def divergent_region(self, block: BasicBlock) -> tuple[frozenset[int], frozenset[int]]:
         """What a divergent branch at the end of `block` separates: (blocks run by some lanes, blocks where
         lanes meet again)."""
         stop = self.post_dominator[block.index]
@@ -87,16 +94,16 @@ class Flow:
 
 
 def _only_ends(instr: Instr) -> bool:
-    return instr.opcode in LEAVES and instr.guard is None
+    return instr.opcode in EXITS and instr.guard is None
 
 
 def _stops(kernel: Kernel, start: int, end: int) -> bool:
-    """Whether no lane comes past these instructions: the kernel stops itself there, as behind a failed assertion."""
+    """Return True if no lane gets past these instructions because the kernel traps, as after a failed assertion."""
     return any(instr.opcode == "trap" and instr.guard is None for instr in kernel.instrs[start:end])
 
 
 def _ends(start: int, successors: Sequence[Sequence[int]]) -> bool:
-    """Whether a way leads from a block to the end."""
+    """Return True if a path leads from a block to the end."""
     seen: set[int] = set()
     work = [start]
     while work:
@@ -112,7 +119,7 @@ def _ends(start: int, successors: Sequence[Sequence[int]]) -> bool:
 def _target(instr: Instr, kernel: Kernel, of_instr: dict[int, int]) -> int:
     label = instr.operands[0] if instr.operands else None
     if not isinstance(label, Symbol) or label.name not in kernel.labels:
-        raise UnknownInstruction(instr, "a branch to something that is not a label of the kernel")
+        raise UnknownInstruction(instr, "the target of the branch is not a label of the kernel")
     at = kernel.labels[label.name]
     return of_instr[at] if at < len(kernel.instrs) else EXIT
 
@@ -121,7 +128,7 @@ def _blocks(kernel: Kernel, starts_block: Callable[[Instr], bool]) -> tuple[Basi
     instrs = kernel.instrs
     leaders = {0, *kernel.labels.values()}
     for i, instr in enumerate(instrs):
-        if instr.opcode in ENDS:
+        if instr.opcode in TERMINATORS:
             leaders.add(i + 1)
         if starts_block(instr):
             leaders.add(i)
@@ -141,19 +148,19 @@ def _successors(kernel: Kernel, end: int, of_instr: dict[int, int]) -> tuple[int
     if last.opcode == "bra":
         target = _target(last, kernel, of_instr)
         return (target,) if last.guard is None or target == fall else (target, fall)
-    if last.opcode in ENDS:
+    if last.opcode in TERMINATORS:
         return (EXIT,) if last.guard is None else (EXIT, fall)
     return (fall,)
 
 
-class _Apart:
-    """Where lanes that a branch leads to a block never meet those that it does not, but at the end."""
+class _Separation:
+    """The paths on which lanes that take a branch never meet those that do not, except at the end."""
 
     def __init__(self, ways: Sequence[tuple[int, ...]], leaves: frozenset[int]) -> None:
         forward = dict(enumerate(ways))
         self._dominator, self._into = _dominators(0, forward), _reversed(forward)
         self._left: set[int] = set()
-        """Blocks from which a way leads to one that they do not dominate, and that is not in `leaves`."""
+        """Blocks from which a path leads to a block that they do not dominate and that is not in `leaves`."""
         for block in self._dominator.keys() - {EXIT}:
             for following in set(forward[block]) - leaves:
                 at = block
@@ -162,7 +169,7 @@ class _Apart:
                     at = self._dominator[at]
 
     def until_the_end(self, block: int, before: int) -> bool:
-        """Whether nobody but who comes from `before` gets to a block, or to where it leads."""
+        """Return True if only lanes that come from `before` reach a block and its successors."""
         known = block in self._dominator and before in self._dominator
         if not known or block in self._left or self._dominates(block, before):
             return False
@@ -180,7 +187,7 @@ def _post_dominators(ways: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def _reversed(ways: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
-    """The predecessors of each block, and of EXIT."""
+    """Return the predecessors of each block, and of EXIT."""
     into: dict[int, list[int]] = {EXIT: [], **{node: [] for node in ways}}
     for node, following in ways.items():
         for successor in following:
@@ -189,8 +196,7 @@ def _reversed(ways: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
 
 
 def _dominators(root: int, ways: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """The immediate dominator of each node that can be reached from the root, by Cooper, Harvey and Kennedy's
-    iteration."""
+    """Return the immediate dominator of each node that is reachable from the root (Cooper, Harvey and Kennedy)."""
     order = _reverse_post_order(root, ways)
     rank, into = {node: i for i, node in enumerate(order)}, _reversed({node: ways.get(node, ()) for node in order})
     found: dict[int, int] = {root: root}
@@ -218,7 +224,7 @@ def _meet(a: int, b: int, found: dict[int, int], rank: dict[int, int]) -> int:
 
 
 def _reverse_post_order(root: int, ways: Mapping[int, Sequence[int]]) -> list[int]:
-    """Nodes that cannot be reached from the root are left out."""
+    """Return the nodes reachable from the root in reverse post-order."""
     order: list[int] = []
     seen = {root}
     work = [(root, iter(ways[root]))]

@@ -1,4 +1,4 @@
-"""Operands: the text between an opcode and its semicolon, as the types of `syntax`."""
+"""Operands: parse the text between an opcode and its semicolon to the types of `syntax`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Lookup = Callable[[str], Reg | Vector | None]
 
 
 def literal(token: str) -> Imm | None:
-    """A number as PTX writes it, or None."""
+    """Return a PTX number, or None if the token is not one."""
     if _INTEGER.match(token):
         digits = token.rstrip("U")
         octal = len(digits) > 1 and digits[0] == "0" and digits.isdigit()
@@ -47,7 +47,7 @@ def literal(token: str) -> Imm | None:
 
 
 class OperandReader:
-    """A cursor over the tokens of one operand list. Raises ValueError with what it did not understand."""
+    """A cursor over the tokens of one operand list. Raises ValueError at invalid syntax."""
 
     def __init__(self, text: str, lookup: Lookup) -> None:
         self._tokens: list[str] = [*_TOKEN.findall(text), _END]
@@ -55,7 +55,7 @@ class OperandReader:
         self._lookup = lookup
 
     def read(self) -> tuple[Operand, ...]:
-        """All operands, separated by commas."""
+        """Return all operands, which are separated by commas."""
         found: list[Operand] = []
         while self._peek() != _END:
             found.append(self._operand())
@@ -138,7 +138,7 @@ class OperandReader:
 
 
 def atom(token: str, lookup: Lookup) -> Operand:
-    """An operand of one token: a register, a number, a name. Raises ValueError if it is none of these."""
+    """Return an operand of one token: a register, a number or a name. Raises ValueError if it is none of these."""
     register = lookup(token)
     if register is not None:
         return register
@@ -158,7 +158,7 @@ def atom(token: str, lookup: Lookup) -> Operand:
 def _number(token: str) -> Imm:
     number = literal(token.removeprefix("-"))
     if number is None:
-        raise ValueError(f"{token!r} is not a literal that PTX knows")
+        raise ValueError(f"{token!r} is not a PTX literal")
     if token[0] != "-":
         return number
     if number.type != "int":

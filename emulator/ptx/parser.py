@@ -1,4 +1,4 @@
-"""PTX text to a `Module`: kernels and the variables around them."""
+"""Parse PTX text to a `Module`: kernels and module-scope variables."""
 
 from __future__ import annotations
 
@@ -31,11 +31,14 @@ _TARGET = re.compile(r"\.target\s+(\w+)")
 
 
 def parse(text: str) -> Module:
-    """A PTX module, and which of its kernels are refused. Raises PtxSyntaxError, naming line and text, if all are."""
+    """Parse a PTX module. A kernel with a syntax error is recorded in `Module.refused`.
+
+    Raises PtxSyntaxError with line and text if no kernel can be parsed.
+    """
     source = Source(text)
     target = _TARGET.search(source.text)
     if target is None:
-        raise source.refuse("no .target directive", 0)
+        raise source.error("no .target directive", 0)
     kernels: dict[str, Kernel] = {}
     refused: dict[str, Exception] = {}
     outside: list[tuple[int, str]] = []
@@ -67,14 +70,14 @@ def _kernel(source: Source, entry: re.Match[str], end: int, known: Mapping[str, 
     try:
         params = parameters(entry.group(2) or "")
     except ValueError as error:
-        raise source.refuse(str(error), entry.start()) from None
+        raise source.error(str(error), entry.start()) from None
     return Kernel(
         name=entry.group(1),
         params=params,
         shared=tuple(body.shared),
         local=tuple(placed(body.local, 0)),
         registers=body.registers,
-        instrs=tuple(_told_apart(body.instrs)),
+        instrs=tuple(_numbered_twins(body.instrs)),
         labels=body.labels,
         reqntid=dimensions(directives, "reqntid"),
         maxntid=dimensions(directives, "maxntid"),
@@ -86,8 +89,8 @@ def _kernel(source: Source, entry: re.Match[str], end: int, known: Mapping[str, 
     )
 
 
-def _told_apart(instrs: Sequence[Instr]) -> Iterator[Instr]:
-    """Those that stand twice on one line, numbered."""
+def _numbered_twins(instrs: Sequence[Instr]) -> Iterator[Instr]:
+    """Set `twin` of the instructions that occur more than once on one line."""
     seen: Counter[tuple[int, str]] = Counter()
     for instr in instrs:
         twin = seen[instr.line, instr.text]
@@ -98,7 +101,7 @@ def _told_apart(instrs: Sequence[Instr]) -> Iterator[Instr]:
 def _module_variables(
     source: Source, outside: list[tuple[int, str]], functions: Mapping[str, int]
 ) -> tuple[tuple[GlobalVariable, ...], list[Variable]]:
-    """The variables outside the kernels: of global and constant memory, and of shared memory."""
+    """Return the module-scope variables: (those of global and constant memory, those of shared memory)."""
     in_global: list[GlobalVariable] = []
     in_shared: list[Variable] = []
     referring: list[tuple[int, GlobalVariable]] = []
@@ -107,7 +110,7 @@ def _module_variables(
             try:
                 found = variable(declaration.group())
             except ValueError as error:
-                raise source.refuse(str(error), at + declaration.start()) from None
+                raise source.error(str(error), at + declaration.start()) from None
             if found is not None and found[0] == "shared":
                 in_shared.append(found[1])
             elif found is not None:
@@ -117,12 +120,12 @@ def _module_variables(
     for place, one in referring:
         for _, name in one.references:
             if name not in known:
-                raise source.refuse(f"{name!r} in an initialiser", place)
+                raise source.error(f"{name!r} in an initialiser is not a variable or function of the module", place)
     return tuple(in_global), in_shared
 
 
 def _symbols(operand: Operand) -> Iterator[str]:
-    """What an operand names, as the base of an address too."""
+    """Yield the names in an operand, including the base of an address."""
     match operand:
         case Symbol(name) | Address(Symbol(name)) | TensorAddress(Address(Symbol(name))):
             yield name
@@ -132,7 +135,7 @@ def _symbols(operand: Operand) -> Iterator[str]:
 
 
 def _with_shared(kernel: Kernel, module_shared: list[Variable]) -> Kernel:
-    """The kernel with its own and the module's shared variables placed, the sizeless (dynamic) ones last."""
+    """Return the kernel with all shared variables that it uses placed, the dynamic ones (without a size) last."""
     used = {name for instr in kernel.instrs for operand in instr.operands for name in _symbols(operand)}
     everything = [*kernel.shared, *(v for v in module_shared if v.name in used)]
     fixed = tuple(placed([v for v in everything if v.size], RESERVED_SHARED_BYTES))

@@ -1,4 +1,4 @@
-"""The text of a module: without comments, with every position's line."""
+"""The text of a module without its comments, with the line of every position."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"')
 
 
 def _unescaped(path: str) -> str:
-    """A path, of which compilers write each byte beyond ASCII as three octal digits."""
+    """Decode a path in which the compiler wrote each non-ASCII byte as an octal escape."""
     if "\\" not in path:
         return path
     return (
@@ -23,7 +23,7 @@ def _unescaped(path: str) -> str:
 
 
 class Source:
-    """PTX text. `text` has spaces where comments were, so that positions and lines stay what they are."""
+    """PTX text. `text` has spaces in place of comments, so that positions and lines do not move."""
 
     def __init__(self, text: str) -> None:
         self.lines = tuple(text.splitlines())
@@ -33,24 +33,24 @@ class Source:
         self._newlines = [m.start() for m in re.finditer("\n", text)]
 
     def line(self, at: int) -> int:
-        """The line of a position, from 1."""
+        """Return the line of a position, counted from 1."""
         return bisect_right(self._newlines, at - 1) + 1
 
     def inline(self, at: int) -> bool:
-        """Whether a position is in inline assembly, as the compiler's comments tell."""
+        """Return True if a position is in inline assembly, according to the compiler's comments."""
         before = bisect_right(self._inline, at, key=lambda span: span[0]) - 1
         return before >= 0 and at < self._inline[before][1]
 
-    def refuse(self, reason: str, at: int) -> PtxSyntaxError:
-        """The error that what stands at a position is not understood."""
+    def error(self, reason: str, at: int) -> PtxSyntaxError:
+        """Return the syntax error for the statement at a position."""
         line = self.line(at)
         return PtxSyntaxError(reason, line, self.lines[line - 1].strip() if self.lines else "")
 
     def end_of_block(self, at: int) -> int:
-        """The position behind the brace that closes the block which starts before `at`."""
+        """Return the position after the brace that closes the block which starts before `at`."""
         depth = 1
         for brace in re.finditer(r"[{}]", self.text[at:]):
             depth += 1 if brace.group() == "{" else -1
             if depth == 0:
                 return at + brace.end()
-        raise self.refuse("a brace is never closed", at)
+        raise self.error("a brace is never closed", at)

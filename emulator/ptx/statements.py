@@ -1,4 +1,4 @@
-"""The statements of a kernel one after another, those of a called function in the place of the call."""
+"""The statements of a kernel in order, with called functions inlined."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from .calls import Call, CallByAddress, Function, call_by_address, call_of, meant
+from .calls import Call, CallByAddress, Function, call_by_address, call_of, candidates
 from .declarations import Scope, array_of
 from .operands import atom
 from .source import Source
@@ -25,7 +25,7 @@ _END = "the end"
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement that is not yet taken apart; `made` is one that no text says."""
+    """An unparsed statement. made: an instruction that the front end generated, which has no text of its own."""
 
     text: str
     at: int
@@ -34,7 +34,7 @@ class Statement:
 
 
 class Statements:
-    """Reads statements, and notes the labels (instruction indices, by kernel-wide name), scopes and source lines.
+    """A reader of statements. It records labels (instruction indices by kernel-wide name), scopes and source lines.
 
     known: the functions that may be called.
     """
@@ -48,7 +48,10 @@ class Statements:
         self._calls: list[str] = []
 
     def read(self, at: int, end: int, scope: Scope | None = None) -> Iterator[Statement]:
-        """Those between two positions. What a statement names must be declared before the next is asked for."""
+        """Yield the statements between two positions.
+
+        The caller must declare the names of a statement before it requests the next one.
+        """
         text = self._source.text
         scope = scope or self._opened(None)
         while True:
@@ -66,25 +69,25 @@ class Statements:
                 scope = self._opened(scope)
             elif kind == "close":
                 if scope.parent is None:
-                    raise self._source.refuse("a brace is closed twice", start)
+                    raise self._source.error("a brace is closed twice", start)
                 scope = scope.parent
             elif kind == "loc" and scope.parent is None and not self._source.inline(start):
-                # within inline assembly it counts the lines of that
+                # .loc inside inline assembly counts lines of the assembly
                 self._location(found)
 
     def guard(self, name: str, statement: Statement) -> Reg:
-        """The predicate that guards a statement."""
+        """Return the predicate register that guards a statement."""
         register = statement.scope.register(name)
         if not isinstance(register, Reg):
-            raise self._source.refuse(f"guard {name!r} is not declared", statement.at)
+            raise self._source.error(f"guard {name!r} is not declared", statement.at)
         if register.type != "pred":
-            raise self._source.refuse(f"guard {name!r} is no predicate", statement.at)
+            raise self._source.error(f"guard {name!r} is not a predicate", statement.at)
         return register
 
     def _nothing_left(self, at: int, end: int) -> None:
         rest = self._source.text[at:end]
         if rest.strip():
-            raise self._source.refuse("a statement is not understood", at + len(rest) - len(rest.lstrip()))
+            raise self._source.error("this is not a statement", at + len(rest) - len(rest.lstrip()))
 
     def _opened(self, parent: Scope | None) -> Scope:
         scope = Scope(parent, len(self.scopes))
@@ -102,10 +105,10 @@ class Statements:
             self.locations.append(Location(self._count, self._source.files.get(file, ""), line, column))
 
     def _expanded(self, statement: Statement) -> Iterator[Statement]:
-        """A statement itself, or what a call or an indexed branch stands for."""
+        """Yield a statement, or the statements that replace a call or an indexed branch."""
         if call := call_of(statement.text, self._known):
             if call.name in self._calls:
-                raise self._source.refuse(f"recursion of {call.name}", statement.at)
+                raise self._source.error(f"recursion of {call.name}", statement.at)
             self._calls.append(call.name)
             yield from self._inlined(call, self._known[call.name], statement)
             self._calls.pop()
@@ -120,17 +123,17 @@ class Statements:
     def _inlined(
         self, call: Call, function: Function, at: Statement, guard: tuple[Reg, bool] | None = None
     ) -> Iterator[Statement]:
-        """The function's body in a scope of its own, between moves of what goes in and of what comes out."""
+        """Yield a function's body in a scope of its own, between moves of its arguments and of its results."""
         scope = self._opened(None)
-        scope.leaves_to = scope.rename(_END)
+        scope.end_label = scope.rename(_END)
         try:
             given, wanted = self._passed(call, function, at, scope)
         except ValueError as error:
-            raise self._source.refuse(f"{error}, in a call of {function.name}", at.at) from None
+            raise self._source.error(f"{error}, in a call of {function.name}", at.at) from None
         if call.guard is not None:
             guard = (self.guard(call.guard[0], at), call.guard[1])
         if guard is not None:
-            yield self._made(at, "bra", (Symbol(scope.leaves_to),), guard=(guard[0], not guard[1]))
+            yield self._made(at, "bra", (Symbol(scope.end_label),), guard=(guard[0], not guard[1]))
         for parameter, value in given:
             yield self._made(at, "mov", (parameter, value), parameter.type)
         yield from self.read(function.start, function.end, scope)
@@ -141,13 +144,15 @@ class Statements:
     def _passed(
         self, call: Call, function: Function, at: Statement, scope: Scope
     ) -> tuple[list[tuple[Reg, Operand]], list[tuple[Reg, Operand]]]:
-        """The numbers that go into a function and those that come out, each with what it is outside. An array is the
-        caller's within too."""
+        """Return the scalar arguments and the scalar results of a call as (register in the function, operand outside).
+
+        An array parameter is shared with the caller.
+        """
         pairs: list[list[tuple[Reg, Operand]]] = []
         sides = ((function.parameters, call.arguments), (function.results, call.results))
         for formal, actual in sides:
             if len(actual) != len(formal):
-                raise ValueError(f"{len(actual)} arguments or results for {len(formal)}")
+                raise ValueError(f"{len(actual)} arguments or results where {len(formal)} are declared")
             pairs.append([])
             for text, name in zip(formal, actual, strict=True):
                 array = array_of(text)
@@ -156,25 +161,28 @@ class Statements:
                     continue
                 held = at.scope.array(name)
                 if held is None:
-                    raise ValueError(f"{name!r} is no array")
+                    raise ValueError(f"{name!r} is not an array")
                 scope.arrays[array.name] = held
         return pairs[0], pairs[1]
 
     def _called(self, by_address: CallByAddress, at: Statement) -> Iterator[Statement]:
-        """A comparison with each function that may be meant, and its body; a trap where it is none of them."""
+        """Yield a call through a register: the inlined body of each candidate behind a comparison of the address.
+
+        An address of no candidate traps.
+        """
         value = at.scope.register(by_address.register)
         if not isinstance(value, Reg):
-            raise self._source.refuse(f"{by_address.register!r} is not a register", at.at)
+            raise self._source.error(f"{by_address.register!r} is not a register", at.at)
         if by_address.call.guard is not None:
-            raise self._source.refuse("a guarded call of what a register names", at.at)
-        candidates = meant(self._source, by_address.prototype, at.at, self._known)
-        for number, (address, _) in enumerate(candidates):
+            raise self._source.error("a guarded call through a register is not supported", at.at)
+        reachable = candidates(self._source, by_address.prototype, at.at, self._known)
+        for number, (address, _) in enumerate(reachable):
             more = (("or",), (_KNOWN,)) if number else ((), ())
             yield self._made(at, "setp", (_KNOWN, value, Imm(address), *more[1]), "eq", *more[0], "u64")
-        yield self._made(at, "trap", (), guard=(_KNOWN, False) if candidates else None)
-        for address, function in candidates:
+        yield self._made(at, "trap", (), guard=(_KNOWN, False) if reachable else None)
+        for address, function in reachable:
             if function.name in self._calls:
-                raise self._source.refuse(f"recursion of {function.name}", at.at)
+                raise self._source.error(f"recursion of {function.name}", at.at)
             chosen = Reg(f"@called@{len(self.scopes)}", "pred")
             yield self._made(at, "setp", (chosen, value, Imm(address)), "eq", "u64")
             self._calls.append(function.name)
@@ -184,15 +192,18 @@ class Statements:
     def _branches(
         self, at: Statement, negated: str | None, predicate: str | None, index: str, table: str
     ) -> Iterator[Statement]:
-        """A comparison and a branch for each target. PTX leaves open where an index beyond goes: it is a fault."""
+        """Yield a comparison and a branch for each target of `brx.idx`.
+
+        PTX does not define an index beyond the table; here it traps.
+        """
         tables = [found for found in _TARGETS.finditer(self._source.text, 0, at.at) if found[1] == table]
         if not tables:
-            raise self._source.refuse(f"no .branchtargets called {table!r} before this", at.at)
+            raise self._source.error(f"no .branchtargets called {table!r} before this", at.at)
         guard = (self.guard(predicate, at), not negated) if predicate else None
         targets = [Symbol(name.strip()) for name in tables[-1][2].split(",")]
         value = at.scope.register(index)
         if not isinstance(value, Reg):
-            raise self._source.refuse(f"index {index!r} is not a register", at.at)
+            raise self._source.error(f"index {index!r} is not a register", at.at)
         for number, target in enumerate(targets):
             if guard is None:
                 yield self._made(at, "setp", (_CHOSEN, value, Imm(number)), "eq", "u32")
@@ -210,7 +221,7 @@ class Statements:
         *modifiers: str,
         guard: tuple[Reg, bool] | None = None,
     ) -> Statement:
-        """An instruction that stands for a part of a statement."""
+        """Return a generated instruction that implements part of a statement."""
         self._count += 1
         text = " ".join(at.text.split())
         return replace(at, made=Instr(opcode, modifiers, operands, guard, self._source.line(at.at), text))

@@ -1,4 +1,4 @@
-"""The words of a parsed PTX module: registers, operands, instructions and kernels, all immutable."""
+"""The syntax tree of a parsed PTX module: registers, operands, instructions and kernels, all immutable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..chip import RESERVED_SHARED_BYTES
 
 DYNAMIC_SHARED_ALIGN = 1024
 ALL_BYTES = 0xFFFF_FFFF
-"""Of a load, whose widest form has 32."""
+"""The `Instr.used` mask of a load of which all bytes are used; the widest load has 32 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Imm:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A parameter, a variable, a label or a function by name."""
+    """The name of a parameter, variable, label or function."""
 
     name: str
 
@@ -95,7 +95,7 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class Dual:
-    """`d|p`: a value and the predicate that goes with it."""
+    """`d|p`: a value and its predicate."""
 
     d: Operand
     p: Operand
@@ -106,7 +106,7 @@ class Dual:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """`_`: a destination that nobody reads."""
+    """`_`: a destination that is discarded."""
 
     def __str__(self) -> str:
         return "_"
@@ -127,11 +127,11 @@ Operand = Reg | Special | Imm | Symbol | Address | TensorAddress | Vector | Dual
 
 @dataclass(frozen=True, slots=True)
 class Instr:
-    """One instruction: its family, the dotted parts after it, its operands in PTX order and its guard.
+    """One instruction: its family, modifiers, operands in PTX order and guard.
 
-    `guard` is (predicate, wanted value); `line` is the line of the PTX text, from 1; `text` is as written. `used`: the
-    bytes of a load that the program uses, as bits from the first byte on (the pragma used_bytes_mask). `twin`: how many
-    with the same text stand before it on its line.
+    guard: (predicate, wanted value). line: the line of the PTX text, from 1. text: as written.
+    used: the bytes of a load that the program uses, one bit a byte, lowest first (pragma used_bytes_mask).
+    twin: the number of earlier instructions with the same text on the same line.
     """
 
     opcode: str
@@ -145,7 +145,7 @@ class Instr:
 
     @property
     def place(self) -> tuple[int, str, int]:
-        """What tells it from the others of its kernel: it keeps that when its symbols are resolved."""
+        """A key that is unique in the kernel and does not change when symbols are resolved."""
         return self.line, self.text, self.twin
 
 
@@ -185,9 +185,9 @@ class GlobalVariable:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """From instruction `instr` on, the source is `file` line `line` (the compiler's .loc directives).
+    """The source position (`.loc`) from instruction `instr` on: `file`, line `line`.
 
-    In column 0 it is no place in the program: the whole function that was compiled.
+    Column 0 marks a position that stands for the whole compiled function.
     """
 
     instr: int
@@ -202,7 +202,10 @@ _ACCESSES = frozenset({"ld", "st", "atom", "red"})
 
 
 def _global_access_bytes(instr: Instr) -> int:
-    """The bytes of a lane's access of global memory up to a cell's, 0 if it is none; 1 of a copy by a mask of bytes."""
+    """Return the bytes of a lane's global-memory access, at most a cell's; 0 if the instruction has none.
+
+    A copy with a byte mask counts as 1.
+    """
     if "cp_mask" in instr.modifiers:
         return 1
     if instr.opcode not in _ACCESSES or any(
@@ -217,7 +220,7 @@ def _global_access_bytes(instr: Instr) -> int:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One `.entry`: all that is needed to lower and launch it. Sizes in bytes, labels as instruction indices."""
+    """One `.entry`, complete for lowering and launch. Sizes are in bytes, labels are instruction indices."""
 
     name: str
     params: tuple[Param, ...]
@@ -241,40 +244,40 @@ class Kernel:
 
     @cached_property
     def sources(self) -> dict[int, object]:
-        """Where instructions come from in the program, by their index: of those that somebody asked about."""
+        """A cache of resolved source positions, by instruction index."""
         return {}
 
     @cached_property
     def param_bytes(self) -> int:
-        """Size of the parameter space."""
+        """The size of the parameter space in bytes."""
         return max((p.offset + p.size for p in self.params), default=0)
 
     @cached_property
     def static_shared_bytes(self) -> int:
-        """Bytes of shared memory below the dynamic part, the reserved first 1,024 included."""
+        """The bytes of shared memory below the dynamic part, including the 1,024 reserved ones."""
         return max((v.offset + v.size for v in self.shared if v.size), default=RESERVED_SHARED_BYTES)
 
     @cached_property
     def dynamic_shared_offset(self) -> int:
-        """Where dynamic shared memory starts in the CTA's window."""
+        """The offset of dynamic shared memory in the CTA's window."""
         return -(-self.static_shared_bytes // DYNAMIC_SHARED_ALIGN) * DYNAMIC_SHARED_ALIGN
 
     @cached_property
     def global_cell(self) -> int:
-        """The bytes of the smallest access of global memory by threads or by a mask of bytes, 4 at most."""
+        """The size of the smallest global-memory access by threads or by byte-masked copies, at most 4 bytes."""
         return min((size for i in self.instrs if (size := _global_access_bytes(i))), default=_CELL)
 
     @cached_property
     def local_bytes(self) -> int:
-        """Bytes of local memory a thread."""
+        """The bytes of local memory per thread."""
         return max((v.offset + v.size for v in self.local), default=0)
 
 
 @dataclass(frozen=True)
 class Module:
-    """A PTX module: its kernels by name, its module-scope variables, and what stands for its functions' addresses.
+    """A PTX module: its kernels by name, module-scope variables, and synthetic function addresses.
 
-    refused: the kernels that are not understood, by name.
+    refused: the errors of the kernels that could not be parsed, by name.
     """
 
     kernels: dict[str, Kernel]

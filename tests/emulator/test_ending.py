@@ -14,12 +14,12 @@ from emulator.errors import Fault, Level, MissingWait
 SENT = """
     .reg .pred %p; .reg .b32 %r<4>; .reg .b64 %a; .shared .align 16 .b8 words[128];
     mov.u32 %r0, %tid.x; and.b32 %r3, %r0, 31; shl.b32 %r1, %r3, 2; mov.b32 %r2, words; add.s32 %r1, %r1, %r2;
-    setp.ge.u32 %p, %r0, 32; @%p bra ENDS;
+    setp.ge.u32 %p, %r0, 32; @%p bra TERMINATORS;
     st.shared.b32 [%r1], %r0; fence.proxy.async.shared::cta; bar.warp.sync -1; elect.sync _|%p, -1;
     ld.param.b64 %a, [out];
     @%p cp.async.bulk.global.shared::cta.bulk_group [%a], [%r2], 128;
     COMMIT WAIT
-    ENDS: END ret;
+    TERMINATORS: END ret;
 """
 COMMIT, WAIT = "@%p cp.async.bulk.commit_group;", "@%p cp.async.bulk.wait_group.read 0;"
 

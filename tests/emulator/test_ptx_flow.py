@@ -42,7 +42,7 @@ def reaches(flow: Flow, start: int, without: int) -> bool:
         if at in seen or at == without:
             continue
         seen.add(at)
-        work.extend(flow.goes_on[at])
+        work.extend(flow.continuing_successors[at])
     return False
 
 
@@ -68,7 +68,7 @@ def test_immediate_post_dominators(edges: list[tuple[int, int | None]]) -> None:
 def test_lanes_that_end_are_not_waited_for(edges: list[tuple[int, int | None]]) -> None:
     """What is left out leads to the end, past blocks that no other lanes get to; and it is never the last way there."""
     flow = flow_of(edges)
-    for block, kept in zip(flow.blocks, flow.goes_on, strict=True):
+    for block, kept in zip(flow.blocks, flow.continuing_successors, strict=True):
         assert kept == block.successors or reaches(flow, kept[0], without=-2)
         for left in set(block.successors) - set(kept):
             ways = [b.successors if b is not block else kept for b in flow.blocks]
@@ -97,7 +97,7 @@ END: mov.b32 %r1, %r0;
  ret; }"""
     flow = Flow(parse(text).kernels["k"], lambda instr: False)
     assert flow.post_dominator == (3, 3, 3, EXIT)
-    assert flow.apart(flow.blocks[0]) == (frozenset({1, 2}), frozenset({3}))
+    assert flow.divergent_region(flow.blocks[0]) == (frozenset({1, 2}), frozenset({3}))
 
 
 def test_a_loop_exit_meets_behind_the_loop() -> None:
@@ -109,7 +109,7 @@ LOOP: add.s32 %r0, %r0, 1;
  @%p0 bra LOOP;
  ret; }"""
     flow = Flow(parse(text).kernels["k"], lambda instr: False)
-    assert flow.apart(flow.blocks[1]) == (frozenset({1}), frozenset({2}))
+    assert flow.divergent_region(flow.blocks[1]) == (frozenset({1}), frozenset({2}))
 
 
 def test_blocking_instructions_start_blocks() -> None:

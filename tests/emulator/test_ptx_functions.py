@@ -65,7 +65,7 @@ def test_recursion_is_refused_by_name() -> None:
 
 
 def test_a_call_with_too_few_arguments_is_refused() -> None:
-    with pytest.raises(PtxSyntaxError, match="1 arguments or results for 2, in a call of gcd"):
+    with pytest.raises(PtxSyntaxError, match="1 arguments or results where 2 are declared, in a call of gcd"):
         called("{ .param .b32 b; call gcd, (b); }")
 
 
@@ -99,7 +99,7 @@ def test_structures_go_in_and_come_out() -> None:
 
 
 def test_a_number_for_a_structure_is_refused() -> None:
-    with pytest.raises(PtxSyntaxError, match="'a' is no array, in a call of outer"):
+    with pytest.raises(PtxSyntaxError, match="'a' is not an array, in a call of outer"):
         called("{ .param .b64 a; .param .align 16 .b8 c[20]; call.uni (c), outer, (a); }", SUM)
 
 

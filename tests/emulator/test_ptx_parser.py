@@ -219,14 +219,14 @@ def test_several_kernels() -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("add.s32 %x, 1, 2;\nADD x;", "line 6: an instruction is not understood"),
-        (".reg .q32 %x;", "line 5: register type '.q32'"),
-        (".reg .v4 .b32 %x<3>;", "line 5: a range of vectors, '%x<3>'"),
-        (".reg .b32 %x %y;", "line 5: '%x %y' cannot name a register"),
-        (".reg .v2;", "line 5: register type '.'"),
+        ("add.s32 %x, 1, 2;\nADD x;", "line 6: this is not an instruction"),
+        (".reg .q32 %x;", "line 5: unsupported register type '.q32'"),
+        (".reg .v4 .b32 %x<3>;", "line 5: '%x<3>': a range of vector registers is not valid PTX"),
+        (".reg .b32 %x %y;", "line 5: '%x %y' is not a valid register name"),
+        (".reg .v2;", "line 5: unsupported register type '.'"),
         ("@%nothing ret;", "line 5: guard '%nothing' is not declared"),
-        ("ret", "line 5: a statement is not understood"),
-        (".weird 3;", "line 5: a directive is not understood"),
+        ("ret", "line 5: this is not a statement"),
+        (".weird 3;", "line 5: unsupported directive"),
         ("mov.b32 %x, [3;", "line 5: the operand list ends too early"),
     ],
 )
