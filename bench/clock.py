@@ -22,7 +22,7 @@ from emulator.clock.chips import Chip, chip
 from emulator.clock.operations import find
 from emulator.clock.skeleton import Skeleton, skeleton
 from emulator.clock.timeline import Timeline
-from emulator.machine.launch import Launch
+from emulator.machine.launch.launch import Launch
 from emulator.program import Program
 from emulator.ptx.parser import parse
 

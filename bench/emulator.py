@@ -30,7 +30,7 @@ import torch
 import emulator  # before the kernel, so that its PTX is kept
 import kernel
 from bench.attention import Problem
-from emulator.machine.agents import Completion
+from emulator.machine.order.completion import Completion
 from emulator.program import Program
 from emulator.ptx.parser import parse
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from bench.microbenchmarks import Micro
-from emulator.machine.launch import Dim3
-from emulator.machine.tensormap import TensorMap
+from emulator.machine.formats.tensormap import TensorMap
+from emulator.machine.launch.launch import Dim3
 
 LOG_BYTES = 16384
 NEWEST_PTX = (9, 0)

@@ -16,7 +16,7 @@ from .bridge.result import LaunchResult
 from .bridge.saved import SavedFunction, save
 from .errors import EmulatorError
 from .launching import launch
-from .machine.statistics import Stats
+from .machine.launch.statistics import Stats
 
 __all__ = [
     "EmulatedDevice",

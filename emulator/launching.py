@@ -17,7 +17,7 @@ from .bridge.launchconfig import LaunchConfig
 from .bridge.modules import load
 from .bridge.result import LaunchResult
 from .errors import LaunchError
-from .machine.launch import Dim3
+from .machine.launch.launch import Dim3
 
 _FLOATS = {2: "<e", 4: "<f", 8: "<d"}
 

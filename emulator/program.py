@@ -32,11 +32,11 @@ from .isa.ld_st import MemoryOp, learning
 from .isa.mbarrier import WAITS
 from .isa.registry import Action, Handler, Lowering, takes
 from .isa.special_registers import MEMORY, PARAMS, SHARED_SYMBOL
-from .machine.compiled_accesses import CompiledAccesses, Learned
+from .machine.compiled.accesses import CompiledAccesses, Learned
 from .machine.convergence import refuse_apart
-from .machine.doubts import Doubted, Overwritten
-from .machine.launch import Launch
-from .machine.source import naming
+from .machine.launch.launch import Launch
+from .machine.launch.source import naming
+from .machine.reports.doubts import Doubted, Overwritten
 from .native.builder import Builder
 from .native.compile import StepLists, runner
 from .native.load_store import LoadStoreStep

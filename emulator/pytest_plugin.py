@@ -16,8 +16,8 @@ import pytest
 from .bridge.patches import CACHE_WARNING
 from .errors import EmulatorError
 from .findings import listed
-from .machine.agents import Completion
-from .machine.launch import LevelName
+from .machine.launch.launch import LevelName
+from .machine.order.completion import Completion
 
 if TYPE_CHECKING:
     from .bridge.device import EmulatedDevice

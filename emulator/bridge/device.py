@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from .. import chip
 from ..errors import EmulatorError, Fault, Level
-from ..machine.agents import Completion
-from ..machine.launch import Diagnostics, Launch, LevelName, Numerics
-from ..machine.scheduler import run
+from ..machine.execution.scheduler import run
+from ..machine.launch.launch import Diagnostics, Launch, LevelName, Numerics
+from ..machine.order.completion import Completion
 from ..ptx.syntax import Kernel
 from .allocations import Memory
 from .driver import NotEmulated

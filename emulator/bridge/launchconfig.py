@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from ..machine.launch import Dim3
+    from ..machine.launch.launch import Dim3
 
 COOPERATIVE: Final = 2
 CLUSTER_DIMENSION: Final = 4

@@ -12,9 +12,9 @@ from typing import Any
 
 from ..chip import DEVICE
 from ..errors import EmulatorError
-from ..machine.agents import Completion
-from ..machine.blas import one_thread
-from ..machine.launch import Diagnostics, LevelName, Numerics
+from ..machine.execution.blas import one_thread
+from ..machine.launch.launch import Diagnostics, LevelName, Numerics
+from ..machine.order.completion import Completion
 from . import driver
 from .allocations import shown
 from .device import EmulatedDevice, Names, nameless

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..errors import Fault
-from ..machine.launch import Dim3
-from ..machine.statistics import Stats
+from ..machine.launch.launch import Dim3
+from ..machine.launch.statistics import Stats
 
 if TYPE_CHECKING:
     from ..clock.prediction import Prediction

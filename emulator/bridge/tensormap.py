@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any, Final
 
-from ..machine.tensormap import CORNER_BITS, IM2COL, NAN_FILL, TILED
+from ..machine.formats.tensormap import CORNER_BITS, IM2COL, NAN_FILL, TILED
 
 _ELEMENT_CODES: Final = {
     0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7, 8: 9, 9: 10, 10: 8, 11: 7, 13: 11, 14: 12, 15: 13,

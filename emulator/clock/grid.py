@@ -20,7 +20,7 @@ from .trace import Recorder
 from .warps import Sm, TimedCluster
 
 if TYPE_CHECKING:
-    from ..machine.launch import Dim3, Launch
+    from ..machine.launch.launch import Dim3, Launch
     from ..program import Program
     from .stretch import Stretch
 

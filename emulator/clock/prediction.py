@@ -14,7 +14,7 @@ from .trace import Recorder
 from .warps import SUB_PARTITIONS, TimedWarp
 
 if TYPE_CHECKING:
-    from ..machine.launch import Launch
+    from ..machine.launch.launch import Launch
     from ..program import Program
     from ..ptx.syntax import Instr
     from .skeleton import Skeleton

@@ -15,7 +15,7 @@ from .stretch import ALU, FMA, LSU, MUFU, PIPES, Stretch
 from .warps import SUB_PARTITIONS, Prefetch, Sm, Tensor, TimedCluster, TimedWarp
 
 if TYPE_CHECKING:
-    from ..machine.launch import Dim3, Launch
+    from ..machine.launch.launch import Dim3, Launch
     from ..program import Program
     from .barriers import TimedMBarrier
     from .trace import Recorder, Track

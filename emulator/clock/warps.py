@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..machine.special_registers import of_cta, of_warp
+from ..machine.launch.special_registers import of_cta, of_warp
 from .barriers import TimedBarrier, TimedMBarrier
 from .stretch import PIPES, Stretch
 
 if TYPE_CHECKING:
-    from ..machine.launch import Dim3, Launch
+    from ..machine.launch.launch import Dim3, Launch
     from ..ptx.syntax import Instr
 
 SUB_PARTITIONS = 4

@@ -14,7 +14,7 @@ from ..errors import TakingApart
 from ..isa.ld_st import MemoryOp
 from ..isa.registry import BLOCK, Handler, Later
 from ..isa.special_registers import changes
-from ..machine.compiled_accesses import follow_clock, gets_notes
+from ..machine.compiled.accesses import follow_clock, gets_notes
 from ..machine.convergence import fixed, note_apart, reached, refuse_ended, refuse_outside, refuse_unnamed
 from ..ptx.flow import EXIT, EXITS, BasicBlock, Flow
 from ..ptx.syntax import Imm, Instr, Special

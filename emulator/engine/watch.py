@@ -11,7 +11,7 @@ from ..errors import Fault, Level, place
 from ..isa.ld_st import MemoryOp
 from ..isa.ldmatrix import Rows
 from ..machine.convergence import reached
-from ..machine.doubts import Part
+from ..machine.reports.doubts import Part
 from ..native.builder import Slot
 from ..ptx.flow import EXIT, BasicBlock, Flow
 from ..ptx.syntax import Address, Instr, Reg, Special, Vector

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..errors import UnknownInstruction
-from ..machine.access import GPU
-from ..machine.tensormap import reduced
+from ..machine.formats.tensormap import reduced
+from ..machine.order.access import GPU
 from ..ptx.syntax import Instr, Reg
 from .lane_values import per_lane
 from .ld_st import REGISTER_BYTES, MemoryOp, chosen, load, outside_cluster, store

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..chip import NAMED_BARRIERS
 from ..errors import BarrierError, Level, UnknownInstruction
-from ..machine.access import CLUSTER
-from ..machine.barriers import Generation, NamedBarrier, wait_for
 from ..machine.convergence import refuse_apart
+from ..machine.order.access import CLUSTER
+from ..machine.synchronisation.barriers import Generation, NamedBarrier, wait_for
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane, same
 from .modifiers import ALIGNED, Modifiers
@@ -148,7 +148,7 @@ def _cluster(ins: Instr) -> Action:
 
 def _arrived_already(warp: Warp, generation: Generation, ins: Instr) -> None:
     """Find an arrival before the wait for the last one, which PTX leaves undefined; here it counts for the next use,
-    as on an H100, and must be waited for like the first (see machine/ending.py)."""
+    as on an H100, and must be waited for like the first (see machine/execution/ending.py)."""
     warp.arrived_again = ins
     line = generation.came[warp].line
     what = "barrier.cluster.arrive a second time before barrier.cluster.wait"

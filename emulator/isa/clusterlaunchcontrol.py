@@ -8,7 +8,7 @@ import numpy as np
 
 from ..chip import RANK_SHIFT
 from ..errors import CancelError, UnknownInstruction, place
-from ..machine.bulk import aligned, fill
+from ..machine.agents.bulk import aligned, fill
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .mbarrier import mbarrier_at, reachable
@@ -16,7 +16,7 @@ from .modifiers import SHARED, Modifiers
 from .registry import Action, executes, if_sources_are
 
 if TYPE_CHECKING:
-    from ..machine.mbarrier import MBarrier
+    from ..machine.synchronisation.mbarrier import MBarrier
     from ..machine.topology import Cta, Warp
 
 RESPONSE_BYTES = 16

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import Level, OutOfBounds, UnknownInstruction
-from ..machine.agents import AsyncOperation, Wait
-from ..machine.bulk import warp_copies
-from ..machine.clocks import ORDERED
+from ..machine.agents.bulk import warp_copies
+from ..machine.agents.copies import Copy, issue_copies
 from ..machine.convergence import word
-from ..machine.copies import Copy, issue_copies
-from ..machine.mbarrier import Party
-from ..machine.shared import along
+from ..machine.memory.shared import along
+from ..machine.order.clocks import ORDERED
+from ..machine.order.completion import AsyncOperation, Wait
+from ..machine.synchronisation.mbarrier import Party
 from ..ptx.syntax import Imm, Instr, Not, Reg
 from .lane_values import active_lanes, per_lane, same
 from .ld_st import MemoryOp, chosen
@@ -23,7 +23,7 @@ from .modifiers import CACHE_HINT, SHARED, Modifiers
 from .registry import BLOCK, Action, executes, nobody
 
 if TYPE_CHECKING:
-    from ..machine.clocks import Clock
+    from ..machine.order.clocks import Clock
     from ..machine.topology import Warp
 
 PREFETCH = frozenset({"L2::64B", "L2::128B", "L2::256B"})

@@ -11,13 +11,13 @@ import numpy as np
 
 from ..chip import RANK_SHIFT
 from ..errors import Misaligned, OutOfBounds, UnknownInstruction
-from ..machine.access import Access
-from ..machine.agents import Wait
-from ..machine.bulk import bulk_thread, fill
-from ..machine.cells import pieces
-from ..machine.globalmem import host_bytes
-from ..machine.shared import OFFSET_MASK
-from ..machine.tensormap import reduced
+from ..machine.agents.bulk import bulk_thread, fill
+from ..machine.formats.tensormap import reduced
+from ..machine.launch.globalmem import host_bytes
+from ..machine.memory.shared import OFFSET_MASK
+from ..machine.order.access import Access
+from ..machine.order.cells import pieces
+from ..machine.order.completion import Wait
 from ..ptx.syntax import Instr
 from .atomics import DTYPES
 from .lane_values import active_lanes, of_lane
@@ -26,7 +26,7 @@ from .modifiers import CACHE_HINT, SHARED, Modifiers
 from .registry import BLOCK, Action, executes, nobody
 
 if TYPE_CHECKING:
-    from ..machine.mbarrier import MBarrier
+    from ..machine.synchronisation.mbarrier import MBarrier
     from ..machine.topology import Cta, Warp
 
 GLOBAL: Final = frozenset({"global"})

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..errors import BarrierError, DescriptorError, EmulatorError, UnknownInstruction
-from ..machine.boxes import LOAD, TMA_ALIGNMENT, Route, issue_loads, load_boxes, store_boxes
-from ..machine.bulk import aligned
-from ..machine.tensormap import MAP_BYTES, TensorMap, decode
+from ..machine.agents.boxes import LOAD, TMA_ALIGNMENT, Route, issue_loads, load_boxes, store_boxes
+from ..machine.agents.bulk import aligned
+from ..machine.formats.tensormap import MAP_BYTES, TensorMap, decode
 from ..ptx.syntax import Instr
 from .cp_async_bulk import BULK_GROUP, COMPLETE_TX, GLOBAL, MULTICAST, REDUCTIONS, targets
 from .lane_values import active_lanes, of_lane
@@ -19,8 +19,8 @@ from .registry import Action, executes, nobody
 from .tensormap import check_acquired
 
 if TYPE_CHECKING:
-    from ..machine.launch import Launch
-    from ..machine.mbarrier import MBarrier
+    from ..machine.launch.launch import Launch
+    from ..machine.synchronisation.mbarrier import MBarrier
     from ..machine.topology import Cta, Warp
 
 IM2COL: Final = "im2col"

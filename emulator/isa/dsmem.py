@@ -8,12 +8,12 @@ import numpy as np
 
 from ..chip import RANK_SHIFT
 from ..errors import UnknownInstruction
-from ..machine.access import CLUSTER as CLUSTER_SCOPE
-from ..machine.access import Access
-from ..machine.agents import AsyncOperation
-from ..machine.mbarrier import MBarrier, Party
-from ..machine.shared import OFFSET_MASK, SharedMemory
-from ..machine.tensormap import reduced
+from ..machine.formats.tensormap import reduced
+from ..machine.memory.shared import OFFSET_MASK, SharedMemory
+from ..machine.order.access import CLUSTER as CLUSTER_SCOPE
+from ..machine.order.access import Access
+from ..machine.order.completion import AsyncOperation
+from ..machine.synchronisation.mbarrier import MBarrier, Party
 from ..ptx.syntax import Instr
 from .atomics import DTYPES
 from .lane_values import active_lanes, lane_rows, of_lane

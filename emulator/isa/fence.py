@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..machine.access import GPU
-from ..machine.clocks import ASYNC_VISIBLE, ASYNC_VISIBLE_OUTSIDE
+from ..machine.order.access import GPU
+from ..machine.order.clocks import ASYNC_VISIBLE, ASYNC_VISIBLE_OUTSIDE
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .modifiers import REACH, SCOPE, Modifiers

@@ -9,10 +9,10 @@ import numpy as np
 
 from ..chip import LANES, RANK_SHIFT
 from ..errors import Level, Misaligned, OutOfBounds, UnknownInstruction, UnwrittenRead
-from ..machine.access import CTA, GPU
-from ..machine.compiled_accesses import CompiledAccesses
-from ..machine.flags import Flags
-from ..machine.shared import OFFSET_MASK, SharedMemory
+from ..machine.compiled.accesses import CompiledAccesses
+from ..machine.memory.shared import OFFSET_MASK, SharedMemory
+from ..machine.order.access import CTA, GPU
+from ..machine.order.flags import Flags
 from ..ptx.syntax import Instr, Operand, Reg, Special, Vector
 from .lane_values import lane_rows, per_lane
 from .modifiers import REACH, SCOPE, SEMANTICS, SHARED, Modifiers
@@ -21,7 +21,7 @@ from .spaces import LOCAL_BASE, SHARED_BASE
 from .special_registers import MEMORY
 
 if TYPE_CHECKING:
-    from ..machine.access import Access
+    from ..machine.order.access import Access
     from ..machine.topology import Warp
 
 AT_HAND: Final = frozenset({"global", "shared", "shared::cta", "shared::cluster"})

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..errors import UnknownInstruction
-from ..machine.numbers import HOLDER_SHIFT, unpacked
-from ..machine.shared import WORD
+from ..machine.formats.numbers import HOLDER_SHIFT, unpacked
+from ..machine.memory.shared import WORD
 from ..ptx.syntax import Instr
 from .lane_values import matrix
 from .ld_st import BITS, MemoryOp, chosen, load, store

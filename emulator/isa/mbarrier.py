@@ -9,17 +9,17 @@ import numpy as np
 
 from ..chip import LANES, RANK_SHIFT
 from ..errors import BarrierError, Level, OutOfBounds, UnknownInstruction, place
-from ..machine.access import CTA
-from ..machine.agents import Wait
-from ..machine.mbarrier import MBarrier, Party
-from ..machine.shared import OFFSET_MASK
+from ..machine.memory.shared import OFFSET_MASK
+from ..machine.order.access import CTA
+from ..machine.order.completion import Wait
+from ..machine.synchronisation.mbarrier import MBarrier, Party
 from ..ptx.syntax import Instr, Sink
 from .lane_values import active_lanes, of_lane, same
 from .modifiers import SCOPE, SEMANTICS, SHARED, Modifiers
 from .registry import BLOCK, Action, executes, if_sources_are, nobody
 
 if TYPE_CHECKING:
-    from ..machine.clocks import Clock
+    from ..machine.order.clocks import Clock
     from ..machine.topology import Warp
 
 B64 = frozenset({"b64"})

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..errors import UnknownInstruction
-from ..machine.descriptors import BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
-from ..machine.numbers import from_columns
+from ..machine.formats.descriptors import BF16, E4M3, E5M2, F16, S8, TF32, U8, ElementType
+from ..machine.formats.numbers import from_columns
 from ..ptx.syntax import Instr
 from .lane_values import lane_rows, matrix
 from .modifiers import ALIGNED, Modifiers

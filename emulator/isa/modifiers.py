@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, TypeVar, overload
 
 from ..errors import UnknownInstruction
-from ..machine.access import CLUSTER, CTA
+from ..machine.order.access import CLUSTER, CTA
 from ..ptx.syntax import Instr
 
 SEMANTICS: Final = frozenset({"relaxed", "acquire", "release", "acq_rel", "sc", "weak", "volatile"})

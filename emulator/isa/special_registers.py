@@ -9,7 +9,7 @@ from ..ptx.syntax import Special
 PARAMS: Final = Special("@params")
 """The address of the launch's parameters."""
 MEMORY: Final = Special("@memory")
-"""Where the accesses that are machine code find what they may touch: `machine.compiled_accesses`."""
+"""Where the accesses that are machine code find what they may touch: `machine.compiled.accesses`."""
 SHARED_SYMBOL: Final = "@shared+"
 """And an offset: the address of a shared variable."""
 _UNIFORM: Final = (

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import TensorMemoryError
-from ..machine.agents import Wait
-from ..machine.tmem import ALLOC
+from ..machine.memory.tmem import ALLOC
+from ..machine.order.completion import Wait
 from ..ptx.syntax import Instr
 from .lane_values import same
 from .modifiers import ALIGNED, CTA_GROUP, SHARED, Modifiers

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..chip import RANK_SHIFT
 from ..errors import Level
-from ..machine.shared import OFFSET_MASK
-from ..machine.tensorcore import TensorThread
+from ..machine.agents.tensorcore import TensorThread
+from ..machine.memory.shared import OFFSET_MASK
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .mbarrier import mbarrier_at, reachable

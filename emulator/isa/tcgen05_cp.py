@@ -13,10 +13,10 @@ import numpy as np
 
 from ..chip import TMEM_LANES
 from ..errors import UnknownInstruction, place
-from ..machine.descriptors import MatrixDescriptor, operand_pattern
-from ..machine.numbers import HOLDER_SHIFT, unpacked
-from ..machine.tensorcore import SHIFTED_COLUMNS, refuse, shift_rows, taking_part
-from ..machine.tmem import GROUP, named
+from ..machine.agents.tensorcore import SHIFTED_COLUMNS, refuse, shift_rows, taking_part
+from ..machine.formats.descriptors import MatrixDescriptor, operand_pattern
+from ..machine.formats.numbers import HOLDER_SHIFT, unpacked
+from ..machine.memory.tmem import GROUP, named
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .modifiers import CTA_GROUP, Modifiers
@@ -24,7 +24,7 @@ from .registry import Action, executes, nobody
 from .tcgen05_commit import thread
 
 if TYPE_CHECKING:
-    from ..machine.access import Access
+    from ..machine.order.access import Access
     from ..machine.topology import Cta, Warp
 
 CHUNK: Final = 16

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..errors import Level, OutOfBounds, TensorMemoryError, UnknownInstruction
-from ..machine.cells import Cells
-from ..machine.tmem import GROUP, GROUPS
+from ..machine.memory.tmem import GROUP, GROUPS
+from ..machine.order.cells import Cells
 from ..ptx.syntax import Instr
 from .lane_values import matrix, same
 from .modifiers import ALIGNED, Modifiers

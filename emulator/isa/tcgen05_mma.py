@@ -10,8 +10,8 @@ import numpy as np
 
 from ..chip import TMEM_LANES
 from ..errors import UnknownInstruction
-from ..machine.cells import Cells, pieces
-from ..machine.descriptors import (
+from ..machine.agents.tensorcore import SHIFTED_COLUMNS, KStep, Shape, placement, refuse, shift_rows, taking_part
+from ..machine.formats.descriptors import (
     CHUNK,
     KINDS,
     SCALE_BYTES,
@@ -20,11 +20,11 @@ from ..machine.descriptors import (
     operand_chunks,
     operand_pattern,
 )
-from ..machine.scales import QUARTER, Scales
-from ..machine.scales import columns as scale_columns
-from ..machine.tensorcore import SHIFTED_COLUMNS, KStep, Shape, placement, refuse, shift_rows, taking_part
-from ..machine.tmem import GROUP, named, rectangle
-from ..machine.zero_columns import ZeroColumns
+from ..machine.formats.scales import QUARTER, Scales
+from ..machine.formats.scales import columns as scale_columns
+from ..machine.formats.zero_columns import ZeroColumns
+from ..machine.memory.tmem import GROUP, named, rectangle
+from ..machine.order.cells import Cells, pieces
 from ..ptx.syntax import Address, Imm, Instr, Reg, Vector
 from .lane_values import active_lanes, of_lane
 from .modifiers import CTA_GROUP, Modifiers
@@ -32,7 +32,7 @@ from .registry import Action, executes, nobody
 from .tcgen05_commit import thread
 
 if TYPE_CHECKING:
-    from ..machine.access import Access
+    from ..machine.order.access import Access
     from ..machine.topology import Cta, Warp
 
 USES: Final = ("discard", "lastuse", "fill", "use")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..errors import DescriptorError, Misaligned, MissingProxyFence, UnknownInstruction, place
-from ..machine.global_access import GlobalAccess
-from ..machine.globalmem import host_bytes
-from ..machine.tensormap import FIELDS, INDEXED, LIVE_WORDS, MAP_BYTES, replaced
+from ..machine.formats.tensormap import FIELDS, INDEXED, LIVE_WORDS, MAP_BYTES, replaced
+from ..machine.launch.globalmem import host_bytes
+from ..machine.order.global_access import GlobalAccess
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane, same
 from .modifiers import SCOPE, Modifiers
@@ -18,7 +18,7 @@ from .registry import Action, executes
 from .spaces import SHARED_BASE, WINDOW_BYTES
 
 if TYPE_CHECKING:
-    from ..machine.access import Access
+    from ..machine.order.access import Access
     from ..machine.topology import Warp
 
 LIVE_BYTES: Final = 8 * LIVE_WORDS

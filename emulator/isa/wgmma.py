@@ -13,12 +13,25 @@ import numpy as np
 
 from ..chip import LANES
 from ..errors import BarrierError, DescriptorError, Level, UnknownInstruction
-from ..machine.barriers import Generation, wait_for
+from ..machine.agents.products import products
 from ..machine.convergence import refuse_apart
-from ..machine.descriptors import B1, BF16, CHUNK, E4M3, E5M2, F16, S8, TF32, U8, ElementType, MatrixDescriptor, Pattern
-from ..machine.numbers import widen
-from ..machine.products import products
-from ..machine.truncation import FRACTION_BITS, truncated_sum
+from ..machine.formats.descriptors import (
+    B1,
+    BF16,
+    CHUNK,
+    E4M3,
+    E5M2,
+    F16,
+    S8,
+    TF32,
+    U8,
+    ElementType,
+    MatrixDescriptor,
+    Pattern,
+)
+from ..machine.formats.numbers import widen
+from ..machine.formats.truncation import FRACTION_BITS, truncated_sum
+from ..machine.synchronisation.barriers import Generation, wait_for
 from ..ptx.syntax import Imm, Instr, Vector
 from .lane_values import matrix, same
 from .mma_sync import a_matrix
@@ -26,7 +39,7 @@ from .modifiers import ALIGNED, Modifiers
 from .registry import BLOCK, Action, executes, nobody
 
 if TYPE_CHECKING:
-    from ..machine.access import Access
+    from ..machine.order.access import Access
     from ..machine.topology import Warp
 
 WARPS: Final = 4

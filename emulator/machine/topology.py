@@ -11,24 +11,24 @@ import numpy as np
 
 from ..chip import RANK_SHIFT
 from ..errors import BarrierError, DataRace, Level
-from .access import Access, Issuer
-from .agents import Agents, Completion
-from .barriers import ClusterBarrier, NamedBarrier, WarpGroupBarrier
-from .flags import Flags
-from .global_shadow import GlobalShadow
-from .history import History
-from .pipe import Pipe
-from .registers import RegisterPool
-from .shared import SharedMemory
-from .special_registers import of_cta, of_warp
-from .tmem import TensorMemory
+from .launch.special_registers import of_cta, of_warp
+from .memory.global_shadow import GlobalShadow
+from .memory.shared import SharedMemory
+from .memory.tmem import TensorMemory
+from .order.access import Access, Issuer
+from .order.completion import Agents, Completion
+from .order.flags import Flags
+from .order.history import History
+from .synchronisation.barriers import ClusterBarrier, NamedBarrier, WarpGroupBarrier
+from .synchronisation.pipe import Pipe
+from .synchronisation.registers import RegisterPool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from random import Random
 
     from ..ptx.syntax import Instr
-    from .launch import Dim3, Launch
+    from .launch.launch import Dim3, Launch
 
 REFUSED = 0.3
 """In random mode, the chance that a cluster is launched although another would take over its work."""

@@ -1,4 +1,4 @@
-"""What compiled loads and stores know of memory: the layout that their code shares with `machine.compiled_accesses`.
+"""What compiled loads and stores know of memory: the layout that their code shares with `machine.compiled.accesses`.
 
 The invariant: compiled code may go on where the notes prove order; anything else asks the handler. That is,
 

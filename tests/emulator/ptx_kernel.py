@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from emulator.errors import Fault, Level
-from emulator.machine import scheduler
-from emulator.machine.launch import Launch
-from emulator.machine.statistics import Stats
+from emulator.machine.execution import scheduler
+from emulator.machine.launch.launch import Launch
+from emulator.machine.launch.statistics import Stats
 from emulator.program import Program
 from emulator.ptx.parser import parse
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from emulator.bridge.modules import LoadedModule
 from emulator.errors import Fault, Level
-from emulator.machine import scheduler
-from emulator.machine.agents import Completion
-from emulator.machine.launch import Diagnostics, Dim3, Launch, Numerics
-from emulator.machine.statistics import Stats
+from emulator.machine.execution import scheduler
+from emulator.machine.launch.launch import Diagnostics, Dim3, Launch, Numerics
+from emulator.machine.launch.statistics import Stats
+from emulator.machine.order.completion import Completion
 
 Argument = np.ndarray | int | bytes
 

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from bench.gpu import INVALID_PTX, LOST, NO_BINARY, DriverError, Gpu, Job, Move, Span, is_map, translated_map
-from emulator.machine import scheduler
-from emulator.machine.launch import Launch
-from emulator.machine.statistics import Stats
-from emulator.machine.tensormap import TensorMap
+from emulator.machine.execution import scheduler
+from emulator.machine.formats.tensormap import TensorMap
+from emulator.machine.launch.launch import Launch
+from emulator.machine.launch.statistics import Stats
 
 PATIENCE_S = 20.0
 PLACE, SHOWN = 16, 6

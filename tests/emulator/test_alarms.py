@@ -7,7 +7,7 @@ import pytest
 from ptx_launch import aligned, kernel, launch
 
 from emulator.errors import BarrierError, DataRace, Fault, Level, MissingProxyFence
-from emulator.machine.agents import Completion
+from emulator.machine.order.completion import Completion
 
 MODES: tuple[Completion, ...] = ("eager", "lazy", "random")
 

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 import torch
 
-from emulator.machine.descriptors import BF16
-from emulator.machine.truncation import truncated_sum
+from emulator.machine.formats.descriptors import BF16
+from emulator.machine.formats.truncation import truncated_sum
 from tests.emulator.one_instruction import over
 
 SEEN = Path(__file__).parents[2] / "results" / "sample" / "silicon-h200" / "attention.csv"

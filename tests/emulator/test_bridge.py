@@ -22,7 +22,7 @@ from emulator.bridge.launchconfig import LaunchConfig
 from emulator.bridge.objectfile import undefined_symbols
 from emulator.bridge.tensormap import encode_tiled
 from emulator.errors import BudgetExceeded, EmulatorError, LaunchError, OutOfBounds
-from emulator.machine.blas import _openblas, one_thread
+from emulator.machine.execution.blas import _openblas, one_thread
 
 pytest.importorskip("cutlass")
 import cutlass

@@ -26,8 +26,8 @@ def text_variable(text: str) -> str:
 
 def test_printf_names_cta_and_thread_and_formats_like_c(capsys: pytest.CaptureFixture[str]) -> None:
     from emulator.bridge.modules import load
-    from emulator.machine.launch import Launch
-    from emulator.machine.scheduler import run
+    from emulator.machine.execution.scheduler import run
+    from emulator.machine.launch.launch import Launch
 
     body = f"""
     .local .align 8 .b8 depot[32]; .reg .b64 %SP; .reg .b64 %SPL;
@@ -74,8 +74,8 @@ def test_a_failed_assertion_tells_its_message() -> None:
     mov.b64 %q4, 1; st.param.b64 [e], %q4; call.uni __assertfail, (a, b, c, d, e); } ret;
     """
     from emulator.bridge.modules import load
-    from emulator.machine.launch import Launch
-    from emulator.machine.scheduler import run
+    from emulator.machine.execution.scheduler import run
+    from emulator.machine.launch.launch import Launch
 
     module = load(source(body, 0, outside=outside))
     with pytest.raises(Fault, match=r"(?s)assertion failed: x > 0.*kernel.py:77, in body"):

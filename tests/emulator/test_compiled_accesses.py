@@ -18,10 +18,10 @@ from emulator.errors import (
     OutOfBounds,
     UnwrittenRead,
 )
-from emulator.machine import compiled_accesses
-from emulator.machine.globalmem import GlobalMemory
-from emulator.machine.shared import SharedMemory
-from emulator.machine.statistics import Stats
+from emulator.machine.compiled import accesses
+from emulator.machine.launch.globalmem import GlobalMemory
+from emulator.machine.launch.statistics import Stats
+from emulator.machine.memory.shared import SharedMemory
 from emulator.program import Program
 from emulator.ptx.parser import parse
 from tests.emulator import ptx_kernel
@@ -223,7 +223,7 @@ shfl.sync.idx.b32 %r53, %r53, 0, 31, -1;
 @pytest.fixture(autouse=True)
 def notes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the first access of shared memory on: these CTAs are short."""
-    monkeypatch.setattr(compiled_accesses, "CELLS_AN_ACCESS", 1 << 20)
+    monkeypatch.setattr(accesses, "CELLS_AN_ACCESS", 1 << 20)
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from ptx_launch import kernel, launch
 from test_pairs import MODES
 
 from emulator.errors import BarrierError, Level
-from emulator.machine.agents import Completion
-from emulator.machine.launch import Dim3
+from emulator.machine.launch.launch import Dim3
+from emulator.machine.order.completion import Completion
 
 PROGRAM = """
 .reg .pred %p<4>; .reg .b32 %r<9>; .reg .b64 %a<3>;

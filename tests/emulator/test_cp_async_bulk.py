@@ -8,7 +8,7 @@ from ptx_launch import aligned, kernel, launch
 from reference_reductions import KINDS, draw, reduced
 
 from emulator import errors
-from emulator.machine.agents import Completion
+from emulator.machine.order.completion import Completion
 
 MODES = ("eager", "lazy", "random")
 BYTES = 256

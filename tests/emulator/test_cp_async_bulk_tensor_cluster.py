@@ -9,8 +9,8 @@ from test_cp_async_bulk_tensor import tensor_map
 
 from emulator import errors
 from emulator.errors import EmulatorError
-from emulator.machine.agents import Completion
-from emulator.machine.boxes import LoadsInARow
+from emulator.machine.agents.boxes import LoadsInARow
+from emulator.machine.order.completion import Completion
 
 MODES = ("eager", "lazy", "random")
 BOX = 1024

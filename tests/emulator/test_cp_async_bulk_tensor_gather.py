@@ -10,7 +10,7 @@ from ptx_launch import launch
 from test_cp_async_bulk_tensor import SWIZZLES, program, tensor_map
 
 from emulator import errors
-from emulator.machine.agents import Completion
+from emulator.machine.order.completion import Completion
 
 MODES = ("eager", "lazy", "random")
 ROWS = 12

@@ -12,8 +12,8 @@ from test_pairs import HERE, PROGRAMS
 
 from emulator.coverage.forms import read_forms
 from emulator.errors import EmulatorError, Fault, PtxError, UnknownInstruction
-from emulator.machine import scheduler
-from emulator.machine.launch import Launch
+from emulator.machine.execution import scheduler
+from emulator.machine.launch.launch import Launch
 from emulator.program import Program
 from emulator.ptx.parser import parse
 from emulator.ptx.syntax import Kernel

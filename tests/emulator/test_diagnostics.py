@@ -12,7 +12,7 @@ from test_pairs import PROGRAMS, TWINS, Twin, run
 
 import emulator
 from emulator.errors import BarrierError, DataRace, Deadlock, Fault, Level, OutOfBounds, UnwrittenRead
-from emulator.machine.agents import Completion
+from emulator.machine.order.completion import Completion
 
 RACE = """
     .reg .b32 %r<9>; .shared .align 4 .b8 cell[4]; .reg .pred %p;

@@ -10,7 +10,7 @@ from test_pairs import MODES
 
 from emulator import launch as device_launch
 from emulator.errors import DataRace, Fault, Level, UnwrittenRead
-from emulator.machine.agents import Completion
+from emulator.machine.order.completion import Completion
 
 ALLOCATED = """
 .shared .align 16 .b8 memory[512];

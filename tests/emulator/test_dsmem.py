@@ -9,9 +9,9 @@ import pytest
 from ptx_launch import kernel, launch
 
 from emulator import errors
-from emulator.machine import compiled_accesses
-from emulator.machine.agents import Completion
-from emulator.machine.statistics import Stats
+from emulator.machine.compiled import accesses
+from emulator.machine.launch.statistics import Stats
+from emulator.machine.order.completion import Completion
 
 MODES = ("eager", "lazy", "random")
 STORE = "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes{} [%r5], {}, [%r6];"
@@ -266,7 +266,7 @@ st.global.b32 [%q0], %r9; ret;
 @pytest.fixture
 def notes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """From the first access of shared memory on: these CTAs are short."""
-    monkeypatch.setattr(compiled_accesses, "CELLS_AN_ACCESS", 1 << 20)
+    monkeypatch.setattr(accesses, "CELLS_AN_ACCESS", 1 << 20)
 
 
 def looped(body: str, ctas: int = 2, last: str = TOGETHER) -> tuple[Stats, np.ndarray]:
@@ -281,13 +281,13 @@ def looped(body: str, ctas: int = 2, last: str = TOGETHER) -> tuple[Stats, np.nd
 def test_words_go_around_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each round the second warp adds what the next CTA has, and stores it there. Handlers let each warp in once."""
     learned = []
-    real = compiled_accesses.CompiledAccesses.learn_shared
+    real = accesses.CompiledAccesses.learn_shared
 
     def learn(*given: Any) -> None:
         learned.append(given)
         real(*given)
 
-    monkeypatch.setattr(compiled_accesses.CompiledAccesses, "learn_shared", learn)
+    monkeypatch.setattr(accesses.CompiledAccesses, "learn_shared", learn)
     body = f"@%p1 ld.shared::cluster.u32 %r21, [%r11]; {TOGETHER} @%p1 {ADD} @%p1 st.shared::cluster.u32 [%r11], %r9;"
     stats, out = looped(f"{body} {TOGETHER}", ctas=4)
     held, sums = np.tile(np.arange(32), (4, 1)), np.tile(np.arange(64), (4, 1))

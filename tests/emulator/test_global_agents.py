@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from emulator.errors import DataRace, Fault, Level, MissingProxyFence, MissingWait
-from emulator.machine import scheduler
+from emulator.machine.execution import scheduler
 from emulator.machine.topology import Cluster
 from tests.emulator.ptx_kernel import launch, source
 

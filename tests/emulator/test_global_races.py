@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from emulator.errors import DataRace, Fault, Level, UnwrittenRead
-from emulator.machine import scheduler
+from emulator.machine.execution import scheduler
 from tests.emulator.ptx_kernel import source
 from tests.emulator.ptx_launch import launch
 

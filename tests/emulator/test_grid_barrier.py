@@ -10,8 +10,8 @@ import pytest
 from ptx_launch import kernel, launch
 
 from emulator.errors import CooperativeLaunchTooLarge, Deadlock
-from emulator.machine import scheduler
-from emulator.machine.launch import Launch
+from emulator.machine.execution import scheduler
+from emulator.machine.launch.launch import Launch
 from emulator.ptx.parser import parse
 
 Mode = Literal["eager", "lazy", "random"]

@@ -11,7 +11,7 @@ from ptx_launch import aligned, kernel, launch
 from tensor_layouts import atoms_nv
 
 from emulator import errors
-from emulator.machine.agents import Completion
+from emulator.machine.order.completion import Completion
 
 MODES: tuple[Completion, ...] = ("eager", "lazy", "random")
 RNG = np.random.default_rng(0)

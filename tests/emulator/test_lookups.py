@@ -6,7 +6,7 @@ from ptx_kernel import launch, results, source
 from ptx_launch import launch as launch_clusters
 
 from emulator import errors
-from emulator.machine.agents import Completion
+from emulator.machine.order.completion import Completion
 
 LANES = np.arange(32, dtype=np.int64)
 

@@ -8,8 +8,8 @@ from canonical import SWIZZLES, Operand
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from emulator.machine.descriptors import B32, B64, B128, KINDS, NONE, MatrixDescriptor, operand_chunks
-from emulator.machine.tensormap import swizzled_chunks
+from emulator.machine.formats.descriptors import B32, B64, B128, KINDS, NONE, MatrixDescriptor, operand_chunks
+from emulator.machine.formats.tensormap import swizzled_chunks
 
 BITS = {"kind::f16": 16, "kind::tf32": 32, "kind::f8f6f4": 8}
 

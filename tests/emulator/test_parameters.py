@@ -7,8 +7,8 @@ import struct
 
 import numpy as np
 
-from emulator.machine.launch import Launch
-from emulator.machine.scheduler import run
+from emulator.machine.execution.scheduler import run
+from emulator.machine.launch.launch import Launch
 from emulator.program import Program
 from emulator.ptx.parser import parse
 

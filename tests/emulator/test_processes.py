@@ -15,8 +15,8 @@ import pytest
 
 import emulator
 from emulator.errors import Fault, UnwrittenRead
-from emulator.machine import processes
-from emulator.machine.globalmem import GlobalMemory
+from emulator.machine.execution import processes
+from emulator.machine.launch.globalmem import GlobalMemory
 from emulator.program import Program
 from emulator.ptx.parser import parse
 from tests.emulator.ptx_kernel import launch, source

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from emulator.machine.access import Access
-from emulator.machine.cells import Cells, pieces, span
-from emulator.machine.clocks import ASYNC_VISIBLE, ORDERED, Clock
-from emulator.machine.history import History
-from emulator.machine.shadow import Shadow
+from emulator.machine.order.access import Access
+from emulator.machine.order.cells import Cells, pieces, span
+from emulator.machine.order.clocks import ASYNC_VISIBLE, ORDERED, Clock
+from emulator.machine.order.history import History
+from emulator.machine.order.shadow import Shadow
 from emulator.native.memory_layout import (
     ALL_LANES,
     COMPONENT_BITS,

@@ -19,7 +19,7 @@ from emulator.coverage.forms import LIST, Form, read_forms
 from emulator.engine.effects import registers
 from emulator.isa import catalog as _catalog  # noqa: F401 - fills the registry
 from emulator.isa import registry
-from emulator.machine import scheduler
+from emulator.machine.execution import scheduler
 from emulator.ptx.parser import parse
 from emulator.ptx.syntax import Instr, Reg
 from tests.emulator import test_interpolation, test_mma_sync_and_ldmatrix, test_random_programs, test_random_warps

@@ -17,9 +17,9 @@ from ptx_launch import kernel, launch
 from test_pairs import HERE, PROGRAMS, TWINS, Twin, run
 from wgmma_program import Form, bits_of
 
-from emulator.machine import scheduler
-from emulator.machine.launch import Launch
-from emulator.machine.statistics import Stats
+from emulator.machine.execution import scheduler
+from emulator.machine.launch.launch import Launch
+from emulator.machine.launch.statistics import Stats
 from tests.emulator.silicon import INVALID_PTX, LOST, NO_BINARY, Comparison, DriverError, Worker
 
 pytestmark = pytest.mark.gpu

@@ -6,7 +6,7 @@ import pytest
 from ptx_launch import kernel, launch
 
 from emulator.errors import BudgetExceeded, Deadlock, UnwrittenRead
-from emulator.machine.source import source_place
+from emulator.machine.launch.source import source_place
 from emulator.ptx.parser import parse
 
 PROGRAM = """class Ring:

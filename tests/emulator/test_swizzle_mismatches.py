@@ -9,7 +9,7 @@ from test_cp_async_bulk_tensor import tensor_map
 
 from emulator import LaunchResult
 from emulator.findings import counted
-from emulator.machine.statistics import Stats
+from emulator.machine.launch.statistics import Stats
 
 CODES = {0: 0, 1: 6, 2: 4, 3: 2}
 """A matrix descriptor's code of CUtensorMapSwizzle none, 32, 64 and 128 bytes."""

@@ -8,7 +8,7 @@ from ptx_launch import kernel, launch
 from tensor_layouts import Layout
 
 from emulator import errors
-from emulator.machine.agents import Completion
+from emulator.machine.order.completion import Completion
 
 PER_REPEAT = {
     # shape: (bits of a row in one repeat, lanes, registers, (thread, value bit) -> bit of [lane][row bit])

@@ -8,8 +8,8 @@ from canonical import Operand
 from ptx_launch import kernel, launch
 from tensor_program import BASE, WINDOW, prologue
 
-from emulator.machine.descriptors import E4M3, E5M2
-from emulator.machine.numbers import table
+from emulator.machine.formats.descriptors import E4M3, E5M2
+from emulator.machine.formats.numbers import table
 
 KINDS = {
     # kind: (bits of an element, K, A's and B's type codes, encode)

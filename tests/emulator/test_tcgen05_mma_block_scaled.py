@@ -11,8 +11,8 @@ from ptx_launch import launch
 from test_tcgen05_mma import BASE, WINDOW, operand, program
 
 from emulator import errors
-from emulator.machine.descriptors import E2M1, E2M3, E4M3, ElementType
-from emulator.machine.numbers import table
+from emulator.machine.formats.descriptors import E2M1, E2M3, E4M3, ElementType
+from emulator.machine.formats.numbers import table
 
 M, N, COLUMNS, REPEATS = 128, 96, 128, 2
 A_AT, B_AT, SFA_AT, SFB_AT = 0, 16 * 1024, 32 * 1024, 33 * 1024

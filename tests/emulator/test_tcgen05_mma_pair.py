@@ -22,8 +22,8 @@ from test_tcgen05_mma_forms import (
 )
 
 from emulator import errors
-from emulator.machine.descriptors import E2M1, E4M3
-from emulator.machine.numbers import table
+from emulator.machine.formats.descriptors import E2M1, E4M3
+from emulator.machine.formats.numbers import table
 
 MODES = ("eager", "lazy", "random")
 

@@ -21,7 +21,7 @@ from test_tcgen05_mma_forms import (
 from test_tcgen05_mma_pair import laid_out
 
 from emulator import errors
-from emulator.machine.agents import Completion
+from emulator.machine.order.completion import Completion
 
 SHIFT = "@%p1 tcgen05.shift.cta_group::{}.down [%r20];\n"
 MODES = ("eager", "lazy", "random")

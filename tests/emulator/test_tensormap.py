@@ -12,8 +12,8 @@ from test_cp_async_bulk_tensor import TYPES, boxed, program, tensor_map
 
 from emulator import errors
 from emulator.bridge.tensormap import encode_tiled
-from emulator.machine.agents import Completion
-from emulator.machine.tensormap import replaced
+from emulator.machine.formats.tensormap import replaced
+from emulator.machine.order.completion import Completion
 
 MODES = ("eager", "lazy", "random")
 

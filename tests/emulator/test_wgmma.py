@@ -8,7 +8,7 @@ from test_pairs import HERE, MODES, PROGRAMS, run
 from wgmma_program import FORMS, Form, bits_of, exact
 
 from emulator import errors
-from emulator.machine.launch import Numerics
+from emulator.machine.launch.launch import Numerics
 from emulator.program import Program
 from emulator.ptx.parser import parse
 

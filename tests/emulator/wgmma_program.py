@@ -11,7 +11,7 @@ from ptx_launch import aligned, launch
 from tensor_layouts import Layout
 from test_mma_sync_and_ldmatrix import codes
 
-from emulator.machine.launch import Numerics
+from emulator.machine.launch.launch import Numerics
 
 WINDOW = 40 * 1024
 B_START = 8 * 1024

@@ -12,7 +12,7 @@ import torch
 
 import emulator
 import kernel
-from emulator.machine.agents import Completion
+from emulator.machine.order.completion import Completion
 from kernel import reference
 
 MODES: tuple[Completion, ...] = ("eager", "lazy", "random")

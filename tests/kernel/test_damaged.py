@@ -11,9 +11,9 @@ import emulator  # before CuTeDSL, so that PTX is kept
 import kernel
 from emulator.bridge import device
 from emulator.errors import EmulatorError, Fault, PtxError
-from emulator.machine import scheduler
-from emulator.machine.agents import Completion
-from emulator.machine.launch import Launch
+from emulator.machine.execution import scheduler
+from emulator.machine.launch.launch import Launch
+from emulator.machine.order.completion import Completion
 from emulator.program import Program
 from emulator.ptx.parser import parse
 from tests.emulator.damage import copies

@@ -13,8 +13,8 @@ import numpy as np
 from ...chip import RANK_SHIFT
 from ...isa.lane_values import active_lanes, of_lane
 from ...isa.registry import BLOCK, Action
-from ...machine.shared import OFFSET_MASK
-from ...machine.tensormap import MAP_BYTES, TensorMap, decode
+from ...machine.formats.tensormap import MAP_BYTES, TensorMap, decode
+from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Instr, Operand, TensorAddress, Vector
 from ..barriers import TimedMBarrier
 from ..trace import COPIES

@@ -10,7 +10,7 @@ from ...chip import LANES, RANK_SHIFT
 from ...isa.lane_values import active_lanes, lane_rows, per_lane
 from ...isa.ld_st import REGISTER_BYTES, MemoryOp, extended, if_not_of_each_lane, load_of_parameters
 from ...isa.registry import BLOCK, Action
-from ...machine.shared import OFFSET_MASK
+from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Instr, Reg, Vector
 from ..chips import Chip
 from ..warps import TimedWarp

@@ -11,7 +11,7 @@ from ...chip import RANK_SHIFT
 from ...errors import BarrierError
 from ...isa.lane_values import active_lanes, of_lane, same
 from ...isa.registry import BLOCK, Action, if_sources_are
-from ...machine.shared import OFFSET_MASK
+from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Instr
 from ..barriers import TimedMBarrier
 from ..warps import TimedWarp

@@ -8,8 +8,8 @@ from typing import Any, Final
 from ...chip import RANK_SHIFT, TMEM_LANES
 from ...isa.lane_values import active_lanes, of_lane, same
 from ...isa.registry import Action
-from ...machine.descriptors import KINDS, SCALE_BYTES, InstructionDescriptor, Kind
-from ...machine.shared import OFFSET_MASK
+from ...machine.formats.descriptors import KINDS, SCALE_BYTES, InstructionDescriptor, Kind
+from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Address, Imm, Instr
 from ..barriers import TimedMBarrier
 from ..chips import Chip

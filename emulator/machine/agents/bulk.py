@@ -1,0 +1,296 @@
+"""The agents that copy: bulk copies in both directions, their groups and those of TMA, and cp.async."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from ...chip import LANES
+from ...errors import Level, Misaligned
+from ..convergence import ALL
+from ..order.access import CLUSTER, GPU, Access, handed_over
+from ..order.completion import AsyncOperation
+from ..order.global_access import GlobalAccess
+from ..synchronisation.mbarrier import MBarrier, Party
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...ptx.syntax import Instr
+    from ..topology import Cta, Warp
+
+
+class Group:
+    """Copies that are waited for together. `last` is the time of the newest, known when the group is committed.
+
+    lanes: of cp.async, those (bits) that committed it.
+    """
+
+    def __init__(self) -> None:
+        self.outstanding = 0
+        self.last = 0
+        self.lanes = ALL
+        self.waiters: list[Warp] = []
+
+
+class CopyThread:
+    """The groups of one thread's bulk copies. Its component's time counts copies.
+
+    generic: the copies go through the generic proxy: fence.proxy.async must come before the async proxy reads them.
+    NVIDIA's programs leave it out after cp.async, so only level `pedantic` asks. queue: the copies complete in order.
+    """
+
+    def __init__(
+        self, warp: Warp, key: Any, waiting_for: str, generic: bool, queue: deque[AsyncOperation] | None
+    ) -> None:
+        self.warp, self.waiting_for, self.generic, self.queue = warp, waiting_for, generic, queue
+        self.published = not generic or not warp.cta.launch.asks(Level.PEDANTIC)
+        self.component = warp.cta.cluster.history.component((warp.cta.rank, warp.index, key))
+        self.issued = self.committed_until = 0
+        self.open = Group()
+        self.groups: list[Group] = []
+        self.writes = Writes(self)
+
+    def access(self, instr: Instr, what: str, after: int = 0) -> Access:
+        """An access of the copy that is issued next, or after so many more."""
+        return Access(self.component, self.issued + 1 + after, self.generic, instr, self.warp, what, via=self)
+
+    def issue(self, instr: Instr, perform: Any, count: int = 1) -> None:
+        """Queue a checked copy in the open group, or several as one."""
+        group, cluster = self.open, self.warp.cta.cluster
+        self.issued += count
+        group.outstanding += count
+
+        def complete() -> None:
+            perform()
+            group.outstanding -= count
+            if not group.outstanding:
+                waiters, group.waiters = group.waiters, []
+                cluster.wake(waiters)
+
+        cluster.agents.issue(AsyncOperation((group,), complete, self.queue))
+
+    def commit(self) -> None:
+        """Close the open group."""
+        self.open.last = self.committed_until = self.issued
+        self.groups.append(self.open)
+        self.writes.groups.append(self.issued)
+        self.open = Group()
+
+    def unfinished(self, allowed: int) -> list[Group]:
+        """The committed groups but the latest `allowed` that are not complete."""
+        return [g for g in self._covered(allowed) if g.outstanding]
+
+    def waited(self, allowed: int) -> None:
+        """All committed groups but the latest `allowed` were waited for."""
+        covered = self._covered(allowed)
+        if covered:
+            self.warp.clock.advance(self.component, covered[-1].last, visible=self.published)
+            del self.groups[: len(covered)]
+
+    def _covered(self, allowed: int) -> list[Group]:
+        return self.groups[: max(len(self.groups) - allowed, 0)]
+
+    def missing(self, access: Access, me: Access) -> str:
+        """What orders `me` after `access`, for the report of a conflict."""
+        if access.time > self.committed_until:
+            return f"{self.waiting_for} in {self.warp} after a commit_group that follows PTX line {access.instr.line}"
+        if self.warp.clock.at(self.component) < access.time:
+            return f"{self.waiting_for} in {self.warp}{self._which()} that covers PTX line {access.instr.line}"
+        return handed_over(self.warp, self.waiting_for, me)
+
+    def _which(self) -> str:
+        """Which of its lanes have to wait, if that is to be said."""
+        return ""
+
+
+class WarpCopies(CopyThread):
+    """The cp.async of a warp. Each lane has groups of its own: those that it commits, and waits for."""
+
+    def __init__(self, warp: Warp) -> None:
+        super().__init__(warp, "cp.async", "cp.async.wait_group", True, deque())
+        self.waits: list[tuple[int, int, Instr]] = []
+        """Of each wait: how many copies were complete, at which time of the warp, by what."""
+        self._makers: list[tuple[int, int]] = []
+        """The lanes (bits) that make the copies, from which one on."""
+        self._reached: list[int] | None = None
+        """Up to which copy each lane waited for its own; None as long as all lanes commit and wait together."""
+
+    def made_by(self, lanes: int) -> None:
+        """The next copies are made by these lanes (bits)."""
+        if not self._makers or self._makers[-1][1] != lanes:
+            self._makers.append((self.issued + 1, lanes))
+
+    def commit(self, lanes: int = ALL) -> None:
+        """Close the open group of these lanes (bits)."""
+        self._part(lanes)
+        self.open.lanes = lanes
+        super().commit()
+
+    def unfinished(self, allowed: int, lanes: int = ALL) -> list[Group]:
+        """What is not complete of what comes no later than the latest groups but `allowed` of these lanes."""
+        self._part(lanes)
+        if self._reached is None:
+            return super().unfinished(allowed)
+        last = max((own[-1].last for own in self._own(allowed, lanes).values()), default=0)
+        return [group for group in self.groups if group.last <= last and group.outstanding]
+
+    def waited(self, allowed: int, by: Instr | None = None, lanes: int = ALL) -> None:
+        """These lanes (bits) waited for all of their groups but the latest `allowed`, each for its own copies."""
+        before = self.warp.clock.at(self.component)
+        if self._reached is None:
+            super().waited(allowed)
+        else:
+            for lane, own in self._own(allowed, lanes).items():
+                self._reached[lane] = max(self._reached[lane], own[-1].last)
+            over = self._up_to(lambda makers: min(self._reached[lane] for lane in _lanes(makers)))  # type: ignore[index]
+            self.warp.clock.advance(self.component, over, visible=self.published)
+            self.groups = [group for group in self.groups if group.last > over]
+        over = self.warp.clock.at(self.component)
+        if over > before and by is not None:
+            self.waits.append((over, self.warp.time, by))
+        while len(self._makers) > 1 and self._makers[1][0] <= over:
+            del self._makers[0]
+
+    def made_up_to(self, lanes: int) -> int:
+        """The copy up to which these lanes (bits) made all that were not waited for."""
+        return self._up_to(lambda makers: 0 if makers & ~lanes else self.issued)
+
+    def _part(self, lanes: int) -> None:
+        if lanes != ALL and self._reached is None:
+            self._reached = [self.warp.clock.at(self.component)] * LANES
+
+    def _own(self, allowed: int, lanes: int) -> dict[int, list[Group]]:
+        """The groups of each of these lanes but the latest `allowed`, where there are some."""
+        own = {lane: [group for group in self.groups if group.lanes >> lane & 1] for lane in _lanes(lanes)}
+        return {lane: groups[: len(groups) - allowed] for lane, groups in own.items() if len(groups) > allowed}
+
+    def _up_to(self, reached: Callable[[int], int]) -> int:
+        """The copy up to which all are over. reached: up to which those are that these lanes (bits) make."""
+        over = self.warp.clock.at(self.component)
+        ends = [start - 1 for start, _ in self._makers[1:]] + [self.issued]
+        for (_, makers), end in zip(self._makers, ends, strict=False):
+            if end > over:
+                over = max(over, min(reached(makers), end))
+                if over < end:
+                    break
+        return over
+
+    def wait_for(self, access: Access) -> tuple[int, int, Instr] | None:
+        """The first wait of `waits` that covers a copy."""
+        at = bisect_left(self.waits, access.time, key=itemgetter(0))
+        return self.waits[at] if at < len(self.waits) else None
+
+    def waited_at(self, access: Access) -> int:
+        """When each lane had waited for its own copies, 0 if another told of them."""
+        wait = self.wait_for(access)
+        return 0 if wait is None else wait[1]
+
+    def _which(self) -> str:
+        if self._reached is not None:
+            return " in the lanes that copied, after a commit_group of theirs,"
+        return " in the lanes that copied" if any(lanes != ALL for _, lanes in self._makers) else ""
+
+
+def _lanes(bits: int) -> list[int]:
+    return [lane for lane in range(LANES) if bits >> lane & 1]
+
+
+class Writes:
+    """What the bulk copies of a thread write to global memory: complete at a wait_group that is no wait_group.read."""
+
+    def __init__(self, copies: CopyThread) -> None:
+        self.copies = copies
+        warp = copies.warp
+        self.component = warp.cta.cluster.history.component((warp.cta.rank, warp.index, "writes", copies.component))
+        self.groups: list[int] = []
+        """How many copies were issued when each group that was not waited for was committed."""
+
+    def access(self, instr: Instr, what: str, folds: bool) -> GlobalAccess:
+        """A write of the copy that is issued next. folds: into what is there, atomically."""
+        time, strong = self.copies.issued + 1, GPU * folds
+        return GlobalAccess(self.component, time, False, instr, self.copies.warp, what, via=self, strong=strong)
+
+    def waited(self, allowed: int) -> None:
+        """All committed groups but the latest `allowed` were waited for, and not for their reads alone."""
+        covered = self.groups[: max(len(self.groups) - allowed, 0)]
+        if covered:
+            self.copies.warp.clock.advance(self.component, covered[-1])
+            del self.groups[: len(covered)]
+
+    def missing(self, access: Access, me: Access) -> str:
+        """What orders `me` after `access`, for the report of a conflict."""
+        warp, wait = self.copies.warp, self.copies.waiting_for
+        if access.time > self.copies.committed_until:
+            return f"{wait} in {warp} after a commit_group that follows PTX line {access.instr.line}"
+        if warp.clock.at(self.component) < access.time:
+            return f"{wait} (not .read) in {warp} that covers PTX line {access.instr.line}"
+        return handed_over(warp, wait, me)
+
+
+def aligned(offset: int, alignment: int, what: str, instr: Instr, warp: Warp) -> None:
+    """Raise Misaligned unless `offset` is a multiple of `alignment`."""
+    if offset % alignment:
+        raise Misaligned(f"{what} at shared offset {offset:#x}, which is not a multiple of {alignment}", instr, warp)
+
+
+def fill(
+    instr: Instr,
+    warp: Warp,
+    cta: Cta,
+    offset: int,
+    size: int,
+    barrier: MBarrier,
+    what: str,
+    move: Any,
+    counted: int | None = None,
+    reduces: bool = False,
+    route: tuple[int, ...] = (),
+) -> None:
+    """Queue a copy of `size` bytes into shared memory: checked now, moved and reported when it completes.
+
+    counted: the bytes that the mbarrier is told, if that is not `size`. reduces: what is there is read too, and changed
+    atomically. route: from where to where the bytes go.
+    """
+    cta.smem.check_span(offset, size, instr, warp, what)
+    cta.launch.stats.copied_in_bytes += size
+    me = Access(
+        barrier.component,
+        barrier.phase + 1,
+        False,
+        instr,
+        warp,
+        what,
+        via=barrier,
+        strong=CLUSTER * reduces,
+        route=route,
+    )
+    if reduces:
+        cta.smem.shadow.read(cta.smem.span(offset, size), me, warp.clock)
+    cta.smem.shadow.write(cta.smem.span(offset, size), me, warp.clock)
+    party = Party(instr, warp, what, (me.component, me.time))
+    barrier.copies.append(party)
+
+    def perform() -> None:
+        move()
+        barrier.complete_tx(size if counted is None else counted, party)
+
+    warp.cta.cluster.agents.issue(AsyncOperation((barrier,), perform))
+
+
+def bulk_thread(warp: Warp, lane: int) -> CopyThread:
+    """The bulk groups of a lane."""
+    found: CopyThread | None = warp.bulk.get(lane)
+    if found is None:
+        found = warp.bulk[lane] = CopyThread(warp, ("bulk", lane), "cp.async.bulk.wait_group", False, None)
+    return found
+
+
+def warp_copies(warp: Warp) -> WarpCopies:
+    """The cp.async of a warp."""
+    found: WarpCopies | None = warp.copies
+    if found is None:
+        found = warp.copies = WarpCopies(warp)
+    return found

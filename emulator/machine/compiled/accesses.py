@@ -1,0 +1,249 @@
+"""What loads and stores that are machine code may do without asking: as much as their handlers met last time.
+
+How their code finds it, and why it may trust it, stands in `native.memory_layout`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ...chip import LANES, RANK_SHIFT
+from ...native.memory_layout import (
+    CLOCK,
+    IDS_MAX,
+    LIMIT,
+    MANY,
+    MEMORY_ROW,
+    OF_ONE_WARP,
+    PATTERN,
+    SERIALS_MAX,
+    WINDOW,
+    address_of,
+)
+from ..launch.statistics import shape_of
+from ..memory.global_shadow import GlobalShadow
+from ..memory.shared import CHUNK
+from .notes import Notes
+
+if TYPE_CHECKING:
+    from ...ptx.syntax import Instr
+    from ..launch.globalmem import Allocation
+    from ..launch.launch import Launch
+    from ..launch.statistics import Shape, Stats
+    from ..topology import Cta, Warp
+
+CELLS_AN_ACCESS: Final = 4096
+"""A CTA gets notes once handlers did one access for so many cells: notes of 228 KiB for 6 warps take 0.5 ms to make,
+an access by a handler 0.04 ms (measured)."""
+
+
+@dataclass
+class Learned:
+    """What a program keeps from launch to launch of its accesses of shared memory, by their numbers.
+
+    A pattern says nothing of addresses, order or values, so that one which was met in another launch is as good as one
+    of this. notes_pay: whether CTAs get notes at their first access, since those before did enough of them.
+    """
+
+    patterns: np.ndarray
+    shapes: dict[int, Shape]
+    """How `Stats` knows the patterns that were counted."""
+    notes_pay: bool = False
+
+    @classmethod
+    def nothing(cls, accesses: int) -> Learned:
+        """What is known before the first launch."""
+        return cls(np.zeros(accesses, PATTERN), {})
+
+
+class CompiledAccesses:
+    """Of one launch: what the code of its loads and stores knows, and what it counted.
+
+    accesses: the instructions, by their numbers, and what reports call them.
+    """
+
+    def __init__(self, launch: Launch, accesses: Sequence[tuple[Instr, str]], learned: Learned) -> None:
+        self._memory, self._accesses, self._outside = launch.memory, accesses, GlobalShadow.of(launch)
+        self._outside.accesses += [(instr, what, 0) for instr, what in accesses]
+        self._windows = np.zeros(len(accesses), WINDOW)
+        self._bytes = np.zeros(2, np.uint64)
+        self._learned, self._patterns = learned, learned.patterns
+        self._times = self._patterns["times"]
+        self._times[:] = 0  # of a launch that did not come to its end
+        self._row = np.zeros(LANES, np.uint64)
+        row = self._row.view(MEMORY_ROW)
+        row["windows"], row["bytes"] = self._windows.ctypes.data, self._bytes.ctypes.data
+        row["patterns"] = self._patterns.ctypes.data
+        launch.memory.watchers.append(self._leave)
+
+    def start(self, warps: Sequence[Warp], memory: np.ndarray) -> None:
+        """Let the code of warps of a CTA know what is the same for all. memory: their rows of that name,
+        uint64[warps, 32]."""
+        memory[:] = self._row
+        stored = np.zeros((len(warps), max(len(self._accesses), 1)), np.uint32)
+        for warp, row, executed in zip(warps, memory, stored, strict=True):
+            warp.memory, warp.stored = row, executed
+            warp.peers = None
+            _identify(warp, warp.memory, warp.index)
+
+    def learn(self, number: int, addresses: np.ndarray, size: int, store: bool) -> None:
+        """Instruction `number` accessed `size` bytes at each address, and may do so in all of that allocation.
+
+        A store is not let go alone where every write has to be noted, nor if two lanes stored in one place; nothing is
+        in an allocation that is watched and of which there are no notes, nor a load there of one place by two lanes.
+        """
+        address = addresses.item(0)
+        found = self._memory.known(address, address + size)
+        watched = found is not None and found.address in self._memory.watched
+        together = (store or watched) and np.unique(addresses).size < addresses.size
+        noted = together or (store and self._memory.written is not None)
+        if found is None or noted or len(self._accesses) > IDS_MAX:
+            return
+        notes = 0, 0
+        if watched:
+            area = self._outside.area(address, address + size)
+            notes = area.notes() if area is not None and len(self._outside.warps) < SERIALS_MAX else notes
+            if not notes[0]:
+                return
+        self._windows[number] = found.address, found.size - size + 1, *notes
+
+    def _leave(self, allocation: Allocation) -> None:
+        """Let no access go alone in an allocation any longer."""
+        self._windows["count"][self._windows["start"] == allocation.address] = 0
+
+    def learn_shared(
+        self, number: int, warp: Warp, lanes: np.ndarray, addresses: np.ndarray, size: int, store: bool, peer: bool
+    ) -> None:
+        """Instruction `number` of a warp accessed `size` bytes of shared memory at one address a lane.
+
+        It may do so in this pattern, wherever it comes after what others did; but not store by two lanes in one place.
+        peer: of any CTA of the cluster, which the warp may access from then on if it knows that they have started.
+        """
+        rank = addresses.item(0) >> RANK_SHIFT
+        if rank >= len(warp.cta.cluster.ctas):
+            return
+        cta = warp.cta.cluster.ctas[rank]
+        smem = cta.smem
+        smem.handled += 1
+        pays = self._learned.notes_pay or smem.handled >= smem.shadow.writer.size // CELLS_AN_ACCESS
+        if not smem.shift or not pays:
+            return
+        offsets = addresses.astype(np.int64) - cta.window
+        if offsets.min() < 0 or offsets.max() >= smem.size:
+            return
+        notes = smem.shadow.notes
+        if notes is None:
+            self._learned.notes_pay = True
+            notes = self._give_notes(cta)
+        assert isinstance(notes, Notes)
+        if peer and (warp.peers is None or not warp.peers[rank, LIMIT]):
+            _let_in(warp)
+        notes.adopt(smem.cells(offsets, size))
+        self._flush_pattern(number, warp.cta.launch.stats)
+        self._learned.shapes.pop(number, None)
+        pattern = self._patterns[number]
+        places = offsets.tolist()
+        together = {place for place in places if places.count(place) > 1} if len(set(places)) < len(places) else set()
+        if together and store:
+            pattern["lanes"] = 0
+            return
+        pattern["lanes"], pattern["bytes"] = sum(1 << lane for lane in lanes.tolist()), size
+        pattern["who"][lanes] = [
+            MANY if place in together else lane for place, lane in zip(places, lanes.tolist(), strict=True)
+        ]
+        pattern["offsets"] = 0
+        pattern["offsets"][lanes] = (offsets - offsets[0]).astype(np.uint32)
+
+    def gave_notes(self, cta: Cta) -> bool:
+        """Whether a CTA got notes just now, as those before it did: then the access that asked may try again."""
+        if cta.smem.shadow.notes is not None or not (self._learned.notes_pay and cta.smem.shift):
+            return False
+        self._give_notes(cta)
+        return True
+
+    def _give_notes(self, cta: Cta) -> Notes:
+        """Have notes of a CTA's shared memory from now on, and let its warps' code know."""
+        notes = Notes(cta, self._accesses)
+        cta.smem.shadow.take(notes)
+        notes.row = _known(cta, notes)
+        for own in cta.warps:
+            own.memory[:] = notes.row
+            _identify(own, own.memory, own.index)
+        return notes
+
+    def flush(self, stats: Stats) -> None:
+        """Add the counts to those of the launch."""
+        loaded, stored = self._bytes.tolist()
+        stats.global_load_bytes += loaded
+        stats.global_store_bytes += stored
+        self._bytes[:] = 0
+        for number in np.flatnonzero(self._times).tolist():
+            self._flush_pattern(number, stats)
+
+    def _flush_pattern(self, number: int, stats: Stats) -> None:
+        """Count a pattern as often as it occurred."""
+        times = self._times.item(number)
+        if not times:
+            return
+        shape = self._learned.shapes.get(number)
+        if shape is None:
+            _, active, size, offsets, _ = self._patterns[number].tolist()
+            lanes = [lane for lane in range(LANES) if active >> lane & 1]
+            shape = shape_of(offsets.view(np.int32).astype(np.intp)[lanes], size)
+            self._learned.shapes[number] = shape
+        stats.meet(shape, times)
+        self._times[number] = 0
+
+
+def _let_in(warp: Warp) -> None:
+    """Let a warp's code reach all CTAs of its cluster that have notes, and of which it knows that they have started."""
+    ctas = warp.cta.cluster.ctas
+    if warp.peers is None:
+        warp.peers = np.zeros((len(ctas), LANES), np.uint64)
+        _identify(warp, warp.memory, warp.index)
+    for cta in ctas:
+        notes, row = cta.smem.shadow.notes, warp.peers[cta.rank]
+        if isinstance(notes, Notes) and not row[LIMIT] and warp.knows_started(cta):
+            row[:] = notes.row
+            _identify(warp, row, notes.number(warp))
+
+
+def _known(cta: Cta, notes: Notes) -> np.ndarray:
+    """What the code of any warp has to know of the notes of a CTA, a MEMORY_ROW as uint64[32]."""
+    smem = cta.smem
+    known: np.ndarray = cta.warps[0].memory.copy()
+    row = known.view(MEMORY_ROW)
+    row["start"], row["limit"] = cta.window, smem.size & -CHUNK
+    row["data"] = address_of(smem.bytes)
+    row["writes"], row["cells"] = address_of(notes.writes), notes.writes.size
+    row["noted"], row["readers"] = address_of(notes.noted), address_of(smem.shadow.reader)
+    row["epochs"] = cta.cluster.history.epochs
+    row["components"] = address_of(notes.components)
+    row["reads"], row["warps"] = address_of(notes.words) + 8 * np.arange(2)
+    return known
+
+
+def _identify(warp: Warp, row: np.ndarray, index: int) -> None:
+    """Let a warp's code know which it is of the warps that the row's notes have, and what it has of its own."""
+    peers, ctas = (0, 0) if warp.peers is None else (address_of(warp.peers), len(warp.peers))
+    own = address_of(warp.stored), warp.clock.address, index, warp.component, warp.serial, peers, ctas
+    row[OF_ONE_WARP] = own
+    follow_clock(warp)
+
+
+def gets_notes(warp: Warp) -> bool:
+    """Whether an access of shared memory that asked may try again, see `CompiledAccesses.gave_notes`."""
+    compiled: CompiledAccesses = warp.cta.launch.registry[CompiledAccesses]
+    return compiled.gave_notes(warp.cta)
+
+
+def follow_clock(warp: Warp) -> None:
+    """Let a warp's code know where its clock is."""
+    warp.memory_clock = warp.clock.v
+    warp.memory[CLOCK] = address = warp.clock.address
+    if warp.peers is not None:
+        warp.peers[:, CLOCK] = address

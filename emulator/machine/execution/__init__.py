@@ -1,0 +1,1 @@
+"""Running a launch: the scheduler, its processes, and the checks when a CTA ends."""

@@ -1,0 +1,176 @@
+"""The clusters of one launch spread over forked processes, to the same end as in one.
+
+The first cluster or two run alone, which shows what the launch writes and how long a cluster takes; none, if an earlier
+launch of the program wrote only what was known before it began, and the number of processes is said. Of the others a
+process runs neighbouring ones in its own copy of memory, and notes what they write to global memory; the launching
+process applies those notes in the order of the grid. If another process did not come to its end without findings, or
+one accessed what another wrote, nothing is applied and the launching process runs all of them: so errors, findings,
+races between clusters and Ctrl-C are those of one process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from ...errors import Interrupted
+from ..launch.statistics import Stats
+from ..memory.global_shadow import GlobalShadow, Share, disjoint
+
+if TYPE_CHECKING:
+    from ..launch.globalmem import Written
+    from ..launch.launch import Dim3, Launch
+
+Notes = list[tuple[Stats, "list[Written]"]]
+"""What each cluster counted and wrote."""
+
+PR_SET_PDEATHSIG: Final = 1
+"""Of prctl: the signal that this process gets when its parent ends."""
+PAYS_S: Final = 0.25
+"""Clusters that take less than this together are not worth other processes, which take 0.05 s to begin (measured with
+the attention kernel's process of 1 GB) and find their caches cold."""
+
+
+def can_fork() -> bool:
+    """Whether a copy of this process could go on: on Linux, and with no other thread that might hold a lock."""
+    return sys.platform == "linux" and threading.active_count() == 1
+
+
+def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int | None, foreseen: bool) -> bool:
+    """Run all clusters of a launch of an independent program in this process and up to `processes` - 1 forked ones.
+
+    None: as many as pay, by the time that a cluster takes and what this machine's cores do besides. foreseen: what
+    this answered for the program's last launch: whether it wrote only where that was known before it began.
+    """
+    left = list(launch.clusters())
+    known = set(launch.memory.watched)
+    alone = (not foreseen) + (processes is None)  # to show what is written; to be timed, with all prepared
+    took_s = 0.0
+    for index in left[:alone]:
+        started = time.process_time()  # other processes may be in its way meanwhile
+        run_cluster(index)
+        took_s = time.process_time() - started
+    del left[:alone]
+    if processes is None:
+        processes = idle_cores() if took_s * len(left) > PAYS_S else 1
+    if processes > 1 and len(left) > 1 and not launch.findings:
+        _share_out(launch, run_cluster, left, processes)
+    else:
+        for index in left:
+            run_cluster(index)
+    return launch.memory.watched == known
+
+
+def idle_cores() -> int:
+    """The cores that this process may use and that have had nothing else to do for the last minute, one at least."""
+    others = max(os.getloadavg()[0] - 1, 0)
+    return max(int(len(os.sched_getaffinity(0)) - others), 1)
+
+
+def _share_out(launch: Launch, run_cluster: Callable[[Dim3], None], clusters: Sequence[Dim3], processes: int) -> None:
+    """Run clusters in this process and forked ones; or all in this one, if they cannot be told apart otherwise."""
+    first, *others = _shares(clusters, processes)
+    shadow = GlobalShadow.of(launch)
+    shadow.mark()
+    helpers: list[Helper] = []
+    try:
+        with _no_interrupt():  # every process that begins is among the helpers
+            helpers.extend(Helper(launch, run_cluster, share) for share in others)
+        for index in first:
+            run_cluster(index)
+        found = [helper.finish() for helper in helpers]
+        done = [each for each in found if each is not None]
+        if len(done) == len(found) and disjoint([shadow.share(), *(share for _, share in done)]):
+            for notes, _ in done:
+                for stats, written in notes:
+                    launch.stats.add(stats)
+                    launch.memory.apply(written)
+        else:
+            for index in clusters[len(first) :]:
+                run_cluster(index)
+    finally:
+        for helper in helpers:
+            helper.end()
+
+
+@contextmanager
+def _no_interrupt() -> Iterator[None]:
+    """Ctrl-C waits until this is left; processes that begin here never hear of it."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _shares(clusters: Sequence[Dim3], count: int) -> list[Sequence[Dim3]]:
+    """Neighbouring clusters together, the numbers of two shares at most one apart."""
+    count = min(count, len(clusters))
+    ends = [len(clusters) * i // count for i in range(count + 1)]
+    return [clusters[a:b] for a, b in pairwise(ends)]
+
+
+class Helper:
+    """A forked process that runs some clusters, and what it found out."""
+
+    def __init__(self, launch: Launch, run_cluster: Callable[[Dim3], None], share: Sequence[Dim3]) -> None:
+        self._launch, self._share = launch, share
+        self._notes = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
+        self._pid = os.fork()
+        if self._pid == 0:
+            try:
+                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+                self._work(run_cluster)
+            finally:
+                os._exit(0)
+
+    def _work(self, run_cluster: Callable[[Dim3], None]) -> None:
+        """In the forked process: note what each cluster did, then what all accessed; not where one raises or finds."""
+        launch = self._launch
+        launch.memory.note_writes()
+        for index in self._share:
+            launch.stats, launch.memory.written = Stats(), []
+            try:
+                run_cluster(index)
+            except BaseException:
+                return
+            if launch.findings:
+                return
+            pickle.dump((launch.stats, launch.memory.written), self._notes, pickle.HIGHEST_PROTOCOL)
+        pickle.dump(GlobalShadow.of(launch).share(), self._notes, pickle.HIGHEST_PROTOCOL)
+        self._notes.flush()
+
+    def finish(self) -> tuple[Notes, Share] | None:
+        """Wait, and answer what was noted of each cluster and what they accessed; None if not all of them ended.
+
+        Raises Interrupted on Ctrl-C.
+        """
+        try:
+            os.waitpid(self._pid, 0)
+        except KeyboardInterrupt:
+            what = f"interrupted while another process runs clusters {self._share[0]} to {self._share[-1]}"
+            raise Interrupted(f"{what}\n  kernel {self._launch.kernel.name}", ()) from None
+        self._pid = 0
+        self._notes.seek(0)
+        try:
+            return [pickle.load(self._notes) for _ in self._share], pickle.load(self._notes)
+        except (EOFError, pickle.UnpicklingError):  # the second: it was killed while it wrote
+            return None
+
+    def end(self) -> None:
+        """Leave nothing behind: no process, no file."""
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+            os.waitpid(self._pid, 0)
+            self._pid = 0
+        self._notes.close()

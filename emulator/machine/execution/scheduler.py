@@ -1,0 +1,279 @@
+"""Runs a launch: warps until they wait, agents when the completion mode says so, clusters one after another.
+
+A cluster whose warps only read again and again what another cluster must write is left for the next ones to run beside
+it, as many as the device has room for.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ...errors import BudgetExceeded, Deadlock, Interrupted, source
+from ...garbage import uncollected
+from ..launch.source import naming
+from ..memory.global_shadow import GlobalShadow
+from ..order.completion import Completion
+from ..synchronisation.mbarrier import MBarrier
+from ..topology import Cluster
+from .blas import one_thread
+from .ending import finish
+from .processes import can_fork, spread
+
+if TYPE_CHECKING:
+    from ...ptx.syntax import Instr
+    from ..launch.launch import Dim3, Launch
+    from ..launch.statistics import Stats
+    from ..topology import Warp
+
+EARLY = 0.3
+"""In random mode, the chance of a completion between two turns of warps."""
+POLLS = 64
+"""So many rounds of polling answered no, with no wait ending in between, are a deadlock."""
+PATIENCE = 4096
+"""So often all clusters together may read what no one writes, before that is a deadlock too."""
+UNCHANGED = 8
+"""So many reads in a row that find the same, with no phase of an mbarrier ending in between, are polling whatever other
+warps do meanwhile: they may be handed the answer through shared memory and a barrier, round after round."""
+TURN = 1 << 20
+"""So many instructions a warp executes before others have their turn, of other clusters too: a loop of weak loads may
+be for what they store."""
+STUCK = "deadlock: no warp can run and nothing can complete"
+SHOWN_WARPS = 64
+"""Of a launch that stopped, so many warps are shown at most."""
+
+
+class Program(Protocol):
+    """What the scheduler needs of a lowered kernel.
+
+    foreseen: whether its last launch that several processes might share wrote only where that was known before.
+    """
+
+    foreseen: bool
+
+    @property
+    def independent(self) -> bool:
+        """Whether nothing that one cluster does can be seen by another before the launch ends, short of a race."""
+
+    @property
+    def stored(self) -> tuple[frozenset[int], frozenset[int]]:
+        """The offsets of the parameters that addresses of stores to global memory are computed from: threads' and
+        agents', whose tensor maps begin with an address."""
+
+    def start(self, warps: Sequence[Warp]) -> None:
+        """Set warps at the kernel's first instruction: those of one CTA after another, as many of each."""
+
+    def advance(self, warp: Warp) -> None:
+        """Run the warp until it waits, yields or is done."""
+
+    def line_of(self, warp: Warp) -> int:
+        """PTX line of a warp's position."""
+
+
+def run(
+    launch: Launch,
+    program: Program,
+    completion: Completion = "lazy",
+    seed: int = 0,
+    budget: int | None = None,
+    processes: int | None = 1,
+) -> Stats:
+    """Run a launch to its end. budget: warp-instructions that each warp may execute, None for no limit.
+
+    processes: how many may share the clusters, where that cannot be told from one; None for as many as pay.
+    Raises subclasses of emulator.errors.EmulatorError.
+    """
+
+    def start(index: Dim3) -> Cluster:
+        cluster = Cluster(launch, index, completion, Random(f"{seed}:{index}"))
+        for warp in cluster.warps:
+            warp.budget = sys.maxsize if budget is None else budget
+        program.start(cluster.warps)
+        return cluster
+
+    def run_cluster(index: Dim3) -> None:
+        _run_clusters(launch, program, iter((index,)), start)
+
+    GlobalShadow.of(launch).expect(*program.stored)
+    try:
+        with one_thread(), naming(launch.kernel), uncollected():  # else 7% of a launch
+            if processes != 1 and launch.grid != launch.cluster and can_fork() and program.independent:
+                program.foreseen = spread(launch, run_cluster, processes, program.foreseen)
+            else:
+                drawn = completion == "random" and not program.independent
+                _run_clusters(launch, program, launch.clusters(Random(seed) if drawn else None), start)
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        raise Interrupted(f"interrupted between clusters\n  kernel {launch.kernel.name}", ()) from None
+    return launch.stats
+
+
+def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], start: Callable[[Dim3], Cluster]) -> None:
+    """Run clusters in their order, each until it ends or cannot go on alone."""
+    running: list[Cluster] = []
+    fruitless = 0
+    try:
+        while True:
+            gone_on = max([False, *(_run_cluster(cluster, program) for cluster in running)])
+            if _finish_ended(running):
+                gc.collect(0)  # the next gets their memory; a forked process writes to no more of what it shares
+            if gone_on and running:
+                fruitless = 0
+                continue
+            index = next(indices, None) if len(running) < launch.resident_clusters else None
+            if index is not None:
+                running.append(start(index))
+            elif not running:
+                return
+            elif (fruitless := fruitless + 1) * len(running) > PATIENCE:
+                raise Deadlock(*_stopped(running, program, STUCK))
+    except KeyboardInterrupt:
+        if not running:
+            raise
+        raise Interrupted(*_stopped(running, program, "interrupted")) from None
+
+
+def _finish_ended(running: list[Cluster]) -> bool:
+    """Take out and finish the clusters that have ended; whether there were any."""
+    ended = [cluster for cluster in running if cluster.ended]
+    for cluster in ended:
+        finish(cluster)
+        running.remove(cluster)
+    return bool(ended)
+
+
+def _run_cluster(cluster: Cluster, program: Program) -> bool:
+    """Run a cluster until it ends or only polls what others must write; False if it did nothing but poll."""
+    gone_on = False
+    _peek(cluster)
+    while True:
+        went_on = _run_ready(cluster, program)
+        gone_on |= went_on
+        if cluster.ended:
+            return gone_on
+        if _unblock(cluster):
+            gone_on = True
+        elif (went_on or not cluster.ready) and _peek(cluster):
+            continue
+        elif cluster.ready and cluster.agents.complete_first():
+            gone_on = True
+        elif cluster.ready:
+            return gone_on
+        else:
+            raise Deadlock(*_stopped([cluster], program, STUCK))
+
+
+def _run_ready(cluster: Cluster, program: Program) -> bool:
+    """Run warps until all wait, poll or are done; False if those that ran only polled."""
+    ready = cluster.ready
+    cluster.unchanged = 0
+    by_chance = cluster.agents.completion == "random"
+    gone_on, polling = False, 0
+    while ready and polling <= len(ready):
+        if by_chance:
+            _shuffle(cluster)
+        warp = ready.popleft()
+        warp.turn = "went on"
+        warp.until = min(warp.executed + TURN, warp.budget)
+        program.advance(warp)
+        if warp.executed >= warp.until:
+            warp.turn = "polled"
+        if warp.done or warp.turn == "went on":
+            gone_on, polling = True, 0
+        elif warp.turn == "polled":
+            polling += 1
+        if warp.done:
+            cluster.unchanged = 0
+            _leave(warp)
+        elif warp.waiting is None:
+            warp.yielded = False
+            ready.append(warp)
+            if warp.executed >= warp.budget:
+                raise BudgetExceeded(*_stopped([cluster], program, f"the instruction budget is spent by {warp}"))
+        if cluster.unchanged > UNCHANGED:
+            return False
+    return gone_on
+
+
+def _shuffle(cluster: Cluster) -> None:
+    random = cluster.random
+    cluster.ready.rotate(random.randrange(len(cluster.ready)))
+    while random.random() < EARLY and cluster.agents.complete_any():
+        pass
+
+
+def _unblock(cluster: Cluster) -> bool:
+    """Complete what lets some blocked warp go on; False if nothing can."""
+    agents = cluster.agents
+    if agents.completion == "random" and agents.complete_any():
+        return True
+    if not agents.pending:
+        return False
+    polled_long = cluster.polls > POLLS // 2
+    wanted: set[Any] = set()
+    for warp in cluster.warps:
+        wait = warp.waiting
+        if wait is not None and (polled_long or not wait.peek):
+            wanted.update(wait.targets)
+    completed = False
+    while not cluster.ready and agents.complete_for(wanted):  # until it lets somebody go on
+        completed = True
+    return completed
+
+
+def _peek(cluster: Cluster) -> bool:
+    """Answer no to the warps that only ask whether their wait is over; False if none does, or all did too often."""
+    peeking = [warp for warp in cluster.warps if warp.waiting is not None and warp.waiting.peek]
+    if not peeking or cluster.polls > POLLS:
+        return False
+    cluster.polls += 1
+    for warp in peeking:
+        warp.granted = False
+        cluster.resume(warp)
+    return True
+
+
+def _leave(warp: Warp) -> None:
+    """A warp ended: those that wait for it at a barrier wait no longer."""
+    warp.cta.running -= 1
+    for barrier in warp.cta.barriers.values():
+        if barrier.expected is None:
+            barrier.settle()
+    warp.cta.cluster.barrier.settle()
+
+
+def _stopped(clusters: Sequence[Cluster], program: Program, what: str) -> tuple[str, tuple[str, ...]]:
+    """The headline of a report; one line a warp: where it is, and what it waits for; and one an mbarrier of those."""
+    first, *others = clusters
+    mode = first.agents.completion
+    shown = first.index if not others else f"{first.index} and {len(others)} more"
+    headline = f"{what}\n  kernel {first.launch.kernel.name}, completion {mode}, cluster {shown}"
+    warps = [warp for cluster in clusters for warp in cluster.warps]
+    left = len(warps) - SHOWN_WARPS
+    rows = [f"  {warp}: {_doing(warp, program)}" for warp in warps[:SHOWN_WARPS]]
+    waits = [warp.waiting for warp in warps[:SHOWN_WARPS] if warp.waiting is not None]
+    barriers = dict.fromkeys(t for wait in waits for t in wait.targets if isinstance(t, MBarrier))
+    states = [f"  {barrier.state()}".replace("\n", "\n      ") for barrier in barriers]
+    return headline, tuple(rows + [f"  and {left} more warps"] * (left > 0) + states)
+
+
+def _doing(warp: Warp, program: Program) -> str:
+    if warp.done:
+        return "has ended"
+    wait = warp.waiting
+    if wait is None and warp.turn != "went on" and warp.polled is not None:
+        instr, address = warp.polled
+        return f"PTX line {instr.line}: {instr.opcode} reads {address:#x} again and again{_below(instr, warp)}"
+    if wait is None:
+        line = program.line_of(warp)
+        near = next(instr for instr in warp.cta.launch.kernel.instrs if instr.line == line)
+        return f"PTX line {line}: running{_below(near, warp)}"
+    return f"PTX line {wait.instr.line}: {wait.instr.opcode} waits for {wait.text()}{_below(wait.instr, warp)}"
+
+
+def _below(instr: Instr, warp: Warp) -> str:
+    return source(instr, warp).replace("\n", "\n      ")

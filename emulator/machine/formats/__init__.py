@@ -1,0 +1,1 @@
+"""Formats that the hardware reads: number formats, descriptors, scale factors, tensor maps."""

@@ -1,0 +1,373 @@
+"""Tensor maps: the 128 bytes that host code writes, and the boxes that TMA moves between global and shared memory.
+
+The layout of the bits was found by varying one argument of cute.nvgpu.cpasync.make_tiled_tma_atom at a time.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from operator import add
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ..launch.globalmem import Allocation
+from .descriptors import B32, B64, B128, B128_ATOM32, B128_ATOM64, NONE, Pattern, Swizzle
+from .numbers import bf16_from, bf16_to
+
+MAP_BYTES: Final = 128
+LIVE_WORDS: Final = 8
+KIND: Final = 64
+"""The first of the four bits that say what a map is."""
+TILED: Final = 2
+IM2COL: Final = 1
+"""As no map is known to have it: the emulator's own, and so are the places of what such a map alone has."""
+SWIZZLES: Final = {(0, 0): NONE, (1, 0): B32, (2, 0): B64, (3, 0): B128, (3, 1): B128_ATOM32, (3, 3): B128_ATOM64}
+"""By mode and atomicity: PTX ISA 9.1, table 33, without the atoms of 32 bytes whose halves are exchanged."""
+TF32: Final = 80
+"""The bit that asks for float32 to be rounded to tf32."""
+NAN_FILL: Final = 79
+"""The bit that asks for NaN outside the tensor, as cuTensorMapEncodeTiled sets it for an H200."""
+DTYPES: Final = {
+    0: "u1", 1: "u2", 2: "u4", 3: "i4", 4: "u8", 5: "i8", 6: "f2", 7: "f4", 8: "f4", 9: "f8", 10: "bf16",
+}  # fmt: skip
+FLOAT32: Final = 7
+BF16: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """Elements smaller than a byte: `elements` of them are `words` words of `dtype` in global memory.
+
+    padding: bytes that follow them in shared memory.
+    """
+
+    elements: int
+    words: int
+    dtype: str
+    padding: int = 0
+
+
+PACKINGS: Final = {11: Packing(2, 1, "u1"), 12: Packing(16, 1, "u8", 8), 13: Packing(16, 3, "u4", 4)}
+"""4-bit elements as they are (b4x16), and 4- and 6-bit ones padded (b4x16_p64, b6x16_p32)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """How a map of im2col mode walks through pixels: so many for a load, in a box of each image from corner `low` to
+    corner `high`, included, by steps. Dimensions innermost first, of the pixels alone."""
+
+    pixels: int
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    def walk(self, start: tuple[int, ...], offsets: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """Where the pixels are that a load from `start` on brings: channel, place in the image, image. An image's
+        pixels are those of its box, moved by the offsets."""
+        channel, *place, image = start
+        walked = []
+        for _ in range(self.pixels):
+            walked.append((channel, *map(add, place, offsets), image))
+            for i, step in enumerate(self.steps):
+                place[i] += step
+                if place[i] <= self.high[i]:
+                    break
+                place[i] = self.low[i]
+            else:
+                image += 1
+        return walked
+
+
+class Part(NamedTuple):
+    """What of a box lies in its tensor: bytes `low` to `high - 1` of global memory, and where that is in the box,
+    outermost dimension first."""
+
+    low: int
+    high: int
+    slices: tuple[slice, ...]
+
+
+Box = tuple[Part, np.ndarray] | None
+"""What of a box lies in its tensor, and that part of global memory; None for nothing."""
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A tensor map; dimensions innermost first, strides in bytes (of the innermost: the element's size).
+
+    Elements smaller than a byte are counted in words of their packing. In im2col mode a box is one pixel.
+    """
+
+    address: int
+    element: int
+    swizzle: Swizzle
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    outside: int = 0
+    """The bits of what a load finds outside the tensor."""
+    rounds: bool = False
+    """Whether a load rounds float32 to tf32."""
+    columns: Columns | None = None
+    """What a map of im2col mode has, None in tiled mode."""
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        """How boxes lie in shared memory."""
+        return Pattern(self.swizzle, 0)
+
+    @property
+    def width(self) -> int:
+        """Bytes of an element."""
+        return self.strides[0]
+
+    @cached_property
+    def box_bytes(self) -> int:
+        """Bytes of a whole box, without padding: what an mbarrier counts."""
+        return int(np.prod(self.box)) * self.width
+
+    @cached_property
+    def shared_bytes(self) -> int:
+        """Bytes of a whole box in shared memory."""
+        packing = PACKINGS.get(self.element)
+        units = 0 if packing is None else int(np.prod(self.box)) // packing.words
+        return self.box_bytes + (packing.padding * units if packing else 0)
+
+    def counted(self, coordinates: tuple[int, ...]) -> tuple[int, ...]:
+        """Coordinates in elements as this map counts them. Raises ValueError if the first lies inside a word."""
+        packing = PACKINGS.get(self.element)
+        if packing is None:
+            return coordinates
+        if coordinates[0] % packing.elements:
+            raise ValueError(f"coordinate {coordinates[0]} of {packing.elements} packed elements")
+        return coordinates[0] // packing.elements * packing.words, *coordinates[1:]
+
+    def _padded(self, box: np.ndarray) -> np.ndarray:
+        """A box with what follows its elements in shared memory."""
+        packing = PACKINGS.get(self.element)
+        if packing is None or not packing.padding:
+            return box
+        units = box.reshape(-1, packing.words).view(np.uint8)
+        return np.pad(units, ((0, 0), (0, packing.padding)))
+
+    @classmethod
+    def decode(cls, raw: bytes) -> TensorMap:
+        """From its 128 bytes. Raises ValueError for what is no map or has a type that is not implemented."""
+        q = struct.unpack("<8Q", raw[: 8 * LIVE_WORDS])
+        rank = (q[1] >> 4 & 7) + 1
+        element = q[1] >> 7 & 15
+        if q[1] & 15 not in (TILED, IM2COL) or rank > 5 or not q[0]:
+            raise ValueError(f"no tensor map: first words {q[0]:#018x} {q[1]:#018x}")
+        if element not in DTYPES and element not in PACKINGS:
+            raise ValueError(f"tensor map of element type {element}; implemented are {sorted({*DTYPES, *PACKINGS})}")
+        im2col = q[1] & 15 == IM2COL
+        if q[1] >> 11 & 3 or (q[6] >> 32 & 0xFFFFFF and not im2col):
+            raise ValueError("tensor map with interleave or element strides, which is not implemented")
+        swizzle = SWIZZLES.get((q[1] >> 13 & 3, q[1] >> 19 & 3))
+        if swizzle is None:
+            raise ValueError(f"tensor map of swizzle mode {q[1] >> 13 & 3} with atomicity {q[1] >> 19 & 3}")
+        low = (q[1] >> 32, q[2] & 0xFFFFFFFF, q[2] >> 32, q[3] & 0xFFFFFFFF)
+        strides = tuple((s | (q[3] >> 32 + 4 * i & 15) << 32) << 4 for i, s in enumerate(low))
+        dims = tuple((q[4 + i // 2] >> 32 * (i % 2) & 0xFFFFFFFF) + 1 for i in range(5))
+        box = ((q[6] >> 56) + 1, *(1 if im2col else (q[7] >> 8 * i & 0xFF) + 1 for i in range(4)))
+        if (packing := PACKINGS.get(element)) is not None:
+            words, per = packing.words, packing.elements
+            dims, box = (dims[0] * words // per, *dims[1:]), (box[0] * words // per, *box[1:])
+            width = np.dtype(packing.dtype).itemsize
+        else:
+            width = 2 if element == BF16 else np.dtype(DTYPES[element]).itemsize
+        inner = box[0] * width
+        if inner % 16 or (swizzle is not NONE and inner > swizzle.span) or q[0] % 16:
+            raise ValueError(
+                f"tensor map of address {q[0]:#x} with {inner} bytes in the box's innermost dimension, {swizzle.name}; "
+                "allowed are multiples of 16, and no more than the swizzle's span"
+            )
+        outside = _nan(element, width) if q[1] >> NAN_FILL - 64 & 1 else 0
+        rounds = element == FLOAT32 and bool(q[1] >> TF32 - 64 & 1)
+        columns = _columns(q[6], q[7], dims[1 : rank - 1]) if im2col else None
+        strides, dims, box = (width, *strides[: rank - 1]), dims[:rank], box[:rank]
+        return cls(q[0], element, swizzle, dims, strides, box, outside, rounds, columns)
+
+    def part(self, coordinates: tuple[int, ...]) -> Part | None:
+        """What of the box at `coordinates` lies in the tensor; None if nothing does."""
+        low = self.address
+        for at, last, stride in zip(coordinates, self._last, self.strides, strict=True):
+            if not 0 <= at <= last:
+                return self._part(coordinates)
+            low += at * stride
+        return Part(low, low + self._reach, self._whole)
+
+    @cached_property
+    def _last(self) -> tuple[int, ...]:
+        """The greatest coordinates of a box that lies in the tensor, all of it."""
+        return tuple(dim - box for dim, box in zip(self.dims, self.box, strict=True))
+
+    @cached_property
+    def _reach(self) -> int:
+        """Bytes from the first of such a box to its last."""
+        return sum((box - 1) * stride for box, stride in zip(self.box, self.strides, strict=True)) + self.width
+
+    @cached_property
+    def _whole(self) -> tuple[slice, ...]:
+        return tuple(slice(0, box) for box in self.shape)
+
+    def _part(self, coordinates: tuple[int, ...]) -> Part | None:
+        low = high = self.address
+        slices = []
+        for at, box, dim, stride in zip(coordinates, self.box, self.dims, self.strides, strict=True):
+            start, stop = -at if at < 0 else 0, box if at + box <= dim else dim - at
+            if stop <= start:
+                return None
+            low += (at + start) * stride
+            high += (at + stop - 1) * stride
+            slices.append(slice(start, stop))
+        return Part(low, high + self.width, tuple(slices[::-1]))
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Of a box, outermost dimension first."""
+        return self.box[::-1]
+
+    @cached_property
+    def _view(self) -> tuple[np.dtype, tuple[int, ...]]:
+        return np.dtype(f"u{self.width}"), self.strides[::-1]
+
+    def view(self, part: Part, within: Allocation) -> np.ndarray:
+        """A part of a box in global memory, outermost dimension first, elements as unsigned integers."""
+        dtype, strides = self._view
+        shape = self.shape if part.slices is self._whole else tuple([s.stop - s.start for s in part.slices])
+        return np.ndarray(shape, dtype, within.view(1)[0], part.low - within.address, strides)
+
+    def loaded(self, box: Box) -> np.ndarray:
+        """A box as shared memory holds it before swizzling: its 16 bytes in their order, complex128 of any shape."""
+        if box is not None and box[1].shape == self.shape:
+            filled = box[1]
+        else:
+            filled = np.full(self.shape, self.outside, self._view[0])
+            if box is not None:
+                part, there = box
+                filled[part.slices] = there
+        return self._padded(_rounded(filled) if self.rounds else filled).view(np.complex128)
+
+    def write(self, part: Part, there: np.ndarray, box: np.ndarray, reduction: str | None = None) -> None:
+        """Write the part of a box `there` (or reduce it into what is there); what lies outside the tensor is
+        dropped."""
+        new = box.reshape(self.shape)[part.slices]
+        there[...] = new if reduction is None else reduced(there, new, DTYPES[self.element], reduction)
+
+
+CORNER_BITS: Final = {1: 16, 2: 8, 3: 5}
+"""Of a corner's coordinates by their number: cuTensorMapEncodeIm2col's limits."""
+
+
+def _columns(steps: int, corners: int, dims: tuple[int, ...]) -> Columns:
+    """From the last words of a map of im2col mode, as `bridge.tensormap` writes them."""
+    bits = CORNER_BITS[len(dims)]
+
+    def corner(first: int) -> tuple[int, ...]:
+        raw = (corners >> first + bits * i & (1 << bits) - 1 for i in range(len(dims)))
+        return tuple(value - (value >> bits - 1 << bits) for value in raw)
+
+    high = tuple(dim - 1 + offset for dim, offset in zip(dims, corner(16), strict=True))
+    walked = tuple((steps >> 35 + 3 * i & 7) + 1 for i in range(len(dims)))
+    return Columns((corners >> 32 & 0x3FF) + 1, corner(0), high, walked)
+
+
+def _rounded(bits: np.ndarray) -> np.ndarray:
+    """float32 bits to the nearest tf32, ties to even; NaN is 7fffe000, as on an H200."""
+    nan = (bits & np.uint32(0x7FFF_FFFF)) > np.uint32(0x7F80_0000)
+    nearest = bits + np.uint32(0xFFF) + (bits >> np.uint32(13) & np.uint32(1)) & np.uint32(0xFFFF_E000)
+    return np.where(nan, np.uint32(0x7FFF_E000), nearest)
+
+
+def _nan(element: int, width: int) -> int:
+    """The NaN that fills, 7ff7 in each 16 bits as on an H200. Raises ValueError for elements that have none."""
+    if not (element == BF16 or DTYPES.get(element, "").startswith("f")):
+        raise ValueError(f"tensor map of element type {element} filled with NaN; allowed are floats")
+    return int.from_bytes(b"\xf7\x7f" * (width // 2), "little")
+
+
+def reduced(old: np.ndarray, new: np.ndarray, dtype: str, reduction: str) -> np.ndarray:
+    """`old` and `new`, bits of elements of `dtype`, reduced elementwise. Raises KeyError for an unknown reduction."""
+    if dtype == "bf16":
+        return bf16_to(reduced_values(bf16_from(old), bf16_from(new), reduction))
+    a, b = np.ascontiguousarray(old).view(dtype), np.ascontiguousarray(new).view(dtype)
+    return reduced_values(a, b, reduction).astype(dtype).view(old.dtype)
+
+
+def reduced_values(a: np.ndarray, b: np.ndarray, reduction: str) -> np.ndarray:
+    """Two arrays of numbers reduced elementwise; inc and dec as PTX's red has them."""
+    match reduction:
+        case "inc":
+            return np.where(a >= b, 0, a + 1)
+        case "dec":
+            return np.where((a == 0) | (a > b), b, a - 1)
+    ufunc = {
+        "add": np.add, "min": np.fmin, "max": np.fmax,
+        "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    }[reduction]  # fmt: skip
+    result: np.ndarray = ufunc(a, b)
+    return result
+
+
+@lru_cache(maxsize=4096)
+def swizzled_chunks(offset: int, size: int, swizzle: Swizzle, shape: tuple[int, ...] = (-1,)) -> np.ndarray:
+    """Where each 16-byte chunk of `size` contiguous bytes at a shared-memory offset lies, as chunk numbers in this
+    shape."""
+    return (swizzle.apply(offset + np.arange(0, size, 16)) // 16).reshape(shape)
+
+
+@lru_cache(maxsize=1024)
+def decode(raw: bytes) -> TensorMap:
+    """TensorMap.decode, once for equal bytes."""
+    return TensorMap.decode(raw)
+
+
+FIELDS: Final = {
+    "global_address": (0, 64), "rank": (68, 3), "interleave_layout": (75, 2), "swizzle_mode": (77, 2),
+    "fill_mode": (NAN_FILL, 1), "swizzle_atomicity": (83, 2),
+}  # fmt: skip
+"""First bit and bits of the fields that tensormap.replace sets as they are."""
+INDEXED: Final = frozenset({"global_dim", "global_stride", "box_dim", "element_stride"})
+ELEMENTS: Final = {**{i: (i, 0) for i in range(11)}, 11: (7, 1), 13: (11, 0), 14: (12, 0), 15: (13, 0)}
+"""A map's type and tf32 bit for the numbers that tensormap.replace has for them."""
+
+
+def replaced(raw: bytes, field: str, value: int, index: int = 0) -> bytes:
+    """A map's bytes with one field set as tensormap.replace sets it: PTX ISA 9.1, 9.7.9.28.
+
+    Sizes are counted from 1 in the instruction and from 0 in the map, strides in bytes and in units of 16. The rank
+    is its number less one in both. A map that begins as zeros becomes a tiled one, as Triton's kernels make theirs.
+    Raises ValueError for a value that the field cannot hold.
+    """
+    words = int.from_bytes(raw, "little")
+    if not words >> KIND & 15:
+        words |= TILED << KIND
+    for first, bits, part in _parts(field, value, index):
+        if not 0 <= part < 1 << bits:
+            raise ValueError(f"{field} {value} of dimension {index}: a map has {bits} bits for it")
+        words = words & ~((1 << bits) - 1 << first) | part << first
+    return words.to_bytes(len(raw), "little")
+
+
+def _parts(field: str, value: int, index: int) -> list[tuple[int, int, int]]:
+    """(first bit, bits, what to set there)."""
+    match field:
+        case "global_dim":
+            return [(256 + 32 * index, 32, value - 1)]
+        case "box_dim":
+            return [(440 + 8 * index, 8, value - 1)]
+        case "element_stride":
+            return [(416 + 3 * index, 3, value - 1)]
+        case "elemtype":
+            if value not in ELEMENTS:
+                raise ValueError(f"elemtype {value}; implemented are {sorted(ELEMENTS)}")
+            return [(71, 4, ELEMENTS[value][0]), (TF32, 1, ELEMENTS[value][1])]
+        case "global_stride":
+            if value % 16:
+                raise ValueError(f"global_stride {value} of dimension {index}: not a multiple of 16 bytes")
+            return [(96 + 32 * index, 32, value >> 4 & 0xFFFFFFFF), (224 + 4 * index, 4, value >> 36)]
+    return [(*FIELDS[field], value)]

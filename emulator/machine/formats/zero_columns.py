@@ -1,0 +1,48 @@
+"""Columns of B that tcgen05.mma.ws takes as zero: the descriptor of PTX ISA 9.1, table 45."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...chip import TMEM_LANES
+
+GENERATE = 1 << 39
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroColumns:
+    """shift: the column of B that is multiplied first. zeros: the columns after it that count as zero."""
+
+    shift: int
+    zeros: frozenset[int]
+
+    @classmethod
+    def decode(cls, bits: int, m: int, n: int) -> ZeroColumns:
+        """From the 64 bits of the instruction. Raises ValueError for a shift that the shape does not have.
+
+        One part of the mask for each part of N that lies side by side in the lanes. Each part alternates between
+        runs of zeroed and of used columns, begins with a run as its first-span bit says, and drops its start count of
+        columns. Lengths as in the examples below table 45: the skip span's run is zeroed, the use span's is used.
+        """
+        shift, most = bits >> 56 & 63, 16 if m == 32 else 32
+        if shift > most:
+            raise ValueError(f"column shift {shift} in zero-column mask descriptor {bits:#018x}; M={m} allows {most}")
+        if not bits & GENERATE:
+            return cls(shift, frozenset())
+        skip, use = (bits >> 40 & 0xFF) + 1, (bits >> 48 & 0xFF) + 1
+        parts = TMEM_LANES // m
+        columns = np.arange(n // parts)
+        zeroed = []
+        for part in range(parts):
+            at = (columns + (bits >> 8 * part & 0xFF)) % (skip + use)
+            mask = at < skip if bits >> 32 + part & 1 else at >= use
+            zeroed.append(mask)
+        return cls(shift, frozenset(np.flatnonzero(np.concatenate(zeroed)).tolist()))
+
+    def of(self, b: np.ndarray) -> np.ndarray:
+        """B [N + shift, K] as it is multiplied: [N, K]."""
+        used = b[self.shift :].copy()
+        used[list(self.zeros)] = 0
+        return used

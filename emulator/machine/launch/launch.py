@@ -1,0 +1,203 @@
+"""A launch: what was asked for, what it may touch, what it found."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal
+
+from ...chip import CTAS_AN_SM, LANES, MAX_CTAS_A_CLUSTER, MAX_THREADS_A_CTA, SHARED_BYTES_AN_SM, SMS, THREADS_AN_SM
+from ...errors import CooperativeLaunchTooLarge, Fault, LaunchError, Level
+from ...ptx.syntax import Address, Dual, Reg, TensorAddress, Vector
+from .globalmem import GlobalMemory
+from .source import SourcePlace, source_place
+from .statistics import Stats
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from ...ptx.syntax import Instr, Kernel
+
+Dim3 = tuple[int, int, int]
+Numerics = Literal["fp32", "tc"]
+Diagnostics = Literal["stop", "report"]
+LevelName = Literal["fault", "formal", "pedantic"]
+
+
+@dataclass
+class Launch:
+    """One kernel launch. Sizes in bytes; `params` is kept alive and starts at `params_address`.
+
+    allocations: (address, bytes, name) of the global memory known so far; closed: there is no other. level: what is
+    asked of the program. numerics: "tc" for the tensor core's own rounding. diagnostics: "report" to note what is out
+    of order and go on, "stop" to raise it. cooperative: all CTAs must be there at a time. names: of mbarriers, by
+    offset in bytes from where dynamic shared memory starts.
+    """
+
+    kernel: Kernel
+    grid: Dim3
+    block: Dim3
+    params_address: int
+    params: Any = None
+    cluster: Dim3 = (1, 1, 1)
+    dynamic_shared_bytes: int = 0
+    allocations: list[tuple[int, int, str]] = field(default_factory=list)
+    level: Level = Level.FAULT
+    numerics: Numerics = "fp32"
+    diagnostics: Diagnostics = "stop"
+    closed: bool = False
+    cooperative: bool = False
+    names: Mapping[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise LaunchError for what the device would refuse."""
+        threads = self.block[0] * self.block[1] * self.block[2]
+        if not 0 < threads <= MAX_THREADS_A_CTA:
+            raise LaunchError(f"block {self.block} has {threads} threads; allowed is 1 to {MAX_THREADS_A_CTA}")
+        beyond = [f"{at} is {n}; allowed is 1 to {most}" for at, n, most in _sizes(self) if not 0 < n <= most]
+        if beyond:
+            raise LaunchError("; ".join(beyond))
+        if self.kernel.maxntid is not None and threads > prod(self.kernel.maxntid):
+            raise LaunchError(f"block {self.block} has more threads than the kernel's .maxntid {self.kernel.maxntid}")
+        if self.kernel.reqntid is not None and self.block != self.kernel.reqntid:
+            raise LaunchError(f"block {self.block} is not the kernel's .reqntid {self.kernel.reqntid}")
+        if self.shared_bytes > SHARED_BYTES_AN_SM:
+            raise LaunchError(
+                f"shared memory of {self.shared_bytes} bytes (1,024 of them reserved); allowed is {SHARED_BYTES_AN_SM}"
+            )
+        if any(g % c for g, c in zip(self.grid, self.cluster, strict=True)):
+            raise LaunchError(f"grid {self.grid} is not a multiple of the cluster {self.cluster}")
+        clusters = prod(self.grid_of_clusters)
+        if self.cooperative and clusters > self.resident_clusters:
+            raise CooperativeLaunchTooLarge(
+                f"a cooperative launch of {clusters} clusters of {prod(self.cluster)} CTAs of {threads} threads and "
+                f"{self.shared_bytes} bytes of shared memory; {self.resident_clusters} are there at a time"
+            )
+        self.memory = GlobalMemory(self.allocations, self.closed, self.found)
+        self.stats = Stats()
+        self.waiting_clusters: deque[Dim3] = deque()
+        self.findings: list[Fault] = []
+        self.registry: dict[Any, Any] = {}
+        """What is kept for the whole launch by whoever needs it, such as decoded tensor maps."""
+
+    def asks(self, level: Level) -> bool:
+        """Whether this level is asked for: whether a check of it that costs time is to look."""
+        return self.level >= level
+
+    def found(self, fault: Fault) -> None:
+        """Raise a fault that leaves memory as it is if its level is asked for; or, under diagnostics "report", note it
+        once for its cause. What is formal is noted whatever is asked for; what is pedantic is not."""
+        asked = self.asks(fault.level)
+        if asked and self.diagnostics == "stop":
+            raise fault
+        if not asked and fault.level > Level.FORMAL:
+            return
+        for known in self.findings:
+            if known.same_cause(fault):
+                known.times += 1
+                return
+        self.findings.append(fault)
+
+    @cached_property
+    def param_bytes(self) -> bytes:
+        """The launch's parameter space."""
+        return ctypes.string_at(self.params_address, self.kernel.param_bytes)
+
+    def place(self, instr: Instr) -> int:
+        """The index of an instruction in the kernel's list."""
+        return self.kernel.places[instr.place]
+
+    def source_place(self, instr: Instr) -> SourcePlace | None:
+        """Where an instruction comes from in the program that was compiled, if the compiler told it."""
+        at = self.kernel.places.get(instr.place)
+        return None if at is None else source_place(self.kernel, at)
+
+    def uses(self, load: Instr, later: Instr) -> bool:
+        """Whether a destination register of `load` is named behind it and up to `later`, in the order of the text."""
+        key = (id(load), id(later))
+        known: bool | None = self.registry.get(key)
+        if known is None:
+            written = set(registers(load.operands[:1]))
+            behind = (*self.between(load, later), later)
+            known = self.registry[key] = any(not written.isdisjoint(registers(i.operands)) for i in behind)
+        return known
+
+    def result_used(self, instr: Instr) -> bool:
+        """Whether another instruction names a register that `instr` writes."""
+        key = (Launch.result_used, id(instr))
+        known: bool | None = self.registry.get(key)
+        if known is None:
+            written, others = set(registers(instr.operands[:1])), self.between(instr, instr)
+            known = self.registry[key] = any(not written.isdisjoint(registers(each.operands)) for each in others)
+        return known
+
+    def between(self, first: Instr, last: Instr) -> Sequence[Instr]:
+        """The instructions from one to another in the order of the text, on from its start if it ends before."""
+        a, b, instrs = self.place(first), self.place(last), self.kernel.instrs
+        return instrs[a + 1 : b] if a < b else instrs[a + 1 :] + instrs[:b]
+
+    @property
+    def shared_bytes(self) -> int:
+        """A CTA's window: reserved, static and dynamic shared memory."""
+        if not self.dynamic_shared_bytes:
+            return self.kernel.static_shared_bytes
+        return self.kernel.dynamic_shared_offset + self.dynamic_shared_bytes
+
+    @property
+    def resident_clusters(self) -> int:
+        """How many clusters the device has room for at a time, by threads and shared memory."""
+        per_threads = THREADS_AN_SM // (self.warps * LANES)
+        each = min(CTAS_AN_SM, per_threads, SHARED_BYTES_AN_SM // self.shared_bytes)
+        return max(SMS * each // prod(self.cluster), 1)
+
+    @property
+    def warps(self) -> int:
+        """Warps of a CTA."""
+        return -(-prod(self.block) // LANES)
+
+    @property
+    def grid_of_clusters(self) -> Dim3:
+        """How many clusters the grid has in each direction."""
+        x, y, z = (g // c for g, c in zip(self.grid, self.cluster, strict=True))
+        return x, y, z
+
+    def clusters(self, random: Random | None = None) -> Iterator[Dim3]:
+        """The cluster indices of the grid, x fastest, but for those whose work a running cluster took over.
+
+        random: in an order drawn from it, of those that the device has room for at a time: programs rely on that later
+        ones do not come before.
+        """
+        indices = [(x, y, z) for z, y, x in product(*map(range, reversed(self.grid_of_clusters)))]
+        if random is not None:
+            room = self.resident_clusters
+            waves = (indices[first : first + room] for first in range(0, len(indices), room))
+            indices = [index for wave in waves for index in random.sample(wave, len(wave))]
+        self.waiting_clusters = deque(indices)
+        while self.waiting_clusters:
+            yield self.waiting_clusters.popleft()
+
+
+def registers(operands: Iterable[Any]) -> Iterator[str]:
+    """The names of the registers in operands, those inside vectors and addresses too."""
+    for operand in operands:
+        match operand:
+            case Reg(name):
+                yield name
+            case Vector(items):
+                yield from registers(items)
+            case Address(base) | TensorAddress(Address(base)):
+                yield from registers((base,))
+            case Dual(d, p):
+                yield from registers((d, p))
+
+
+def _sizes(launch: Launch) -> list[tuple[str, int, int]]:
+    """Name, value and limit of what a launch counts, as CUDA's guide has them for every chip."""
+    (x, y, z), depth = launch.grid, launch.block[2]
+    grid = [("the grid's x", x, 2**31 - 1), ("the grid's y", y, 2**16 - 1), ("the grid's z", z, 2**16 - 1)]
+    return [*grid, ("the block's z", depth, 64), ("CTAs of a cluster", prod(launch.cluster), MAX_CTAS_A_CLUSTER)]

@@ -1,0 +1,184 @@
+"""Where an instruction comes from in the program that was compiled: file, line, function, and the line's text."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ...errors import UnknownInstruction
+
+if TYPE_CHECKING:
+    from ...ptx.syntax import Kernel, Location
+
+Callers = Mapping[tuple[str, str], Sequence["FunctionCall"]]
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePlace:
+    """A line of the program.
+
+    caller: for a function that is called from several places, the line before it that belongs to one of its callers.
+    The compiler inlines every call and does not say where: it is the nearest such line in the order of the PTX, and
+    None where the lines around leave another caller possible. near: the compiler told no line, only the function that
+    was compiled; this one stands before it.
+    """
+
+    file: str
+    line: int
+    caller: SourcePlace | None = None
+    near: bool = False
+
+    @property
+    def text(self) -> str:
+        """The line as written, without its indentation; empty if the file cannot be read."""
+        return linecache.getline(self.file, self.line).strip()
+
+    @property
+    def function(self) -> str:
+        """The qualified name of the function that holds the line; empty if unknown."""
+        return _function_at(self.file, self.line)
+
+    @property
+    def where(self) -> str:
+        """File (from the working directory if it lies below), line and function."""
+        shown = os.path.relpath(self.file)
+        within = f" in {self.function}" if self.function else ""
+        return f"{'near ' * self.near}{self.file if shown.startswith('..') else shown}:{self.line}{within}"
+
+    def __str__(self) -> str:
+        near = f", called near {self.caller.where}" if self.caller else ""
+        return f"{self.where}{near}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of a source file: its lines, and what it calls, each as often as it does."""
+
+    name: str
+    first: int
+    last: int
+    calls: tuple[FunctionCall, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionCall:
+    """A call by the last part of its name, and its lines."""
+
+    name: str
+    first: int
+    last: int
+
+
+def source_place(kernel: Kernel, instr: int) -> SourcePlace | None:
+    """The place of a kernel's instruction, by its index; None if the compiler told none."""
+    if instr not in kernel.sources:
+        kernel.sources[instr] = _told(kernel, instr)
+    found = kernel.sources[instr]
+    assert found is None or isinstance(found, SourcePlace)
+    return found
+
+
+def _told(kernel: Kernel, instr: int) -> SourcePlace | None:
+    locations = kernel.locations
+    at = bisect_right(locations, instr, key=lambda one: one.instr) - 1
+    told = at
+    while at >= 0 and not (locations[at].line and locations[at].column):  # line 0 is the compiler's own code
+        at -= 1
+    if at < 0:
+        return None
+    near = any(location.line for location in locations[at + 1 : told + 1])
+    here = SourcePlace(locations[at].file, locations[at].line, near=near)
+    return replace(here, caller=_caller(kernel, at, here.function.rpartition(".")[2]))
+
+
+@contextmanager
+def naming(kernel: Kernel) -> Iterator[None]:
+    """Whatever is not implemented and comes up inside is told to be of this kernel, and of which line of the source."""
+    try:
+        yield
+    except UnknownInstruction as error:
+        at = kernel.places.get(error.instr.place)
+        error.tell(kernel.name, None if at is None else source_place(kernel, at))
+        raise
+
+
+def _caller(kernel: Kernel, at: int, name: str) -> SourcePlace | None:
+    """The line before location `at` of a function that calls `name`, if it is the one that is meant.
+
+    It is if the next such line is of the same function; or if it is the call itself, and the next, if any, is one too.
+    """
+    callers = _callers(_files(kernel), name)
+    if not callers:
+        return None
+    before = _nearest(reversed(kernel.locations[:at]), callers)
+    after = _nearest(iter(kernel.locations[at + 1 :]), callers)
+    if before is None:
+        return None
+    if after is not None and (before.file, before.function) == (after.file, after.function):
+        return before
+    certain = all(place is None or _is_call(callers[place.file, place.function], place) for place in (before, after))
+    return before if certain else None
+
+
+def _nearest(locations: Iterator[Location], callers: Callers) -> SourcePlace | None:
+    told = ((location.file, location.line) for location in locations if location.column)
+    return next((SourcePlace(*line) for line in told if (line[0], _function_at(*line)) in callers), None)
+
+
+def _is_call(calls: Sequence[FunctionCall], place: SourcePlace) -> bool:
+    return any(call.first <= place.line <= call.last for call in calls)
+
+
+def _files(kernel: Kernel) -> tuple[str, ...]:
+    return tuple(sorted({location.file for location in kernel.locations}))
+
+
+@lru_cache(maxsize=256)
+def _callers(files: tuple[str, ...], name: str) -> Callers:
+    """By (file, function) the calls of `name`, if there is more than one call."""
+    functions = [(file, f) for file in files for f in _functions(file) if f.name.rpartition(".")[2] != name]
+    calling = {(file, f.name): tuple(call for call in f.calls if call.name == name) for file, f in functions}
+    return {caller: calls for caller, calls in calling.items() if calls} if sum(map(len, calling.values())) > 1 else {}
+
+
+@lru_cache(maxsize=4096)
+def _function_at(file: str, line: int) -> str:
+    """The qualified name of the function that holds a line; empty if unknown."""
+    return next((f.name for f in _functions(file) if f.first <= line <= f.last), "")
+
+
+@lru_cache(maxsize=64)
+def _functions(file: str) -> tuple[Function, ...]:
+    """A Python file's functions, inner ones first; none if it cannot be read or is no Python."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:
+        return ()
+    return tuple(_within(tree, ""))
+
+
+def _within(node: ast.AST, prefix: str) -> list[Function]:
+    found = []
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.ClassDef):
+            found += _within(child, prefix)
+            continue
+        found += _within(child, f"{prefix}{child.name}.")
+        if isinstance(child, ast.FunctionDef):
+            last = child.end_lineno or child.lineno
+            found.append(Function(prefix + child.name, child.lineno, last, tuple(_called(child))))
+    return found
+
+
+def _called(function: ast.FunctionDef) -> Iterator[FunctionCall]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
+            yield FunctionCall(name, node.lineno, node.end_lineno or node.lineno)

@@ -1,0 +1,85 @@
+"""What the special registers of a thread say of its place in the grid."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...chip import LANES, RESERVED_SHARED_BYTES, SMS
+
+if TYPE_CHECKING:
+    from .launch import Dim3, Launch
+
+LANE = np.arange(LANES, dtype=np.uint32)
+
+
+def of_cta(launch: Launch, cluster: Dim3, ctaid: Dim3, rank: int) -> dict[str, int]:
+    """Those that are the same for all threads of a CTA. cluster: the index of its cluster, in which it has `rank`.
+
+    %smid: as if each CTA had a multiprocessor of its own, as long as there are some. Programs give each a place in
+    global memory by it.
+    """
+    wide, high, _ = launch.grid
+    x, y, z = (i % c for i, c in zip(ctaid, launch.cluster, strict=True))
+    triples = {
+        "ntid": launch.block,
+        "ctaid": ctaid,
+        "nctaid": launch.grid,
+        "clusterid": cluster,
+        "nclusterid": launch.grid_of_clusters,
+        "cluster_ctaid": (x, y, z),
+        "cluster_nctaid": launch.cluster,
+    }
+    values = {f"%{name}.{axis}": t[i] for name, t in triples.items() for i, axis in enumerate("xyz")}
+    size = prod(launch.cluster)
+    return values | {
+        "%nwarpid": launch.warps,
+        "%cluster_ctarank": rank,
+        "%cluster_nctarank": size,
+        "%is_explicit_cluster": int(size > 1),
+        "%smid": (ctaid[0] + wide * (ctaid[1] + high * ctaid[2])) % SMS,
+        "%nsmid": SMS,
+        "%gridid": 1,
+        "%dynamic_smem_size": launch.dynamic_shared_bytes,
+        "%total_smem_size": launch.shared_bytes - RESERVED_SHARED_BYTES,
+        "%aggr_smem_size": launch.shared_bytes,
+    }
+
+
+def of_warp(name: str, block: Dim3, index: int, executed: int) -> Any:
+    """One that differs from warp to warp: int if the same in all lanes, else uint32[32]. Raises KeyError for others.
+
+    executed: the warp-instructions of the warp so far, which its clocks count.
+    """
+    if name.startswith("%tid"):
+        return _tid(name, block, index)
+    match name:
+        case "%laneid":
+            return LANE
+        case "%warpid":
+            return index
+        case "%lanemask_eq":
+            return np.uint32(1) << LANE
+        case "%lanemask_lt":
+            return (np.uint32(1) << LANE) - np.uint32(1)
+        case "%lanemask_le":
+            return (np.uint32(2) << LANE) - np.uint32(1)
+        case "%lanemask_ge":
+            return ~((np.uint32(1) << LANE) - np.uint32(1))
+        case "%lanemask_gt":
+            return ~((np.uint32(2) << LANE) - np.uint32(1))
+        case "%clock" | "%clock64" | "%globaltimer" | "%clock_hi" | "%globaltimer_lo" | "%globaltimer_hi":
+            return executed
+    raise KeyError(name)
+
+
+@lru_cache(maxsize=1024)
+def _tid(name: str, block: Dim3, index: int) -> Any:
+    x, y, _ = block
+    linear = LANE + np.uint32(index * LANES)
+    value = {"x": linear % x, "y": linear // x % y, "z": linear // (x * y)}[name[-1]]
+    value = value.astype(np.uint32)
+    return int(value[0]) if (value == value[0]).all() else value

@@ -1,0 +1,571 @@
+"""Who wrote and read the global memory that is written during a launch: the check of all accesses of it against
+happens-before, within a cluster and between clusters.
+
+The invariant: an allocation is watched from the moment on that it is known to be written in the launch, which is its
+start where a store's address comes from a parameter, or else the first write. Of a watched allocation every access
+comes here, or is noted by machine code that asked nobody: see `native.memory_layout`. What agents write is only listed
+until something else touches the allocation: an output that is written once costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ...errors import DataRace, Level, place
+from ...native.memory_layout import (
+    GLOBAL_ID,
+    GLOBAL_TIME_BITS,
+    GLOBAL_WHO,
+    ID_BITS,
+    IDS_MAX,
+    LANE,
+    LANE_BITS,
+    NOBODY,
+    SERIAL_BITS,
+    SERIALS_MAX,
+    UNCHANGED,
+    UNKNOWN,
+    lane_of,
+)
+from ..order.clocks import Clock
+from ..order.flags import Flags
+from ..order.global_access import Ended, GlobalAccess, Overlap
+from ..order.history import History
+from ..order.shadow import UNWRITTEN, Shadow, distinct
+from ..reports.doubts import Part, lanes_of
+from ..reports.report import between_lanes, conflict, in_one_instruction
+
+if TYPE_CHECKING:
+    from ...ptx.syntax import Instr
+    from ..launch.globalmem import Allocation
+    from ..launch.launch import Launch
+    from ..order.access import Access, Issuer
+
+CELLS_MAX: Final = 1 << 28
+"""An allocation of more cells is not watched."""
+STORED, FOLDED = np.uint8(1), np.uint8(2)
+"""What agents do: writes that are folded into what is there need no order among themselves."""
+
+
+@dataclass(frozen=True)
+class Touched:
+    """What the clusters of a share did to one allocation since `GlobalShadow.mark`.
+
+    written, accessed: of each of its `cells`, as bits; None where nothing but agents wrote there: then `listed` has the
+    first cells and the number of each run.
+    """
+
+    cells: int
+    written: np.ndarray | None
+    accessed: np.ndarray | None
+    listed: Sequence[tuple[np.ndarray, int]]
+
+    def bits(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which cells were written, and which accessed: bool[cells]."""
+        if self.written is not None and self.accessed is not None:
+            written, accessed = (np.unpackbits(bits, count=self.cells) for bits in (self.written, self.accessed))
+            return written.view(bool), accessed.view(bool)
+        listed = np.zeros(self.cells, bool)
+        for cells in self.listed:
+            listed[cells[0][:, None] + np.arange(cells[1])] = True
+        return listed, listed
+
+
+Share = dict[int, Touched] | None
+"""By the allocation's address; None where something is written of which it is not known who read it before."""
+
+
+def disjoint(shares: Sequence[Share]) -> bool:
+    """Whether it is known that no share accessed what another wrote."""
+    known = [share for share in shares if share is not None]
+    for address in {address for share in known for address in share}:
+        touched = [share[address] for share in known if address in share]
+        written, accessed = touched[0].bits()
+        for each in touched[1:]:
+            more, seen = each.bits()
+            if (more & accessed).any() or (seen & written).any():
+                return False
+            written, accessed = written | more, accessed | seen
+    return len(known) == len(shares)
+
+
+class GlobalShadow:
+    """Of one launch: the watched allocations, by address.
+
+    accesses: the instructions of which notes tell, by their numbers, what reports call them, and how strong they are.
+    """
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch, self._areas = launch, dict[int, Area]()
+        self.cell = launch.kernel.global_cell
+        self.history = _Accesses(0)
+        self.flags = Flags()
+        self.accesses: list[tuple[Instr, str, int]] = []
+        self._numbers: dict[int, int] = {}
+        self.warps: list[Any] = []
+        """Who has accessed it, by serial number."""
+        self._watched: set[int] = set()
+
+    def mark(self) -> None:
+        """Tell in `share` what is accessed from now on."""
+        self._watched = set(self._launch.memory.watched)
+        for area in self._areas.values():
+            area.mark()
+
+    def share(self) -> Share:
+        """What was accessed since `mark`."""
+        if self._launch.memory.watched != self._watched:
+            return None
+        return {address: touched for address, area in self._areas.items() if (touched := area.touched()) is not None}
+
+    @classmethod
+    def of(cls, launch: Launch) -> GlobalShadow:
+        """The one of a launch."""
+        found: GlobalShadow | None = launch.registry.get(cls)
+        if found is None:
+            found = launch.registry[cls] = cls(launch)
+        return found
+
+    def expect(self, by_threads: Iterable[int], by_agents: Iterable[int]) -> None:
+        """Watch the allocations that the parameters at these offsets point into, also by the address that a tensor map
+        begins with: threads will write there, or agents alone, which are only listed."""
+        for offset in by_agents:
+            self._expect(offset)
+        for offset in by_threads:
+            area = self._expect(offset)
+            if area is not None:
+                area.touch()
+
+    def _expect(self, offset: int) -> Area | None:
+        memory = self._launch.memory
+        address = int.from_bytes(self._launch.param_bytes[offset : offset + 8], "little")
+        found = memory.known(address, address + 1)
+        if found is None or found.size > CELLS_MAX * self.cell:
+            return None
+        memory.watch(found)
+        return self._area(found)
+
+    def number(self, me: Access) -> int:
+        """The number of an access's instruction."""
+        known = self._numbers.get(id(me.instr))
+        if known is None:
+            known = self._numbers[id(me.instr)] = len(self.accesses)
+            self.accesses.append((me.instr, me.what, me.strong))
+        return known
+
+    def enrol(self, warp: Issuer) -> int:
+        """The serial number of a warp that begins."""
+        self.warps.append(warp)
+        return len(self.warps) - 1
+
+    def leave(self, warps: Iterable[Issuer]) -> None:
+        """The warps of a cluster have ended: keep no more of them than reports need."""
+        ended = {warp: Ended(warp) for warp in warps}
+        for warp, left in ended.items():
+            self.warps[warp.serial] = left
+        for access in self.history.forget(next(iter(ended)).cta.home):
+            access.via = None
+            if access.warp in ended:  # one that was recorded twice has left already
+                access.warp = ended[access.warp]  # type: ignore[assignment]
+        for area in self._areas.values():
+            area.leave(ended)
+
+    def area(self, low: int, high: int) -> Area | None:
+        """The watched allocation that holds bytes `low` to `high - 1`, if one does."""
+        memory = self._launch.memory
+        found = memory.known(low, high) if memory.watched else None
+        return None if found is None or found.address not in memory.watched else self._area(found)
+
+    def read(
+        self, addresses: np.ndarray, size: int, me: Access, clock: Clock, lanes: Any = None, once: bool = False
+    ) -> None:
+        """Check and note a read of `size` bytes at each address (uint64[n]).
+
+        lanes: which read each, as bits, uint32[n]. once: what is read must not be written in the launch at all.
+        """
+        area = self.area(int(addresses.min()), int(addresses.max()) + size)
+        if area is not None:
+            cells = area.cells(addresses, size)
+            if not area.note_own(area.reads, cells, me, lanes, once):
+                area.read(cells, GlobalAccess.of(me), clock, lanes, once)
+
+    def write(self, addresses: np.ndarray, values: np.ndarray, me: Access, clock: Clock, lanes: Any) -> None:
+        """Check and note a write of unsigned[n, count] `values` at each address (uint64[n]), before it is made."""
+        memory, size = self._launch.memory, values.itemsize * values.shape[1]
+        found = memory.known(int(addresses.min()), int(addresses.max()) + size)
+        if found is not None and found.size <= CELLS_MAX * self.cell:
+            memory.watch(found)
+            area = self._area(found)
+            same = area.same(addresses, values)
+            if not area.note_own(area.writes, area.cells(addresses, size), me, lanes, same=same):
+                area.write(addresses, values, GlobalAccess.of(me), clock, lanes, same)
+
+    def write_by_agent(self, addresses: np.ndarray, size: int, me: GlobalAccess, clock: Clock) -> None:
+        """Note that an agent will write `size` bytes at each address, the first the least and the last the greatest."""
+        memory = self._launch.memory
+        found = memory.known(addresses.item(0), addresses.item(-1) + size)
+        if found is not None:
+            memory.watch(found)
+            self._area(found).write_by_agent(addresses, size, me, clock)
+
+    def _area(self, allocation: Allocation) -> Area:
+        area = self._areas.get(allocation.address)
+        if area is None:
+            area = self._areas[allocation.address] = Area(allocation, self)
+        return area
+
+
+class Area:
+    """A watched allocation: its shadow, and beside it what machine code notes of its cells.
+
+    writes, reads: int64[cells]. Until something but agents touches it there are neither, and what those wrote is
+    listed.
+    """
+
+    def __init__(self, allocation: Allocation, whole: GlobalShadow) -> None:
+        self._allocation, self._whole, self._cell = allocation, whole, whole.cell
+        self._base = allocation.address & -whole.cell
+        self._listed: list[tuple[np.ndarray, int, Access]] = []
+        self._taken = np.zeros(0, np.uint8)
+        """Of each cell, whether a write that is listed goes there, STORED, FOLDED or both."""
+        self._left = 0
+        """So many of those listed, from the first on, are of warps that were let go."""
+        self._shadow: Shadow | None = None
+        self._same: np.ndarray | None = None
+        """Of the store that is being checked: for each address, whether it stores the bits that are there."""
+        self.writes = self.reads = np.zeros(0, np.int64)
+        self._marked: list[tuple[np.ndarray, int, Access]] = []
+        self._before: np.ndarray | None = None
+
+    @property
+    def _count(self) -> int:
+        return -(-(self._allocation.address + self._allocation.size - self._base) // self._cell)
+
+    def mark(self) -> None:
+        """Tell in `touched` what is accessed from now on.
+
+        It leaves out the cells that were accessed before: whoever meets those in a way that matters finds a race.
+        """
+        self._marked = list(self._listed)
+        self._before = None if self._shadow is None else self._accessed(self._shadow)[1]
+
+    def leave(self, ended: Mapping[Issuer, Ended]) -> None:
+        """Keep no more of these warps than reports need."""
+        for _, _, access in self._listed[self._left :]:
+            if access.warp in ended:
+                access.warp = access.via.copies.warp = ended[access.warp]  # type: ignore[assignment]
+        while self._left < len(self._listed) and isinstance(self._listed[self._left][2].warp, Ended):
+            self._left += 1
+
+    def touched(self) -> Touched | None:
+        """What was accessed since `mark`; None for nothing."""
+        if self._shadow is None:
+            new = self._listed[len(self._marked) :]
+            listed = [(self.cells(addresses, self._cell)[:, 0], self._run(size)) for addresses, size, _ in new]
+            return Touched(self._count, None, None, listed) if new else None
+        before = self._before
+        if before is None:
+            before = np.zeros(self._count, bool)
+            for addresses, size, _ in self._marked:
+                before[self.cells(addresses, size)] = True
+        written, accessed = (np.packbits(bits & ~before) for bits in self._accessed(self._shadow))
+        return Touched(self._count, written, accessed, ()) if accessed.any() else None
+
+    def _accessed(self, shadow: Shadow) -> tuple[np.ndarray, np.ndarray]:
+        """Which cells were written, and which accessed: bool[cells]."""
+        written = (shadow.writer != UNWRITTEN) | (self.writes != 0)
+        return written, written | (shadow.reader != UNWRITTEN) | (self.reads != 0)
+
+    def touch(self) -> Shadow:
+        """The shadow, with all that was listed."""
+        if self._shadow is None:
+            count = self._count
+            self.writes, self.reads = np.zeros(count, np.int64), np.zeros(count, np.int64)
+            self._shadow = Shadow(count, self._whole.history, self._blame, by_lane=self._blame_lanes)
+            for addresses, size, me in self._listed:
+                cells = self.cells(addresses, size)
+                if me.strong and self._shadow.writer[cells].any():
+                    self._shadow.keep_under(cells, me, Clock(0))
+                self._shadow.writer[cells] = self._whole.history.record(me)
+                self.writes[cells] = NOBODY
+            self._listed.clear()
+            self._taken = np.zeros(0, np.uint8)
+        return self._shadow
+
+    def notes(self) -> tuple[int, int]:
+        """Where machine code would find the notes of writes and of reads if memory began at 0; 0 for not at all."""
+        if self._shadow is None:
+            return 0, 0
+        skipped = 8 * (self._base // self._cell)
+        return tuple((there.ctypes.data - skipped) % (1 << 64) for there in (self.writes, self.reads))  # type: ignore[return-value]
+
+    def same(self, addresses: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """For each address, whether the values, unsigned[n, count], are there already: bool[n]."""
+        view, base = self._allocation.view(values.itemsize)
+        first = (addresses - np.uint64(base)).astype(np.intp) // values.itemsize
+        found: np.ndarray = (view[first[:, None] + np.arange(values.shape[1])] == values).all(1)
+        return found
+
+    def note_own(
+        self,
+        notes: np.ndarray,
+        cells: np.ndarray,
+        me: Access,
+        lanes: Any,
+        once: bool = False,
+        same: np.ndarray | None = None,
+    ) -> bool:
+        """Note an access if each lane finds its own notes or none, as machine code would; whether it did.
+
+        same: of a write, see `same`.
+        """
+        if self._shadow is None or lanes is None or not me.generic or (number := self._whole.number(me)) >= IDS_MAX:
+            return False
+        lane = _lane_numbers(lanes.tobytes())
+        if lane.size == 1 and lane.item() == UNKNOWN:
+            return False
+        if me.strong and not self._all_strong(notes[cells]):
+            return False
+        who = me.warp.serial << SERIAL_BITS | lane
+        for there, none in ((self.writes[cells], once), (self.reads[cells], False)):
+            if (((there & GLOBAL_WHO) != who) | none)[there != 0].any():
+                return False
+        if np.unique(cells).size < cells.size:
+            return False
+        kept = 0
+        if same is not None:
+            kept = UNCHANGED * (_unchanged(self.writes[cells], self.reads[cells] != 0) & same[:, None])
+        notes[cells] = me.time << GLOBAL_TIME_BITS | number + 1 << ID_BITS | who | kept
+        return True
+
+    def _all_strong(self, notes: np.ndarray) -> bool:
+        """Whether these notes are of strong accesses, or of none."""
+        numbers = distinct((notes[notes != 0] & GLOBAL_ID) >> ID_BITS)
+        return all(number and self._whole.accesses[number - 1][2] for number in numbers)
+
+    def read(self, cells: np.ndarray, me: GlobalAccess, clock: Clock, lanes: Any, once: bool) -> None:
+        """Check and note a read."""
+        shadow = self.touch()
+        self._settle(cells)
+        if once:
+            self._refuse_written(cells, me)
+        if lanes is not None:
+            me.together = int(np.bitwise_or.reduce(lanes))
+            lanes = lanes[:, None]
+        shadow.read(cells, me, clock, lanes=lanes)
+        note = _note(me, None if lanes is None else shadow.reader_lanes[cells])
+        self.reads[cells] = np.where(self._alone(shadow.reader[cells]), note, NOBODY)
+
+    def write(
+        self,
+        addresses: np.ndarray,
+        values: np.ndarray,
+        me: GlobalAccess,
+        clock: Clock,
+        lanes: Any,
+        same: np.ndarray,
+    ) -> None:
+        """Check and note a write. same: see `same`."""
+        shadow, cells = self.touch(), self.cells(addresses, values.itemsize * values.shape[1])
+        self._settle(cells)
+        me.unchanged = bool(same.all() and _unchanged(self.writes[cells], self._read_by(me, cells)).all())
+        self._same = same
+        several = shadow.write(cells, me, clock, None if lanes is None else lanes[:, None])
+        self._same = None
+        if several and not me.strong:
+            self._refuse_different(addresses, values, me, lanes)
+        asks = several or lanes is None or (me.strong and shadow.under[cells].any())
+        note = _note(me, None if asks else lanes[:, None])
+        self.writes[cells], self.reads[cells] = note | UNCHANGED * me.unchanged, 0
+
+    def write_by_agent(self, addresses: np.ndarray, size: int, me: GlobalAccess, clock: Clock) -> None:
+        """List it; or check and note it, once others touched the allocation, or agents these cells."""
+        cells = self.cells(addresses, size)
+        if self._shadow is None:
+            if not self._taken.size:
+                self._taken = np.zeros(self._count, np.uint8)
+            taken = self._taken[cells]
+            if not (taken & STORED if me.strong else taken).any():
+                self._taken[cells] = taken | (FOLDED if me.strong else STORED)
+                self._listed.append((addresses, size, me))
+                return
+        shadow = self.touch()
+        self._settle(cells)
+        shadow.write(cells, me, clock)
+        self.writes[cells], self.reads[cells] = NOBODY, 0
+
+    def cells(self, addresses: np.ndarray, size: int) -> np.ndarray:
+        """The cells that hold `size` bytes at each address: intp[n, cells]."""
+        first = (addresses - np.uint64(self._base)).astype(np.intp) // self._cell
+        return first[:, None] + np.arange(self._run(size))
+
+    def _run(self, size: int) -> int:
+        """How many cells hold `size` bytes."""
+        return max(-(-size // self._cell), 1)
+
+    def _read_by(self, me: GlobalAccess, cells: np.ndarray) -> bool:
+        """Whether the warp of `me` has read the cells since they were written."""
+        accesses = self._whole.history.accesses
+        readers = [accesses[number] for number in distinct(self.touch().reader[cells])]
+        return all(r is not None and any(part.warp is me.warp for part in r.parts or (r,)) for r in readers)
+
+    def _alone(self, readers: np.ndarray) -> Any:
+        """Whether each of the readers is one access."""
+        accesses = self._whole.history.accesses
+        joint = [number for number in distinct(readers) if (access := accesses[number]) is None or access.parts]
+        return ~np.isin(readers, joint) if joint else True
+
+    def _settle(self, cells: np.ndarray) -> None:
+        """Move what machine code noted of cells to the shadow."""
+        shadow = self.touch()
+        for notes in (self.writes, self.reads):
+            there = notes[cells]
+            noted = there & GLOBAL_ID != 0
+            if not noted.any():
+                continue
+            epochs, bits = there & ~LANE, LANE_BITS[there & LANE]
+            for epoch in distinct(epochs[noted]):
+                here = epochs == epoch
+                me = self._noted(epoch)
+                if notes is self.writes:
+                    shadow.writer[cells[here]] = self._whole.history.record(me)
+                    shadow.writer_lanes[cells[here]] = bits[here]
+                else:
+                    me.together = int(np.bitwise_and.reduce(bits[here], axis=None))
+                    clock = me.alone()
+                    shadow.note_read(cells[here], me, clock, bits[here])
+            notes[cells] = there & ~GLOBAL_ID
+
+    def _noted(self, epoch: int) -> GlobalAccess:
+        instr, what, strong = self._whole.accesses[((epoch & GLOBAL_ID) >> ID_BITS) - 1]
+        warp = self._whole.warps[epoch >> SERIAL_BITS & SERIALS_MAX]
+        access = GlobalAccess(warp.component, epoch >> GLOBAL_TIME_BITS, True, instr, warp, what)
+        access.issued, access.strong, access.unchanged = access.time, strong, bool(epoch & UNCHANGED)
+        return access
+
+    def _refuse_written(self, cells: np.ndarray, me: GlobalAccess) -> None:
+        """Find that a load by the non-coherent path reads what was written in the launch, be it in order."""
+        accesses = self._whole.history.accesses
+        wrote = next((a for n in distinct(self.touch().writer[cells]) if (a := accesses[n]) is not None), None)
+        if wrote is not None:
+            what = f"{me.what}.nc reads {self._shown(cells)}, which {wrote.what} wrote in this launch"
+            at = (("written at", place(wrote.instr, wrote.warp)), ("by", str(wrote.warp)))
+            missing = ("missing", f"a load without .nc at PTX line {me.instr.line}")
+            self._whole._launch.found(DataRace(what, me.instr, me.warp, (*at, missing)))
+
+    def _refuse_different(self, addresses: np.ndarray, values: np.ndarray, me: GlobalAccess, lanes: Any) -> None:
+        """Find that two lanes store different values at one place."""
+        places, first = np.unique(addresses, return_index=True)
+        kept = values[first[np.searchsorted(places, addresses)]]
+        lost = (kept != values).any(1)
+        if lost.any():
+            at = int(np.argmax(lost))
+            shown = self._shown(self.cells(addresses[at : at + 1], values.itemsize))
+            one = int(np.flatnonzero(addresses == addresses[at])[0])
+            in_one_instruction(me, shown, addresses, lanes, int(lanes[at]), int(lanes[one]))
+
+    def _shown(self, cells: np.ndarray) -> str:
+        first, last = (self._base + self._cell * int(at) for at in (cells.min(), cells.max() + 1))
+        count = self._cell * np.unique(cells).size
+        return f"global memory {first:#x} to {last - 1:#x} of {self._allocation.name} ({count} bytes)"
+
+    def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
+        if number == UNWRITTEN:
+            return
+        shadow, history = self.touch(), self._whole.history
+        other = history.accesses[number]
+        hit = shadow.done_by(cells, number, kind)
+        if verb == "writes" and kind == "write":
+            alike = self._same is not None and bool(self._same[hit.any(1)].all()) and _stands(other)
+        else:
+            write = other if kind == "write" else me
+            alike = isinstance(write, GlobalAccess) and write.unchanged
+        level = Level.FORMAL if alike else Level.FAULT
+        shown, part = self._shown(cells[hit]), lanes_of(me, hit)
+        copies = [each for each in (me, other) if isinstance(each, GlobalAccess) and not (each.generic or each.strong)]
+        if verb == "writes" and kind == "write" and len(copies) == 2:
+            self._overlap(copies[0], copies[1], clock.copy(), cells[hit], shown, number)
+        else:
+            conflict(me, clock, verb, shown, history, number, kind, level=level, part=part)
+
+    def _overlap(
+        self, me: GlobalAccess, other: GlobalAccess, clock: Clock, cells: Any, shown: str, number: int
+    ) -> None:
+        """Leave it until both writes were made what another agent's write of these cells is."""
+
+        def find(level: Level) -> None:
+            conflict(me, clock, "writes", shown, self._whole.history, number, "write", level=level)
+
+        memory, _ = self._allocation.view(self._cell)
+        overlap = Overlap(memory, cells, 1 if other.completed else 2, find)
+        me.overlaps += (overlap,)
+        other.overlaps += (overlap,)
+
+    def _blame_lanes(self, me: Access, verb: str, cells: Any, apart: Any, mine: Any, number: int, kind: str) -> None:
+        """The first of the cells stands for all.
+
+        Compilers load a number by all lanes and store another by one: that one does it after its own load, and the same
+        instruction loaded for the others.
+        """
+        shadow = self.touch()
+        at = tuple(np.argwhere(apart)[0])
+        theirs = (shadow.writer_lanes if kind == "write" else shadow.reader_lanes)[cells]
+        mine = np.broadcast_to(mine, apart.shape)
+        part = Part(int(np.bitwise_or.reduce((mine & ~theirs)[apart])))
+        other = shadow.history.accesses[number]
+        assert other is not None
+        other = other.last
+        lanes, before, shown = int(mine[at]), int(theirs[at]), self._shown(cells[at])
+        between_lanes(me, verb, shown, lanes, other, kind, before, part, read_together=True)
+
+
+def _note(me: GlobalAccess, lanes: Any) -> Any:
+    """What tells machine code that it was this access, known to the shadow. lanes: as bits, None to have it ask."""
+    if lanes is None:
+        return NOBODY
+    return me.time << GLOBAL_TIME_BITS | me.warp.serial << SERIAL_BITS | lane_of(lanes)
+
+
+def _stands(write: Access | None) -> bool:
+    """Whether what is there is what a write puts there whatever was there: it was made, and folds nothing in."""
+    parts = () if write is None else write.parts or (write,)
+    return all(
+        part.instr.opcode not in ("atom", "red") if part.generic else not part.strong and _was_made(part)
+        for part in parts
+    )
+
+
+def _was_made(write: Access) -> bool:
+    return isinstance(write, GlobalAccess) and write.completed
+
+
+def _unchanged(writes: np.ndarray, read: Any) -> Any:
+    """Whether no write changed what is in cells with these notes of writes. read: whether who writes next did so."""
+    return np.where(writes == 0, read, writes & UNCHANGED != 0)
+
+
+@lru_cache(maxsize=256)
+def _lane_numbers(bits: bytes) -> np.ndarray:
+    """Lanes as bits, as a note has each, uint32[n]: int64[n, 1]."""
+    return lane_of(np.frombuffer(bits, np.uint32))[:, None]
+
+
+class _Accesses(History):
+    """The accesses of global memory, in which those of a cluster can be found."""
+
+    def __init__(self, components: int) -> None:
+        super().__init__(components)
+        self._of: dict[Any, list[Access]] = {}
+
+    def record(self, access: Access) -> int:
+        self._of.setdefault(access.warp.cta.home, []).append(access)
+        return super().record(access)
+
+    def forget(self, home: Any) -> list[Access]:
+        """The accesses of a cluster, which will make no more."""
+        return self._of.pop(home, [])

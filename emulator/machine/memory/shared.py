@@ -1,0 +1,346 @@
+"""Shared memory of one CTA: bytes, who wrote them, and the mbarriers that live there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...chip import RANK_SHIFT, RESERVED_SHARED_BYTES
+from ...errors import BarrierError, Fault, Level, Misaligned, OutOfBounds, place
+from ...ptx.syntax import ALL_BYTES
+from ..order.access import Hollow
+from ..order.cells import Cells, pieces, span
+from ..order.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
+from ..reports.doubts import Part, lanes_of, read_in_doubt
+from ..reports.report import between_lanes, conflict, in_one_instruction, stored_again, written
+from ..synchronisation.mbarrier import MAX_COUNT, MBarrier
+from .tmem import ALLOC
+
+if TYPE_CHECKING:
+    from ...ptx.syntax import Instr
+    from ..formats.descriptors import Pattern
+    from ..order.access import Access, Issuer
+    from ..order.clocks import Clock
+    from ..order.owner import CtaOwner
+
+WORD = 4
+CHUNK = 16
+OFFSET_MASK = 0x00FF_FFFF
+POISON = 0xFF
+
+
+class SharedMemory:
+    """`size` bytes of a CTA's window from offset 0; the first 1,024 are reserved.
+
+    Writers and readers are kept for each 4-byte cell (`grain` 4) until the first access of one or two bytes, then for
+    each byte (`grain` 1).
+    """
+
+    def __init__(self, cta: CtaOwner, size: int) -> None:
+        self.cta, self.size = cta, size
+        padded = -(-size // CHUNK) * CHUNK
+        self.bytes = np.full(padded, POISON, np.uint8)
+        self.views = {w: self.bytes.view(f"u{w}") for w in (1, 2, 4, 8)}
+        self.chunks = self.bytes.view(np.complex128)
+        self.shift = 2
+        self.shadow = Shadow(padded >> self.shift, cta.cluster.history, self._blame, self._mixed, self._blame_lanes)
+        self._mark(0, RESERVED_SHARED_BYTES, OUTSIDE)
+        if size % WORD:
+            self.refine()
+        self._mark(size, padded, OUTSIDE)
+        self._stored: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+        """Of the ordinary store that is being checked: values, and the view of memory and the places there."""
+        self.handled = 0
+        """Ordinary accesses that handlers did."""
+        self.mbarriers: dict[int, MBarrier] = {}
+        self.retired: list[MBarrier] = []
+        self.initialised = 0
+
+    def _mark(self, start: int, stop: int, number: int) -> None:
+        self.shadow.writer[start >> self.shift : -(-stop // (1 << self.shift))] = number
+
+    def refine(self) -> None:
+        """Keep writers and readers for each byte from now on, and no notes."""
+        if self.shadow.notes is not None:
+            self.shadow.notes.end()
+        self.shadow.split(WORD)
+        self.shift = 0
+
+    def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
+        shadow = self.shadow
+        if shadow.notes is not None:
+            shadow.notes.settle(slice(None), write=False)
+        hit = shadow.done_by(cells, number, kind)
+        where = np.arange(shadow.writer.size)[cells][hit]
+        part = lanes_of(me, hit)
+        if isinstance(hollow := shadow.history.accesses[number], Hollow):
+            if me.orders(hollow.by, clock):
+                if verb == "reads":
+                    read_in_doubt(me, stored_again(hollow, me), part)
+                return
+            number = hollow.store
+        near = self._near(int(where.min())) if number == UNWRITTEN else ()
+        rewrites = shadow.history.accesses[number] is not None and verb == "writes" and kind == "write"
+        level = self._level_of_rewriting(me, clock, cells, number) if rewrites else Level.FAULT
+        conflict(me, clock, verb, self._shown(where), shadow.history, number, kind, near, level, part)
+
+    def leave_hollow(self, parts: Iterable[tuple[int, int, Fault]], width: int, size: int) -> None:
+        """Of the last store here, parts brought what should not have been loaded: who reads them is told.
+
+        parts: which of the elements of `width` bytes, of `size` bytes a lane; the lanes, as bits; the load's fault.
+        """
+        shadow, history = self.shadow, self.shadow.history
+        number = len(history.accesses) - 1
+        store = history.accesses[number]
+        assert store is not None
+        for element, lanes, fault in parts:
+            cells = np.flatnonzero((shadow.writer == number) & (shadow.writer_lanes & lanes != 0))
+            cells = cells[(cells << self.shift) % size // width == element]
+            if shadow.notes is not None:
+                shadow.notes.settle(cells, write=True)
+            shadow.writer[cells] = history.record(Hollow(store, number, fault))
+
+    def _level_of_rewriting(self, me: Access, clock: Clock, cells: Any, number: int) -> Level:
+        """How much it matters that `me` writes what the access `number` wrote.
+
+        Formal is that one instruction stores equal bits for several warps; that it copies the same bytes for several,
+        told to one phase of an mbarrier, so that who waits sees all of them; and that the async proxy overwrites, in
+        order but without its fence, the word that tcgen05.alloc wrote.
+        """
+        other = self.shadow.history.accesses[number]
+        assert other is not None
+        if other.what == ALLOC and other.seen_by(clock):
+            return Level.FORMAL
+        if other.instr is not me.instr:
+            return Level.FAULT
+        if me.route and (me.route, me.component, me.time) == (other.route, other.component, other.time):
+            return Level.FORMAL
+        if self._stored is None:
+            return Level.FAULT
+        values, view, index = self._stored
+        hit = (self.shadow.writer[cells] == number).reshape(len(values), -1).any(1)
+        places, last = np.unique(
+            index[hit][::-1], return_index=True
+        )  # of lanes that store at one place the last's stays
+        return Level.FORMAL if np.array_equal(view[places], values[hit][::-1].ravel()[last]) else Level.FAULT
+
+    def _shown(self, cells: np.ndarray) -> str:
+        window = self.cta.window
+        first, last = int(cells.min()) << self.shift, (int(cells.max()) + 1 << self.shift) - 1
+        return (
+            f"shared memory {window + first:#x} to {window + last:#x} of CTA {self.cta.name} "
+            f"({cells.size << self.shift} bytes)"
+        )
+
+    def _blame_lanes(self, me: Access, verb: str, cells: Any, apart: Any, mine: Any, number: int, kind: str) -> None:
+        """The first of the cells stands for all."""
+        shadow = self.shadow
+        at = tuple(np.argwhere(apart)[0])
+        theirs = (shadow.writer_lanes if kind == "write" else shadow.reader_lanes)[cells]
+        mine = np.broadcast_to(mine, apart.shape)
+        part = Part(int(np.bitwise_or.reduce((mine & ~theirs)[apart])))
+        other = shadow.history.accesses[number]
+        assert other is not None
+        other = other.last
+        place = self._shown(np.arange(shadow.writer.size)[cells][at].reshape(1))
+        between_lanes(me, verb, place, int(mine[at]), other, kind, int(theirs[at]), part)
+
+    def _mixed(self, me: Access, pattern: Pattern, cells: Any, number: int) -> None:
+        hit = np.arange(self.shadow.writer.size)[cells][self.shadow.writer[cells] == number]
+        pieces = np.unique(hit << self.shift & -CHUNK)
+        writer = self.shadow.history.accesses[number]
+        assert writer is not None and writer.pattern is not None
+        where = f"{self.cta.window + int(pieces[0]):#x} of CTA {self.cta.name}"
+        self.cta.launch.stats.mix_swizzles(
+            pieces.size,
+            f"{me.origin()}, reads {where} by {pattern}; {writer.origin()}, wrote it by {writer.pattern}",
+        )
+
+    def _near(self, cell: int) -> tuple[tuple[str, str], ...]:
+        window, shift = self.cta.window, self.shift
+        runs = written(self.shadow.writer, cell, self.shadow.history.accesses)
+        shown = (
+            f"{(a << shift) + window:#x} to {(b + 1 << shift) + window - 1:#x} by {by.origin()}" for a, b, by in runs
+        )
+        return tuple(("near", text) for text in shown) or (("near", "nothing was written"),)
+
+    def cells(self, offsets: np.ndarray, size: int) -> np.ndarray:
+        """The shadow cells of `size` bytes at each of `offsets` (intp[n])."""
+        if size < WORD and self.shift:
+            self.refine()
+        count = max(size >> self.shift, 1)
+        first = offsets >> self.shift
+        return first if count == 1 else first[:, None] + np.arange(count)
+
+    def span(self, offset: int, size: int) -> Cells:
+        """The shadow cells of `size` contiguous bytes."""
+        if (offset | size) & (WORD - 1) and self.shift:
+            self.refine()
+        first = offset >> self.shift
+        return span(first, (offset + size >> self.shift) - first)
+
+    def spans(self, offsets: tuple[int, ...], size: int) -> Cells | None:
+        """Those of as many accesses, one for each of the offsets, in multiples of 16 bytes; None where they overlap."""
+        return _spans(offsets, size, self.shift)
+
+    def own(self, address: int, instr: Instr, warp: Issuer, what: str) -> int:
+        """The offset of an address in this CTA's shared memory. Raises OutOfBounds for another CTA's."""
+        rank = (address & 0xFFFF_FFFF) >> RANK_SHIFT
+        if rank != self.cta.rank:
+            where = f"in the window of CTA rank {rank}; this is rank {self.cta.rank}"
+            raise OutOfBounds(f"{what} at {address & 0xFFFF_FFFF:#x}, {where}", instr, warp)
+        return address & OFFSET_MASK
+
+    def check_span(self, offset: int, size: int, instr: Instr, warp: Issuer, what: str) -> None:
+        """Raise OutOfBounds unless `size` bytes from `offset` lie in the window."""
+        if offset < RESERVED_SHARED_BYTES or offset + size > self.size:
+            raise OutOfBounds(
+                f"{what} at {self.cta.window + offset:#x}, {size} bytes, leaves the shared memory of {self.cta}: "
+                f"{self.cta.window + RESERVED_SHARED_BYTES:#x} to {self.cta.window + self.size:#x}",
+                instr,
+                warp,
+            )
+
+    def load(
+        self,
+        offsets: np.ndarray,
+        width: int,
+        count: int,
+        me: Access,
+        clock: Clock,
+        lanes: np.ndarray | None,
+        used: int = ALL_BYTES,
+    ) -> np.ndarray:
+        """`count` elements of `width` bytes at each offset: unsigned[n, count]. Offsets lie in the window.
+
+        lanes: which read each, as bits, uint32[n]; None if that is not by single lanes. used: which of the bytes the
+        program uses, as bits; of the others nothing is asked.
+        """
+        cells = self.cells(offsets, width * count)
+        if used != ALL_BYTES and cells.ndim == 2:
+            each = (1 << (1 << self.shift)) - 1
+            cells = cells[:, [i for i in range(cells.shape[1]) if used >> (i << self.shift) & each]]
+        self.shadow.read(cells, me, clock, lanes=along(lanes, cells))
+        return self.views[width][(offsets // width)[:, None] + np.arange(count)]
+
+    def store(
+        self, offsets: np.ndarray, values: np.ndarray, me: Access, clock: Clock, lanes: np.ndarray | None
+    ) -> None:
+        """Write unsigned[n, count] `values` at the offsets. lanes: which write each, as for `load`."""
+        width, count = values.itemsize, values.shape[1]
+        cells = self.cells(offsets, width * count)
+        view, index = self.views[width], (offsets // width)[:, None] + np.arange(count)
+        self._stored = values, view, index
+        several = self.shadow.write(cells, me, clock, along(lanes, cells))
+        self._stored = None
+        view[index] = values
+        if several and lanes is not None and not me.strong:
+            lost = view[index] != values
+            if lost.any():
+                self._blame_both(offsets, width * count, lost.any(1), lanes, me)
+
+    def refuse_overlap(self, offsets: np.ndarray, values: np.ndarray, lanes: np.ndarray, me: Access) -> None:
+        """Find that lanes write different bytes to one place. values: uint8[n, count], at each of the offsets."""
+        low, size = int(offsets.min()), values.shape[1]
+        there = np.zeros(int(offsets.max()) - low + size, np.uint8)
+        index = (offsets - low)[:, None] + np.arange(size)
+        there[index] = values
+        lost = (there[index] != values).any(1)
+        if lost.any():
+            self._blame_both(offsets, size, lost, lanes, me)
+
+    def _blame_both(self, offsets: np.ndarray, size: int, lost: np.ndarray, lanes: np.ndarray, me: Access) -> None:
+        """Two lanes stored different values at one place, each `size` bytes from its offset on."""
+        first = int(np.argmax(lost))
+        both = np.flatnonzero(np.abs(offsets - offsets[first]) < size)
+        place = self._shown(self.cells(offsets[first : first + 1], size))
+        mine, theirs = (int(np.bitwise_or.reduce(lanes[i], axis=None)) for i in (both[-1], first))
+        in_one_instruction(me, place, offsets, lanes, mine, theirs)
+
+    def chunk_cells(self, chunks: np.ndarray) -> Cells:
+        """The shadow cells of 16-byte chunks (numbers from the window's start)."""
+        per = CHUNK >> self.shift
+        return pieces(chunks * per, per)
+
+    # mbarriers ---------------------------------------------------------------------------------------------------
+
+    def init_mbarrier(self, offset: int, count: int, instr: Instr, warp: Issuer) -> None:
+        """mbarrier.init. Raises BarrierError if a live mbarrier is already there, or for a count that none has.
+
+        NVIDIA's programs let every warp initialise the same one: only level `pedantic` refuses that for an unused
+        mbarrier.
+        """
+        if offset & 7:
+            raise Misaligned(f"mbarrier.init at {offset:#x}: an mbarrier is 8-byte aligned", instr, warp)
+        self.check_span(offset, 8, instr, warp, "mbarrier.init")
+        if not 0 < count <= MAX_COUNT:
+            raise BarrierError(f"mbarrier.init with a count of {count}; allowed is 1 to {MAX_COUNT}", instr, warp)
+        if (old := self.mbarriers.get(offset)) is not None:
+            again = old.unused and old.count == count and old.init.warp is not warp
+            fault = BarrierError(
+                f"mbarrier.init on {old}, which is live",
+                instr,
+                warp,
+                (
+                    ("initialised at", f"PTX line {old.init.instr.line} by {old.init.warp}"),
+                    ("missing", "mbarrier.inval before"),
+                ),
+                Level.PEDANTIC if again else Level.FAULT,
+            )
+            if not again:
+                raise fault
+            self.cta.launch.found(fault)
+            return
+        access = warp.access(instr, "mbarrier.init")
+        self.shadow.write(self.span(offset, 8), access, warp.clock)
+        self._mark(offset, offset + 8, MBARRIER)
+        self.mbarriers[offset] = MBarrier(self.cta, offset, self.initialised, count, access)
+        self.initialised += 1
+
+    def drop_mbarrier(self, offset: int, instr: Instr, warp: Issuer) -> None:
+        """mbarrier.inval: the bytes are ordinary, unwritten memory again."""
+        self.retired.append(self.mbarrier(offset, instr, warp))
+        del self.mbarriers[offset]
+        self.cta.cluster.lookups.clear()
+        self._mark(offset, offset + 8, UNWRITTEN)
+
+    def mbarrier(self, offset: int, instr: Instr, warp: Issuer) -> MBarrier:
+        """The live mbarrier at `offset`. Raises BarrierError if there is none or its init is not ordered before."""
+        found = self.mbarriers.get(offset)
+        if found is None:
+            known = ", ".join(f"#{b.order} at {self.cta.window + o:#x}" for o, b in self.mbarriers.items()) or "none"
+            raise BarrierError(
+                f"no mbarrier was initialised at {self.cta.window + offset:#x} of CTA {self.cta.name}",
+                instr,
+                warp,
+                (("live mbarriers", known),),
+            )
+        init = found.init
+        if init.warp is warp or found in warp.known:
+            return found
+        if init.seen_by(warp.clock):
+            warp.known.add(found)  # what a clock has seen it keeps
+        else:
+            what = f"{found} is used without being ordered after its initialisation"
+            missing = f"a barrier between PTX lines {init.instr.line} and {instr.line}"
+            at = (("initialised at", place(init.instr, init.warp)), ("initialised by", str(init.warp)))
+            self.cta.launch.found(BarrierError(what, instr, warp, (*at, ("missing", missing))))
+        return found
+
+
+@lru_cache(maxsize=1024)
+def _spans(offsets: tuple[int, ...], size: int, shift: int) -> Cells | None:
+    firsts = np.array(offsets)
+    if (np.diff(np.sort(firsts)) < size).any():
+        return None
+    return pieces(firsts >> shift, size >> shift, len(offsets))
+
+
+def along(lanes: np.ndarray | None, cells: np.ndarray) -> np.ndarray | None:
+    """The lanes of each of the cells, or of each row of them. lanes: of each row, or of each word of it."""
+    if lanes is None or cells.ndim == 1:
+        return lanes
+    return lanes[:, None] if lanes.ndim == 1 else lanes.repeat(cells.shape[1] // lanes.shape[1], 1)

@@ -1,0 +1,1 @@
+"""Happens-before: clocks, accesses, when asynchronous work completes, and the shadow that checks each access."""

@@ -1,0 +1,101 @@
+"""Asynchronous agents: what was issued and has not completed, in which order it must, and what waits for it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from ...ptx.syntax import Instr
+
+Completion = Literal["eager", "lazy", "random"]
+
+
+@dataclass(slots=True, eq=False)
+class Wait:
+    """Why a warp is suspended at `instr`, and which objects could let it go.
+
+    peek: it would take no for an answer once nothing else can run. text: what the deadlock table says.
+    """
+
+    instr: Instr
+    targets: tuple[Any, ...]
+    text: Callable[[], str]
+    peek: bool = False
+
+
+class AsyncOperation:
+    """Work that an agent does at its completion. `targets` are what a warp would wait on to see it done.
+
+    order: the queue that completes first in, first out; None for work that nothing orders.
+    """
+
+    __slots__ = ("order", "perform", "targets")
+
+    def __init__(
+        self, targets: tuple[Any, ...], perform: Callable[[], None], order: deque[AsyncOperation] | None = None
+    ) -> None:
+        self.targets, self.perform, self.order = targets, perform, order
+
+
+class Agents:
+    """The outstanding operations of one cluster, in the order of issue."""
+
+    def __init__(self, completion: Completion, random: Random) -> None:
+        self.completion, self.random = completion, random
+        self.pending: dict[AsyncOperation, None] = {}
+
+    def issue(self, operation: AsyncOperation, held: bool = False) -> None:
+        """Take on an operation. `held`: nothing can observe it before a later one of its queue completes."""
+        self.pending[operation] = None
+        if operation.order is not None:
+            operation.order.append(operation)
+        if self.completion == "eager" and not held:
+            self.complete(operation)
+
+    def complete(self, operation: AsyncOperation) -> None:
+        """Complete an operation and all that must come before it."""
+        order = operation.order
+        if order is None:
+            del self.pending[operation]
+            operation.perform()
+            return
+        while True:
+            head = order.popleft()
+            del self.pending[head]
+            head.perform()
+            if head is operation:
+                return
+
+    def complete_for(self, wanted: Set[Any]) -> bool:
+        """Complete the first operation that reports to one of `wanted`; False if there is none."""
+        for operation in self.pending:
+            if not wanted.isdisjoint(operation.targets):
+                self.complete(operation)
+                return True
+        return False
+
+    def complete_any(self) -> bool:
+        """Complete an operation chosen at random, and what must come before it; False if there is none.
+
+        What reports to nothing is not chosen: a product that is not committed may get more steps.
+        """
+        reporting = [op for op in self.pending if op.targets]
+        if reporting:
+            self.complete(self.random.choice(reporting))
+        return bool(reporting)
+
+    def complete_first(self) -> bool:
+        """Complete the operation that was issued first of those that report; False if there is none."""
+        found = next((op for op in self.pending if op.targets), None)
+        if found is not None:
+            self.complete(found)
+        return found is not None
+
+    def drain(self) -> None:
+        """Complete everything, in the order of issue."""
+        while self.pending:
+            self.complete(next(iter(self.pending)))

@@ -1,0 +1,123 @@
+"""An access of global memory, which warps of other clusters may be ordered after too."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ...errors import Level
+from .access import Access, Issuer
+from .clocks import ASYNC_VISIBLE_OUTSIDE, ORDERED, Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..launch.launch import Dim3, Launch
+
+
+@dataclass(slots=True, eq=False)
+class GlobalAccess(Access):
+    """`home` is the cluster of who made it, whose clocks alone have its component.
+
+    unchanged: of a write, whether neither it nor one before it in the launch changed what is in its cells, and who
+    wrote first had read that. completed: of an agent's write, whether it was made; overlaps: with those of other agents
+    in the same place, without an order.
+    """
+
+    visible: ClassVar = ASYNC_VISIBLE_OUTSIDE
+    home: Any = field(init=False)
+    unchanged: bool = False
+    completed: bool = False
+    overlaps: tuple[Overlap, ...] = ()
+
+    def __post_init__(self) -> None:
+        Access.__post_init__(self)
+        self.home = self.warp.cta.home
+
+    @classmethod
+    def of(cls, access: Access) -> GlobalAccess:
+        """The same access."""
+        made = cls(access.component, access.time, access.generic, access.instr, access.warp, access.what)
+        made.via, made.strong = access.via, access.strong
+        return made
+
+    def complete(self, perform: Callable[[], None]) -> None:
+        """Make an agent's write, and judge those that it overlaps with."""
+        due = [overlap for overlap in self.overlaps if overlap.is_last()]
+        before = [overlap.bits() for overlap in due]
+        perform()
+        self.completed = True
+        for overlap, bits in zip(due, before, strict=True):
+            overlap.find(Level.FAULT if (overlap.bits() != bits).any() else Level.FORMAL)
+
+    def alone(self) -> Clock:
+        """A clock that has seen this access and nothing else, and none by other lanes since."""
+        clock = Clock(self.component + 2, self.home)
+        clock.advance(self.component, self.time)
+        clock.advance(self.component + 1, self.time - 1)
+        return clock
+
+    def seen_by(self, clock: Clock, row: int = ORDERED) -> bool:
+        """Whether the owner of `clock` is ordered after this access."""
+        if self.parts:
+            return all(part.seen_by(clock, row) for part in self.parts)
+        if clock.home == self.home:
+            return clock.at(self.component, row) >= self.time
+        rows = None if clock.abroad is None else clock.abroad.get(self.home)
+        return rows is not None and self.component < rows.shape[1] and int(rows[row, self.component]) >= self.time
+
+    def of_unmet_lanes(self, earlier: Access, clock: Clock) -> int:
+        """If `earlier` is of the same warp, and not all of its lanes met in between: since when they should, else 0."""
+        return Access.of_unmet_lanes(self, earlier, clock) if earlier.warp is self.warp else 0
+
+    def too_early(self, write: Access, clock: Clock, accesses: Sequence[Access | None]) -> Access | None:
+        """As of any access; of other clusters no issue is known."""
+        if write.warp.cta.home != self.home:
+            return None
+        return Access.too_early(self, write, clock, accesses)
+
+
+class Overlap:
+    """Two agents' writes of `cells` of `memory` that nothing orders: no fault if the last of them changes nothing.
+
+    find: reports it.
+    """
+
+    def __init__(self, memory: np.ndarray, cells: np.ndarray, left: int, find: Callable[[Level], None]) -> None:
+        self._memory, self._cells, self._left, self.find = memory, cells, left, find
+
+    def is_last(self) -> bool:
+        """One of the writes is about to be made: whether the other was."""
+        self._left -= 1
+        return not self._left
+
+    def bits(self) -> np.ndarray:
+        """What is there."""
+        found: np.ndarray = self._memory[self._cells]
+        return found
+
+
+class Ended:
+    """A warp that has ended, as reports name it."""
+
+    done = True
+
+    def __init__(self, warp: Issuer) -> None:
+        cta = warp.cta
+        self.cta = EndedHome(cta.launch, cta.name, cta.ctaid, cta.home)
+        self.stored, self.clock = warp.stored, warp.clock
+        self.index, self.component, self.time, self.serial = warp.index, warp.component, warp.time, warp.serial
+
+    __str__ = Issuer.__str__
+
+
+@dataclass(frozen=True)
+class EndedHome:
+    """Its CTA."""
+
+    launch: Launch
+    name: str
+    ctaid: Dim3
+    home: Any

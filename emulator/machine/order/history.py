@@ -1,0 +1,97 @@
+"""What happened in one cluster: who takes part in its clocks, and the accesses that were made."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ...native.memory_layout import COMPONENT_BITS, COMPONENTS_MAX, TIME_BITS, address_of
+from ...native.shadow_check import NOT_KNOWN, PATTERN_BITS
+from .clocks import ORDERED, Clock
+
+if TYPE_CHECKING:
+    from .access import Access
+
+ROOM: Final = 4096
+"""Accesses that the epochs of a new history have room for."""
+
+
+class History:
+    """The components of the clocks and the accesses of one cluster, `home`. An access is known by its number in
+    `accesses`."""
+
+    def __init__(self, components: int, home: Any = None) -> None:
+        self.width, self.home = components, home
+        self._known = min(components, COMPONENTS_MAX)
+        """The components below are those that any clock and an epoch have room for."""
+        self.accesses: list[Access | None] = [None, None, None]
+        self._index: dict[Hashable, int] = {}
+        self._word = np.zeros(1, np.uint64)
+        self.epochs = address_of(self._word)
+        """The address of the word that has the address of the epochs of `accesses`, for `native.shadow_check`."""
+        self._room(np.full(ROOM, NOT_KNOWN))
+
+    def component(self, key: Hashable) -> int:
+        """The component of `key`, made on first use."""
+        return self._index.setdefault(key, len(self._index))
+
+    def clock(self) -> Clock:
+        """A clock that has seen nothing."""
+        return Clock(self.width, self.home)
+
+    def record(self, access: Access) -> int:
+        """The number of an access: a new one, but for the access that was recorded last."""
+        accesses = self.accesses
+        number = len(accesses)
+        if accesses[-1] is access:
+            return number - 1
+        accesses.append(access)
+        if number == len(self._epochs):
+            self._room(np.concatenate([self._table, np.full(number, NOT_KNOWN)]))
+        self._epochs[number] = self._epoch(access)
+        return number
+
+    def record_all(self, accesses: Sequence[Access]) -> int:
+        """The number of the first of several accesses, the others follow: new ones, but for those recorded
+        last. They show at one time of one component."""
+        known = len(self.accesses) - len(accesses)
+        if self.accesses[known] is accesses[0] and self.accesses[-1] is accesses[-1]:
+            return known
+        number = self.record(accesses[0])  # it may be the last that was recorded
+        if len(accesses) > 1:
+            first, others, end = accesses[0], accesses[1:], number + len(accesses)
+            self.accesses += others
+            if end > len(self._epochs):
+                self._room(np.concatenate([self._table, np.full(end, NOT_KNOWN)]))
+            word = self._epochs[number]
+            for each, access in enumerate(others, number + 1):
+                self._epochs[each] = word if access.pattern is first.pattern else self._epoch(access)
+        return number
+
+    def _epoch(self, access: Access) -> int:
+        """The word for an access that `native.shadow_check` knows it by."""
+        component, pattern = access.component, access.pattern
+        if not 0 <= component < self._known:
+            return NOT_KNOWN
+        word = access.time << TIME_BITS | component << COMPONENT_BITS | access.generic
+        return word if pattern is None else word | pattern.number << PATTERN_BITS
+
+    def epochs_of(self, numbers: np.ndarray) -> np.ndarray:
+        """The epochs of accesses, int64, by their numbers."""
+        epochs: np.ndarray = self._table[numbers]
+        return epochs
+
+    def unseen(self, clock: Clock) -> Iterator[Access]:
+        """The accesses that the owner of a clock does not come after, parts one by one."""
+        epochs = self._table[: len(self.accesses)]
+        seen = clock.v[ORDERED, epochs >> COMPONENT_BITS & COMPONENTS_MAX - 1]
+        for number in np.flatnonzero((epochs == NOT_KNOWN) | (epochs >> TIME_BITS > seen)).tolist():
+            access = self.accesses[number]
+            if access is not None:
+                yield from (part for part in access.parts or (access,) if not part.seen_by(clock))
+
+    def _room(self, table: np.ndarray) -> None:
+        self._table, self._epochs = table, memoryview(table)  # type: ignore[arg-type]
+        self._word[0] = address_of(table)

@@ -1,0 +1,502 @@
+"""Who wrote and who read each cell of a memory last: the check of every access against happens-before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from ...chip import LANES
+from ...native.memory_layout import ALL_LANES, address_of
+from ...native.shadow_check import ACCESSES, DONE, REPLACED, SETTLE, SHADOW, TOOK_OVER, checks
+from .access import GPU, Access
+from .cells import Cells
+from .clocks import ORDERED, Clock
+
+if TYPE_CHECKING:
+    from ..formats.descriptors import Pattern
+    from .history import History
+
+UNWRITTEN: Final = 0
+MBARRIER: Final = 1
+OUTSIDE: Final = 2
+SPECIAL: Final = 3
+"""Below SPECIAL a writer's number is no access: never written, an mbarrier object, not the program's to use."""
+
+SORT_ABOVE = 512
+
+
+class Blame(Protocol):
+    """Raises or notes the fault for an access `me` that may not touch `cells` because of the access `number`."""
+
+    def __call__(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None: ...
+
+
+def distinct(numbers: np.ndarray) -> Any:
+    """The different values of an array, cheap when there is only one."""
+    if numbers.size == 0:
+        return ()
+    first = numbers.item(0)
+    if (numbers == first).all():
+        return (first,)
+    if numbers.size > SORT_ABOVE:
+        flat = numbers.ravel()
+        heads = flat[1:][flat[1:] != flat[:-1]]  # most come in runs
+        return np.unique(np.append(heads, first)).tolist()
+    return set(numbers.ravel().tolist())
+
+
+class BlameLanes(Protocol):
+    """Deferred that lanes of the access `me` may not touch `cells` because of other lanes' access `number`.
+
+    apart: for which of the cells; mine: the lanes that touch each.
+    """
+
+    def __call__(self, me: Access, verb: str, cells: Any, apart: Any, mine: Any, number: int, kind: str) -> None: ...
+
+
+class Mixed(Protocol):
+    """Deferred that `me` reads by one pattern those of `cells` that the access `number` wrote by another."""
+
+    def __call__(self, me: Access, pattern: Pattern, cells: Any, number: int) -> None: ...
+
+
+class Deferred(Protocol):
+    """What accesses that are machine code noted, and did not tell the shadow yet."""
+
+    writes: np.ndarray
+    """Who wrote each cell, int64, for loads and stores that are machine code."""
+    noted: np.ndarray
+    """Whether there is anything to settle of each cell, uint8."""
+
+    def settle_all(self) -> None:
+        """Move all that was noted to the shadow."""
+
+    def settle(self, cells: Any, write: bool) -> None:
+        """Move what was noted of cells (any numpy index) to the shadow. write: it will not hold any longer."""
+
+    def taken(self, notes: Sequence[int], replaced: Sequence[Iterable[int]]) -> None:
+        """Record the stores of these notes, which compiled code moved to the shadow. replaced: what they overwrote."""
+
+    def end(self) -> None:
+        """Move all to the shadow, for good."""
+
+
+class Replaced(Sequence[Iterable[int]]):
+    """The different writers and readers of the cells of a proved write, taken apart when a report asks."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, which: Any) -> Any:
+        found = np.frombuffer(self._raw, REPLACED)[which]
+        return sorted(found["numbers"][: found["count"]].tolist())
+
+
+class Shadow:
+    """The last writer and the last reader(s) of each cell, as numbers of a history.
+
+    by_lane: keep their lanes too, as bits: of the writer all that stored the same value, of the readers those of the
+    last warp. 0 where an access through the generic proxy is not made by single lanes; an agent's has none to ask for.
+    """
+
+    def __init__(
+        self,
+        shape: int | tuple[int, ...],
+        history: History,
+        blame: Blame,
+        mixed: Mixed | None = None,
+        by_lane: BlameLanes | None = None,
+    ) -> None:
+        self.writer = np.zeros(shape, np.int32)
+        self.reader = np.zeros(shape, np.int32)
+        self.history, self.blame, self.mixed, self.by_lane = history, blame, mixed, by_lane
+        self.writer_lanes = np.zeros(shape if by_lane else 0, np.uint32)
+        self.reader_lanes = np.zeros_like(self.writer_lanes)
+        self.under = self.read_under = np.zeros(0, np.int32)
+        """Of a cell whose last writer is strong, the writers and readers before it that who comes after it may still
+        race with: weak ones, and strong ones that it is not ordered after. Empty for none."""
+        self.notes: Deferred | None = None
+        self._row = np.zeros(1, SHADOW)
+        self._at = address_of(self._row)
+        self._row["epochs"] = history.epochs
+        self._replaced, self._taken = self._row["replaced"][0], self._row["taken"][0]
+        self._reads, self._writes = checks()
+        self._tell()
+
+    def _tell(self) -> None:
+        """Let compiled code know where the arrays are."""
+        notes, row = self.notes, self._row
+        row["writers"], row["readers"] = address_of(self.writer), address_of(self.reader)
+        if self.by_lane is not None:
+            row["writer_lanes"], row["reader_lanes"] = address_of(self.writer_lanes), address_of(self.reader_lanes)
+        row["noted"], row["writes"] = (
+            (address_of(notes.noted), address_of(notes.writes)) if notes is not None else (0, 0)
+        )
+
+    def take(self, notes: Deferred | None) -> None:
+        """Have the notes of compiled accesses settled from now on."""
+        self.notes = notes
+        self._tell()
+
+    def split(self, times: int) -> None:
+        """Have so many cells for each from now on."""
+        self.writer, self.reader = np.repeat(self.writer, times), np.repeat(self.reader, times)
+        self.writer_lanes, self.reader_lanes = np.repeat(self.writer_lanes, times), np.repeat(self.reader_lanes, times)
+        self.under, self.read_under = np.repeat(self.under, times), np.repeat(self.read_under, times)
+        self._tell()
+
+    def read_at_once(self, cells: Cells, accesses: Sequence[Access], clock: Clock, pattern: Pattern | None) -> bool:
+        """Whether reads that follow one another, alike but for their instructions, are in order; then they are noted.
+
+        cells: those of all accesses. If not, each has to be checked on its own.
+        """
+        return self._proved(cells, accesses, clock, pattern, write=False)
+
+    def write_at_once(self, cells: Cells, accesses: Sequence[Access], clock: Clock) -> bool:
+        """The same of writes, each of other cells, that are told to one phase of an mbarrier."""
+        return len(accesses) <= ACCESSES and self._proved(cells, accesses, clock, None, write=True)
+
+    def write_each(self, cells: np.ndarray, accesses: Sequence[Access], clock: Clock, lanes: np.ndarray) -> bool:
+        """Whether writes by single lanes of one warp that follow one another, each of other cells, are in order; then
+        they are noted.
+
+        cells: intp[accesses, cells of each]. lanes: which write them, as bits, uint32[cells of each]. If not, each has
+        to be checked on its own: nothing is noted.
+        """
+        if self.under.size:
+            return False
+        if self.notes is not None:
+            self.notes.settle(cells, write=True)
+        me, history = accesses[0], self.history
+        writers, readers = self.writer[cells], self.reader[cells]
+        for number in {*distinct(writers), *distinct(readers)} - {UNWRITTEN}:
+            other = history.accesses[number]
+            if other is None or not me.orders(other, clock) or me.of_unmet_lanes(other.last, clock):
+                return False
+        for access, *replaced in zip(accesses, _of_each(writers), _of_each(readers), strict=True):
+            access.replaced = replaced
+        self.writer[cells] = np.array([history.record(access) for access in accesses], np.int32)[:, None]
+        self.reader[cells] = 0
+        self.writer_lanes[cells] = lanes
+        return True
+
+    def _proved(
+        self, cells: Cells, accesses: Sequence[Access], clock: Clock, pattern: Pattern | None, write: bool
+    ) -> bool:
+        """Whether compiled code proves that accesses are in order, and has noted them."""
+        if cells.end > self.writer.size or (self.under.size and self.under[cells.index].any()):
+            return False
+        me, history = accesses[0], self.history
+        number = history.record(me) if len(accesses) == 1 else history.record_all(accesses)
+        check = self._writes if write else self._reads
+        arguments = (
+            self._at,
+            cells.at,
+            clock.address,
+            clock.v.shape[1],
+            me.follows[0] if me.follows else -1,
+            not me.generic,
+            0 if pattern is None else pattern.number,
+            number,
+        )
+        answer = check(*arguments)
+        if answer == SETTLE and self.notes is not None:
+            self.notes.settle_all()
+            answer = check(*arguments)
+        if answer == TOOK_OVER and self.notes is not None:
+            count, replaced = self._taken["count"].item(), Replaced(self._replaced[0].tobytes())
+            self.notes.taken(self._taken["notes"][:count].tolist(), replaced)
+        if write and answer == DONE:
+            for access, found in zip(accesses, self._replaced, strict=False):
+                access.replaced = Replaced(found.tobytes())
+        return answer in (DONE, TOOK_OVER)
+
+    def unwritten(self, cells: Cells) -> bool:
+        """Whether there is one of the cells that nothing wrote."""
+        if self.notes is not None:
+            self.notes.settle(cells.index, write=False)
+        return bool((self.writer[cells.index] == UNWRITTEN).any())
+
+    def read(self, cells: Any, me: Access, clock: Clock, pattern: Pattern | None = None, lanes: Any = None) -> None:
+        """Check a read of `cells`, then note it. Raises what `blame` raises.
+
+        cells: any numpy index, or Cells. pattern: by which swizzle the cells are read. lanes: which read each, as bits
+        (see `by_lane`).
+        """
+        if type(cells) is Cells:
+            if lanes is None and self._proved(cells, (me,), clock, pattern, write=False):
+                return
+            cells = cells.index
+        if self.notes is not None:
+            self.notes.settle(cells, write=False)
+        accesses = self.history.accesses
+        writers = self.writer[cells]
+        row = ORDERED if me.generic else me.visible
+        for number in distinct(writers):
+            other = accesses[number]
+            if other is None or not me.orders(other, clock, row if other.generic else ORDERED):
+                if other is None or not self._observed(other, self.reader[cells][writers == number], me, clock):
+                    self.blame(me, clock, "reads", cells, number, "write")
+            elif pattern is not None and other.pattern is not None and other.pattern != pattern and self.mixed:
+                self.mixed(me, pattern, cells, number)
+            elif lanes is not None and self.by_lane is not None:
+                since = me.of_unmet_lanes(other, clock)
+                if since:
+                    self._check_readers(cells, writers == number, number, me, lanes, since)
+                elif other.generic and other.via is not None and (wrote := self.writer_lanes[cells]).any():
+                    self.writer_lanes[cells] = np.where(writers == number, 0, wrote)  # any lane may read it now
+        if self.under.size:
+            self._check_under(cells, writers, me, clock, "reads")
+        self.note_read(cells, me, clock, lanes)
+
+    def done_by(self, cells: Any, number: int, kind: str) -> Any:
+        """Which of the cells the access `number` wrote ("write") or read last, or before strong ones: bool, as
+        `cells`."""
+        last, under = (self.writer, self.under) if kind == "write" else (self.reader, self.read_under)
+        found = last[cells] == number
+        return found | (under[cells] == number) if under.size else found
+
+    def _check_under(self, cells: Any, writers: np.ndarray, me: Access, clock: Clock, verb: str) -> None:
+        """Blame an access for what is under the last, strong writes, which do not order all of it."""
+        accesses, strong = self.history.accesses, self._strong(writers)
+        kinds = [("write", self.under)] if verb == "reads" else [("write", self.under), ("read", self.read_under)]
+        for kind, under in kinds if strong.any() else ():
+            numbers = np.where(strong, under[cells], UNWRITTEN)
+            for number in distinct(numbers):
+                other = accesses[number]
+                if other is None or me.orders(other, clock):
+                    continue
+                here = numbers == number
+                folded = kind == "write" and all(_folds(accesses[n]) for n in distinct(writers[here]))
+                if not (folded and self._observed(other, self.reader[cells][here], me, clock)):
+                    self.blame(me, clock, verb, cells, number, kind)
+
+    def _observed(self, other: Access, readers: np.ndarray, me: Access, clock: Clock) -> bool:
+        """Whether `me` comes after strong reads, of all the cells that have these readers, that saw the strong `other`.
+
+        PTX's causality order: what was observed comes before what the observer does next.
+        """
+
+        def saw(read: Access) -> bool:
+            return all(read.morally_strong(part) for part in _parts(other)) and me.comes_after(read, clock)
+
+        return all(any(map(saw, _parts(self.history.accesses[number]))) for number in distinct(readers))
+
+    def keep_under(self, cells: Any, me: Access, clock: Clock) -> None:
+        """Keep what the strong write `me` is about to replace, as far as others may race with it."""
+        if not self.under.size:
+            self.under, self.read_under = np.zeros_like(self.writer), np.zeros_like(self.writer)
+        writers, readers = self.writer[cells], self.reader[cells]
+        strong = self._strong(writers)
+        under, read_under = (np.where(strong, there[cells], UNWRITTEN) for there in (self.under, self.read_under))
+        known = np.stack([numbers.ravel() for numbers in (writers, under, read_under, readers)])
+        saw = me.instr.opcode == "atom" and me.warp.cta.launch.result_used(me.instr)
+        if (known == known[:, :1]).all():
+            self.under[cells], self.read_under[cells] = self._kept(known[:, 0].tolist(), saw, me, clock)
+            return
+        found, places = np.unique(known, axis=1, return_inverse=True)
+        kept = np.array([self._kept(each, saw, me, clock) for each in found.T.tolist()], np.int32)[places.ravel()]
+        self.under[cells], self.read_under[cells] = (kept[:, i].reshape(writers.shape) for i in (0, 1))
+
+    def _kept(self, known: Sequence[int], saw: bool, me: Access, clock: Clock) -> tuple[int, int]:
+        """What of a cell's writers and readers is to be kept under `me`.
+
+        known: its writer, what is under it, written and read, its reader. saw: `me` has seen itself what it replaced.
+        """
+        writer, under, read_under, reader = known
+        accesses = self.history.accesses
+        reads = (r for r in _parts(accesses[reader]) if r.strong and r.instr is not me.instr)
+        seen = [r for r in reads if me.comes_after(r, clock)] + [me] * saw
+
+        def summary(numbers: tuple[int, int], is_write: bool) -> int:
+            parts = [p for number in numbers for p in _parts(accesses[number])]
+            left = {
+                (p.warp, p.component, bool(p.strong)): p
+                for p in parts
+                if not covers(me, p, clock) and not (is_write and p.strong and any(r.morally_strong(p) for r in seen))
+            }
+            same = (number for number in numbers if tuple(left.values()) == _parts(accesses[number]))
+            return next(same, None) or (self._recorded(tuple(left.values())) if left else UNWRITTEN)
+
+        return summary((under, writer), True), summary((read_under, reader), False)
+
+    def _recorded(self, parts: tuple[Access, ...]) -> int:
+        """The number of accesses that nothing orders, as one."""
+        last = parts[-1]
+        if len(parts) > 1:
+            last = type(last)(-1, 0, last.generic, last.instr, last.warp, last.what, parts=parts)
+        return self.history.record(last)
+
+    def _strong(self, writers: np.ndarray) -> np.ndarray:
+        """Which of the writers are strong accesses."""
+        accesses = self.history.accesses
+        strong = [n for n in distinct(writers) if (access := accesses[n]) is not None and access.strong]
+        return np.isin(writers, strong)
+
+    def _check_readers(self, cells: Any, here: Any, number: int, me: Access, lanes: Any, since: int) -> None:
+        """Blame lanes that read `here` what others of the warp wrote by the access `number`, not met since."""
+        wrote = self.writer_lanes[cells]
+        apart = here & (wrote != 0) & (lanes & ~wrote != 0)
+        if me.warp.meetings and apart.any():
+            apart &= _by_pair(lanes, wrote, lambda lane, those: not me.warp.lanes_before(lane, since) & those)
+        if apart.any():
+            assert self.by_lane is not None
+            self.by_lane(me, "reads", cells, apart, lanes, number, "write")
+
+    def note_read(self, cells: Any, me: Access, clock: Clock, lanes: Any = None) -> None:
+        """Note a read that is in order."""
+        history = self.history
+        mine = history.record(me)
+        readers = self.reader[cells]
+        earlier = distinct(readers)
+        if self.by_lane is not None:
+            self._note_readers(cells, readers, earlier, me, clock, lanes)
+        replaced = {number: self._joined(number, mine, me, clock) for number in earlier}
+        if len(replaced) <= 1 or all(new == mine for new in replaced.values()):
+            self.reader[cells] = next(iter(replaced.values()), mine)
+            return
+        new = readers.copy()
+        for old, number in replaced.items():
+            new[readers == old] = number
+        self.reader[cells] = new
+
+    def _note_readers(self, cells: Any, readers: Any, earlier: Any, me: Access, clock: Clock, lanes: Any) -> None:
+        """Note the lanes of a read, with those of the same warp that it did not meet since."""
+        unmet = [number for number in earlier if lanes is not None and self._last_unmet(number, me, clock)]
+        if unmet:
+            before = np.where(np.isin(readers, unmet), self.reader_lanes[cells], 0)
+            if (before & ~lanes).any():
+                others = (self._last(number) for number in unmet)
+                me.merge_lanes(others, _all_of(lanes), _all_of(before))
+                lanes = lanes | before
+        _note_lanes(self.reader_lanes, cells, lanes)
+
+    def _last_unmet(self, number: int, me: Access, clock: Clock) -> int:
+        return 0 if self.history.accesses[number] is None else me.of_unmet_lanes(self._last(number), clock)
+
+    def _last(self, number: int) -> Access:
+        other = self.history.accesses[number]
+        assert other is not None
+        return other.last
+
+    def _check_lanes(
+        self, cells: Any, numbers: Any, number: int, kind: str, me: Access, clock: Clock, lanes: Any
+    ) -> None:
+        """Blame lanes that write where others of the warp did the access `number`, if they did not meet since."""
+        since = 0 if self.by_lane is None else self._last_unmet(number, me, clock)
+        if not since:
+            return
+        before = (self.writer_lanes if kind == "write" else self.reader_lanes)[cells]
+        other = before != lanes
+        if kind == "read" and lanes.size == 1:  # one for all active lanes
+            other |= lanes & lanes - 1 != 0
+        if other.any():
+            apart = other & (numbers == number) & (before != 0)
+            if me.warp.meetings and apart.any():
+                apart &= _by_pair(lanes, before, lambda lane, those: those & ~me.warp.lanes_before(lane, since))
+            if apart.any():
+                assert self.by_lane is not None
+                self.by_lane(me, "writes", cells, apart, lanes, number, kind)
+
+    def _joined(self, number: int, mine: int, me: Access, clock: Clock) -> int:
+        """What stands for the readers `number` and `mine` together: `mine` alone when it covers the others."""
+        other = self.history.accesses[number]
+        if other is None:
+            return mine
+        kept = [p for p in other.parts or (other,) if not covers(me, p, clock)]
+        return self._recorded((*kept, me)) if kept else mine
+
+    def write(self, cells: Any, me: Access, clock: Clock, lanes: Any = None) -> bool:
+        """Check a write of `cells`, then note it. Raises what `blame` raises.
+
+        cells: any numpy index, or Cells. lanes: which write each, as bits (see `by_lane`). Whether several of them are
+        there for one cell.
+        """
+        if type(cells) is Cells:
+            if lanes is None and self._proved(cells, (me,), clock, None, write=True):
+                return False
+            cells = cells.index
+        if self.notes is not None:
+            self.notes.settle(cells, write=True)
+        accesses = self.history.accesses
+        row = ORDERED if me.generic else me.visible
+        writers, readers = self.writer[cells], self.reader[cells]
+        replaced, read = me.replaced = distinct(writers), distinct(readers)
+        for number in replaced:
+            other = accesses[number]
+            if other is None:
+                if number != UNWRITTEN:
+                    self.blame(me, clock, "writes", cells, number, "write")
+            elif not me.orders(other, clock, row if other.generic else ORDERED):
+                if not self._observed(other, readers[writers == number], me, clock):
+                    self.blame(me, clock, "writes", cells, number, "write")
+            elif lanes is not None:
+                self._check_lanes(cells, writers, number, "write", me, clock, lanes)
+        for number in read:
+            other = accesses[number]
+            if other is not None and not me.orders(other, clock):
+                self.blame(me, clock, "writes", cells, number, "read")
+            elif other is not None and lanes is not None:
+                self._check_lanes(cells, readers, number, "read", me, clock, lanes)
+        if self.under.size:
+            self._check_under(cells, writers, me, clock, "writes")
+        if me.strong:
+            self.keep_under(cells, me, clock)
+        self.writer[cells] = self.history.record(me)
+        self.reader[cells] = 0
+        return self.by_lane is not None and _note_lanes(self.writer_lanes, cells, lanes)
+
+
+def _of_each(numbers: np.ndarray) -> list[Any]:
+    """The different values of each row."""
+    if (numbers == numbers[0]).all():
+        return [distinct(numbers[0])] * len(numbers)
+    if (numbers == numbers[:, :1]).all():
+        return [(number,) for number in numbers[:, 0].tolist()]
+    return [distinct(row) for row in numbers]
+
+
+def _parts(access: Access | None) -> tuple[Access, ...]:
+    return () if access is None else access.parts or (access,)
+
+
+def _folds(access: Access | None) -> bool:
+    """Whether a write reads what it replaces."""
+    return access is not None and access.instr.opcode in ("atom", "red")
+
+
+def covers(me: Access, earlier: Access, clock: Clock) -> bool:
+    """Whether who comes after `me`, or does not race with it, does not race with an `earlier` access of its kind."""
+    return me.comes_after(earlier, clock) and (not me.strong or earlier.strong == GPU)
+
+
+def _by_pair(mine: np.ndarray, theirs: np.ndarray, apart: Callable[[int, int], object]) -> np.ndarray:
+    """Where one of the lanes `mine` is apart from the lanes `theirs`, both as bits."""
+    pairs = mine.astype(np.uint64) << np.uint64(LANES) | theirs
+    found, places = np.unique(pairs, return_inverse=True)
+    answers = [
+        any(apart(lane, pair & ALL_LANES) for lane in range(LANES) if pair >> LANES >> lane & 1)
+        for pair in found.tolist()
+    ]
+    return np.array(answers, bool)[places].reshape(pairs.shape)
+
+
+def _all_of(lanes: Any) -> int:
+    """Lanes as bits, those of any."""
+    return int(np.bitwise_or.reduce(lanes, axis=None))
+
+
+def _note_lanes(kept: np.ndarray, cells: Any, lanes: Any) -> bool:
+    """Note the lanes at cells, 0 for None; whether some of the cells are there for several lanes."""
+    kept[cells] = 0 if lanes is None else lanes
+    if lanes is None or lanes.size == 1 or not (kept[cells] != lanes).any():
+        return False
+    np.bitwise_or.at(kept, cells, lanes)
+    return True

@@ -1,0 +1,86 @@
+"""Sums over the lanes of a warp, as the text of a kernel has them: each lane adds what the lane across gives it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Final
+
+from ...ptx.syntax import Imm, Instr, Reg, Vector
+
+if TYPE_CHECKING:
+    from ...ptx.syntax import Kernel, Operand
+
+WHOLE: Final = (Imm(31), Imm(-1)), (Imm(31), Imm(0xFFFF_FFFF))
+"""Clamp and members of a shuffle of all lanes."""
+Makers = Mapping[str, Sequence[Instr]]
+"""Of each register, by its name, the instructions that write it."""
+
+
+def summed_lanes(register: Operand, kernel: Kernel) -> int:
+    """Over which lanes a register holds a sum in float32, as the bits in which their numbers differ; 0 if it is none.
+
+    All these lanes hold the same sum, but for the order in which it was rounded: Triton's compiler makes a product and
+    the first addition one fma, so that each lane rounds all products but its own.
+    """
+    makers: dict[str, list[Instr]] = {}
+    for instr in kernel.instrs:
+        if instr.operands and isinstance(instr.operands[0], Reg):
+            makers.setdefault(instr.operands[0].name, []).append(instr)
+    return _summed(register, makers)
+
+
+def _summed(register: Operand, makers: Makers) -> int:
+    if isinstance(register, Vector):
+        return reduce(and_, (_summed(item, makers) for item in register.items))
+    made = _made(register, makers)
+    match (made.opcode, made.modifiers[-1:], made.operands[1:]) if made is not None else None:
+        case "mov", _, (source,):
+            return _summed(source, makers)
+        case "add", ("f32",), (one, other):
+            return _added(one, other, makers)
+        case "add", ("f32x2",), (one, other):
+            halves = zip(_halves(one, makers), _halves(other, makers), strict=True)
+            return reduce(and_, (_added(mine, given, makers) for mine, given in halves))
+        case "fma", ("f32",), (one, other, given):
+            distance, term = _given(given, makers)
+            product = _made(term, makers) if term is not None else None
+            if product is not None and product.opcode == "mul" and product.modifiers[-1:] == ("f32",):
+                return distance if set(product.operands[1:]) == {one, other} else 0
+    return 0
+
+
+def _added(one: Operand, other: Operand, makers: Makers) -> int:
+    return _across(one, other, makers) or _across(other, one, makers)
+
+
+def _halves(register: Operand, makers: Makers) -> tuple[Operand, Operand]:
+    """What a register of two floats was made of, as far as that is known."""
+    made = _made(register, makers)
+    match made.operands[1:] if made is not None and made.opcode == "mov" else None:
+        case (Vector((low, high)),):
+            return low, high
+    return register, register
+
+
+def _across(mine: Operand, given: Operand, makers: Makers) -> int:
+    """The lanes of the sum of `mine` and what the lane across has of it, if that is what `given` is."""
+    distance, source = _given(given, makers)
+    return distance | _summed(mine, makers) if source == mine else 0
+
+
+def _given(register: Operand, makers: Makers) -> tuple[int, Operand | None]:
+    """How far away the lane is that gives a register, and what it gives; nothing if no butterfly of a warp does."""
+    made = _made(register, makers)
+    if made is not None and made.opcode == "shfl.sync" and "bfly" in made.modifiers:
+        _, source, distance, clamp, members = made.operands
+        if isinstance(distance, Imm) and (clamp, members) in WHOLE:
+            return distance.value, source
+    return 0, None
+
+
+def _made(register: Operand, makers: Makers) -> Instr | None:
+    """What writes a register, if a single instruction does, always."""
+    found = makers.get(register.name, ()) if isinstance(register, Reg) else ()
+    return found[0] if len(found) == 1 and found[0].guard is None else None

@@ -1,0 +1,289 @@
+"""From two accesses that nothing orders to the fault that names both."""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...errors import (
+    BarrierError,
+    DataRace,
+    Fault,
+    Level,
+    MissingProxyFence,
+    MissingWait,
+    OutOfBounds,
+    UnwrittenRead,
+    place,
+)
+from ...ptx.syntax import Vector
+from ..order.access import Access, Hollow
+from ..order.clocks import ASYNC_VISIBLE_OUTSIDE, Clock
+from ..order.shadow import MBARRIER, UNWRITTEN
+from ..synchronisation.mbarrier import MBarrier
+from ..synchronisation.pipe import Pipe
+from .butterfly import summed_lanes
+from .doubts import ALL, WHOLE, Part, overwritten, read_in_doubt
+
+if TYPE_CHECKING:
+    from ...ptx.syntax import Instr
+    from ..order.history import History
+
+SHOWN_RUNS = 3
+LANES_COPY = "cp.async"
+"""The asynchronous copy that each lane makes for itself; of others one lane is to issue all."""
+NOUN = {"write": "written", "read": "read"}
+
+
+def conflict(
+    me: Access,
+    clock: Clock,
+    verb: str,
+    cells: str,
+    history: History,
+    number: int,
+    kind: str,
+    near: tuple[tuple[str, str], ...] = (),
+    level: Level = Level.FAULT,
+    part: Part = WHOLE,
+) -> None:
+    """Raise (or note, see Launch.found) the fault of `me`, which `verb` ("reads" or "writes") `cells` against another.
+
+    number: the history's number of the other, special below SPECIAL. kind: "write" or "read", what that did.
+    near: what was written close by, for a read of what nothing wrote. level: of a race. part: of a read, see `doubts`.
+    """
+    other = history.accesses[number]
+    if other is None:
+        _special(me, verb, cells, number, near, part)
+        return
+    for late in me.late(other, clock):
+        if not _race(me, clock, verb, cells, history, late, kind, level, part):
+            return
+
+
+def stored_again(store: Hollow, me: Access) -> Fault:
+    """The fault of a load whose value was stored, and is read there by `me`."""
+    fault, way = store.fault, (("stored at", place(store.instr, store.warp)), ("read at", place(me.instr, me.warp)))
+    return type(fault)(fault.what, fault.instr, fault.warp, (*fault.lines, *way))
+
+
+def _race(
+    me: Access,
+    clock: Clock,
+    verb: str,
+    cells: str,
+    history: History,
+    other: Access,
+    kind: str,
+    level: Level,
+    part: Part,
+) -> bool:
+    """As `conflict`, against one other access. Whether nothing was found yet, but will be."""
+    ordered = other.seen_by(clock)
+    if ordered and not me.generic and other.generic and not other.seen_by(clock, me.visible):
+        needed = "fence.proxy.async" + " (or .async.global)" * (me.visible == ASYNC_VISIBLE_OUTSIDE)
+        fence = MissingProxyFence(
+            f"{me.what} {verb} {cells} through the async proxy; {other.warp} {_did(kind)} it through the generic "
+            f"proxy, with no {needed} between",
+            me.instr,
+            me.warp,
+            (
+                *_party(other, kind),
+                (
+                    "missing",
+                    f"{needed} after PTX line {other.instr.line}, before the "
+                    f"barrier that leads to PTX line {me.instr.line}",
+                ),
+            ),
+            level if other.via is None else Level.PEDANTIC,  # cp.async, see CopyThread
+        )
+        me.warp.cta.launch.found(fence)
+        return False
+    earlier = me.too_early(other, clock, history.accesses) if verb == "reads" else None
+    if earlier is not None:
+        missing = (
+            f"an arrival of {me.warp} after its read, on a barrier that {other.warp} waits for before PTX line "
+            f"{other.instr.line}: this write came too early, PTX line {me.instr.line} is to read what PTX line "
+            f"{earlier.instr.line} wrote there"
+        )
+    elif other.instr is me.instr and other.warp is me.warp and other.issued == me.issued and other.via is not None:
+        missing = _issued_again(me)
+    elif verb == "writes" and kind == "write" and isinstance(other.via, MBarrier) and not any(me.replaced[1]):
+        missing = (
+            f"an arrival of what is to read it, after its read, on a barrier that {me.warp} waits for before PTX line "
+            f"{me.instr.line}: this write came too early, nothing has read what PTX line {other.instr.line} wrote"
+        )
+    elif clock is me.warp.after_sync and other.seen_by(me.warp.clock):
+        missing = f"tcgen05.fence::after_thread_sync in {me.warp}, between its wait and PTX line {me.instr.line}"
+        level = Level.PEDANTIC
+    else:
+        if isinstance(other.via, Pipe) and other.via.lacks_fence(other, me.warp.clock):
+            level = Level.PEDANTIC
+        missing = other.via.missing(other, me) if other.via is not None else _unordered(other, me)
+        if verb == "reads" and other.compiled:
+            missing += (
+                f"; or, if PTX line {me.instr.line} is to read what was there before, an arrival of {me.warp} after it "
+                f"on a barrier that {other.warp} waits for before PTX line {other.instr.line}"
+            )
+    fault = DataRace if other.via is None else MissingWait
+    what = f"{me.what} {verb} {cells}, not ordered after {other.what} that {_did(kind)} it"
+    race = fault(what, me.instr, me.warp, (*_party(other, kind), ("missing", missing)), level)
+    return _find(me, verb, race, other, kind, part)
+
+
+def between_lanes(
+    me: Access,
+    verb: str,
+    cells: str,
+    mine: int,
+    other: Access,
+    kind: str,
+    theirs: int,
+    part: Part,
+    read_together: bool = False,
+) -> None:
+    """Raise (or note) the fault of `me`, whose lanes `mine` (bits) touch `cells` that lanes `theirs` of its warp do.
+
+    Where the text has an instruction between that brings the lanes together, no hardware is known to show it; nor, if
+    they may have `read_together`, where one instruction read for all of them. part: of a read, see `doubts`.
+    """
+    races = list[tuple[DataRace, Access, int]]()
+    for access, those in reversed((*other.merged, (other, other.together or theirs)) if kind == "read" else ()):
+        lanes = those & theirs & ~_own(me, mine, access)
+        if lanes:
+            in_order = read_together and not (mine | lanes) & ~(access.together & theirs)
+            races.append((_between(me, verb, cells, mine, access, kind, lanes, in_order), access, lanes))
+    if kind == "write":
+        races.append((_between(me, verb, cells, mine, other, kind, theirs, False), other, theirs & ~mine))
+    for race, access, lanes in [r for r in races if r[0].level == Level.FAULT] or races[:1]:
+        if not _find(me, verb, race, access, kind, part, lanes):
+            return
+
+
+def _own(me: Access, mine: int, access: Access) -> int:
+    """The lanes (bits) whose accesses then come before those of `mine` now, if that is one."""
+    if mine & mine - 1:
+        return 0
+    return me.warp.lanes_before(mine.bit_length() - 1, access.time)
+
+
+def _between(
+    me: Access, verb: str, cells: str, mine: int, other: Access, kind: str, theirs: int, in_order: bool
+) -> DataRace:
+    what = (
+        f"{me.what} {verb} {cells} in {_lanes(mine)}, not ordered after {other.what} that {_did(kind)} it "
+        f"in {_lanes(theirs)} of the same warp"
+    )
+    first, missing = other.instr, f"bar.warp.sync between PTX lines {other.instr.line} and {me.instr.line}"
+    if other.via is not None:
+        first = other.via.wait_for(other)[2]
+        missing = f"bar.warp.sync after {first.opcode} at PTX line {first.line}, before PTX line {me.instr.line}"
+    steps = (other.instr, *me.warp.cta.launch.between(first, me.instr), me.instr)
+    together = in_order or any(_brings_lanes_together(step) for step in steps)
+    return _apart(me, what, other, kind, theirs, missing, Level.FORMAL if together else Level.FAULT)
+
+
+def _find(me: Access, verb: str, race: Fault, other: Access, kind: str, part: Part, lanes: int = ALL) -> bool:
+    """Find a race; that of a load depends on what is done with its value, in these lanes (bits) where it came first.
+    Whether it is to be found later."""
+    if verb == "reads":
+        read_in_doubt(me, race, part)
+    elif kind == "read":
+        return overwritten(me, race, other, lanes)
+    else:
+        me.warp.cta.launch.found(race)
+    return False
+
+
+def in_one_instruction(me: Access, cells: str, places: np.ndarray, lanes: np.ndarray, mine: int, theirs: int) -> None:
+    """Raise (or note) the fault of `me`, that lanes `mine` and `theirs` store different values to `cells`.
+
+    places: where each of the `lanes` (bits) stores, or each row of theirs. No value is wrong where all are one sum,
+    rounded in another order.
+    """
+    stored, kernel = me.instr.operands[1], me.warp.cta.launch.kernel
+    values = stored.items if isinstance(stored, Vector) else (stored,)
+    summed = reduce(int.__and__, (summed_lanes(value, kernel) for value in values))
+    alike = bool(summed)
+    if alike:
+        numbers = np.frexp(lanes)[1] - 1
+        _, first, group = np.unique(places, return_index=True, return_inverse=True)
+        alike = not np.bitwise_or.reduce(numbers[first[group]] ^ numbers) & ~summed
+    what = f"{me.what} writes {cells} in {_lanes(mine)} and another value in {_lanes(theirs)}: either may stay"
+    missing = "an order of the two, or one lane that stores"
+    level = Level.FORMAL if alike else Level.FAULT
+    me.warp.cta.launch.found(_apart(me, what, me, "write", theirs, missing, level))
+
+
+def _apart(me: Access, what: str, other: Access, kind: str, theirs: int, missing: str, level: Level) -> DataRace:
+    by = (f"{NOUN[kind]} at", place(other.instr, other.warp)), ("by", f"{_lanes(theirs)} of {other.warp}")
+    return DataRace(what, me.instr, me.warp, (*by, ("missing", missing)), level)
+
+
+def _brings_lanes_together(instr: Instr) -> bool:
+    """Whether lanes wait for each other there, or order what they did, although PTX does not say so of memory."""
+    synchronous = "sync" in instr.modifiers or instr.opcode.endswith(".sync")
+    return instr.opcode in ("fence", "membar") or (synchronous and not instr.opcode.startswith("bar"))
+
+
+def _lanes(bits: int) -> str:
+    return f"lane {bits.bit_length() - 1}" if bits.bit_count() == 1 else "several lanes"
+
+
+def _issued_again(me: Access) -> str:
+    """What is missing where one instruction set agents to work on a place twice, by several lanes or in a loop."""
+    if me.instr.opcode == LANES_COPY:
+        return f"a place for each copy of PTX line {me.instr.line}, or a wait between"
+    return (
+        f"elect.sync, if several lanes of {me.warp} issue PTX line {me.instr.line} where one is to; if one does so "
+        "several times, a place for each or a wait between"
+    )
+
+
+def _did(kind: str) -> str:
+    return "wrote" if kind == "write" else "reads"
+
+
+def _party(other: Access, kind: str) -> tuple[tuple[str, str], ...]:
+    how = "by" if other.via is None else "issued by"
+    return ((f"{NOUN[kind]} at", place(other.instr, other.warp)), (how, str(other.warp)))
+
+
+def _unordered(other: Access, me: Access) -> str:
+    if any(seen is not None and other.seen_by(seen) for seen in me.warp.seen):
+        return f"an acquire of {me.warp} (fence.acq_rel, or ld.acquire) before PTX line {me.instr.line}, of their scope"
+    if other.warp.cta.home != me.warp.cta.home:
+        return (
+            f"a release of {other.warp} after PTX line {other.instr.line} and an acquire of {me.warp} that sees it "
+            f"before PTX line {me.instr.line}, both of scope .gpu"
+        )
+    return (
+        f"a barrier that {other.warp} arrives on after PTX line {other.instr.line} "
+        f"and {me.warp} waits for before PTX line {me.instr.line}"
+    )
+
+
+def _special(
+    me: Access, verb: str, cells: str, number: int, near: tuple[tuple[str, str], ...], part: Part = WHOLE
+) -> None:
+    what = f"{me.what} {verb} {cells}"
+    if number == UNWRITTEN:
+        read_in_doubt(me, UnwrittenRead(f"{what}, which nothing wrote", me.instr, me.warp, near), part)
+    elif number == MBARRIER:
+        why = "which holds an mbarrier: only mbarrier instructions may touch it"
+        raise BarrierError(f"{what}, {why}", me.instr, me.warp)
+    else:
+        raise OutOfBounds(f"{what}, which is reserved or outside the window", me.instr, me.warp)
+
+
+def written(writers: np.ndarray, at: int, accesses: list[Access | None]) -> list[tuple[int, int, Access]]:
+    """(first, last, writer) of the runs of cells by one writer in a row: the few nearest to cell `at`, in order."""
+    edges = np.flatnonzero(np.diff(writers, prepend=-1, append=-1))
+    runs = [(int(a), int(b) - 1, accesses[int(writers[a])]) for a, b in pairwise(edges)]
+    known = [(first, last, writer) for first, last, writer in runs if writer is not None]
+    return sorted(
+        sorted(known, key=lambda run: min(abs(run[0] - at), abs(run[1] - at)))[:SHOWN_RUNS], key=lambda r: r[0]
+    )

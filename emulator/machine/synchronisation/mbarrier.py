@@ -1,0 +1,203 @@
+"""mbarriers: phases, arrivals, transaction bytes, and the clocks that they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...errors import BarrierError, source
+
+if TYPE_CHECKING:
+    from ...ptx.syntax import Instr
+    from ..order.access import Access, Issuer
+    from ..order.clocks import Clock
+    from ..order.owner import CtaOwner
+
+MAX_COUNT = (1 << 20) - 1
+
+
+@dataclass(slots=True, eq=False)
+class Party:
+    """Who did something to a barrier: the instruction, the warp that issued it, and the agent's name if one.
+
+    shown: the component and the time on the clocks at which an agent's work is over.
+    """
+
+    instr: Instr
+    warp: Issuer
+    what: str
+    shown: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        return f"{self.what} of {self.warp}, PTX line {self.instr.line}"
+
+    def placed(self) -> str:
+        """With the source's line as a second one, if it is known."""
+        return f"{self}{source(self.instr, self.warp)}"
+
+
+class MBarrier:
+    """One mbarrier object. `phase` counts completed phases from 0; `order` is its rank in order of initialisation."""
+
+    def __init__(self, cta: CtaOwner, offset: int, order: int, count: int, init: Access) -> None:
+        history, launch = cta.cluster.history, cta.launch
+        self.cta, self.offset, self.order, self.init = cta, offset, order, init
+        self.name = launch.names.get(offset - launch.kernel.dynamic_shared_offset, "")
+        self.expected = self.pending = self.count = count
+        self.tx = self.phase = 0
+        self.component = history.component((cta.rank, "mbarrier", order))
+        self.over = history.component((cta.rank, "phases", order))
+        """The component that says how many phases a clock's owner knows to be over: it waited, or arrived later."""
+        self.gathering, self.complete = history.clock(), history.clock()
+        self.waiters: list[Issuer] = []
+        self.last: Party | None = None
+        self.last_tx: Party | None = None
+        self.fenced = False
+        self.waits = 0
+        """Waits that ended."""
+        self.foreign: dict[int, tuple[int, int, Party]] = {}
+        """The last arrival or bytes by each component that is not of this CTA: its time, the phase, who."""
+        self.copies: list[Party] = []
+        """The copies that were issued in this phase and have not come."""
+
+    def __str__(self) -> str:
+        shown = f"mbarrier #{self.order} at {self.cta.window + self.offset:#x}"
+        return f"{self.name} ({shown})" if self.name else shown
+
+    @property
+    def unused(self) -> bool:
+        """Whether nothing happened to it since its initialisation."""
+        return self.last is None and self.last_tx is None and not self.tx and not self.copies and not self.waiters
+
+    def state(self) -> str:
+        """What the deadlock table says: phase, arrivals, bytes, last arriver."""
+        seen = self.expected - self.pending
+        last = f"last arrival: {self.last.placed()}" if self.last else "nobody arrived yet"
+        counts = f"{seen} of {self.expected} arrivals, {self.tx} bytes outstanding"
+        if self.tx < 0:
+            counts += " (so many more came than this phase expects)"
+        return f"{self}, now in phase {self.phase}: {counts}, {last}"
+
+    def arrive(self, count: int, party: Party, clock: Clock | None) -> None:
+        """`count` arrivals, which release `clock`. Raises BarrierError if more arrive than are expected, or none."""
+        if not 0 < count <= self.pending:
+            raise BarrierError(
+                f"{party.what} makes {count} arrivals on {self}, where phase {self.phase} expects only "
+                f"{self.pending} more of {self.expected}"
+                if count
+                else f"{party.what} makes no arrivals on {self}; allowed is 1 to {MAX_COUNT}",
+                party.instr,
+                party.warp,
+                (
+                    ("last arrival", self.last.placed() if self.last else "none"),
+                    ("bytes", f"{self.tx} still outstanding"),
+                ),
+            )
+        if clock is not None:
+            self.gathering.merge(clock)
+        self._note_foreign(party)
+        self.pending -= count
+        self.last = party
+        self._settle()
+        if clock is not None:
+            clock.advance(self.over, self.phase)
+
+    def check_incomplete(self, count: int, party: Party) -> None:
+        """Raise BarrierError if `count` arrivals that promise not to end the phase would."""
+        if count >= self.pending:
+            raise BarrierError(
+                f"{party.what}.noComplete makes {count} arrivals on {self}, which end phase {self.phase}: it expects "
+                f"{self.pending} more",
+                party.instr,
+                party.warp,
+            )
+
+    def expect(self, tx: int, party: Party) -> None:
+        """Expect `tx` more bytes in this phase."""
+        self._count(tx, party)
+
+    def complete_tx(self, tx: int, party: Party) -> None:
+        """`tx` bytes have come. Raises BarrierError if the phase ends while other copies are outstanding."""
+        self.last_tx = party
+        self._note_foreign(party)
+        if party in self.copies:
+            self.copies.remove(party)
+        self._count(-tx, party)
+        self._settle()
+
+    def complete_copies(self, copies: Sequence[tuple[int, Party]]) -> None:
+        """The bytes of several copies have come, one after another. Raises as `complete_tx`.
+
+        Where arrivals are pending or all of them are expected, no phase ends before the last: they are counted as one.
+        """
+        total = sum([tx for tx, _ in copies])
+        if total > self.tx + (MAX_COUNT if self.pending else 0):
+            for tx, party in copies:
+                self.complete_tx(tx, party)
+            return
+        for _, party in copies[:-1]:
+            self.copies.remove(party)
+        self.complete_tx(total, copies[-1][1])
+
+    def _note_foreign(self, party: Party) -> None:
+        warp = party.warp
+        if warp.cta is not self.cta:
+            component, time = party.shown or (warp.component, warp.time)
+            self.foreign[component] = (time, self.phase, party)
+
+    def _count(self, tx: int, party: Party) -> None:
+        self.tx += tx
+        if not -MAX_COUNT <= self.tx <= MAX_COUNT:
+            raise BarrierError(
+                f"the transaction count of {self} becomes {self.tx}; allowed is -{MAX_COUNT} to {MAX_COUNT}",
+                party.instr,
+                party.warp,
+            )
+
+    def _settle(self) -> None:
+        if self.pending == 0 and self.tx == 0:
+            if self.copies:
+                self._refuse_early_end(self.copies[0])
+            self.phase += 1
+            self.pending = self.expected
+            self.gathering.advance(self.component, self.phase)
+            self.gathering.advance(self.over, self.phase)
+            self.complete = self.gathering.copy()
+            self.cta.cluster.unchanged = 0
+            if self.waiters:
+                waiters, self.waiters = self.waiters, []
+                self.cta.cluster.wake(waiters)
+
+    def _refuse_early_end(self, copy: Party) -> None:
+        raise BarrierError(
+            f"phase {self.phase} of {self} ends while {copy.what} that reports there is outstanding: "
+            "it expected fewer bytes than were asked for",
+            copy.instr,
+            copy.warp,
+            (
+                ("missing", f"an expect_tx that counts the bytes of PTX line {copy.instr.line}"),
+                ("last arrival", self.last.placed() if self.last else "none"),
+                ("last bytes", self.last_tx.placed() if self.last_tx else "none"),
+            ),
+        )
+
+    def waited_at(self, access: Access) -> int:
+        """0: who knows that a phase is over knows it of what all lanes sent."""
+        return 0
+
+    def missing(self, access: Access, me: Access) -> str:
+        """What orders `me` after a copy that reports here, for the report of a conflict."""
+        phase, last = access.time - 1, self.last
+        begun = self.phase == phase and self.pending == self.expected
+        if begun and last is not None and last.warp is access.warp and last.what == "mbarrier.arrive":
+            return (
+                f"mbarrier.arrive.expect_tx of the bytes of PTX line {access.instr.line} in place of {last}: "
+                f"phase {phase - 1} of {self} did not wait for them"
+            )
+        state = "not complete yet" if self.phase < access.time else "complete"
+        before = me.warp.phases.get(self, 0)
+        seen = f"has seen {before} completed phases of it" if before else "has not waited for it at all"
+        if (unheard := me.warp.unheard.get(self)) is not None:
+            seen += f": nobody reads what {unheard.opcode} at PTX line {unheard.line} answers"
+        return f"a wait of {me.warp} for phase {phase} of {self} (which is {state}); that warp {seen}"

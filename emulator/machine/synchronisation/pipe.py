@@ -1,0 +1,104 @@
+"""What a warp issued and waits for itself: loads of tensor memory, stores to it, products of wgmma, each a pipe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...errors import Level, MissingWait, place
+from ..launch.launch import registers
+from ..order.access import Access, Agent, Issuer, handed_over
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...ptx.syntax import Instr
+    from ..order.clocks import Clock
+
+
+class Pipe(Agent):
+    """The tcgen05.ld, tcgen05.st or wgmma.mma_async of a warp: complete at the instruction `waiting_for`.
+
+    follows: the components that its accesses come after by the hardware's pipeline.
+    """
+
+    began = "loaded at"
+
+    def __init__(self, warp: Issuer, waiting_for: str, component: int, follows: tuple[int, ...]) -> None:
+        self.warp, self.waiting_for, self.component, self.follows = warp, waiting_for, component, follows
+        self.issued: list[Instr] = []
+        self.issued_at: list[int] = []
+        """The warp's time when it issued each."""
+        self.waited = 0
+        self.waits: list[tuple[int, int]] = []
+        """Of waits that alone release nothing: what had been waited for then, and the warp's time."""
+
+    def access(self, instr: Instr) -> Access:
+        """A new access, complete at the next wait."""
+        self.issued.append(instr)
+        self.issued_at.append(self.warp.time)
+        time = self.waited + len(self.issued)
+        return Access(self.component, time, False, instr, self.warp, instr.opcode, self.follows, self)
+
+    def wait(self, count: int | None = None) -> None:
+        """All that was issued, or the first `count` of it, is complete."""
+        count = len(self.issued) if count is None else count
+        if count:
+            self.waited += count
+            del self.issued[:count], self.issued_at[:count]
+            if self.warp.cta.launch.asks(Level.PEDANTIC):
+                self.waits.append((self.waited, self.warp.time))
+            else:
+                self.release()
+
+    def release(self) -> None:
+        """What was waited for goes along with the warp's next release. Pedantic: by tcgen05.fence only."""
+        self.warp.clock.advance(self.component, self.waited)
+
+    def refuse_early(self, uses: Mapping[int, tuple[Instr, str, str]]) -> None:
+        """Find, once for a launch, each use of registers of a load that is outstanding: by the load's id, who does what
+        with which register.
+        """
+        launch = self.warp.cta.launch
+        known = launch.registry.setdefault(Pipe, set())
+        for load in self.issued:
+            use, does, register = uses.get(id(load), (None, "", ""))
+            if use is None or (id(load), id(use)) in known:
+                continue
+            known.add((id(load), id(use)))
+            verb = "read" if register in registers(load.operands[2:3]) else "written"
+            launch.found(
+                MissingWait(
+                    f"{use.opcode} {does} {register}, which {load.opcode} may not have {verb} yet",
+                    use,
+                    self.warp,
+                    (
+                        (self.began, place(load, self.warp)),
+                        ("missing", f"{self.waiting_for} between PTX lines {load.line} and {use.line}"),
+                    ),
+                    level=Level.FORMAL,
+                )
+            )
+
+    def settled(self, access: Access) -> bool:
+        """Whether a wait covers it."""
+        return access.time <= self.waited
+
+    def lacks_fence(self, access: Access, clock: Clock) -> bool:
+        """Whether a wait covers it that the owner of `clock` comes after, and only tcgen05.fence is missing."""
+        at = next((time for waited, time in self.waits if access.time <= waited), None)
+        return at is not None and clock.at(self.warp.component) >= at
+
+    def unused(self, clock: Clock) -> bool:
+        """Whether all that the owner of `clock` does not come after are loads whose registers no instruction names."""
+        launch = self.warp.cta.launch
+        return clock.at(self.component) >= self.waited and not any(map(launch.result_used, self.issued))
+
+    def missing(self, access: Access, me: Access) -> str:
+        """What orders `me` after `access`, for the report of a conflict."""
+        if access.time > self.waited:
+            wait = f"{self.waiting_for} in {self.warp} after PTX line {access.instr.line}"
+            released = me.warp.clock.at(self.warp.component) >= self.issued_at[access.time - self.waited - 1]
+            return wait if released else f"{wait}, and {handed_over(self.warp, self.waiting_for, me)}"
+        if self.warp.clock.at(self.component) < access.time:
+            return f"tcgen05.fence::before_thread_sync in {self.warp} after its {self.waiting_for}"
+        return handed_over(self.warp, self.waiting_for, me)

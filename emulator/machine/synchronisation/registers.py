@@ -1,0 +1,56 @@
+"""The registers that a CTA's warps share by setmaxnreg: PTX ISA 9.1, 9.7.20.5."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...chip import LANES, MAX_REGISTERS_A_THREAD, REGISTER_STEP, REGISTERS_AN_SM
+from ...errors import Level, RegisterError
+from ..order.completion import Wait
+
+if TYPE_CHECKING:
+    from ...ptx.syntax import Instr
+    from ..order.access import Issuer
+    from ..order.owner import CtaOwner
+
+
+class RegisterPool:
+    """Registers a thread of each warp, and those of the CTA that no warp has.
+
+    A CTA starts with what the compiler may give it: .maxnreg, or the register file over its threads.
+    """
+
+    def __init__(self, cta: CtaOwner) -> None:
+        kernel = cta.launch.kernel
+        share = REGISTERS_AN_SM // (cta.launch.warps * LANES) // REGISTER_STEP * REGISTER_STEP
+        self.start = kernel.maxnreg or min(share, MAX_REGISTERS_A_THREAD // REGISTER_STEP * REGISTER_STEP)
+        self.cta = cta
+        self.free = 0
+        self.of: dict[int, int] = {}
+        self.waiters: list[Issuer] = []
+
+    def set(self, warp: Issuer, count: int, instr: Instr) -> bool:
+        """Give a warp `count` registers a thread; False if it must wait until others give some back.
+
+        Finds the wrong direction, where it is known what a thread has: PTX leaves open what happens then.
+        """
+        have = self.of.get(warp.index, self.start)
+        wrong = count < have if "inc" in instr.modifiers else count > have
+        if wrong and (warp.index in self.of or self.cta.launch.kernel.maxnreg):
+            what = f"setmaxnreg.{instr.modifiers[0]} to {count} registers a thread, which has {have}"
+            self.cta.launch.found(RegisterError(what, instr, warp, level=Level.FORMAL))
+        need = (count - have) * LANES
+        if need > self.free:
+            self.waiters.append(warp)
+            warp.waiting = Wait(instr, (self,), lambda: self._lacking(need, count))
+            return False
+        self.of[warp.index] = count
+        self.free -= need
+        if need < 0:
+            waiters, self.waiters = self.waiters, []
+            self.cta.cluster.wake(waiters)
+        return True
+
+    def _lacking(self, need: int, count: int) -> str:
+        held = ", ".join(f"warp {i} {self.of.get(i, self.start)}" for i in range(self.cta.launch.warps))
+        return f"{need} registers for {count} a thread, {self.free} of the CTA's are free; a thread has in {held}"
