@@ -17,7 +17,7 @@ PY := $(call quoted,$(VENV)/bin/python)
 UV := $(shell command -v uv)
 
 # `make stage D1.1`: the words after `stage` name the milestone and are no goals of their own.
-ifneq ($(filter stage layout sweep perf,$(firstword $(MAKECMDGOALS))),)
+ifneq ($(filter stage layout sweep perf pin-cycles,$(firstword $(MAKECMDGOALS))),)
 MILESTONE := $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS))
 $(eval $(MILESTONE):;@:)
 endif
@@ -117,8 +117,8 @@ perf: $(READY) ## make perf D1.4, or make perf [SHAPE="decode-64h-*"]: predicted
 		$(if $(SHAPE),--shape $(call quoted,$(SHAPE))))
 	$(if $(TARGET)$(MILESTONE)$(SHAPE),,@$(PY) -m bench.peers)
 
-pin-cycles: $(READY) ## pin the cycles that the first case of each milestone is predicted to take: stages/cycles.toml
-	@$(PY) -m harness.tools.perf --pin
+pin-cycles: $(READY) ## make pin-cycles [D1.4]: write the predicted cycles of one milestone, or of all, to stages/cycles.toml
+	@$(PY) -m harness.tools.perf --pin $(call quoted,$(MILESTONE))
 
 clock: $(READY) ## the clock's predictions beside what was measured on a B200, every set with its error and goal
 	@$(PY) -m bench.clock

@@ -13,6 +13,9 @@ from pathlib import Path
 from harness.host.protected import PROTECTION, Protection, under
 from harness.host.repository import ACCEPTED, GitError, Repository
 
+#: The folders whose code a run executes.
+PACKAGES = ("emulator", "harness", "kernel", "remote", "stages")
+
 
 class CandidateError(ValueError):
     """No candidate can be made; the message says why and names the mend."""
@@ -23,7 +26,7 @@ class Candidate:
     """A commit to judge.
 
     `parent` was the tip of `branch` when it was made; equal to `commit` where nothing differed from it.
-    `left_out` are untracked files outside the allow-list: they are no part of it.
+    `left_out` are the untracked files that it does not hold.
     """
 
     ref: str
@@ -106,14 +109,15 @@ def identity(repository: Repository) -> dict[str, str]:
 
 
 def make(
-    repository: Repository, run: str, title: str, unpinned: Sequence[str] = (), protection: Protection = PROTECTION
+    repository: Repository, run: str, title: str, also: Sequence[str] = (), protection: Protection = PROTECTION
 ) -> Candidate:
     """Make and publish the candidate of `run` from the working tree.
 
-    Branch, index and files of the user stay as they are. Raises CandidateError or GitError.
+    It holds every tracked file, and the untracked files under the allowed paths and under `also`. Branch, index and
+    files of the user stay as they are. Raises CandidateError or GitError.
     """
     branch, tip = current_branch(repository)
-    tree, left_out = write_tree(repository, tip, (*protection.allowed, *unpinned))
+    tree, left_out = write_tree(repository, tip, (*protection.allowed, *also))
     commit = tip
     if tree != repository.git("rev-parse", f"{tip}^{{tree}}"):
         message = f"{title}\n\nRun: {run}\n"

@@ -14,7 +14,7 @@ from functools import partial
 
 from harness.client import acceptance, candidate, parts, sharing
 from harness.client.acceptance import StaleBase
-from harness.client.candidate import CandidateError, user_name
+from harness.client.candidate import Candidate, CandidateError, user_name
 from harness.client.host import Host
 from harness.client.plan import Plan, Planner, TimeLimits
 from harness.client.run_store import Entry, RunStore
@@ -79,8 +79,7 @@ class Driver:
             self.repository.git("update-ref", "-d", made.ref)
             raise
         self.store.save(entry)
-        if made.left_out:
-            self.progress.say(f"left out, for git does not track it: {', '.join(made.left_out[:5])}")
+        self._say_what_is_left_out(made)
         with self._noted(entry):
             if target.device == "cuda":
                 with self._reached(target) as host:
@@ -92,16 +91,17 @@ class Driver:
     def sweep(self, milestone: str, missing: Callable[[str], Sequence[int]], target: Target) -> Entry | None:
         """Measure the working tree on `milestone` for the seeds that are `missing` of its tree, shared out on `target`.
 
-        It accepts nothing. Returns None where none is missing; raises CandidateError or GitError, and RemoteError where
-        the target was not reached.
+        A sweep accepts nothing, so pinned files are taken as they stand in the working tree, tracked or not. Returns
+        None if no seed is missing. Raises CandidateError or GitError, and RemoteError if the target cannot be reached.
         """
         run = new_run_id(f"sweep.{milestone}")
-        made = candidate.make(self.repository, run, f"Sweep of {user_name()} over {milestone}")
+        made = candidate.make(self.repository, run, f"Sweep of {user_name()} over {milestone}", candidate.PACKAGES)
         seeds = list(missing(made.tree))
         if not seeds:
             return None
         entry = Entry(run, target.name, [milestone], made, user_name(), now(), seeds=seeds)
         self.store.save(entry)
+        self._say_what_is_left_out(made)
         with self._noted(entry):
             self._drive(entry, target)
         return entry
@@ -112,9 +112,10 @@ class Driver:
         Raises CandidateError or GitError, and RemoteError where the target was not reached.
         """
         run = new_run_id(f"perf.{milestone}")
-        made = candidate.make(self.repository, run, f"Times of {user_name()} for {milestone}")
+        made = candidate.make(self.repository, run, f"Times of {user_name()} for {milestone}", candidate.PACKAGES)
         entry = Entry(run, target.name, [milestone], made, user_name(), now(), times=True)
         self.store.save(entry)
+        self._say_what_is_left_out(made)
         with self._noted(entry):
             self._drive(entry, target)
         return entry
@@ -129,6 +130,11 @@ class Driver:
         with self._reached(target) as host:
             for each in self.store.find(run).runs:
                 host.cancel(each, user_name())
+
+    def _say_what_is_left_out(self, made: Candidate) -> None:
+        if made.left_out:
+            count = f" and {len(made.left_out) - 5} more" if len(made.left_out) > 5 else ""
+            self.progress.say(f"not in the run, because git does not track it: {', '.join(made.left_out[:5])}{count}")
 
     def _check(self, entry: Entry) -> str:
         """The base of the candidate ("": nothing was accepted yet). Raises ProtectedError for what it may not touch."""

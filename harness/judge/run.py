@@ -150,8 +150,8 @@ def hold(milestone: Milestone, done: record.Record) -> tuple[Verdict, str]:
     assert predicted is not None
     if predicted.holds:
         return Verdict.ACCEPT, ""
-    mend = 'meant? make pin-cycles, then UNPIN=stages BECAUSE="..."'
-    return rejected(milestone), f"slower: {milestone.id} {predicted}; {mend}"
+    fix = f'if that is intended: make pin-cycles {milestone.id}, then UNPIN=stages BECAUSE="..."'
+    return rejected(milestone), f"slower: {milestone.id} {predicted}; {fix}"
 
 
 def rejected(milestone: Milestone) -> Verdict:

@@ -1,7 +1,7 @@
 """`python -m harness.tools.perf [MILESTONE] [--shape NAME]`: what launches would take on a B200, by the clock.
 
 The cases of a milestone, or the problems of stages/shapes.py. Nothing is measured here; docs/clock.md says how wrong
-the clock is. `--pin` pins what the first case of each milestone takes.
+the clock is. `--pin` pins the predicted cycles of the first case of each milestone, or of MILESTONE alone.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from rich import box
 from rich.console import Console
@@ -20,7 +20,7 @@ from harness.judge.kept import KeptKernels, use
 from harness.judge.predict import CHIP, launching, predicted
 from harness.paths import KEPT
 from remote.device import Emulated
-from stages.catalog import CATALOG, runnable
+from stages.catalog import CATALOG, Milestone, runnable
 from stages.tolerances import CYCLES
 
 Work = tuple[str, float | None, Callable[[], object]]
@@ -32,15 +32,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m harness.tools.perf", description=__doc__)
     parser.add_argument("milestone", nargs="?", default="")
     parser.add_argument("--shape", default="")
-    parser.add_argument("--pin", action="store_true", help="write stages/cycles.toml")
+    parser.add_argument("--pin", action="store_true", help="write stages/cycles.toml: of MILESTONE, or of all")
     options = parser.parse_args()
     device = Emulated()  # before the kernel, so that its PTX is kept
     use(KeptKernels(KEPT, device))
-    if options.pin:
-        for line in pin(device):
-            print(line, flush=True)
-        return 0
     try:
+        if options.pin:
+            for line in pin(device, [runnable(options.milestone)] if options.milestone else CATALOG):
+                print(line, flush=True)
+            return 0
         works = list(_cases(options.milestone) if options.milestone else _shapes(options.shape))
     except ValueError as why:
         print(why, file=sys.stderr)
@@ -69,17 +69,20 @@ def main() -> int:
     return 0
 
 
-def pin(device: Emulated) -> Iterator[str]:
-    """Pin the cycles of every milestone's first case as they are now; a line for each that moved."""
+def pin(device: Emulated, milestones: Sequence[Milestone]) -> Iterator[str]:
+    """Pin the predicted cycles of the first case of `milestones`; yield a line for each pin that changes.
+
+    The pins of other milestones stay as they are.
+    """
     held = tomllib.loads(CYCLES.read_text())
-    found = {}
-    for milestone in CATALOG:
+    found = dict(held)
+    for milestone in milestones:
         case = milestone.load().CASES[0]
         found[milestone.id] = round(sum(each.cycles for each in predicted(device, launching(case))))
         if found[milestone.id] != held.get(milestone.id):
             yield f"{milestone.id}  {held.get(milestone.id, 'none')} -> {found[milestone.id]}  {case}"
     comment = "".join(line for line in CYCLES.read_text().splitlines(keepends=True) if line.startswith("#"))
-    pins = "".join(f'"{milestone}" = {cycles}\n' for milestone, cycles in found.items())
+    pins = "".join(f'"{each.id}" = {found[each.id]}\n' for each in CATALOG if each.id in found)
     write_atomically(CYCLES, f"{comment}\n{pins}".encode())
 
 

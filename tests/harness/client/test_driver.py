@@ -420,3 +420,25 @@ def test_times_of_a_target_come_back_and_accept_nothing(bench):
         "  this kernel                            12.5 us (12.0 to 14.0, 50 launches, L2 cold, 1965 MHz)",
         "  x                                      no <b>",
     ]
+
+
+SWEEPS = """
+import pathlib, sys
+out = pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
+out.mkdir(parents=True, exist_ok=True)
+(out / "sweep.json").write_text(pathlib.Path("stages/d1_4.py").read_text())
+"""
+
+
+def test_a_sweep_takes_stages_as_they_stand_and_names_what_it_leaves_out(bench):
+    """A new milestone has no commit yet when its pins are measured."""
+    bench.project.write("harness/judge/sweep.py", SWEEPS)
+    bench.project.write("harness/judge/fingerprint.py", "print('{}')\n")
+    bench.project.write("stages/d1_4.py", "[]")
+    bench.project.write("scratch.txt", "mine\n")
+    entry = bench.driver.sweep("D1.4", lambda tree: [1], bench.target)
+    assert entry is not None and entry.verdict == "ACCEPT", entry
+    (measured_by_the_part,) = bench.driver.store.folder(entry.run).glob("*/sweep.json")
+    assert measured_by_the_part.read_text() == "[]"
+    assert "not in the run, because git does not track it: scratch.txt" in bench.heard.said
+    assert "?? stages/d1_4.py" in bench.project.git("status", "--porcelain")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from harness.tools import perf
 from remote.device import Emulated
-from stages.catalog import GATE
+from stages.catalog import GATE, find
 
 
 def test_pins_are_what_is_predicted_now_and_the_comment_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -18,8 +19,20 @@ def test_pins_are_what_is_predicted_now_and_the_comment_stays(tmp_path: Path, mo
     monkeypatch.setattr(perf, "CYCLES", file)
     monkeypatch.setattr(perf, "CATALOG", (GATE,))
     device = Emulated()
-    (moved,) = perf.pin(device)
+    (moved,) = perf.pin(device, perf.CATALOG)
     cycles = tomllib.loads(file.read_text())["D1.1"]
     assert moved == f"D1.1  1 -> {cycles}  hd=64 n=128" and 5000 < cycles < 20_000
     assert file.read_text() == f'# Why.\n\n"D1.1" = {cycles}\n'
-    assert list(perf.pin(device)) == []
+    assert list(perf.pin(device, perf.CATALOG)) == []
+
+
+def test_the_pin_of_one_milestone_leaves_the_others_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cycles.toml"
+    file.write_text('# Why.\n\n"D1.1" = 1\n"D3" = 3\n')
+    monkeypatch.setattr(perf, "CYCLES", file)
+    monkeypatch.setattr(perf, "predicted", lambda device, launches: [SimpleNamespace(cycles=7.2)])
+    monkeypatch.setattr(perf, "launching", lambda case: case)
+    assert [line.split("  ")[:2] for line in perf.pin(Emulated(), [find("D2")])] == [["D2", "none -> 7"]]
+    assert file.read_text() == '# Why.\n\n"D1.1" = 1\n"D2" = 7\n"D3" = 3\n'
