@@ -1,1 +1,1 @@
-"""What a launch would take on a real chip: a model of its time, driven by the program's own instructions."""
+"""A model of how long a launch takes on a real chip, driven by the program's own instructions."""

@@ -1,4 +1,4 @@
-"""Barriers in modelled time: who came, how many bytes are missing, who waits."""
+"""Barriers in modelled time: arrivals, missing bytes and waiting warps."""
 
 from __future__ import annotations
 
@@ -15,48 +15,48 @@ class TimedMBarrier:
         self.waiters: list[Any] = []
 
     def is_over(self, wanted: int, parity: bool) -> bool:
-        """Whether a wait for a phase, or its parity, ends."""
+        """Return True if a wait for a phase number, or for a phase parity, ends."""
         return (self.phase & 1) != (wanted & 1) if parity else self.phase > wanted
 
     def arrive(self, count: int) -> list[Any]:
-        """Arrivals; who waits no longer."""
+        """Count arrivals; return the warps whose wait ends."""
         self.pending -= count
-        return self._settled()
+        return self._released()
 
     def expect(self, tx: int) -> None:
-        """Expect more bytes in this phase."""
+        """Add to the bytes that this phase waits for."""
         self.tx += tx
 
     def complete(self, tx: int) -> list[Any]:
-        """Bytes came; who waits no longer."""
+        """Count bytes that arrived; return the warps whose wait ends."""
         self.tx -= tx
-        return self._settled()
+        return self._released()
 
-    def _settled(self) -> list[Any]:
+    def _released(self) -> list[Any]:
         if self.pending > 0 or self.tx:
             return []
         self.phase += 1
         self.pending += self.expected
-        gone, self.waiters = self.waiters, []
-        return gone
+        released, self.waiters = self.waiters, []
+        return released
 
 
 class TimedBarrier:
-    """bar, barrier.cta or barrier.cluster: complete when `needed` threads or warps came."""
+    """A bar, barrier.cta or barrier.cluster. It completes when `needed` threads or warps have arrived."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.arrived = self.generation = 0
         self.over = 0.0
-        """When who comes late to wait may go on."""
+        """The time at which the last phase ended, for a warp that begins its wait after that."""
         self.waiters: list[Any] = []
 
     def arrive(self, count: int, needed: int) -> list[Any] | None:
-        """Arrivals; None while some are missing, else who waits no longer."""
+        """Count arrivals; return the warps whose wait ends, or None while arrivals are missing."""
         self.arrived += count
         if self.arrived < needed:
             return None
         self.arrived = 0
         self.generation += 1
-        gone, self.waiters = self.waiters, []
-        return gone
+        released, self.waiters = self.waiters, []
+        return released

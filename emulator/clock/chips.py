@@ -1,4 +1,4 @@
-"""Chip files: what a chip takes for what, each figure with how it is known and from where."""
+"""Chip files: the timing figures of a chip, each with how it is known and its source."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FOLDER: Final = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Chip:
-    """The figures of one chip: cycles of the SM's clock unless a name says otherwise; the chip file has the sources.
+    """The timing figures of one chip, in cycles of the SM's clock unless a name gives another unit.
 
-    A chip has tcgen05 and tensor memory or wgmma: of what it has not its file says nothing.
+    The chip file names the source of each. A chip has figures either for tcgen05 and tensor memory or for wgmma.
     """
 
     name: str
@@ -91,26 +91,30 @@ class Chip:
 
     @property
     def sms(self) -> int:
-        """SMs of the chip."""
+        """The number of SMs."""
         return sum(self.gpc_sms)
 
     def slots(self, cluster: int) -> int:
-        """How many clusters of so many CTAs, each on an SM of its own in one GPC, the chip has room for."""
+        """Return how many clusters of `cluster` CTAs fit at one CTA per SM; a cluster stays within one GPC."""
         return max(sum(sms // cluster for sms in self.gpc_sms), 1)
 
     def l2_share(self, sms: int, shared: bool = False) -> float:
-        """What one of `sms` SMs has of L2, in bytes a cycle. L2's clock is taken to fall with the SMs'."""
+        """Return the L2 bandwidth of each of `sms` SMs in bytes per cycle.
+
+        The L2 clock is assumed to scale with the SMs'.
+        shared: of bytes that several SMs load at the same time.
+        """
         rate = self.l2_shared_bytes_per_us if shared else self.l2_bytes_per_us
         return rate / (1e3 * self.max_clock_ghz * sms)
 
     def hbm_share(self, sms: int, ghz: float) -> float:
-        """The same of HBM, which keeps its own clock, where cycles pass at a rate."""
+        """Return the HBM bandwidth of each of `sms` SMs in bytes per SM cycle at `ghz`. HBM has a clock of its own."""
         return self.hbm_bytes_per_us / (1e3 * ghz * sms)
 
 
 @cache
 def chip(name: str) -> Chip:
-    """The chip of a file in this folder. Raises ValueError, naming the allowed ones, for one that is not there."""
+    """Load the chip file `name`.toml of this folder. Raises ValueError with the allowed names if there is none."""
     known = sorted(path.stem for path in FOLDER.glob("*.toml"))
     if name not in known:
         raise ValueError(f"clock is {name!r}; allowed: {' or '.join(map(repr, known))}")
@@ -119,7 +123,7 @@ def chip(name: str) -> Chip:
     known_figures = {f.name: f.default is MISSING for f in fields(Chip) if f.name not in ("name", "assumptions")}
     wrong = set(figures) - set(known_figures) | {n for n, needed in known_figures.items() if needed} - set(figures)
     if wrong or any(set(f) != {"value", "how", "source"} for f in figures.values()):
-        raise ValueError(f"{name}.toml has not the figures of a chip: {sorted(wrong)}")
+        raise ValueError(f"{name}.toml: figures missing, unknown or without value, how and source: {sorted(wrong)}")
     assumed = tuple(f"{n} = {f['value']}: {f['source']}" for n, f in figures.items() if f["how"] == "assumed")
     values = {n: f["value"] for n, f in figures.items()}
     made: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else float(v) for n, v in values.items()}

@@ -1,4 +1,7 @@
-"""A whole grid from a few of its clusters: which do the same work, how long each takes, and how they fill the chip."""
+"""Extrapolate from a few executed clusters to the whole grid.
+
+Clusters are grouped by their amount of work; a list schedule places their times on the chip.
+"""
 
 from __future__ import annotations
 
@@ -24,22 +27,25 @@ if TYPE_CHECKING:
     from ..program import Program
     from .stretch import Stretch
 
-ASKED: Final = 24
-"""So many clusters of a grid, drawn at random, are asked how much work they have."""
-SAMPLED: Final = 512
-"""And so many at most, evenly spaced, if these differ; the others have what the one before them has."""
-EXECUTED: Final = 5
-"""So many amounts of work, evenly spaced, are executed; the times of those between are interpolated."""
-PATIENCE: Final = 1_000_000
-"""Instructions of a warp that is only asked for its work."""
+PROBES: Final = 24
+"""The number of randomly chosen clusters whose amount of work is determined first."""
+MAX_SAMPLES: Final = 512
+"""The maximum number of evenly spaced clusters to sample if those amounts differ.
+
+A cluster between two samples is assumed to have the work of the one before it.
+"""
+MAX_EXECUTED: Final = 5
+"""The maximum number of distinct amounts of work to execute; times between them are interpolated."""
+STEP_LIMIT: Final = 1_000_000
+"""The instruction limit of a warp that runs only to determine its work."""
 SHARES_REGISTERS: Final = "setmaxnreg"
-"""ptxas gives all registers of an SM to the one CTA of a kernel whose warps hand them to one another."""
+"""A kernel with it has one CTA per SM: ptxas gives that CTA all registers of the SM."""
 TAKES_OVER: Final = "clusterlaunchcontrol.try_cancel"
 
 
 @dataclass(frozen=True)
 class Occupancy:
-    """How a grid lies on the chip. resident: CTAs of an SM at a time; slots: clusters of the chip at a time."""
+    """The occupancy of the chip. resident: CTAs per SM at a time; slots: clusters on the chip at a time."""
 
     clusters: int
     resident: int
@@ -49,7 +55,10 @@ class Occupancy:
 
 @dataclass(frozen=True)
 class Executed:
-    """A cluster that was executed: how many its SMs had, itself among them, and the share of the grid it stands for."""
+    """A cluster that was executed.
+
+    together: the clusters that ran on its SMs at the same time; share: the part of the grid that it represents.
+    """
 
     cluster: TimedCluster
     sms: Sequence[Sm]
@@ -59,7 +68,7 @@ class Executed:
 
 @dataclass(frozen=True)
 class GridTime:
-    """When the last cluster ends, in cycles, and what was executed to know it."""
+    """The cycle at which the last cluster ends, and the executed clusters from which it was derived."""
 
     cycles: float
     occupancy: Occupancy
@@ -67,7 +76,7 @@ class GridTime:
 
 
 class Grid:
-    """The clusters of a launch, on a chip."""
+    """The clusters of a launch on a chip."""
 
     def __init__(self, chip: Chip, launch: Launch, program: Program, stretches: Sequence[Stretch]) -> None:
         self._chip, self._launch, self._program, self._stretches = chip, launch, program, stretches
@@ -75,12 +84,12 @@ class Grid:
         self._indices: list[Dim3] = [(i, j, k) for k, j, i in product(range(z), range(y), range(x))]
         self._size = prod(launch.cluster)
         self._misses: dict[int, float] = {}
-        self._fresh: dict[int, float] = {}
+        self._first_misses: dict[int, float] = {}
 
     @cached_property
-    def _asked(self) -> tuple[Occupancy, Sequence[int], Sequence[int]]:
-        """How the grid lies on the chip; numbers of clusters, and the work of each."""
-        whole = self._timeline(walks=True)
+    def _probed(self) -> tuple[Occupancy, Sequence[int], Sequence[int]]:
+        """(occupancy, indices of sampled clusters, the amount of work of each)."""
+        whole = self._timeline(untimed=True)
         first = self._walk(self._indices[0], whole, None)
         occupancy = self._occupancy(first.ctas[0].tmem_columns)
         loaders = [w for w in first.ctas[0].warps if w.loaded] or first.ctas[0].warps
@@ -88,21 +97,21 @@ class Grid:
         for tensor, loaded in whole.loaded.items():
             distinct = len(whole.gathered.get(tensor, ())) * tensor.box_bytes or loaded
             missed = min(distinct, tensor.bytes / len(self._indices))
-            self._misses[tensor.address], self._fresh[tensor.address] = missed / loaded, missed / distinct
+            self._misses[tensor.address], self._first_misses[tensor.address] = missed / loaded, missed / distinct
         if any(instr.opcode == TAKES_OVER for instr in self._launch.kernel.instrs):
             return occupancy, (), ()
-        return occupancy, *self._works(loader)
+        return occupancy, *self._work_samples(loader)
 
     def time(self, ghz: float, recorder: Recorder | None = None) -> GridTime:
-        """Execute a few clusters and schedule the rest, cycles passing at a rate. recorder: of the first executed."""
-        occupancy, sampled, works = self._asked
+        """Execute a few clusters at `ghz` and schedule the rest. recorder: of the first executed cluster."""
+        occupancy, sampled, works = self._probed
         if not works:
-            return self._taken_over(occupancy, ghz, recorder)
+            return self._time_with_work_stealing(occupancy, ghz, recorder)
         times: dict[int, float] = {}
         executed: list[tuple[int, TimedCluster, Sequence[Sm]]] = []
         together = min(occupancy.resident, -(-len(self._indices) * self._size // self._chip.sms))
         one_wave = len(self._indices) <= occupancy.slots
-        for work in _spread(sorted(set(works)), 1 if one_wave else EXECUTED):
+        for work in _spread(sorted(set(works)), 1 if one_wave else MAX_EXECUTED):
             index = self._indices[sampled[works.index(work)]]
             timeline = self._timeline(recorder if not executed else None, ghz=ghz)
             ran = timeline.run([index] * together, together)
@@ -119,7 +128,7 @@ class Grid:
 
     def _timeline(self, recorder: Recorder | None = None, **how: Any) -> Timeline:
         sharers = min(self._chip.sms, len(self._indices) * self._size)
-        how |= {"recorder": recorder, "fresh": self._fresh}
+        how |= {"recorder": recorder, "first_misses": self._first_misses}
         return Timeline(self._chip, self._launch, self._program, self._stretches, sharers, self._misses, **how)
 
     def _occupancy(self, tmem_columns: int) -> Occupancy:
@@ -138,23 +147,26 @@ class Grid:
         slots = self._chip.slots(self._size) * resident
         return Occupancy(len(self._indices), resident, slots, limit)
 
-    def _works(self, loader: int) -> tuple[list[int], list[int]]:
-        """(numbers of clusters, instructions of each's warp `loader`): a few at random, and many if these differ."""
-        count, timeline = len(self._indices), self._timeline(walks=True)
+    def _work_samples(self, loader: int) -> tuple[list[int], list[int]]:
+        """Return (indices of sampled clusters, instructions that warp `loader` of each executes).
+
+        First a few random clusters are sampled, then more if those differ.
+        """
+        count, timeline = len(self._indices), self._timeline(untimed=True)
 
         def works(sampled: list[int]) -> list[int]:
             walked = (self._walk(self._indices[i], timeline, loader) for i in sampled)
             return [cluster.ctas[0].warps[loader].executed for cluster in walked]
 
-        few = sorted({0, *Random(0).sample(range(count), min(ASKED, count))})
+        few = sorted({0, *Random(0).sample(range(count), min(PROBES, count))})
         found = works(few)
-        if len(set(found)) == 1 or count <= ASKED:
+        if len(set(found)) == 1 or count <= PROBES:
             return few, found
-        many = list(range(0, count, -(-count // SAMPLED) | 1))
+        many = list(range(0, count, -(-count // MAX_SAMPLES) | 1))
         return many, works(many)
 
     def _walk(self, index: Dim3, timeline: Timeline, only: int | None) -> TimedCluster:
-        """Let a cluster's warps go through their programs, every wait over at once; only one of its first CTA."""
+        """Run a cluster's warps with every wait satisfied at once. only: run just this warp of the first CTA."""
         cluster = TimedCluster(self._launch, index, timeline.sms, 0.0)
         for warp in cluster.warps if only is None else [cluster.ctas[0].warps[only]]:
             timeline.prepare(warp)
@@ -162,12 +174,15 @@ class Grid:
                 self._program.advance(warp)
                 warp.ops.clear()
                 warp.yielded, warp.granted = False, True
-                if warp.executed > PATIENCE:
-                    raise Deadlock(f"{warp} does not end with every wait over at once", ())
+                if warp.executed > STEP_LIMIT:
+                    raise Deadlock(f"{warp} does not end even if every wait is satisfied at once", ())
         return cluster
 
-    def _taken_over(self, occupancy: Occupancy, ghz: float, recorder: Recorder | None) -> GridTime:
-        """Clusters that take over the work of those not launched: what one slot of the chip gets."""
+    def _time_with_work_stealing(self, occupancy: Occupancy, ghz: float, recorder: Recorder | None) -> GridTime:
+        """Return the time of a grid with work stealing (clusterlaunchcontrol).
+
+        The resident clusters of one set of SMs process all the work that this set gets.
+        """
         timeline = self._timeline(recorder, ghz=ghz)
         mine = self._indices[:: occupancy.slots // occupancy.resident]
         ran = timeline.run(mine, occupancy.resident)
@@ -177,14 +192,20 @@ class Grid:
 
 
 def _spread(values: Sequence[int], count: int) -> Sequence[int]:
-    """At most `count` of the values in ascending order, the last and, of several, the first among them."""
+    """Return at most `count` evenly spaced values of an ascending sequence.
+
+    The last value and, of several, the first are always included.
+    """
     if len(values) <= count:
         return values
     return [values[len(values) - 1 - i * (len(values) - 1) // max(count - 1, 1)] for i in reversed(range(count))]
 
 
 def _interpolated(times: dict[int, float], work: int) -> float:
-    """Cycles of a cluster by its work, between those that were executed; below the least, in proportion."""
+    """Return the cycles of a cluster by its work, interpolated between executed clusters.
+
+    Below the smallest executed amount, cycles are proportional to work.
+    """
     known = sorted(times)
     if work in times or len(known) == 1:
         return times[work] if work in times else times[known[0]] * work / known[0]
@@ -194,7 +215,7 @@ def _interpolated(times: dict[int, float], work: int) -> float:
 
 
 def _scheduled(cycles: Sequence[float], slots: int) -> float:
-    """When the last of the clusters ends, each starting in their order where one has ended."""
+    """Return the end of the last cluster if each starts, in order, in the first slot that becomes free."""
     ends = [0.0] * min(slots, len(cycles))
     for each in cycles:
         heapq.heapreplace(ends, ends[0] + each)

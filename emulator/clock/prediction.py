@@ -1,4 +1,4 @@
-"""What is predicted of a launch: seconds, what bounds it, and where its warps wait."""
+"""The prediction for a launch: seconds, the bounding resource, and where its warps wait."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ if TYPE_CHECKING:
     from ..ptx.syntax import Instr
     from .skeleton import Skeleton
 
-ONCE: Final = "each tensor that TMA loads is read from HBM once; what is loaded of it again is found in L2"
+READ_ONCE: Final = "each tensor that TMA loads is read from HBM once; repeated loads of the same bytes hit L2"
 BOUND: Final = 0.5
-MATTERS: Final = 0.25
-"""HBM that is less busy than so at the highest rate does not bound a launch at a lower one either."""
+HBM_MATTERS: Final = 0.25
+"""HBM use below which HBM does not bound a launch; at a lower clock HBM is even less busy."""
 HALVINGS: Final = 20
 WAITS: Final = 4
-"""Of a role, so many are shown."""
+"""The number of waits shown per role."""
 
 
 @dataclass(frozen=True)
 class Wait:
-    """Where a role waits: for what, the PTX line and, if known, the source's; cycles of a warp; how often."""
+    """A wait of a role: its reason, PTX line and, if known, source line.
+
+    cycles, times: average cycles and number of waits per warp.
+    """
 
     what: str
     line: int
@@ -41,7 +44,10 @@ class Wait:
 
 @dataclass(frozen=True)
 class Role:
-    """Warps that wait for the same things. running, waiting: cycles of each, of the `cycles` that its cluster takes."""
+    """Warps that wait for the same things.
+
+    running, waits: cycles per warp, of the `cycles` that its cluster takes.
+    """
 
     warps: tuple[int, ...]
     cycles: float
@@ -51,12 +57,14 @@ class Role:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What one launch would take on a chip.
+    """The predicted time of one launch on a chip.
 
-    cycles: of the SM's clock, from the first instruction to the last; seconds: with the launch itself, at `ghz`.
-    busy: the share of all cycles for which each part of an SM, or of the chip, is taken, the fullest first. flops: of
-    the tensor cores' products. clusters: of the grid, slots at a time, resident CTAs an SM by the limit named. trace:
-    if asked for.
+    cycles: of the SM's clock, from the first instruction to the last.
+    seconds: with the launch overhead, at `ghz`.
+    busy: the utilisation of each part of an SM and of the chip, the highest first.
+    flops: of tensor core instructions.
+    clusters: in the grid. slots: clusters at a time. resident: CTAs per SM. limit: the resource that limits `resident`.
+    trace: the recorded events, if they were requested.
     """
 
     chip: str
@@ -76,17 +84,17 @@ class Prediction:
 
     @property
     def tflops(self) -> float:
-        """Of the tensor core's products, a second."""
+        """Tensor core TFLOP/s."""
         return self.flops / self.seconds / 1e12
 
     @property
     def waves(self) -> float:
-        """How often the chip is filled."""
+        """The number of waves of clusters."""
         return self.clusters / self.slots
 
     @property
     def bound(self) -> str:
-        """The part that is taken most, or latency where none is taken half of the time."""
+        """The busiest part, or "latency" if no part is busy half of the time."""
         part, share = next(iter(self.busy.items()))
         return part if share >= BOUND else "latency"
 
@@ -97,8 +105,8 @@ class Prediction:
         yield f"{self.kernel[:60]}: predicted {self.seconds * 1e6:,.1f} us on a {self.chip} (nothing was measured)"
         yield f"  {self.cycles:,.0f} cycles at {self.ghz:.3f} GHz, {self.tflops:,.0f} TFLOP/s"
         yield (
-            f"  {self.clusters} clusters, {self.slots} at a time ({self.resident} CTAs an SM, by {self.limit}): "
-            f"{self.waves:.2f} waves, the last {_tail(self.waves):.0%} full"
+            f"  {self.clusters} clusters, {self.slots} at a time ({self.resident} CTAs per SM, "
+            f"limited by {self.limit}): {self.waves:.2f} waves, the last {_tail(self.waves):.0%} full"
         )
         yield "  busy: " + ", ".join(f"{what} {share:.0%}" for what, share in self.busy.items())
         for role in self.roles:
@@ -118,12 +126,12 @@ def _tail(waves: float) -> float:
 def predict(
     chip: Chip, launch: Launch, skeleton: Skeleton, program: Program, recorder: Recorder | None = None
 ) -> Prediction:
-    """Predict a launch of a kernel. program: of its skeleton."""
+    """Predict the time of a launch. program: the lowered skeleton."""
     grid = Grid(chip, launch, program, skeleton.stretches)
     time = grid.time(chip.max_clock_ghz, recorder)
     used = _used(time)
     ghz = _rate(chip, time, used, time.cycles)
-    if ghz < chip.max_clock_ghz and _busy(chip, time, used, chip.max_clock_ghz)["HBM"] > MATTERS:
+    if ghz < chip.max_clock_ghz and _busy(chip, time, used, chip.max_clock_ghz)["HBM"] > HBM_MATTERS:
         fast = time.cycles
         if recorder is not None:
             recorder.clear()
@@ -145,31 +153,36 @@ def predict(
         time.occupancy.resident,
         time.occupancy.limit,
         tuple(_roles(time, launch)),
-        (*_decided(skeleton), ONCE, *chip.assumptions),
+        (*_decided(skeleton), READ_ONCE, *chip.assumptions),
         recorder,
     )
 
 
 def frequency(chip: Chip, utilisation: float) -> float:
-    """The rate at which cycles pass, GHz, by the share of what the tensor cores could compute in these that they do.
+    """Return the clock rate in GHz at a tensor core utilisation.
 
-    Power is the limit. Voltage goes with the rate, so power with its cube, times what switches: the tensor cores and
-    all else. So fewer cycles for the same products never take longer.
+    The limit is power. Power is proportional to the cube of the rate, because voltage scales with the rate, times the
+    switching activity of the tensor cores and of everything else. Hence fewer cycles never take longer.
     """
     switches = (chip.other_power + 1) / (chip.other_power + utilisation)
     return float(min(chip.max_clock_ghz, chip.busy_ghz * switches ** (1 / 3)))
 
 
 def _rate(chip: Chip, time: GridTime, used: Mapping[str | int, float], cycles: float) -> float:
-    """The rate if a launch took so many cycles."""
+    """Return the clock rate of a launch that takes `cycles`."""
     return frequency(chip, used.get("products", 0.0) / _cycles(chip, replace(time, cycles=cycles)))
 
 
 def _balanced(
     chip: Chip, slow: GridTime, used: Mapping[str | int, float], fast: float, ghz: float
 ) -> tuple[float, float]:
-    """(rate, cycles) that agree: HBM gives more bytes a cycle where cycles pass slower, and fewer cycles for the same
-    products make them pass slower still. slow: what was executed at `ghz`; fast: the cycles at the highest rate."""
+    """Return a consistent (rate, cycles).
+
+    At a lower rate HBM delivers more bytes per cycle, so a launch takes fewer cycles. That raises the utilisation,
+    which
+    lowers the rate further. Cycles are taken to be linear in the rate.
+    slow: the execution at `ghz`; fast: the cycles at the highest rate.
+    """
     each = (fast - slow.cycles) / (chip.max_clock_ghz - ghz)
 
     def cycles(rate: float) -> float:
@@ -183,7 +196,7 @@ def _balanced(
 
 
 def _used(time: GridTime) -> dict[str | int, float]:
-    """Of the parts of its SMs, what a cluster of the grid takes."""
+    """Return the use of each part of an SM by an average cluster of the grid."""
     used: dict[str | int, float] = {}
     for executed in time.executed:
         for sm in executed.sms:
@@ -193,12 +206,12 @@ def _used(time: GridTime) -> dict[str | int, float]:
 
 
 def _cycles(chip: Chip, time: GridTime) -> float:
-    """Of all SMs, for each cluster."""
+    """Return the cycles of all SMs divided by the number of clusters."""
     return time.cycles * chip.sms / time.occupancy.clusters
 
 
 def _busy(chip: Chip, time: GridTime, used: Mapping[str | int, float], ghz: float) -> dict[str, float]:
-    """Shares of the cycles of all SMs of the chip, which pass at a rate."""
+    """Return the utilisation of each part of the chip at clock rate `ghz`."""
     whole = _cycles(chip, time)
     found = {"tensor core": used.get("tensor core", 0.0) / whole}
     for pipe in (ISSUE, FMA, ALU, MUFU):
@@ -234,4 +247,7 @@ def _source(launch: Launch, instr: Instr) -> str:
 
 
 def _decided(skeleton: Skeleton) -> Sequence[str]:
-    return [f"PTX line {i.line} is false: a comparison of data that decides where warps go" for i in skeleton.decided]
+    return [
+        f"the comparison in PTX line {i.line} is false: it depends on data and decides a branch"
+        for i in skeleton.decided
+    ]

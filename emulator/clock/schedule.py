@@ -1,9 +1,9 @@
-"""The order in which the instructions of a block are issued, and what of it lies between operations of the machine.
+"""List scheduling of basic blocks: the order of issue and the time between machine operations.
 
-ptxas reorders within a block: so what it takes is a list schedule of what is left of its PTX, one instruction a cycle,
-pipes of their widths, and in each cycle what the first operation needs, then the longest chain of latencies. Operations
-(a copy, a product, a store to tensor memory, an arrival) keep the order of the program. They are issued as soon as what
-they need is there, while other work fills the latencies, and cut the schedule into stretches.
+ptxas reorders instructions within a block. The model is a list schedule of what is left of the PTX: one instruction a
+cycle and pipes of finite width. Priority has what the first operation needs, then the longest latency chain.
+Operations (a copy, an MMA, a store to tensor memory, an arrival) keep their program order. They issue as soon as their
+inputs are ready, while other instructions fill the latencies. They cut the schedule into stretches.
 """
 
 from __future__ import annotations
@@ -18,27 +18,32 @@ from ..engine.effects import Effect
 from ..ptx.flow import EXITS
 from ..ptx.syntax import Instr, Reg
 from .chips import Chip
-from .operations import is_waited_for_later
-from .stretch import ISSUE, MEMORY, PIPES, SLICE, TENSOR_LOAD, TMEM, Folds, Slice, Stretch
+from .operations import waits_at_first_use
+from .stretch import ISSUE, MEMORY, PIPES, SLICE, TENSOR_LOAD, TMEM, Folding, Slice, Stretch
 
 TENSOR_WAIT: Final = "tcgen05.wait::ld"
 NEVER: Final = 1 << 30
 NOTHING: Final = frozenset[int]()
 QUEUED: Final = frozenset({ISSUE, TMEM})
-"""TMEM takes what is issued at any time, and does one after the other, as the timeline has it."""
+"""Pipes with a queue. TMEM accepts an instruction at any time and processes one after the other."""
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """That a load is waited for, by its PTX line."""
+class AwaitedLoad:
+    """A wait for a load, by the load's PTX line."""
 
     line: int
 
 
 @dataclass(slots=True)
 class _Node:
-    """after: nodes that it comes after, by so many cycles, or by their latency. operation: one of the machine. load:
-    the line of the load whose end this is, where it is waited for later. due: the first operation that needs it."""
+    """An instruction to schedule.
+
+    after: predecessors, with the delay in cycles or None for the predecessor's latency.
+    operation: True for an operation of the machine.
+    load: the line of the load whose arrival this node is, if a warp waits for it at the first use.
+    due: the first operation that needs this node.
+    """
 
     pipe: int
     width: float
@@ -51,11 +56,11 @@ class _Node:
     due: int = NEVER
 
 
-Between = Sequence[Stretch | Loaded]
+Between = Sequence[Stretch | AwaitedLoad]
 
 
 class Scheduler:
-    """Schedules the blocks of a kernel, in the order of its text. operations: those of its effects, by identity."""
+    """A scheduler of a kernel's blocks, in program order. operations: identities of the effects that are operations."""
 
     def __init__(self, found: Sequence[Effect], operations: Set[int], chip: Chip) -> None:
         self._operations, self._chip = operations, chip
@@ -65,17 +70,20 @@ class Scheduler:
             if self._is_load(effect)
             for register in effect.writes
         }
-        """Registers that hold what such a load brought: less than zero, its line."""
+        """Registers that hold loaded values: the negated lines of the loads."""
         self._issued: list[int] = []
         self._waited: list[int] = []
-        """Loads that nothing waits for yet, and that the next operation waits for."""
+        """Loads that the next operation waits for, because a tcgen05.wait::ld preceded it."""
 
     def _is_load(self, effect: Effect) -> bool:
-        """Whether it is one of the machine that is waited for where its value is needed."""
-        return is_waited_for_later(effect.instr) and (id(effect) in self._operations)
+        """Return True if an effect is an operation that a warp waits for at the first use of its value."""
+        return waits_at_first_use(effect.instr) and (id(effect) in self._operations)
 
     def block(self, effects: Sequence[Effect]) -> list[Between]:
-        """What comes before each operation, and after the last. A load is waited for just before what needs it."""
+        """Return what precedes each operation, and what follows the last.
+
+        A wait for a load directly precedes its first use.
+        """
         nodes, first = self._nodes(effects), effects[0].instr.line if effects else 0
         issued = _issue(nodes)
         needed = {before for node in nodes for before, cycles in node.after.items() if cycles is None}
@@ -83,7 +91,7 @@ class Scheduler:
             if node.load is not None:
                 issued[i] = min(at for at, later in zip(issued, nodes, strict=True) if i in later.after)
         between: list[Between] = []
-        parts: list[Stretch | Loaded] = []
+        parts: list[Stretch | AwaitedLoad] = []
         pending: list[tuple[float, _Node]] = []
         start = end = 0.0
         for i in sorted(range(len(nodes)), key=lambda i: (issued[i], nodes[i].load is None)):
@@ -96,7 +104,7 @@ class Scheduler:
             parts += _stretches(pending, start, at if node.load is None else min(at, over), first)
             pending, start = [], at
             if node.load is not None:
-                parts.append(Loaded(node.load))
+                parts.append(AwaitedLoad(node.load))
             else:
                 between.append(parts)
                 parts, start = [], at + 1
@@ -104,15 +112,15 @@ class Scheduler:
         return [*between, parts]
 
     def _nodes(self, effects: Sequence[Effect]) -> list[_Node]:
-        """What ptxas leaves, with what each comes after."""
+        """Return a node for each instruction that ptxas does not fold away, with its predecessors."""
         nodes: list[_Node] = []
         made: dict[Reg, frozenset[int]] = {}
-        """What gave a register its value: numbers of nodes and, below zero, lines of loads."""
+        """The producers of each register: numbers of nodes and negated lines of loads."""
         loads: dict[int, int] = {}
         arrivals: dict[int, int] = {}
         behind: dict[int, float | None] = {}
-        """The last operation, and accesses to memory since."""
-        folds = Folds(effects, self._chip)
+        """The last operation, and the memory accesses after it."""
+        folding = Folding(effects, self._chip)
 
         def node(of: int) -> int:
             if of >= 0:
@@ -130,7 +138,7 @@ class Scheduler:
                 continue
             registers = [r for r in effect.reads if isinstance(r, Reg)]
             sources = NOTHING.union(*(made.get(r) or self._loaded.get(r, NOTHING) for r in registers))
-            if folds.are(effect):
+            if folding.removes(effect):
                 for register in effect.writes:
                     made[register] = sources
                     if loaded := [of for of in sources if of < 0]:
@@ -144,7 +152,7 @@ class Scheduler:
             accesses = not operation and _is_ordered(instr)
             if accesses:
                 after |= {i: 1.0 for i in behind if nodes[i].operation}
-            nodes.append(_Node(*folds.cost(effect, operation), after, operation, line=instr.line))
+            nodes.append(_Node(*folding.cost(effect, operation), after, operation, line=instr.line))
             last = len(nodes) - 1
             if operation:
                 behind = {last: 1.0}
@@ -162,7 +170,7 @@ class Scheduler:
 
 
 def _rank(nodes: Sequence[_Node]) -> None:
-    """By the first operation that needs a node, and by the longest chain of latencies behind it."""
+    """Set the priority of nodes: the first operation that needs them and the longest latency chain behind them."""
     for i in reversed(range(len(nodes))):
         node = nodes[i]
         node.rank += node.latency
@@ -173,14 +181,18 @@ def _rank(nodes: Sequence[_Node]) -> None:
 
 
 def _is_ordered(instr: Instr) -> bool:
-    """Whether it accesses memory that others see, which stays on its side of an operation."""
+    """Return True for an access to shared state in memory, which must not move across an operation."""
     kinds = frozenset(instr.modifiers)
     return instr.opcode in MEMORY and kinds.isdisjoint({"nc", "param", "const", "local"})
 
 
-def _stretches(pending: Sequence[tuple[float, _Node]], start: float, end: float, line: int) -> list[Stretch | Loaded]:
-    """What is issued from one cycle to another as a stretch, if there is any time between these. line: of one in which
-    nothing is issued."""
+def _stretches(
+    pending: Sequence[tuple[float, _Node]], start: float, end: float, line: int
+) -> list[Stretch | AwaitedLoad]:
+    """Return what is issued from `start` to `end` as a stretch, or nothing if no time passes.
+
+    line: the PTX line of a stretch in which nothing is issued.
+    """
     if end <= start:
         return []
     demand = [0.0] * len(PIPES)
@@ -205,7 +217,7 @@ def _stretches(pending: Sequence[tuple[float, _Node]], start: float, end: float,
 
 
 def _issue(nodes: Sequence[_Node]) -> list[float]:
-    """The cycle at which each node is issued. That a load has come takes none."""
+    """Return the cycle at which each node issues. The arrival of a load takes no issue slot."""
     missing = [len(node.after) for node in nodes]
     followers: list[list[tuple[int, float | None]]] = [[] for _ in nodes]
     for i, node in enumerate(nodes):

@@ -1,7 +1,7 @@
-"""A kernel without its data: what decides where warps go and what they ask of the machine, and nothing else.
+"""The skeleton of a kernel: the instructions that decide control flow and what warps request of the machine.
 
-How long a launch takes depends on its control flow, its synchronisation and the shapes of what it issues; of the values
-that it computes only what these depend on is kept. All else becomes stretches, which cost time and do nothing.
+The time of a launch depends on control flow, synchronisation and the shapes of operations. A computed value is kept
+only if one of these depends on it. All other instructions become stretches, which take time and compute nothing.
 """
 
 from __future__ import annotations
@@ -14,23 +14,26 @@ from ..isa.registry import Handler
 from ..ptx.flow import EXIT, TERMINATORS, BasicBlock, Flow
 from ..ptx.syntax import Imm, Instr, Kernel, Reg
 from .chips import Chip
-from .operations import ENTRIES, KEPT, LOADED, STRETCH, is_global_store, is_waited_for_later
-from .schedule import Between, Loaded, Scheduler
+from .operations import AWAIT_LOAD, ENTRIES, KEPT, STRETCH, is_global_store, waits_at_first_use
+from .schedule import AwaitedLoad, Between, Scheduler
 from .stretch import FLOATS, Stretch
 
 UNKNOWN = frozenset({"wgmma.wait_group", "cp.async.bulk.wait_group", "nanosleep"})
-"""Beside what blocks a warp of the machine: what takes so long as nothing of the program says. Nothing passes it."""
+"""Instructions that delay a warp by a time that the program does not show. Nothing is scheduled across them.
+
+Blocking instructions are treated likewise.
+"""
 PREDICATED = 8
-"""So many instructions at most that a branch may skip are taken to be predicated instead: ptxas does so."""
+"""The maximum length of a skipped block that ptxas is assumed to predicate instead of branching around it."""
 LOADS = frozenset({"ld", "atom"})
 MATRICES = frozenset({"tcgen05.ld", "ldmatrix", "mma", "wmma"})
 
 
 @dataclass(frozen=True)
 class Skeleton:
-    """A kernel that `Program` can run with `operations.find`; its stretches by number.
+    """A kernel that `Program` runs with `operations.find`, and its stretches by number.
 
-    decided: the comparisons of floating-point data that decide where warps go, and are taken to be false.
+    decided: floating-point comparisons that decide a branch. They are taken to be false.
     """
 
     kernel: Kernel
@@ -39,7 +42,7 @@ class Skeleton:
 
 
 def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skeleton:
-    """What is left of a kernel. variables: host addresses of the module's variables."""
+    """Reduce a kernel to its skeleton. variables: host addresses of the module's variables."""
     found = effects(kernel, variables)
     keep, cut, needed = _Slice(found).run()
     operations = {i for i in keep if found[i].instr.opcode in ENTRIES}
@@ -52,7 +55,7 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
 
     def spend(between: Between) -> None:
         for part in between:
-            opcode, number = (LOADED, part.line) if isinstance(part, Loaded) else (STRETCH, len(stretches))
+            opcode, number = (AWAIT_LOAD, part.line) if isinstance(part, AwaitedLoad) else (STRETCH, len(stretches))
             if isinstance(part, Stretch):
                 stretches.append(part)
             instrs.append(Instr(opcode, (), (Imm(number),), None, part.line, f"{opcode} {number}"))
@@ -90,23 +93,26 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
 
 
 def _is_alone(instr: Instr) -> bool:
-    return (ENTRIES[instr.opcode].blocking and not is_waited_for_later(instr)) or instr.opcode in UNKNOWN
+    return (ENTRIES[instr.opcode].blocking and not waits_at_first_use(instr)) or instr.opcode in UNKNOWN
 
 
 @dataclass(frozen=True)
 class _Region:
-    """Instructions that are scheduled together. skips: by a branch, the instructions that it may skip."""
+    """Instructions that are scheduled together.
+
+    skips: by the index of a branch, the instructions that it may skip.
+    """
 
     whole: range
     skips: Mapping[int, range]
 
     def place(self, operation: int) -> int:
-        """Where what comes before an operation goes: where it is taken by warps that skip the operation too."""
+        """Return where the instructions before an operation go: before the branch that may skip it, if there is one."""
         return next((branch for branch, body in self.skips.items() if operation in body), operation)
 
 
 def _regions(flow: Flow, alone: Set[int]) -> Iterator[_Region]:
-    """Blocks in a row that ptxas would make one of."""
+    """Yield runs of blocks that ptxas would merge."""
     blocks, instrs = flow.blocks, flow.kernel.instrs
     into: dict[int, list[int]] = {block.index: [] for block in blocks}
     for block in blocks:
@@ -137,13 +143,13 @@ def _regions(flow: Flow, alone: Set[int]) -> Iterator[_Region]:
 
 
 def _zeros(instr: Instr, written: Sequence[Reg]) -> Iterator[Instr]:
-    """In the place of an instruction of data, nothing is what it writes."""
+    """Yield moves of zero to the registers that a data instruction writes."""
     for n, register in enumerate(written):
         yield Instr("mov", (register.type,), (register, Imm(0)), None, instr.line, f"{instr.text} {n}")
 
 
 class _Slice:
-    """Which instructions are kept, by index, and which of them are of data, whose results are taken to be nothing."""
+    """A backward slice: the kept instructions, and the data instructions whose results are replaced by zero."""
 
     def __init__(self, found: Sequence[Effect]) -> None:
         self._found = found
@@ -155,7 +161,7 @@ class _Slice:
         self.cut: set[int] = set()
 
     def run(self) -> tuple[set[int], set[int], set[Reg]]:
-        """(kept, cut, registers that what is kept reads)."""
+        """Return (kept instructions, cut instructions, registers that the kept ones read)."""
         for i, effect in enumerate(self._found):
             if effect.instr.opcode in TERMINATORS or _is_always_kept(effect):
                 self._take(i)
@@ -180,7 +186,7 @@ class _Slice:
                 work += self._writers.get(register, ())
 
     def _stores(self) -> list[int]:
-        """Stores, not yet kept, to a space that something kept loads from, of values that are no data."""
+        """Return stores that are not kept yet, of non-data values, to a space that a kept load reads."""
         spaces = {_space(self._found[i].instr) for i in self.keep if self._found[i].instr.opcode in LOADS}
         spaces &= {"shared", "local"}
         return [
@@ -208,7 +214,7 @@ class _Slice:
 
 
 def _is_always_kept(effect: Effect) -> bool:
-    """What acts on the machine. A load or store is kept where something depends on it."""
+    """Return True for an operation of the machine. Loads and stores are kept only if something depends on them."""
     instr = effect.instr
     if instr.opcode == "atom":
         return FLOATS.isdisjoint(instr.modifiers)
@@ -216,7 +222,7 @@ def _is_always_kept(effect: Effect) -> bool:
 
 
 def _is_data(effect: Effect) -> bool:
-    """Whether it computes with floating-point numbers, or moves matrices: what it gives is data."""
+    """Return True if an instruction's result is data: floating-point arithmetic or moved matrices."""
     instr = effect.instr
     if instr.opcode in MATRICES and effect.writes:
         return True
@@ -228,7 +234,7 @@ def _is_data(effect: Effect) -> bool:
 
 
 def _needed(effect: Effect) -> set[Reg]:
-    """The registers that what is kept of an instruction reads."""
+    """Return the registers that the kept form of an instruction reads."""
     instr = effect.instr
     guard = set() if instr.guard is None else {instr.guard[0]}
     if instr.opcode in ENTRIES:

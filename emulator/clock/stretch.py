@@ -1,7 +1,7 @@
-"""Stretches of ordinary instructions: what each asks of the pipes of a sub-partition, and what ptxas folds away.
+"""Stretches of ordinary instructions: their use of a sub-partition's pipes, after what ptxas folds away.
 
-ptxas folds moves, makes one of two instructions in a row where the machine has one of three operands, and tests the
-bits of a word eight at a time.
+ptxas removes moves, merges two instructions into one with three operands where the machine has it, and tests eight bits
+of a word at a time.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from ..ptx.syntax import Imm, Instr, Reg
 from .chips import Chip
 
 SLICE: Final = 16
-"""Cycles of a schedule that are reserved at once: so finely warps of a sub-partition share its pipes. What takes longer
-to give its result is waited for at the end of a stretch; what follows hides what takes less."""
+"""The cycles of a schedule that are reserved at once: the granularity at which warps share a sub-partition's pipes.
+
+A longer latency is waited for at the end of a stretch; a shorter one is hidden by the next instructions.
+"""
 FREE: Final = frozenset({"mov", "cvta", "ld.param at a constant", "not", "bar.warp.sync", "createpolicy", "fence"})
 FLOATS: Final = frozenset({"f32", "f64", "f16", "bf16", "f16x2", "bf16x2", "f32x2", "tf32"})
 SPECIAL: Final = frozenset({"ex2", "lg2", "rcp", "rsqrt", "sqrt", "sin", "cos", "tanh", "div"})
@@ -28,18 +30,20 @@ LOGIC: Final = frozenset({"and", "or", "xor"})
 WORDS: Final = frozenset({"s32", "u32", "b32"})
 BITS_A_TEST: Final = 8
 MOST_OPERANDS: Final = 3
-"""Of max and min."""
+"""The maximum operands of max and min."""
 TENSOR_LOAD, TENSOR_STORE = "tcgen05.ld", "tcgen05.st"
 ISSUE, FMA, ALU, MUFU, LSU, TMEM = range(6)
 PIPES: Final = ("issue slots", "FMA", "ALU", "MUFU", "LSU")
-"""TMEM, the way to tensor memory, is the timeline's: stretches ask nothing of it."""
+"""TMEM, the path to tensor memory, is modelled by the timeline: stretches do not use it."""
 WIDTHS: Final = {"8": 1, "16": 2, "32": 4, "64": 8, "128": 16}
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Up to SLICE cycles of a schedule: its length, and (pipe, cycles that it asks of it, how many of these may come
-    after its end) of each pipe it uses."""
+    """At most SLICE cycles of a schedule.
+
+    demands: (pipe, cycles of use, how many of these may lie after the slice's end) for each pipe.
+    """
 
     cycles: float
     demands: tuple[tuple[int, float, float], ...]
@@ -47,7 +51,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class Stretch:
-    """A scheduled stretch. line: the first PTX line. demand: cycles by pipe."""
+    """A scheduled stretch. line: its first PTX line; demand: cycles of use by pipe."""
 
     line: int
     slices: tuple[Slice, ...]
@@ -55,8 +59,8 @@ class Stretch:
     demand: tuple[float, ...]
 
 
-class Folds:
-    """What ptxas folds into other instructions, asked for in the order of the program."""
+class Folding:
+    """The instructions that ptxas folds into others. Ask for them in program order."""
 
     def __init__(self, effects: Sequence[Effect], chip: Chip) -> None:
         self._chip, self._uses = chip, _uses(effects)
@@ -64,8 +68,8 @@ class Folds:
         self._tested: set[Reg] = set()
         self._tests = 0
 
-    def are(self, effect: Effect) -> bool:
-        """Whether nothing is left of an instruction."""
+    def removes(self, effect: Effect) -> bool:
+        """Return True if ptxas leaves nothing of an instruction."""
         if _masks_a_bit(effect, self._uses):
             self._tested.update(effect.writes)
         is_test = effect.instr.opcode == "setp" and not self._tested.isdisjoint(effect.reads)
@@ -74,7 +78,7 @@ class Folds:
         return folded or effect.instr.opcode in FREE or _joins_next(effect, self._uses, self._joined, self._chip)
 
     def cost(self, effect: Effect, operation: bool) -> tuple[int, float, float]:
-        """(pipe, cycles of it, latency) of an instruction that is left."""
+        """Return (pipe, cycles of use, latency) of an instruction that remains."""
         if operation and effect.instr.opcode not in ("ld", TENSOR_LOAD, TENSOR_STORE):
             return ISSUE, 1.0, 1.0
         scales = effect.instr.opcode == "add" and not self._joined.isdisjoint(effect.reads)
@@ -91,7 +95,7 @@ def _uses(effects: Sequence[Effect]) -> dict[Reg, list[Instr]]:
 
 
 def _masks_a_bit(effect: Effect, uses: dict[Reg, list[Instr]]) -> bool:
-    """Whether it takes one bit of a word for a comparison with zero: ptxas tests several at once (R2P)."""
+    """Return True if a bit of a word is masked only to compare it with zero: ptxas tests several bits at once (R2P)."""
     instr = effect.instr
     mask = instr.operands[-1] if instr.opcode == "and" else None
     if not isinstance(mask, Imm) or (mask.value & 0xFFFF_FFFF).bit_count() != 1:
@@ -101,7 +105,10 @@ def _masks_a_bit(effect: Effect, uses: dict[Reg, list[Instr]]) -> bool:
 
 
 def _joins_next(effect: Effect, uses: dict[Reg, list[Instr]], joined: set[Reg], chip: Chip) -> bool:
-    """Whether it is the first of two that become one of three operands. joined: results of such."""
+    """Return True for the first of two instructions that ptxas merges into one with three operands.
+
+    joined: the results of such first instructions.
+    """
     wanted = _seconds(effect.instr, chip)
     if not wanted or not joined.isdisjoint(effect.reads):
         return False
@@ -114,7 +121,7 @@ def _joins_next(effect: Effect, uses: dict[Reg, list[Instr]], joined: set[Reg], 
 
 
 def _seconds(instr: Instr, chip: Chip) -> frozenset[str]:
-    """With what an instruction may become one: FMNMX3 of two max or min, LOP3 of logic, IMAD of a shift and an add."""
+    """Return the opcodes that an instruction may merge with: FMNMX3 (max, min), LOP3 (logic), IMAD (shift and add)."""
     kinds = frozenset(instr.modifiers)
     if instr.opcode in ("max", "min"):
         three = chip.max_operands == MOST_OPERANDS and "f32" in kinds and len(instr.operands) == MOST_OPERANDS
@@ -127,12 +134,12 @@ def _seconds(instr: Instr, chip: Chip) -> frozenset[str]:
 
 
 def _product(chip: Chip) -> tuple[int, float, float]:
-    """What a multiplication of integers costs."""
+    """Return the cost of an integer multiplication."""
     return FMA, chip.packed_cycles, chip.fma_latency
 
 
 def cost(instr: Instr, chip: Chip) -> tuple[int, float, float]:
-    """(pipe, cycles of it, latency) of one instruction of a warp."""
+    """Return (pipe, cycles of use, latency) of one instruction of a warp."""
     opcode, kinds = instr.opcode, set(instr.modifiers)
     if opcode in (TENSOR_LOAD, TENSOR_STORE):
         return TMEM, transferred(instr) / chip.tmem_bytes_per_cycle, chip.tmem_latency
@@ -156,7 +163,10 @@ def cost(instr: Instr, chip: Chip) -> tuple[int, float, float]:
 
 
 def _memory_cost(instr: Instr, chip: Chip) -> tuple[int, float, float]:
-    """Without bank conflicts, each lane another address; another CTA's shared memory is farther away, and narrower."""
+    """Return the cost of a memory access without bank conflicts, every lane at another address.
+
+    An access to another CTA's shared memory has a longer latency and less bandwidth.
+    """
     count = next((int(m[1:]) for m in instr.modifiers if m in ("v2", "v4", "v8", "x2", "x4")), 1)
     width = next((WIDTHS[m[1:]] for m in reversed(instr.modifiers) if m[1:] in WIDTHS and m[0] in "bsuf"), 4)
     width = 4 if "matrix" in instr.opcode else width
@@ -171,7 +181,7 @@ def _memory_cost(instr: Instr, chip: Chip) -> tuple[int, float, float]:
 
 
 def transferred(instr: Instr) -> int:
-    """Bytes of a warp's tcgen05.ld or .st."""
+    """Return the bytes that a warp's tcgen05.ld or tcgen05.st transfers."""
     shape = next(m for m in instr.modifiers if m in REGISTERS_A_REPEAT)
     count = next(int(m[1:]) for m in instr.modifiers if m[0] == "x" and m[1:].isdecimal())
     return 4 * LANES * REGISTERS_A_REPEAT[shape] * count

@@ -1,4 +1,4 @@
-"""Modelled time: warps and agents in the order of their times, on a few SMs that stand for all."""
+"""Modelled time: an event loop over warps and agents on a few SMs that represent all SMs."""
 
 from __future__ import annotations
 
@@ -22,18 +22,19 @@ if TYPE_CHECKING:
 
 INFINITY = float("inf")
 SHARED = 0.5
-"""Of a tensor whose loads miss L2 at most so often, each byte is taken to be loaded by several SMs at the same time."""
+"""L2 miss rate up to which each byte of a tensor is assumed to be loaded by several SMs at the same time."""
 STUCK: Final = 1.1
-"""In a trace, who waits for ever does so until this much past the last thing that happened."""
+"""In a trace, the end of a wait without end, as a multiple of the time of the last event."""
 
 
 class Timeline:
-    """Runs clusters of a launch, `resident` at a time on one set of SMs, each cluster's CTAs on SMs of their own.
+    """Runs clusters of a launch, `resident` at a time on one set of SMs, with one SM per CTA of a cluster.
 
-    sharers: SMs that load at the same time, between which L2 and HBM are shared. ghz: the rate at which cycles pass, if
-    it is not the highest. misses: by the address of a tensor, the share of its loads that L2 does not hold; all, of
-    others; fresh: the same of what a cluster loads of it for the first time. walks: warps are only to go through their
-    programs, each alone.
+    sharers: the SMs that load at the same time and share L2 and HBM bandwidth.
+    ghz: the clock rate, default the highest.
+    misses: the L2 miss rate of loads, by tensor address, default 1.
+    first_misses: the L2 miss rate of a cluster's first load of bytes, by tensor address, default 1.
+    untimed: warps only run through their programs, each alone, and no time is modelled.
     """
 
     def __init__(
@@ -45,12 +46,12 @@ class Timeline:
         sharers: int,
         misses: Mapping[int, float],
         recorder: Recorder | None = None,
-        walks: bool = False,
+        untimed: bool = False,
         ghz: float | None = None,
-        fresh: Mapping[int, float] = MappingProxyType({}),
+        first_misses: Mapping[int, float] = MappingProxyType({}),
     ) -> None:
         self.chip, self.launch, self.program, self.stretches = chip, launch, program, stretches
-        self.misses, self.fresh, self.recorder, self.walks = misses, fresh, recorder, walks
+        self.misses, self.first_misses, self.recorder, self.untimed = misses, first_misses, recorder, untimed
         self.hbm_share = min(chip.hbm_share(sharers, ghz or chip.max_clock_ghz), chip.sm_bytes_per_cycle)
         self.l2_share = min(chip.l2_share(sharers), chip.sm_bytes_per_cycle)
         self.l2_shared_share = min(chip.l2_share(sharers, shared=True), chip.sm_bytes_per_cycle)
@@ -62,19 +63,19 @@ class Timeline:
         self.sms = [Sm() for _ in range(prod(launch.cluster))]
         self.finished: list[TimedCluster] = []
         self.tensors: dict[int, Tensor] = {}
-        """What each tensor map describes, by the map's address."""
+        """The tensor of each tensor map, by the map's address."""
         self.loaded: dict[Tensor, int] = {}
-        """Bytes that TMA was asked to load of each."""
+        """Bytes that TMA was requested to load of each tensor."""
         self.gathered: dict[Tensor, set[tuple[int, int]]] = {}
-        """What warps gathered of each on their way through their programs: the column and row of a box's first line, or
-        the address of a copy by cp.async."""
+        """In a walk, the (column, row) of each gathered box's first line, or (0, address) of each cp.async, by tensor.
+        """
         self._heap: list[tuple[float, int, Callable[[float], None]]] = []
         self._number = 0
         self._next: Iterator[Dim3] = iter(())
         self._live: list[TimedCluster] = []
 
     def run(self, indices: Iterable[Dim3], resident: int) -> list[TimedCluster]:
-        """Run clusters, each when another has ended; those that ended, in that order. Raises Deadlock."""
+        """Run clusters, each when another has ended; return them in the order in which they ended. Raises Deadlock."""
         self._next = iter(indices)
         for _ in range(resident):
             self._start(0.0)
@@ -90,16 +91,16 @@ class Timeline:
                         since, instr, what = warp.since
                         self.recorder.waited(warp, instr, what, since, STUCK * time)
             rows = tuple(f"  {w}: waits for {w.since[2]} at PTX line {w.since[1].line}" for w in stuck if w.since)
-            raise Deadlock("deadlock in modelled time: no warp can go on and nothing is under way", rows)
+            raise Deadlock("deadlock in modelled time: every warp waits and no operation is in flight", rows)
         return self.finished
 
     def at(self, time: float, happen: Callable[[float], None]) -> None:
-        """Do something at a time."""
+        """Schedule an event."""
         self._number += 1
         heapq.heappush(self._heap, (time, self._number, happen))
 
-    def take_over(self) -> Dim3 | None:
-        """The first CTA of a cluster that need not be launched any more; None if there is none."""
+    def cancel_launch(self) -> Dim3 | None:
+        """Return the first CTA index of a cluster that is not launched yet, or None. It is then never launched."""
         index = next(self._next, None)
         if index is None:
             return None
@@ -117,12 +118,12 @@ class Timeline:
             self.at(now + self.chip.cta_launch, warp.go)
 
     def prepare(self, warp: TimedWarp) -> None:
-        """Set a warp at the program's first instruction."""
+        """Set a warp to the program's first instruction."""
         self.program.start((warp,))
         warp.timeline, warp.go = self, partial(self._run, warp)
 
     def _run(self, warp: TimedWarp, now: float) -> None:
-        """Let a warp run until another comes first, or it waits."""
+        """Run a warp until another event comes first or the warp waits."""
         heap = self._heap
         while True:
             if warp.stretch is not None:
@@ -181,7 +182,7 @@ class Timeline:
         return now
 
     def begin(self, warp: TimedWarp, number: int) -> None:
-        """The warp's next cycles are those of a stretch."""
+        """Start a stretch on a warp."""
         warp.stretch, warp.at = self.stretches[number], 0
         busy = warp.sm.busy
         for pipe, cycles in enumerate(warp.stretch.demand):
@@ -189,7 +190,7 @@ class Timeline:
                 busy[pipe] = busy.get(pipe, 0.0) + cycles
 
     def wake(self, warps: Iterable[TimedWarp], now: float, latency: float, by: Track | None = None) -> None:
-        """Waits end at `now`, by what happened on a track; their warps go on after `latency`."""
+        """End waits at `now`; the warps continue after `latency`. by: the track of the cause."""
         for warp in warps:
             assert warp.since is not None
             since, instr, what = warp.since
@@ -201,21 +202,21 @@ class Timeline:
             self.at(now + latency, warp.go)
 
     def arrive(self, barrier: TimedMBarrier, count: int, now: float, by: Track | None = None) -> None:
-        """Arrivals on an mbarrier, by what happened on a track."""
+        """Arrive on an mbarrier. by: the track of the cause."""
         self.wake(barrier.arrive(count), now, self.chip.wake_latency, by)
 
     def complete(self, barrier: TimedMBarrier, tx: int, now: float, by: Track | None = None) -> None:
-        """Bytes of an mbarrier came, by what happened on a track."""
+        """Complete bytes on an mbarrier. by: the track of the cause."""
         self.wake(barrier.complete(tx), now, self.chip.wake_latency, by)
 
     def from_hbm(self, tensor: Tensor | None) -> float:
-        """Of the bytes loaded of a tensor, the share that comes from HBM."""
+        """Return the share of a tensor's loaded bytes that comes from HBM."""
         return 1.0 if tensor is None else self.misses.get(tensor.address, 1.0)
 
     def prefetch(self, sm: Sm, now: float, address: int, size: int) -> None:
-        """Bring bytes to L2, if it has them not: on their way from HBM they are in flight as those of loads are."""
+        """Prefetch bytes that L2 does not hold. They are in flight from HBM like those of loads."""
         chip = self.chip
-        missing = size * self.fresh.get(max((at for at in self.fresh if at <= address), default=0), 1.0)
+        missing = size * self.first_misses.get(max((at for at in self.first_misses if at <= address), default=0), 1.0)
         sm.coming += missing
         sm.hbm = max(sm.hbm, now - chip.burst_cycles) + missing / self.hbm_share
         latency = chip.global_latency + (sm.outstanding + sm.coming) / chip.bytes_in_flight_per_cycle
@@ -229,7 +230,7 @@ class Timeline:
         sm.coming -= size
 
     def _prefetched(self, sm: Sm, tensor: Tensor | None, size: float) -> tuple[float, float]:
-        """Of so many bytes of a tensor from HBM, how many were prefetched, and when the last of those is in L2."""
+        """Return how many bytes of a tensor's load were prefetched, and when the last of them is in L2."""
         taken = done = 0.0
         if tensor is None or not sm.prefetched:
             return taken, done
@@ -244,7 +245,7 @@ class Timeline:
     def load(
         self, sm: Sm, now: float, size: int, latency: float, from_hbm: float, tensor: Tensor | None = None
     ) -> float:
-        """When a load from global memory issued now is complete. latency: from HBM, with nothing else under way."""
+        """Return the completion time of a load from global memory. latency: from HBM on an idle chip."""
         chip = self.chip
         taken, there = self._prefetched(sm, tensor, size * from_hbm)
         from_hbm = from_hbm - taken / size if taken < size * from_hbm else 0.0
@@ -263,7 +264,7 @@ class Timeline:
         return done
 
     def store(self, sm: Sm, now: float, size: int) -> tuple[float, float]:
-        """When a store to global memory issued now is complete, and when its source was read."""
+        """Return (completion time, time at which the source was read) of a store to global memory."""
         chip = self.chip
         sm.out = max(sm.out, now) + size / chip.store_bytes_per_cycle
         sm.hbm = max(sm.hbm, now - chip.burst_cycles) + size / self.hbm_share

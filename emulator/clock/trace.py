@@ -1,4 +1,4 @@
-"""What happened when on the SMs that were executed, in the Trace Event format that Perfetto and Chrome open."""
+"""Traces of the executed SMs in the Trace Event format, which Perfetto and Chrome open."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 TENSOR_CORE: Final = 100
 COPIES: Final = 101
-"""Numbers of tracks that are no warp's."""
+"""Track numbers that do not belong to a warp."""
 THREADS: Final = 1000
-"""A CTA's tracks are numbered from so many times its process on: viewers know one thread of each number."""
+"""Multiplier of the process number that separates the track numbers of CTAs. Viewers require unique thread numbers."""
 
 AT_ONCE: Final = 64
-"""So many events of a track at most are under way at a time."""
+"""The maximum number of events of a track that overlap."""
 
 Track = tuple[int, int]
-"""The CTA's rank in its cluster, and the number."""
+"""(the CTA's rank in its cluster, the track number)"""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something on a track of a CTA, from one cycle to another."""
+    """An event on a track of a CTA. start, end: cycles."""
 
     cta: int
     track: int
@@ -38,7 +38,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What happened on a track at `start` ended a wait on another, whose warp went on at `end`."""
+    """An event on track `by` at `start` that ended a wait on track `on`, whose warp continued at `end`."""
 
     what: str
     by: Track
@@ -48,7 +48,7 @@ class Flow:
 
 
 class Recorder:
-    """The events of what is executed. Warps are those of the machine in modelled time."""
+    """The events of executed clusters. Warps are `TimedWarp`s."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -56,11 +56,11 @@ class Recorder:
         self._running: dict[int, list[Any]] = {}
 
     def clear(self) -> None:
-        """Forget what happened: it is executed once more, at another rate."""
+        """Discard all events, before a re-execution at another clock rate."""
         self.events, self.flows, self._running = [], [], {}
 
     def ran(self, warp: Any, start: float, end: float) -> None:
-        """A warp executed ordinary instructions; what follows without a pause is one event."""
+        """Record that a warp executed ordinary instructions. Adjacent intervals become one event."""
         open_ = self._running.get(id(warp))
         if open_ is not None and open_[2] == start:
             open_[2] = end
@@ -69,24 +69,24 @@ class Recorder:
         self._running[id(warp)] = [warp, start, end, warp.stretch.line]
 
     def waited(self, warp: Any, instr: Instr, what: str, start: float, end: float) -> None:
-        """A warp waited for something."""
+        """Record a wait of a warp."""
         self._add(warp, warp.index, f"waits for {what}", start, end, instr.line)
 
     def ended(self, warp: Any, what: str, start: float, end: float, by: Track | None) -> None:
-        """A wait ended, and by what if that is known."""
+        """Record the cause of a wait's end, if it is known."""
         if by is not None:
             self.flows.append(Flow(what, by, start, (warp.cta.rank, warp.index), end))
 
     def tensor(self, warp: Any, instr: Instr, start: float, end: float) -> None:
-        """The tensor core was taken by one instruction."""
+        """Record that one instruction occupied the tensor core."""
         self._add(warp, TENSOR_CORE, instr.opcode, start, end, instr.line)
 
     def copied(self, warp: Any, instr: Instr, start: float, end: float, size: int) -> None:
-        """A copy was under way."""
+        """Record a copy in flight."""
         self._add(warp, COPIES, f"{size} bytes", start, end, instr.line)
 
-    def _laned(self) -> Iterator[tuple[Event, int]]:
-        """The events by their start, and the number of the track: copies that overlap have tracks of their own."""
+    def _with_tracks(self) -> Iterator[tuple[Event, int]]:
+        """Yield the events by start time with their track number. Overlapping copies get separate tracks."""
         lanes: dict[int, list[float]] = {}
         for event in sorted(self.events, key=lambda event: event.start):
             track = event.track
@@ -98,9 +98,10 @@ class Recorder:
             yield event, track
 
     def _arrows(self, laned: Sequence[tuple[Event, int]]) -> Iterator[dict[str, Any]]:
-        """The flows, each from what ended last of what its track had begun, to what follows the wait that it ended.
+        """Yield the arrows of flows.
 
-        They begin in the last cycle: at the next one a viewer sees what comes after.
+        An arrow goes from the event that ended last on the causing track to the event that follows the wait.
+        It starts one cycle before the end: in the next cycle a viewer would attach it to the following event.
         """
         events: dict[Track, list[tuple[Event, int]]] = {}
         for event, track in laned:
@@ -134,13 +135,16 @@ class Recorder:
             self._add(warp, warp.index, "runs", start, end, line)
 
     def json(self) -> str:
-        """The trace. A microsecond is a cycle: viewers have whole nanoseconds, in which events that touch overlap."""
+        """Return the trace as JSON. One microsecond in it is one cycle.
+
+        Viewers round to whole nanoseconds, at which adjacent events would overlap.
+        """
         for running in self._running.values():
             self._close(running)
         self._running.clear()
         named: dict[Track, str] = {}
         shown: list[dict[str, Any]] = []
-        laned = list(self._laned())
+        laned = list(self._with_tracks())
         for event, track in laned:
             named.setdefault((event.cta, track), _track(event.track))
             shown.append(
@@ -162,7 +166,7 @@ class Recorder:
 
 
 def _of(cta: int, track: int = 0) -> dict[str, int]:
-    """A CTA as a process, what it has as threads; no process is 0, and no two threads are the same."""
+    """Return process and thread number of a track. A CTA is a process; numbers start at 1 and threads are unique."""
     return {"pid": cta + 1, "tid": THREADS * (cta + 1) + track}
 
 

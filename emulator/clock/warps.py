@@ -1,4 +1,4 @@
-"""What runs in modelled time: an SM with its pipes, CTAs with their memories and barriers, and their warps."""
+"""The machine in modelled time: SMs with their pipes, CTAs with memories and barriers, and warps."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ if TYPE_CHECKING:
 
 SUB_PARTITIONS = 4
 IN_FLIGHT = 8
-"""wgmmas of a warp that are not complete: the next waits to be issued (measured on an H200)."""
+"""The maximum number of incomplete wgmmas of a warp; the next waits to issue (measured on an H200)."""
 Op = tuple[Any, ...]
-"""What a warp does next: a function of (warp, time, *arguments) that answers when it goes on, None if it waits."""
+"""The next operation of a warp: a function of (warp, time, *arguments).
+
+It returns the time at which the warp continues, or None if the warp waits.
+"""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor in global memory that TMA reaches: its bytes, and those of a box."""
+    """A tensor in global memory: its size and that of a TMA box in bytes."""
 
     address: int
     bytes: int
@@ -36,7 +39,7 @@ class Tensor:
 
 @dataclass(slots=True)
 class Prefetch:
-    """What will be in L2 at a time, `done`, and was not loaded yet."""
+    """Bytes that are in L2 from time `done` on and have not been loaded."""
 
     address: int
     bytes: float
@@ -44,29 +47,30 @@ class Prefetch:
 
 
 class Sm:
-    """One SM: until when each of its parts is taken, and how long each was."""
+    """One SM: the time until which each part is occupied, and its total use."""
 
     def __init__(self) -> None:
         self.pipes = [[0.0] * len(PIPES) for _ in range(SUB_PARTITIONS)]
         self.lsu = 0.0
         self.tensor = self.tma = self.out = self.hbm = self.l2 = 0.0
-        self.sent = self.received = 0.0
-        """Until when copies to other CTAs of its cluster leave it, and such of others come."""
+        self.sent = 0.0
+        self.received = 0.0
+        """The times until which copies to other CTAs of the cluster are sent, and copies from them are received."""
         self.tmem = [0.0] * SUB_PARTITIONS
         self.products = [0.0] * SUB_PARTITIONS
-        """Until when wgmma takes the tensor core of each sub-partition."""
+        """The time until which wgmma occupies the tensor core of each sub-partition."""
         self.delays = [0.0] * SUB_PARTITIONS
-        """Cycles in all by which ordinary instructions delayed it: both use the registers."""
+        """The total cycles by which ordinary instructions delayed wgmma: both use the register file."""
         self.outstanding, self.coming = 0, 0.0
         """Bytes of loads under way, and of prefetches to L2."""
         self.prefetched: list[Prefetch] = []
         self.warm = float("inf")
-        """When its first load of the launch came: until then loads take longer."""
+        """The time at which the launch's first load completed. Earlier loads take longer."""
         self.busy: dict[str | int, float] = {}
-        """By the number of a pipe or the name of a part."""
+        """Cycles (or bytes) of use, by the number of a pipe or the name of a part."""
 
     def use(self, what: str, cycles: float) -> None:
-        """Count cycles (or bytes) of a part."""
+        """Count cycles (or bytes) of use of a part."""
         self.busy[what] = self.busy.get(what, 0.0) + cycles
 
 
@@ -87,7 +91,7 @@ class TimedCluster:
 
 
 class TimedCta:
-    """One CTA. What `Program` asks of a CTA it has: launch, window."""
+    """One CTA in modelled time. It has the attributes `launch` and `window` that `Program` requires."""
 
     def __init__(self, cluster: TimedCluster, rank: int, ctaid: Dim3, sm: Sm) -> None:
         self.cluster, self.launch, self.rank, self.sm = cluster, cluster.launch, rank, sm
@@ -109,7 +113,7 @@ class TimedCta:
 
 @dataclass
 class Waiting:
-    """Where a warp waited: the instruction, for what; how often and how many cycles."""
+    """The waits of a warp at one instruction for one reason: their number and total cycles."""
 
     instr: Instr
     what: str
@@ -119,7 +123,7 @@ class Waiting:
 
 @dataclass
 class Copies:
-    """Asynchronous copies of a lane or a warp: when what was issued is done, and when its source was read."""
+    """Asynchronous copies of a lane or a warp, in groups of (completion time, time at which the source was read)."""
 
     open: tuple[float, float] = (0.0, 0.0)
     groups: deque[tuple[float, float]] = field(default_factory=deque)
@@ -132,14 +136,17 @@ class Copies:
         self.open = (0.0, 0.0)
 
     def over(self, allowed: int, read: bool) -> float:
-        """When all groups but the last `allowed` are done."""
+        """Return the completion time of all groups but the last `allowed`."""
         count = max(len(self.groups) - allowed, 0)
         times = [self.groups.popleft()[read] for _ in range(count)]
         return max(times, default=0.0)
 
 
 class TimedWarp:
-    """A warp. What `Program` asks of a warp it has; `ops`: what it issued and the machine has not come to."""
+    """A warp in modelled time. It has the attributes that `Program` requires of a warp.
+
+    ops: operations that the warp issued and the timeline has not performed.
+    """
 
     def __init__(self, cta: TimedCta, index: int) -> None:
         self.cta, self.index, self.sm = cta, index, cta.sm
@@ -160,23 +167,23 @@ class TimedWarp:
         self.ops: deque[Op] = deque()
         self.stretch: Stretch | None = None
         self.at = 0
-        """The slice of the stretch that comes next."""
+        """The next slice of the current stretch."""
         self.granted: Any = None
-        """The answer for the instruction that it waited at."""
+        """The result of the instruction at which the warp waited; None while it waits."""
         self.since: tuple[float, Instr, str] | None = None
-        """From when, where and for what it waits."""
+        """(start, instruction, reason) of the current wait."""
         self.waits: dict[tuple[int, str], Waiting] = {}
         self.running_cycles = 0.0
         self.loaded = 0
-        """Bytes of the copies from global memory that it issued."""
+        """Bytes of the copies from global memory that the warp issued."""
         self.stores_done = self.tensor_done = 0.0
         self.loading: set[int] = set()
-        """PTX lines of its loads that it will wait for where their values are needed."""
+        """PTX lines of loads for which the warp will wait at the first use."""
         self.loads_done: dict[int, tuple[float, Instr, str]] = {}
-        """When those are done, by the PTX line of each, and of what."""
+        """(completion time, instruction, reason to wait) of these loads, by PTX line."""
         self.copies: dict[Any, Copies] = {}
         self.in_flight: deque[float] = deque(maxlen=IN_FLIGHT)
-        """When its last wgmmas are complete."""
+        """Completion times of the last wgmmas."""
         self.cluster_generation = 0
         self.timeline: Any = None
         self.go: Callable[[float], None]
@@ -185,19 +192,19 @@ class TimedWarp:
         return f"warp {self.index} of {self.cta}"
 
     def sreg(self, name: str) -> Any:
-        """A special register, as of a warp of the machine."""
+        """Return the value of a special register."""
         value = self.cta.sregs.get(name)
         return value if value is not None else of_warp(name, self.cta.launch.block, self.index, self.executed)
 
-    def came(self, instr: Instr, what: str) -> Waiting:
-        """Where it would have waited, had it come earlier: warps of one role come to the same places."""
+    def visited(self, instr: Instr, what: str) -> Waiting:
+        """Record that the warp passed a wait. Warps of one role pass the same waits, even those that do not block."""
         found = self.waits.get((instr.line, what))
         if found is None:
             found = self.waits[instr.line, what] = Waiting(instr, what)
         return found
 
     def waited(self, instr: Instr, what: str, cycles: float) -> None:
-        """Count a wait that ended."""
-        found = self.came(instr, what)
+        """Record a wait that ended."""
+        found = self.visited(instr, what)
         found.times += 1
         found.cycles += cycles

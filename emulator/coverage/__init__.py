@@ -1,4 +1,4 @@
-"""Which PTX the emulator understands, found by asking it: every form in forms.ptx is parsed and lowered."""
+"""Instruction coverage: every form in forms.ptx is parsed and lowered to find out which PTX the emulator supports."""
 
 from .forms import Form, read_forms
 from .table import Family, families, markdown

@@ -1,4 +1,4 @@
-"""The list of instructions to ask about, and the question itself."""
+"""The list of instruction forms, and the test whether the emulator supports a form."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ret;
 
 @dataclass(frozen=True)
 class Form:
-    """One instruction as PTX writes it, and where the PTX ISA describes it."""
+    """One instruction form in PTX syntax, with the PTX ISA section that describes it."""
 
     section: str
     title: str
@@ -37,17 +37,17 @@ class Form:
 
     @property
     def spelling(self) -> str:
-        """Opcode and modifiers, without guard and operands."""
+        """The opcode and modifiers, without guard and operands."""
         words = self.text.rstrip(";").split()
         return words[1] if words[0].startswith("@") else words[0]
 
     @property
     def family(self) -> str:
-        """The opcode under which the emulator's registry files it."""
+        """The opcode under which the emulator's registry has it."""
         return split(self.spelling)[0]
 
     def refusal(self) -> str | None:
-        """None if the emulator would run it, else the reason in its own words."""
+        """Return None if the emulator supports the form, else the first line of its error message."""
         try:
             (kernel,) = parse(_KERNEL.format(text=self.text)).kernels.values()
             Program(kernel)
@@ -57,7 +57,7 @@ class Form:
 
 
 def read_forms(path: Path = LIST) -> Iterator[Form]:
-    """The forms of a list, its choices expanded. Raises ValueError for a form before the first heading."""
+    """Yield the forms of a list with choices expanded. Raises ValueError for a form before the first heading."""
     section: tuple[str, str] | None = None
     for line in path.read_text().splitlines():
         line = line.partition("//")[0].strip()
@@ -70,7 +70,7 @@ def read_forms(path: Path = LIST) -> Iterator[Form]:
 
 
 def expand(line: str) -> Iterator[str]:
-    """Every way to choose one of each `{a,b}`. Braces around registers with a blank after the comma are vectors."""
+    """Yield the line for every choice of one alternative per `{a,b}`. Braces with ", %" in them are PTX vectors."""
     parts = re.split(r"(\{[^{}]*\})", line)
     options = [_options(part) for part in parts]
     yield from ("".join(choice) for choice in itertools.product(*options))

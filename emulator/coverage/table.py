@@ -1,4 +1,4 @@
-"""The coverage table: one row a family of instructions."""
+"""The coverage table: one row per instruction family."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .forms import Form
 
 @dataclass(frozen=True)
 class Family:
-    """The forms of one opcode in one section, each with the emulator's refusal or None."""
+    """The forms of one opcode in one section, each with the emulator's error message or None."""
 
     name: str
     section: str
@@ -20,19 +20,19 @@ class Family:
 
     @property
     def refused(self) -> tuple[Form, ...]:
-        """The forms that the emulator would not run."""
+        """The unsupported forms."""
         return tuple(form for form, reason in self.forms if reason is not None)
 
     @property
     def state(self) -> str:
-        """supported, partly or refused."""
+        """ "supported", "partly" or "refused"."""
         if not self.refused:
             return "supported"
         return "refused" if len(self.refused) == len(self.forms) else "partly"
 
 
 def families(forms: Iterable[Form]) -> list[Family]:
-    """Ask about every form; families in the order of their first form."""
+    """Test every form; return the families in the order of their first form."""
     found: dict[tuple[str, str, str], list[tuple[Form, str | None]]] = defaultdict(list)
     for form in forms:
         found[form.family, form.section, form.title].append((form, form.refusal()))
@@ -40,7 +40,7 @@ def families(forms: Iterable[Form]) -> list[Family]:
 
 
 def markdown(rows: Iterable[Family]) -> str:
-    """The table as GitHub Markdown, one chapter a section, and the totals."""
+    """Return the table as GitHub Markdown, one chapter per section, with totals."""
     rows = list(rows)
     lines = ["# PTX that the emulator runs", "", _totals(rows)]
     chapter = None

@@ -1,10 +1,20 @@
-"""What the instructions of a skeleton do in modelled time, by the part of the machine that does it."""
+"""Handlers of the skeleton's operations in modelled time, by the part of the machine that performs them."""
 
 from . import copies, in_memory, mbarriers, tensor_core, warp_barriers, wgmma
-from .registry import ENTRIES, KEPT, LOADED, STRETCH, find, is_global_store, is_waited_for_later
+from .registry import AWAIT_LOAD, ENTRIES, KEPT, STRETCH, find, is_global_store, waits_at_first_use
 
 __all__ = [
-    "ENTRIES", "KEPT", "LOADED", "STRETCH",
-    "copies", "find", "in_memory", "is_global_store",
-    "is_waited_for_later", "mbarriers", "tensor_core", "warp_barriers", "wgmma",
+    "AWAIT_LOAD",
+    "ENTRIES",
+    "KEPT",
+    "STRETCH",
+    "copies",
+    "find",
+    "in_memory",
+    "is_global_store",
+    "mbarriers",
+    "tensor_core",
+    "waits_at_first_use",
+    "warp_barriers",
+    "wgmma",
 ]  # fmt: skip

@@ -23,13 +23,13 @@ from .mbarriers import groups, mbarrier
 from .registry import everything, first, idle, timed
 
 TMA_ROWS: Final = 4
-"""Of a tile::gather4."""
+"""Rows of a tile::gather4 or tile::scatter4."""
 PAST_ROWS: Final = 1 << 31
-"""From here on a row's number is one below zero, which reads nothing."""
+"""Row numbers from here on are negative as 32-bit integers; such rows are not read."""
 
 
 def _tensor(warp: TimedWarp, address: int) -> Tensor:
-    """What the tensor map at an address describes."""
+    """Return the tensor of the tensor map at an address."""
     known: dict[int, Tensor] = warp.timeline.tensors
     if address not in known:
         tensor = decode(ctypes.string_at(address, MAP_BYTES))
@@ -39,8 +39,10 @@ def _tensor(warp: TimedWarp, address: int) -> Tensor:
 
 
 def _tma_operands(instr: Instr) -> Sequence[Operand]:
-    """(destination, map, mbarrier, mask) of a load, and what a gather reads: its column and rows; (map, source) of a
-    store. Offsets in im2col mode are left out."""
+    """Return the operands that matter for time; im2col offsets do not.
+
+    Of a load: destination, map, mbarrier, CTA mask, and the column and rows of a gather. Of a store: map and source.
+    """
     operands = instr.operands
     match operands[:2]:
         case (TensorAddress(at), source):
@@ -61,44 +63,48 @@ def _tma(ins: Instr) -> Action:
         for lane in active_lanes(mask):
             tensor = _tensor(warp, of_lane(at, lane))
             chosen = of_lane(rest[0], lane) if multicast else None
-            told = _told(warp, ins, of_lane(target, lane), of_lane(barrier, lane), chosen, paired)
-            if gathers and warp.timeline.walks:
+            destinations = _destinations(warp, ins, of_lane(target, lane), of_lane(barrier, lane), chosen, paired)
+            if gathers and warp.timeline.untimed:
                 column, *rows = (of_lane(each, lane) for each in rest[-1 - TMA_ROWS :])
                 read = warp.timeline.gathered.setdefault(tensor, set())
                 read.update((column, row) for row in rows if 0 <= row < PAST_ROWS)
-            _load(warp, ins, told, tensor.box_bytes * boxes, tensor, gathers)
+            _load(warp, ins, destinations, tensor.box_bytes * boxes, tensor, gathers)
 
     def store(warp: TimedWarp, mask: Any, at: Any, source: Any) -> None:
-        """Lanes that store the same bytes are one copy."""
+        """Issue one copy for lanes that store the same bytes."""
         for (place, _), lane in {(of_lane(at, n), of_lane(source, n)): n for n in active_lanes(mask)}.items():
-            warp.ops.append((_send, lane, _tensor(warp, place).box_bytes * boxes, gathers))
+            warp.ops.append((_store_by_engine, lane, _tensor(warp, place).box_bytes * boxes, gathers))
 
     return store if "bulk_group" in ins.modifiers else load
 
 
 def tensor_bytes(tensor: TensorMap) -> int:
-    """Bytes of the tensor of a map, each once: a dimension without stride repeats what is there."""
+    """Return the bytes of a map's tensor without repetition: a dimension of stride 0 repeats the same bytes."""
     sizes = (dim for dim, stride in zip(tensor.dims, tensor.strides, strict=True) if stride)
     return prod(sizes) * tensor.width
 
 
-Told = list[tuple[Sm, TimedMBarrier]]
+Destinations = list[tuple[Sm, TimedMBarrier]]
 
 
-def _told(warp: TimedWarp, ins: Instr, target: int, barrier: int, ranks: int | None, paired: bool) -> Told:
-    """The SM that each copy goes to, and the mbarrier that it is told to."""
+def _destinations(
+    warp: TimedWarp, ins: Instr, target: int, barrier: int, ranks: int | None, paired: bool
+) -> Destinations:
+    """Return the destination SM of each copy and the mbarrier that it completes on."""
     ctas, signalled = warp.cta.cluster.ctas, barrier >> RANK_SHIFT & 0xFF
     if ranks is None:
         copies = [(target >> RANK_SHIFT & 0xFF, signalled)]
     else:
         copies = [(r, r & ~1 | signalled & 1 if paired else r) for r in range(16) if ranks >> r & 1]
     offset = barrier & OFFSET_MASK
-    return [(ctas[to].sm, mbarrier(warp, offset | told << RANK_SHIFT, ins)) for to, told in copies]
+    return [(ctas[to].sm, mbarrier(warp, offset | rank << RANK_SHIFT, ins)) for to, rank in copies]
 
 
-def _load(warp: TimedWarp, ins: Instr, told: Told, size: int, tensor: Tensor | None, gathers: bool = False) -> None:
+def _load(
+    warp: TimedWarp, ins: Instr, destinations: Destinations, size: int, tensor: Tensor | None, gathers: bool = False
+) -> None:
     _count(warp, tensor, size)
-    warp.ops.append((_fetch, ins, told, size, tensor, gathers))
+    warp.ops.append((_fetch, ins, destinations, size, tensor, gathers))
 
 
 def _count(warp: TimedWarp, tensor: Tensor | None, size: int) -> None:
@@ -108,13 +114,13 @@ def _count(warp: TimedWarp, tensor: Tensor | None, size: int) -> None:
 
 
 def _allocation(warp: TimedWarp, address: int, box_bytes: int = 0) -> Tensor | None:
-    """What lies at an address that no tensor map describes: all that was allocated there."""
+    """Return the whole allocation that contains an address as a tensor, for copies without a tensor map."""
     found = warp.cta.launch.memory.known(address, address + 1)
     return None if found is None else Tensor(found.address, found.size, box_bytes)
 
 
 def _engine(warp: TimedWarp, now: float, gathers: bool) -> float:
-    """When the SM's copy engine has taken a copy: it takes them one after the other, faster than each goes through."""
+    """Return when the SM's copy engine accepts a copy. It accepts copies in order, faster than it completes them."""
     sm, chip = warp.sm, warp.timeline.chip
     start, cycles = max(sm.tma, now), chip.tma_gather_cycles if gathers else chip.tma_box_cycles
     sm.tma = start + cycles
@@ -123,23 +129,23 @@ def _engine(warp: TimedWarp, now: float, gathers: bool) -> float:
 
 
 def _fetch(
-    warp: TimedWarp, now: float, ins: Instr, told: Told, size: int, tensor: Tensor | None, gathers: bool
+    warp: TimedWarp, now: float, ins: Instr, destinations: Destinations, size: int, tensor: Tensor | None, gathers: bool
 ) -> float:
-    """A load by the copy engine. One that goes to several SMs is fetched once."""
+    """Load through the copy engine. A multicast load is fetched once."""
     timeline = warp.timeline
     taken = _engine(warp, now, gathers)
-    from_hbm = timeline.from_hbm(tensor) / len(told)
-    done = max(timeline.load(sm, taken, size, timeline.chip.tma_latency, from_hbm, tensor) for sm, _ in told)
+    from_hbm = timeline.from_hbm(tensor) / len(destinations)
+    done = max(timeline.load(sm, taken, size, timeline.chip.tma_latency, from_hbm, tensor) for sm, _ in destinations)
     by = warp.cta.rank, COPIES
-    for _, barrier in told:
+    for _, barrier in destinations:
         timeline.at(done, partial(timeline.complete, barrier, size, by=by))
     if timeline.recorder is not None:
         timeline.recorder.copied(warp, ins, now, done, size)
     return float(now + timeline.chip.tma_thread)
 
 
-def _pass(warp: TimedWarp, now: float, ins: Instr, to: Sm, barrier: TimedMBarrier, size: int) -> float:
-    """A copy by the engine to another CTA's shared memory: of one after the other it sends, and that SM receives."""
+def _copy_to_peer(warp: TimedWarp, now: float, ins: Instr, to: Sm, barrier: TimedMBarrier, size: int) -> float:
+    """Copy to another CTA's shared memory. The sending and the receiving SM each process one copy at a time."""
     timeline, sm = warp.timeline, warp.sm
     chip = timeline.chip
     sm.sent = max(sm.sent, _engine(warp, now, gathers=False)) + size / chip.peer_copy_bytes_per_cycle
@@ -151,15 +157,15 @@ def _pass(warp: TimedWarp, now: float, ins: Instr, to: Sm, barrier: TimedMBarrie
     return float(now + timeline.chip.tma_thread)
 
 
-def _send(warp: TimedWarp, now: float, lane: int, size: int, gathers: bool = False) -> float:
-    """A store by the copy engine, in the lane's open group."""
+def _store_by_engine(warp: TimedWarp, now: float, lane: int, size: int, gathers: bool = False) -> float:
+    """Store through the copy engine, in the lane's open bulk group."""
     timeline = warp.timeline
     warp.copies.setdefault(lane, Copies()).add(*timeline.store(warp.sm, _engine(warp, now, gathers), size))
     return float(now + timeline.chip.tma_thread)
 
 
-def _bring(warp: TimedWarp, target: int, source: int, size: int) -> None:
-    """What is copied is there when it is loaded, for it may decide where warps go."""
+def _copy_values(warp: TimedWarp, target: int, source: int, size: int) -> None:
+    """Copy the values at issue, since they may decide branches."""
     offset, memory = target & OFFSET_MASK, warp.cta.launch.memory
     if memory.known(source, source + size) is not None:
         warp.cta.smem[offset : offset + size] = np.frombuffer(ctypes.string_at(source, size), np.uint8)
@@ -172,24 +178,24 @@ def _bulk(ins: Instr) -> Action:
     def load(warp: TimedWarp, mask: Any, target: Any, source: Any, size: Any, barrier: Any, *rest: Any) -> None:
         for lane in active_lanes(mask):
             chosen = of_lane(rest[0], lane) if multicast else None
-            told = _told(warp, ins, of_lane(target, lane), of_lane(barrier, lane), chosen, False)
+            destinations = _destinations(warp, ins, of_lane(target, lane), of_lane(barrier, lane), chosen, False)
             count = of_lane(size, lane)
             if far:
-                _bring(warp, of_lane(target, lane), of_lane(source, lane), count)
-                _load(warp, ins, told, count, _allocation(warp, of_lane(source, lane)))
+                _copy_values(warp, of_lane(target, lane), of_lane(source, lane), count)
+                _load(warp, ins, destinations, count, _allocation(warp, of_lane(source, lane)))
             else:
-                warp.ops.append((_pass, ins, *told[0], count))
+                warp.ops.append((_copy_to_peer, ins, *destinations[0], count))
 
     def store(warp: TimedWarp, mask: Any, target: Any, source: Any, size: Any, *rest: Any) -> None:
         for lane in active_lanes(mask):
-            warp.ops.append((_send, lane, of_lane(size, lane)))
+            warp.ops.append((_store_by_engine, lane, of_lane(size, lane)))
 
     return store if "bulk_group" in ins.modifiers else load
 
 
 @timed("cp.async.bulk.prefetch", keep=everything)
 def _prefetch(ins: Instr) -> Action:
-    """To L2: loads of those bytes, in that order, find them there."""
+    """Prefetch to L2, in order: later loads of these bytes hit L2."""
 
     def perform(warp: TimedWarp, now: float, address: int, size: int) -> float:
         _engine(warp, now, gathers=False)
@@ -241,10 +247,10 @@ def _copy(ins: Instr) -> Action:
     def run(warp: TimedWarp, mask: Any, target: Any, source: Any, size: int) -> None:
         lanes = active_lanes(mask)
         for lane in lanes:
-            _bring(warp, of_lane(target, lane), of_lane(source, lane), size)
+            _copy_values(warp, of_lane(target, lane), of_lane(source, lane), size)
         tensor = _allocation(warp, of_lane(source, lanes[0]), size)
         _count(warp, tensor, size * len(lanes))
-        if tensor is not None and warp.timeline.walks:
+        if tensor is not None and warp.timeline.untimed:
             read = warp.timeline.gathered.setdefault(tensor, set())
             read.update((0, of_lane(source, lane)) for lane in lanes)
         warp.ops.append((perform, size * len(lanes), tensor))
@@ -317,18 +323,18 @@ def _store_async(ins: Instr) -> Action:
 
 @timed("clusterlaunchcontrol.try_cancel", keep=first(2))
 def _try_cancel(ins: Instr) -> Action:
-    """The answer is there with its bytes: what is asked of the grid is asked when it arrives."""
+    """Request a cluster; the grid is queried when the request arrives, and answer and bytes arrive together."""
     everyone = "multicast::cluster::all" in ins.modifiers
 
-    def perform(warp: TimedWarp, now: float, offset: int, told: int) -> float:
+    def perform(warp: TimedWarp, now: float, offset: int, barrier_address: int) -> float:
         timeline = warp.timeline
 
         def answer(time: float) -> None:
-            taken = timeline.take_over()
+            taken = timeline.cancel_launch()
             words = np.array([taken is not None, *(taken or (0, 0, 0))], np.uint32).view(np.uint8)
             for cta in warp.cta.cluster.ctas if everyone else (warp.cta,):
                 cta.smem[offset : offset + words.size] = words
-                barrier = mbarrier(warp, told & OFFSET_MASK | cta.rank << RANK_SHIFT, ins)
+                barrier = mbarrier(warp, barrier_address & OFFSET_MASK | cta.rank << RANK_SHIFT, ins)
                 timeline.complete(barrier, words.size, time)
 
         timeline.at(now + timeline.chip.global_latency, answer)

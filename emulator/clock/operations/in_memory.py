@@ -1,4 +1,4 @@
-"""Memory in modelled time: loads and stores that decide where warps go, and what stores ask of L2 and HBM."""
+"""Memory in modelled time: loads and stores that decide branches, and the L2 and HBM traffic of stores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Instr, Reg, Vector
 from ..chips import Chip
 from ..warps import TimedWarp
-from .registry import first, idle, is_global_store, is_waited_for_later, timed
+from .registry import first, idle, is_global_store, timed, waits_at_first_use
 
 
 def _places(op: MemoryOp, warp: TimedWarp, mask: Any, address: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -23,7 +23,7 @@ def _places(op: MemoryOp, warp: TimedWarp, mask: Any, address: Any) -> tuple[np.
 
 
 def _memory(op: MemoryOp, warp: TimedWarp, addresses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The CTA's shared memory as elements, and where in it: int[lanes, elements]."""
+    """Return the CTA's shared memory as elements, and the element indices as int[lanes, elements]."""
     rank = int(addresses[0]) >> RANK_SHIFT & 0xFF
     view = warp.cta.cluster.ctas[rank].smem.view(f"u{op.width}")
     return view, (addresses.astype(np.int64) & OFFSET_MASK)[:, None] // op.width + np.arange(op.count)
@@ -37,23 +37,23 @@ def _ld(ins: Instr) -> Action:
     widths = [REGISTER_BYTES[r.type] if isinstance(r, Reg) else op.width for r in registers]
     if op.space == "param":
         return load_of_parameters(op, widths)
-    what, later = f"ld.{op.space}", is_waited_for_later(ins)
+    what, later = f"ld.{op.space}", waits_at_first_use(ins)
 
-    def comes(warp: TimedWarp, now: float) -> float:
+    def arrival(warp: TimedWarp, now: float) -> float:
         chip: Chip = warp.timeline.chip
         return now + (chip.shared_latency if op.space == "shared" else chip.l2_latency)
 
     def ask(warp: TimedWarp, now: float) -> float:
-        warp.loads_done[ins.line] = comes(warp, now), ins, what
+        warp.loads_done[ins.line] = arrival(warp, now), ins, what
         return now + 1
 
     def wait(warp: TimedWarp, now: float) -> float:
         warp.granted = True
-        return idle(warp, now, comes(warp, now), ins, what)
+        return idle(warp, now, arrival(warp, now), ins, what)
 
     def run(warp: TimedWarp, mask: Any, address: Any) -> Any:
         if later:
-            if (ask,) in warp.ops:  # nobody runs ahead of the timeline by more than one turn of a loop
+            if (ask,) in warp.ops:  # a warp runs ahead of the timeline by at most one loop iteration
                 return BLOCK
             warp.loading.add(ins.line)
             warp.ops.append((ask,))
@@ -82,7 +82,7 @@ def _st(ins: Instr) -> Action:
     op = MemoryOp(ins)
 
     def leave(warp: TimedWarp, now: float, size: int) -> float:
-        """A warp goes on when the SM has sent what it stored before."""
+        """Store; the warp continues when the SM has sent its earlier stores."""
         timeline, sm = warp.timeline, warp.sm
         sent = sm.out
         sm.lsu = max(sm.lsu, now) + max(1.0, size / timeline.chip.smem_bytes_per_cycle)

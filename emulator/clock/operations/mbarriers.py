@@ -21,7 +21,7 @@ from .registry import first, timed
 def mbarrier(warp: TimedWarp, address: int, ins: Instr) -> TimedMBarrier:
     cta, offset = warp.cta.cluster.ctas[address >> RANK_SHIFT & 0xFF], address & OFFSET_MASK
     found = cta.mbarriers.get(offset)
-    if found is None and warp.timeline.walks:
+    if found is None and warp.timeline.untimed:
         found = cta.mbarriers[offset] = TimedMBarrier("", 1)
     if found is None:
         raise BarrierError(f"no mbarrier at {address:#x}", ins, warp)
@@ -40,7 +40,7 @@ def groups(address: Any, mask: Any) -> Sequence[tuple[int, Sequence[int]]]:
 
 @timed("mbarrier.init", keep=first(2))
 def _init(ins: Instr) -> Action:
-    """At once: a barrier of the whole CTA follows."""
+    """Initialise at issue: a CTA barrier follows before anyone uses the mbarrier."""
 
     def run(warp: TimedWarp, mask: Any, address: Any, count: Any) -> None:
         cta, names = warp.cta, warp.cta.launch.names
@@ -98,14 +98,14 @@ def _tx(ins: Instr) -> Action:
 
 @timed("mbarrier.try_wait", "mbarrier.test_wait", keep=first(3), dst=1, blocking=True, uniform=if_sources_are)
 def _wait(ins: Instr) -> Action:
-    """try_wait suspends the warp until the phase is over; test_wait answers."""
+    """Wait or test: try_wait suspends the warp until the phase ends, test_wait returns at once."""
     parity, waits = "parity" in ins.modifiers, ins.opcode == "mbarrier.try_wait"
 
     def perform(warp: TimedWarp, now: float, barrier: TimedMBarrier, wanted: int) -> float | None:
         now += warp.timeline.chip.try_wait_latency
         if barrier.is_over(wanted, parity):
             warp.granted = True
-            warp.came(ins, barrier.name)
+            warp.visited(ins, barrier.name)
         elif waits:
             warp.since = now, ins, barrier.name
             barrier.waiters.append(warp)

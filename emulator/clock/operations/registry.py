@@ -1,4 +1,4 @@
-"""The handlers of a skeleton's instructions by opcode: each leaves operations for the timeline."""
+"""Handlers of the skeleton's instructions by opcode. Each appends operations for the timeline."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..stretch import TENSOR_LOAD
 from ..warps import TimedWarp
 
 STRETCH: Final = "clock.stretch"
-LOADED: Final = "clock.loaded"
+AWAIT_LOAD: Final = "clock.loaded"
 ENTRIES: Final[dict[str, Handler]] = {}
 KEPT: Final[dict[str, Callable[[Instr], Instr]]] = {}
-"""An instruction with the operands that its handler here takes, destinations first."""
+"""By opcode, a function that reduces an instruction to the operands that its handler here takes, destinations first."""
 
 
 def find(instr: Instr) -> Handler | Lowering:
-    """The entry of a skeleton's instruction."""
+    """Return the registry entry of a skeleton's instruction."""
     return ENTRIES.get(instr.opcode) or registry.find(instr)
 
 
@@ -32,7 +32,7 @@ def timed(
     blocking: bool = False,
     uniform: Any = never,
 ) -> Callable[[Callable[[Instr], Action]], Callable[[Instr], Action]]:
-    """Register the handler of `opcodes`. keep: the operands that it takes, of those that the instruction has."""
+    """Register the handler of `opcodes`. keep: selects the operands that the handler takes."""
 
     def kept(instr: Instr) -> Instr:
         return replace(instr, operands=tuple(keep(instr)))
@@ -47,7 +47,7 @@ def timed(
 
 
 def first(count: int) -> Callable[[Instr], Sequence[Operand]]:
-    """The first so many operands."""
+    """Return a selector of the first `count` operands."""
     return lambda instr: instr.operands[:count]
 
 
@@ -56,13 +56,15 @@ def everything(instr: Instr) -> Sequence[Operand]:
 
 
 def is_global_store(instr: Instr) -> bool:
-    """Whether a warp writes to L2: that takes time of the machine, whatever it writes and where."""
+    """Return True for a store to global memory, which takes machine time whatever it stores."""
     return instr.opcode == "st" and "global" in instr.modifiers
 
 
-def is_waited_for_later(instr: Instr) -> bool:
-    """Whether it is a load that a warp waits for where it needs the value first. A strong one is waited for at once:
-    warps ask again and again until another has stored."""
+def waits_at_first_use(instr: Instr) -> bool:
+    """Return True for a load for which a warp waits at the first use of its value.
+
+    A warp waits for a strong load at once, because it may poll until another warp has stored.
+    """
     kinds = frozenset(instr.modifiers)
     return instr.opcode == TENSOR_LOAD or (instr.opcode == "ld" and kinds.isdisjoint({*STRONG, "mmio", "param"}))
 
@@ -77,9 +79,9 @@ def _stretch(ins: Instr) -> Action:
 
 
 def idle(warp: TimedWarp, now: float, done: float, ins: Instr, what: str) -> float:
-    """Wait until a time that is known."""
+    """Wait until a known time."""
     if done <= now:
-        warp.came(ins, what)
+        warp.visited(ins, what)
         return now
     warp.waited(ins, what, done - now)
     if warp.timeline.recorder is not None:

@@ -17,14 +17,17 @@ from ..stretch import transferred
 from ..trace import TENSOR_CORE
 from ..warps import SUB_PARTITIONS, TimedWarp
 from .mbarriers import mbarrier
-from .registry import LOADED, everything, first, idle, timed
+from .registry import AWAIT_LOAD, everything, first, idle, timed
 
 HALF_ROWS: Final = 64
 
 
 @lru_cache(maxsize=1024)
 def mma_times(chip: Chip, kind: Kind, ctas: int, a_in_tmem: bool, scaled: bool, bits: int) -> tuple[float, ...]:
-    """(interval, latency, cycles of computing, flops) of one tcgen05.mma, on each SM that takes part but the flops."""
+    """Return (interval, latency, compute cycles, flops) of one tcgen05.mma.
+
+    The times are per participating SM, the flops in total.
+    """
     idesc = InstructionDescriptor.decode(bits, kind)
     rows = idesc.m // ctas
     half = ctas == 2 and rows == HALF_ROWS
@@ -63,7 +66,7 @@ def _mma(ins: Instr) -> Action:
 
 
 def _queue(warp: TimedWarp, now: float, ctas: int, interval: float, compute: float) -> float:
-    """Put work in the queue of an SM's tensor core, or of a pair's; when it starts."""
+    """Enqueue work on the tensor core of an SM or of a CTA pair's SMs; return its start time."""
     sms = [warp.sm]
     if ctas == 2:
         first = warp.cta.rank & ~1
@@ -77,7 +80,7 @@ def _queue(warp: TimedWarp, now: float, ctas: int, interval: float, compute: flo
 
 @timed("tcgen05.cp", "tcgen05.shift")
 def _tensor_copy(ins: Instr) -> Action:
-    """In the queue of the tensor core: so many bytes as it writes to tensor memory, at the rate of shared memory."""
+    """Enqueue on the tensor core; the bytes written to tensor memory take shared memory bandwidth."""
     ctas = 2 if "cta_group::2" in ins.modifiers else 1
     rows, bits = next((m[:-1].split("x") for m in ins.modifiers if m[0].isdigit() and m.endswith("b")), ("128", "256"))
     size = int(rows) * int(bits) // 8
@@ -147,9 +150,9 @@ def _transfer(ins: Instr) -> Action:
     return run
 
 
-@timed(LOADED, keep=everything)
+@timed(AWAIT_LOAD, keep=everything)
 def _loaded(ins: Instr) -> Action:
-    """A load is waited for where the first of it is needed."""
+    """Wait for a load at the first use of its value."""
 
     def perform(warp: TimedWarp, now: float, line: int) -> float:
         done, load, what = warp.loads_done[line]

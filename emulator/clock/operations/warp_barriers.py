@@ -19,7 +19,7 @@ def _sync(ins: Instr) -> Action:
         if warp.granted is not None:
             warp.granted = None
             return None
-        warp.ops.append((_meet, ins, *_named(mask, index, threads)))
+        warp.ops.append((_arrive_and_wait, ins, *_named(mask, index, threads)))
         return BLOCK
 
     return run
@@ -27,13 +27,13 @@ def _sync(ins: Instr) -> Action:
 
 @timed("bar.red", "barrier.red", keep=everything, dst=1, blocking=True)
 def _vote(ins: Instr) -> Action:
-    """The votes are data: nobody votes."""
+    """Arrive and wait; the vote depends on data and its result is 0."""
 
     def run(warp: TimedWarp, mask: Any, index: Any, *rest: Any) -> Any:
         if warp.granted is not None:
             warp.granted = None
             return 0
-        warp.ops.append((_meet, ins, *_named(mask, index, rest[0] if len(rest) == 2 else None)))
+        warp.ops.append((_arrive_and_wait, ins, *_named(mask, index, rest[0] if len(rest) == 2 else None)))
         return BLOCK
 
     return run
@@ -42,7 +42,7 @@ def _vote(ins: Instr) -> Action:
 @timed("bar.arrive", "barrier.arrive", keep=everything)
 def _bar_arrive(ins: Instr) -> Action:
     def perform(warp: TimedWarp, now: float, index: int, threads: int | None) -> float:
-        _come(warp, now, index, threads)
+        _arrive_at(warp, now, index, threads)
         return now + 1
 
     return lambda warp, mask, index, threads: warp.ops.append((perform, *_named(mask, index, threads)))
@@ -53,23 +53,23 @@ def _named(mask: Any, index: Any, threads: Any) -> tuple[int, int | None]:
     return of_lane(index, lane), None if threads is None else of_lane(threads, lane)
 
 
-def _come(warp: TimedWarp, now: float, index: int, threads: int | None) -> bool:
-    """One warp comes to a named barrier; whether it was the last."""
+def _arrive_at(warp: TimedWarp, now: float, index: int, threads: int | None) -> bool:
+    """Count a warp's arrival at a named barrier; return True if it was the last."""
     cta, timeline = warp.cta, warp.timeline
     needed = threads if threads is not None else cta.running * LANES
-    gone = cta.barriers[index].arrive(LANES, needed)
-    if gone is None:
+    released = cta.barriers[index].arrive(LANES, needed)
+    if released is None:
         return False
     chip: Chip = timeline.chip
-    timeline.wake(gone, now, chip.barrier_latency + chip.barrier_warp_cycles * needed / LANES)
+    timeline.wake(released, now, chip.barrier_latency + chip.barrier_warp_cycles * needed / LANES)
     return True
 
 
-def _meet(warp: TimedWarp, now: float, ins: Instr, index: int, threads: int | None) -> float | None:
+def _arrive_and_wait(warp: TimedWarp, now: float, ins: Instr, index: int, threads: int | None) -> float | None:
     barrier = warp.cta.barriers[index]
-    if _come(warp, now, index, threads):
+    if _arrive_at(warp, now, index, threads):
         warp.granted = True
-        warp.came(ins, barrier.name)
+        warp.visited(ins, barrier.name)
         return now + float(warp.timeline.chip.barrier_latency)
     barrier.waiters.append(warp)
     warp.since = now, ins, barrier.name
@@ -80,10 +80,10 @@ def _meet(warp: TimedWarp, now: float, ins: Instr, index: int, threads: int | No
 def _cluster(ins: Instr) -> Action:
     def arrive(warp: TimedWarp, now: float) -> float:
         cluster, timeline = warp.cta.cluster, warp.timeline
-        gone = cluster.barrier.arrive(1, cluster.running)
-        if gone is not None:
+        released = cluster.barrier.arrive(1, cluster.running)
+        if released is not None:
             cluster.barrier.over = now + timeline.chip.cluster_barrier_latency
-            timeline.wake(gone, now, timeline.chip.cluster_barrier_latency)
+            timeline.wake(released, now, timeline.chip.cluster_barrier_latency)
         return now + 1
 
     def wait(warp: TimedWarp, now: float, generation: int) -> float | None:

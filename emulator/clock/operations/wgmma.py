@@ -15,7 +15,10 @@ PRODUCTS: Final = "wgmma"
 
 @timed("wgmma.mma_async", keep=lambda instr: (Imm(0), Imm(isinstance(instr.operands[1], Vector))))
 def _multiply(ins: Instr) -> Action:
-    """All four warps read B, and A if it is in shared memory, once. Operands: nothing for D and D as it was."""
+    """Issue a wgmma. All four warps read B, and A if it is in shared memory, once per warp group.
+
+    Operands: two zeros for D and its earlier value, and whether A is in registers.
+    """
     shape = next(m for m in ins.modifiers if m.startswith("m64n"))
     n, k = (int(word) for word in shape.removeprefix("m64n").split("k"))
     flops = 2.0 * ROWS_A_WARP * n * k
@@ -47,7 +50,7 @@ def _multiply(ins: Instr) -> Action:
 
 @timed("wgmma.fence")
 def _fence(ins: Instr) -> Action:
-    """What came before it is in its stretch; that the four warps meet is not modelled."""
+    """Do nothing: the four warps' rendezvous is not modelled, and earlier instructions are in earlier stretches."""
     return lambda warp, mask: None
 
 
@@ -66,7 +69,7 @@ def _wait(ins: Instr) -> Action:
         return until(warp, now, warp.copies.setdefault(PRODUCTS, Copies()).over(allowed, False))
 
     def until(warp: TimedWarp, now: float, undelayed: float) -> float:
-        """Wait once more if others delay the products while this waits for them."""
+        """Wait again if other warps delayed the products during the wait."""
         done = undelayed + warp.sm.delays[warp.index % SUB_PARTITIONS]
         if done > now:
             warp.ops.appendleft((until, undelayed))
