@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 from unittest import mock
 
-from emulator.bridge.patches import GIVEN
+from emulator.bridge.patches import ORIGINAL_ENVIRONMENT
 from emulator.clock.chips import chip
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -148,6 +148,6 @@ if __name__ == "__main__":
         os.execve(
             sys.executable,
             [sys.executable, "-m", "bench.hopper", *sys.argv[1:]],
-            GIVEN | {"EMULATOR_DEVICE": "h200"},
+            ORIGINAL_ENVIRONMENT | {"EMULATOR_DEVICE": "h200"},
         )
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""The command line of the emulator: `run` a script written for a GPU, `isa` shows what is covered."""
+"""The emulator's command line: `run` a GPU script, predict its `time`, print the `isa` coverage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from .bridge.device import EmulatedDevice
-from .bridge.patches import GIVEN
+from .bridge.patches import ORIGINAL_ENVIRONMENT
 from .chip import DEVICE, DEVICES, VARIABLE
 from .findings import asked_for, listed, told
 from .host.children.sitecustomize import SESSION
@@ -28,7 +28,7 @@ REPORT_EXIT: Final = 3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Do what `argv` (without the program's name, None for the process's own) asks. Answers the exit code."""
+    """Run the command line and return the exit code. argv: without the program's name; None: the process's own."""
     options = _parser().parse_args(argv)
     code: int = options.do(options)
     return code
@@ -42,51 +42,51 @@ def _parser() -> argparse.ArgumentParser:
         "run",
         allow_abbrev=False,
         help="run a Python script or a CUDA program, unmodified, on the emulated device",
-        description="Run SCRIPT as __main__ with the emulated B200 as its only GPU, or a program that `nvcc -cudart "
-        "shared` linked. Options stand before SCRIPT; what follows it is the script's own. "
-        f"Exit code {REPORT_EXIT}: the emulator refused something, or found something of the level that is asked for; "
-        "what is formal and was not asked for is listed only.",
+        description="Run SCRIPT, a Python script or a program linked by `nvcc -cudart shared`, with the emulated B200 "
+        "as its only GPU. Options come before SCRIPT; what follows SCRIPT is passed to it. "
+        f"Exit code {REPORT_EXIT} means that SCRIPT uses an unsupported feature or that a finding has the level given "
+        "by --level. Formal findings are always listed.",
     )
     run.add_argument(
         "--completion",
         choices=("eager", "lazy", "random"),
         default="lazy",
-        help="asynchronous work completes at once, as late as PTX allows, or at random (default: %(default)s)",
+        help="asynchronous work completes immediately, as late as PTX allows, or at random (default: %(default)s)",
     )
-    run.add_argument("--seed", type=int, default=0, help="of --completion random (default: %(default)s)")
+    run.add_argument("--seed", type=int, default=0, help="seed of --completion random (default: %(default)s)")
     run.add_argument(
         "--level",
         choices=("fault", "formal", "pedantic"),
         default="fault",
-        help="what is asked of a program: that no legal timing breaks it, that it keeps to what PTX allows, or habits "
-        "too (tcgen05.fence); what is formal is listed at the end in any case (default: %(default)s)",
+        help="which findings are errors. fault: some legal timing breaks the program; formal: also violations of PTX "
+        "that no known hardware shows; pedantic: also recommended habits, such as tcgen05.fence (default: %(default)s)",
     )
     run.add_argument(
         "--numerics",
         choices=("fp32", "tc"),
         default="fp32",
-        help="tcgen05.mma adds in float32, or rounds as the tensor core does (default: %(default)s)",
+        help="tcgen05.mma accumulates in float32 or rounds as the tensor core does (default: %(default)s)",
     )
     run.add_argument(
         "--diagnostics",
         choices=("stop", "report"),
         default="stop",
-        help="end at the first thing found wrong, or go on after a missing wait or fence and list what was found "
-        "at the end (default: %(default)s)",
+        help="stop at the first error, or continue after a missing wait or fence and list the errors at the end "
+        "(default: %(default)s)",
     )
     run.add_argument(
         "--device",
         choices=tuple(DEVICES),
         default=os.environ.get(VARIABLE, "b200"),
-        help=f"the chip that is emulated, as {VARIABLE} says it to programs of your own (default: %(default)s)",
+        help=f"the emulated chip; your own programs choose it by the variable {VARIABLE} (default: %(default)s)",
     )
-    run.add_argument("--budget", type=int, metavar="N", help="end a launch when a warp has executed N instructions")
+    run.add_argument("--budget", type=int, metavar="N", help="stop a launch when a warp has executed N instructions")
     run.add_argument(
         "--processes",
         type=_positive,
         metavar="N",
-        help="share the CTAs (clusters) of a launch between N processes, with the results of one; a kernel whose "
-        "clusters meet in global memory stays in one (default: as many as pay)",
+        help="split the clusters of a launch between N processes; the results do not depend on N. A kernel whose "
+        "clusters communicate through global memory runs in one process (default: chosen per launch)",
     )
     run.add_argument("script", type=Path, metavar="SCRIPT")
     run.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
@@ -95,13 +95,15 @@ def _parser() -> argparse.ArgumentParser:
     timed = commands.add_parser(
         "time",
         allow_abbrev=False,
-        help="predict what the launches of a Python script or a CUDA program would take on a chip",
-        description="Run SCRIPT as __main__, or a program as `run` does, under the clock of a chip: each launch is "
-        "predicted, and none computes its outputs. Options stand before SCRIPT; what follows it is the script's own. "
-        "docs/clock.md says what is modelled and how wrong it is.",
+        help="predict the time of a Python script's or CUDA program's launches on a chip",
+        description="Run SCRIPT, a Python script or a CUDA program, and predict the time of each launch. Launches do "
+        "not compute their outputs. Options come before SCRIPT; what follows SCRIPT is passed to it. "
+        "docs/clock.md describes the model and its errors.",
     )
-    timed.add_argument("--chip", default="b200", help="whose time (default: %(default)s)")
-    timed.add_argument("--trace", type=Path, metavar="FOLDER", help="write a trace of each launch, for ui.perfetto.dev")
+    timed.add_argument("--chip", default="b200", help="the chip to predict for (default: %(default)s)")
+    timed.add_argument(
+        "--trace", type=Path, metavar="FOLDER", help="write a trace of each launch to FOLDER, for ui.perfetto.dev"
+    )
     timed.add_argument("script", type=Path, metavar="SCRIPT")
     timed.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
     timed.set_defaults(do=_time)
@@ -109,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     isa = commands.add_parser(
         "isa",
         help="print the instruction coverage as Markdown",
-        description="Ask the emulator about every instruction form that it lists and print a table of the answers.",
+        description="Check every listed instruction form for support and print the results as a table.",
     )
     isa.set_defaults(do=_isa)
     return parser
@@ -117,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}; allowed: a number from 1")
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed; give an integer from 1")
     return int(text)
 
 
@@ -128,22 +130,22 @@ def _isa(_options: argparse.Namespace) -> int:
     return 0
 
 
-def _enter(script: Path, args: Sequence[str]) -> bool:
-    """Make a script's arguments and folder this process's; whether there is such a script."""
+def _prepare(script: Path, args: Sequence[str]) -> bool:
+    """Set sys.argv and sys.path for a script. Print an error and return False if it cannot run."""
     if not script.is_file():
-        print(f"SCRIPT: no file {str(script)!r}", file=sys.stderr)
+        print(f"SCRIPT: there is no file {str(script)!r}", file=sys.stderr)
         return False
     if find_spec("torch") is None:
-        print("SCRIPT runs with torch's device as its GPU: install torch", file=sys.stderr)
+        print("SCRIPT needs torch, which is not installed: install torch", file=sys.stderr)
         return False
-    os.environ.pop(SESSION, None)  # of the process that started this one: what is asked for here counts
+    os.environ.pop(SESSION, None)  # options of a parent's emulated device: this command line overrides them
     sys.argv = [str(script), *args]
     sys.path.insert(0, str(script.resolve().parent))
     return True
 
 
 def _time(options: argparse.Namespace) -> int:
-    if not _enter(options.script, options.args):
+    if not _prepare(options.script, options.args):
         return 2
     from . import emulate
     from .clock.chips import chip
@@ -157,16 +159,16 @@ def _time(options: argparse.Namespace) -> int:
         return 2
     with emulated_host(), emulate(clock=options.chip, trace=options.trace is not None) as device:
         if is_executable(options.script):
-            run_main(options.script, options.args, partial(_predicted, device, options.trace))
+            run_main(options.script, options.args, partial(_print_predictions, device, options.trace))
         try:
             runpy.run_path(str(options.script), run_name="__main__")
         finally:
-            _predicted(device, options.trace, 0)
+            _print_predictions(device, options.trace, 0)
     return 0
 
 
-def _predicted(device: EmulatedDevice, traces: Path | None, code: int) -> int:
-    """Print what is predicted of each launch, and write its trace into a folder; answers the exit code, which stays."""
+def _print_predictions(device: EmulatedDevice, traces: Path | None, code: int) -> int:
+    """Print the prediction of each launch, write its trace if a folder is given, and return `code` unchanged."""
     sys.stdout.flush()
     for number, launch in enumerate(device.launches, 1):
         print(launch.prediction)
@@ -184,9 +186,11 @@ def _write_trace(path: Path, launch: LaunchResult) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     script: Path = options.script
-    if DEVICES[options.device] is not DEVICE:  # which is chosen when this package is imported
-        return subprocess.call([sys.executable, *sys.orig_argv[1:]], env=GIVEN | {VARIABLE: options.device})
-    if not _enter(script, options.args):
+    if DEVICES[options.device] is not DEVICE:  # the device is chosen when this package is imported
+        return subprocess.call(
+            [sys.executable, *sys.orig_argv[1:]], env=ORIGINAL_ENVIRONMENT | {VARIABLE: options.device}
+        )
+    if not _prepare(script, options.args):
         return 2
     from . import EmulatorError
     from .host.executable import is_executable, run_main
@@ -196,33 +200,33 @@ def _run(options: argparse.Namespace) -> int:
     with emulated_gpu(**{name: getattr(options, name) for name in names}) as device:
         try:
             if is_executable(script):
-                run_main(script, options.args, lambda code: _ended(device) or code)
+                run_main(script, options.args, lambda code: _report(device) or code)
             runpy.run_path(str(script), run_name="__main__")
         except SystemExit as ended:
-            code = _ended(device)
+            code = _report(device)
             if ended.code or not code:
                 raise
             return code
         except Exception as error:
             if not isinstance(error, EmulatorError) and device.error is None:
-                _ended(device)
+                _report(device)
                 raise
             device.error = error if isinstance(error, EmulatorError) else device.error
-        return _ended(device)
+        return _report(device)
 
 
-def join(options: Mapping[str, Any]) -> None:
-    """Give this process, which one with an emulated GPU started, one of its own, to its end. options: of `emulate`."""
+def attach(options: Mapping[str, Any]) -> None:
+    """Give this child process its own emulated GPU until it ends. options: those of `emulate`."""
     from .host.session import emulated_gpu
 
     stack = ExitStack()
     device = stack.enter_context(emulated_gpu(**options))
     atexit.register(stack.close)
-    atexit.register(_ended, device)  # which comes first
+    atexit.register(_report, device)  # runs before stack.close
 
 
-def _ended(device: EmulatedDevice) -> int:
-    """Say what was found, a report that the program saw only as CUDA's error first. Answers the exit code for it."""
+def _report(device: EmulatedDevice) -> int:
+    """Print the findings and return the exit code. An error that the program saw only as a CUDA error comes first."""
     sys.stdout.flush()
     error = device.error
     if error is not None:

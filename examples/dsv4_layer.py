@@ -1,9 +1,10 @@
-"""A small DeepSeek-V4 attention layer on the emulated B200, held to a float64 oracle. No GPU is used.
+"""Run a small DeepSeek-V4 attention layer on the emulated B200 and compare it with a float64 oracle. No GPU is used.
 
     python examples/dsv4_layer.py [--head-dim 512] [--heads 8] [--seed 0]
 
-Tokens, a compressor (block means) and an indexer (best mean scores) are drawn at random; each kind of layer is run
-as prefill of a chunk and as decode of one token. The oracle is one softmax over all keys and the sink, in numpy.
+Queries, keys and sinks are random. The compressor takes block means; the indexer takes the highest mean scores. Each
+layer type runs prefill of a chunk and decode of one token. The oracle, in numpy, is one softmax over all keys and the
+sink.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import emulator
 from kernel import Attention, dsv4, oracle
 
-RATIO = {"SWA": 0, "CSA": 4, "HCA": 16}  # the model compresses by 128 for HCA: that takes longer sequences
+RATIO = {"SWA": 0, "CSA": 4, "HCA": 16}  # the model's HCA compresses by 128, which needs longer sequences
 TOP_K = 12
-TOKENS = 200  # of the sequence
+TOKENS = 200  # sequence length
 COSINE, LSE = 0.99999, 1e-5
 
 
 @dataclass(frozen=True)
 class Step:
-    """The newest tokens of one sequence through one kind of layer."""
+    """The newest tokens of one sequence, as input of one layer type."""
 
     layer: str
     name: str
@@ -46,17 +47,17 @@ class Step:
 
     @property
     def positions(self) -> np.ndarray:
-        """[1, T] within the sequence."""
+        """Positions within the sequence, [1, T]."""
         return np.arange(TOKENS - self.tokens, TOKENS)[None]
 
     def blocks(self) -> torch.Tensor:
-        """The compressor: means of RATIO tokens, bf16."""
+        """Compress the keys: means of RATIO tokens, bf16."""
         ratio = RATIO[self.layer]
         whole = TOKENS // ratio * ratio
         return self.kv[:, :whole].float().reshape(1, -1, ratio, self.kv.shape[2]).mean(2).bfloat16()
 
     def best_blocks(self) -> torch.Tensor:
-        """The indexer: [1, T, TOP_K] of the highest mean scores among visible blocks, -1 where there are fewer."""
+        """Return the top-k indices [1, T, TOP_K] by mean score among visible blocks, padded with -1."""
         scores = torch.einsum("bthd,bjd->btj", self.q.float(), self.blocks().float())
         ends = torch.from_numpy((self.positions + 1) // RATIO[self.layer])
         scores[torch.arange(scores.shape[2]) >= ends[..., None]] = -torch.inf
@@ -77,7 +78,7 @@ def steps(head_dim: int, heads: int, seed: int) -> Iterator[Step]:
 
 
 def run(step: Step) -> Attention:
-    """The layer's attention, as a serving engine calls it."""
+    """Call the layer's attention as a serving engine does."""
     length = torch.tensor([TOKENS], dtype=torch.int32)
     branch: dict[str, Any] = {}
     if step.layer == "CSA":
@@ -88,7 +89,7 @@ def run(step: Step) -> Attention:
 
 
 def expected(step: Step) -> tuple[np.ndarray, np.ndarray]:
-    """o and lse of the oracle."""
+    """Return the oracle's o and lse."""
     kv = step.kv.double().numpy()
     sources = [(kv, kv, oracle.swa_keys([TOKENS], step.tokens, dsv4.WINDOW))]
     if step.layer != "SWA":
@@ -102,7 +103,7 @@ def expected(step: Step) -> tuple[np.ndarray, np.ndarray]:
 
 
 def compare(step: Step) -> bool:
-    """Print one line of the table; whether the kernel holds."""
+    """Run one step, print its row of the table, and return True if the errors are within the bounds."""
     with emulator.emulate(completion="lazy") as device:
         started = time.perf_counter()
         got = run(step)

@@ -1,1 +1,1 @@
-"""Between CuTeDSL and the emulator: compiled host functions call their CUDA driver, and find this package instead."""
+"""The bridge between CuTeDSL and the emulator: it answers the CUDA calls of compiled host functions."""

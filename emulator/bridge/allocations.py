@@ -1,4 +1,4 @@
-"""The memory that a call's arguments show: what a kernel may touch, by name, for reports of accesses outside."""
+"""Memory that a call's arguments describe: the named allocations that a kernel may access."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Final
 
 Allocation = tuple[int, int, str]
-"""Address, bytes, name."""
+"""Address, size in bytes, name."""
 ADDRESSES_FROM: Final = 1 << 32
-"""No memory of a 64-bit process lies below: a smaller integer is no address."""
+"""A 64-bit process has no memory below this address, so a smaller integer is not an address."""
 _PLAIN: Final = (bool, float, str, bytes, type(None))
 _INTEGERS: Final = (0, 1)
 _MAY_HOLD_ADDRESSES: Final = (8, 64)
-"""Bits of integers that may be addresses, or bytes of them."""
+"""Widths in bits of integer elements that may be addresses or bytes of addresses."""
 _CAPSULE_NAMES = (b"dltensor", b"used_dltensor")
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What a launch may touch, as far as it is known. closed: there is nothing else."""
+    """The allocations that a launch may access, as far as they are known. closed: it may access nothing else."""
 
     allocations: tuple[Allocation, ...] = ()
     closed: bool = False
 
 
 class _DLTensor(ctypes.Structure):
-    """DLPack's tensor, as its header lays it out."""
+    """DLTensor, laid out as in dlpack.h."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -44,7 +44,7 @@ class _DLTensor(ctypes.Structure):
 
 
 def allocations(arguments: Any, name: str = "argument") -> Iterator[Allocation]:
-    """The memory of the tensors among (nested) arguments, each named by its place or its field."""
+    """Yield the memory of the tensors in (nested) arguments. Each is named after its position or field."""
     if isinstance(arguments, dict):
         for key, value in arguments.items():
             yield from allocations(value, str(key))
@@ -62,18 +62,20 @@ def allocations(arguments: Any, name: str = "argument") -> Iterator[Allocation]:
             yield found
 
 
-def shown(*arguments: Any) -> Memory:
-    """The memory that a call's arguments show. It is closed if none of them can hold another address: all are tensors
-    of anything but bytes and 64-bit integers, streams, and numbers too small."""
-    return Memory(tuple(a for part in arguments for a in allocations(part)), all(map(_shows_all, arguments)))
+def argument_memory(*arguments: Any) -> Memory:
+    """Return the memory that a call's arguments describe.
+
+    It is closed if no argument can contain another address. Tensors of bytes or 64-bit integers and large integers can.
+    """
+    return Memory(tuple(a for part in arguments for a in allocations(part)), all(map(_reveals_all_memory, arguments)))
 
 
-def _shows_all(argument: Any) -> bool:
+def _reveals_all_memory(argument: Any) -> bool:
     match argument:
         case dict():
-            return all(map(_shows_all, argument.values()))
+            return all(map(_reveals_all_memory, argument.values()))
         case list() | tuple():
-            return all(map(_shows_all, argument))
+            return all(map(_reveals_all_memory, argument))
         case int():
             return abs(argument) < ADDRESSES_FROM
     from cuda.bindings.driver import CUstream
@@ -82,9 +84,9 @@ def _shows_all(argument: Any) -> bool:
     if isinstance(argument, (*_PLAIN, CUstream)):
         return True
     if isinstance(argument, Numeric):
-        return _shows_all(argument.value)
+        return _reveals_all_memory(argument.value)
     if is_dataclass(argument):
-        return all(_shows_all(getattr(argument, field.name)) for field in fields(argument))
+        return all(_reveals_all_memory(getattr(argument, field.name)) for field in fields(argument))
     if callable(getattr(argument, "untyped_storage", None)):
         return argument.dtype.itemsize not in (1, 8) or argument.dtype.is_floating_point
     tensor = _tensor_of(getattr(argument, "_dlpack_data", None))
@@ -92,13 +94,13 @@ def _shows_all(argument: Any) -> bool:
 
 
 def _of_capsule(capsule: Any, name: str) -> Allocation | None:
-    """The memory that a DLPack capsule describes, from its first to its last element."""
+    """Return the memory of a DLPack capsule's tensor, from its first to its last element."""
     tensor = _tensor_of(capsule)
     return None if tensor is None else _extent(tensor, name)
 
 
 def _tensor_of(capsule: Any) -> _DLTensor | None:
-    """What a DLPack capsule describes, None if it is none."""
+    """Return the tensor of a DLPack capsule, None if the object is not one."""
     api = ctypes.pythonapi
     api.PyCapsule_IsValid.argtypes = api.PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p

@@ -1,4 +1,4 @@
-"""The emulated device: what entering `emulate` makes current, and what every launch inside runs on."""
+"""The emulated device. `emulate` makes one current, and every launch inside runs on it."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ OPTIONS: Final = {
 _MAJOR, _MINOR = chip.COMPUTE_CAPABILITY
 _DEVICE_ATTRIBUTES: Final = {97: chip.MAX_SHARED_BYTES_A_CTA, 16: chip.SMS, 75: _MAJOR, 76: _MINOR}
 _STATIC_SHARED_ATTRIBUTE: Final = 1
-NOTHING: Final = Memory()
+NO_MEMORY: Final = Memory()
 
 Names = Callable[[str], Mapping[int, str]]
-"""From a kernel's name in PTX to the names of its mbarriers, by offset in bytes in dynamic shared memory."""
+"""Maps a kernel's name in PTX to the names of its mbarriers, by byte offset in dynamic shared memory."""
 
 
-def nameless(kernel: str) -> Mapping[int, str]:
-    """No names: reports number the mbarriers in the order of their initialisation."""
+def no_names(kernel: str) -> Mapping[int, str]:
+    """Return no mbarrier names. Reports then number the mbarriers in order of initialisation."""
     return {}
 
 
@@ -57,7 +57,7 @@ _kernels: list[tuple[LoadedModule, str]] = []
 
 @dataclass
 class EmulatedDevice:
-    """A device whose launches run at once and to their end, in this process."""
+    """A device that runs each launch synchronously in this process."""
 
     completion: Completion = "lazy"
     seed: int = 0
@@ -66,12 +66,12 @@ class EmulatedDevice:
     numerics: Numerics = "fp32"
     diagnostics: Diagnostics = "stop"
     processes: int | None = None
-    names: Names = nameless
+    names: Names = no_names
     clock: str | None = None
     trace: bool = False
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an option that does not exist."""
+        """Raise ValueError for an invalid option."""
         for option, allowed in OPTIONS.items():
             if getattr(self, option) not in allowed:
                 raise ValueError(f"{option} is {getattr(self, option)!r}; allowed: {' or '.join(map(repr, allowed))}")
@@ -85,28 +85,28 @@ class EmulatedDevice:
         self.launches: list[LaunchResult] = []
         self.error: BaseException | None = None
         self.recorder: Recorder | None = None
-        """Of the newest launch under a clock with a trace, though it did not end."""
-        self._visible = NOTHING
+        """The trace of the newest launch under a clock, even if the launch failed."""
+        self._visible = NO_MEMORY
         self._loading: LoadedModule | None = None
 
     @contextmanager
-    def calling(self, module: LoadedModule | None, visible: Memory = NOTHING) -> Iterator[None]:
-        """While open, a compiled function of CuTeDSL calls this device's entry points.
+    def calling(self, module: LoadedModule | None, visible: Memory = NO_MEMORY) -> Iterator[None]:
+        """Set up this device for calls by a compiled CuTeDSL function while the context is open.
 
-        visible: the memory that its arguments show. What the entry points raised, which could not pass through the
-        compiled code, is raised on leaving.
+        visible: the memory that the function's arguments describe. An exception cannot pass through compiled code, so
+        an exception of an entry point is stored and raised on leaving the context.
         """
         self._loading = module
         self._visible, self.error = visible, None
         try:
             yield
         finally:
-            error, self.error, self._visible = self.error, None, NOTHING
+            error, self.error, self._visible = self.error, None, NO_MEMORY
             if error is not None:
                 raise error from None
 
-    def call(self, compiled: Any, arguments: Sequence[Any], visible: Memory = NOTHING) -> int:
-        """Call a compiled function of CuTeDSL with the addresses of its arguments; its CUDA error code."""
+    def call(self, compiled: Any, arguments: Sequence[Any], visible: Memory = NO_MEMORY) -> int:
+        """Call a compiled CuTeDSL function with the addresses of its arguments and return its CUDA error code."""
         with self.calling(module_of(compiled), visible):
             code = _host_code.get(compiled)
             if code is None:
@@ -114,51 +114,52 @@ class EmulatedDevice:
             return code(list(arguments))
 
     def memory(self) -> Memory:
-        """What a launch may touch now."""
+        """Return the memory that a launch may access now."""
         return self._visible
 
     def load_library(self) -> int:
-        """A handle of the module of the function being called."""
+        """Return a handle of the module of the function being called."""
         assert self._loading is not None
         _libraries.append(self._loading)
         return len(_libraries)
 
     def kernel(self, library: int, name: str) -> int:
-        """A handle of a kernel of a library."""
+        """Return a handle of a library's kernel."""
         return self.handle(_libraries[library - 1], name)
 
     def handle(self, module: LoadedModule, name: str) -> int:
-        """A handle of a kernel of a module. Raises KeyError if the module has none of that name."""
+        """Return a handle of a module's kernel. Raises KeyError if the module has none of that name."""
         module.kernel(name)
         _kernels.append((module, name))
         return len(_kernels)
 
     def kernel_attribute(self, kernel: int, attribute: int) -> int:
-        """Only the bytes of static shared memory are ever asked for."""
+        """Return a CUfunction_attribute. CuTeDSL's host code asks only for the bytes of static shared memory."""
         if attribute != _STATIC_SHARED_ATTRIBUTE:
             raise NotEmulated(
-                f"CUfunction_attribute {attribute} is not emulated: only the static shared memory is known"
+                f"CUfunction_attribute {attribute} is not emulated: "
+                f"the only supported one is {_STATIC_SHARED_ATTRIBUTE} (static shared memory)"
             )
         return _kernel(kernel).static_shared_bytes - chip.RESERVED_SHARED_BYTES
 
     def device_attribute(self, attribute: int) -> int:
-        """The cudaDeviceAttr values that host code asks for."""
+        """Return a cudaDeviceAttr, one of those that CuTeDSL's host code asks for."""
         if attribute not in _DEVICE_ATTRIBUTES:
-            raise NotEmulated(f"cudaDeviceAttr {attribute} is not emulated: known are {sorted(_DEVICE_ATTRIBUTES)}")
+            raise NotEmulated(f"cudaDeviceAttr {attribute} is not emulated: supported are {sorted(_DEVICE_ATTRIBUTES)}")
         return _DEVICE_ATTRIBUTES[attribute]
 
     def parameter_bytes(self, kernel: int) -> list[int]:
-        """The size of each parameter of a kernel."""
+        """Return the size in bytes of each parameter of a kernel."""
         return [param.size for param in _kernel(kernel).params]
 
     def set_kernel_attribute(self, kernel: int, attribute: int, value: int) -> None:
-        """Limits of shared memory and clusters are checked at the launch, not before."""
+        """Ignore the attribute. Limits of shared memory and clusters are checked at launch."""
 
     def launch(self, kernel: int, config: LaunchConfig, arguments: int) -> None:
-        """Run a kernel to its end. Raises an EmulatorError for whatever is found wrong."""
+        """Run a kernel to its end. Raises an EmulatorError for any fault found."""
         for attribute in config.attributes:
             if attribute not in UNDERSTOOD:
-                raise NotEmulated(f"launch attribute {attribute} is not emulated: known are {sorted(UNDERSTOOD)}")
+                raise NotEmulated(f"launch attribute {attribute} is not emulated: supported are {sorted(UNDERSTOOD)}")
         module, name = _kernels[kernel - 1]
         syntax = module.kernel(name)
         params, address = _parameters(syntax, arguments)
@@ -182,8 +183,8 @@ class EmulatedDevice:
         )
         started = time.perf_counter()
         if self._chip is not None:
-            predicted = self._predicted(self._chip, launch, module, name)
-            self._note(module, name, config, cluster, launch, started, predicted)
+            predicted = self._predict(self._chip, launch, module, name)
+            self._record_result(module, name, config, cluster, launch, started, predicted)
             return
         program = module.program(name)
         try:
@@ -193,16 +194,16 @@ class EmulatedDevice:
                 if not (isinstance(error, Fault) and (fault.what, fault.line) == (error.what, error.line)):
                     error.add_note(f"found before: {fault}")
             raise
-        self._note(module, name, config, cluster, launch, started)
+        self._record_result(module, name, config, cluster, launch, started)
 
-    def _predicted(self, chip: Chip, launch: Launch, module: LoadedModule, name: str) -> Prediction:
+    def _predict(self, chip: Chip, launch: Launch, module: LoadedModule, name: str) -> Prediction:
         from ..clock.prediction import predict
         from ..clock.trace import Recorder
 
         self.recorder = Recorder() if self.trace else None
         return predict(chip, launch, *module.skeleton(name, chip), self.recorder)
 
-    def _note(
+    def _record_result(
         self,
         module: LoadedModule,
         name: str,
@@ -229,11 +230,11 @@ class EmulatedDevice:
         )
 
     def encode_tensor_map(self, destination: int, *fields: Any) -> None:
-        """cuTensorMapEncodeTiled: write the 128 bytes of a tensor map."""
+        """Write the 128 bytes of a tensor map, as cuTensorMapEncodeTiled does."""
         ctypes.memmove(destination, encode_tiled(*fields), 128)
 
     def encode_im2col_map(self, destination: int, *fields: Any) -> None:
-        """cuTensorMapEncodeIm2col: write the 128 bytes of a tensor map."""
+        """Write the 128 bytes of a tensor map, as cuTensorMapEncodeIm2col does."""
         ctypes.memmove(destination, encode_im2col(*fields), 128)
 
 
@@ -244,7 +245,7 @@ def _chip(name: str) -> Chip:
 
 
 def module_of(compiled: Any) -> LoadedModule | None:
-    """The module of a compiled function, None if it launches nothing."""
+    """Return the module of a compiled function, None if it launches nothing."""
     if not compiled.has_gpu_module:
         return None
     ptx = compiled.artifacts.PTX if compiled.artifacts is not None else None
@@ -262,7 +263,7 @@ def _kernel(handle: int) -> Kernel:
 
 
 def _parameters(kernel: Kernel, arguments: int) -> tuple[object, int]:
-    """The launch's parameter space, gathered from the pointers to the arguments, and its address."""
+    """Gather the arguments into the launch's parameter space; return its buffer and address."""
     buffer = ctypes.create_string_buffer(kernel.param_bytes + 128)
     address = -(-ctypes.addressof(buffer) // 128) * 128
     pointers = (ctypes.c_void_p * len(kernel.params)).from_address(arguments) if kernel.params else ()

@@ -1,8 +1,8 @@
-"""The entry points of the CUDA driver and runtime that compiled host functions call, answered by the emulated device.
+"""The CUDA driver and runtime entry points that compiled host functions call, implemented by the current device.
 
-Every call goes to the device that is `current`. An exception cannot cross the compiled code between: it is kept on the
-device, the call answers an error, and whoever called the host function raises it again. What programs try on purpose, a
-cooperative launch that is too large, is an error of CUDA only.
+An exception cannot pass through compiled code. It is stored on the device, the entry point returns a CUDA error code,
+and the caller of the host function raises the stored exception. A cooperative launch that is too large is only a CUDA
+error, because programs probe for it.
 """
 
 from __future__ import annotations
@@ -24,56 +24,56 @@ _POINTER, _INT, _SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
 
 
 class NotEmulated(EmulatorError):
-    """Something of CUDA or CuTeDSL that the emulated device does not offer. The message names it and says why."""
+    """An unsupported feature of CUDA or CuTeDSL. The message names the feature and the reason."""
 
 
 class Device(Protocol):
-    """What the entry points need of the emulated device. Handles are small integers."""
+    """The interface of the emulated device that the entry points use. Handles are small integers."""
 
     error: BaseException | None
 
     def load_library(self) -> int:
-        """The handle of the module that is being loaded."""
+        """Return the handle of the module that is being loaded."""
 
     def kernel(self, library: int, name: str) -> int:
-        """The handle of a kernel."""
+        """Return the handle of a kernel."""
 
     def kernel_attribute(self, kernel: int, attribute: int) -> int:
-        """A CUfunction_attribute."""
+        """Return a CUfunction_attribute."""
 
     def device_attribute(self, attribute: int) -> int:
-        """A cudaDeviceAttr."""
+        """Return a cudaDeviceAttr."""
 
     def set_kernel_attribute(self, kernel: int, attribute: int, value: int) -> None:
-        """A cudaFuncAttribute."""
+        """Set a cudaFuncAttribute."""
 
     def launch(self, kernel: int, config: LaunchConfig, arguments: int) -> None:
-        """Run a kernel; `arguments` is the address of the pointers to its parameters."""
+        """Run a kernel. arguments: the address of the array of pointers to its parameters."""
 
     def encode_tensor_map(self, *fields: Any) -> None:
-        """cuTensorMapEncodeTiled."""
+        """Write a tensor map, as cuTensorMapEncodeTiled does."""
 
     def encode_im2col_map(self, *fields: Any) -> None:
-        """cuTensorMapEncodeIm2col."""
+        """Write a tensor map, as cuTensorMapEncodeIm2col does."""
 
 
 _current: list[Device] = []
 
 
 def make_current(device: Device) -> None:
-    """Let calls go to this device until `release`."""
+    """Make this device receive calls until `release`."""
     _current.append(device)
 
 
 def release(device: Device) -> None:
-    """Undo the last `make_current`, which was this device's."""
+    """Undo the last `make_current`, which must have been for this device."""
     if not _current or _current[-1] is not device:
-        raise RuntimeError("emulated devices must be left in the opposite order of entering")
+        raise RuntimeError("emulated devices must be left in the reverse order of entering them")
     _current.pop()
 
 
 def current() -> Device | None:
-    """The innermost device entered, if any."""
+    """Return the innermost current device, None if there is none."""
     return _current[-1] if _current else None
 
 
@@ -118,8 +118,10 @@ def _encode_im2col(device: Device, *fields: Any) -> None:
 
 
 def callback(answer: Callable[..., int | None], types: Sequence[Any], result: Any = _INT) -> Any:
-    """A C function that answers an error code of CUDA, None as success. What it raises first the device keeps; what it
-    raises later, in another test perhaps, is printed at once."""
+    """Make a C function from one that returns a CUDA error code, or None for success.
+
+    The device stores the first exception. A later one, before the first is raised, is printed.
+    """
 
     def call(*arguments: Any) -> int:
         try:
@@ -164,7 +166,7 @@ _ENTRY_POINTS: Final = {
 
 
 def define_entry_points(needed: Sequence[str]) -> None:
-    """Make the entry points known to llvmlite's linker. Raises NotEmulated for a name nobody defines."""
+    """Register the entry points with llvmlite's linker. Raises NotEmulated for a name that is defined nowhere."""
     for name in needed:
         if name in _ENTRY_POINTS:
             llvm.add_symbol(name, ctypes.cast(_ENTRY_POINTS[name], _POINTER).value)

@@ -1,4 +1,4 @@
-"""A compiled host function of CuTeDSL, loaded from its object code with the emulated device's entry points."""
+"""Load a compiled CuTeDSL host function from its object code, linked to the emulated device's entry points."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _PACKED = "_mlir__mlir_ciface_"
 
 
 class HostCode:
-    """One compiled function, any number of calls."""
+    """A compiled function that can be called repeatedly."""
 
     def __init__(self, compiled: Any) -> None:
         if compiled.engine is None:
-            raise NotEmulated(f"a call of {compiled.function_name} is not emulated: it was compiled without host code")
+            raise NotEmulated(f"calling {compiled.function_name} is not emulated: it was compiled without host code")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "host.o")
             compiled.engine.dump_to_object_file(str(path))
@@ -35,7 +35,7 @@ class HostCode:
         self._loaded = False
 
     def __call__(self, arguments: list[Any]) -> int:
-        """Call the function with addresses of its arguments; its CUDA error code."""
+        """Call the function with the addresses of its arguments and return its CUDA error code."""
         if self._has_kernels and not self._loaded:
             failure = self._load()
             if failure:

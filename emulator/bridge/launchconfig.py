@@ -1,4 +1,4 @@
-"""cudaLaunchConfig_t and its attributes, as the runtime lays them out in memory."""
+"""cudaLaunchConfig_t and its launch attributes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ COOPERATIVE: Final = 2
 CLUSTER_DIMENSION: Final = 4
 PREFERRED_CLUSTER: Final = 11
 UNDERSTOOD: Final = frozenset(range(13)) | {14, 16, 17, 18}
-"""All but 13, a node of a graph that a kernel can change. The others are hints, or trivially so: launches end before
-the next begins, so the events and the overlap that a launch may ask for are there."""
+"""Supported launch attributes: all but 13, a graph node that a device can update.
+
+Most are hints. Events and programmatic overlap need nothing, because each launch ends before the next begins.
+"""
 _ATTRIBUTE_BYTES: Final = 72
 _VALUE_OFFSET: Final = 8
 
@@ -32,8 +34,10 @@ class _Config(ctypes.Structure):
 
 @dataclass(frozen=True)
 class LaunchConfig:
-    """What a launch asks for. `cluster`: the preferred one if the grid is a multiple of it, else the regular one, None
-    if neither is given. `attributes`: ids of the launch attributes that were given. `cooperative`: all CTAs at a time.
+    """The configuration of a launch.
+
+    cluster: the preferred cluster shape if the grid is a multiple of it, else the regular one; None if neither is
+    given. attributes: ids of the given launch attributes. cooperative: all CTAs must be resident at the same time.
     """
 
     grid: Dim3
@@ -46,7 +50,7 @@ class LaunchConfig:
 
     @classmethod
     def read(cls, address: int) -> LaunchConfig:
-        """The configuration at an address, the driver's too: its bytes of shared memory are a 32-bit number there."""
+        """Read a cudaLaunchConfig_t or CUlaunchConfig, whose shared memory size has 32 bits."""
         raw = _Config.from_address(address)
         grid = _dim3(raw.grid)
         clusters: dict[int, Dim3] = {}

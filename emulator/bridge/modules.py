@@ -1,4 +1,4 @@
-"""PTX modules as the device holds them: parsed, variables in memory, kernels lowered when first launched."""
+"""PTX modules on the device: parsed, with variables in memory; kernels are lowered at their first launch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LoadedModule:
 
     def __init__(self, ptx: str) -> None:
         self.ptx = ptx
-        with uncollected():  # beside torch and CuTeDSL reading would take three times as long
+        with uncollected():  # garbage collection triples the time when torch and CuTeDSL are loaded
             self.syntax = parse(ptx)
         self._programs: dict[str, Program] = {}
         self._skeletons: dict[tuple[str, Chip], tuple[Skeleton, Program]] = {}
@@ -32,29 +32,29 @@ class LoadedModule:
 
     @cached_property
     def variables(self) -> dict[str, int]:
-        """Host addresses of the module's variables, and what stands for those of its functions."""
+        """Host addresses of the module's variables, and stand-in addresses of its functions."""
         return self.syntax.functions | {name: address for name, (_, address) in self._memory.items()}
 
     @property
     def allocations(self) -> list[tuple[int, int, str]]:
-        """(address, bytes, name) of the module's variables."""
+        """Address, size in bytes and name of each variable."""
         return [(self.variables[v.name], v.size, v.name) for v in self.syntax.variables]
 
     def kernel(self, name: str) -> Kernel:
-        """A kernel by name. Raises KeyError if the module has none of that name, PtxSyntaxError if it is refused."""
+        """Return a kernel by name. Raises KeyError if there is none, PtxSyntaxError if it could not be parsed."""
         if name in self.syntax.refused:
             raise self.syntax.refused[name]
         return self.syntax.kernels[name]
 
     def program(self, name: str) -> Program:
-        """A lowered kernel."""
+        """Return a lowered kernel."""
         if name not in self._programs:
             with uncollected():
                 self._programs[name] = Program(self.kernel(name), self.variables)
         return self._programs[name]
 
     def skeleton(self, name: str, chip: Chip) -> tuple[Skeleton, Program]:
-        """What the clock of a chip runs of a kernel, and that lowered."""
+        """Return the part of a kernel that a chip's clock executes, and its lowered program."""
         from ..clock.operations import find
         from ..clock.skeleton import skeleton
 
@@ -66,7 +66,7 @@ class LoadedModule:
 
 @lru_cache(maxsize=64)
 def load(ptx: str) -> LoadedModule:
-    """The module of a PTX text, lowered once however often it is compiled."""
+    """Return the module of a PTX text. Equal texts share one module."""
     return LoadedModule(ptx)
 
 

@@ -1,4 +1,4 @@
-"""The names that an ELF object file leaves for others to define."""
+"""Undefined symbols of ELF object files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _SYMBOL_TABLE, _UNDEFINED = 2, 0
 
 
 def undefined_symbols(content: bytes) -> list[str]:
-    """Names of the undefined symbols of a 64-bit little-endian ELF object, as its symbol table lists them."""
+    """Return the names of the undefined symbols of a 64-bit little-endian ELF object, in symbol table order."""
     if content[:6] != b"\x7fELF\x02\x01":
         raise ValueError(f"not a 64-bit little-endian ELF file: it starts with {content[:6]!r}")
     sections_at = struct.unpack_from("<Q", content, 0x28)[0]

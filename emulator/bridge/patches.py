@@ -1,4 +1,4 @@
-"""Entering and leaving an emulated device: CuTeDSL's compiled functions call it instead of a GPU."""
+"""Enter and leave an emulated device: CuTeDSL's compiled functions call it instead of a GPU."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from ..machine.execution.blas import one_thread
 from ..machine.launch.launch import Diagnostics, LevelName, Numerics
 from ..machine.order.completion import Completion
 from . import driver
-from .allocations import shown
-from .device import EmulatedDevice, Names, nameless
+from .allocations import argument_memory
+from .device import EmulatedDevice, Names, no_names
 
 _PREFIXES = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")
 CACHE_WARNING = "Cache is disabled as user wants to generate PTX/ASM"
 
 
-GIVEN = dict(os.environ)
-"""The environment before it is changed here."""
+ORIGINAL_ENVIRONMENT = dict(os.environ)
+"""The environment before `keep_ptx` changes it."""
 
 
 def keep_ptx() -> None:
-    """Ask CuTeDSL for code of the emulated chip, to keep its PTX and to tell the source's lines in it (the same
-    instructions, half as long again to compile: 1.0 -> 1.5 s for attention with 64 columns, measured as CPU time). Only
-    what the user left open is set, and only before CuTeDSL reads it."""
+    """Make CuTeDSL compile for the emulated chip, keep the PTX, and write line information into it.
+
+    This sets environment variables that the user has not set, so it must run before CuTeDSL is imported. Line
+    information leaves the instructions unchanged and makes compilation take half as long again.
+    """
     for prefix in _PREFIXES:
         os.environ.setdefault(f"{prefix}_ARCH", DEVICE.target)
         os.environ.setdefault(f"{prefix}_LINEINFO", "1")
@@ -44,7 +46,7 @@ _scratch = tempfile.TemporaryDirectory(prefix="emulator-ptx-")
 
 
 class _Executor:
-    """What `to()` of a compiled function answers."""
+    """The result of a compiled function's `to()`."""
 
     def __init__(self, compiled: Any) -> None:
         self._compiled = compiled
@@ -57,24 +59,24 @@ class _Executor:
 
 
 def current_device() -> EmulatedDevice:
-    """The innermost device entered. Raises RuntimeError if none is."""
+    """Return the innermost current device. Raises RuntimeError if there is none."""
     device = driver.current()
     if not isinstance(device, EmulatedDevice):
-        raise RuntimeError("this function belongs to an emulated device that was left")
+        raise RuntimeError("this function belongs to an emulated device that is no longer current")
     return device
 
 
 def _run(compiled: Any, arguments: list[Any]) -> int | None:
-    return _succeeded(current_device().call(compiled, arguments))
+    return _checked(current_device().call(compiled, arguments))
 
 
 def _call(compiled: Any, *args: Any, **kwargs: Any) -> int | None:
     arguments, _alive = compiled.execution_args.generate_execution_args(args, kwargs)
-    return _succeeded(current_device().call(compiled, arguments, shown(args, kwargs)))
+    return _checked(current_device().call(compiled, arguments, argument_memory(args, kwargs)))
 
 
-def _succeeded(code: int) -> int:
-    """A CUDA error code if it is none. Raises CuTeDSL's DSLCudaRuntimeError, as its own functions do."""
+def _checked(code: int) -> int:
+    """Return the code if it means success, else raise CuTeDSL's DSLCudaRuntimeError."""
     if code:
         from cutlass.base_dsl.runtime.cuda import create_cuda_runtime_error, cudart
 
@@ -99,27 +101,29 @@ def emulate(
     numerics: Numerics = "fp32",
     diagnostics: Diagnostics = "stop",
     processes: int | None = None,
-    names: Names = nameless,
+    names: Names = no_names,
     clock: str | None = None,
     trace: bool = False,
 ) -> Iterator[EmulatedDevice]:
     """Make an emulated B200 current: every launch of a CuTeDSL function inside runs on it, on CPU tensors.
 
-    completion: when asynchronous work completes: "eager" at once, "lazy" as late as PTX allows, "random" in between
-    under `seed`. budget: warp-instructions that a warp may execute, None for no limit. level: what is
-    asked of a program: that no legal timing breaks it ("fault"), that it keeps to PTX where no known hardware shows it
-    too ("formal"), or habits as well ("pedantic"). numerics: tcgen05.mma adds in "fp32", or rounds as the tensor core
-    does: "tc". diagnostics: "stop" raises whatever is found of the level that is asked for; "report" goes on after what
-    leaves memory as it is, a missing wait or fence or a read of what nothing wrote or no tensor holds, and lists it in
-    the launch's `findings`. What is formal is listed there even where it is not asked for.
-    processes: how many share the clusters of a launch, with the same results as one, None for as many as pay; kernels
-    whose clusters can meet in global memory (atomics, flags, reductions) or print run in one, and so does everything
-    where other threads run.
-    names: from a kernel's name to its mbarriers' names, by offset in bytes in dynamic shared memory, for reports.
-    clock: a chip ("b200") whose time is predicted: each launch has a `prediction` then, and computes no outputs.
-    trace: with what happened when.
+    completion: when asynchronous work completes: "eager" immediately, "lazy" as late as PTX allows, "random" in
+        between, drawn with `seed`.
+    budget: the most warp-instructions that a warp may execute; None for no limit.
+    level: the findings that are errors. "fault": some legal timing breaks the program. "formal": also violations of
+        PTX that no known hardware shows. "pedantic": also habits that PTX recommends. Formal findings are listed in
+        the launch's `findings` at any level.
+    numerics: "fp32" accumulates tcgen05.mma in float32, "tc" rounds as the tensor core does.
+    diagnostics: "stop" raises the first error. "report" continues after errors that do not change memory (a missing
+        wait or fence, a read of unwritten memory or outside of all tensors) and lists them in `findings`.
+    processes: how many processes share the clusters of a launch, with the same results as one; None chooses. A kernel
+        whose clusters can communicate through global memory (atomics, flags, reductions), or that prints, runs in one
+        process. So does every kernel if this process has other threads.
+    names: maps a kernel's name to its mbarriers' names, by byte offset in dynamic shared memory, for reports.
+    clock: a chip ("b200") whose time is predicted. Each launch then has a `prediction` and computes no outputs.
+    trace: also record the timeline of the prediction.
 
-    Errors of a kernel are subclasses of EmulatorError. Raises ValueError for an option that does not exist.
+    Errors of a kernel are subclasses of EmulatorError. Raises ValueError for an invalid option.
     """
     device = EmulatedDevice(completion, seed, budget, level, numerics, diagnostics, processes, names, clock, trace)
     driver.make_current(device)
@@ -136,7 +140,7 @@ def emulate(
 
 @contextmanager
 def _cutedsl_calls() -> Iterator[None]:
-    """While open, CuTeDSL's compiled functions call the current device, if CuTeDSL is there to make any."""
+    """Make CuTeDSL's compiled functions call the current device while the context is open, if CuTeDSL is installed."""
     if find_spec("cutlass") is None:
         yield
         return

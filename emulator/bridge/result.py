@@ -1,4 +1,4 @@
-"""What a launch was and did, for whoever made it."""
+"""The result of a launch."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LaunchResult:
-    """One launch that ran to its end.
+    """The result of a launch that ran to its end.
 
-    grid, block, cluster: in CTAs, threads and CTAs. seconds: of this machine. stats: counts that are the same on every
-    machine, see emulator.Stats for their units.
-    findings: what it went on after, once for each cause: under diagnostics "report", and what is formal. ptx: the
-    module that was launched. test: the one that launched it, under pytest. prediction: under a clock, what the launch
-    would take; its outputs were not computed then, and stats are empty.
+    grid, block, cluster: in CTAs, threads and CTAs.
+    seconds: the emulator's running time.
+    stats: counts that do not depend on the machine; `emulator.Stats` has their units.
+    findings: errors that the launch continued after, one per cause (diagnostics "report"), and formal findings.
+    ptx: the launched module.
+    test: the test that launched it, under pytest.
+    prediction: the predicted time, under a clock. The outputs are then not computed, and stats are empty.
     """
 
     kernel: str
@@ -38,10 +40,10 @@ class LaunchResult:
 
     @property
     def instructions(self) -> int:
-        """Warp-instructions executed."""
+        """Number of warp-instructions executed."""
         return self.stats.instructions
 
     @property
     def by_warp(self) -> dict[int, int]:
-        """Warp-instructions by the warp's index in its CTA, over all CTAs."""
+        """Number of warp-instructions by warp index in the CTA, summed over all CTAs."""
         return self.stats.by_warp

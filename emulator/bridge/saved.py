@@ -1,4 +1,4 @@
-"""Compiled functions of CuTeDSL as text and bytes, which the emulated device of another process calls."""
+"""Serialise compiled CuTeDSL functions, so that the emulated device of another process can call them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .driver import NotEmulated
 
 @dataclass(frozen=True)
 class SavedFunction:
-    """A compiled function. host: its host code, an object file for processors like this one; ptx: what it launches."""
+    """A compiled function. ptx: its kernels. host: the object file of its host code, for this type of processor."""
 
     name: str
     ptx: str
     host: bytes
 
     def restored(self, of: Callable[..., Any]) -> Any:
-        """The function again, for the emulated device alone. of: the function of Python that was compiled."""
+        """Return the compiled function, usable only on the emulated device. of: the Python function it was made of."""
         from cutlass.base_dsl.jit_executor import JitFunctionArtifacts
         from cutlass.cutlass_dsl.cuda_jit_executor import CudaDialectJitCompiledFunction as Compiled
 
@@ -32,10 +32,12 @@ class SavedFunction:
 
 
 def save(compiled: Any) -> SavedFunction:
-    """Save a compiled function. Raises NotEmulated for one without host code or PTX, or that takes a workspace."""
+    """Save a compiled function. Raises NotEmulated if it has no host code or no PTX, or needs a workspace."""
     ptx = compiled.artifacts.PTX if compiled.artifacts is not None else None
     if compiled.engine is None or ptx is None or compiled.total_added_arguments:
-        raise NotEmulated(f"{compiled.function_name} cannot be saved: it has no host code or PTX, or takes a workspace")
+        raise NotEmulated(
+            f"{compiled.function_name} cannot be saved: it has no host code or no PTX, or needs a workspace"
+        )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "host.o")
         compiled.engine.dump_to_object_file(str(path))
@@ -43,7 +45,7 @@ def save(compiled: Any) -> SavedFunction:
 
 
 class _ObjectFile:
-    """What stands for the engine that CuTeDSL runs host code with."""
+    """A stand-in for CuTeDSL's execution engine that can only write its object file."""
 
     def __init__(self, code: bytes) -> None:
         self._code = code

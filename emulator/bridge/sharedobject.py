@@ -1,6 +1,6 @@
-"""A shared library written byte by byte: functions that jump through a table, which whoever loads it fills.
+"""Write a shared library whose functions jump through a table, which the loading process fills with addresses.
 
-So C programs find `libcuda.so.1` where no compiler and no linker is. x86-64, as everything of CUDA's here.
+C programs thus find `libcuda.so.1` on machines without a compiler or linker. x86-64 only.
 """
 
 from __future__ import annotations
@@ -10,30 +10,30 @@ from collections.abc import Sequence
 from typing import Final
 
 TABLE: Final = "emulator_table"
-"""The data symbol: an 8-byte address a function, in the order of their names."""
-NOTHING: Final = "emulator_nothing"
-"""A function beside them that answers 0."""
+"""The data symbol of the table: one 8-byte address per function, in the order given."""
+RETURN_ZERO: Final = "emulator_nothing"
+"""An additional function that returns 0."""
 _PAGE: Final = 4096
 _HEADER, _SEGMENT, _SECTION, _SYMBOL = 64, 56, 64, 24
 _STUB: Final = 8
 _LOAD, _DYNAMIC, _STACK = 1, 2, 0x6474E551
 _READ, _WRITE, _EXECUTE = 4, 2, 1
 _FUNCTION, _OBJECT = 0x12, 0x11
-"""Of a symbol: global, and what it is."""
+"""A symbol's info byte: global binding, and its type."""
 _GLOBAL_VERSION: Final = 2
 
 
 def shared_object(soname: str, functions: Sequence[str], version: str = "") -> bytes:
-    """The file of a library that others need by `soname`. version: that of its symbols, as linkers note it."""
+    """Return the content of a shared library. soname: its DT_SONAME. version: its symbol version, "" for none."""
     strings = _Strings()
-    names = [strings.add(name) for name in (*functions, NOTHING, TABLE)]
+    names = [strings.add(name) for name in (*functions, RETURN_ZERO, TABLE)]
     soname_at = strings.add(soname)
     versions = _versions(strings, soname, version) if version else b""
     count = 1 + len(names)
     slots, codes = len(functions), len(functions) + 1
     hashed = struct.pack("<II", 1, count) + struct.pack(f"<I{count}I", 1, 0, *range(2, count), 0)
     symbol_versions = struct.pack(f"<{count}H", 0, *[_GLOBAL_VERSION if version else 1] * len(names))
-    # One part after the other: what is only read, the stubs, then on a page of its own what is written.
+    # The parts in file order: read-only data, the stubs, then on a new page the writable data.
     sizes = (count * _SYMBOL, len(strings.text), len(hashed), len(symbol_versions), len(versions), codes * _STUB)
     places = _places(_HEADER + 4 * _SEGMENT, sizes)
     symbols_at, strings_at, hash_at, symbol_versions_at, versions_at, stubs_at = places
@@ -45,7 +45,7 @@ def shared_object(soname: str, functions: Sequence[str], version: str = "") -> b
     dynamic = b"".join(struct.pack("<QQ", *entry) for entry in (*entries, (0, 0)))
     slots_at = dynamic_at + len(dynamic)
     written = len(dynamic) + 8 * slots
-    # `jmp *slot(%rip)`, and two bytes to fill up; then `xor %eax, %eax; ret`
+    # `jmp *slot(%rip)` and two bytes of padding for each function; `xor %eax, %eax; ret` for RETURN_ZERO
     stubs = b"".join(
         b"\xff\x25" + struct.pack("<i", slots_at + 8 * i - (stubs_at + _STUB * i + 6)) + b"\x90\x90"
         for i in range(slots)
@@ -78,14 +78,14 @@ class _Strings:
         self.text = b"\0"
 
     def add(self, name: str) -> int:
-        """Where a name stands."""
+        """Append a name and return its offset."""
         at = len(self.text)
         self.text += name.encode() + b"\0"
         return at
 
 
 def _places(start: int, sizes: Sequence[int]) -> list[int]:
-    """Where parts of these sizes begin, each at a multiple of 8."""
+    """Return the offsets of consecutive parts of these sizes, each aligned to 8 bytes."""
     found = []
     for size in sizes:
         start = -(-start // 8) * 8
@@ -95,7 +95,7 @@ def _places(start: int, sizes: Sequence[int]) -> list[int]:
 
 
 def _versions(strings: _Strings, soname: str, version: str) -> bytes:
-    """The library's own version (1) and that of its symbols (2)."""
+    """Return the version definitions: the library's base version (1) and that of its symbols (2)."""
     found = b""
     for flags, index, name, following in ((1, 1, soname, 28), (0, _GLOBAL_VERSION, version, 0)):
         found += struct.pack("<HHHHIII", 1, flags, index, 1, _hash(name), 20, following)
@@ -104,7 +104,7 @@ def _versions(strings: _Strings, soname: str, version: str) -> bytes:
 
 
 def _hash(name: str) -> int:
-    """ELF's hash of a name."""
+    """Return the ELF hash of a name."""
     value = 0
     for byte in name.encode():
         value = (value << 4) + byte
@@ -116,7 +116,7 @@ def _hash(name: str) -> int:
 def _sections(
     places: Sequence[int], sizes: Sequence[int], dynamic_at: int, dynamic_bytes: int, written: int
 ) -> tuple[bytes, bytes]:
-    """The section headers, which linkers ask for, and the table of their names."""
+    """Return the section headers, which linkers need, and the table of their names."""
     names = _Strings()
     alloc, write, execute = 2, 1, 4
     kinds = (

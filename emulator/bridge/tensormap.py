@@ -1,4 +1,4 @@
-"""cuTensorMapEncodeTiled and -Im2col: a tensor map's 128 bytes from the driver API's arguments."""
+"""Encode a tensor map's 128 bytes from the arguments of cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..machine.formats.tensormap import CORNER_BITS, IM2COL, NAN_FILL, TILED
 _ELEMENT_CODES: Final = {
     0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 6, 7: 7, 8: 9, 9: 10, 10: 8, 11: 7, 13: 11, 14: 12, 15: 13,
 }  # fmt: skip
-"""CUtensorMapDataType to the code in the map (f64 and bf16 come before f32 with flushing in the driver's order).
+"""CUtensorMapDataType to the element code in the map.
 
-The codes 12 and 13, of padded 4- and 6-bit elements, are not known from any map: the emulator's own.
+The codes 12 and 13, of padded 4- and 6-bit elements, are the emulator's own: no real map that has them was seen.
 """
 _TF32: Final = 11
 _SWIZZLES: Final = {0: (0, 0), 1: (1, 0), 2: (2, 0), 3: (3, 0), 4: (3, 1), 6: (3, 3)}
-"""CUtensorMapSwizzle to a map's swizzle mode and atomicity."""
+"""CUtensorMapSwizzle to the map's swizzle mode and atomicity."""
 _NAN_FILL: Final = 1
 _LARGE_BYTES: Final = 131072
 
@@ -34,9 +34,9 @@ def encode_tiled(
     _promotion: int,
     fill: int,
 ) -> bytes:
-    """The map's bytes. Sizes, strides (bytes, of dimensions 1 and up), box and steps are addresses of arrays.
+    """Encode a map in tiled mode. The arguments ending in `_at` are addresses of arrays; strides are in bytes.
 
-    Bit positions as CuTeDSL's host code writes them. Raises ValueError for what no map can hold.
+    The bit positions are those that CuTeDSL's host code writes. Raises ValueError for values that a map cannot hold.
     """
     q = _words(element, rank, address, sizes_at, strides_at, interleave, swizzle, fill)
     box, steps = _array(ctypes.c_uint32, rank, box_at), _array(ctypes.c_uint32, rank, steps_at)
@@ -64,9 +64,9 @@ def encode_im2col(
     _promotion: int,
     fill: int,
 ) -> bytes:
-    """The bytes of a map of im2col mode, of an image whose corners are addresses of arrays too, without its channels.
+    """Encode a map in im2col mode. The corner arrays at `low_at` and `high_at` have rank - 2 elements.
 
-    Raises ValueError for what no map can hold.
+    Raises ValueError for values that a map cannot hold.
     """
     places = rank - 2
     if places not in CORNER_BITS:
@@ -92,7 +92,7 @@ def encode_im2col(
 def _words(
     element: int, rank: int, address: int, sizes_at: int, strides_at: int, interleave: int, swizzle: int, fill: int
 ) -> list[int]:
-    """What maps of both modes have, in words of 64 bits."""
+    """Encode the fields that both modes share, as 64-bit words."""
     if not 1 <= rank <= 5 or element not in _ELEMENT_CODES or swizzle not in _SWIZZLES or interleave:
         raise ValueError(f"tensor map of rank {rank}, data type {element}, swizzle {swizzle}, interleave {interleave}")
     mode, atomicity = _SWIZZLES[swizzle]
@@ -121,5 +121,5 @@ def _bytes(words: list[int]) -> bytes:
 
 
 def _set(words: list[int], bit: int, value: int) -> None:
-    """Or a value into the words from an absolute bit position on, within one word."""
+    """OR a value into the words at an absolute bit position. It must not cross a word boundary."""
     words[bit // 64] |= value << bit % 64

@@ -1,4 +1,4 @@
-"""The host side of the emulated B200: torch, CUDA and CuTeDSL as a script written for a GPU sees them.
+"""The host side of the emulated B200: torch, CUDA and CuTeDSL as a GPU script sees them.
 
-`session.emulated_host()` is the way in.
+The entry point is `session.emulated_host()`.
 """

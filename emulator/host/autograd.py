@@ -1,6 +1,6 @@
-"""Autograd on the emulated device: a backward function written in Python finds its tensors where its forward had them.
+"""Autograd on the emulated device: Python backward functions receive tensors of the emulated device.
 
-torch's engine calls such a function with function modes off, and its gradients lie in ordinary CPU memory.
+torch's engine turns function modes off before it calls such a function, and passes gradients in ordinary CPU memory.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ _MARK: Final = "_of_emulated_device"
 
 
 def install(patches: Patches, tensors: EmulatedTensors) -> None:
-    """Let the engine run with `tensors` active, and hand gradients over on the side of the function's results."""
-    patches.set(torch.autograd, "_engine_run_backward", tensors.around(torch.autograd._engine_run_backward))
-    patches.set(Function, "apply", classmethod(_noting(vars(Function)["apply"].__func__)))
-    patches.set(saved_tensors_hooks, "__init__", _hooking(saved_tensors_hooks.__init__, tensors))
+    """Run torch's engine with `tensors` active; place gradients on the same device as the function's results."""
+    patches.set(torch.autograd, "_engine_run_backward", tensors.enabled_in(torch.autograd._engine_run_backward))
+    patches.set(Function, "apply", classmethod(_marking_results(vars(Function)["apply"].__func__)))
+    patches.set(saved_tensors_hooks, "__init__", _with_mode_in_hooks(saved_tensors_hooks.__init__, tensors))
     for name in ("apply", "apply_boxed"):
-        patches.set(BackwardCFunction, name, _placing(getattr(BackwardCFunction, name), tensors))
+        patches.set(BackwardCFunction, name, _placing_gradients(getattr(BackwardCFunction, name), tensors))
 
 
-def _hooking(original: Callable[..., None], tensors: EmulatedTensors) -> Callable[..., None]:
-    """What is called for a tensor that is saved sees it as what is called when it is wanted back."""
+def _with_mode_in_hooks(original: Callable[..., None], tensors: EmulatedTensors) -> Callable[..., None]:
+    """Return saved_tensors_hooks.__init__ that runs the pack and unpack hooks with `tensors` active."""
 
     def initialise(hooks: Any, pack: Callable[..., Any], unpack: Callable[..., Any]) -> None:
-        original(hooks, tensors.around(pack), unpack)
+        original(hooks, tensors.enabled_in(pack), unpack)
 
     return initialise
 
 
-def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Function.apply that marks the node of a result on the emulated device."""
+def _marking_results(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return Function.apply that marks the autograd node of each result on the emulated device."""
 
     def apply(function: type, *args: Any, **kwargs: Any) -> Any:
         results = original(function, *args, **kwargs)
@@ -49,12 +49,12 @@ def _noting(original: Callable[..., Any]) -> Callable[..., Any]:
     return apply
 
 
-def _placing(original: Callable[..., Any], tensors: EmulatedTensors) -> Callable[..., Any]:
-    """A node's call of its backward function, with the gradients on the device if the node's results are."""
+def _placing_gradients(original: Callable[..., Any], tensors: EmulatedTensors) -> Callable[..., Any]:
+    """Return a node's `apply` that first places the gradients on the device if the node was marked."""
 
     def apply(node: Any, *gradients: Any) -> Any:
         if hasattr(node, _MARK):
-            tensors.adopt(gradients)
+            tensors.place_on_device(gradients)
         return original(node, *gradients)
 
     return apply

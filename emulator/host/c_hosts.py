@@ -1,4 +1,4 @@
-"""What programs in C, and compilers, find of CUDA while a session is open: its libraries and ptxas, of ours."""
+"""The emulated CUDA libraries and the ptxas stand-in that C programs and compilers find during a session."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .state import DriverState
 
 _PTXAS: Final = """\
 #!/bin/sh
-# In the place of ptxas: PTX stays PTX, which the emulated device's driver loads.
+# A stand-in for ptxas that copies the PTX unchanged. The emulated device's driver loads PTX.
 to=elf.o from=
 while [ $# -gt 0 ]; do
     case "$1" in
@@ -35,15 +35,18 @@ _COMPUTE: Final = DEVICE.target.replace("sm", "compute")
 
 
 def _variables() -> dict[str, str]:
-    """By which linkers and Triton are told where they are, TVM-FFI for what to compile, and nvcc to leave PTX there."""
+    """Return the environment variables that direct compilers to the emulated device.
 
-    def after(name: str, separator: str, value: str) -> str:
+    Linkers and Triton get the folder of the libraries, TVM-FFI the architecture, and nvcc an option that keeps PTX.
+    """
+
+    def appended(name: str, separator: str, value: str) -> str:
         before = os.environ.get(name, "")
         return before if value in before.split(separator) else separator.join(filter(None, [before, value]))
 
     return {
-        "LIBRARY_PATH": after("LIBRARY_PATH", os.pathsep, str(FOLDER)),
-        "NVCC_APPEND_FLAGS": after("NVCC_APPEND_FLAGS", " ", f"-gencode=arch={_COMPUTE},code={_COMPUTE}"),
+        "LIBRARY_PATH": appended("LIBRARY_PATH", os.pathsep, str(FOLDER)),
+        "NVCC_APPEND_FLAGS": appended("NVCC_APPEND_FLAGS", " ", f"-gencode=arch={_COMPUTE},code={_COMPUTE}"),
         "TVM_FFI_CUDA_ARCH_LIST": os.environ.get("TVM_FFI_CUDA_ARCH_LIST", "{}.{}a".format(*COMPUTE_CAPABILITY)),
         "TRITON_LIBCUDA_PATH": str(FOLDER),
         "TRITON_PTXAS_PATH": str(FOLDER / "ptxas"),
@@ -53,7 +56,7 @@ def _variables() -> dict[str, str]:
 
 @contextmanager
 def c_hosts(state: DriverState) -> Iterator[None]:
-    """While open, C code that was linked to CUDA's libraries, or opens them by name, calls the emulated device."""
+    """Connect C code that is linked to CUDA's libraries, or opens them by name, to the emulated device."""
     libraries = _libraries()
     outer = [library.state for library in libraries]
     for library in libraries:
@@ -67,18 +70,18 @@ def c_hosts(state: DriverState) -> Iterator[None]:
 
 
 def driver_functions() -> Collection[str]:
-    """What the driver's functions are called by those who do not name a version."""
+    """Return the names of the driver's functions without their version suffix."""
     return {name.partition("_v")[0] for name in _libraries()[0].functions}
 
 
 def runtime_function(name: str) -> int:
-    """The address of a function of the runtime, 0 if it has none of that name."""
+    """Return the address of a runtime function, 0 if there is none of that name."""
     return _libraries()[1].address(name)
 
 
 @cache
 def _libraries() -> tuple[CLibrary, ...]:
-    """The libraries, loaded; and ptxas beside them."""
+    """Load the libraries once and write the ptxas stand-in beside them."""
     ptxas = FOLDER / "ptxas"
     ptxas.write_text(_PTXAS)
     ptxas.chmod(0o755)

@@ -1,7 +1,7 @@
-"""CUDA's libraries for C code: shared libraries written on the spot, whose functions are Python's.
+"""CUDA's libraries for C code: generated shared libraries whose functions are implemented in Python.
 
-A library stays loaded as long as the process lives, since whoever was linked to it does; a session lends it its state.
-Objects in C++ may call it when Python has ended: by then each function succeeds and does nothing.
+A library stays loaded until the process ends, because programs linked to it do. Each session provides its state.
+C++ destructors may call a library after Python has shut down. From then on each function returns 0 and does nothing.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..bridge.driver import callback
-from ..bridge.sharedobject import NOTHING, TABLE, shared_object
-from .refusal import CudaError
+from ..bridge.sharedobject import RETURN_ZERO, TABLE, shared_object
+from .errors import CudaError
 from .state import DriverState
 
 NO_DEVICE: Final = 100
@@ -25,7 +25,7 @@ _KINDS: Final = {"p": ctypes.c_size_t, "n": ctypes.c_size_t, "i": INT, "u": UINT
 """Pointers and sizes, 32-bit integers with a sign and without."""
 _folder = tempfile.TemporaryDirectory(prefix="emulator-cuda-")
 FOLDER: Final = Path(_folder.name)
-"""Where the libraries lie, for linkers and whoever looks for them by path."""
+"""The folder of the libraries, for linkers and for programs that open them by path."""
 
 Function = Callable[..., Any]
 
@@ -50,13 +50,13 @@ def entry(takes: str, *names: str, always: bool = False) -> Callable[[Function],
 
 
 def put(address: int, kind: Any, value: float) -> None:
-    """Write a number where a caller wants it; nowhere, if it does not."""
+    """Write an output parameter. A null address is skipped: the caller does not want the value."""
     if address:
         kind.from_address(address).value = value
 
 
 class CLibrary:
-    """One library, by the names that programs were linked to. quiet: functions that succeed and do nothing."""
+    """One emulated library. sonames: the names that programs link to. quiet: functions that return 0 and do nothing."""
 
     sonames: tuple[str, ...] = ()
     versioned = False
@@ -71,17 +71,17 @@ class CLibrary:
         self._loaded = [self._load(soname) for soname in self.sonames]
 
     def address(self, name: str) -> int:
-        """Where a function is, 0 if it is not there."""
+        """Return the address of a function, 0 if the library has none of that name."""
         return _address(self._loaded[0][name]) if name in self.functions else 0
 
     @property
     def session(self) -> DriverState:
-        """The state of the session that is open."""
+        """The state of the open session."""
         assert self.state is not None
         return self.state
 
     def failed(self, error: int) -> int:
-        """What a call answers that ends with an error of CUDA."""
+        """Return the CUDA error code of a failed call. Subclasses also record it."""
         return error
 
     def _callback(self, function: Function, entry: _Entry) -> Any:
@@ -104,7 +104,7 @@ class CLibrary:
         library = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
         table = (ctypes.c_size_t * len(self.functions)).in_dll(library, TABLE)
         table[:] = [_address(function) for function in self.functions.values()]
-        atexit.register(_fill, table, _address(library[NOTHING]))
+        atexit.register(_fill, table, _address(library[RETURN_ZERO]))
         return library
 
 

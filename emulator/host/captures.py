@@ -1,4 +1,4 @@
-"""What streams capture: work that is kept, to be done when it is replayed, on one stream or on several that joined."""
+"""Stream capture: work submitted to capturing streams is stored in a graph and done when the graph is replayed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from .errors import CudaError, not_emulated
 from .memory import INVALID_VALUE
-from .refusal import CudaError, not_emulated
 
 Work = Callable[[], None]
 UNSUPPORTED, INVALIDATED, MERGE, UNMATCHED, UNJOINED, CAPTURED_EVENT = 900, 901, 902, 903, 904, 907
@@ -17,26 +17,26 @@ _HANDLES: Final = itertools.count(0x1000)
 
 
 def new_handle() -> int:
-    """A number that stands for a driver object; it is no address and is never 0."""
+    """Return a new handle for a driver object. It is not an address and never 0."""
     return next(_HANDLES)
 
 
 @dataclass(eq=False)
 class Graph:
-    """Captured work in the order of its submission, and the number by which the driver knows it."""
+    """Captured work in order of submission, and the driver's handle of the graph."""
 
     nodes: list[Work] = field(default_factory=list)
     handle: int = field(default_factory=new_handle)
 
     def replay(self) -> None:
-        """Do all of it once."""
+        """Do all the work once."""
         for work in self.nodes:
             work()
 
 
 @dataclass(eq=False)
 class _Capture:
-    """A capture that goes on. seen: by stream, how much of each stream's work comes before what it does next."""
+    """An open capture. seen: a vector clock per stream, which counts the operations of each stream that precede it."""
 
     origin: int
     graph: Graph = field(default_factory=Graph)
@@ -50,39 +50,39 @@ class _Capture:
         self.seen[stream][stream] += 1
 
     def joined(self) -> bool:
-        """Whether the stream that began comes after all work of the others."""
+        """Return True if the origin stream is ordered after all work of the other streams."""
         return all(self.seen[self.origin][stream] >= seen[stream] for stream, seen in self.seen.items())
 
 
 class Captures:
-    """The streams that are capturing now, by handle, and every graph that is or was captured, by handle.
+    """The streams that are capturing, and all captured graphs, each by handle.
 
-    A stream that waits for an event of a capture takes part in it, until the stream that began ends it. What CUDA
-    forbids meanwhile raises CudaError, and the capture is of no use from then on.
+    A stream that waits for an event of a capture joins the capture until the origin stream ends it. A call that CUDA
+    forbids during a capture raises CudaError and invalidates the capture.
     """
 
     def __init__(self) -> None:
         self._open: dict[int, _Capture] = {}
         self._recorded: dict[int, tuple[_Capture, Counter[int]]] = {}
-        self._past: set[int] = set()
+        self._past_events: set[int] = set()
         self.graphs: dict[int, Graph] = {}
 
     def capturing(self, stream: Any) -> bool:
-        """Whether this stream is capturing."""
+        """Return True if this stream is capturing."""
         return int(stream) in self._open
 
     def status(self, stream: Any) -> int:
-        """cudaStreamCaptureStatus: 0 for none, 1 for a capture, 2 for one that was invalidated."""
+        """Return the cudaStreamCaptureStatus: 0 none, 1 active, 2 invalidated."""
         capture = self._open.get(int(stream))
         return 0 if capture is None else 1 if capture.valid else 2
 
     def graph_of(self, stream: Any) -> Graph | None:
-        """What this stream captures into, None if it does not."""
+        """Return the graph that this stream captures into, None if it is not capturing."""
         capture = self._open.get(int(stream))
         return capture.graph if capture else None
 
     def submit(self, stream: Any, work: Work) -> None:
-        """Do `work` now, or keep it if the stream is capturing."""
+        """Do `work` now, or store it in the graph if the stream is capturing."""
         capture = self._open.get(int(stream))
         if capture is None:
             work()
@@ -90,36 +90,42 @@ class Captures:
             capture.submit(int(stream), work)
 
     def synchronize(self, stream: Any = None) -> None:
-        """To wait for a stream, or to ask whether it is done, is forbidden while it captures; None: for the device."""
+        """Check that synchronising with or querying a stream (None: the device) is allowed.
+
+        Raises CudaError if the stream (or any stream) is capturing, and invalidates the capture.
+        """
         asked = [capture for handle, capture in self._open.items() if stream is None or handle == int(stream)]
         if asked:
             raise self._invalidated(UNSUPPORTED, *asked)
 
     def synchronize_event(self, event: Any) -> None:
-        """The same for an event, which is forbidden if a capture recorded it last: for good, once that has ended."""
-        self._refuse_past(event)
+        """Check that synchronising with or querying an event is allowed.
+
+        Raises CudaError if the event was last recorded in a capture, whether that capture is open or has ended.
+        """
+        self._reject_past_event(event)
         if int(event) in self._recorded:
             raise self._invalidated(CAPTURED_EVENT, self._recorded[int(event)][0])
 
     def begin(self, stream: Any) -> None:
-        """Start to capture. Raises NotEmulated for the default stream and for a stream that is capturing."""
+        """Start capturing. Raises NotEmulated for the default stream and for a stream that is already capturing."""
         if int(stream) == 0 or self.capturing(stream):
-            raise not_emulated(f"capturing stream {int(stream):#x}", "it is the default stream or captures already")
+            raise not_emulated(f"capturing stream {int(stream):#x}", "it is the default stream or is already capturing")
         self._open[int(stream)] = capture = _Capture(int(stream), seen={int(stream): Counter()})
         self.graphs[capture.graph.handle] = capture.graph
 
     def record(self, event: Any, stream: Any) -> None:
-        """An event stands for what its stream has done, and for its capture."""
+        """Record an event: it stands for the stream's work so far and belongs to the stream's capture."""
         capture = self._open.get(int(stream))
-        self._past.discard(int(event))
+        self._past_events.discard(int(event))
         if capture is not None:
             self._recorded[int(event)] = capture, Counter(capture.seen[int(stream)])
         else:
             self._recorded.pop(int(event), None)
 
     def wait(self, stream: Any, event: Any) -> None:
-        """A stream that waits for an event goes on within the event's capture."""
-        self._refuse_past(event)
+        """Make a stream wait for an event. If the event belongs to a capture, the stream joins it."""
+        self._reject_past_event(event)
         if int(event) not in self._recorded:
             return
         capture, seen = self._recorded[int(event)]
@@ -131,14 +137,14 @@ class Captures:
         capture.seen[int(stream)] = capture.seen.get(int(stream), Counter()) | seen
 
     def end(self, stream: Any) -> Graph | None:
-        """Stop capturing and answer the graph, None if the stream was not capturing."""
+        """Stop capturing and return the graph, None if the stream was not capturing."""
         capture = self._open.get(int(stream))
         if capture is None:
             return None
         if capture.origin != int(stream):
             raise self._invalidated(UNMATCHED, capture)
         self._open = {other: into for other, into in self._open.items() if into is not capture}
-        self._past.update(event for event, into in self._recorded.items() if into[0] is capture)
+        self._past_events.update(event for event, into in self._recorded.items() if into[0] is capture)
         self._recorded = {event: into for event, into in self._recorded.items() if into[0] is not capture}
         if not capture.valid:
             raise CudaError(INVALIDATED)
@@ -146,9 +152,9 @@ class Captures:
             raise CudaError(UNJOINED)
         return capture.graph
 
-    def _refuse_past(self, event: Any) -> None:
-        """What an event of a capture stood for is gone with it, until it is recorded again: seen on an H200."""
-        if int(event) in self._past:
+    def _reject_past_event(self, event: Any) -> None:
+        """Raise CudaError for an event last recorded in a capture that has ended (as an H200 does)."""
+        if int(event) in self._past_events:
             raise CudaError(INVALID_VALUE)
 
     def _invalidated(self, error: int, *captures: _Capture) -> CudaError:

@@ -1,4 +1,4 @@
-"""Modules and kernels as programs hold them: by handles, which stay valid as long as the process lives."""
+"""Modules and kernels by the handles that programs hold. Handles stay valid until the process ends."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..bridge.launchconfig import LaunchConfig
 from ..bridge.modules import LoadedModule, load
 from ..ptx.syntax import Kernel
 from .captures import new_handle
+from .errors import not_emulated
 from .images import is_machine_code, machine_code, ptx_at
 from .properties import DeviceProperties
-from .refusal import not_emulated
 
 _REGISTERS_A_THREAD = 255
 _modules: dict[int, LoadedModule] = {}
@@ -22,19 +22,21 @@ _kernels: dict[int, tuple[LoadedModule, str]] = {}
 _handles: dict[tuple[int, str], int] = {}
 _names: dict[int, ctypes.c_char_p] = {}
 _machine_code: set[int] = set()
-"""Libraries that are cubins, and their kernels: enough to ask how many clusters fit, never to launch from them."""
+"""Handles of cubin libraries and of their kernels: they serve occupancy queries and cannot be launched."""
 
 
 def load_module(image: int) -> int:
-    """A handle of the module whose image stands at an address, with variables of its own. Raises NotEmulated if it
-    holds no PTX."""
+    """Load the module image at an address and return its handle. The module has variables of its own.
+
+    Raises NotEmulated if the image holds no PTX.
+    """
     handle, loaded = new_handle(), load(ptx_at(image))
     _modules[handle] = LoadedModule(loaded.ptx) if loaded.syntax.variables else loaded
     return handle
 
 
 def load_library(image: int) -> int:
-    """A handle of a library, which may be a cubin: it is refused when its code is needed."""
+    """Load a library and return its handle. A cubin is accepted here and raises NotEmulated when its code is needed."""
     if not is_machine_code(image):
         return load_module(image)
     handle = new_handle()
@@ -43,30 +45,30 @@ def load_library(image: int) -> int:
 
 
 def module(handle: int) -> LoadedModule:
-    """A module by its handle. Raises NotEmulated for a cubin."""
+    """Return a module by its handle. Raises NotEmulated for a cubin."""
     if handle in _machine_code:
         raise machine_code()
     return _modules[handle]
 
 
 def variable(handle: int, name: str) -> tuple[int, int] | None:
-    """Address and bytes of a module's variable, None if it has none of that name."""
+    """Return address and size in bytes of a module's variable, None if it has none of that name."""
     return next(((at, size) for at, size, called in module(handle).allocations if called == name), None)
 
 
 def variable_around(address: int) -> tuple[int, int] | None:
-    """Address and bytes of the variable around an address, None if no module that is loaded has one there."""
+    """Return address and size in bytes of the module variable that contains an address, None if there is none."""
     variables = (one for of in _modules.values() for one in of.allocations)
     return next(((at, size) for at, size, _ in variables if at <= address < at + size), None)
 
 
 def unload(handle: int) -> None:
-    """The handle is no longer used."""
+    """Forget the handle of a module."""
     _modules.pop(handle, None)
 
 
 def kernel_handle(of: LoadedModule, name: str) -> int | None:
-    """A handle of a kernel, None if the module has none of that name."""
+    """Return a handle of a kernel, None if the module has none of that name."""
     if name not in of.syntax.kernels and name not in of.syntax.refused:
         return None
     key = (id(of), name)
@@ -77,7 +79,7 @@ def kernel_handle(of: LoadedModule, name: str) -> int | None:
 
 
 def kernel_handles(of: int, count: int) -> list[int]:
-    """Handles of the first kernels of a module."""
+    """Return handles of the first `count` kernels of a module."""
     if of in _machine_code:
         handles = [new_handle() for _ in range(count)]
         _machine_code.update(handles)
@@ -86,7 +88,7 @@ def kernel_handles(of: int, count: int) -> list[int]:
 
 
 def kernel(handle: int) -> Kernel:
-    """A kernel by its handle. Raises NotEmulated for one of a cubin."""
+    """Return a kernel by its handle. Raises NotEmulated for a kernel of a cubin."""
     if handle in _machine_code:
         raise machine_code()
     of, name = _kernels[handle]
@@ -94,34 +96,37 @@ def kernel(handle: int) -> Kernel:
 
 
 def name_at(handle: int) -> int:
-    """The address of a kernel's name."""
+    """Return the address of a kernel's name."""
     if handle not in _names:
         _names[handle] = ctypes.c_char_p(kernel(handle).name.encode())
     return ctypes.cast(_names[handle], ctypes.c_void_p).value or 0
 
 
 def is_kernel(handle: int) -> bool:
-    """Whether a handle is a kernel's."""
+    """Return True if a handle is a kernel's."""
     return handle in _kernels
 
 
 def home(handle: int) -> int:
-    """A handle of the module that a kernel is of."""
+    """Return a handle of the module that a kernel belongs to."""
     of, _ = _kernels[handle]
     return next(known for known, loaded in _modules.items() if loaded is of)
 
 
 def device() -> EmulatedDevice:
-    """The device that launches go to. Raises NotEmulated outside of `emulate`."""
+    """Return the current device. Raises NotEmulated outside of `emulate`."""
     found = current()
     if not isinstance(found, EmulatedDevice):
-        raise not_emulated("a launch", "no device was entered: with emulate()")
+        raise not_emulated("a launch", "no emulated device is current; launch inside `with emulate():`")
     return found
 
 
 def launch(handle: int, config: LaunchConfig, arguments: int, extra: int = 0) -> None:
-    """Launch a kernel. arguments: the address of pointers to its parameters; or extra: of cuLaunchKernel's options,
-    which name one buffer with all of them."""
+    """Launch a kernel. Its parameters come in one of two forms.
+
+    arguments: the address of an array of pointers to the parameters. extra: the address of cuLaunchKernel's options,
+    which name one buffer with all parameters.
+    """
     of = kernel(handle)
     pointers = _from_buffer(of, extra) if extra and not arguments else None
     device().launch(handle, config, arguments if pointers is None else ctypes.addressof(pointers))
@@ -140,7 +145,7 @@ def _from_buffer(of: Kernel, extra: int) -> Any:
 
 
 def attribute(handle: int, which: int, properties: DeviceProperties) -> int:
-    """A CUfunction_attribute. Registers are not counted: a thread has as many as its block leaves it."""
+    """Return a CUfunction_attribute. The register count is the most that the block size allows, not what code uses."""
     of = kernel(handle)
     x, y, z = of.reqntid or of.maxntid or (chip.MAX_THREADS_A_CTA, 1, 1)
     threads = x * y * z
@@ -158,7 +163,7 @@ def attribute(handle: int, which: int, properties: DeviceProperties) -> int:
 
 
 def active_blocks(handle: int, threads: int, dynamic_shared_bytes: int, properties: DeviceProperties) -> int:
-    """How many CTAs of a kernel an SM has room for, by threads and shared memory; of a cubin's, one."""
+    """Return how many CTAs of a kernel fit on an SM, by threads and shared memory; 1 for a kernel of a cubin."""
     if handle in _machine_code:
         return 1
     shared = kernel(handle).dynamic_shared_offset + dynamic_shared_bytes

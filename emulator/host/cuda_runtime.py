@@ -1,4 +1,4 @@
-"""cuda.bindings.runtime on the emulated device, over the same state as the driver."""
+"""cuda.bindings.runtime on the emulated device. It shares the driver's state."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import cuda.bindings.driver as driver
 
 from . import graphs
 from .captures import new_handle
+from .errors import CudaError
 from .properties import BUS, DeviceProperties
-from .refusal import CudaError
 from .state import DriverState
 
 
 def functions(runtime: ModuleType, state: DriverState) -> dict[str, Callable[..., Any]]:
-    """The stand-ins by name. Each answers the tuple (cudaError_t, values...) of the call that it stands for."""
+    """Return the replacement functions by name. Each returns the tuple (cudaError_t, values...) of the original."""
     success = runtime.cudaError_t.cudaSuccess
 
     def ok(*values: Any) -> tuple[Any, ...]:
@@ -32,7 +32,7 @@ def functions(runtime: ModuleType, state: DriverState) -> dict[str, Callable[...
 
 
 def _checked(call: Callable[..., Any], runtime: ModuleType) -> Callable[..., Any]:
-    """The same call, which answers CUDA's errors."""
+    """Return a function that returns the code of a CudaError as the binding's error tuple."""
 
     def checked(*arguments: Any) -> Any:
         try:

@@ -1,7 +1,7 @@
 """Operators that a library registers with torch for CUDA, called for tensors of the emulated device.
 
-torch's dispatcher takes those tensors for the CPU's. Where the CPU has no kernel, a function that tells the two apart
-stands there; where it has one, a mode of torch's dispatcher tells them apart before.
+To torch's dispatcher those tensors are CPU tensors. If an operator has no CPU kernel, a function that distinguishes
+the two kinds of tensors is registered as the CPU kernel. If it has one, a dispatch mode selects the CUDA kernel first.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _Kernels = dict[str, Callable[..., Any]]
 
 
 def install(patches: Patches, tensors: EmulatedTensors) -> None:
-    """Let kernels that are registered for CUDA be found for the tensors of the emulated device."""
-    replacing = _Replacing(tensors)
-    patches.set(Library, "impl", _registering(Library.impl, tensors, replacing))
-    patches.set(Library, "_destroy", _forgetting(Library._destroy, replacing))
+    """Dispatch tensors of the emulated device to kernels that are registered for CUDA."""
+    overrides = _CudaOverrides(tensors)
+    patches.set(Library, "impl", _library_impl(Library.impl, tensors, overrides))
+    patches.set(Library, "_destroy", _library_destroy(Library._destroy, overrides))
 
 
-class _Replacing(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Operators with a kernel for the CPU: for the device's tensors, those that libraries have for CUDA instead."""
+class _CudaOverrides(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A dispatch mode that replaces an operator's CPU kernel by its CUDA kernel for tensors of the emulated device."""
 
     def __init__(self, tensors: EmulatedTensors) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -50,57 +50,59 @@ class _Replacing(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return func(*args, **kwargs)
         kernel = next((kernels[func.name()] for kernels in self._kernels.values() if func.name() in kernels), None)
         if kernel is not None and inputs:
-            if kwargs.get("device") == CPU:  # torch's own code asks for where it takes the device's tensors to be
+            if kwargs.get("device") == CPU:  # torch itself names the CPU, where it believes the tensors to be
                 kwargs = {**kwargs, "device": DEVICE}
-            return self._tensors.around(kernel)(*args, **kwargs)
+            return self._tensors.enabled_in(kernel)(*args, **kwargs)
         result = func(*args, **kwargs)
         given = {id(tensor) for tensor in inputs}
-        self._tensors.adopt(tensor for tensor in tensors_in((result,)) if id(tensor) not in given)
+        self._tensors.place_on_device(tensor for tensor in tensors_in((result,)) if id(tensor) not in given)
         return result
 
 
-def _forgetting(original: Callable[..., None], replacing: _Replacing) -> Callable[..., None]:
-    """Library._destroy."""
+def _library_destroy(original: Callable[..., None], overrides: _CudaOverrides) -> Callable[..., None]:
+    """Return Library._destroy that also removes the library's CUDA overrides."""
 
     def destroy(library: Library) -> None:
-        replacing.forget(library)
+        overrides.forget(library)
         original(library)
 
     return destroy
 
 
-def _registering(original: Callable[..., None], tensors: EmulatedTensors, replacing: _Replacing) -> Callable[..., None]:
-    """Library.impl."""
+def _library_impl(
+    original: Callable[..., None], tensors: EmulatedTensors, overrides: _CudaOverrides
+) -> Callable[..., None]:
+    """Return Library.impl that makes CUDA kernels available to tensors of the emulated device."""
     registered: dict[str, _Kernels] = {}
 
     def impl(library: Library, op_name: Any, fn: Any, dispatch_key: str = "", **options: Any) -> None:
         key = dispatch_key or library.dispatch_key
         name = _qualified(library, op_name)
         if key.startswith("Composite"):
-            original(library, op_name, _seeing(fn, tensors), dispatch_key, **options)
+            original(library, op_name, _for_any_device(fn, tensors), dispatch_key, **options)
             return
         if key not in ("CPU", "CUDA") or not torch._C._dispatch_has_kernel(name):
             original(library, op_name, fn, dispatch_key, **options)
             return
-        if name not in registered and _known_to_cpu(name):
+        if name not in registered and _has_cpu_kernel(name):
             original(library, op_name, fn, dispatch_key, **options)
             if key == "CUDA":
-                replacing.add(library, name, fn)
+                overrides.add(library, name, fn)
             return
-        if not _known_to_cpu(name):
+        if not _has_cpu_kernel(name):
             registered[name] = {}
-            original(library, op_name, _choosing(name, registered[name], tensors), "CPU", **options)
+            original(library, op_name, _dispatching(name, registered[name], tensors), "CPU", **options)
         registered[name][key] = fn
 
     return impl
 
 
-def _seeing(kernel: Callable[..., Any], tensors: EmulatedTensors) -> Callable[..., Any]:
-    """A kernel for every device, with the emulated one's tensors recognised inside."""
+def _for_any_device(kernel: Callable[..., Any], tensors: EmulatedTensors) -> Callable[..., Any]:
+    """Return a device-independent kernel that recognises tensors of the emulated device."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         emulated = any(map(is_emulated, tensors_in((args, kwargs))))
-        return (tensors.around(kernel) if emulated else kernel)(*args, **kwargs)
+        return (tensors.enabled_in(kernel) if emulated else kernel)(*args, **kwargs)
 
     return call
 
@@ -110,18 +112,18 @@ def _qualified(library: Library, op: Any) -> str:
     return f"{library.ns}::{name.split('::')[-1]}"
 
 
-def _known_to_cpu(name: str) -> bool:
+def _has_cpu_kernel(name: str) -> bool:
     return torch._C._dispatch_has_computed_kernel_for_dispatch_key(name, "CPU")
 
 
-def _choosing(name: str, kernels: _Kernels, tensors: EmulatedTensors) -> Callable[..., Any]:
-    """The kernel for the CPU, or the one for CUDA with the device's tensors recognised inside."""
+def _dispatching(name: str, kernels: _Kernels, tensors: EmulatedTensors) -> Callable[..., Any]:
+    """Return a kernel that calls the CUDA kernel for tensors of the emulated device and the CPU kernel for others."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         key = "CUDA" if any(map(is_emulated, tensors_in((args, kwargs)))) else "CPU"
         if key not in kernels:
             raise NotImplementedError(f"{name} has no kernel for {key}; it has one for {', '.join(kernels)}")
-        kernel = kernels[key] if key == "CPU" else tensors.around(kernels[key])
+        kernel = kernels[key] if key == "CPU" else tensors.enabled_in(kernels[key])
         return kernel(*args, **kwargs)
 
     return call

@@ -1,4 +1,4 @@
-"""Programs in C++ and CUDA: an executable's `main`, called in this process, where CUDA's libraries are ours."""
+"""Run C++ and CUDA executables: call their `main` in this process, with the emulated CUDA libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from .c_hosts import runtime_function
 from .c_library import FOLDER
-from .refusal import not_emulated
+from .errors import not_emulated
 
 _MAGIC: Final = b"\x7fELF\x02\x01"
 _SHARED, _X86_64 = 3, 62
@@ -20,40 +20,40 @@ _FLAGS_1, _PIE = 0x6FFFFFFB, 0x08000000
 _SYMBOLS: Final = 2
 _THREAD_LOCAL: Final = 6
 _STATIC_RUNTIME: Final = "libcudart_static_"
-"""What names within NVIDIA's static runtime begin with."""
+"""The prefix of symbols internal to NVIDIA's static runtime."""
 _JUMP: Final = struct.Struct("<2sQ2s")
 """`movabs $address, %rax; jmp *%rax`."""
 _TO_MAIN: Final = b"\x48\x8d\x3d"
-"""`lea main(%rip), %rdi`, before the entry point calls __libc_start_main."""
+"""`lea main(%rip), %rdi`, which the entry point executes before it calls __libc_start_main."""
 
 
 def is_executable(path: Path) -> bool:
-    """Whether a file is a 64-bit ELF file."""
+    """Return True if the file is a 64-bit ELF file."""
     with path.open("rb") as file:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
 def run_main(path: Path, arguments: Sequence[str], at_exit: Callable[[int], int]) -> int:
-    """Call the executable's `main`, and answer what `at_exit` makes of its exit code.
+    """Call the executable's `main`, then end the process.
 
-    Where the program calls exit(), `at_exit` is called there, and the process ends with what it answers. Raises
-    NotEmulated for a program that cannot be loaded so.
+    `at_exit` gets the program's exit code, from `main` or exit(), and returns the exit code of this process. Raises
+    NotEmulated for a program that cannot be loaded this way.
     """
     what, image = f"running {path}", bytearray(path.read_bytes())
     kind, machine = struct.unpack_from("<HH", image, 16)
     if (kind, machine) != (_SHARED, _X86_64):
-        raise not_emulated(what, "only executables for x86-64 that can be placed anywhere (-pie) are loaded")
+        raise not_emulated(what, "only position-independent executables (-pie) for x86-64 can be loaded")
     if b"libcudart.so" not in image and b"libcuda.so" not in image:
-        raise not_emulated(what, "it uses no CUDA")
+        raise not_emulated(what, "it is linked to neither libcudart.so nor libcuda.so")
     symbols = list(_symbols(image))
     own = [s for s in symbols if s.kind == _THREAD_LOCAL and not s.name.startswith(_STATIC_RUNTIME)]
     if any(segment.kind == _TLS for segment in _segments(image)) and (own or not symbols):
-        why = "it has thread-local variables" if own else "it was stripped: its thread-local variables may be its own"
+        why = "it has thread-local variables" if own else "it is stripped, so its thread-local variables may be its own"
         raise not_emulated(what, why)
     _leave_static_runtime(image, symbols)
     start = _main(image, symbols)
     for at, tag, value in _dynamic(image):
-        if tag == _FLAGS_1:  # a library, so far as the loader is concerned
+        if tag == _FLAGS_1:  # without the flag the loader accepts it as a library
             struct.pack_into("<QQ", image, at, tag, value & ~_PIE)
     copy = FOLDER / path.name
     copy.write_bytes(image)
@@ -70,7 +70,7 @@ def run_main(path: Path, arguments: Sequence[str], at_exit: Callable[[int], int]
 
 def _end(libc: Any, code: int) -> None:
     libc.fflush(None)
-    atexit._run_exitfuncs()  # this process does not come to Python's own end: its temporary folders go here
+    atexit._run_exitfuncs()  # Python's own shutdown is skipped; this removes the temporary folders
     libc._exit(code)
 
 
@@ -82,7 +82,7 @@ class _Segment(NamedTuple):
 
 
 def _segments(image: bytearray) -> Iterator[_Segment]:
-    """The parts of the file that the loader knows."""
+    """Yield the program headers."""
     at = struct.unpack_from("<Q", image, 0x20)[0]
     size, count = struct.unpack_from("<HH", image, 0x36)
     for i in range(count):
@@ -91,7 +91,7 @@ def _segments(image: bytearray) -> Iterator[_Segment]:
 
 
 def _dynamic(image: bytearray) -> Iterator[tuple[int, int, int]]:
-    """Where each entry for the loader stands, its tag and its value."""
+    """Yield the entries of the dynamic section: file offset, tag and value."""
     for segment in _segments(image):
         if segment.kind == _DYNAMIC:
             for at in range(segment.offset, segment.offset + segment.size, 16):
@@ -105,7 +105,7 @@ class _Symbol(NamedTuple):
 
 
 def _symbols(image: bytearray) -> Iterator[_Symbol]:
-    """What linkers know by name; nothing where that was stripped."""
+    """Yield the symbol table; nothing if it was stripped."""
     sections_at = struct.unpack_from("<Q", image, 0x28)[0]
     entry_size, count = struct.unpack_from("<HH", image, 0x3A)
     sections = [struct.unpack_from("<IIQQQQIIQQ", image, sections_at + i * entry_size) for i in range(count)]
@@ -119,7 +119,7 @@ def _symbols(image: bytearray) -> Iterator[_Symbol]:
 
 
 def _leave_static_runtime(image: bytearray, symbols: Sequence[_Symbol]) -> None:
-    """Let the functions of a CUDA runtime that is within the program jump to those of ours."""
+    """Redirect the functions of a statically linked CUDA runtime to the emulated runtime."""
     loaded = [segment for segment in _segments(image) if segment.kind == _LOAD]
     for symbol in symbols if any(s.name.startswith(_STATIC_RUNTIME) for s in symbols) else ():
         function = runtime_function(symbol.name.removesuffix("_ptsz").removesuffix("_ptds"))
@@ -130,12 +130,12 @@ def _leave_static_runtime(image: bytearray, symbols: Sequence[_Symbol]) -> None:
 
 
 def _main(image: bytearray, symbols: Sequence[_Symbol]) -> int:
-    """The address of `main`: by its symbol, or where it was stripped by the code that calls it."""
+    """Return the address of `main`, from its symbol or, if the program is stripped, from the entry point's code."""
     for symbol in symbols:
         if symbol.name == "main":
             return symbol.address
     entry: int = struct.unpack_from("<Q", image, 0x18)[0]
     at = image.find(_TO_MAIN, entry, entry + 64)
     if at < 0:
-        raise not_emulated("this program", "its `main` was not found")
+        raise not_emulated("this program", "it is stripped and its entry point does not show where `main` is")
     return at + 7 + int(struct.unpack_from("<i", image, at + 3)[0])

@@ -1,4 +1,4 @@
-"""torch's CUDA graphs, and those of cuda.bindings.runtime, over what streams capture."""
+"""CUDA graphs for torch and cuda.bindings.runtime, built on stream capture."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from .captures import Captures, Graph, new_handle
-from .refusal import CudaError
+from .errors import CudaError
 from .streams import Current, Stream
 
 
 class TorchGraphs:
-    """The three names of torch.cuda that capture: CUDAGraph, graph and is_current_stream_capturing."""
+    """The names of torch.cuda that concern capture: CUDAGraph, graph and is_current_stream_capturing."""
 
     def __init__(self, captures: Captures) -> None:
         self.names: dict[str, Any] = {
@@ -48,7 +48,7 @@ def _cuda_graph(captures: Captures) -> type:
 
 def _graph(captures: Captures) -> type:
     class graph:
-        """torch.cuda.graph(cuda_graph, pool, stream): captures on `stream`, or on a stream of its own."""
+        """torch.cuda.graph(cuda_graph, pool, stream): capture on `stream`, or on a new stream."""
 
         def __init__(
             self, cuda_graph: Any, pool: Any = None, stream: Stream | None = None, capture_error_mode: str = "global"
@@ -69,7 +69,7 @@ def _graph(captures: Captures) -> type:
 
 
 def runtime_functions(runtime: Any, captures: Captures) -> dict[str, Callable[..., Any]]:
-    """cuda.bindings.runtime's capture and graph calls."""
+    """Return the capture and graph functions of cuda.bindings.runtime by name."""
     error = runtime.cudaError_t
     ok = error.cudaSuccess
 

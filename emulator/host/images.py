@@ -1,4 +1,4 @@
-"""The PTX within what a program hands to CUDA as a module: PTX itself, or a fat binary of nvcc."""
+"""Extract PTX from a module image: PTX text, or a fat binary made by nvcc."""
 
 from __future__ import annotations
 
@@ -10,58 +10,62 @@ from typing import Final
 
 from .. import chip
 from ..bridge.driver import NotEmulated
-from .refusal import not_emulated
+from .errors import not_emulated
 
 _WRAPPER, _FAT, _ELF = 0x466243B1, 0xBA55ED50, 0x464C457F
 _FAT_HEADER: Final = struct.Struct("<IHHQ")
 _ENTRY: Final = struct.Struct("<HHIQIIHHIIIQQQ")
 _PTX: Final = 1
 _LZ4, _ZSTD = 0x2000, 0x8000
-"""Flags of an entry: what it is compressed with."""
+"""Compression flags of a fat binary's entry."""
 _TARGET: Final = re.compile(rb"\.target\s+sm_(\d+)([af]?)")
-_OWN: Final = 10 * chip.COMPUTE_CAPABILITY[0] + chip.COMPUTE_CAPABILITY[1]
+_DEVICE_TARGET: Final = 10 * chip.COMPUTE_CAPABILITY[0] + chip.COMPUTE_CAPABILITY[1]
 
 
 def is_machine_code(address: int) -> bool:
-    """Whether a module image is a cubin."""
+    """Return True if a module image is a cubin."""
     return ctypes.c_uint32.from_address(address).value == _ELF
 
 
 def machine_code() -> NotEmulated:
-    """The refusal of what is machine code only."""
+    """Return the error for a module that has machine code and no PTX."""
     return not_emulated("a module of machine code", "compile to PTX, or to a fat binary that holds PTX")
 
 
 def ptx_at(address: int) -> str:
-    """The PTX of the module image at an address. Raises NotEmulated where there is none that a B200 takes."""
+    """Return the PTX of the module image at an address. Raises NotEmulated if it has none that a B200 can run."""
     magic = ctypes.c_uint32.from_address(address).value
     if magic == _WRAPPER:
         return ptx_at(ctypes.c_uint64.from_address(address + 8).value)
     if magic == _FAT:
-        return _best(list(_texts(address))).decode()
+        return _nearest_ptx(list(_ptx_entries(address))).decode()
     if is_machine_code(address):
         raise machine_code()
     return ctypes.string_at(address).decode()
 
 
-def _best(texts: list[bytes]) -> bytes:
-    """Of several the one for the nearest target that a B200 runs."""
+def _nearest_ptx(texts: list[bytes]) -> bytes:
+    """Return the PTX whose target is nearest to the device, among those that the device can run."""
     found = {}
     for text in texts:
         target = _TARGET.search(text)
         if target is not None:
             number, suffix = int(target[1]), target[2]
-            fits = number == _OWN or (number // 10 == _OWN // 10 and suffix == b"f") or (number < _OWN and not suffix)
+            fits = (
+                number == _DEVICE_TARGET
+                or (number // 10 == _DEVICE_TARGET // 10 and suffix == b"f")
+                or (number < _DEVICE_TARGET and not suffix)
+            )
             if fits:
                 found[number, suffix == b"a"] = text
     if not found:
-        mend = "compile with -gencode arch=compute_100a,code=compute_100a"
-        raise not_emulated("a fat binary without PTX for sm_100a", mend)
+        fix = "compile with -gencode arch=compute_100a,code=compute_100a"
+        raise not_emulated("a fat binary without PTX for sm_100a", fix)
     return found[max(found)]
 
 
-def _texts(address: int) -> Iterator[bytes]:
-    """The PTX texts of the fat binary at an address."""
+def _ptx_entries(address: int) -> Iterator[bytes]:
+    """Yield the PTX texts of the fat binary at an address."""
     _, _, header, size = _FAT_HEADER.unpack(ctypes.string_at(address, _FAT_HEADER.size))
     at, end = address + header, address + header + size
     while at < end:
@@ -81,16 +85,16 @@ def _texts(address: int) -> Iterator[bytes]:
 
 
 def _decompressed(name: str, unpack: Callable[..., int], address: int, packed_size: int, unpacked_size: int) -> bytes:
-    """What one of the system's libraries makes of a compressed text."""
+    """Decompress a PTX text with a system library. Raises NotEmulated if the library is missing or fails."""
     try:
         library = ctypes.CDLL(f"lib{name}.so.1")
     except OSError:
         what = f"PTX that is compressed with {name}"
-        why = f"there is no lib{name}.so.1; install it, or let fatbinary compress nothing (nvcc -no-compress)"
+        why = f"there is no lib{name}.so.1; install it, or compile without compression (nvcc -no-compress)"
         raise not_emulated(what, why) from None
     target = ctypes.create_string_buffer(unpacked_size)
     if unpack(library, target, ctypes.string_at(address, packed_size)) != unpacked_size:
-        raise not_emulated("a fat binary", f"{name} does not understand its PTX")
+        raise not_emulated("a fat binary", f"lib{name} cannot decompress its PTX")
     return target.raw
 
 

@@ -1,4 +1,4 @@
-"""Launches as the host sees them: what memory they may touch, and whether a graph keeps them for later."""
+"""Launches from the host: the memory that they may access, and their capture into graphs."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from .patching import Patches
 
 
 def install(patches: Patches, memory: Allocations, captures: Captures) -> None:
-    """Let the emulated device know the host's memory, and its launches go through the captures."""
+    """Give the emulated device the host's allocations, and submit its launches through `captures`."""
     patches.set(EmulatedDevice, "launch", _capturing(EmulatedDevice.launch, captures))
-    patches.set(EmulatedDevice, "memory", _closed(EmulatedDevice.memory, memory))
+    patches.set(EmulatedDevice, "memory", _with_host_memory(EmulatedDevice.memory, memory))
 
 
-def _closed(original: Callable[[EmulatedDevice], Memory], host: Allocations) -> Callable[[EmulatedDevice], Memory]:
-    """All that lives on the device, when a launch begins: there is nothing else to touch."""
+def _with_host_memory(
+    original: Callable[[EmulatedDevice], Memory], host: Allocations
+) -> Callable[[EmulatedDevice], Memory]:
+    """Return EmulatedDevice.memory with all live device memory. Nothing else may be accessed."""
 
     def memory(device: EmulatedDevice) -> Memory:
-        return Memory(tuple(named(host.all(), original(device).allocations)), closed=True)
+        return Memory(tuple(named_ranges(host.ranges(), original(device).allocations)), closed=True)
 
     return memory
 
 
-def named(pieces: Sequence[tuple[int, int]], visible: Sequence[Allocation]) -> list[Allocation]:
-    """All pieces of the device's memory, each called after the first argument in it; then the arguments elsewhere."""
+def named_ranges(pieces: Sequence[tuple[int, int]], visible: Sequence[Allocation]) -> list[Allocation]:
+    """Name each piece of device memory after the first argument in it; append the arguments outside of them."""
     found = [(address, size, _inside(address, size, visible) or "device memory") for address, size in pieces]
     known = sorted(pieces)
     starts = [address for address, _ in known]
@@ -52,14 +54,14 @@ def _capturing(original: Callable[..., None], captures: Captures) -> Callable[..
         if not captures.capturing(config.stream):
             original(device, kernel, config, arguments)
             return
-        kept = _KeptArguments(arguments, device.parameter_bytes(kernel))
+        kept = _ArgumentCopies(arguments, device.parameter_bytes(kernel))
         captures.submit(config.stream, lambda: original(device, kernel, config, kept.address))
 
     return launch
 
 
-class _KeptArguments:
-    """Copies of a launch's parameters, and an array of pointers to them like the one that the launch came with."""
+class _ArgumentCopies:
+    """Copies of a captured launch's parameters, and the array of pointers to them."""
 
     def __init__(self, arguments: int, sizes: Sequence[int]) -> None:
         pointers = (ctypes.c_void_p * len(sizes)).from_address(arguments) if sizes else ()

@@ -1,4 +1,4 @@
-"""libcublas.so: the matrix products of cuBLASLt, computed by torch, for programs that compare theirs with them."""
+"""libcublas.so: cuBLASLt's matrix products computed by torch, for programs that compare their results with them."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import torch
 
 from .c_library import FLOAT, INT, LONG, CLibrary, entry, put
 from .captures import new_handle
-from .refusal import not_emulated
+from .errors import not_emulated
 
 _TYPES: Final = {
     **{0: torch.float32, 1: torch.float64, 2: torch.float16, 14: torch.bfloat16},
     **{28: torch.float8_e4m3fn, 29: torch.float8_e5m2},
 }
-"""By cudaDataType."""
+"""torch's dtype by cudaDataType."""
 _TRANSPOSE_A, _TRANSPOSE_B = 3, 4
 _PLAIN: Final = frozenset(range(5)) | {25}
-"""The attributes of a product that leave it a product: types, where factors are, transposition, how sums are kept."""
+"""The supported cublasLtMatmulDesc attributes: types, pointer mode, transposition, fast accumulation."""
 _RESULT_BYTES: Final = 96
-"""Of a cublasLtMatmulHeuristicResult_t, which is all zeros: a status of success, and no workspace is needed."""
+"""Size of a cublasLtMatmulHeuristicResult_t. All zeros means success without a workspace."""
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """A matrix, column by column."""
+    """A column-major matrix."""
 
     kind: int
     rows: int
@@ -34,7 +34,7 @@ class _Layout:
     leading: int
 
     def at(self, address: int) -> torch.Tensor:
-        """The matrix at an address."""
+        """Return the matrix at an address."""
         if self.kind not in _TYPES:
             raise not_emulated(f"cublasLtMatmul of cudaDataType {self.kind}", f"known are {sorted(_TYPES)}")
         dtype = _TYPES[self.kind]
@@ -45,19 +45,19 @@ class _Layout:
 
 @dataclass
 class _Product:
-    """A product's description: its attributes by number."""
+    """A cublasLtMatmulDesc: its attributes by number."""
 
     scale: int
     attributes: dict[int, int] = field(default_factory=dict)
 
     def factor(self, address: int) -> float:
-        """alpha or beta, where it lies on the host."""
+        """Return alpha or beta from its host address."""
         kind = ctypes.c_double if _TYPES[self.scale] is torch.float64 else FLOAT
         return float(kind.from_address(address).value)
 
 
 class LibCublas(CLibrary):
-    """The library, as far as its products go."""
+    """cuBLASLt's matrix products."""
 
     sonames = ("libcublas.so",)
     quiet = ("cublasLtDestroy", "cublasLtMatmulPreferenceDestroy", "cublasLtMatmulPreferenceSetAttribute")
@@ -92,8 +92,8 @@ class LibCublas(CLibrary):
     @entry("pipn", "cublasLtMatmulDescSetAttribute")
     def set_attribute(self, product: int, attribute: int, value: int, size: int) -> None:
         if attribute not in _PLAIN:
-            why = "scale factors of blocks and epilogues are not computed"
-            raise not_emulated(f"attribute {attribute} of cuBLASLt's products", why)
+            why = "block scale factors and epilogues are not supported"
+            raise not_emulated(f"attribute {attribute} of a cuBLASLt matmul", why)
         given = int.from_bytes(ctypes.string_at(value, size), "little")
         self._products[product].attributes[attribute] = given
 

@@ -11,9 +11,9 @@ from ..bridge.launchconfig import COOPERATIVE, LaunchConfig
 from . import code
 from .c_library import FLOAT, INT, LONG, UINT, CLibrary, entry, put
 from .captures import CAPTURED_EVENT, INVALIDATED, MERGE, UNJOINED, UNMATCHED, UNSUPPORTED, Captures, new_handle
+from .errors import TEXTS, not_emulated
 from .memory import INVALID_VALUE, Kind
 from .properties import BUS
-from .refusal import TEXTS, not_emulated
 
 NO_BINARY, INVALID_DEVICE, INVALID_HANDLE, NOT_FOUND, NOT_REGISTERED = 209, 101, 400, 500, 713
 _OF_CAPTURES: Final = {
@@ -249,7 +249,7 @@ class LibCuda(CLibrary):
 
     @entry("ppp", "cuMemGetAddressRange_v2")
     def address_range(self, start: int, size: int, pointer: int) -> int | None:
-        found = self.session.allocations.holding(pointer)
+        found = self.session.allocations.containing(pointer)
         if found is None:
             return INVALID_VALUE
         put(start, LONG, found[0])
@@ -268,7 +268,7 @@ class LibCuda(CLibrary):
 
     def _about(self, data: int, attribute: int, pointer: int) -> bool:
         """Write one of a pointer's attributes. False if it is none of the device's."""
-        found = self.session.allocations.holding(pointer)
+        found = self.session.allocations.containing(pointer)
         if found is None:
             return False
         start, size = found

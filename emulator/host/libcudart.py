@@ -352,7 +352,7 @@ class LibCudart(CLibrary):
 
     @entry("pp", "cudaPointerGetAttributes")
     def pointer_attributes(self, attributes: int, pointer: int) -> None:
-        kind = _MEMORY_TYPE_DEVICE if self.session.allocations.holding(pointer) else _MEMORY_TYPE_HOST
+        kind = _MEMORY_TYPE_DEVICE if self.session.allocations.containing(pointer) else _MEMORY_TYPE_HOST
         ctypes.memmove(attributes, struct.pack("<iiQQ", kind, 0, pointer, pointer), 24)
 
     # Streams, events and graphs

@@ -1,4 +1,4 @@
-"""Device memory that a script allocates through CUDA itself: CPU memory, kept until it is freed."""
+"""Device memory: CPU memory that CUDA's functions allocate, copy, fill and free."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from .refusal import CudaError
+from .errors import CudaError
 
 ALIGNMENT: Final = 512
 POISON: Final = 0xCB
 INVALID_VALUE: Final = 1
 Range = tuple[int, int]
-"""Address, bytes."""
+"""Address, size in bytes."""
 
 
 class Kind(IntEnum):
-    """Between which memories a copy goes, as cudaMemcpyKind numbers it."""
+    """The direction of a copy: cudaMemcpyKind."""
 
     HOST_TO_HOST = 0
     TO_DEVICE = 1
@@ -31,49 +31,49 @@ class Kind(IntEnum):
 
 
 class Allocations:
-    """The device's memory: what lives in it, by address, each piece aligned to 512 bytes as cudaMalloc does.
+    """The device's live allocations, by address. Each is aligned to 512 bytes, as cudaMalloc aligns.
 
-    variable: (address, bytes) of a module's variable around an address, which copies and fills may name too.
+    variable: returns the range of the module variable that contains an address; copies and fills may access it too.
     """
 
     def __init__(self, variable: Callable[[int], Range | None] = lambda address: None) -> None:
-        self._held: dict[int, np.ndarray] = {}
+        self._buffers: dict[int, np.ndarray] = {}
         self._live: dict[int, int] = {}
         self._registered: dict[int, int] = {}
         self._variable = variable
 
     def allocate(self, size: int) -> int:
-        """The address of `size` bytes, poisoned, until `free`."""
-        piece = self._piece(size)
+        """Allocate `size` poisoned bytes and return their address."""
+        piece = self._aligned_buffer(size)
         piece.fill(POISON)
-        self._held[piece.ctypes.data] = piece
+        self._buffers[piece.ctypes.data] = piece
         return piece.ctypes.data
 
     def free(self, pointer: Any) -> bool:
-        """Whether `pointer` was an allocation; it no longer is one. Freeing the null pointer does nothing."""
-        return address_of(pointer) == 0 or self._held.pop(address_of(pointer), None) is not None
+        """Free an allocation and return True; return False if there is none. Freeing a null pointer does nothing."""
+        return address_of(pointer) == 0 or self._buffers.pop(address_of(pointer), None) is not None
 
     def storage(self, size: int) -> torch.UntypedStorage:
-        """`size` bytes, not written, that live as long as the storage."""
-        return torch.from_numpy(self._piece(size)).untyped_storage()
+        """Allocate `size` uninitialised bytes for a torch storage, which owns them."""
+        return torch.from_numpy(self._aligned_buffer(size)).untyped_storage()
 
     def register(self, address: int, size: int) -> None:
-        """The device may reach these bytes of the host, too, until `unregister`."""
+        """Let the device access a range of host memory until `unregister`."""
         self._registered[address] = size
 
     def unregister(self, address: int) -> bool:
-        """Whether memory of the host was registered there; it no longer is."""
+        """Undo `register` and return True; return False if no range was registered at this address."""
         return self._registered.pop(address, None) is not None
 
-    def all(self) -> list[Range]:
-        """(address, bytes) of everything that lives, and of what of the host is registered outside of it."""
+    def ranges(self) -> list[Range]:
+        """Return the ranges of all live allocations and of registered host memory."""
         return [*self._live.items(), *(piece for piece in self._registered.items() if piece[0] not in self._live)]
 
-    def holding(self, address: int) -> Range | None:
-        """(address, bytes) of what lives around an address, None where nothing does."""
+    def containing(self, address: int) -> Range | None:
+        """Return the range of the allocation that contains an address, None if there is none."""
         if address in self._live:
             return address, self._live[address]
-        return next(((at, size) for at, size in self.all() if at <= address < at + max(size, 1)), None)
+        return next(((at, size) for at, size in self.ranges() if at <= address < at + max(size, 1)), None)
 
     def copy(self, destination: Any, source: Any, size: Any, kind: int = Kind.DEFAULT) -> None:
         """Copy `size` bytes between any two of host and device memory. Raises CudaError."""
@@ -104,22 +104,22 @@ class Allocations:
             ctypes.memmove(to, pattern * count, count * width)
 
     def _check(self, address: int, size: int, on_device: bool) -> None:
-        """Refuse bytes that leave what lives around the first of them, and of the device where nothing does."""
-        found = self.holding(address) or self._variable(address)
+        """Raise CudaError if the bytes leave the allocation of the first, or must be the device's and are not."""
+        found = self.containing(address) or self._variable(address)
         if address + size > sum(found) if found else on_device or not address:
             raise CudaError(INVALID_VALUE, f": {size} bytes at {address:#x} are not the device's")
 
-    def _piece(self, size: int) -> np.ndarray:
-        room = np.empty(max(size, 1) + ALIGNMENT, np.uint8)
-        start = -room.ctypes.data % ALIGNMENT
-        piece = room[start : start + max(size, 1)]
+    def _aligned_buffer(self, size: int) -> np.ndarray:
+        buffer = np.empty(max(size, 1) + ALIGNMENT, np.uint8)
+        start = -buffer.ctypes.data % ALIGNMENT
+        piece = buffer[start : start + max(size, 1)]
         self._live[piece.ctypes.data] = size
         weakref.finalize(piece, self._live.pop, piece.ctypes.data)
         return piece
 
 
 def address_of(pointer: Any) -> int:
-    """The address in a CUdeviceptr, an int, a ctypes object or a buffer."""
+    """Return the address that a CUdeviceptr, an int, a ctypes object or a buffer stands for."""
     if isinstance(pointer, bytes):
         return ctypes.cast(ctypes.c_char_p(pointer), ctypes.c_void_p).value or 0
     if isinstance(pointer, ctypes.c_void_p):

@@ -1,4 +1,4 @@
-"""Attributes and environment variables, replaced for the length of a session and put back afterwards."""
+"""Temporary replacement of attributes and environment variables during a session."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _ABSENT: Final = object()
 
 
 class Patches(AbstractContextManager["Patches"]):
-    """A stack of replaced attributes. Leaving the context restores them, the last one first."""
+    """A stack of replaced attributes. Leaving the context restores them in reverse order."""
 
     def __init__(self) -> None:
         self._saved: list[tuple[Any, str, Any]] = []
         self._awaited: list[AfterImport] = []
 
     def set(self, owner: Any, name: str, value: Any) -> Any:
-        """Replace `owner.name` and answer what it was (None where there was none)."""
+        """Replace `owner.name` and return its old value, None if it did not exist."""
         old = vars(owner).get(name, _ABSENT)
         self._saved.append((owner, name, old))
         setattr(owner, name, value)
@@ -34,7 +34,7 @@ class Patches(AbstractContextManager["Patches"]):
             self.set(owner, name, value)
 
     def when_imported(self, name: str, then: Callable[[ModuleType], None]) -> None:
-        """Call `then` with a module to patch: now, or as soon as somebody imports it."""
+        """Call `then` with a module: now if it is imported, otherwise when it is."""
         if name in sys.modules:
             then(sys.modules[name])
         else:
@@ -55,7 +55,7 @@ class Patches(AbstractContextManager["Patches"]):
 
 @contextmanager
 def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """While open, the process and those that it starts have these variables."""
+    """Set environment variables of this process and its children while the context is open."""
     saved = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

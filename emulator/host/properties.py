@@ -1,4 +1,4 @@
-"""What the emulated B200 answers when it is asked about itself."""
+"""The emulated B200's device properties and attributes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Final
 
 from .. import chip
 
-# Attributes by the names of CUdevice_attribute without their CU_DEVICE_ATTRIBUTE_ prefix. Those that are not
-# here answer 0, as a driver does for a feature that the device lacks.
+# Attributes by CUdevice_attribute name without the prefix CU_DEVICE_ATTRIBUTE_. Any other attribute is 0, the value
+# that a driver returns for a missing feature.
 _LIMITS: Final[dict[str, int]] = {
     "MAX_THREADS_PER_BLOCK": chip.MAX_THREADS_A_CTA,
     "MAX_BLOCK_DIM_X": 1024,
@@ -38,7 +38,7 @@ _LIMITS: Final[dict[str, int]] = {
     "MEMORY_POOLS_SUPPORTED": 1,
 }
 BUS: Final = "0000:00:00.0"
-"""Where the device is on the host's bus."""
+"""The device's PCI bus id."""
 _NUMBERS: Final = {
     1: "MAX_THREADS_PER_BLOCK",
     2: "MAX_BLOCK_DIM_X",
@@ -77,7 +77,7 @@ _NUMBERS: Final = {
     127: "TENSOR_MAP_ACCESS_SUPPORTED",
     129: "UNIFIED_FUNCTION_POINTERS",
 }
-"""The names by CUdevice_attribute's numbers."""
+"""The names by CUdevice_attribute number."""
 
 
 def _host_memory_bytes() -> int:
@@ -86,9 +86,9 @@ def _host_memory_bytes() -> int:
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """One device. The names are those of torch's device properties; sizes are bytes.
+    """Properties of the device, named as torch names them. Sizes are in bytes.
 
-    Global memory is the CPU's, so its size is the machine's and not the B200's.
+    Global memory is host memory, so `total_memory` is that of this machine and not that of a B200.
     """
 
     name: str = f"NVIDIA {chip.DEVICE.name} (emulated)"
@@ -109,7 +109,7 @@ class DeviceProperties:
     driver_version: int = 13000
 
     def attribute(self, name: str) -> int:
-        """One CUdevice_attribute by its full name or by the part after CU_DEVICE_ATTRIBUTE_."""
+        """Return a CUdevice_attribute by its name, with or without the prefix CU_DEVICE_ATTRIBUTE_."""
         short = name.removeprefix("CU_DEVICE_ATTRIBUTE_")
         own = {
             "COMPUTE_CAPABILITY_MAJOR": self.major,
@@ -127,11 +127,11 @@ class DeviceProperties:
         return own.get(short, _LIMITS.get(short, 0))
 
     def numbered(self, number: int) -> int:
-        """One CUdevice_attribute by its number, which is the runtime's too."""
+        """Return a CUdevice_attribute by its number. cudaDeviceAttr has the same numbers."""
         return self.attribute(_NUMBERS.get(number, ""))
 
     def active_clusters(self, cluster_size: int) -> int:
-        """How many clusters of `cluster_size` one-CTA-per-SM blocks fit at once, were every SM in one pool."""
+        """Return how many clusters of `cluster_size` CTAs fit at once, with one CTA per SM and no GPC limits."""
         return self.multi_processor_count // cluster_size
 
 

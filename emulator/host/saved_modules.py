@@ -1,6 +1,6 @@
-"""Object files of functions compiled with --enable-tvm-ffi: written with their kernels' PTX behind, and loaded again.
+"""Save and load object files of functions compiled with --enable-tvm-ffi, with their kernels' PTX appended.
 
-The object itself holds machine code for the B200, which cannot be emulated.
+The object code itself contains machine code for the B200, which cannot be emulated.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..bridge.modules import LoadedModule, load
+from .errors import not_emulated
 from .patching import Patches
-from .refusal import not_emulated
 from .tvm_ffi import call, linked
 
 _MAGIC: Final = b"PTX of this code"
 _END: Final = struct.Struct(f"<Q{len(_MAGIC)}s")
-"""What a file ends with: the bytes of PTX before it, and the mark. Linkers read an ELF file from its start."""
+"""The end of a file: the size of the PTX before it and a magic string. Linkers ignore what follows an ELF file."""
 _NO_OBJECTS: Final = (".ll", ".bc")
 
 
 def install(patches: Patches) -> None:
-    """Patch what writes and loads object files, if the tvm_ffi package is there to make any."""
+    """Patch CuTeDSL's functions that write and load object files, if the tvm_ffi package is installed."""
     try:
         from cutlass.cutlass_dsl import tvm_ffi_provider as provider
     except ImportError:
@@ -52,15 +52,15 @@ def _exporting(original: Callable[..., None]) -> Callable[..., None]:
 def _load_module(file_path: str, *, enable_tvm_ffi: bool = False) -> SavedModule:
     what = f"loading {file_path!r}"
     if not enable_tvm_ffi:
-        raise not_emulated(what, "only functions that were compiled with --enable-tvm-ffi can be loaded")
+        raise not_emulated(what, "only functions compiled with --enable-tvm-ffi can be loaded")
     return SavedModule(what, Path(file_path).read_bytes())
 
 
 class SavedModule:
-    """A loaded object file: its functions are its attributes and its items."""
+    """A loaded object file. Its functions are available as attributes and as items."""
 
     def __init__(self, what: str, content: bytes) -> None:
-        self._what, self._module = what, _kept(what, content)
+        self._what, self._module = what, _embedded_ptx(what, content)
         self._engine = linked(content)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -68,20 +68,20 @@ class SavedModule:
 
         address = self._engine.get_function_address(f"__tvm_ffi_{name}")
         if not address:
-            raise AttributeError(f"{self._what}: it has no function {name!r}")
+            raise AttributeError(f"{self._what}: the file has no function {name!r}")
         function = tvm_ffi.Function.__from_extern_c__(address, keep_alive_object=self._engine)
         return lambda *args, **kwargs: call(self._module, function, args, kwargs)
 
     __getitem__ = __getattr__
 
 
-def _kept(what: str, content: bytes) -> LoadedModule | None:
-    """The PTX that a file ends with, None if it launches nothing. Raises NotEmulated if there is none."""
+def _embedded_ptx(what: str, content: bytes) -> LoadedModule | None:
+    """Load the PTX at the end of a file, None if it is empty: no kernels. Raises NotEmulated if the file has no PTX."""
     size, magic = _END.unpack(content[-_END.size :]) if len(content) >= _END.size else (0, b"")
     if magic != _MAGIC:
         raise not_emulated(
             what,
-            "it holds machine code, and no PTX as an object file has that the emulated device wrote; "
+            "it contains machine code and no PTX, so it was not written under the emulated device; "
             "compile it here, or turn off the cache that it comes from",
         )
     text = content[-_END.size - size : -_END.size].decode()

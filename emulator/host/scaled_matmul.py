@@ -1,4 +1,4 @@
-"""Block-scaled matrix products that torch computes on CUDA alone, in float32 on the CPU."""
+"""Block-scaled matrix products that torch has only for CUDA, computed in float32 on the CPU."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import torch
 
-from .refusal import not_emulated
+from .errors import not_emulated
 
 _E2M1: Final = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
 _ROWS, _COLUMNS = 128, 4
 
 
 def is_block_scaled(scale: Any) -> bool:
-    """Whether a scale argument of torch._scaled_mm holds one factor a block of 16 or 32 elements along k."""
+    """Return True if a scale argument of torch._scaled_mm has one factor per block of 16 or 32 elements along k."""
     return isinstance(scale, torch.Tensor) and scale.dtype in (torch.float8_e4m3fn, torch.float8_e8m0fnu)
 
 
@@ -28,11 +28,11 @@ def scaled_mm(
     out_dtype: torch.dtype | None = None,
     use_fast_accum: bool = False,
 ) -> torch.Tensor:
-    """torch._scaled_mm for block scales: (a [m, k] * scale_a) @ (b [k, n] * scale_b) -> [m, n].
+    """Compute torch._scaled_mm with block scales: (a [m, k] * scale_a) @ (b [k, n] * scale_b) -> [m, n].
 
-    a and b are float8 or packed float4 (two a byte along k). The scales lie in cuBLAS's blocked layout: tiles of
+    a and b are float8 or packed float4 (two per byte along k). The scales have cuBLAS's blocked layout: tiles of
     128 rows by 4 columns, each stored as [32][4][4] with row = 32 * second + first. A float8_e4m3fn factor covers
-    16 elements, a float8_e8m0fnu one 32 (cuBLAS documentation, "1D block scaling factors layout").
+    16 elements, a float8_e8m0fnu factor 32 (cuBLAS documentation, "1D block scaling factors layout").
     """
     left = _scaled(unpack(a), scale_a)
     right = _scaled(unpack(b.t()), scale_b)
@@ -84,7 +84,7 @@ def scaled_grouped_mm(
 
 
 def unpack(matrix: torch.Tensor) -> torch.Tensor:
-    """A [rows, k] matrix of float8, or [rows, k / 2] of packed float4, as float32. The low nibble comes first."""
+    """Convert a [rows, k] float8 or [rows, k / 2] packed float4 matrix to float32. The low nibble comes first."""
     if matrix.dtype is not torch.float4_e2m1fn_x2:
         return matrix.float()
     codes = matrix.contiguous().view(torch.uint8)
@@ -106,10 +106,10 @@ def _scaled(matrix: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
 
 
 def _factors(rows: int, k: int, dtype: torch.dtype) -> int:
-    """How many factors the tiles of a [rows, k] matrix hold."""
+    """Return how many factors the tiles of a [rows, k] matrix contain, padding included."""
     return -(-rows // _ROWS) * -(-k // (_block(dtype) * _COLUMNS)) * _ROWS * _COLUMNS
 
 
 def _block(dtype: torch.dtype) -> int:
-    """Elements along k that one factor covers."""
+    """Return how many elements along k one factor covers."""
     return 16 if dtype is torch.float8_e4m3fn else 32

@@ -1,4 +1,4 @@
-"""One emulated host: torch, CUDA's Python bindings and CuTeDSL patched together, and put back together."""
+"""A session of the emulated host: torch, CUDA's Python bindings and CuTeDSL are patched while it is open."""
 
 from __future__ import annotations
 
@@ -27,19 +27,18 @@ from . import (
     tvm_ffi,
 )
 from .children import sitecustomize
+from .errors import unsupported
 from .patching import Patches, environment
 from .properties import B200, DeviceProperties
-from .refusal import refuse
 from .state import DriverState
 
 
 @contextmanager
 def emulated_host(properties: DeviceProperties = B200) -> Iterator[DeviceProperties]:
-    """While open, this process has one GPU, an emulated one backed by CPU memory.
+    """Give this process one GPU while the context is open: an emulated device backed by CPU memory.
 
-    torch's `cuda` device, CUDA's libraries and cuda.bindings, and CuTeDSL's own questions answer for `properties`.
-    Launches are not this function's affair: enter `emulator.emulate()` beside it. Raises NotEmulated, naming the call,
-    from whatever the device cannot answer.
+    torch's `cuda` device, CUDA's libraries, cuda.bindings and CuTeDSL's device queries report `properties`. Launches
+    also need `emulator.emulate()`. An unsupported call raises NotEmulated with the name of the call.
     """
     state = DriverState(properties)
     tensors_there = tensors.EmulatedTensors(state.allocations, state.captures)
@@ -58,8 +57,10 @@ def emulated_host(properties: DeviceProperties = B200) -> Iterator[DevicePropert
 
 @contextmanager
 def emulated_gpu(**options: Any) -> Iterator[EmulatedDevice]:
-    """An emulated host with an emulated device, for this process; and one alike for each that it starts with this
-    Python, as soon as it imports torch. options: those of `emulate` that JSON can say."""
+    """Give this process an emulated host and device. Child processes with the same Python get their own.
+
+    A child gets its device when it imports torch. options: those of `emulate` that JSON can represent.
+    """
     first = os.pathsep.join(filter(None, [str(Path(sitecustomize.__file__).parent), os.environ.get("PYTHONPATH")]))
     session = json.dumps({"prefix": sys.prefix, "options": options})
     children = environment({"PYTHONPATH": first, sitecustomize.SESSION: session})
@@ -68,7 +69,10 @@ def emulated_gpu(**options: Any) -> Iterator[EmulatedDevice]:
 
 
 def _install_bindings(patches: Patches, state: DriverState) -> None:
-    """Patch cuda.bindings, if it is there: the driver's call libcuda, which is ours, and the runtime is within them."""
+    """Patch cuda.bindings if it is installed.
+
+    Its driver module calls the emulated libcuda.so. Its runtime module has the runtime compiled in and is replaced.
+    """
     try:
         from cuda.bindings import driver, runtime
     except ModuleNotFoundError:
@@ -76,14 +80,14 @@ def _install_bindings(patches: Patches, state: DriverState) -> None:
     from . import cuda_runtime
 
     own = cuda_runtime.functions(runtime, state)
-    _refuse_others(patches, driver, "cu", c_hosts.driver_functions())
+    _reject_unsupported_calls(patches, driver, "cu", c_hosts.driver_functions())
     patches.update(runtime, own)
-    _refuse_others(patches, runtime, "cuda", own.keys())
+    _reject_unsupported_calls(patches, runtime, "cuda", own.keys())
 
 
-def _refuse_others(patches: Patches, module: ModuleType, prefix: str, known: Collection[str]) -> None:
+def _reject_unsupported_calls(patches: Patches, module: ModuleType, prefix: str, known: Collection[str]) -> None:
     for name in dir(module):
         function = getattr(module, name)
         is_call = name.startswith(prefix) and name[len(prefix) : len(prefix) + 1].isupper()
         if is_call and name not in known and callable(function) and not isinstance(function, type):
-            patches.set(module, name, refuse(f"{module.__name__}.{name}", "only a CUDA driver can answer it"))
+            patches.set(module, name, unsupported(f"{module.__name__}.{name}", "it needs a CUDA driver"))

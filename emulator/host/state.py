@@ -1,4 +1,4 @@
-"""What the driver and the runtime remember between calls."""
+"""State of the driver and the runtime between calls."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class DriverState:
         self.last_error = 0
 
     def copy(self, destination: Any, source: Any, size: Any, kind: int = Kind.DEFAULT, stream: Any = None) -> None:
-        """Copy `size` bytes now, or when its graph is replayed if the stream captures; raises CudaError then."""
+        """Copy `size` bytes, now or, if the stream is capturing, when the graph is replayed. Raises CudaError then."""
         self._submit(stream, lambda: self.allocations.copy(destination, source, size, kind))
 
     def fill(self, destination: Any, value: int, count: Any, width: int, stream: Any = None) -> None:
-        """Write `count` values of `width` bytes, as `copy` copies."""
+        """Write `count` values of `width` bytes, at the same time as `copy` would."""
         self._submit(stream, lambda: self.allocations.fill(destination, value, count, width))
 
     def _submit(self, stream: Any, work: Work) -> None:
@@ -37,11 +37,11 @@ class DriverState:
             self.captures.submit(stream, work)
 
     def elapsed_ms(self, start: Any, end: Any) -> float | None:
-        """Milliseconds between two recorded events, None if one was not recorded."""
+        """Return the milliseconds between two recorded events, None if one was not recorded."""
         first, last = self.event_times.get(int(start)), self.event_times.get(int(end))
         return None if first is None or last is None else max((last - first) * 1e3, 1e-6)
 
     def record(self, event: Any, stream: Any) -> None:
-        """An event of a stream has been reached: everything before it is done, or captured."""
+        """Record an event on a stream: all work before it is done or captured."""
         self.event_times[int(event)] = time.perf_counter()
         self.captures.record(event, stream)

@@ -1,4 +1,4 @@
-"""Streams and events of the emulated device, where every launch has finished when it returns."""
+"""Streams and events of the emulated device. Every launch is synchronous."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Final
 import torch
 
 from .captures import Captures, new_handle
-from .refusal import not_emulated
+from .errors import not_emulated
 
 DEVICE: Final = torch.device("cuda", 0)
 
 
 class Stream:
-    """torch.cuda.Stream. Work on it is done in program order, at once, or captured."""
+    """torch.cuda.Stream. Its work is done immediately in program order, or captured."""
 
     def __init__(self, device: Any = None, priority: int = 0, *, handle: int | None = None) -> None:
         self.cuda_stream = new_handle() if handle is None else handle
@@ -64,14 +64,14 @@ class Stream:
 
 
 class ExternalStream(Stream):
-    """torch.cuda.ExternalStream: a stream that someone else made, by its handle."""
+    """torch.cuda.ExternalStream: an existing stream by its handle."""
 
     def __init__(self, stream_ptr: int, device: Any = None) -> None:
         super().__init__(device, handle=stream_ptr)
 
 
 class Event:
-    """torch.cuda.Event. Times are the host's wall clock: they measure the emulator, not a B200."""
+    """torch.cuda.Event. Times are the host's wall-clock times: they measure the emulator, not a B200."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Event:
         Current.captures.record(self.cuda_event, (stream or Current.stream).cuda_stream)
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this event to `end_event`. Raises RuntimeError if one was not recorded."""
+        """Return the milliseconds from this event to `end_event`. Raises RuntimeError if one was not recorded."""
         if self._at is None or end_event._at is None:
             raise RuntimeError("Both events must be recorded before calculating elapsed time.")
         return max((end_event._at - self._at) * 1e3, 1e-6)
@@ -111,7 +111,7 @@ DEFAULT_STREAM: Final = Stream(handle=0)
 
 
 class Current:
-    """The stream that torch's next work goes to, and what streams capture."""
+    """torch's current stream, and the captures of the session."""
 
     stream: Stream = DEFAULT_STREAM
     captures: Captures = Captures()
@@ -131,7 +131,7 @@ class StreamContext:
 
 
 class Generator(torch.Generator):
-    """torch.Generator that takes the emulated device for the CPU."""
+    """torch.Generator, on the CPU whichever device is given."""
 
     def __new__(cls, device: Any = None) -> Generator:
         return super().__new__(cls)

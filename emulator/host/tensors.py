@@ -1,4 +1,4 @@
-"""torch tensors on the emulated device: ordinary CPU tensors that carry a mark and answer as cuda:0."""
+"""torch tensors on the emulated device: CPU tensors with a mark that report the device cuda:0."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _device as default_device
 
 from .captures import Captures
+from .errors import not_emulated
 from .memory import POISON, Allocations
-from .refusal import not_emulated
 from .scaled_matmul import is_block_scaled, scaled_grouped_mm, scaled_mm
 from .streams import DEVICE, Current
 
@@ -21,22 +21,22 @@ CPU: Final = torch.device("cpu")
 _MARK: Final = "_on_emulated_device"
 _DL_CUDA: Final = 2
 _PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
-_UNWRITTEN: Final = frozenset(
+_UNINITIALIZED: Final = frozenset(
     {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 )
 _TO_THE_HOST: Final = frozenset({"to", "cpu", "copy_"})
-_NEEDING_VALUES: Final = frozenset(
+_READS_VALUES: Final = frozenset(
     {"item", "tolist", "is_nonzero", "equal", "nonzero", "unique", "masked_select"}
     | {"__bool__", "__int__", "__float__", "__complex__", "__index__", "__repr__", "__format__", "__contains__"}
 )
-"""What waits for the device, since the host needs what a tensor holds."""
+"""Functions that synchronise with the device because the host needs a tensor's values."""
 _ALIASING: Final = frozenset({"to", "cuda", "cpu", "as_tensor", "asarray"})
 
 
 def is_emulated(value: object) -> bool:
-    """Whether `value` is a tensor that lives on the emulated device.
+    """Return True if `value` is a tensor on the emulated device.
 
-    Its storage carries the mark too, which torch keeps with it: autograd makes new objects of tensors that it saved.
+    The tensor's storage carries the mark too, because autograd makes new tensor objects for saved tensors.
     """
     if not isinstance(value, torch.Tensor):
         return False
@@ -49,7 +49,7 @@ def _in_device_memory(tensor: torch.Tensor) -> bool:
 
 
 def mark(value: Any, emulated: bool) -> None:
-    """Put every tensor in `value` (nested lists and tuples) on the emulated device, or take it off."""
+    """Mark every tensor in `value` (nested lists and tuples) as on the emulated device, or remove the mark."""
     for tensor in tensors_in((value,)):
         if emulated:
             setattr(tensor, _MARK, True)
@@ -58,18 +58,18 @@ def mark(value: Any, emulated: bool) -> None:
 
 
 def is_cuda_device(device: object) -> bool:
-    """Whether a device argument (str, torch.device, int, or None) names the emulated device."""
+    """Return True if a device argument (str, torch.device, int, or None) names the emulated device."""
     if isinstance(device, bool) or device is None:
         return False
     if isinstance(device, int):
-        return _known(torch.device("cuda", device)).type == "cuda"
+        return _checked(torch.device("cuda", device)).type == "cuda"
     if isinstance(device, str | torch.device):
-        return _known(torch.device(device)).type == "cuda"
+        return _checked(torch.device(device)).type == "cuda"
     return False
 
 
 def cuda_capsule(capsule: Any) -> Any:
-    """Rewrite the device of an unversioned DLPack capsule in place to (CUDA, 0). The memory stays where it is."""
+    """Set the device of an unversioned DLPack capsule to (CUDA, 0), in place. The memory does not move."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     device = ctypes.cast(get(capsule, b"dltensor") + 8, ctypes.POINTER(ctypes.c_int32))
@@ -78,10 +78,11 @@ def cuda_capsule(capsule: Any) -> Any:
 
 
 class EmulatedTensors(TorchFunctionMode):
-    """While active, torch's `cuda` device is CPU memory: arguments that name it allocate there, results of
-    operations on its tensors stay there, and those tensors answer `.device`, `.is_cuda` and DLPack as on cuda:0.
+    """A function mode that makes torch's `cuda` device CPU memory.
 
-    A copy between the devices copies, as on hardware, so later writes on one side are not seen on the other.
+    Factories whose device argument is `cuda` allocate there, and operations on its tensors return tensors there. Those
+    tensors report cuda:0 in `.device`, `.is_cuda` and DLPack. A copy between the devices is a real copy, as on
+    hardware: later writes to one tensor do not change the other.
     """
 
     def __init__(self, memory: Allocations, captures: Captures) -> None:
@@ -89,10 +90,10 @@ class EmulatedTensors(TorchFunctionMode):
         self._memory = memory
         self._captures = captures
         self.dispatching: AbstractContextManager[Any] = nullcontext()
-        """What decides which kernel an operator on the device's tensors has."""
+        """The dispatch mode that selects kernels for operators on the device's tensors."""
 
-    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A function that torch calls with its function modes off, with this one on."""
+    def enabled_in(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that runs `function` with this mode active, for callers that turn function modes off."""
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if self in _get_current_function_mode_stack():  # type: ignore[no-untyped-call]
@@ -102,12 +103,12 @@ class EmulatedTensors(TorchFunctionMode):
 
         return call
 
-    def adopt(self, values: Iterable[Any]) -> None:
-        """Put the tensors among (nested) values, which no function seen here made, on the emulated device."""
+    def place_on_device(self, values: Iterable[Any]) -> None:
+        """Place the tensors among (nested) values on the emulated device, for results that this mode did not see."""
         with torch._C.DisableTorchFunction():
             for tensor in tensors_in(values):
                 mark(tensor, True)
-                self._settle(tensor, [])
+                self._move_to_device_memory(tensor, [])
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -116,8 +117,8 @@ class EmulatedTensors(TorchFunctionMode):
         name = _name(func)
         inputs = list(tensors_in((args, kwargs)))
         emulated = [tensor for tensor in inputs if is_emulated(tensor)]
-        if emulated and name in _ANSWERS and is_emulated(args[0]):
-            return _ANSWERS[name](*args, **kwargs)
+        if emulated and name in _ATTRIBUTES and is_emulated(args[0]):
+            return _ATTRIBUTES[name](*args, **kwargs)
 
         if name == "__set__" and len(inputs) == 2:  # parameter.data = tensor
             mark(args[0], is_emulated(args[1]))
@@ -133,7 +134,7 @@ class EmulatedTensors(TorchFunctionMode):
         if name == "_scaled_grouped_mm_v2":
             func = scaled_grouped_mm
         target, args, kwargs = _target(name, func, args, kwargs, bool(emulated))
-        if emulated and _waits(name, args, kwargs, target):
+        if emulated and _synchronizes(name, args, kwargs, target):
             self._captures.synchronize(Current.stream.cuda_stream)
         captured = target and self._captures.capturing(Current.stream.cuda_stream)
         before = _Contents(emulated) if captured else None
@@ -143,18 +144,18 @@ class EmulatedTensors(TorchFunctionMode):
         except NotImplementedError as error:
             if not target:
                 raise
-            raise not_emulated(f"torch's {name} on the device", "torch has no kernel of it for the CPU") from error
+            raise not_emulated(f"torch's {name} on the device", "torch has no CPU kernel for it") from error
         result = self._place(name, args, result, inputs, target)
         if pinned:
-            self._settle(result, [])
+            self._move_to_device_memory(result, [])
         if before is not None:
             before.restore()
-            if name not in _UNWRITTEN:
-                self._captures.submit(Current.stream.cuda_stream, _again(func, args, kwargs, result, inputs))
+            if name not in _UNINITIALIZED:
+                self._captures.submit(Current.stream.cuda_stream, _replay_of(func, args, kwargs, result, inputs))
         return result
 
     def _place(self, name: str, args: tuple[Any, ...], result: Any, inputs: list[torch.Tensor], target: bool) -> Any:
-        """Put a result on its side. Inputs that come back (in-place operations, `out=`) keep the side they are on."""
+        """Place a result on its device. Inputs that are returned (in-place operations, `out=`) stay on theirs."""
         if name in _ALIASING and isinstance(result, torch.Tensor):
             source = args[0] if args else None
             crossed = is_emulated(source) != target
@@ -165,11 +166,13 @@ class EmulatedTensors(TorchFunctionMode):
             if id(tensor) not in known:
                 mark(tensor, target)
                 if target:
-                    self._settle(tensor, inputs, name in _UNWRITTEN and not _fills_what_is_unwritten())
+                    self._move_to_device_memory(
+                        tensor, inputs, name in _UNINITIALIZED and not _torch_fills_new_memory()
+                    )
         return result
 
-    def _settle(self, tensor: torch.Tensor, inputs: list[torch.Tensor], unwritten: bool = False) -> None:
-        """Move a new tensor's memory into the device's; poison it there if nothing has been written to it."""
+    def _move_to_device_memory(self, tensor: torch.Tensor, inputs: list[torch.Tensor], unwritten: bool = False) -> None:
+        """Move a new tensor's memory to device memory, and poison it if the tensor is uninitialised."""
         if type(tensor) not in _PLAIN or tensor.device != CPU:
             return
         if not torch._C._has_storage(tensor) or _in_device_memory(tensor):
@@ -178,7 +181,7 @@ class EmulatedTensors(TorchFunctionMode):
         if storage.nbytes() == 0 or any(_shares_memory(tensor, other) for other in inputs):
             return
         home = self._memory.storage(storage.nbytes())
-        if _MARK in tensor.__dict__:  # pinned memory is the CPU's
+        if _MARK in tensor.__dict__:  # a pinned tensor has no mark: it stays on the CPU
             setattr(home, _MARK, True)
         if unwritten:
             ctypes.memset(home.data_ptr(), POISON, home.nbytes())
@@ -188,21 +191,21 @@ class EmulatedTensors(TorchFunctionMode):
         tensor.data = moved.set_(home, tensor.storage_offset(), tensor.size(), tensor.stride())
 
 
-def _fills_what_is_unwritten() -> bool:
-    """Whether torch itself writes to new memory, as programs may ask for."""
+def _torch_fills_new_memory() -> bool:
+    """Return True if the program asked torch to fill uninitialised memory itself."""
     asked: bool = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     return asked and torch.are_deterministic_algorithms_enabled()
 
 
 class _Contents:
-    """What tensors hold, to undo what an operator does to them while it is captured only."""
+    """A copy of tensors' contents, to undo the effects of an operator that is only captured."""
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         with torch._C.DisableTorchFunction(), torch.inference_mode():
             self._held = [(tensor, _version(tensor), tensor.detach().clone()) for tensor in tensors]
 
     def restore(self) -> None:
-        """Write it back where something else is now."""
+        """Write back the contents of the tensors that have changed."""
         with torch._C.DisableTorchFunction(), torch.inference_mode():
             for tensor, version, content in self._held:
                 if version is None or _version(tensor) != version:
@@ -210,14 +213,14 @@ class _Contents:
 
 
 def _version(tensor: torch.Tensor) -> int | None:
-    """How often a tensor was written; None for those of inference mode, which do not count it."""
+    """Return a tensor's version counter, None for inference tensors, which have none."""
     return None if tensor.is_inference() else tensor._version
 
 
-def _again(
+def _replay_of(
     func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, inputs: list[torch.Tensor]
 ) -> Callable[[], None]:
-    """The operator as a graph does it: with the same arguments, into the memory of its first results."""
+    """Return the work that a graph replays: the operator on the same arguments, into the first results' memory."""
 
     def work() -> None:
         with torch._C.DisableTorchFunction(), torch.inference_mode():
@@ -228,9 +231,9 @@ def _again(
     return work
 
 
-def _waits(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], target: bool) -> bool:
-    """Whether the host waits for the stream in this operation on the device's tensors."""
-    if name in _NEEDING_VALUES:
+def _synchronizes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], target: bool) -> bool:
+    """Return True if this operation on the device's tensors synchronises the host with the stream."""
+    if name in _READS_VALUES:
         return True
     arrives = is_emulated(args[0]) if name == "copy_" else target
     return (
@@ -245,7 +248,7 @@ _Call = tuple[bool, tuple[Any, ...], dict[str, Any]]
 
 
 def _target(name: str, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], from_emulated: bool) -> _Call:
-    """Where the result belongs, and the arguments with every name of the emulated device made `cpu`."""
+    """Return True if the result belongs on the emulated device, and the arguments with `cuda` replaced by `cpu`."""
     if name in ("cuda", "cpu"):
         layout = {key: value for key, value in kwargs.items() if key == "memory_format"}
         return name == "cuda", args[:1], layout
@@ -277,10 +280,10 @@ def _target_of_to(args: tuple[Any, ...], kwargs: dict[str, Any], from_emulated: 
 def default_device_factory(
     context: default_device.DeviceContext, func: Any, types: Any, args: Any = (), kwargs: Any = None
 ) -> Any:
-    """DeviceContext.__torch_function__, which must not name the emulated device to torch itself.
+    """Replace DeviceContext.__torch_function__, which must not pass the emulated device to torch itself.
 
-    `with torch.device(...)` puts the context above EmulatedTensors, which then sees the name and acts on it;
-    a default device stands below it, where the tensor is already marked and only its memory is asked for.
+    `with torch.device(...)` puts the context above EmulatedTensors, which then sees the device and replaces it. A
+    default device is below EmulatedTensors. There the tensor is already marked and only its memory is requested.
     """
     kwargs = dict(kwargs or {})
     if func in _FACTORIES and kwargs.get("device") is None:
@@ -291,7 +294,7 @@ def default_device_factory(
 
 
 def _name(func: Callable[..., Any]) -> str:
-    """The name of a torch function; of a property for its getter."""
+    """Return the name of a torch function, or of the property if it is a getter."""
     name = getattr(func, "__name__", "")
     if name != "__get__":
         return name
@@ -312,7 +315,7 @@ def _shares_memory(result: torch.Tensor, source: object) -> bool:
 
 
 def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
-    """The tensors among values, in nested lists, tuples and dictionaries too."""
+    """Yield the tensors in values, also in nested lists, tuples and dictionaries."""
     for value in values:
         if isinstance(value, torch.Tensor):
             yield value
@@ -322,7 +325,7 @@ def tensors_in(values: Iterable[Any]) -> Iterator[torch.Tensor]:
             yield from tensors_in(value.values())
 
 
-def _known(device: torch.device) -> torch.device:
+def _checked(device: torch.device) -> torch.device:
     if device.type == "cuda" and device.index not in (None, 0):
         raise not_emulated(f"device {str(device)!r}", "there is one emulated device, cuda:0")
     return device
@@ -348,7 +351,7 @@ def _no_numpy(tensor: torch.Tensor, *, force: bool = False) -> Any:
     )
 
 
-_ANSWERS: Final[dict[str, Callable[..., Any]]] = {
+_ATTRIBUTES: Final[dict[str, Callable[..., Any]]] = {
     "device": lambda tensor: DEVICE,
     "is_cuda": lambda tensor: True,
     "is_cpu": lambda tensor: False,

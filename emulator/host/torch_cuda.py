@@ -1,4 +1,4 @@
-"""The module torch.cuda as a script sees it on the emulated device."""
+"""The module torch.cuda on the emulated device."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import torch
 from torch.profiler import ProfilerActivity, profiler
 
 from .captures import Captures
+from .errors import not_emulated, unsupported
 from .graphs import TorchGraphs
 from .patching import Patches
 from .properties import DeviceProperties
-from .refusal import not_emulated, refuse
 from .streams import (
     DEFAULT_STREAM,
     Current,
@@ -27,11 +27,11 @@ from .streams import (
 )
 from .tensors import is_cuda_device
 
-_EXTENSION: Final = "to torch's C++ the device's tensors are the CPU's. tvm_ffi.cpp.load_inline runs the same kernels"
+_EXTENSION: Final = "torch's C++ code sees CPU tensors; use tvm_ffi.cpp.load_inline for the same kernels"
 
 
 class DeviceContext:
-    """torch.cuda.device(...): there is one device, so entering it changes nothing."""
+    """torch.cuda.device(...). There is one device, so entering it changes nothing."""
 
     def __init__(self, device: Any) -> None:
         _check(device)
@@ -42,7 +42,7 @@ class DeviceContext:
 
 
 def install(patches: Patches, properties: DeviceProperties, captures: Captures) -> None:
-    """Make torch.cuda answer for `properties`. What is not answered here is refused by name when it is called."""
+    """Make torch.cuda report `properties`. Functions that are not replaced raise NotEmulated when they are called."""
     patches.update(torch.cuda, _device_functions(properties, captures))
     patches.update(torch.cuda, _stream_functions())
     patches.update(torch.cuda, _memory_functions(properties))
@@ -50,7 +50,7 @@ def install(patches: Patches, properties: DeviceProperties, captures: Captures) 
     patches.update(
         torch.cuda,
         {
-            "_lazy_init": _refuse_caller,
+            "_lazy_init": _reject_caller,
             "_lazy_call": lambda callback, **_: None,
             "manual_seed": lambda seed: None,
             "manual_seed_all": lambda seed: None,
@@ -58,7 +58,7 @@ def install(patches: Patches, properties: DeviceProperties, captures: Captures) 
             "seed_all": lambda: None,
             "get_rng_state": lambda device=None: torch.random.get_rng_state(),
             "set_rng_state": lambda state, device=None: torch.random.set_rng_state(state),
-            "make_graphed_callables": refuse("torch.cuda.make_graphed_callables", "needs a driver"),
+            "make_graphed_callables": unsupported("torch.cuda.make_graphed_callables", "use torch.cuda.graph"),
         },
     )
     patches.update(
@@ -67,12 +67,12 @@ def install(patches: Patches, properties: DeviceProperties, captures: Captures) 
     )
     patches.set(torch, "Generator", Generator)
     patches.set(Current, "captures", captures)
-    patches.set(
-        torch.Tensor, "record_stream", _nothing
-    )  # torch asks for its own kind of stream before any mode sees it
+    patches.set(torch.Tensor, "record_stream", _nothing)  # torch checks the stream's type before any mode sees the call
     version = properties.driver_version
     patches.set(torch.version, "cuda", f"{version // 1000}.{version % 1000 // 10}")
-    extensions = partial(patches.set, name="_join_cuda_home", value=refuse("an extension of torch in CUDA", _EXTENSION))
+    extensions = partial(
+        patches.set, name="_join_cuda_home", value=unsupported("an extension of torch in CUDA", _EXTENSION)
+    )
     patches.when_imported("torch.utils.cpp_extension", extensions)
     patches.set(torch._C, "_cuda_getCurrentRawStream", lambda device: Current.stream.cuda_stream)
     patches.set(profiler, "_parse_activities", _on_cpu(profiler._parse_activities))
@@ -136,7 +136,7 @@ def _memory_functions(properties: DeviceProperties) -> dict[str, Callable[..., A
 
 
 def _on_cpu(parse: Callable[..., Any]) -> Callable[..., Any]:
-    """torch.profiler's reading of `activities`, with what the device does recorded where it is done, on the CPU."""
+    """Return torch.profiler's parser of `activities` with CUDA replaced by CPU, where the device's work is done."""
 
     def activities(asked: Any) -> Any:
         found, filters = parse(asked)
@@ -154,6 +154,6 @@ def _nothing(*_args: Any, **_kwargs: Any) -> None:
     return None
 
 
-def _refuse_caller() -> NoReturn:
+def _reject_caller() -> NoReturn:
     caller = sys._getframe(1).f_code
     raise not_emulated(f"torch.cuda's {caller.co_qualname}", "it needs a CUDA driver")

@@ -1,8 +1,7 @@
-"""TVM-FFI on the emulated device: CuTeDSL's functions compiled with --enable-tvm-ffi, and modules of CUDA C++.
+"""TVM-FFI on the emulated device: CuTeDSL functions compiled with --enable-tvm-ffi, and CUDA C++ modules.
 
-The entry point of CuTeDSL's is linked to the emulated device instead of CUDA. Such a function checks its arguments
-itself and loads its kernels at its first call, so beside the driver's entry points it asks for a few of CuTeDSL's
-runtime; those are here.
+A compiled CuTeDSL function is linked to the emulated device instead of CUDA. It checks its arguments itself and loads
+its kernels at its first call. For that it needs some functions of CuTeDSL's runtime, which are defined here.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any, Final
 
 import llvmlite.binding as llvm
 
-from ..bridge.allocations import shown
+from ..bridge.allocations import argument_memory
 from ..bridge.device import module_of
 from ..bridge.driver import define_entry_points
 from ..bridge.modules import LoadedModule
@@ -31,7 +30,7 @@ _LINKER_OWN: Final = "_GLOBAL_OFFSET_TABLE_"
 
 
 def install(patches: Patches) -> None:
-    """Patch the functions of TVM-FFI's modules, if that package is there, and CuTeDSL's, if it is there too."""
+    """Patch TVM-FFI and CuTeDSL, as far as they are installed."""
     try:
         import tvm_ffi
     except ImportError:
@@ -52,7 +51,7 @@ def install(patches: Patches) -> None:
 
 
 def _create(compiled: Any) -> Any:
-    """The tvm_ffi.Function of a compiled function, from its object code; None if it has no host code."""
+    """Make the tvm_ffi.Function of a compiled function from its object code; None if it has no host code."""
     import tvm_ffi
     from cutlass._mlir._mlir_libs._cutlass_ir import _aot_support  # type: ignore[attr-defined]
 
@@ -65,7 +64,7 @@ def _create(compiled: Any) -> Any:
 
 
 def linked(code: bytes) -> Any:
-    """An engine of llvmlite with an object file whose undefined names are the emulated device's entry points."""
+    """Load an object file into an llvmlite engine, linked to the emulated device's entry points."""
     define_entry_points([name for name in undefined_symbols(code) if name != _LINKER_OWN])
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), host_machine())
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
@@ -74,13 +73,13 @@ def linked(code: bytes) -> Any:
 
 
 def call(module: LoadedModule | None, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Call a function whose kernels are `module`'s, with tensors of the emulated device as TVM-FFI sees a GPU's."""
-    with current_device().calling(module, shown(args, kwargs)):
+    """Call a function whose kernels are in `module`. Tensors of the emulated device are passed as CUDA tensors."""
+    with current_device().calling(module, argument_memory(args, kwargs)):
         return _as_on_a_gpu(function, args, kwargs)
 
 
 def _as_on_a_gpu(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-    """Call a function with tensors of the emulated device as TVM-FFI sees a GPU's, on torch's current stream."""
+    """Call a function on torch's current stream. Tensors of the emulated device are passed as CUDA tensors."""
     import tvm_ffi
 
     with tvm_ffi.use_raw_stream(tvm_ffi.device("cuda", 0), Current.stream.cuda_stream):
@@ -88,7 +87,7 @@ def _as_on_a_gpu(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
 
 
 def _of_module(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Module.get_function: what nvcc compiled finds its tensors on a GPU."""
+    """Return Module.get_function whose functions get tensors of the emulated device as CUDA tensors."""
 
     def get_function(module: Any, name: str, query_imports: bool = False) -> Any:
         function = original(module, name, query_imports)
@@ -117,7 +116,7 @@ def _from_dlpack(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _argument(value: Any) -> Any:
-    """A tensor of the emulated device as TVM-FFI sees one of a GPU; containers are searched, the rest is left."""
+    """Convert tensors of the emulated device, in containers too, to CUDA tensors of TVM-FFI; keep others."""
     if is_emulated(value):
         import tvm_ffi
 
@@ -130,7 +129,7 @@ def _argument(value: Any) -> Any:
 
 
 class _Capsule:
-    """A tensor without torch's fast path to its CPU memory."""
+    """A tensor wrapper that hides torch's fast path, which would expose the CPU memory."""
 
     def __init__(self, tensor: Any) -> None:
         self._tensor = tensor
@@ -143,7 +142,7 @@ class _Capsule:
 
 
 def _load_once(state: int, init: int, load_to_device: int, _set_error: int) -> int:
-    """Load a function's kernels at its first call. `state` is its word of memory, zero until then."""
+    """Load a function's kernels at its first call. state: the address of its library handle, zero until then."""
     loaded = ctypes.c_size_t.from_address(state)
     if loaded.value:
         return 0
@@ -155,7 +154,7 @@ def _load_once(state: int, init: int, load_to_device: int, _set_error: int) -> i
 
 
 def _raise_cuda_error(_where: int, code: int) -> None:
-    """Tell TVM-FFI that the call failed; the emulator's own exception replaces what it makes of this."""
+    """Report a failed call to TVM-FFI. The emulator's own exception replaces the one that TVM-FFI raises."""
     from tvm_ffi import libinfo
 
     library = ctypes.CDLL(libinfo.find_libtvm_ffi())

@@ -16,7 +16,7 @@ from cuda.bindings.driver import CUstream
 
 import emulator  # before CuTeDSL, so that PTX is kept
 from emulator.bridge import driver
-from emulator.bridge.allocations import allocations, shown
+from emulator.bridge.allocations import allocations, argument_memory
 from emulator.bridge.driver import define_entry_points
 from emulator.bridge.launchconfig import LaunchConfig
 from emulator.bridge.objectfile import undefined_symbols
@@ -182,7 +182,7 @@ def test_devices_nest_and_are_left(compiled: Any) -> None:
         executor = compiled.to(0)
     assert (len(outer.launches), len(inner.launches)) == (1, 1)
     assert driver.current() is None
-    with pytest.raises(RuntimeError, match="was left"):
+    with pytest.raises(RuntimeError, match="no longer current"):
         executor(dynamic(x), dynamic(y), 1.0, STREAM)
 
 
@@ -246,7 +246,7 @@ def test_the_memory_of_arguments_is_known_by_name() -> None:
     ],
 )
 def test_memory_is_closed_when_no_argument_can_hold_another_address(argument: object, closed: bool) -> None:
-    assert shown([torch.zeros(2)], argument).closed is closed
+    assert argument_memory([torch.zeros(2)], argument).closed is closed
 
 
 @cute.kernel

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from emulator.host.launches import named
+from emulator.host.launches import named_ranges
 from emulator.host.memory import ALIGNMENT, Allocations, address_of
 
 
@@ -11,13 +11,13 @@ def test_pieces_live_as_long_as_their_owner():
     memory = Allocations()
     kept = memory.allocate(100)
     storage = memory.storage(7)
-    assert sorted(memory.all()) == sorted([(kept, 100), (storage.data_ptr(), 7)])
+    assert sorted(memory.ranges()) == sorted([(kept, 100), (storage.data_ptr(), 7)])
     assert storage.nbytes() == 7
     assert storage.data_ptr() % ALIGNMENT == kept % ALIGNMENT == 0
     del storage
-    assert memory.all() == [(kept, 100)]
+    assert memory.ranges() == [(kept, 100)]
     assert memory.free(kept)
-    assert memory.all() == []
+    assert memory.ranges() == []
     assert not memory.free(kept)
     assert memory.free(0)
 
@@ -27,9 +27,9 @@ def test_a_view_keeps_its_piece():
     tensor = torch.empty(0, dtype=torch.uint8).set_(memory.storage(64), 0, (64,), (1,))
     view = tensor[8:]
     del tensor
-    assert len(memory.all()) == 1
+    assert len(memory.ranges()) == 1
     del view
-    assert memory.all() == []
+    assert memory.ranges() == []
 
 
 @pytest.mark.parametrize("pointer", [4096, b"x" * 8, bytearray(8), torch.zeros(2).numpy()])
@@ -40,7 +40,7 @@ def test_addresses(pointer):
 def test_pieces_are_called_after_the_arguments_in_them():
     pieces = [(1000, 100), (2000, 50)]
     visible = [(1010, 20, "argument 0"), (5000, 8, "argument 1"), (2050, 4, "argument 2")]
-    assert named(pieces, visible) == [
+    assert named_ranges(pieces, visible) == [
         (1000, 100, "argument 0"),
         (2000, 50, "device memory"),
         (5000, 8, "argument 1"),

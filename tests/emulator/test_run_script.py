@@ -193,7 +193,7 @@ def test_a_saved_function_without_ptx_is_refused(run, tmp_path):
     (tmp_path / "saved.o").write_bytes(b"\x7fELF")
     finished = run(f"    cute.runtime.load_module({str(tmp_path / 'saved.o')!r}, enable_tvm_ffi=True)")
     assert finished.returncode == REPORT_EXIT
-    assert "machine code, and no PTX" in finished.stderr
+    assert "machine code and no PTX" in finished.stderr
 
 
 @pytest.mark.parametrize("wrong", ["c.cpu()", "torch.zeros(99, device='cuda')", "c.half()"])
@@ -389,7 +389,7 @@ def test_processes_share_a_launch(tmp_path):
 def test_processes_are_a_number_from_1(run, count):
     finished = run("    print('ran')", "--processes", count)
     assert (finished.returncode, finished.stdout) == (2, "")
-    assert f"argument --processes: '{count}'; allowed: a number from 1" in finished.stderr
+    assert f"argument --processes: '{count}' is not allowed; give an integer from 1" in finished.stderr
 
 
 def test_time_predicts_each_launch_and_computes_nothing(tmp_path, capsys, monkeypatch):
@@ -416,4 +416,4 @@ def test_the_command_and_its_help(tmp_path):
     assert (said[0].returncode, said[0].stdout) == (0, "cuda:0\n")
     assert "--completion {eager,lazy,random}" in said[1].stdout
     assert "--processes N" in said[1].stdout
-    assert (said[2].returncode, said[2].stderr) == (2, "SCRIPT: no file 'nowhere.py'\n")
+    assert (said[2].returncode, said[2].stderr) == (2, "SCRIPT: there is no file 'nowhere.py'\n")

@@ -1,7 +1,7 @@
-"""What Python runs first where a process with an emulated device started it: with torch comes a device of its own.
+"""Startup code of child processes: give a child its own emulated device when it imports torch.
 
-Found through PYTHONPATH, it knows nothing of the rest until then: other programs start as fast as ever. A sitecustomize
-that it hides runs behind it.
+Python finds this module through PYTHONPATH. It imports nothing of the emulator before torch is imported, so other
+programs start as fast as without it. If it hides another sitecustomize, it runs that one afterwards.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SESSION: Final = "EMULATOR_SESSION"
-"""The variable with the options of the device, and which Python they are for: others may lack what it needs."""
+"""Environment variable with the device's options and the Python prefix they apply to. Other Pythons ignore it."""
 
 
 class AfterImport:
-    """A finder of modules that leaves one to the others, and calls `then` with it when it was imported."""
+    """An import hook that calls `then` with a module after it was imported."""
 
     def __init__(self, name: str, then: Callable[[Any], None]) -> None:
         self._name, self._then = name, then
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        """The others' answer for the module, whose loader calls `then`; None for any other."""
+        """Return the module's spec from the other finders, with a loader that calls `then`; None for other modules."""
         if name != self._name:
             return None
         sys.meta_path.remove(self)
@@ -44,7 +44,7 @@ class AfterImport:
         return spec
 
 
-def _join(_torch: Any) -> None:
+def _attach(_torch: Any) -> None:
     session = json.loads(os.environ.get(SESSION, "{}"))
     if session.get("prefix") != sys.prefix:
         return
@@ -54,7 +54,7 @@ def _join(_torch: Any) -> None:
         cli = import_module(f"{package.name}.cli")
     finally:
         sys.path.remove(str(package.parent))
-    cli.join(session["options"])
+    cli.attach(session["options"])
 
 
 def _run_hidden() -> None:
@@ -66,5 +66,5 @@ def _run_hidden() -> None:
 
 
 if __name__ == "sitecustomize":
-    sys.meta_path.insert(0, AfterImport("torch", _join))
+    sys.meta_path.insert(0, AfterImport("torch", _attach))
     _run_hidden()

@@ -1,4 +1,4 @@
-"""How the host side says no: one sentence that names the call."""
+"""Errors of the host side: CUDA's error codes, and NotEmulated for unsupported calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXTS: Final = {
 
 
 class CudaError(RuntimeError):
-    """What CUDA answers by an error code. torch raises it with the same words."""
+    """A CUDA error. CUDA's functions return its code; torch raises it with the same message."""
 
     def __init__(self, code: int, more: str = "") -> None:
         super().__init__(f"CUDA error: {TEXTS[code]}{more}")
@@ -27,14 +27,14 @@ class CudaError(RuntimeError):
 
 
 def not_emulated(what: str, why: str) -> NotEmulated:
-    """The refusal of `what`, a call as the script spells it. why: what is missing, or what to use in its place."""
+    """Return the error for an unsupported call. what: the call as the script writes it. why: the reason or a fix."""
     return NotEmulated(f"{what} is not emulated: {why}")
 
 
-def refuse(what: str, why: str) -> Callable[..., NoReturn]:
-    """A function that raises NotEmulated whenever it is called."""
+def unsupported(what: str, why: str) -> Callable[..., NoReturn]:
+    """Return a function that raises NotEmulated when it is called."""
 
-    def refused(*_args: Any, **_kwargs: Any) -> NoReturn:
+    def reject(*_args: Any, **_kwargs: Any) -> NoReturn:
         raise not_emulated(what, why)
 
-    return refused
+    return reject
