@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
+import errno
+import inspect
 import os
 import sys
 import webbrowser
-from typing import Annotated, NoReturn
-
-import typer
+from collections.abc import Callable, Sequence
 
 from harness.client import run_commands
-from harness.client.run_store import RunStore
+from harness.client.candidate import CandidateError
+from harness.client.driver import NothingToDo
+from harness.client.run_store import RunStore, RunStoreError
+from harness.client.watch import Gone
+from harness.host.job import JobError
 from harness.host.journal import one_line
+from harness.host.protected import ProtectedError
+from harness.host.repository import GitError
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 from harness.paths import RESULTS, ROOT
 from harness.report import notes
@@ -19,106 +26,180 @@ from harness.report.record import PAGE_NAME, REPORT_NAME
 from harness.tools.bench import BenchError, measure
 from harness.tools.times import measured
 from remote import targets
-from remote.errors import TargetError
-from stages.catalog import CATALOG, runnable
+from remote.errors import RemoteError, TargetError
+from stages.catalog import CATALOG, NotBuilt, UnknownMilestone, runnable
 
 NOTES = ROOT / "STAGE_NOTES.md"
-MOST_FELL = 5
+MOST_FAILURES = 5
+#: Errors of what the user asked for. The message is one sentence and says how to fix it.
+BAD_INPUT = (
+    CandidateError,
+    GitError,
+    JobError,
+    notes.NotesError,
+    RunStoreError,
+    NotBuilt,
+    NothingToDo,
+    ProtectedError,
+    TargetError,
+    UnknownMilestone,
+)
+FULL, READ_ONLY = (errno.ENOSPC, errno.EDQUOT), (errno.EACCES, errno.EPERM, errno.EROFS)
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-app.add_typer(run_commands.app)
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. Return its exit code: 2 for invalid input, INFRA's for a target that cannot be reached."""
+    options = vars(parser().parse_args(arguments))
+    command = options.pop("command")
+    try:
+        return int(command(**options))
+    except BAD_INPUT as error:
+        return _fail(error, EXIT_BAD_INPUT)
+    except (RemoteError, Gone) as error:
+        return _fail(error, Verdict.INFRA.exit_code)
+    except OSError as error:
+        place = error.filename or RESULTS
+        if error.errno in FULL:
+            return _fail(f"the disk of this machine is full ({place}): free some space", Verdict.INFRA.exit_code)
+        if error.errno in READ_ONLY:
+            said = f"{place} is not writable ({error.strerror}): change its owner or mode"
+            return _fail(said, Verdict.INFRA.exit_code)
+        raise
 
 
-@app.command()
-def milestones() -> None:
-    """List the milestones, and which are built."""
+def _fail(why: object, code: int) -> int:
+    print(one_line(str(why), 1000), file=sys.stderr)
+    return code
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line: one subparser for each command."""
+    milestone = _option("milestone", help="D1.1, for example; `milestones` lists them")
+    target = _option("--target", default="", help="a name from remote/targets.toml (default: the file's own default)")
+    unpin = _option("--unpin", action="append", default=[], metavar="PATH", help="a pinned path that may change")
+    because = _option("--because", default="", metavar="WHY", help="the reason for --unpin; the verdict records it")
+    again = _option("--again", action="store_true", help="judge an accepted commit once more")
+    no_cache = _option("--no-cache", action="store_true", help="compile the kernel even if it was compiled before")
+    seeds = _option("--seeds", type=_count, default=40, help="seeds besides the milestone's own (default: 40)")
+    run = _option("run", metavar="RUN", help="a run id; `runs` lists them")
+    keep = _option("--keep", type=_count, default=50, help="newest runs that always stay (default: 50)")
+    clear = _option("--clear-broken", action="store_true", help="remove the mark of a broken device; look at it first")
+    judging = (target, unpin, because)
+
+    top = argparse.ArgumentParser(prog="python -m harness", description="Take changes of the kernel to a verdict.")
+    commands = top.add_subparsers(metavar="COMMAND", required=True)
+
+    def add(name: str, command: Callable[..., int], *options: argparse.ArgumentParser) -> None:
+        text = inspect.getdoc(command) or ""
+        added = commands.add_parser(name, parents=options, help=text.splitlines()[0], description=text)
+        added.set_defaults(command=command)
+
+    add("stage", run_commands.stage, milestone, *judging, again, no_cache)
+    add("stages", run_commands.stages, *judging, no_cache)
+    add("gate", run_commands.gate, *judging, again)
+    add("ratchet", run_commands.ratchet, *judging)
+    add("sweep", sweep, milestone, seeds, target)
+    add("perf", perf, milestone, target)
+    add("runs", run_commands.runs, target)
+    add("resume", run_commands.resume, run)
+    add("cancel", run_commands.cancel, run)
+    add("dashboard", run_commands.dashboard, target)
+    add("clean-runs", run_commands.clean_runs, keep)
+    add("doctor", run_commands.doctor, target, clear)
+    add("trust", run_commands.trust, target)
+    add("provision", run_commands.provision, target)
+    add("milestones", milestones)
+    add("report", report)
+    add("notes", update_notes)
+    add("bench", bench)
+    return top
+
+
+def _option(*names: str, **how: object) -> argparse.ArgumentParser:
+    """Return a parser of one option, as a parent of the commands that have it."""
+    found = argparse.ArgumentParser(add_help=False)
+    found.add_argument(*names, **how)  # type: ignore[arg-type]
+    return found
+
+
+def _count(text: str) -> int:
+    """Parse a number of things. Raises ArgumentTypeError for anything else, which argparse reports."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 0 or more")
+    return int(text)
+
+
+def milestones() -> int:
+    """List the milestones, and which of them are built."""
     for each in CATALOG:
         print(f"{each.id:5} {'built  ' if each.built else 'planned'}  {each.shows}")
+    return 0
 
 
-@app.command()
-def report() -> None:
-    """Name the newest report, and open it where there is a browser to open it in."""
+def report() -> int:
+    """Print the path of the newest report, and open it if there is a browser."""
     made = [path for name in (REPORT_NAME, PAGE_NAME) for path in RESULTS.glob(f"*/{name}")]
     if not made:
-        _refuse(f"no report under {RESULTS}; make stage D1.1 writes one")
+        raise NothingToDo(f"no report under {RESULTS}; make stage D1.1 writes one")
     newest = max(made, key=lambda path: (path.parent.name != "sample", path.stat().st_mtime)).parent
     shown = next(newest / name for name in (REPORT_NAME, PAGE_NAME) if (newest / name).exists())
     print(shown)
     if sys.stdout.isatty() and _has_display():
         webbrowser.open(shown.as_uri())
+    return 0
 
 
-@app.command("notes")
-def update_notes() -> None:
-    """Bring the table of STAGE_NOTES.md up to the accepted records."""
-    try:
-        changed = notes.update(NOTES, RunStore(RESULTS).accepted())
-    except notes.NotesError as error:
-        _refuse(error)
+def update_notes() -> int:
+    """Update the table in STAGE_NOTES.md from the records of accepted runs."""
+    changed = notes.update(NOTES, RunStore(RESULTS).accepted())
     print(f"{NOTES}: {'updated' if changed else 'already up to date'}")
+    return 0
 
 
-@app.command("sweep")
-def sweep_milestone(
-    milestone: Annotated[str, typer.Argument(help="D1.1 and so on; `milestones` lists them")],
-    seeds: Annotated[int, typer.Option(min=0, help="how many, besides the milestone's own")] = 40,
-    target: run_commands.TargetName = "",
-) -> None:
-    """Measure a milestone for many seeds under every order of completion, and print the pins that follow."""
-    with run_commands.refusals():
-        chosen, place = runnable(milestone), targets.load().find(target)
-        from harness.tools.measure import pins, sweep
+def sweep(milestone: str, seeds: int, target: str) -> int:
+    """Measure a milestone for many seeds in every completion mode, and print the resulting pins."""
+    chosen, place = runnable(milestone), targets.load().find(target)
+    from harness.tools.measure import pins
+    from harness.tools.measure import sweep as measured_for_seeds
 
-        with run_commands.driving() as driver:
-            entry, known = sweep(driver, chosen, seeds, place)
-        for line in pins(chosen, known):
-            print(line)
-        fell = [each for each in known if each.error]
-        for each in fell[:MOST_FELL]:
-            print(f"{each.case} seed={each.seed}: {each.error.splitlines()[0]}")
-        print(f"{len({each.seed for each in known})} seeds of {chosen.id} measured, {len(fell)} launches fell")
-        if entry and Verdict[entry.verdict] is not Verdict.ACCEPT:
-            goes_on = "" if entry.closed else f"; make resume RUN={entry.run}, or the same sweep again, goes on"
-            print(f"{entry.verdict}  {one_line(entry.reason)}{goes_on}")
-            raise typer.Exit(Verdict[entry.verdict].exit_code)
-        raise typer.Exit(Verdict.REJECT_STAGE.exit_code if fell else 0)
+    with run_commands.driving() as driver:
+        entry, known = measured_for_seeds(driver, chosen, seeds, place)
+    for line in pins(chosen, known):
+        print(line)
+    failed = [each for each in known if each.error]
+    for each in failed[:MOST_FAILURES]:
+        print(f"{each.case} seed={each.seed}: {each.error.splitlines()[0]}")
+    print(f"{len({each.seed for each in known})} seeds of {chosen.id} measured, {len(failed)} launches failed")
+    if entry and Verdict[entry.verdict] is not Verdict.ACCEPT:
+        more = "" if entry.closed else f"; to continue: make resume RUN={entry.run}, or the same sweep again"
+        print(f"{entry.verdict}  {one_line(entry.reason)}{more}")
+        return Verdict[entry.verdict].exit_code
+    return Verdict.REJECT_STAGE.exit_code if failed else 0
 
 
-@app.command("perf")
-def measure_times(
-    milestone: Annotated[str, typer.Argument(help="D1.1 and so on; `milestones` lists them")],
-    target: run_commands.TargetName = "",
-) -> None:
-    """Time a milestone's cases on the GPU of a target, and beside them what else is installed there."""
-    with run_commands.refusals():
-        chosen, place = runnable(milestone), targets.load().find(target)
-        if place.device != "cuda":
-            raise TargetError(f"target {place.name!r} has no GPU to measure on; make perf {chosen.id} predicts")
-        with run_commands.driving() as driver:
-            entry = driver.time(chosen.id, place)
-        for line in measured(RESULTS / entry.run):
-            print(line)
-        if entry.verdict != Verdict.ACCEPT.name:
-            print(f"{entry.verdict}  {one_line(entry.reason)}")
-        raise typer.Exit(Verdict[entry.verdict].exit_code)
+def perf(milestone: str, target: str) -> int:
+    """Time a milestone's cases on the GPU of a target, beside other attention kernels installed there."""
+    chosen, place = runnable(milestone), targets.load().find(target)
+    if place.device != "cuda":
+        raise TargetError(f"target {place.name!r} has no GPU to measure on; to predict instead: make perf {chosen.id}")
+    with run_commands.driving() as driver:
+        entry = driver.time(chosen.id, place)
+    for line in measured(RESULTS / entry.run):
+        print(line)
+    if entry.verdict != Verdict.ACCEPT.name:
+        print(f"{entry.verdict}  {one_line(entry.reason)}")
+    return Verdict[entry.verdict].exit_code
 
 
-@app.command()
-def bench() -> None:
+def bench() -> int:
     """Measure how long compiling, launching and a whole run take here, beside the goals."""
     try:
         for line in measure():
             print(line, flush=True)
     except BenchError as error:
-        print(error, file=sys.stderr)
-        raise typer.Exit(1) from error
+        return _fail(error, 1)
+    return 0
 
 
 def _has_display() -> bool:
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-
-
-def _refuse(why: object) -> NoReturn:
-    print(why, file=sys.stderr)
-    raise typer.Exit(EXIT_BAD_INPUT)

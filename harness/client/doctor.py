@@ -1,4 +1,4 @@
-"""Each need of a target, one line: what was found, and the mend where it does not hold."""
+"""Checks of a target: one finding for each requirement, with the fix if it is not met."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ CAPABILITY = {"sm_100a": "10.0", "sm_103a": "10.3"}
 
 @dataclass(frozen=True)
 class Finding:
-    """One need: whether it holds, what was found, and how it is mended."""
+    """One requirement: whether it holds, what was found, and the fix."""
 
     need: str
     holds: bool
     found: str
-    mend: str = ""
+    fix: str = ""
 
 
 def examine(target: Target, repository: Repository) -> Iterator[Finding]:
-    """Check each need of a target, nearest first; stops where nothing further can be asked."""
+    """Check each requirement of a target, starting on this machine; stop at the first that prevents further checks."""
     yield from _here(target, repository)
     try:
         link = target.connect()
     except RemoteError as error:
-        named = f"see HostName and Port of {target.host} in ~/.ssh/config, and host in remote/targets.toml"
-        mend = "" if isinstance(error, HostKeyError | NotAdmitted) else named
-        yield Finding("connection", False, str(error), mend)
+        named = f"check HostName and Port of {target.host} in ~/.ssh/config, and host in remote/targets.toml"
+        fix = "" if isinstance(error, HostKeyError | NotAdmitted) else named
+        yield Finding("connection", False, str(error), fix)
         return
     try:
         yield Finding("connection", True, "open, host key as pinned" if target.host else "this machine")
@@ -68,26 +68,26 @@ def _here(target: Target, repository: Repository) -> Iterator[Finding]:
 
 
 def _facts(target: Target, link: Link, before: Sequence[str] = ()) -> dict[str, Any]:
-    """What the probe found; the GPU is asked where runs are."""
+    """Return what the probe found. The GPU is only asked where runs execute: on a node of a cluster."""
     where = {"workdir": target.workdir, "python": target.python, "lock": target.lock, "gpu": target.gpu}
     cuda = target.device == "cuda" and list(before) == target.inside
     return send(target, link, PROBE, {"verb": "facts", **where, "cuda": cuda}, before=before)
 
 
 def _inside(target: Target, link: Link, facts: dict[str, Any]) -> tuple[list[Finding], dict[str, Any]]:
-    """What one node of a cluster says, and its facts; those of the login node where none is free."""
+    """Check one node of a cluster and return its facts, or those of the login node if no node is free."""
     login = Finding("login node", True, f"{facts.get('node')}, {facts.get('system')}")
     try:
         inside = _facts(target, link, target.inside)
     except RemoteError as error:
         busy = "busy" in str(error)
-        said = "none is free now: looked at from the login node only" if busy else str(error)
-        return [login, Finding("node", busy, said, "what srun says; sinfo there lists partitions and gres")], facts
+        said = "no node is free now: only the login node was checked" if busy else str(error)
+        return [login, Finding("node", busy, said, "see what srun says; sinfo there lists partitions and gres")], facts
     same = facts.get("inode") == inside.get("inode")
     shared = "the node sees the work folder" if same else f"{inside.get('node')} has another {target.workdir}"
-    mend = "workdir must lie on a file system that the login node and the nodes share"
+    fix = "workdir must lie on a file system that the login node and the nodes share"
     node = Finding("node", True, str(inside.get("node")))
-    return [login, node, Finding("shared", same, shared, mend)], inside
+    return [login, node, Finding("shared", same, shared, fix)], inside
 
 
 def _git(need: str, said: str) -> Finding:
@@ -105,15 +105,20 @@ def _there(target: Target, facts: dict[str, Any], lock: str) -> Iterator[Finding
     yield _packages(target, str(facts.get("packages")), lock)
     if "gpu" in facts:
         yield from _gpu(target, str(facts.get("gpu")))
-    yield Finding("work folder", facts.get("writable") is True, target.workdir, "make it yours to write there")
+    yield Finding(
+        "work folder",
+        facts.get("writable") is True,
+        target.workdir,
+        "give your account write access, or name another workdir",
+    )
     ends = facts.get("logind") == "yes" and not target.inside
-    said = "logind ends what a user leaves behind" if ends else "a supervisor outlives the connection"
+    said = "logind kills the processes of a user who logs out" if ends else "a supervisor outlives the connection"
     if not target.inside:
         yield Finding("detached", not ends, said, "ask the administrator for KillUserProcesses=no in logind.conf")
     free = int(facts.get("free_mb") or 0)
-    yield Finding("disk", free >= target.disk_mb, f"{free} MiB free", f"make room: {target.disk_mb} MiB needed")
+    yield Finding("disk", free >= target.disk_mb, f"{free} MiB free", f"free some space: {target.disk_mb} MiB needed")
     broken = str(facts.get("broken") or "")
-    clear = f"look at it, then: python -m harness doctor --target {target.name} --clear-broken"
+    clear = f"look at the machine, then: python -m harness doctor --target {target.name} --clear-broken"
     yield Finding("device", not broken, broken.strip() or "not marked broken", clear)
     if not target.lock:
         return
@@ -122,19 +127,19 @@ def _there(target: Target, facts: dict[str, Any], lock: str) -> Iterator[Finding
 
 
 def _packages(target: Target, said: str, lock: str) -> Finding:
-    mend = f"make provision TARGET={target.name}" if target.provisionable else "make setup"
+    fix = f"make provision TARGET={target.name}" if target.provisionable else "make setup"
     try:
         version, installed = json.loads(said)
         found = {str(name): str(each) for name, each in installed.items()}
     except (ValueError, AttributeError, RecursionError):
-        return Finding("packages", False, said.removeprefix("! "), mend)
+        return Finding("packages", False, said.removeprefix("! "), fix)
     wrong = list(differences(lock, found))
     shown = ", ".join(wrong[:4]) + (f" and {len(wrong) - 4} more" if len(wrong) > 4 else "")
-    return Finding("packages", not wrong, shown or f"as in the lock, Python {version}", mend)
+    return Finding("packages", not wrong, shown or f"as in the lock, Python {version}", fix)
 
 
 def _gpu(target: Target, said: str) -> Iterator[Finding]:
-    ask = "the host's administrator looks at the driver; the harness never does"
+    ask = "ask the host's administrator to check the driver; the harness never touches it"
     if said.startswith("! "):
         yield Finding("gpu", False, said.removeprefix("! "), ask)
         return
@@ -144,7 +149,12 @@ def _gpu(target: Target, said: str) -> Iterator[Finding]:
         return
     name, driver, capability, used, total = fields
     wanted = CAPABILITY.get(target.arch, "")
-    yield Finding("gpu", capability == wanted, f"{name}, compute {capability}", f"a GPU of compute {wanted}, set gpu")
+    yield Finding(
+        "gpu",
+        capability == wanted,
+        f"{name}, compute {capability}",
+        f"a GPU of compute {wanted} is needed: set gpu",
+    )
     yield Finding("driver", True, f"{driver}, {used} of {total} in use")
 
 

@@ -1,250 +1,205 @@
-"""The commands that judge, and those about runs and targets: stage, gate, ratchet, runs, doctor, trust and so on."""
+"""The commands that judge the working tree, and those about runs and targets.
+
+Each function is one command: its docstring is the help text, its parameters are the options, and it returns the exit
+code. `harness.cli` parses the options and reports errors.
+"""
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Any
 
 import msgspec
-import typer
 from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
-from harness.client import acceptance, candidate, cleaning, doctor
-from harness.client.candidate import CandidateError
+from harness.client import acceptance, candidate, cleaning
+from harness.client.doctor import examine
 from harness.client.driver import Driver, NothingToDo
 from harness.client.gather import gather
 from harness.client.host import PROBE, PROVISION
-from harness.client.run_store import Entry, RunStore, RunStoreError
-from harness.client.watch import Gone, Terminal
-from harness.host.job import JobError
+from harness.client.run_store import Entry, RunStore
+from harness.client.watch import Terminal
 from harness.host.journal import one_line
-from harness.host.protected import ProtectedError, Unpin
-from harness.host.repository import GitError
+from harness.host.protected import Unpin
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 from harness.paths import RESULTS, ROOT
 from harness.report import page, terminal
 from harness.report.page import Run
 from harness.report.record import Record, RecordError, Tree, load
 from remote import targets
-from remote.errors import RemoteError, TargetError
+from remote.errors import TargetError
 from remote.program import send
 from remote.target import Target
-from stages.catalog import CATALOG, GATE, NotBuilt, UnknownMilestone, runnable
+from stages.catalog import CATALOG, GATE, runnable
 
-BAD_INPUT = (
-    CandidateError,
-    GitError,
-    JobError,
-    RunStoreError,
-    NotBuilt,
-    NothingToDo,
-    ProtectedError,
-    TargetError,
-    UnknownMilestone,
-)
-
-#: How long the download of a large package may go without a word.
+#: Seconds without output that the download of a large package may take.
 DOWNLOAD_S = 3600.0
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 console = Console()
 
-TargetName = Annotated[str, typer.Option("--target", help="a name of remote/targets.toml, or its default")]
-Paths = Annotated[list[str], typer.Option("--unpin", metavar="PATH", help="a pinned path that is meant to change")]
-Because = Annotated[str, typer.Option("--because", help="why it is unpinned; kept with the verdict")]
-Again = Annotated[bool, typer.Option("--again", help="judge once more what is accepted already")]
-NoCache = Annotated[bool, typer.Option("--no-cache", help="compile the kernel even where that was done before")]
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="a run id; `runs` lists them")]
+
+def stage(milestone: str, target: str, unpin: list[str], because: str, again: bool, no_cache: bool) -> int:
+    """Judge the working tree on one milestone, after the hd=64 gate. Exits with 0 only on ACCEPT."""
+    return _judge([runnable(milestone).id], target, unpin, because, again, no_cache)
 
 
-@app.command()
-def stage(
-    milestone: Annotated[str, typer.Argument(help="D1.1 and so on; `milestones` lists them")],
-    target: TargetName = "",
-    unpin: Paths = [],  # noqa: B006  Typer reads it, and makes a new list each time
-    because: Because = "",
-    again: Again = False,
-    no_cache: NoCache = False,
-) -> None:
-    """Take the working tree to a verdict on one milestone, the hd=64 gate first. Ends with 0 only on ACCEPT."""
-    with refusals():
-        _judge([runnable(milestone).id], target, unpin, because, again, no_cache)
+def stages(target: str, unpin: list[str], because: str, no_cache: bool) -> int:
+    """Judge the working tree on every milestone that is built, in one run with one report."""
+    return _judge([each.id for each in CATALOG if each.built], target, unpin, because, True, no_cache)
 
 
-@app.command()
-def stages(target: TargetName = "", unpin: Paths = [], because: Because = "", no_cache: NoCache = False) -> None:  # noqa: B006
-    """Take the working tree through every milestone that is built, in one run with one report."""
-    with refusals():
-        _judge([milestone.id for milestone in CATALOG if milestone.built], target, unpin, because, True, no_cache)
+def gate(target: str, unpin: list[str], because: str, again: bool) -> int:
+    """Judge the working tree on the hd=64 gate alone."""
+    return _judge([GATE.id], target, unpin, because, again)
 
 
-@app.command()
-def gate(target: TargetName = "", unpin: Paths = [], because: Because = "", again: Again = False) -> None:  # noqa: B006
-    """Take the working tree through the hd=64 gate alone."""
-    with refusals():
-        _judge([GATE.id], target, unpin, because, again)
+def ratchet(target: str, unpin: list[str], because: str) -> int:
+    """Judge the working tree on every milestone that was ever accepted, in one run."""
+    held = acceptance.accepted_milestones(candidate.find(ROOT))
+    wanted = [milestone.id for milestone in CATALOG if milestone.id in held]
+    if not wanted:
+        raise NothingToDo("nothing was accepted yet: make stage D1.1 comes first")
+    console.print(f"rerunning {', '.join(wanted)}", highlight=False)
+    return _judge(wanted, target, unpin, because, again=True)
 
 
-@app.command()
-def ratchet(target: TargetName = "", unpin: Paths = [], because: Because = "") -> None:  # noqa: B006
-    """Rerun every milestone that was ever accepted, in one run."""
-    with refusals():
-        held = acceptance.accepted_milestones(candidate.find(ROOT))
-        wanted = [milestone.id for milestone in CATALOG if milestone.id in held]
-        if not wanted:
-            raise NothingToDo("nothing was accepted yet: make stage D1.1 comes first")
-        console.print(f"rerunning {', '.join(wanted)}", highlight=False)
-        _judge(wanted, target, unpin, because, again=True)
+def resume(run: str) -> int:
+    """Fetch the verdict of a run that was left or lost, and accept or reject the change accordingly."""
+    entry = _store().find(run)
+    with driving() as driver:
+        entry = driver.resume(run, targets.load().find(entry.target))
+    if entry.judges:
+        return _show_end(entry)
+    again = f"make sweep {entry.milestone} prints its pins" if entry.seeds else str(RESULTS / entry.run)
+    console.print(f"{entry.verdict}  {again}", highlight=False)
+    return Verdict[entry.verdict].exit_code
 
 
-@app.command()
-def resume(run: RunId) -> None:
-    """Fetch the verdict of a run that was left or lost, and accept or reject as it says."""
-    with refusals():
-        entry = _store().find(run)
-        with driving() as driver:
-            entry = driver.resume(run, targets.load().find(entry.target))
-        if not entry.judges:
-            again = f"make sweep {entry.milestone} prints what is known" if entry.seeds else str(RESULTS / entry.run)
-            console.print(f"{entry.verdict}  {again}", highlight=False)
-            raise typer.Exit(Verdict[entry.verdict].exit_code)
-        _show_end(entry)
-
-
-@app.command()
-def cancel(run: RunId) -> None:
+def cancel(run: str) -> int:
     """Ask the supervisor of a run to end it."""
-    with refusals():
-        entry = _store().find(run)
-        with driving() as driver:
-            driver.cancel(run, targets.load().find(entry.target))
-        console.print(f"asked; its end: make resume RUN={run}", highlight=False)
+    entry = _store().find(run)
+    with driving() as driver:
+        driver.cancel(run, targets.load().find(entry.target))
+    console.print(f"asked to end; for its verdict: make resume RUN={run}", highlight=False)
+    return 0
 
 
-@app.command()
-def runs(target: TargetName = "") -> None:
-    """List the runs of this clone, newest first; with a target, everybody's there."""
-    with refusals():
-        rows = [[one_line(cell, 60) for cell in row] for row in (_runs_there(target) if target else _runs_here())]
-        if not rows:
-            console.print("no runs yet: make stage D1.1")
-        for row in [["run", "milestone", "target", "commit", "verdict", "age", "who"], *rows] if rows else []:
-            widths = (30, 10, 8, 12, 12, 7, 0)
-            console.print(Text("  ".join(map(str.ljust, row, widths)).rstrip()), soft_wrap=True)
+def runs(target: str) -> int:
+    """List the runs of this clone, newest first; with a target, the runs of everybody there."""
+    rows = [[one_line(cell, 60) for cell in row] for row in (_runs_there(target) if target else _runs_here())]
+    if not rows:
+        console.print("no runs yet: make stage D1.1")
+    for row in [["run", "milestone", "target", "commit", "verdict", "age", "who"], *rows] if rows else []:
+        widths = (30, 10, 8, 12, 12, 7, 0)
+        console.print(Text("  ".join(map(str.ljust, row, widths)).rstrip()), soft_wrap=True)
+    return 0
 
 
-@app.command("dashboard")
-def write_dashboard(target: TargetName = "") -> None:
-    """Write this clone's history as pages: milestones over accepted commits, and runs; with a target, all there."""
-    from harness.report import dashboard
+def dashboard(target: str) -> int:
+    """Write the history of this clone as HTML pages; with a target, also the runs of everybody there."""
+    from harness.report.dashboard import write
 
-    with refusals():
-        runs = {entry.run: page_of(entry, RESULTS / entry.run) for entry in _store().newest_first() if entry.judges}
-        for run in gather(targets.load().find(target), RESULTS) if target else ():
-            runs.setdefault(run.id, run)
-        if not runs:
-            raise NothingToDo("no runs yet: make stage D1.1")
-        print(dashboard.write(RESULTS, [runs[run] for run in sorted(runs, reverse=True)], candidate.find(ROOT)))
-
-
-@app.command("clean-runs")
-def clean_runs(
-    keep: Annotated[int, typer.Option(min=0, help="how many of the newest runs stay whatever became of them")] = 50,
-) -> None:
-    """Remove old runs, their candidates, and their folders on their targets; results of accepted ones stay."""
-    with refusals():
-        for line in cleaning.clean(candidate.find(ROOT), _store(), targets.load(), keep):
-            console.print(one_line(line), highlight=False, soft_wrap=True)
+    runs = {entry.run: page_of(entry, RESULTS / entry.run) for entry in _store().newest_first() if entry.judges}
+    for run in gather(targets.load().find(target), RESULTS) if target else ():
+        runs.setdefault(run.id, run)
+    if not runs:
+        raise NothingToDo("no runs yet: make stage D1.1")
+    print(write(RESULTS, [runs[run] for run in sorted(runs, reverse=True)], candidate.find(ROOT)))
+    return 0
 
 
-@app.command("doctor")
-def check(
-    target: TargetName = "",
-    clear_broken: Annotated[bool, typer.Option(help="take the mark of a broken device away; look at it first")] = False,
-) -> None:
-    """Check each need of a target, one line each: what was found, and the mend. Ends with 0 where all hold."""
-    with refusals():
-        chosen = targets.load().find(target)
-        if clear_broken:
-            _ask(chosen, "clear", lock=chosen.lock)
-        holds = True
-        for finding in doctor.examine(chosen, candidate.find(ROOT)):
-            holds &= finding.holds
-            mark = ("ok  ", "green") if finding.holds else ("MEND", "bold red")
-            line = Text.assemble(mark, f"  {finding.need:12} {one_line(finding.found)}")
-            console.print(line, soft_wrap=True)
-            if not finding.holds and finding.mend:
-                console.print(Text(f"      {'':12} {finding.mend}"), soft_wrap=True)
-        raise typer.Exit(0 if holds else Verdict.INFRA.exit_code)
+def clean_runs(keep: int) -> int:
+    """Remove old runs, their candidates, and their folders on targets; the results of accepted runs stay."""
+    for line in cleaning.clean(candidate.find(ROOT), _store(), targets.load(), keep):
+        console.print(one_line(line), highlight=False, soft_wrap=True)
+    return 0
 
 
-@app.command()
-def trust(target: TargetName = "") -> None:
-    """Show the key that a target's host offers, and pin it on your yes."""
-    with refusals():
-        chosen = targets.load().find(target)
-        if not chosen.host:
-            raise TargetError(f"target {chosen.name!r} is this machine: there is no host key to pin")
-        from remote import trust as keys
-
-        while not (found := keys.offered(chosen.host)).pinned:
-            if found.changed:
-                console.print(
-                    f"{found.name} had ANOTHER key until now. Ask who runs it before you say yes.", style="red"
-                )
-            console.print(f"{found.name} offers {found.key.get_name()} {found.fingerprint}", highlight=False)
-            if not typer.confirm("Is it the one that its administrator gave you?"):
-                raise typer.Exit(EXIT_BAD_INPUT)
-            keys.pin(found)
-        console.print(f"{found.name} is pinned: {found.fingerprint}", highlight=False)
+def doctor(target: str, clear_broken: bool) -> int:
+    """Check each requirement of a target, and print how to fix what is not met. Exits with 0 if all are met."""
+    chosen = targets.load().find(target)
+    if clear_broken:
+        _ask(chosen, "clear", lock=chosen.lock)
+    holds = True
+    for finding in examine(chosen, candidate.find(ROOT)):
+        holds &= finding.holds
+        mark = ("ok  ", "green") if finding.holds else ("FIX ", "bold red")
+        line = Text.assemble(mark, f"  {finding.need:12} {one_line(finding.found)}")
+        console.print(line, soft_wrap=True)
+        if not finding.holds and finding.fix:
+            console.print(Text(f"      {'':12} {finding.fix}"), soft_wrap=True)
+    return 0 if holds else Verdict.INFRA.exit_code
 
 
-@app.command()
-def provision(target: TargetName = "") -> None:
-    """Make the environment of a target in its work folder, from requirements.lock; stopped, run it again."""
-    with refusals():
-        chosen = targets.load().find(target)
-        if not chosen.provisionable:
-            raise TargetError(f"target {chosen.name!r} is this machine: make setup")
-        link = chosen.connect()
-        try:
-            lock = (ROOT / "requirements.lock").read_text()
-            with console.status("asking") as status:
-                show = Terminal(console, status)
-                request = {"workdir": chosen.workdir, "lock": lock}
-                made = send(chosen, link, PROVISION, request, show.doing, DOWNLOAD_S)
-        finally:
-            link.close()
-        console.print(
-            f"{chosen.name} has the environment of the lock for {one_line(str(made.get('machine')), 20)}: "
-            f"make doctor TARGET={chosen.name}",
-            highlight=False,
-        )
+def trust(target: str) -> int:
+    """Show the host key that a target offers, and pin it after you confirm it."""
+    chosen = targets.load().find(target)
+    if not chosen.host:
+        raise TargetError(f"target {chosen.name!r} is this machine: there is no host key to pin")
+    from remote import trust as keys
+
+    while not (found := keys.offered(chosen.host)).pinned:
+        if found.changed:
+            warning = f"The key of {found.name} has CHANGED. Ask its administrator why before you confirm."
+            console.print(warning, style="red")
+        console.print(f"{found.name} offers {found.key.get_name()} {found.fingerprint}", highlight=False)
+        if not _confirmed("Is this the key that its administrator gave you?"):
+            return EXIT_BAD_INPUT
+        keys.pin(found)
+    console.print(f"{found.name} is pinned: {found.fingerprint}", highlight=False)
+    return 0
+
+
+def _confirmed(question: str) -> bool:
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def provision(target: str) -> int:
+    """Install the packages of requirements.lock in the work folder of a target; if interrupted, run it again."""
+    chosen = targets.load().find(target)
+    if not chosen.provisionable:
+        raise TargetError(f"target {chosen.name!r} is this machine: make setup installs its packages")
+    link = chosen.connect()
+    try:
+        lock = (ROOT / "requirements.lock").read_text()
+        with console.status("connecting") as status:
+            show = Terminal(console, status)
+            made = send(chosen, link, PROVISION, {"workdir": chosen.workdir, "lock": lock}, show.doing, DOWNLOAD_S)
+    finally:
+        link.close()
+    machine = one_line(str(made.get("machine")), 20)
+    console.print(
+        f"{chosen.name} has the packages of requirements.lock for {machine}; next: make doctor TARGET={chosen.name}",
+        highlight=False,
+    )
+    return 0
 
 
 def _judge(
     milestones: Sequence[str], name: str, unpin: list[str], because: str, again: bool = False, no_cache: bool = False
-) -> None:
-    """Take the working tree to its verdict, show the end, and leave with its exit code."""
+) -> int:
+    """Judge the working tree on `milestones`, show how that ended, and return the verdict's exit code."""
     chosen = targets.load().find(name)
     if chosen.why_not_from_here:
         raise TargetError(chosen.why_not_from_here)
     with driving() as driver, ThreadPoolExecutor() as beside:
-        beside.submit(page.template)  # read while the run goes on, not after it
+        beside.submit(page.template)  # loaded while the run is under way, not after it
         entry = driver.judge(milestones, chosen, Unpin(tuple(unpin), because), again, no_cache)
-    _show_end(entry)
+    return _show_end(entry)
 
 
 @contextmanager
 def driving() -> Iterator[Driver]:
-    """The driver of this clone, its progress shown in the terminal."""
+    """Yield the driver of this clone, which shows its progress in the terminal."""
     with console.status("starting") as status:
         yield Driver(candidate.find(ROOT), _store(), Terminal(console, status))
 
@@ -253,8 +208,8 @@ def _store() -> RunStore:
     return RunStore(RESULTS)
 
 
-def _show_end(entry: Entry) -> NoReturn:
-    """The figures that came in, the verdict, whose fault it is, and how to go on."""
+def _show_end(entry: Entry) -> int:
+    """Print the figures, the verdict, who has to act, and the next step. Return the verdict's exit code."""
     folder, verdict = RESULTS / entry.run, Verdict[entry.verdict]
     shown = Record(entry.run, entry.milestone, entry.target, entry.started, Tree(entry.candidate.commit, []))
     at, found = folder, []
@@ -276,12 +231,12 @@ def _show_end(entry: Entry) -> NoReturn:
     if entry.stays:
         console.print(one_line(entry.stays), highlight=False, soft_wrap=True)
     if not entry.closed:
-        console.print(f"make resume RUN={entry.run} looks again", highlight=False)
-    raise typer.Exit(verdict.exit_code)
+        console.print(f"make resume RUN={entry.run} tries again", highlight=False)
+    return verdict.exit_code
 
 
 def page_of(entry: Entry, folder: Path) -> Run:
-    """A run of this clone as its page shows it."""
+    """Return what the page of a run of this clone shows."""
     base = entry.job.base if entry.job else ""
     return Run(
         entry.run,
@@ -300,7 +255,7 @@ def page_of(entry: Entry, folder: Path) -> Run:
 
 
 def _printable(record: Record) -> Record:
-    """A record from a host without what a terminal could take for a command."""
+    """Return a record from a host without control characters, which a terminal could obey."""
 
     def clean(value: object) -> object:
         if isinstance(value, str):
@@ -339,7 +294,7 @@ def _ask(target: Target, verb: str, **request: object) -> dict[str, Any]:
 
 
 def _age(run: str) -> str:
-    """How long ago a run began, by its id."""
+    """Return how long ago a run began, which its id says."""
     try:
         began = datetime.strptime(run[:15], "%Y%m%d-%H%M%S").replace(tzinfo=UTC)
     except ValueError:
@@ -349,23 +304,3 @@ def _age(run: str) -> str:
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
-
-
-@contextmanager
-def refusals() -> Iterator[None]:
-    """Errors that are a sentence to the user: bad input ends with 2, an unreachable target as INFRA does."""
-    try:
-        yield
-    except BAD_INPUT as error:
-        _refuse(error, EXIT_BAD_INPUT)
-    except (RemoteError, Gone) as error:
-        _refuse(error, Verdict.INFRA.exit_code)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        _refuse(f"the disk of this machine is full ({error.filename or RESULTS}): make room", Verdict.INFRA.exit_code)
-
-
-def _refuse(why: object, code: int) -> NoReturn:
-    typer.echo(one_line(str(why), 1000), err=True)
-    raise typer.Exit(code)

@@ -1,12 +1,16 @@
-"""`python -m harness.tools.choices [SHAPE]...`: is the configuration that the rule chooses the fastest by the clock?"""
+"""Compare the configuration that the rule chooses with the next best by predicted cycles.
+
+`python -m harness.tools.choices [SHAPE]...` exits with 1 if another configuration is predicted more than 3% faster.
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import Any
 from unittest.mock import patch
 
-import typer
 from rich.console import Console
 
 from harness.judge.kept import KeptKernels, use
@@ -23,15 +27,12 @@ NEXT = 3
 SLACK = 0.03
 
 
-def main(
-    shapes: Annotated[
-        list[str] | None, typer.Argument(help="names, as file names are matched; else ten that differ")
-    ] = None,
-) -> None:
-    """Predict, for shapes of stages/shapes.py, the configuration that is chosen, and those that come next by the rule.
-
-    The exit code is 1 where another is more than 3% faster.
-    """
+def main() -> int:
+    """Print, for each shape, the predicted cycles of the chosen configuration and of the next ones by the rule."""
+    parser = argparse.ArgumentParser(prog="python -m harness.tools.choices", description=__doc__)
+    text = "patterns of names in stages/shapes.py, such as decode-64h-* (default: ten that differ)"
+    parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=text)
+    shapes = parser.parse_args().shapes
     device = Emulated()  # before the kernel, so that its PTX is kept
     use(KeptKernels(KEPT, device))
     from stages.shapes import find
@@ -40,17 +41,17 @@ def main(
     try:
         found = [shape for pattern in shapes or SAMPLE for shape in find(pattern)]
     except ValueError as why:
-        raise typer.BadParameter(str(why)) from why
+        parser.error(str(why))
     for shape in found:
         (chosen, best), *others = cycles(device, shape.call)
         missed += any(each < best * (1 - SLACK) for _, each in others)
         beside = ", ".join(f"{name} {each:,.0f}" for name, each in others)
         console.print(f"{shape.name}: {chosen} {best:,.0f} cycles; {beside}", highlight=False, soft_wrap=True)
-    raise typer.Exit(missed > 0)
+    return int(missed > 0)
 
 
 def cycles(device: Emulated, call: Callable[[], object]) -> Iterator[tuple[str, float]]:
-    """Name and predicted cycles of the configuration that a call is given by the rule, then of the next ones."""
+    """Yield name and predicted cycles of the configuration that the rule chooses for a call, then of the next ones."""
     from kernel import config
 
     rule, times = config.estimate, {}
@@ -71,4 +72,4 @@ def _named(found: list[Any]) -> tuple[str, float]:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    sys.exit(main())

@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from harness.cli import app
+from harness import cli
 from stages.catalog import CATALOG
 
 ROOT = Path(__file__).parents[2]
@@ -56,15 +55,25 @@ COMMANDS = (
 def test_help_lists_every_command() -> None:
     done = harness("--help")
     assert done.returncode == 0
-    assert "Usage: python -m harness" in done.stdout
-    assert all(re.search(rf"^\W*{command} ", done.stdout, re.M) for command in COMMANDS)
+    assert "usage: python -m harness" in done.stdout
+    assert all(re.search(rf"^ +{command}\s", done.stdout, re.M) for command in COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_says_what_each_command_does(command: str) -> None:
-    done = CliRunner().invoke(app, [command, "--help"], prog_name="python -m harness")
-    assert done.exit_code == 0
-    assert f"Usage: python -m harness {command} " in done.output
+def test_help_says_what_each_command_does(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        cli.main([command, "--help"])
+    usage, says = capsys.readouterr().out.split("\n\n")[:2]
+    assert usage.startswith(f"usage: python -m harness {command} ") and says.strip().endswith(".")
+
+
+@pytest.mark.parametrize("arguments", [[], ["sweep", "D1.1", "--seeds", "-3"], ["stag"]], ids=" ".join)
+def test_a_command_line_with_a_mistake_ends_with_2_and_the_usage(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(arguments)
+    assert capsys.readouterr().err.startswith("usage: python -m harness")
 
 
 def test_the_list_of_milestones_says_which_are_built() -> None:
@@ -92,7 +101,7 @@ def test_make_alone_lists_the_targets() -> None:
     [
         (["stage", "D9"], "no milestone 'D9'; there are D1.1"),
         (["stage"], "no milestone was named; there are D1.1"),
-        (["perf", "D1.1", "TARGET=sim"], "target 'sim' has no GPU to measure on; make perf D1.1 predicts"),
+        (["perf", "D1.1", "TARGET=sim"], "target 'sim' has no GPU to measure on; to predict instead: make perf D1.1"),
         (["resume"], "no run was named (RUN=id); the newest are "),
         (["stage", "D1.1", "TARGET=no where"], "target 'no where': there are sim"),
         (["stage", "D1.1", "UNPIN=stages", "BECAUSE= "], 'unpin stages: say why, UNPIN="stages" BECAUSE="why"'),

@@ -3,12 +3,12 @@
 import re
 
 import pytest
-from typer.testing import CliRunner
 
 from harness.client import run_commands
 from harness.host.verdict import Verdict
 from harness.report.record import load
 from remote import targets
+from tests.remote.typed import typed
 
 pytestmark = [pytest.mark.slurm, pytest.mark.sshd]
 
@@ -23,11 +23,7 @@ def commands(clone, cluster, sshd, tmp_path, monkeypatch, disk_mb):
         f'workdir = "{sshd.folder}/work"\npartition = "main"\ntime_limit = "30"\ndisk_mb = {disk_mb}\n'
         f'python = "{sshd.account.python}"\n'
     )
-
-    def run(*arguments):
-        return CliRunner().invoke(run_commands.app, arguments)
-
-    return run
+    return typed
 
 
 @pytest.fixture
@@ -37,13 +33,13 @@ def command(project, cluster, sshd, tmp_path, monkeypatch):
     return commands(project, cluster, sshd, tmp_path, monkeypatch, 8)
 
 
-def mends(output):
-    return re.findall(r"MEND +(.+?)  ", output)
+def fixes(output):
+    return re.findall(r"FIX +(.+?)  ", output)
 
 
 def test_doctor(command, cluster):
     done = command("doctor")
-    assert (done.exit_code, mends(done.output)) == (0, []), done.output
+    assert (done.exit_code, fixes(done.output)) == (0, []), done.output
     assert "login node" in done.output and "the node sees the work folder" in done.output
     for _ in cluster.NODES:
         cluster.occupy()
@@ -51,10 +47,10 @@ def test_doctor(command, cluster):
     assert done.exit_code == 0 and "none is free now" in done.output
     targets.OWN.write_text(targets.OWN.read_text().replace('"main"', '"nowhere"'))
     done = command("doctor")
-    assert mends(done.output) == ["node"] and "invalid partition specified: nowhere" in done.output
+    assert fixes(done.output) == ["node"] and "invalid partition specified: nowhere" in done.output
     targets.OWN.write_text(targets.OWN.read_text().replace('"nowhere"', '"main"\ngres = "gpu:b200:1"'))
     done = command("doctor")
-    assert mends(done.output) == ["node"] and "gres" in done.output
+    assert fixes(done.output) == ["node"] and "gres" in done.output
 
 
 def test_runs_of_everybody(command, project, cluster):

@@ -6,11 +6,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from harness.client import run_commands
 from harness.host.verdict import Verdict
 from remote import ssh_link, targets
+from tests.remote.typed import typed
 
 pytestmark = pytest.mark.sshd
 
@@ -27,11 +27,7 @@ def command(project, sshd, tmp_path, monkeypatch):
         'default = "b200"\n[targets.b200]\nkind = "ssh"\nhost = "b200"\ndisk_mb = 8\ndevice = "emulator"\n'
         f'workdir = "{sshd.folder}/work"\n'
     )
-
-    def run(*arguments, answer=""):
-        return CliRunner().invoke(run_commands.app, arguments, input=answer)
-
-    return run
+    return typed
 
 
 def wheel(folder, version):
@@ -43,8 +39,8 @@ def wheel(folder, version):
         packed.writestr(f"{info}/RECORD", f"tiny.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
 
 
-def mends(output):
-    return re.findall(r"MEND +(.+?)  ", output)
+def fixes(output):
+    return re.findall(r"FIX +(.+?)  ", output)
 
 
 def test_from_nothing_to_a_ready_host(command, sshd, project):
@@ -55,16 +51,16 @@ def test_from_nothing_to_a_ready_host(command, sshd, project):
     done = command("trust", answer="y\n")
     assert done.exit_code == 0 and "SHA256:" in done.output
     done = command("doctor")
-    assert mends(done.output) == ["packages"] and "make provision TARGET=b200" in done.output
+    assert fixes(done.output) == ["packages"] and "make provision TARGET=b200" in done.output
     (sshd.folder / "pip.conf").write_text(f"[global]\nno-index = true\nfind-links = {sshd.folder}\n")
     done = command("provision")
     assert done.exit_code == Verdict.INFRA.exit_code and "tiny" in done.output
-    assert mends(command("doctor").output) == ["packages"], "half an environment is none"
+    assert fixes(command("doctor").output) == ["packages"], "half an environment is none"
     wheel(sshd.folder, "1.0")
     assert command("provision").exit_code == 0
     assert command("provision").exit_code == 0, "again, it has nothing to do"
     done = command("doctor")
-    assert (done.exit_code, mends(done.output)) == (0, []), done.output
+    assert (done.exit_code, fixes(done.output)) == (0, []), done.output
     assert "as in the lock" in done.output and "free" in done.output
     project.write("requirements.lock", "tiny==2.0\n")
     assert "tiny is 1.0, pinned ==2.0" in command("doctor").output
@@ -88,17 +84,17 @@ def test_runs_of_everybody_on_the_host(command, sshd, project):
 def test_wrong_port_is_named_with_its_host(command, sshd):
     sshd.stop()
     done = command("doctor")
-    assert mends(done.output) == ["connection"]
+    assert fixes(done.output) == ["connection"]
     assert f"127.0.0.1, port {sshd.port}" in done.output and "Errno" not in done.output
     assert "HostName and Port of b200 in ~/.ssh/config" in done.output
 
 
 def test_gpu_that_is_not_there(command):
     targets.OWN.write_text(targets.OWN.read_text().replace('"emulator"', '"cuda"'))
-    assert "gpu" in mends(command("doctor").output)
+    assert "gpu" in fixes(command("doctor").output)
 
 
 def test_interpreter_there_is_named(command):
     targets.OWN.write_text(targets.OWN.read_text() + 'python = "/nowhere/python"\n')
     done = command("doctor")
-    assert mends(done.output) == ["python"] and "/nowhere/python" in done.output
+    assert fixes(done.output) == ["python"] and "/nowhere/python" in done.output

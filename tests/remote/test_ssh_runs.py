@@ -351,7 +351,7 @@ def test_run_through_a_gateway(laptop, account, tmp_path):
 
 
 def test_broken_device_of_a_host_is_refused_until_a_person_clears_it(laptop, monkeypatch):
-    """A canary that a hang leaves sick marks the device for everybody there, and doctor names the mend."""
+    """A canary that a hang leaves sick marks the device for everybody there, and doctor names the fix."""
     flag = laptop.sshd.folder / "sick"
     canary = Step("canary", ["sh", "-c", f"echo sum 1, expected 2; test ! -e '{flag}'"], 20.0)
     planned = Planner.judging
@@ -369,7 +369,7 @@ def test_broken_device_of_a_host_is_refused_until_a_person_clears_it(laptop, mon
     entry = laptop.stage()
     assert entry.verdict == "INFRA" and "marked broken" in entry.reason and "sum 1, expected 2" in entry.reason
     (device,) = [each for each in examine(laptop.target, Repository(laptop.project.path)) if each.need == "device"]
-    assert not device.holds and device.mend.endswith("doctor --target b200 --clear-broken")
+    assert not device.holds and device.fix.endswith("doctor --target b200 --clear-broken")
     link = laptop.target.connect()
     send(laptop.target, link, PROBE, {"verb": "clear", "workdir": laptop.target.workdir, "lock": "gpu0"})
     link.close()

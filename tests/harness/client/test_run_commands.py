@@ -13,7 +13,7 @@ import pytest
 
 from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 
-COMMAND = [sys.executable, "-c", "from harness.client.run_commands import app; app()"]
+COMMAND = [sys.executable, "-m", "harness"]
 
 
 def harness(project, *arguments, **env):
@@ -142,7 +142,7 @@ def test_broken_device_is_refused_until_cleared(project):
     broken.write_text("since yesterday, by run x of ada: sick\n")
     done = harness(project, "stage", "D1.2")
     assert done.returncode == Verdict.INFRA.exit_code and "marked broken" in done.stdout
-    assert "MEND" in harness(project, "doctor").stdout
+    assert "FIX " in harness(project, "doctor").stdout
     assert harness(project, "doctor", "--clear-broken").returncode == 0
     assert harness(project, "stage", "D1.2").returncode == 0
 
@@ -218,4 +218,4 @@ def test_full_disk_here_is_said_in_words(project):
     finally:
         subprocess.run(["umount", "--lazy", small], check=True)
     assert done.returncode == Verdict.INFRA.exit_code
-    assert "the disk of this machine is full" in done.stderr and "make room" in done.stderr
+    assert "the disk of this machine is full" in done.stderr and "free some space" in done.stderr
