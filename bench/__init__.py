@@ -1,1 +1,1 @@
-"""Measurements: how fast the emulator is, beside a named peer in the same run; how wrong the clock, beside a B200."""
+"""Measurements of the emulator's speed against a peer, and of the clock's error against real GPUs."""

@@ -1,7 +1,7 @@
-"""Microbenchmarks of tcgen05 as PTX, for whoever has a B200: bench/silicon.py runs them beside the clock.
+"""Microbenchmarks of tcgen05 in PTX, for a B200. bench/silicon.py runs them and compares them with the clock.
 
-As those of microbenchmarks.py. Operands, accumulators and scale factors are zeros, so that nothing is read that was not
-written: the same programs run on the emulated device.
+They follow the scheme of microbenchmarks.py. Operands, accumulators and scale factors are set to zero, so that the
+emulated device, which reports reads of unwritten memory, can run them too.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from bench.microbenchmarks import AGAIN, BEGIN, KEPT, NEVER, TAKEN, Micro, entry
 
 Row = Mapping[str, str]
 OPERANDS, COLUMNS, THREADS = 12288, 512, 128
-"""Bytes of A and of B behind it, from 1024 on; all of tensor memory; the four warps that reach its lanes."""
+"""Bytes of A and B together, at offset 1024; all columns of tensor memory; the four warps that reach all its lanes."""
 A_COLUMN, A_SCALES, B_SCALES, B_START = 256, 288, 320, 4096
 MEET: Final = """tcgen05.fence::before_thread_sync; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
 tcgen05.fence::after_thread_sync;"""
 WIDE: Final = 32
-"""Columns of one of the stores that clear tensor memory."""
+"""Columns per store when tensor memory is cleared."""
 
 
 def _program(body: str, group: int = 1) -> str:
-    """`body` between the first reading of the clock and the last; %r8 is tensor memory, %r9 the warp's lanes of it."""
+    """Return a program that measures `body`. %r8: the tensor memory address; %r9: the warp's lanes of it."""
     zeros = ", ".join(["%r10"] * WIDE)
     clear = "".join(
         f"tcgen05.st.sync.aligned.32x32b.x{WIDE}.b32 [%r9+{column}], {{{zeros}}};\n"
@@ -53,7 +53,7 @@ ld.shared.u32 %r8, [%r4+8]; shl.b32 %r9, %r2, 21; add.u32 %r9, %r9, %r8;
 
 
 def mma(row: Row) -> Micro:
-    """So many products, a commit, a wait by all warps; of one of them."""
+    """Measure the cycles of one MMA: a round is `in_flight` MMAs, a commit, and a wait by all warps."""
     kind, idesc = KIND[row["kind"]]
     ctas, count = int(row["ctas"]), int(row["in_flight"])
     a = "[%r11]" if row["a_from"] == "tmem" else "%d1"
@@ -77,7 +77,7 @@ DONE: xor.b32 %r18, %r18, 1; {AGAIN}"""
 
 
 def tensor_memory(row: Row) -> Micro:
-    """So many loads or stores of `columns` columns by each of four warps, and a wait for them."""
+    """Measure a round of tcgen05.ld or .st: each of four warps issues `in_flight` of `columns` columns and waits."""
     columns, count, op = int(row["columns"]), int(row["in_flight"]), row["op"]
     each = [[f"%t{i}" for i in range(k * columns, (k + 1) * columns)] for k in range(count)]
     form = f"tcgen05.{op}.sync.aligned.32x32b.x{columns}.b32"
@@ -97,7 +97,7 @@ mov.b32 %f0, %r20; setp.eq.f32 %p4, %f0, {NEVER}; ld.param.u64 %d46, [out]; @%p4
 
 
 MMA_ROWS: Final = [r for r in rows("umma_in_flight") if r["in_flight"] == "64" and r["n"] in ("64", "128", "256")]
-"""Those of what others measured on a B200 that `make silicon` measures again."""
+"""The published B200 measurements that `make silicon` repeats."""
 MEMORY_ROWS: Final = [
     {"op": op, "columns": str(columns), "in_flight": str(count)}
     for op in ("ld", "st")

@@ -1,7 +1,7 @@
-"""`python -m bench.clock`: the clock beside what was measured on a B200, a line a set of measurements.
+"""`python -m bench.clock`: compare the clock with measurements of real GPUs, one line per set of measurements.
 
-Small PTX programs with the instruction streams of the microbenchmarks run under the clock; nothing is looked up. The
-measurements lie in bench/data/b200, each with its source in its first lines.
+Small PTX programs with the microbenchmarks' instruction streams run under the clock. No measured value is looked up.
+The measurements are in bench/data. The first lines of each file name its source.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Row = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Set:
-    """One set of measurements: what is compared, the relative error of each point, the goals for mean and worst."""
+class Comparison:
+    """The clock's relative error at each point of a set of measurements, with the goals for mean and worst error."""
 
     name: str
     errors: Sequence[tuple[float, str]]
@@ -51,7 +51,7 @@ class Set:
 
 
 def main() -> None:
-    """Run every set and print its line, then the ladder of our own kernel."""
+    """Print a line for each set of measurements, then the ladder of this project's kernel."""
     print(f"{'set':<44}{'points':>6}{'mean':>9}{'worst':>9}   {'goal':<12}")
     of_b200 = (umma, in_flight, tma_throughput, tma_multicast, cp_async_throughput, cp_async_latency)
     for measure in (*of_b200, hopper, fa4_forward):
@@ -63,21 +63,21 @@ def main() -> None:
 
 
 def rows(name: str) -> list[Row]:
-    """The rows of a file of measurements."""
+    """Read a file of measurements."""
     lines = (DATA / f"{name}.csv").read_text().splitlines()
     return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
 def compared(
     name: str, points: Sequence[Row], measured: str, model: Callable[[Row], float], goals: Sequence[float]
-) -> Set:
-    """The errors of a model for one column."""
+) -> Comparison:
+    """Compare a model with one measured column."""
     shown = [column for column in points[0] if column not in ("dram_bytes", "loads")]
     errors = [
         (model(row) / float(row[measured]) - 1, ", ".join(f"{c}={row[c]}" for c in shown if c != measured))
         for row in points
     ]
-    return Set(name, errors, *goals)
+    return Comparison(name, errors, *goals)
 
 
 # ---- programs ----
@@ -101,7 +101,7 @@ def cycles(
     chip: Chip = B200,
     **shares: Any,
 ) -> Timeline:
-    """The timeline of one cluster (or `resident` CTAs on one SM) of a program. shares: of Timeline."""
+    """Run one cluster of a program (or `resident` CTAs on one SM) under the clock. shares: options of Timeline."""
     made, program = lowered(text, chip)
     params = np.zeros(made.kernel.param_bytes + 64, np.uint8)
     start = -params.ctypes.data % 64
@@ -123,12 +123,12 @@ def cycles(
 
 
 def end(timeline: Timeline) -> float:
-    """When the last cluster ended, from its first instruction on."""
+    """Return the cycle at which the last cluster ended, counted from its first instruction."""
     return max(cluster.end for cluster in timeline.finished) - timeline.chip.cta_launch
 
 
 def entry(params: str, body: str) -> str:
-    """A PTX module with one kernel."""
+    """Return a PTX module with one kernel."""
     listed = ", ".join(f".param .{p.split()[0]} {p.split()[1]}" for p in params.split(",") if p)
     registers = ".reg .pred %p<9>; .reg .b16 %h<4>; .reg .b32 %r<40>; .reg .b64 %d<40>;"
     head = ".version 8.8\n.target sm_100a\n.address_size 64"
@@ -145,13 +145,13 @@ KIND: Final = {
     "MXF8": ("kind::mxf8f6f4", 1 << 23),
     "MXF4": ("kind::mxf8f6f4", 5 << 7 | 5 << 10 | 1 << 23),
 }
-"""The kind that each type was measured with, and its bits of the instruction descriptor."""
+"""The MMA kind of each measured type, and its bits of the instruction descriptor."""
 UNROLLED: Final = 16
 
 
 @cache
 def mma_program(kind: str, a_in_tmem: bool, ctas: int) -> str:
-    """`rounds` of: so many tcgen05.mma as `sixteens` and `ones` say, one commit, a wait by all warps."""
+    """Return a program of `rounds` rounds: 16 * `sixteens` + `ones` MMAs, one commit, a wait by all warps."""
     name, a = KIND[kind][0], "[%r9]" if a_in_tmem else "%d1"
     scales = ", [%r9], [%r9]" if name.startswith("kind::mx") else ""
     scaled = ".block_scale" if scales else ""
@@ -189,7 +189,7 @@ ret;""",
 
 
 def group_cycles(row: Row, in_flight: int) -> float:
-    """Cycles of a round with so many instructions."""
+    """Return the cycles of a round with `in_flight` MMAs."""
     text = mma_program(row["kind"], row["a_from"] == "tmem", int(row["ctas"]))
     idesc = KIND[row["kind"]][1] | int(row["n"]) >> 3 << 17 | int(row["m"]) >> 4 << 24
     few, many = (
@@ -199,8 +199,8 @@ def group_cycles(row: Row, in_flight: int) -> float:
     return (many - few) / 2
 
 
-def umma() -> Iterator[Set]:
-    """One instruction, and what one more adds."""
+def umma() -> Iterator[Comparison]:
+    """Compare the latency of one MMA and the interval that each further MMA adds."""
     overhead = B200.mma_group_overhead
     points = rows("umma")
     yield compared("umma: latency", points, "latency", lambda row: group_cycles(row, 1) - overhead, (0.05, 0.15))
@@ -209,8 +209,8 @@ def umma() -> Iterator[Set]:
     )
 
 
-def in_flight() -> Iterator[Set]:
-    """Groups of instructions with one commit."""
+def in_flight() -> Iterator[Comparison]:
+    """Compare groups of MMAs with one commit."""
 
     def each(row: Row) -> float:
         return group_cycles(row, int(row["in_flight"])) / int(row["in_flight"])
@@ -222,11 +222,11 @@ def in_flight() -> Iterator[Set]:
 
 
 TENSOR: Final = 1 << 20
-"""The address of the tensor in all maps."""
+"""The address of the tensor in all tensor maps."""
 
 
 def tensor_map(columns: int, height: int, box: tuple[int, int]) -> bytes:
-    """The 128 bytes of a map of fp32 [height, columns]. Nothing is read by it."""
+    """Return the 128 bytes of a tensor map of fp32 [height, columns]. The clock reads no data through it."""
     words = [TENSOR, 2 | 1 << 4 | 7 << 7 | 1 << 18 | (4 * columns >> 4) << 32, 0, 0]
     words += [columns - 1 | (height - 1) << 32, 0, (box[0] - 1) << 56, box[1] - 1]
     return struct.pack("<8Q", *words) + bytes(64)
@@ -237,7 +237,7 @@ TMA_LOAD: Final = "cp.async.bulk.tensor.2d.shared::{to}.global.mbarrier::complet
 
 @cache
 def ring_program(stages: int) -> str:
-    """One thread keeps `stages` boxes in flight; all wait. The tensor map is the first parameter."""
+    """Return a program in which one thread keeps `stages` TMA loads in flight and all threads wait for them."""
     load = f"""
 @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [%r4], %r2;
 @%p0 {TMA_LOAD.format(to="cta", more="")} [%r5], [%d0, {{%r10, %r10}}], [%r4];"""
@@ -265,11 +265,11 @@ ret;""".replace("mov.b64 %d0, map; cvta.param.u64 %d0, %d0;", "mov.b64 %d1, map;
 
 
 LOADS: Final = (40, 200)
-"""Loads of a short and of a long run: the difference is the steady state."""
+"""Loads of a short and of a long run. Their difference is the steady state."""
 
 
-def tma_throughput() -> Iterator[Set]:
-    """2D TMA loads from HBM by all SMs."""
+def tma_throughput() -> Iterator[Comparison]:
+    """Compare 2D TMA loads from HBM by all SMs."""
 
     def each(row: Row) -> float:
         box = int(row["box_columns"]), int(row["box_rows"])
@@ -282,7 +282,10 @@ def tma_throughput() -> Iterator[Set]:
 
 @cache
 def cluster_program(multicast: bool) -> str:
-    """Each of four warps loads a box and waits; the cluster meets; and again. multicast: by the first CTA for all."""
+    """Return a program whose rounds are: each of four warps loads a box and waits, then a cluster barrier.
+
+    multicast: only the first CTA issues the loads, for all CTAs.
+    """
     to = "cluster" if multicast else "cta"
     load = TMA_LOAD.format(to=to, more=".multicast::cluster" if multicast else "")
     mask, by = (", %h1", "%p4") if multicast else ("", "%p1")
@@ -313,8 +316,8 @@ WARPS: Final = 4
 ROUNDS: Final = (8, 24)
 
 
-def tma_multicast() -> Iterator[Set]:
-    """The same boxes for all CTAs of a cluster: each loads them, or one for all."""
+def tma_multicast() -> Iterator[Comparison]:
+    """Compare loads of the same boxes by all CTAs of a cluster, with and without multicast."""
 
     def whole(row: Row) -> float:
         cluster, box = int(row["cluster"]), (int(row["box_columns"]), int(row["box_rows"]))
@@ -334,7 +337,7 @@ def tma_multicast() -> Iterator[Set]:
 
 @cache
 def copy_program(stages: int, size: int) -> str:
-    """Each thread copies `size` bytes a round, waits for all but the last `stages` - 1 rounds first."""
+    """Return a program in which each thread copies `size` bytes per round and keeps `stages` rounds in flight."""
     return entry(
         "u32 rounds",
         f"""
@@ -350,8 +353,8 @@ ret;""",
     )
 
 
-def cp_async_throughput() -> Iterator[Set]:
-    """cp.async from HBM by all SMs."""
+def cp_async_throughput() -> Iterator[Comparison]:
+    """Compare the throughput of cp.async from HBM by all SMs."""
 
     def rate(row: Row) -> float:
         stages, threads, size, ctas = (int(row[c]) for c in ("stages", "threads", "bytes_a_thread", "ctas_per_sm"))
@@ -363,8 +366,8 @@ def cp_async_throughput() -> Iterator[Set]:
     yield compared("cp.async: throughput", rows("cp_async_throughput"), "bytes_per_s", rate, (0.15,))
 
 
-def cp_async_latency() -> Iterator[Set]:
-    """One cp.async of all threads at once, by SMs that begin: medians, of measurements that differ by factors of 2."""
+def cp_async_latency() -> Iterator[Comparison]:
+    """Compare the latency of one cp.async by all threads. The measurements are medians of values that vary twofold."""
 
     def latency(row: Row) -> float:
         threads, size, ctas = (int(row[c]) for c in ("threads", "bytes_a_thread", "ctas_per_sm"))
@@ -377,7 +380,7 @@ def cp_async_latency() -> Iterator[Set]:
 
 
 def round_cycles(micro: microbenchmarks.Micro, chip: Chip) -> float:
-    """What one of a round of a microbenchmark takes under the clock."""
+    """Return the predicted cycles of one operation of a microbenchmark's round."""
     given: list[int | bytes] = [0]
     if micro.box is not None:
         columns, _rows = micro.box
@@ -389,8 +392,8 @@ def round_cycles(micro: microbenchmarks.Micro, chip: Chip) -> float:
     return (many - few) / (micro.rounds[1] - micro.rounds[0]) / micro.each
 
 
-def hopper() -> Iterator[Set]:
-    """Hopper's parts, as this repository measured them."""
+def hopper() -> Iterator[Comparison]:
+    """Compare the microbenchmarks that this project measured on an H200."""
     for kind in microbenchmarks.KINDS:
 
         def model(row: Row, kind: microbenchmarks.Kind = kind) -> float:
@@ -399,12 +402,15 @@ def hopper() -> Iterator[Set]:
         yield compared(kind.name, microbenchmarks.rows(kind.file), "cycles", model, kind.goals)
 
 
-# ---- a kernel that others wrote ----
+# ---- FlashAttention-4 ----
 
 
-def fa4_forward() -> Iterator[Set | str]:
-    """FlashAttention-4's forward: the half that figures may be fitted to, and what they never are: the other half,
-    another build on that B200, one whose registers do not spill on a second, and others' B200s."""
+def fa4_forward() -> Iterator[Comparison | str]:
+    """Compare FlashAttention-4's forward kernel.
+
+    The clock's parameters may be fitted to one half of the points. They are never fitted to the other sets: the other
+    half, another build on the same B200, a build without register spills on a second B200, and other people's B200s.
+    """
     if not fa4.installed():
         yield "FlashAttention-4 is not predicted: pip install flash-attn-4 triton"
         return

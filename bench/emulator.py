@@ -1,9 +1,8 @@
-"""`python -m bench.emulator`: what the emulator costs on attention problems, beside the goals and beside a peer.
+"""`python -m bench.emulator`: measure the emulator on attention problems, against goals and against a peer.
 
-CPU seconds, the least of several repetitions, one BLAS thread; beside a yardstick, since the same machine may be half
-as fast while others use it. The peer is the Triton interpreter, if PyPI's `triton` is installed. It is
-not in requirements.lock, since torch brings a version of its own where there is a GPU. Where the time of a launch goes
-stands in docs/emulator.md.
+Times are CPU seconds, the minimum of several repetitions, with one BLAS thread. A yardstick is measured first, because
+a busy machine can be half as fast. The peer is the Triton interpreter, if PyPI's `triton` is installed. `triton` is not
+in requirements.lock, because torch brings its own version on machines with a GPU.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ from emulator.ptx.parser import parse
 
 REPETITIONS: Final = 5
 TURNS: Final = 15
-"""Repetitions of what has a goal and takes less than a second."""
+"""Repetitions of measurements that have a goal and take less than a second."""
 YARDSTICK: Final = 1024
-"""Rows and columns of the float32 matrices that are multiplied."""
+"""Rows and columns of the square float32 matrices of the yardstick."""
 ADDITIONS: Final = 1_000_000
 SHORT: Final = Problem(256, 1024, 128)
 GOALS_S: Final = {Problem(128, 4096, 128): 0.07, Problem(128, 4096, 512): 0.27}
-"""The most CPU seconds that a launch should take with every check on: 4 GFLOP/s."""
+"""The goal for the CPU seconds of a launch with every check on: 4 GFLOP/s."""
 PEERS: Final = (SHORT, Problem(128, 1024, 512))
 PEER_GOAL_RATIO: Final = 0.35
 COMPLETIONS: Final[tuple[Completion, ...]] = ("eager", "lazy")
 PROCESSES: Final = 2
 SHARED: Final = Problem(128, 1024, 512)
-TIMES: Final = 8  # of 128 rows each: two CTAs of the kernel
+TIMES: Final = 8  # copies of the 128 query rows; each is two CTAs of the kernel
 START_GOAL_S: Final = 1.5
 STARTS: Final = 3
 START: Final = """
@@ -68,7 +67,7 @@ with emulator.emulate():
     q, k = torch.ones(1, 1, 128, 128).bfloat16(), torch.ones(1, 128, 128).bfloat16()
     kernel.fmha(q, k, k, partials=False)
 """
-"""A program whose kernel was compiled before: it is given where that lies."""
+"""A program that launches a kernel that was compiled before. Its argument is the file of the saved kernel."""
 LOOPS: Final = 20_000_000
 PROCESSES_GOAL_RATIO: Final = 0.55
 WORST_ERROR: Final = 0.01
@@ -76,7 +75,7 @@ WORST_ERROR: Final = 0.01
 
 @dataclass(frozen=True)
 class Line:
-    """One figure: what, how much, and the most it should be (None where nothing was promised)."""
+    """One measured value. goal: its upper limit, None if it has none."""
 
     what: str
     value: float
@@ -98,7 +97,7 @@ def main() -> None:
 
 
 def yardstick() -> list[Line]:
-    """How fast this machine is now."""
+    """Measure the current speed of this machine."""
     a = torch.ones(YARDSTICK, YARDSTICK)
     return [
         Line("one BLAS thread, GFLOP/s", 2e-9 * YARDSTICK**3 / best(lambda: a @ a, TURNS), ""),
@@ -113,7 +112,7 @@ def _add() -> None:
 
 
 def front_end() -> list[Line]:
-    """What happens to the kernel's PTX before its first launch."""
+    """Measure parsing and lowering of the kernel's PTX, which precede its first launch."""
     with emulator.emulate() as device:
         run_kernel(SHORT)
         ptx = device.launches[-1].ptx
@@ -127,7 +126,7 @@ def front_end() -> list[Line]:
 
 
 def start() -> Iterator[Line]:
-    """From `python` to the end of a first launch, of a kernel that was compiled before; how much of it imports take."""
+    """Measure the time from process start to the end of the first launch of a saved kernel, and its imports."""
     config = kernel.configuration(128, 128, has_lens=False, causal=False, shared_kv=False, partials=False)
     saved = emulator.save(kernel.compile(config).function)
     with tempfile.NamedTemporaryFile() as file:
@@ -143,7 +142,7 @@ def start() -> Iterator[Line]:
 
 
 def launches() -> Iterator[Line]:
-    """Launches of the larger problems in each mode."""
+    """Measure launches of the larger problems in each completion mode."""
     for problem, goal in GOALS_S.items():
         for completion in ("lazy", "eager"):
             seconds, instructions = measured(problem, completion)
@@ -153,7 +152,10 @@ def launches() -> Iterator[Line]:
 
 
 def peers() -> Iterator[Line]:
-    """The same problem here and in the Triton interpreter, in turn: others may slow the machine for some seconds."""
+    """Measure the same problem here and in the Triton interpreter.
+
+    The two alternate, so that a slow phase of the machine affects both.
+    """
     try:
         from bench import triton_peer
     except ImportError:
@@ -174,17 +176,17 @@ def peers() -> Iterator[Line]:
 
 
 def _launch(problem: Problem, inputs: tuple[torch.Tensor, ...], completion: Completion) -> float:
-    """CPU seconds of one launch; the inputs are there before, as they are for the peer."""
+    """Return the CPU seconds of one launch on existing inputs, as for the peer."""
     with emulator.emulate(completion):
         return spent(functools.partial(attention, problem, *inputs))
 
 
 def processes() -> list[Line]:
-    """A few problems as one launch, in one process and shared by two. Exits if bits or counts differ."""
+    """Measure a larger launch in one process and split between two. Exit if bits or counts differ."""
     alone, bits = _ctas(1)
     shared, others = _ctas(PROCESSES)
     if not torch.equal(bits, others) or alone.stats != shared.stats:
-        raise SystemExit(f"{PROCESSES} processes do not compute what one does")
+        raise SystemExit(f"{PROCESSES} processes and one process compute different results")
     return [
         Line(f"{alone.grid[0]} CTAs of hd={SHARED.head_dim}, lazy, one process", alone.seconds, "s"),
         Line(f"{alone.grid[0]} CTAs of hd={SHARED.head_dim}, lazy, {PROCESSES} processes", shared.seconds, "s"),
@@ -194,7 +196,7 @@ def processes() -> list[Line]:
 
 
 def at_once() -> float:
-    """Time that busy processes take at once, over what they take in turn: what this machine has to give now."""
+    """Return the time of concurrent independent loops over that of the same loops in sequence."""
 
     def loops() -> None:
         others = [context.Process(target=_loop) for _ in range(PROCESSES - 1)]
@@ -220,7 +222,7 @@ def _ctas(count: int) -> tuple[emulator.LaunchResult, torch.Tensor]:
 
 
 def measured(problem: Problem, completion: Any) -> tuple[float, int]:
-    """CPU seconds of the fastest launch of several in one completion mode, and its warp-instructions."""
+    """Return the CPU seconds of the fastest of several launches in one completion mode, and its warp-instructions."""
     inputs = problem.inputs()
     with emulator.emulate(completion) as device:
         check(problem, run_kernel(problem), f"the kernel, {completion}")
@@ -229,43 +231,45 @@ def measured(problem: Problem, completion: Any) -> tuple[float, int]:
 
 
 def fastest(device: emulator.EmulatedDevice) -> emulator.LaunchResult:
-    """The launch that took the least time."""
+    """Return the fastest launch."""
     return min(device.launches, key=lambda launch: launch.seconds)
 
 
 def run_kernel(problem: Problem, times: int = 1) -> torch.Tensor:
-    """The repository's own kernel: 128 heads of a token are so many rows. [times * rows, hd]."""
+    """Run this project's kernel on `times` copies of the queries, 128 rows per token. Returns [times * rows, hd]."""
     q, k, v = problem.inputs()
     return attention(problem, q.repeat(times, 1), k, v)
 
 
 def attention(problem: Problem, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """The kernel's, of as many queries as there are: [queries, hd]. Its keys whole: in eight shares they take twice the
-    time here."""
+    """Run this project's kernel on all queries and return [queries, hd].
+
+    The keys are not split: emulating eight splits takes twice the time.
+    """
     out = kernel.fmha(q.view(1, -1, 128, problem.head_dim), k[None], v[None], partials=False, splits=1)
     return out.o.reshape(len(q), -1)
 
 
 def check(problem: Problem, o: torch.Tensor, who: str) -> None:
-    """A wrong result is not worth measuring."""
+    """Exit if a result is wrong, before it is measured."""
     error = problem.worst_error(o)
     if not error <= WORST_ERROR:
-        raise SystemExit(f"{who} is off by {error} on {problem}, allowed is {WORST_ERROR}")
+        raise SystemExit(f"{who} has an error of {error} on {problem}; allowed is {WORST_ERROR}")
 
 
 def cpu() -> float:
-    """CPU seconds of this process so far, and of those that it waited for."""
+    """Return the CPU seconds of this process and of its finished children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def best(work: Callable[[], object], times: int = REPETITIONS, clock: Callable[[], float] = cpu) -> float:
-    """Seconds of the fastest of a few repetitions."""
+    """Return the seconds of the fastest of several repetitions."""
     return min(spent(work, clock) for _ in range(times))
 
 
 def spent(work: Callable[[], object], clock: Callable[[], float] = cpu) -> float:
-    """Seconds that it takes once."""
+    """Return the seconds that `work` takes once."""
     start = clock()
     work()
     return clock() - start

@@ -1,6 +1,7 @@
-"""FlashAttention-4's own forward under the clock, beside what was measured on B200s: bench/data/b200/fa4_*.csv.
+"""Predict FlashAttention-4's forward kernel, for comparison with bench/data/b200/fa4_*.csv.
 
-It takes PyPI's `flash-attn-4` and `triton`, which are not in requirements.lock. Causal flops are half of all.
+This needs PyPI's `flash-attn-4` and `triton`, which are not in requirements.lock. Causal attention counts half the
+flops of full attention.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from emulator.clock.chips import chip
 from emulator.clock.prediction import Prediction
 
 FITTED: Final = 2
-"""Every so-manyth row, from the first on, may be fitted to; the others never are."""
+"""The clock's parameters may be fitted to every FITTED-th row from the first; never to the others."""
 
 
 def installed() -> bool:
-    """Whether there is a FlashAttention-4 to run."""
+    """Return True if FlashAttention-4 is installed."""
     return find_spec("flash_attn") is not None
 
 
 def forward(rows: list[Mapping[str, str]]) -> Iterator[float]:
-    """Predicted TFLOP/s of each row. A clock that is locked is no faster than that: power may still lower it."""
+    """Yield the predicted TFLOP/s of each row. `max_ghz` is the locked frequency; power may lower it further."""
     launch_s = chip("b200").launch_us * 1e-6
     for row in rows:
         batch, length, width, causal, heads = (int(row[c]) for c in ("batch", "seqlen", "head_dim", "causal", "heads"))
@@ -35,12 +36,12 @@ def forward(rows: list[Mapping[str, str]]) -> Iterator[float]:
 
 
 def called(sizes: Sequence[tuple[int, ...]], causal: bool) -> object:
-    """Of q, k and v of these sizes."""
+    """Call attention with q, k and v of these sizes."""
     return attention(*inputs(sizes), causal=causal)
 
 
 def attention(*tensors: Any, **options: Any) -> object:
-    """FlashAttention-4's function."""
+    """Call FlashAttention-4."""
     os.environ.setdefault("FLASH_ATTENTION_CUTE_DSL_CACHE_ENABLED", "0")
     import flash_attn.cute
 
@@ -49,14 +50,14 @@ def attention(*tensors: Any, **options: Any) -> object:
 
 
 def inputs(sizes: Sequence[tuple[int, ...]]) -> Iterator[Any]:
-    """bf16 tensors whose values are anything."""
+    """Yield uninitialised bf16 tensors."""
     import torch
 
     return (torch.empty(size, device="cuda", dtype=torch.bfloat16) for size in sizes)
 
 
 def predictions(call: Callable[[], object]) -> list[Prediction]:
-    """Of all that a call launches, on a B200."""
+    """Return the predictions for all launches of a call on a B200."""
     from emulator.host.session import emulated_host
 
     with emulated_host(), emulator.emulate(clock="b200") as device:

@@ -1,4 +1,4 @@
-"""The GPU of this machine, through its driver: launches, and the cycles of microbenchmarks."""
+"""Run launches and microbenchmarks on this machine's GPU through the CUDA driver."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from emulator.machine.launch.launch import Dim3
 LOG_BYTES = 16384
 NEWEST_PTX = (9, 0)
 MAP_BYTES, NEWER_MAP, ATOMICITY, LAST_ELEMENT = 128, 2, 3 << 19, 10
-"""Bits of tensor maps for sm_100 that those for sm_90 must not have; the last element type of sm_90."""
+"""Size of a tensor map; bits that only tensor maps for sm_100 may have; the last element type of sm_90."""
 FP32 = 7
 FLUSHED = 1 << 28
-"""Bytes that are written so that L2 holds nothing else."""
+"""Bytes to write so that L2 holds nothing else."""
 Span = tuple[int, int]
-"""(address, bytes)"""
+"""Address, size in bytes."""
 Move = tuple[int, int, int]
-"""(address on the host, bytes, address on the GPU)"""
+"""Address on the host, size in bytes, address on the GPU."""
 NO_BINARY, INVALID_PTX, LOST = 209, 218, -1
 ERROR_LOG, ERROR_LOG_BYTES, OPTIMISATION = 5, 6, 7
 CAPABILITY_MAJOR, CAPABILITY_MINOR = 75, 76
@@ -48,7 +48,7 @@ class _Config(ctypes.Structure):
 
 
 class DriverError(Exception):
-    """A call of the driver failed. `code` is its CUresult, LOST if the kernel did not end or ended the process."""
+    """A driver call failed. code: its CUresult, or LOST if the kernel hung or killed the process. said: the log."""
 
     def __init__(self, call: str, code: int, said: str = "") -> None:
         super().__init__(call, code, said)
@@ -57,10 +57,10 @@ class DriverError(Exception):
 
 @dataclass(frozen=True)
 class Job:
-    """A launch for the GPU: PTX, what is launched how, and the memory of the host that it works on.
+    """A launch for the GPU, and the host memory that it works on.
 
-    parameters: the bytes of each. spans: where memory lies on the host; before: what it holds.
-    maps: which spans hold tensor maps. optimisation: the level of the driver's compiler.
+    parameters: the bytes of each parameter. spans: the memory's host ranges. before: their contents. maps: indices of
+    spans that are tensor maps. optimisation: the level of the driver's compiler.
     """
 
     text: str
@@ -77,7 +77,7 @@ class Job:
 
 
 class Gpu:
-    """The first GPU. `target` is what its PTX is compiled for, as in sm_90a."""
+    """The first GPU. target: the PTX target, such as sm_90a."""
 
     def __init__(self) -> None:
         self._cuda = ctypes.CDLL("libcuda.so.1")
@@ -89,7 +89,7 @@ class Gpu:
         self.target = f"sm_{major}{minor}a"
 
     def call(self, name: str, *arguments: Any) -> None:
-        """A function of the driver. Raises DriverError."""
+        """Call a driver function. Raises DriverError."""
         code = getattr(self._cuda, name)(*arguments)
         if code:
             raise DriverError(name, code)
@@ -100,7 +100,7 @@ class Gpu:
         return found.value
 
     def run(self, job: Job) -> tuple[list[Move], list[bytes]]:
-        """Run a launch: where its memory was, and what it holds afterwards. Raises DriverError."""
+        """Run a launch. Returns the placement and the final contents of its memory. Raises DriverError."""
         module = self._load(retargeted(job.text, self.target), job.optimisation)
         function = ctypes.c_void_p()
         self.call("cuModuleGetFunction", ctypes.byref(function), module, job.name.encode())
@@ -137,7 +137,7 @@ class Gpu:
         return content.raw
 
     def _parameter(self, content: bytes, moved: Sequence[Move]) -> bytes:
-        """A parameter, with this GPU's addresses in the place of the host's."""
+        """Return a parameter with host addresses replaced by this GPU's."""
         if is_map(content):
             return translated_map(content, moved, self.target)
         if len(content) == 8:
@@ -156,10 +156,10 @@ class Gpu:
 
 
 class TimedGpu(Gpu):
-    """The first GPU, and the cycles of a microbenchmark on it."""
+    """The first GPU, for timing microbenchmarks."""
 
-    class Refused(Exception):
-        """Its compiler does not know an instruction."""
+    class Unsupported(Exception):
+        """The GPU's compiler does not know an instruction."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -167,12 +167,15 @@ class TimedGpu(Gpu):
         self._out = self._allocated(1 << 16)
 
     def cycles(self, micro: Micro) -> float:
-        """What one of a round takes, the mean of all CTAs, the best of three runs. Raises Refused, DriverError."""
+        """Return the cycles of one operation of a round: the mean over all CTAs, the minimum of three runs.
+
+        Raises Unsupported, DriverError.
+        """
         try:
             module = self._load(retargeted(micro.text, self.target), 4)
         except DriverError as error:
             if error.code in (NO_BINARY, INVALID_PTX):
-                raise self.Refused(error.said.split(";")[-1].strip().split("\n")[0]) from None
+                raise self.Unsupported(error.said.split(";")[-1].strip().split("\n")[0]) from None
             raise
         function = ctypes.c_void_p()
         self.call("cuModuleGetFunction", ctypes.byref(function), module, b"k")
@@ -195,7 +198,7 @@ class TimedGpu(Gpu):
         return sum(int.from_bytes(raw[i : i + 8], "little") for i in range(0, len(raw), 8)) / micro.ctas
 
     def _map(self, micro: Micro, rows: int) -> bytes:
-        """The tensor map of a microbenchmark, over memory that was written once."""
+        """Return the tensor map of a microbenchmark, over initialised memory."""
         if self._tensor_bytes < micro.tensor:
             self._tensor, self._tensor_bytes = self._allocated(micro.tensor), micro.tensor
             self.call("cuMemsetD32_v2", ctypes.c_uint64(self._tensor), 0, ctypes.c_size_t(micro.tensor // 4))
@@ -212,7 +215,7 @@ class TimedGpu(Gpu):
 
 
 def retargeted(text: str, target: str) -> str:
-    """PTX for another target, in a version that its driver knows."""
+    """Rewrite PTX for another target, in a PTX version that its driver supports."""
 
     def older(found: re.Match[str]) -> str:
         major, minor = min((int(found[1]), int(found[2])), NEWEST_PTX)
@@ -222,12 +225,12 @@ def retargeted(text: str, target: str) -> str:
 
 
 def translated(address: int, moved: Sequence[Move]) -> int:
-    """An address of the host as it is on the GPU; any other number as it is."""
+    """Translate a host address to the GPU's. Any other number is returned unchanged."""
     return next((address - start + place for start, size, place in moved if start <= address < start + size), address)
 
 
 def translated_map(raw: bytes, moved: Sequence[Move], target: str) -> bytes:
-    """A tensor map as it is on the GPU. Raises DriverError for an element type that it does not know."""
+    """Translate a tensor map for the GPU. Raises DriverError for a field that the GPU does not support."""
     words = np.frombuffer(raw, np.uint64).copy()
     words[0] = translated(int(words[0]), moved)
     if target == "sm_90a":
@@ -240,7 +243,7 @@ def translated_map(raw: bytes, moved: Sequence[Move], target: str) -> bytes:
 
 
 def is_map(raw: bytes) -> bool:
-    """Whether bytes are a tensor map."""
+    """Return True if bytes are a valid tensor map."""
     try:
         return len(raw) == MAP_BYTES and bool(TensorMap.decode(raw))
     except ValueError:

@@ -1,9 +1,9 @@
-"""`python -m bench.hopper [CUTLASS]`: kernels and copies that were measured on an H200, beside its clock.
+"""`python -m bench.hopper [CUTLASS]`: compare measured times of kernels and copies on an H200 with its clock.
 
-The times lie in results/sample/silicon-h200/times.csv, each with the rate of clock64 while it was measured: predicted
-cycles become microseconds by that rate, since power decides it, which no microbenchmark gave. CUTLASS is a checkout of
-NVIDIA/cutlass, whose examples for Hopper run under the clock as they are; FlashAttention-4 is PyPI's `flash-attn-4`.
-What is not there is left out by name.
+The times are in results/sample/silicon-h200/times.csv, each with the SM frequency during the measurement. Predicted
+cycles are converted to microseconds with that frequency, which depends on power and is not modelled. CUTLASS is a
+checkout of NVIDIA/cutlass; its Hopper examples run unmodified under the clock. FlashAttention-4 is PyPI's
+`flash-attn-4`. A missing program is reported and skipped.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ EXAMPLES: Final = "examples/python/CuTeDSL/cute/hopper/kernel"
 ELEMENTS: Final = {"f16": "Float16", "e4m3": "Float8E4M3FN"}
 L2_BYTES: Final = 50 << 20
 COPY_LAUNCH_US: Final = 5.9
-"""Of a copy of one KiB, measured in the same run: the host's."""
+"""Launch overhead of a copy, measured with copies of 1 KiB in the same run."""
 APART: Final = 0.04
-"""By so much medians of one kernel differ from day to day: nearer ones have no order."""
+"""Relative day-to-day variation of a kernel's median. The order of closer points is not compared."""
 Row = dict[str, str]
 
 
 def rows() -> list[Row]:
-    """The points that were measured."""
+    """Read the measured points."""
     return list(csv.DictReader(TIMES.read_text().splitlines()))
 
 
 def shape(row: Mapping[str, str]) -> dict[str, str]:
-    """The words of a point's shape: `m=1024 tile=64x64 full` as a mapping; a word alone is its own value."""
+    """Parse a point's shape, such as `m=1024 tile=64x64 full`. A word without `=` is its own value."""
     return {word.partition("=")[0]: word.partition("=")[2] or word for word in row["shape"].split()}
 
 
 def copy_us(row: Mapping[str, str]) -> float:
-    """A copy reads and writes each byte once, in L2 where both fit there."""
+    """Predict a copy's microseconds: each byte is read and written once, in L2 if source and target fit there."""
     moved = 2 * int(shape(row)["bytes"])
     rate = H200.l2_bytes_per_us if moved <= L2_BYTES else H200.hbm_bytes_per_us
     return max(COPY_LAUNCH_US, H200.launch_us + moved / rate)
 
 
 def arguments(row: Mapping[str, str]) -> tuple[str, list[str]]:
-    """An example of CUTLASS and its arguments."""
+    """Return the path of the CUTLASS example of a point, and its arguments."""
     words, name = shape(row), row["kernel"].split()[0]
     if name == "fmha.py":
         size = ",".join(words[letter] for letter in "bshd")
@@ -65,7 +65,7 @@ def arguments(row: Mapping[str, str]) -> tuple[str, list[str]]:
 
 
 def kernel_cycles(points: Sequence[Row], cutlass: Path | None) -> Iterator[tuple[Row, float | None]]:
-    """Each kernel's predicted cycles, None where its program is not there."""
+    """Yield each kernel's predicted cycles, None if its program is missing."""
     import emulator
     from bench import fa4
     from emulator.host.session import emulated_host
@@ -91,15 +91,17 @@ def kernel_cycles(points: Sequence[Row], cutlass: Path | None) -> Iterator[tuple
 
 
 def predicted(points: Sequence[Row], cutlass: Path | None) -> Iterator[tuple[Row, float | None]]:
-    """Each point's predicted microseconds."""
+    """Yield each point's predicted microseconds, None if its program is missing."""
     yield from ((row, copy_us(row)) for row in points if row["kind"] == "copy")
     for row, cycles in kernel_cycles([row for row in points if row["kind"] != "copy"], cutlass):
         yield row, None if cycles is None else cycles / (1e3 * float(row["ghz"])) + H200.launch_us
 
 
 def summary(points: Sequence[Row]) -> str:
-    """How far predicted times are from those measured, and how many pairs of one kind are in the measured order, of
-    those that differ by more than one point does from day to day."""
+    """Summarise the errors of the predictions, and how many pairs of one kind are in the measured order.
+
+    Pairs whose measured times differ by less than the day-to-day variation are left out.
+    """
     known = [
         (row["kind"], float(row["median_us"]), float(row["predicted_us"])) for row in points if row["predicted_us"]
     ]
@@ -114,7 +116,7 @@ def summary(points: Sequence[Row]) -> str:
 
 
 def table(points: Sequence[Row]) -> Iterator[str]:
-    """Markdown: measured and predicted times, and the summary."""
+    """Yield a Markdown table of measured and predicted times, and the summary."""
     yield "| kernel | shape | GHz | measured, us | predicted, us | error |"
     yield "|---|---|---|---|---|---|"
     for row in points:
@@ -127,7 +129,7 @@ def table(points: Sequence[Row]) -> Iterator[str]:
 
 
 def main() -> int:
-    """Predict what can be, write it beside what was measured, and print the table."""
+    """Predict the points whose programs are present, write the predictions into the file, and print the table."""
     cutlass = Path(sys.argv[1]) if len(sys.argv) > 1 else None
     points = rows()
     for row, us in predicted(points, cutlass):

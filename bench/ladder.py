@@ -1,7 +1,7 @@
-"""Versions of this project's kernel under the clock, each a step from the one before: does a step help, and why?
+"""Predict versions of this project's kernel that differ in one step each: does the step help, and why?
 
-`python -m bench.ladder` prints a line a version; `make clock` prints them too. Each version is compiled in a process of
-its own, with one part of the kernel exchanged.
+`python -m bench.ladder` and `make clock` print one line per version. Each version is compiled in its own process, with
+one part of the kernel replaced.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BATCH = 148
 
 @dataclass(frozen=True)
 class Version:
-    """How many KV tiles there is room for, whether S[i+1] is computed before P[i] V[i], and where P waits."""
+    """A version. depth: KV pipeline stages. early_s: issue S[i+1] before P[i] V[i]. p_path: the memory that holds P."""
 
     name: str
     depth: int
@@ -41,7 +41,7 @@ LADDER = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """Cycles of a version, what is fullest, and the cycles that each role waits for each kind of barrier."""
+    """The prediction for a version: cycles, the busiest unit, and each role's waiting cycles per kind of barrier."""
 
     cycles: float
     bound: str
@@ -50,7 +50,7 @@ class Outcome:
 
 
 def main() -> None:
-    """Print the ladder, or with --version the outcome of one of it as JSON."""
+    """Print the ladder, or with --version the outcome of one version as JSON."""
     parser = argparse.ArgumentParser(prog="python -m bench.ladder", description=__doc__)
     parser.add_argument("--version", type=int, choices=range(len(LADDER)))
     chosen = parser.parse_args().version
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def outcomes() -> Iterator[Outcome]:
-    """What each version of the ladder comes to."""
+    """Yield the outcome of each version of the ladder."""
     for number in range(len(LADDER)):
         command = [sys.executable, "-m", "bench.ladder", "--version", str(number)]
         done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1])
@@ -70,7 +70,7 @@ def outcomes() -> Iterator[Outcome]:
 
 
 def steps() -> Iterator[str]:
-    """The ladder, a line a version: what it takes, and which wait became shorter or longer by it."""
+    """Yield the ladder's lines: each version's cycles, and the wait that changed most."""
     yield f"{'a step of our kernel, hd=128, V=K':<50}{'cycles':>9}{'change':>9}   bound, and the wait that moved most"
     before: Outcome | None = None
     for version, found in zip(LADDER, outcomes(), strict=True):
@@ -81,7 +81,7 @@ def steps() -> Iterator[str]:
 
 
 def reason(before: Outcome, now: Outcome) -> str:
-    """The wait that moved most with the step, in the step's direction."""
+    """Return the wait that changed most in the direction of the step."""
     faster = now.cycles < before.cycles
     moved = {key: now.waits.get(key, 0.0) - before.waits.get(key, 0.0) for key in before.waits | now.waits}
     key = min(moved, key=lambda each: moved[each] if faster else -moved[each])
@@ -89,7 +89,7 @@ def reason(before: Outcome, now: Outcome) -> str:
 
 
 def outcome(version: Version) -> Outcome:
-    """Predict a launch of a version on all SMs, a row tile each."""
+    """Predict a launch of a version on all SMs, one Q tile each."""
     import torch
 
     import kernel

@@ -1,7 +1,8 @@
-"""Microbenchmarks of Hopper's parts as PTX: run under the clock by bench/clock.py, on a GPU by bench/silicon.py.
+"""Microbenchmarks of Hopper in PTX. bench/clock.py runs them under the clock, bench/silicon.py on a GPU.
 
-Each program reads clock64 before and after so many rounds, and thread 0 of each CTA stores the difference: one round
-takes what a long run takes beyond a short one. bench/data/h200 has what an H200 gave.
+Each program reads clock64 before and after its rounds, and thread 0 of each CTA stores the difference. The time of one
+round is the difference of a long and a short run over their difference in rounds. bench/data/h200 has the measurements
+of an H200.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ sub.u64 %d42, %d42, %d40; st.global.u64 [%d44], %d42; ret;"""
 END: Final = f"{TAKEN}\n{KEPT}"
 AGAIN: Final = "sub.u32 %r50, %r50, 1; setp.ne.u32 %p8, %r50, 0; @%p8 bra ROUND;"
 NEVER: Final = "0f3F9DF3B6"
-"""A result that nothing has: comparing with it keeps a result alive."""
+"""A value that no result has. Comparing a result with it keeps the compiler from removing the computation."""
 
 
 @dataclass(frozen=True)
 class Micro:
-    """One measurement: cycles of one of the `each` that a round has, from runs of `rounds` rounds.
+    """One measurement: the cycles of one of the `each` operations of a round, from a short and a long run.
 
-    Of TMA: box, fp32 columns and rows; tensor, its bytes; misses, the share of loads that L2 does not hold.
+    rounds: the rounds of both runs. For TMA, box: fp32 columns and rows; tensor: its bytes; misses: the fraction of
+    loads that miss L2.
     """
 
     text: str
@@ -46,13 +48,13 @@ class Micro:
 
 
 def rows(name: str) -> list[Row]:
-    """What an H200 gave."""
+    """Read a file of an H200's measurements."""
     lines = (DATA / f"{name}.csv").read_text().splitlines()
     return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
 def entry(params: str, body: str, version: str = "8.0", target: str = "sm_90a", threads: int = 256) -> str:
-    """A PTX module with one kernel, whose dynamic shared memory is `pool`. threads: the most that it is for."""
+    """Return a PTX module with one kernel whose dynamic shared memory is `pool`. threads: the block size limit."""
     listed = ", ".join(f".param .{p.split()[0]} {p.split()[1]}" for p in params.split(","))
     listed = listed.replace(".param .b64 map", ".param .align 64 .b8 map[128]")
     head = f".version {version}\n.target {target}\n.address_size 64\n.extern .shared .align 1024 .b8 pool[];"
@@ -67,11 +69,11 @@ shr.u32 %r11, %r11, 4; shr.u32 %r12, %r12, 4; and.b32 %r11, %r11, 16383; and.b32
 cvt.u64.u32 %d1, %r11; cvt.u64.u32 %d2, %r12; mov.u64 %d3, {1 << 16 | 64 << 32 | 1 << 62};
 or.b64 %d1, %d1, %d3; or.b64 %d2, %d2, %d3; setp.eq.u32 %p1, %r50, %r50;
 """
-"""A of this group of warps, B of all."""
+"""wgmma's matrix descriptors: A of this warpgroup, B shared by all."""
 
 
 def _products(row: Row, count: int) -> tuple[str, str, str]:
-    """A round of so many products in one group; what comes before all rounds, and what keeps their results."""
+    """Return a round of `count` MMAs in one wgmma group, the code before all rounds, and the code that uses results."""
     n = int(row["n"])
     k, types = (32, "e4m3.e4m3") if row.get("kind") == "e4m3" else (16, "bf16.bf16")
     in_registers = row["a_from"] == "registers"
@@ -91,7 +93,7 @@ setp.eq.f32 %p4, %f0, {NEVER}; ld.param.u64 %d46, [out]; @%p4 st.global.f32 [%d4
 
 
 def wgmma(row: Row) -> Micro:
-    """A group of products, a commit, a wait."""
+    """Measure a round of wgmma: a group of MMAs, a commit, a wait."""
     work, before, kept = _products(row, int(row["in_flight"]))
     text = entry("u64 out,u32 rounds", f"{before}{BEGIN}\n{work}\nbar.sync 0; {kept}\n{END}")
     return Micro(text, threads=128 * int(row["groups"]), shared=98304)
@@ -109,7 +111,7 @@ UNROLLED: Final = 32
 
 
 def pipes(row: Row) -> Micro:
-    """Chains of one instruction in each warp."""
+    """Measure dependent chains of one instruction in each warp."""
     chains, op = int(row["chains"]), CHAINS[row["op"]]
     kept = "".join(
         f"cvt.rn.f32.s32 %f111, %r{i}; add.f32 %f{i}, %f{i}, %f111; add.f32 %f110, %f110, %f{i};" for i in range(chains)
@@ -129,12 +131,14 @@ bar.sync 0; {kept} setp.eq.f32 %p4, %f110, {NEVER}; ld.param.u64 %d46, [out]; @%
 
 FMA: Final = "fma.rn.f32 %f{chain}, %f{chain}, %f{b}, %f{c};"
 BESIDE_PRODUCTS, BESIDE_CHAINS, COLUMNS_AN_FMA = 8, 8, 4
-"""In one group; of FMAs; of a product, that has one FMA beside it for so many of its columns."""
+"""MMAs per group; independent FMA chains; columns of an MMA per concurrent FMA."""
 
 
 def beside(row: Row) -> Micro:
-    """Products of one warp group or two, and FMAs of theirs between issue and wait, or of four other warps: of a
-    product. The FMAs end first."""
+    """Measure the cycles of one MMA of one or two warpgroups while FMAs run beside it.
+
+    The FMAs are the warpgroups' own, between issue and wait, or those of four other warps. They end before the MMAs.
+    """
     groups, own = int(row["groups"]), row["by"] == "own warps"
     count = int(row["n"]) // COLUMNS_AN_FMA * (1 if own else groups)
     fmas = "".join(FMA.format(chain=128 + i, b=140 + i, c=148 + i) for i in range(BESIDE_CHAINS)) * count
@@ -166,7 +170,7 @@ STEPS: Final = {
     "bar.sync": "bar.sync 0;",
     "barrier.cluster": "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;",
 }
-HANDED: Final = """@!%p2 bra SECOND;
+PING_PONG: Final = """@!%p2 bra SECOND;
 ROUND: @%p7 mbarrier.arrive.shared.b64 _, [%r4];
 W1: mbarrier.try_wait.parity.shared.b64 %p3, [%r5], %r6; @%p3 bra D1; bra W1;
 D1: xor.b32 %r6, %r6, 1; sub.u32 %r50, %r50, 1; setp.ne.u32 %p8, %r50, 0; @%p8 bra ROUND; bra LAST;
@@ -174,15 +178,15 @@ SECOND: mbarrier.try_wait.parity.shared.b64 %p3, [%r4], %r6; @%p3 bra D2; bra SE
 D2: @%p7 mbarrier.arrive.shared.b64 _, [%r5];
 xor.b32 %r6, %r6, 1; sub.u32 %r50, %r50, 1; setp.ne.u32 %p8, %r50, 0; @%p8 bra SECOND;
 LAST:"""
-SENT: Final = {
+PEER_SIGNALS: Final = {
     "peer arrive": ("", "@%p7 mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r8];"),
     "peer st.async": (
         "@%p7 mbarrier.arrive.expect_tx.shared.b64 _, [%r4], 4;",
         "@%p7 st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [%r9], %r1, [%r8];",
     ),
 }
-"""What a CTA does before it waits, and how it hands the phase on."""
-PEER_HANDED: Final = """mov.u32 %r2, %cluster_ctarank; xor.b32 %r3, %r2, 1; setp.ne.u32 %p2, %r2, 0;
+"""A CTA's code before it waits, and its signal to the peer CTA."""
+PEER_PING_PONG: Final = """mov.u32 %r2, %cluster_ctarank; xor.b32 %r3, %r2, 1; setp.ne.u32 %p2, %r2, 0;
 mapa.shared::cluster.u32 %r8, %r4, %r3; add.u32 %r9, %r8, 64; @%p2 bra SECOND;
 ROUND: ARM SEND
 W1: mbarrier.try_wait.parity.acquire.cluster.shared.b64 %p3, [%r4], %r6; @%p3 bra D1; bra W1;
@@ -193,21 +197,21 @@ D2: SEND xor.b32 %r6, %r6, 1; sub.u32 %r50, %r50, 1; setp.ne.u32 %p8, %r50, 0; @
 LAST: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"""
 
 
-def _steps(op: str) -> tuple[str, int]:
-    """The rounds of a measurement of synchronisation, and what of it each has."""
-    if op in SENT:
-        arm, send = SENT[op]
-        return PEER_HANDED.replace("ARM", arm).replace("SEND", send), 1
+def _sync_rounds(op: str) -> tuple[str, int]:
+    """Return the rounds of a synchronisation measurement, and the operations per round."""
+    if op in PEER_SIGNALS:
+        arm, send = PEER_SIGNALS[op]
+        return PEER_PING_PONG.replace("ARM", arm).replace("SEND", send), 1
     if op == "pingpong":
-        return HANDED, 1
+        return PING_PONG, 1
     return "ROUND:" + "".join(STEPS[op].replace("{i}", str(i)) for i in range(8)) + AGAIN, 8
 
 
 def sync(row: Row) -> Micro:
-    """mbarriers that are over, barriers, and a phase that two warps, or two CTAs, hand one another."""
-    body, each = _steps(row["op"])
+    """Measure waits on completed mbarrier phases, barriers, and ping-pong between two warps or two CTAs."""
+    body, each = _sync_rounds(row["op"])
     ctas = int(row["ctas"])
-    meet = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" if row["op"] in SENT else ""
+    meet = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" if row["op"] in PEER_SIGNALS else ""
     text = entry(
         "u64 out,u32 rounds",
         f"""mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; setp.lt.u32 %p2, %r1, 32; mov.u32 %r6, 0;
@@ -226,7 +230,7 @@ PASSED: Final = "@%p7 cp.async.bulk.shared::cluster.shared::cta.mbarrier::comple
 
 
 def passed(row: Row) -> Micro:
-    """A round of bulk copies to another CTA of the cluster: of each to the next, or of all to the first."""
+    """Measure a round of bulk copies between CTAs of a cluster: each to the next CTA, or all to the first."""
     ctas, size, copies, all_to_first = int(row["ctas"]), int(row["bytes"]), int(row["copies"]), row["to"] == "first"
     senders = ctas - 1 if all_to_first else 1
     to = "mov.u32 %r3, 0;" if all_to_first else f"add.u32 %r3, %r2, 1; and.b32 %r3, %r3, {ctas - 1};"
@@ -260,7 +264,7 @@ PLACE: Final = "shl.b32 %r8, %r7, 3; add.u32 %r4, %r6, %r8; mad.lo.u32 %r5, %r7,
 
 
 def _copies(row: Row, sharers: int, work: str, size: int) -> Micro:
-    """One warp a CTA; the rows of the tensor go round over CTAs, `sharers` of which have the same."""
+    """Return a TMA program of one warp per CTA. The tensor's rows are dealt to groups of `sharers` CTAs in turn."""
     columns, height, stages = (int(row[c]) for c in ("box_columns", "box_rows", "stages"))
     text = entry(
         "b64 map,u64 out,u32 rounds,u32 mask",
@@ -281,7 +285,7 @@ mul.lo.u32 %r12, %r24, {height}; and.b32 %r12, %r12, %r14; mov.u32 %r13, %nctaid
 
 
 def tma(row: Row) -> Micro:
-    """A warp keeps `stages` loads in flight."""
+    """Measure TMA loads: a warp keeps `stages` in flight."""
     size = 4 * int(row["box_columns"]) * int(row["box_rows"])
     work = f"""FILL: {PLACE} {LOAD}
 add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, STAGES; @%p2 bra FILL; mov.u32 %r7, 0;
@@ -299,7 +303,7 @@ OTHER: sub.u32 %r16, %r16, 1; setp.ne.u32 %p8, %r16, 0; @%p8 bra DRAIN;"""
 
 
 def tma_store(row: Row) -> Micro:
-    """A warp keeps `stages` stores whose source is not read."""
+    """Measure TMA stores: a warp keeps `stages` in flight that have not yet read their source."""
     size = 4 * int(row["box_columns"]) * int(row["box_rows"])
     work = f"""ROUND: @%p7 {TMA}.global.shared::cta.bulk_group [%d0, {{%r10, %r12}}], [%r5]; NEXTROW
 @%p7 cp.async.bulk.commit_group; @%p7 cp.async.bulk.wait_group.read {int(row["stages"]) - 1};
@@ -309,7 +313,7 @@ def tma_store(row: Row) -> Micro:
 
 @dataclass(frozen=True)
 class Kind:
-    """Measurements of one kind: their file, the program of a row, the goals for mean and worst error."""
+    """One kind of measurement: its file, the program of a row, the goals for mean and worst error."""
 
     name: str
     file: str

@@ -1,6 +1,6 @@
-"""`python -m bench.peers`: our kernel and FlashAttention-4's under one clock in one run. Nothing is measured.
+"""`python -m bench.peers`: predict this project's kernel and FlashAttention-4's under the same clock.
 
-It takes PyPI's `flash-attn-4` and `triton`, neither of which is in requirements.lock.
+Nothing is measured. This needs PyPI's `flash-attn-4` and `triton`, neither of which is in requirements.lock.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from kernel import dsv4, fmha
 
 HIDDEN: Final = 2048
 TOKENS: Final = 32_768
-"""In sequences of each of these lengths, with as many keys."""
+"""Tokens in total, for each of these sequence lengths. Each sequence has as many keys as tokens."""
 LENGTHS: Final = (1024, 4096, 16_384)
 PREFILL: Final = 4096
-"""Tokens of a sequence whose queries list keys."""
+"""Tokens of the sparse prefill."""
 WINDOW: Final = 128
-LISTED: Final = {128: 1024, 64: 512}
-"""By heads, beside the window."""
+TOP_K: Final = {128: 1024, 64: 512}
+"""Top-k keys by number of heads, in addition to the window."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """What two kernels compute; flops of both products."""
+    """A problem for both kernels. flops: those of both matrix products."""
 
     name: str
     flops: float
@@ -41,7 +41,7 @@ class Work:
 
 
 def plain(width: int, causal: bool, length: int) -> Work:
-    """Multi-query attention to all keys, or to those before a query."""
+    """Return full or causal multi-query attention."""
     batch, heads = TOKENS // length, HIDDEN // width
     sizes = [(batch, length, count, width) for count in (heads, 1, 1)]
 
@@ -54,9 +54,9 @@ def plain(width: int, causal: bool, length: int) -> Work:
     return Work(name, flops, ours, partial(fa4.called, sizes, causal))
 
 
-def listed(heads: int) -> Work:
-    """Sparse prefill at head dim 512: ours has a window and a list, theirs lists all of these keys."""
-    topk, random = LISTED[heads], torch.Generator().manual_seed(0)
+def sparse(heads: int) -> Work:
+    """Return sparse prefill at head dim 512. Our kernel takes a window and top-k indices, the peer all indices."""
+    topk, random = TOP_K[heads], torch.Generator().manual_seed(0)
     query, keys = (1, PREFILL, heads, 512), (1, PREFILL, 512)
 
     def indices(count: int) -> torch.Tensor:
@@ -71,11 +71,11 @@ def listed(heads: int) -> Work:
         return fa4.attention(q, kv, kv, gather_kv_indices=indices(topk + WINDOW))
 
     flops = 4.0 * PREFILL * heads * 512 * (topk + WINDOW)
-    return Work(f"{heads} heads of 512, {topk + WINDOW:,} keys listed", flops, ours, theirs)
+    return Work(f"{heads} heads of 512, {topk + WINDOW:,} sparse keys", flops, ours, theirs)
 
 
 def line(work: Work) -> str:
-    """Cycles and TFLOP/s of both, and how many times as long the peer takes."""
+    """Format a line: cycles and TFLOP/s of both kernels, and the peer's time over ours."""
     shown, seconds = "", []
     for call in (work.ours, work.peer):
         made = fa4.predictions(call)
@@ -85,15 +85,15 @@ def line(work: Work) -> str:
 
 
 def main() -> int:
-    """Print a line for each problem; answers the exit code."""
+    """Print a line for each problem and return the exit code."""
     print(f"predicted on a {chip('b200').name}; nothing was measured\n")
     print(f"{'':<36}{'ours: cycles':>13}{'TFLOP/s':>8}{'peer: cycles':>13}{'TFLOP/s':>8}{'ratio':>8}")
     if fa4.installed():
         print(f"FlashAttention-4 {version('flash-attn-4')}")
         for width, causal, length in product((64, 128, 256), (False, True), LENGTHS):
             print(line(plain(width, causal, length)), flush=True)
-        for heads in LISTED:
-            print(line(listed(heads)), flush=True)
+        for heads in TOP_K:
+            print(line(sparse(heads)), flush=True)
     else:
         print("FlashAttention-4 is left out: pip install flash-attn-4 triton")
     return 0

@@ -1,10 +1,12 @@
-"""`make silicon`: what this machine's NVIDIA GPU answers beside the emulator, as one report.
+"""`make silicon`: compare this machine's NVIDIA GPU with the emulator and write a report.
 
-Runs the tests that are marked `gpu`: the same PTX on both sides, bit by bit, and broken programs on the GPU alone; then
-the clock's microbenchmarks, beside the clock of a chip of that name; then, where the kernel can run, every milestone:
-its verdict, and its first case's time beside what the clock pins. What the GPU cannot is left out by name. Writes a
-report in Markdown, tests.xml, microbenchmarks.csv and a folder for each milestone to results/silicon-<GPU>/. Ends with
-1 if something differs or a milestone falls, 2 where no GPU is.
+1. Run the tests marked `gpu`: the same PTX on both sides, compared bit by bit, and broken programs on the GPU.
+2. Run the clock's microbenchmarks and compare them with the clock of the chip of that name, if there is one.
+3. If the GPU can run the kernel, run every milestone and compare its first case's time with the pinned prediction.
+
+What the GPU does not support is skipped and listed. The files are written to results/silicon-<GPU>/: report.md,
+tests.xml, microbenchmarks.csv and a folder per milestone. The exit code is 1 if something differs or a milestone is
+rejected, 2 if there is no GPU.
 """
 
 from __future__ import annotations
@@ -31,18 +33,18 @@ TESTS = ("tests/emulator/test_silicon.py", "tests/emulator/test_silicon_races.py
 FACTS = ("name", "compute_cap", "driver_version", "clocks.max.sm", "power.limit")
 MOST_WORKERS = 12
 KERNEL_RUNS_ON = "10.0"
-"""The compute capability that the kernel is written for."""
+"""The compute capability that the kernel needs."""
 CYCLES = ROOT / "stages" / "cycles.toml"
 Microbenchmarks = tuple[str, Callable[[microbenchmarks.Row], microbenchmarks.Micro], Sequence[microbenchmarks.Row]]
 KINDS: tuple[Microbenchmarks, ...] = (
     *((k.name, k.program, microbenchmarks.rows(k.file)) for k in microbenchmarks.KINDS),
     *blackwell.KINDS,
 )
-"""Of the microbenchmarks: a name, the program of a row, the rows."""
+"""The microbenchmarks: name, program of a row, rows."""
 
 
 def facts() -> list[str] | None:
-    """What nvidia-smi says of the first GPU, None where there is none."""
+    """Return nvidia-smi's facts about the first GPU, None if there is no GPU."""
     command = ["nvidia-smi", f"--query-gpu={','.join(FACTS)}", "--format=csv,noheader"]
     try:
         said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -52,17 +54,17 @@ def facts() -> list[str] | None:
 
 
 def properties(case: ElementTree.Element) -> dict[str, str]:
-    """What a test recorded."""
+    """Return the properties that a test recorded."""
     return {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}
 
 
 RESULTS = ("cycles", "once", "cycles_each")
-"""Columns of the rows that say what was measured before."""
+"""Columns with earlier measurements."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """One microbenchmark: cycles of one of a round, measured here and by the clock, None where it has no such chip."""
+    """One microbenchmark: cycles of one operation, measured and predicted (None if the clock has no such chip)."""
 
     kind: str
     shown: str
@@ -71,14 +73,14 @@ class Timing:
 
 
 def timings(gpu: TimedGpu, name: str) -> Iterator[Timing | str]:
-    """Each microbenchmark; what the GPU's compiler refuses is one sentence a kind."""
+    """Yield each microbenchmark, or one sentence for a kind that the GPU's compiler does not support."""
     model = chip(name) if (FOLDER / f"{name}.toml").is_file() else None
     for kind, program, rows in KINDS:
         for row in rows:
             micro = program(row)
             try:
                 measured = gpu.cycles(micro)
-            except gpu.Refused as why:
+            except gpu.Unsupported as why:
                 yield f"{kind}: left out, {why}"
                 break
             shown = " ".join(f"{column}={value}" for column, value in row.items() if column not in RESULTS)
@@ -86,7 +88,7 @@ def timings(gpu: TimedGpu, name: str) -> Iterator[Timing | str]:
 
 
 def timing_lines(found: Sequence[Timing | str]) -> Iterator[str]:
-    """Markdown: of each kind the points, the mean and the worst error of the clock."""
+    """Yield a Markdown table: for each kind the number of points and the clock's mean and worst error."""
     yield from (
         "## Microbenchmarks",
         "",
@@ -110,7 +112,7 @@ def timing_lines(found: Sequence[Timing | str]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Ruling:
-    """A milestone on this GPU: its verdict, its first case, and what that took and was predicted to take."""
+    """A milestone on this GPU: its verdict, and its first case's measured and predicted time."""
 
     milestone: str
     verdict: str
@@ -120,7 +122,7 @@ class Ruling:
 
 
 def milestones(gpu: Sequence[str], to: Path) -> Iterator[Ruling | str]:
-    """Each milestone's verdict and times, of which `harness.judge` writes a folder; or why they are left out."""
+    """Run each milestone with `harness.judge` and yield its verdict and times, or yield why all are skipped."""
     pins: dict[str, float] = tomllib.loads(CYCLES.read_text())
     if gpu[1] != KERNEL_RUNS_ON:
         yield f"milestones {', '.join(pins)}: left out, the kernel is for compute capability {KERNEL_RUNS_ON}"
@@ -135,7 +137,7 @@ def milestones(gpu: Sequence[str], to: Path) -> Iterator[Ruling | str]:
 
 
 def ruling(milestone: str, folder: Path, cycles: float) -> Ruling:
-    """What a milestone's folder says; cycles: those that its first case is predicted to take."""
+    """Read a milestone's verdict and time from its folder. cycles: the prediction for its first case."""
     try:
         verdict = str(json.loads((folder / "record.json").read_text())["verdict"])
         first = json.loads((folder / "measured.json").read_text())[0]
@@ -147,7 +149,7 @@ def ruling(milestone: str, folder: Path, cycles: float) -> Ruling:
 
 
 def milestone_lines(found: Sequence[Ruling | str]) -> Iterator[str]:
-    """Markdown: each milestone, or what was left out."""
+    """Yield a Markdown table of the milestones, or the reason why they were skipped."""
     yield from ("## Milestones", "")
     ruled = [each for each in found if isinstance(each, Ruling)]
     if ruled:
@@ -160,7 +162,7 @@ def milestone_lines(found: Sequence[Ruling | str]) -> Iterator[str]:
 
 
 def report(gpu: list[str], cases: list[ElementTree.Element]) -> str:
-    """Markdown: the GPU, how many tests agreed, what became of each broken program."""
+    """Return Markdown: the GPU's facts, counts of agreeing tests, and the outcome of each broken program."""
     kinds: dict[str, Counter[str]] = {}
     left_out: Counter[str] = Counter()
     for case in cases:
@@ -189,10 +191,10 @@ def report(gpu: list[str], cases: list[ElementTree.Element]) -> str:
 
 
 def main() -> int:
-    """Run, write, and say where."""
+    """Run everything, write the report, print its path and return the exit code."""
     gpu = facts()
     if gpu is None:
-        print("no NVIDIA GPU here: nvidia-smi names none", file=sys.stderr)
+        print("this machine has no NVIDIA GPU: nvidia-smi lists none", file=sys.stderr)
         return 2
     to = ROOT / "results" / f"silicon-{gpu[0].split()[-1].lower()}"
     to.mkdir(parents=True, exist_ok=True)
@@ -209,8 +211,8 @@ def main() -> int:
     page = (to / "report").with_suffix(".md")
     page.write_text("\n".join([report(gpu, cases), *timing_lines(found), "", *milestone_lines(ruled), ""]))
     print(page)
-    fell = any(isinstance(each, Ruling) and each.verdict != "ACCEPT" for each in ruled)
-    return 1 if done.returncode or fell else 0
+    rejected = any(isinstance(each, Ruling) and each.verdict != "ACCEPT" for each in ruled)
+    return 1 if done.returncode or rejected else 0
 
 
 if __name__ == "__main__":

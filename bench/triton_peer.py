@@ -1,4 +1,4 @@
-"""The same attention in Triton's interpreter: whole blocks at a time, where the emulator runs instructions."""
+"""Attention in Triton's interpreter, which computes whole blocks where the emulator executes instructions."""
 
 from __future__ import annotations
 
@@ -39,8 +39,10 @@ def _attention(q_at, k_at, v_at, o_at, scale, KEYS: tl.constexpr, D: tl.constexp
 
 
 def attention(problem: Problem, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """softmax(q k' / sqrt(hd)) v, [rows, hd] fp16. In fp16: of bf16 operands the interpreter (3.9) multiplies the raw
-    bits."""
+    """Compute softmax(q k' / sqrt(hd)) v as [rows, hd] in fp16.
+
+    fp16, because Triton 3.9's interpreter multiplies the raw bits of bf16 operands.
+    """
     q, k, v = q.half(), k.half(), v.half()
     o = torch.full_like(q, float("nan"))
     _attention[(problem.rows // BLOCK,)](q, k, v, o, problem.scale, problem.keys, problem.head_dim, BLOCK)
