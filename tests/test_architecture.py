@@ -29,7 +29,7 @@ PARTS: dict[str, tuple[set[str], ...]] = {
         {"machine"},
         {"isa"},
         {"engine"},
-        {"program"},
+        {"lowering", "program"},
         {"clock"},
         {"bridge"},
         {"host"},

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache
-from typing import Any, Protocol
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from ..errors import TakingApart
 from ..isa.ld_st import MemoryOp
-from ..isa.registry import BLOCK, Handler, Later
+from ..isa.registry import BLOCK, Action, Handler, Later
 from ..isa.special_registers import changes
 from ..machine.compiled.accesses import follow_clock, gets_notes
 from ..machine.convergence import fixed, note_apart, reached, refuse_ended, refuse_outside, refuse_unnamed
+from ..machine.reports.doubts import Doubted
 from ..ptx.flow import EXIT, EXITS, BasicBlock, Flow
 from ..ptx.syntax import Imm, Instr, Special
+from .divergence import ALL, active, diverge, first, lanes_of, leave
 from .early_uses import LOAD, PRODUCT, EarlyUse, first_uses
 from .effects import Effect
 from .fetch import Fetcher
@@ -27,8 +29,6 @@ EXCHANGES = frozenset(
     {"bar.warp.sync", "elect.sync", "match.all.sync", "match.any.sync", "redux.sync", "shfl.sync", "vote.sync"}
 )
 BLOCKED = -2
-_CALLED = re.compile(r"\b(call\d+)\(")
-ALL = 0xFFFF_FFFF
 BlockFunction = Callable[[Any], int]
 
 
@@ -39,33 +39,41 @@ class Wrong(Protocol):
         """Find it, once for a launch."""
 
 
+@dataclass(frozen=True)
+class Instructions:
+    """Everything that executes or checks single instructions, each by the id of the instruction's effect.
+
+    handlers: actions of instructions that are not machine code. early: the loads whose registers an instruction may use
+    while they are outstanding. wrong: faults of an instruction that do not depend on its operands.
+    """
+
+    handlers: Mapping[int, Action]
+    early: Mapping[int, Sequence[EarlyUse]]
+    wrong: Mapping[int, Sequence[Wrong]]
+
+
 class BlockWriter:
     """Writes the source of one block's function `f(w)`; `w` is the warp.
 
-    It answers the index of the next block (where the active lanes would meet others, if they end), or BLOCKED. early:
-    the loads whose registers an instruction may use while they are outstanding; wrong: what is wrong with it whenever
-    it is executed; both by the id of its effect.
+    The function returns the index of the next block, or BLOCKED if the warp waits. Where the active lanes end, that is
+    the block where other lanes would meet them.
     """
 
     def __init__(
         self,
         flow: Flow,
         fetcher: Fetcher,
+        segments: Sequence[Sequence[Segment]],
         chains: Mapping[int, Chain],
         runner: Any,
-        handlers: Mapping[int, Any],
-        early: Mapping[int, Sequence[EarlyUse]],
-        wrong: Mapping[int, Sequence[Wrong]],
-        segments: Sequence[Sequence[Segment]],
-        diverge: Callable[..., int],
+        instructions: Instructions,
     ) -> None:
-        self._flow, self._fetcher, self._segments, self._diverge = flow, fetcher, segments, diverge
+        self._flow, self._fetcher, self._segments, self._chains = flow, fetcher, segments, chains
+        self._runner, self._instructions = runner, instructions
         meets = [flow.post_dominator[block.index] for block in flow.blocks if len(block.successors) > 1]
         self._meets = Counter(meets)
-        self._chains, self._runner, self._handlers = chains, runner, handlers
-        self._early, self._wrong = early, wrong
-        self._later: Later | None = None
-        """What instructions of the function that is written left to do."""
+        self._deferred: tuple[Later, Instr] | None = None
+        """Work that instructions of the function being written left to do, and the last of these instructions."""
 
     def function(self, block: BasicBlock) -> BlockFunction:
         """The compiled function of a block, and of what follows as long as that is a block that a branch skips."""
@@ -81,7 +89,8 @@ class BlockWriter:
             "unnamed": refuse_unnamed,
             "active": active,
             "first": first,
-            "diverge": self._diverge,
+            "diverge": diverge,
+            "fail": fail,
             "leave": leave,
             "lanes_of": lanes_of,
             "put": put,
@@ -89,8 +98,6 @@ class BlockWriter:
             "put_predicate": put_predicate,
             "stack": np.stack,
             "full": np.full,
-            "sources": {},
-            "instrs": {},
             "u16": np.uint16,
             "u32": np.uint32,
             "u64": np.uint64,
@@ -102,7 +109,7 @@ class BlockWriter:
             lines += self._skip(at, skipped, names)
             at = self._flow.blocks[skipped.successors[0]]
         lines += self._body(at, names)
-        lines += self._first_what_was_left(names)
+        lines += self._do_deferred(names)
         last = self._segments[at.index][-1].effects[0]
         if last.entry is None:
             lines += [*self._checks([last], at, names), *self._end(last, at)]
@@ -120,17 +127,26 @@ class BlockWriter:
             chain = self._chains.get(id(effect))
             together = left[: chain.segments if chain is not None else 1]
             later = effect.entry.later if isinstance(effect.entry, Handler) and chain is None else None
-            if chain.stops if chain is not None else later is not self._later:
-                lines += self._first_what_was_left(names)
+            waiting = None if self._deferred is None else self._deferred[0]
+            if chain.stops if chain is not None else later is not waiting:
+                lines += self._do_deferred(names)
             lines += self._checks([effect for segment in together for effect in segment.effects], block, names)
             lines += self._chain(chain, block, names) if chain is not None else self._call(effect, names)
-            self._later = later or self._later
+            if later is not None:
+                self._deferred = later, effect.instr
             del left[: len(together)]
         return lines
 
-    def _first_what_was_left(self, names: dict[str, Any]) -> list[str]:
-        later, self._later = self._later, None
-        return [f" {_named(later, names)}(w)"] if later is not None else []
+    def _do_deferred(self, names: dict[str, Any]) -> list[str]:
+        lines = [" " + line for line in self._deferred_call(names)]
+        self._deferred = None
+        return lines
+
+    def _deferred_call(self, names: dict[str, Any]) -> list[str]:
+        if self._deferred is None:
+            return []
+        later, instr = self._deferred
+        return _attempt([f"{_named(later, names)}(w)"], instr, "bits", names)
 
     def skipped(self, block: BasicBlock) -> BasicBlock | None:
         """The block that some lanes skip by the branch that ends `block`, if it may run as part of the same function.
@@ -157,14 +173,14 @@ class BlockWriter:
         return [effect for segment in self._segments[block] for effect in segment.effects]
 
     def _skip(self, block: BasicBlock, skipped: BasicBlock, names: dict[str, Any]) -> list[str]:
-        """The branch at the end of `block` and the block after it, for the lanes that do not skip it."""
+        """Write the branch at the end of `block` and the block after it, for the lanes that do not skip it."""
         branch = self._segments[block.index][-1].effects
         guard = branch[0].instr.guard
         assert guard is not None
         held, target = self._fetcher.predicate_bits(guard[0]), skipped.successors[0]
-        left, checks = self._later, self._checks(branch, block, names)
+        deferred, checks = self._deferred, self._checks(branch, block, names)
         body = [*self._body(skipped, names), *_counted(skipped)]
-        self._later = self._later or left  # the lanes that would do it may all skip this
+        self._deferred = self._deferred or deferred  # the lanes that would do it may all skip this
         return [
             *checks,
             f" taken = {'~' + held if guard[1] else held} & bits",
@@ -172,42 +188,39 @@ class BlockWriter:
             "  everyone = bits, mask, lane; bits = taken; mask = active(taken); lane = first(taken)",
             *(" " + line for line in body),
             "  bits, mask, lane = everyone",
-            " if w.yielded:",
-            *([f"  {_named(self._later, names)}(w)"] if self._later is not None else []),
-            f"  return {target}",
+            *_if("w.yielded", [*self._deferred_call(names), f"return {target}"]),
             *_counted(self._flow.blocks[target]),
         ]
 
     def _defined(self, lines: list[str], block: BasicBlock, names: dict[str, Any]) -> Any:
-        file = f"<PTX block {block.index}, part {len(names['sources'])}>"
-        names["sources"][file] = lines
-        exec(compile("\n".join(lines), file, "exec"), names)
+        exec(compile("\n".join(lines), f"<PTX block {block.index}>", "exec"), names)
         return names["f"]
 
     def _checks(self, effects: Sequence[Effect], block: BasicBlock, names: dict[str, Any]) -> list[str]:
-        """What is asked before instructions that run as one, where some of them may be wrong."""
+        """Write the checks that run before instructions which run as one."""
         lines = []
-        left = "" if self._later is None else f"{_named(self._later, names)}(w); "
+        deferred = self._deferred_call(names)
         for pipe, opcode in (("loads", LOAD), ("products", PRODUCT)):
-            if uses := first_uses(effects, self._early, opcode):
+            if uses := first_uses(effects, self._instructions.early, opcode):
                 refuse = f"w.{pipe}.refuse_early({_named(uses, names)})"
-                lines.append(f" if w.{pipe} and w.{pipe}.issued: {left}{refuse}")
+                lines += _if(f"w.{pipe} and w.{pipe}.issued", [*deferred, refuse])
         for effect in effects:
-            lines += [f" {left}{_named(wrong, names)}.refuse(w)" for wrong in self._wrong.get(id(effect), ())]
+            for wrong in self._instructions.wrong.get(id(effect), ()):
+                lines += [" " + line for line in (*deferred, f"{_named(wrong, names)}.refuse(w)")]
             instr = effect.instr
             members = instr.operands[-1] if instr.opcode in EXCHANGES and instr.guard is None else None
             if isinstance(members, Imm):
                 note = f"apart({_named(instr, names)}, w, bits, {members.value & ALL})"
-                lines.append(f" if w.stack or w.missed: {left}{note}")
+                lines += _if("w.stack or w.missed", [*deferred, note])
                 if others := ~members.value & ALL:
                     parted = block.index in self._parted
                     outside = f"outside({_named(instr, names)}, w, bits, {members.value & ALL}, {parted})"
-                    lines.append(f" if bits & {others}: {left}{outside}")
+                    lines += _if(f"bits & {others}", [*deferred, outside])
             if fixed(instr) and instr.guard is None:
-                lines.append(f" if w.ended: {left}ended({_named(instr, names)}, w, bits)")
+                lines += _if("w.ended", [*deferred, f"ended({_named(instr, names)}, w, bits)"])
                 if isinstance(members, Imm) and (getting := reached(instr, ~members.value & ALL) & members.value):
                     unnamed = f"unnamed({_named(instr, names)}, w, bits & {getting})"
-                    lines.append(f" elif bits & {getting}: {left}{unnamed}")
+                    lines += _if(f"bits & {getting}", [*deferred, unnamed], "elif")
         return lines
 
     @cached_property
@@ -236,42 +249,36 @@ class BlockWriter:
         return [clock, f" at = run(r.base, bits, {chain.start})", " while at: at = handle[at](w, r, bits, mask, lane)"]
 
     def _call(self, effect: Effect, names: dict[str, Any]) -> list[str]:
-        name = f"call{len(names)}"
-        if isinstance(effect.entry, Handler):
-            names[name] = self._handlers[id(effect)]
-            names["instrs"][name] = effect.instr
         guard = effect.instr.guard
-        body = self._guarded_call(effect, name)
         if guard is None:
-            return [" " + line for line in body]
+            return [" " + line for line in self._guarded_call(effect, "bits", names)]
         bits = self._fetcher.predicate_bits(guard[0])
         return [
             f" taken = {bits if guard[1] else '~' + bits} & bits",
             " if taken:",
             "  saved = bits, mask, lane; bits = taken; mask = active(taken); lane = first(taken)",
-            *("  " + line for line in body),
+            *("  " + line for line in self._guarded_call(effect, "saved[0]", names)),
             "  bits, mask, lane = saved",
         ]
 
-    def _guarded_call(self, effect: Effect, name: str) -> list[str]:
-        instr = effect.instr
-        if not isinstance(effect.entry, Handler):
-            changing = next(s for s in effect.reads if isinstance(s, Special) and changes(s))
-            lines = [f"v = w.sreg({changing.name!r})"]
-        else:
-            with TakingApart(instr):
-                operands = "".join(f", {self._fetcher.source(operand, instr)}" for operand in effect.sources)
-            lines = [f"v = {name}(w, mask{operands})"]
-            if effect.entry.blocking:
-                lines.append("if v is BLOCK: return -2")
-        stores: list[str] = []
-        destinations = effect.destinations
+    def _guarded_call(self, effect: Effect, arrived: str, names: dict[str, Any]) -> list[str]:
+        """Write the call of a handler. arrived: an expression for the lanes that came to it, before its guard."""
+        instr, destinations = effect.instr, effect.destinations
         if len(destinations) == 1:
             stores = self._fetcher.store(destinations[0], "v")
         else:
-            for i, destination in enumerate(destinations):
-                stores += self._fetcher.store(destination, f"v[{i}]")
-        return lines + stores
+            each = enumerate(destinations)
+            stores = [line for i, to in each for line in self._fetcher.store(to, f"v[{i}]")]
+        if not isinstance(effect.entry, Handler):
+            changing = next(s for s in effect.reads if isinstance(s, Special) and changes(s))
+            return _attempt([f"v = w.sreg({changing.name!r})", *stores], instr, arrived, names)
+        with TakingApart(instr):
+            operands = "".join(f", {self._fetcher.source(operand, instr)}" for operand in effect.sources)
+        call = f"v = {_named(self._instructions.handlers[id(effect)], names)}(w, mask{operands})"
+        if not effect.entry.blocking:
+            return _attempt([call, *stores], instr, arrived, names)
+        attempts = _attempt([call], instr, arrived, names)
+        return [*attempts, "if v is BLOCK: return -2", *_attempt(stores, instr, arrived, names)]
 
     def _end(self, effect: Effect, block: BasicBlock) -> list[str]:
         instr = effect.instr
@@ -298,52 +305,41 @@ def _to(block: int) -> str:
     return "leave(w, bits)" if block == EXIT else str(block)
 
 
-def leave(warp: Any, bits: int) -> int:
-    """Lanes end; others may wait where these would have met them."""
-    warp.ended |= bits
-    meet: int = warp.meet
-    return meet
-
-
 def _counted(block: BasicBlock) -> list[str]:
     """Count the instructions of a block that another one's function runs."""
     return [f" w.executed += {block.end - block.start}"]
 
 
-def executed(error: BaseException) -> Instr | None:
-    """The instruction whose handler a block's function had called last when `error` was raised, if any."""
-    at = error.__traceback__
-    while at is not None:
-        frame = at.tb_frame
-        lines = frame.f_globals.get("sources", {}).get(frame.f_code.co_filename, ())
-        for line in reversed(lines[: at.tb_lineno]):
-            if called := _CALLED.search(line):
-                instr: Instr = frame.f_globals["instrs"][called[1]]
-                return instr
-        at = at.tb_next
-    return None
+def _if(condition: str, body: Sequence[str], keyword: str = "if") -> list[str]:
+    return [f" {keyword} {condition}:", *("  " + line for line in body)]
+
+
+def _attempt(statements: Sequence[str], instr: Instr, arrived: str, names: dict[str, Any]) -> list[str]:
+    """Write simple statements that execute `instr`, so that an exception of theirs learns of it.
+
+    They share a line with `try`: then Python has no instruction for it, and statements that raise nothing pay nothing.
+    """
+    if not statements:
+        return []
+    return [
+        f"try: {'; '.join(statements)}",
+        f"except Exception as error: fail(error, {_named(instr, names)}, {arrived})",
+    ]
+
+
+def fail(error: Exception, instr: Instr, lanes: int) -> NoReturn:
+    """Raise the error of an instruction that these lanes (bits) came to: UnknownInstruction unless it is a report."""
+    if isinstance(error, Doubted):
+        error.lanes = lanes
+        raise error
+    with TakingApart(instr):
+        raise error
 
 
 def _named(value: Any, names: dict[str, Any]) -> str:
     name = f"value{len(names)}"
     names[name] = value
     return name
-
-
-@lru_cache(maxsize=4096)
-def lanes_of(bits: int) -> np.ndarray:
-    """A word as bool[32], lane 0 from the lowest bit. Shared: not to be written to."""
-    return np.array([bits >> lane & 1 for lane in range(32)], dtype=bool)
-
-
-def active(bits: int) -> np.ndarray | None:
-    """A word as the mask that handlers take: None if all lanes are active."""
-    return None if bits == ALL else lanes_of(bits)
-
-
-def first(bits: int) -> int:
-    """The lowest active lane."""
-    return (bits & -bits).bit_length() - 1
 
 
 def put(rows: np.ndarray, row: int, value: Any, mask: np.ndarray | None) -> None:

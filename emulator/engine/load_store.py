@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from ..errors import TakingApart
 from ..isa.ld_st import MemoryOp
 from ..isa.special_registers import MEMORY
 from ..native.builder import Slot
 from ..native.load_store import LoadStore, LoadStoreStep
 from ..native.recorder import Row
-from ..ptx.syntax import ALL_BYTES, Address, Imm, Operand, Reg, Special, Vector
+from ..ptx.syntax import ALL_BYTES, Address, Imm, Instr, Operand, Reg, Special, Vector
 from .effects import Effect
 from .fetch import Fetcher
 
 _LONG = 1 << 64
 _CELL = 4
 _BITS = {"b16": 16, "b32": 32, "b64": 64}
+
+
+@dataclass(frozen=True)
+class LoadStores:
+    """A kernel's loads and stores that are machine code, numbered in the order of the text.
+
+    steps: by the id of the effect. instrs: by number, with the access's name in reports. stores: the numbers of those
+    that store, by the id of the effect.
+    """
+
+    steps: Mapping[int, LoadStoreStep]
+    instrs: Sequence[tuple[Instr, str]]
+    stores: Mapping[int, int]
+
+
+def load_stores(effects: Sequence[Effect], fetcher: Fetcher, cell: int) -> LoadStores:
+    """Find the loads and stores that can be machine code. cell: of global memory, in bytes."""
+    found: dict[int, LoadStoreStep] = {}
+    instrs: list[tuple[Instr, str]] = []
+    stores: dict[int, int] = {}
+    for effect in effects:
+        with TakingApart(effect.instr):
+            step = load_store(effect, fetcher, len(found), cell)
+        if step is not None:
+            if step.operation.store:
+                stores[id(effect)] = len(found)
+            found[id(effect)] = step
+            instrs.append((effect.instr, MemoryOp(effect.instr).what))
+    return LoadStores(found, instrs, stores)
 
 
 def load_store(effect: Effect, fetcher: Fetcher, number: int, cell: int) -> LoadStoreStep | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ..isa.barrier import BARRIERS, is_aligned
+from ..isa.ld_st import MemoryOp
 from ..ptx.flow import EXIT, Flow
 from ..ptx.syntax import Address, Instr, Reg
 from .blocks import EXCHANGES
 from .effects import Effect, registers
+from .stored import Pointers
 from .watch import COMPUTES, choice
 
 
@@ -60,6 +63,64 @@ def reach(flow: Flow, effects: Sequence[Effect], stores: Mapping[int, int], at: 
                 held[successor] |= holding
                 work.append((flow.blocks[successor], flow.blocks[successor].start, held[successor]))
     return Reach(frozenset(found), exchanged)
+
+
+class Reaches:
+    """The reach of the values of a kernel's loads, each computed once.
+
+    stores: the numbers of the stores that are machine code, by the id of the effect. variables: addresses of the
+    module's variables.
+    """
+
+    def __init__(
+        self, flow: Flow, effects: Sequence[Effect], stores: Mapping[int, int], variables: Iterable[int]
+    ) -> None:
+        self._flow, self._effects, self._stores, self._variables = flow, effects, stores, variables
+        self._known: dict[tuple[int, bool], Reach | None] = {}
+
+    def __call__(self, load: Instr, met: bool) -> Reach | None:
+        """Return the stores that the value of a load may come to; None if it may come to anything else.
+
+        Another load may have read the same memory before, and its record may be gone: loads of memory that is reached
+        by the same pointers count too. met: the write that conflicts comes after everything that the warp did before
+        it last arrived at a barrier, so loads before that barrier do not count.
+        """
+        key = id(load), met
+        if key not in self._known:
+            self._known[key] = self._reach(load, met)
+        return self._known[key]
+
+    def _reach(self, load: Instr, met: bool) -> Reach | None:
+        spaces = {MemoryOp(load).space, "generic"}
+        loads = [
+            (at, self._pointers.of([effect]), effect.instr)
+            for at, effect in enumerate(self._effects)
+            if effect.instr.opcode == "ld" and MemoryOp(effect.instr).space in spaces
+        ]
+        (mine,) = (origins for _, origins, instr in loads if instr is load)
+        alike = [
+            at
+            for at, origins, instr in loads
+            if _may_alias(mine, origins) and (instr is load or not (met and self._meetings.behind(at)))
+        ]
+        ways = [reach(self._flow, self._effects, self._stores, at) for at in alike]
+        known = [way for way in ways if way is not None]
+        if len(known) < len(ways):
+            return None
+        return Reach(frozenset[int]().union(*(way.stores for way in known)), any(way.exchanged for way in known))
+
+    @cached_property
+    def _pointers(self) -> Pointers:
+        return Pointers(self._effects, self._variables)
+
+    @cached_property
+    def _meetings(self) -> Meetings:
+        return Meetings(self._flow)
+
+
+def _may_alias(one: frozenset[int], other: frozenset[int]) -> bool:
+    """Return whether addresses of these origins may be in one memory. Origins: parameters, variables; none: unknown."""
+    return not one or not other or not one.isdisjoint(other)
 
 
 class Meetings:

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 
 from emulator.coverage import Form, families, read_forms
+from emulator.engine.code import Code
 from emulator.engine.placement import Placement
 from emulator.engine.segments import Segment
-from emulator.program import Program
 from emulator.ptx.syntax import Instr
 from tests.emulator import one_instruction
 
 executed: dict[str, set[str]] = defaultdict(set)
 running = ""
-of_block, of_segment = Program._lower, one_instruction.lowered
+of_block, of_segment = Code.write, one_instruction.lowered
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,11 +36,11 @@ def note(instrs: Iterable[Instr]) -> None:
     executed[running] |= {Form("", "", instr.text).family for instr in instrs}
 
 
-def _block(program: Program, pc: int) -> Any:
-    """A block of a program is lowered when a warp reaches it."""
-    block = program._flow.blocks[pc]
-    note(program.kernel.instrs[block.start : block.end])
-    return of_block(program, pc)
+def _block(code: Code, pc: int) -> Any:
+    """Note the families of a block, whose function is written when a warp reaches it."""
+    block = code.flow.blocks[pc]
+    note(code.flow.kernel.instrs[block.start : block.end])
+    return of_block(code, pc)
 
 
 def _segment(segment: Segment, placement: Placement) -> Any:
@@ -50,7 +50,7 @@ def _segment(segment: Segment, placement: Placement) -> Any:
 
 
 def pytest_configure() -> None:
-    Program._lower = _block  # type: ignore[method-assign, assignment]
+    Code.write = _block  # type: ignore[method-assign, assignment]
     one_instruction.lowered = _segment
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from emulator.engine.code import lowered
 from emulator.engine.effects import effects
 from emulator.engine.placement import Placement, RegisterFile, RegisterFiles
 from emulator.engine.segments import Segment
 from emulator.native.compile import StepLists, runner
-from emulator.program import lowered
 from emulator.ptx.parser import parse
 from emulator.ptx.syntax import Reg
 

@@ -13,6 +13,7 @@ from emulator.coverage import read_forms
 from emulator.engine.effects import effects
 from emulator.engine.liveness import Liveness
 from emulator.engine.uniformity import varying
+from emulator.errors import UnknownInstruction
 from emulator.isa import registry
 from emulator.isa.lane_values import per_lane
 from emulator.isa.registry import executes, lowers
@@ -146,6 +147,25 @@ def test_results_of_which_nothing_is_said_may_vary(opcode: str) -> None:
 def test_clusters_may_meet_by_what_acts_on_the_machine_and_by_nothing_that_computes() -> None:
     assert not Program(kernel_of("wibble.u32 %r0, 0;")).independent
     assert Program(kernel_of("wobble.u32 %r0, 0;")).independent
+
+
+@pytest.mark.parametrize("guard", ["", "@%p0 "])
+def test_an_unexpected_exception_of_a_handler_names_its_instruction(guard: str) -> None:
+    """Also of the second of two handlers in one block, and where its result does not fit the destination."""
+
+    @executes("wibble", dst=1)
+    def wibble(ins: Instr) -> registry.Action:
+        return lambda warp, mask, value: np.zeros(7) if "u64" in ins.modifiers else 1 // np.asarray(value).item(0)
+
+    body = "mov.pred %p0, 1; {0}wibble.u32 %r0, 1;\n{0}wibble.{1}, {2};\nret;"
+    try:
+        for form, zero, message in (("u32 %r1", 0, "ZeroDivisionError"), ("u64 %q1", 1, "ValueError")):
+            text = source(body.format(guard, form, zero))
+            with pytest.raises(UnknownInstruction, match=rf"this form of wibble \({message}") as caught:
+                launch(text, np.zeros(1, np.uint32))
+            assert f"wibble.{form}, {zero}" in caught.value.instr.text
+    finally:
+        del registry.HANDLERS["wibble"]
 
 
 def test_special_registers_of_which_nothing_is_said_may_vary() -> None:

@@ -42,11 +42,14 @@ class Watch(Protocol):
 
 
 class Doubted(Exception):
-    """A load of what it should not read, before it has done anything: its warp is to be watched from it on."""
+    """A load of what it should not read, before it has done anything: its warp is to be watched from it on.
+
+    lanes: those that came to the load, as bits, whatever its guard says; the block's function adds them.
+    """
 
     def __init__(self, instr: Instr) -> None:
         super().__init__(instr.text)
-        self.instr = instr
+        self.instr, self.lanes = instr, 0
 
 
 class Stores(Protocol):

@@ -1,0 +1,95 @@
+"""Lowering of a kernel: analyses of its instructions, their handlers, and the code of its blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from .engine.blocks import Instructions, Wrong
+from .engine.code import Code, Layout
+from .engine.early_uses import early_uses
+from .engine.effects import Effect, Find, effects
+from .engine.liveness import Liveness
+from .engine.load_store import load_stores
+from .engine.reach import Reaches
+from .engine.stored import stored
+from .engine.unfenced import unfenced
+from .engine.uniformity import varying
+from .engine.unwritten import unwritten
+from .engine.watch import OneByOne
+from .errors import TakingApart, UnknownInstruction
+from .isa import catalog as _catalog  # noqa: F401 - fills the registry
+from .isa import registry
+from .isa.ld_st import learning
+from .isa.mbarrier import WAITS
+from .isa.registry import Action, Handler, takes
+from .machine.convergence import refuse_apart
+from .machine.launch.source import naming
+from .ptx.flow import Flow
+from .ptx.syntax import Instr, Kernel, Sink, TensorAddress
+
+
+class Lowered:
+    """A kernel after lowering: what does not change from launch to launch.
+
+    variables: host addresses of the module's variables by name. find: where instructions are looked up.
+    Raises UnknownInstruction for whatever is not implemented.
+    """
+
+    def __init__(self, kernel: Kernel, variables: Mapping[str, int], find: Find = registry.find) -> None:
+        self.kernel = kernel
+        with naming(kernel):
+            self.effects = effects(kernel, variables, find)
+            waits = {(effect.instr.line, effect.instr.text) for effect in self.effects if effect.blocking}
+            flow = Flow(kernel, lambda instr: (instr.line, instr.text) in waits)
+            liveness = Liveness(flow, self.effects)
+            row = (kernel.reqntid or (0, 0, 0))[1:] == (1, 1)
+            self._varying = varying(flow, self.effects, liveness, row)
+            self.stored = stored(self.effects)
+            layout = Layout.of(flow, liveness, self.effects, self._varying)
+            self.accesses = load_stores(self.effects, layout.fetcher, kernel.global_cell)
+            self.reach = Reaches(flow, self.effects, self.accesses.stores, variables.values())
+            self._instructions = self._of_instructions(flow, liveness)
+            self.code = Code(layout, self._instructions, self.accesses.steps)
+
+    def _of_instructions(self, flow: Flow, liveness: Liveness) -> Instructions:
+        unread = liveness.unread(flow, WAITS)
+        handlers = {id(e): _made(e, e.entry, id(e) not in unread) for e in self.effects if isinstance(e.entry, Handler)}
+        for number, (effect, step) in enumerate(self.accesses.steps.items()):
+            instr, _ = self.accesses.instrs[number]
+            handlers[effect] = learning(handlers[effect], instr, number, step.operation.uniform)
+        wrong: dict[int, list[Wrong]] = {}
+        for found in (unwritten(flow, self.effects, liveness), unfenced(flow, self.effects)):
+            for effect, what in found.items():
+                wrong.setdefault(effect, []).append(what)
+        return Instructions(handlers, early_uses(flow, self.effects), wrong)
+
+    def one_by_one(self) -> Code:
+        """Lower the kernel again with one block for each instruction, of the same number."""
+        with naming(self.kernel):
+            flow = Flow(self.kernel, lambda instr: True)
+            layout = Layout.of(flow, Liveness(flow, self.effects), self.effects, self._varying)
+            return Code(layout, self._instructions, {}, OneByOne)
+
+
+def _made(effect: Effect, handler: Handler, read: bool) -> Action:
+    """Make the action of an instruction, which takes the operands that are there. read: whether its result is read."""
+    instr = effect.instr
+    with TakingApart(instr):
+        action = handler.make(instr if read else replace(instr, operands=(Sink(), *instr.operands[1:])))
+    given = 2 + sum(2 if isinstance(operand, TensorAddress) else 1 for operand in effect.sources)
+    if not takes(action, given):
+        raise UnknownInstruction(instr, f"{len(instr.operands)} operands")
+    return _aligned(instr, action) if "aligned" in instr.modifiers else action
+
+
+def _aligned(instr: Instr, run: Action) -> Action:
+    """Make the action of an instruction with .aligned: it checks that all lanes of the warp execute it together."""
+
+    def check_and_run(warp: Any, mask: Any, *operands: Any) -> Any:
+        if mask is not None:
+            refuse_apart(instr, warp, mask, aligned=True)
+        return run(warp, mask, *operands)
+
+    return check_and_run
