@@ -48,7 +48,7 @@ class Program:
     @property
     def independent(self) -> bool:
         """Whether nothing that one cluster does can be seen by another before the launch ends, short of a race."""
-        return not any(e.entry is not None and e.entry.meets(e.instr) for e in self._lowered.effects)
+        return not any(e.entry is not None and e.entry.communicates(e.instr) for e in self._lowered.effects)
 
     @property
     def stored(self) -> Stored:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import TakingApart
 from ..isa.ld_st import MemoryOp
-from ..isa.registry import BLOCK, Action, Handler, Later
+from ..isa.registry import BLOCK, Action, Flush, Handler
 from ..isa.special_registers import changes
 from ..machine.compiled.accesses import follow_clock, gets_notes
 from ..machine.convergence import fixed, note_apart, reached, refuse_ended, refuse_outside, refuse_unnamed
@@ -72,7 +72,7 @@ class BlockWriter:
         self._runner, self._instructions = runner, instructions
         meets = [flow.post_dominator[block.index] for block in flow.blocks if len(block.successors) > 1]
         self._meets = Counter(meets)
-        self._deferred: tuple[Later, Instr] | None = None
+        self._deferred: tuple[Flush, Instr] | None = None
         """Work that instructions of the function being written left to do, and the last of these instructions."""
 
     def function(self, block: BasicBlock) -> BlockFunction:
@@ -126,7 +126,7 @@ class BlockWriter:
             effect = left[0].effects[0]
             chain = self._chains.get(id(effect))
             together = left[: chain.segments if chain is not None else 1]
-            later = effect.entry.later if isinstance(effect.entry, Handler) and chain is None else None
+            later = effect.entry.flush if isinstance(effect.entry, Handler) and chain is None else None
             waiting = None if self._deferred is None else self._deferred[0]
             if chain.stops if chain is not None else later is not waiting:
                 lines += self._do_deferred(names)

@@ -9,7 +9,7 @@ from ..errors import TakingApart, UnknownInstruction
 from ..isa import registry
 from ..isa.carry import with_carry
 from ..isa.moves import FIXED_PARAMETER, parameter_bytes, with_fixed_parameter
-from ..isa.registry import Handler, Lowering, Uniform, if_sources_are
+from ..isa.registry import Handler, Lowering, Uniform, if_sources_uniform
 from ..isa.special_registers import SHARED_SYMBOL
 from ..isa.wgmma import with_accumulator
 from ..ptx.flow import TERMINATORS
@@ -140,7 +140,7 @@ def _effect(instr: Instr, find: Find) -> Effect:
                 raise UnknownInstruction(instr, "a destination that is no register")
     sources = _sources(instr.operands[entry.dst :])
     results = [r for to in instr.operands[: entry.dst] for r in _results(instr, to, entry.uniform, sources)]
-    reads = sources + entry.reads(instr) + guard
+    reads = sources + entry.hidden_reads(instr) + guard
     return Effect(instr, entry, tuple([register for register, _ in results]), results, reads, bool(guard))
 
 
@@ -152,7 +152,7 @@ def _results(
         parts = (to.d, to.p) if isinstance(to, Dual) else (to,)
         return [r for part, of in zip(parts, uniform, strict=False) for r in _results(instr, part, of, sources)]
     deciding = uniform(instr)
-    deciders = None if deciding is None else sources if uniform is if_sources_are else _sources(deciding)
+    deciders = None if deciding is None else sources if uniform is if_sources_uniform else _sources(deciding)
     return [(register, deciders) for register in _sources((to,)) if isinstance(register, Reg)]
 
 

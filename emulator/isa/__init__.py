@@ -1,1 +1,1 @@
-"""What each instruction does: one file a family, all found through `registry`."""
+"""Instruction semantics: one file per family, registered in `registry`."""

@@ -1,4 +1,7 @@
-"""ex2, lg2 and rcp as an H200 has them; tanh, sin and cos far more exact than PTX asks of its .approx forms."""
+"""Approximate functions.
+
+ex2, lg2 and rcp are bit-exact to an H200. tanh, sin and cos are more accurate than .approx requires.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ _MANTISSA = (1 << 23) - 1
 
 
 def _series(x: Vec, coefficients: list[float]) -> Vec:
-    """The polynomial with these coefficients, the constant first, by Horner's rule."""
+    """Evaluate a polynomial by Horner's rule. coefficients: the constant first."""
     total = x.code.constant(coefficients[-1], x.kind)
     for coefficient in reversed(coefficients[:-1]):
         total = fused(total, x, x.code.constant(coefficient, x.kind))
@@ -21,14 +24,17 @@ def _series(x: Vec, coefficients: list[float]) -> Vec:
 
 
 def _clamp(x: Vec, low: float, high: float) -> Vec:
-    """Into [low, high]; NaN becomes low."""
+    """Clamp to [low, high]; NaN becomes `low`."""
     x = x.compare("ogt", low).select(x, x.code.constant(low, x.kind))
     return x.compare("olt", high).select(x, x.code.constant(high, x.kind))
 
 
 @helper("float", "float")
 def exp2(x: Vec) -> Vec:
-    """2^x as an H200 has it, but for subnormal results: of x to 23 fractional bits, towards minus infinity."""
+    """Compute 2^x bit-exactly to an H200, except subnormal results.
+
+    x is truncated to 23 fractional bits toward -infinity.
+    """
     inside = _clamp(x, -151.0, 129.0)
     places = (magnitude(inside) * float(1 << 23)).convert("fptosi", "i32")
     cut = (places & _MANTISSA).compare("ne", 0).zext("i32")
@@ -43,7 +49,7 @@ def exp2(x: Vec) -> Vec:
 
 @helper("double", "double")
 def exp2_double(x: Vec) -> Vec:
-    """2^x for |x| < 1000 to about 1e-15: Taylor's series of degree 13."""
+    """Compute 2^x for |x| < 1000 to about 1e-15 by a Taylor series of degree 13."""
     inside = _clamp(x, -1000.0, 1000.0)
     whole = x.code.intrinsic("rint", inside)
     power = _series(inside - whole, [LN2**k / math.factorial(k) for k in range(14)])
@@ -53,21 +59,24 @@ def exp2_double(x: Vec) -> Vec:
 
 @helper("float", "float")
 def log2(x: Vec) -> Vec:
-    """log2(x) as an H200 has it where x is normal and not in [1/2, 2), there correctly rounded but for rare ties."""
+    """Compute log2(x) bit-exactly to an H200 for normal x outside [1/2, 2).
+
+    For other x the result is correctly rounded except for rare ties.
+    """
     bits = as_bits(x)
     exponent = bits.sar(23) - 127
     fraction = interpolation.logarithm(bits & _MANTISSA) - (1 << 23)
     above = exponent.shl(23) + fraction
     fixed = exponent.compare("slt", 0).select(above + 1, above)
     cut = narrow(fixed.convert("sitofp", "double") * 2.0**-23, "rz")
-    normal = exponent.compare("sge", -126) & exponent.compare("sle", 127)  # neither of negative numbers
+    normal = exponent.compare("sge", -126) & exponent.compare("sle", 127)  # both false for negative numbers
     near = exponent.compare("eq", 0) | exponent.compare("eq", -1)
     return (normal & ~near).select(cut, _nearest_log2(x))
 
 
 @helper("float", "float")
 def reciprocal(x: Vec) -> Vec:
-    """1/x as an H200 has it where x and 1/x are normal, elsewhere correctly rounded."""
+    """Compute 1/x bit-exactly to an H200 where x and 1/x are normal, and correctly rounded elsewhere."""
     bits = as_bits(x)
     exponent = bits.shr(23) & 0xFF
     found = interpolation.reciprocal(bits & _MANTISSA).convert("sitofp", "float") * 2.0**-24
@@ -78,7 +87,7 @@ def reciprocal(x: Vec) -> Vec:
 
 @helper("float", "float")
 def _nearest_log2(x: Vec) -> Vec:
-    """log2(x) correctly rounded but for rare ties: atanh's series in double."""
+    """Compute log2(x) by the atanh series in double: correctly rounded except for rare ties."""
     wide = as_bits(x.convert("fpext", "double"))
     shifted = wide - 0x3FE6_A09E_667F_3BCD  # sqrt(1/2)
     exponent = shifted.sar(52)
@@ -96,7 +105,7 @@ def _nearest_log2(x: Vec) -> Vec:
 
 @helper("float", "float")
 def tanh(x: Vec) -> Vec:
-    """tanh(x) = (e - 1) / (e + 1), e = exp(2x), in double; x itself where that is closer."""
+    """Compute tanh(x) = (e - 1) / (e + 1) with e = exp(2x) in double; return x where |x| is small."""
     wide = _clamp(x.convert("fpext", "double"), -20.0, 20.0)
     power = exp2_double(wide * (2.0 / LN2))
     one = x.code.constant(1.0, "double")
@@ -107,13 +116,13 @@ def tanh(x: Vec) -> Vec:
 
 @helper("float", "float")
 def sine(x: Vec) -> Vec:
-    """sin(x): reduced by multiples of pi in double, then Taylor's series of degree 19."""
+    """Compute sin(x): reduce by multiples of pi in double, then use a Taylor series of degree 19."""
     return x.compare("oeq", 0.0).select(x, _circular(x, 0.0))
 
 
 @helper("float", "float")
 def cosine(x: Vec) -> Vec:
-    """cos(x) = sin(x + pi/2)."""
+    """Compute cos(x) = sin(x + pi/2)."""
     return _circular(x, 0.5)
 
 
@@ -131,7 +140,7 @@ def _circular(x: Vec, quarter_turns: float) -> Vec:
 
 @helper("float", "float")
 def reciprocal_root(x: Vec) -> Vec:
-    """1/sqrt(x), through double."""
+    """Compute 1/sqrt(x) in double."""
     root = x.code.intrinsic("sqrt", x.convert("fpext", "double"))
     value = (x.code.constant(1.0, "double") / root).convert("fptrunc", "float")
     return (is_nan(x) | x.compare("olt", 0.0)).select(x.code.bits(0x7FFF_FFFF, "float"), value)

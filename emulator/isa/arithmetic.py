@@ -1,4 +1,4 @@
-"""add, sub, mul, mad, fma, div, rem, min, max, abs, neg and the functions of one argument, for every type."""
+"""Arithmetic for every type: add, sub, mul, mad, fma, div, rem, min, max, abs, neg and functions of one argument."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from ..ptx.syntax import Instr, Operand
 from . import approximations, floats, integer
 from . import small_floats as small
 from .modifiers import Modifiers
-from .registry import if_sources_are, lowers
+from .registry import if_sources_uniform, lowers
 
 INTEGERS = {f"{sign}{bits}": (f"i{bits}", sign == "s") for sign in "usb" for bits in (8, 16, 32, 64)}
 WIDE_FLOATS = {"f32": "float", "f64": "double"}
 HALF_FLOATS = {"f16": (small.from_f16, small.to_f16), "bf16": (small.from_bf16, small.to_bf16)}
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 FLUSHED = ("f32", "f32x2", "f16", "f16x2")
-"""Which types have .ftz, but for ex2, where those of bf16 have it too."""
+"""Types that have .ftz. ex2 also has it for the bf16 types."""
 Compute = Callable[..., Vec]
 
 
-@lowers("add", "sub", "mul", "mad", "fma", uniform=if_sources_are)
+@lowers("add", "sub", "mul", "mad", "fma", uniform=if_sources_uniform)
 def arithmetic(builder: Builder, ins: Instr) -> None:
-    """The ring operations: d = a op b, or d = a*b + c."""
+    """Lower the ring operations: d = a op b, or d = a*b + c."""
     m = Modifiers(ins)
     type_name = m.last()
     if type_name in INTEGERS:
@@ -34,7 +34,7 @@ def arithmetic(builder: Builder, ins: Instr) -> None:
         m.done()
         op = {"add": Vec.__add__, "sub": Vec.__sub__}.get(ins.opcode)
         if op is None:
-            raise m.refuse(f"{ins.opcode} of {type_name}")
+            raise m.unsupported(f"{ins.opcode} of {type_name}")
         _by_halves(builder, ins.operands, "b16", "i16", op)
     else:
         _float_ring(builder, ins, m, type_name)
@@ -47,7 +47,7 @@ def _integer_ring(builder: Builder, ins: Instr, m: Modifiers, kind: str, signed:
     m.done()
     may_saturate = kind == "i32" and signed and (ins.opcode in ("add", "sub") or (ins.opcode, part) == ("mad", "hi"))
     if ins.opcode == "fma" or (saturate and not may_saturate):
-        raise m.refuse(f"{ins.opcode} of this integer type")
+        raise m.unsupported(f"{ins.opcode} of this integer type")
     a, b = (builder.read(source, kind) for source in sources[:2])
     if ins.opcode == "add":
         builder.write(to, integer.add_saturating(a, b) if saturate else a + b)
@@ -65,15 +65,15 @@ def _integer_ring(builder: Builder, ins: Instr, m: Modifiers, kind: str, signed:
     builder.write(to, product)
 
 
-@lowers("mul24", "mad24", uniform=if_sources_are)
+@lowers("mul24", "mad24", uniform=if_sources_uniform)
 def ring24(builder: Builder, ins: Instr) -> None:
-    """The lower (.lo) or upper (.hi) 32 of the 48 bits of a product of 24-bit numbers, and for mad24 plus c."""
+    """Lower mul24 and mad24: bits 0-31 (.lo) or 16-47 (.hi) of a 48-bit product, plus c for mad24."""
     m = Modifiers(ins)
     type_name, part = m.last(), m.choice("lo", "hi")
     saturate = m.flag("sat")
     m.done()
     if type_name not in ("u32", "s32") or (saturate and (ins.opcode, type_name, part) != ("mad24", "s32", "hi")):
-        raise m.refuse(f"{ins.opcode} of this integer type")
+        raise m.unsupported(f"{ins.opcode} of this integer type")
     to, *sources = ins.operands
     low, high = (builder.read(source, "i32").shl(8) for source in sources[:2])
     signed = type_name == "s32"
@@ -103,7 +103,7 @@ def _float_ring(builder: Builder, ins: Instr, m: Modifiers, type_name: str) -> N
 
 
 def _mixed_ring(builder: Builder, ins: Instr, m: Modifiers, half: str) -> None:
-    """fma.f32.bf16 and the like: all but the last source are halves, widened exactly; the rest is of f32."""
+    """Lower mixed precision such as fma.f32.bf16: all sources but the last are halves, widened exactly."""
     step = _ring(ins.opcode, m.choice(*ROUNDINGS, default="rn"), "f32", m)
     saturate = m.flag("sat")
     m.done()
@@ -114,9 +114,9 @@ def _mixed_ring(builder: Builder, ins: Instr, m: Modifiers, half: str) -> None:
 
 
 def _ring(opcode: str, rounding: str, type_name: str, m: Modifiers) -> Compute:
-    """The operation in float or double. Half formats are computed wide enough that one rounding follows."""
+    """Return the operation in float or double. A half-precision result is exact enough that one rounding follows."""
     if rounding != "rn" and type_name not in ("f32", "f32x2"):
-        raise m.refuse(f".{rounding} of {type_name}")
+        raise m.unsupported(f".{rounding} of {type_name}")
     if rounding == "rn":
         if opcode in ("fma", "mad"):
             return _fused_half if type_name.startswith(("f16", "bf16")) else floats.multiply_add
@@ -132,18 +132,18 @@ def _ring(opcode: str, rounding: str, type_name: str, m: Modifiers) -> Compute:
 
 
 def _signed_zero(a: Vec, b: Vec) -> Vec:
-    """The zero that leaves a*b as it is, also when that is -0."""
+    """Return the zero whose addition leaves a*b unchanged, also if a*b is -0."""
     return ((floats.as_bits(a) ^ floats.as_bits(b)) & 0x8000_0000).bitcast("float")
 
 
 def _fused_half(a: Vec, b: Vec, c: Vec) -> Vec:
-    """fma of half-precision values as an f32 that rounds to the right half: summed to odd in double."""
+    """Compute fma of half-precision values as an f32 that rounds to the correct half: the sum is rounded to odd."""
     wide_a, wide_b, wide_c = (v.convert("fpext", "double") for v in (a, b, c))
     return _double_to_odd_float(floats.sum_to_odd(wide_a * wide_b, wide_c))
 
 
 def _double_to_odd_float(value: Vec) -> Vec:
-    """A double as the float rounded to odd."""
+    """Convert a double to float, rounded to odd."""
     toward_zero = floats.narrow_rz(value)
     inexact = toward_zero.convert("fpext", "double").compare("une", value)
     sticky = inexact.select(value.code.constant(1, "i32"), value.code.constant(0, "i32"))
@@ -154,7 +154,7 @@ def _double_to_odd_float(value: Vec) -> Vec:
 def floating(
     builder: Builder, ins: Instr, m: Modifiers, type_name: str, compute: Compute, saturate: bool = False
 ) -> None:
-    """Lower d = compute(sources) for a floating type, single or packed in pairs, with .ftz, and .sat if asked for."""
+    """Lower d = compute(sources) for a floating-point type, scalar or packed, with .ftz and optional .sat."""
     flushes = (type_name in FLUSHED or ins.opcode == "ex2") and m.flag("ftz")
     m.done()
     single = type_name.removesuffix("x2")
@@ -176,7 +176,7 @@ def floating(
             builder.write(ins.operands[0], whole(*(builder.read(o, kind) for o in ins.operands[1:])))
         return
     if single not in HALF_FLOATS:
-        raise m.refuse(f"type .{type_name}")
+        raise m.unsupported(f"type .{type_name}")
     widen, round_to = HALF_FLOATS[single]
 
     def half(*values: Vec) -> Vec:
@@ -208,9 +208,9 @@ def _halves(builder: Builder, source: Operand, half: str, kind: str) -> tuple[Ve
     return value.zext(narrow).bitcast(kind), value.shr(value.width // 2).zext(narrow).bitcast(kind)
 
 
-@lowers("div", uniform=if_sources_are)
+@lowers("div", uniform=if_sources_uniform)
 def div(builder: Builder, ins: Instr) -> None:
-    """Quotients. Of floats all forms, also .full and .approx, are the correctly rounded one."""
+    """Lower div. Every floating-point form, also .full and .approx, is correctly rounded."""
     m = Modifiers(ins)
     type_name = m.last()
     if type_name in INTEGERS:
@@ -220,9 +220,9 @@ def div(builder: Builder, ins: Instr) -> None:
     floating(builder, ins, m, type_name, _divided(rounding, type_name, m))
 
 
-@lowers("rem", uniform=if_sources_are)
+@lowers("rem", uniform=if_sources_uniform)
 def rem(builder: Builder, ins: Instr) -> None:
-    """Remainders, with the dividend's sign."""
+    """Lower rem; the result has the dividend's sign."""
     m = Modifiers(ins)
     _integer_quotient(builder, ins, m, *INTEGERS[m.last()], remainder=True)
 
@@ -233,15 +233,18 @@ def _integer_quotient(builder: Builder, ins: Instr, m: Modifiers, kind: str, sig
     builder.write(to, integer.divide(builder.read(a, kind), builder.read(b, kind), signed, remainder))
 
 
-@lowers("min", "max", uniform=if_sources_are)
+@lowers("min", "max", uniform=if_sources_uniform)
 def extreme(builder: Builder, ins: Instr) -> None:
-    """Minimum and maximum of two, for f32 also of three; .NaN lets a NaN win, .relu raises to zero."""
+    """Lower min and max of two operands, for f32 also of three.
+
+    .NaN propagates a NaN, .relu clamps to zero from below.
+    """
     m = Modifiers(ins)
     type_name = m.last()
     lowest = ins.opcode == "min"
     relu = m.flag("relu")
     if relu and type_name not in ("s32", "s16x2"):
-        raise m.refuse(f".relu of {type_name}")
+        raise m.unsupported(f".relu of {type_name}")
     if type_name in INTEGERS:
         kind, signed = INTEGERS[type_name]
         m.done()
@@ -262,7 +265,7 @@ def extreme(builder: Builder, ins: Instr) -> None:
         return
     propagate, by_magnitude = m.flag("NaN"), m.flag("xorsign")
     if by_magnitude and not m.flag("abs"):
-        raise m.refuse(".xorsign without .abs")
+        raise m.unsupported(".xorsign without .abs")
     absolute = not by_magnitude and m.flag("abs")
     floating(builder, ins, m, type_name, _extreme_of(lowest, propagate, by_magnitude, absolute))
 
@@ -287,9 +290,9 @@ def _extreme_of(lowest: bool, propagate: bool, by_magnitude: bool, absolute: boo
     return compute
 
 
-@lowers("abs", "neg", uniform=if_sources_are)
+@lowers("abs", "neg", uniform=if_sources_uniform)
 def sign(builder: Builder, ins: Instr) -> None:
-    """|a| and -a."""
+    """Lower |a| and -a."""
     m = Modifiers(ins)
     type_name = m.last()
     if type_name in INTEGERS:
@@ -300,9 +303,9 @@ def sign(builder: Builder, ins: Instr) -> None:
     floating(builder, ins, m, type_name, floats.negative if ins.opcode == "neg" else floats.absolute)
 
 
-@lowers("copysign", uniform=if_sources_are)
+@lowers("copysign", uniform=if_sources_uniform)
 def copysign(builder: Builder, ins: Instr) -> None:
-    """b with the sign of a."""
+    """Lower copysign: b with the sign of a."""
     m = Modifiers(ins)
     type_name = m.last()
 
@@ -317,7 +320,7 @@ def _divided(rounding: str, type_name: str, m: Modifiers) -> Compute:
     if rounding not in ("rz", "rm", "rp"):
         return floats.divide
     if type_name != "f32":
-        raise m.refuse(f".{rounding} of {type_name}")
+        raise m.unsupported(f".{rounding} of {type_name}")
     return lambda a, b: floats.canonical_nan(floats.narrow(floats.quotient_to_odd(a, b), rounding))
 
 
@@ -335,7 +338,7 @@ def _reciprocal_root(a: Vec) -> Vec:
 
 
 def _upper_half(a: Vec) -> Vec:
-    """A double cut to its upper 32 bits, a subnormal one to zero."""
+    """Truncate a double to its upper 32 bits; a subnormal becomes zero."""
     bits = floats.as_bits(a)
     tiny = (bits & floats.SIGN["double"] - 1).compare("ult", 1 << 52)
     return tiny.select(bits & floats.SIGN["double"], bits & 0xFFFF_FFFF << 32).bitcast("double")
@@ -355,17 +358,17 @@ _EXACT = ("rcp", "sqrt")
 _OF_DOUBLE = (*_EXACT, "rsqrt")
 
 
-@lowers(*_FUNCTIONS, uniform=if_sources_are)
+@lowers(*_FUNCTIONS, uniform=if_sources_uniform)
 def function(builder: Builder, ins: Instr) -> None:
-    """The functions of one argument; .approx and .rn are the same here, nearest or within an ulp of it.
+    """Lower the functions of one argument. .approx and .rn are the same here: within an ulp of the exact result.
 
-    But .approx.ftz.f64 takes and gives the upper 32 bits alone, what is below a zero, as PTX has it.
+    The exception is .approx.ftz.f64, which reads and writes only the upper 32 bits, as PTX specifies.
     """
     m = Modifiers(ins)
     type_name = m.last()
     rounding = m.choice("approx", *(ROUNDINGS if ins.opcode in _EXACT else ()))
     if type_name == "f64" and ins.opcode not in _OF_DOUBLE:
-        raise m.refuse(f"{ins.opcode} of f64")
+        raise m.unsupported(f"{ins.opcode} of f64")
     floating(builder, ins, m, type_name, _rounded(ins.opcode, rounding, type_name, m))
 
 

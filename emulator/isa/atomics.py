@@ -1,4 +1,4 @@
-"""atom and red: read-modify-write of global and shared memory, lane after lane."""
+"""Atomic read-modify-write of global and shared memory (atom, red). Lanes are processed in order."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ ALLOWED: Final = {
     "exch": frozenset({"b32", "b64", "b128"}),
     "cas": frozenset({"b16", "b32", "b64", "b128"}),
 }
-"""Which types each operation has: PTX ISA 9.1, 9.7.13.14 and 9.7.13.15."""
+"""The types of each operation (PTX ISA 9.1, 9.7.13.14 and 9.7.13.15)."""
 VECTORS: Final = {
     "f32": ("v2", "v4"),
     **dict.fromkeys(PAIRS, ("v2", "v4")),
     **dict.fromkeys(HALVES - PAIRS, ("v2", "v4", "v8")),
 }
-"""Of global memory: sums of all of these types, the least and the greatest of halves."""
+"""The vector forms of each type, on global memory only: add for all types, min and max for the half types."""
 
 
 class Atomic(MemoryOp):
-    """A read-modify-write: `count` elements a lane of numpy type `dtype`, folded by `operation`."""
+    """A read-modify-write of `count` elements per lane of numpy type `dtype`, combined by `operation`."""
 
     def __init__(self, ins: Instr) -> None:
         sem, scope, space, operation, exact, vector, kind, _, _ = Modifiers(ins).pick(
@@ -63,7 +63,7 @@ class Atomic(MemoryOp):
         if kind is None or operation is None:
             raise UnknownInstruction(ins, "no type or no operation")
         if (exact is not None) != (kind in HALVES):
-            raise UnknownInstruction(ins, f".noftz, which belongs to {', '.join(sorted(HALVES))}")
+            raise UnknownInstruction(ins, f".noftz is required for, and only for, {', '.join(sorted(HALVES))}")
         if not _exists(operation, kind, vector, space) or (ins.opcode == "red" and operation in ("exch", "cas")):
             raise UnknownInstruction(ins, f".{operation}{f'.{vector}' if vector else ''}.{kind}; allowed is {ALLOWED}")
         self.ins, self.operation, self.dtype = ins, operation, DTYPES[kind]
@@ -82,7 +82,7 @@ class Atomic(MemoryOp):
         self.what = f"{ins.opcode}.{space}" if space else ins.opcode
 
     def fold(self, old: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
-        """New bits from old ones, unsigned[n, count]."""
+        """Return the new bits from the old ones as unsigned[n, count]."""
         if self.operation == "exch":
             return operands[0]
         if self.operation == "cas":
@@ -91,7 +91,7 @@ class Atomic(MemoryOp):
         return reduced(old, operands[0], self.dtype, self.operation)
 
     def folded(self, addresses: np.ndarray, old: np.ndarray, operands: list[np.ndarray]) -> np.ndarray:
-        """As `fold`. A sum of f32 takes and leaves subnormal numbers as zeros in global memory, and there alone."""
+        """Apply `fold`; in global memory an f32 add flushes subnormal inputs and results to zero."""
         new = self.fold(old, operands)
         if not self.flushes:
             return new
@@ -106,12 +106,12 @@ def _exists(operation: str, kind: str, vector: str | None, space: str | None) ->
     return operation in operations and vector in VECTORS.get(kind, ()) and space in ("global", None)
 
 
-@executes("atom", dst=1, meets=outside_cluster)
+@executes("atom", dst=1, communicates=outside_cluster)
 def _atom(ins: Instr) -> Action:
     return _run(Atomic(ins), ins, 1)
 
 
-@executes("red", meets=outside_cluster)
+@executes("red", communicates=outside_cluster)
 def _red(ins: Instr) -> Action:
     return _run(Atomic(ins), ins, 0)
 
@@ -136,19 +136,19 @@ def _run(op: Atomic, ins: Instr, results: int) -> Action:
 
 
 def _flushed(bits: np.ndarray) -> np.ndarray:
-    """f32 whose subnormal numbers are zeros of their sign."""
+    """Return f32 bits with subnormals replaced by zeros of their sign."""
     return np.where(bits & 0x7F80_0000, bits, bits & 0x8000_0000)
 
 
 def _turns(addresses: np.ndarray) -> list[np.ndarray]:
-    """The lanes in groups that touch different addresses, each address's lanes in order."""
+    """Split the lanes into groups without a common address, in lane order for each address."""
     if np.unique(addresses).size == addresses.size:
         return [np.arange(addresses.size)]
     return [np.array([i]) for i in range(addresses.size)]
 
 
 def _bits(op: Atomic, value: Any, mask: Any) -> np.ndarray:
-    """An operand as unsigned[n, count] of the element's width."""
+    """Return an operand as unsigned[n, count] of the element's width."""
     registers = np.uint32 if op.width * op.pairs == 4 else np.dtype(f"u{op.width * op.pairs}")
     if isinstance(value, tuple):
         value = np.stack([per_lane(v, registers) for v in value])

@@ -1,4 +1,4 @@
-"""bar and barrier among the warps of a CTA, barrier.cluster among those of a cluster."""
+"""Barriers: bar and barrier among the warps of a CTA, barrier.cluster among the warps of a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..machine.synchronisation.barriers import Generation, NamedBarrier, wait_fo
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane, same
 from .modifiers import ALIGNED, Modifiers
-from .registry import BLOCK, Action, executes, nobody
+from .registry import BLOCK, Action, executes, never_communicates
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
@@ -24,11 +24,11 @@ BARRIERS: Final = ("bar.sync", "barrier.sync")
 
 
 def is_aligned(ins: Instr) -> bool:
-    """Whether all lanes of a warp must execute it together: bar stands for barrier.cta with .aligned."""
+    """Return True if all lanes of a warp must execute the instruction together. `bar` means `barrier.cta.aligned`."""
     return ins.opcode.startswith("bar.") or "aligned" in ins.modifiers
 
 
-@executes(*BARRIERS, blocking=True, meets=nobody)
+@executes(*BARRIERS, blocking=True, communicates=never_communicates)
 def _sync(ins: Instr) -> Action:
     Modifiers(ins).pick(ALIGNED)
     aligned = is_aligned(ins)
@@ -52,7 +52,7 @@ def _sync(ins: Instr) -> Action:
     return run
 
 
-@executes("bar.arrive", "barrier.arrive", meets=nobody)
+@executes("bar.arrive", "barrier.arrive", communicates=never_communicates)
 def _bar_arrive(ins: Instr) -> Action:
     Modifiers(ins).pick(ALIGNED)
     aligned = is_aligned(ins)
@@ -67,7 +67,7 @@ def _bar_arrive(ins: Instr) -> Action:
     return run
 
 
-@executes("bar.red", "barrier.red", blocking=True, dst=1, meets=nobody)
+@executes("bar.red", "barrier.red", blocking=True, dst=1, communicates=never_communicates)
 def _bar_red(ins: Instr) -> Action:
     operation, _, kind = Modifiers(ins).pick(VOTES, ALIGNED, {"u32", "pred"})
     if operation is None or kind != VOTES[operation]:
@@ -98,7 +98,7 @@ def _bar_red(ins: Instr) -> Action:
 
 
 def _named(ins: Instr, warp: Warp, index: Any, mask: Any) -> NamedBarrier:
-    """The barrier of the CTA that all lanes name. Raises BarrierError."""
+    """Return the CTA's barrier that all active lanes name. Raises BarrierError."""
     number = same(index, mask)
     if number is None or not 0 <= number < NAMED_BARRIERS:
         named = "several barriers" if number is None else f"barrier {number}"
@@ -106,10 +106,13 @@ def _named(ins: Instr, warp: Warp, index: Any, mask: Any) -> NamedBarrier:
     return warp.cta.barrier(number)
 
 
-@executes("barrier.cluster", blocking=True, meets=nobody)
+@executes("barrier.cluster", blocking=True, communicates=never_communicates)
 def _cluster(ins: Instr) -> Action:
-    """A relaxed arrival orders what fences before it cover, in PTX. NVIDIA's programs hand data over without: level
-    `formal` asks."""
+    """Arrive at or wait for the cluster barrier.
+
+    In PTX a relaxed arrival publishes only what earlier fences cover. NVIDIA's programs rely on more, so only level
+    `formal` enforces it.
+    """
     verb, sem, _ = Modifiers(ins).pick({"arrive", "wait"}, {"release", "relaxed", "acquire"}, ALIGNED)
     if verb == "arrive":
         aligned = is_aligned(ins)
@@ -147,8 +150,10 @@ def _cluster(ins: Instr) -> Action:
 
 
 def _arrived_already(warp: Warp, generation: Generation, ins: Instr) -> None:
-    """Find an arrival before the wait for the last one, which PTX leaves undefined; here it counts for the next use,
-    as on an H100, and must be waited for like the first (see machine/execution/ending.py)."""
+    """Report an arrival before the wait for the previous one, which PTX leaves undefined.
+
+    Here it counts for the next phase, as on an H100, and must be waited for too (see machine/execution/ending.py).
+    """
     warp.arrived_again = ins
     line = generation.came[warp].line
     what = "barrier.cluster.arrive a second time before barrier.cluster.wait"

@@ -1,4 +1,4 @@
-"""Logic, shifts, permutations of bytes and everything else about single bits."""
+"""Bit operations: logic, shifts, byte permutations and bit fields."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..native.vector import Vec, helper
 from ..ptx.syntax import Dual, Imm, Instr, Operand
 from . import integer
 from .modifiers import Modifiers
-from .registry import if_sources_are, lowers
+from .registry import if_sources_uniform, lowers
 
 _WORDS = {f"b{n}": f"i{n}" for n in (16, 32, 64)}
 _WIDE_WORDS = {"b32": "i32", "b64": "i64"}
@@ -16,9 +16,9 @@ _WIDE_INTEGERS = {f"{k}{n}": (f"i{n}", k == "s") for k in "us" for n in (32, 64)
 _LOGIC = {"and": Vec.__and__, "or": Vec.__or__, "xor": Vec.__xor__}
 
 
-@lowers(*_LOGIC, uniform=if_sources_are)
+@lowers(*_LOGIC, uniform=if_sources_uniform)
 def logic(builder: Builder, ins: Instr) -> None:
-    """Bitwise and of predicates."""
+    """Lower bitwise operations, also on predicates."""
     m = Modifiers(ins)
     kind = m.kind(_WORDS | {"pred": "i1"})
     m.done()
@@ -26,9 +26,9 @@ def logic(builder: Builder, ins: Instr) -> None:
     builder.write(to, _LOGIC[ins.opcode](builder.read(a, kind), builder.read(b, kind)))
 
 
-@lowers("not", "cnot", uniform=if_sources_are)
+@lowers("not", "cnot", uniform=if_sources_uniform)
 def invert(builder: Builder, ins: Instr) -> None:
-    """~a, and for cnot a == 0."""
+    """Lower not (~a) and cnot (a == 0)."""
     m = Modifiers(ins)
     kind = m.kind(_WORDS | {"pred": "i1"} if ins.opcode == "not" else _WORDS)
     m.done()
@@ -36,9 +36,9 @@ def invert(builder: Builder, ins: Instr) -> None:
     builder.write(ins.operands[0], ~a if ins.opcode == "not" else a.compare("eq", 0).zext(kind))
 
 
-@lowers("shl", "shr", uniform=if_sources_are)
+@lowers("shl", "shr", uniform=if_sources_uniform)
 def shift(builder: Builder, ins: Instr) -> None:
-    """Shifts; counts at or beyond the width shift everything out."""
+    """Lower shifts. A count of at least the width shifts all bits out."""
     m = Modifiers(ins)
     words = {name: (kind, False) for name, kind in _WORDS.items()}
     kind, signed = m.kind(words | _INTEGERS if ins.opcode == "shr" else words)
@@ -53,9 +53,9 @@ def shift(builder: Builder, ins: Instr) -> None:
     builder.write(to, integer.shift_left(value, by) if ins.opcode == "shl" else integer.shift_right(value, by, signed))
 
 
-@lowers("shf", uniform=if_sources_are)
+@lowers("shf", uniform=if_sources_uniform)
 def funnel(builder: Builder, ins: Instr) -> None:
-    """The upper (.l) or lower (.r) word of {b, a} shifted by c, which wraps at or is clamped to 32."""
+    """Lower shf: the upper (.l) or lower (.r) word of {b, a} shifted by c, with c wrapped at or clamped to 32."""
     m = Modifiers(ins)
     m.choice("b32")
     direction, mode = m.choice("l", "r"), m.choice("wrap", "clamp")
@@ -68,9 +68,9 @@ def funnel(builder: Builder, ins: Instr) -> None:
     builder.write(to, (both.shl(wide).shr(32) if direction == "l" else both.shr(wide)).zext("i32"))
 
 
-@lowers("lop3", uniform=if_sources_are)
+@lowers("lop3", uniform=if_sources_uniform)
 def lop3(builder: Builder, ins: Instr) -> None:
-    """Any function of three bits, by its table of eight; with d|p the predicate combines d != 0 with q."""
+    """Lower lop3: the function of three bits given by a table of eight; for d|p, p combines d != 0 with q."""
     m = Modifiers(ins)
     m.choice("b32")
     combine = m.choice("or", "and", default="")
@@ -79,7 +79,7 @@ def lop3(builder: Builder, ins: Instr) -> None:
     a, b, c = (builder.read(source, "i32") for source in sources[:3])
     table = sources[3]
     if not isinstance(table, Imm):
-        raise m.refuse("a table that is not a literal")
+        raise m.unsupported("the lookup table must be a literal")
     ones, zeros = _of_two(b, c, table.value >> 4), _of_two(b, c, table.value & 15)
     result = (a & ones) | (~a & zeros)
     if isinstance(to, Dual):
@@ -89,7 +89,7 @@ def lop3(builder: Builder, ins: Instr) -> None:
 
 
 def _of_two(b: Vec, c: Vec, table: int) -> Vec:
-    """The function of two bits with this table of four (bit 2b+c)."""
+    """Apply the function of two bits that is given by a table of four (bit 2b+c)."""
     ones, zeros = _of_one(c, table >> 2), _of_one(c, table & 3)
     return (b & ones) | (~b & zeros)
 
@@ -98,9 +98,9 @@ def _of_one(c: Vec, table: int) -> Vec:
     return {0: c.code.constant(0, c.kind), 1: ~c, 2: c, 3: c.code.constant(-1, c.kind)}[table]
 
 
-@lowers("prmt", uniform=if_sources_are)
+@lowers("prmt", uniform=if_sources_uniform)
 def permute(builder: Builder, ins: Instr) -> None:
-    """Four bytes chosen out of the eight of {b, a}."""
+    """Lower prmt: select four of the eight bytes of {b, a}."""
     m = Modifiers(ins)
     m.choice("b32")
     mode = m.choice("f4e", "b4e", "rc8", "ecl", "ecr", "rc16", default="")
@@ -116,7 +116,7 @@ def permute(builder: Builder, ins: Instr) -> None:
 
 
 def _permute_fixed(low: Vec, high: Vec, selector: int) -> Vec:
-    """Bytes that keep their distance move together."""
+    """Permute bytes by a constant selector. Bytes that move by the same distance move together."""
     groups: dict[tuple[bool, int], int] = {}
     result: Vec | None = None
     for place in range(4):
@@ -138,7 +138,7 @@ def _permute_fixed(low: Vec, high: Vec, selector: int) -> Vec:
 
 @helper("i32", "i32", "i32", "i32")
 def permute_any(low: Vec, high: Vec, selector: Vec) -> Vec:
-    """prmt with a selector known only at run time."""
+    """Permute bytes by a selector that is known only at run time."""
     both = low.zext("i64") | high.zext("i64").shl(32)
     result = low.code.constant(0, "i32")
     for place in range(4):
@@ -160,7 +160,7 @@ _MODES = {
 
 
 def _permute_mode(low: Vec, high: Vec, selector: Vec, mode: str) -> Vec:
-    """The special modes: the selector's two low bits choose one of four fixed permutations."""
+    """Permute bytes in a special mode: the selector's two low bits choose one of four fixed permutations."""
     choice = selector & 3
     result = _permute_fixed(low, high, int(_MODES[mode][0], 16))
     for i in (1, 2, 3):
@@ -168,9 +168,9 @@ def _permute_mode(low: Vec, high: Vec, selector: Vec, mode: str) -> Vec:
     return result
 
 
-@lowers("popc", "clz", "brev", uniform=if_sources_are)
+@lowers("popc", "clz", "brev", uniform=if_sources_uniform)
 def count(builder: Builder, ins: Instr) -> None:
-    """Ones, leading zeros, and the order of bits reversed."""
+    """Lower popc, clz and brev."""
     m = Modifiers(ins)
     kind = m.kind(_WIDE_WORDS)
     m.done()
@@ -183,9 +183,9 @@ def count(builder: Builder, ins: Instr) -> None:
         builder.write(ins.operands[0], builder.code.intrinsic("ctlz", a, flags="i1 false").zext("i32"))
 
 
-@lowers("bfind", uniform=if_sources_are)
+@lowers("bfind", uniform=if_sources_uniform)
 def bfind(builder: Builder, ins: Instr) -> None:
-    """The highest bit that differs from the sign (for unsigned: that is set), -1 if there is none."""
+    """Lower bfind: the highest bit that differs from the sign (unsigned: that is set), or -1."""
     m = Modifiers(ins)
     kind, signed = m.kind(_WIDE_INTEGERS)
     from_top = m.flag("shiftamt")
@@ -198,9 +198,9 @@ def bfind(builder: Builder, ins: Instr) -> None:
     builder.write(ins.operands[0], a.compare("eq", 0).select(builder.code.constant(-1, "i32"), place))
 
 
-@lowers("bfe", uniform=if_sources_are)
+@lowers("bfe", uniform=if_sources_uniform)
 def extract(builder: Builder, ins: Instr) -> None:
-    """`len` bits from `pos`, extended with zeros or with the sign; bits above the top are the sign's."""
+    """Lower bfe: `len` bits from `pos`, zero- or sign-extended. Bits above the top are copies of the sign."""
     m = Modifiers(ins)
     kind, signed = m.kind(_WIDE_INTEGERS)
     m.done()
@@ -217,9 +217,9 @@ def extract(builder: Builder, ins: Instr) -> None:
     builder.write(to, field)
 
 
-@lowers("bfi", uniform=if_sources_are)
+@lowers("bfi", uniform=if_sources_uniform)
 def insert(builder: Builder, ins: Instr) -> None:
-    """b with `len` bits from `pos` on replaced by the low bits of a."""
+    """Lower bfi: b with `len` bits from `pos` replaced by the low bits of a."""
     m = Modifiers(ins)
     kind = m.kind(_WIDE_WORDS)
     m.done()
@@ -230,9 +230,9 @@ def insert(builder: Builder, ins: Instr) -> None:
     builder.write(to, (b & ~ones) | (integer.shift_left(a, pos) & ones))
 
 
-@lowers("bmsk", uniform=if_sources_are)
+@lowers("bmsk", uniform=if_sources_uniform)
 def mask(builder: Builder, ins: Instr) -> None:
-    """b ones from bit a on; both clamped to 32 or wrapped at it."""
+    """Lower bmsk: b ones from bit a on; both are clamped to 32 or wrapped at it."""
     m = Modifiers(ins)
     m.choice("b32")
     mode = m.choice("clamp", "wrap")
@@ -244,9 +244,9 @@ def mask(builder: Builder, ins: Instr) -> None:
     builder.write(to, integer.shift_left(~integer.shift_left(builder.code.constant(-1, "i32"), size), pos))
 
 
-@lowers("szext", uniform=if_sources_are)
+@lowers("szext", uniform=if_sources_uniform)
 def sign_extend(builder: Builder, ins: Instr) -> None:
-    """a's low b bits, extended with the sign or with zeros."""
+    """Lower szext: the low b bits of a, sign- or zero-extended."""
     m = Modifiers(ins)
     signed = m.choice("s32", "u32") == "s32"
     mode = m.choice("clamp", "wrap")
@@ -259,9 +259,9 @@ def sign_extend(builder: Builder, ins: Instr) -> None:
     builder.write(to, integer.shift_right(integer.shift_left(a, gap), gap, signed))
 
 
-@lowers("sad", uniform=if_sources_are)
+@lowers("sad", uniform=if_sources_uniform)
 def absolute_difference(builder: Builder, ins: Instr) -> None:
-    """c + |a - b|."""
+    """Lower sad: c + |a - b|."""
     m = Modifiers(ins)
     kind, signed = m.kind(_INTEGERS)
     m.done()
@@ -271,12 +271,12 @@ def absolute_difference(builder: Builder, ins: Instr) -> None:
     builder.write(to, c + less.select(b - a, a - b))
 
 
-@lowers("dp4a", uniform=if_sources_are)
+@lowers("dp4a", uniform=if_sources_uniform)
 def dot4(builder: Builder, ins: Instr) -> None:
-    """c plus the dot product of four bytes."""
+    """Lower dp4a: c plus the dot product of four bytes."""
     types = ins.modifiers
     if len(types) != 2 or not set(types) <= {"u32", "s32"}:
-        raise Modifiers(ins).refuse(f"dp4a of {types}")
+        raise Modifiers(ins).unsupported(f"dp4a of {types}")
     to, x, y, z = ins.operands
     total = builder.read(z, "i32")
     a, b = builder.read(x, "i32"), builder.read(y, "i32")
@@ -285,15 +285,15 @@ def dot4(builder: Builder, ins: Instr) -> None:
     builder.write(to, total)
 
 
-@lowers("dp2a", uniform=if_sources_are)
+@lowers("dp2a", uniform=if_sources_uniform)
 def dot2(builder: Builder, ins: Instr) -> None:
-    """c plus the products of a's two halves with the two low or the two high bytes of b."""
+    """Lower dp2a: c plus the products of a's two halves with the two low or two high bytes of b."""
     m = Modifiers(ins)
     second, first = m.last(), m.last()
     part = m.choice("lo", "hi")
     m.done()
     if not {first, second} <= {"u32", "s32"}:
-        raise m.refuse(f"dp2a of {first} and {second}")
+        raise m.unsupported(f"dp2a of {first} and {second}")
     to, x, y, z = ins.operands
     total, a, b = (builder.read(o, "i32") for o in (z, x, y))
     for place in range(2):
@@ -309,6 +309,9 @@ def _extended(a: Vec, place: int, type_name: str) -> Vec:
 
 
 def _byte(builder: Builder, operand: Operand, width: int) -> Vec:
-    """A position or length. PTX allows up to 255; of more, an H200 takes the low eight bits, in 64-bit forms 255."""
+    """Return a position or length. PTX allows up to 255.
+
+    Of larger values an H200 takes the low eight bits; in 64-bit forms it clamps to 255.
+    """
     value = builder.read(operand, "i32")
     return value & 0xFF if width < 64 else integer.smaller(value, builder.code.constant(0xFF, "i32"), False)

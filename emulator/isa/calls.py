@@ -1,4 +1,4 @@
-"""Calls of the functions that the device runtime offers, vprintf and __assertfail, and trap."""
+"""Calls of device runtime functions (vprintf, __assertfail), and trap."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ..errors import Fault
 from ..ptx.syntax import Instr
 from .lane_values import per_lane
 from .modifiers import Modifiers
-from .registry import Action, executes, nobody
+from .registry import Action, executes, never_communicates
 from .spaces import LOCAL_BASE, WINDOW_BYTES
 
 _SPEC = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?(hh|h|ll|l|z|j|t)?([diouxXeEfFgGaAcsp%])")
 _LONG = frozenset({"ll", "l", "z", "j", "t"})
 
 
-@executes("trap", meets=nobody)
+@executes("trap", communicates=never_communicates)
 def trap(ins: Instr) -> Action:
-    """The kernel ends the launch with an error; or a call by address or an indexed branch leads nowhere."""
+    """End the launch with an error: for the kernel's own trap, or for an invalid call address or branch index."""
     Modifiers(ins).done()
-    meant = "trap" in ins.text
-    what = "the kernel stopped itself with a trap" if meant else "the address or index is none of those that are known"
+    own = "trap" in ins.text
+    what = "the kernel executed a trap" if own else "the call address or branch index is not a known target"
 
     def run(warp: Any, mask: np.ndarray | None) -> None:
         raise Fault(what, ins, warp)
@@ -36,19 +36,19 @@ def trap(ins: Instr) -> Action:
 
 @executes("call", dst=1)
 def call(ins: Instr) -> Action:
-    """A function of the device runtime, by name."""
+    """Call a device runtime function by name."""
     m = Modifiers(ins)
     m.flag("uni")
     name = m.last() if ins.modifiers else "?"
     m.done()
     known: dict[str, Callable[[Instr], Action]] = {"vprintf": _vprintf, "__assertfail": _assert_fail}
     if name not in known:
-        raise m.refuse(f"a call of {name}")
+        raise m.unsupported(f"a call of {name}")
     return known[name](ins)
 
 
 def _vprintf(ins: Instr) -> Action:
-    """Prints each thread's line behind the CTA and the thread that it is from; answers the number of arguments."""
+    """Print each thread's line, prefixed with its CTA and thread; return the number of arguments."""
 
     def run(warp: Any, mask: np.ndarray | None, arguments: Any) -> int:
         formats, buffers = (per_lane(a, np.uint64) for a in arguments)
@@ -70,7 +70,7 @@ def _thread(warp: Any, lane: int) -> str:
 
 
 def _values(text: str, warp: Any, lane: int, buffer: int) -> Iterator[Any]:
-    """The arguments that a format names, each at its natural alignment in the thread's buffer."""
+    """Yield the arguments of a format, each at its natural alignment in the thread's buffer."""
     at = 0
     for length, kind in _SPEC.findall(text):
         if kind == "%":
@@ -115,7 +115,7 @@ def _formatted(text: str, values: list[Any]) -> str:
 
 
 def _assert_fail(ins: Instr) -> Action:
-    """__assertfail(message, file, line, function, size of a character)."""
+    """Implement __assertfail(message, file, line, function, character size)."""
 
     def run(warp: Any, mask: np.ndarray | None, arguments: Any) -> None:
         lane = 0 if mask is None else int(np.flatnonzero(mask)[0])

@@ -1,4 +1,4 @@
-"""Extended-precision arithmetic: add, sub and mad with the condition code as a register of its own."""
+"""Extended-precision arithmetic: add, sub and mad with the condition code in a register of its own."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from ..ptx.syntax import Dual, Imm, Instr, Reg
 from . import integer
 from .arithmetic import INTEGERS
 from .modifiers import Modifiers
-from .registry import if_sources_are, lowers
+from .registry import if_sources_uniform, lowers
 
 CARRY: Final = Reg("@carry", "pred")
-"""CC.CF of a thread: the carry of sums, the borrow of differences."""
+"""CC.CF of a thread: the carry of a sum, the borrow of a difference."""
 _FAMILIES: Final = {"add": "addc", "sub": "subc", "mad": "madc"}
 
 
 def with_carry(instr: Instr) -> Instr:
-    """add.cc, addc, ... with CC.CF among their operands: d|CARRY if they write it, and last what comes in, or 0."""
+    """Make CC.CF an operand of add.cc, addc, ...
+
+    The destination is d|CARRY if the instruction writes it. The last source is CARRY if it reads it, else 0.
+    """
     takes = instr.opcode in _FAMILIES.values()
     if not takes and not (instr.opcode in _FAMILIES and "cc" in instr.modifiers):
         return instr
@@ -32,13 +35,16 @@ def with_carry(instr: Instr) -> Instr:
     )
 
 
-@lowers("addc", "subc", "madc", uniform=if_sources_are)
+@lowers("addc", "subc", "madc", uniform=if_sources_uniform)
 def extended(builder: Builder, ins: Instr) -> None:
-    """d = a + b + carry, a - b - borrow, or the low or high half of a*b, + c + carry; .cc writes the carry out."""
+    """Lower addc, subc and madc.
+
+    Computes a + b + carry, a - b - borrow, or half of a*b + c + carry; .cc writes the carry.
+    """
     m = Modifiers(ins)
     type_name = m.last()
     if type_name not in ("u32", "s32", "u64", "s64"):
-        raise m.refuse(f"type .{type_name}")
+        raise m.unsupported(f"type .{type_name}")
     kind, signed = INTEGERS[type_name]
     m.flag("cc")
     part = m.choice("lo", "hi") if ins.opcode == "madc" else ""

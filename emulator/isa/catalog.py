@@ -1,4 +1,4 @@
-"""All instructions: importing this fills the registry."""
+"""Import all instruction families, which fills the registry."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""clusterlaunchcontrol: a running cluster takes over the work of one that was not launched yet."""
+"""Work stealing (clusterlaunchcontrol): a running cluster takes the work of a cluster that was not launched."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .mbarrier import mbarrier_at, reachable
 from .modifiers import SHARED, Modifiers
-from .registry import Action, executes, if_sources_are
+from .registry import Action, executes, if_sources_uniform
 
 if TYPE_CHECKING:
     from ..machine.synchronisation.mbarrier import MBarrier
     from ..machine.topology import Cta, Warp
 
 RESPONSE_BYTES = 16
-NOBODY = (0xFFFF_FFFF,) * 3
-"""Where no cluster was taken over, PTX leaves open what its first CTA is."""
+NO_CTA = (0xFFFF_FFFF,) * 3
+"""The first CTA in the response of a failed request; PTX leaves it undefined."""
 FIRST = ("get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z")
 
 
 @executes("clusterlaunchcontrol.try_cancel")
 def _try_cancel(ins: Instr) -> Action:
-    """The answer comes after all that the warp had seen when it asked: there is none before somebody asks."""
+    """Request a cluster. The response happens after everything that the requesting warp has observed."""
     _, _, _, everyone, _ = Modifiers(ins).pick(
         {"async"}, SHARED, {"mbarrier::complete_tx::bytes"}, {"multicast::cluster::all"}, {"b128"}
     )
@@ -37,7 +37,7 @@ def _try_cancel(ins: Instr) -> Action:
         if warp.denied is not None:
             read = (("read at", place(warp.denied, warp)),)
             cluster.launch.found(
-                CancelError("try_cancel after an answer of no, which PTX leaves open", ins, warp, read)
+                CancelError("try_cancel after a failed request, which PTX leaves undefined", ins, warp, read)
             )
         seen = warp.clock.copy()
         warp.tick()
@@ -45,7 +45,7 @@ def _try_cancel(ins: Instr) -> Action:
             offset, told = (smem.own(of_lane(at, lane), ins, warp, ins.opcode) for at in (target, barrier))
             aligned(offset, RESPONSE_BYTES, "the response of try_cancel", ins, warp)
             taken = cluster.take_over()
-            response = np.array([taken is not None, *(taken or NOBODY)], np.uint32).view(np.uint8)
+            response = np.array([taken is not None, *(taken or NO_CTA)], np.uint32).view(np.uint8)
             for cta in cluster.ctas if everyone else (warp.cta,):
                 signalled = mbarrier_at(warp, told | cta.rank << RANK_SHIFT, ins)
                 reachable(signalled, ins, warp)
@@ -61,11 +61,11 @@ def _try_cancel(ins: Instr) -> Action:
     return run
 
 
-@executes("clusterlaunchcontrol.query_cancel", dst=1, uniform=if_sources_are)
+@executes("clusterlaunchcontrol.query_cancel", dst=1, uniform=if_sources_uniform)
 def _query_cancel(ins: Instr) -> Action:
     what, *_ = Modifiers(ins).pick({"is_canceled", "get_first_ctaid", *FIRST}, {"pred", "b32", "v4"}, {"b32"}, {"b128"})
     if what is None:
-        raise UnknownInstruction(ins, "nothing asked")
+        raise UnknownInstruction(ins, "missing .is_canceled or .get_first_ctaid")
 
     def run(warp: Warp, mask: Any, response: np.ndarray) -> Any:
         words = np.ascontiguousarray(response.T).view(np.uint32).T

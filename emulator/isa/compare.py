@@ -1,4 +1,4 @@
-"""setp and set: comparisons into predicates and into numbers."""
+"""Comparisons: setp writes predicates, set writes numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..ptx.syntax import Dual, Instr, Operand
 from . import floats
 from . import small_floats as small
 from .modifiers import Modifiers
-from .registry import if_sources_are, lowers
+from .registry import if_sources_uniform, lowers
 
 _INTEGERS = {f"{sign}{bits}": f"i{bits}" for sign in "usb" for bits in (8, 16, 32, 64)}
 _SPELLED = {"eq": "eq", "ne": "ne", "lo": "ult", "ls": "ule", "hi": "ugt", "hs": "uge"}
@@ -18,15 +18,15 @@ _EQUALS = ("eq", "ne")
 _ORDERS = (*_EQUALS, "lt", "le", "gt", "ge")
 _OF_FLOATS = (*_ORDERS, "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan")
 _OF_INTEGERS = {"b": _EQUALS, "s": _ORDERS, "u": (*_SPELLED, "lt", "le", "gt", "ge")}
-"""Which relations a type has, by its first letter: PTX ISA 9.1, 9.7.6."""
+"""The relations of an integer type, by its first letter (PTX ISA 9.1, 9.7.6)."""
 _FLUSHED = ("f16", "f16x2", "f32")
 _WIDEN = {"f16": small.from_f16, "bf16": small.from_bf16}
 _COMBINE = {"and": Vec.__and__, "or": Vec.__or__, "xor": Vec.__xor__}
 
 
-@lowers("setp", uniform=if_sources_are)
+@lowers("setp", uniform=if_sources_uniform)
 def setp(builder: Builder, ins: Instr) -> None:
-    """p|q = (a rel b) op c, (not a rel b) op c; on packed halves p is the low one's, q the high one's."""
+    """Lower setp: p|q = (a rel b) op c, (not a rel b) op c. On packed halves p is the low result, q the high one."""
     m = Modifiers(ins)
     type_name = m.last()
     relation = m.choice(*_relations(type_name))
@@ -48,9 +48,9 @@ def setp(builder: Builder, ins: Instr) -> None:
         builder.write(second, high)
 
 
-@lowers("set", uniform=if_sources_are)
+@lowers("set", uniform=if_sources_uniform)
 def set_number(builder: Builder, ins: Instr) -> None:
-    """d = (a rel b) op c as all ones or, for f32, as 1.0."""
+    """Lower set: d = (a rel b) op c as all ones or, for f32, as 1.0."""
     m = Modifiers(ins)
     type_name, result = m.last(), m.last()
     relation = m.choice(*_relations(type_name))
@@ -62,7 +62,7 @@ def set_number(builder: Builder, ins: Instr) -> None:
     if combine:
         holds = _COMBINE[combine](holds, builder.read(rest[0], "i1"))
     if result not in ("u32", "s32", "f32"):
-        raise m.refuse(f"set into .{result}")
+        raise m.unsupported(f"set into .{result}")
     yes = 0x3F80_0000 if result == "f32" else 0xFFFF_FFFF
     builder.write(to, holds.select(builder.code.constant(yes, "i32"), builder.code.constant(0, "i32")))
 
@@ -84,7 +84,7 @@ def _compare(builder: Builder, a: Operand, b: Operand, relation: str, type_name:
         if flush:
             x, y = floats.flush(x), floats.flush(y)
     else:
-        raise m.refuse(f"type .{type_name}")
+        raise m.unsupported(f"type .{type_name}")
     return floats.compare(x, y, relation)
 
 
@@ -102,9 +102,9 @@ def _of_halves(bits: Iterable[Vec], relation: str, type_name: str, flush: bool) 
     return floats.compare(x, y, relation)
 
 
-@lowers("testp", uniform=if_sources_are)
+@lowers("testp", uniform=if_sources_uniform)
 def testp(builder: Builder, ins: Instr) -> None:
-    """Classes of floating-point numbers."""
+    """Lower testp: classify a floating-point number."""
     m = Modifiers(ins)
     kind = {"f32": "float", "f64": "double"}[m.last()]
     question = m.choice("finite", "infinite", "number", "notanumber", "normal", "subnormal")

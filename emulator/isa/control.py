@@ -1,4 +1,4 @@
-"""Instructions that steer the machine without touching data: register pools, grid dependence, sleep."""
+"""Control instructions that touch no data: register pools, grid dependence, sleep."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 from ..errors import UnknownInstruction
 from ..ptx.syntax import Instr
 from .modifiers import ALIGNED, Modifiers
-from .registry import BLOCK, Action, executes, nobody
+from .registry import BLOCK, Action, executes, never_communicates
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
 
 
-@executes("griddepcontrol.wait", "griddepcontrol.launch_dependents", meets=nobody)
+@executes("griddepcontrol.wait", "griddepcontrol.launch_dependents", communicates=never_communicates)
 def _grid_dependence(ins: Instr) -> Action:
     Modifiers(ins).done()
     return lambda warp, mask: None
 
 
-@executes("setmaxnreg", blocking=True, meets=nobody)
+@executes("setmaxnreg", blocking=True, communicates=never_communicates)
 def _registers(ins: Instr) -> Action:
     Modifiers(ins).pick({"inc", "dec"}, {"sync"}, ALIGNED, {"u32"})
     count = getattr(ins.operands[0], "value", None)
@@ -32,7 +32,7 @@ def _registers(ins: Instr) -> Action:
     return run
 
 
-@executes("nanosleep", meets=nobody)
+@executes("nanosleep", communicates=never_communicates)
 def _sleep(ins: Instr) -> Action:
     Modifiers(ins).pick({"u32"})
 

@@ -1,4 +1,4 @@
-"""cvt: between integers, floats of all widths and packed pairs of the small formats."""
+"""Conversions (cvt) between integers, floats of all widths and packed pairs of small formats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import floats, integer
 from . import small_floats as small
 from .arithmetic import HALF_FLOATS, INTEGERS, WIDE_FLOATS
 from .modifiers import Modifiers
-from .registry import if_sources_are, lowers
+from .registry import if_sources_uniform, lowers
 
 _TO_INTEGRAL = {"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 _PAIRS = {"f16x2": "f16", "bf16x2": "bf16"} | {f"{name}x2": name for name in small.MINIFLOATS} | {"ue8m0x2": "ue8m0"}
@@ -19,9 +19,9 @@ _TYPES = (*INTEGERS, *WIDE_FLOATS, *HALF_FLOATS, *_PAIRS, "tf32")
 _LARGEST = {"f16": 65504.0, "bf16": 3.3895313892515355e38}
 
 
-@lowers("cvt", uniform=if_sources_are)
+@lowers("cvt", uniform=if_sources_uniform)
 def cvt(builder: Builder, ins: Instr) -> None:
-    """Dispatch by destination and source type."""
+    """Lower cvt by destination and source type."""
     m = Modifiers(ins)
     if m.flag("pack"):
         _packed(builder, ins, m)
@@ -29,7 +29,7 @@ def cvt(builder: Builder, ins: Instr) -> None:
     source = m.last()
     result = m.last()
     if source not in _TYPES or result not in _TYPES:
-        raise m.refuse(f"conversion from .{source} to .{result}")
+        raise m.unsupported(f"conversion from .{source} to .{result}")
     if result in _PAIRS or source in _PAIRS:
         _pairs(builder, ins, m, result, source)
     elif source in INTEGERS and result in INTEGERS:
@@ -55,7 +55,7 @@ def _integers(builder: Builder, ins: Instr, m: Modifiers, result: str, source: s
 
 
 def _packed(builder: Builder, ins: Instr, m: Modifiers) -> None:
-    """cvt.pack: a and b clamped to fewer bits, side by side (a the upper), in the low bits of d; c shifted above."""
+    """Lower cvt.pack: a and b, clamped to fewer bits and joined (a upper), in the low bits of d; c shifted above."""
     if len(ins.operands) == 4:
         m.choice("b32")
     source, result = m.last(), m.last()
@@ -63,7 +63,7 @@ def _packed(builder: Builder, ins: Instr, m: Modifiers) -> None:
     m.done()
     bits = int(result[1:])
     if source != "s32" or result[0] not in "us" or (bits not in (2, 4, 8) if len(ins.operands) == 4 else bits != 16):
-        raise m.refuse(f"cvt.pack from .{source} to .{result}")
+        raise m.unsupported(f"cvt.pack from .{source} to .{result}")
     to, *sources = ins.operands
     high, low = (_clamped(builder.read(o, "i32"), True, result[0] == "s", bits) & (1 << bits) - 1 for o in sources[:2])
     packed = high.shl(bits) | low
@@ -71,7 +71,7 @@ def _packed(builder: Builder, ins: Instr, m: Modifiers) -> None:
 
 
 def _write_integer(builder: Builder, to: Operand, value: Vec, signed: bool) -> None:
-    """A result narrower than its register is extended as its type says."""
+    """Write a result, extended to its register's width according to its type."""
     width = {"b8": 8, "b16": 16, "b32": 32, "b64": 64}[to.type]  # type: ignore[union-attr]
     if value.width < width:
         value = value.sext(f"i{width}") if signed else value.zext(f"i{width}")
@@ -79,7 +79,7 @@ def _write_integer(builder: Builder, to: Operand, value: Vec, signed: bool) -> N
 
 
 def _clamped(a: Vec, signed: bool, wanted_signed: bool, bits: int) -> Vec:
-    """a within the range of the wanted type, still in a's kind."""
+    """Clamp to the range of the wanted type; the result keeps a's kind."""
     code = a.code
     if signed and not wanted_signed:
         a = integer.larger(a, code.constant(0, a.kind), True)
@@ -101,7 +101,7 @@ def _from_integer(builder: Builder, ins: Instr, m: Modifiers, result: str, sourc
         builder.write(ins.operands[0], a.convert(op, WIDE_FLOATS[result]))
         return
     if result == "f64":
-        raise m.refuse(f".{rounding} from .{source} to .f64")
+        raise m.unsupported(f".{rounding} from .{source} to .f64")
     exact = a.convert(op, "double") if a.width <= 32 else _long_to_odd(a, op)
     if result == "f32":
         builder.write(ins.operands[0], floats.narrow(exact, rounding))
@@ -110,7 +110,7 @@ def _from_integer(builder: Builder, ins: Instr, m: Modifiers, result: str, sourc
 
 
 def _long_to_odd(a: Vec, op: str) -> Vec:
-    """64 bits as a double rounded to odd, from two halves that are exact."""
+    """Convert 64 bits to a double rounded to odd, from two exact halves."""
     upper = (a.sar(32) if op == "sitofp" else a.shr(32)).convert(op, "double") * 2.0**32
     return floats.sum_to_odd(upper, (a & 0xFFFF_FFFF).convert("uitofp", "double"))
 
@@ -129,7 +129,10 @@ def _read_float(builder: Builder, operand: Operand, type_name: str) -> Vec:
 
 
 def _to_integer(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str) -> None:
-    """Rounded to an integral value, then into the type's range; NaN becomes 0, and the highest bit in 64-bit forms."""
+    """Round to an integral value and clamp to the type's range.
+
+    NaN becomes 0, or the highest bit in forms with f64 or 64 bits.
+    """
     rounding = m.choice(*_TO_INTEGRAL)
     flush = m.flag("ftz")
     m.flag("sat")
@@ -169,7 +172,7 @@ def _floats(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str
         )
         return
     if finite:
-        raise m.refuse(f".satfinite to .{result}")
+        raise m.unsupported(f".satfinite to .{result}")
     wanted = WIDE_FLOATS[result]
     if a.kind != wanted:
         directed = rounding if rounding in ("rz", "rm", "rp") else "rn"
@@ -187,14 +190,14 @@ def _to_tf32(builder: Builder, ins: Instr, m: Modifiers) -> None:
 
 
 def _nan_of(a: Vec, result: str) -> Vec:
-    """The NaN of a double as one of 16 bits: quiet, with its sign and the upper bits of its payload."""
+    """Convert the NaN of a double to 16 bits: quiet, with its sign and the upper bits of its payload."""
     bits, mantissa = floats.as_bits(a), 10 if result == "f16" else 7
     kept = bits.shr(52 - mantissa).zext("i16") & (1 << mantissa) - 1
     return kept | bits.shr(63).shl(15).zext("i16") | (0x7FFF ^ (1 << mantissa - 1) - 1)
 
 
 def _to_half(a: Vec, result: str, rounding: str, finite: bool, m: Modifiers) -> Vec:
-    """f32 to the code of f16 or bf16 as an i32."""
+    """Convert f32 to the bits of f16 or bf16, in an i32."""
     if finite:
         limit = a.code.constant(_LARGEST[result], "float")
         a = a.compare("ogt", limit).select(limit, a)
@@ -206,12 +209,12 @@ def _to_half(a: Vec, result: str, rounding: str, finite: bool, m: Modifiers) -> 
         ("bf16", "rz"): small.to_bf16_rz,
     }
     if (result, rounding) not in to:
-        raise m.refuse(f".{rounding} to .{result}")
+        raise m.unsupported(f".{rounding} to .{result}")
     return to[result, rounding](a)
 
 
 def _pairs(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str) -> None:
-    """Two values packed: `cvt d, a, b` puts a into the upper half, b into the lower."""
+    """Lower packed conversions: `cvt d, a, b` puts a into the upper half and b into the lower half."""
     rounding = m.choice("rn", "rz", "rp", default="rn")
     relu, finite = m.flag("relu"), m.flag("satfinite")
     m.done()
@@ -220,24 +223,24 @@ def _pairs(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str)
     elif source == "f32" and len(ins.operands) == 3:
         high, low = (builder.read(o, "float") for o in ins.operands[1:])
     else:
-        raise m.refuse(f"conversion from .{source} to .{result}")
+        raise m.unsupported(f"conversion from .{source} to .{result}")
     if relu:
         high, low = floats.raised(high), floats.raised(low)
     wanted = _PAIRS.get(result)
     if wanted is None:
-        raise m.refuse(f"conversion from .{source} to .{result}")
+        raise m.unsupported(f"conversion from .{source} to .{result}")
     if wanted in HALF_FLOATS:
         codes = [_to_half(v, wanted, rounding, finite, m) for v in (high, low)]
         builder.write(ins.operands[0], codes[0].shl(16) | codes[1])
         return
     if wanted == "ue8m0":
         if rounding not in ("rp", "rz") or relu:
-            raise m.refuse("conversion to .ue8m0x2 that is neither .rp nor .rz")
+            raise m.unsupported("conversion to .ue8m0x2 without .rp or .rz")
         codes = [_exponent(v, rounding == "rp", finite) for v in (high, low)]
         builder.write(ins.operands[0], (codes[0].shl(8) | codes[1]).zext("i16"))
         return
     if not finite or rounding != "rn":
-        raise m.refuse(f"conversion to .{result} without .rn.satfinite")
+        raise m.unsupported(f"conversion to .{result} without .rn.satfinite")
     fmt = small.MINIFLOATS[wanted]
     width = 4 if wanted == "e2m1" else 8
     packed = small.encode(high, fmt).shl(width) | small.encode(low, fmt)
@@ -245,7 +248,7 @@ def _pairs(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str)
 
 
 def _unpacked(builder: Builder, operand: Operand, name: str, m: Modifiers) -> tuple[Vec, Vec]:
-    """The upper and the lower value of a packed pair as f32."""
+    """Return the upper and the lower value of a packed pair as f32."""
     if name in HALF_FLOATS:
         both = builder.read(operand, "i32")
         widen = HALF_FLOATS[name][0]
@@ -260,7 +263,7 @@ def _unpacked(builder: Builder, operand: Operand, name: str, m: Modifiers) -> tu
 
 
 def _exponent(a: Vec, up: bool, finite: bool) -> Vec:
-    """The code of the power of two next above or below |a|, in an i32; 255 for NaN and what is too large."""
+    """Return the ue8m0 code of |a| rounded up or down to a power of two, in an i32; 255 for NaN and overflow."""
     constant = a.code.constant
     bits = floats.as_bits(a) & 0x7FFF_FFFF
     code = bits.shr(23)
@@ -273,6 +276,6 @@ def _exponent(a: Vec, up: bool, finite: bool) -> Vec:
 
 
 def _power(code: Vec) -> Vec:
-    """ue8m0: 2^(code - 127); 255 is NaN."""
+    """Return the value of a ue8m0 code: 2^(code - 127); 255 is NaN."""
     value = code.compare("eq", 0).select(code.code.constant(0x0040_0000, "i32"), code.shl(23))
     return code.compare("eq", 255).select(code.code.constant(0x7FFF_FFFF, "i32"), value).bitcast("float")

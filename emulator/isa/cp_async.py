@@ -1,4 +1,4 @@
-"""cp.async: copies of a few bytes a lane from global to shared memory, and their groups."""
+"""Asynchronous copies of a few bytes per lane from global to shared memory (cp.async), and their groups."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .lane_values import active_lanes, per_lane, same
 from .ld_st import MemoryOp, chosen
 from .mbarrier import mbarrier_at
 from .modifiers import CACHE_HINT, SHARED, Modifiers
-from .registry import BLOCK, Action, executes, nobody
+from .registry import BLOCK, Action, executes, never_communicates
 
 if TYPE_CHECKING:
     from ..machine.order.clocks import Clock
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PREFETCH = frozenset({"L2::64B", "L2::128B", "L2::256B"})
 
 
-@executes("cp.async", meets=nobody, later=issue_copies)
+@executes("cp.async", communicates=never_communicates, flush=issue_copies)
 def _copy(ins: Instr) -> Action:
     _, _, _, hint, _ = Modifiers(ins).pick({"ca", "cg"}, SHARED, {"global"}, CACHE_HINT, PREFETCH)
     size = ins.operands[2]
@@ -81,7 +81,7 @@ def _copy(ins: Instr) -> Action:
 
 
 class _Target(MemoryOp):
-    """The destination of a cp.async: `size` bytes a lane in this CTA's shared memory."""
+    """The destination of a cp.async: `size` bytes per lane in this CTA's shared memory."""
 
     def __init__(self, ins: Instr, size: int) -> None:
         self.ins, self.space, self.own_cta = ins, "shared", True
@@ -92,13 +92,13 @@ def _is_predicate(operand: Any) -> bool:
     return isinstance(operand, Not) or (isinstance(operand, Reg) and operand.type == "pred")
 
 
-@executes("cp.async.commit_group", meets=nobody)
+@executes("cp.async.commit_group", communicates=never_communicates)
 def _commit(ins: Instr) -> Action:
     Modifiers(ins).done()
     return lambda warp, mask: warp_copies(warp).commit(word(mask))
 
 
-@executes("cp.async.wait_group", "cp.async.wait_all", blocking=True, meets=nobody)
+@executes("cp.async.wait_group", "cp.async.wait_all", blocking=True, communicates=never_communicates)
 def _wait(ins: Instr) -> Action:
     Modifiers(ins).done()
 
@@ -120,26 +120,31 @@ def _wait(ins: Instr) -> Action:
 
 
 def _phases_known(warp: Warp) -> Clock:
-    """A clock that knows which phases of mbarriers `warp` knows to be over, and nothing else: what it wrote before is
-    not released by the copies' arrival, but they were issued after its waits."""
+    """Return a clock that contains only the mbarrier phases that `warp` knows to be complete.
+
+    The arrival of copies does not publish the warp's earlier writes, but the copies were issued after its waits.
+    """
     clock, mine = warp.cta.cluster.history.clock(), warp.clock.v[ORDERED]
     over = [barrier.over for cta in warp.cta.cluster.ctas for barrier in cta.smem.mbarriers.values()]
-    clock.advance(max(over, default=0), 0)  # wide enough for all of them
+    clock.advance(max(over, default=0), 0)  # make the clock wide enough for all of them
     known = [component for component in over if component < mine.size]
     clock.v[:, known] = mine[known]
     return clock
 
 
-@executes("cp.async.mbarrier.arrive", meets=nobody)
+@executes("cp.async.mbarrier.arrive", communicates=never_communicates)
 def _arrive(ins: Instr) -> Action:
-    """The arrival when the copies are complete. PTX lets it release these alone; an H100 shows no store of the
-    thread that comes after it (level `formal` asks): cuDNN's kernels store zeros where they have nothing to copy."""
+    """Arrive when the copies complete.
+
+    PTX lets this arrival publish the copies alone. An H100 does not expose the thread's own earlier stores, and cuDNN's
+    kernels rely on that: they store zeros where there is nothing to copy. Only level `formal` enforces PTX's rule.
+    """
     no_increment, *_ = Modifiers(ins).pick({"noinc"}, SHARED, {"b64"})
 
     def run(warp: Warp, mask: Any, address: Any) -> None:
         at = same(address, mask)
         if at is None:
-            raise UnknownInstruction(ins, "lanes with different mbarriers")
+            raise UnknownInstruction(ins, "lanes name different mbarriers")
         barrier, count, copies = mbarrier_at(warp, at, ins), len(active_lanes(mask)), warp_copies(warp)
         if no_increment is None:
             barrier.pending += count

@@ -1,4 +1,4 @@
-"""cp.async.bulk and cp.reduce.async.bulk: contiguous bytes, copied or folded in, and the groups of such copies."""
+"""Bulk copies and reductions of contiguous bytes (cp.async.bulk, cp.reduce.async.bulk), and their groups."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .atomics import DTYPES
 from .lane_values import active_lanes, of_lane
 from .mbarrier import mbarrier_at, reachable
 from .modifiers import CACHE_HINT, SHARED, Modifiers
-from .registry import BLOCK, Action, executes, nobody
+from .registry import BLOCK, Action, executes, never_communicates
 
 if TYPE_CHECKING:
     from ..machine.synchronisation.mbarrier import MBarrier
@@ -50,15 +50,15 @@ REDUCED: Final = {
         **dict.fromkeys(("and", "or", "xor"), ("b32", "b64")),
     },
 }
-"""Which types each reduction has: PTX ISA 9.1, 9.7.9.25.4.2."""
+"""The types of each reduction, by target space (PTX ISA 9.1, 9.7.9.25.4.2)."""
 Fold = Callable[[np.ndarray, np.ndarray], None]
-"""Brings new bytes to where they go."""
+"""A function (old bytes, new bytes) that writes a copy's or reduction's result into the old bytes."""
 
 
 def targets(
     ins: Instr, warp: Warp, target: int, barrier: int, ranks: int | None, paired: bool
 ) -> list[tuple[Cta, int, MBarrier]]:
-    """(CTA, offset, mbarrier) of each copy: one, or one for each bit of `ranks` at the same offsets."""
+    """Return (CTA, offset, mbarrier) of each copy. ranks: CTA mask of a multicast; paired: .cta_group::2."""
     if not OWN.isdisjoint(ins.modifiers) and not GLOBAL.isdisjoint(ins.modifiers):
         warp.cta.smem.own(target, ins, warp, f"the destination of {ins.opcode}")
     if ranks is None:
@@ -82,7 +82,7 @@ def cta_of(ins: Instr, warp: Warp, rank: int) -> Cta:
     return ctas[rank]
 
 
-@executes("cp.async.bulk", meets=nobody)
+@executes("cp.async.bulk", communicates=never_communicates)
 def _bulk(ins: Instr) -> Action:
     if "bulk_group" in ins.modifiers:
         _, _, _, hint, masked = Modifiers(ins).pick(GLOBAL, SHARED, BULK_GROUP, CACHE_HINT, {"cp_mask"})
@@ -94,14 +94,14 @@ def _bulk(ins: Instr) -> Action:
         Modifiers(ins).pick(SHARED, GLOBAL, COMPLETE_TX, MULTICAST, CACHE_HINT)
         return _bulk_in(ins)
     if target != "shared::cluster" or "shared::cta" not in ins.modifiers:
-        raise UnknownInstruction(ins, "this direction")
+        raise UnknownInstruction(ins, "unsupported combination of state spaces")
     Modifiers(ins).pick({"shared::cluster"}, {"shared::cta"}, COMPLETE_TX)
     return _bulk_across(ins, "a bulk copy")
 
 
 @executes("cp.reduce.async.bulk")
 def _reduce(ins: Instr) -> Action:
-    """Each element is folded in on its own, atomically: two reductions of one place do not race."""
+    """Reduce in bulk. Each element is combined atomically, so reductions of the same bytes do not race."""
     spaces, told = {"global", "shared::cluster"}, BULK_GROUP | COMPLETE_TX
     target, _, completion, _, operation, exact, kind = Modifiers(ins).pick(
         spaces, {"shared::cta"}, told, CACHE_HINT, REDUCTIONS, {"noftz"}, set(DTYPES)
@@ -112,7 +112,7 @@ def _reduce(ins: Instr) -> Action:
     if (completion in BULK_GROUP) != (target == "global"):
         raise UnknownInstruction(ins, f".{completion} for a reduction to .{target}")
     if (kind in ("f16", "bf16") and operation == "add") != (exact is not None):
-        raise UnknownInstruction(ins, ".noftz, which belongs to .add.f16 and .add.bf16")
+        raise UnknownInstruction(ins, ".noftz is required for, and only for, .add.f16 and .add.bf16")
     if target == "global":
         return _bulk_out(ins, "a bulk reduction", _folding(kind, operation))
     return _bulk_across(ins, "a bulk reduction", _folding(kind, operation))
@@ -123,7 +123,7 @@ def _folding(kind: str, operation: str) -> Fold:
     width = 2 if dtype == "bf16" else np.dtype(dtype).itemsize
 
     def fold(there: np.ndarray, new: np.ndarray) -> None:
-        """Sums of f32 keep subnormal numbers: PTX says that they do not, and an H200 that they do."""
+        """Combine. f32 sums keep subnormals: PTX says that they are flushed, but an H200 keeps them."""
         old, values = (np.ascontiguousarray(x.view(f"u{width}")) for x in (there, new))
         there[:] = np.ascontiguousarray(reduced(old, values, dtype, operation)).view(np.uint8)
 
@@ -131,12 +131,12 @@ def _folding(kind: str, operation: str) -> Fold:
 
 
 def copy(there: np.ndarray, new: np.ndarray) -> None:
-    """Bytes as they are."""
+    """Copy bytes unchanged."""
     there[:] = new
 
 
 def _check_units(ins: Instr, warp: Warp, what: str, address: int, size: int, *offsets: int) -> None:
-    """Raise Misaligned unless a copy has whole units, and where they may lie."""
+    """Raise Misaligned unless size, global address and shared offsets are multiples of 16."""
     places = [("global address", hex(address), address), ("size", size, size)]
     for name, shown, value in places + [("shared offset", hex(offset), offset) for offset in offsets]:
         if value % BULK_ALIGNMENT:
@@ -167,7 +167,10 @@ def _bulk_in(ins: Instr) -> Action:
 
 
 def _bulk_out(ins: Instr, what: str, fold: Fold = copy, masked: int | None = None) -> Action:
-    """masked: which operand names the bytes of every 16 that are copied. The others are neither read nor written."""
+    """Return the action of a bulk store or reduction to global memory.
+
+    masked: the operand with the byte mask of every 16 bytes. Masked-out bytes are neither read nor written.
+    """
 
     def run(warp: Warp, mask: Any, target: Any, source: Any, size: Any, *rest: Any) -> None:
         memory, smem = warp.cta.launch.memory, warp.cta.smem
@@ -205,7 +208,7 @@ def _bulk_out(ins: Instr, what: str, fold: Fold = copy, masked: int | None = Non
 
 
 def _chosen(count: int, byte_mask: int) -> np.ndarray:
-    """Which of `count` bytes a mask of every 16 names: intp[n]."""
+    """Return the indices of the `count` bytes that a mask of every 16 selects: intp[n]."""
     return np.flatnonzero(byte_mask >> np.arange(count) % BULK_ALIGNMENT & 1)
 
 
@@ -229,13 +232,13 @@ def _bulk_across(ins: Instr, what: str, fold: Fold = copy) -> Action:
     return run
 
 
-@executes("cp.async.bulk.prefetch", meets=nobody)
+@executes("cp.async.bulk.prefetch", communicates=never_communicates)
 def _prefetch(ins: Instr) -> Action:
     Modifiers(ins).pick({"L2"}, GLOBAL, CACHE_HINT)
     return lambda warp, mask, *_operands: None
 
 
-@executes("cp.async.bulk.commit_group", meets=nobody)
+@executes("cp.async.bulk.commit_group", communicates=never_communicates)
 def _commit(ins: Instr) -> Action:
     Modifiers(ins).done()
 
@@ -247,7 +250,7 @@ def _commit(ins: Instr) -> Action:
     return run
 
 
-@executes("cp.async.bulk.wait_group", blocking=True, meets=nobody)
+@executes("cp.async.bulk.wait_group", blocking=True, communicates=never_communicates)
 def _wait(ins: Instr) -> Action:
     (read_only,) = Modifiers(ins).pick({"read"})
 

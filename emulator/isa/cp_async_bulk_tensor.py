@@ -1,4 +1,4 @@
-"""cp.async.bulk.tensor, cp.reduce.async.bulk.tensor and their prefetch: boxes of tensors, moved by TMA."""
+"""TMA: boxes of tensors (cp.async.bulk.tensor, cp.reduce.async.bulk.tensor and their prefetch)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..ptx.syntax import Instr
 from .cp_async_bulk import BULK_GROUP, COMPLETE_TX, GLOBAL, MULTICAST, REDUCTIONS, targets
 from .lane_values import active_lanes, of_lane
 from .modifiers import CACHE_HINT, CTA_GROUP, SHARED, Modifiers
-from .registry import Action, executes, nobody
+from .registry import Action, executes, never_communicates
 from .tensormap import check_acquired
 
 if TYPE_CHECKING:
@@ -27,27 +27,32 @@ IM2COL: Final = "im2col"
 DIMENSIONS: Final = frozenset({"1d", "2d", "3d", "4d", "5d"})
 GRANULE_BYTES: Final = 16
 ROWS: Final = 4
-"""Of a tile::gather4 or tile::scatter4."""
+"""Rows of a tile::gather4 or tile::scatter4."""
 REDUCED: Final = {
     "add": frozenset({2, 3, 4, 6, 7, 8, 10}),
     **dict.fromkeys(("min", "max"), frozenset({2, 3, 4, 5, 6, 10})),
     **dict.fromkeys(("inc", "dec"), frozenset({2})),
     **dict.fromkeys(("and", "or", "xor"), frozenset({2, 3, 4, 5})),
 }
-"""The element types of maps that each reduction has: PTX ISA 9.1, 9.7.9.25.5.3."""
+"""The tensor map element types of each reduction (PTX ISA 9.1, 9.7.9.25.5.3)."""
 Ends = tuple["Warp", int, int, int, int | None, bool]
-"""Of a load: who makes it, the addresses of tensor map, destination and mbarrier, the bits of a multicast, whether the
-mbarrier may be the peer's."""
+"""The endpoints of a load: the issuing warp, the addresses of tensor map, destination and mbarrier, the multicast mask,
+
+and whether the mbarrier may be the peer's.
+"""
 
 
 def _known(launch: Launch, address: int) -> TensorMap | None:
-    """The tensor map of a parameter, which stays what it is, once it was decoded."""
+    """Return the cached tensor map of a kernel parameter, which cannot change during a launch, or None."""
     found: TensorMap | None = launch.registry.get(("tensor map", address))
     return found
 
 
 def tensor_map(ins: Instr, warp: Warp, address: int) -> TensorMap:
-    """The tensor map at a host address. Raises DescriptorError, or MissingProxyFence for one changed by the kernel."""
+    """Return the tensor map at a host address.
+
+    Raises DescriptorError, or MissingProxyFence if the kernel changed the map without the required fences.
+    """
     launch = warp.cta.launch
     known = _known(launch, address)
     if known is not None:
@@ -85,7 +90,7 @@ def _counted(tensor: TensorMap, values: tuple[int, ...], ins: Instr, warp: Warp)
 
 
 def _boxes(tensor: TensorMap, raw: Any, lane: int, ins: Instr, warp: Warp, rows: bool) -> list[tuple[int, ...]]:
-    """Where the boxes are that an instruction names: one, or four rows by one column and the number of each."""
+    """Return the coordinates of the boxes: one box, or four of one column with a row number each."""
     if not rows:
         return [_aligned(tensor, _coordinates(tensor, raw, lane, ins, warp), ins, warp)]
     values = _values(raw, lane)
@@ -101,7 +106,7 @@ def _boxes(tensor: TensorMap, raw: Any, lane: int, ins: Instr, warp: Warp, rows:
 
 
 def _pixels(tensor: TensorMap, raw: Any, offsets: Any, lane: int, ins: Instr, warp: Warp) -> list[tuple[int, ...]]:
-    """Where the pixels are that a load in im2col mode brings."""
+    """Return the coordinates of the pixels that a load in im2col mode reads."""
     start, moved = _coordinates(tensor, raw, lane, ins, warp), tuple(o & 0xFFFF for o in _values(offsets, lane))
     assert tensor.columns is not None
     if len(moved) != len(start) - 2:
@@ -110,7 +115,10 @@ def _pixels(tensor: TensorMap, raw: Any, offsets: Any, lane: int, ins: Instr, wa
 
 
 def _aligned(tensor: TensorMap, box: tuple[int, ...], ins: Instr, warp: Warp) -> tuple[int, ...]:
-    """The coordinates of a box. Raises DescriptorError if it starts within 16 bytes: that ends a kernel on an H200."""
+    """Return the coordinates of a box.
+
+    Raises DescriptorError unless its start is 16-byte aligned, as an H200 requires.
+    """
     if box[0] * tensor.width % GRANULE_BYTES:
         start = box[0] * tensor.width
         what = (
@@ -121,11 +129,11 @@ def _aligned(tensor: TensorMap, box: tuple[int, ...], ins: Instr, warp: Warp) ->
 
 
 def _values(raw: Any, lane: int) -> tuple[int, ...]:
-    """Signed 32-bit integers."""
+    """Return operands as signed 32-bit integers."""
     return tuple([(of_lane(c, lane) & 0xFFFF_FFFF ^ 0x8000_0000) - 0x8000_0000 for c in raw])
 
 
-@executes("cp.async.bulk.tensor", meets=nobody, later=issue_loads)
+@executes("cp.async.bulk.tensor", communicates=never_communicates, flush=issue_loads)
 def _tensor_copy(ins: Instr) -> Action:
     return _tensor_store(ins) if "bulk_group" in ins.modifiers else _tensor_load(ins)
 
@@ -151,16 +159,18 @@ def _tensor_load(ins: Instr) -> Action:
                     boxes = _boxes(tensor, box, lane, ins, warp, mode == "tile::gather4")
                 load_boxes(ins, warp, route or _route(ins, tensor, ends), boxes)
         except EmulatorError:
-            issue_loads(warp)  # what is wrong with those before comes first
+            issue_loads(warp)  # report errors of earlier loads first
             raise
 
     return run
 
 
 def _route(ins: Instr, tensor: TensorMap, ends: Ends) -> Route:
-    """The way of a load, checked. It is kept for the next one with the same ends, as long as no mbarrier is taken away.
+    """Return the checked route of a load.
 
-    Not where the map may change; nor where the launch found anything, which is counted each time.
+    It is cached for later loads with the same endpoints until an mbarrier is invalidated. It is not cached if the
+    tensor
+    map may change, or after a finding, since repeated findings are counted.
     """
     warp, at, target, barrier, ranks, paired = ends
     route = Route(tensor, targets(ins, warp, target, barrier, ranks, paired))
@@ -175,7 +185,7 @@ def _route(ins: Instr, tensor: TensorMap, ends: Ends) -> Route:
 
 
 def _check_near(ins: Instr, warp: Warp, cta: Cta, told: MBarrier, paired: bool) -> None:
-    """Find an mbarrier that is not the destination's: with .cta_group::2 it may be the peer's, else it may not."""
+    """Report an mbarrier outside the destination CTA; with .cta_group::2 it may be the peer's."""
     if told.cta is cta or (paired and told.cta.rank == cta.rank ^ 1):
         return
     allowed = "that CTA or its peer" if paired else "that CTA, or .cta_group::2 for its peer"
@@ -203,13 +213,16 @@ def _tensor_reduce(ins: Instr) -> Action:
 
 
 def _storing(ins: Instr, reduction: str | None, rows: bool) -> Action:
-    """Lanes that store the same box write the same bytes: it is moved once. Reductions count for each lane."""
+    """Return the action of a store or reduction.
+
+    Lanes that store the same box are one store; a reduction counts for each lane.
+    """
 
     def run(warp: Warp, mask: Any, at: Any, box: Any, source: Any, _policy: Any = None) -> None:
         done: set[tuple[Any, ...]] = set()
         lanes = active_lanes(mask)
         if reduction is None and not any(isinstance(given, np.ndarray) for given in (at, source, *box)):
-            lanes = lanes[:1]  # the others store the same
+            lanes = lanes[:1]  # the other lanes store the same box
         for lane in lanes:
             tensor = tensor_map(ins, warp, of_lane(at, lane))
             if reduction is not None and tensor.element not in REDUCED[reduction]:
@@ -229,7 +242,7 @@ def _storing(ins: Instr, reduction: str | None, rows: bool) -> Action:
     return run
 
 
-@executes("cp.async.bulk.prefetch.tensor", meets=nobody)
+@executes("cp.async.bulk.prefetch.tensor", communicates=never_communicates)
 def _prefetch(ins: Instr) -> Action:
     Modifiers(ins).pick(DIMENSIONS, {"L2"}, GLOBAL, {"tile", "tile::gather4", IM2COL}, CACHE_HINT)
     return lambda warp, mask, *_operands: None

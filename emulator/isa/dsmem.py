@@ -1,4 +1,4 @@
-"""Distributed shared memory: mapa, and st.async and red.async, whose words arrive with an mbarrier's bytes."""
+"""Distributed shared memory: mapa, and st.async and red.async, which complete bytes on an mbarrier."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .lane_values import active_lanes, lane_rows, of_lane
 from .ld_st import MemoryOp, chosen
 from .mbarrier import mbarrier_at
 from .modifiers import SHARED, Modifiers
-from .registry import Action, executes, if_sources_are, nobody
+from .registry import Action, executes, if_sources_uniform, never_communicates
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
@@ -37,7 +37,7 @@ REDUCED: Final = {
 
 
 class Remote(MemoryOp):
-    """`count` elements a lane of numpy type `dtype`, stored or folded in with `operation`."""
+    """A store, or reduction with `operation`, of `count` elements per lane of numpy type `dtype`."""
 
     def __init__(self, ins: Instr, kind: str, count: int, operation: str | None) -> None:
         self.ins, self.space, self.own_cta = ins, "shared", False
@@ -55,7 +55,7 @@ class Remote(MemoryOp):
         lanes: np.ndarray,
         told: MBarrier,
     ) -> None:
-        """Queue the words for one CTA: checked now, written and reported when they arrive."""
+        """Check the words for one CTA and queue them; they are written and reported when they arrive."""
         index = self.checked(memory, offsets, warp)
         me = Access(told.component, told.phase + 1, True, self.ins, warp, self.what, via=told)
         me.strong = CLUSTER_SCOPE if self.operation is not None else 0
@@ -79,15 +79,15 @@ class Remote(MemoryOp):
         warp.cta.cluster.agents.issue(AsyncOperation((told,), perform))
 
 
-@executes("st.async", meets=nobody)
+@executes("st.async", communicates=never_communicates)
 def _store(ins: Instr) -> Action:
     _, _, _, vector, kind = Modifiers(ins).pick({"weak"}, CLUSTER, COMPLETE_TX, {"v2", "v4"}, STORED)
     if kind is None or "shared::cluster" not in ins.modifiers or not COMPLETE_TX & set(ins.modifiers):
-        raise UnknownInstruction(ins, "a form that is not .shared::cluster.mbarrier::complete_tx::bytes")
+        raise UnknownInstruction(ins, "only .shared::cluster.mbarrier::complete_tx::bytes is supported")
     return _run(Remote(ins, f"b{kind[1:]}", int(vector[1:]) if vector else 1, None))
 
 
-@executes("red.async", meets=nobody)
+@executes("red.async", communicates=never_communicates)
 def _reduce(ins: Instr) -> Action:
     _, _, _, _, operation, kind = Modifiers(ins).pick(
         {"relaxed"}, {"cluster"}, CLUSTER, COMPLETE_TX, REDUCED["u32"], REDUCED
@@ -115,7 +115,7 @@ def _run(op: Remote) -> Action:
     return run
 
 
-@executes("mapa", dst=1, uniform=if_sources_are, meets=nobody)
+@executes("mapa", dst=1, uniform=if_sources_uniform, communicates=never_communicates)
 def _mapa(ins: Instr) -> Action:
     _, kind = Modifiers(ins).pick(SHARED, {"u32", "u64"})
     keep = OFFSET_MASK if kind == "u32" else (1 << 64) - 1 & ~(0xFF << RANK_SHIFT)

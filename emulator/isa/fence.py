@@ -1,4 +1,4 @@
-"""fence and membar, fence.mbarrier_init and fence.proxy."""
+"""Fences: fence, membar, fence.mbarrier_init and fence.proxy."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ..machine.order.clocks import ASYNC_VISIBLE, ASYNC_VISIBLE_OUTSIDE
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .modifiers import REACH, SCOPE, Modifiers
-from .registry import Action, executes, nobody
+from .registry import Action, executes, never_communicates
 from .tensormap import acquire, release
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
 
 
-@executes("fence", "membar", meets=nobody)
+@executes("fence", "membar", communicates=never_communicates)
 def _fence(ins: Instr) -> Action:
-    """Orders what came before it for who sees a later relaxed write, and acquires what relaxed reads have seen."""
+    """Publish earlier accesses with the next relaxed write, and acquire what relaxed reads have observed."""
     semantics, scope, _ = Modifiers(ins).pick(
         {"sc", "acq_rel", "acquire", "release"},
         SCOPE | {"gl"},
@@ -32,7 +32,7 @@ def _fence(ins: Instr) -> Action:
     return run
 
 
-@executes("fence.mbarrier_init", meets=nobody)
+@executes("fence.mbarrier_init", communicates=never_communicates)
 def _fence_init(ins: Instr) -> Action:
     Modifiers(ins).pick({"release"}, {"cluster"})
 
@@ -44,13 +44,13 @@ def _fence_init(ins: Instr) -> Action:
 
 
 def _fence_mbarriers(warp: Warp) -> None:
-    """The mbarriers whose initialisation the warp has seen are ready for the async proxy."""
+    """Make the mbarriers whose initialisation the warp has observed ready for the async proxy."""
     for barrier in warp.cta.smem.mbarriers.values():
         if not barrier.fenced and barrier.init.seen_by(warp.clock):
             barrier.fenced = True
 
 
-@executes("fence.proxy", meets=nobody)
+@executes("fence.proxy", communicates=never_communicates)
 def _fence_proxy(ins: Instr) -> Action:
     kind, space, semantics, _, restricted = Modifiers(ins).pick(
         {"async", "alias", "tensormap::generic", "async::generic"},

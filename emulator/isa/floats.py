@@ -1,4 +1,4 @@
-"""Floating-point arithmetic as functions of vectors: IEEE with PTX's rounding, NaN and flushing rules."""
+"""Floating-point arithmetic on vectors: IEEE with PTX's rounding, NaN and flushing rules."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ SIGN = {"float": 1 << 31, "double": 1 << 63}
 
 
 def as_bits(a: Vec) -> Vec:
-    """The bit pattern as an integer."""
+    """Return the bit pattern as an integer."""
     return a.bitcast(f"i{a.width}")
 
 
 def magnitude(a: Vec) -> Vec:
-    """|a|, the sign bit cleared."""
+    """Return |a|: a with the sign bit cleared."""
     return (as_bits(a) & (SIGN[a.kind] - 1)).bitcast(a.kind)
 
 
 def is_nan(a: Vec) -> Vec:
-    """Where a is not a number."""
+    """Return true where a is NaN."""
     return a.compare("uno", a)
 
 
 def canonical_nan(a: Vec) -> Vec:
-    """PTX's NaN wherever a is NaN."""
+    """Replace every NaN by PTX's canonical NaN."""
     return is_nan(a).select(a.code.bits(NAN[a.kind], a.kind), a)
 
 
 def raised(a: Vec) -> Vec:
-    """Negative numbers become +0, NaN stays (.relu)."""
+    """Replace negative numbers by +0 and keep NaN (.relu)."""
     bits = as_bits(a)
     below = bits.compare("slt", 0) & ~is_nan(a)
     return below.select(a.code.constant(0, bits.kind), bits).bitcast(a.kind)
 
 
 def flush(a: Vec) -> Vec:
-    """Subnormals become zero of the same sign (.ftz)."""
+    """Replace subnormals by zeros of the same sign (.ftz)."""
     return flush32(a) if a.kind == "float" else a
 
 
 @helper("float", "float")
 def flush32(a: Vec) -> Vec:
-    """.ftz for f32"""
+    """Flush subnormals of f32 to zero."""
     return _zero_below(a, SMALLEST_NORMAL["float"])
 
 
 @helper("float", "float")
 def flush16(a: Vec) -> Vec:
-    """.ftz for an f16 held as f32"""
+    """Flush subnormals of an f16, held as f32, to zero."""
     return _zero_below(a, 0x3880_0000)
 
 
@@ -61,84 +61,87 @@ def _zero_below(a: Vec, smallest: int) -> Vec:
 
 
 def saturate(a: Vec) -> Vec:
-    """Clamped to [0, 1], NaN to +0 (.sat)."""
+    """Clamp to [0, 1] and NaN to +0 (.sat)."""
     above = a.compare("ogt", 0.0).select(a, a.code.constant(0.0, a.kind))
     return above.compare("olt", 1.0).select(above, a.code.constant(1.0, a.kind))
 
 
 def fused(a: Vec, b: Vec, c: Vec) -> Vec:
-    """a*b+c rounded once, to nearest even; a NaN is the host's."""
+    """Compute a*b+c with one rounding to nearest even. A NaN has the host's payload."""
     return a.code.intrinsic("fma", a, b, c)
 
 
 def add(a: Vec, b: Vec) -> Vec:
-    """a+b to nearest even. In f32 a NaN is PTX's; in f64 it is that of b, or of a."""
+    """Compute a+b, to nearest even. In f32 a NaN result is canonical; in f64 it is that of b, else of a."""
     return add32(a, b) if a.kind == "float" else _nan_of(b, a + b)
 
 
 def subtract(a: Vec, b: Vec) -> Vec:
-    """a-b, like `add`."""
+    """Compute a-b, with the NaN rule of `add`."""
     return subtract32(a, b) if a.kind == "float" else _nan_of(b, a - b)
 
 
 def multiply(a: Vec, b: Vec) -> Vec:
-    """a*b, like `add`."""
+    """Compute a*b, with the NaN rule of `add`."""
     return multiply32(a, b) if a.kind == "float" else _nan_of(b, a * b)
 
 
 def multiply_add(a: Vec, b: Vec, c: Vec) -> Vec:
-    """a*b+c rounded once, like `add`; in f64 a NaN is that of b, of c, or of a."""
+    """Compute a*b+c with one rounding.
+
+    In f32 a NaN result is canonical; in f64 it is that of b, else of c, else of a.
+    """
     return multiply_add32(a, b, c) if a.kind == "float" else _nan_of(b, _nan_of(c, fused(a, b, c)))
 
 
 def divide(a: Vec, b: Vec) -> Vec:
-    """a/b, like `add`; in f64 a NaN is that of a, or of b."""
+    """Compute a/b. In f32 a NaN result is canonical; in f64 it is that of a, else of b."""
     return canonical_nan(a / b) if a.kind == "float" else _nan_of(a, a / b)
 
 
 def negative(a: Vec) -> Vec:
-    """-a; in f32 a NaN becomes PTX's, in f64 it stays."""
+    """Compute -a. A NaN becomes canonical in f32 and stays in f64."""
     return canonical_nan(-a) if a.kind == "float" else _nan_of(a, -a)
 
 
 def absolute(a: Vec) -> Vec:
-    """|a|; a NaN as in `negative`."""
+    """Compute |a|, with the NaN rule of `negative`."""
     size = magnitude(a)
     return canonical_nan(size) if a.kind == "float" else _nan_of(a, size)
 
 
 def _nan_of(a: Vec, result: Vec) -> Vec:
-    """The result, but a, made quiet, where that is NaN."""
+    """Return the result, or a as a quiet NaN where a is NaN."""
     return is_nan(a).select((as_bits(a) | QUIET[a.kind]).bitcast(a.kind), result)
 
 
 @helper("float", "float", "float")
 def add32(a: Vec, b: Vec) -> Vec:
-    """add.f32"""
+    """Compute add.f32."""
     return canonical_nan(a + b)
 
 
 @helper("float", "float", "float")
 def subtract32(a: Vec, b: Vec) -> Vec:
-    """sub.f32"""
+    """Compute sub.f32."""
     return canonical_nan(a - b)
 
 
 @helper("float", "float", "float")
 def multiply32(a: Vec, b: Vec) -> Vec:
-    """mul.f32"""
+    """Compute mul.f32."""
     return canonical_nan(a * b)
 
 
 @helper("float", "float", "float", "float")
 def multiply_add32(a: Vec, b: Vec, c: Vec) -> Vec:
-    """fma.f32"""
+    """Compute fma.f32."""
     return canonical_nan(fused(a, b, c))
 
 
 @helper("float", "float", "float", "float", "float")
 def flush_inexact(result: Vec, a: Vec, b: Vec, c: Vec) -> Vec:
-    """a*b+c rounded to f32, a zero of its sign where it was below the normal numbers before rounding."""
+    """Return `result`, the rounded a*b+c, but a signed zero where the exact value is below the normal numbers."""
     exact = as_bits(_fused_to_odd(a, b, c)) & SIGN["double"] - 1
     bits = as_bits(result)
     return exact.compare("ult", 0x3810 << 48).select(bits & SIGN["float"], bits).bitcast("float")
@@ -146,7 +149,7 @@ def flush_inexact(result: Vec, a: Vec, b: Vec, c: Vec) -> Vec:
 
 @helper("double", "double", "double")
 def sum_to_odd(p: Vec, c: Vec) -> Vec:
-    """p+c rounded to odd: rounding it again to 51 bits or fewer, in any direction, is as if done once.
+    """Compute p+c rounded to odd. Rounding it again to 51 bits or fewer, in any direction, equals rounding once.
 
     Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd".
     """
@@ -156,7 +159,7 @@ def sum_to_odd(p: Vec, c: Vec) -> Vec:
 
 
 def _toward(value: Vec, error: Vec) -> Vec:
-    """A double whose exact value differs from it in the direction of `error`, rounded to odd."""
+    """Round a double to odd, given the sign of its error (exact value minus `value`)."""
     bits = as_bits(value)
     inexact = error.compare("one", 0.0) & (bits & 1).compare("eq", 0)
     away = (as_bits(error) ^ bits).compare("sge", 0)
@@ -166,7 +169,7 @@ def _toward(value: Vec, error: Vec) -> Vec:
 
 @helper("double", "float", "float")
 def quotient_to_odd(a: Vec, b: Vec) -> Vec:
-    """a/b as a double rounded to odd."""
+    """Compute a/b as a double rounded to odd."""
     x, y = a.convert("fpext", "double"), b.convert("fpext", "double")
     quotient = x / y
     left = fused(-quotient, y, x)
@@ -176,14 +179,14 @@ def quotient_to_odd(a: Vec, b: Vec) -> Vec:
 
 @helper("double", "float")
 def root_to_odd(a: Vec) -> Vec:
-    """The square root as a double rounded to odd."""
+    """Compute the square root as a double rounded to odd."""
     x = a.convert("fpext", "double")
     root = x.code.intrinsic("sqrt", x)
     return _toward(root, fused(-root, root, x))
 
 
 def narrow(value: Vec, mode: str) -> Vec:
-    """A double (exact or rounded to odd) as float, rounded as `mode`: rn, rz, rm or rp."""
+    """Convert a double (exact or rounded to odd) to float with rounding `mode`: rn, rz, rm or rp."""
     if mode == "rn":
         return value.convert("fptrunc", "float")
     return {"rz": narrow_rz, "rm": narrow_rm, "rp": narrow_rp}[mode](value)
@@ -191,7 +194,7 @@ def narrow(value: Vec, mode: str) -> Vec:
 
 @helper("float", "double")
 def narrow_rm(value: Vec) -> Vec:
-    """To float, toward minus infinity."""
+    """Convert to float, toward minus infinity."""
     near = value.convert("fptrunc", "float")
     bits = as_bits(near)
     one = bits.code.constant(1, "i32")
@@ -203,25 +206,25 @@ def narrow_rm(value: Vec) -> Vec:
 
 @helper("float", "double")
 def narrow_rp(value: Vec) -> Vec:
-    """To float, toward plus infinity."""
+    """Convert to float, toward plus infinity."""
     return -narrow_rm(-value)
 
 
 @helper("float", "double")
 def narrow_rz(value: Vec) -> Vec:
-    """To float, toward zero."""
+    """Convert to float, toward zero."""
     return as_bits(value).compare("slt", 0).select(narrow_rp(value), narrow_rm(value))
 
 
 @helper("float", "float", "float", "float")
 def fused_rz(a: Vec, b: Vec, c: Vec) -> Vec:
-    """fma.rz"""
+    """Compute fma.rz."""
     return canonical_nan(narrow_rz(_fused_to_odd(a, b, c)))
 
 
 @helper("float", "float", "float", "float")
 def fused_rm(a: Vec, b: Vec, c: Vec) -> Vec:
-    """fma.rm; a sum that is exactly zero of two opposite terms is -0."""
+    """Compute fma.rm. An exactly zero sum of two opposite terms is -0."""
     exact = _fused_to_odd(a, b, c)
     signs = (as_bits(a) ^ as_bits(b) ^ as_bits(c)).compare("slt", 0)
     zero = exact.compare("oeq", 0.0) & signs
@@ -230,7 +233,7 @@ def fused_rm(a: Vec, b: Vec, c: Vec) -> Vec:
 
 @helper("float", "float", "float", "float")
 def fused_rp(a: Vec, b: Vec, c: Vec) -> Vec:
-    """fma.rp"""
+    """Compute fma.rp."""
     return canonical_nan(narrow_rp(_fused_to_odd(a, b, c)))
 
 
@@ -243,18 +246,20 @@ def _fused_to_odd(a: Vec, b: Vec, c: Vec) -> Vec:
 
 
 def smaller(a: Vec, b: Vec) -> Vec:
-    """The minimum; a NaN loses against a number, -0 is below +0."""
+    """Return the minimum. A number wins over a NaN; -0 is below +0."""
     return {"float": minimum32, "double": minimum64}[a.kind](a, b)
 
 
 def larger(a: Vec, b: Vec) -> Vec:
-    """The maximum; a NaN loses against a number, +0 is above -0."""
+    """Return the maximum. A number wins over a NaN; +0 is above -0."""
     return {"float": maximum32, "double": maximum64}[a.kind](a, b)
 
 
 def _extreme(a: Vec, b: Vec, order: str, on_equal: str) -> Vec:
-    """a where `a order b`, else b; equal values (two zeros) combine by their bits. Of two NaN the answer is PTX's in
-    f32, the second in f64."""
+    """Return a where `a order b`, else b; equal values (two zeros) combine by their bits.
+
+    Of two NaNs the result is the canonical NaN in f32 and the second in f64.
+    """
     first = a.compare(order, b) | is_nan(b)
     chosen = as_bits(first.select(a, b))
     x, y = as_bits(a), as_bits(b)
@@ -265,30 +270,33 @@ def _extreme(a: Vec, b: Vec, order: str, on_equal: str) -> Vec:
 
 @helper("float", "float", "float")
 def minimum32(a: Vec, b: Vec) -> Vec:
-    """min.f32"""
+    """Compute min.f32."""
     return _extreme(a, b, "olt", "or")
 
 
 @helper("float", "float", "float")
 def maximum32(a: Vec, b: Vec) -> Vec:
-    """max.f32"""
+    """Compute max.f32."""
     return _extreme(a, b, "ogt", "and")
 
 
 @helper("double", "double", "double")
 def minimum64(a: Vec, b: Vec) -> Vec:
-    """min.f64"""
+    """Compute min.f64."""
     return _extreme(a, b, "olt", "or")
 
 
 @helper("double", "double", "double")
 def maximum64(a: Vec, b: Vec) -> Vec:
-    """max.f64"""
+    """Compute max.f64."""
     return _extreme(a, b, "ogt", "and")
 
 
 def compare(a: Vec, b: Vec, relation: str) -> Vec:
-    """PTX's float relations: eq ... ge are false with a NaN, equ ... geu true; num and nan test for it."""
+    """Compare by a PTX float relation.
+
+    With a NaN, eq ... ge are false and equ ... geu true; num and nan test for it.
+    """
     spelled = {"num": "ord", "nan": "uno", "ne": "one", "neu": "une"}.get(relation)
     if spelled is None:
         unordered = len(relation) == 3

@@ -1,4 +1,4 @@
-"""Instructions about caches and for profilers: nothing here depends on them, but that discarded memory is lost."""
+"""Cache hints and profiler events. They have no effect, except that discarded memory loses its contents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..native.builder import Builder
 from ..ptx.syntax import Imm, Instr
 from .ld_st import chosen
 from .modifiers import Modifiers
-from .registry import Action, executes, if_sources_are, lowers, nobody
+from .registry import Action, executes, if_sources_uniform, lowers, never_communicates
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
@@ -25,10 +25,12 @@ POLICIES: Final = {
 }
 
 
-@lowers("createpolicy", uniform=if_sources_are)
+@lowers("createpolicy", uniform=if_sources_uniform)
 def createpolicy(builder: Builder, ins: Instr) -> None:
-    """A cache policy, which nothing here looks into: its value says the first priority, not the fraction or range; of
-    an access property, that."""
+    """Lower createpolicy.
+
+    A policy has no effect; its value encodes the primary priority or the given access property.
+    """
     m = Modifiers(ins)
     kind = m.choice("fractional", "range", "cvt")
     m.choice("b64")
@@ -45,16 +47,16 @@ def createpolicy(builder: Builder, ins: Instr) -> None:
     builder.write(ins.operands[0], builder.code.constant(POLICIES[first], "i64"))
 
 
-@executes("applypriority", meets=nobody)
+@executes("applypriority", communicates=never_communicates)
 def _applypriority(ins: Instr) -> Action:
     Modifiers(ins).pick({"global"}, {"L2::evict_normal"})
     _check_line(ins)
     return lambda warp, mask, address, _size: _lines(ins, warp, mask, address)
 
 
-@executes("discard", meets=nobody)
+@executes("discard", communicates=never_communicates)
 def _discard(ins: Instr) -> Action:
-    """The line's bytes become all ones, as what nobody wrote."""
+    """Set the line's bytes to all ones, like memory that was never written."""
     Modifiers(ins).pick({"global"}, {"L2"})
     _check_line(ins)
 
@@ -73,7 +75,7 @@ def _check_line(ins: Instr) -> None:
 
 
 def _lines(ins: Instr, warp: Warp, mask: Any, address: Any) -> np.ndarray:
-    """The addresses, uint64[n]. Raises Misaligned unless they are of whole lines."""
+    """Return the addresses as uint64[n]. Raises Misaligned unless they are line-aligned."""
     addresses = chosen(warp, mask, address)
     if (inside := addresses % np.uint64(LINE_BYTES)).any():
         at = int(addresses[inside.argmax()])
@@ -81,7 +83,7 @@ def _lines(ins: Instr, warp: Warp, mask: Any, address: Any) -> np.ndarray:
     return addresses
 
 
-@executes("pmevent", meets=nobody)
+@executes("pmevent", communicates=never_communicates)
 def _pmevent(ins: Instr) -> Action:
     Modifiers(ins).pick({"mask"})
     return lambda warp, mask, event: None

@@ -1,4 +1,4 @@
-"""Integer arithmetic on one type, as functions of vectors; `arithmetic` dispatches to them."""
+"""Integer arithmetic on vectors of one type. `arithmetic` dispatches to these functions."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from ..native.vector import Vec, helper
 
 
 def add_saturating(a: Vec, b: Vec) -> Vec:
-    """Signed sum clamped to the type's range."""
+    """Compute the signed sum, clamped to the type's range."""
     return a.code.intrinsic("sadd.sat", a, b)
 
 
 def subtract_saturating(a: Vec, b: Vec) -> Vec:
-    """Signed difference clamped to the type's range."""
+    """Compute the signed difference, clamped to the type's range."""
     return a.code.intrinsic("ssub.sat", a, b)
 
 
 def multiply_wide(a: Vec, b: Vec, signed: bool) -> Vec:
-    """The whole product, twice as wide as the factors."""
+    """Compute the full product, twice as wide as the factors."""
     wide = f"i{2 * a.width}"
     return (a.sext(wide) * b.sext(wide)) if signed else (a.zext(wide) * b.zext(wide))
 
 
 def multiply_high(a: Vec, b: Vec, signed: bool) -> Vec:
-    """The upper half of the product."""
+    """Compute the upper half of the product."""
     if a.width == 64:
         return signed_high64(a, b) if signed else unsigned_high64(a, b)
     return multiply_wide(a, b, signed).shr(a.width).zext(a.kind)
@@ -32,7 +32,7 @@ def multiply_high(a: Vec, b: Vec, signed: bool) -> Vec:
 
 @helper("i64", "i64", "i64")
 def unsigned_high64(a: Vec, b: Vec) -> Vec:
-    """Bits 64..127 of the unsigned product, from four products of 32 bits."""
+    """Compute bits 64 to 127 of the unsigned product from four 32-bit products."""
     low = 0xFFFF_FFFF
     a0, a1, b0, b1 = a & low, a.shr(32), b & low, b.shr(32)
     cross = a1 * b0 + (a0 * b0).shr(32)
@@ -42,12 +42,15 @@ def unsigned_high64(a: Vec, b: Vec) -> Vec:
 
 @helper("i64", "i64", "i64")
 def signed_high64(a: Vec, b: Vec) -> Vec:
-    """Bits 64..127 of the signed product."""
+    """Compute bits 64 to 127 of the signed product."""
     return unsigned_high64(a, b) - (a.sar(63) & b) - (b.sar(63) & a)
 
 
 def divide(a: Vec, b: Vec, signed: bool, remainder: bool) -> Vec:
-    """Quotient or remainder truncated toward zero; PTX leaves division by zero open, here as on an H200 all ones."""
+    """Compute quotient or remainder, truncated toward zero.
+
+    PTX leaves division by zero undefined; the result here is all ones, as on an H200.
+    """
     if a.width < 64:
         return _divide_narrow(a, b, signed, remainder)
     return {
@@ -59,7 +62,7 @@ def divide(a: Vec, b: Vec, signed: bool, remainder: bool) -> Vec:
 
 
 def _divide_narrow(a: Vec, b: Vec, signed: bool, remainder: bool) -> Vec:
-    """Through double, whose quotient of two 32-bit integers truncates to the exact one."""
+    """Divide in double: the truncated quotient of two 32-bit integers is exact."""
     to, back = ("sitofp", "fptosi.sat") if signed else ("uitofp", "fptoui.sat")
     quotient = a.convert(to, "double") / b.convert(to, "double")
     exact = a.code.intrinsic(back, quotient, result="i64").zext(a.kind)
@@ -76,50 +79,50 @@ def _divide_wide(op: str, a: Vec, b: Vec) -> Vec:
 
 @helper("i64", "i64", "i64")
 def signed_quotient64(a: Vec, b: Vec) -> Vec:
-    """div.s64"""
+    """Compute div.s64."""
     return _divide_wide("sdiv", a, b)
 
 
 @helper("i64", "i64", "i64")
 def signed_remainder64(a: Vec, b: Vec) -> Vec:
-    """rem.s64"""
+    """Compute rem.s64."""
     return _divide_wide("srem", a, b)
 
 
 @helper("i64", "i64", "i64")
 def unsigned_quotient64(a: Vec, b: Vec) -> Vec:
-    """div.u64"""
+    """Compute div.u64."""
     return _divide_wide("udiv", a, b)
 
 
 @helper("i64", "i64", "i64")
 def unsigned_remainder64(a: Vec, b: Vec) -> Vec:
-    """rem.u64"""
+    """Compute rem.u64."""
     return _divide_wide("urem", a, b)
 
 
 def smaller(a: Vec, b: Vec, signed: bool) -> Vec:
-    """The minimum."""
+    """Return the minimum."""
     return a.code.intrinsic("smin" if signed else "umin", a, b)
 
 
 def larger(a: Vec, b: Vec, signed: bool) -> Vec:
-    """The maximum."""
+    """Return the maximum."""
     return a.code.intrinsic("smax" if signed else "umax", a, b)
 
 
 def absolute(a: Vec) -> Vec:
-    """|a|, the most negative number staying as it is."""
+    """Return |a|; the most negative number stays as it is."""
     return a.compare("slt", 0).select(-a, a)
 
 
 def shift_left(a: Vec, count: Vec) -> Vec:
-    """a << count, zero from the width on."""
+    """Compute a << count; counts of at least the width give zero."""
     return _clamped(a, count, a.code.constant(0, a.kind), lambda n: a.shl(n))
 
 
 def shift_right(a: Vec, count: Vec, signed: bool) -> Vec:
-    """a >> count, filled with the sign if `signed`; counts from the width on leave only that."""
+    """Compute a >> count, sign-filled if `signed`; counts of at least the width leave only the fill."""
     if signed:
         last = a.code.constant(a.width - 1, "i32")
         return a.sar(smaller(count, last, False).zext(a.kind))

@@ -1,9 +1,9 @@
-"""ex2, lg2 and rcp to the bit as an H200 computes them: a quadratic in each of 64 or 128 intervals.
+"""Bit-exact ex2, lg2 and rcp of an H200: a quadratic in each of 64 or 128 intervals.
 
-c0 + c1 x + c2 s, cut to the ulp, where s is the square of the place x in the interval without the columns of partial
-products below 2^-15: the form of Oberman and Siu, "A High-Performance Area-Efficient Multifunction Interpolator" (ARITH
-2005). The coefficients (interpolation.csv) were solved for from all 2^23 results of an H200 on one binade each, and
-give every one of them.
+The result is c0 + c1 x + c2 s, truncated to the ulp. x is the position in the interval. s is its square without the
+columns of partial products below 2^-15. This is the form of Oberman and Siu, "A High-Performance Area-Efficient
+Multifunction Interpolator" (ARITH 2005). The coefficients (interpolation.csv) were solved for from all 2^23 results of
+an H200 on one binade each, and reproduce every one of them.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Final
 from ..native.vector import Vec, template
 
 PLACE_BITS: Final = 17
-"""Of the place that is squared; where an interval has 16 bits, the last is 0."""
+"""Bits of the position that is squared. For intervals with 16 bits the last bit is 0."""
 C2_BITS: Final = 11
 _GATHER: Final = "<32 x i32> @llvm.masked.gather.v32i32.v32p0(<32 x ptr>, i32, <32 x i1>, <32 x i32>)"
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function of a mantissa, of which the first bits are the interval.
+    """A function of a mantissa whose leading bits select the interval.
 
-    c0 is in units of `c0_unit` 2^-15 ulps, and `added` such are added to it. c1 and c2 are stored without their signs.
+    c0 is in units of `c0_unit` 2^-15 ulps; `added` is in 2^-15 ulps. c1 and c2 are stored without their signs.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Function:
     c2_sign: int = 1
 
     def __call__(self, mantissa: Vec) -> Vec:
-        """The result in ulps, i32, of 23 bits of mantissa."""
+        """Return the result in ulps, as i32, for 23 bits of mantissa."""
         low = 23 - self.interval_bits
         interval = mantissa.shr(low)
         place = mantissa & (1 << low) - 1
@@ -51,7 +51,7 @@ class Function:
         return (total + second if self.c2_sign > 0 else total - second).shr(15).zext("i32")
 
     def _gathered(self, what: str, interval: Vec, numbers: list[int]) -> Vec:
-        """The numbers of intervals."""
+        """Return the table entry of each lane's interval."""
         table = f"@{self.name}_{what}"
         listed = ", ".join(f"i32 {number}" for number in numbers)
         constant = f"{table} = internal constant [{len(numbers)} x i32] [{listed}]"
@@ -66,7 +66,7 @@ class Function:
 
 
 def _square(place: Vec) -> Vec:
-    """The square of 17 bits in units of 2^19, without the columns of its partial products below that."""
+    """Square 17 bits in units of 2^19, without the columns of partial products below that."""
     high = place.shr(9)
     total = (high * high).shr(1)
     for bit in range(2, 9):
@@ -76,7 +76,7 @@ def _square(place: Vec) -> Vec:
 
 @cache
 def _table() -> dict[str, list[tuple[int, int, int]]]:
-    """The coefficients of each function, as integers."""
+    """Read the integer coefficients of each function."""
     found: dict[str, list[tuple[int, int, int]]] = {}
     with Path(__file__).with_suffix(".csv").open() as file:
         for row in csv.DictReader(file):

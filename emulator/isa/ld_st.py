@@ -1,4 +1,4 @@
-"""ld, st and prefetch in every state space."""
+"""Loads, stores and prefetches (ld, st, prefetch) in every state space."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..machine.order.flags import Flags
 from ..ptx.syntax import Instr, Operand, Reg, Special, Vector
 from .lane_values import lane_rows, per_lane
 from .modifiers import REACH, SCOPE, SEMANTICS, SHARED, Modifiers
-from .registry import Action, executes, if_sources_are, nobody
+from .registry import Action, executes, if_sources_uniform, never_communicates
 from .spaces import LOCAL_BASE, SHARED_BASE
 from .special_registers import MEMORY
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ..machine.order.access import Access
     from ..machine.topology import Warp
 
-AT_HAND: Final = frozenset({"global", "shared", "shared::cta", "shared::cluster"})
-"""The spaces that accesses as machine code reach."""
+COMPILED_SPACES: Final = frozenset({"global", "shared", "shared::cta", "shared::cluster"})
+"""The state spaces that JIT-compiled accesses reach."""
 UNSHARED: Final = frozenset({"param", "param::entry", "param::func", "local", "const"})
 SPACES: Final = SHARED | UNSHARED | {"global"}
 ALL_LANES: Final = 0xFFFF_FFFF
@@ -45,9 +45,10 @@ STRONG: Final = frozenset({"relaxed", "acquire", "release", "acq_rel", "sc", "vo
 
 
 class MemoryOp:
-    """What ld and st have in common: space, element width in bytes, elements a lane, ordering.
+    """The common part of memory accesses: space, element width in bytes, elements per lane, ordering.
 
-    strong: the scope, 0 for weak. once: what is read must not be written in the launch.
+    strong: the scope, 0 for a weak access.
+    once: the memory read must not be written during the launch (.nc).
     """
 
     stores = once = rewrites = False
@@ -77,15 +78,15 @@ class MemoryOp:
         self.what = f"{ins.opcode}.{space}" if space else ins.opcode
 
     def access(self, warp: Warp) -> Access:
-        """The access of this instruction, now."""
+        """Return the access record of this instruction at the current time."""
         me = warp.access(self.ins, self.what)
         me.strong = self.strong
         return me
 
     def lanes(self, warp: Warp, part: Any) -> np.ndarray | None:
-        """Which lanes access each place of a part of the addresses, as bits; one place for all active lanes or each.
+        """Return the lanes that access each address of a part, as bit masks.
 
-        None where that is not by single lanes.
+        There is one mask for all active lanes, or one per address. None if the access is not by single lanes.
         """
         lanes = warp.lanes
         if lanes is None:
@@ -94,7 +95,7 @@ class MemoryOp:
         return bits
 
     def aligned(self, addresses: np.ndarray, warp: Warp) -> np.ndarray:
-        """The addresses. Raises Misaligned if one is no multiple of the access's size."""
+        """Return the addresses. Raises Misaligned unless all are multiples of the access's size."""
         if self.bytes > 1 and int(np.bitwise_or.reduce(addresses)) & (self.bytes - 1):
             bad = addresses[(addresses & (self.bytes - 1)) != 0]
             raise Misaligned(
@@ -105,7 +106,7 @@ class MemoryOp:
         return addresses
 
     def parts(self, warp: Warp, addresses: np.ndarray) -> list[tuple[Any, Any, np.ndarray]]:
-        """(memory, lanes or None for all, addresses within it) for each memory that the addresses lie in."""
+        """Return (memory, lanes or None for all, offsets in it) for each memory that contains some of the addresses."""
         if self.space == "generic":
             return [p for space, lanes in _by_window(addresses) for p in self._within(space, warp, addresses, lanes)]
         return self._within(self.space, warp, addresses, None)
@@ -144,7 +145,7 @@ class MemoryOp:
         return ctas[rank].smem
 
     def checked(self, memory: SharedMemory, offsets: np.ndarray, warp: Warp) -> np.ndarray:
-        """The offsets as indices. Raises OutOfBounds for one outside the CTA's window."""
+        """Return the offsets as indices. Raises OutOfBounds for an offset outside the CTA's window."""
         high = int(offsets.max())
         if high + self.bytes > memory.size:
             memory.check_span(high, self.bytes, self.ins, warp, self.what)
@@ -152,7 +153,7 @@ class MemoryOp:
 
 
 def _check(ins: Instr, sem: str | None, scope: str | None, space: str | None, size: int) -> None:
-    """Raise UnknownInstruction for an ld or st of `size` bytes a lane that PTX has not."""
+    """Raise UnknownInstruction for an ld or st form of `size` bytes per lane that PTX does not have."""
     if size > (16 if space not in ("global", None) or "b128" in ins.modifiers else 32):
         raise UnknownInstruction(ins, f"{size} bytes; allowed are 16, or 32 of global memory by 4 or 8 bytes")
     if sem in STRONG and sem != "volatile" and scope is None:
@@ -173,7 +174,7 @@ def _by_window(addresses: np.ndarray) -> list[tuple[str, Any]]:
 
 
 def load(op: MemoryOp, warp: Warp, addresses: np.ndarray) -> np.ndarray:
-    """Elements at the addresses (uint[n]): unsigned[n, count]."""
+    """Return the elements at the addresses (uint[n]) as unsigned[n, count]."""
     op.aligned(addresses, warp)
     out = None
     for memory, lanes, places in op.parts(warp, addresses):
@@ -238,8 +239,7 @@ def store(op: MemoryOp, warp: Warp, addresses: np.ndarray, values: np.ndarray) -
 
 
 def _release(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray) -> None:
-    """What the warp has seen goes along with the values that it is about to write; or, of a relaxed write, what its
-    fences cover."""
+    """Attach the warp's clock to the values that it is about to write; for a relaxed write, the clock of its fences."""
     flags = _flags(warp, memory)
     if not flags and not op.releases and warp.fenced[CTA] is None:
         return
@@ -257,7 +257,7 @@ def _release(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray) -> None:
 
 
 def _acquire(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray) -> None:
-    """See what came along with the values at `places`: now, or at the next acquiring fence."""
+    """Acquire the clocks attached to the values at `places`: now, or at the next acquiring fence."""
     flags = _flags(warp, memory)
     for place in {(id(memory), place) for place in places.tolist()} if flags else ():
         for reach, seen in flags.at(place, warp, op.scope):
@@ -272,7 +272,10 @@ def _flags(warp: Warp, memory: Any) -> Flags:
 
 
 def _local(op: MemoryOp, warp: Warp) -> tuple[np.ndarray, np.ndarray]:
-    """Local memory of each lane in pieces of an access's width, poisoned; and 1 for each byte that was written."""
+    """Return each lane's local memory in elements of the access's width, and a mask of the written bytes.
+
+    Local memory is initially poisoned.
+    """
     if warp.local is None:
         size = LANES, -(-warp.cta.launch.kernel.local_bytes // 8) * 8
         warp.local = np.full(size, 0xFF, np.uint8), np.zeros(size, np.uint8)
@@ -290,42 +293,44 @@ def _local_index(op: MemoryOp, warp: Warp, places: np.ndarray, lanes: Any) -> An
 
 
 def chosen(warp: Warp, mask: np.ndarray | None, address: Any) -> np.ndarray:
-    """The active lanes' addresses."""
+    """Return the active lanes' addresses."""
     addresses: np.ndarray = address if isinstance(address, np.ndarray) else np.full(32, address, np.uint64)
     warp.lanes = np.arange(32) if mask is None else np.flatnonzero(mask)
     return addresses if mask is None else addresses[mask]
 
 
 def chosen_once(warp: Warp, mask: np.ndarray | None, address: Any) -> np.ndarray:
-    """The one address of all active lanes."""
+    """Return the address that all active lanes share."""
     warp.lanes = None
     warp.active = ALL_LANES if mask is None else int(BITS[mask].sum())
     return np.array([address], np.uint64)
 
 
 def strong_outside_cluster(ins: Instr) -> bool:
-    """Whether clusters may meet by an ld or st: those that order something, but for shared memory."""
+    """Return True if clusters may communicate by an ld or st: it is strong and not of shared memory."""
     return outside_cluster(ins) and not (STRONG | {"mmio"}).isdisjoint(ins.modifiers)
 
 
 def outside_cluster(ins: Instr) -> bool:
-    """Whether an access is, or may be, of memory that other clusters have too."""
+    """Return True if an access may be of memory that other clusters share."""
     return not any(modifier.startswith("shared") for modifier in ins.modifiers)
 
 
-def memory_at_hand(ins: Instr) -> tuple[Special, ...]:
-    """What an ld or st reads that may become machine code."""
-    return () if AT_HAND.isdisjoint(ins.modifiers) else (MEMORY,)
+def compiled_memory(ins: Instr) -> tuple[Special, ...]:
+    """Return the hidden registers that an ld or st reads if it is JIT-compiled."""
+    return () if COMPILED_SPACES.isdisjoint(ins.modifiers) else (MEMORY,)
 
 
-def if_not_of_each_lane(ins: Instr) -> Sequence[Operand] | None:
-    """The result of an ld. Local memory has something else for each lane at the same address; a generic address may
-    be of it."""
+def if_not_local(ins: Instr) -> Sequence[Operand] | None:
+    """Return the operands that decide uniformity of a load.
+
+    Local memory differs between lanes at the same address, and a generic address may be local.
+    """
     one_for_all = ("global", "shared", "param", "const")
-    return if_sources_are(ins) if any(m.startswith(one_for_all) for m in ins.modifiers) else None
+    return if_sources_uniform(ins) if any(m.startswith(one_for_all) for m in ins.modifiers) else None
 
 
-@executes("ld", dst=1, uniform=if_not_of_each_lane, reads=memory_at_hand, meets=strong_outside_cluster)
+@executes("ld", dst=1, uniform=if_not_local, hidden_reads=compiled_memory, communicates=strong_outside_cluster)
 def _ld(ins: Instr) -> Action:
     op = MemoryOp(ins)
     target = ins.operands[0]
@@ -333,7 +338,7 @@ def _ld(ins: Instr) -> Action:
     widths = [REGISTER_BYTES[r.type] if isinstance(r, Reg) else op.width for r in registers]
     wide = any(w == 16 for w in widths)
     if wide and len(widths) > 1:
-        raise UnknownInstruction(ins, "a vector of .b128")
+        raise UnknownInstruction(ins, "vectors of .b128 are not supported")
     by_lane = op.space in ("local", "generic")
     if op.space == "param":
         return load_of_parameters(op, widths)
@@ -362,7 +367,7 @@ def _flat(values: list[Any]) -> Any:
 
 
 def extended(op: MemoryOp, values: np.ndarray, width: int) -> np.ndarray:
-    """Values as unsigned integers of a register's width, sign-extended if the type says so."""
+    """Return values as unsigned integers of a register's width, sign-extended if the type is signed."""
     if width == op.width:
         return np.ascontiguousarray(values)
     if op.signed:
@@ -371,7 +376,7 @@ def extended(op: MemoryOp, values: np.ndarray, width: int) -> np.ndarray:
 
 
 def load_of_parameters(op: MemoryOp, widths: list[int]) -> Action:
-    """An ld.param whose address is in a register."""
+    """Return the action of an ld.param whose address is in a register."""
 
     def run(warp: Warp, mask: Any, address: Any) -> Any:
         offset = int(address)
@@ -384,7 +389,7 @@ def load_of_parameters(op: MemoryOp, widths: list[int]) -> Action:
     return run
 
 
-@executes("st", reads=memory_at_hand, meets=strong_outside_cluster)
+@executes("st", hidden_reads=compiled_memory, communicates=strong_outside_cluster)
 def _st(ins: Instr) -> Action:
     op = MemoryOp(ins)
     dtype = np.dtype(f"u{op.width}")
@@ -409,7 +414,10 @@ def _st(ins: Instr) -> Action:
 
 
 def learning(run: Action, ins: Instr, number: int, uniform: bool) -> Action:
-    """The handler `run` of an ld or st that is machine code too: what it does, the code may do from then on."""
+    """Wrap the handler `run` of an ld or st that is also JIT-compiled.
+
+    Every access that the handler performs is one that the compiled code may perform later.
+    """
     op = MemoryOp(ins)
 
     def learn(warp: Warp, mask: Any, address: Any, *values: Any) -> Any:
@@ -428,7 +436,7 @@ def learning(run: Action, ins: Instr, number: int, uniform: bool) -> Action:
     return learn
 
 
-@executes("prefetch", "prefetchu", meets=nobody)
+@executes("prefetch", "prefetchu", communicates=never_communicates)
 def _prefetch(ins: Instr) -> Action:
     Modifiers(ins).pick(SPACES, {"L1", "L2", "tensormap", "L2::evict_last", "L2::evict_normal"})
     return lambda warp, mask, *_operands: None

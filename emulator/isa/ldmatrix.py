@@ -1,4 +1,4 @@
-"""ldmatrix, stmatrix and movmatrix: small matrices between shared memory and the lanes of a warp."""
+"""Matrix loads and stores of a warp: ldmatrix, stmatrix and movmatrix."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..ptx.syntax import Instr
 from .lane_values import matrix
 from .ld_st import BITS, MemoryOp, chosen, load, store
 from .modifiers import ALIGNED, SHARED, Modifiers
-from .registry import Action, executes, nobody
+from .registry import Action, executes, never_communicates
 from .tcgen05_cp import SOURCES
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ ROW_BYTES: Final = 16
 
 @dataclass(frozen=True)
 class Fragment:
-    """Row and byte of the row of each byte of the lanes' registers: int[registers, 4, 32]. rows: of one matrix."""
+    """The row, and the byte in the row, of each byte of the lanes' registers: int[registers, 4, 32].
+
+    rows: the rows of one matrix.
+    """
 
     rows: int
     registers: int
@@ -36,14 +39,17 @@ class Fragment:
     byte: np.ndarray
 
     def lanes(self) -> np.ndarray:
-        """Whose each word of a row is, as bits: uint32[rows, 4]."""
+        """Return the lanes of each word of a row as bit masks: uint32[rows, 4]."""
         words = np.zeros((self.rows, ROW_BYTES // WORD), np.uint32)
         np.bitwise_or.at(words, (self.row, self.byte // WORD), BITS)
         return words
 
 
 def _m8n8(trans: bool) -> Fragment:
-    """8x8 of 16 bits, one register: lane i has elements 2 (i % 4) and the next of row i / 4, or of column i / 4."""
+    """Return the fragment of 8x8 16-bit elements in one register.
+
+    Lane i holds elements 2 (i % 4) and 2 (i % 4) + 1 of row i / 4, or of column i / 4 if transposed.
+    """
     element, half = np.arange(4)[:, None] // 2, np.arange(4)[:, None] % 2
     fast = 2 * LOW + element
     row, column = (fast, HIGH + 0 * element) if trans else (HIGH + 0 * element, fast)
@@ -51,16 +57,16 @@ def _m8n8(trans: bool) -> Fragment:
 
 
 def _stored_trans() -> Fragment:
-    """stmatrix.m16n8: 8 rows of 16 bytes, transposed, one register. As CuTe's SM100_U8x4_STSM_T states it."""
+    """Return the fragment of stmatrix.m16n8: 8 rows of 16 bytes, transposed, as CuTe's SM100_U8x4_STSM_T defines it."""
     b = np.arange(4)[:, None]
     return Fragment(8, 1, (2 * LOW + b % 2)[None], (HIGH + 8 * (b // 2))[None])
 
 
 def _loaded_trans() -> Fragment:
-    """ldmatrix.m16n16: 16 rows of 16 bytes, transposed, two registers: lane i has rows 4 (i % 4) and the next three,
-    of column i / 4 in the first and of column 8 + i / 4 in the second.
+    """Return the fragment of ldmatrix.m16n16: 16 rows of 16 bytes, transposed, in two registers.
 
-    As CuTe's SM100_U8x8_LDSM_T has it before it changes bytes between the two registers.
+    Lane i holds rows 4 (i % 4) to 4 (i % 4) + 3 of column i / 4 in the first and of column 8 + i / 4 in the second.
+    This is CuTe's SM100_U8x8_LDSM_T before it exchanges bytes between the two registers.
     """
     r, b = np.arange(2)[:, None, None], np.arange(4)[:, None]
     row = 4 * LOW + b + 0 * r
@@ -68,13 +74,13 @@ def _loaded_trans() -> Fragment:
 
 
 def _widened() -> Fragment:
-    """Rows of 16 bytes, four lanes a row."""
+    """Return the fragment of rows of 16 bytes with four lanes per row."""
     byte = 4 * LOW + np.arange(4)[:, None]
     return Fragment(8, 1, np.broadcast_to(HIGH, byte.shape)[None], byte[None])
 
 
 class Rows(MemoryOp):
-    """Rows of sixteen bytes, one an address."""
+    """Rows of 16 bytes, one per address."""
 
     def __init__(self, ins: Instr) -> None:
         shapes, kinds = {"m8n8", "m8n16", "m16n8", "m16n16"}, {"b16", "b8", "b8x16"}
@@ -83,7 +89,7 @@ class Rows(MemoryOp):
         )
         self.element_bits = SOURCES[source] if source else 8
         if count is None:
-            raise UnknownInstruction(ins, "no count")
+            raise UnknownInstruction(ins, "missing .x1, .x2 or .x4")
         self.ins, self.space, self.own_cta = ins, "shared", space != "shared::cluster"
         self.matrices = int(count[1:])
         match ins.opcode, shape, kind, trans:
@@ -105,15 +111,15 @@ class Rows(MemoryOp):
         self.what = ins.opcode
 
     def lanes(self, warp: Warp, part: Any) -> np.ndarray | None:
-        """Which lanes each word of the rows goes to or comes from, whoever names the row: uint32[rows, 4]."""
+        """Return the lanes that receive or provide each word of the rows, as bit masks: uint32[rows, 4]."""
         return self._lanes if part is None else self._lanes[part]
 
     def addresses(self, warp: Warp, address: Any) -> np.ndarray:
-        """The addresses of the rows, from the lanes that give them."""
+        """Return the row addresses, from the lanes that provide them."""
         return chosen(warp, None, address)[: self.fragment.rows * self.matrices]
 
 
-@executes("ldmatrix", dst=1, meets=nobody)
+@executes("ldmatrix", dst=1, communicates=never_communicates)
 def _ldmatrix(ins: Instr) -> Action:
     op = Rows(ins)
     where = op.fragment
@@ -129,7 +135,7 @@ def _ldmatrix(ins: Instr) -> Action:
     return run
 
 
-@executes("stmatrix", meets=nobody)
+@executes("stmatrix", communicates=never_communicates)
 def _stmatrix(ins: Instr) -> Action:
     op = Rows(ins)
     where = op.fragment
@@ -143,9 +149,9 @@ def _stmatrix(ins: Instr) -> Action:
     return run
 
 
-@executes("movmatrix", dst=1, meets=nobody)
+@executes("movmatrix", dst=1, communicates=never_communicates)
 def _movmatrix(ins: Instr) -> Action:
-    """The transpose of an 8x8 matrix of 16 bits, from and to one register a lane."""
+    """Transpose an 8x8 matrix of 16-bit elements held in one register per lane."""
     if ins.modifiers != ("sync", "aligned", "m8n8", "trans", "b16"):
         raise UnknownInstruction(ins, f"movmatrix.{'.'.join(ins.modifiers)}")
 

@@ -1,4 +1,4 @@
-"""mbarrier.*: barriers in shared memory that count arrivals and bytes."""
+"""Barriers in shared memory that count arrivals and bytes (mbarrier.*)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..machine.synchronisation.mbarrier import MBarrier, Party
 from ..ptx.syntax import Instr, Sink
 from .lane_values import active_lanes, of_lane, same
 from .modifiers import SCOPE, SEMANTICS, SHARED, Modifiers
-from .registry import BLOCK, Action, executes, if_sources_are, nobody
+from .registry import BLOCK, Action, executes, if_sources_uniform, never_communicates
 
 if TYPE_CHECKING:
     from ..machine.order.clocks import Clock
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 B64 = frozenset({"b64"})
 PHASE_BITS: Final = 32
 PHASES: Final = (1 << PHASE_BITS) - 1
-"""Of the state that an arrival gives, the phase; above it the count that was pending."""
+"""Mask of the phase in the state token that an arrival returns; the pending count is above it."""
 PARITY = frozenset({"parity"})
 OWN: Final = frozenset({"shared", "shared::cta"})
-"""The spaces by which a CTA names what is its own."""
+"""State spaces that name the CTA's own shared memory."""
 WAITS: Final = ("mbarrier.try_wait", "mbarrier.test_wait")
 
 
 def mbarrier_at(warp: Warp, address: int, ins: Instr) -> MBarrier:
-    """The mbarrier at a shared address, in this CTA or another of the cluster."""
+    """Return the mbarrier at a shared address, in this CTA or another one of the cluster."""
     cluster, named = warp.cta.cluster, (warp, address)
     found: MBarrier | None = cluster.lookups.get(named)
     if found is not None:
@@ -42,15 +42,15 @@ def mbarrier_at(warp: Warp, address: int, ins: Instr) -> MBarrier:
     if rank >= len(ctas):
         raise OutOfBounds(f"{ins.opcode} at {address:#x}: no CTA of rank {rank} in a cluster of {len(ctas)}", ins, warp)
     found = ctas[rank].smem.mbarrier(address & OFFSET_MASK, ins, warp)
-    if found.init.warp is warp or found in warp.known:  # else that is found each time
+    if found.init.warp is warp or found in warp.known:  # else it is reported each time
         cluster.lookups[named] = found
     return found
 
 
 def reachable(barrier: MBarrier, ins: Instr, warp: Warp) -> None:
-    """Raise BarrierError unless a fence made the initialisation of `barrier` visible to the async proxy.
+    """Report a BarrierError unless a fence made the initialisation of `barrier` visible to the async proxy.
 
-    Within the CTA that is formal: an mbarrier is initialised where the copies find it, in the CTA's shared memory.
+    Within the CTA the error is of level formal: in practice a copy finds the initialised mbarrier in its own CTA.
     """
     if not barrier.fenced:
         init = barrier.init
@@ -61,7 +61,7 @@ def reachable(barrier: MBarrier, ins: Instr, warp: Warp) -> None:
         warp.cta.launch.found(BarrierError(what, ins, warp, (*at, ("missing", missing)), level))
 
 
-@executes("mbarrier.init", meets=nobody)
+@executes("mbarrier.init", communicates=never_communicates)
 def _init(ins: Instr) -> Action:
     Modifiers(ins).pick(SHARED, B64)
 
@@ -74,7 +74,7 @@ def _init(ins: Instr) -> Action:
     return run
 
 
-@executes("mbarrier.inval", meets=nobody)
+@executes("mbarrier.inval", communicates=never_communicates)
 def _inval(ins: Instr) -> Action:
     Modifiers(ins).pick(SHARED, B64)
 
@@ -88,7 +88,7 @@ def _inval(ins: Instr) -> Action:
 
 
 def _each(address: Any, mask: Any) -> list[tuple[int, Sequence[int]]]:
-    """The active lanes by address."""
+    """Group the active lanes by address."""
     at = same(address, mask)
     if at is not None:
         return [(at, active_lanes(mask))]
@@ -98,17 +98,19 @@ def _each(address: Any, mask: Any) -> list[tuple[int, Sequence[int]]]:
     return [*groups.items()]
 
 
-@executes("mbarrier.arrive", "mbarrier.arrive_drop", dst=1, meets=nobody)
+@executes("mbarrier.arrive", "mbarrier.arrive_drop", dst=1, communicates=never_communicates)
 def _arrive(ins: Instr) -> Action:
-    """Arrivals. The lanes of a warp arrive at an mbarrier as one and have one state, as on an H200, which ends a launch
-    where more arrive than are pending; with .noComplete one after another. A relaxed arrival releases too below level
-    `formal`: cute_ext emits no other."""
+    """Arrive. The lanes of a warp arrive at an mbarrier together and get the same state token, as on an H200.
+
+    An H200 ends the launch if more arrive than are pending. With .noComplete lanes arrive one after another.
+    Below level `formal` a relaxed arrival also releases, since cute_ext emits no other kind.
+    """
     expect, no_complete, sem, _, space, _ = Modifiers(ins).pick(
         {"expect_tx"}, {"noComplete"}, SEMANTICS, SCOPE, SHARED, B64
     )
     drop, own = ins.opcode == "mbarrier.arrive_drop", space in OWN
     if "shared::cluster" in ins.modifiers and not isinstance(ins.operands[0], Sink):
-        raise UnknownInstruction(ins, "a state of .shared::cluster; allowed is _")
+        raise UnknownInstruction(ins, "a state result with .shared::cluster; allowed is _")
     what = ".".join((ins.opcode, *((expect,) if expect else ())))
     wanted = not isinstance(ins.operands[0], Sink)
 
@@ -145,7 +147,7 @@ def _arrive(ins: Instr) -> Action:
     return run
 
 
-@executes("mbarrier.expect_tx", "mbarrier.complete_tx", meets=nobody)
+@executes("mbarrier.expect_tx", "mbarrier.complete_tx", communicates=never_communicates)
 def _tx(ins: Instr) -> Action:
     _, _, space, _ = Modifiers(ins).pick(SEMANTICS, SCOPE, SHARED, B64)
     expect, own = ins.opcode == "mbarrier.expect_tx", space in OWN
@@ -165,21 +167,23 @@ def _tx(ins: Instr) -> Action:
     return run
 
 
-@executes("mbarrier.pending_count", dst=1, uniform=if_sources_are, meets=nobody)
+@executes("mbarrier.pending_count", dst=1, uniform=if_sources_uniform, communicates=never_communicates)
 def _pending_count(ins: Instr) -> Action:
     Modifiers(ins).pick(B64)
     return lambda warp, mask, state: state >> (np.uint64(PHASE_BITS) if isinstance(state, np.ndarray) else PHASE_BITS)
 
 
-@executes(*WAITS, dst=1, blocking=True, uniform=if_sources_are, meets=nobody)
+@executes(*WAITS, dst=1, blocking=True, uniform=if_sources_uniform, communicates=never_communicates)
 def _wait(ins: Instr) -> Action:
-    """Waits. A relaxed one acquires too below level `formal`: cute_ext emits no other.
+    """Wait for or test a phase. Either may return false after a while.
 
-    Either may answer no, after a while: one whose answer nobody reads waits for nothing.
+    A wait whose result is discarded waits for nothing. Below level `formal` a relaxed wait also acquires, since
+    cute_ext
+    emits no other kind.
     """
     parity, sem, _, _, _ = Modifiers(ins).pick(PARITY, SEMANTICS, SCOPE, SHARED, B64)
     if isinstance(ins.operands[0], Sink):
-        return _unheard(ins)
+        return _ignored_wait(ins)
 
     def run(warp: Warp, mask: Any, address: Any, phase: Any, _time_limit: Any = 0) -> Any:
         acquire = sem != "relaxed" or not warp.cta.launch.asks(Level.FORMAL)
@@ -188,18 +192,18 @@ def _wait(ins: Instr) -> Action:
             return _wait_lanes(ins, warp, mask, address, phase, parity is not None, acquire)
         barrier = mbarrier_at(warp, at, ins)
         if barrier.cta is not warp.cta:
-            _refuse_far(ins, warp, barrier)
+            _report_remote_wait(ins, warp, barrier)
         if barrier.phase > 1:
-            _refuse_late(ins, warp, barrier, wanted, parity is not None)
+            _report_late_wait(ins, warp, barrier, wanted, parity is not None)
         if _complete(barrier, wanted, parity is not None):
             _observe(warp, barrier, acquire)
             return True
-        return _not_yet(ins, warp, barrier, wanted, parity is not None)
+        return _suspend(ins, warp, barrier, wanted, parity is not None)
 
     return run
 
 
-def _unheard(ins: Instr) -> Action:
+def _ignored_wait(ins: Instr) -> Action:
     def run(warp: Warp, mask: Any, address: Any, _phase: Any, _time_limit: Any = 0) -> Any:
         for at, _ in _each(address, mask):
             warp.unheard[mbarrier_at(warp, at, ins)] = ins
@@ -222,8 +226,8 @@ def _observe(warp: Warp, barrier: MBarrier, acquire: bool) -> None:
         warp.unacquired(barrier.complete)
 
 
-def _not_yet(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: bool) -> Any:
-    """No: the warp is suspended, once for a while, and for good when it does nothing but ask again."""
+def _suspend(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: bool) -> Any:
+    """Suspend the warp. If it does more than poll, it resumes after a while and gets false."""
     asked = (id(ins), barrier, barrier.phase, warp.time)
     if warp.granted is False:
         warp.granted, warp.spin = None, asked
@@ -242,17 +246,18 @@ def _not_yet(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: boo
     return BLOCK
 
 
-def _refuse_far(ins: Instr, warp: Warp, barrier: MBarrier) -> None:
-    """Only arrivals and bytes reach other CTAs: PTX ISA 9.1, 9.7.13.15.16."""
-    what = f"{ins.opcode} in {warp} asks {barrier} of {barrier.cta}"
+def _report_remote_wait(ins: Instr, warp: Warp, barrier: MBarrier) -> None:
+    """Report a wait on another CTA's mbarrier: only arrivals and bytes may be remote (PTX ISA 9.1, 9.7.13.15.16)."""
+    what = f"{ins.opcode} in {warp} waits for {barrier} of {barrier.cta}"
     missing = f"an mbarrier of {warp.cta}, on which others arrive"
     warp.cta.launch.found(BarrierError(what, ins, warp, (("missing", missing),)))
 
 
-def _refuse_late(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: bool) -> None:
-    """Of the phases known to be over a parity means the last, or the open one after it; two phases on, neither.
+def _report_late_wait(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: bool) -> None:
+    """Report a wait that is two phases late.
 
-    An arrival's state means its phase, which it tells by one bit too.
+    A parity means the last phase known to be complete or the open one after it. A state token also identifies its phase
+    by one bit only.
     """
     known = warp.clock.at(barrier.over)
     meant = known - (known & 1 != wanted & 1) if parity else wanted & PHASES
@@ -273,14 +278,14 @@ def _wait_lanes(ins: Instr, warp: Warp, mask: Any, address: Any, phase: Any, par
         barrier = mbarrier_at(warp, of_lane(address, lane), ins)
         wanted = of_lane(phase, lane)
         if barrier.cta is not warp.cta:
-            _refuse_far(ins, warp, barrier)
+            _report_remote_wait(ins, warp, barrier)
         if barrier.phase > 1:
-            _refuse_late(ins, warp, barrier, wanted, parity)
+            _report_late_wait(ins, warp, barrier, wanted, parity)
         answer[lane] = _complete(barrier, wanted, parity)
         if not answer[lane]:
             late = (barrier, wanted)
     if late is not None and warp.granted is not False:
-        return _not_yet(ins, warp, *late, parity)
+        return _suspend(ins, warp, *late, parity)
     for lane in np.flatnonzero(answer).tolist():
         _observe(warp, mbarrier_at(warp, of_lane(address, lane), ins), acquire)
     warp.granted = None
@@ -288,7 +293,7 @@ def _wait_lanes(ins: Instr, warp: Warp, mask: Any, address: Any, phase: Any, par
 
 
 def spins(ins: Instr, warp: Warp) -> bool:
-    """Whether `ins` is alone in a loop: L: try_wait p; @p bra out; bra L."""
+    """Return True if `ins` is alone in a loop: L: try_wait p; @p bra out; bra L."""
     launch = warp.cta.launch
     key = ("spins", id(ins))
     alone: bool | None = launch.registry.get(key)

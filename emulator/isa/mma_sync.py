@@ -1,4 +1,4 @@
-"""mma.sync: small matrices in the registers of a warp, as kernels for earlier GPUs use them."""
+"""Warp-level matrix multiplication in registers (mma.sync), as kernels for earlier GPUs use it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..machine.formats.numbers import from_columns
 from ..ptx.syntax import Instr
 from .lane_values import lane_rows, matrix
 from .modifiers import ALIGNED, Modifiers
-from .registry import Action, executes, nobody
+from .registry import Action, executes, never_communicates
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
@@ -22,22 +22,22 @@ LOW: Final = np.arange(32) % 4
 ELEMENTS: Final = {"f16": F16, "bf16": BF16, "tf32": TF32, "e4m3": E4M3, "e5m2": E5M2, "u8": U8, "s8": S8}
 SHAPES: Final = {"m16n8k4": 4, "m16n8k8": 8, "m16n8k16": 16, "m16n8k32": 32}
 K_BITS: Final = (128, 256)
-"""Bits along K of the two shapes that each element type has."""
+"""Bits along K of the two shapes of each element type."""
 RESULTS: Final = {
     "f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "e4m3": ("f32", "f16"), "e5m2": ("f32", "f16"),
     "u8": ("s32",), "s8": ("s32",),
 }  # fmt: skip
 TOGETHER: Final = ({"e4m3", "e5m2"}, {"u8", "s8"})
-"""Element types that A and B may mix."""
+"""Sets of element types that A and B may mix."""
 OF_DOUBLES: Final = {"m8n8k4": (8, 4), "m16n8k4": (16, 4), "m16n8k8": (16, 8), "m16n8k16": (16, 16)}
-"""M and K of the shapes of f64."""
+"""M and K of the f64 shapes."""
 ROWS: Final = np.stack([HIGH, HIGH, HIGH + 8, HIGH + 8])
 COLUMNS: Final = np.stack([2 * LOW, 2 * LOW + 1, 2 * LOW, 2 * LOW + 1])
-"""Of the four values of C and D in each lane: PTX ISA 9.1, 9.7.14.5.8."""
+"""Columns of the four values of C and D in each lane, as ROWS are their rows (PTX ISA 9.1, 9.7.14.5.8)."""
 
 
 def a_matrix(registers: np.ndarray, element: ElementType) -> np.ndarray:
-    """float32[16, K]: register i holds neighbouring columns of row HIGH + 8 (i % 2), four lanes a row."""
+    """Return A as float32[16, K]: register i holds neighbouring columns of row HIGH + 8 (i % 2), four lanes per row."""
     values = from_columns(registers, element).reshape(len(registers), -1, 32)
     count = values.shape[1]
     out = np.empty((16, len(registers) * count * 2), np.float32)
@@ -48,7 +48,7 @@ def a_matrix(registers: np.ndarray, element: ElementType) -> np.ndarray:
 
 
 def b_matrix(registers: np.ndarray, element: ElementType) -> np.ndarray:
-    """float32[K, 8]: register i holds neighbouring rows of column HIGH."""
+    """Return B as float32[K, 8]: register i holds neighbouring rows of column HIGH."""
     values = from_columns(registers, element).reshape(len(registers), -1, 32)
     count = values.shape[1]
     out = np.empty((len(registers) * count * 4, 8), np.float32)
@@ -59,7 +59,7 @@ def b_matrix(registers: np.ndarray, element: ElementType) -> np.ndarray:
 
 
 def accumulated(product: np.ndarray, registers: np.ndarray, kind: str, clamp: bool) -> np.ndarray:
-    """A B + C as the registers of D: of f32, of f16 (two a register), or of s32, wrapped or clamped."""
+    """Return A B + C as the registers of D: f32, f16 (two per register), or s32, wrapped or clamped."""
     taken = product[ROWS, COLUMNS]
     if kind == "f32":
         return (taken + registers.view(np.float32)).view(np.uint32)
@@ -72,7 +72,7 @@ def accumulated(product: np.ndarray, registers: np.ndarray, kind: str, clamp: bo
 
 
 def _of_doubles(ins: Instr) -> Action:
-    """Of f64: a register holds one element; they lie as those of the other types."""
+    """Return the action of the f64 forms: one element per register, in the layout of the other types."""
     _, _, shape, *_ = Modifiers(ins).pick({"sync"}, ALIGNED, OF_DOUBLES, {"row"}, {"col"}, *[{"f64"}] * 4)
     if shape is None or ins.modifiers[3:5] != ("row", "col"):
         raise UnknownInstruction(ins, "mma.sync of f64")
@@ -91,13 +91,13 @@ def _of_doubles(ins: Instr) -> Action:
 
 
 def _doubles(source: Any, count: int) -> np.ndarray:
-    """A vector operand as float64[registers, 32]."""
+    """Return a vector operand as float64[registers, 32]."""
     return np.ascontiguousarray(lane_rows(source, count, np.dtype(np.uint64)).T).view(np.float64)
 
 
-@executes("mma", dst=1, meets=nobody)
+@executes("mma", dst=1, communicates=never_communicates)
 def _mma(ins: Instr) -> Action:
-    """D = A B + C, accumulated in float32, in float64, or exactly in integers."""
+    """Compute D = A B + C, accumulated in float32, in float64, or exactly in integers."""
     to, of_a, of_b, of_c = kinds = ins.modifiers[-4:]
     if to == "f64":
         return _of_doubles(ins)

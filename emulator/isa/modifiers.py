@@ -1,4 +1,4 @@
-"""Reading an instruction's modifiers so that none is skipped, and those that many families have."""
+"""Parsing of instruction modifiers, without skipping any, and the modifiers that many families share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..ptx.syntax import Instr
 SEMANTICS: Final = frozenset({"relaxed", "acquire", "release", "acq_rel", "sc", "weak", "volatile"})
 SCOPE: Final = frozenset({"cta", "cluster", "gpu", "sys"})
 REACH: Final[Mapping[str | None, int]] = {"cta": CTA, "cluster": CLUSTER}
-"""The scopes that do not reach all."""
+"""The scopes that do not reach the whole GPU."""
 SHARED: Final = frozenset({"shared", "shared::cta", "shared::cluster"})
 ALIGNED: Final = frozenset({"aligned"})
 CACHE_HINT: Final = frozenset({"L2::cache_hint"})
@@ -23,14 +23,14 @@ Kind = TypeVar("Kind")
 
 
 class Modifiers:
-    """The modifiers of one instruction, taken one by one; `done` refuses what is left."""
+    """The modifiers of one instruction. Each is taken once; `done` rejects what is left."""
 
     def __init__(self, instr: Instr) -> None:
         self._instr = instr
         self._left = list(instr.modifiers)
 
     def flag(self, name: str) -> bool:
-        """Whether `.name` is there."""
+        """Take `.name`; return True if it is present."""
         if name in self._left:
             self._left.remove(name)
             return True
@@ -41,27 +41,36 @@ class Modifiers:
     @overload
     def choice(self, *names: str, default: str) -> str: ...
     def choice(self, *names: str, default: str | None = None) -> str:
-        """Which of `names` is there; without one, `default`, and without that UnknownInstruction."""
+        """Take and return the one of `names` that is present, else return `default`.
+
+        Raises UnknownInstruction without a default.
+        """
         found = self._take(names) or default
         if found is None:
-            raise self.refuse(f"none of the modifiers {', '.join('.' + name for name in names)}")
+            raise self.unsupported(f"none of the modifiers {', '.join('.' + name for name in names)}")
         return found
 
     def last(self) -> str:
-        """The last part, which in most families is the type."""
+        """Take and return the last modifier, which is the type in most families."""
         if not self._left:
-            raise self.refuse("no type")
+            raise self.unsupported("no type")
         return self._left.pop()
 
     def kind(self, kinds: Mapping[str, Kind]) -> Kind:
-        """What `kinds` has for the type, the last part. Raises UnknownInstruction for a type that it lacks."""
+        """Take the type, the last modifier, and return its entry in `kinds`.
+
+        Raises UnknownInstruction if there is none.
+        """
         name = self.last()
         if name not in kinds:
-            raise self.refuse(f"type .{name}; allowed is {', '.join(kinds)}")
+            raise self.unsupported(f"type .{name}; allowed is {', '.join(kinds)}")
         return kinds[name]
 
     def pick(self, *groups: Collection[str]) -> tuple[str | None, ...]:
-        """Of each group the first that is there, or None. Raises UnknownInstruction if a modifier is left."""
+        """Return the first modifier of each group that is present, or None.
+
+        Raises UnknownInstruction if a modifier is left.
+        """
         picked = tuple(self._take(group) for group in groups)
         self.done()
         return picked
@@ -69,10 +78,10 @@ class Modifiers:
     def done(self) -> None:
         """Raise UnknownInstruction if a modifier was not taken."""
         if self._left:
-            raise self.refuse(f"modifier '.{self._left[0]}'")
+            raise self.unsupported(f"modifier '.{self._left[0]}'")
 
-    def refuse(self, what: str) -> UnknownInstruction:
-        """The error that this form of the instruction is not implemented."""
+    def unsupported(self, what: str) -> UnknownInstruction:
+        """Return the error for a form of the instruction that is not supported."""
         return UnknownInstruction(self._instr, what)
 
     def _take(self, names: Collection[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""mov, cvta, isspacep and selections: values that change place, not content."""
+"""Data movement between registers: mov, cvta, isspacep, selections, and parameters at constant addresses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..native.vector import Vec, helper
 from ..ptx.syntax import Address, Imm, Instr, Operand, Reg, Special, Vector
 from . import floats
 from .modifiers import Modifiers
-from .registry import if_sources_are, lowers
+from .registry import if_sources_uniform, lowers
 from .spaces import LOCAL_BASE, SHARED_BASE, WINDOW_BYTES
 from .special_registers import PARAMS
 
@@ -21,9 +21,9 @@ _BITS = {"pred": "i1"} | {f"{k}{n}": f"i{n}" for k in "bsuf" for n in (8, 16, 32
 _HALVES = {"b16": "b8", "b32": "b16", "b64": "b32", "b128": "b64"}
 
 
-@lowers("mov", uniform=if_sources_are)
+@lowers("mov", uniform=if_sources_uniform)
 def mov(builder: Builder, ins: Instr) -> None:
-    """Registers alias; {lo, hi} stay apart until someone needs the whole."""
+    """Lower mov as an alias of the source. {lo, hi} are joined only when the whole value is needed."""
     m = Modifiers(ins)
     type_name = m.last()
     m.done()
@@ -52,7 +52,7 @@ def _half(builder: Builder, item: Operand, type_name: str) -> Cell:
 
 
 def with_fixed_parameter(instr: Instr) -> Instr:
-    """ld.param of a place that is known beforehand, as an instruction of its own; any other as it is."""
+    """Give ld.param of a constant address an opcode of its own; return any other instruction unchanged."""
     if instr.opcode == "ld" and "param" in instr.modifiers:
         address = instr.operands[1]
         if isinstance(address, Address) and isinstance(address.base, Imm):
@@ -61,13 +61,13 @@ def with_fixed_parameter(instr: Instr) -> Instr:
 
 
 def _parameters(ins: Instr) -> tuple[Special, ...]:
-    """The launch's parameters, if the instruction is about their space."""
+    """Return the register that holds the parameters' address if the instruction refers to their space."""
     return (PARAMS,) if any(part.startswith("param") for part in ins.modifiers) else ()
 
 
-@lowers(FIXED_PARAMETER, uniform=if_sources_are, reads=_parameters)
+@lowers(FIXED_PARAMETER, uniform=if_sources_uniform, hidden_reads=_parameters)
 def parameter(builder: Builder, ins: Instr) -> None:
-    """A parameter at a place known beforehand, the same for all threads."""
+    """Lower a load of a parameter at a constant address."""
     m = Modifiers(ins)
     type_name = m.last()
     count = int(m.choice("v2", "v4", "v8", default="v1")[1:])
@@ -78,7 +78,7 @@ def parameter(builder: Builder, ins: Instr) -> None:
     kind = _BITS[type_name]
     items = to.items if isinstance(to, Vector) else (to,)
     if len(items) != count:
-        raise m.refuse(f"{len(items)} registers for .v{count}")
+        raise m.unsupported(f"{len(items)} registers for .v{count}")
     for place, item in enumerate(items):
         at = builder.read(PARAMS, "i64") + (address.base.value + place * int(kind[1:]) // 8)
         value = _AT[kind](at)
@@ -88,7 +88,7 @@ def parameter(builder: Builder, ins: Instr) -> None:
 
 
 def parameter_bytes(ins: Instr) -> int:
-    """The bytes that an ld.param loads."""
+    """Return the bytes that an ld.param loads."""
     count = next((int(part[1:]) for part in ins.modifiers if part in ("v2", "v4", "v8")), 1)
     return count * int(_BITS[ins.modifiers[-1]][1:]) // 8
 
@@ -112,9 +112,9 @@ def _loader(kind: str) -> Callable[[Vec], Vec]:
 _AT = {kind: _loader(kind) for kind in ("i8", "i16", "i32", "i64")}
 
 
-@lowers("cvta", uniform=if_sources_are, reads=_parameters)
+@lowers("cvta", uniform=if_sources_uniform, hidden_reads=_parameters)
 def cvta(builder: Builder, ins: Instr) -> None:
-    """Between a state space and the generic address space."""
+    """Lower cvta: convert between a state space and the generic address space."""
     m = Modifiers(ins)
     kind = _BITS[m.choice("u32", "u64")]
     to_space = m.flag("to")
@@ -130,9 +130,9 @@ def cvta(builder: Builder, ins: Instr) -> None:
     builder.write(ins.operands[0], address - base if to_space else address + base)
 
 
-@lowers("isspacep", uniform=if_sources_are)
+@lowers("isspacep", uniform=if_sources_uniform)
 def isspacep(builder: Builder, ins: Instr) -> None:
-    """Whether a generic address lies in a state space."""
+    """Lower isspacep: test whether a generic address lies in a state space."""
     m = Modifiers(ins)
     space = m.choice("global", "const", "shared", "shared::cta", "shared::cluster", "local", "param")
     m.done()
@@ -144,13 +144,13 @@ def isspacep(builder: Builder, ins: Instr) -> None:
     elif space == "global":
         inside = address.compare("ult", LOCAL_BASE)
     else:
-        raise m.refuse(f"isspacep of {space}")
+        raise m.unsupported(f"isspacep of {space}")
     builder.write(ins.operands[0], inside)
 
 
-@lowers("getctarank", uniform=if_sources_are)
+@lowers("getctarank", uniform=if_sources_uniform)
 def getctarank(builder: Builder, ins: Instr) -> None:
-    """The rank within the cluster of the CTA whose shared memory an address lies in."""
+    """Lower getctarank: the cluster rank of the CTA whose shared memory contains an address."""
     m = Modifiers(ins)
     m.choice("shared::cluster", default="")
     m.choice("u32", "u64")
@@ -158,9 +158,9 @@ def getctarank(builder: Builder, ins: Instr) -> None:
     builder.write(ins.operands[0], builder.read(ins.operands[1], "i32").shr(RANK_SHIFT))
 
 
-@lowers("selp", uniform=if_sources_are)
+@lowers("selp", uniform=if_sources_uniform)
 def selp(builder: Builder, ins: Instr) -> None:
-    """d = p ? a : b."""
+    """Lower selp: d = p ? a : b."""
     m = Modifiers(ins)
     kind = _BITS[m.last()]
     m.done()
@@ -168,9 +168,9 @@ def selp(builder: Builder, ins: Instr) -> None:
     builder.write(to, builder.read(predicate, "i1").select(builder.read(yes, kind), builder.read(no, kind)))
 
 
-@lowers("slct", uniform=if_sources_are)
+@lowers("slct", uniform=if_sources_uniform)
 def slct(builder: Builder, ins: Instr) -> None:
-    """d = c >= 0 ? a : b."""
+    """Lower slct: d = c >= 0 ? a : b."""
     m = Modifiers(ins)
     by = m.last()
     kind = _BITS[m.last()]

@@ -1,4 +1,4 @@
-"""multimem: memory of several GPUs, which the emulated device does not have."""
+"""Multi-GPU memory (multimem), which the emulated device does not have."""
 
 from ..errors import UnknownInstruction
 from ..ptx.syntax import Instr
@@ -7,4 +7,4 @@ from .registry import Action, executes
 
 @executes("multimem.ld_reduce", "multimem.st", "multimem.red")
 def _multimem(ins: Instr) -> Action:
-    raise UnknownInstruction(ins, "multimem: memory of several GPUs")
+    raise UnknownInstruction(ins, "multimem needs several GPUs; one is emulated")

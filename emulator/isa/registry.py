@@ -1,5 +1,7 @@
-"""Where instructions are found: handlers that act on the machine, lowerings of pure computation, and what the rest of
-the emulator must know of each. What a family does not say is taken to be the case that needs the most care.
+"""The registry of instructions: handlers act on the machine, lowerings are pure computation.
+
+It also holds the static facts about each family that the rest of the emulator needs. A fact that a family does not
+declare has its conservative value, which costs speed but never correctness.
 """
 
 from __future__ import annotations
@@ -20,89 +22,95 @@ if TYPE_CHECKING:
 
 
 class Block:
-    """The answer of a blocking handler that could not go on: the warp stays at this instruction."""
+    """The result of a blocking handler that cannot complete: the warp stays at this instruction."""
 
 
 BLOCK: Final = Block()
 
 
 class Action(Protocol):
-    """What a handler leaves behind for one instruction of the program.
+    """The function that executes one instruction of the program.
 
-    `mask` is None when all 32 lanes are active, else bool[32]; it is never all false. Operands come in PTX
-    order without the destinations: a register as an array [32] of its width's unsigned type (predicates
-    bool), or as a Python int (bool) where it is the same in every lane by static proof; an immediate as a
-    Python int; an Address as its sum, like a register; a TensorAddress as (map address, coordinates); a
-    Vector as a tuple. The answer is one value a destination register (a tuple for several, vectors and d|p
-    flattened): an array [32] of which the inactive lanes are ignored, or an int for all lanes.
+    mask: None when all 32 lanes are active, else bool[32] with at least one true lane.
+    Operands come in PTX order without the destinations. A register is an array [32] of its width's unsigned type
+    (predicates bool), or a Python int (bool) if it is provably the same in every lane. An immediate is a Python int. An
+    Address is its sum, like a register. A TensorAddress is (map address, coordinates). A Vector is a tuple.
+    The result is one value per destination register; several (vectors and d|p flattened) form a tuple. A value is an
+    array
+    [32], of which inactive lanes are ignored, or an int for all lanes.
     """
 
     def __call__(self, warp: Any, mask: np.ndarray | None, *operands: Any) -> Any: ...
 
 
 Uniform = Callable[[Instr], Sequence[Operand] | None]
-"""The operands that decide whether a result is the same in all lanes that execute an instruction together: it is if
-they are. No operands: it always is. None: it may differ whatever the operands are."""
-Reads = Callable[[Instr], tuple[Special, ...]]
-Meets = Callable[[Instr], bool]
-Later = Callable[[Any], None]
+"""Returns the operands that decide uniformity: if they are uniform in the executing lanes, so is the result.
+
+Without operands the result is always uniform; None means that it may differ whatever the operands are.
+"""
+HiddenReads = Callable[[Instr], tuple[Special, ...]]
+Communicates = Callable[[Instr], bool]
+Flush = Callable[[Any], None]
 
 
-def never(ins: Instr) -> None:
-    """A result that may differ between lanes with equal operands."""
+def never_uniform(ins: Instr) -> None:
+    """Return None: the result may differ between lanes with equal operands."""
 
 
-def if_sources_are(ins: Instr) -> Sequence[Operand]:
-    """A result that equal operands make equal."""
+def if_sources_uniform(ins: Instr) -> Sequence[Operand]:
+    """Return all sources: equal operands give an equal result."""
     return ins.operands[1:]
 
 
-def always(ins: Instr) -> Sequence[Operand]:
-    """A result that is one for the warp."""
+def always_uniform(ins: Instr) -> Sequence[Operand]:
+    """Return no operands: the result is always uniform."""
     return ()
 
 
-def operands_only(ins: Instr) -> tuple[Special, ...]:
-    """An instruction that reads nothing but its operands."""
+def no_hidden_reads(ins: Instr) -> tuple[Special, ...]:
+    """Return no registers: the instruction reads only its operands."""
     return ()
 
 
-def anyone(ins: Instr) -> bool:
-    """An instruction by which clusters may meet, or be seen by who launched them, before the launch ends."""
+def may_communicate(ins: Instr) -> bool:
+    """Return True: clusters, or the launching host, may observe each other through it during the launch."""
     return True
 
 
-def nobody(ins: Instr) -> bool:
-    """An instruction of which other clusters see nothing before the launch ends, short of a race."""
+def never_communicates(ins: Instr) -> bool:
+    """Return False: without a race, nothing outside the cluster observes the instruction before the launch ends."""
     return False
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What must be known of a family before any of it runs.
+    """Static facts about a family.
 
-    dst: how many leading operands are destinations, 0 or 1 (a vector, a d|p pair and a sink count as one).
-    uniform: of the result; of d and of p, where they are a pair that differs in this.
-    reads: registers of the emulator's own that it reads besides its operands.
-    meets: whether clusters may meet by it. If by no instruction of a kernel, they may run in several processes.
+    dst: the number of leading destination operands, 0 or 1 (a vector, a d|p pair and a sink count as one).
+    uniform: of the result; a pair if it differs for d and p.
+    hidden_reads: hidden registers of the emulator that the instruction reads besides its operands.
+    communicates: whether clusters may communicate through it. If no instruction of a kernel does, its clusters may run
+    in
+    several processes.
     """
 
     dst: int
     uniform: Uniform | tuple[Uniform, Uniform]
-    reads: Reads
-    meets: Meets
+    hidden_reads: HiddenReads
+    communicates: Communicates
 
 
 @dataclass(frozen=True)
 class Handler(Facts):
-    """A family that acts on the machine. `make` checks one instruction and answers its `Action`.
+    """A family that acts on the machine. `make` checks one instruction and returns its `Action`.
 
-    later: what the actions of instructions in a row leave to do for the warp, at once, before it does anything else.
+    blocking: the action may return BLOCK.
+    flush: called once after a run of consecutive actions, before the warp does anything else.
     """
 
     make: Callable[[Instr], Action]
     blocking: bool
-    later: Later | None = None
+    flush: Flush | None = None
 
 
 Lower = Callable[["Builder", Instr], None]
@@ -110,7 +118,7 @@ Lower = Callable[["Builder", Instr], None]
 
 @dataclass(frozen=True)
 class Lowering(Facts):
-    """A family of pure computation. `lower` checks one instruction and appends its code to a segment's."""
+    """A family of pure computation. `lower` checks one instruction and appends its code to a segment."""
 
     lower: Lower
 
@@ -123,21 +131,20 @@ def executes(
     *opcodes: str,
     blocking: bool = False,
     dst: int = 0,
-    uniform: Uniform | tuple[Uniform, Uniform] = never,
-    reads: Reads = operands_only,
-    meets: Meets = anyone,
-    later: Later | None = None,
+    uniform: Uniform | tuple[Uniform, Uniform] = never_uniform,
+    hidden_reads: HiddenReads = no_hidden_reads,
+    communicates: Communicates = may_communicate,
+    flush: Flush | None = None,
 ) -> Callable[[Callable[[Instr], Action]], Callable[[Instr], Action]]:
-    """Register the handler of `opcodes`.
+    """Register the handler of `opcodes`. The parameters are the fields of `Facts` and `Handler`.
 
-    blocking: the handler may answer BLOCK after setting `warp.waiting`; it runs again when the warp resumes.
-    dst, uniform, reads and meets: as of `Facts`; later: as of `Handler`.
+    A blocking action may return BLOCK after it set `warp.waiting`; it runs again when the warp resumes.
     """
 
     def register(make: Callable[[Instr], Action]) -> Callable[[Instr], Action]:
         for opcode in opcodes:
-            _refuse_second(opcode)
-            HANDLERS[opcode] = Handler(dst, uniform, reads, meets, make, blocking, later)
+            _check_unregistered(opcode)
+            HANDLERS[opcode] = Handler(dst, uniform, hidden_reads, communicates, make, blocking, flush)
         return make
 
     return register
@@ -146,25 +153,25 @@ def executes(
 def lowers(
     *opcodes: str,
     dst: int = 1,
-    uniform: Uniform | tuple[Uniform, Uniform] = never,
-    reads: Reads = operands_only,
+    uniform: Uniform | tuple[Uniform, Uniform] = never_uniform,
+    hidden_reads: HiddenReads = no_hidden_reads,
 ) -> Callable[[Lower], Lower]:
-    """Register the lowering of `opcodes`, whose results depend on nothing but what they read and the active lanes.
+    """Register the lowering of `opcodes`. The parameters are the fields of `Facts`.
 
-    Clusters cannot meet by registers. dst, uniform and reads: as of `Facts`.
+    The results may depend only on the operands, the hidden reads and the active lanes, so clusters cannot communicate.
     """
 
     def register(lower: Lower) -> Lower:
         for opcode in opcodes:
-            _refuse_second(opcode)
-            LOWERINGS[opcode] = Lowering(dst, uniform, reads, nobody, lower)
+            _check_unregistered(opcode)
+            LOWERINGS[opcode] = Lowering(dst, uniform, hidden_reads, never_communicates, lower)
         return lower
 
     return register
 
 
 def find(instr: Instr) -> Handler | Lowering:
-    """The entry of an instruction. Raises UnknownInstruction if there is none."""
+    """Return the entry of an instruction. Raises UnknownInstruction if there is none."""
     found = HANDLERS.get(instr.opcode) or LOWERINGS.get(instr.opcode)
     if found is None:
         raise UnknownInstruction(instr, f"opcode {instr.opcode!r}")
@@ -172,13 +179,13 @@ def find(instr: Instr) -> Handler | Lowering:
 
 
 def takes(action: Action, count: int) -> bool:
-    """Whether a handler's action can be called with so many arguments."""
+    """Return True if a handler's action can be called with `count` arguments."""
     code: CodeType = action.__code__  # type: ignore[attr-defined]
     defaults = action.__defaults__ or ()  # type: ignore[attr-defined]
     at_most = count if code.co_flags & CO_VARARGS else code.co_argcount
     return code.co_argcount - len(defaults) <= count <= at_most
 
 
-def _refuse_second(opcode: str) -> None:
+def _check_unregistered(opcode: str) -> None:
     if opcode in HANDLERS or opcode in LOWERINGS:
         raise ValueError(f"opcode {opcode!r} is registered twice")

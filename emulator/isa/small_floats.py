@@ -1,4 +1,4 @@
-"""The formats below 32 bits, bf16, f16, fp8, fp6 and fp4, to and from f32: every value and every rounding exact."""
+"""Exact conversions between f32 and the formats below 32 bits: bf16, f16, tf32, fp8, fp6 and fp4."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from .floats import as_bits, is_nan, magnitude
 
 @dataclass(frozen=True)
 class Format:
-    """A binary format of `exponent` and `mantissa` bits. `largest` is the greatest finite value's code;
-    `infinity` and `nan` are codes, None where the format has none."""
+    """A binary format of `exponent` and `mantissa` bits.
+
+    largest: the code of the greatest finite value. infinity, nan: codes, None if the format has none.
+    """
 
     name: str
     exponent: int
@@ -30,7 +32,7 @@ class Format:
         return 1 << self.exponent + self.mantissa
 
     def value(self, code: int) -> float:
-        """The value of a finite positive code."""
+        """Return the value of a finite positive code."""
         exponent, mantissa = code >> self.mantissa, code & (1 << self.mantissa) - 1
         if exponent == 0:
             return float(mantissa) * 2.0 ** (1 - self.bias - self.mantissa)
@@ -47,12 +49,12 @@ MINIFLOATS = {f.name: f for f in (E4M3, E5M2, E2M3, E3M2, E2M1)}
 
 
 def encode(a: Vec, fmt: Format) -> Vec:
-    """f32 to the nearest value of `fmt` (ties to even), beyond its range the largest finite one, as i32."""
+    """Convert f32 to the nearest value of `fmt` (ties to even), saturating to the largest finite one, as i32."""
     return _ENCODERS[fmt.name](a)
 
 
 def decode(code: Vec, fmt: Format) -> Vec:
-    """The code in the low bits of an i32 as f32, exactly."""
+    """Convert the code in the low bits of an i32 to f32, exactly."""
     return _DECODERS[fmt.name](code)
 
 
@@ -113,7 +115,7 @@ _DECODERS = _coders(_decode, "decode", "float", "i32")
 
 @helper("i32", "float")
 def to_bf16(a: Vec) -> Vec:
-    """f32 to bf16, nearest even; NaN is 0x7fff."""
+    """Convert f32 to bf16, to nearest even; NaN becomes 0x7fff."""
     bits = as_bits(a)
     rounded = (bits + (bits.shr(16) & 1) + 0x7FFF).shr(16)
     return is_nan(a).select(a.code.constant(0x7FFF, "i32"), rounded)
@@ -121,18 +123,18 @@ def to_bf16(a: Vec) -> Vec:
 
 @helper("i32", "float")
 def to_bf16_rz(a: Vec) -> Vec:
-    """f32 to bf16, toward zero; NaN is 0x7fff."""
+    """Convert f32 to bf16, toward zero; NaN becomes 0x7fff."""
     return is_nan(a).select(a.code.constant(0x7FFF, "i32"), as_bits(a).shr(16))
 
 
 def from_bf16(code: Vec) -> Vec:
-    """bf16 in the low bits of an i32 as f32."""
+    """Convert bf16 in the low bits of an i32 to f32."""
     return code.shl(16).bitcast("float")
 
 
 @helper("i32", "float")
 def to_f16(a: Vec) -> Vec:
-    """f32 to f16, nearest even; NaN is 0x7fff."""
+    """Convert f32 to f16, to nearest even; NaN becomes 0x7fff."""
     bits = as_bits(a)
     sign = bits & 0x8000_0000
     size = bits ^ sign
@@ -147,7 +149,7 @@ def to_f16(a: Vec) -> Vec:
 
 @helper("i32", "float")
 def to_f16_rz(a: Vec) -> Vec:
-    """f32 to f16, toward zero; NaN is 0x7fff, what is too large the largest finite value."""
+    """Convert f32 to f16, toward zero; NaN becomes 0x7fff, overflow the largest finite value."""
     bits = as_bits(a)
     size = bits & 0x7FFF_FFFF
     code = a.code
@@ -165,7 +167,7 @@ def to_f16_rz(a: Vec) -> Vec:
 
 @helper("float", "i32")
 def from_f16(code: Vec) -> Vec:
-    """f16 in the low bits of an i32 as f32."""
+    """Convert f16 in the low bits of an i32 to f32."""
     size = (code & 0x7FFF).shl(13)
     value = as_bits(size.bitcast("float") * 2.0**112)
     special = size.compare("uge", 31 << 23)
@@ -175,7 +177,7 @@ def from_f16(code: Vec) -> Vec:
 
 @helper("float", "float")
 def to_tf32_rna(a: Vec) -> Vec:
-    """f32 to tf32 in an f32, nearest with ties away from zero; NaN keeps its upper bits."""
+    """Convert f32 to tf32 in an f32, to nearest with ties away from zero; NaN keeps its upper bits."""
     finite = as_bits(magnitude(a)).compare("ult", 0x7F80_0000)
     kept = as_bits(a) & 0xFFFF_E000
     return finite.select((as_bits(a) + 0x1000) & 0xFFFF_E000, kept).bitcast("float")
@@ -183,7 +185,7 @@ def to_tf32_rna(a: Vec) -> Vec:
 
 @helper("float", "float")
 def to_tf32_rn(a: Vec) -> Vec:
-    """f32 to tf32 in an f32, nearest even; NaN is 0x7fffe000."""
+    """Convert f32 to tf32 in an f32, to nearest even; NaN becomes 0x7fffe000."""
     bits = as_bits(a)
     rounded = (bits + (bits.shr(13) & 1) + 0xFFF) & 0xFFFF_E000
     return is_nan(a).select(a.code.constant(TF32_NAN, "i32"), rounded).bitcast("float")
@@ -191,5 +193,5 @@ def to_tf32_rn(a: Vec) -> Vec:
 
 @helper("float", "float")
 def to_tf32_rz(a: Vec) -> Vec:
-    """f32 to tf32 in an f32, toward zero; NaN is 0x7fffe000."""
+    """Convert f32 to tf32 in an f32, toward zero; NaN becomes 0x7fffe000."""
     return is_nan(a).select(a.code.constant(TF32_NAN, "i32"), as_bits(a) & 0xFFFF_E000).bitcast("float")

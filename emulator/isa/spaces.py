@@ -1,4 +1,4 @@
-"""Where the state spaces lie in the generic address space. Global and parameter memory are host addresses."""
+"""Base addresses of the state spaces in the generic address space. Global and parameter memory use host addresses."""
 
 from typing import Final
 

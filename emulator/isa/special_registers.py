@@ -1,4 +1,4 @@
-"""What is known of special registers before a warp runs: PTX's own, and those that only the emulator has (`@`)."""
+"""Static properties of special registers: PTX's own, and the emulator's hidden ones, whose names begin with `@`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ..ptx.syntax import Special
 PARAMS: Final = Special("@params")
 """The address of the launch's parameters."""
 MEMORY: Final = Special("@memory")
-"""Where the accesses that are machine code find what they may touch: `machine.compiled.accesses`."""
+"""The table of the memory that JIT-compiled accesses may touch (`machine.compiled.accesses`)."""
 SHARED_SYMBOL: Final = "@shared+"
-"""And an offset: the address of a shared variable."""
+"""Prefix of the registers that hold the address of a shared variable; the offset follows."""
 _UNIFORM: Final = (
     *("%ntid", "%ctaid", "%nctaid", "%clusterid", "%nclusterid", "%cluster_ctaid", "%cluster_nctaid"),
     *("%warpid", "%nwarpid", "%cluster_ctarank", "%cluster_nctarank", "%is_explicit_cluster", "%smid", "%nsmid"),
@@ -23,15 +23,15 @@ _WIDE: Final = frozenset({PARAMS.name, MEMORY.name, "%gridid"})
 
 
 def varies(special: Special) -> bool:
-    """Whether it may differ between the lanes of a warp."""
+    """Return True if the register may differ between the lanes of a warp."""
     return not special.name.startswith(_UNIFORM)
 
 
 def changes(special: Special) -> bool:
-    """Whether it may differ each time that a warp reads it."""
+    """Return True if the register may differ each time that a warp reads it."""
     return special.name.startswith(_CHANGING)
 
 
 def register_type(special: Special) -> str:
-    """The type of the register that holds it."""
+    """Return the type of the register."""
     return "b64" if special.name in _WIDE else "b32"

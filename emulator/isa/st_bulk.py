@@ -1,4 +1,4 @@
-"""st.bulk: zeros for a run of the CTA's shared memory."""
+"""Bulk zero-fill of the CTA's shared memory (st.bulk)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from ..errors import Misaligned, OutOfBounds, UnknownInstruction
 from ..ptx.syntax import Imm, Instr
 from .lane_values import active_lanes, of_lane
 from .modifiers import Modifiers
-from .registry import Action, executes, nobody
+from .registry import Action, executes, never_communicates
 from .spaces import SHARED_BASE
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
 
 UNIT: Final = 8
-"""Bytes of which the size is a multiple: PTX ISA 9.1, 9.7.9.13."""
+"""The required alignment of address and size in bytes (PTX ISA 9.1, 9.7.9.13)."""
 
 
-@executes("st.bulk", meets=nobody)
+@executes("st.bulk", communicates=never_communicates)
 def _st_bulk(ins: Instr) -> Action:
     _, space = Modifiers(ins).pick({"weak"}, {"shared::cta"})
     if ins.operands[2] != Imm(0):
-        raise UnknownInstruction(ins, "a value; allowed is 0")
+        raise UnknownInstruction(ins, "the value must be 0")
 
     def run(warp: Warp, mask: Any, address: Any, size: Any, _value: Any) -> None:
         smem = warp.cta.smem

@@ -1,4 +1,4 @@
-"""tcgen05.alloc, .dealloc and .relinquish_alloc_permit: columns of tensor memory."""
+"""Allocation of tensor memory columns: tcgen05.alloc, .dealloc and .relinquish_alloc_permit."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..machine.order.completion import Wait
 from ..ptx.syntax import Instr
 from .lane_values import same
 from .modifiers import ALIGNED, CTA_GROUP, SHARED, Modifiers
-from .registry import BLOCK, Action, executes, nobody
+from .registry import BLOCK, Action, executes, never_communicates
 from .tcgen05_ld_st import B32, SYNC
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
 
 
-@executes("tcgen05.alloc", blocking=True, meets=nobody)
+@executes("tcgen05.alloc", blocking=True, communicates=never_communicates)
 def _alloc(ins: Instr) -> Action:
     group, *_ = Modifiers(ins).pick(CTA_GROUP, SYNC, ALIGNED, SHARED, B32)
 
@@ -53,7 +53,7 @@ def _alloc(ins: Instr) -> Action:
     return run
 
 
-@executes("tcgen05.dealloc", meets=nobody)
+@executes("tcgen05.dealloc", communicates=never_communicates)
 def _dealloc(ins: Instr) -> Action:
     Modifiers(ins).pick(CTA_GROUP, SYNC, ALIGNED, B32)
 
@@ -64,7 +64,7 @@ def _dealloc(ins: Instr) -> Action:
     return run
 
 
-@executes("tcgen05.relinquish_alloc_permit", meets=nobody)
+@executes("tcgen05.relinquish_alloc_permit", communicates=never_communicates)
 def _relinquish(ins: Instr) -> Action:
     Modifiers(ins).pick(CTA_GROUP, SYNC, ALIGNED)
 

@@ -1,4 +1,4 @@
-"""tcgen05.commit and tcgen05.fence: what tells others that the tensor core is done."""
+"""Completion of tensor core operations: tcgen05.commit and tcgen05.fence."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .mbarrier import mbarrier_at, reachable
 from .modifiers import CTA_GROUP, SHARED, Modifiers
-from .registry import Action, executes, nobody
+from .registry import Action, executes, never_communicates
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
 
 
 def thread(warp: Warp, lane: int) -> TensorThread:
-    """The tensor core as a lane of a warp drives it."""
+    """Return the state of the tensor core operations that a lane of a warp issues."""
     driver: TensorThread | None = warp.tensor.get(lane)
     if driver is None:
         driver = warp.tensor[lane] = TensorThread(warp, lane)
     return driver
 
 
-@executes("tcgen05.commit", meets=nobody)
+@executes("tcgen05.commit", communicates=never_communicates)
 def _commit(ins: Instr) -> Action:
     _, _, _, multicast, _ = Modifiers(ins).pick(
         CTA_GROUP, {"mbarrier::arrive::one"}, SHARED, {"multicast::cluster"}, {"b64"}
@@ -50,9 +50,12 @@ def _commit(ins: Instr) -> Action:
     return run
 
 
-@executes("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync", meets=nobody)
+@executes("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync", communicates=never_communicates)
 def _fence(ins: Instr) -> Action:
-    """NVIDIA's compiler emits none: only level `pedantic` asks for them."""
+    """Order tcgen05 operations around a thread synchronisation.
+
+    NVIDIA's compiler emits none of these fences: only level `pedantic` requires them.
+    """
     Modifiers(ins).done()
     before = ins.opcode.endswith("before_thread_sync")
 

@@ -1,6 +1,6 @@
-"""tcgen05.cp and tcgen05.shift: shared memory to tensor memory, and rows of tensor memory by one lane.
+"""Copies from shared to tensor memory (tcgen05.cp), and tcgen05.shift, which moves rows by one lane.
 
-tcgen05.cp multicasts rows over the lanes and spreads small floats to bytes.
+tcgen05.cp can multicast rows over lanes and expand small floats to bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..machine.memory.tmem import GROUP, named
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .modifiers import CTA_GROUP, Modifiers
-from .registry import Action, executes, nobody
+from .registry import Action, executes, never_communicates
 from .tcgen05_commit import thread
 
 if TYPE_CHECKING:
@@ -36,13 +36,17 @@ TARGETS: Final = {
     "64x128b.warpx2::01_23": np.concatenate([QUARTER, QUARTER, 32 + QUARTER, 32 + QUARTER]),
     "32x128b.warpx4": np.concatenate([QUARTER] * 4),
 }  # fmt: skip
-"""The row that each lane gets; the four rows of 4x256b go to every 32nd lane (PTX ISA 9.1, 9.7.16.8.2)."""
+"""The row that each lane receives; the four rows of 4x256b go to every 32nd lane (PTX ISA 9.1, 9.7.16.8.2)."""
 SOURCES: Final = {"b6x16_p32": 6, "b4x16_p64": 4}
 
 
 @dataclass(frozen=True)
 class CopyShape:
-    """What is copied: rows to lanes, 16-byte chunks of a row, bits of an element that is spread to a byte."""
+    """The shape of a copy.
+
+    rows_of_lanes: the row of each lane. chunks: 16-byte chunks per row.
+    element_bits: bits of the elements that are expanded to bytes, else None.
+    """
 
     rows_of_lanes: np.ndarray
     chunks: int
@@ -55,15 +59,15 @@ class CopyShape:
 
     @property
     def columns(self) -> int:
-        """Tensor-memory columns."""
+        """Tensor memory columns."""
         return self.chunks * CHUNK // CELL_BYTES
 
     def lanes(self, first: int) -> np.ndarray:
-        """The lanes that are written, from the address's lane on."""
+        """Return the lanes that are written, starting at the address's lane."""
         return first + (32 if len(self.rows_of_lanes) < TMEM_LANES else 1) * np.arange(len(self.rows_of_lanes))
 
 
-@executes("tcgen05.cp", meets=nobody)
+@executes("tcgen05.cp", communicates=never_communicates)
 def _cp(ins: Instr) -> Action:
     group, shape, multicast, holder, source = Modifiers(ins).pick(
         CTA_GROUP,
@@ -114,8 +118,11 @@ def _chunks(bits: int, rows: int, chunks: int) -> np.ndarray:
 
 
 def _check(copied: CopyShape, cta: Cta, me: Access, column: int, lanes: np.ndarray, bits: int) -> None:
-    """Check and note a copy. What nothing wrote it may copy, as Gluon's pipelines do ahead of a product that is then
-    left out: who reads the copy is told."""
+    """Check and record a copy.
+
+    Copying unwritten memory is allowed: Gluon's pipelines do so ahead of an MMA that is then skipped. The reader of the
+    copy is reported instead.
+    """
     smem, tmem, clock = cta.smem, cta.tmem, me.warp.clock
     try:
         chunks = _chunks(bits, copied.rows, copied.chunks)
@@ -126,37 +133,37 @@ def _check(copied: CopyShape, cta: Cta, me: Access, column: int, lanes: np.ndarr
     tmem.check(column, copied.columns, me.instr, me.warp, me.what)
     source, pattern, groups = smem.chunk_cells(chunks), operand_pattern(bits), np.unique(lanes // GROUP)
     proved = smem.shadow.read_at_once(source, (me,), clock, pattern)
-    hollow = not proved and smem.shadow.unwritten(source)
-    if not proved and not hollow:
+    unwritten = not proved and smem.shadow.unwritten(source)
+    if not proved and not unwritten:
         smem.shadow.read(source, me, clock, pattern)
     tmem.shadow.write((slice(column, column + copied.columns), groups), me, me.warp.tensor_clock)
-    if hollow:
+    if unwritten:
         window = smem.cta.window
         origin = f"{place(me.instr, me.warp)}\nfrom shared memory {window + low:#x} to {window + high - 1:#x}"
-        tmem.leave_unwritten(column, copied.columns, groups, f"{origin}, of which nothing wrote all")
+        tmem.leave_unwritten(column, copied.columns, groups, f"{origin}, which is not completely written")
 
 
 def _values(copied: CopyShape, chunks: np.ndarray) -> np.ndarray:
-    """The cells of each row: uint32[rows, columns]."""
+    """Return the cells of each row: uint32[rows, columns]."""
     codes = chunks.view(np.uint8)
     if copied.element_bits is not None:
         codes = unpacked(codes, copied.element_bits) << np.uint8(HOLDER_SHIFT[copied.element_bits])
     return np.ascontiguousarray(codes).view(np.uint32)
 
 
-@executes("tcgen05.shift", meets=nobody)
+@executes("tcgen05.shift", communicates=never_communicates)
 def _shift(ins: Instr) -> Action:
-    """Rows move within each 32 lanes, as CuTeDSL's tcgen05_shift documents; PTX ISA 9.1, 9.7.16.9.3, says less."""
+    """Shift rows within each 32 lanes, as CuTeDSL's tcgen05_shift documents; PTX ISA 9.1, 9.7.16.9.3, says less."""
     group, down = Modifiers(ins).pick(CTA_GROUP, {"down"})
     if group is None or down is None:
-        raise UnknownInstruction(ins, "no .cta_group or no .down")
+        raise UnknownInstruction(ins, "missing .cta_group or .down")
 
     def run(warp: Warp, mask: Any, address: Any) -> None:
         for lane in active_lanes(mask):
             at = named(of_lane(address, lane), ins, warp)
             column = at & 0xFFFF
             if at >> 16:
-                why = f"lane {at >> 16} in the address {at:#010x}: only from lane 0 on is it known which rows move"
+                why = f"lane {at >> 16} in the address {at:#010x}: only a shift from lane 0 can be emulated"
                 raise refuse(ins, warp, ValueError(why))
             driver = thread(warp, lane)
             ctas = _taking_part(ins, warp, group)

@@ -1,4 +1,4 @@
-"""tcgen05.ld and .st between registers and tensor memory, and tcgen05.wait for them."""
+"""Transfers between registers and tensor memory: tcgen05.ld, .st and .wait."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..machine.order.cells import Cells
 from ..ptx.syntax import Instr
 from .lane_values import matrix, same
 from .modifiers import ALIGNED, Modifiers
-from .registry import Action, executes, nobody
+from .registry import Action, executes, never_communicates
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
@@ -27,11 +27,10 @@ REGISTERS_A_REPEAT: Final = {"32x32b": 1, "16x64b": 1, "16x32bx2": 1, "16x128b":
 
 @lru_cache(maxsize=256)
 def fragment(shape: str, repeats: int, split: int = 0, packed: bool = False) -> tuple[np.ndarray, np.ndarray, int]:
-    """(lane, column) of each register's cell, relative to the address: intp[registers, 32 threads]; and the columns
-    from the first to the last.
+    """Return (lane, column) of each register's cell relative to the address, intp[registers, 32], and the column span.
 
-    PTX ISA 9.1, 9.7.16.2.3. `split` is the immHalfSplitoff of 16x32bx2. packed: two columns are one cell, of which
-    this is the first, as CuTe's copy traits of 16-bit elements have it.
+    PTX ISA 9.1, 9.7.16.2.3. split: the immHalfSplitoff of 16x32bx2.
+    packed: two columns form one cell, of which this is the first (CuTe's copy traits of 16-bit elements).
     """
     width = 2 if packed else 1
     t = np.arange(32)[None, :]
@@ -54,24 +53,24 @@ def fragment(shape: str, repeats: int, split: int = 0, packed: bool = False) -> 
 
 @lru_cache(maxsize=1024)
 def _two_pieces(repeats: int, split: int, packed: bool, column: int, group: int) -> Cells:
-    """The shadow cells of a 16x32bx2."""
+    """Return the shadow cells of a 16x32bx2."""
     _, columns, _ = fragment("16x32bx2", repeats, split, packed)
     columns = np.unique(column + np.stack([columns, columns + 1]) if packed else column + columns)
     return Cells((columns[:, None], np.array([[group]])), 0, columns.size, 1, starts=columns * GROUPS + group)
 
 
 class Transfer:
-    """What tcgen05.ld and .st have in common: shape, repeats, packing, and the checks of an address.
+    """The common part of tcgen05.ld and .st: shape, repeats, packing, and address checks.
 
-    PTX wants one address in all lanes, whose lane lies in the warp's quarter. Programs that run on B200 let each thread
-    name its own lane, of which the first counts, leave the quarter out, name another or one beyond the last: a warp
-    reaches its own quarter whatever they say. Only level `pedantic` refuses it.
+    PTX requires one address for all lanes, whose lane lies in the warp's quarter. Programs that run on a B200 let each
+    thread name its own lane (the first counts), omit the quarter, or name another one: the hardware uses the warp's own
+    quarter anyway. Only level `pedantic` reports it.
     """
 
     def __init__(self, ins: Instr, packing: str) -> None:
         _, _, shape, count, packed, _ = Modifiers(ins).pick(SYNC, ALIGNED, SHAPES, COUNTS, {packing}, B32)
         if shape is None or count is None:
-            raise UnknownInstruction(ins, "no shape or no repeat count")
+            raise UnknownInstruction(ins, "missing shape or repeat count")
         self.ins, self.shape, self.repeats, self.packed = ins, shape, int(count[1:]), packed is not None
         self.registers = REGISTERS_A_REPEAT[shape] * self.repeats
         if self.registers > 128:
@@ -79,7 +78,7 @@ class Transfer:
         self.lanes = 32 if shape == "32x32b" else 16
 
     def place(self, warp: Warp, mask: Any, address: Any, split: int = 0) -> tuple[int, int, Any, Any]:
-        """(first lane, first column, lanes, columns) of the cells, shadow-checked for bounds."""
+        """Return (first lane, first column, lanes, (columns, span)) of the cells, bounds-checked."""
         if mask is not None:
             raise TensorMemoryError(f"{self.ins.opcode}.sync.aligned, but some lanes are inactive", self.ins, warp)
         pedantic, at = warp.cta.launch.asks(Level.PEDANTIC), same(address, mask)
@@ -116,13 +115,13 @@ class Transfer:
         )
 
     def region(self, warp: Warp, lane: int, column: int, span: int, split: int) -> Cells:
-        """The shadow cells."""
+        """Return the shadow cells."""
         if self.shape == "16x32bx2":
             return _two_pieces(self.repeats, split, self.packed, column, lane // GROUP)
         return warp.cta.tmem.region(lane, self.lanes, column, span)
 
 
-@executes("tcgen05.ld", dst=1, meets=nobody)
+@executes("tcgen05.ld", dst=1, communicates=never_communicates)
 def _ld(ins: Instr) -> Action:
     transfer = Transfer(ins, "pack::16b")
     straight = transfer.shape == "32x32b" and not transfer.packed
@@ -143,7 +142,7 @@ def _ld(ins: Instr) -> Action:
     return run
 
 
-@executes("tcgen05.st", meets=nobody)
+@executes("tcgen05.st", communicates=never_communicates)
 def _st(ins: Instr) -> Action:
     transfer = Transfer(ins, "unpack::16b")
 
@@ -167,7 +166,7 @@ def _st(ins: Instr) -> Action:
     return run
 
 
-@executes("tcgen05.wait::ld", "tcgen05.wait::st", meets=nobody)
+@executes("tcgen05.wait::ld", "tcgen05.wait::st", communicates=never_communicates)
 def _wait(ins: Instr) -> Action:
     Modifiers(ins).pick(SYNC, ALIGNED)
     loads = ins.opcode.endswith("ld")

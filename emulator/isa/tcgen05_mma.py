@@ -1,4 +1,4 @@
-"""tcgen05.mma: what is multiplied, checked against memory and queued on the tensor core."""
+"""Tensor core MMA (tcgen05.mma): operands are checked against memory and queued on the tensor core."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ..machine.order.cells import Cells, pieces
 from ..ptx.syntax import Address, Imm, Instr, Reg, Vector
 from .lane_values import active_lanes, of_lane
 from .modifiers import CTA_GROUP, Modifiers
-from .registry import Action, executes, nobody
+from .registry import Action, executes, never_communicates
 from .tcgen05_commit import thread
 
 if TYPE_CHECKING:
@@ -39,17 +39,17 @@ USES: Final = ("discard", "lastuse", "fill", "use")
 COLLECTORS_OF_A: Final = frozenset(f"collector::a::{use}" for use in USES)
 COLLECTORS_OF_B: Final = frozenset(f"collector::b{buffer}::{use}" for buffer in range(4) for use in USES)
 BLOCKS: Final = {"block16": 16, "block32": 32, "scale_vec::1X": 0, "scale_vec::2X": 0, "scale_vec::4X": 0}
-"""Elements of K that share a scale factor, 0 where the number of factors is given instead."""
+"""Elements of K that share a scale factor; 0 if the modifier gives the number of factors instead."""
 SCALED_INPUT: Final = ("kind::f16", "kind::tf32")
 MASK_WORDS: Final = 4
 
 
 @dataclass(frozen=True)
 class MmaOp:
-    """One tcgen05.mma as the program writes it. Operands: d, a, b, instruction descriptor, then what `after` lists.
+    """One tcgen05.mma form. Its operands are d, a, b, instruction descriptor, then optional ones.
 
-    block: elements of K that share a scale factor, 0 without scale factors. masked: lanes are disabled. shifts: the
-    rows of A move by one lane after the product.
+    block: elements of K that share a scale factor, 0 without scale factors. masked: some lanes are disabled.
+    shifts: the rows of A move by one lane after the product.
     """
 
     kind: Kind
@@ -62,13 +62,13 @@ class MmaOp:
 
     @classmethod
     def of(cls, ins: Instr) -> MmaOp:
-        """Checked. Raises UnknownInstruction."""
+        """Check an instruction and return its form. Raises UnknownInstruction."""
         collectors = COLLECTORS_OF_B if "ws" in ins.modifiers else COLLECTORS_OF_A
         ws, group, name, scaled, vector, collector, shifts = Modifiers(ins).pick(
             {"ws"}, CTA_GROUP, set(KINDS), {"block_scale"}, BLOCKS, collectors, {"ashift"}
         )
         if name is None or group is None or len(ins.operands) < 5:
-            raise UnknownInstruction(ins, "no .kind, no .cta_group or too few operands")
+            raise UnknownInstruction(ins, "missing .kind or .cta_group, or too few operands")
         block = _block(ins, KINDS[name], scaled is not None, vector)
         masked = isinstance(ins.operands[4], Vector)
         if ws and (block or masked or group == "cta_group::2"):
@@ -110,7 +110,7 @@ class MmaOp:
 
 
 def _block(ins: Instr, kind: Kind, scaled: bool, vector: str | None) -> int:
-    """Elements of K for each scale factor, 0 without scale factors."""
+    """Return the elements of K per scale factor, 0 without scale factors."""
     if scaled != bool(kind.blocks):
         raise UnknownInstruction(ins, f".{kind.name} {'with' if scaled else 'without'} .block_scale")
     if not scaled:
@@ -122,7 +122,7 @@ def _block(ins: Instr, kind: Kind, scaled: bool, vector: str | None) -> int:
 
 
 def _scales(ins: Instr, warp: Warp, op: MmaOp, idesc: int, a: int, b: int) -> Scales:
-    """Where a row's factors begin: PTX ISA 9.1, tables 43 and 44, the SFA and SFB ids."""
+    """Return the location of a row's scale factors (PTX ISA 9.1, tables 43 and 44, the SFA and SFB ids)."""
     a_byte, b_byte, count = idesc >> 29 & 3, idesc >> 4 & 3, op.kind.k // op.block
     for name, byte in (("A", a_byte), ("B", b_byte)):
         if byte % count:
@@ -134,7 +134,10 @@ def _scales(ins: Instr, warp: Warp, op: MmaOp, idesc: int, a: int, b: int) -> Sc
 
 @lru_cache(maxsize=1024)
 def _shape(op: MmaOp, idesc: int, d: int, disabled: tuple[int, ...], zeros: int) -> Shape:
-    """Raises ValueError. zeros: the zero-column mask descriptor of a .ws form."""
+    """Return the checked shape of a product.
+
+    zeros: the zero-column mask descriptor of a .ws form. Raises ValueError.
+    """
     decoded = InstructionDescriptor.decode(idesc, op.kind)
     low_lane = d >> 16
     where = placement(decoded.m, decoded.n, op.ctas, op.ws, low_lane)
@@ -151,7 +154,7 @@ def _shape(op: MmaOp, idesc: int, d: int, disabled: tuple[int, ...], zeros: int)
 
 @dataclass(slots=True)
 class Queued:
-    """One tcgen05.mma that was queued. continues: it is a step of K after the one before it."""
+    """One queued tcgen05.mma. continues: it is a further K step of the product before it."""
 
     me: Access
     ctas: tuple[Cta, ...]
@@ -172,11 +175,11 @@ def _multiply(
 
 
 def _check_queued(warp: Warp) -> None:
-    """Check and note the accesses of all tcgen05.mma that were queued in a row.
+    """Check and record the accesses of all consecutive queued tcgen05.mma at once.
 
-    Nobody can tell that from looking at each when it is queued: it is done before the warp does anything else, so no
-    other access, no wait and no completion comes between. The steps of one product are proved as one; where they are
-    not, each is looked at in its turn, and the first that is out of order is the first that is found.
+    This is not observable: it happens before the warp does anything else, so no other access, wait or completion comes
+    between. The K steps of a product are checked together. If that fails they are checked one by one, so that the first
+    finding is that of the first faulty step.
     """
     left, warp.unchecked = warp.unchecked, []
     while left:
@@ -204,7 +207,10 @@ def _check(queued: Queued) -> None:
 
 
 def _in_order(steps: list[Queued]) -> bool:
-    """Whether the operands of all steps of a product are in order; then they are noted, as is the accumulator."""
+    """Return True if all operand reads of a product's steps are ordered.
+
+    Then they are recorded, and so is the accumulator access.
+    """
     first = steps[0]
     shape, accesses = first.shape, [queued.me for queued in steps]
     a, b = tuple([queued.step.a for queued in steps]), tuple([queued.step.b for queued in steps])
@@ -236,7 +242,7 @@ def _operands_in_order(
 
 
 def _columns_in_order(cta: Cta, accesses: list[Access], addresses: tuple[int, ...], shape: Shape) -> bool:
-    """The same for A in tensor memory, where the steps' columns follow one another."""
+    """Do the same for A in tensor memory, where the steps' columns are consecutive."""
     count, first, tmem = shape.kind.k_bytes // 4, addresses[0] & 0xFFFF, cta.tmem
     columns, start = count * len(addresses), shape.low_lane << 16 | first
     if addresses != tuple(range(start, start + columns, count)):
@@ -247,7 +253,7 @@ def _columns_in_order(cta: Cta, accesses: list[Access], addresses: tuple[int, ..
 
 
 def _shift_a(ins: Instr, warp: Warp, lane: int, ctas: tuple[Cta, ...], column: int) -> None:
-    """What .ashift does, after the product: NVIDIA's example 1cta_mma_a_from_tmem.py says so from a B200."""
+    """Shift A after the product (.ashift), as NVIDIA's example 1cta_mma_a_from_tmem.py shows for a B200."""
     driver = thread(warp, lane)
     for cta in ctas:
         region = cta.tmem.region(0, TMEM_LANES, column, SHIFTED_COLUMNS)
@@ -270,7 +276,7 @@ def _touch_accumulator(cta: Cta, me: Access, shape: Shape, accumulate: bool) -> 
 
 
 def _read_scales(cta: Cta, me: Access, shape: Shape, scales: Scales) -> None:
-    """Note what is read of the scale factors: where few rows are left for the last column, not its upper lanes."""
+    """Record the reads of scale factors. If the last column holds few rows, its upper lanes are not read."""
     where, shadow, clock = shape.where, cta.tmem.shadow, me.warp.tensor_clock
     for name, column, rows in (("A", scales.a_column, where.rows), ("B", scales.b_column, where.n // where.split)):
         count = scale_columns(rows)
@@ -307,7 +313,7 @@ def _operand_cells(bits: int, rows: int, kind: Kind, mn_major: bool, shift: int,
 def _all_operand_cells(
     descriptors: tuple[int, ...], rows: int, kind: Kind, mn_major: bool, shift: int, limit: int
 ) -> Cells | None:
-    """Those of an operand over several steps of K, None if they lie by different swizzles. Raises ValueError."""
+    """Return the cells of an operand over several K steps, None if their swizzles differ. Raises ValueError."""
     if len({operand_pattern(bits) for bits in descriptors}) > 1:
         return None
     for bits in descriptors:
@@ -326,7 +332,7 @@ def _read_operand(cta: Cta, me: Access, shape: Shape, bits: int, rows: int, mn_m
     smem.shadow.read(cells, me, me.warp.clock, operand_pattern(bits))
 
 
-@executes("tcgen05.mma", meets=nobody, later=_check_queued)
+@executes("tcgen05.mma", communicates=never_communicates, flush=_check_queued)
 def _mma(ins: Instr) -> Action:
     op = MmaOp.of(ins)
     before = 1 if op.masked else 2 if op.block else 0
@@ -342,7 +348,7 @@ def _mma(ins: Instr) -> Action:
     disabled: dict[Any, tuple[int, ...]] = {}
 
     def lanes_off(words: Any, lane: int) -> tuple[int, ...]:
-        """The words of disabled lanes. Those that are the same in every lane are ints, and found again."""
+        """Return the words of disabled lanes. Uniform words are ints, which are cached."""
         try:
             return disabled[words]
         except (KeyError, TypeError) as uneven:

@@ -1,4 +1,4 @@
-"""tensormap.*: tensor maps that a kernel changes itself, and the fences that TMA needs to see the change."""
+"""Tensor maps that a kernel modifies (tensormap.*), and the fences that make the change visible to TMA."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _replace(ins: Instr) -> Action:
         {"tile"}, {*FIELDS, *INDEXED, "elemtype"}, {"global", "shared::cta"}, {"b1024"}, {"b32", "b64"}
     )
     if field is None:
-        raise UnknownInstruction(ins, "no field")
+        raise UnknownInstruction(ins, "missing field")
 
     def run(warp: Warp, mask: Any, address: Any, *values: Any) -> None:
         for lane in active_lanes(mask):
@@ -49,7 +49,7 @@ def _replace(ins: Instr) -> Action:
 
 
 def _shared_map(ins: Instr, warp: Warp, address: int, write: bool = True) -> np.ndarray:
-    """The 128 bytes of a map in this CTA's shared memory, checked."""
+    """Return the 128 bytes of a map in this CTA's shared memory, checked."""
     smem = warp.cta.smem
     offset = smem.own(address, ins, warp, ins.opcode)
     if offset % MAP_BYTES:
@@ -69,13 +69,13 @@ def _global_map(ins: Instr, warp: Warp, address: int) -> np.ndarray:
     return host_bytes(address, MAP_BYTES)
 
 
-# what TMA may see ----------------------------------------------------------------------------------------------------
+# visibility to TMA ---------------------------------------------------------------------------------------------------
 
 
 def _changed(ins: Instr, warp: Warp, address: int) -> None:
-    """Note a change of the map at `address`: it must be released, and acquired before it is used.
+    """Record a change of the map at `address`, which must be released and then acquired before use.
 
-    Kept are those that made it what it is: the last, and others that make the same.
+    Kept are the last change and changes by other warps with the same result.
     """
     warp.cta.launch.memory.wrote(host_bytes(address, MAP_BYTES))
     now, maps = _held(address), warp.cta.launch.registry.setdefault("changed maps", {})
@@ -84,16 +84,16 @@ def _changed(ins: Instr, warp: Warp, address: int) -> None:
 
 
 def _changes(warp: Warp) -> Mapping[int, Sequence[tuple[bytes, Access]]]:
-    """Of the maps that the launch changed: what they are now, and who made it so."""
+    """Return the changed maps of the launch: by address, (current bytes, access) of each change."""
     changes: Mapping[int, Sequence[tuple[bytes, Access]]] = warp.cta.launch.registry.get("changed maps", {})
     return changes
 
 
 def check_acquired(ins: Instr, warp: Warp, address: int) -> None:
-    """Find a map that the kernel changed and that was not released as it is now, or that no warp of this CTA acquired
-    then and told this one: TMA may see the old one.
+    """Report a modified map whose current bytes were not released, or not acquired by this CTA before this use.
 
-    Its bytes decide: in NVIDIA's programs several warps make the same change, one after another's acquire.
+    TMA could read the old map. The bytes decide: in NVIDIA's programs several warps make the same change, some after
+    another warp's acquire.
     """
     changes = _changes(warp).get(address)
     if changes is None:
@@ -119,20 +119,25 @@ def check_acquired(ins: Instr, warp: Warp, address: int) -> None:
 
 
 def acquire(ins: Instr, warp: Warp, address: int) -> None:
-    """fence.proxy.tensormap::generic.acquire: TMA operations of this CTA that come after it, by a barrier too, see the
-    map as it is now, if its change came before."""
+    """Perform fence.proxy.tensormap::generic.acquire.
+
+    Later TMA operations of this CTA see the map's current bytes if its change happens before the fence.
+    """
     if any(change.seen_by(warp.clock) for _, change in _changes(warp).get(address, ())):
         warp.cta.maps.setdefault(address, []).append((_held(address), warp.access(ins, ins.opcode)))
 
 
 def release(warp: Warp) -> None:
-    """fence.proxy.tensormap::generic.release: who acquires the maps that `warp` changed sees them as they are now."""
+    """Perform fence.proxy.tensormap::generic.release.
+
+    An acquirer of the maps that `warp` changed sees their current bytes.
+    """
     known = (at for at, changes in _changes(warp).items() if any(_known(change, warp) for _, change in changes))
     _released(warp).update((at, _held(at)) for at in known)
 
 
 def _known(access: Access, warp: Warp) -> bool:
-    """Whether `access` is the warp's own, or one of its cluster that it was told of."""
+    """Return True if `access` is the warp's own, or happens before its current point and is of the same cluster."""
     return access.warp is warp or (access.warp.cta.home == warp.cta.home and access.seen_by(warp.clock))
 
 
@@ -141,7 +146,7 @@ def _held(address: int) -> bytes:
 
 
 def _released(warp: Warp) -> set[tuple[int, bytes]]:
-    """Maps with their bytes as they were when they were released."""
+    """Return the released maps with their bytes at the release."""
     released: set[tuple[int, bytes]] = warp.cta.launch.registry.setdefault("released maps", set())
     return released
 

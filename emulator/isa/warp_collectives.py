@@ -1,4 +1,4 @@
-"""Between the lanes of a warp: elect, shuffles, votes, matches and reductions; and bar.warp.sync. No waiting."""
+"""Warp collectives without waiting: elect, shuffles, votes, matches, reductions, and bar.warp.sync."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..native.vector import Vec, helper, template
 from ..ptx.syntax import Dual, Imm, Instr, Operand
 from .lane_values import active_lanes, per_lane
 from .modifiers import Modifiers
-from .registry import Action, always, executes, if_sources_are, lowers, never, nobody
+from .registry import Action, always_uniform, executes, if_sources_uniform, lowers, never_communicates, never_uniform
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 _MODES = ("idx", "up", "down", "bfly")
 
 
-@lowers("activemask", uniform=always)
+@lowers("activemask", uniform=always_uniform)
 def activemask(builder: Builder, ins: Instr) -> None:
-    """The lanes that execute this instruction."""
+    """Lower activemask: the lanes that execute this instruction."""
     Modifiers(ins).choice("b32")
     builder.write(ins.operands[0], ballot(builder.taking_part))
 
 
-@executes("bar.warp.sync", meets=nobody)
+@executes("bar.warp.sync", communicates=never_communicates)
 def _warp_sync(ins: Instr) -> Action:
-    """The lanes of a warp run together: all that it does is to order what they did."""
+    """Order the lanes' accesses. There is nothing to wait for, since the lanes of a warp run together."""
     Modifiers(ins).done()
 
     def run(warp: Warp, mask: Any, members: Any) -> None:
@@ -53,21 +53,25 @@ def _warp_sync(ins: Instr) -> Action:
     return run
 
 
-def if_members_are(ins: Instr) -> Sequence[Operand]:
-    """A result that depends on the active lanes and the membermask, the last operand."""
+def if_members_uniform(ins: Instr) -> Sequence[Operand]:
+    """Return the operands that decide uniformity: the membermask, besides the active lanes."""
     return ins.operands[-1:]
 
 
 def _present(builder: Builder, members: Operand) -> Vec:
-    """Of each lane: those that take part with it. By a register lanes of one instruction may be of several groups; what
-    a constant does not name but comes is in doubt (`convergence.refuse_outside`), and takes part on an H200."""
+    """Return the lanes that participate with each lane.
+
+    A membermask in a register may form several groups within one instruction. A lane that executes the instruction but
+    is
+    not in a constant membermask is reported (`convergence.refuse_outside`) and participates, as on an H200.
+    """
     present = ballot(builder.taking_part)
     return present if isinstance(members, Imm) else present & builder.read(members, "i32")
 
 
-@lowers("elect.sync", uniform=(if_members_are, never))
+@lowers("elect.sync", uniform=(if_members_uniform, never_uniform))
 def elect(builder: Builder, ins: Instr) -> None:
-    """The lowest lane that takes part, and whether it is this one."""
+    """Lower elect.sync: the lowest participating lane, and whether it is this one."""
     Modifiers(ins).done()
     to, members = ins.operands
     present = _present(builder, members)
@@ -78,17 +82,17 @@ def elect(builder: Builder, ins: Instr) -> None:
     builder.write(to, leader)
 
 
-def if_from_one_lane(ins: Instr) -> Sequence[Operand] | None:
-    """The result of a shuffle: one for all if every lane names the same and there is but one segment."""
+def if_one_source_lane(ins: Instr) -> Sequence[Operand] | None:
+    """Return the operands that decide uniformity of a shuffle: uniform if all lanes read one lane of one segment."""
     match ins.operands:
         case (_, _, lane, Imm(clamp), _) if "idx" in ins.modifiers and clamp & 0x1F1F == 31:
             return (lane,)
     return None
 
 
-@lowers("shfl.sync", uniform=if_from_one_lane)
+@lowers("shfl.sync", uniform=if_one_source_lane)
 def shuffle(builder: Builder, ins: Instr) -> None:
-    """d = a of another lane; p = whether that lane is in range."""
+    """Lower shfl.sync: d = a of another lane; p = whether that lane is in range."""
     m = Modifiers(ins)
     mode = m.choice(*_MODES)
     m.choice("b32")
@@ -113,7 +117,7 @@ def shuffle(builder: Builder, ins: Instr) -> None:
 
 @helper("i32", "i32", "i32")
 def permute_lanes(a: Vec, from_lane: Vec) -> Vec:
-    """Each lane's value taken from the lane that it names (below 32)."""
+    """Return each lane's value taken from the lane that it names (below 32)."""
     code = _body(a)
     memory = code.scalar("alloca <32 x i32>, align 128")
     code.do(f"store <32 x i32> {a.place}, ptr {memory}, align 128")
@@ -127,9 +131,9 @@ def permute_lanes(a: Vec, from_lane: Vec) -> Vec:
     return Vec(code, result, "i32")
 
 
-@lowers("vote.sync", uniform=if_members_are)
+@lowers("vote.sync", uniform=if_members_uniform)
 def vote(builder: Builder, ins: Instr) -> None:
-    """all, any, uni over the lanes taking part, or their ballot."""
+    """Lower vote.sync: all, any, uni over the participating lanes, or their ballot."""
     m = Modifiers(ins)
     mode = m.choice("all", "any", "uni", "ballot")
     m.choice("pred", "b32")
@@ -144,9 +148,12 @@ def vote(builder: Builder, ins: Instr) -> None:
     builder.write(to, {"all": every, "any": ~none, "uni": every | none}[mode])
 
 
-@lowers("match.any.sync", "match.all.sync", uniform=if_sources_are)
+@lowers("match.any.sync", "match.all.sync", uniform=if_sources_uniform)
 def match(builder: Builder, ins: Instr) -> None:
-    """The lanes that hold the same value; for all: every lane taking part, or none, and which it was."""
+    """Lower match.sync: the lanes with the same value.
+
+    match.all gives every participating lane or none, and whether they agree.
+    """
     m = Modifiers(ins)
     wide = m.choice("b32", "b64") == "b64"
     m.done()
@@ -166,7 +173,7 @@ def match(builder: Builder, ins: Instr) -> None:
 
 @helper("i32", "i64")
 def equal_lanes(a: Vec) -> Vec:
-    """Bit n of each lane: whether lane n holds the same."""
+    """Return in bit n of each lane whether lane n holds the same value."""
     result = a.code.constant(0, "i32")
     for lane in range(LANES):
         other = _splat(a, lane)
@@ -193,9 +200,9 @@ _IDENTITY = {
 }
 
 
-@lowers("redux.sync", uniform=if_members_are)
+@lowers("redux.sync", uniform=if_members_uniform)
 def reduce(builder: Builder, ins: Instr) -> None:
-    """One value out of all lanes taking part, or out of each group of them."""
+    """Lower redux.sync: reduce the participating lanes, or each group of them."""
     m = Modifiers(ins)
     type_name = m.last()
     op = m.choice("add", "and", "or", "xor", "min", "max")
@@ -208,17 +215,17 @@ def reduce(builder: Builder, ins: Instr) -> None:
         raise UnknownInstruction(ins, f".{op}.{type_name}")
     name = ("s" if type_name == "s32" else "u") + op if op in ("min", "max") else op
     to, source, members = ins.operands
-    builder.write(to, _folded(builder, name, builder.read(source, "i32"), members))
+    builder.write(to, _reduced(builder, name, builder.read(source, "i32"), members))
 
 
-def _folded(builder: Builder, name: str, values: Vec, members: Operand) -> Vec:
+def _reduced(builder: Builder, name: str, values: Vec, members: Operand) -> Vec:
     if not isinstance(members, Imm):
         return _OF_GROUPS[name](values, _present(builder, members))
     return _REDUCTIONS[name](builder.taking_part.select(values, builder.code.constant(_IDENTITY[name], "i32")))
 
 
 def _reduce_floats(builder: Builder, ins: Instr, op: str, absolute: bool, propagate: bool) -> None:
-    """The least or greatest float, by integers in the same order. NaN wins if it is to propagate, else never."""
+    """Reduce floats by min or max as integers in the same order. NaN wins if it propagates, else loses."""
     to, source, members = ins.operands
     constant = builder.code.constant
     name, other = ("smin", "smax") if op == "min" else ("smax", "smin")
@@ -226,12 +233,12 @@ def _reduce_floats(builder: Builder, ins: Instr, op: str, absolute: bool, propag
     bits = bits & 0x7FFF_FFFF if absolute else bits
     nan = constant(_IDENTITY[other if propagate else name], "i32")
     keys = _is_nan(bits).select(nan, _in_order(bits))
-    result = _in_order(_folded(builder, name, keys, members))
+    result = _in_order(_reduced(builder, name, keys, members))
     builder.write(to, _is_nan(result).select(constant(0x7FFF_FFFF, "i32"), result))
 
 
 def _in_order(bits: Vec) -> Vec:
-    """Floats' bits as signed integers in the same order, and back."""
+    """Map float bits to signed integers of the same order, and back."""
     return bits ^ (bits.sar(31) & 0x7FFF_FFFF)
 
 
@@ -270,14 +277,14 @@ _OF_GROUPS = {name: _reduction_of_groups(name) for name in _IDENTITY}
 
 
 def lane_ids(builder: Builder) -> Vec:
-    """0, 1, ... 31."""
+    """Return 0, 1, ... 31."""
     ids = ", ".join(f"i32 {lane}" for lane in range(LANES))
     return builder.code.new(template(f"freeze <32 x i32> <{ids}>", "i32"), ())
 
 
 @helper("i32", "i1")
 def ballot(predicate: Vec) -> Vec:
-    """A predicate as one word, the same in every lane."""
+    """Return a predicate as one word, the same in every lane."""
     code = _body(predicate)
     return _spread(code, code.scalar(f"bitcast <32 x i1> {predicate.place} to i32"))
 
@@ -289,6 +296,6 @@ def _spread(code: Body, word: str) -> Vec:
 
 
 def _body(value: Vec) -> Body:
-    """The IR that a helper's argument belongs to."""
+    """Return the IR function that a helper's argument belongs to."""
     assert isinstance(value.code, Body)
     return value.code

@@ -1,6 +1,6 @@
-"""wgmma: Hopper's tensor core, which multiplies matrices in shared memory into the registers of four warps.
+"""Hopper's warp group MMA (wgmma): matrices in shared memory are multiplied into the registers of four warps.
 
-Each warp has 16 of the 64 rows, and is its own issuer: what the four have in common is the instruction.
+Each warp has 16 of the 64 rows and issues for itself; the four warps must only execute the same instruction.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ..ptx.syntax import Imm, Instr, Vector
 from .lane_values import matrix, same
 from .mma_sync import a_matrix
 from .modifiers import ALIGNED, Modifiers
-from .registry import BLOCK, Action, executes, nobody
+from .registry import BLOCK, Action, executes, never_communicates
 
 if TYPE_CHECKING:
     from ..machine.order.access import Access
@@ -46,7 +46,7 @@ WARPS: Final = 4
 ROWS: Final = 64
 ROWS_A_WARP: Final = ROWS // WARPS
 K_BYTES: Final = 32
-"""Of a row of either matrix, whatever its elements."""
+"""Bytes along K of either matrix, for every element type."""
 ELEMENTS: Final = {
     "f16": F16, "bf16": BF16, "tf32": TF32, "e4m3": E4M3, "e5m2": E5M2, "u8": U8, "s8": S8, "b1": B1,
 }  # fmt: skip
@@ -55,16 +55,16 @@ RESULTS: Final = {
     "u8": ("s32",), "s8": ("s32",), "b1": ("s32",),
 }  # fmt: skip
 TOGETHER: Final = ({"e4m3", "e5m2"}, {"u8", "s8"})
-"""Element types that A and B may mix."""
+"""Sets of element types that A and B may mix."""
 FRACTION_BITS_OF_8: Final = 13
-"""Of a term of 8-bit floats, which a warp group's tensor core cuts shorter than others: arXiv 2511.10909."""
+"""Fraction bits of a term of 8-bit floats, which this tensor core truncates more than others (arXiv 2511.10909)."""
 CELLS: Final[dict[str, Any]] = {"s32": np.int32, "f32": np.float32}
 INT32: Final = np.iinfo(np.int32)
 
 
 @dataclass(frozen=True)
 class Product:
-    """One wgmma.mma_async as the program writes it: D [64, n] (+)= A [64, K] B [K, n]."""
+    """One wgmma.mma_async form: D [64, n] (+)= A [64, K] B [K, n]."""
 
     n: int
     to: str
@@ -79,7 +79,7 @@ class Product:
 
     @classmethod
     def of(cls, ins: Instr) -> Product:
-        """Checked. Raises UnknownInstruction."""
+        """Check an instruction and return its form. Raises UnknownInstruction."""
         shapes = [m for m in ins.modifiers if m.startswith("m64n")]
         of_a, of_b = ins.modifiers[-2:] if "popc" not in ins.modifiers else ins.modifiers[-4:-2]
         to = next((m for m in ins.modifiers if m in ("f32", "f16", "s32")), "")
@@ -113,7 +113,7 @@ class Product:
 
     @property
     def registers(self) -> int:
-        """Of D in each lane."""
+        """Registers of D per lane."""
         return self.n // 4 if self.to == "f16" else self.n // 2
 
     def _check_registers(self, ins: Instr) -> None:
@@ -122,10 +122,11 @@ class Product:
                 raise UnknownInstruction(ins, f"{len(operand.items)} registers of {self.to}; allowed is {count}")
 
     def read(self, warp: Warp, me: Access, bits: int, name: str) -> np.ndarray:
-        """This warp's rows of A, or B, from shared memory: float32[16 or N, K].
+        """Return B, or this warp's rows of A, from shared memory: float32[16 or N, K].
 
-        Other warps' rows of A are theirs alone: NVIDIA's attention puts a warp's rows of O in their place as soon as
-        that warp's wgmma is complete.
+        A warp reads only its own rows of A. NVIDIA's attention kernels rely on it: they overwrite a warp's rows of A
+        with O as
+        soon as that warp's wgmma is complete.
         """
         of_a, smem = name == "A", warp.cta.smem
         extent, element, mn_major = (ROWS, self.a, self.a_mn_major) if of_a else (self.n, self.b, self.b_mn_major)
@@ -140,7 +141,7 @@ class Product:
         return values.T if mn_major else values
 
     def sum(self, a: np.ndarray, b: np.ndarray, before: np.ndarray | None, numerics: str) -> np.ndarray:
-        """B A and what was before, as [N, 16], from a [K, 16] and b [N, K]."""
+        """Return the transposed A B plus the earlier accumulator, as [N, 16], from a [K, 16] and b [N, K]."""
         a, b = -a if self.negate_a else a, -b if self.negate_b else b
         if numerics == "tc" and self.to != "s32":
             fraction_bits = FRACTION_BITS_OF_8 if self.a.bits == 8 else FRACTION_BITS
@@ -152,7 +153,7 @@ class Product:
         return product if before is None else np.add(product, before)
 
     def accumulator(self, registers: np.ndarray) -> np.ndarray:
-        """D of the warp [N, 16] from its registers uint32[registers, 32]."""
+        """Return the warp's D [N, 16] from its registers uint32[registers, 32]."""
         if self.to == "f16":
             halves = np.stack([registers & 0xFFFF, registers >> 16], 1).astype(np.uint16).view(np.float16)
             values = halves.astype(np.float32).reshape(self.n // 8, 2, 2, 8, 4)
@@ -161,7 +162,7 @@ class Product:
         return values.transpose(0, 4, 2, 1, 3).reshape(self.n, ROWS_A_WARP)
 
     def to_registers(self, d: np.ndarray) -> np.ndarray:
-        """The other way."""
+        """Return the registers uint32[registers, 32] of the warp's D [N, 16]."""
         values = d.reshape(self.n // 8, 4, 2, 2, 8).transpose(0, 3, 2, 4, 1)
         if self.to == "f16":
             halves = values.astype(np.float16).view(np.uint16).astype(np.uint32)
@@ -189,9 +190,9 @@ def _immediates(ins: Instr, count: int, allowed: tuple[int, int], at: int) -> li
 def operand_chunks(
     bits: int, extent: int, element: ElementType, mn_major: bool, limit: int
 ) -> tuple[np.ndarray, Pattern]:
-    """The 16-byte chunks of a matrix in a window of `limit` bytes, rows of K or of M/N first, and how it lies there.
+    """Return the 16-byte chunks of a matrix in a window of `limit` bytes, and its swizzle pattern.
 
-    extent: of M or N. Raises ValueError.
+    The rows are those of K or of M/N. extent: of M or N. Raises ValueError.
     """
     descriptor = MatrixDescriptor.decode_wgmma(bits)
     if mn_major:
@@ -207,15 +208,18 @@ def operand_chunks(
 
 
 def with_accumulator(instr: Instr) -> Instr:
-    """wgmma.mma_async with D among its sources too."""
+    """Add D to the sources of wgmma.mma_async."""
     if instr.opcode != "wgmma.mma_async":
         return instr
     return replace(instr, operands=(instr.operands[0], *instr.operands))
 
 
-@executes("wgmma.mma_async", dst=1, meets=nobody)
+@executes("wgmma.mma_async", dst=1, communicates=never_communicates)
 def _multiply(ins: Instr) -> Action:
-    """Operands: D, D as it was, A (a descriptor or registers), B's descriptor, scale-d, signs, majors."""
+    """Multiply.
+
+    Operands: D, D's earlier value, A (a descriptor or registers), B's descriptor, scale-d, signs, majors.
+    """
     op = Product.of(ins)
 
     def run(warp: Warp, mask: Any, d: Any, a: Any, b: Any, scale: Any, *_signs: int) -> np.ndarray:
@@ -223,7 +227,7 @@ def _multiply(ins: Instr) -> Action:
         _in_step(ins, warp)
         accumulates = same(scale, mask)
         if accumulates is None:
-            raise DescriptorError(f"{ins.opcode}: lanes differ in whether D counts", ins, warp)
+            raise DescriptorError(f"{ins.opcode}: scale-d differs between lanes", ins, warp)
         me = products(warp).access(ins)
         right = op.read(warp, me, _descriptor(ins, warp, b), "B")
         left = a_matrix(matrix(a), op.a) if op.a_in_registers else op.read(warp, me, _descriptor(ins, warp, a), "A")
@@ -243,7 +247,7 @@ def _descriptor(ins: Instr, warp: Warp, value: Any) -> int:
 
 
 def _together(ins: Instr, warp: Warp, mask: Any) -> None:
-    """All lanes of all four warps execute it."""
+    """Check that all lanes execute it and that the warp is in a complete group of four warps."""
     if mask is not None or warp.missed:
         refuse_apart(ins, warp, mask, aligned=True)
     if warp.index | WARPS - 1 >= warp.cta.launch.warps:
@@ -252,7 +256,7 @@ def _together(ins: Instr, warp: Warp, mask: Any) -> None:
 
 
 def _in_step(ins: Instr, warp: Warp) -> None:
-    """Find a product that is not the one which another of the four warps executes in its place."""
+    """Report a wgmma that differs from the one that another of the four warps executed in its place."""
     made, count = warp.cta.warpgroup(warp.index // WARPS).products, products(warp).count
     if count == len(made):
         made.append(ins)
@@ -261,10 +265,9 @@ def _in_step(ins: Instr, warp: Warp) -> None:
         warp.cta.launch.found(BarrierError(f"{ins.opcode} in {warp}, where {other}", ins, warp))
 
 
-@executes("wgmma.fence", blocking=True, meets=nobody)
+@executes("wgmma.fence", blocking=True, communicates=never_communicates)
 def _fence(ins: Instr) -> Action:
-    """The four warps wait for one another there on an H200. PTX does not say so: level `formal` has nothing ordered by
-    it."""
+    """Wait for the four warps, as an H200 does. PTX does not say so: at level `formal` it orders nothing."""
     Modifiers(ins).pick({"sync"}, ALIGNED)
 
     def run(warp: Warp, mask: Any) -> Any:
@@ -284,7 +287,7 @@ def _fence(ins: Instr) -> Action:
     return run
 
 
-@executes("wgmma.commit_group", meets=nobody)
+@executes("wgmma.commit_group", communicates=never_communicates)
 def _commit(ins: Instr) -> Action:
     Modifiers(ins).pick({"sync"}, ALIGNED)
 
@@ -295,7 +298,7 @@ def _commit(ins: Instr) -> Action:
     return run
 
 
-@executes("wgmma.wait_group", meets=nobody)
+@executes("wgmma.wait_group", communicates=never_communicates)
 def _wait(ins: Instr) -> Action:
     Modifiers(ins).pick({"sync"}, ALIGNED)
 

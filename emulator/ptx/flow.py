@@ -73,8 +73,10 @@ class Flow:
         return _post_dominators(self.continuing_successors)
 
     def divergent_region(self, block: BasicBlock) -> tuple[frozenset[int], frozenset[int]]:
-        """What a divergent branch at the end of `block` separates: (blocks run by some lanes, blocks where
-        lanes meet again)."""
+        """Return what a divergent branch at the end of `block` separates.
+
+        These are (blocks run by some lanes, blocks where lanes meet again).
+        """
         stop = self.post_dominator[block.index]
         sides = [self._reach(successor, stop) for successor in block.successors]
         region = frozenset().union(*sides)

@@ -418,7 +418,7 @@ ld.shared.b64 %q2, [%r1+8]; ld.shared.b64 %q3, [%r1+16]; {at("a0", 16)} st.globa
     [
         ("st.bulk [%a0], 16, 0;", errors.OutOfBounds, "st.bulk at .*, which is not in shared memory"),
         ("st.bulk.shared::cta [%r50], 12, 0;", errors.Misaligned, "st.bulk of 12 bytes .* multiples of 8"),
-        ("st.bulk.shared::cta [%r50], 16, 1;", errors.UnknownInstruction, "a value; allowed is 0"),
+        ("st.bulk.shared::cta [%r50], 16, 1;", errors.UnknownInstruction, "the value must be 0"),
         ("st.bulk.shared::cta [%r50], 16, 0; st.shared.b32 [%r50+8], 3;", errors.DataRace, "not ordered after st.bulk"),
     ],
 )

@@ -79,7 +79,7 @@ def test_an_answer_of_no_names_no_cta(completion: str) -> None:
 def test_who_was_told_no_does_not_ask_again(completion: str) -> None:
     (again,) = (line for line in TRY.splitlines() if "try_cancel" in line)
     again = f"END: @!%p0 bra LEFT; mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 16; {again} LEFT: ret;"
-    with pytest.raises(errors.CancelError, match=r"(?s)try_cancel after an answer of no.*read at"):
+    with pytest.raises(errors.CancelError, match=r"(?s)try_cancel after a failed request.*read at"):
         launch(source(TRY.replace("END: ret;", again)), np.zeros(1, np.uint32), completion=completion)
 
 

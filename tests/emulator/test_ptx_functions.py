@@ -131,7 +131,7 @@ def test_functions_by_their_address() -> None:
 
 
 def test_an_address_of_another_shape_stops_the_kernel() -> None:
-    with pytest.raises(Fault, match="the address or index is none of those that are known"):
+    with pytest.raises(Fault, match="the call address or branch index is not a known target"):
         by_address("mov.b32 %r1, 2;")
 
 
@@ -174,7 +174,7 @@ END:""",
 def test_an_index_beyond_the_targets() -> None:
     body = "T: .branchtargets A, B; brx.idx %r1, T; A: mov.b32 %r9, 1; bra END; B: mov.b32 %r9, 2; END:"
     assert called(f"and.b32 %r1, %t, 1; {body}", "").tolist() == [1, 2] * 32
-    with pytest.raises(Fault, match="the address or index is none of those that are known"):
+    with pytest.raises(Fault, match="the call address or branch index is not a known target"):
         called(f"and.b32 %r1, %t, 3; {body}", "")
 
 

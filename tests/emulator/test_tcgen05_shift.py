@@ -106,7 +106,7 @@ def test_a_window_that_slides_over_the_rows(completion: Completion) -> None:
 
 @pytest.mark.parametrize("lane", [16, 32])
 def test_other_lanes_are_refused(lane: int) -> None:
-    with pytest.raises(errors.DescriptorError, match=f"lane {lane} in the address .*: only from lane 0 on"):
+    with pytest.raises(errors.DescriptorError, match=f"lane {lane} in the address .*: only a shift from lane 0"):
         after(setup(("%r20", lane << 16)) + SHIFT.format(1), np.zeros((1, WINDOW), np.uint8), initial())
 
 
@@ -131,5 +131,5 @@ def test_without_a_commit_nobody_may_look() -> None:
 
 
 def test_a_direction_is_named() -> None:
-    with pytest.raises(errors.UnknownInstruction, match=r"no \.down"):
+    with pytest.raises(errors.UnknownInstruction, match=r"missing .cta_group or \.down"):
         after("@%p1 tcgen05.shift.cta_group::1 [%r20];", np.zeros((1, WINDOW), np.uint8), initial())

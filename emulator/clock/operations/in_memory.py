@@ -8,7 +8,7 @@ import numpy as np
 
 from ...chip import LANES, RANK_SHIFT
 from ...isa.lane_values import active_lanes, lane_rows, per_lane
-from ...isa.ld_st import REGISTER_BYTES, MemoryOp, extended, if_not_of_each_lane, load_of_parameters
+from ...isa.ld_st import REGISTER_BYTES, MemoryOp, extended, if_not_local, load_of_parameters
 from ...isa.registry import BLOCK, Action
 from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Instr, Reg, Vector
@@ -29,7 +29,7 @@ def _memory(op: MemoryOp, warp: TimedWarp, addresses: np.ndarray) -> tuple[np.nd
     return view, (addresses.astype(np.int64) & OFFSET_MASK)[:, None] // op.width + np.arange(op.count)
 
 
-@timed("ld", keep=first(2), dst=1, blocking=True, uniform=if_not_of_each_lane)
+@timed("ld", keep=first(2), dst=1, blocking=True, uniform=if_not_local)
 def _ld(ins: Instr) -> Action:
     op = MemoryOp(ins)
     target = ins.operands[0]

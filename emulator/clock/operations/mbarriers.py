@@ -10,7 +10,7 @@ import numpy as np
 from ...chip import RANK_SHIFT
 from ...errors import BarrierError
 from ...isa.lane_values import active_lanes, of_lane, same
-from ...isa.registry import BLOCK, Action, if_sources_are
+from ...isa.registry import BLOCK, Action, if_sources_uniform
 from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Instr
 from ..barriers import TimedMBarrier
@@ -96,7 +96,7 @@ def _tx(ins: Instr) -> Action:
     return run
 
 
-@timed("mbarrier.try_wait", "mbarrier.test_wait", keep=first(3), dst=1, blocking=True, uniform=if_sources_are)
+@timed("mbarrier.try_wait", "mbarrier.test_wait", keep=first(3), dst=1, blocking=True, uniform=if_sources_uniform)
 def _wait(ins: Instr) -> Action:
     """Wait or test: try_wait suspends the warp until the phase ends, test_wait returns at once."""
     parity, waits = "parity" in ins.modifiers, ins.opcode == "mbarrier.try_wait"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ...isa import registry
 from ...isa.ld_st import STRONG
-from ...isa.registry import Action, Handler, Lowering, never, nobody, operands_only
+from ...isa.registry import Action, Handler, Lowering, never_communicates, never_uniform, no_hidden_reads
 from ...ptx.syntax import Instr, Operand
 from ..stretch import TENSOR_LOAD
 from ..warps import TimedWarp
@@ -30,7 +30,7 @@ def timed(
     keep: Callable[[Instr], Sequence[Operand]] = lambda instr: (),
     dst: int = 0,
     blocking: bool = False,
-    uniform: Any = never,
+    uniform: Any = never_uniform,
 ) -> Callable[[Callable[[Instr], Action]], Callable[[Instr], Action]]:
     """Register the handler of `opcodes`. keep: selects the operands that the handler takes."""
 
@@ -39,7 +39,7 @@ def timed(
 
     def register(make: Callable[[Instr], Action]) -> Callable[[Instr], Action]:
         for opcode in opcodes:
-            ENTRIES[opcode] = Handler(dst, uniform, operands_only, nobody, make, blocking)
+            ENTRIES[opcode] = Handler(dst, uniform, no_hidden_reads, never_communicates, make, blocking)
             KEPT[opcode] = kept
         return make
 
