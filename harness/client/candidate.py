@@ -127,6 +127,11 @@ def make(
     return Candidate(ref, commit, tree, tip, branch, left_out)
 
 
+def drop(repository: Repository, made: Candidate) -> None:
+    """Remove the ref of a candidate."""
+    repository.git("update-ref", "-d", made.ref)
+
+
 def on_new_base(repository: Repository, run: str, old: Candidate, base: str) -> Candidate:
     """The same change merged with a newer `accepted`, as the candidate of a new run.
 

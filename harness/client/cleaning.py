@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from harness.client import candidate
 from harness.client.host import Host
 from harness.client.run_store import Entry, RunStore
 from harness.host.repository import Repository
@@ -35,7 +36,7 @@ def clean(repository: Repository, store: RunStore, known: Targets, keep: int) ->
         gone = [each for each in runs if each.verdict != Verdict.ACCEPT.name]
         for each in gone:
             shutil.rmtree(store.folder(each.run))
-            repository.git("update-ref", "-d", each.candidate.ref)
+            candidate.drop(repository, each.candidate)
         yield f"{name}: {len(gone)} runs removed"
 
 

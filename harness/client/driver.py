@@ -68,18 +68,15 @@ class Driver:
             raise CandidateError("a shallow clone cannot share its history: git fetch --unshallow")
         run = new_run_id(milestones[0] if len(milestones) == 1 else "stages")
         title = f"Candidate of {user_name()} for {', '.join(milestones)}"
-        made = candidate.make(self.repository, run, title, unpin.paths)
-        entry = Entry(run, target.name, list(milestones), made, user_name(), now(), list(unpin.paths), unpin.because)
-        entry.no_cache = no_cache
-        try:
+        with self._candidate(run, title, unpin.paths) as made:
+            entry = Entry(
+                run, target.name, list(milestones), made, user_name(), now(), list(unpin.paths), unpin.because
+            )
+            entry.no_cache = no_cache
             self._check(entry)
             if not again:
                 self._refuse_repetition(entry)
-        except BaseException:
-            self.repository.git("update-ref", "-d", made.ref)
-            raise
-        self.store.save(entry)
-        self._say_what_is_left_out(made)
+            self.store.save(entry)
         with self._noted(entry):
             if target.device == "cuda":
                 with self._reached(target) as host:
@@ -95,13 +92,13 @@ class Driver:
         None if no seed is missing. Raises CandidateError or GitError, and RemoteError if the target cannot be reached.
         """
         run = new_run_id(f"sweep.{milestone}")
-        made = candidate.make(self.repository, run, f"Sweep of {user_name()} over {milestone}", candidate.PACKAGES)
-        seeds = list(missing(made.tree))
-        if not seeds:
-            return None
-        entry = Entry(run, target.name, [milestone], made, user_name(), now(), seeds=seeds)
-        self.store.save(entry)
-        self._say_what_is_left_out(made)
+        with self._candidate(run, f"Sweep of {user_name()} over {milestone}", candidate.PACKAGES) as made:
+            seeds = list(missing(made.tree))
+            if not seeds:
+                candidate.drop(self.repository, made)
+                return None
+            entry = Entry(run, target.name, [milestone], made, user_name(), now(), seeds=seeds)
+            self.store.save(entry)
         with self._noted(entry):
             self._drive(entry, target)
         return entry
@@ -112,10 +109,9 @@ class Driver:
         Raises CandidateError or GitError, and RemoteError where the target was not reached.
         """
         run = new_run_id(f"perf.{milestone}")
-        made = candidate.make(self.repository, run, f"Times of {user_name()} for {milestone}", candidate.PACKAGES)
-        entry = Entry(run, target.name, [milestone], made, user_name(), now(), times=True)
-        self.store.save(entry)
-        self._say_what_is_left_out(made)
+        with self._candidate(run, f"Times of {user_name()} for {milestone}", candidate.PACKAGES) as made:
+            entry = Entry(run, target.name, [milestone], made, user_name(), now(), times=True)
+            self.store.save(entry)
         with self._noted(entry):
             self._drive(entry, target)
         return entry
@@ -131,10 +127,18 @@ class Driver:
             for each in self.store.find(run).runs:
                 host.cancel(each, user_name())
 
-    def _say_what_is_left_out(self, made: Candidate) -> None:
+    @contextmanager
+    def _candidate(self, run: str, title: str, also: Sequence[str]) -> Iterator[Candidate]:
+        """Make the candidate of a run, and name what it leaves out; drop it if the body raises."""
+        made = candidate.make(self.repository, run, title, also)
+        try:
+            yield made
+        except BaseException:
+            candidate.drop(self.repository, made)
+            raise
         if made.left_out:
-            count = f" and {len(made.left_out) - 5} more" if len(made.left_out) > 5 else ""
-            self.progress.say(f"not in the run, because git does not track it: {', '.join(made.left_out[:5])}{count}")
+            more = f" and {len(made.left_out) - 5} more" if len(made.left_out) > 5 else ""
+            self.progress.say(f"not in the run, because git does not track it: {', '.join(made.left_out[:5])}{more}")
 
     def _check(self, entry: Entry) -> str:
         """The base of the candidate ("": nothing was accepted yet). Raises ProtectedError for what it may not touch."""

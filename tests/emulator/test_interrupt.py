@@ -10,7 +10,9 @@ from test_processes import spend_a_second
 
 HERE = Path(__file__).parent
 PROGRAM = """
+import signal
 import sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # nohup and background jobs ignore it
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 from ptx_kernel import launch, source

@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -114,3 +115,13 @@ def test_make_passes_on_what_is_typed(words: list[str], says: str) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith(says), done.stderr
     assert done.stdout == ""
+
+
+def test_ctrl_c_before_a_run_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "main", interrupted)
+    with pytest.raises(SystemExit, match="130"):
+        runpy.run_module("harness", run_name="__main__")
+    assert capsys.readouterr().err == "interrupted; `make runs` lists the runs that were started\n"

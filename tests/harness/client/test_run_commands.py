@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -150,7 +151,10 @@ def test_broken_device_is_refused_until_cleared(project):
 def interrupted(project, sleep):
     """`gate`, left in the midst of a run whose kernel takes `sleep` seconds; and the run."""
     project.kernel(cosine=1.0, sleep=sleep)
-    client = subprocess.Popen([*COMMAND, "gate"], cwd=project.path, stdout=subprocess.PIPE, text=True)
+    reacts = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # nohup and background jobs ignore it
+    client = subprocess.Popen(
+        [*COMMAND, "gate"], cwd=project.path, stdout=subprocess.PIPE, text=True, preexec_fn=reacts
+    )
     assert client.stdout is not None
     next(line for line in client.stdout if line.startswith("fingerprint"))
     client.send_signal(signal.SIGINT)
@@ -199,6 +203,24 @@ def test_old_runs_go_with_their_candidates(project):
     assert [path.name for path in project.path.glob("results/.sim/runs/*")] == [runs[3]]
     assert [candidates(each) for each in places] == [[runs[0], runs[3]], [runs[3]]]
     assert "REJECT_GATE" in harness(project, "runs").stdout
+
+
+def test_results_that_cannot_be_written_are_named_and_leave_no_candidate(project):
+    """The folder of results is a file system that is mounted read-only."""
+    if os.getuid() != 0:
+        pytest.skip("mounting a tmpfs needs root")
+    results = project.path / "results"
+    results.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", results], check=True)
+    try:
+        project.kernel(cosine=1.0)
+        done = harness(project, "gate")
+    finally:
+        subprocess.run(["umount", "--lazy", results], check=True)
+    assert done.returncode == Verdict.INFRA.exit_code
+    assert f"{results}/" in done.stderr and "is not writable (Read-only file system)" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert project.git("for-each-ref", "refs/candidates") == ""
 
 
 def test_full_disk_here_is_said_in_words(project):

@@ -19,11 +19,11 @@ def test_pins_are_what_is_predicted_now_and_the_comment_stays(tmp_path: Path, mo
     monkeypatch.setattr(perf, "CYCLES", file)
     monkeypatch.setattr(perf, "CATALOG", (GATE,))
     device = Emulated()
-    (moved,) = perf.pin(device, perf.CATALOG)
+    (moved,) = perf.pin(device, [GATE])
     cycles = tomllib.loads(file.read_text())["D1.1"]
     assert moved == f"D1.1  1 -> {cycles}  hd=64 n=128" and 5000 < cycles < 20_000
     assert file.read_text() == f'# Why.\n\n"D1.1" = {cycles}\n'
-    assert list(perf.pin(device, perf.CATALOG)) == []
+    assert list(perf.pin(device, [GATE])) == []
 
 
 def test_the_pin_of_one_milestone_leaves_the_others_as_they_are(
