@@ -99,12 +99,12 @@ class UnknownInstruction(PtxError):
         super().__init__(f"PTX line {instr.line}: not implemented: {what}\n    {instr.text}")
         self.instr, self.what = instr, what
 
-    def tell(self, kernel: str, source: object | None) -> None:
+    def locate(self, kernel: str, source: object | None) -> None:
         """Add which kernel it is of, and the source's line if it is known."""
         self.args = (f"{self}\n    in kernel {kernel}" + (f", {source}" if source is not None else ""),)
 
 
-class TakingApart:
+class Decoding:
     """A context in which whatever an instruction's operands or modifiers lead to is an UnknownInstruction."""
 
     def __init__(self, instr: Instr) -> None:

@@ -16,13 +16,13 @@ GROUPS: Final = {
 }
 
 
-def asked_for(device: EmulatedDevice) -> bool:
+def has_asked_findings(device: EmulatedDevice) -> bool:
     """Whether something was found that the level asks for."""
     asked = Level[device.level.upper()]
     return any(fault.level <= asked for launch in device.launches for fault in launch.findings)
 
 
-def listed(launches: Sequence[LaunchResult]) -> Iterator[str]:
+def report_lines(launches: Sequence[LaunchResult]) -> Iterator[str]:
     """What launches went on after, each cause once, by level; then what they did that is no fault but seldom meant."""
     causes: list[tuple[LaunchResult, Fault, int]] = []
     for launch in launches:
@@ -38,13 +38,13 @@ def listed(launches: Sequence[LaunchResult]) -> Iterator[str]:
         if here and which:
             yield f"{which}\n"
         for launch, fault, times in here:
-            yield f"found {told(fault)}\n"
+            yield f"found {titled(fault)}\n"
             yield f"  {times} times\n" if times > 1 else ""
             yield f"  in {launch.test}\n" if launch.test else ""
-    yield from dict.fromkeys(counted(launch) for launch in launches)
+    yield from dict.fromkeys(mismatch_line(launch) for launch in launches)
 
 
-def counted(launch: LaunchResult) -> str:
+def mismatch_line(launch: LaunchResult) -> str:
     """What a launch did that is no fault but seldom meant, a line; empty if nothing."""
     stats = launch.stats
     if not stats.swizzle_mismatches:
@@ -55,6 +55,6 @@ def counted(launch: LaunchResult) -> str:
     )
 
 
-def told(error: BaseException) -> str:
+def titled(error: BaseException) -> str:
     """A report behind the name of its kind."""
     return f"{type(error).__name__}: {error}"

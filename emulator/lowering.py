@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from .engine.blocks import Instructions, Wrong
+from .engine.blocks import Instructions, StaticFault
 from .engine.code import Code, Layout
 from .engine.early_uses import early_uses
 from .engine.effects import Effect, Find, effects
@@ -14,18 +14,18 @@ from .engine.liveness import Liveness
 from .engine.load_store import load_stores
 from .engine.reach import Reaches
 from .engine.stored import stored
+from .engine.taint import OneByOne
 from .engine.unfenced import unfenced
 from .engine.uniformity import varying
 from .engine.unwritten import unwritten
-from .engine.watch import OneByOne
-from .errors import TakingApart, UnknownInstruction
+from .errors import Decoding, UnknownInstruction
 from .isa import catalog as _catalog  # noqa: F401 - fills the registry
 from .isa import registry
 from .isa.ld_st import learning
 from .isa.mbarrier import WAITS
 from .isa.registry import Action, Handler, takes
-from .machine.convergence import refuse_apart
-from .machine.launch.source import naming
+from .machine.convergence import report_unconverged
+from .machine.launch.source import locating_errors
 from .ptx.flow import Flow
 from .ptx.syntax import Instr, Kernel, Sink, TensorAddress
 
@@ -39,7 +39,7 @@ class Lowered:
 
     def __init__(self, kernel: Kernel, variables: Mapping[str, int], find: Find = registry.find) -> None:
         self.kernel = kernel
-        with naming(kernel):
+        with locating_errors(kernel):
             self.effects = effects(kernel, variables, find)
             waits = {(effect.instr.line, effect.instr.text) for effect in self.effects if effect.blocking}
             flow = Flow(kernel, lambda instr: (instr.line, instr.text) in waits)
@@ -59,7 +59,7 @@ class Lowered:
         for number, (effect, step) in enumerate(self.accesses.steps.items()):
             instr, _ = self.accesses.instrs[number]
             handlers[effect] = learning(handlers[effect], instr, number, step.operation.uniform)
-        wrong: dict[int, list[Wrong]] = {}
+        wrong: dict[int, list[StaticFault]] = {}
         for found in (unwritten(flow, self.effects, liveness), unfenced(flow, self.effects)):
             for effect, what in found.items():
                 wrong.setdefault(effect, []).append(what)
@@ -67,7 +67,7 @@ class Lowered:
 
     def one_by_one(self) -> Code:
         """Lower the kernel again with one block for each instruction, of the same number."""
-        with naming(self.kernel):
+        with locating_errors(self.kernel):
             flow = Flow(self.kernel, lambda instr: True)
             layout = Layout.of(flow, Liveness(flow, self.effects), self.effects, self._varying)
             return Code(layout, self._instructions, {}, OneByOne)
@@ -76,7 +76,7 @@ class Lowered:
 def _made(effect: Effect, handler: Handler, read: bool) -> Action:
     """Make the action of an instruction, which takes the operands that are there. read: whether its result is read."""
     instr = effect.instr
-    with TakingApart(instr):
+    with Decoding(instr):
         action = handler.make(instr if read else replace(instr, operands=(Sink(), *instr.operands[1:])))
     given = 2 + sum(2 if isinstance(operand, TensorAddress) else 1 for operand in effect.sources)
     if not takes(action, given):
@@ -89,7 +89,7 @@ def _aligned(instr: Instr, run: Action) -> Action:
 
     def check_and_run(warp: Any, mask: Any, *operands: Any) -> Any:
         if mask is not None:
-            refuse_apart(instr, warp, mask, aligned=True)
+            report_unconverged(instr, warp, mask, aligned=True)
         return run(warp, mask, *operands)
 
     return check_and_run

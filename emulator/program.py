@@ -15,14 +15,14 @@ from .engine.divergence import ALL, rejoin, resume
 from .engine.effects import Effect, Find
 from .engine.placement import RegisterFile, RegisterFiles
 from .engine.stored import Stored
-from .engine.watch import Choice, Watch, choice
+from .engine.taint import Choice, TaintTracker, choice
 from .errors import EmulatorError, UnknownInstruction
 from .isa import registry
 from .isa.special_registers import MEMORY, PARAMS, SHARED_SYMBOL
 from .lowering import Lowered
 from .machine.compiled.accesses import CompiledAccesses, Learned
 from .machine.launch.launch import Launch
-from .machine.reports.doubts import Doubted, Overwritten
+from .machine.reports.suspects import PendingOverwrites, SuspectLoad
 from .ptx.flow import EXIT
 from .ptx.syntax import Kernel, Reg, Special
 
@@ -77,7 +77,7 @@ class Program:
 
     def advance(self, warp: Any) -> None:
         """Run a warp until it waits (`waiting`), yields (`yielded`) or ends (`done`)."""
-        if warp.watch is not None and not self._stepwise.go_on(warp):
+        if warp.taint is not None and not self._stepwise.go_on(warp):
             return
         code = self._code
         functions, counts = code.functions, code.counts
@@ -97,8 +97,8 @@ class Program:
                         return
                 if warp.yielded or warp.executed >= warp.until:
                     return
-        except Doubted as doubt:
-            pc = self._stepwise.begin(warp, pc, doubt)
+        except SuspectLoad as suspect:
+            pc = self._stepwise.begin(warp, pc, suspect)
         except EmulatorError:
             raise
         except Exception as error:
@@ -111,7 +111,7 @@ class Program:
 
     def line_of(self, warp: Any) -> int:
         """Return the PTX line of the first instruction of the block that a warp is in."""
-        code = self._code if warp.watch is None else self._stepwise.code
+        code = self._code if warp.taint is None else self._stepwise.code
         return self.kernel.instrs[code.flow.blocks[warp.pc].start if warp.pc != EXIT else -1].line
 
     def _set_special(self, warps: Sequence[Any], special: Special, rows: np.ndarray) -> None:
@@ -134,7 +134,7 @@ class Program:
         if found is None:
             found = CompiledAccesses(launch, self._lowered.accesses.instrs, self._learned)
             launch.registry[CompiledAccesses] = found
-            launch.registry[Overwritten] = Overwritten(self._lowered.reach)
+            launch.registry[PendingOverwrites] = PendingOverwrites(self._lowered.reach)
         return found
 
     def _special_value(self, warp: Any, special: Special) -> Any:
@@ -153,9 +153,9 @@ class Stepwise:
         self._whole, self._effects = lowered.code, lowered.effects
         self._places = {id(effect.instr): at for at, effect in enumerate(self._effects)}
 
-    def begin(self, warp: Any, pc: int, doubt: Doubted) -> int:
-        """Watch a warp from a load on that the function of block `pc` did not come past. Answers where it goes on."""
-        whole, blocks, at = self._whole, self._whole.flow.blocks, self._places[id(doubt.instr)]
+    def begin(self, warp: Any, pc: int, suspect: SuspectLoad) -> int:
+        """Track a warp from a load that the function of block `pc` did not pass. Return where it continues."""
+        whole, blocks, at = self._whole, self._whole.flow.blocks, self._places[id(suspect.instr)]
         block, done = blocks[pc], 0
         while not block.start <= at < block.end:  # of those that one function runs
             done = whole.counts[pc]
@@ -165,48 +165,48 @@ class Stepwise:
             if inside.start <= at < inside.end:  # which some lanes skip, and wait behind it
                 warp.stack.append((block.index, warp.bits, warp.meet))
                 warp.meet = block.index
-                resume(warp, doubt.lanes)
+                resume(warp, suspect.lanes)
                 block = inside
             elif block.start <= at < block.end:  # counted when it began
                 done -= block.end - block.start
         done += at - block.start
         warp.executed += done
-        warp.watch = Watch(warp, self.code.placement.slots, warp.registers, self._choice)
+        warp.taint = TaintTracker(warp, self.code.placement.slots, warp.registers, self._choice)
         (warp.registers,) = RegisterFiles(1, self.code.file_bytes).of_warps
-        _copy(warp.watch.whole, whole, warp.registers, self.code, all_registers=True)
+        _copy(warp.taint.whole, whole, warp.registers, self.code, all_registers=True)
         self._move(warp, lambda index: blocks[index].start, self.code.flow.leaves)
         return at
 
     def _choice(self, branch: Effect) -> Choice | None:
-        """What a branch passes by, see `watch.choice`."""
+        """What a branch passes by, see `taint.choice`."""
         return choice(self.code.flow, self._effects, self._places[id(branch.instr)])
 
     def go_on(self, warp: Any) -> bool:
         """Run a watched warp until it waits, yields or ends, or until nothing is left to be watched; whether that."""
-        watch, code = warp.watch, self.code
+        taint, code = warp.taint, self.code
         of_instr = self._whole.flow.of_instr
         while True:
             effect = self._effects[warp.pc]
-            taken = watch.lanes(effect)
-            result = watch.before(effect, taken)
+            taken = taint.lanes(effect)
+            result = taint.before(effect, taken)
             following = (code.functions[warp.pc] or code.write(warp.pc))(warp)
             if following == BLOCKED:
                 return False
-            watch.after(effect, taken, result)
+            taint.after(effect, taken, result)
             warp.executed += 1
             warp.pc = rejoin(warp, following) if following == warp.meet else following
             if warp.pc == EXIT:
                 warp.done = True
-                watch.end()
+                taint.end()
                 return False
-            if warp.pc in of_instr and not watch.holds_any(self._live(warp)):
+            if warp.pc in of_instr and not taint.any_tainted(self._live(warp)):
                 break
             if warp.yielded or warp.executed >= warp.until:
                 return False
-        _copy(warp.registers, code, watch.whole, self._whole, all_registers=False)
+        _copy(warp.registers, code, taint.whole, self._whole, all_registers=False)
         self._move(warp, of_instr.__getitem__, self._whole.flow.leaves)
-        warp.pc, warp.registers, warp.watch = of_instr[warp.pc], watch.whole, None
-        watch.end()
+        warp.pc, warp.registers, warp.taint = of_instr[warp.pc], taint.whole, None
+        taint.end()
         return True
 
     def _live(self, warp: Any) -> set[Reg]:

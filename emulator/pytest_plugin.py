@@ -15,7 +15,7 @@ import pytest
 
 from .bridge.patches import CACHE_WARNING
 from .errors import EmulatorError
-from .findings import listed
+from .findings import report_lines
 from .machine.launch.launch import LevelName
 from .machine.order.completion import Completion
 
@@ -73,7 +73,7 @@ def emulated_device(request: pytest.FixtureRequest) -> Iterator[EmulatedDevice]:
     seed, level = config.getoption("emulator_seed"), config.getoption("emulator_level")
     with emulated_gpu(completion=request.param, seed=seed, level=level) as device:
         yield device
-    said = "".join(listed(device.launches))
+    said = "".join(report_lines(device.launches))
     if said:
         warnings.warn(EmulatorWarning(said), stacklevel=1)
 

@@ -156,7 +156,7 @@ class TimedWarp:
         self.meet: Any = 0
         self.lane = 0
         self.stack: Any = ()
-        self.loads = self.products = self.watch = None
+        self.loads = self.products = self.taint = None
         self.bits = self.ended = 0
         self.leaves: frozenset[int] = frozenset()
         self.missed: list[Any] = []

@@ -10,13 +10,20 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from ..errors import TakingApart
+from ..errors import Decoding
 from ..isa.ld_st import MemoryOp
 from ..isa.registry import BLOCK, Action, Flush, Handler
 from ..isa.special_registers import changes
 from ..machine.compiled.accesses import follow_clock, gets_notes
-from ..machine.convergence import fixed, note_apart, reached, refuse_ended, refuse_outside, refuse_unnamed
-from ..machine.reports.doubts import Doubted
+from ..machine.convergence import (
+    fixed,
+    note_absent_lanes,
+    reached,
+    report_nonmembers,
+    report_reads_of_ended,
+    report_reads_of_unnamed,
+)
+from ..machine.reports.suspects import SuspectLoad
 from ..ptx.flow import EXIT, EXITS, BasicBlock, Flow
 from ..ptx.syntax import Imm, Instr, Special
 from .divergence import ALL, active, diverge, first, lanes_of, leave
@@ -32,10 +39,10 @@ BLOCKED = -2
 BlockFunction = Callable[[Any], int]
 
 
-class Wrong(Protocol):
+class StaticFault(Protocol):
     """What is wrong with an instruction, whatever it is given."""
 
-    def refuse(self, warp: Any) -> None:
+    def report(self, warp: Any) -> None:
         """Find it, once for a launch."""
 
 
@@ -49,7 +56,7 @@ class Instructions:
 
     handlers: Mapping[int, Action]
     early: Mapping[int, Sequence[EarlyUse]]
-    wrong: Mapping[int, Sequence[Wrong]]
+    wrong: Mapping[int, Sequence[StaticFault]]
 
 
 class BlockWriter:
@@ -83,10 +90,10 @@ class BlockWriter:
             "handle": {},
             "follow": follow_clock,
             "gets_notes": gets_notes,
-            "apart": note_apart,
-            "ended": refuse_ended,
-            "outside": refuse_outside,
-            "unnamed": refuse_unnamed,
+            "apart": note_absent_lanes,
+            "ended": report_reads_of_ended,
+            "outside": report_nonmembers,
+            "unnamed": report_reads_of_unnamed,
             "active": active,
             "first": first,
             "diverge": diverge,
@@ -202,11 +209,11 @@ class BlockWriter:
         deferred = self._deferred_call(names)
         for pipe, opcode in (("loads", LOAD), ("products", PRODUCT)):
             if uses := first_uses(effects, self._instructions.early, opcode):
-                refuse = f"w.{pipe}.refuse_early({_named(uses, names)})"
+                refuse = f"w.{pipe}.report_early_uses({_named(uses, names)})"
                 lines += _if(f"w.{pipe} and w.{pipe}.issued", [*deferred, refuse])
         for effect in effects:
             for wrong in self._instructions.wrong.get(id(effect), ()):
-                lines += [" " + line for line in (*deferred, f"{_named(wrong, names)}.refuse(w)")]
+                lines += [" " + line for line in (*deferred, f"{_named(wrong, names)}.report(w)")]
             instr = effect.instr
             members = instr.operands[-1] if instr.opcode in EXCHANGES and instr.guard is None else None
             if isinstance(members, Imm):
@@ -272,7 +279,7 @@ class BlockWriter:
         if not isinstance(effect.entry, Handler):
             changing = next(s for s in effect.reads if isinstance(s, Special) and changes(s))
             return _attempt([f"v = w.sreg({changing.name!r})", *stores], instr, arrived, names)
-        with TakingApart(instr):
+        with Decoding(instr):
             operands = "".join(f", {self._fetcher.source(operand, instr)}" for operand in effect.sources)
         call = f"v = {_named(self._instructions.handlers[id(effect)], names)}(w, mask{operands})"
         if not effect.entry.blocking:
@@ -329,10 +336,10 @@ def _attempt(statements: Sequence[str], instr: Instr, arrived: str, names: dict[
 
 def fail(error: Exception, instr: Instr, lanes: int) -> NoReturn:
     """Raise the error of an instruction that these lanes (bits) came to: UnknownInstruction unless it is a report."""
-    if isinstance(error, Doubted):
+    if isinstance(error, SuspectLoad):
         error.lanes = lanes
         raise error
-    with TakingApart(instr):
+    with Decoding(instr):
         raise error
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby
 
-from ..errors import TakingApart
+from ..errors import Decoding
 from ..isa.registry import Lowering
 from ..native.builder import Builder
 from ..native.compile import StepLists, runner
@@ -108,6 +108,6 @@ def lowered(segment: Segment, placement: Placement) -> Builder:
     for effect in segment.effects:
         assert isinstance(effect.entry, Lowering)
         builder.set_guard(effect.instr.guard)
-        with TakingApart(effect.instr):
+        with Decoding(effect.instr):
             effect.entry.lower(builder, effect.instr)
     return builder

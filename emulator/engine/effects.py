@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..errors import TakingApart, UnknownInstruction
+from ..errors import Decoding, UnknownInstruction
 from ..isa import registry
 from ..isa.carry import with_carry
 from ..isa.moves import FIXED_PARAMETER, parameter_bytes, with_fixed_parameter
@@ -78,7 +78,7 @@ def effects(kernel: Kernel, variables: Mapping[str, int], find: Find = registry.
     symbols = _symbols(kernel, variables)
     found = []
     for instr in kernel.instrs:
-        with TakingApart(instr):
+        with Decoding(instr):
             effect = _effect(with_accumulator(with_carry(with_fixed_parameter(_resolved(instr, symbols)))), find)
             if effect.instr.opcode == FIXED_PARAMETER:
                 _check_parameter(effect.instr, kernel)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ..errors import TakingApart
+from ..errors import Decoding
 from ..isa.ld_st import MemoryOp
 from ..isa.special_registers import MEMORY
 from ..native.builder import Slot
@@ -39,7 +39,7 @@ def load_stores(effects: Sequence[Effect], fetcher: Fetcher, cell: int) -> LoadS
     instrs: list[tuple[Instr, str]] = []
     stores: dict[int, int] = {}
     for effect in effects:
-        with TakingApart(effect.instr):
+        with Decoding(effect.instr):
             step = load_store(effect, fetcher, len(found), cell)
         if step is not None:
             if step.operation.store:

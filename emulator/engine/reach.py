@@ -13,7 +13,7 @@ from ..ptx.syntax import Address, Instr, Reg
 from .blocks import EXCHANGES
 from .effects import Effect, registers
 from .stored import Pointers
-from .watch import COMPUTES, choice
+from .taint import COMPUTES, choice
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class Unfenced:
     register: Reg | None
     touched: Instr | None
 
-    def refuse(self, warp: Any) -> None:
+    def report(self, warp: Any) -> None:
         """Find it, once for a launch."""
         launch = warp.cta.launch
         known = launch.registry.setdefault(Unfenced, set())
@@ -47,7 +47,7 @@ class Unfenced:
             what, at = f"uses {self.register}", (("touched at", place(self.touched, warp)),)
             missing = f"wgmma.fence between PTX lines {self.touched.line} and {self.product.line}"
         what = f"{self.product.opcode} {what} with no wgmma.fence before it"
-        launch.found(MissingWait(what, self.product, warp, (*at, ("missing", missing)), level=Level.FORMAL))
+        launch.report(MissingWait(what, self.product, warp, (*at, ("missing", missing)), level=Level.FORMAL))
 
 
 def unfenced(flow: Flow, effects: Sequence[Effect]) -> dict[int, Unfenced]:

@@ -29,14 +29,14 @@ class Unwritten:
     names: tuple[str, ...]
     level: Level
 
-    def refuse(self, warp: Any) -> None:
+    def report(self, warp: Any) -> None:
         """Find it, once for a launch."""
         launch = warp.cta.launch
         known = launch.registry.setdefault(Unwritten, set())
         if id(self) not in known:
             known.add(id(self))
             what = f"{self.instr.opcode} reads {', '.join(self.names)}, which nothing wrote"
-            launch.found(UnwrittenRead(what, self.instr, warp, level=self.level))
+            launch.report(UnwrittenRead(what, self.instr, warp, level=self.level))
 
 
 def unwritten(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> dict[int, Unwritten]:

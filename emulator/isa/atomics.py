@@ -122,7 +122,7 @@ def _run(op: Atomic, ins: Instr, results: int) -> Action:
         operands = [_bits(op, v, mask) for v in values[:needed]]
         addresses = chosen(warp, mask, address)
         if op.releases:
-            warp.settle_loads(ins)
+            warp.complete_used_loads(ins)
         old = np.zeros((addresses.size, op.count), f"u{op.width}")
         lanes = warp.lanes
         assert lanes is not None

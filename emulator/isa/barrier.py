@@ -8,7 +8,7 @@ import numpy as np
 
 from ..chip import NAMED_BARRIERS
 from ..errors import BarrierError, Level, UnknownInstruction
-from ..machine.convergence import refuse_apart
+from ..machine.convergence import report_unconverged
 from ..machine.order.access import CLUSTER
 from ..machine.synchronisation.barriers import Generation, NamedBarrier, wait_for
 from ..ptx.syntax import Instr
@@ -38,8 +38,8 @@ def _sync(ins: Instr) -> Action:
             generation, warp.granted = warp.granted, None
         else:
             if mask is not None or warp.missed:
-                refuse_apart(ins, warp, mask, aligned)
-            warp.settle_loads(ins)
+                report_unconverged(ins, warp, mask, aligned)
+            warp.complete_used_loads(ins)
             barrier = _named(ins, warp, index, mask)
             count = None if threads is None else of_lane(threads, active_lanes(mask)[0])
             generation = barrier.arrive(warp, count, ins)
@@ -59,8 +59,8 @@ def _bar_arrive(ins: Instr) -> Action:
 
     def run(warp: Warp, mask: Any, index: Any, threads: Any) -> None:
         if mask is not None or warp.missed:
-            refuse_apart(ins, warp, mask, aligned)
-        warp.settle_loads(ins)
+            report_unconverged(ins, warp, mask, aligned)
+        warp.complete_used_loads(ins)
         lane = active_lanes(mask)[0]
         _named(ins, warp, index, mask).arrive(warp, of_lane(threads, lane), ins)
 
@@ -79,8 +79,8 @@ def _bar_red(ins: Instr) -> Action:
             generation, warp.granted = warp.granted, None
         else:
             if mask is not None or warp.missed:
-                refuse_apart(ins, warp, mask, aligned)
-            warp.settle_loads(ins)
+                report_unconverged(ins, warp, mask, aligned)
+            warp.complete_used_loads(ins)
             lane = active_lanes(mask)[0]
             vote = rest[-1]
             votes = np.full(32, vote) if not isinstance(vote, np.ndarray) else vote
@@ -119,8 +119,8 @@ def _cluster(ins: Instr) -> Action:
 
         def arrive(warp: Warp, mask: Any) -> None:
             if mask is not None or warp.missed:
-                refuse_apart(ins, warp, mask, aligned)
-            warp.settle_loads(ins)
+                report_unconverged(ins, warp, mask, aligned)
+            warp.complete_used_loads(ins)
             if warp.cluster_arrivals:
                 _arrived_already(warp, warp.cluster_arrivals[-1], ins)
             releases = sem != "relaxed" or not warp.cta.launch.asks(Level.FORMAL)
@@ -133,7 +133,7 @@ def _cluster(ins: Instr) -> Action:
 
     def wait(warp: Warp, mask: Any) -> Any:
         if not warp.cluster_arrivals:
-            warp.cta.launch.found(BarrierError("barrier.cluster.wait without an arrive before it", ins, warp))
+            warp.cta.launch.report(BarrierError("barrier.cluster.wait without an arrive before it", ins, warp))
             return None
         generation = warp.cluster_arrivals[0]
         if not generation.over:
@@ -157,4 +157,4 @@ def _arrived_already(warp: Warp, generation: Generation, ins: Instr) -> None:
     warp.arrived_again = ins
     line = generation.came[warp].line
     what = "barrier.cluster.arrive a second time before barrier.cluster.wait"
-    warp.cta.launch.found(BarrierError(what, ins, warp, (("arrived at", f"PTX line {line}"),), Level.FORMAL))
+    warp.cta.launch.report(BarrierError(what, ins, warp, (("arrived at", f"PTX line {line}"),), Level.FORMAL))

@@ -36,13 +36,13 @@ def _try_cancel(ins: Instr) -> Action:
         cluster, smem = warp.cta.cluster, warp.cta.smem
         if warp.denied is not None:
             read = (("read at", place(warp.denied, warp)),)
-            cluster.launch.found(
+            cluster.launch.report(
                 CancelError("try_cancel after a failed request, which PTX leaves undefined", ins, warp, read)
             )
         seen = warp.clock.copy()
         warp.tick()
         for lane in active_lanes(mask):
-            offset, told = (smem.own(of_lane(at, lane), ins, warp, ins.opcode) for at in (target, barrier))
+            offset, told = (smem.local_offset(of_lane(at, lane), ins, warp, ins.opcode) for at in (target, barrier))
             aligned(offset, RESPONSE_BYTES, "the response of try_cancel", ins, warp)
             taken = cluster.take_over()
             response = np.array([taken is not None, *(taken or NO_CTA)], np.uint32).view(np.uint8)

@@ -42,7 +42,7 @@ def _copy(ins: Instr) -> Action:
         real = rest[0] if sized else size.value
         sizes = np.where(np.broadcast_to(real, 32), 0, size.value) if by_predicate else real
         alone = partial(copy, warp, mask, target, source, sizes)
-        warp.copies_in_a_row.append(Copy(ins, size.value, mask, target, source, sizes, alone))
+        warp.queued_copies.append(Copy(ins, size.value, mask, target, source, sizes, alone))
 
     def copy(warp: Warp, mask: Any, target: Any, source: Any, real: Any) -> None:
         sizes = per_lane(real, np.uint32)
@@ -58,7 +58,7 @@ def _copy(ins: Instr) -> Action:
         copies.made_by(word(mask))
         cells, lanes, me = memory.cells(offsets, size.value), to.lanes(warp, None), copies.access(ins, "cp.async")
         several = memory.shadow.write(cells, me, warp.clock, along(lanes, cells))
-        if warp.cta.launch.memory.watched and (sizes > 0).any():
+        if warp.cta.launch.memory.tracked and (sizes > 0).any():
             reading = copies.access(ins, "cp.async")
             warp.cta.cluster.outside.read(sources[sizes > 0], int(sizes.max()), reading, warp.clock)
 
@@ -73,7 +73,7 @@ def _copy(ins: Instr) -> Action:
             memory.bytes[offsets[:, None] + np.arange(size.value)] = values()
 
         if several:
-            memory.refuse_overlap(offsets, values(), lanes, me)
+            memory.check_overlap(offsets, values(), lanes, me)
         copies.issue(ins, move)
         warp.cta.launch.stats.copied_in_bytes += size.value * sizes.size
 

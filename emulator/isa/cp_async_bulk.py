@@ -60,7 +60,7 @@ def targets(
 ) -> list[tuple[Cta, int, MBarrier]]:
     """Return (CTA, offset, mbarrier) of each copy. ranks: CTA mask of a multicast; paired: .cta_group::2."""
     if not OWN.isdisjoint(ins.modifiers) and not GLOBAL.isdisjoint(ins.modifiers):
-        warp.cta.smem.own(target, ins, warp, f"the destination of {ins.opcode}")
+        warp.cta.smem.local_offset(target, ins, warp, f"the destination of {ins.opcode}")
     if ranks is None:
         copies = [(target >> RANK_SHIFT & 0xFF, barrier >> RANK_SHIFT & 0xFF)]
     else:
@@ -154,7 +154,7 @@ def _bulk_in(ins: Instr) -> Action:
             memory.readable(address, address + count, ins, warp, "a bulk copy")
             ranks = of_lane(rest[0], lane) if multicast else None
             for cta, offset, told in targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, False):
-                if memory.watches(address):
+                if memory.tracks(address):
                     reading = Access(told.component, told.phase + 1, False, ins, warp, "a bulk copy", via=told)
                     warp.cta.cluster.outside.read(np.array([address], np.uint64), count, reading, warp.clock)
 
@@ -176,7 +176,7 @@ def _bulk_out(ins: Instr, what: str, fold: Fold = copy, masked: int | None = Non
         memory, smem = warp.cta.launch.memory, warp.cta.smem
         for lane in active_lanes(mask):
             address, count = of_lane(target, lane), of_lane(size, lane)
-            offset = smem.own(of_lane(source, lane), ins, warp, what)
+            offset = smem.local_offset(of_lane(source, lane), ins, warp, what)
             _check_units(ins, warp, what, address, count, offset)
             memory.writable(address, address + count, ins, warp, what)
             smem.check_span(offset, count, ins, warp, what)
@@ -216,7 +216,7 @@ def _bulk_across(ins: Instr, what: str, fold: Fold = copy) -> Action:
     def run(warp: Warp, mask: Any, target: Any, source: Any, size: Any, barrier: Any) -> None:
         smem = warp.cta.smem
         for lane in active_lanes(mask):
-            count, offset = of_lane(size, lane), smem.own(of_lane(source, lane), ins, warp, what)
+            count, offset = of_lane(size, lane), smem.local_offset(of_lane(source, lane), ins, warp, what)
             _check_units(ins, warp, what, 0, count, offset, of_lane(target, lane))
             ((cta, there, told),) = targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), None, False)
             smem.check_span(offset, count, ins, warp, what)

@@ -192,7 +192,7 @@ def _check_near(ins: Instr, warp: Warp, cta: Cta, told: MBarrier, paired: bool) 
     fault = BarrierError(
         f"{ins.opcode} to {cta} reports to {told} of {told.cta}", ins, warp, (("missing", f"an mbarrier of {allowed}"),)
     )
-    warp.cta.launch.found(fault)
+    warp.cta.launch.report(fault)
 
 
 def _tensor_store(ins: Instr) -> Action:
@@ -232,7 +232,7 @@ def _storing(ins: Instr, reduction: str | None, rows: bool) -> Action:
             if not rows and min(boxes[0]) < 0:
                 what = f"{ins.opcode} of a box at {boxes[0]}; only loads may start at negative coordinates"
                 raise DescriptorError(what, ins, warp)
-            offset = warp.cta.smem.own(of_lane(source, lane), ins, warp, ins.opcode)
+            offset = warp.cta.smem.local_offset(of_lane(source, lane), ins, warp, ins.opcode)
             if reduction is None and len(lanes) > 1:
                 if (tensor, *boxes, offset) in done:
                     continue

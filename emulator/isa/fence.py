@@ -26,7 +26,7 @@ def _fence(ins: Instr) -> Action:
     )
 
     def run(warp: Warp, mask: Any) -> None:
-        warp.settle_loads(ins)
+        warp.complete_used_loads(ins)
         warp.fence(semantics != "release", semantics != "acquire", REACH.get(scope, GPU))
 
     return run

@@ -141,7 +141,7 @@ class MemoryOp:
                 warp,
             )
         if rank != warp.cta.rank:
-            warp.refuse_unstarted(ctas[rank], self.ins, self.what)
+            warp.check_started(ctas[rank], self.ins, self.what)
         return ctas[rank].smem
 
     def checked(self, memory: SharedMemory, offsets: np.ndarray, warp: Warp) -> np.ndarray:
@@ -194,12 +194,12 @@ def _load_part(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray, lanes:
         local, written = _local(op, warp)
         if (written[at] != int.from_bytes(b"\1" * op.width)).any():
             what = f"{op.what} reads local memory at offset {int(places.min())}, which nothing wrote"
-            warp.cta.launch.found(UnwrittenRead(what, op.ins, warp, level=Level.FORMAL))
+            warp.cta.launch.report(UnwrittenRead(what, op.ins, warp, level=Level.FORMAL))
         values = local[at]
         return values
     if memory == "global":
         launch = warp.cta.launch
-        if launch.memory.watched and not op.rewrites:
+        if launch.memory.tracked and not op.rewrites:
             me, lane_bits = op.access(warp), op.lanes(warp, lanes)
             warp.cta.cluster.outside.read(places, op.bytes, me, warp.clock, lane_bits, op.once)
         values = launch.memory.load(places, op.width, op.count, op.ins, warp, op.what)
@@ -264,7 +264,7 @@ def _acquire(op: MemoryOp, warp: Warp, memory: Any, places: np.ndarray) -> None:
             if op.acquires:
                 warp.acquire(seen)
             else:
-                warp.unacquired(seen, reach)
+                warp.observe_relaxed(seen, reach)
 
 
 def _flags(warp: Warp, memory: Any) -> Flags:
@@ -396,7 +396,7 @@ def _st(ins: Instr) -> Action:
 
     def run(warp: Warp, mask: Any, address: Any, value: Any, _policy: Any = None) -> None:
         if op.releases:
-            warp.settle_loads(ins)
+            warp.complete_used_loads(ins)
         if not by_lane and not isinstance(address, np.ndarray) and not isinstance(value, np.ndarray):
             addresses = chosen_once(warp, mask, address)
             items = value if isinstance(value, tuple) else (value,)

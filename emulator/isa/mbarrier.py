@@ -58,7 +58,7 @@ def reachable(barrier: MBarrier, ins: Instr, warp: Warp) -> None:
         missing = "fence.mbarrier_init.release.cluster or fence.proxy.async after it"
         at = (("initialised at", place(init.instr, init.warp)), ("initialised by", str(init.warp)))
         level = Level.FORMAL if init.warp.cta is warp.cta else Level.FAULT
-        warp.cta.launch.found(BarrierError(what, ins, warp, (*at, ("missing", missing)), level))
+        warp.cta.launch.report(BarrierError(what, ins, warp, (*at, ("missing", missing)), level))
 
 
 @executes("mbarrier.init", communicates=never_communicates)
@@ -68,7 +68,7 @@ def _init(ins: Instr) -> Action:
     def run(warp: Warp, mask: Any, address: Any, count: Any) -> None:
         for lane in active_lanes(mask) if isinstance(address, np.ndarray) else (0,):
             smem = warp.cta.smem
-            offset = smem.own(of_lane(address, lane), ins, warp, ins.opcode)
+            offset = smem.local_offset(of_lane(address, lane), ins, warp, ins.opcode)
             smem.init_mbarrier(offset, of_lane(count, lane), ins, warp)
 
     return run
@@ -82,7 +82,7 @@ def _inval(ins: Instr) -> Action:
         at = same(address, mask)
         for lane in active_lanes(mask) if at is None else (0,):
             smem = warp.cta.smem
-            smem.drop_mbarrier(smem.own(of_lane(address, lane), ins, warp, ins.opcode), ins, warp)
+            smem.drop_mbarrier(smem.local_offset(of_lane(address, lane), ins, warp, ins.opcode), ins, warp)
 
     return run
 
@@ -118,13 +118,13 @@ def _arrive(ins: Instr) -> Action:
         party = Party(ins, warp, what)
         clock = warp.fenced[CTA]
         if release := sem != "relaxed" or not warp.cta.launch.asks(Level.FORMAL):
-            warp.settle_loads(ins)
+            warp.complete_used_loads(ins)
             clock = warp.clock
         tokens: Any = np.zeros(LANES, np.uint64) if wanted else 0
         for at, lanes in _each(address, mask):
             barrier = mbarrier_at(warp, at, ins)
             if own and barrier.cta is not warp.cta:
-                warp.cta.smem.own(at, ins, warp, ins.opcode)
+                warp.cta.smem.local_offset(at, ins, warp, ins.opcode)
             for together in [[lane] for lane in lanes] if no_complete else [[*lanes]]:
                 if wanted:
                     tokens[together] = barrier.phase | barrier.pending << PHASE_BITS
@@ -157,7 +157,7 @@ def _tx(ins: Instr) -> Action:
         for at, lanes in _each(address, mask):
             barrier = mbarrier_at(warp, at, ins)
             if own and barrier.cta is not warp.cta:
-                warp.cta.smem.own(at, ins, warp, ins.opcode)
+                warp.cta.smem.local_offset(at, ins, warp, ins.opcode)
             for lane in lanes:
                 if expect:
                     barrier.expect(of_lane(tx, lane), party)
@@ -206,7 +206,7 @@ def _wait(ins: Instr) -> Action:
 def _ignored_wait(ins: Instr) -> Action:
     def run(warp: Warp, mask: Any, address: Any, _phase: Any, _time_limit: Any = 0) -> Any:
         for at, _ in _each(address, mask):
-            warp.unheard[mbarrier_at(warp, at, ins)] = ins
+            warp.unread_answers[mbarrier_at(warp, at, ins)] = ins
         return False
 
     return run
@@ -223,7 +223,7 @@ def _observe(warp: Warp, barrier: MBarrier, acquire: bool) -> None:
     if acquire:
         warp.acquire(barrier.complete)
     else:
-        warp.unacquired(barrier.complete)
+        warp.observe_relaxed(barrier.complete)
 
 
 def _suspend(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: bool) -> Any:
@@ -250,7 +250,7 @@ def _report_remote_wait(ins: Instr, warp: Warp, barrier: MBarrier) -> None:
     """Report a wait on another CTA's mbarrier: only arrivals and bytes may be remote (PTX ISA 9.1, 9.7.13.15.16)."""
     what = f"{ins.opcode} in {warp} waits for {barrier} of {barrier.cta}"
     missing = f"an mbarrier of {warp.cta}, on which others arrive"
-    warp.cta.launch.found(BarrierError(what, ins, warp, (("missing", missing),)))
+    warp.cta.launch.report(BarrierError(what, ins, warp, (("missing", missing),)))
 
 
 def _report_late_wait(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: bool) -> None:
@@ -268,7 +268,7 @@ def _report_late_wait(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, pa
         missing = f"what keeps {barrier} from going on before {warp} has waited for phase {meant}"
         last = barrier.last.placed() if barrier.last else "none"
         notes = (("state", state), ("last arrival", last), ("missing", missing))
-        warp.cta.launch.found(BarrierError(what, ins, warp, notes))
+        warp.cta.launch.report(BarrierError(what, ins, warp, notes))
 
 
 def _wait_lanes(ins: Instr, warp: Warp, mask: Any, address: Any, phase: Any, parity: bool, acquire: bool) -> Any:

@@ -32,7 +32,7 @@ def _st_bulk(ins: Instr) -> Action:
             start, count = of_lane(address, lane), of_lane(size, lane)
             if space is None and start >> 32 != SHARED_BASE >> 32:
                 raise OutOfBounds(f"st.bulk at {start:#x}, which is not in shared memory", ins, warp)
-            offset = smem.own(start, ins, warp, "st.bulk")
+            offset = smem.local_offset(start, ins, warp, "st.bulk")
             if (offset | count) % UNIT:
                 raise Misaligned(f"st.bulk of {count} bytes at {start:#x}: both are multiples of {UNIT}", ins, warp)
             if not count:

@@ -45,7 +45,7 @@ def _alloc(ins: Instr) -> Action:
             live = ", ".join(f"{c} to {c + n - 1}" for c, (n, *_) in sorted(tmem.allocations.items()))
             warp.waiting = Wait(ins, (tmem,), lambda: f"{count} free columns of tensor memory; allocated: {live}")
             return BLOCK
-        offset = smem.own(same(address, mask) or 0, ins, warp, ins.opcode)
+        offset = smem.local_offset(same(address, mask) or 0, ins, warp, ins.opcode)
         smem.check_span(offset, 4, ins, warp, "tcgen05.alloc's result")
         smem.store(np.array([offset]), np.array([[column]], np.uint32), warp.access(ins, ALLOC), warp.clock, None)
         return None
@@ -58,7 +58,7 @@ def _dealloc(ins: Instr) -> Action:
     Modifiers(ins).pick(CTA_GROUP, SYNC, ALIGNED, B32)
 
     def run(warp: Warp, mask: Any, address: Any, columns: Any) -> None:
-        warp.settle_loads(ins)
+        warp.complete_used_loads(ins)
         warp.cta.tmem.free((same(address, mask) or 0) & 0xFFFF, same(columns, mask) or 0, ins, warp)
 
     return run

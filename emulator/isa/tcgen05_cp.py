@@ -13,7 +13,7 @@ import numpy as np
 
 from ..chip import TMEM_LANES
 from ..errors import UnknownInstruction, place
-from ..machine.agents.tensorcore import SHIFTED_COLUMNS, refuse, shift_rows, taking_part
+from ..machine.agents.tensorcore import SHIFTED_COLUMNS, descriptor_error, shift_rows, taking_part
 from ..machine.formats.descriptors import MatrixDescriptor, operand_pattern
 from ..machine.formats.numbers import HOLDER_SHIFT, unpacked
 from ..machine.memory.tmem import GROUP, named
@@ -88,7 +88,7 @@ def _cp(ins: Instr) -> Action:
             driver = thread(warp, lane)
             lanes = copied.lanes(at >> 16)
             if lanes[-1] >= TMEM_LANES:
-                raise refuse(ins, warp, ValueError(f"lane {at >> 16} in the address {at:#010x} of .{name}"))
+                raise descriptor_error(ins, warp, ValueError(f"lane {at >> 16} in the address {at:#010x} of .{name}"))
             for cta in ctas:
                 _check(copied, cta, driver.access(ins), at & 0xFFFF, lanes, bits)
 
@@ -109,7 +109,7 @@ def _taking_part(ins: Instr, warp: Warp, group: str | None) -> tuple[Cta, ...]:
     try:
         return taking_part(warp.cta, 2 if group == "cta_group::2" else 1)
     except ValueError as why:
-        raise refuse(ins, warp, why) from None
+        raise descriptor_error(ins, warp, why) from None
 
 
 @lru_cache(maxsize=4096)
@@ -127,7 +127,7 @@ def _check(copied: CopyShape, cta: Cta, me: Access, column: int, lanes: np.ndarr
     try:
         chunks = _chunks(bits, copied.rows, copied.chunks)
     except ValueError as why:
-        raise refuse(me.instr, me.warp, why) from None
+        raise descriptor_error(me.instr, me.warp, why) from None
     low, high = int(chunks.min()) * CHUNK, int(chunks.max() + 1) * CHUNK
     smem.check_span(low, high - low, me.instr, me.warp, f"the source of {me.what}")
     tmem.check(column, copied.columns, me.instr, me.warp, me.what)
@@ -164,7 +164,7 @@ def _shift(ins: Instr) -> Action:
             column = at & 0xFFFF
             if at >> 16:
                 why = f"lane {at >> 16} in the address {at:#010x}: only a shift from lane 0 can be emulated"
-                raise refuse(ins, warp, ValueError(why))
+                raise descriptor_error(ins, warp, ValueError(why))
             driver = thread(warp, lane)
             ctas = _taking_part(ins, warp, group)
             for cta in ctas:

@@ -86,7 +86,7 @@ class Transfer:
             if same(address & np.uint32(0xFFFF), mask) is None:
                 raise self._lanes_differ(warp, Level.FAULT)
             if pedantic:
-                warp.cta.launch.found(self._lanes_differ(warp, Level.PEDANTIC))
+                warp.cta.launch.report(self._lanes_differ(warp, Level.PEDANTIC))
             at = int(address[0])
         lane, column = at >> 16, at & 0xFFFF
         low = 32 * (warp.index % 4)
@@ -94,7 +94,7 @@ class Transfer:
         if inside % self.lanes:
             raise self._out_of_reach(warp, at, Level.FAULT)
         if lane != inside and pedantic:
-            warp.cta.launch.found(self._out_of_reach(warp, at, Level.PEDANTIC))
+            warp.cta.launch.report(self._out_of_reach(warp, at, Level.PEDANTIC))
         lane = inside
         lanes, columns, span = fragment(self.shape, self.repeats, split, self.packed)
         warp.cta.tmem.check(column, span, self.ins, warp, self.ins.opcode)
@@ -152,7 +152,7 @@ def _st(ins: Instr) -> Action:
         tmem = warp.cta.tmem
         cells = transfer.region(warp, lane, column, span, split)
         if warp.loads.issued:
-            warp.settle_loads(ins)
+            warp.complete_used_loads(ins)
         tmem.shadow.write(cells, warp.stores.access(ins), warp.tensor_clock)
         values = matrix(source)
         if transfer.packed:

@@ -10,7 +10,15 @@ import numpy as np
 
 from ..chip import TMEM_LANES
 from ..errors import UnknownInstruction
-from ..machine.agents.tensorcore import SHIFTED_COLUMNS, KStep, Shape, placement, refuse, shift_rows, taking_part
+from ..machine.agents.tensorcore import (
+    SHIFTED_COLUMNS,
+    KStep,
+    Shape,
+    descriptor_error,
+    placement,
+    shift_rows,
+    taking_part,
+)
 from ..machine.formats.descriptors import (
     CHUNK,
     KINDS,
@@ -128,7 +136,7 @@ def _scales(ins: Instr, warp: Warp, op: MmaOp, idesc: int, a: int, b: int) -> Sc
         if byte % count:
             why = f"id {byte} of the scale factors of {name} in instruction descriptor {idesc:#010x}: {count} a row"
             _check_queued(warp)
-            raise refuse(ins, warp, ValueError(why))
+            raise descriptor_error(ins, warp, ValueError(why))
     return Scales(a & 0xFFFF, a_byte, b & 0xFFFF, b_byte)
 
 
@@ -292,7 +300,7 @@ def _read_a_from_tmem(cta: Cta, me: Access, shape: Shape, address: int) -> None:
     column, columns = address & 0xFFFF, shape.kind.k_bytes // 4
     if address >> 16 != shape.low_lane:
         why = f"operand A at lane {address >> 16} of tensor memory, the accumulator at lane {shape.low_lane}"
-        raise refuse(me.instr, me.warp, ValueError(why))
+        raise descriptor_error(me.instr, me.warp, ValueError(why))
     cta.tmem.check(column, columns, me.instr, me.warp, f"operand A of {me.what}")
     cta.tmem.shadow.read(rectangle(column, columns, shape.where.groups), me, me.warp.tensor_clock)
 
@@ -328,7 +336,7 @@ def _read_operand(cta: Cta, me: Access, shape: Shape, bits: int, rows: int, mn_m
     try:
         cells = _operand_cells(bits, rows, shape.kind, mn_major, smem.shift, smem.size)
     except ValueError as why:
-        raise refuse(me.instr, me.warp, ValueError(f"operand {name}: {why}")) from None
+        raise descriptor_error(me.instr, me.warp, ValueError(f"operand {name}: {why}")) from None
     smem.shadow.read(cells, me, me.warp.clock, operand_pattern(bits))
 
 
@@ -369,7 +377,7 @@ def _mma(ins: Instr) -> Action:
                 shape = shape_of(bits & ~SCALE_BYTES if op.block else bits, at, off, extra)
             except ValueError as why:
                 _check_queued(warp)
-                raise refuse(ins, warp, why) from None
+                raise descriptor_error(ins, warp, why) from None
             a_at = named(of_lane(a, lane), ins, warp) if op.a_in_tmem else of_lane(a, lane)
             step = KStep(a_at, of_lane(b, lane), op.a_in_tmem, scales)
             accumulate = bool(of_lane(rest[before], lane))

@@ -51,7 +51,7 @@ def _replace(ins: Instr) -> Action:
 def _shared_map(ins: Instr, warp: Warp, address: int, write: bool = True) -> np.ndarray:
     """Return the 128 bytes of a map in this CTA's shared memory, checked."""
     smem = warp.cta.smem
-    offset = smem.own(address, ins, warp, ins.opcode)
+    offset = smem.local_offset(address, ins, warp, ins.opcode)
     if offset % MAP_BYTES:
         raise DescriptorError(f"{ins.opcode}: a map at {address:#x}, no multiple of {MAP_BYTES}", ins, warp)
     smem.check_span(offset, MAP_BYTES, ins, warp, ins.opcode)
@@ -115,7 +115,7 @@ def check_acquired(ins: Instr, warp: Warp, address: int) -> None:
             ("missing", f"fence.proxy.tensormap::generic.{missing}"),
         ),
     )
-    warp.cta.launch.found(fault)
+    warp.cta.launch.report(fault)
 
 
 def acquire(ins: Instr, warp: Warp, address: int) -> None:
@@ -138,7 +138,7 @@ def release(warp: Warp) -> None:
 
 def _known(access: Access, warp: Warp) -> bool:
     """Return True if `access` is the warp's own, or happens before its current point and is of the same cluster."""
-    return access.warp is warp or (access.warp.cta.home == warp.cta.home and access.seen_by(warp.clock))
+    return access.warp is warp or (access.warp.cta.cluster_id == warp.cta.cluster_id and access.seen_by(warp.clock))
 
 
 def _held(address: int) -> bytes:

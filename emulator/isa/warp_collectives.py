@@ -39,16 +39,16 @@ def _warp_sync(ins: Instr) -> Action:
 
     def run(warp: Warp, mask: Any, members: Any) -> None:
         if mask is None and type(members) is int and members & ALL == ALL:
-            warp.let_lanes_meet()
+            warp.sync_lanes()
             return
         here = word(mask)
         named = per_lane(members, np.uint32)
         for those in set(named[list(active_lanes(mask))].tolist()):
             meeting = those & here & word(named == those)
             if meeting | warp.ended == ALL:
-                warp.let_lanes_meet()
+                warp.sync_lanes()
             else:
-                warp.let_some_meet(meeting)
+                warp.sync_some_lanes(meeting)
 
     return run
 
@@ -63,7 +63,7 @@ def _present(builder: Builder, members: Operand) -> Vec:
 
     A membermask in a register may form several groups within one instruction. A lane that executes the instruction but
     is
-    not in a constant membermask is reported (`convergence.refuse_outside`) and participates, as on an H200.
+    not in a constant membermask is reported (`convergence.report_nonmembers`) and participates, as on an H200.
     """
     present = ballot(builder.taking_part)
     return present if isinstance(members, Imm) else present & builder.read(members, "i32")

@@ -14,7 +14,7 @@ import numpy as np
 from ..chip import LANES
 from ..errors import BarrierError, DescriptorError, Level, UnknownInstruction
 from ..machine.agents.products import products
-from ..machine.convergence import refuse_apart
+from ..machine.convergence import report_unconverged
 from ..machine.formats.descriptors import (
     B1,
     BF16,
@@ -249,7 +249,7 @@ def _descriptor(ins: Instr, warp: Warp, value: Any) -> int:
 def _together(ins: Instr, warp: Warp, mask: Any) -> None:
     """Check that all lanes execute it and that the warp is in a complete group of four warps."""
     if mask is not None or warp.missed:
-        refuse_apart(ins, warp, mask, aligned=True)
+        report_unconverged(ins, warp, mask, aligned=True)
     if warp.index | WARPS - 1 >= warp.cta.launch.warps:
         what = f"{ins.opcode} in {warp}, which is in no group of four warps: the CTA has {warp.cta.launch.warps}"
         raise BarrierError(what, ins, warp)
@@ -262,7 +262,7 @@ def _in_step(ins: Instr, warp: Warp) -> None:
         made.append(ins)
     elif made[count] is not ins:
         other = f"another of its four warps executes that of PTX line {made[count].line}"
-        warp.cta.launch.found(BarrierError(f"{ins.opcode} in {warp}, where {other}", ins, warp))
+        warp.cta.launch.report(BarrierError(f"{ins.opcode} in {warp}, where {other}", ins, warp))
 
 
 @executes("wgmma.fence", blocking=True, communicates=never_communicates)

@@ -17,40 +17,40 @@ if TYPE_CHECKING:
 ALL = (1 << LANES) - 1
 
 
-def refuse_apart(instr: Instr, warp: Warp, mask: np.ndarray | None, aligned: bool) -> None:
+def report_unconverged(instr: Instr, warp: Warp, mask: np.ndarray | None, aligned: bool) -> None:
     """Find that lanes come to a barrier without those that wait for them at an exchange; or, if it is `aligned`,
     that others of the warp are elsewhere. To be called where a mask is set, or lanes were missed."""
     bits = word(mask)
-    _refuse_missed(warp, bits)
+    _report_missed(warp, bits)
     absent = _elsewhere(warp, bits) if aligned else 0
     if absent:
-        warp.cta.launch.found(_apart(instr, warp, bits, ALL, absent))
+        warp.cta.launch.report(_apart(instr, warp, bits, ALL, absent))
 
 
-def note_apart(instr: Instr, warp: Warp, bits: int, members: int) -> None:
+def note_absent_lanes(instr: Instr, warp: Warp, bits: int, members: int) -> None:
     """Note which of `members` are elsewhere while `bits` execute `instr`, an exchange among them. That waits for
     them to come or to end. Should they wait for these lanes, all wait for ever: an H100 hangs where they come to a
     barrier or another exchange, and does not where they end."""
-    _refuse_missed(warp, bits)
+    _report_missed(warp, bits)
     absent = _elsewhere(warp, bits) & members
     if absent:
         warp.missed.append((absent, _apart(instr, warp, bits, members, absent)))
 
 
-def refuse_outside(instr: Instr, warp: Warp, bits: int, members: int, parted: bool) -> None:
+def report_nonmembers(instr: Instr, warp: Warp, bits: int, members: int, parted: bool) -> None:
     """Find that some of `bits` execute an exchange among `members` that does not name them. An H200 ends the launch
     where the driver's compiler does not know the warp to be together: `parted` by a branch. Else all take part."""
     what = f"{instr.opcode} of {_shown(bits)} is for {_shown(members)}: what the others get is not defined"
     together = not parted and bits | warp.ended == ALL
-    warp.cta.launch.found(BarrierError(what, instr, warp, level=Level.FORMAL if together else Level.FAULT))
+    warp.cta.launch.report(BarrierError(what, instr, warp, level=Level.FORMAL if together else Level.FAULT))
 
 
-def _refuse_missed(warp: Warp, bits: int) -> None:
+def _report_missed(warp: Warp, bits: int) -> None:
     """Find that some of `bits`, which are about to wait for others, did not come to an exchange that named them."""
     fault = next((fault for absent, fault in warp.missed if absent & bits), None)
     if fault is not None:
         warp.missed.clear()
-        warp.cta.launch.found(fault)
+        warp.cta.launch.report(fault)
 
 
 def _apart(instr: Instr, warp: Warp, bits: int, members: int, absent: int) -> BarrierError:
@@ -62,18 +62,18 @@ def _apart(instr: Instr, warp: Warp, bits: int, members: int, absent: int) -> Ba
     )
 
 
-def refuse_ended(instr: Instr, warp: Warp, bits: int) -> None:
+def report_reads_of_ended(instr: Instr, warp: Warp, bits: int) -> None:
     """Find that `bits` get from a shuffle of fixed distance what a lane gives that has ended, or never was."""
     getting = reached(instr, warp.ended) & bits
     if getting:
         what = f"{instr.opcode} brings {_shown(getting)} what lanes give that have ended: it may be anything"
-        warp.cta.launch.found(BarrierError(what, instr, warp, level=Level.FORMAL))
+        warp.cta.launch.report(BarrierError(what, instr, warp, level=Level.FORMAL))
 
 
-def refuse_unnamed(instr: Instr, warp: Warp, bits: int) -> None:
+def report_reads_of_unnamed(instr: Instr, warp: Warp, bits: int) -> None:
     """Find that `bits` get from a shuffle of fixed distance what lanes give that it does not name."""
     what = f"{instr.opcode} brings {_shown(bits)} what lanes give that it does not name: it may be anything"
-    warp.cta.launch.found(BarrierError(what, instr, warp, level=Level.FORMAL))
+    warp.cta.launch.report(BarrierError(what, instr, warp, level=Level.FORMAL))
 
 
 def fixed(instr: Instr) -> bool:

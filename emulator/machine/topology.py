@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 REFUSED = 0.3
 """In random mode, the chance that a cluster is launched although another would take over its work."""
-Turn = Literal["went on", "polled", "slept"]
+Progress = Literal["went on", "polled", "slept"]
 """polled: read again what it had read, and found the same."""
 
 
@@ -102,7 +102,7 @@ class Cta:
 
     def __init__(self, cluster: Cluster, rank: int, ctaid: Dim3) -> None:
         self.cluster, self.launch, self.rank, self.ctaid = cluster, cluster.launch, rank, ctaid
-        self.home = cluster.index
+        self.cluster_id = cluster.index
         self.window = rank << RANK_SHIFT
         self.name = "({},{},{})".format(*ctaid)
         self.smem = SharedMemory(self, self.launch.shared_bytes)
@@ -149,7 +149,7 @@ class Warp(Issuer):
         component = history.component((cta.rank, index))
         history.component((cta.rank, index, "lanes"))
         super().__init__(cta, index, component, history.clock())
-        self.serial = cta.cluster.outside.enrol(self)
+        self.serial = cta.cluster.outside.register(self)
         loads, stores = (history.component((cta.rank, index, verb)) for verb in ("ld", "st"))
         self.loads = Pipe(self, "tcgen05.wait::ld", loads, (loads,))
         self.stores = Pipe(self, "tcgen05.wait::st", stores, ())
@@ -180,9 +180,9 @@ class Warp(Issuer):
         """The tensor core as each lane drives it."""
         self.unchecked: list[Any] = []
         """Its tcgen05.mma that were queued in a row just now, and whose accesses were not looked at."""
-        self.loads_in_a_row: Any = None
+        self.queued_loads: Any = None
         """Its TMA loads that were queued in a row just now, once there were any."""
-        self.copies_in_a_row: list[Any] = []
+        self.queued_copies: list[Any] = []
         """Its cp.async that were queued in a row just now, neither checked nor issued."""
         self.bulk: dict[int, Any] = {}
         """The bulk copies of each lane."""
@@ -194,7 +194,7 @@ class Warp(Issuer):
         self.local: tuple[np.ndarray, np.ndarray] | None = None
         self.active = 0
         """Those of an access that is one for all, as bits."""
-        self.turn: Turn = "went on"
+        self.progress: Progress = "went on"
         """What it did when it was last allowed to run."""
         self.polled: tuple[Instr, int] | None = None
         """Its last read of what others may write, and the first address."""
@@ -205,14 +205,14 @@ class Warp(Issuer):
         seen = addresses.tobytes() + values.tobytes()
         again = self._polls.get(id(instr)) == seen
         self._polls[id(instr)], self.polled = seen, (instr, addresses.item(0))
-        self.turn = "polled" if again else "went on"
+        self.progress = "polled" if again else "went on"
         cluster = self.cta.cluster
         cluster.unchanged = cluster.unchanged + 1 if again else 0
         self.yielded = True
 
     def sleep(self) -> None:
         """nanosleep: the others have a turn."""
-        self.turn = "slept"
+        self.progress = "slept"
         self.yielded = True
 
     def before_thread_sync(self) -> None:
@@ -220,7 +220,7 @@ class Warp(Issuer):
         self.loads.release()
         self.stores.release()
 
-    def settle_loads(self, instr: Instr) -> None:
+    def complete_used_loads(self, instr: Instr) -> None:
         """Before a release or a store at `instr`: loads of tensor memory whose registers were used are complete, and so
         are those between them whose registers nothing uses."""
         loads, launch = self.loads, self.cta.launch
@@ -239,13 +239,13 @@ class Warp(Issuer):
         clock = self.clock
         return bool(clock.at(self.cta.cluster.started)) or any(clock.at(warp.component) for warp in cta.warps)
 
-    def refuse_unstarted(self, cta: Cta, instr: Instr, what: str) -> None:
+    def check_started(self, cta: Cta, instr: Instr, what: str) -> None:
         """Find an access of another CTA's shared memory before anything tells that it has started."""
         if self.knows_started(cta):
             return
         missing = f"barrier.cluster.arrive and barrier.cluster.wait before PTX line {instr.line}"
         what = f"{what} reaches shared memory of CTA {cta.name}, which may not have started yet"
-        self.cta.launch.found(DataRace(what, instr, self, (("missing", missing),)))
+        self.cta.launch.report(DataRace(what, instr, self, (("missing", missing),)))
 
     def sreg(self, name: str) -> Any:
         """A special register: int if the same in all lanes, else uint32[32]. Raises KeyError for an unknown name."""

@@ -1,10 +1,10 @@
 """The common case of an access of cells that have a shadow, as machine code: proved to be in order, and noted.
 
 It is DONE only where `Shadow.read` or `Shadow.write` would find nothing, and note no more than the one new number: all
-that wrote the cells is seen, and so is all that read them. ASK and SETTLE leave everything as it was: the shadow has to
+that wrote the cells is seen, and so is all that read them. ASK and FLUSH leave everything as it was: the shadow has to
 look itself, or first to take over what compiled loads and stores noted. A read of what compiled stores wrote, and
 nothing read since, takes that over itself: such a cell's note is as good as an earlier access's epoch, and what the
-shadow has of the cell is from before that store. That is TOOK_OVER, as good as DONE.
+shadow has of the cell is from before that store. That is MERGED, as good as DONE.
 
 An earlier access is known here by its epoch, a word that the history keeps: where and when it shows on the clocks, by
 which proxy it was made, and by which swizzle. Cells that have the writer and the reader of the cell before are passed
@@ -37,8 +37,8 @@ from .python_call import DECLARED, builtin, wrapper
 
 ASK: Final = 0
 DONE: Final = 1
-SETTLE: Final = 2
-TOOK_OVER: Final = 3
+FLUSH: Final = 2
+MERGED: Final = 3
 DIFFERENT: Final = 64
 """So many different writers and readers of one access's cells are told apart; the shadow itself looks at more."""
 
@@ -354,7 +354,7 @@ done:
 ask:
   ret i32 {ASK}
 settle:
-  ret i32 {SETTLE}
+  ret i32 {FLUSH}
 }}
 """
 
@@ -560,7 +560,7 @@ _FIRST_TAKEN: Final = """%count_taken = load i64, ptr %taken
 _DONE_TAKING: Final = f"""done_taking:
   br i1 %none_taken, label %done, label %done_taken
 done_taken:
-  ret i32 {TOOK_OVER}"""
+  ret i32 {MERGED}"""
 _NOTE: Final = f"""%own_epoch = call i64 @epoch(ptr %epochs, i32 %number)
   %own_time = and i64 %own_epoch, {-(1 << COMPONENT_BITS)}
   %own_note = or i64 %own_time, {MANY}

@@ -9,7 +9,7 @@ from test_cp_async_bulk_tensor import tensor_map
 
 from emulator import errors
 from emulator.errors import EmulatorError
-from emulator.machine.agents.boxes import LoadsInARow
+from emulator.machine.agents.boxes import LoadQueue
 from emulator.machine.order.completion import Completion
 
 MODES = ("eager", "lazy", "random")
@@ -139,5 +139,5 @@ def test_loads_in_a_row(seed: int, completion: Completion, monkeypatch: pytest.M
     first, second = (max(bytes_ - BOX * int(rng.random() < 0.25), 0) for bytes_ in got)
     told = f"setp.eq.u32 %p3, %r8, 0; selp.b32 %r10, {first}, {second}, %p3; mov.b32 %r9, %r3;"
     together = outcome(load, told, completion)
-    monkeypatch.setattr(LoadsInARow, "takes", lambda *_: False)
+    monkeypatch.setattr(LoadQueue, "takes", lambda *_: False)
     assert outcome(load, told, completion) == together

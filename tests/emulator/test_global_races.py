@@ -107,7 +107,7 @@ RESET: WAIT setp.eq.u32 %p4, %t, WHO; @%p4 st.global.u32 [%a0], 0; DONE:"""
 @pytest.mark.parametrize("grid", [1, 2])
 def test_a_loop_of_weak_loads_lets_others_store(grid: int, completion: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first warp or CTA reads again and again what another stores once."""
-    monkeypatch.setattr(scheduler, "TURN", 512)
+    monkeypatch.setattr(scheduler, "QUANTUM", 512)
     spin = "SPIN: LOAD.global.u32 %r60, [%a1+256]; setp.eq.u32 %p3, %r60, 0; @%p3 bra SPIN; bra DONE;"
     first = "setp.lt.u32 %p2, %r3, 32; @!%p2 bra STORE;"
     body = f"{first} {spin} STORE: st.relaxed.gpu.global.u32 [%a1+256], 7; DONE:"

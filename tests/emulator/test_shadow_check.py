@@ -116,9 +116,9 @@ class Stored:
         both = [2 << TIME_BITS | who << COMPONENT_BITS | FIRST_ID | lane for who, lane in ((0, 3), (1, MANY))]
         self.writes = np.repeat(np.array(both), CELLS // 2)
         self.told: list[tuple[list[int], list[Any]]] = []
-        shadow.take(self)  # type: ignore[arg-type]
+        shadow.attach(self)  # type: ignore[arg-type]
 
-    def taken(self, notes: list[int], replaced: Any) -> None:
+    def record_flushed(self, notes: list[int], replaced: Any) -> None:
         self.told.append(([note >> COMPONENT_BITS & COMPONENTS_MAX - 1 for note in notes], list(replaced)))
 
 

@@ -8,7 +8,7 @@ from ptx_launch import aligned, kernel, launch
 from test_cp_async_bulk_tensor import tensor_map
 
 from emulator import LaunchResult
-from emulator.findings import counted
+from emulator.findings import mismatch_line
 from emulator.machine.launch.statistics import Stats
 
 CODES = {0: 0, 1: 6, 2: 4, 3: 2}
@@ -95,7 +95,7 @@ def test_a_descriptor_that_does_not(code: int, base: int, name: str, first: int)
 @pytest.mark.parametrize(("code", "said"), [(2, False), (4, True)])
 def test_the_end_of_a_run_tells(code: int, said: bool) -> None:
     stats, *_ = product(3, code)
-    line = counted(LaunchResult("k", (1, 1, 1), (128, 1, 1), (1, 1, 1), 0, 0.0, stats, (), ""))
+    line = mismatch_line(LaunchResult("k", (1, 1, 1), (128, 1, 1), (1, 1, 1), 0, 0.0, stats, (), ""))
     assert line.startswith("counted 288 pieces of shared memory") and "in k: tcgen05.mma" in line if said else not line
 
 

@@ -55,7 +55,7 @@ class Load:
         self.cta.smem.chunks[swizzled_chunks(self.offset, self.size, tensor.swizzle, values.shape)] = values
 
 
-class LoadsInARow:
+class LoadQueue:
     """The TMA loads that a warp made in a row just now, neither checked nor issued.
 
     Nobody can tell that from doing so at each: nothing else happens in the cluster meanwhile, and none of them but the
@@ -136,8 +136,8 @@ def _issue(loads: list[Load]) -> None:
 
 def issue_loads(warp: Warp) -> None:
     """Check and issue the loads that the warp made in a row."""
-    if warp.loads_in_a_row is not None:
-        warp.loads_in_a_row.issue()
+    if warp.queued_loads is not None:
+        warp.queued_loads.issue()
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +150,12 @@ class Route:
 
 def load_boxes(instr: Instr, warp: Warp, route: Route, boxes: list[tuple[int, ...]]) -> None:
     """Boxes at these coordinates, one after another, by a route that was checked. `issue_loads` has to follow."""
-    tensor, launch, row = route.tensor, warp.cta.launch, warp.loads_in_a_row
+    tensor, launch, row = route.tensor, warp.cta.launch, warp.queued_loads
     size, counted = tensor.shared_bytes * len(boxes), tensor.box_bytes * len(boxes)
     found = [_checked(instr, warp, tensor, coordinates, LOAD) for coordinates in boxes]
     if row is None:
-        row = warp.loads_in_a_row = LoadsInARow()
-    watched = launch.memory.watches(tensor.address)
+        row = warp.queued_loads = LoadQueue()
+    watched = launch.memory.tracks(tensor.address)
     for cta, offset, barrier in route.targets:
         taken = row.takes(barrier, counted)
         if not taken:
@@ -191,9 +191,9 @@ def store_boxes(
     smem.check_span(offset, size, instr, warp, STORE)
     warp.cta.launch.stats.copied_out_bytes += size
     copies = bulk_thread(warp, lane)
-    outside, folds = warp.cta.cluster.outside, reduction is not None
+    outside, reduces = warp.cta.cluster.outside, reduction is not None
     inside = [box for box in found if box is not None]
-    writes = [copies.writes.access(instr, STORE, folds) for _ in inside]
+    writes = [copies.writes.access(instr, STORE, reduces) for _ in inside]
     for (part, there), write in zip(inside, writes, strict=True):
         outside.write_by_agent(rows_of(part.low, there), _row_bytes(there), write, warp.clock)
     smem.shadow.read(smem.span(offset, size), copies.access(instr, STORE), warp.clock, tensor.pattern)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...chip import LANES
 from ...errors import Level, Misaligned
 from ..convergence import ALL
-from ..order.access import CLUSTER, GPU, Access, handed_over
+from ..order.access import CLUSTER, GPU, Access, missing_release
 from ..order.completion import AsyncOperation
 from ..order.global_access import GlobalAccess
 from ..synchronisation.mbarrier import MBarrier, Party
@@ -99,7 +99,7 @@ class CopyThread:
             return f"{self.waiting_for} in {self.warp} after a commit_group that follows PTX line {access.instr.line}"
         if self.warp.clock.at(self.component) < access.time:
             return f"{self.waiting_for} in {self.warp}{self._which()} that covers PTX line {access.instr.line}"
-        return handed_over(self.warp, self.waiting_for, me)
+        return missing_release(self.warp, self.waiting_for, me)
 
     def _which(self) -> str:
         """Which of its lanes have to wait, if that is to be said."""
@@ -208,9 +208,9 @@ class Writes:
         self.groups: list[int] = []
         """How many copies were issued when each group that was not waited for was committed."""
 
-    def access(self, instr: Instr, what: str, folds: bool) -> GlobalAccess:
-        """A write of the copy that is issued next. folds: into what is there, atomically."""
-        time, strong = self.copies.issued + 1, GPU * folds
+    def access(self, instr: Instr, what: str, reduces: bool) -> GlobalAccess:
+        """A write of the copy that is issued next. reduces: into what is there, atomically."""
+        time, strong = self.copies.issued + 1, GPU * reduces
         return GlobalAccess(self.component, time, False, instr, self.copies.warp, what, via=self, strong=strong)
 
     def waited(self, allowed: int) -> None:
@@ -227,7 +227,7 @@ class Writes:
             return f"{wait} in {warp} after a commit_group that follows PTX line {access.instr.line}"
         if warp.clock.at(self.component) < access.time:
             return f"{wait} (not .read) in {warp} that covers PTX line {access.instr.line}"
-        return handed_over(warp, wait, me)
+        return missing_release(warp, wait, me)
 
 
 def aligned(offset: int, alignment: int, what: str, instr: Instr, warp: Warp) -> None:

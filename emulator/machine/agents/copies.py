@@ -91,7 +91,7 @@ def issue_copies(warp: Warp) -> None:
     Nobody can tell that from doing so at each: nothing else happens in the cluster meanwhile. In random order each
     completes by itself.
     """
-    left, warp.copies_in_a_row = warp.copies_in_a_row, []
+    left, warp.queued_copies = warp.queued_copies, []
     together = len(left) > 1 and warp.cta.cluster.agents.completion != "random"
     if not together or not _issued_at_once(warp, left):
         for copy in left:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..order.access import handed_over
+from ..order.access import missing_release
 from ..synchronisation.pipe import Pipe
 
 if TYPE_CHECKING:
@@ -50,10 +50,10 @@ class Products(Pipe):
     def missing(self, access: Access, me: Access) -> str:
         """What orders `me` after `access`, for the report of a conflict."""
         if access.time <= self.waited:
-            return handed_over(self.warp, self.waiting_for, me)
+            return missing_release(self.warp, self.waiting_for, me)
         group = "" if self.committed and access.time <= self.committed[-1] else "wgmma.commit_group and "
         wait = f"{group}{self.waiting_for} in {self.warp} after PTX line {access.instr.line}"
-        return wait if me.warp is self.warp else f"{wait}, and {handed_over(self.warp, self.waiting_for, me)}"
+        return wait if me.warp is self.warp else f"{wait}, and {missing_release(self.warp, self.waiting_for, me)}"
 
 
 def products(warp: Warp) -> Products:

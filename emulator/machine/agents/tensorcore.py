@@ -366,6 +366,6 @@ class TensorThread:
         )
 
 
-def refuse(instr: Instr, warp: Issuer, why: ValueError) -> DescriptorError:
+def descriptor_error(instr: Instr, warp: Issuer, why: ValueError) -> DescriptorError:
     """The fault for a descriptor that cannot be decoded."""
     return DescriptorError(f"{instr.opcode}: {why}", instr, warp)

@@ -78,7 +78,7 @@ class CompiledAccesses:
         row = self._row.view(MEMORY_ROW)
         row["windows"], row["bytes"] = self._windows.ctypes.data, self._bytes.ctypes.data
         row["patterns"] = self._patterns.ctypes.data
-        launch.memory.watchers.append(self._leave)
+        launch.memory.on_track.append(self._leave)
 
     def start(self, warps: Sequence[Warp], memory: np.ndarray) -> None:
         """Let the code of warps of a CTA know what is the same for all. memory: their rows of that name,
@@ -98,7 +98,7 @@ class CompiledAccesses:
         """
         address = addresses.item(0)
         found = self._memory.known(address, address + size)
-        watched = found is not None and found.address in self._memory.watched
+        watched = found is not None and found.address in self._memory.tracked
         together = (store or watched) and np.unique(addresses).size < addresses.size
         noted = together or (store and self._memory.written is not None)
         if found is None or noted or len(self._accesses) > IDS_MAX:
@@ -142,7 +142,7 @@ class CompiledAccesses:
         assert isinstance(notes, Notes)
         if peer and (warp.peers is None or not warp.peers[rank, LIMIT]):
             _let_in(warp)
-        notes.adopt(smem.cells(offsets, size))
+        notes.copy_from_shadow(smem.cells(offsets, size))
         self._flush_pattern(number, warp.cta.launch.stats)
         self._learned.shapes.pop(number, None)
         pattern = self._patterns[number]
@@ -168,7 +168,7 @@ class CompiledAccesses:
     def _give_notes(self, cta: Cta) -> Notes:
         """Have notes of a CTA's shared memory from now on, and let its warps' code know."""
         notes = Notes(cta, self._accesses)
-        cta.smem.shadow.take(notes)
+        cta.smem.shadow.attach(notes)
         notes.row = _known(cta, notes)
         for own in cta.warps:
             own.memory[:] = notes.row
@@ -195,7 +195,7 @@ class CompiledAccesses:
             lanes = [lane for lane in range(LANES) if active >> lane & 1]
             shape = shape_of(offsets.view(np.int32).astype(np.intp)[lanes], size)
             self._learned.shapes[number] = shape
-        stats.meet(shape, times)
+        stats.count_access(shape, times)
         self._times[number] = 0
 
 

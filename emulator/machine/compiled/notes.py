@@ -66,7 +66,7 @@ class Notes:
         self.components[: len(self.warps)] = [warp.component for warp in self.warps]
         self._of_warp = np.zeros(COMPONENTS_MAX, bool)
         self._of_warp[[component for component in self._in_cluster if component < COMPONENTS_MAX]] = True
-        self.adopt(np.flatnonzero((shadow.writer | shadow.reader) != 0))
+        self.copy_from_shadow(np.flatnonzero((shadow.writer | shadow.reader) != 0))
 
     def number(self, warp: Warp) -> int:
         """Of a warp of the cluster among `warps`; a guest gets one, and room for its reads."""
@@ -91,15 +91,15 @@ class Notes:
 
     def end(self) -> None:
         """Move all to the shadow, and let the warps' code ask from now on."""
-        self.settle(slice(None), write=False)
-        self._shadow.take(None)
+        self.flush(slice(None), write=False)
+        self._shadow.attach(None)
         for warp in self.warps:
             if warp.cta is self._cta:
                 warp.memory[LIMIT] = 0
             if warp.peers is not None:
                 warp.peers[self._cta.rank, LIMIT] = 0
 
-    def adopt(self, cells: Any) -> None:
+    def copy_from_shadow(self, cells: Any) -> None:
         """Note who wrote cells (any numpy index) according to the shadow, where clocks tell who comes after."""
         epochs = self._shadow.history.epochs_of(self._shadow.writer[cells])
         lanes = np.where(epochs & GENERIC, self._shadow.writer_lanes[cells], 0)
@@ -109,39 +109,39 @@ class Notes:
             asks |= self._shadow.under[cells] != 0
         self.writes[cells] = np.where(asks, ASK, epochs & -(1 << COMPONENT_BITS) | lane_of(lanes))
 
-    def settle_all(self) -> None:
+    def flush_all(self) -> None:
         """Move all that was noted to the shadow, where it is not known there."""
         fours = np.flatnonzero(self.noted.view(np.uint32))
         ends = np.flatnonzero(np.diff(fours) > GAP // 4)
         if len(ends) >= RUNS:
-            self.settle(np.flatnonzero(self.noted), write=False)
+            self.flush(np.flatnonzero(self.noted), write=False)
             return
         for run in np.split(fours, ends + 1):
             if run.size:
-                self.settle(slice(4 * run.item(0), 4 * run.item(-1) + 4), write=False)
+                self.flush(slice(4 * run.item(0), 4 * run.item(-1) + 4), write=False)
 
-    def settle(self, cells: Any, write: bool) -> None:
+    def flush(self, cells: Any, write: bool) -> None:
         """Move what was noted of cells (any numpy index) to the shadow. write: it will not hold any longer."""
         notes = self.writes[cells]
         own = notes & ID >= FIRST_ID
         if (everywhere := own.ndim == 1 and own.all()) or own.any():
-            self._settle_writes(cells, notes, slice(None) if everywhere else own)
+            self._flush_writes(cells, notes, slice(None) if everywhere else own)
         if (self.noted[cells] & READ).any():
             reads = self.reads[: len(self.warps)]
             for row in reads[:, cells]:
-                self._settle_reads(cells, row)
+                self._flush_reads(cells, row)
             reads[:, cells] = 0
         self.noted[cells] = 0
         self.writes[cells] = ASK if write else np.where(own, notes & ~ID, notes)
 
-    def taken(self, notes: Sequence[int], replaced: Sequence[Iterable[int]]) -> None:
+    def record_flushed(self, notes: Sequence[int], replaced: Sequence[Iterable[int]]) -> None:
         """Record the stores of these notes, which compiled code moved to the shadow. replaced: what they overwrote."""
         for note in notes:
             access = self._access(note)
             access.replaced = replaced
             self._shadow.history.record(access)
 
-    def _settle_writes(self, cells: Any, notes: np.ndarray, own: np.ndarray | slice) -> None:
+    def _flush_writes(self, cells: Any, notes: np.ndarray, own: np.ndarray | slice) -> None:
         writers, readers = self._shadow.writer[cells], self._shadow.reader[cells]
         replaced = distinct(writers[own]), distinct(readers[own])
         epochs = notes[own] & ~LANE
@@ -158,7 +158,7 @@ class Notes:
         lanes[own] = LANE_BITS[notes[own] & LANE]
         self._shadow.writer_lanes[cells] = lanes
 
-    def _settle_reads(self, cells: Any, notes: np.ndarray) -> None:
+    def _flush_reads(self, cells: Any, notes: np.ndarray) -> None:
         """One warp's."""
         places = _places(self._shadow.writer.size)[cells]
         epochs = notes & ~LANE

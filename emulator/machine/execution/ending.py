@@ -13,7 +13,7 @@ from ..compiled.notes import Notes
 from ..memory.tmem import DEALLOC
 from ..order.clocks import ORDERED, Clock
 from ..order.shadow import distinct
-from ..reports.doubts import Overwritten
+from ..reports.suspects import PendingOverwrites
 from ..synchronisation.barriers import WarpGroupBarrier
 from ..synchronisation.mbarrier import MBarrier
 
@@ -40,10 +40,10 @@ def finish(cluster: Cluster) -> None:
             _arrivals(cta, barrier, seen, late)
     for warp in cluster.warps:
         _cluster_arrivals(warp)
-    overwritten: Overwritten | None = cluster.launch.registry.get(Overwritten)
+    overwritten: PendingOverwrites | None = cluster.launch.registry.get(PendingOverwrites)
     if overwritten is not None:
         overwritten.judge(cluster.launch)
-    cluster.outside.leave(cluster.warps)
+    cluster.outside.release_warps(cluster.warps)
     _count(cluster)
 
 
@@ -80,7 +80,7 @@ def _products(group: WarpGroupBarrier, warps: list[Warp]) -> None:
         if count < len(group.products):
             ins = group.products[count]
             what = f"{warp} ends and never executes {ins.opcode}, as others of its four warps do"
-            warp.cta.launch.found(BarrierError(what, ins, warp))
+            warp.cta.launch.report(BarrierError(what, ins, warp))
 
 
 def _bytes_outstanding(cta: Cta, barrier: MBarrier) -> None:
@@ -88,7 +88,7 @@ def _bytes_outstanding(cta: Cta, barrier: MBarrier) -> None:
     producer's tail arms the next phase, and nobody waits for it; only level `pedantic` asks."""
     party = barrier.last_tx or barrier.last
     if party is not None and barrier.tx:
-        cta.launch.found(
+        cta.launch.report(
             BarrierError(
                 f"CTA {cta.name} ends with {barrier.tx} bytes outstanding on {barrier}: "
                 "expected and delivered bytes differ",
@@ -115,7 +115,7 @@ def _work_on_shared_memory(cta: Cta, seen: Clock) -> list[Instr]:
         return late
     shadow = cta.smem.shadow
     if isinstance(shadow.notes, Notes) and shadow.notes.unseen(seen):
-        shadow.notes.settle_all()
+        shadow.notes.flush_all()
     unseen = cta.cluster.history.unseen(seen)
     if not any(_may_come_late(access, cta, kind) for access in unseen for kind in ("writes", "reads")):
         return late  # whatever memory they are of: nobody has to look who touched each cell of this one
@@ -146,7 +146,7 @@ def _may_come_late(access: Access, cta: Cta, kind: str) -> bool:
     asks, but for cp.async, whose threads do not end before it."""
     if access.what == DEALLOC:
         return False  # of no shared memory
-    if access.warp.cta is not cta or _of_bulk_group(access) or (kind == "reads" and _told_to_another(access, cta)):
+    if access.warp.cta is not cta or _of_bulk_group(access) or (kind == "reads" and _reports_to_another(access, cta)):
         return True
     return cta.launch.asks(Level.PEDANTIC) and access.via is not None and not access.generic
 
@@ -155,7 +155,7 @@ def _of_bulk_group(access: Access) -> bool:
     return isinstance(access.via, CopyThread) and not access.via.generic
 
 
-def _told_to_another(access: Access, cta: Cta) -> bool:
+def _reports_to_another(access: Access, cta: Cta) -> bool:
     """Whether it is of a bulk copy that reports to an mbarrier of another CTA."""
     return isinstance(access.via, MBarrier) and access.via.cta is not cta
 
@@ -172,8 +172,8 @@ def _report_late(access: Access, cta: Cta, kind: str) -> None:
     elif access.warp.cta is cta and _of_bulk_group(access):
         missing, last, level = access.via.missing(access, access), "before the CTA ends", Level.FORMAL
     elif access.warp.cta is cta:
-        level = Level.FORMAL if kind == "reads" and _told_to_another(access, cta) else Level.PEDANTIC
-    cta.launch.found(
+        level = Level.FORMAL if kind == "reads" and _reports_to_another(access, cta) else Level.PEDANTIC
+    cta.launch.report(
         fault(
             f"{access.what} {kind} shared memory of CTA {cta.name}, which may have ended by then: "
             "none of its warps waits for that",
@@ -192,7 +192,7 @@ def _arrivals(cta: Cta, barrier: MBarrier, seen: Clock, late: list[Instr]) -> No
     """
     for component, (time, phase, party) in barrier.foreign.items():
         if party.instr not in late and seen.at(barrier.component) <= phase and seen.at(component) < time:
-            cta.launch.found(
+            cta.launch.report(
                 DataRace(
                     f"{party.what} arrives on {barrier} of CTA {cta.name}, which may have ended by then: "
                     "none of its warps waits for that",
@@ -208,7 +208,7 @@ def _cluster_arrivals(warp: Warp) -> None:
     """Of two arrivals at the cluster's barrier in a row both must have been waited for."""
     if warp.arrived_again is not None and warp.cluster_arrivals:
         what = "barrier.cluster.arrive twice, but barrier.cluster.wait once"
-        warp.cta.launch.found(BarrierError(what, warp.arrived_again, warp))
+        warp.cta.launch.report(BarrierError(what, warp.arrived_again, warp))
 
 
 def _ends(cta: Cta) -> tuple[str, str]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...errors import Interrupted
 from ..launch.statistics import Stats
-from ..memory.global_shadow import GlobalShadow, Share, disjoint
+from ..memory.global_shadow import Footprint, GlobalShadow, disjoint
 
 if TYPE_CHECKING:
     from ..launch.globalmem import Written
@@ -53,7 +53,7 @@ def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int |
     this answered for the program's last launch: whether it wrote only where that was known before it began.
     """
     left = list(launch.clusters())
-    known = set(launch.memory.watched)
+    known = set(launch.memory.tracked)
     alone = (not foreseen) + (processes is None)  # to show what is written; to be timed, with all prepared
     took_s = 0.0
     for index in left[:alone]:
@@ -68,7 +68,7 @@ def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int |
     else:
         for index in left:
             run_cluster(index)
-    return launch.memory.watched == known
+    return launch.memory.tracked == known
 
 
 def idle_cores() -> int:
@@ -81,7 +81,7 @@ def _share_out(launch: Launch, run_cluster: Callable[[Dim3], None], clusters: Se
     """Run clusters in this process and forked ones; or all in this one, if they cannot be told apart otherwise."""
     first, *others = _shares(clusters, processes)
     shadow = GlobalShadow.of(launch)
-    shadow.mark()
+    shadow.start_footprint()
     helpers: list[Helper] = []
     try:
         with _no_interrupt():  # every process that begins is among the helpers
@@ -90,7 +90,7 @@ def _share_out(launch: Launch, run_cluster: Callable[[Dim3], None], clusters: Se
             run_cluster(index)
         found = [helper.finish() for helper in helpers]
         done = [each for each in found if each is not None]
-        if len(done) == len(found) and disjoint([shadow.share(), *(share for _, share in done)]):
+        if len(done) == len(found) and disjoint([shadow.footprint(), *(share for _, share in done)]):
             for notes, _ in done:
                 for stats, written in notes:
                     launch.stats.add(stats)
@@ -147,10 +147,10 @@ class Helper:
             if launch.findings:
                 return
             pickle.dump((launch.stats, launch.memory.written), self._notes, pickle.HIGHEST_PROTOCOL)
-        pickle.dump(GlobalShadow.of(launch).share(), self._notes, pickle.HIGHEST_PROTOCOL)
+        pickle.dump(GlobalShadow.of(launch).footprint(), self._notes, pickle.HIGHEST_PROTOCOL)
         self._notes.flush()
 
-    def finish(self) -> tuple[Notes, Share] | None:
+    def finish(self) -> tuple[Notes, Footprint] | None:
         """Wait, and answer what was noted of each cluster and what they accessed; None if not all of them ended.
 
         Raises Interrupted on Ctrl-C.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ...errors import BudgetExceeded, Deadlock, Interrupted, source
 from ...garbage import uncollected
-from ..launch.source import naming
+from ..launch.source import locating_errors
 from ..memory.global_shadow import GlobalShadow
 from ..order.completion import Completion
 from ..synchronisation.mbarrier import MBarrier
@@ -38,7 +38,7 @@ PATIENCE = 4096
 UNCHANGED = 8
 """So many reads in a row that find the same, with no phase of an mbarrier ending in between, are polling whatever other
 warps do meanwhile: they may be handed the answer through shared memory and a barrier, round after round."""
-TURN = 1 << 20
+QUANTUM = 1 << 20
 """So many instructions a warp executes before others have their turn, of other clusters too: a loop of weak loads may
 be for what they store."""
 STUCK = "deadlock: no warp can run and nothing can complete"
@@ -99,7 +99,7 @@ def run(
 
     GlobalShadow.of(launch).expect(*program.stored)
     try:
-        with one_thread(), naming(launch.kernel), uncollected():  # else 7% of a launch
+        with one_thread(), locating_errors(launch.kernel), uncollected():  # else 7% of a launch
             if processes != 1 and launch.grid != launch.cluster and can_fork() and program.independent:
                 program.foreseen = spread(launch, run_cluster, processes, program.foreseen)
             else:
@@ -177,14 +177,14 @@ def _run_ready(cluster: Cluster, program: Program) -> bool:
         if by_chance:
             _shuffle(cluster)
         warp = ready.popleft()
-        warp.turn = "went on"
-        warp.until = min(warp.executed + TURN, warp.budget)
+        warp.progress = "went on"
+        warp.until = min(warp.executed + QUANTUM, warp.budget)
         program.advance(warp)
         if warp.executed >= warp.until:
-            warp.turn = "polled"
-        if warp.done or warp.turn == "went on":
+            warp.progress = "polled"
+        if warp.done or warp.progress == "went on":
             gone_on, polling = True, 0
-        elif warp.turn == "polled":
+        elif warp.progress == "polled":
             polling += 1
         if warp.done:
             cluster.unchanged = 0
@@ -242,8 +242,8 @@ def _leave(warp: Warp) -> None:
     warp.cta.running -= 1
     for barrier in warp.cta.barriers.values():
         if barrier.expected is None:
-            barrier.settle()
-    warp.cta.cluster.barrier.settle()
+            barrier.complete_if_due()
+    warp.cta.cluster.barrier.complete_if_due()
 
 
 def _stopped(clusters: Sequence[Cluster], program: Program, what: str) -> tuple[str, tuple[str, ...]]:
@@ -265,7 +265,7 @@ def _doing(warp: Warp, program: Program) -> str:
     if warp.done:
         return "has ended"
     wait = warp.waiting
-    if wait is None and warp.turn != "went on" and warp.polled is not None:
+    if wait is None and warp.progress != "went on" and warp.polled is not None:
         instr, address = warp.polled
         return f"PTX line {instr.line}: {instr.opcode} reads {address:#x} again and again{_below(instr, warp)}"
     if wait is None:

@@ -59,15 +59,15 @@ class GlobalMemory:
     process's mappings decide. found: what to do with a fault that leaves memory as it is.
     """
 
-    def __init__(self, allocations: list[tuple[int, int, str]], closed: bool, found: Callable[[Fault], None]) -> None:
+    def __init__(self, allocations: list[tuple[int, int, str]], closed: bool, report: Callable[[Fault], None]) -> None:
         self.allocations = sorted(Allocation(*a) for a in allocations)
         self._starts = [allocation.address for allocation in self.allocations]
-        self.closed, self._found = closed, found
+        self.closed, self._report = closed, report
         self.written: list[Written] | None = None
         """If a list, what every write writes goes there too."""
-        self.watched: set[int] = set()
+        self.tracked: set[int] = set()
         """The addresses of the allocations that are written in this launch: see `machine.memory.global_shadow`."""
-        self.watchers: list[Callable[[Allocation], None]] = []
+        self.on_track: list[Callable[[Allocation], None]] = []
         """Who has to know of an allocation that is watched from now on."""
         self._recent: Allocation | None = None
         self._mappings: dict[str, list[Allocation]] = {}
@@ -95,7 +95,7 @@ class GlobalMemory:
             stray = self._outside(low, high, instr, warp, what)
             if found is None:
                 raise stray
-            self._found(stray)
+            self._report(stray)
         return found
 
     def writable(
@@ -136,24 +136,24 @@ class GlobalMemory:
             view, index = _index(allocation, addresses[i : i + 1], width, count)
             view[index] = values[i]
 
-    def watches(self, address: int) -> bool:
+    def tracks(self, address: int) -> bool:
         """Whether what holds this byte is watched."""
-        found = self.known(address, address + 1) if self.watched else None
-        return found is not None and found.address in self.watched
+        found = self.known(address, address + 1) if self.tracked else None
+        return found is not None and found.address in self.tracked
 
-    def watch(self, allocation: Allocation) -> None:
+    def track(self, allocation: Allocation) -> None:
         """It is written in this launch: from now on every access of it has to be looked at."""
-        if allocation.address not in self.watched:
-            self.watched.add(allocation.address)
-            for tell in self.watchers:
+        if allocation.address not in self.tracked:
+            self.tracked.add(allocation.address)
+            for tell in self.on_track:
                 tell(allocation)
 
     def note_writes(self) -> None:
         """Note in `written` what is written from now on, by machine code too."""
         self.written = []
         for allocation in self.allocations:
-            if allocation.address in self.watched:
-                for tell in self.watchers:
+            if allocation.address in self.tracked:
+                for tell in self.on_track:
                     tell(allocation)
 
     def wrote(self, there: np.ndarray) -> None:
@@ -213,7 +213,7 @@ class GlobalMemory:
         return None
 
     def _outside(self, low: int, high: int, instr: Instr, warp: Culprit, what: str) -> OutOfBounds:
-        """The fault for bytes `low` to `high - 1`, naming the nearest allocations."""
+        """The fault for bytes `low` to `high - 1`, locating_errors the nearest allocations."""
         near = sorted(self.allocations, key=lambda a: min(abs(low - a.address), abs(low - a.address - a.size)))[:3]
         return OutOfBounds(
             f"{what} touches global memory {low:#x} to {high - 1:#x}, outside every allocation",

@@ -78,7 +78,7 @@ class Launch:
                 f"a cooperative launch of {clusters} clusters of {prod(self.cluster)} CTAs of {threads} threads and "
                 f"{self.shared_bytes} bytes of shared memory; {self.resident_clusters} are there at a time"
             )
-        self.memory = GlobalMemory(self.allocations, self.closed, self.found)
+        self.memory = GlobalMemory(self.allocations, self.closed, self.report)
         self.stats = Stats()
         self.waiting_clusters: deque[Dim3] = deque()
         self.findings: list[Fault] = []
@@ -89,7 +89,7 @@ class Launch:
         """Whether this level is asked for: whether a check of it that costs time is to look."""
         return self.level >= level
 
-    def found(self, fault: Fault) -> None:
+    def report(self, fault: Fault) -> None:
         """Raise a fault that leaves memory as it is if its level is asked for; or, under diagnostics "report", note it
         once for its cause. What is formal is noted whatever is asked for; what is pedantic is not."""
         asked = self.asks(fault.level)

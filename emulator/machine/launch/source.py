@@ -79,13 +79,13 @@ class FunctionCall:
 def source_place(kernel: Kernel, instr: int) -> SourcePlace | None:
     """The place of a kernel's instruction, by its index; None if the compiler told none."""
     if instr not in kernel.sources:
-        kernel.sources[instr] = _told(kernel, instr)
+        kernel.sources[instr] = _find_place(kernel, instr)
     found = kernel.sources[instr]
     assert found is None or isinstance(found, SourcePlace)
     return found
 
 
-def _told(kernel: Kernel, instr: int) -> SourcePlace | None:
+def _find_place(kernel: Kernel, instr: int) -> SourcePlace | None:
     locations = kernel.locations
     at = bisect_right(locations, instr, key=lambda one: one.instr) - 1
     told = at
@@ -99,13 +99,13 @@ def _told(kernel: Kernel, instr: int) -> SourcePlace | None:
 
 
 @contextmanager
-def naming(kernel: Kernel) -> Iterator[None]:
+def locating_errors(kernel: Kernel) -> Iterator[None]:
     """Whatever is not implemented and comes up inside is told to be of this kernel, and of which line of the source."""
     try:
         yield
     except UnknownInstruction as error:
         at = kernel.places.get(error.instr.place)
-        error.tell(kernel.name, None if at is None else source_place(kernel, at))
+        error.locate(kernel.name, None if at is None else source_place(kernel, at))
         raise
 
 

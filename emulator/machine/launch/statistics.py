@@ -72,13 +72,13 @@ class Stats:
 
     def access_shared(self, offsets: np.ndarray, size: int) -> None:
         """Note an ordinary access of `size` bytes at each of `offsets` (one a lane)."""
-        self.meet(shape_of(offsets, size), 1)
+        self.count_access(shape_of(offsets, size), 1)
 
-    def meet(self, shape: Shape, times: int) -> None:
+    def count_access(self, shape: Shape, times: int) -> None:
         """Note ordinary accesses of one shape, which is judged later."""
         self._patterns[shape] = self._patterns.get(shape, 0) + times
 
-    def mix_swizzles(self, pieces: int, who: str) -> None:
+    def count_swizzle_mismatch(self, pieces: int, who: str) -> None:
         """Note pieces that were read by another swizzle than that of their writer. who: both, for people."""
         self.swizzle_mismatches += pieces
         self.first_swizzle_mismatch = self.first_swizzle_mismatch or who

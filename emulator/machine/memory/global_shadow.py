@@ -34,11 +34,11 @@ from ...native.memory_layout import (
 )
 from ..order.clocks import Clock
 from ..order.flags import Flags
-from ..order.global_access import Ended, GlobalAccess, Overlap
+from ..order.global_access import EndedWarp, GlobalAccess, Overlap
 from ..order.history import History
 from ..order.shadow import UNWRITTEN, Shadow, distinct
-from ..reports.doubts import Part, lanes_of
-from ..reports.report import between_lanes, conflict, in_one_instruction
+from ..reports.report import report_conflict, report_lane_race, report_store_collision
+from ..reports.suspects import LoadedPart, part_of_load
 
 if TYPE_CHECKING:
     from ...ptx.syntax import Instr
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 CELLS_MAX: Final = 1 << 28
 """An allocation of more cells is not watched."""
-STORED, FOLDED = np.uint8(1), np.uint8(2)
+STORED, REDUCED = np.uint8(1), np.uint8(2)
 """What agents do: writes that are folded into what is there need no order among themselves."""
 
 
@@ -76,11 +76,11 @@ class Touched:
         return listed, listed
 
 
-Share = dict[int, Touched] | None
+Footprint = dict[int, Touched] | None
 """By the allocation's address; None where something is written of which it is not known who read it before."""
 
 
-def disjoint(shares: Sequence[Share]) -> bool:
+def disjoint(shares: Sequence[Footprint]) -> bool:
     """Whether it is known that no share accessed what another wrote."""
     known = [share for share in shares if share is not None]
     for address in {address for share in known for address in share}:
@@ -109,17 +109,17 @@ class GlobalShadow:
         self._numbers: dict[int, int] = {}
         self.warps: list[Any] = []
         """Who has accessed it, by serial number."""
-        self._watched: set[int] = set()
+        self._tracked: set[int] = set()
 
-    def mark(self) -> None:
+    def start_footprint(self) -> None:
         """Tell in `share` what is accessed from now on."""
-        self._watched = set(self._launch.memory.watched)
+        self._tracked = set(self._launch.memory.tracked)
         for area in self._areas.values():
-            area.mark()
+            area.start_footprint()
 
-    def share(self) -> Share:
+    def footprint(self) -> Footprint:
         """What was accessed since `mark`."""
-        if self._launch.memory.watched != self._watched:
+        if self._launch.memory.tracked != self._tracked:
             return None
         return {address: touched for address, area in self._areas.items() if (touched := area.touched()) is not None}
 
@@ -147,7 +147,7 @@ class GlobalShadow:
         found = memory.known(address, address + 1)
         if found is None or found.size > CELLS_MAX * self.cell:
             return None
-        memory.watch(found)
+        memory.track(found)
         return self._area(found)
 
     def number(self, me: Access) -> int:
@@ -158,28 +158,28 @@ class GlobalShadow:
             self.accesses.append((me.instr, me.what, me.strong))
         return known
 
-    def enrol(self, warp: Issuer) -> int:
+    def register(self, warp: Issuer) -> int:
         """The serial number of a warp that begins."""
         self.warps.append(warp)
         return len(self.warps) - 1
 
-    def leave(self, warps: Iterable[Issuer]) -> None:
+    def release_warps(self, warps: Iterable[Issuer]) -> None:
         """The warps of a cluster have ended: keep no more of them than reports need."""
-        ended = {warp: Ended(warp) for warp in warps}
+        ended = {warp: EndedWarp(warp) for warp in warps}
         for warp, left in ended.items():
             self.warps[warp.serial] = left
-        for access in self.history.forget(next(iter(ended)).cta.home):
+        for access in self.history.forget(next(iter(ended)).cta.cluster_id):
             access.via = None
             if access.warp in ended:  # one that was recorded twice has left already
                 access.warp = ended[access.warp]  # type: ignore[assignment]
         for area in self._areas.values():
-            area.leave(ended)
+            area.release_warps(ended)
 
     def area(self, low: int, high: int) -> Area | None:
         """The watched allocation that holds bytes `low` to `high - 1`, if one does."""
         memory = self._launch.memory
-        found = memory.known(low, high) if memory.watched else None
-        return None if found is None or found.address not in memory.watched else self._area(found)
+        found = memory.known(low, high) if memory.tracked else None
+        return None if found is None or found.address not in memory.tracked else self._area(found)
 
     def read(
         self, addresses: np.ndarray, size: int, me: Access, clock: Clock, lanes: Any = None, once: bool = False
@@ -191,7 +191,7 @@ class GlobalShadow:
         area = self.area(int(addresses.min()), int(addresses.max()) + size)
         if area is not None:
             cells = area.cells(addresses, size)
-            if not area.note_own(area.reads, cells, me, lanes, once):
+            if not area.note_if_private(area.reads, cells, me, lanes, once):
                 area.read(cells, GlobalAccess.of(me), clock, lanes, once)
 
     def write(self, addresses: np.ndarray, values: np.ndarray, me: Access, clock: Clock, lanes: Any) -> None:
@@ -199,10 +199,10 @@ class GlobalShadow:
         memory, size = self._launch.memory, values.itemsize * values.shape[1]
         found = memory.known(int(addresses.min()), int(addresses.max()) + size)
         if found is not None and found.size <= CELLS_MAX * self.cell:
-            memory.watch(found)
+            memory.track(found)
             area = self._area(found)
             same = area.same(addresses, values)
-            if not area.note_own(area.writes, area.cells(addresses, size), me, lanes, same=same):
+            if not area.note_if_private(area.writes, area.cells(addresses, size), me, lanes, same=same):
                 area.write(addresses, values, GlobalAccess.of(me), clock, lanes, same)
 
     def write_by_agent(self, addresses: np.ndarray, size: int, me: GlobalAccess, clock: Clock) -> None:
@@ -210,7 +210,7 @@ class GlobalShadow:
         memory = self._launch.memory
         found = memory.known(addresses.item(0), addresses.item(-1) + size)
         if found is not None:
-            memory.watch(found)
+            memory.track(found)
             self._area(found).write_by_agent(addresses, size, me, clock)
 
     def _area(self, allocation: Allocation) -> Area:
@@ -232,7 +232,7 @@ class Area:
         self._base = allocation.address & -whole.cell
         self._listed: list[tuple[np.ndarray, int, Access]] = []
         self._taken = np.zeros(0, np.uint8)
-        """Of each cell, whether a write that is listed goes there, STORED, FOLDED or both."""
+        """Of each cell, whether a write that is listed goes there, STORED, REDUCED or both."""
         self._left = 0
         """So many of those listed, from the first on, are of warps that were let go."""
         self._shadow: Shadow | None = None
@@ -246,7 +246,7 @@ class Area:
     def _count(self) -> int:
         return -(-(self._allocation.address + self._allocation.size - self._base) // self._cell)
 
-    def mark(self) -> None:
+    def start_footprint(self) -> None:
         """Tell in `touched` what is accessed from now on.
 
         It leaves out the cells that were accessed before: whoever meets those in a way that matters finds a race.
@@ -254,12 +254,12 @@ class Area:
         self._marked = list(self._listed)
         self._before = None if self._shadow is None else self._accessed(self._shadow)[1]
 
-    def leave(self, ended: Mapping[Issuer, Ended]) -> None:
+    def release_warps(self, ended: Mapping[Issuer, EndedWarp]) -> None:
         """Keep no more of these warps than reports need."""
         for _, _, access in self._listed[self._left :]:
             if access.warp in ended:
                 access.warp = access.via.copies.warp = ended[access.warp]  # type: ignore[assignment]
-        while self._left < len(self._listed) and isinstance(self._listed[self._left][2].warp, Ended):
+        while self._left < len(self._listed) and isinstance(self._listed[self._left][2].warp, EndedWarp):
             self._left += 1
 
     def touched(self) -> Touched | None:
@@ -311,7 +311,7 @@ class Area:
         found: np.ndarray = (view[first[:, None] + np.arange(values.shape[1])] == values).all(1)
         return found
 
-    def note_own(
+    def note_if_private(
         self,
         notes: np.ndarray,
         cells: np.ndarray,
@@ -351,9 +351,9 @@ class Area:
     def read(self, cells: np.ndarray, me: GlobalAccess, clock: Clock, lanes: Any, once: bool) -> None:
         """Check and note a read."""
         shadow = self.touch()
-        self._settle(cells)
+        self._flush(cells)
         if once:
-            self._refuse_written(cells, me)
+            self._report_nc_read(cells, me)
         if lanes is not None:
             me.together = int(np.bitwise_or.reduce(lanes))
             lanes = lanes[:, None]
@@ -372,13 +372,13 @@ class Area:
     ) -> None:
         """Check and note a write. same: see `same`."""
         shadow, cells = self.touch(), self.cells(addresses, values.itemsize * values.shape[1])
-        self._settle(cells)
+        self._flush(cells)
         me.unchanged = bool(same.all() and _unchanged(self.writes[cells], self._read_by(me, cells)).all())
         self._same = same
         several = shadow.write(cells, me, clock, None if lanes is None else lanes[:, None])
         self._same = None
         if several and not me.strong:
-            self._refuse_different(addresses, values, me, lanes)
+            self._report_different(addresses, values, me, lanes)
         asks = several or lanes is None or (me.strong and shadow.under[cells].any())
         note = _note(me, None if asks else lanes[:, None])
         self.writes[cells], self.reads[cells] = note | UNCHANGED * me.unchanged, 0
@@ -391,11 +391,11 @@ class Area:
                 self._taken = np.zeros(self._count, np.uint8)
             taken = self._taken[cells]
             if not (taken & STORED if me.strong else taken).any():
-                self._taken[cells] = taken | (FOLDED if me.strong else STORED)
+                self._taken[cells] = taken | (REDUCED if me.strong else STORED)
                 self._listed.append((addresses, size, me))
                 return
         shadow = self.touch()
-        self._settle(cells)
+        self._flush(cells)
         shadow.write(cells, me, clock)
         self.writes[cells], self.reads[cells] = NOBODY, 0
 
@@ -420,7 +420,7 @@ class Area:
         joint = [number for number in distinct(readers) if (access := accesses[number]) is None or access.parts]
         return ~np.isin(readers, joint) if joint else True
 
-    def _settle(self, cells: np.ndarray) -> None:
+    def _flush(self, cells: np.ndarray) -> None:
         """Move what machine code noted of cells to the shadow."""
         shadow = self.touch()
         for notes in (self.writes, self.reads):
@@ -448,7 +448,7 @@ class Area:
         access.issued, access.strong, access.unchanged = access.time, strong, bool(epoch & UNCHANGED)
         return access
 
-    def _refuse_written(self, cells: np.ndarray, me: GlobalAccess) -> None:
+    def _report_nc_read(self, cells: np.ndarray, me: GlobalAccess) -> None:
         """Find that a load by the non-coherent path reads what was written in the launch, be it in order."""
         accesses = self._whole.history.accesses
         wrote = next((a for n in distinct(self.touch().writer[cells]) if (a := accesses[n]) is not None), None)
@@ -456,9 +456,9 @@ class Area:
             what = f"{me.what}.nc reads {self._shown(cells)}, which {wrote.what} wrote in this launch"
             at = (("written at", place(wrote.instr, wrote.warp)), ("by", str(wrote.warp)))
             missing = ("missing", f"a load without .nc at PTX line {me.instr.line}")
-            self._whole._launch.found(DataRace(what, me.instr, me.warp, (*at, missing)))
+            self._whole._launch.report(DataRace(what, me.instr, me.warp, (*at, missing)))
 
-    def _refuse_different(self, addresses: np.ndarray, values: np.ndarray, me: GlobalAccess, lanes: Any) -> None:
+    def _report_different(self, addresses: np.ndarray, values: np.ndarray, me: GlobalAccess, lanes: Any) -> None:
         """Find that two lanes store different values at one place."""
         places, first = np.unique(addresses, return_index=True)
         kept = values[first[np.searchsorted(places, addresses)]]
@@ -467,7 +467,7 @@ class Area:
             at = int(np.argmax(lost))
             shown = self._shown(self.cells(addresses[at : at + 1], values.itemsize))
             one = int(np.flatnonzero(addresses == addresses[at])[0])
-            in_one_instruction(me, shown, addresses, lanes, int(lanes[at]), int(lanes[one]))
+            report_store_collision(me, shown, addresses, lanes, int(lanes[at]), int(lanes[one]))
 
     def _shown(self, cells: np.ndarray) -> str:
         first, last = (self._base + self._cell * int(at) for at in (cells.min(), cells.max() + 1))
@@ -486,12 +486,12 @@ class Area:
             write = other if kind == "write" else me
             alike = isinstance(write, GlobalAccess) and write.unchanged
         level = Level.FORMAL if alike else Level.FAULT
-        shown, part = self._shown(cells[hit]), lanes_of(me, hit)
+        shown, part = self._shown(cells[hit]), part_of_load(me, hit)
         copies = [each for each in (me, other) if isinstance(each, GlobalAccess) and not (each.generic or each.strong)]
         if verb == "writes" and kind == "write" and len(copies) == 2:
             self._overlap(copies[0], copies[1], clock.copy(), cells[hit], shown, number)
         else:
-            conflict(me, clock, verb, shown, history, number, kind, level=level, part=part)
+            report_conflict(me, clock, verb, shown, history, number, kind, level=level, part=part)
 
     def _overlap(
         self, me: GlobalAccess, other: GlobalAccess, clock: Clock, cells: Any, shown: str, number: int
@@ -499,7 +499,7 @@ class Area:
         """Leave it until both writes were made what another agent's write of these cells is."""
 
         def find(level: Level) -> None:
-            conflict(me, clock, "writes", shown, self._whole.history, number, "write", level=level)
+            report_conflict(me, clock, "writes", shown, self._whole.history, number, "write", level=level)
 
         memory, _ = self._allocation.view(self._cell)
         overlap = Overlap(memory, cells, 1 if other.completed else 2, find)
@@ -516,12 +516,12 @@ class Area:
         at = tuple(np.argwhere(apart)[0])
         theirs = (shadow.writer_lanes if kind == "write" else shadow.reader_lanes)[cells]
         mine = np.broadcast_to(mine, apart.shape)
-        part = Part(int(np.bitwise_or.reduce((mine & ~theirs)[apart])))
+        part = LoadedPart(int(np.bitwise_or.reduce((mine & ~theirs)[apart])))
         other = shadow.history.accesses[number]
         assert other is not None
         other = other.last
         lanes, before, shown = int(mine[at]), int(theirs[at]), self._shown(cells[at])
-        between_lanes(me, verb, shown, lanes, other, kind, before, part, read_together=True)
+        report_lane_race(me, verb, shown, lanes, other, kind, before, part, read_together=True)
 
 
 def _note(me: GlobalAccess, lanes: Any) -> Any:
@@ -563,9 +563,9 @@ class _Accesses(History):
         self._of: dict[Any, list[Access]] = {}
 
     def record(self, access: Access) -> int:
-        self._of.setdefault(access.warp.cta.home, []).append(access)
+        self._of.setdefault(access.warp.cta.cluster_id, []).append(access)
         return super().record(access)
 
-    def forget(self, home: Any) -> list[Access]:
+    def forget(self, cluster_id: Any) -> list[Access]:
         """The accesses of a cluster, which will make no more."""
-        return self._of.pop(home, [])
+        return self._of.pop(cluster_id, [])

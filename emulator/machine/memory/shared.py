@@ -11,11 +11,11 @@ import numpy as np
 from ...chip import RANK_SHIFT, RESERVED_SHARED_BYTES
 from ...errors import BarrierError, Fault, Level, Misaligned, OutOfBounds, place
 from ...ptx.syntax import ALL_BYTES
-from ..order.access import Hollow
+from ..order.access import TaintedStore
 from ..order.cells import Cells, pieces, span
 from ..order.shadow import MBARRIER, OUTSIDE, UNWRITTEN, Shadow
-from ..reports.doubts import Part, lanes_of, read_in_doubt
-from ..reports.report import between_lanes, conflict, in_one_instruction, stored_again, written
+from ..reports.report import report_conflict, report_lane_race, report_store_collision, tainted_store_fault, written
+from ..reports.suspects import LoadedPart, part_of_load, report_read
 from ..synchronisation.mbarrier import MAX_COUNT, MBarrier
 from .tmem import ALLOC
 
@@ -72,22 +72,22 @@ class SharedMemory:
     def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
         shadow = self.shadow
         if shadow.notes is not None:
-            shadow.notes.settle(slice(None), write=False)
+            shadow.notes.flush(slice(None), write=False)
         hit = shadow.done_by(cells, number, kind)
         where = np.arange(shadow.writer.size)[cells][hit]
-        part = lanes_of(me, hit)
-        if isinstance(hollow := shadow.history.accesses[number], Hollow):
-            if me.orders(hollow.by, clock):
+        part = part_of_load(me, hit)
+        if isinstance(tainted := shadow.history.accesses[number], TaintedStore):
+            if me.orders(tainted.by, clock):
                 if verb == "reads":
-                    read_in_doubt(me, stored_again(hollow, me), part)
+                    report_read(me, tainted_store_fault(tainted, me), part)
                 return
-            number = hollow.store
+            number = tainted.store
         near = self._near(int(where.min())) if number == UNWRITTEN else ()
         rewrites = shadow.history.accesses[number] is not None and verb == "writes" and kind == "write"
         level = self._level_of_rewriting(me, clock, cells, number) if rewrites else Level.FAULT
-        conflict(me, clock, verb, self._shown(where), shadow.history, number, kind, near, level, part)
+        report_conflict(me, clock, verb, self._shown(where), shadow.history, number, kind, near, level, part)
 
-    def leave_hollow(self, parts: Iterable[tuple[int, int, Fault]], width: int, size: int) -> None:
+    def taint_last_store(self, parts: Iterable[tuple[int, int, Fault]], width: int, size: int) -> None:
         """Of the last store here, parts brought what should not have been loaded: who reads them is told.
 
         parts: which of the elements of `width` bytes, of `size` bytes a lane; the lanes, as bits; the load's fault.
@@ -100,8 +100,8 @@ class SharedMemory:
             cells = np.flatnonzero((shadow.writer == number) & (shadow.writer_lanes & lanes != 0))
             cells = cells[(cells << self.shift) % size // width == element]
             if shadow.notes is not None:
-                shadow.notes.settle(cells, write=True)
-            shadow.writer[cells] = history.record(Hollow(store, number, fault))
+                shadow.notes.flush(cells, write=True)
+            shadow.writer[cells] = history.record(TaintedStore(store, number, fault))
 
     def _level_of_rewriting(self, me: Access, clock: Clock, cells: Any, number: int) -> Level:
         """How much it matters that `me` writes what the access `number` wrote.
@@ -141,12 +141,12 @@ class SharedMemory:
         at = tuple(np.argwhere(apart)[0])
         theirs = (shadow.writer_lanes if kind == "write" else shadow.reader_lanes)[cells]
         mine = np.broadcast_to(mine, apart.shape)
-        part = Part(int(np.bitwise_or.reduce((mine & ~theirs)[apart])))
+        part = LoadedPart(int(np.bitwise_or.reduce((mine & ~theirs)[apart])))
         other = shadow.history.accesses[number]
         assert other is not None
         other = other.last
         place = self._shown(np.arange(shadow.writer.size)[cells][at].reshape(1))
-        between_lanes(me, verb, place, int(mine[at]), other, kind, int(theirs[at]), part)
+        report_lane_race(me, verb, place, int(mine[at]), other, kind, int(theirs[at]), part)
 
     def _mixed(self, me: Access, pattern: Pattern, cells: Any, number: int) -> None:
         hit = np.arange(self.shadow.writer.size)[cells][self.shadow.writer[cells] == number]
@@ -154,7 +154,7 @@ class SharedMemory:
         writer = self.shadow.history.accesses[number]
         assert writer is not None and writer.pattern is not None
         where = f"{self.cta.window + int(pieces[0]):#x} of CTA {self.cta.name}"
-        self.cta.launch.stats.mix_swizzles(
+        self.cta.launch.stats.count_swizzle_mismatch(
             pieces.size,
             f"{me.origin()}, reads {where} by {pattern}; {writer.origin()}, wrote it by {writer.pattern}",
         )
@@ -186,7 +186,7 @@ class SharedMemory:
         """Those of as many accesses, one for each of the offsets, in multiples of 16 bytes; None where they overlap."""
         return _spans(offsets, size, self.shift)
 
-    def own(self, address: int, instr: Instr, warp: Issuer, what: str) -> int:
+    def local_offset(self, address: int, instr: Instr, warp: Issuer, what: str) -> int:
         """The offset of an address in this CTA's shared memory. Raises OutOfBounds for another CTA's."""
         rank = (address & 0xFFFF_FFFF) >> RANK_SHIFT
         if rank != self.cta.rank:
@@ -242,7 +242,7 @@ class SharedMemory:
             if lost.any():
                 self._blame_both(offsets, width * count, lost.any(1), lanes, me)
 
-    def refuse_overlap(self, offsets: np.ndarray, values: np.ndarray, lanes: np.ndarray, me: Access) -> None:
+    def check_overlap(self, offsets: np.ndarray, values: np.ndarray, lanes: np.ndarray, me: Access) -> None:
         """Find that lanes write different bytes to one place. values: uint8[n, count], at each of the offsets."""
         low, size = int(offsets.min()), values.shape[1]
         there = np.zeros(int(offsets.max()) - low + size, np.uint8)
@@ -258,7 +258,7 @@ class SharedMemory:
         both = np.flatnonzero(np.abs(offsets - offsets[first]) < size)
         place = self._shown(self.cells(offsets[first : first + 1], size))
         mine, theirs = (int(np.bitwise_or.reduce(lanes[i], axis=None)) for i in (both[-1], first))
-        in_one_instruction(me, place, offsets, lanes, mine, theirs)
+        report_store_collision(me, place, offsets, lanes, mine, theirs)
 
     def chunk_cells(self, chunks: np.ndarray) -> Cells:
         """The shadow cells of 16-byte chunks (numbers from the window's start)."""
@@ -292,7 +292,7 @@ class SharedMemory:
             )
             if not again:
                 raise fault
-            self.cta.launch.found(fault)
+            self.cta.launch.report(fault)
             return
         access = warp.access(instr, "mbarrier.init")
         self.shadow.write(self.span(offset, 8), access, warp.clock)
@@ -327,7 +327,7 @@ class SharedMemory:
             what = f"{found} is used without being ordered after its initialisation"
             missing = f"a barrier between PTX lines {init.instr.line} and {instr.line}"
             at = (("initialised at", place(init.instr, init.warp)), ("initialised by", str(init.warp)))
-            self.cta.launch.found(BarrierError(what, instr, warp, (*at, ("missing", missing))))
+            self.cta.launch.report(BarrierError(what, instr, warp, (*at, ("missing", missing))))
         return found
 
 

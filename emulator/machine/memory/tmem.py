@@ -15,8 +15,8 @@ from ...chip import TMEM_COLUMNS, TMEM_LANES
 from ...errors import Level, OutOfBounds, TensorMemoryError, place
 from ..order.cells import Cells
 from ..order.shadow import UNWRITTEN, Shadow
-from ..reports.doubts import WHOLE, Part
-from ..reports.report import conflict, written
+from ..reports.report import report_conflict, written
+from ..reports.suspects import WHOLE, LoadedPart
 from ..synchronisation.pipe import Pipe
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def named(address: int, instr: Instr, warp: Issuer) -> int:
     known, launch = address & ADDRESS_BITS, warp.cta.launch
     if known != address and launch.asks(Level.PEDANTIC):
         what = f"{instr.opcode} names lane {address >> 16} of tensor memory, which has {TMEM_LANES}"
-        launch.found(OutOfBounds(what, instr, warp, level=Level.PEDANTIC))
+        launch.report(OutOfBounds(what, instr, warp, level=Level.PEDANTIC))
     return known
 
 
@@ -60,12 +60,12 @@ def _rectangle(column: int, columns: int, start: int, stop: int, step: int, acce
     return Cells(index, first, columns * GROUPS // step, 1, stride=step, accesses=accesses)
 
 
-def _part(me: Access, hit: np.ndarray) -> Part:
+def _part(me: Access, hit: np.ndarray) -> LoadedPart:
     """What a load brings of the cells [columns, groups] that are `hit`, where each column is a register."""
     if "32x32b" not in me.instr.modifiers or "pack::16b" in me.instr.modifiers:
         return WHOLE
     lanes = sum(((1 << GROUP) - 1) << GROUP * int(group) for group in np.flatnonzero(hit.any(0)))
-    return Part(lanes, frozenset(np.flatnonzero(hit.any(1)).tolist()))
+    return LoadedPart(lanes, frozenset(np.flatnonzero(hit.any(1)).tolist()))
 
 
 class TensorMemory:
@@ -84,7 +84,7 @@ class TensorMemory:
         """First columns and counts that were asked about, and are all allocated."""
         self.relinquished: tuple[Instr, Issuer] | None = None
         self.waiters: list[Issuer] = []
-        self.hollow: dict[range, str] = {}
+        self.copied_unwritten: dict[range, str] = {}
         """Columns into which was copied what nothing wrote, and from where: nothing wrote them either."""
 
     def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
@@ -105,10 +105,10 @@ class TensorMemory:
             unread = kind == "write" and not shadow.reader[cells][hit].any()
             if unread and other is not None and other.instr.opcode == COPY:
                 level = Level.FORMAL  # what it brings, nothing reads
-        conflict(me, clock, verb, where, shadow.history, number, kind, near, level, _part(me, hit))
+        report_conflict(me, clock, verb, where, shadow.history, number, kind, near, level, _part(me, hit))
 
     def _near(self, column: int, group: int, columns: np.ndarray) -> tuple[tuple[str, str], ...]:
-        for there, copied in self.hollow.items():
+        for there, copied in self.copied_unwritten.items():
             if np.isin(columns, there).any():
                 return (("copied at", copied),)
         runs = written(self.shadow.writer[:, group], column, self.shadow.history.accesses)
@@ -118,7 +118,7 @@ class TensorMemory:
     def leave_unwritten(self, column: int, columns: int, groups: np.ndarray, copied: str) -> None:
         """What was just written is as if nothing were: it was copied from where nothing wrote."""
         self.shadow.writer[column : column + columns, groups] = UNWRITTEN
-        self.hollow[range(column, column + columns)] = copied
+        self.copied_unwritten[range(column, column + columns)] = copied
 
     def region(self, lane: int, lanes: int, column: int, columns: int) -> Cells:
         """The shadow cells of a rectangle whose lanes are whole groups or lie in one."""
@@ -146,7 +146,7 @@ class TensorMemory:
         )
         if column + columns > TMEM_COLUMNS:
             raise fault
-        self.cta.launch.found(fault)
+        self.cta.launch.report(fault)
 
     def _freed(self, column: int, columns: int) -> tuple[tuple[str, str], ...]:
         return tuple(
@@ -167,7 +167,7 @@ class TensorMemory:
                 self.cells[start : start + columns] = POISON
                 self.shadow.writer[start : start + columns] = 0
                 self.shadow.reader[start : start + columns] = 0
-                self.hollow.clear()
+                self.copied_unwritten.clear()
                 return start
         assert need > 0
         return None

@@ -23,7 +23,7 @@ CTA, CLUSTER, GPU = 1, 2, 3
 """How far a release, an acquire or a strong access reaches; system scope is no further here."""
 
 
-class Home(Protocol):
+class IssuerCta(Protocol):
     """The CTA of an issuer, as reports name it."""
 
     launch: Launch
@@ -31,7 +31,7 @@ class Home(Protocol):
     ctaid: Dim3
 
     @property
-    def home(self) -> Any:
+    def cluster_id(self) -> Any:
         """Its cluster, as clocks name it."""
 
 
@@ -41,11 +41,11 @@ class Issuer:
     The component after its own says up to which time its lanes have seen what the others of them did.
     """
 
-    cta: Home
+    cta: IssuerCta
     serial: int
     """Its number among the warps of the launch."""
 
-    def __init__(self, cta: Home, index: int, component: int, clock: Clock) -> None:
+    def __init__(self, cta: IssuerCta, index: int, component: int, clock: Clock) -> None:
         self.cta, self.index, self.component, self.clock = cta, index, component, clock
         self.time = 1
         self.clock.v[ORDERED, component] = 1
@@ -55,7 +55,7 @@ class Issuer:
         """What a suspended instruction left for its second run: its barrier's generation, an answer of no."""
         self.phases: dict[Any, int] = {}
         """How many phases of each mbarrier it has seen completed."""
-        self.unheard: dict[Any, Instr] = {}
+        self.unread_answers: dict[Any, Instr] = {}
         """Of mbarriers, where it asked and did not read the answer."""
         self.published: set[Any] = set()
         """mbarriers that its fence.mbarrier_init covers, whatever barrier it arrives on next."""
@@ -67,14 +67,14 @@ class Issuer:
         """What its last releasing fence of each scope or a wider one covers, for relaxed writes after it."""
         self.seen: list[Clock | None] = [None] * (GPU + 1)
         """What relaxed reads have seen of each scope, for the next acquiring fence of that or a wider one."""
-        self.meetings: list[tuple[int, int]] = []
+        self.lane_syncs: list[tuple[int, int]] = []
         """Where some of its lanes (bits) met, but not all, and the time up to which these then saw what they did."""
         self.lanes: np.ndarray | None = None
         """The lanes of the access in progress; None if it is one for all that are active."""
         self.stored: Any = None
         """Of the program's stores that are machine code, by number, the lanes that ever executed each: uint32[n]."""
-        self.watch: Any = None
-        """A `doubts.Watch` of what it loaded and should not use, if there is something."""
+        self.taint: Any = None
+        """A `suspects.TaintTracker` of what it loaded and should not use, if there is something."""
         self.after_sync: Clock | None = Clock(clock.v.shape[1]) if cta.launch.asks(Level.PEDANTIC) else None
         """Pedantic: what its tensor operations come after, by tcgen05.fence::after_thread_sync."""
 
@@ -95,21 +95,21 @@ class Issuer:
         self.clock.merge(clock)
         self.clock.v[ORDERED, self.component + 1] = self.time - 1
 
-    def let_lanes_meet(self) -> None:
+    def sync_lanes(self) -> None:
         """bar.warp.sync: each lane sees all that the others did."""
         self.tick()
         self.clock.v[ORDERED, self.component + 1] = self.time - 1
 
-    def let_some_meet(self, lanes: int) -> None:
+    def sync_some_lanes(self, lanes: int) -> None:
         """bar.warp.sync among some of the lanes (bits)."""
         met = self.clock.at(self.component + 1)
         self.tick()
-        self.meetings = [*((time, those) for time, those in self.meetings if time > met), (self.time - 1, lanes)]
+        self.lane_syncs = [*((time, those) for time, those in self.lane_syncs if time > met), (self.time - 1, lanes)]
 
-    def lanes_before(self, lane: int, since: int) -> int:
+    def lanes_ordered_before(self, lane: int, since: int) -> int:
         """The lanes whose accesses at the time `since` come before what `lane` does now, its own among them."""
         before = 1 << lane
-        for time, lanes in reversed(self.meetings):
+        for time, lanes in reversed(self.lane_syncs):
             if time < since:
                 break
             if lanes & before:
@@ -126,7 +126,7 @@ class Issuer:
             self.fenced[CTA : scope + 1] = [self.clock.copy()] * scope
             self.tick()
 
-    def unacquired(self, clock: Clock, scope: int = CTA) -> None:
+    def observe_relaxed(self, clock: Clock, scope: int = CTA) -> None:
         """A relaxed read saw what carries `clock`, which was released at this scope."""
         seen = self.seen[scope]
         if seen is None:
@@ -148,7 +148,7 @@ class Issuer:
 class Agent:
     """Work that completes after it was issued, of which a warp learns by waiting."""
 
-    def settled(self, access: Access) -> bool:
+    def waited_for(self, access: Access) -> bool:
         """Whether the warp that issued `access` waited for it itself, whatever others know."""
         return False
 
@@ -209,7 +209,7 @@ class Access:
         """The same of one access, by what the program did between them: not as two strong ones need no order."""
         if earlier.component in self.follows or earlier.seen_by(clock, row):
             return True
-        return earlier.warp is self.warp and isinstance(earlier.via, Agent) and earlier.via.settled(earlier)
+        return earlier.warp is self.warp and isinstance(earlier.via, Agent) and earlier.via.waited_for(earlier)
 
     def morally_strong(self, other: Access) -> bool:
         """Whether both are strong, and each within the scope of the other."""
@@ -217,9 +217,9 @@ class Access:
         if not reach or reach == GPU:
             return bool(reach)
         mine, theirs = self.warp.cta, other.warp.cta
-        return mine is theirs or (reach == CLUSTER and mine.home == theirs.home)
+        return mine is theirs or (reach == CLUSTER and mine.cluster_id == theirs.cluster_id)
 
-    def of_unmet_lanes(self, earlier: Access, clock: Clock) -> int:
+    def unsynced_since(self, earlier: Access, clock: Clock) -> int:
         """If `earlier` is of the same warp, and not all of its lanes met in between: since when they should, else 0."""
         lanes = self.warp.component
         if earlier.component == lanes:
@@ -230,7 +230,7 @@ class Access:
             return 0
         return since if clock.at(lanes + 1) < since else 0
 
-    def met_before(self, clock: Clock) -> bool:
+    def ordered_after_arrivals(self, clock: Clock) -> bool:
         """Whether the owner of `clock` has seen all that this warp did before its last arrival at a named barrier that
         came before this access."""
         arrivals = self.warp.arrivals
@@ -256,7 +256,7 @@ class Access:
         """Who made it, for a report."""
         return f"{self.what} of {self.warp}, PTX line {self.instr.line}"
 
-    def too_early(self, write: Access, clock: Clock, accesses: Sequence[Access | None]) -> Access | None:
+    def intended_write(self, write: Access, clock: Clock, accesses: Sequence[Access | None]) -> Access | None:
         """The write that this read comes after, if `write` replaced it before this instruction had read it.
 
         A read that is ordered after the issue of `write` means to see it.
@@ -269,12 +269,12 @@ class Access:
             return None
         return next((writer for writer in writers if self.orders(writer, clock)), None)
 
-    def late(self, earlier: Access, clock: Clock) -> Sequence[Access]:
+    def unordered_parts(self, earlier: Access, clock: Clock) -> Sequence[Access]:
         """The parts of `earlier` that this access is not ordered after, for the report."""
         return [part for part in earlier.parts if not self.orders(part, clock)] or [earlier]
 
 
-class Hollow(Access):
+class TaintedStore(Access):
     """What the access `store`, a number of the history, stored of a load that it should not have made: `fault`.
 
     Nothing is known to come after it, so that whoever touches its cells asks.
@@ -289,9 +289,9 @@ class Hollow(Access):
         return False
 
 
-def handed_over(warp: Issuer, waiting_for: str, me: Access) -> str:
+def missing_release(warp: Issuer, waiting_for: str, me: Access) -> str:
     """What orders `me` after something that only `warp` waited for, for the report of a conflict."""
-    if warp.cta.home != me.warp.cta.home:
+    if warp.cta.cluster_id != me.warp.cta.cluster_id:
         return (
             f"a release of {warp} after its {waiting_for} and an acquire of {me.warp} that sees it before PTX line "
             f"{me.instr.line}, both of scope .gpu; or another place for one of them"

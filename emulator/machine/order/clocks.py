@@ -22,22 +22,22 @@ global memory."""
 ROWS: Final = 3
 
 
-Abroad = Mapping[Any, np.ndarray]
-"""Of other clusters, by their home, what was seen of their components: rows as of a clock. Never changed."""
+Remote = Mapping[Any, np.ndarray]
+"""Of other clusters, by their cluster_id, what was seen of their components: rows as of a clock. Never changed."""
 
 
 class Clock:
     """A vector clock, int64[ROWS, components]; components beyond its length are at time 0.
 
-    home: the cluster whose components these are. abroad: what was seen of others, None for nothing.
+    cluster_id: the cluster whose components these are. remote: what was seen of others, None for nothing.
     """
 
-    __slots__ = ("_address", "_of", "abroad", "home", "v")
+    __slots__ = ("_address", "_of", "cluster_id", "remote", "v")
 
-    def __init__(self, components: int, home: Any = None) -> None:
+    def __init__(self, components: int, cluster_id: Any = None) -> None:
         self.v = np.zeros((ROWS, components), np.int64)
-        self.home = home
-        self.abroad: Abroad | None = None
+        self.cluster_id = cluster_id
+        self.remote: Remote | None = None
         self._of: np.ndarray | None = None
 
     @property
@@ -49,8 +49,8 @@ class Clock:
 
     def merge(self, other: Clock) -> None:
         """See all that `other` has seen."""
-        if other.abroad is not None:
-            self._see_abroad(other.abroad)
+        if other.remote is not None:
+            self._merge_remote(other.remote)
         a, b = self.v, other.v
         n = b.shape[1]
         if a.shape[1] == n:
@@ -65,26 +65,26 @@ class Clock:
         """An independent clock with the same times."""
         new = Clock.__new__(Clock)
         new.v, new._of = self.v.copy(), None
-        new.home, new.abroad = self.home, self.abroad
+        new.cluster_id, new.remote = self.cluster_id, self.remote
         return new
 
-    def _see_abroad(self, seen: Abroad) -> None:
-        known = dict(self.abroad or {})
-        for home, rows in seen.items():
-            mine = self.v if home == self.home else known.get(home)
+    def _merge_remote(self, seen: Remote) -> None:
+        known = dict(self.remote or {})
+        for cluster_id, rows in seen.items():
+            mine = self.v if cluster_id == self.cluster_id else known.get(cluster_id)
             if mine is rows:
                 continue
             joined = rows if mine is None else _joined(mine, rows)
-            if home == self.home:
+            if cluster_id == self.cluster_id:
                 self.v = joined
             else:
-                known[home] = joined
-        self.abroad = known
+                known[cluster_id] = joined
+        self.remote = known
 
-    def told(self) -> Clock:
+    def for_other_clusters(self) -> Clock:
         """What it has seen, for who is not of this cluster."""
         new = Clock(0)
-        new.abroad = {**(self.abroad or {}), self.home: self.v.copy()}
+        new.remote = {**(self.remote or {}), self.cluster_id: self.v.copy()}
         return new
 
     def at(self, component: int, row: int = ORDERED) -> int:
@@ -108,8 +108,8 @@ class Clock:
     def publish(self, row: int) -> None:
         """fence.proxy.async: all that was seen of the memory of this row becomes visible to the async proxy."""
         np.maximum(self.v[row], self.v[ORDERED], out=self.v[row])
-        if self.abroad is not None and row == ASYNC_VISIBLE_OUTSIDE:
-            self.abroad = {home: np.maximum(rows, rows[ORDERED]) for home, rows in self.abroad.items()}
+        if self.remote is not None and row == ASYNC_VISIBLE_OUTSIDE:
+            self.remote = {cluster_id: np.maximum(rows, rows[ORDERED]) for cluster_id, rows in self.remote.items()}
 
 
 def _joined(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -33,7 +33,7 @@ class Flags:
         told = self._released.setdefault(place, {})
         self._by.setdefault(place, warp)
         for _, key in _within(warp, scope):
-            mine = clock.told() if key == GPU else clock
+            mine = clock.for_other_clusters() if key == GPU else clock
             if key in told:
                 told[key].merge(mine)
             else:
@@ -53,5 +53,5 @@ class Flags:
 
 def _within(warp: Issuer, scope: int) -> Iterator[tuple[int, Any]]:
     """The scopes up to this one, each with a name of who is in it."""
-    keys = ((CTA, warp.cta.ctaid), (CLUSTER, (warp.cta.home,)), (GPU, GPU))
+    keys = ((CTA, warp.cta.ctaid), (CLUSTER, (warp.cta.cluster_id,)), (GPU, GPU))
     return (pair for pair in keys if pair[0] <= scope)

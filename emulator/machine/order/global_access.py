@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class GlobalAccess(Access):
-    """`home` is the cluster of who made it, whose clocks alone have its component.
+    """`cluster_id` is the cluster of who made it, whose clocks alone have its component.
 
     unchanged: of a write, whether neither it nor one before it in the launch changed what is in its cells, and who
     wrote first had read that. completed: of an agent's write, whether it was made; overlaps: with those of other agents
@@ -27,14 +27,14 @@ class GlobalAccess(Access):
     """
 
     visible: ClassVar = ASYNC_VISIBLE_OUTSIDE
-    home: Any = field(init=False)
+    cluster_id: Any = field(init=False)
     unchanged: bool = False
     completed: bool = False
     overlaps: tuple[Overlap, ...] = ()
 
     def __post_init__(self) -> None:
         Access.__post_init__(self)
-        self.home = self.warp.cta.home
+        self.cluster_id = self.warp.cta.cluster_id
 
     @classmethod
     def of(cls, access: Access) -> GlobalAccess:
@@ -54,7 +54,7 @@ class GlobalAccess(Access):
 
     def alone(self) -> Clock:
         """A clock that has seen this access and nothing else, and none by other lanes since."""
-        clock = Clock(self.component + 2, self.home)
+        clock = Clock(self.component + 2, self.cluster_id)
         clock.advance(self.component, self.time)
         clock.advance(self.component + 1, self.time - 1)
         return clock
@@ -63,20 +63,20 @@ class GlobalAccess(Access):
         """Whether the owner of `clock` is ordered after this access."""
         if self.parts:
             return all(part.seen_by(clock, row) for part in self.parts)
-        if clock.home == self.home:
+        if clock.cluster_id == self.cluster_id:
             return clock.at(self.component, row) >= self.time
-        rows = None if clock.abroad is None else clock.abroad.get(self.home)
+        rows = None if clock.remote is None else clock.remote.get(self.cluster_id)
         return rows is not None and self.component < rows.shape[1] and int(rows[row, self.component]) >= self.time
 
-    def of_unmet_lanes(self, earlier: Access, clock: Clock) -> int:
+    def unsynced_since(self, earlier: Access, clock: Clock) -> int:
         """If `earlier` is of the same warp, and not all of its lanes met in between: since when they should, else 0."""
-        return Access.of_unmet_lanes(self, earlier, clock) if earlier.warp is self.warp else 0
+        return Access.unsynced_since(self, earlier, clock) if earlier.warp is self.warp else 0
 
-    def too_early(self, write: Access, clock: Clock, accesses: Sequence[Access | None]) -> Access | None:
+    def intended_write(self, write: Access, clock: Clock, accesses: Sequence[Access | None]) -> Access | None:
         """As of any access; of other clusters no issue is known."""
-        if write.warp.cta.home != self.home:
+        if write.warp.cta.cluster_id != self.cluster_id:
             return None
-        return Access.too_early(self, write, clock, accesses)
+        return Access.intended_write(self, write, clock, accesses)
 
 
 class Overlap:
@@ -99,14 +99,14 @@ class Overlap:
         return found
 
 
-class Ended:
+class EndedWarp:
     """A warp that has ended, as reports name it."""
 
     done = True
 
     def __init__(self, warp: Issuer) -> None:
         cta = warp.cta
-        self.cta = EndedHome(cta.launch, cta.name, cta.ctaid, cta.home)
+        self.cta = EndedCta(cta.launch, cta.name, cta.ctaid, cta.cluster_id)
         self.stored, self.clock = warp.stored, warp.clock
         self.index, self.component, self.time, self.serial = warp.index, warp.component, warp.time, warp.serial
 
@@ -114,10 +114,10 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class EndedHome:
+class EndedCta:
     """Its CTA."""
 
     launch: Launch
     name: str
     ctaid: Dim3
-    home: Any
+    cluster_id: Any

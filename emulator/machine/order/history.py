@@ -14,16 +14,16 @@ from .clocks import ORDERED, Clock
 if TYPE_CHECKING:
     from .access import Access
 
-ROOM: Final = 4096
+INITIAL_CAPACITY: Final = 4096
 """Accesses that the epochs of a new history have room for."""
 
 
 class History:
-    """The components of the clocks and the accesses of one cluster, `home`. An access is known by its number in
+    """The components of the clocks and the accesses of one cluster, `cluster_id`. An access is known by its number in
     `accesses`."""
 
-    def __init__(self, components: int, home: Any = None) -> None:
-        self.width, self.home = components, home
+    def __init__(self, components: int, cluster_id: Any = None) -> None:
+        self.width, self.cluster_id = components, cluster_id
         self._known = min(components, COMPONENTS_MAX)
         """The components below are those that any clock and an epoch have room for."""
         self.accesses: list[Access | None] = [None, None, None]
@@ -31,7 +31,7 @@ class History:
         self._word = np.zeros(1, np.uint64)
         self.epochs = address_of(self._word)
         """The address of the word that has the address of the epochs of `accesses`, for `native.shadow_check`."""
-        self._room(np.full(ROOM, NOT_KNOWN))
+        self._resize(np.full(INITIAL_CAPACITY, NOT_KNOWN))
 
     def component(self, key: Hashable) -> int:
         """The component of `key`, made on first use."""
@@ -39,7 +39,7 @@ class History:
 
     def clock(self) -> Clock:
         """A clock that has seen nothing."""
-        return Clock(self.width, self.home)
+        return Clock(self.width, self.cluster_id)
 
     def record(self, access: Access) -> int:
         """The number of an access: a new one, but for the access that was recorded last."""
@@ -49,7 +49,7 @@ class History:
             return number - 1
         accesses.append(access)
         if number == len(self._epochs):
-            self._room(np.concatenate([self._table, np.full(number, NOT_KNOWN)]))
+            self._resize(np.concatenate([self._table, np.full(number, NOT_KNOWN)]))
         self._epochs[number] = self._epoch(access)
         return number
 
@@ -64,7 +64,7 @@ class History:
             first, others, end = accesses[0], accesses[1:], number + len(accesses)
             self.accesses += others
             if end > len(self._epochs):
-                self._room(np.concatenate([self._table, np.full(end, NOT_KNOWN)]))
+                self._resize(np.concatenate([self._table, np.full(end, NOT_KNOWN)]))
             word = self._epochs[number]
             for each, access in enumerate(others, number + 1):
                 self._epochs[each] = word if access.pattern is first.pattern else self._epoch(access)
@@ -92,6 +92,6 @@ class History:
             if access is not None:
                 yield from (part for part in access.parts or (access,) if not part.seen_by(clock))
 
-    def _room(self, table: np.ndarray) -> None:
+    def _resize(self, table: np.ndarray) -> None:
         self._table, self._epochs = table, memoryview(table)  # type: ignore[arg-type]
         self._word[0] = address_of(table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .access import Home, Issuer
+from .access import Issuer, IssuerCta
 
 if TYPE_CHECKING:
     from .history import History
@@ -32,7 +32,7 @@ class ClusterOwner(Protocol):
         """Let warps run again whose wait has ended."""
 
 
-class CtaOwner(Home, Protocol):
+class CtaOwner(IssuerCta, Protocol):
     """Where a memory or a barrier is, and whom it wakes."""
 
     rank: int

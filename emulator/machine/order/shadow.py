@@ -9,7 +9,7 @@ import numpy as np
 
 from ...chip import LANES
 from ...native.memory_layout import ALL_LANES, address_of
-from ...native.shadow_check import ACCESSES, DONE, REPLACED, SETTLE, SHADOW, TOOK_OVER, checks
+from ...native.shadow_check import ACCESSES, DONE, FLUSH, MERGED, REPLACED, SHADOW, checks
 from .access import GPU, Access
 from .cells import Cells
 from .clocks import ORDERED, Clock
@@ -62,7 +62,7 @@ class Mixed(Protocol):
     def __call__(self, me: Access, pattern: Pattern, cells: Any, number: int) -> None: ...
 
 
-class Deferred(Protocol):
+class PendingNotes(Protocol):
     """What accesses that are machine code noted, and did not tell the shadow yet."""
 
     writes: np.ndarray
@@ -70,13 +70,13 @@ class Deferred(Protocol):
     noted: np.ndarray
     """Whether there is anything to settle of each cell, uint8."""
 
-    def settle_all(self) -> None:
+    def flush_all(self) -> None:
         """Move all that was noted to the shadow."""
 
-    def settle(self, cells: Any, write: bool) -> None:
+    def flush(self, cells: Any, write: bool) -> None:
         """Move what was noted of cells (any numpy index) to the shadow. write: it will not hold any longer."""
 
-    def taken(self, notes: Sequence[int], replaced: Sequence[Iterable[int]]) -> None:
+    def record_flushed(self, notes: Sequence[int], replaced: Sequence[Iterable[int]]) -> None:
         """Record the stores of these notes, which compiled code moved to the shadow. replaced: what they overwrote."""
 
     def end(self) -> None:
@@ -122,15 +122,15 @@ class Shadow:
         self.under = self.read_under = np.zeros(0, np.int32)
         """Of a cell whose last writer is strong, the writers and readers before it that who comes after it may still
         race with: weak ones, and strong ones that it is not ordered after. Empty for none."""
-        self.notes: Deferred | None = None
+        self.notes: PendingNotes | None = None
         self._row = np.zeros(1, SHADOW)
         self._at = address_of(self._row)
         self._row["epochs"] = history.epochs
         self._replaced, self._taken = self._row["replaced"][0], self._row["taken"][0]
         self._reads, self._writes = checks()
-        self._tell()
+        self._update_row()
 
-    def _tell(self) -> None:
+    def _update_row(self) -> None:
         """Let compiled code know where the arrays are."""
         notes, row = self.notes, self._row
         row["writers"], row["readers"] = address_of(self.writer), address_of(self.reader)
@@ -140,17 +140,17 @@ class Shadow:
             (address_of(notes.noted), address_of(notes.writes)) if notes is not None else (0, 0)
         )
 
-    def take(self, notes: Deferred | None) -> None:
+    def attach(self, notes: PendingNotes | None) -> None:
         """Have the notes of compiled accesses settled from now on."""
         self.notes = notes
-        self._tell()
+        self._update_row()
 
     def split(self, times: int) -> None:
         """Have so many cells for each from now on."""
         self.writer, self.reader = np.repeat(self.writer, times), np.repeat(self.reader, times)
         self.writer_lanes, self.reader_lanes = np.repeat(self.writer_lanes, times), np.repeat(self.reader_lanes, times)
         self.under, self.read_under = np.repeat(self.under, times), np.repeat(self.read_under, times)
-        self._tell()
+        self._update_row()
 
     def read_at_once(self, cells: Cells, accesses: Sequence[Access], clock: Clock, pattern: Pattern | None) -> bool:
         """Whether reads that follow one another, alike but for their instructions, are in order; then they are noted.
@@ -173,12 +173,12 @@ class Shadow:
         if self.under.size:
             return False
         if self.notes is not None:
-            self.notes.settle(cells, write=True)
+            self.notes.flush(cells, write=True)
         me, history = accesses[0], self.history
         writers, readers = self.writer[cells], self.reader[cells]
         for number in {*distinct(writers), *distinct(readers)} - {UNWRITTEN}:
             other = history.accesses[number]
-            if other is None or not me.orders(other, clock) or me.of_unmet_lanes(other.last, clock):
+            if other is None or not me.orders(other, clock) or me.unsynced_since(other.last, clock):
                 return False
         for access, *replaced in zip(accesses, _of_each(writers), _of_each(readers), strict=True):
             access.replaced = replaced
@@ -207,21 +207,21 @@ class Shadow:
             number,
         )
         answer = check(*arguments)
-        if answer == SETTLE and self.notes is not None:
-            self.notes.settle_all()
+        if answer == FLUSH and self.notes is not None:
+            self.notes.flush_all()
             answer = check(*arguments)
-        if answer == TOOK_OVER and self.notes is not None:
+        if answer == MERGED and self.notes is not None:
             count, replaced = self._taken["count"].item(), Replaced(self._replaced[0].tobytes())
-            self.notes.taken(self._taken["notes"][:count].tolist(), replaced)
+            self.notes.record_flushed(self._taken["notes"][:count].tolist(), replaced)
         if write and answer == DONE:
             for access, found in zip(accesses, self._replaced, strict=False):
                 access.replaced = Replaced(found.tobytes())
-        return answer in (DONE, TOOK_OVER)
+        return answer in (DONE, MERGED)
 
     def unwritten(self, cells: Cells) -> bool:
         """Whether there is one of the cells that nothing wrote."""
         if self.notes is not None:
-            self.notes.settle(cells.index, write=False)
+            self.notes.flush(cells.index, write=False)
         return bool((self.writer[cells.index] == UNWRITTEN).any())
 
     def read(self, cells: Any, me: Access, clock: Clock, pattern: Pattern | None = None, lanes: Any = None) -> None:
@@ -235,7 +235,7 @@ class Shadow:
                 return
             cells = cells.index
         if self.notes is not None:
-            self.notes.settle(cells, write=False)
+            self.notes.flush(cells, write=False)
         accesses = self.history.accesses
         writers = self.writer[cells]
         row = ORDERED if me.generic else me.visible
@@ -247,7 +247,7 @@ class Shadow:
             elif pattern is not None and other.pattern is not None and other.pattern != pattern and self.mixed:
                 self.mixed(me, pattern, cells, number)
             elif lanes is not None and self.by_lane is not None:
-                since = me.of_unmet_lanes(other, clock)
+                since = me.unsynced_since(other, clock)
                 if since:
                     self._check_readers(cells, writers == number, number, me, lanes, since)
                 elif other.generic and other.via is not None and (wrote := self.writer_lanes[cells]).any():
@@ -274,7 +274,7 @@ class Shadow:
                 if other is None or me.orders(other, clock):
                     continue
                 here = numbers == number
-                folded = kind == "write" and all(_folds(accesses[n]) for n in distinct(writers[here]))
+                folded = kind == "write" and all(_is_atomic(accesses[n]) for n in distinct(writers[here]))
                 if not (folded and self._observed(other, self.reader[cells][here], me, clock)):
                     self.blame(me, clock, verb, cells, number, kind)
 
@@ -320,7 +320,7 @@ class Shadow:
             left = {
                 (p.warp, p.component, bool(p.strong)): p
                 for p in parts
-                if not covers(me, p, clock) and not (is_write and p.strong and any(r.morally_strong(p) for r in seen))
+                if not subsumes(me, p, clock) and not (is_write and p.strong and any(r.morally_strong(p) for r in seen))
             }
             same = (number for number in numbers if tuple(left.values()) == _parts(accesses[number]))
             return next(same, None) or (self._recorded(tuple(left.values())) if left else UNWRITTEN)
@@ -344,8 +344,8 @@ class Shadow:
         """Blame lanes that read `here` what others of the warp wrote by the access `number`, not met since."""
         wrote = self.writer_lanes[cells]
         apart = here & (wrote != 0) & (lanes & ~wrote != 0)
-        if me.warp.meetings and apart.any():
-            apart &= _by_pair(lanes, wrote, lambda lane, those: not me.warp.lanes_before(lane, since) & those)
+        if me.warp.lane_syncs and apart.any():
+            apart &= _by_pair(lanes, wrote, lambda lane, those: not me.warp.lanes_ordered_before(lane, since) & those)
         if apart.any():
             assert self.by_lane is not None
             self.by_lane(me, "reads", cells, apart, lanes, number, "write")
@@ -369,7 +369,7 @@ class Shadow:
 
     def _note_readers(self, cells: Any, readers: Any, earlier: Any, me: Access, clock: Clock, lanes: Any) -> None:
         """Note the lanes of a read, with those of the same warp that it did not meet since."""
-        unmet = [number for number in earlier if lanes is not None and self._last_unmet(number, me, clock)]
+        unmet = [number for number in earlier if lanes is not None and self._last_unsynced_since(number, me, clock)]
         if unmet:
             before = np.where(np.isin(readers, unmet), self.reader_lanes[cells], 0)
             if (before & ~lanes).any():
@@ -378,8 +378,8 @@ class Shadow:
                 lanes = lanes | before
         _note_lanes(self.reader_lanes, cells, lanes)
 
-    def _last_unmet(self, number: int, me: Access, clock: Clock) -> int:
-        return 0 if self.history.accesses[number] is None else me.of_unmet_lanes(self._last(number), clock)
+    def _last_unsynced_since(self, number: int, me: Access, clock: Clock) -> int:
+        return 0 if self.history.accesses[number] is None else me.unsynced_since(self._last(number), clock)
 
     def _last(self, number: int) -> Access:
         other = self.history.accesses[number]
@@ -390,7 +390,7 @@ class Shadow:
         self, cells: Any, numbers: Any, number: int, kind: str, me: Access, clock: Clock, lanes: Any
     ) -> None:
         """Blame lanes that write where others of the warp did the access `number`, if they did not meet since."""
-        since = 0 if self.by_lane is None else self._last_unmet(number, me, clock)
+        since = 0 if self.by_lane is None else self._last_unsynced_since(number, me, clock)
         if not since:
             return
         before = (self.writer_lanes if kind == "write" else self.reader_lanes)[cells]
@@ -399,8 +399,8 @@ class Shadow:
             other |= lanes & lanes - 1 != 0
         if other.any():
             apart = other & (numbers == number) & (before != 0)
-            if me.warp.meetings and apart.any():
-                apart &= _by_pair(lanes, before, lambda lane, those: those & ~me.warp.lanes_before(lane, since))
+            if me.warp.lane_syncs and apart.any():
+                apart &= _by_pair(lanes, before, lambda lane, those: those & ~me.warp.lanes_ordered_before(lane, since))
             if apart.any():
                 assert self.by_lane is not None
                 self.by_lane(me, "writes", cells, apart, lanes, number, kind)
@@ -410,7 +410,7 @@ class Shadow:
         other = self.history.accesses[number]
         if other is None:
             return mine
-        kept = [p for p in other.parts or (other,) if not covers(me, p, clock)]
+        kept = [p for p in other.parts or (other,) if not subsumes(me, p, clock)]
         return self._recorded((*kept, me)) if kept else mine
 
     def write(self, cells: Any, me: Access, clock: Clock, lanes: Any = None) -> bool:
@@ -424,7 +424,7 @@ class Shadow:
                 return False
             cells = cells.index
         if self.notes is not None:
-            self.notes.settle(cells, write=True)
+            self.notes.flush(cells, write=True)
         accesses = self.history.accesses
         row = ORDERED if me.generic else me.visible
         writers, readers = self.writer[cells], self.reader[cells]
@@ -467,12 +467,12 @@ def _parts(access: Access | None) -> tuple[Access, ...]:
     return () if access is None else access.parts or (access,)
 
 
-def _folds(access: Access | None) -> bool:
+def _is_atomic(access: Access | None) -> bool:
     """Whether a write reads what it replaces."""
     return access is not None and access.instr.opcode in ("atom", "red")
 
 
-def covers(me: Access, earlier: Access, clock: Clock) -> bool:
+def subsumes(me: Access, earlier: Access, clock: Clock) -> bool:
     """Whether who comes after `me`, or does not race with it, does not race with an `earlier` access of its kind."""
     return me.comes_after(earlier, clock) and (not me.strong or earlier.strong == GPU)
 

@@ -20,13 +20,13 @@ from ...errors import (
     place,
 )
 from ...ptx.syntax import Vector
-from ..order.access import Access, Hollow
+from ..order.access import Access, TaintedStore
 from ..order.clocks import ASYNC_VISIBLE_OUTSIDE, Clock
 from ..order.shadow import MBARRIER, UNWRITTEN
 from ..synchronisation.mbarrier import MBarrier
 from ..synchronisation.pipe import Pipe
 from .butterfly import summed_lanes
-from .doubts import ALL, WHOLE, Part, overwritten, read_in_doubt
+from .suspects import ALL, WHOLE, LoadedPart, report_overwrite, report_read
 
 if TYPE_CHECKING:
     from ...ptx.syntax import Instr
@@ -38,7 +38,7 @@ LANES_COPY = "cp.async"
 NOUN = {"write": "written", "read": "read"}
 
 
-def conflict(
+def report_conflict(
     me: Access,
     clock: Clock,
     verb: str,
@@ -48,23 +48,23 @@ def conflict(
     kind: str,
     near: tuple[tuple[str, str], ...] = (),
     level: Level = Level.FAULT,
-    part: Part = WHOLE,
+    part: LoadedPart = WHOLE,
 ) -> None:
-    """Raise (or note, see Launch.found) the fault of `me`, which `verb` ("reads" or "writes") `cells` against another.
+    """Raise (or note, see Launch.report) the fault of `me`, which `verb` ("reads" or "writes") `cells` against another.
 
     number: the history's number of the other, special below SPECIAL. kind: "write" or "read", what that did.
-    near: what was written close by, for a read of what nothing wrote. level: of a race. part: of a read, see `doubts`.
+    near: what was written close by, for an unwritten read. level: of a race. part: of a read, see `LoadedPart`.
     """
     other = history.accesses[number]
     if other is None:
         _special(me, verb, cells, number, near, part)
         return
-    for late in me.late(other, clock):
+    for late in me.unordered_parts(other, clock):
         if not _race(me, clock, verb, cells, history, late, kind, level, part):
             return
 
 
-def stored_again(store: Hollow, me: Access) -> Fault:
+def tainted_store_fault(store: TaintedStore, me: Access) -> Fault:
     """The fault of a load whose value was stored, and is read there by `me`."""
     fault, way = store.fault, (("stored at", place(store.instr, store.warp)), ("read at", place(me.instr, me.warp)))
     return type(fault)(fault.what, fault.instr, fault.warp, (*fault.lines, *way))
@@ -79,9 +79,9 @@ def _race(
     other: Access,
     kind: str,
     level: Level,
-    part: Part,
+    part: LoadedPart,
 ) -> bool:
-    """As `conflict`, against one other access. Whether nothing was found yet, but will be."""
+    """As `report_conflict`, against one other access. Whether nothing was found yet, but will be."""
     ordered = other.seen_by(clock)
     if ordered and not me.generic and other.generic and not other.seen_by(clock, me.visible):
         needed = "fence.proxy.async" + " (or .async.global)" * (me.visible == ASYNC_VISIBLE_OUTSIDE)
@@ -100,9 +100,9 @@ def _race(
             ),
             level if other.via is None else Level.PEDANTIC,  # cp.async, see CopyThread
         )
-        me.warp.cta.launch.found(fence)
+        me.warp.cta.launch.report(fence)
         return False
-    earlier = me.too_early(other, clock, history.accesses) if verb == "reads" else None
+    earlier = me.intended_write(other, clock, history.accesses) if verb == "reads" else None
     if earlier is not None:
         missing = (
             f"an arrival of {me.warp} after its read, on a barrier that {other.warp} waits for before PTX line "
@@ -131,10 +131,10 @@ def _race(
     fault = DataRace if other.via is None else MissingWait
     what = f"{me.what} {verb} {cells}, not ordered after {other.what} that {_did(kind)} it"
     race = fault(what, me.instr, me.warp, (*_party(other, kind), ("missing", missing)), level)
-    return _find(me, verb, race, other, kind, part)
+    return _report(me, verb, race, other, kind, part)
 
 
-def between_lanes(
+def report_lane_race(
     me: Access,
     verb: str,
     cells: str,
@@ -142,13 +142,13 @@ def between_lanes(
     other: Access,
     kind: str,
     theirs: int,
-    part: Part,
+    part: LoadedPart,
     read_together: bool = False,
 ) -> None:
     """Raise (or note) the fault of `me`, whose lanes `mine` (bits) touch `cells` that lanes `theirs` of its warp do.
 
     Where the text has an instruction between that brings the lanes together, no hardware is known to show it; nor, if
-    they may have `read_together`, where one instruction read for all of them. part: of a read, see `doubts`.
+    they may have `read_together`, where one instruction read for all of them. part: of a read, see `LoadedPart`.
     """
     races = list[tuple[DataRace, Access, int]]()
     for access, those in reversed((*other.merged, (other, other.together or theirs)) if kind == "read" else ()):
@@ -159,7 +159,7 @@ def between_lanes(
     if kind == "write":
         races.append((_between(me, verb, cells, mine, other, kind, theirs, False), other, theirs & ~mine))
     for race, access, lanes in [r for r in races if r[0].level == Level.FAULT] or races[:1]:
-        if not _find(me, verb, race, access, kind, part, lanes):
+        if not _report(me, verb, race, access, kind, part, lanes):
             return
 
 
@@ -167,7 +167,7 @@ def _own(me: Access, mine: int, access: Access) -> int:
     """The lanes (bits) whose accesses then come before those of `mine` now, if that is one."""
     if mine & mine - 1:
         return 0
-    return me.warp.lanes_before(mine.bit_length() - 1, access.time)
+    return me.warp.lanes_ordered_before(mine.bit_length() - 1, access.time)
 
 
 def _between(
@@ -186,19 +186,21 @@ def _between(
     return _apart(me, what, other, kind, theirs, missing, Level.FORMAL if together else Level.FAULT)
 
 
-def _find(me: Access, verb: str, race: Fault, other: Access, kind: str, part: Part, lanes: int = ALL) -> bool:
+def _report(me: Access, verb: str, race: Fault, other: Access, kind: str, part: LoadedPart, lanes: int = ALL) -> bool:
     """Find a race; that of a load depends on what is done with its value, in these lanes (bits) where it came first.
     Whether it is to be found later."""
     if verb == "reads":
-        read_in_doubt(me, race, part)
+        report_read(me, race, part)
     elif kind == "read":
-        return overwritten(me, race, other, lanes)
+        return report_overwrite(me, race, other, lanes)
     else:
-        me.warp.cta.launch.found(race)
+        me.warp.cta.launch.report(race)
     return False
 
 
-def in_one_instruction(me: Access, cells: str, places: np.ndarray, lanes: np.ndarray, mine: int, theirs: int) -> None:
+def report_store_collision(
+    me: Access, cells: str, places: np.ndarray, lanes: np.ndarray, mine: int, theirs: int
+) -> None:
     """Raise (or note) the fault of `me`, that lanes `mine` and `theirs` store different values to `cells`.
 
     places: where each of the `lanes` (bits) stores, or each row of theirs. No value is wrong where all are one sum,
@@ -215,7 +217,7 @@ def in_one_instruction(me: Access, cells: str, places: np.ndarray, lanes: np.nda
     what = f"{me.what} writes {cells} in {_lanes(mine)} and another value in {_lanes(theirs)}: either may stay"
     missing = "an order of the two, or one lane that stores"
     level = Level.FORMAL if alike else Level.FAULT
-    me.warp.cta.launch.found(_apart(me, what, me, "write", theirs, missing, level))
+    me.warp.cta.launch.report(_apart(me, what, me, "write", theirs, missing, level))
 
 
 def _apart(me: Access, what: str, other: Access, kind: str, theirs: int, missing: str, level: Level) -> DataRace:
@@ -255,7 +257,7 @@ def _party(other: Access, kind: str) -> tuple[tuple[str, str], ...]:
 def _unordered(other: Access, me: Access) -> str:
     if any(seen is not None and other.seen_by(seen) for seen in me.warp.seen):
         return f"an acquire of {me.warp} (fence.acq_rel, or ld.acquire) before PTX line {me.instr.line}, of their scope"
-    if other.warp.cta.home != me.warp.cta.home:
+    if other.warp.cta.cluster_id != me.warp.cta.cluster_id:
         return (
             f"a release of {other.warp} after PTX line {other.instr.line} and an acquire of {me.warp} that sees it "
             f"before PTX line {me.instr.line}, both of scope .gpu"
@@ -267,11 +269,11 @@ def _unordered(other: Access, me: Access) -> str:
 
 
 def _special(
-    me: Access, verb: str, cells: str, number: int, near: tuple[tuple[str, str], ...], part: Part = WHOLE
+    me: Access, verb: str, cells: str, number: int, near: tuple[tuple[str, str], ...], part: LoadedPart = WHOLE
 ) -> None:
     what = f"{me.what} {verb} {cells}"
     if number == UNWRITTEN:
-        read_in_doubt(me, UnwrittenRead(f"{what}, which nothing wrote", me.instr, me.warp, near), part)
+        report_read(me, UnwrittenRead(f"{what}, which nothing wrote", me.instr, me.warp, near), part)
     elif number == MBARRIER:
         why = "which holds an mbarrier: only mbarrier instructions may touch it"
         raise BarrierError(f"{what}, {why}", me.instr, me.warp)

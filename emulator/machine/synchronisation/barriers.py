@@ -55,7 +55,7 @@ class NamedBarrier:
         return self.cta.running * LANES
 
     def arrive(self, warp: Issuer, threads: int | None, instr: Instr, vote: Any = None) -> Generation:
-        """One warp comes, naming a count of `threads`, or None for the whole CTA.
+        """One warp comes, locating_errors a count of `threads`, or None for the whole CTA.
 
         Raises BarrierError for a count that cannot be met or that others do not share.
         """
@@ -66,7 +66,7 @@ class NamedBarrier:
         generation.clock.merge(warp.clock)
         warp.arrivals.append(warp.time)
         warp.tick()
-        self.settle()
+        self.complete_if_due()
         return generation
 
     def _agree(self, warp: Issuer, threads: int | None, instr: Instr) -> None:
@@ -87,7 +87,7 @@ class NamedBarrier:
                 (("others at", place(self.counted_by, warp)),),
             )
 
-    def settle(self) -> None:
+    def complete_if_due(self) -> None:
         """Let everyone go if all came."""
         generation = self.generation
         if not generation.arrived or len(generation.arrived) * LANES < self._needed():
@@ -135,10 +135,10 @@ class ClusterBarrier:
         generation.published |= warp.published
         if clock is not None:
             generation.clock.merge(clock)
-        self.settle()
+        self.complete_if_due()
         return generation
 
-    def settle(self) -> None:
+    def complete_if_due(self) -> None:
         """Let everyone go if all came."""
         while came := self.generations[0].came:
             if len(came) < self.cluster.running or not all(w.done or w in came for w in self.cluster.warps):

@@ -99,7 +99,7 @@ class MBarrier:
         self._note_foreign(party)
         self.pending -= count
         self.last = party
-        self._settle()
+        self._complete_if_due()
         if clock is not None:
             clock.advance(self.over, self.phase)
 
@@ -124,7 +124,7 @@ class MBarrier:
         if party in self.copies:
             self.copies.remove(party)
         self._count(-tx, party)
-        self._settle()
+        self._complete_if_due()
 
     def complete_copies(self, copies: Sequence[tuple[int, Party]]) -> None:
         """The bytes of several copies have come, one after another. Raises as `complete_tx`.
@@ -155,10 +155,10 @@ class MBarrier:
                 party.warp,
             )
 
-    def _settle(self) -> None:
+    def _complete_if_due(self) -> None:
         if self.pending == 0 and self.tx == 0:
             if self.copies:
-                self._refuse_early_end(self.copies[0])
+                self._raise_early_end(self.copies[0])
             self.phase += 1
             self.pending = self.expected
             self.gathering.advance(self.component, self.phase)
@@ -169,7 +169,7 @@ class MBarrier:
                 waiters, self.waiters = self.waiters, []
                 self.cta.cluster.wake(waiters)
 
-    def _refuse_early_end(self, copy: Party) -> None:
+    def _raise_early_end(self, copy: Party) -> None:
         raise BarrierError(
             f"phase {self.phase} of {self} ends while {copy.what} that reports there is outstanding: "
             "it expected fewer bytes than were asked for",
@@ -198,6 +198,6 @@ class MBarrier:
         state = "not complete yet" if self.phase < access.time else "complete"
         before = me.warp.phases.get(self, 0)
         seen = f"has seen {before} completed phases of it" if before else "has not waited for it at all"
-        if (unheard := me.warp.unheard.get(self)) is not None:
-            seen += f": nobody reads what {unheard.opcode} at PTX line {unheard.line} answers"
+        if (unread_answers := me.warp.unread_answers.get(self)) is not None:
+            seen += f": nobody reads what {unread_answers.opcode} at PTX line {unread_answers.line} answers"
         return f"a wait of {me.warp} for phase {phase} of {self} (which is {state}); that warp {seen}"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import Level, MissingWait, place
 from ..launch.launch import registers
-from ..order.access import Access, Agent, Issuer, handed_over
+from ..order.access import Access, Agent, Issuer, missing_release
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,7 +54,7 @@ class Pipe(Agent):
         """What was waited for goes along with the warp's next release. Pedantic: by tcgen05.fence only."""
         self.warp.clock.advance(self.component, self.waited)
 
-    def refuse_early(self, uses: Mapping[int, tuple[Instr, str, str]]) -> None:
+    def report_early_uses(self, uses: Mapping[int, tuple[Instr, str, str]]) -> None:
         """Find, once for a launch, each use of registers of a load that is outstanding: by the load's id, who does what
         with which register.
         """
@@ -66,7 +66,7 @@ class Pipe(Agent):
                 continue
             known.add((id(load), id(use)))
             verb = "read" if register in registers(load.operands[2:3]) else "written"
-            launch.found(
+            launch.report(
                 MissingWait(
                     f"{use.opcode} {does} {register}, which {load.opcode} may not have {verb} yet",
                     use,
@@ -79,7 +79,7 @@ class Pipe(Agent):
                 )
             )
 
-    def settled(self, access: Access) -> bool:
+    def waited_for(self, access: Access) -> bool:
         """Whether a wait covers it."""
         return access.time <= self.waited
 
@@ -98,7 +98,7 @@ class Pipe(Agent):
         if access.time > self.waited:
             wait = f"{self.waiting_for} in {self.warp} after PTX line {access.instr.line}"
             released = me.warp.clock.at(self.warp.component) >= self.issued_at[access.time - self.waited - 1]
-            return wait if released else f"{wait}, and {handed_over(self.warp, self.waiting_for, me)}"
+            return wait if released else f"{wait}, and {missing_release(self.warp, self.waiting_for, me)}"
         if self.warp.clock.at(self.component) < access.time:
             return f"tcgen05.fence::before_thread_sync in {self.warp} after its {self.waiting_for}"
-        return handed_over(self.warp, self.waiting_for, me)
+        return missing_release(self.warp, self.waiting_for, me)

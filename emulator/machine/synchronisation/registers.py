@@ -38,7 +38,7 @@ class RegisterPool:
         wrong = count < have if "inc" in instr.modifiers else count > have
         if wrong and (warp.index in self.of or self.cta.launch.kernel.maxnreg):
             what = f"setmaxnreg.{instr.modifiers[0]} to {count} registers a thread, which has {have}"
-            self.cta.launch.found(RegisterError(what, instr, warp, level=Level.FORMAL))
+            self.cta.launch.report(RegisterError(what, instr, warp, level=Level.FORMAL))
         need = (count - have) * LANES
         if need > self.free:
             self.waiters.append(warp)

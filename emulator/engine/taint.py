@@ -11,7 +11,7 @@ from ..errors import Fault, Level, place
 from ..isa.ld_st import MemoryOp
 from ..isa.ldmatrix import Rows
 from ..machine.convergence import reached
-from ..machine.reports.doubts import Part
+from ..machine.reports.suspects import LoadedPart
 from ..native.builder import Slot
 from ..ptx.flow import EXIT, BasicBlock, Flow
 from ..ptx.syntax import Address, Instr, Reg, Special, Vector
@@ -21,7 +21,7 @@ from .effects import Effect, registers
 COMPUTES: Final = frozenset({"mma", "movmatrix"})
 """Handlers that compute; what any other is given is used by it."""
 STORES: Final[Mapping[str, Callable[[Instr], MemoryOp]]] = {"st": MemoryOp, "stmatrix": Rows}
-Held = tuple[int, Fault]
+Taint = tuple[int, Fault]
 """In which lanes, as bits, and what it is if it is used."""
 
 
@@ -56,7 +56,7 @@ class OneByOne(BlockWriter):
         """No block."""
 
 
-class Watch:
+class TaintTracker:
     """What one warp holds. slots: where registers are; whole: the file that it goes on with when it holds nothing;
     choice: see `choice`."""
 
@@ -68,20 +68,20 @@ class Watch:
         choice: Callable[[Effect], Choice | None],
     ) -> None:
         self._warp, self._slots, self.whole, self._choice = warp, slots, whole, choice
-        self._chosen: list[tuple[Choice, Held]] = []
+        self._chosen: list[tuple[Choice, Taint]] = []
         """What it is in that a branch decided by what it holds passes by, and what that was."""
-        self._held: dict[Reg, Held] = {}
+        self._tainted: dict[Reg, Taint] = {}
         self._kept: list[Fault] = []
-        self._read: list[tuple[Fault, Part]] = []
+        self._read: list[tuple[Fault, LoadedPart]] = []
 
-    def keep(self, fault: Fault, part: Part) -> None:
-        """As `doubts.Watch` says."""
+    def keep(self, fault: Fault, part: LoadedPart) -> None:
+        """As `suspects.TaintTracker` says."""
         self._kept.append(fault)
         self._read.append((fault, part))
 
-    def holds_any(self, live: set[Reg]) -> bool:
+    def any_tainted(self, live: set[Reg]) -> bool:
         """Whether one of the `live` registers holds something, or may soon."""
-        return bool(self._chosen) or not self._held.keys().isdisjoint(live)
+        return bool(self._chosen) or not self._tainted.keys().isdisjoint(live)
 
     def lanes(self, effect: Effect) -> int:
         """Those that execute an instruction."""
@@ -91,7 +91,7 @@ class Watch:
         held = self._predicate(guard[0])
         return bits & (held if guard[1] else ~held)
 
-    def before(self, effect: Effect, taken: int) -> Held | None:
+    def before(self, effect: Effect, taken: int) -> Taint | None:
         """What the results of an instruction will hold, which is about to be executed. Finds it if that is a use."""
         guard = effect.instr.guard
         self._chosen = [(chosen, by) for chosen, by in self._chosen if id(effect) in chosen.effects]
@@ -114,26 +114,26 @@ class Watch:
             return held
         return (reached(effect.instr, held[0]) & taken, held[1])
 
-    def after(self, effect: Effect, taken: int, result: Held | None) -> None:
+    def after(self, effect: Effect, taken: int, result: Taint | None) -> None:
         """It was executed: note what its results hold, or the shared memory that it stored to."""
         if (op := self._stored(effect, taken)) is not None:
             self._note_stored(effect, op, taken)
         for register in effect.writes:
-            left, before = self._held.pop(register, (0, None))
+            left, before = self._tainted.pop(register, (0, None))
             found = [(left & ~taken, before), *((lanes & taken, f) for lanes, f in self._brought(effect, register))]
             found += [(result[0] & taken, result[1])] if result is not None else []
             found += [(by[0] & taken, by[1]) for _, by in self._chosen]
             if held := _joined((lanes, fault) for lanes, fault in found if lanes and fault is not None):
-                self._held[register] = held
+                self._tainted[register] = held
         self._read.clear()
 
-    def _choose(self, passed: Choice, by: Held) -> None:
+    def _choose(self, passed: Choice, by: Taint) -> None:
         """What the lanes that pass by have in those registers is as much decided as what the others compute."""
         self._chosen.append((passed, by))
         for register in passed.registers:
-            held = _joined([*([self._held[register]] if register in self._held else []), by])
+            held = _joined([*([self._tainted[register]] if register in self._tainted else []), by])
             assert held is not None
-            self._held[register] = held
+            self._tainted[register] = held
 
     def _stored(self, effect: Effect, taken: int) -> MemoryOp | None:
         """An instruction as an ordinary store to the CTA's own shared memory, at addresses that hold nothing."""
@@ -152,11 +152,11 @@ class Watch:
         if parts and isinstance(op, Rows):  # where its registers go is not told apart
             held = _joined(part[1:] for part in parts)
             assert held is not None
-            self._warp.cta.smem.leave_hollow([(0, *held)], op.bytes, op.bytes)
+            self._warp.cta.smem.taint_last_store([(0, *held)], op.bytes, op.bytes)
         elif parts:
-            self._warp.cta.smem.leave_hollow(parts, op.bytes // len(items), op.bytes)
+            self._warp.cta.smem.taint_last_store(parts, op.bytes // len(items), op.bytes)
 
-    def _brought(self, effect: Effect, register: Reg) -> Iterator[Held]:
+    def _brought(self, effect: Effect, register: Reg) -> Iterator[Taint]:
         for fault, part in self._read:
             (to,) = effect.destinations
             items = to.items if isinstance(to, Vector) else (to,)
@@ -167,16 +167,16 @@ class Watch:
         """Nothing is held any longer: what was not used is no fault."""
         for fault in self._kept:
             fault.level = Level.FORMAL
-            self._warp.cta.launch.found(fault)
+            self._warp.cta.launch.report(fault)
 
-    def _of(self, register: Reg, lanes: int) -> Held | None:
-        held = self._held.get(register)
+    def _of(self, register: Reg, lanes: int) -> Taint | None:
+        held = self._tainted.get(register)
         return (held[0] & lanes, held[1]) if held is not None and held[0] & lanes else None
 
     def _predicate(self, register: Reg) -> int:
         return int(self._warp.registers.words[self._slots[register].offset // 4])
 
-    def _selected(self, effect: Effect, taken: int) -> Held | None:
+    def _selected(self, effect: Effect, taken: int) -> Taint | None:
         """Of two values the one that the predicate takes, in each lane."""
         one, other, by = effect.sources
         assert isinstance(by, Reg)
@@ -184,17 +184,17 @@ class Watch:
         chosen = ((one, first), (other, ~first), (by, ~0))
         return _joined(held for r, lanes in chosen if isinstance(r, Reg) and (held := self._of(r, taken & lanes)))
 
-    def _used(self, effect: Effect, held: Held) -> None:
+    def _used(self, effect: Effect, held: Taint) -> None:
         """Find it: the value goes where others may see it."""
         fault = held[1]
         if fault not in self._kept:
             return
         self._kept.remove(fault)
         lines = (*fault.lines, ("goes into", place(effect.instr, self._warp)))
-        self._warp.cta.launch.found(type(fault)(fault.what, fault.instr, fault.warp, lines))
+        self._warp.cta.launch.report(type(fault)(fault.what, fault.instr, fault.warp, lines))
 
 
-def _joined(held: Iterable[Held]) -> Held | None:
+def _joined(held: Iterable[Taint]) -> Taint | None:
     """In the lanes of any of them, what the first is."""
     found = list(held)
     return (reduce(int.__or__, (lanes for lanes, _ in found)), found[0][1]) if found else None

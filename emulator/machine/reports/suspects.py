@@ -24,24 +24,24 @@ ALL: Final = (1 << LANES) - 1
 
 
 @dataclass(frozen=True)
-class Part:
+class LoadedPart:
     """Of what a load brings: the lanes, as bits, and the registers by number, None for all."""
 
     lanes: int = ALL
     registers: frozenset[int] | None = None
 
 
-WHOLE: Final = Part()
+WHOLE: Final = LoadedPart()
 
 
-class Watch(Protocol):
+class TaintTracker(Protocol):
     """What is known of a warp that goes on one instruction at a time."""
 
-    def keep(self, fault: Fault, part: Part) -> None:
+    def keep(self, fault: Fault, part: LoadedPart) -> None:
         """What the load that is being executed brings is not to be used, as far as it is of this part."""
 
 
-class Doubted(Exception):
+class SuspectLoad(Exception):
     """A load of what it should not read, before it has done anything: its warp is to be watched from it on.
 
     lanes: those that came to the load, as bits, whatever its guard says; the block's function adds them.
@@ -62,7 +62,7 @@ class Stores(Protocol):
     def exchanged(self) -> bool: ...
 
 
-class Overwritten:
+class PendingOverwrites:
     """Of one launch: writes over what a load read, with no order between, whose fault depends on where the loaded value
     goes. reach: of a load, the stores that it may come to, if it can come to nothing else; met: what wrote comes after
     all that the reader did before its last arrival at a barrier.
@@ -75,10 +75,15 @@ class Overwritten:
         self._reach = reach
         self._left: dict[tuple[int, int, Issuer], tuple[Fault, frozenset[int], int]] = {}
 
-    def put_off(self, fault: Fault, me: Access, reader: Access, lanes: int) -> bool:
+    def defer(self, fault: Fault, me: Access, reader: Access, lanes: int) -> bool:
         """Whether it is left to `judge` what the value is for that `reader` read, in these lanes (bits), and `me`
         overwrote."""
-        met = me.generic and me.via is None and me.warp.cta is reader.warp.cta and reader.met_before(me.warp.clock)
+        met = (
+            me.generic
+            and me.via is None
+            and me.warp.cta is reader.warp.cta
+            and reader.ordered_after_arrivals(me.warp.clock)
+        )
         stored = self._reach(reader.instr, met) if reader.generic and reader.instr.opcode == "ld" else None
         if stored is None:
             return False
@@ -95,22 +100,22 @@ class Overwritten:
                 del self._left[key]
                 used = any(int(reader.stored[number]) & lanes for number in stores)
                 fault.level = Level.FAULT if used else Level.FORMAL
-                launch.found(fault)
+                launch.report(fault)
 
 
-def overwritten(me: Access, fault: Fault, reader: Access, lanes: int = ALL) -> bool:
+def report_overwrite(me: Access, fault: Fault, reader: Access, lanes: int = ALL) -> bool:
     """Find the fault that `me` wrote what `reader` read; or leave it until it is known where the value goes: whether
     that."""
     launch = me.warp.cta.launch
-    later: Overwritten | None = launch.registry.get(Overwritten)
+    later: PendingOverwrites | None = launch.registry.get(PendingOverwrites)
     waits = later is not None and fault.level == Level.FAULT and not launch.asks(Level.FORMAL)
-    if waits and later is not None and later.put_off(fault, me, reader, lanes):
+    if waits and later is not None and later.defer(fault, me, reader, lanes):
         return True
-    launch.found(fault)
+    launch.report(fault)
     return False
 
 
-def lanes_of(me: Access, hit: np.ndarray) -> Part:
+def part_of_load(me: Access, hit: np.ndarray) -> LoadedPart:
     """What the lanes bring whose row of cells is `hit` somewhere; all, where it is not by lanes.
 
     Of a vector those registers, as far as each has cells of its own.
@@ -121,18 +126,18 @@ def lanes_of(me: Access, hit: np.ndarray) -> Part:
     rows, to = hit.reshape(len(lanes), -1), me.instr.operands[0]
     count = len(to.items) if isinstance(to, Vector) and me.instr.used == ALL_BYTES else 1
     each = rows.any(0).reshape(count, -1).any(1) if rows.shape[1] % count == 0 else np.ones(count, bool)
-    return Part(
+    return LoadedPart(
         sum(1 << lane for lane in lanes[rows.any(1)].tolist()),
         None if count == 1 else frozenset(np.flatnonzero(each).tolist()),
     )
 
 
-def read_in_doubt(me: Access, fault: Fault, part: Part = WHOLE) -> None:
+def report_read(me: Access, fault: Fault, part: LoadedPart = WHOLE) -> None:
     """Find the fault of a read; of a load only once its value is used, but where every such load is asked for."""
-    launch, watch = me.warp.cta.launch, me.warp.watch
+    launch, taint = me.warp.cta.launch, me.warp.taint
     if me.instr.opcode not in LOADS or fault.level > Level.FAULT or launch.asks(Level.FORMAL):
-        launch.found(fault)
-    elif watch is None:
-        raise Doubted(me.instr)
+        launch.report(fault)
+    elif taint is None:
+        raise SuspectLoad(me.instr)
     else:
-        watch.keep(fault, part)
+        taint.keep(fault, part)
