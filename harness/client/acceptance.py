@@ -48,38 +48,39 @@ def accept(
     called first, with this repository's `accepted` held still. Repeating an acceptance changes nothing.
     Raises StaleBase, or ValueError for a ruling that accepts nothing or another commit.
     """
-    if ruling.verdict is not Verdict.ACCEPT or ruling.commit != candidate.commit:
-        raise ValueError(f"ruling: {ruling.verdict.name} on {ruling.commit}, not ACCEPT on {candidate.commit}")
+    if ruling.verdict is not Verdict.ACCEPT or ruling.subject.commit != candidate.commit:
+        raise ValueError(f"ruling: {ruling.verdict.name} on {ruling.subject.commit}, not ACCEPT on {candidate.commit}")
     with _held(repository):
         now = repository.resolve(ACCEPTED)
         done = now is not None and repository.is_ancestor(candidate.commit, now)
         if not done:
             if now is not None and not repository.is_ancestor(now, candidate.commit):
-                raise StaleBase(f"accepted is {now[:12]}, tested on {ruling.base[:12] or 'none'}")
+                raise StaleBase(f"accepted is {now[:12]}, tested on {ruling.subject.base[:12] or 'none'}")
             share()
             try:
-                repository.move(ACCEPTED, candidate.commit, now, f"accepted by {ruling.run}")
+                repository.move(ACCEPTED, candidate.commit, now, f"accepted by {ruling.subject.run}")
             except GitError as error:
                 raise StaleBase(str(error)) from error
         note(repository, ruling)
-        return _bring_branch(repository, candidate, ruling.run)
+        return _bring_branch(repository, candidate, ruling.subject.run)
 
 
 def note(repository: Repository, ruling: Ruling) -> None:
     """Add the ruling to the git notes of its commit, once."""
+    subject = ruling.subject
     line = {
-        "run": ruling.run,
-        "milestone": ruling.milestone,
-        "target": ruling.target,
+        "run": subject.run,
+        "milestone": subject.milestone,
+        "target": subject.target,
         "verdict": ruling.verdict.name,
         "reason": ruling.reason,
-        "base": ruling.base,
-        "pins": ruling.pins,
-        "unpinned": ruling.unpinned,
-        "because": ruling.because,
+        "base": subject.base,
+        "pins": subject.pins,
+        "unpinned": subject.unpinned,
+        "because": subject.because,
         "ended": ruling.ended,
     }
-    if any(known["run"] == ruling.run for known in notes(repository, ruling.commit)):
+    if any(known["run"] == subject.run for known in notes(repository, subject.commit)):
         return
     repository.git(
         "notes",
@@ -87,7 +88,7 @@ def note(repository: Repository, ruling: Ruling) -> None:
         "append",
         "-F",
         "-",
-        ruling.commit,
+        subject.commit,
         stdin=json.dumps(line),
         env=candidates.identity(repository),
     )

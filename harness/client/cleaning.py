@@ -22,8 +22,8 @@ def clean(repository: Repository, store: RunStore, known: Targets, keep: int) ->
 
     Runs that have not ended stay, and those of a target that is not reached.
     """
-    old = sorted((each for each in list(store.newest_first())[keep:] if each.closed), key=lambda each: each.target)
-    for name, group in groupby(old, key=lambda each: each.target):
+    old = [each for each in list(store.newest_first())[keep:] if each.closed]
+    for name, group in groupby(sorted(old, key=_target), key=_target):
         runs = list(group)
         try:
             target = known.find(name)
@@ -38,6 +38,10 @@ def clean(repository: Repository, store: RunStore, known: Targets, keep: int) ->
             shutil.rmtree(store.folder(each.run))
             candidate.drop(repository, each.candidate)
         yield f"{name}: {len(gone)} runs removed"
+
+
+def _target(entry: Entry) -> str:
+    return entry.subject.target
 
 
 def _forget(target: Target, runs: Sequence[Entry]) -> None:

@@ -9,7 +9,7 @@ import importlib.util
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from harness.client import acceptance, candidate, parts, sharing
@@ -24,6 +24,7 @@ from harness.host.job import KERNELS, Job
 from harness.host.protected import Unpin
 from harness.host.repository import ACCEPTED, GitError, Repository
 from harness.host.ruling import Ruling
+from harness.host.subject import Subject
 from harness.host.verdict import Verdict
 from harness.report.record import new_run_id, now
 from remote import targets
@@ -69,10 +70,7 @@ class Driver:
         run = new_run_id(milestones[0] if len(milestones) == 1 else "stages")
         title = f"Candidate of {user_name()} for {', '.join(milestones)}"
         with self._candidate(run, title, unpin.paths) as made:
-            entry = Entry(
-                run, target.name, list(milestones), made, user_name(), now(), list(unpin.paths), unpin.because
-            )
-            entry.no_cache = no_cache
+            entry = Entry(self._subject(run, made, milestones, target, unpin), made, now(), no_cache=no_cache)
             self._check(entry)
             if not again:
                 self._refuse_repetition(entry)
@@ -97,7 +95,7 @@ class Driver:
             if not seeds:
                 candidate.drop(self.repository, made)
                 return None
-            entry = Entry(run, target.name, [milestone], made, user_name(), now(), seeds=seeds)
+            entry = Entry(self._subject(run, made, [milestone], target), made, now(), seeds=seeds)
             self.store.save(entry)
         with self._noted(entry):
             self._drive(entry, target)
@@ -110,7 +108,7 @@ class Driver:
         """
         run = new_run_id(f"perf.{milestone}")
         with self._candidate(run, f"Times of {user_name()} for {milestone}", candidate.PACKAGES) as made:
-            entry = Entry(run, target.name, [milestone], made, user_name(), now(), times=True)
+            entry = Entry(self._subject(run, made, [milestone], target), made, now(), times=True)
             self.store.save(entry)
         with self._noted(entry):
             self._drive(entry, target)
@@ -140,24 +138,43 @@ class Driver:
             more = f" and {len(made.left_out) - 5} more" if len(made.left_out) > 5 else ""
             self.progress.say(f"not in the run, because git does not track it: {', '.join(made.left_out[:5])}{more}")
 
+    def _subject(
+        self, run: str, made: Candidate, milestones: Sequence[str], target: Target, unpin: Unpin = NOTHING_UNPINNED
+    ) -> Subject:
+        return Subject(
+            run=run,
+            commit=made.commit,
+            milestones=list(milestones),
+            target=target.name,
+            user=user_name(),
+            pins=self._pins(made),
+            unpinned=list(unpin.paths),
+            because=unpin.because,
+        )
+
+    def _pins(self, made: Candidate) -> str:
+        return protected.PROTECTION.digest(self.repository.tree(made.commit))
+
     def _check(self, entry: Entry) -> str:
         """The base of the candidate ("": nothing was accepted yet). Raises ProtectedError for what it may not touch."""
         base, made = entry.shared_base or self.repository.resolve(ACCEPTED), entry.candidate
         if base and not self.repository.is_ancestor(base, made.commit):
             raise CandidateError(f"your branch does not hold what was accepted ({base[:12]}): git merge accepted")
-        protected.check(self.repository, base or made.parent, made.commit, Unpin(tuple(entry.unpinned), entry.because))
+        unpin = Unpin(tuple(entry.subject.unpinned), entry.subject.because)
+        protected.check(self.repository, base or made.parent, made.commit, unpin)
         return base or ""
 
     def _refuse_repetition(self, entry: Entry) -> None:
-        if self.repository.resolve(ACCEPTED) != entry.candidate.commit:
+        about = entry.subject
+        if self.repository.resolve(ACCEPTED) != about.commit:
             return
-        for known in acceptance.notes(self.repository, entry.candidate.commit):
-            same = known["verdict"] == Verdict.ACCEPT.name and known["target"] == entry.target
-            if same and set(entry.milestones) <= set(known["milestone"].split("+")):
+        for known in acceptance.notes(self.repository, about.commit):
+            same = known["verdict"] == Verdict.ACCEPT.name and known["target"] == about.target
+            if same and set(about.milestones) <= set(known["milestone"].split("+")):
                 raise NothingToDo(
-                    f"nothing to commit: the working tree is accepted ({entry.candidate.commit[:12]}) and "
-                    f"{entry.milestone} held on {entry.target} in run {known['run']}; change the kernel first, "
-                    f"or judge it once more: make stage with AGAIN=1, or make ratchet"
+                    f"nothing to commit: the working tree is accepted ({about.commit[:12]}), {about.milestone} held "
+                    f"on {about.target} in run {known['run']}. Change the kernel first, or judge it again with AGAIN=1 "
+                    f"or make ratchet"
                 )
 
     def _compile_here(self, entry: Entry, arch: str) -> bool:
@@ -167,11 +184,11 @@ class Driver:
             return True
         here = targets.here(self.store.results.resolve() / ".here", arch)
         with self._reached(here) as host:
-            job = self._job(entry, host, "", self._planner(entry, host).compiling(), "compile")
-            host.bring(self.repository, job.commit, entry.candidate.ref)
+            job = self._job(entry, host, self._planner(entry, host).compiling(), "compile")
+            host.bring(self.repository, entry.subject.commit, entry.candidate.ref)
             host.start(job)
             watch(entry, host, self.progress, lambda _: None, 0)
-            ruling = host.ruling(entry.run, job.commit)
+            ruling = host.ruling(entry.run, entry.subject.commit)
             if ruling is None:
                 raise Refused("the local compile ended without a verdict")
             if ruling.verdict.rejects:
@@ -191,7 +208,8 @@ class Driver:
             self.progress.say(f"accepted moved to {base[:12]}: testing your change merged with it")
             run = new_run_id(entry.run.split("-")[2])
             made = candidate.on_new_base(self.repository, run, entry.candidate, base)
-            entry = Entry(run, entry.target, entry.milestones, made, entry.user, now(), entry.unpinned, entry.because)
+            merged = replace(entry.subject, run=run, commit=made.commit, base="", pins=self._pins(made))
+            entry = Entry(merged, made, now())
             self.store.save(entry)
         return entry
 
@@ -210,7 +228,7 @@ class Driver:
                     if entry.parts:
                         return self._settle_parts(entry, host)
                     watch(entry, host, self.progress, read_to, offset)
-                    ruling = host.ruling(entry.run, entry.candidate.commit)
+                    ruling = host.ruling(entry.run, entry.subject.commit)
                     if ruling is None:
                         raise Gone("its verdict file is not there any more")
                     return self._settle(entry, host, ruling)
@@ -249,41 +267,32 @@ class Driver:
                 raise StaleBase(f"accepted moved to {entry.lacks[:12]} before the run")
             planner, target = self._planner(entry, host), host.target
             if entry.seeds:
-                entry.job = self._job(entry, host, "", planner.sweeping(entry.seeds, target.device), target.lock)
+                entry.job = self._job(entry, host, planner.sweeping(entry.seeds, target.device), target.lock)
                 entry.parts = parts.share_out_seeds(entry.job, planner, target, entry.seeds)
             elif entry.times:
-                entry.job = self._job(entry, host, "", planner.measuring(), target.lock)
+                entry.job = self._job(entry, host, planner.measuring(), target.lock)
             else:
-                phases = planner.judging(target.name, target.device)
-                entry.job = self._job(entry, host, self._check(entry), phases, target.lock)
+                entry.subject = replace(entry.subject, base=self._check(entry))
+                entry.job = self._job(entry, host, planner.judging(target.name, target.device), target.lock)
                 entry.parts = parts.share_out(entry.job, planner, target)
             self.store.save(entry)
-        host.bring(self.repository, entry.job.commit, entry.candidate.ref)
+        host.bring(self.repository, entry.subject.commit, entry.candidate.ref)
         host.start(*(entry.parts or [entry.job]))
         entry.sent = True
         self.store.save(entry)
-        self.progress.say(f"run {entry.run} on {host.target.name}: commit {entry.job.commit[:12]}")
+        self.progress.say(f"run {entry.run} on {host.target.name}: commit {entry.subject.commit[:12]}")
 
     def _planner(self, entry: Entry, host: Host) -> Planner:
-        return Planner(entry.milestones, entry.run, host.python, self.limits)
+        return Planner(entry.subject.milestones, entry.run, host.python, self.limits)
 
-    def _job(self, entry: Entry, host: Host, base: str, phases: Plan, lock: str) -> Job:
-        made = entry.candidate
+    def _job(self, entry: Entry, host: Host, phases: Plan, lock: str) -> Job:
         return Job(
-            entry.run,
-            made.commit,
-            base,
-            entry.milestone,
-            host.target.name,
-            entry.user,
-            protected.PROTECTION.digest(self.repository.tree(made.commit)),
+            entry.subject,
             phases.fingerprint,
             phases.steps,
             phases.canary,
             lock,
             host.target.environment | ({KERNELS: ""} if entry.no_cache else {}),
-            unpinned=entry.unpinned,
-            because=entry.because,
             disk_bytes=host.target.disk_mb << 20,
         )
 
@@ -291,8 +300,8 @@ class Driver:
         """Bring the results in, then accept or reject as the verdict file says."""
         asked = job or entry.job
         assert asked is not None
-        if (ruling.base, ruling.pins, ruling.milestone) != (asked.base, asked.pins, asked.milestone):
-            raise Untrusted("the verdict file names another base, milestone or pins than the job")
+        if ruling.subject != asked.subject:
+            raise Untrusted("the verdict file names another subject (base, milestones, pins, ...) than the job")
         folder = self.store.folder(entry.run)
         if not entry.parts:
             host.fetch(entry.run, ruling.files, folder)

@@ -10,7 +10,6 @@ from typing import Any
 
 from harness.client.host import PROBE, Host
 from harness.host.job import RUN_ID
-from harness.host.journal import one_line
 from harness.host.ruling import RULING_NAME, Ruling, RulingError, decode
 from harness.report.page import Run
 from remote.errors import RemoteError
@@ -31,7 +30,8 @@ def gather(target: Target, results: Path) -> Iterator[Run]:
         for row in send(target, link, PROBE, {"verb": "runs", "workdir": target.workdir}).get("runs", []):
             ruling = _brought(host, row, results / ".hosts" / target.name)
             if ruling is not None:
-                yield _run(ruling, one_line(str(row.get("owner")), 64), results / ".hosts" / target.name / ruling.run)
+                folder = results / ".hosts" / target.name / ruling.subject.run
+                yield Run(ruling.subject, ruling.started, ruling.verdict.name, ruling.reason, folder)
     finally:
         link.close()
 
@@ -51,20 +51,3 @@ def _brought(host: Host, row: dict[str, Any], folder: Path) -> Ruling | None:
             ruling.write(folder / run)
         return ruling
     return None
-
-
-def _run(ruling: Ruling, owner: str, folder: Path) -> Run:
-    return Run(
-        ruling.run,
-        ruling.milestone.split("+"),
-        ruling.target,
-        ruling.commit,
-        ruling.base,
-        owner,
-        ruling.started,
-        ruling.verdict.name,
-        ruling.reason,
-        folder,
-        ruling.unpinned,
-        ruling.because,
-    )

@@ -67,14 +67,15 @@ def share_out_seeds(job: Job, planner: Planner, target: Target, seeds: Sequence[
         run = job.run.replace("-sweep.", f"-{number:02}.")
         plan = replace(planner, run=run).sweeping(seeds[first : first + size], target.device)
         lock = "cores" if target.at_once > 1 else job.lock
-        found.append(replace(job, run=run, steps=plan.steps, lock=lock, slots=max(1, target.at_once)))
+        subject = replace(job.subject, run=run)
+        found.append(replace(job, subject=subject, steps=plan.steps, lock=lock, slots=max(1, target.at_once)))
     return found
 
 
 def _part(job: Job, planner: Planner, milestone: str, target: Target, name: str = "") -> Job:
-    run = job.run.replace("-stages-", f"-{name or milestone}-")
-    plan = replace(planner, milestones=[milestone], run=run).judging(target.name, target.device)
-    return replace(job, run=run, milestone=milestone, steps=plan.steps)
+    subject = replace(job.subject, run=job.run.replace("-stages-", f"-{name or milestone}-"), milestones=[milestone])
+    plan = replace(planner, milestones=[milestone], run=subject.run).judging(target.name, target.device)
+    return replace(job, subject=subject, steps=plan.steps)
 
 
 def gather(parts: Sequence[Job], host: Host, folder: Path, progress: Progress) -> list[Ruling]:
@@ -104,20 +105,20 @@ def gather(parts: Sequence[Job], host: Host, folder: Path, progress: Progress) -
     for part in parts:
         if part.run in dead:
             why = queue.get(part.run, "its supervisor died without a verdict")
-            raise Died(f"{part.milestone}: {why}", Verdict.CANCELLED if "CANCELLED" in why else Verdict.INFRA)
+            raise Died(f"{part.subject.milestone}: {why}", Verdict.CANCELLED if "CANCELLED" in why else Verdict.INFRA)
     return [rulings[part.run] for part in parts]
 
 
 def _bring(part: Job, host: Host, folder: Path) -> Ruling:
     """The ruling of a part that has ended, its results with it: from here where they were brought before."""
     try:
-        return decode((folder / RULING_NAME).read_bytes(), part.run, part.commit)
+        return decode((folder / RULING_NAME).read_bytes(), part.run, part.subject.commit)
     except (OSError, RulingError):
-        ruling = host.ruling(part.run, part.commit)
+        ruling = host.ruling(part.run, part.subject.commit)
     if ruling is None:
-        raise Died(f"{part.milestone}: its verdict file is not there any more")
-    if (ruling.base, ruling.pins, ruling.milestone) != (part.base, part.pins, part.milestone):
-        raise Untrusted("the verdict file names another base, milestone or pins than the job")
+        raise Died(f"{part.subject.milestone}: its verdict file is not there any more")
+    if ruling.subject != part.subject:
+        raise Untrusted("the verdict file names another subject (base, milestones, pins, ...) than the job")
     folder.mkdir(parents=True, exist_ok=True)
     host.fetch(part.run, ruling.files, folder)
     ruling.write(folder)
@@ -136,14 +137,13 @@ def together(job: Job, rulings: Sequence[Ruling]) -> Ruling:
     """What the rulings of all parts come to for the whole of `job`."""
     worst = min(rulings, key=lambda each: FIRST.index(each.verdict))
     also = sum(each.verdict is worst.verdict for each in rulings) - 1
-    reason = f"{worst.milestone}: {worst.reason}" + (f" (and {also} more)" if also else "")
+    reason = f"{worst.subject.milestone}: {worst.reason}" + (f" (and {also} more)" if also else "")
     return replace(
         worst,
-        run=job.run,
-        milestone=job.milestone,
+        subject=job.subject,
         reason="" if worst.verdict is Verdict.ACCEPT else reason,
         started=min(each.started for each in rulings),
         ended=max(each.ended for each in rulings),
-        seconds={f"{each.milestone} {name}": s for each in rulings for name, s in each.seconds.items()},
+        seconds={f"{each.subject.milestone} {name}": s for each in rulings for name, s in each.seconds.items()},
         files={},
     )

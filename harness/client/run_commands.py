@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
@@ -73,10 +73,10 @@ def resume(run: str) -> int:
     """Fetch the verdict of a run that was left or lost, and accept or reject the change accordingly."""
     entry = _store().find(run)
     with driving() as driver:
-        entry = driver.resume(run, targets.load().find(entry.target))
+        entry = driver.resume(run, targets.load().find(entry.subject.target))
     if entry.judges:
         return _show_end(entry)
-    again = f"make sweep {entry.milestone} prints its pins" if entry.seeds else str(RESULTS / entry.run)
+    again = f"make sweep {entry.subject.milestone} prints its pins" if entry.seeds else str(RESULTS / entry.run)
     console.print(f"{entry.verdict}  {again}", highlight=False)
     return Verdict[entry.verdict].exit_code
 
@@ -85,7 +85,7 @@ def cancel(run: str) -> int:
     """Ask the supervisor of a run to end it."""
     entry = _store().find(run)
     with driving() as driver:
-        driver.cancel(run, targets.load().find(entry.target))
+        driver.cancel(run, targets.load().find(entry.subject.target))
     console.print(f"asked to end; for its verdict: make resume RUN={run}", highlight=False)
     return 0
 
@@ -211,21 +211,22 @@ def _store() -> RunStore:
 def _show_end(entry: Entry) -> int:
     """Print the figures, the verdict, who has to act, and the next step. Return the verdict's exit code."""
     folder, verdict = RESULTS / entry.run, Verdict[entry.verdict]
-    shown = Record(entry.run, entry.milestone, entry.target, entry.started, Tree(entry.candidate.commit, []))
+    about = entry.subject
+    shown = Record(entry.run, about.milestone, about.target, entry.started, Tree(about.commit, []))
     at, found = folder, []
-    for each in (folder / "gate", *(folder / milestone for milestone in entry.milestones), folder):
+    for each in (folder / "gate", *(folder / milestone for milestone in about.milestones), folder):
         with suppress(RecordError):
             shown, at = _printable(load(each)), each
             found.append((each.name, shown))
-    if len(entry.milestones) > 1:
+    if len(about.milestones) > 1:
         console.print(terminal.overview(record for _, record in found))
         if verdict is Verdict.ACCEPT:
-            shown = replace(
+            shown = msgspec.structs.replace(
                 shown, milestone=f"{len(found)} milestones", cases=[], negative_controls=[], prediction=None
             )
     shown.verdict, shown.reason = verdict.name, one_line(entry.reason)
     page.write(page_of(entry, folder), candidate.find(ROOT))
-    terminal.show_end(console, shown, at if len(entry.milestones) == 1 else folder)
+    terminal.show_end(console, shown, at if len(about.milestones) == 1 else folder)
     if verdict is not Verdict.ACCEPT:
         console.print(f"fault: {verdict.fault.value}", highlight=False)
     if entry.stays:
@@ -237,21 +238,8 @@ def _show_end(entry: Entry) -> int:
 
 def page_of(entry: Entry, folder: Path) -> Run:
     """Return what the page of a run of this clone shows."""
-    base = entry.job.base if entry.job else ""
-    return Run(
-        entry.run,
-        entry.milestones,
-        entry.target,
-        entry.candidate.commit,
-        base or entry.candidate.parent,
-        entry.user,
-        entry.started,
-        entry.verdict,
-        entry.reason,
-        folder,
-        entry.unpinned,
-        entry.because,
-    )
+    base = entry.subject.base or entry.candidate.parent
+    return Run(replace(entry.subject, base=base), entry.started, entry.verdict, entry.reason, folder)
 
 
 def _printable(record: Record) -> Record:
@@ -270,9 +258,9 @@ def _printable(record: Record) -> Record:
 def _runs_here() -> Iterator[tuple[str, ...]]:
     for each in _store().newest_first():
         verdict = each.verdict or "going"
-        commit = each.candidate.commit[:12]
-        milestone = each.milestone if len(each.milestones) == 1 else f"{len(each.milestones)} of them"
-        yield each.run, milestone, each.target, commit, verdict, _age(each.run), each.user
+        about = each.subject
+        milestone = about.milestone if len(about.milestones) == 1 else f"{len(about.milestones)} of them"
+        yield about.run, milestone, about.target, about.commit[:12], verdict, _age(about.run), about.user
 
 
 def _runs_there(name: str) -> Iterator[tuple[str, ...]]:
@@ -281,7 +269,7 @@ def _runs_there(name: str) -> Iterator[tuple[str, ...]]:
         verdict = each["verdict"] or ("going" if each["alive"] == "True" else "died")
         yield (
             each["run"], each["milestone"], each["target"], each["commit"][:12], verdict, _age(each["run"]),
-            each["owner"],
+            each["user"],
         )  # fmt: skip
 
 

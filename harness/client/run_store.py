@@ -11,6 +11,7 @@ import msgspec
 from harness.client.candidate import Candidate
 from harness.host.files import write_atomically
 from harness.host.job import RUN_ID, Job, JobError, check_run_id
+from harness.host.subject import Subject
 from harness.host.verdict import Verdict
 from harness.report.record import RECORD_NAME, Record, RecordError, load
 
@@ -22,23 +23,18 @@ class RunStoreError(ValueError):
 
 
 class Entry(msgspec.Struct):
-    """One run. `job` is None until it was made for the target, `parts` what it is shared out into there; `verdict` is
-    empty until one was seen. Of a sweep, `seeds` are those that it measures; `times` says that it
-    only times its milestone on a GPU.
+    """One run of this clone.
 
-    `shared_base` is where the `accepted` that others see was ("": nowhere yet). `closed` says that the run was
-    accepted or rejected to its end, and nothing is left to do; `lacks` is what a stale candidate does not hold;
-    `stays` says why an acceptance left the user's branch where it was, and how it follows.
+    `job` is None until it was made for the target; `parts` are the jobs that the run was split into there. `verdict` is
+    "" until one was seen. `seeds` are those that a sweep measures; `times` is set if the run only times its milestone
+    on a GPU. `shared_base` is the shared `accepted` when the run was sent ("" if there was none). `closed` is set when
+    nothing is left to do. `lacks` is the accepted commit that a stale candidate does not contain. `stays` says why an
+    acceptance did not move the user's branch, and how the user moves it.
     """
 
-    run: str
-    target: str
-    milestones: list[str]
+    subject: Subject
     candidate: Candidate
-    user: str
     started: str
-    unpinned: list[str] = []
-    because: str = ""
     job: Job | None = None
     parts: list[Job] = []
     seeds: list[int] = []
@@ -53,18 +49,18 @@ class Entry(msgspec.Struct):
     stays: str = ""
 
     @property
+    def run(self) -> str:
+        return self.subject.run
+
+    @property
     def runs(self) -> list[str]:
-        """The ids under which it goes on a target: its own, or those of its parts."""
+        """The run ids on the target: its own, or those of its parts."""
         return [part.run for part in self.parts] or [self.run]
 
     @property
     def judges(self) -> bool:
-        """Whether it is to accept or reject."""
+        """True if the run accepts or rejects a change."""
         return not self.seeds and not self.times
-
-    @property
-    def milestone(self) -> str:
-        return "+".join(self.milestones)
 
 
 class RunStore:

@@ -105,6 +105,6 @@ def _tell(event: _Texts, progress: Progress) -> None:
 def _beat(said: dict[str, Any], entry: Entry, progress: Progress) -> None:
     age_s, beat = said.get("age_s"), _Texts(said["beat"])
     if isinstance(age_s, int | float) and age_s > STALE_S:
-        raise Gone(f"its supervisor has not been heard of for {age_s:.0f} s on {entry.target}")
+        raise Gone(f"its supervisor has not been heard of for {age_s:.0f} s on {entry.subject.target}")
     if beat:
         progress.doing(f"{beat['phase']}  {beat['seconds']} s  {beat['last']}")

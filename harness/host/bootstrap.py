@@ -96,19 +96,19 @@ def lay_out(workdir: str, jobs: list[str]) -> dict[str, Any]:
 def lay_out_one(workdir: str, job: str) -> None:
     """Make the folder of one run."""
     wanted = json.loads(job)
-    root = Path(workdir)
-    run = root / "runs" / wanted["run"]
+    subject, root = wanted["subject"], Path(workdir)
+    run = root / "runs" / subject["run"]
     if run.parent != root / "runs":
-        raise Refused(f"run {wanted['run']!r} is no run id")
+        raise Refused(f"run {subject['run']!r} is no run id")
     run.mkdir(exist_ok=True)
     if not (run / "engine").exists():
-        lay_out_engine(root / "repo.git", wanted["commit"], run)
+        lay_out_engine(root / "repo.git", subject["commit"], run)
     if not (run / "job.json").exists():
         fresh = run / f"job.{os.getpid()}"
         fresh.write_text(job)
         fresh.rename(run / "job.json")
     elif json.loads((run / "job.json").read_text()) != wanted:
-        raise Refused(f"run {wanted['run']} is there already, with another job")
+        raise Refused(f"run {subject['run']} is there already, with another job")
 
 
 def lay_out_engine(repository: Path, commit: str, run: Path) -> None:

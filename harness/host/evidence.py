@@ -178,7 +178,7 @@ def _believe(folder: RunFolder, job: Job, step: Step) -> Ruled | None:
         "commit": tree.get("commit") if isinstance(tree, dict) else None,
         "verdict": record.get("verdict"),
     }
-    wanted = {"milestone": step.milestone, "commit": job.commit, "verdict": Verdict.ACCEPT.name}
+    wanted = {"milestone": step.milestone, "commit": job.subject.commit, "verdict": Verdict.ACCEPT.name}
     for name, value in wanted.items():
         if found[name] != value:
             text = f"{step.name} ended well, but its record has {name} {str(found[name])[:64]!r}, not {value!r}"

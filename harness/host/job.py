@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.host import subject as subjects
+from harness.host.subject import Subject
+
 KERNELS = "FMHA_KERNELS"
 """The variable that tells a phase where compiled kernels are kept; empty for nowhere."""
 RUN_ID = re.compile(r"\d{8}-\d{6}-[A-Za-z0-9.+]{1,24}-[0-9a-f]{6}")
@@ -39,34 +42,30 @@ class Step:
 
 @dataclass(frozen=True)
 class Job:
-    """One run: commit `commit` of `owner`, made on `base` ("" where nothing was accepted yet).
+    """The work of one supervisor.
 
-    `fingerprint` is run first and last; `canary`, where there is one, before the steps and after a hang.
-    `lock` names what only `slots` runs may use at a time, "" where a scheduler sees to that; `after` is the run, on the
-    same commit, without whose ACCEPT this one does not begin; `grace_s` lies between TERM and KILL.
+    `fingerprint` runs first and last. `canary`, if there is one, runs before the steps and after a hang. At most
+    `slots` runs hold the lock named `lock` at a time ("" if a scheduler takes care of that). The run named `after`, on
+    the same commit, must end with ACCEPT before this one starts. `grace_s` is the time between SIGTERM and SIGKILL.
     """
 
-    run: str
-    commit: str
-    base: str
-    milestone: str
-    target: str
-    owner: str
-    pins: str
+    subject: Subject
     fingerprint: Step
     steps: list[Step]
     canary: Step | None = None
     lock: str = "gpu0"
     env: dict[str, str] = field(default_factory=dict)
-    unpinned: list[str] = field(default_factory=list)
-    because: str = ""
     disk_bytes: int = 1 << 30
     grace_s: float = 5.0
     slots: int = 1
     after: str = ""
 
+    @property
+    def run(self) -> str:
+        return self.subject.run
+
     def encode(self) -> str:
-        """The job as JSON."""
+        """Return the job as JSON."""
         return json.dumps(asdict(self), indent=1)
 
 
@@ -74,7 +73,8 @@ def decode(text: str) -> Job:
     """Read a job. Raises JobError."""
     try:
         fields: dict[str, Any] = json.loads(text)
-        check_run_id(fields["run"])
+        fields["subject"] = subjects.decode(fields["subject"])
+        check_run_id(fields["subject"].run)
         fields["fingerprint"] = Step(**fields["fingerprint"])
         fields["steps"] = [Step(**step) for step in fields["steps"]]
         fields["canary"] = Step(**fields["canary"]) if fields["canary"] else None

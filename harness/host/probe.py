@@ -68,8 +68,9 @@ def runs(workdir: str) -> dict[str, Any]:
     rows = []
     for folder in sorted((Path(workdir).expanduser() / "runs").glob("*"), reverse=True)[:MOST_RUNS]:
         try:
-            job = json.loads((folder / "job.json").read_text())
-            row = {key: job[key] for key in ("run", "milestone", "target", "commit", "owner")}
+            subject = json.loads((folder / "job.json").read_text())["subject"]
+            row = {key: subject[key] for key in ("run", "target", "commit", "user")}
+            row["milestone"] = "+".join(subject["milestones"])
             ruled = folder / "verdict.json"
             row["verdict"] = json.loads(ruled.read_text())["verdict"] if ruled.exists() else ""
             row["alive"] = locked(folder / "alive") or (not row["verdict"] and queued(folder / "slurm"))

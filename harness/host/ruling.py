@@ -7,10 +7,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.host import subject as subjects
 from harness.host.files import write_atomically
+from harness.host.subject import Subject
 from harness.host.verdict import Verdict
 
-SCHEMA = 1
+SCHEMA = 2
 RULING_NAME = "verdict.json"
 MAX_BYTES = 1 << 20
 
@@ -29,25 +31,18 @@ class Kept:
 
 @dataclass(frozen=True)
 class Ruling:
-    """What was decided about `commit` in `run`, and on what grounds.
+    """The verdict on a subject, and its evidence.
 
-    `phase` is where the run ended, `pins` the digest of the protected paths, `before` and `after` the
-    fingerprints of the host, `files` the results by path, `unpinned` and `because` what was meant.
+    `phase` is the phase in which the run ended, `before` and `after` are the fingerprints of the host, and `files` the
+    results by path.
     """
 
-    run: str
-    commit: str
-    base: str
-    milestone: str
-    target: str
+    subject: Subject
     verdict: Verdict
     reason: str
     phase: str
-    pins: str
     started: str
     ended: str
-    unpinned: list[str] = field(default_factory=list)
-    because: str = ""
     before: dict[str, str] = field(default_factory=dict)
     after: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -77,22 +72,22 @@ def decode(data: bytes, run: str, commit: str) -> Ruling:
         if isinstance(error, RulingError):
             raise
         raise RulingError(f"damaged verdict file: {type(error).__name__}: {error}") from error
-    if (ruling.run, ruling.commit) != (run, commit):
+    about = ruling.subject
+    if (about.run, about.commit) != (run, commit):
         raise RulingError(
-            f"verdict file of run {ruling.run[:64]!r}, commit {ruling.commit[:40]!r}; asked about {run!r}, {commit!r}"
+            f"verdict file of run {about.run[:64]!r}, commit {about.commit[:40]!r}; expected {run!r}, {commit!r}"
         )
     return ruling
 
 
 def _typed(fields: dict[str, Any]) -> Ruling:
     """A Ruling whose every field has its type. Raises ValueError, KeyError or TypeError."""
-    texts = ("run", "commit", "base", "milestone", "target", "reason", "phase", "pins", "started", "ended")
-    for name in (*texts, "because"):
+    fields["subject"] = subjects.decode(fields["subject"])
+    for name in ("reason", "phase", "started", "ended"):
         if not isinstance(fields[name], str):
             raise TypeError(f"{name} is no text")
     for name in ("before", "after"):
         fields[name] = {str(k): str(v) for k, v in fields[name].items()}
-    fields["unpinned"] = [str(path) for path in fields["unpinned"]]
     fields["seconds"] = {str(k): float(v) for k, v in fields["seconds"].items()}
     fields["files"] = {str(p): Kept(int(k["bytes"]), str(k["sha256"])) for p, k in fields["files"].items()}
     if any(kept.bytes < 0 for kept in fields["files"].values()):

@@ -62,21 +62,8 @@ class Supervisor:
         self.again = folder.journal.exists()
         self.journal = Journal(folder.journal)
         self.heartbeat = Heartbeat(folder.heartbeat)
-        self.ruling = Ruling(
-            self.job.run,
-            self.job.commit,
-            self.job.base,
-            self.job.milestone,
-            self.job.target,
-            Verdict.INFRA,
-            "",
-            "start",
-            self.job.pins,
-            now(),
-            "",
-            unpinned=self.job.unpinned,
-            because=self.job.because,
-        )
+        self.subject = self.job.subject
+        self.ruling = Ruling(self.subject, Verdict.INFRA, "", "start", now(), "")
         self.stopping: Stop | None = None
         self.interrupted = False
         #: What is marked broken where it is sick.
@@ -87,7 +74,7 @@ class Supervisor:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self._shut_down)
         phase.adopt_orphans()
-        started = {"pid": os.getpid(), "commit": self.job.commit, "host": platform.node(), "again": self.again}
+        started = {"pid": os.getpid(), "commit": self.subject.commit, "host": platform.node(), "again": self.again}
         self.journal.say("start", **started)
         try:
             self._prepare()
@@ -108,7 +95,7 @@ class Supervisor:
     def _held(self) -> AbstractContextManager[None]:
         if not self.job.lock:
             return nullcontext()
-        who = {"run": self.job.run, "owner": self.job.owner, "since": now()}
+        who = {"run": self.job.run, "owner": self.subject.user, "since": now()}
         return lock.held(self.place.locks, self.job.lock, who, self._wait_in_line, self.job.slots)
 
     def _await(self, run: str) -> None:
@@ -116,7 +103,7 @@ class Supervisor:
         while run:
             alive = lock.is_held(self.place.run(run).alive)
             with suppress(OSError):
-                found = ruling.decode((self.place.run(run).path / RULING_NAME).read_bytes(), run, self.job.commit)
+                found = ruling.decode((self.place.run(run).path / RULING_NAME).read_bytes(), run, self.subject.commit)
                 if found.verdict is not Verdict.ACCEPT:
                     raise Ruled(found.verdict, found.reason)
                 return
@@ -154,7 +141,7 @@ class Supervisor:
         try:
             phase.kill_marked(self._mark)
             self._refuse_broken_or_stale()
-            tree = checkout.fresh(self.repository, self.job.commit, self.folder.tree)
+            tree = checkout.fresh(self.repository, self.subject.commit, self.folder.tree)
             self._examine(tree)
             self._run_phases(tree)
             self._rule(Ruled(Verdict.ACCEPT, ""))
@@ -175,14 +162,14 @@ class Supervisor:
                 f"clear it: doctor --clear-broken",
             )
         accepted = self.repository.resolve(ACCEPTED)
-        if accepted and not self.repository.is_ancestor(accepted, self.job.commit):
+        if accepted and not self.repository.is_ancestor(accepted, self.subject.commit):
             raise Ruled(Verdict.STALE, f"accepted moved to {accepted[:12]} while this run waited")
 
     def _examine(self, tree: Checkout) -> None:
         """Refuse a commit whose protected paths or base are not what the job names."""
-        if PROTECTION.digest(tree.entries) != self.job.pins:
+        if PROTECTION.digest(tree.entries) != self.subject.pins:
             raise Ruled(Verdict.TAMPERED, "the pinned paths of the commit are not those of the job")
-        if self.job.base and not self.repository.is_ancestor(self.job.base, self.job.commit):
+        if self.subject.base and not self.repository.is_ancestor(self.subject.base, self.subject.commit):
             raise Ruled(Verdict.TAMPERED, "the commit does not descend from its base")
 
     def _still_the_commit(self, tree: Checkout) -> None:
@@ -250,7 +237,7 @@ class Supervisor:
             ruled = evidence.judge(self.folder, self.job, step, self._run(tree, step))
             sick = ruled.reason if ruled else ""
         if sick:
-            text = f"since {now()}, by run {self.job.run} of {self.job.owner}: {sick}"
+            text = f"since {now()}, by run {self.job.run} of {self.subject.user}: {sick}"
             self.place.broken(self.device).write_text(text + "\n")
             self.journal.say("broken", why=sick)
 

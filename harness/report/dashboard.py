@@ -100,7 +100,7 @@ class Standing:
 
     def charts(self) -> Iterator[str]:
         """What is worth seeing over time, an SVG each."""
-        runs = [(point.run.commit[:7], f"{point.run.id}.html") for point in self.points]
+        runs = [(point.run.subject.commit[:7], f"{point.run.id}.html") for point in self.points]
         tensors = [tensor for tensor in ("O", "U", "lse", "m") if any(point.nearest(tensor) for point in self.points)]
         far = {tensor: [point.nearest(tensor) for point in self.points] for tensor in tensors}
         yield chart.lines("error, as a part of what its pin admits", runs, far, limit=1.0)

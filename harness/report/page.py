@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from harness.host.files import write_atomically
 from harness.host.repository import GitError, Repository
+from harness.host.subject import Subject
 from harness.host.verdict import Verdict
 from harness.report.record import PAGE_NAME, REPORT_NAME, Case, Record, RecordError, load
 
@@ -34,24 +35,22 @@ MOST_DIFF_LINES = 1000
 
 @dataclass(frozen=True)
 class Run:
-    """One run as its page shows it: what it was asked, how it ended ("" while it goes), and where its results are."""
+    """One run as its page shows it. `verdict` is "" until the run has ended; `folder` holds its results."""
 
-    id: str
-    milestones: Sequence[str]
-    target: str
-    commit: str
-    base: str
-    user: str
+    subject: Subject
     started: str
     verdict: str
     reason: str
     folder: Path
-    unpinned: Sequence[str] = ()
-    because: str = ""
+
+    @property
+    def id(self) -> str:
+        return self.subject.run
 
     @property
     def title(self) -> str:
-        return self.milestones[0] if len(self.milestones) == 1 else f"{len(self.milestones)} milestones"
+        milestones = self.subject.milestones
+        return milestones[0] if len(milestones) == 1 else f"{len(milestones)} milestones"
 
     @property
     def meaning(self) -> str:
@@ -64,7 +63,7 @@ class Run:
 
     def records(self) -> Iterator[tuple[str, Record]]:
         """What was recorded, by folder: the gate first, "." where the run has a single milestone."""
-        for name in ("gate", *self.milestones, "."):
+        for name in ("gate", *self.subject.milestones, "."):
             try:
                 yield name, load(self.folder / name)
             except RecordError:
@@ -168,7 +167,7 @@ def _sources(run: Run, folder: Path, record: Record, case: Case, repository: Rep
         named.setdefault(path, []).append(int(number))
     for path, numbers in named.items():
         try:
-            yield from _excerpts(path, repository.git("show", f"{run.commit}:{path}").splitlines(), numbers)
+            yield from _excerpts(path, repository.git("show", f"{run.subject.commit}:{path}").splitlines(), numbers)
         except GitError:
             continue
     ptx = [file for each in record.compiles for file in each.files if file.endswith(".ptx")]
@@ -196,10 +195,11 @@ class DiffLine:
 
 def _diff(run: Run, repository: Repository) -> Iterator[DiffLine]:
     """The change against what was accepted; nothing where one of the two is not in this repository."""
-    if not run.base or run.base == run.commit:
+    base, commit = run.subject.base, run.subject.commit
+    if not base or base == commit:
         return
     try:
-        lines = repository.git("diff", "--no-color", "--no-ext-diff", run.base, run.commit).splitlines()
+        lines = repository.git("diff", "--no-color", "--no-ext-diff", base, commit).splitlines()
     except GitError:
         return
     kinds = {"+": "added", "-": "removed"}
@@ -207,7 +207,7 @@ def _diff(run: Run, repository: Repository) -> Iterator[DiffLine]:
         header = line.startswith(("+++", "---", "diff ", "index ", "@@"))
         yield DiffLine(line[:300], "dim" if header else kinds.get(line[:1], ""))
     if len(lines) > MOST_DIFF_LINES:
-        yield DiffLine(f"and {len(lines) - MOST_DIFF_LINES} lines more: git diff {run.base} {run.commit}", "dim")
+        yield DiffLine(f"and {len(lines) - MOST_DIFF_LINES} lines more: git diff {base} {commit}", "dim")
 
 
 @dataclass(frozen=True)
@@ -250,7 +250,7 @@ class Part:
 def _parts(run: Run, records: Sequence[tuple[str, Record]]) -> Iterator[Part]:
     """Every milestone that was asked for, in order: what it gave, that it goes on, or that it was not run."""
     by_milestone = {record.milestone: (name, record) for name, record in records}
-    for milestone in dict.fromkeys([*by_milestone, *run.milestones]):
+    for milestone in dict.fromkeys([*by_milestone, *run.subject.milestones]):
         name, record = by_milestone.get(milestone, ("", None))
         if record is None:
             yield Part("", milestone, "not run" if run.verdict else "not yet")

@@ -53,7 +53,7 @@ def measured_before(store: RunStore, milestone: Milestone, tree: str) -> list[Me
     """What sweeps of the same tree measured, whatever became of them."""
     found: dict[tuple[str, int], Measured] = {}
     for entry in store.newest_first():
-        if entry.seeds and entry.milestones == [milestone.id] and entry.candidate.tree == tree:
+        if entry.seeds and entry.subject.milestones == [milestone.id] and entry.candidate.tree == tree:
             for path in store.folder(entry.run).glob(f"*/{NAME}"):
                 part = msgspec.json.decode(path.read_bytes(), type=list[Measured])
                 found |= {(each.case, each.seed): each for each in part}

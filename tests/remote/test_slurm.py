@@ -285,11 +285,11 @@ def test_many_milestones_are_one_job_array(desk, cluster):
     desk.project.kernel(cosine=1.0)
     entry = desk.stage("D1.1", "D1.2", "D1.3")
     assert entry.verdict == "ACCEPT", (entry.reason, desk.said)
-    assert [part.milestone for part in entry.parts] == ["D1.1", "D1.2", "D1.3"]
+    assert [part.subject.milestone for part in entry.parts] == ["D1.1", "D1.2", "D1.3"]
     numbers = [(desk.place.run(part.run).path / "slurm").read_text().strip() for part in entry.parts]
     assert [number.partition("_")[2] for number in numbers] == ["0", "1", "2"]
     folder = desk.driver.store.folder(entry.run)
-    assert all((folder / f"{part.milestone}/record.json").exists() for part in entry.parts)
+    assert all((folder / f"{part.subject.milestone}/record.json").exists() for part in entry.parts)
     desk.project.kernel(cosine=1.0, cosine_D1_3=0.4)
     entry = desk.stage("D1.1", "D1.2", "D1.3")
     assert entry.verdict == "REJECT_STAGE" and entry.reason.startswith("D1.3: "), entry.reason

@@ -12,11 +12,13 @@ from harness.host import protected
 from harness.host.protected import ProtectedError, Unpin
 from harness.host.repository import ACCEPTED, GitError, Repository
 from harness.host.ruling import Ruling, RulingError, decode
+from harness.host.subject import Subject
 from harness.host.verdict import Verdict
 
 
 def ruling_for(made: Candidate, base: str, run: str = "r1", verdict: Verdict = Verdict.ACCEPT) -> Ruling:
-    return Ruling(run, made.commit, base, "D1.1", "sim", verdict, "", "stage", "p", "t0", "t1")
+    about = Subject(run=run, commit=made.commit, base=base, milestones=["D1.1"], target="sim", user="ada", pins="p")
+    return Ruling(about, verdict, "", "stage", "t0", "t1")
 
 
 def repository(project):

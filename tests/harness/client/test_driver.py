@@ -280,12 +280,12 @@ def test_milestones_go_side_by_side_after_the_gate(bench, monkeypatch):
     entry = bench.stage("D1.2", "D1.3")
     assert entry.verdict == "ACCEPT", entry.reason
     rulings = [
-        decode((bench.place.run(part.run).path / RULING_NAME).read_bytes(), part.run, part.commit)
+        decode((bench.place.run(part.run).path / RULING_NAME).read_bytes(), part.run, part.subject.commit)
         for part in entry.parts
     ]
     gate, *others = rulings
-    assert [each.milestone for each in rulings] == ["D1.1", "D1.2", "D1.3"]
-    assert all(gate.ended <= read_phase(bench, each.run, "stage") for each in others)
+    assert [each.subject.milestone for each in rulings] == ["D1.1", "D1.2", "D1.3"]
+    assert all(gate.ended <= read_phase(bench, each.subject.run, "stage") for each in others)
     assert max(each.started for each in others) < min(each.ended for each in others)
     bench.project.kernel(cosine=1.0, cosine_D1_1=0.4, sleep_D1_2=60)
     entry = bench.stage("D1.2", "D1.3")

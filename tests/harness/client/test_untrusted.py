@@ -16,6 +16,7 @@ from harness.host import evidence
 from harness.host.job import JobError, check_run_id
 from harness.host.job import decode as decode_job
 from harness.host.ruling import Ruling, RulingError, decode
+from harness.host.subject import Subject
 from harness.host.verdict import Verdict
 from remote.errors import LinkLost, Untrusted
 
@@ -24,7 +25,8 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=12,
 )
-GOOD = Ruling("r", "c", "b", "D1.1", "sim", Verdict.ACCEPT, "", "gate", "p", "t", "t")
+ABOUT = Subject(run="r", commit="c", base="b", milestones=["D1.1"], target="sim", user="ada", pins="p")
+GOOD = Ruling(ABOUT, Verdict.ACCEPT, "", "gate", "t", "t")
 FIELDS = sorted(json.loads(GOOD.encode()))
 
 
@@ -38,7 +40,16 @@ def test_any_bytes_as_verdict_file(data):
 def test_any_value_in_a_verdict_file(name, value):
     fields = json.loads(GOOD.encode()) | {name: value}
     with suppress(RulingError):
-        assert (decode(json.dumps(fields).encode(), "r", "c").run, GOOD.commit) == ("r", "c")
+        assert (decode(json.dumps(fields).encode(), "r", "c").subject.run, ABOUT.commit) == ("r", "c")
+
+
+@given(st.sampled_from(sorted(json.loads(GOOD.encode())["subject"])), JSON)
+def test_any_value_in_the_subject_of_a_verdict_file(name, value):
+    fields = json.loads(GOOD.encode())
+    fields["subject"] |= {name: value}
+    with suppress(RulingError):
+        found = decode(json.dumps(fields).encode(), "r", "c").subject
+        assert isinstance(getattr(found, name), list if name in ("milestones", "unpinned") else str)
 
 
 @given(JSON)
@@ -100,7 +111,7 @@ def test_any_json_as_progress(said):
             return iter(said)
 
     class Known:
-        run, target = "r", "b200"
+        run, subject = "r", ABOUT
 
     with suppress(LinkLost, watch.Gone):
         watch.watch(cast(Entry, Known()), cast(Host, Says()), Screen(), lambda offset: None, 0)

@@ -23,6 +23,7 @@ from harness.host.journal import read_beat, read_events
 from harness.host.protected import PROTECTION
 from harness.host.repository import Repository
 from harness.host.ruling import Ruling, decode
+from harness.host.subject import Subject
 from harness.host.verdict import Verdict
 from remote.errors import Refused
 from remote.local import Local
@@ -30,6 +31,11 @@ from remote.local import Local
 #: What hangs passes its budget however short; what ends has one that it keeps on a busy machine.
 HANGS = {"compile_hang": TimeLimits(compile_s=1.0), "hang": TimeLimits(gate_s=2.0)}
 PATIENCE_S = 40.0
+
+
+def about(job: Job, **facts: str) -> Job:
+    """The job with another subject."""
+    return replace(job, subject=replace(job.subject, **facts))
 
 
 class Place:
@@ -54,13 +60,7 @@ class Place:
         phases = Planner(wanted, run, sys.executable, limits).judging("sim", "emulator")
         pins = PROTECTION.digest(repository.tree(made.commit))
         job = Job(
-            run,
-            made.commit,
-            "",
-            "+".join(wanted),
-            "sim",
-            "ada",
-            pins,
+            Subject(run=run, commit=made.commit, milestones=list(wanted), target="sim", user="ada", pins=pins),
             phases.fingerprint,
             phases.steps,
             disk_bytes=8 << 20,
@@ -80,7 +80,7 @@ class Place:
     def ruling(self, job: Job, folder: RunFolder) -> Ruling:
         wait_for(lambda: (folder.path / "verdict.json").exists())
         wait_for(lambda: not lock.is_held(folder.alive))
-        return decode((folder.path / "verdict.json").read_bytes(), job.run, job.commit)
+        return decode((folder.path / "verdict.json").read_bytes(), job.run, job.subject.commit)
 
     def supervisor(self, folder: RunFolder) -> int:
         return int(next(read_events(folder.journal))[0]["pid"])
@@ -129,7 +129,7 @@ def test_accept_leaves_results_a_verdict_and_nothing_else(place):
     before = place.project.state()
     job = place.job("D1.2")
     ruling = place.run(job)
-    assert (ruling.verdict, ruling.pins, ruling.target) == (Verdict.ACCEPT, job.pins, "sim"), ruling.reason
+    assert (ruling.verdict, ruling.subject) == (Verdict.ACCEPT, job.subject), ruling.reason
     assert {"gate/record.json", "record.json", "logs/gate.log", "logs/stage.log"} <= ruling.files.keys()
     assert ruling.before == ruling.after and ruling.before["python"]
     assert list(ruling.seconds) == ["fingerprint before", "gate", "stage", "fingerprint after"]
@@ -179,7 +179,7 @@ def test_every_end_of_a_phase_has_its_verdict(place, settings, verdict, words):
     ruling = place.run(place.job(limits=limits))
     assert ruling.verdict is verdict, ruling.reason
     assert words in ruling.reason
-    wait_for(lambda: not processes(ruling.run), 5.0)
+    wait_for(lambda: not processes(ruling.subject.run), 5.0)
 
 
 def test_daemons_of_a_phase_end_with_it(place):
@@ -224,7 +224,7 @@ def test_environment_that_differs_from_the_lock(place):
 
 
 def test_pins_that_are_not_the_jobs(place):
-    ruling = place.run(place.job(pins="0" * 64))
+    ruling = place.run(about(place.job(), pins="0" * 64))
     assert ruling.verdict is Verdict.TAMPERED and "pinned paths" in ruling.reason
 
 
@@ -232,7 +232,7 @@ def test_commit_that_does_not_descend_from_accepted_is_stale(place):
     first = place.job()
     repository = Repository(place.workplace.repository)
     other = repository.git(
-        "commit-tree", "-m", "other", f"{first.commit}^{{tree}}",
+        "commit-tree", "-m", "other", f"{first.subject.commit}^{{tree}}",
         env={f"GIT_{w}_{k}": "x" for w in ("AUTHOR", "COMMITTER") for k in ("NAME", "EMAIL")},
     )  # fmt: skip
     repository.move("refs/heads/accepted", other, None, "test")
@@ -242,7 +242,7 @@ def test_commit_that_does_not_descend_from_accepted_is_stale(place):
 def test_two_users_one_runs_one_waits_in_line(place):
     place.project.kernel(cosine=1.0, sleep=1.5)
     first = place.job()
-    second = replace(place.job(), owner="bob")
+    second = about(place.job(), user="bob")
     one = place.start(first)
     wait_for(in_phase(one, "gate"))
     two = place.start(second)
@@ -302,7 +302,7 @@ def test_starting_twice_runs_once(place):
     place.ruling(job, folder)
     assert sum(e["event"] == "start" for e, _ in read_events(folder.journal)) == 1
     with pytest.raises(Refused, match="another job"):
-        place.host.start(replace(job, owner="eve"))
+        place.host.start(about(job, user="eve"))
 
 
 def test_too_little_room_is_found_before_the_run(place):
@@ -328,7 +328,7 @@ def test_disk_that_fills_up_mid_run_is_the_machines_fault(project, small_disk):
     job = place.job()
     ruling = place.run(job)
     assert ruling.verdict is Verdict.INFRA and "disk is full" in ruling.reason
-    assert json.loads((place.workplace.run(job.run).path / "verdict.json").read_text())["run"] == job.run
+    assert json.loads((place.workplace.run(job.run).path / "verdict.json").read_text())["subject"]["run"] == job.run
 
 
 def test_descendants_are_found_across_sessions():

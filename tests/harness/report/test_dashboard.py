@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.host.repository import Repository
+from harness.host.subject import Subject
 from harness.host.verdict import Verdict
 from harness.report import dashboard
 from harness.report.page import Run
@@ -40,7 +41,8 @@ def make(results: Path, i: int, milestone: str = "D1.1") -> Run:
     folder.mkdir(parents=True)
     record.save(folder)
     head = Repository(ROOT).git("rev-parse", "HEAD")
-    return Run(name, [milestone], "sim", head, head, "ada", record.started, record.verdict, "it says <b>", folder)
+    about = Subject(run=name, commit=head, base=head, milestones=[milestone], target="sim", user="ada", pins="")
+    return Run(about, record.started, record.verdict, "it says <b>", folder)
 
 
 @pytest.fixture(scope="module")

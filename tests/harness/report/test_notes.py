@@ -6,6 +6,7 @@ import pytest
 
 from harness.client.candidate import Candidate
 from harness.client.run_store import Entry, RunStore
+from harness.host.subject import Subject
 from harness.report import notes
 from harness.report.notes import BEGIN, END, NotesError
 from harness.report.record import Case, Figure, Phase, Prediction, Record, Tree
@@ -25,7 +26,8 @@ def run(results: Path, name: str, verdict: str, started: str, target: str = "sim
     record.cases = [Case("hd=64 n=128", "passed", 1.0, 1, False, [], figures)]
     record.prediction = Prediction("hd=64 n=128", "B200", 8431.4, 6e-6, 8700.0, "latency", {}, [], [])
     record.verdict = "ACCEPT"
-    entry = Entry(run_id, target, ["D1.1"], Candidate("", name * 40, "", "", ""), "ada", started)
+    about = Subject(run=run_id, commit=name * 40, milestones=["D1.1"], target=target, user="ada", pins="")
+    entry = Entry(about, Candidate("", name * 40, "", "", ""), started)
     entry.verdict = verdict
     RunStore(results).save(entry)
     record.save(results / run_id)

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from harness.host.repository import Repository
+from harness.host.subject import Subject
 from harness.report import page
 from harness.report.page import Run
 from harness.report.record import Case, Compile, NegativeControl, Record, Tree
@@ -12,10 +13,15 @@ from tests.system import ROOT
 EVIL = "<script>alert(1)</script>"
 
 
+def about(*milestones: str) -> Subject:
+    named = list(milestones or ("D1.1",))
+    return Subject(run="run", commit="0" * 40, milestones=named, target="sim", user="ada", pins="")
+
+
 def make(folder: Path, record: Record, *milestones: str, verdict: str = "REJECT_GATE", reason: str = "") -> str:
     folder.mkdir(exist_ok=True)
     record.save(folder)
-    run = Run("run", milestones or ("D1.1",), "sim", "0" * 40, "", "ada", "2026-11-22", verdict, reason, folder)
+    run = Run(about(*milestones), "2026-11-22", verdict, reason, folder)
     return page.write(run, Repository(ROOT)).read_text()
 
 
@@ -54,6 +60,6 @@ def test_cases_that_failed_alike_are_said_once(tmp_path: Path) -> None:
 
 def test_every_record_of_the_past_can_be_shown(tmp_path: Path) -> None:
     sample = ROOT / "results/sample"
-    run = Run("sample", ["D1.1"], "sim", "0" * 40, "", "ada", "2026-11-22", "ACCEPT", "", sample)
+    run = Run(about(), "2026-11-22", "ACCEPT", "", sample)
     text = page.render(run, Repository(ROOT))
     assert "71 of 71" in text and 'href="./report.html"' in text
