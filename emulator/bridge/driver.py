@@ -16,6 +16,7 @@ import llvmlite.binding as llvm
 
 from ..errors import CooperativeLaunchTooLarge, EmulatorError
 from .launchconfig import LaunchConfig
+from .prototypes import Prototype, prototype
 
 SUCCESS: Final = 0
 LAUNCH_FAILURE: Final = 719
@@ -117,15 +118,15 @@ def _encode_im2col(device: Device, *fields: Any) -> None:
     device.encode_im2col_map(*fields)
 
 
-def callback(answer: Callable[..., int | None], types: Sequence[Any], result: Any = _INT) -> Any:
-    """Make a C function from one that returns a CUDA error code, or None for success.
+def callback(function: Callable[..., int | None], types: Prototype) -> Any:
+    """Make a C function from one that returns its result, or None for 0. An exception becomes a CUDA error code.
 
     The device stores the first exception. A later one, before the first is raised, is printed.
     """
 
     def call(*arguments: Any) -> int:
         try:
-            return answer(*arguments) or SUCCESS
+            return function(*arguments) or SUCCESS
         except CooperativeLaunchTooLarge:
             return COOPERATIVE_LAUNCH_TOO_LARGE
         except BaseException as error:
@@ -138,31 +139,28 @@ def callback(answer: Callable[..., int | None], types: Sequence[Any], result: An
                 print(f"{type(error).__name__}: {error}", file=sys.stderr)
             return LAUNCH_FAILURE
 
-    return ctypes.CFUNCTYPE(result, *types)(call)
+    return ctypes.CFUNCTYPE(types.result, *types.parameters)(call)
 
 
-def _callback(answer: Callable[..., None], types: Sequence[Any]) -> Any:
-    return callback(lambda *arguments: answer(_current[-1], *arguments), types)
+def _entry_point(name: str, function: Callable[..., None]) -> Any:
+    return callback(lambda *arguments: function(_current[-1], *arguments), prototype(name))
 
 
-_ENTRY_POINTS: Final = {
-    "_cudaLibraryLoadData": _callback(_load, [_POINTER] * 4 + [ctypes.c_uint] + [_POINTER] * 2 + [ctypes.c_uint]),
-    "_cudaLibraryGetKernel": _callback(_get_kernel, [_POINTER, _SIZE, _POINTER]),
-    "_cuKernelGetAttribute": _callback(_kernel_attribute, [_POINTER, _INT, _SIZE, _INT]),
-    "_cudaGetDevice": _callback(_device, [_POINTER]),
-    "_cudaDeviceGetAttribute": _callback(_device_attribute, [_POINTER, _INT, _INT]),
-    "_cudaFuncSetAttribute": _callback(_set_attribute, [_SIZE, _INT, _INT]),
-    "_cudaKernelSetAttributeForDevice": _callback(_set_attribute, [_SIZE, _INT, _INT, _INT]),
-    "_cudaLaunchKernelEx": _callback(_launch, [_POINTER, _SIZE, _POINTER]),
-    "_cuTensorMapEncodeTiled": _callback(
-        _encode,
-        [_POINTER, _INT, ctypes.c_uint, _POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _INT, _INT, _INT, _INT],
-    ),
-    "_cuTensorMapEncodeIm2col": _callback(
-        _encode_im2col,
-        [*[_POINTER, _INT, ctypes.c_uint], *[_POINTER] * 5, ctypes.c_uint, ctypes.c_uint, _POINTER, *[_INT] * 4],
-    ),
+_FUNCTIONS: Final[dict[str, Callable[..., None]]] = {
+    "cudaLibraryLoadData": _load,
+    "cudaLibraryGetKernel": _get_kernel,
+    "cuKernelGetAttribute": _kernel_attribute,
+    "cudaGetDevice": _device,
+    "cudaDeviceGetAttribute": _device_attribute,
+    "cudaFuncSetAttribute": _set_attribute,
+    "cudaKernelSetAttributeForDevice": _set_attribute,
+    "cuTensorMapEncodeTiled": _encode,
+    "cuTensorMapEncodeIm2col": _encode_im2col,
 }
+_ENTRY_POINTS: Final = {f"_{name}": _entry_point(name, function) for name, function in _FUNCTIONS.items()} | {
+    "_cudaLaunchKernelEx": _entry_point("cudaLaunchKernelExC", _launch)
+}
+"""CuTeDSL's host code calls CUDA's functions by names with an underscore."""
 
 
 def define_entry_points(needed: Sequence[str]) -> None:

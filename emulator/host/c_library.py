@@ -11,18 +11,17 @@ import ctypes
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any, Final
 
 from ..bridge.driver import callback
+from ..bridge.prototypes import Prototype, prototype
 from ..bridge.sharedobject import RETURN_ZERO, TABLE, shared_object
-from .errors import CudaError
+from .errors import NO_DEVICE, CudaError
 from .state import DriverState
 
-NO_DEVICE: Final = 100
 INT, UINT, LONG, FLOAT = ctypes.c_int, ctypes.c_uint, ctypes.c_uint64, ctypes.c_float
-_KINDS: Final = {"p": ctypes.c_size_t, "n": ctypes.c_size_t, "i": INT, "u": UINT}
-"""Pointers and sizes, 32-bit integers with a sign and without."""
 _folder = tempfile.TemporaryDirectory(prefix="emulator-cuda-")
 FOLDER: Final = Path(_folder.name)
 """The folder of the libraries, for linkers and for programs that open them by path."""
@@ -32,18 +31,19 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class _Entry:
-    takes: str
     names: tuple[str, ...]
     always: bool
 
 
-def entry(takes: str, *names: str, always: bool = False) -> Callable[[Function], Function]:
-    """Marks a method as the C functions of these names. takes: its arguments by letter: p, n, i, u, and what it answers
-    behind a colon, where that is no error code (None is 0). always: outside of any session too. A method may be marked
-    several times, for functions that take more or less."""
+def entry(*names: str, always: bool = False) -> Callable[[Function], Function]:
+    """Mark a method as the implementation of the C functions of these names.
+
+    The method gets as many of the first arguments as it has parameters, and raises CudaError to return an error code.
+    It returns the C function's result, or None for 0. always: the functions also work outside of a session.
+    """
 
     def mark(function: Function) -> Function:
-        function.__dict__.setdefault("c_entries", []).append(_Entry(takes, names, always))
+        function.__dict__["c_entry"] = _Entry(names, always)
         return function
 
     return mark
@@ -64,11 +64,17 @@ class CLibrary:
 
     def __init__(self) -> None:
         self.state: DriverState | None = None
-        self.functions = dict.fromkeys(self.quiet, self._callback(lambda: None, _Entry("", (), False)))
+        self.methods: dict[str, Function] = {}
+        self.functions = dict.fromkeys(self.quiet, self._c_function(lambda: None, Prototype(INT, ()), always=False))
         for method in vars(type(self)).values():
-            for found in getattr(method, "c_entries", ()):
-                self.functions.update(dict.fromkeys(found.names, self._callback(method.__get__(self), found)))
+            if (found := getattr(method, "c_entry", None)) is not None:
+                for name in found.names:
+                    self._add(name, method.__get__(self), found.always)
+        self._add_more()
         self._loaded = [self._load(soname) for soname in self.sonames]
+
+    def _add_more(self) -> None:
+        """Add functions that are not methods of this class."""
 
     def address(self, name: str) -> int:
         """Return the address of a function, 0 if the library has none of that name."""
@@ -80,23 +86,27 @@ class CLibrary:
         assert self.state is not None
         return self.state
 
-    def failed(self, error: int) -> int:
-        """Return the CUDA error code of a failed call. Subclasses also record it."""
-        return error
+    def record_error(self, error: int) -> None:
+        """Record the error code of a failed call, in a library that remembers the last one."""
 
-    def _callback(self, function: Function, entry: _Entry) -> Any:
-        takes, _, answers = entry.takes.partition(":")
+    def _add(self, name: str, method: Function, always: bool = False) -> None:
+        self.methods[name] = method
+        self.functions[name] = self._c_function(method, prototype(name), always)
 
-        def answer(*arguments: Any) -> int | None:
-            if self.state is None and not entry.always:
+    def _c_function(self, method: Function, types: Prototype, always: bool) -> Any:
+        taken = _parameter_count(method)
+
+        def call(*arguments: Any) -> int | None:
+            if self.state is None and not always:
                 return NO_DEVICE
             try:
-                code: int | None = function(*arguments)
+                result: int | None = method(*arguments[:taken])
             except CudaError as error:
-                code = self.failed(error.code)
-            return code
+                self.record_error(error.code)
+                return error.code
+            return result
 
-        return callback(answer, [_KINDS[kind] for kind in takes], _KINDS[answers or "i"])
+        return callback(call, types)
 
     def _load(self, soname: str) -> ctypes.CDLL:
         path = FOLDER / soname
@@ -106,6 +116,12 @@ class CLibrary:
         table[:] = [_address(function) for function in self.functions.values()]
         atexit.register(_fill, table, _address(library[RETURN_ZERO]))
         return library
+
+
+def _parameter_count(method: Function) -> int | None:
+    """Return how many arguments a method takes, None for any number."""
+    parameters = signature(method).parameters.values()
+    return None if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(parameters)
 
 
 def _fill(table: ctypes.Array[ctypes.c_size_t], function: int) -> None:

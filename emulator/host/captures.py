@@ -8,11 +8,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .errors import CudaError, not_emulated
-from .memory import INVALID_VALUE
+from .errors import (
+    CAPTURED_EVENT,
+    INVALID_VALUE,
+    INVALIDATED,
+    MERGE,
+    UNJOINED,
+    UNMATCHED,
+    UNSUPPORTED,
+    CudaError,
+    not_emulated,
+)
 
 Work = Callable[[], None]
-UNSUPPORTED, INVALIDATED, MERGE, UNMATCHED, UNJOINED, CAPTURED_EVENT = 900, 901, 902, 903, 904, 907
 _HANDLES: Final = itertools.count(0x1000)
 
 

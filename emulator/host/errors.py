@@ -5,24 +5,61 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from ..bridge.driver import NotEmulated
+from ..bridge.driver import COOPERATIVE_LAUNCH_TOO_LARGE, LAUNCH_FAILURE, NotEmulated
 
-TEXTS: Final = {
-    1: "invalid argument",
-    900: "operation not permitted when stream is capturing",
-    901: "operation failed due to a previous error during capture",
-    902: "operation would result in a merge of separate capture sequences",
-    903: "capture was not ended in the same stream as it began",
-    904: "capturing stream has unjoined work",
-    907: "operation not permitted on an event last recorded in a capturing stream",
+INVALID_VALUE, INVALID_SYMBOL, INVALID_FUNCTION, NO_DEVICE, INVALID_DEVICE, NO_BINARY = 1, 13, 98, 100, 101, 209
+INVALID_HANDLE, NOT_FOUND, NOT_REGISTERED = 400, 500, 713
+UNSUPPORTED, INVALIDATED, MERGE, UNMATCHED, UNJOINED, CAPTURED_EVENT = 900, 901, 902, 903, 904, 907
+ERRORS: Final = {
+    0: ("CUDA_SUCCESS", "no error"),
+    INVALID_VALUE: ("CUDA_ERROR_INVALID_VALUE", "invalid argument"),
+    INVALID_SYMBOL: ("cudaErrorInvalidSymbol", "invalid device symbol"),
+    INVALID_FUNCTION: ("cudaErrorInvalidDeviceFunction", "invalid device function"),
+    NO_DEVICE: ("CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"),
+    INVALID_DEVICE: ("CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"),
+    NO_BINARY: ("CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device"),
+    INVALID_HANDLE: ("CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"),
+    NOT_FOUND: ("CUDA_ERROR_NOT_FOUND", "named symbol not found"),
+    NOT_REGISTERED: (
+        "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",
+        "pointer does not correspond to a registered memory region",
+    ),
+    LAUNCH_FAILURE: ("CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"),
+    COOPERATIVE_LAUNCH_TOO_LARGE: (
+        "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE",
+        "too many blocks in cooperative launch",
+    ),
+    801: ("CUDA_ERROR_NOT_SUPPORTED", "operation not supported"),
+    UNSUPPORTED: (
+        "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+        "operation not permitted when stream is capturing",
+    ),
+    INVALIDATED: (
+        "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+        "operation failed due to a previous error during capture",
+    ),
+    MERGE: (
+        "CUDA_ERROR_STREAM_CAPTURE_MERGE",
+        "operation would result in a merge of separate capture sequences",
+    ),
+    UNMATCHED: (
+        "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
+        "capture was not ended in the same stream as it began",
+    ),
+    UNJOINED: ("CUDA_ERROR_STREAM_CAPTURE_UNJOINED", "capturing stream has unjoined work"),
+    CAPTURED_EVENT: (
+        "CUDA_ERROR_CAPTURED_EVENT",
+        "operation not permitted on an event last recorded in a capturing stream",
+    ),
 }
+"""Name and text by error code. The driver's and the runtime's codes agree."""
 
 
 class CudaError(RuntimeError):
     """A CUDA error. CUDA's functions return its code; torch raises it with the same message."""
 
     def __init__(self, code: int, more: str = "") -> None:
-        super().__init__(f"CUDA error: {TEXTS[code]}{more}")
+        super().__init__(f"CUDA error: {ERRORS[code][1]}{more}")
         self.code = code
 
 

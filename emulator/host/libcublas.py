@@ -67,29 +67,29 @@ class LibCublas(CLibrary):
         self._products: dict[int, _Product] = {}
         super().__init__()
 
-    @entry("p", "cublasLtCreate", "cublasLtMatmulPreferenceCreate")
+    @entry("cublasLtCreate", "cublasLtMatmulPreferenceCreate")
     def create(self, handle: int) -> None:
         put(handle, LONG, new_handle())
 
-    @entry("pippp", "cublasLtMatrixLayoutCreate")
+    @entry("cublasLtMatrixLayoutCreate")
     def create_layout(self, handle: int, kind: int, rows: int, columns: int, leading: int) -> None:
         put(handle, LONG, known := new_handle())
         self._layouts[known] = _Layout(kind, rows, columns, leading)
 
-    @entry("p", "cublasLtMatrixLayoutDestroy")
+    @entry("cublasLtMatrixLayoutDestroy")
     def destroy_layout(self, handle: int) -> None:
         self._layouts.pop(handle, None)
 
-    @entry("pii", "cublasLtMatmulDescCreate")
+    @entry("cublasLtMatmulDescCreate")
     def create_product(self, handle: int, _compute: int, scale: int) -> None:
         put(handle, LONG, known := new_handle())
         self._products[known] = _Product(scale)
 
-    @entry("p", "cublasLtMatmulDescDestroy")
+    @entry("cublasLtMatmulDescDestroy")
     def destroy_product(self, handle: int) -> None:
         self._products.pop(handle, None)
 
-    @entry("pipn", "cublasLtMatmulDescSetAttribute")
+    @entry("cublasLtMatmulDescSetAttribute")
     def set_attribute(self, product: int, attribute: int, value: int, size: int) -> None:
         if attribute not in _PLAIN:
             why = "block scale factors and epilogues are not supported"
@@ -97,13 +97,13 @@ class LibCublas(CLibrary):
         given = int.from_bytes(ctypes.string_at(value, size), "little")
         self._products[product].attributes[attribute] = given
 
-    @entry("pppppppipp", "cublasLtMatmulAlgoGetHeuristic")
+    @entry("cublasLtMatmulAlgoGetHeuristic")
     def algorithm(self, *arguments: int) -> None:
         results, found = arguments[-2:]
         ctypes.memset(results, 0, _RESULT_BYTES)
         put(found, INT, 1)
 
-    @entry("p" * 14 + "np", "cublasLtMatmul")
+    @entry("cublasLtMatmul")
     def multiply(
         self,
         _library: int,

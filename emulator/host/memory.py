@@ -11,11 +11,10 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from .errors import CudaError
+from .errors import INVALID_VALUE, CudaError
 
 ALIGNMENT: Final = 512
 POISON: Final = 0xCB
-INVALID_VALUE: Final = 1
 Range = tuple[int, int]
 """Address, size in bytes."""
 
