@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..ptx.flow import EXIT, Flow
+from ..ptx.dataflow import forward
+from ..ptx.flow import Flow
 from ..ptx.syntax import Imm, Instr, Operand, Reg, Vector
 from .effects import Effect
 
@@ -41,20 +42,17 @@ class _State:
     def copy(self) -> _State:
         return _State(dict(self.groups), dict(self.late), dict(self.held))
 
-    def join(self, other: _State) -> bool:
-        """Add what another path leads to; whether that is more than was known."""
-        grown = False
-        for work, committed in other.groups.items():
-            if committed < self.groups.get(work, committed + 1):
-                self.groups[work] = committed
-                grown = True
-        for into, more in ((self.late, other.late), (self.held, other.held)):
-            for register, works in more.items():
-                known = into.get(register, _NONE)
-                if not works <= known:
-                    into[register] = known | works
-                    grown = True
-        return grown
+    def join(self, other: _State) -> _State:
+        """Return what may be outstanding on either path, with the fewest groups committed."""
+        fewest = {
+            work: min(groups[work] for groups in (self.groups, other.groups) if work in groups)
+            for work in self.groups | other.groups
+        }
+        late, held = (
+            {register: one.get(register, _NONE) | more.get(register, _NONE) for register in one | more}
+            for one, more in ((self.late, other.late), (self.held, other.held))
+        )
+        return _State(fewest, late, held)
 
     def follow(self, at: int, effect: Effect, opcodes: Sequence[str]) -> None:
         """Go on behind an instruction."""
@@ -112,19 +110,16 @@ def early_uses(flow: Flow, effects: Sequence[Effect]) -> dict[int, list[EarlyUse
     opcodes = [effect.instr.opcode for effect in effects]
     if LOAD not in opcodes and PRODUCT not in opcodes:
         return found
-    at_start = [_State() for _ in flow.blocks]
-    work = list(flow.blocks)
-    while work:
-        block = work.pop()
-        state = at_start[block.index].copy()
-        for at in range(block.start, block.end):
+
+    def at_end(block: int, state: _State) -> _State:
+        state = state.copy()
+        for at in range(flow.blocks[block].start, flow.blocks[block].end):
             state.follow(at, effects[at], opcodes)
-        for successor in block.successors:
-            if successor != EXIT and at_start[successor].join(state):
-                work.append(flow.blocks[successor])
-    for block in flow.blocks:
-        state = at_start[block.index].copy()
-        for at in range(block.start, block.end):
+        return state
+
+    for index, at_start in forward(flow.ways, {0: _State()}, at_end, _State.join).items():
+        state = at_start.copy()
+        for at in range(flow.blocks[index].start, flow.blocks[index].end):
             if uses := [(effects[load].instr, name) for load, name in state.uses(effects[at], effects)]:
                 found[id(effects[at])] = uses
             state.follow(at, effects[at], opcodes)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from ..ptx.flow import EXIT, Flow
+from ..ptx.dataflow import backward
+from ..ptx.flow import Flow
 from ..ptx.syntax import Reg
 from .effects import Effect
 
@@ -17,14 +18,15 @@ class Liveness:
         self._names: list[Reg] = []
         self._effects = effects
         self._sets: dict[int, tuple[int, int]] = {}
-        gen, kill = [], []
-        for block in flow.blocks:
-            used, defined = self._block(block.start, block.end)
-            gen.append(used)
-            kill.append(defined)
-        self.live_in = [0] * len(flow.blocks)
-        self.live_out = [0] * len(flow.blocks)
-        self._iterate(flow, gen, kill)
+        ends = [self._block(block.start, block.end) for block in flow.blocks]
+
+        def at_start(block: int, live: int) -> int:
+            used, defined = ends[block]
+            return used | (live & ~defined)
+
+        found = backward(flow.ways, dict.fromkeys(flow.ways, 0), at_start, int.__or__)
+        self.live_out = [found[block.index] for block in flow.blocks]
+        self.live_in = [at_start(block.index, found[block.index]) for block in flow.blocks]
 
     def reads(self, effect: Effect) -> int:
         """The set of the registers that an instruction reads."""
@@ -91,27 +93,3 @@ class Liveness:
             else:
                 defined |= written
         return used, defined
-
-    def _iterate(self, flow: Flow, gen: list[int], kill: list[int]) -> None:
-        predecessors: list[list[int]] = [[] for _ in flow.blocks]
-        for block in flow.blocks:
-            for successor in block.successors:
-                if successor != EXIT:
-                    predecessors[successor].append(block.index)
-        work = list(range(len(flow.blocks)))
-        waiting = set(work)
-        while work:
-            index = work.pop()
-            waiting.discard(index)
-            out = 0
-            for successor in flow.blocks[index].successors:
-                if successor != EXIT:
-                    out |= self.live_in[successor]
-            self.live_out[index] = out
-            before = gen[index] | (out & ~kill[index])
-            if before != self.live_in[index]:
-                self.live_in[index] = before
-                for predecessor in predecessors[index]:
-                    if predecessor not in waiting:
-                        waiting.add(predecessor)
-                        work.append(predecessor)

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from ..isa.barrier import BARRIERS, is_aligned
 from ..isa.ld_st import MemoryOp
+from ..ptx.dataflow import forward
 from ..ptx.flow import EXIT, Flow
 from ..ptx.syntax import Address, Instr, Reg
 from .blocks import EXCHANGES
@@ -29,40 +30,56 @@ def reach(flow: Flow, effects: Sequence[Effect], stores: Mapping[int, int], at: 
 
     stores: their numbers by the id of the effect. What is computed from it counts as it does.
     """
-    found, exchanged, chosen = set[int](), False, set[int]()
-    held: list[frozenset[Reg]] = [frozenset()] * len(flow.blocks)
+    followed = _Followed(flow, effects, stores)
     (first,) = (block for block in flow.blocks if block.start <= at < block.end)
-    work = [(first, at + 1, frozenset(effects[at].writes))]
-    while work:
-        block, start, registers_held = work.pop()
-        holding = set(registers_held)
-        for index, effect in enumerate(effects[start : block.end], start):
-            taken = holding.intersection(r for r in effect.reads if isinstance(r, Reg))
-            if not taken:
-                if id(effect) in chosen:
-                    holding |= set(effect.writes)
-                elif not effect.preserves:
-                    holding -= set(effect.writes)
-                continue
-            if effect.instr.opcode == "bra":
-                if (passed := choice(flow, effects, index)) is None:
-                    return None
-                chosen |= passed.effects
-                holding |= passed.registers
-                continue
-            if not _computes(effect):
-                if id(effect) not in stores or taken & _decides(effect):
-                    return None
-                found.add(stores[id(effect)])
-            elif effect.instr.guard is not None and effect.instr.guard[0] in taken:
-                return None
-            exchanged |= effect.instr.opcode in EXCHANGES or effect.instr.opcode in COMPUTES
-            holding |= set(effect.writes)
-        for successor in block.successors:
-            if successor != EXIT and not holding <= held[successor]:
-                held[successor] |= holding
-                work.append((flow.blocks[successor], flow.blocks[successor].start, held[successor]))
-    return Reach(frozenset(found), exchanged)
+    try:
+        holding = followed.to_end(first.index, frozenset(effects[at].writes), at + 1)
+        forward(flow.ways, {s: holding for s in first.successors if s != EXIT}, followed.to_end, frozenset.__or__)
+    except _UsedElsewhere:
+        return None
+    return Reach(frozenset(followed.found), followed.exchanged)
+
+
+class _UsedElsewhere(Exception):
+    """The value of a load is used by something other than the stores."""
+
+
+class _Followed:
+    """What was found of a load's value along its way. chosen: effects that a branch on it passes by."""
+
+    def __init__(self, flow: Flow, effects: Sequence[Effect], stores: Mapping[int, int]) -> None:
+        self._flow, self._effects, self._stores = flow, effects, stores
+        self._chosen = set[int]()
+        self.found = set[int]()
+        self.exchanged = False
+
+    def to_end(self, block: int, holding: frozenset[Reg], start: int | None = None) -> frozenset[Reg]:
+        """Return the registers that hold the value at the end of a block. Raises _UsedElsewhere."""
+        begin, end = self._flow.blocks[block].start, self._flow.blocks[block].end
+        for index in range(begin if start is None else start, end):
+            holding = self._past(index, holding)
+        return holding
+
+    def _past(self, index: int, holding: frozenset[Reg]) -> frozenset[Reg]:
+        effect = self._effects[index]
+        taken = holding.intersection(r for r in effect.reads if isinstance(r, Reg))
+        if not taken:
+            if id(effect) in self._chosen:
+                return holding.union(effect.writes)
+            return holding if effect.preserves else holding.difference(effect.writes)
+        if effect.instr.opcode == "bra":
+            if (passed := choice(self._flow, self._effects, index)) is None:
+                raise _UsedElsewhere
+            self._chosen |= passed.effects
+            return holding | passed.registers
+        if not _computes(effect):
+            if id(effect) not in self._stores or taken & _decides(effect):
+                raise _UsedElsewhere
+            self.found.add(self._stores[id(effect)])
+        elif effect.instr.guard is not None and effect.instr.guard[0] in taken:
+            raise _UsedElsewhere
+        self.exchanged |= effect.instr.opcode in EXCHANGES or effect.instr.opcode in COMPUTES
+        return holding.union(effect.writes)
 
 
 class Reaches:

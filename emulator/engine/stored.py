@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..isa.ld_st import outside_cluster
 from ..isa.moves import FIXED_PARAMETER
+from ..ptx.dataflow import reachable
 from ..ptx.syntax import Address, Imm, Reg, TensorAddress
 from .effects import Effect, Source, registers
 
@@ -56,18 +57,16 @@ class Pointers:
         moves = (e for e, _ in self._before([r for o in at for r in registers(o)]) if e.instr.opcode in _MOVES)
         return frozenset(o.value for e in moves for o in e.sources if isinstance(o, Imm) and isinstance(o.value, int))
 
-    def _before(self, starts: Sequence[Source]) -> Iterator[tuple[Effect, Source]]:
+    def _before(self, starts: Iterable[Source]) -> Iterator[tuple[Effect, Source]]:
         """What writes these registers, and those that it reads, with the register; not on from a load."""
-        work = list(starts)
-        seen = set(work)
-        while work:
-            register = work.pop()
+
+        def read(register: Source) -> Iterator[Source]:
             for effect in self._writers[register]:
-                yield effect, register
                 if effect.instr.opcode not in _LOADS:
-                    new = set(effect.reads) - seen
-                    seen |= new
-                    work.extend(new)
+                    yield from effect.reads
+
+        for register in reachable(starts, read):
+            yield from ((effect, register) for effect in self._writers[register])
 
 
 def _loaded(effect: Effect, register: Source) -> set[int]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ..errors import Level, MissingWait, place
-from ..ptx.flow import EXIT, Flow
+from ..ptx.dataflow import forward
+from ..ptx.flow import Flow
 from ..ptx.syntax import Instr, Reg
 from .early_uses import COMMIT, PRODUCT
 from .effects import Effect, registers
@@ -57,21 +58,18 @@ def unfenced(flow: Flow, effects: Sequence[Effect]) -> dict[int, Unfenced]:
         return {}
     theirs = {register for product in products for register in _operands(product)}
     shapes = ["", *sorted({_shape(product.instr) for product in products})]
-    at_start: list[_State | None] = [None] * len(flow.blocks)
-    at_start[0] = {(None, ""): START}
-    work = [0]
-    while work:
-        block = flow.blocks[work.pop()]
-        state = dict(at_start[block.index] or {})
-        for at in range(block.start, block.end):
+
+    def at_end(block: int, state: _State) -> _State:
+        state = dict(state)
+        for at in range(flow.blocks[block].start, flow.blocks[block].end):
             _follow(state, at, effects[at], theirs, shapes)
-        for successor in block.successors:
-            if successor != EXIT and _join(at_start, successor, state):
-                work.append(successor)
+        return state
+
     found: dict[int, Unfenced] = {}
-    for block in flow.blocks:
-        state = dict(at_start[block.index] or {})
-        for at in range(block.start, block.end):
+    entry: _State = {(None, ""): START}
+    for index, at_start in forward(flow.ways, {0: entry}, at_end, _join).items():
+        state = dict(at_start)
+        for at in range(flow.blocks[index].start, flow.blocks[index].end):
             effect = effects[at]
             touches = _touches(effect, shapes) if effect.instr.opcode == PRODUCT else []
             late = {t: state[t] for t in touches if t in state and t[1] != _shape(effect.instr)}
@@ -112,12 +110,6 @@ def _follow(state: _State, at: int, effect: Effect, theirs: set[Reg], shapes: Se
         state.update(((r, ""), at) for r in (*effect.writes, *effect.reads) if isinstance(r, Reg) and r in theirs)
 
 
-def _join(at_start: list[_State | None], block: int, state: _State) -> bool:
-    """Add what another path leads to; whether that is more than was known."""
-    known = at_start[block]
-    if known is None:
-        at_start[block] = dict(state)
-        return True
-    new = {touch: at for touch, at in state.items() if touch not in known}
-    known.update(new)
-    return bool(new)
+def _join(one: _State, other: _State) -> _State:
+    """Return the touches on either path, each by the last effect in the order of the program."""
+    return {touch: max(one.get(touch, START), other.get(touch, START)) for touch in one | other}

@@ -12,6 +12,7 @@ from typing import Final
 
 from ..chip import LANES
 from ..isa import special_registers
+from ..ptx.dataflow import reachable
 from ..ptx.flow import BasicBlock, Flow
 from ..ptx.syntax import Imm, Instr, Operand, Reg, Special
 from .effects import Effect, Source
@@ -60,15 +61,16 @@ class _Analysis:
     def run(self) -> set[Reg]:
         specials = {source for effect in self._effects for source in effect.reads if isinstance(source, Special)}
         self._varying |= {special for special in specials if special_registers.varies(special)}
-        work = list(reversed(self._effects))
-        while work:
-            effect = work.pop()
-            changed = self._branch(effect) if effect.entry is None else self._spread(effect)
-            for register in changed:
-                if register not in self._varying:
-                    self._varying.add(register)
-                    work.extend(self._users.get(register, ()))
-        return {register for register in self._varying if isinstance(register, Reg)}
+        found = reachable([r for effect in self._effects for r in self._made_varying(effect)], self._from)
+        return found
+
+    def _from(self, register: Reg) -> list[Reg]:
+        """Return the registers that vary because this one does."""
+        self._varying.add(register)
+        return [r for effect in self._users.get(register, ()) for r in self._made_varying(effect)]
+
+    def _made_varying(self, effect: Effect) -> Sequence[Reg]:
+        return self._branch(effect) if effect.entry is None else self._spread(effect)
 
     def _spread(self, effect: Effect) -> Sequence[Reg]:
         """The destinations that vary because of what the instruction reads or is."""

@@ -12,7 +12,8 @@ from typing import Any
 
 from ..errors import Level, UnwrittenRead
 from ..isa.registry import Handler
-from ..ptx.flow import EXIT, Flow
+from ..ptx.dataflow import forward
+from ..ptx.flow import Flow
 from ..ptx.syntax import Address, Instr, TensorAddress
 from .early_uses import PRODUCT
 from .effects import Effect, registers
@@ -44,21 +45,14 @@ def unwritten(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> dict
     wanted = liveness.live_in[0]
     if not wanted:
         return {}
-    at_start = [0] * len(flow.blocks)
-    reached, work = {0}, [0]
-    while work:
-        block = flow.blocks[work.pop()]
-        written = at_start[block.index]
-        for effect in effects[block.start : block.end]:
+
+    def at_end(block: int, written: int) -> int:
+        for effect in effects[flow.blocks[block].start : flow.blocks[block].end]:
             written |= _written(effect, written, liveness)
-        for successor in block.successors:
-            if successor != EXIT and (written & ~at_start[successor] or successor not in reached):
-                at_start[successor] |= written
-                reached.add(successor)
-                work.append(successor)
+        return written
+
     found = {}
-    for index in reached:
-        written = at_start[index]
+    for index, written in forward(flow.ways, {0: 0}, at_end, int.__or__).items():
         for effect in effects[flow.blocks[index].start : flow.blocks[index].end]:
             missing = liveness.bits(_certain(effect)) & ~written
             if missing:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from ..errors import UnknownInstruction
+from .dataflow import dominators, predecessors, reachable
 from .syntax import Instr, Kernel, Symbol
 
 EXIT = -1
@@ -34,6 +35,7 @@ class Flow:
         self.kernel = kernel
         self.blocks = _blocks(kernel, starts_block)
         self.of_instr = {block.start: block.index for block in self.blocks}
+        self.ways = {block.index: block.successors for block in self.blocks}
 
     def target(self, instr: Instr) -> int:
         """Return the block that a `bra` jumps to."""
@@ -79,20 +81,16 @@ class Flow:
         """
         stop = self.post_dominator[block.index]
         sides = [self._reach(successor, stop) for successor in block.successors]
-        region = frozenset().union(*sides)
-        joins = sides[0].intersection(*sides[1:]) if len(sides) > 1 else frozenset()
-        return region, joins | ({stop} if stop != EXIT else set())
+        joins = sides[0].intersection(*sides[1:]) if len(sides) > 1 else set[int]()
+        return frozenset().union(*sides), frozenset(joins | {stop} - {EXIT})
 
-    def _reach(self, start: int, stop: int) -> frozenset[int]:
-        seen: set[int] = set()
-        work = [start]
-        while work:
-            at = work.pop()
-            if at in seen or at in (stop, EXIT):
-                continue
-            seen.add(at)
-            work.extend(self.blocks[at].successors)
-        return frozenset(seen)
+    def _reach(self, start: int, stop: int) -> set[int]:
+        outside = (stop, EXIT)
+
+        def following(block: int) -> list[int]:
+            return [s for s in self.blocks[block].successors if s not in outside]
+
+        return reachable([start] if start not in outside else [], following)
 
 
 def _only_ends(instr: Instr) -> bool:
@@ -106,16 +104,7 @@ def _stops(kernel: Kernel, start: int, end: int) -> bool:
 
 def _ends(start: int, successors: Sequence[Sequence[int]]) -> bool:
     """Return True if a path leads from a block to the end."""
-    seen: set[int] = set()
-    work = [start]
-    while work:
-        at = work.pop()
-        if at == EXIT:
-            return True
-        if at not in seen:
-            seen.add(at)
-            work.extend(successors[at])
-    return False
+    return EXIT in reachable([start], lambda block: () if block == EXIT else successors[block])
 
 
 def _target(instr: Instr, kernel: Kernel, of_instr: dict[int, int]) -> int:
@@ -159,85 +148,28 @@ class _Separation:
     """The paths on which lanes that take a branch never meet those that do not, except at the end."""
 
     def __init__(self, ways: Sequence[tuple[int, ...]], leaves: frozenset[int]) -> None:
-        forward = dict(enumerate(ways))
-        self._dominator, self._into = _dominators(0, forward), _reversed(forward)
-        self._left: set[int] = set()
-        """Blocks from which a path leads to a block that they do not dominate and that is not in `leaves`."""
-        for block in self._dominator.keys() - {EXIT}:
-            for following in set(forward[block]) - leaves:
-                at = block
-                while at not in (following, self._dominator[following]):
-                    self._left.add(at)
-                    at = self._dominator[at]
+        graph = dict(enumerate(ways))
+        self._dominators, self._predecessors = dominators(graph, 0), predecessors(graph)
+        self._left = 0
+        """Blocks, as bits, from which a path leads to a block that they do not dominate and that is not in `leaves`."""
+        for block, dominating in self._dominators.items():
+            for following in set(graph[block]) - leaves:
+                self._left |= dominating & ~self._dominators[following]
 
     def until_the_end(self, block: int, before: int) -> bool:
         """Return True if only lanes that come from `before` reach a block and its successors."""
-        known = block in self._dominator and before in self._dominator
-        if not known or block in self._left or self._dominates(block, before):
+        known = block in self._dominators and before in self._dominators
+        if not known or self._left >> block + 1 & 1 or self._dominates(block, before):
             return False
-        return all(at == before or self._dominates(block, at) for at in self._into[block])
+        return all(at == before or self._dominates(block, at) for at in self._predecessors[block])
 
     def _dominates(self, one: int, other: int) -> bool:
-        while other not in (one, 0) and other in self._dominator:
-            other = self._dominator[other]
-        return other == one
+        return bool(self._dominators.get(other, 1 << other + 1) >> one + 1 & 1)
 
 
 def _post_dominators(ways: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    found = _dominators(EXIT, _reversed(dict(enumerate(ways))))
-    return tuple(found.get(index, EXIT) for index in range(len(ways)))
-
-
-def _reversed(ways: Mapping[int, Sequence[int]]) -> dict[int, list[int]]:
-    """Return the predecessors of each block, and of EXIT."""
-    into: dict[int, list[int]] = {EXIT: [], **{node: [] for node in ways}}
-    for node, following in ways.items():
-        for successor in following:
-            into[successor].append(node)
-    return into
-
-
-def _dominators(root: int, ways: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """Return the immediate dominator of each node that is reachable from the root (Cooper, Harvey and Kennedy)."""
-    order = _reverse_post_order(root, ways)
-    rank, into = {node: i for i, node in enumerate(order)}, _reversed({node: ways.get(node, ()) for node in order})
-    found: dict[int, int] = {root: root}
-    changed = True
-    while changed:
-        changed = False
-        for node in order[1:]:
-            known = [s for s in into[node] if s in found]
-            meet = known[0]
-            for other in known[1:]:
-                meet = _meet(meet, other, found, rank)
-            if found.get(node) != meet:
-                found[node] = meet
-                changed = True
-    return found
-
-
-def _meet(a: int, b: int, found: dict[int, int], rank: dict[int, int]) -> int:
-    while a != b:
-        while rank[a] > rank[b]:
-            a = found[a]
-        while rank[b] > rank[a]:
-            b = found[b]
-    return a
-
-
-def _reverse_post_order(root: int, ways: Mapping[int, Sequence[int]]) -> list[int]:
-    """Return the nodes reachable from the root in reverse post-order."""
-    order: list[int] = []
-    seen = {root}
-    work = [(root, iter(ways[root]))]
-    while work:
-        node, rest = work[-1]
-        for following in rest:
-            if following not in seen:
-                seen.add(following)
-                work.append((following, iter(ways.get(following, ()))))
-                break
-        else:
-            order.append(node)
-            work.pop()
-    return order[::-1]
+    """Return the immediate post-dominator of each block, EXIT if it does not lead to the end."""
+    found = dominators(predecessors({**dict(enumerate(ways)), EXIT: ()}), EXIT, -1)
+    nodes = {bits: node for node, bits in found.items()}
+    strict = (found.get(index, 0) & ~(1 << index + 1) for index in range(len(ways)))
+    return tuple(nodes.get(bits, EXIT) for bits in strict)
