@@ -1,4 +1,4 @@
-"""A headless Chromium that a test drives: it opens pages, asks them, and keeps what their console complains of."""
+"""A headless Chromium for tests: it opens pages, evaluates JavaScript in them, and collects console errors."""
 
 import json
 import os
@@ -19,7 +19,7 @@ OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-
 
 
 class Browser:
-    """Speaks the DevTools protocol through two pipes."""
+    """A client of the DevTools protocol over two pipes."""
 
     def __init__(self, process: int, commands: int, answers: int) -> None:
         self._process = psutil.Process(process)
@@ -33,7 +33,7 @@ class Browser:
             self._call(f"{domain}.enable")
 
     def open(self, page: Path) -> float:
-        """Load a page to its end; the seconds of processors that it took, which a busy machine does not change."""
+        """Load a page completely and return the CPU seconds it took, which do not depend on how busy the machine is."""
         started = self._cpu_s()
         self._events.clear()
         self._call("Page.navigate", url=page.as_uri())
@@ -41,29 +41,29 @@ class Browser:
         return self._cpu_s() - started
 
     def click(self, selector: str) -> str:
-        """Follow the first link that `selector` finds; where that led."""
+        """Follow the first link that matches `selector` and return the new address."""
         click = "new MouseEvent('click', {bubbles: true, cancelable: true})"  # an SVG's links have no click()
         return self._leave(f"document.querySelector({json.dumps(selector)}).dispatchEvent({click})")
 
     def back(self) -> str:
-        """To the page before."""
+        """Go back to the previous page."""
         return self._leave("history.back()")
 
     def _leave(self, expression: str) -> str:
-        """Do what leads to another page, once the question is answered: a page that is gone answers none."""
+        """Leave the page by JavaScript that runs after this evaluation: a page that is gone returns no result."""
         self._events.clear()
         self.ask(f"void setTimeout(() => {expression})")
         self._loaded()
         return str(self.ask("location.pathname"))
 
     def ask(self, expression: str) -> Any:
-        """The value of a JavaScript expression in the page."""
+        """Evaluate a JavaScript expression in the page."""
         answer = self._call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
     def look(self, width: int, dark: bool) -> None:
-        """Show pages as on a screen of `width` pixels, light or dark."""
+        """Show pages on a screen of `width` pixels, light or dark."""
         self._call(
             "Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=width < 600
         )
@@ -71,7 +71,7 @@ class Browser:
         self._call("Emulation.setEmulatedMedia", features=features)
 
     def _cpu_s(self) -> float:
-        """What all processes of the browser have used."""
+        """Return the CPU seconds of all processes of the browser."""
         used = 0.0
         for each in (self._process, *self._process.children(recursive=True)):
             with suppress(psutil.NoSuchProcess):
@@ -109,13 +109,13 @@ class Browser:
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """A browser with a profile of its own, which leaves nothing behind."""
+    """Start a browser with a temporary profile."""
     found = program("browser")
     assert found
     there, commands = os.pipe()
     answers, here = os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        # DevTools are spoken to through the descriptors 3 and 4.
+        # The DevTools protocol uses file descriptors 3 and 4.
         exec_ = f'exec "$0" "$@" 3<&{there} 4>&{here}'
         process = subprocess.Popen(
             ["bash", "-c", exec_, found, *OPTIONS, f"--user-data-dir={profile}"],

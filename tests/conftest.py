@@ -1,4 +1,4 @@
-"""A small project to run the gate on: a repository like this one, with a milestone command that ends soon."""
+"""A small project to run the gate on: a repository like this one, with a milestone command that ends quickly."""
 
 import os
 import shutil
@@ -12,10 +12,10 @@ import pytest
 from hypothesis import settings
 
 import emulator  # noqa: F401 - before a test imports CuTeDSL, which is asked for the source's lines then
-from harness.judge import kept  # here, before a test imports the kernel, whose sources it looks at
+from harness.judge import kept  # imported before a test imports the kernel, because it reads the kernel's sources
 from remote.device import Emulated
 
-settings.register_profile("patient", deadline=None)  # how long an example takes depends on what else the machine does
+settings.register_profile("patient", deadline=None)  # an example's duration depends on the machine's load
 settings.load_profile("patient")
 
 HERE = Path(__file__).resolve().parent
@@ -24,7 +24,7 @@ ROOT = HERE.parent
 
 @dataclass(frozen=True)
 class Project:
-    """A clone with one commit. `kernel/fmha.py` holds the settings that the milestone command obeys."""
+    """A clone with one commit. `kernel/fmha.py` contains the settings that the fake milestone command reads."""
 
     path: Path
 
@@ -39,11 +39,11 @@ class Project:
         (self.path / path).write_text(text)
 
     def kernel(self, **settings: object) -> None:
-        """Edit the kernel: each setting is one line of it."""
+        """Edit the kernel. Each setting is one line of it."""
         self.write("kernel/fmha.py", "".join(f"{name} = {value!r}\n" for name, value in settings.items()))
 
     def state(self) -> dict[str, Any]:
-        """Branch, tip, index (as git reads it, flags included) and every file's bytes."""
+        """Return branch, tip, index (as git reads it, with flags) and the bytes of every file."""
         files = {
             str(p.relative_to(self.path)): p.read_bytes()
             for p in sorted(self.path.rglob("*"))
@@ -86,14 +86,14 @@ def make_project(path: Path) -> Project:
 
 @pytest.fixture(scope="session")
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where all processes of this run of the tests keep the configurations of the kernel that they compiled."""
+    """Return the folder in which all processes of this test run cache compiled kernel configurations."""
     own = tmp_path_factory.getbasetemp()
     return (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "kernels"
 
 
 @pytest.fixture(scope="session")
 def kept_kernels(kernels: Path) -> None:
-    """Compile no configuration that another process of this run has compiled."""
+    """Share compiled kernel configurations between all processes of this test run."""
     kept.use(kept.KeptKernels(kernels, Emulated()))
 
 
@@ -104,13 +104,13 @@ def project(tmp_path: Path) -> Project:
 
 @pytest.fixture(scope="session")
 def new_project() -> Callable[[Path], Project]:
-    """Makes another project."""
+    """Return a function that makes another project."""
     return make_project
 
 
 @pytest.fixture
 def other_clone(project: Project, tmp_path: Path) -> Project:
-    """A second user's clone of the project."""
+    """Clone the project for a second user."""
     other = Project(tmp_path / "other")
     project.git("clone", "--quiet", str(project.path), str(other.path))
     other.git("config", "user.name", "Bob")

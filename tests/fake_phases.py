@@ -1,4 +1,4 @@
-"""Fakes the phases `run` and `compile` of harness/judge in the test project: obeys kernel/fmha.py, and ends soon."""
+"""Fakes of the phases `run` and `compile` of harness/judge. They obey kernel/fmha.py and end quickly."""
 
 import argparse
 import ctypes

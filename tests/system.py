@@ -1,4 +1,4 @@
-"""What tests need from outside of themselves: programs of the system, and a copy of the project to run in."""
+"""External needs of tests: system programs, and a copy of the project to run in."""
 
 import shutil
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-#: A marker, the programs any one of which satisfies it, and the Debian package that brings one.
+# : Marker to the programs of which it needs one, and the Debian package that provides one.
 NEEDS = {
     "compiler": (("cc", "gcc"), "g++"),
     "browser": (("chromium", "chromium-browser", "google-chrome"), "chromium"),
@@ -17,13 +17,13 @@ NEEDS = {
 
 
 def program(marker: str) -> str | None:
-    """The path of a program that satisfies `marker`, or None."""
+    """Return the path of a program that satisfies `marker`, or None."""
     return next(filter(None, map(shutil.which, NEEDS[marker][0])), None)
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """A copy of the working tree, committed in a repository of its own: a run in it touches nothing here."""
+    """A copy of the working tree, committed in its own repository. A run in it changes nothing here."""
 
     path: Path
 
@@ -33,7 +33,7 @@ class Checkout:
         return done.stdout
 
     def replace(self, path: str, old: str, new: str) -> None:
-        """Edit a file. Raises AssertionError unless `old` stands in it exactly once: the edit would miss its aim."""
+        """Replace text in a file. Raises AssertionError unless `old` occurs in it exactly once."""
         file = self.path / path
         text = file.read_text()
         assert text.count(old) == 1, f"{path} has {text.count(old)} times {old!r}"
@@ -41,7 +41,7 @@ class Checkout:
 
 
 def make_checkout(path: Path) -> Checkout:
-    """Copy every file that git knows or would take, and commit them."""
+    """Copy and commit every file that git tracks or does not ignore."""
     listed = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     for name in subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split("\0"):
         if name and (ROOT / name).is_file():

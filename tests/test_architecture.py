@@ -1,4 +1,4 @@
-"""Imports point down only, and no two files know each other, not even for their annotations."""
+"""Imports point in one direction, and no two files import each other, not even for annotations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ARROWS: dict[str, set[str]] = {
     "bench": {"kernel", "emulator"},
     "examples": {"kernel", "emulator"},
 }
-"""What the files of a folder may import besides each other."""
+"""The modules that files of a folder may import, besides each other."""
 PARTS: dict[str, tuple[set[str], ...]] = {
     "emulator": (
         {"chip", "garbage"},
@@ -59,19 +59,19 @@ PARTS: dict[str, tuple[set[str], ...]] = {
         {"", "cli", "__main__"},
     ),
 }
-"""The parts of a folder from the lowest up: each may import those before it. "" is the package's own face."""
+"""The parts of a folder from lowest to highest. Each may import those before it. "" is the package itself."""
 
 Graph = Mapping[str, set[str]]
 
 
 def imports(root: Path, *folders: str) -> Graph:
-    """By the module's name, the modules of `folders` that each file names in an import, wherever it stands."""
+    """Return the modules of `folders` that each file imports, anywhere in it, by module name."""
     files = {module(path, root): path for folder in folders for path in (root / folder).rglob("*.py")}
     return {name: set(_named(path, name, files)) - {name} for name, path in files.items()}
 
 
 def module(path: Path, root: Path) -> str:
-    """The dotted name of a file."""
+    """Return the dotted name of a file."""
     return ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
 
 
@@ -137,7 +137,7 @@ def test_relative_imports_count(tmp_path: Path) -> None:
 
 
 def test_the_emulator_does_not_say_its_own_name_in_imports() -> None:
-    """So that it can be installed under another: `emulator` says too little beside a stranger's packages."""
+    """The emulator can be installed under another name, because `emulator` is too general among other packages."""
     lines = [line for path in (ROOT / "emulator").rglob("*.py") for line in path.read_text().splitlines()]
     assert not [line for line in lines if line.lstrip().startswith(("from emulator", "import emulator"))]
 

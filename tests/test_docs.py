@@ -1,4 +1,4 @@
-"""What the documentation names is there: files, modules, milestones."""
+"""Files, modules and milestones that the documentation names exist."""
 
 import importlib.util
 import re
@@ -11,13 +11,13 @@ from stages.catalog import CATALOG
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("remote/*.md")])
-NOT_KEPT = ("results/", "remote/targets.toml")  # what runs and users write
+NOT_KEPT = ("results/", "remote/targets.toml")  # written by runs and users
 PACKAGES = ("kernel", "stages", "harness", "remote", "emulator", "bench", "examples", "tests", "docs")
 
 
 @pytest.fixture(scope="module")
 def kept() -> set[str]:
-    """Every file that git knows or would take, and their folders."""
+    """Return every file that git tracks or does not ignore, and their folders."""
     listed = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
     files = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.splitlines()
     return {str(path) for file in files for path in (Path(file), *Path(file).parents) if (ROOT / file).exists()}

@@ -1,4 +1,4 @@
-"""How `make setup` installs: by uv where there is one, by pip where not. What would run is printed, not run."""
+"""`make setup` installs with uv if it is present, else with pip. The commands are printed, not run."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """A folder of what the Makefile runs, and of nothing else: no uv."""
+    """Make a folder of the programs that the Makefile runs, without uv."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("make", "bash"):
@@ -51,7 +51,7 @@ def test_the_build_of_torch_is_not_chosen_without_uv(programs: Path, tmp_path: P
 
 @pytest.mark.parametrize(("lock", "says"), [("", "milestones, said by its python"), ("more==1\n", "setting up .venv")])
 def test_a_worktree_uses_the_environment_of_the_main_checkout(tmp_path: Path, lock: str, says: str) -> None:
-    """Where both have the same lock: another lock takes an environment of its own, and leaves that one alone."""
+    """If both have the same lock. With another lock the worktree gets its own environment."""
     main, tree = tmp_path / "Ada's checkout", tmp_path / "tree"
     (main / ".venv/bin").mkdir(parents=True)
     (main / ".venv/bin/python").write_text('#!/bin/sh\necho "$3, said by its python"\n')
@@ -71,7 +71,7 @@ def test_a_worktree_uses_the_environment_of_the_main_checkout(tmp_path: Path, lo
 
 
 def test_of_two_makes_at_once_the_second_waits_for_the_first(tmp_path: Path) -> None:
-    """One installs, in half a second and more; both end with what the other made."""
+    """Only one installs, which takes at least half a second. Both end with the environment that it made."""
     for name in ("Makefile", "requirements.lock"):
         shutil.copy(ROOT / name, tmp_path)
     uv = tmp_path / "uv"
@@ -86,7 +86,7 @@ def test_of_two_makes_at_once_the_second_waits_for_the_first(tmp_path: Path) -> 
 
 @pytest.mark.install
 def test_every_package_of_the_lock_has_a_wheel_for_arm(tmp_path: Path) -> None:
-    """Most B200s stand behind Grace, an aarch64 processor."""
+    """Most B200s are attached to Grace, an aarch64 processor."""
     wheels = ["--dry-run", "--ignore-installed", "--no-deps", "--only-binary=:all:", "--python-version=3.11"]
     tags = [f"--platform=manylinux_2_{minor}_aarch64" for minor in range(17, 36)]
     command = [sys.executable, "-m", "pip", "install", "--quiet", *wheels, *tags, f"--target={tmp_path}"]

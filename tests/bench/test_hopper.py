@@ -1,4 +1,4 @@
-"""The times of an H200 beside its clock: how they are read, rendered and judged; microbenchmarks under the clock."""
+"""Measured times of an H200 and the clock's predictions: parsing, rendering, comparison, microbenchmarks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ladder of versions of the kernel: steps that must help do, and say which wait they shorten."""
+"""The ladder of kernel versions: steps that must help do, and each names the wait that it shortens."""
 
 from __future__ import annotations
 

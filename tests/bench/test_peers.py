@@ -1,4 +1,4 @@
-"""Our kernel beside others' under one clock: what a line says, and what is left out."""
+"""Our kernel and a peer under the same clock: the lines printed, and programs that are not installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of `make silicon`, and the microbenchmarks for a B200: on the emulated one, and under its clock."""
+"""The report of `make silicon`, and the B200 microbenchmarks on the emulated device and under the clock."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_milestone_stands_beside_its_prediction(tmp_path: Path) -> None:
 
 
 def what_it_does(here: str) -> str:
-    """The row of docs/silicon.md for what became of a broken program on the GPU."""
+    """Return the row of docs/silicon.md that counts this outcome of a broken program."""
     if "no end" in here:
         return "hangs"
     if here.startswith("error"):

@@ -1,6 +1,6 @@
-"""CuTe's canonical layouts of MMA operands in shared memory, stated with tensor-layouts: the oracle for descriptors.
+"""CuTe's canonical layouts of MMA operands in shared memory, written with tensor-layouts: an oracle for descriptors.
 
-The layouts are those that cute/arch/mma_sm100_desc.hpp states above make_umma_desc, in elements, before swizzling.
+The layouts are those in cute/arch/mma_sm100_desc.hpp above make_umma_desc, in elements, before swizzling.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from tensor_layouts import Layout, Swizzle
 
-# span in bytes, descriptor's code, Swizzle of byte addresses
+# swizzle span in bytes, descriptor code, Swizzle of byte addresses
 SWIZZLES = {
     "none": (16, 0, None),
     "32B": (32, 6, Swizzle(1, 4, 3)),
@@ -23,7 +23,7 @@ SWIZZLES = {
 
 @dataclass(frozen=True)
 class Operand:
-    """[mn, k] elements of `bits` in shared memory, from byte `start`; `outer` and `inner` place the core matrices.
+    """[mn, k] elements of `bits` in shared memory, from byte `start`. `outer` and `inner` are strides of core matrices.
 
     For K-major operands `outer` is the byte stride between groups of 8 rows (SBO), `inner` the one between 16-byte
     columns of an unswizzled operand (LBO). For MN-major operands `outer` is the stride between rows of MN of one span,
@@ -41,7 +41,7 @@ class Operand:
 
     @property
     def descriptor(self) -> int:
-        """The 64 bits for tcgen05.mma."""
+        """Return the 64-bit matrix descriptor for tcgen05.mma."""
         code = SWIZZLES[self.swizzle][1]
         if self.mn_major:
             leading, stride = (self.outer, self.inner) if self.swizzle != "none" else (self.inner, self.outer)
@@ -50,7 +50,7 @@ class Operand:
         return self.start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | 1 << 46 | code << 61
 
     def byte(self) -> np.ndarray:
-        """Byte address of element [mn, k]: int[mn, k]."""
+        """Return the byte address of element [mn, k]: int[mn, k]."""
         size = self.bits // 8
         span, _, swizzle = SWIZZLES[self.swizzle]
         t = 16 // size

@@ -1,4 +1,4 @@
-"""PTX that is damaged: copies of a module in which one line lacks a word, has one too many, or another."""
+"""Damaged PTX: copies of a module in which one line has a word dropped, duplicated or replaced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NUMBERS = ("0", "1", "-1", "7", "4294967296", "100000")
 
 
 def damaged(lines: list[str], places: list[int], rng: random.Random) -> str:
-    """The text with one line in which something is dropped, doubled, exchanged, or of another width or number."""
+    """Return the text with one change in one line: a word dropped, duplicated or exchanged, another width or number."""
     at = rng.choice(places)
     line = lines[at].split("//")[0]
     tokens = list(TOKEN.finditer(line))
@@ -37,7 +37,7 @@ def damaged(lines: list[str], places: list[int], rng: random.Random) -> str:
 
 
 def copies(text: str, count: int, seed: int) -> list[str]:
-    """Damaged copies of a module. What comes before its first kernel stays."""
+    """Yield damaged copies of a module. The text before its first kernel is unchanged."""
     lines, rng = text.splitlines(), random.Random(seed)
     start = next(i for i, line in enumerate(lines) if ".entry" in line)
     places = [i for i, line in enumerate(lines) if i > start and ";" in line.split("//")[0]]

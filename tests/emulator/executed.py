@@ -1,4 +1,4 @@
-"""A pytest plugin that notes which families of instructions each test executes; as a command, it picks a few.
+"""A pytest plugin that records which instruction families each test executes. As a command it selects a few tests.
 
 python -m pytest -p tests.emulator.executed --executed=FILE tests/emulator
 python -m tests.emulator.executed FILE > tests/emulator/cover.txt
@@ -32,19 +32,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def note(instrs: Iterable[Instr]) -> None:
-    """The families as the coverage table names them."""
+    """Record the instructions' families by the names of the coverage table."""
     executed[running] |= {Form("", "", instr.text).family for instr in instrs}
 
 
 def _block(code: Code, pc: int) -> Any:
-    """Note the families of a block, whose function is written when a warp reaches it."""
+    """Record the families of a block, which is compiled when a warp first reaches it."""
     block = code.flow.blocks[pc]
     note(code.flow.kernel.instrs[block.start : block.end])
     return of_block(code, pc)
 
 
 def _segment(segment: Segment, placement: Placement) -> Any:
-    """What one_instruction compiles it runs."""
+    """Record the instructions that one_instruction compiles and runs."""
     note(effect.instr for effect in segment.effects)
     return of_segment(segment, placement)
 
@@ -65,12 +65,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def supported() -> set[str]:
-    """The families of which the coverage table says that at least some forms run."""
+    """Return the families that the coverage table calls supported at least in part."""
     return {family.name for family in families(read_forms()) if family.state != "refused"}
 
 
 def cover(by_test: dict[str, list[str]]) -> list[str]:
-    """Tests that execute between them every supported family that any does: the largest part first."""
+    """Select tests that together execute every supported family that any test executes, largest contribution first."""
     left = supported() & {name for names in by_test.values() for name in names}
     chosen = []
     while left:

@@ -1,4 +1,4 @@
-"""Run single PTX instructions, or a few, on register values given as arrays."""
+"""Run one or a few PTX instructions on register values given as arrays."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Instructions:
 
     @property
     def names(self) -> set[str]:
-        """The registers that the text names, without their %."""
+        """Return the names of the registers in the text, without %."""
         return {register.name[1:] for register in self._placement.slots}
 
     def __call__(self, active: int = ALL, /, **values: Any) -> Mapping[str, np.ndarray]:
-        """Registers after running with these values (arrays of 32 or one number), in the lanes `active`."""
+        """Run with these register values (arrays of 32, or numbers) in the lanes `active`; return all registers."""
         (file,) = RegisterFiles(1, self._bytes).of_warps
         slots = {register.name[1:]: slot for register, slot in self._placement.slots.items()}
         for name, value in values.items():
@@ -82,7 +82,7 @@ class Instructions:
 
 
 def over(text: str, **values: Any) -> Mapping[str, np.ndarray]:
-    """Run `text` over long arrays, 32 elements at a time; lengths are padded with the last element."""
+    """Run `text` over long arrays, 32 elements at a time. Lengths are padded with the last element."""
     program = Instructions(text)
     length = max(np.asarray(v).size for v in values.values())
     padded = {n: np.resize(np.asarray(v), -(-length // 32) * 32) for n, v in values.items()}

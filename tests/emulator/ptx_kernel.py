@@ -1,4 +1,4 @@
-"""Launch kernels written as PTX text, their parameters numpy arrays and integers."""
+"""Launch kernels written as PTX text, with numpy arrays and integers as parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from emulator.ptx.parser import parse
 
 
 def source(body: str, arrays: int = 1, *, outside: str = "", block: int = 32) -> str:
-    """A kernel whose parameters are addresses, in %a0, %a1, ...; %t holds the thread's number, %b its 4-byte offset."""
+    """Return a kernel whose parameters are addresses in %a0, %a1, ...; %t: thread number, %b: its 4-byte offset."""
     params = ", ".join(f".param .u64 p{i}" for i in range(arrays))
     loads = "\n".join(f"ld.param.u64 %a{i}, [p{i}];" for i in range(arrays))
     return f"""
@@ -47,7 +47,7 @@ def launch(
     level: Level = Level.FAULT,
     findings: list[Fault] | None = None,
 ) -> Stats:
-    """Run the kernel of a PTX text on arrays. findings: go on after what leaves memory as it is, and list it."""
+    """Run a kernel on arrays. findings: continue after errors that do not change memory, and append them to this list."""
     kernel = next(iter(parse(text).kernels.values()))
     params = ctypes.create_string_buffer(max(kernel.param_bytes, 1) + 64)
     address = -(-ctypes.addressof(params) // 64) * 64
@@ -68,7 +68,7 @@ def launch(
 
 
 def results(body: str, count: int = 1, block: int = 32) -> list[np.ndarray]:
-    """What `body` left in %r0 ... of each thread, as `count` arrays."""
+    """Return %r0, %r1, ... of each thread after `body`, as `count` arrays."""
     stores = "".join(f"add.u64 %q39, %a{i}, %b; st.global.u32 [%q39], %r{i};" for i in range(count))
     arrays = [np.full(block, 0xDEADBEEF, np.uint32) for _ in range(count)]
     launch(source(body + stores + "ret;", count, block=block), *arrays, block=block)

@@ -1,4 +1,4 @@
-"""Launching small PTX programs on the emulated device, without CuTeDSL and without torch."""
+"""Launch small PTX programs on the emulated device, without CuTeDSL and torch."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ def launch(
     findings: list[Fault] | None = None,
     names: Mapping[int, str] | None = None,
 ) -> Stats:
-    """Run the one kernel of a PTX text. An array is passed by address, an int by value, bytes as they are.
+    """Run the only kernel of a PTX text. Arrays are passed by address, integers by value, bytes as they are.
 
-    findings: receives what the launch went on after. names: of mbarriers, by offset in dynamic shared memory.
+    findings: receives the errors that the launch continued after. names: of mbarriers, by offset in dynamic shared
+    memory.
     """
     module = LoadedModule(text)
     (kernel,) = module.syntax.kernels.values()
@@ -66,7 +67,7 @@ def launch(
 
 
 def aligned(array: np.ndarray, to: int = 64) -> np.ndarray:
-    """A copy whose address is a multiple of `to`."""
+    """Return a copy whose address is a multiple of `to`."""
     raw = np.empty(array.nbytes + to, np.uint8)
     start = -raw.ctypes.data % to
     copy = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -81,7 +82,7 @@ def _bytes(argument: Argument, size: int) -> bytes:
 
 
 def kernel(name: str, params: str, body: str) -> str:
-    """A PTX module around the body of one kernel."""
+    """Return a PTX module with one kernel of this body."""
     return f""".version 8.8
 .target sm_100a
 .address_size 64

@@ -1,4 +1,4 @@
-"""What the reductions of PTX make of two arrays of numbers, stated without the emulator."""
+"""A reference for PTX's reductions of arrays, written independently of the emulator."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ KINDS: dict[str, type[np.number[Any]]] = {
     "u32": np.uint32, "s32": np.int32, "u64": np.uint64, "s64": np.int64, "b32": np.uint32, "b64": np.uint64,
     "f16": np.float16, "f32": np.float32, "f64": np.float64, "bf16": np.uint16,
 }  # fmt: skip
-"""How each type's bits are kept."""
+"""The numpy type that holds each PTX type's bits."""
 BF16 = np.arange(0x7F80, dtype=np.uint32)
 BF16_VALUES = (BF16 << 16).view(np.float32).astype(np.float64)
 
 
 def bf16_bits(values: np.ndarray) -> np.ndarray:
-    """The nearest bf16 numbers, of two equally near ones the even one."""
+    """Round to bf16, ties to even."""
     above = np.searchsorted(BF16_VALUES, np.abs(values)).clip(1)
     low, high = np.abs(values) - BF16_VALUES[above - 1], BF16_VALUES[above] - np.abs(values)
     code = np.where((high < low) | ((high == low) & (above % 2 == 0)), above, above - 1)
@@ -29,7 +29,7 @@ def bf16_values(bits: np.ndarray) -> np.ndarray:
 
 
 def draw(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Numbers of a type, many of them equal or near the ends of its range."""
+    """Draw numbers of a type, many of them equal or near the ends of its range."""
     dtype: Any = KINDS[kind]
     if np.issubdtype(dtype, np.integer) and kind != "bf16":
         info = np.iinfo(dtype)
@@ -40,7 +40,7 @@ def draw(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndar
 
 
 def reduced(operation: str, kind: str, old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """`old`, in memory, reduced by `new`."""
+    """Return `old` (the value in memory) reduced with `new`."""
     if kind == "bf16":
         return bf16_bits(reduced(operation, "f64", bf16_values(old), bf16_values(new)))
     match operation:

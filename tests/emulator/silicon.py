@@ -1,4 +1,4 @@
-"""Launches run on the GPU of this machine as well as on the emulator, and both compared."""
+"""Run launches on this machine's GPU and on the emulator, and compare the results."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from emulator.machine.launch.statistics import Stats
 PATIENCE_S = 20.0
 PLACE, SHOWN = 16, 6
 Same = Callable[[np.ndarray, np.ndarray], str]
-"""What is wrong with bytes from silicon (second) beside the emulator's (first); nothing if they agree."""
+"""Compares bytes of the emulator (first) and the GPU (second). Returns the difference, "" if they agree."""
 
 
 class Worker:
-    """A GPU in a process of its own, since a kernel's fault ends all use of the GPU in the process that it is in."""
+    """A GPU in its own process, because a kernel's fault makes the GPU unusable for the process."""
 
     def __init__(self) -> None:
         self._start()
@@ -40,7 +40,7 @@ class Worker:
         self.target = str(self._answer())
 
     def run(self, job: Job) -> tuple[list[Move], list[bytes]]:
-        """As Gpu.run. A kernel that does not end within PATIENCE_S is a DriverError too."""
+        """Run a job as Gpu.run does. A kernel that does not end within PATIENCE_S also raises DriverError."""
         try:
             self._pipe.send(job)
             answer = self._answer()
@@ -83,7 +83,7 @@ def _serve(pipe: Connection) -> None:
 
 
 def equal(emulated: np.ndarray, seen: np.ndarray) -> str:
-    """Every bit."""
+    """Compare all bits."""
     different = np.flatnonzero(emulated != seen)
     if not different.size:
         return ""
@@ -97,10 +97,10 @@ def _hex(content: np.ndarray, at: int) -> str:
 
 
 class Comparison:
-    """Takes the place of scheduler.run: launches run on both sides.
+    """A replacement for scheduler.run that runs launches on both sides.
 
-    Raises AssertionError where they differ by `same`. `tally` counts launches by what became of them, and what was
-    executed and compared.
+    Raises AssertionError if they differ by `same`. `tally` counts launches by outcome, and instructions executed and
+    compared.
     """
 
     def __init__(self, worker: Worker) -> None:
@@ -141,7 +141,7 @@ class Comparison:
         return stats
 
     def job(self, launch: Launch, spans: Sequence[Span]) -> Job:
-        """What the GPU is to do for a launch, with the memory as it is now."""
+        """Return the GPU's job for a launch, with the current contents of memory."""
         before = tuple(ctypes.string_at(*span) for span in spans)
         raw, kernel = launch.param_bytes, launch.kernel
         clustered = launch.cluster != (1, 1, 1) and kernel.reqnctapercluster is None
@@ -161,7 +161,7 @@ class Comparison:
 
 
 def mapped(launch: Launch, known: Sequence[Span]) -> list[Span]:
-    """The tensors behind the launch's tensor maps that are no allocations of it."""
+    """Return the tensors that the launch's tensor maps address and that are not among its allocations."""
     found: dict[int, int] = {}
     for param in launch.kernel.params:
         raw = launch.param_bytes[param.offset : param.offset + param.size]

@@ -1,4 +1,4 @@
-"""Correct programs that are let be by default, and the wrong ones that look like them."""
+"""Correct programs that the default level accepts, and incorrect ones that look similar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODES: tuple[Completion, ...] = ("eager", "lazy", "random")
 def findings(
     body: str, *arrays: np.ndarray, completion: Completion, level: Level = Level.FAULT, threads: int = 64, ctas: int = 1
 ) -> list[Fault]:
-    """What a body was found to do and not stopped for. %r1 is the thread, %p1 true in one lane of warp 0; %a0, ..."""
+    """Return a body's findings that do not stop it. %r1 is the thread, %p1 true in one lane of warp 0; %a0, ..."""
     params = ", ".join(f".param .u64 p{i}" for i in range(len(arrays)))
     loads = " ".join(f"ld.param.b64 %a{i}, [p{i}];" for i in range(len(arrays)))
     text = kernel(
@@ -74,7 +74,7 @@ INIT = "shl.b32 %r5, %r1, 2; @%p1 mbarrier.init.shared.b64 [%r3], 1;"
 
 @pytest.mark.parametrize("completion", MODES)
 def test_warps_that_copy_the_same_bytes_to_one_place(completion: Completion) -> None:
-    """Each of two warps copies the first 64 bytes behind them, and one phase of an mbarrier waits for both."""
+    """Each of two warps copies the first 64 bytes behind them, and one mbarrier phase waits for both copies."""
     body = """
     shl.b32 %r4, %r1, 2; add.u32 %r5, %r4, %r2; @%p2 st.shared.b32 [%r5], %r1; @%p2 st.shared.b32 [%r5+128], %r1;
     @%p1 mbarrier.init.shared.b64 [%r3], 1; @%p1 fence.mbarrier_init.release.cluster;
@@ -94,7 +94,7 @@ def test_warps_that_copy_the_same_bytes_to_one_place(completion: Completion) -> 
 
 @pytest.mark.parametrize("completion", MODES)
 def test_an_mbarrier_that_only_bar_sync_makes_known_to_its_cta(completion: Completion) -> None:
-    """Formal where copies report to it; threads need no more."""
+    """Formal if copies report to the mbarrier; not reported if only threads arrive."""
     given, out = aligned(np.arange(64, dtype=np.uint32)), np.zeros(64, np.uint32)
     (fault,) = findings(f"{INIT} bar.sync 0; {COPY}", out, given, completion=completion)
     assert type(fault) is BarrierError and fault.level == Level.FORMAL and "fence.mbarrier_init" in str(fault)

@@ -1,4 +1,4 @@
-"""Logic, shifts and permutations against one-line statements over Python integers and strings of bits."""
+"""Logic, shifts and permutations against one-line references over Python integers and bit strings."""
 
 from __future__ import annotations
 

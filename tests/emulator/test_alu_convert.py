@@ -1,4 +1,4 @@
-"""cvt: exhaustive over the small formats against torch and numpy, and over edges against exact statements."""
+"""cvt: exhaustive over the small formats against torch and numpy, and at edge values against exact references."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def as_f32(words: np.ndarray) -> np.ndarray:
 
 
 def every_half_and_between(code_bits: int) -> np.ndarray:
-    """f32 patterns that lie on, just beside and halfway between the values of a format that cuts `code_bits` bits."""
+    """Return f32 patterns on, next to and halfway between the values of a format that cuts `code_bits` bits."""
     tops = np.arange(2**16, dtype=np.uint32) << 16
     half = 1 << code_bits - 1
     offsets = np.array([0, 1, half - 1, half, half + 1, (1 << code_bits) - 1], np.uint32)
@@ -114,7 +114,7 @@ def test_every_fp8_code_becomes_its_f16(name: str) -> None:
 
 
 def fp8_table(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Codes and values of the finite non-negative numbers, in order."""
+    """Return codes and values of the finite non-negative numbers, in order."""
     codes = np.arange(128, dtype=np.uint8)
     values = torch.from_numpy(codes).view(FP8[name][0]).to(torch.float64).numpy()
     keep = np.isfinite(values)
@@ -249,7 +249,7 @@ def value_of(code: int, name: str) -> float:
 
 
 def nearest_float(number: int, name: str) -> float:
-    """An integer rounded to nearest even with so many significant bits."""
+    """Round an integer to nearest even with this many significant bits."""
     precision = {"f64": 53, "f32": 24, "bf16": 8, "f16": 11}[name]
     size = abs(number)
     cut = max(size.bit_length() - precision, 0)
@@ -333,7 +333,7 @@ def test_other_forms_are_refused_by_name(text: str) -> None:
 @pytest.mark.parametrize("finite", ["", ".satfinite"])
 @pytest.mark.parametrize("rounding", ["rp", "rz"])
 def test_scale_factors_to_ue8m0(rounding: str, finite: str) -> None:
-    """The least power of two that is not below |a|, or the greatest not above it, within 2^-127 to 2^127."""
+    """The smallest power of two not below |a|, or the largest not above it, within 2^-127 to 2^127."""
     bits = np.random.default_rng(0).integers(0, 1 << 32, 4096, np.uint32)
     edges = np.array([0, 1, 0x400000, 0x400001, 0x7FFFFF, 0x800000, 0x7F000000, 0x7F000001, 0x7F800000], np.uint32)
     values = np.concatenate([bits, edges]).view(np.float32)

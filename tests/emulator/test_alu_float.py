@@ -35,7 +35,7 @@ def f32(values: object) -> np.ndarray:
 
 
 def patterns() -> st.SearchStrategy[np.ndarray]:
-    """32 f32 values of any bit pattern, or of like magnitude so that sums cancel."""
+    """Return 32 f32 values of any bit pattern, or of similar magnitude so that sums cancel."""
     wild = st.integers(0, ONES)
     near = st.integers(0x3F00_0000, 0x4080_0000) | st.integers(0xBF00_0000, 0xC080_0000)
     tiny = st.integers(0, 0x0180_0000)
@@ -45,7 +45,7 @@ def patterns() -> st.SearchStrategy[np.ndarray]:
 
 
 def rounded(exact: Fraction, mode: str) -> np.float32:
-    """An exact nonzero number as f32: to nearest even, toward zero, down or up."""
+    """Round an exact nonzero number to f32: to nearest even, toward zero, down or up."""
     size = abs(exact)
     exponent = max(math.floor(math.log2(size.numerator) - math.log2(size.denominator)) - 1, -126)
     while size >= Fraction(2) ** (exponent + 1):
@@ -64,7 +64,7 @@ def rounded(exact: Fraction, mode: str) -> np.float32:
 
 
 def expected(a: float, b: float, c: float, mode: str) -> float | None:
-    """a*b+c rounded once; None where the result is a zero whose sign depends on more, or not finite."""
+    """Return a*b+c rounded once; None if it is not finite or a zero whose sign the value does not determine."""
     if not all(map(math.isfinite, (a, b, c))):
         return None
     exact = Fraction(a) * Fraction(b) + Fraction(c)
@@ -72,7 +72,7 @@ def expected(a: float, b: float, c: float, mode: str) -> float | None:
 
 
 def same(got: np.ndarray, wanted: np.ndarray) -> None:
-    """Equal bits, all NaNs alike."""
+    """Compare bits; all NaNs are equal."""
     got, wanted = f32(got), f32(wanted)
     nan = np.isnan(wanted)
     np.testing.assert_array_equal(np.isnan(got), nan)
@@ -163,7 +163,7 @@ def test_sat_clamps_to_the_unit_interval() -> None:
 
 @pytest.mark.parametrize("op", ["min", "max"])
 def test_extremes_of_all_pairs(op: str) -> None:
-    """Against the rules spelled out: numbers beat NaN (unless .NaN), -0 < +0."""
+    """Against the rules written out: a number beats NaN (unless .NaN), -0 < +0."""
     a, b = (v.ravel() for v in np.meshgrid(f32(SPECIAL), f32(SPECIAL)))
     got = over(f"{op}.f32 %r0, %r2, %r3; {op}.NaN.f32 %r1, %r2, %r3;", r2=a, r3=b)
 

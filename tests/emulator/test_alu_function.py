@@ -1,4 +1,4 @@
-"""ex2, lg2 and their kin against 60-digit functions, and at their edges."""
+"""ex2, lg2 and similar functions against 60-digit references, and at their edges."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.emulator.test_alu_float import f32, same
 
 
 def ulps(got: np.ndarray, x: np.ndarray, function: object) -> float:
-    """The largest error in units of the exact result's last place."""
+    """Return the largest error in units of the last place of the exact result."""
     worst = 0.0
     with mpmath.workdps(60):
         for value, argument in zip(got.tolist(), x.tolist(), strict=True):
@@ -64,7 +64,7 @@ EDGES = {
 
 @pytest.mark.parametrize("op", EDGES)
 def test_edges_of_functions(op: str) -> None:
-    """Pairs of argument and result; NaN always gives NaN."""
+    """Pairs of argument and result. NaN always gives NaN."""
     table = [[float(v) for v in pair.split()] for pair in (EDGES[op] + ", nan nan").split(",")]
     x, wanted = f32(table).T
     got = over(f"{op}.f32 %r0, %r1;", r1=x)["r0"].view(np.float32)

@@ -33,7 +33,7 @@ def test_half_precision_rounds_once(name: str, op: str) -> None:
 
 
 def nearest(exact: Fraction, dtype: object) -> float:
-    """An exact number in a half format, by comparing with its neighbours."""
+    """Round an exact number to a half format by comparing it with its neighbours."""
     mantissa, lowest, top = (10, -14, 65504.0) if dtype == torch.float16 else (7, -126, 3.3895313892515355e38)
     if exact == 0:
         return 0.0

@@ -29,7 +29,7 @@ def signed(value: int, bits: int) -> int:
 
 
 def number(value: int, type_name: str) -> int:
-    """A register's bits as the number that the type says they are."""
+    """Interpret a register's bits as a number of the type."""
     return signed(int(value), int(type_name[1:])) if type_name[0] == "s" else int(value)
 
 

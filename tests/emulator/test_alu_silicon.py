@@ -1,4 +1,4 @@
-"""What an H200 answered where the emulator once answered otherwise (by test_silicon.py), mostly of NaN and flushing."""
+"""Results of an H200 that the emulator once computed differently (test_silicon.py found them), mostly NaN, flushing."""
 
 from __future__ import annotations
 

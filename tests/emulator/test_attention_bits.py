@@ -1,10 +1,10 @@
-"""Where an H200's FlashAttention differs from the emulator's under "tc", and by how much it may.
+"""Differences of an H200's FlashAttention from the emulator's under "tc", and their bound.
 
-results/sample/silicon-h200/attention.csv has every value of O that differs, of two heads of 256 queries and keys, head
-dim 256 (FlashAttention-4 4.0.0b36 for sm_90, its PTX on both). PTX lets the driver's compiler make one fma, with one
-rounding, of the product and the difference in P = 2^(S c - m c). Where that gives another P of 16 bits, O moves by
-|dP| |V| / (row sum) at most, and by an ulp, as a sum that is rounded otherwise may move any O from one side of the
-middle of two to the other.
+results/sample/silicon-h200/attention.csv lists every value of O that differs, for two heads of 256 queries and keys,
+head dim 256 (FlashAttention-4 4.0.0b36 for sm_90, the same PTX on both sides). PTX allows the driver's compiler to
+contract the product and the difference in P = 2^(S c - m c) to one fma, with one rounding. If that changes a 16-bit
+P, O changes by at most |dP| |V| / (row sum), and by one ulp: any O may be rounded to the other side if its sum is
+rounded differently.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from tests.emulator.one_instruction import over
 
 SEEN = Path(__file__).parents[2] / "results" / "sample" / "silicon-h200" / "attention.csv"
 KEYS, HEADS, DIM, TILE, K = 256, 2, 256, 80, 16
-"""TILE: keys that are looked at together, the last ones first; K: of one wgmma."""
+"""TILE: keys processed together, the last ones first. K: of one wgmma."""
 SCALE = np.float32(DIM**-0.5 * np.log2(np.e))
 CASES = [(mask, head) for mask in ("full", "causal") for head in range(HEADS)]
 
 
 @cache
 def inputs() -> list[np.ndarray]:
-    """Q, K and V as float32[head, row, column], as the run drew them."""
+    """Return Q, K and V as float32[head, row, column], as the run drew them."""
     torch.manual_seed(0)
     drawn = [torch.randn(1, KEYS, HEADS, DIM, dtype=torch.bfloat16) for _ in range(3)]
     return [x[0].float().numpy().transpose(1, 0, 2) for x in drawn]
 
 
 def rounded(x: np.ndarray) -> np.ndarray:
-    """float32 to the nearest bf16, as float64."""
+    """Round float32 to the nearest bf16, returned as float64."""
     return torch.from_numpy(x).bfloat16().double().numpy()
 
 
 def ulp(x: np.ndarray) -> np.ndarray:
-    """Of a bf16."""
+    """Return the ulp of a bf16."""
     return np.exp2(np.floor(np.log2(np.maximum(np.abs(x), 2.0**-126))) - 7)
 
 
 def exponents(logits: np.ndarray, maxima: np.ndarray, fused: bool) -> np.ndarray:
-    """S c - m c, the first product rounded on its own or not."""
+    """Return S c - m c, with the first product rounded separately or not."""
     subtracted = (SCALE * maxima).astype(np.float64)[:, None]
     products = np.float64(SCALE) * logits
     return ((products if fused else products.astype(np.float32)) - subtracted).astype(np.float32)
@@ -55,7 +55,7 @@ def exponents(logits: np.ndarray, maxima: np.ndarray, fused: bool) -> np.ndarray
 
 @cache
 def softmax(mask: str, head: int) -> tuple[np.ndarray, np.ndarray]:
-    """P as it is rounded to bf16, and |dP|, of each row and key: both beside the row's last maximum, over its sum."""
+    """Return P rounded to bf16 and |dP| of each row and key, relative to the row's final maximum, over its sum."""
     q, k, _ = (x[head] for x in inputs())
     logits = truncated_sum(k, q.T.copy(), (BF16, BF16), None, K, False).T
     if mask == "causal":
@@ -76,13 +76,13 @@ def softmax(mask: str, head: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def power(x: np.ndarray) -> np.ndarray:
-    """ex2 of float32, whose bits are an H200's."""
+    """Return float32 ex2 with the bits of an H200."""
     return over("ex2.approx.ftz.f32 %r0, %r1;", r1=x.ravel())["r0"].view(np.float32).reshape(x.shape)
 
 
 @cache
 def differing(mask: str, head: int) -> tuple[np.ndarray, ...]:
-    """Rows and columns of O, the emulator's values and the H200's."""
+    """Return rows and columns of the differing values of O, with the emulator's and the H200's values."""
     with SEEN.open() as file:
         found = [row for row in csv.DictReader(file) if (row["mask"], int(row["head"])) == (mask, head)]
     rows, columns = (np.array([int(row[name]) for row in found], np.int64) for name in ("row", "column"))
@@ -102,7 +102,7 @@ def test_values_that_differ_are_within_the_bound(mask: str, head: int) -> None:
 
 @pytest.mark.parametrize(("mask", "head"), CASES)
 def test_rows_where_many_differ_are_those_where_a_p_does(mask: str, head: int) -> None:
-    """One P in such a row; elsewhere one value of a row differs at most, by an ulp."""
+    """Such a row has one differing P. In other rows at most one value differs, by one ulp."""
     _, change = softmax(mask, head)
     rows, _, mine, theirs = differing(mask, head)
     moved = np.flatnonzero(change.any(1))

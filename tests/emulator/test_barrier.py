@@ -1,4 +1,4 @@
-"""bar and barrier.cta with all their verbs, and what is left of mbarriers: drop, inval."""
+"""bar and barrier.cta in all forms, and the remaining mbarrier instructions: drop and inval."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ AGAIN = "barrier.cluster.arrive a second time before barrier.cluster.wait"
 
 
 def exchanged(barrier: str, completion: str = "lazy") -> list[int]:
-    """Four warps write their threads' numbers, meet at `barrier`, read the numbers of the opposite threads."""
+    """Four warps write their threads' numbers, wait at `barrier`, and read the numbers of the opposite threads."""
     out = np.zeros(128, np.uint32)
     body = f"""{CELLS}
     st.shared.u32 [%r2], %t; {barrier}
@@ -34,7 +34,7 @@ def test_all_meet(barrier: str, completion: str) -> None:
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("count", [96, 128])
 def test_who_meets_names_one_count(count: int, completion: str) -> None:
-    """A count that is left out is one of its own: an H200 ends the launch with error 715, whatever the other is."""
+    """A missing count is a different count: an H200 ends the launch with error 715 whatever the other count is."""
     either = f"setp.lt.u32 %p0, %t, 64; @%p0 bra COUNTED; bar.sync 1; bra MET; COUNTED: bar.sync 1, {count}; MET:"
     with pytest.raises(BarrierError, match=rf"is used with ({count}|all) threads while others wait there for"):
         exchanged(either, completion)
@@ -106,7 +106,7 @@ mbarrier.init.shared::cta.b64 [bar], 2; READY: bar.sync 0; setp.eq.u32 %p1, %t, 
 
 
 def phase_ends(body: str) -> bool:
-    """Whether phase 1 of an mbarrier of two arrivals ends."""
+    """Return True if phase 1 of an mbarrier with two arrivals completes."""
     wait = "L: mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 1; @%p2 bra END; bra L; END: ret;"
     try:
         launch(source(f"{MBARRIER} {body} {wait}"), np.zeros(1))
@@ -155,7 +155,7 @@ def test_an_mbarrier_that_was_found_before_is_looked_for_again_once_it_is_gone()
     ],
 )
 def test_a_cluster_barrier_out_of_turn(verbs: str, says: dict[str, str]) -> None:
-    """Undefined in PTX; memory is as it was, so that one may go on, and it is told once."""
+    """Undefined in PTX. Memory is unchanged, so the launch may continue; the error is reported once."""
     out = np.zeros(64, np.uint32)
     body = " ".join(f"barrier.cluster.{verb};" for verb in verbs.split())
     text = source(f"{body} add.u64 %q0, %a0, %b; st.global.u32 [%q0], 7; ret;", block=64)

@@ -1,4 +1,4 @@
-"""Under CuTeDSL's compiled host code: launches, arguments, errors that cross it, entering and leaving a device."""
+"""CuTeDSL's compiled host code: launches, arguments, errors that pass through it, entering and leaving a device."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_arguments_of_emulate() -> None:
 
 
 def test_ptx_that_was_not_kept_is_asked_for() -> None:
-    """In a process of its own, where CuTeDSL was told to keep nothing."""
+    """In a separate process, in which CuTeDSL keeps no PTX."""
     script = """
 import os
 os.environ["CUTE_DSL_KEEP"] = ""
@@ -337,7 +337,7 @@ def tma_kernel(atom: cute.CopyAtom, tensor: cute.Tensor):
 
 @cute.jit
 def tma(x: cute.Tensor, swizzle: cutlass.Constexpr, rows: cutlass.Constexpr, columns: cutlass.Constexpr):
-    """Passes a tensor map by value, as CuTeDSL's own host code encodes it."""
+    """Pass a tensor map by value, as CuTeDSL's host code encodes it."""
     inner = cute.make_layout((rows, columns), stride=(columns, 1))
     layout = cute.make_composed_layout(cute.make_swizzle(swizzle, 4, 3), 0, inner) if swizzle else inner
     op = cute.nvgpu.cpasync.CopyBulkTensorTileG2SOp()
