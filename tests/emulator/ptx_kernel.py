@@ -47,7 +47,7 @@ def launch(
     level: Level = Level.FAULT,
     findings: list[Fault] | None = None,
 ) -> Stats:
-    """Run a kernel on arrays. findings: continue after errors that do not change memory, and append them to this list."""
+    """Run a kernel on arrays. findings: a list for errors that do not change memory; the launch then continues."""
     kernel = next(iter(parse(text).kernels.values()))
     params = ctypes.create_string_buffer(max(kernel.param_bytes, 1) + 64)
     address = -(-ctypes.addressof(params) // 64) * 64
