@@ -28,7 +28,7 @@ JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(i
 
 .DEFAULT_GOAL := help
 .PHONY: help setup stage stages gate ratchet sweep runs dashboard clean-runs resume cancel doctor trust provision milestones report notes \
-	layout budget bench clock perf pin-cycles silicon lint test test-long $(MILESTONE)
+	layout budget bench clock perf pin-cycles mutants silicon lint test test-long $(MILESTONE)
 
 help: ## list the targets
 	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -125,6 +125,9 @@ clock: $(READY) ## the clock's predictions beside what was measured on a B200, e
 
 silicon: $(READY) ## on a machine with an NVIDIA GPU: compare the emulator with it, bit by bit, in one report
 	@$(PY) -m bench.silicon
+
+mutants: $(READY) ## run wrong versions of the kernel against the milestones: which are not noticed? (hours; ARGS="--help")
+	@$(PY) -m harness.tools.mutants $(ARGS)
 
 lint: $(READY) ## ruff and mypy
 	@$(PY) -m ruff check .

@@ -1,0 +1,151 @@
+"""Run wrong versions of the kernel against the stages: `python -m harness.tools.mutants`, or `make mutants`.
+
+Each mutant is one edit of one line of kernel/. It is killed if a milestone that uses the line would not be accepted,
+and is a hole otherwise, unless equivalent.toml says why no input can tell it from the kernel. Results are kept in
+results/mutants, so that a run that was stopped goes on. The exit status is 0 if there is no hole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from fnmatch import fnmatch
+from pathlib import Path
+
+# CuTeDSL reads this when it is imported: without source locations it compiles in half the time, to the same code.
+os.environ["CUTE_DSL_LINEINFO"] = os.environ["CUTE_EXPERIMENTAL_DSL_LINEINFO"] = "0"
+
+from harness.paths import RESULTS, ROOT
+from harness.tools.mutants import baseline, plan, pool, results, table, trial
+from harness.tools.mutants.operators import Mutant
+from harness.tools.mutants.results import Result
+from harness.tools.mutants.sources import ALWAYS, HOST, digest, generated, original
+
+FOLDER = RESULTS / "mutants"
+PAGE = ROOT / "docs/mutants.md"
+
+
+def main() -> int:
+    """The command line; see the module's docstring."""
+    parser = argparse.ArgumentParser(prog="python -m harness.tools.mutants", description=__doc__)
+    parser.add_argument("-j", type=int, default=os.cpu_count(), metavar="N", help="processes; default: one a core")
+    parser.add_argument("--only", action="append", metavar="PATTERN", help="mutants by id or file, as in '*mma.py*'")
+    parser.add_argument("--case", metavar="PATTERN", help="run these cases alone, as in 'D5d*'; keeps no results")
+    parser.add_argument("--all", action="store_true", help="every mutant, not a sample of the less likely bugs")
+    parser.add_argument("--list", action="store_true", help="print the mutants and run none")
+    parser.add_argument("--show", metavar="ID", help="print a mutant as a diff, and its cases if they are known")
+    parser.add_argument("--rerun-holes", action="store_true", help="run the holes again, and what was never run")
+    parser.add_argument("--equivalent", action="store_true", help="run the mutants that are listed as equivalent too")
+    args = parser.parse_args()
+    mutants = generated(args.all or bool(args.show))
+    if args.only:
+        mutants = [each for each in mutants if any(fnmatch(each.id, f"*{only}*") for only in args.only)]
+    if args.list:
+        for each in mutants:
+            print(f"{each.id}  {each.path}:{each.line}")
+        return 0
+    if args.show:
+        return show(mutants, args.show)
+    return run(mutants, args)
+
+
+def show(mutants: list[Mutant], wanted: str) -> int:
+    """Print a mutant's diff."""
+    for each in mutants:
+        if each.id == wanted:
+            print(f"{each.path}:{each.line} in {each.function}\n{each.diff(original(each.path))}")
+            return 0
+    print(f"no mutant {wanted!r}; --list prints them", file=sys.stderr)
+    return 2
+
+
+def warm() -> None:
+    """Import what every child needs and no mutant is part of."""
+    from remote.device import Emulated
+
+    Emulated()
+    import pytest  # noqa: F401
+    import torch
+
+    torch.set_num_threads(1)
+
+
+def run(mutants: list[Mutant], args: argparse.Namespace) -> int:
+    """Run what has no result yet, and print what came of all."""
+    warm()
+    kernel, stages = digest("kernel", "harness/tools/mutants"), digest("kernel", "stages")
+    path, folder = FOLDER / f"{digest('kernel')}.jsonl", FOLDER / "baseline" / stages
+    known = baseline.find(folder, args.j, lambda line: print(line, file=sys.stderr, flush=True))
+    if args.case:
+        known = [each for each in known if fnmatch(each.key, args.case)]
+    had, listed = results.load(path), {} if args.equivalent else results.equivalents()
+    todo = []
+    for each in mutants:
+        before = had.get(each.id)
+        done = before is not None and (before.outcome == "killed" or before.stages == stages)
+        if each.id in listed or (done and not args.case and not (args.rerun_holes and before.outcome != "killed")):
+            continue
+        todo.append(each)
+    todo.sort(key=lambda each: each.operator not in ALWAYS or each.path in HOST)
+    print(f"{len(mutants)} mutants, {len(todo)} to run", file=sys.stderr, flush=True)
+    by_id = {each.id: each for each in todo}
+    suspects: list[str] = []
+
+    def keep(result: Result) -> None:
+        result.stages = stages
+        had[result.id] = result
+        if not args.case:
+            results.append(path, [result])
+        if result.outcome != "killed" or not sys.stderr.isatty():
+            print(f"{result.outcome} {result.how} {result.id} {result.case} {result.seconds:.1f} s", flush=True)
+
+    tasks = [task(each, known, folder, first=True) for each in todo]
+    for done in pool.run(tasks, trial.run, args.j):
+        result = judged(done)
+        if result.outcome == "suspect":
+            suspects.append(result.id)
+        keep(result)
+    tasks = [task(by_id[each], known, folder, first=False) for each in suspects]
+    for done in pool.run(tasks, trial.run, args.j):
+        keep(judged(done))
+    ends = Counter(
+        had[each.id].outcome if each.id in had else "equivalent" for each in mutants if each.id not in listed
+    )
+    hows = Counter(had[each.id].how for each in mutants if each.id in had and had[each.id].outcome == "killed")
+    print(f"{dict(ends)} listed as equivalent: {sum(each.id in listed for each in mutants)}; killed by {dict(hows)}")
+    if not args.only and not args.all and not args.case:
+        table.update(PAGE, table.render(mutants, had, listed))
+    return 1 if ends["hole"] else 0
+
+
+def task(mutant: Mutant, known: list[baseline.Known], folder: Path, first: bool) -> trial.Task:
+    """Return what a process is to do: the first configurations, or all the others."""
+    groups = plan.ordered(plan.using(mutant, known))
+    few = len(groups) <= plan.FIRST
+    taken = groups[: plan.FIRST] if first else groups[plan.FIRST :]
+    return trial.Task(mutant, [case for group in taken for case in group], str(folder), few or not first)
+
+
+def judged(done: pool.Done) -> Result:
+    """Return what came of a mutant's process."""
+    last = done.task.last
+    cases = [each["case"] for each in done.reports if "how" not in each and "case" in each]
+    result = Result(
+        done.task.mutant.id, "hole" if last else "suspect", seconds=round(done.seconds, 2), cases=len(cases)
+    )
+    end = next((each for each in done.reports if "how" in each), None)
+    error = next((each["error"] for each in done.reports if "error" in each), "")
+    if end is None:
+        result.outcome, result.how, result.case = "killed", done.end or "error", cases[-1] if cases else ""
+        result.says = error
+    elif end["how"]:
+        result.outcome, result.how, result.case, result.says = "killed", end["how"], end["case"], end["says"]
+    else:
+        result.says = f"{end['affected']} cases launched"
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""What the right kernel does: which lines each case runs, what its configurations compile to, inputs and references."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import msgspec
+
+from harness.host.files import write_atomically
+from harness.paths import ROOT
+from harness.tools.mutants import pool
+
+
+class Known(msgspec.Struct):
+    """One case of the right kernel.
+
+    configs: digests of the configurations that it launches, its own first. seconds: of its launches in one mode, the
+    compiling left out. compile_s: of the configurations.
+    """
+
+    milestone: str
+    name: str
+    config: str
+    configs: list[str]
+    seconds: float
+    compile_s: float
+    lines: dict[str, list[int]]
+
+    @property
+    def key(self) -> str:
+        return f"{self.milestone} {self.name}"
+
+
+class Saved(msgspec.Struct):
+    """A compiled configuration, for mutants of files that it does not depend on."""
+
+    name: str
+    ptx: str
+    host: bytes
+
+
+def digest(ptx: str, host: bytes) -> str:
+    """Return the digest of a configuration's device code and host code."""
+    return hashlib.sha256(ptx.encode() + host).hexdigest()
+
+
+def saved_path(folder: Path, config: object) -> Path:
+    """Return where a compiled configuration is kept."""
+    return folder / f"{hashlib.sha256(repr(config).encode()).hexdigest()[:24]}.kernel"
+
+
+def inputs_path(folder: Path, milestone: str, name: str, seed: int) -> Path:
+    """Return where the inputs and the reference of a case are kept."""
+    return folder / f"{hashlib.sha256(f'{milestone} {name} {seed}'.encode()).hexdigest()[:24]}.inputs"
+
+
+def find(
+    folder: Path, processes: int, progress: Callable[[str], None], milestones: tuple[str, ...] = ()
+) -> list[Known]:
+    """Return what is known of every case, of some milestones or of all; runs the kernel where `folder` lacks it."""
+    path = folder / "cases.json"
+    if path.exists():
+        return msgspec.json.decode(path.read_bytes(), type=list[Known])
+    folder.mkdir(parents=True, exist_ok=True)
+    groups = [done.reports for done in pool.run([milestones], _groups, 1)][0][0]
+    found: list[Known] = []
+    for done in pool.run([(folder, group) for group in groups], _run_group, processes):
+        failed = [each["error"] for each in done.reports if "error" in each]
+        if done.end or failed:
+            raise RuntimeError(f"the kernel itself does not pass: {done.task[1]} {done.end}\n{''.join(failed)}")
+        found += msgspec.convert(done.reports, list[Known])
+        progress(f"baseline: {len(found)} of {sum(map(len, groups))} cases")
+    write_atomically(path, msgspec.json.encode(found))
+    return found
+
+
+def _groups(milestones: tuple[str, ...], report: pool.Report) -> None:
+    """Report the cases as (milestone, index), those of one configuration together; of all where none is named."""
+    from stages.catalog import CATALOG
+
+    groups: dict[str, list[tuple[str, int]]] = {}
+    for milestone in CATALOG:
+        for i, case in enumerate(milestone.load().CASES if milestone.id in (milestones or [milestone.id]) else ()):
+            groups.setdefault(repr(case.config), []).append((milestone.id, i))
+    report(list(groups.values()))
+
+
+def _run_group(task: tuple[Path, list[tuple[str, int]]], report: pool.Report) -> None:
+    from remote.device import Emulated
+
+    folder, group = task
+    device = Emulated()
+    with _traced() as lines:
+        import kernel.compiled
+        import stages.verify
+        from stages.catalog import find
+
+        keeper = _Tracing(folder, device, lines)
+        kernel.compiled.keepers.append(keeper)
+        for milestone, i in group:
+            module = find(milestone).load()
+            case = module.CASES[i]
+            keeper.configs.clear()
+            lines.clear()
+            started = time.process_time()
+            own = case.config
+            kernel.compile(own)
+            compile_s = time.process_time() - started
+            for seed in module.SEEDS:
+                inputs = stages.verify.draw(case, seed)
+                kept = pickle.dumps((inputs, stages.verify.reference(case, inputs)))
+                write_atomically(inputs_path(folder, milestone, case.name, seed), kept)
+            with device.running(device.modes[0], module.SEEDS[0]):
+                stages.verify.launch(case, inputs, device.torch_device)
+            started = time.process_time()
+            sys.settrace(None)
+            with device.running(device.modes[0], module.SEEDS[0]):
+                stages.verify.launch(case, inputs, device.torch_device)
+            seconds = time.process_time() - started
+            sys.settrace(lines.trace)
+            used = {config: keeper.known[config] for config in [own, *keeper.configs]}
+            seen: dict[str, set[int]] = {path: set(numbers) for path, numbers in lines.seen.items()}
+            for _, of_config in used.values():
+                for path, numbers in of_config.items():
+                    seen.setdefault(path, set()).update(numbers)
+            report(
+                Known(
+                    milestone, case.name, own.name, [each for each, _ in used.values()], seconds, compile_s,
+                    {path: sorted(numbers) for path, numbers in seen.items()},
+                )
+            )  # fmt: skip
+
+
+class _Lines:
+    """Lines of kernel/ that this thread runs, by file."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, set[int]] = {}
+        self._prefix = str(ROOT / "kernel") + "/"
+
+    def clear(self) -> None:
+        self.seen = {}
+
+    def trace(self, frame: FrameType, event: str, arg: object) -> Any:
+        path = frame.f_code.co_filename
+        if not path.startswith(self._prefix):
+            return None
+        numbers = self.seen.setdefault(path[len(str(ROOT)) + 1 :], set())
+        numbers.add(frame.f_lineno)
+
+        def local(frame: FrameType, event: str, arg: object) -> Any:
+            numbers.add(frame.f_lineno)
+            return local
+
+        return local
+
+
+@contextmanager
+def _traced() -> Iterator[_Lines]:
+    lines = _Lines()
+    sys.settrace(lines.trace)
+    try:
+        yield lines
+    finally:
+        sys.settrace(None)
+
+
+class _Tracing:
+    """A keeper that notes which lines compiling a configuration ran, and saves what came of it."""
+
+    def __init__(self, folder: Path, device: Any, lines: _Lines) -> None:
+        self._folder, self._device, self._lines = folder, device, lines
+        self.configs: list[Any] = []
+        self.known: dict[Any, tuple[str, dict[str, set[int]]]] = {}
+        self._before: dict[str, set[int]] = {}
+
+    def find(self, config: Any) -> None:
+        self._before, self._lines.seen = self._lines.seen, {}
+
+    def keep(self, compiled: Any) -> None:
+        name, ptx, host = self._device.saved(compiled.function)
+        self.known[compiled.config] = digest(ptx, host), self._lines.seen
+        self.configs.append(compiled.config)
+        self._lines.seen = self._before
+        path = saved_path(self._folder, compiled.config)
+        write_atomically(path, msgspec.msgpack.encode(Saved(name, ptx, host)))

@@ -1,0 +1,42 @@
+"""Which cases a mutant is run against, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.tools.mutants.baseline import Known
+from harness.tools.mutants.operators import Mutant
+
+FIRST = 6
+"""Configurations that a mutant is run against before the next mutant's turn; the few that these let pass get the rest."""
+
+
+def using(mutant: Mutant, known: Sequence[Known]) -> list[Known]:
+    """Return the cases that run a line of a mutant; all where it is a module's or a class's own line."""
+    if not _in_function(mutant):
+        return list(known)
+    lines = set(range(mutant.line, mutant.last_line + 1))
+    return [case for case in known if lines & set(case.lines.get(mutant.path, ()))]
+
+
+def ordered(cases: Sequence[Known]) -> list[list[Known]]:
+    """Return the cases by configuration: the fastest, then those that bring most of what is new for their time."""
+    groups: dict[str, list[Known]] = {}
+    for case in sorted(cases, key=lambda each: each.seconds):
+        groups.setdefault(case.config, []).append(case)
+    left, seen, found = dict(groups), set[str](), []
+    while left:
+        new = {name: len(set(name.split("_")) - seen) + 0.1 if seen else 1.0 for name in left}
+        best = max(left, key=lambda name: new[name] / _seconds(left[name]))
+        seen |= set(best.split("_"))
+        found.append(left.pop(best))
+    return found
+
+
+def _seconds(group: Sequence[Known]) -> float:
+    """Return about how long a configuration takes: to compile, alike for all, and to launch three times."""
+    return 2.0 + 3 * sum(case.seconds for case in group)
+
+
+def _in_function(mutant: Mutant) -> bool:
+    return mutant.function.rpartition(".")[2][:1].islower() or mutant.function.rpartition(".")[2].startswith("_")

@@ -1,0 +1,59 @@
+"""What came of each mutant, a line of JSON each, and the mutants that no input can tell from the kernel."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+
+
+class Result(msgspec.Struct):
+    """One mutant's end. outcome: "killed", "hole", or "suspect" while cases are left to run.
+
+    how: what told it from the kernel. case: the one that did.
+    """
+
+    id: str
+    outcome: str
+    how: str = ""
+    case: str = ""
+    says: str = ""
+    seconds: float = 0.0
+    cases: int = 0
+    stages: str = ""
+
+
+class Equivalent(msgspec.Struct, frozen=True):
+    """A mutant that computes the same: its id, the text of its line, and why no input can tell."""
+
+    id: str
+    line: str
+    reason: str
+
+
+def load(path: Path) -> dict[str, Result]:
+    """Return the newest result of each mutant."""
+    if not path.exists():
+        return {}
+    lines = [msgspec.json.decode(line, type=Result) for line in path.read_bytes().splitlines() if line]
+    return {each.id: each for each in lines}
+
+
+def append(path: Path, results: Iterable[Result]) -> None:
+    """Add results to a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        for each in results:
+            file.write(msgspec.json.encode(each) + b"\n")
+
+
+def equivalents(path: Path = EQUIVALENT) -> dict[str, Equivalent]:
+    """Return the mutants that are listed as equivalent."""
+    if not path.exists():
+        return {}
+    listed = msgspec.convert(tomllib.loads(path.read_text()).get("equivalent", []), list[Equivalent])
+    return {each.id: each for each in listed}

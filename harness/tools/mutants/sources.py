@@ -1,0 +1,75 @@
+"""Which files are mutated, and which of their mutants a run takes unless it is asked for all."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from harness.paths import ROOT
+from harness.tools.mutants.operators import Mutant, mutants
+
+DEVICE = tuple(f"kernel/sm100/{name}.py" for name in (
+    "barriers", "combine", "cta", "epilogue", "load", "mma", "operands", "softmax", "tiles",
+))  # fmt: skip
+HOST = ("kernel/host.py", "kernel/dsv4.py", "kernel/checks.py", "kernel/merge.py")
+"""Files that the compiled kernel does not depend on: their mutants run with the kernel as it is."""
+FILES = (*DEVICE, "kernel/fmha.py", "kernel/config.py", *HOST)
+
+#: Operators of which a run takes every mutant: of synchronisation, clamps, selects, scales and thresholds.
+ALWAYS = frozenset(
+    {
+        "drop",
+        "update",
+        "elect",
+        "order",
+        "phase",
+        "stage",
+        "barrier",
+        "clamp",
+        "select",
+        "scale",
+        "real",
+        "fill",
+        "boundary",
+    }
+)
+#: One in so many of the other mutants of a file; 12 where it is not here.
+SAMPLED = {"kernel/sm100/tiles.py": 4, "kernel/config.py": 20, "kernel/checks.py": 8, "kernel/merge.py": 2}
+#: Functions and operators of which every mutant is taken, whatever the file.
+WHOLE_FUNCTIONS = frozenset({"FmhaConfig.barriers", "RowTile.first_and_last_token"})
+WHOLE = frozenset({("kernel/checks.py", "allow"), ("kernel/dsv4.py", "keyword"), ("kernel/dsv4.py", "integer")})
+
+
+def generated(everything: bool = False) -> list[Mutant]:
+    """Return the mutants of the kernel's sources, or those of them that a run takes."""
+    return [each for path in FILES for each in mutants(path, original(path)) if everything or taken(each)]
+
+
+def taken(mutant: Mutant) -> bool:
+    """Return whether a run takes a mutant unless it is asked for all."""
+    if mutant.operator in ALWAYS and mutant.path != "kernel/config.py":
+        return True
+    if mutant.function in WHOLE_FUNCTIONS or (mutant.path, mutant.operator) in WHOLE:
+        return True
+    return int(hashlib.sha256(mutant.id.encode()).hexdigest()[:8], 16) % SAMPLED.get(mutant.path, 12) == 0
+
+
+def original(path: str) -> str:
+    """Return the text of a file of the kernel."""
+    return (ROOT / path).read_text()
+
+
+def digest(*folders: str) -> str:
+    """Return the digest of every source file of some folders, mutants' operators included."""
+    found = hashlib.sha256()
+    for path in sorted(files(*folders)):
+        found.update(f"{path}\n".encode() + (ROOT / path).read_bytes())
+    return found.hexdigest()[:16]
+
+
+def files(*folders: str) -> Iterator[str]:
+    """Return the source files of some folders."""
+    for folder in folders:
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".py", ".toml"):
+                yield str(path.relative_to(ROOT))

@@ -1,0 +1,131 @@
+"""Wrong versions of the kernel: what is generated, under which ids, and what becomes of one."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.paths import ROOT
+from harness.tools.mutants.operators import Mutant, mutants
+from harness.tools.mutants.results import equivalents
+from harness.tools.mutants.sources import FILES, generated, original
+
+SOURCE = '''"""Doc."""
+
+SCALE = 0.5
+
+
+class Warp:
+    """A warp."""
+
+    def run(self, i: int, count: int) -> int:
+        """Docstring with 1 < 2."""
+        stage, phase = i % 2, i >> 1 & 1
+        bars.wait("k_full", stage, phase)
+        fence()
+        if i < count and stage:
+            self.total += larger(count - 1, 0)
+        with cute.arch.elect_one():
+            bars.commit("o_done", stage)
+        return select_(i > 0, scale_log2 * LN2, 1.0)
+'''
+
+
+def changes(operator: str) -> set[str]:
+    """The lines that an operator makes of SOURCE."""
+    found = [each.diff(SOURCE) for each in mutants("a.py", SOURCE) if each.operator == operator]
+    return {" / ".join(line[1:].strip() for line in diff.splitlines() if line[0] == "+") for diff in found}
+
+
+@pytest.mark.parametrize(
+    ("operator", "made"),
+    [
+        ("drop", "pass"),
+        ("order", 'fence() / bars.wait("k_full", stage, phase)'),
+        ("phase", 'bars.wait("k_full", stage, (phase) ^ 1)'),
+        ("stage", 'bars.wait("k_full", (stage) + 1, phase)'),
+        ("barrier", 'bars.wait("v_full", stage, phase)'),
+        ("elect", "if True:"),
+        ("update", "pass"),
+        ("boundary", "if i <= count and stage:"),
+        ("negate", "if i >= count and stage:"),
+        ("operand", "if stage:"),
+        ("clamp", "self.total += (count - 1)"),
+        ("select", "return select_(i > 0, 1.0, scale_log2 * LN2)"),
+        ("arithmetic", "return select_(i > 0, scale_log2, 1.0)"),
+        ("arithmetic", "stage, phase = i % 2, i & 1"),
+        ("integer", "self.total += larger(count - 2, 0)"),
+        ("scale", "return select_(i > 0, scale_log2 * LOG2E, 1.0)"),
+        ("scale", "return select_(i > 0, (scale_log2 * 1.01) * LN2, 1.0)"),
+        ("real", "SCALE = 0.505"),
+    ],
+)
+def test_an_operator_makes_its_edit(operator: str, made: str) -> None:
+    assert made in changes(operator)
+
+
+def test_docstrings_annotations_and_names_are_left_alone() -> None:
+    for each in mutants("a.py", SOURCE):
+        ast.parse(each.source(SOURCE))
+        assert '"""' not in each.text and "def " not in each.text, each.id
+
+
+def test_ids_stay_when_lines_shift() -> None:
+    shifted = SOURCE.replace("class Warp", "X = some(thing)\n\n\nclass Warp")
+    ids = {each.id for each in mutants("a.py", SOURCE)}
+    assert len(ids) == len(mutants("a.py", SOURCE))
+    assert ids <= {each.id for each in mutants("a.py", shifted)}
+
+
+def test_every_mutant_of_the_kernel_is_a_program_and_has_an_id_of_its_own() -> None:
+    found = generated()
+    assert len(found) >= 400 and len({each.id for each in found}) == len(found)
+    assert {each.path for each in found} == set(FILES)
+    for each in found:
+        ast.parse(each.source(original(each.path)))
+
+
+def test_every_synchronisation_call_of_the_device_can_be_left_out() -> None:
+    dropped = {(each.path, each.line) for each in generated() if each.operator == "drop"}
+    words = (".wait(", "arrive", ".commit(", "fence", "sync_", "meet(", ".barrier(", "wait_group", "commit_group")
+    for path in FILES:
+        for node in ast.walk(ast.parse(original(path))):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+                if any(word in ast.unparse(node).partition("(")[0] + "(" for word in words):
+                    assert (path, node.lineno) in dropped, f"{path}:{node.lineno}"
+
+
+def test_every_equivalent_is_generated_and_has_a_reason() -> None:
+    found = {each.id: each for each in generated(everything=True)}
+    for each in equivalents().values():
+        assert each.id in found, f"{each.id}: no such mutant; was the line changed? then reason again"
+        assert each.line == found[each.id].text and each.reason, each.id
+
+
+def end_of(mutant: Mutant, folder: Path) -> str:
+    """How a mutant ends against D1.1."""
+    program = (
+        "import sys, json; sys.path.insert(0, '.')\n"
+        "from pathlib import Path\n"
+        "from harness.tools.mutants import __main__ as program, baseline, pool, trial, plan\n"
+        "from harness.tools.mutants.sources import generated\n"
+        "known = baseline.find(Path(sys.argv[2]), 1, print, ('D1.1',))\n"
+        "mutant = next(each for each in generated(True) if each.id == sys.argv[1])\n"
+        "task = trial.Task(mutant, plan.using(mutant, known), sys.argv[2], False)\n"
+        "(done,) = pool.run([task], trial.run, 1)\n"
+        "print(json.dumps(program.judged(done).how))\n"
+    )
+    command = [sys.executable, "-c", program, mutant.id, str(folder)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+
+
+def test_a_wrong_kernel_is_killed_and_an_equal_one_survives(tmp_path: Path) -> None:
+    found = generated(everything=True)
+    wrong = next(each for each in found if each.operator == "drop" and 'wait("s_full"' in each.text)
+    equal = next(each for each in found if "prefetch_descriptor" in each.text and each.operator == "drop")
+    assert end_of(wrong, tmp_path) == '"finding"'
+    assert end_of(equal, tmp_path) == '""'
