@@ -75,7 +75,7 @@ def warm() -> None:
 def run(mutants: list[Mutant], args: argparse.Namespace) -> int:
     """Run what has no result yet, and print what came of all."""
     warm()
-    kernel, stages = digest("kernel", "harness/tools/mutants"), digest("kernel", "stages")
+    stages = digest("kernel", "stages")
     path, folder = FOLDER / f"{digest('kernel')}.jsonl", FOLDER / "baseline" / stages
     known = baseline.find(folder, args.j, lambda line: print(line, file=sys.stderr, flush=True))
     if args.case:
@@ -110,11 +110,9 @@ def run(mutants: list[Mutant], args: argparse.Namespace) -> int:
     tasks = [task(by_id[each], known, folder, first=False) for each in suspects]
     for done in pool.run(tasks, trial.run, args.j):
         keep(judged(done))
-    ends = Counter(
-        had[each.id].outcome if each.id in had else "equivalent" for each in mutants if each.id not in listed
-    )
-    hows = Counter(had[each.id].how for each in mutants if each.id in had and had[each.id].outcome == "killed")
-    print(f"{dict(ends)} listed as equivalent: {sum(each.id in listed for each in mutants)}; killed by {dict(hows)}")
+    ends = Counter(had[each.id].outcome for each in mutants if each.id not in listed)
+    equivalent = sum(each.id in listed for each in mutants)
+    print(f"{len(mutants)} mutants: {ends['killed']} killed, {equivalent} equivalent, {ends['hole']} holes")
     if not args.only and not args.all and not args.case:
         table.update(PAGE, table.render(mutants, had, listed))
     return 1 if ends["hole"] else 0

@@ -70,7 +70,7 @@ def find(
     if path.exists():
         return msgspec.json.decode(path.read_bytes(), type=list[Known])
     folder.mkdir(parents=True, exist_ok=True)
-    groups = [done.reports for done in pool.run([milestones], _groups, 1)][0][0]
+    groups = next(pool.run([milestones], _groups, 1)).reports[0]
     found: list[Known] = []
     for done in pool.run([(folder, group) for group in groups], _run_group, processes):
         failed = [each["error"] for each in done.reports if "error" in each]

@@ -11,6 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 Edits = Iterator[tuple[ast.AST, str]]
 
@@ -127,7 +128,7 @@ def swap_calls(at: Place) -> Edits:
         body = getattr(at.node, name, None)
         if not isinstance(body, list):
             continue
-        for one, other in zip(body, body[1:], strict=False):
+        for one, other in pairwise(body):
             if all(isinstance(each, ast.Expr) and isinstance(each.value, ast.Call) for each in (one, other)):
                 between = at.source[at.span(one)[1] : at.span(other)[0]].decode()
                 yield Span(at, one, other), f"{at.text(other)}{between}{at.text(one)}"

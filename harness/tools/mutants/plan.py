@@ -8,7 +8,7 @@ from harness.tools.mutants.baseline import Known
 from harness.tools.mutants.operators import Mutant
 
 FIRST = 6
-"""Configurations that a mutant is run against before the next mutant's turn; the few that these let pass get the rest."""
+"""Configurations that every mutant is run against; those that survive get the rest once all had their turn."""
 
 
 def using(mutant: Mutant, known: Sequence[Known]) -> list[Known]:
