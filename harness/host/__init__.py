@@ -1,5 +1,5 @@
-"""What runs on the host of a run, and what both sides share.
+"""Code that runs on a run's host, and code that client and host share.
 
-The standard library only: a host may have nothing but Python and git. `bootstrap`, `probe` and `provision` stand alone
-besides, for they are sent as text to where nothing of this project is.
+It imports the standard library only, because a host may have nothing but Python and git. `bootstrap`, `probe` and
+`provision` also import nothing of this project: they are sent as text to hosts that do not have it yet.
 """

@@ -1,7 +1,7 @@
-"""The first thing run on a target, sent over the link as text: makes the work folder, and the folders of runs.
+"""The first program that runs on a target: it creates the work folder and the folders of runs.
 
-It stands alone (standard library only, nothing of this project imported), for on a fresh machine nothing else
-is there. `main` takes one JSON object and prints one.
+It is sent over the link as text and imports the standard library only, because a fresh host has nothing of this
+project. `main` takes one JSON object and prints one.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-FULL = "the disk there is full: make room, or make clean-runs"
+FULL = "the disk there is full: free some space, or make clean-runs"
 PLAIN = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "LC_ALL": "C"}
 
 
 class Refused(Exception):
-    """The target cannot do it; the message says why."""
+    """Raised when the target cannot do what was asked; the message says why."""
 
 
 def git(*arguments: str, **env: str) -> bytes:
-    """Run git with nobody's configuration. Raises Refused."""
+    """Run git without the configuration of user and system; return its output. Raises Refused."""
     try:
         done = subprocess.run(["git", *arguments], capture_output=True, env={**os.environ, **PLAIN, **env}, timeout=120)
     except FileNotFoundError:
@@ -40,20 +40,20 @@ def git(*arguments: str, **env: str) -> bytes:
 
 
 def prepare(workdir: str, python: str) -> dict[str, Any]:
-    """Make the work folder with an empty bare repository in it, where there is none; say what a run would find.
+    """Create the work folder, with an empty bare repository in it, if it is not there; return what a run would find.
 
-    `python` is the interpreter that runs are to use, "" the environment's.
+    `python` is the interpreter that runs will use ("": the one of the environment in the work folder).
     """
     if sys.version_info < (3, 11):  # noqa: UP036  the interpreter there is not known to be ours
-        raise Refused(f"Python {sys.version.split()[0]} there, 3.11 or newer needed")
+        raise Refused(f"Python there is {sys.version.split()[0]}: install 3.11 or newer")
     root = Path(workdir).expanduser()
     if not root.is_absolute():
-        raise Refused(f"workdir {workdir!r}: must begin with / or ~/")
+        raise Refused(f"workdir {workdir!r} must begin with / or ~/")
     if '"' in str(root):
-        raise Refused(f"workdir {root}: ptxas reads no source below a path with a double quote; choose another")
+        raise Refused(f"workdir {root} has a double quote, which ptxas cannot read in a path: choose another")
     if root.exists() and root.stat().st_uid != os.getuid():
-        mend = "name one of your own, or reach the host as that account"
-        raise Refused(f"workdir {root} belongs to the account {owner(root)}: {mend}")
+        fix = "choose one of your own, or log in as that account"
+        raise Refused(f"workdir {root} belongs to the account {owner(root)}: {fix}")
     (root / "runs").mkdir(parents=True, exist_ok=True)
     repository = root / "repo.git"
     if not repository.exists():
@@ -70,7 +70,7 @@ def prepare(workdir: str, python: str) -> dict[str, Any]:
 
 
 def owner(path: Path) -> str:
-    """The account that a path belongs to, by name where it has one here."""
+    """Return the account that owns a path: its name, or its number if it has no name here."""
     try:
         return path.owner()
     except KeyError:
@@ -78,7 +78,7 @@ def owner(path: Path) -> str:
 
 
 def fetch(workdir: str, url: str, ref: str) -> dict[str, Any]:
-    """Fetch a candidate and `accepted` from a repository that both sides reach."""
+    """Fetch a candidate and `accepted` from a repository that both client and host can reach."""
     repository = str(Path(workdir) / "repo.git")
     listed = git("ls-remote", url, "refs/heads/accepted").decode()
     more = ["+refs/heads/accepted:refs/heads/accepted"] if listed.strip() else []
@@ -87,19 +87,19 @@ def fetch(workdir: str, url: str, ref: str) -> dict[str, Any]:
 
 
 def lay_out(workdir: str, jobs: list[str]) -> dict[str, Any]:
-    """Make the folders of the runs of `jobs`, ready to be supervised. Repeating it changes nothing."""
+    """Create the folders of the runs of `jobs`, ready for their supervisors. Repeating it changes nothing."""
     for job in jobs:
         lay_out_one(workdir, job)
     return {}
 
 
 def lay_out_one(workdir: str, job: str) -> None:
-    """Make the folder of one run."""
+    """Create the folder of one run."""
     wanted = json.loads(job)
     subject, root = wanted["subject"], Path(workdir)
     run = root / "runs" / subject["run"]
     if run.parent != root / "runs":
-        raise Refused(f"run {subject['run']!r} is no run id")
+        raise Refused(f"run {subject['run']!r} is not a run id")
     run.mkdir(exist_ok=True)
     if not (run / "engine").exists():
         lay_out_engine(root / "repo.git", subject["commit"], run)
@@ -108,11 +108,11 @@ def lay_out_one(workdir: str, job: str) -> None:
         fresh.write_text(job)
         fresh.rename(run / "job.json")
     elif json.loads((run / "job.json").read_text()) != wanted:
-        raise Refused(f"run {subject['run']} is there already, with another job")
+        raise Refused(f"run {subject['run']} already exists with a different job")
 
 
 def lay_out_engine(repository: Path, commit: str, run: Path) -> None:
-    """Write the harness of a commit into `run`/engine: whole, or not at all."""
+    """Write the harness of a commit into `run`/engine, either completely or not at all."""
     fresh, index = run / f"engine.{os.getpid()}", run / f"index.{os.getpid()}"
     fresh.mkdir()
     there = ("--git-dir", str(repository), "--work-tree", str(fresh))
@@ -126,12 +126,12 @@ def lay_out_engine(repository: Path, commit: str, run: Path) -> None:
 
 
 def forget(workdir: str, runs: list[str]) -> dict[str, Any]:
-    """Remove the folders of runs that have ended, and their candidates; git drops what only those held in its time."""
+    """Remove the folders and candidates of runs that have ended; git drops their objects later."""
     root = Path(workdir)
     for name in runs:
         run = root / "runs" / name
         if run.parent != root / "runs":
-            raise Refused(f"run {name!r} is no run id")
+            raise Refused(f"run {name!r} is not a run id")
         if not lives(run):
             shutil.rmtree(run, ignore_errors=True)
     repository = str(root / "repo.git")
@@ -144,7 +144,7 @@ def forget(workdir: str, runs: list[str]) -> dict[str, Any]:
 
 
 def lives(run: Path) -> bool:
-    """Whether a run has a supervisor."""
+    """Return True if a supervisor of the run is alive."""
     try:
         with open(run / "alive") as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -156,7 +156,7 @@ def lives(run: Path) -> bool:
 
 
 def main(text: str) -> None:
-    """Do what the request says and print the answer; an answer with "refused" says why not."""
+    """Carry out the request and print the answer; on failure the answer has "refused", with the reason."""
     request = json.loads(text)
     verbs: dict[str, Callable[..., dict[str, Any]]] = {
         "prepare": prepare,

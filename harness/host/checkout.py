@@ -1,4 +1,4 @@
-"""A fresh checkout of exactly one commit, and the proof that it still is: every file hashed anew, no index asked."""
+"""Fresh checkouts of one commit, and the check that nothing in them changed: every file is hashed, no index is used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODES = {"100644": 0, "100755": stat.S_IXUSR}
 
 @dataclass(frozen=True)
 class Checkout:
-    """The files `entries` of `commit`, laid out in `folder`, a detached worktree of `repository`."""
+    """A detached worktree of `repository` in `folder`, with the files `entries` of `commit`."""
 
     repository: Repository
     commit: str
@@ -25,18 +25,18 @@ class Checkout:
     entries: tuple[TreeEntry, ...]
 
     def differences(self) -> Iterator[str]:
-        """What is not as in the commit: a sentence a path, for changed, missing and added files alike."""
+        """Yield a sentence for each file that was changed, is missing, or was added."""
         wanted = {entry.path: entry for entry in self.entries}
         for path in self._files():
             entry = wanted.pop(path, None)
             if entry is None:
                 yield f"{path} is not in the commit"
             elif not _same(self.folder / path, entry):
-                yield f"{path} is not as in the commit"
+                yield f"{path} differs from the commit"
         yield from (f"{path} is missing" for path in wanted)
 
     def remove(self) -> None:
-        """Take the checkout away, and nobody else's: not every node need see all of them yet."""
+        """Remove this checkout only. Pruning could remove those of other nodes that are not visible here yet."""
         self.repository.succeeds("worktree", "remove", "--force", str(self.folder))
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -56,13 +56,13 @@ def fresh(repository: Repository, commit: str, folder: Path) -> Checkout:
 
 
 def blob_id(data: bytes, like: str) -> str:
-    """The id git gives these bytes, in the hash that `like` is in."""
+    """Return git's id of these bytes, by the hash function of the id `like`."""
     digest = hashlib.sha1 if len(like) == 40 else hashlib.sha256
     return digest(b"blob %d\0" % len(data) + data).hexdigest()
 
 
 def _same(path: Path, entry: TreeEntry) -> bool:
-    """Whether the file has the mode and the bytes of the entry."""
+    """Return True if the file has the mode and the bytes of the entry."""
     try:
         status = path.lstat()
         if entry.mode == "120000":

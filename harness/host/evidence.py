@@ -1,4 +1,4 @@
-"""What the end of a phase shows: exit code, log, record and disk, read with distrust into a verdict."""
+"""The verdict on a phase that ended: from its exit code, log, record and disk, none of which is trusted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXACT = {v.exit_code: v for v in (Verdict.COMPILE_ERROR, Verdict.COMPILE_HANG, V
 
 
 class Ruled(Exception):
-    """The run has its verdict."""
+    """Raised when the verdict of the run is known."""
 
     def __init__(self, verdict: Verdict, reason: str) -> None:
         super().__init__(reason)
@@ -36,15 +36,15 @@ class Ruled(Exception):
 
 
 class Interrupted(Ruled):
-    """The supervisor was told to stop: a scheduler that did so may begin the run again."""
+    """Raised when the supervisor was told to stop; a scheduler may start the run again."""
 
 
 def judge(folder: RunFolder, job: Job, step: Step, ended: Ended) -> Ruled | None:
-    """What the end of `step` decides; None where the run goes on."""
+    """Return the verdict that the end of `step` implies, or None if the run continues."""
     if ended.stop is Stop.TIME_LIMIT:
         return Ruled(Verdict[step.hung], f"{step.name} did not end in {step.budget_s:g} s")
     if ended.stop is Stop.COMPILE_LIMIT:
-        return Ruled(Verdict.COMPILE_HANG, f"{step.name}: compiling did not end in {step.compile_s:g} s")
+        return Ruled(Verdict.COMPILE_HANG, f"{step.name}: a compile did not end in {step.compile_s:g} s")
     if ended.stop:
         return stopped(folder, ended.stop)
     if ended.code == 0:
@@ -57,12 +57,12 @@ def judge(folder: RunFolder, job: Job, step: Step, ended: Ended) -> Ruled | None
     if ended.code < 0:
         return Ruled(Verdict[step.failed], f"{step.name} died of {signal.Signals(-ended.code).name}: {said}")
     if ended.code == EXIT_BAD_INPUT:
-        return Ruled(Verdict.INFRA, f"{step.name} refused its input: {said}")
+        return Ruled(Verdict.INFRA, f"{step.name} rejected its arguments: {said}")
     return Ruled(EXACT.get(ended.code, Verdict[step.failed]), f"{step.name}: {said}")
 
 
 def stopped(folder: RunFolder, stop: Stop | None) -> Ruled | None:
-    """The verdict of a run that somebody asked to stop."""
+    """Return the verdict of a run that was asked to stop, or None if it was not."""
     if stop is Stop.CANCEL:
         with suppress(OSError):
             return Ruled(Verdict.CANCELLED, f"cancelled by {one_line(folder.cancel.read_text(), 64)}")
@@ -71,7 +71,7 @@ def stopped(folder: RunFolder, stop: Stop | None) -> Ruled | None:
 
 
 def read_record(folder: Path) -> dict[str, Any]:
-    """The record a phase left in `folder`; empty where there is none to read."""
+    """Return the record that a phase left in `folder`, or {} if there is no readable one."""
     with suppress(OSError, ValueError, RecursionError):
         with open(folder / "record.json", "rb") as stream:
             data = stream.read(MAX_RECORD_BYTES + 1)
@@ -82,7 +82,7 @@ def read_record(folder: Path) -> dict[str, Any]:
 
 
 def fingerprint(log: Path) -> dict[str, str]:
-    """What the fingerprint phase printed last: one JSON object. Raises Ruled where it did not."""
+    """Return the JSON object that the fingerprint phase printed last. Raises Ruled if there is none."""
     try:
         lines = log.read_bytes()[:MAX_RECORD_BYTES].splitlines()
         return {str(k): one_line(str(v)) for k, v in json.loads(lines[-1]).items()}
@@ -91,16 +91,16 @@ def fingerprint(log: Path) -> dict[str, str]:
 
 
 def manifest(out: Path) -> dict[str, Kept]:
-    """Size and SHA-256 of every plain file among the results, up to MAX_FILES and MAX_RESULT_BYTES in all."""
+    """Return size and SHA-256 of the plain files among the results, up to MAX_FILES and MAX_RESULT_BYTES in total."""
     found: dict[str, Kept] = {}
-    room = MAX_RESULT_BYTES
+    budget = MAX_RESULT_BYTES
     for folder, _, names in os.walk(out):
         for name in sorted(names):
             path = Path(folder, name)
             size = path.lstat().st_size
-            if path.is_symlink() or not path.is_file() or size > room or len(found) >= MAX_FILES:
+            if path.is_symlink() or not path.is_file() or size > budget or len(found) >= MAX_FILES:
                 continue
-            room -= size
+            budget -= size
             with open(path, "rb") as stream:
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()
             found[path.relative_to(out).as_posix()] = Kept(size, digest)
@@ -108,32 +108,33 @@ def manifest(out: Path) -> dict[str, Kept]:
 
 
 class RecordWatch:
-    """Looks at a growing record once a second: what is new in it, and whether compiling takes too long.
+    """Watches a record that a phase is writing, at most once a second.
 
-    Each configuration may take `compile_s` (0: no matter how long).
+    It reports new results, and sets `overdue` if one configuration compiles for more than `compile_s` seconds (0: no
+    limit).
     """
 
     def __init__(self, folder: Path | None, compile_s: float) -> None:
         self._folder = folder
         self._compile_s = compile_s
         self._looked = 0.0
-        self._told = 0
+        self._reported = 0
         self._compiling: tuple[tuple[int, int], float] | None = None
         self.overdue = False
 
     def look(self) -> list[str]:
-        """What ended since the last look, a line each; `overdue` is set where a compile passed its time limit."""
+        """Return a line for each compile and case that ended since the last call; do nothing within a second of it."""
         if self._folder is None or time.monotonic() - self._looked < 1.0:
             return []
         self._looked = time.monotonic()
         return self.look_again()
 
     def look_again(self) -> list[str]:
-        """As `look`, at once."""
+        """Do the same as `look`, even if the last call was less than a second ago."""
         record = read_record(self._folder) if self._folder else {}
         self.overdue = self._compiles_too_long(record)
         ended = _ended(record)
-        new, self._told = ended[self._told : MAX_NEWS], max(self._told, len(ended))
+        new, self._reported = ended[self._reported : MAX_NEWS], max(self._reported, len(ended))
         return new
 
     def _compiles_too_long(self, record: dict[str, Any]) -> bool:
@@ -148,7 +149,7 @@ class RecordWatch:
 
 
 def _ended(record: dict[str, Any]) -> list[str]:
-    """The compiles and cases of a record that have ended."""
+    """Return a line for each compile and case of a record that has ended."""
     lines = [
         f"found {each.get('name')} compiled"
         if each.get("found") is True
@@ -164,13 +165,13 @@ def _ended(record: dict[str, Any]) -> list[str]:
 
 
 def _dicts(record: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """The list of objects called `name` in a record, whatever else may be there."""
+    """Return the objects in the list `name` of a record; [] if there is no such list."""
     found = record.get(name)
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
 
 
 def _believe(folder: RunFolder, job: Job, step: Step) -> Ruled | None:
-    """An exit code of 0 is not enough: the record must be there, of this commit and milestone, and accept."""
+    """Return TAMPERED unless the record of a phase that exited with 0 accepts this commit on this milestone."""
     record = read_record(folder.out / step.record)
     tree = record.get("tree")
     found = {
@@ -181,23 +182,23 @@ def _believe(folder: RunFolder, job: Job, step: Step) -> Ruled | None:
     wanted = {"milestone": step.milestone, "commit": job.subject.commit, "verdict": Verdict.ACCEPT.name}
     for name, value in wanted.items():
         if found[name] != value:
-            text = f"{step.name} ended well, but its record has {name} {str(found[name])[:64]!r}, not {value!r}"
+            text = f"{step.name} exited with 0, but its record has {name} {str(found[name])[:64]!r}, not {value!r}"
             return Ruled(Verdict.TAMPERED, text)
     return None
 
 
 def _said(folder: RunFolder, step: Step) -> str:
-    """Why a phase failed, in its own words: the reason of its record, or the last line of its log."""
+    """Return why a phase failed, in its own words: the reason in its record, or the last line of its log."""
     reason = read_record(folder.out / step.record).get("reason") if step.record else ""
     log = folder.logs / (step.name.replace(" ", "-") + ".log")
-    return one_line(str(reason)) if reason else last_line(log) or "it said nothing"
+    return one_line(str(reason)) if reason else last_line(log) or "it printed nothing"
 
 
 def _disk_full(out: Path, said: str) -> bool:
-    """Whether a phase failed for want of room: by its own words, or because there still is none."""
+    """Return True if a phase failed because the disk is full: it said so, or the disk still is full."""
     if any(os.strerror(code) in said for code in (errno.ENOSPC, errno.EDQUOT)):
         return True
-    probe = out / ".room"
+    probe = out / ".probe"
     try:
         with open(probe, "wb") as stream:
             stream.write(b"\0" * (1 << 20))

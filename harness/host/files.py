@@ -1,4 +1,4 @@
-"""Files that are either whole or absent, whatever ends the process that writes them."""
+"""Atomic writing of files: a reader never sees a partial file, even if the writer is killed."""
 
 import os
 import tempfile
@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Replace `path` by `data`: temporary file beside it, fsync, rename.
+    """Replace the file `path` by `data`, through a temporary file, fsync and rename.
 
-    Raises OSError; the old file is then untouched.
+    If it raises OSError, the old file is unchanged.
     """
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -1,4 +1,4 @@
-"""What a supervisor is asked to do, and the folders it does it in."""
+"""Jobs of supervisors, and the layout of the folders on a host."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from harness.host import subject as subjects
 from harness.host.subject import Subject
 
 KERNELS = "FMHA_KERNELS"
-"""The variable that tells a phase where compiled kernels are kept; empty for nowhere."""
+"""The environment variable with the folder of cached compiled kernels; empty if nothing is cached."""
 RUN_ID = re.compile(r"\d{8}-\d{6}-[A-Za-z0-9.+]{1,24}-[0-9a-f]{6}")
 
 
 class JobError(ValueError):
-    """A job file that is absent or damaged, or a run id that is none."""
+    """A job file that is missing or damaged, or text that is not a run id."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One phase: a command run in the checkout, and what its ends mean.
+    """One phase: a command that runs in the checkout, and the verdicts that its ends imply.
 
-    It is ended after `budget_s` seconds with the verdict named `hung`; an exit code other than 0 gives `failed`,
-    unless the code is that of a more exact verdict. It writes its record to `record`, a folder of the results
-    ("." for their root): with `milestone` that must accept it too; each configuration that a phase of the record
-    named "compile" compiles may take `compile_s`.
+    After `budget_s` seconds it is killed with the verdict named `hung`. An exit code other than 0 gives `failed`,
+    unless it is the code of a more specific verdict. `record` is the folder of its record, relative to the results ("."
+    is their root). If `milestone` is set, the record must also accept that milestone. Each configuration may compile
+    for `compile_s` seconds.
     """
 
     name: str
@@ -70,7 +70,7 @@ class Job:
 
 
 def decode(text: str) -> Job:
-    """Read a job. Raises JobError."""
+    """Parse a job. Raises JobError."""
     try:
         fields: dict[str, Any] = json.loads(text)
         fields["subject"] = subjects.decode(fields["subject"])
@@ -84,15 +84,15 @@ def decode(text: str) -> Job:
 
 
 def check_run_id(run: str) -> str:
-    """The run id itself. Raises JobError for a text that is none (it would become a path)."""
+    """Return `run` if it is a run id, which is safe as a file name. Raises JobError if not."""
     if not RUN_ID.fullmatch(run):
-        raise JobError(f"run {run[:64]!r}: not a run id such as 20261121-093012-D1.1-ab12cd (see: runs)")
+        raise JobError(f"run {run[:64]!r}: not a run id such as 20261121-093012-D1.1-ab12cd; `make runs` lists them")
     return run
 
 
 @dataclass(frozen=True)
 class Workplace:
-    """The work folder of a target: everything the harness writes there lies in it."""
+    """The work folder of a target; the harness writes nothing outside it."""
 
     root: Path
 
@@ -102,7 +102,7 @@ class Workplace:
 
     @property
     def kernels(self) -> Path:
-        """What was compiled, for the emulated device."""
+        """Cache of compiled kernels, for the emulated device."""
         return self.root / "kernels"
 
     @property
@@ -110,17 +110,17 @@ class Workplace:
         return self.root / "locks"
 
     def broken(self, lock: str) -> Path:
-        """Exists while what `lock` stands for is marked broken, and says why."""
+        """Return the file that marks the device of `lock` as broken; its text says why."""
         return self.locks / f"{lock}.broken"
 
     def run(self, run: str) -> RunFolder:
-        """The folder of a run. Raises JobError for what is no run id."""
+        """Return the folder of a run. Raises JobError if `run` is not a run id."""
         return RunFolder(self.root / "runs" / check_run_id(run))
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folder of one run: `tree` the checkout, `out` the results, `engine` the supervisor's code."""
+    """The folder of one run: `tree` is the checkout, `out` has the results, `engine` the supervisor's code."""
 
     path: Path
 
@@ -138,7 +138,7 @@ class RunFolder:
 
     @property
     def log(self) -> Path:
-        """What the supervisor itself says."""
+        """Output of the supervisor itself."""
         return self.path / "supervisor.log"
 
     @property
@@ -147,17 +147,17 @@ class RunFolder:
 
     @property
     def alive(self) -> Path:
-        """Locked by the supervisor for as long as it lives."""
+        """A file that the supervisor keeps locked while it is alive."""
         return self.path / "alive"
 
     @property
     def attempt(self) -> Path:
-        """Names the newest attempt, where a scheduler may begin a run again."""
+        """Identifies the newest attempt, because a scheduler may start a run again."""
         return self.path / "attempt"
 
     @property
     def cancel(self) -> Path:
-        """Appears when a person wants the run to end; holds who."""
+        """Exists once somebody asked to cancel the run; its text is the name."""
         return self.path / "cancel"
 
     @property
@@ -170,12 +170,12 @@ class RunFolder:
 
     @property
     def out(self) -> Path:
-        """The results; named as the run, for the records in it take their run id from there."""
+        """The results. The folder is named after the run, because the records in it take their run id from it."""
         return self.path / "out" / self.path.name
 
     @property
     def home(self) -> Path:
-        """HOME and TMPDIR of the phases: what they leave there goes with the run."""
+        """HOME and TMPDIR of the phases; removed at the end of the run."""
         return self.path / "home"
 
     @property
@@ -183,7 +183,7 @@ class RunFolder:
         return self.out / "logs"
 
     def job(self) -> Job:
-        """Read the job. Raises JobError."""
+        """Read the job file. Raises JobError."""
         try:
             return decode(self.job_file.read_text())
         except OSError as error:

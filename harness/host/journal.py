@@ -1,6 +1,6 @@
-"""What a supervisor says while it lives: an append-only journal, and a heartbeat rewritten in place.
+"""Signs of life of a supervisor: an append-only journal, and a heartbeat that is rewritten in place.
 
-Both go on as well as they can on a full disk.
+On a full disk, writing them loses text but never fails.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from typing import Any
 
 BEAT_BYTES = 1024
 BEAT_EVERY_S = 1.0
-#: A heartbeat older than this is no heartbeat.
+#: A supervisor whose heartbeat is older than this is considered dead.
 STALE_S = 30.0
 
 
 def now() -> str:
-    """The time in UTC, to the millisecond, as ISO 8601."""
+    """Return the time in UTC, to the millisecond, in ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def one_line(text: str, most: int = 300) -> str:
-    """`text` on one line, without control characters, at most `most` characters of it."""
+    """Return `text` as one line without control characters, cut to `most` characters."""
     return "".join(c if c.isprintable() else " " for c in text[: 4 * most]).rstrip()[:most]
 
 
 class Journal:
-    """Writes `path`, one JSON object a line, each line in one write."""
+    """Appends events to the file `path`: one JSON object per line, each line in one write."""
 
     def __init__(self, path: Path) -> None:
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
     def say(self, event: str, **fields: object) -> None:
-        """Append an event; a full disk drops it."""
+        """Append an event. A full disk drops it."""
         line = json.dumps({"t": now(), "event": event, **fields}) + "\n"
         with suppress(OSError):
             os.write(self._handle, line.encode())
 
 
 class Heartbeat:
-    """One block of a file, rewritten in place so that it needs no room; its age is the file's."""
+    """One block of a file, rewritten in place so that it needs no disk space. Its age is that of the file."""
 
     def __init__(self, path: Path) -> None:
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._last = -BEAT_EVERY_S
 
     def beat(self, phase: str, seconds: float, last: str = "") -> None:
-        """Say which phase runs, for how long, and its last line; at most once in BEAT_EVERY_S."""
+        """Write the phase, its seconds so far and its last line, at most once in BEAT_EVERY_S."""
         if time.monotonic() - self._last < BEAT_EVERY_S:
             return
         self._last = time.monotonic()
@@ -61,7 +61,7 @@ class Heartbeat:
 
 
 def read_beat(path: Path) -> tuple[dict[str, Any], float] | None:
-    """The last heartbeat and its age in seconds by this machine's clock; None where there is none."""
+    """Return the last heartbeat and its age in seconds by this machine's clock, or None if there is none."""
     try:
         age_s = time.time() - path.stat().st_mtime
         return json.loads(path.read_bytes()[:BEAT_BYTES]), age_s
@@ -70,7 +70,7 @@ def read_beat(path: Path) -> tuple[dict[str, Any], float] | None:
 
 
 def read_events(path: Path, offset: int = 0, most: int = 1 << 20) -> Iterator[tuple[dict[str, Any], int]]:
-    """Whole events from byte `offset` on, each with the offset after it; at most `most` bytes are read."""
+    """Yield the complete events after byte `offset`, each with the offset of its end; read at most `most` bytes."""
     try:
         with open(path, "rb") as stream:
             stream.seek(offset)
@@ -86,7 +86,7 @@ def read_events(path: Path, offset: int = 0, most: int = 1 << 20) -> Iterator[tu
 
 
 def last_line(path: Path, most: int = 4096) -> str:
-    """The last line of a log that says anything, as one printable line."""
+    """Return the last non-blank line of a log, without control characters."""
     try:
         with open(path, "rb") as stream:
             stream.seek(max(0, path.stat().st_size - most))

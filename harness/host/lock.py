@@ -1,6 +1,6 @@
-"""One run at a time: a lock held by the life of a process, and a line of those who wait for it.
+"""Locks that let one run at a time use a device, with a queue of the runs that wait.
 
-Locks are flock(2) on files that children do not inherit: a killed process holds none.
+A lock is a flock(2) on a file that children do not inherit, so a killed process releases it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ POLL_S = 0.2
 
 
 def try_lock(stream: IO[str]) -> bool:
-    """Lock an open file if nobody else has."""
+    """Lock an open file, and return False if another process holds the lock."""
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -27,7 +27,7 @@ def try_lock(stream: IO[str]) -> bool:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a living process has locked the file `path`."""
+    """Return True if a living process holds the lock on the file `path`."""
     try:
         with open(path) as stream:
             return not try_lock(stream)
@@ -36,7 +36,7 @@ def is_held(path: Path) -> bool:
 
 
 def holder(folder: Path, name: str) -> dict[str, str]:
-    """Who holds the lock: run, owner, pid, since; empty where nobody does."""
+    """Return the holder of the lock (run, owner, pid, since), or {} if it is free."""
     path = folder / f"{name}.lock"
     if not is_held(path):
         return {}
@@ -46,7 +46,7 @@ def holder(folder: Path, name: str) -> dict[str, str]:
 
 
 def waiting(folder: Path, name: str) -> list[str]:
-    """The runs that wait in line, first come first."""
+    """Return the waiting runs, in order of arrival."""
     tickets = sorted((folder / f"{name}.line").glob("*.ticket"))
     return [ticket.stem.split("_", 1)[1] for ticket in tickets if is_held(ticket)]
 
@@ -55,10 +55,10 @@ def waiting(folder: Path, name: str) -> list[str]:
 def held(
     folder: Path, name: str, who: dict[str, str], wait: Callable[[dict[str, str]], None], slots: int = 1
 ) -> Iterator[None]:
-    """Hold the lock `name`, as up to `slots` may, while the body runs, after all who came earlier and still live.
+    """Hold the lock `name` while the body runs; at most `slots` processes hold it at a time, in order of arrival.
 
-    `who` says who holds it ("run" and "owner"); `wait` is called with the present holder while there is one,
-    and may raise to leave the line.
+    `who` describes this process ("run" and "owner"). While waiting, `wait` is called with the current holder; it may
+    raise to leave the queue.
     """
     line = folder / f"{name}.line"
     line.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ def held(
 
 
 def _is_first(line: Path, mine: Path) -> bool:
-    """Whether no living process is before `mine`; tickets of the dead are taken away."""
+    """Return True if no living process is ahead of `mine`, and remove the tickets of dead ones."""
     for ticket in sorted(line.glob("*.ticket")):
         if ticket == mine:
             return True

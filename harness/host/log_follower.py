@@ -1,6 +1,6 @@
-"""Beside the supervisor, for who asks after a run: follow it, read its verdict, cancel it, fetch its results.
+"""Access to a run on its target: follow it, read its verdict, cancel it, fetch its results.
 
-`python -m harness.host.log_follower VERB RUN_FOLDER`, run on the target from the run's own engine.
+The client runs `python -m harness.host.log_follower VERB RUN_FOLDER` on the target, from the run's own engine.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ POLL_S = 0.1
 
 
 def follow(folder: RunFolder, offset: int, watched: bool = False) -> None:
-    """Print events from byte `offset` of the journal and a heartbeat a second, until the run has ended.
+    """Print the journal from byte `offset` on, and a heartbeat every second, until the run has ended.
 
-    One JSON object a line: {"event": ..., "offset": n}, {"beat": ..., "age_s": s}, last {"ended": true}, or
-    {"dead": true} where the supervisor lives no more and left no verdict, unless somebody else watches over that.
+    Each line is a JSON object: {"event": ..., "offset": n} or {"beat": ..., "age_s": s}. The last one is {"ended":
+    true}, or {"dead": true} if the supervisor died without a verdict. With `watched`, the caller checks whether the
+    supervisor is alive, and "dead" is never printed.
     """
     beaten = 0.0
     while True:
@@ -47,7 +48,7 @@ def follow(folder: RunFolder, offset: int, watched: bool = False) -> None:
 
 
 def survey(folders: list[RunFolder]) -> None:
-    """Print one JSON list: of each run whether it has ended, whether it has a supervisor, and its last heartbeat."""
+    """Print a JSON list: for each run if it has ended, if its supervisor is alive, and its last heartbeat."""
     stands = []
     for folder in folders:
         alive = lock.is_held(folder.alive)
@@ -57,9 +58,9 @@ def survey(folders: list[RunFolder]) -> None:
 
 
 def clear_away(folder: RunFolder) -> None:
-    """Remove what a supervisor that was killed could not: its checkout, and what its phases left in their home.
+    """Remove the checkout and the home folder that a killed supervisor left behind.
 
-    One that left a verdict sees to that itself.
+    A supervisor that wrote a verdict removes them itself.
     """
     if (folder.path / RULING_NAME).exists():
         return
@@ -80,7 +81,7 @@ def cancel(folder: RunFolder, who: str) -> None:
 
 
 def fetch(folder: RunFolder) -> None:
-    """Write the results that the verdict file names to standard output, as a tar stream."""
+    """Write the results that the verdict file lists to standard output, as a tar stream."""
     files = json.loads((folder.path / RULING_NAME).read_bytes())["files"]
     with tarfile.open(fileobj=sys.stdout.buffer, mode="w|") as archive:
         for path in sorted(files):
@@ -92,7 +93,7 @@ def _say(**fields: object) -> None:
 
 
 def main(verb: str, path: str, *rest: str) -> int:
-    """Do `verb` for the run in folder `path`."""
+    """Carry out `verb` for the run in folder `path`. Return the exit code."""
     folder = RunFolder(Path(path))
     match verb:
         case "follow":
@@ -108,7 +109,7 @@ def main(verb: str, path: str, *rest: str) -> int:
         case "fetch":
             fetch(folder)
         case _:
-            raise SystemExit(f"verb {verb!r}: follow, survey, ruling, clear, cancel, fetch")
+            raise SystemExit(f"verb {verb!r}: allowed are follow, survey, ruling, clear, cancel and fetch")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""One phase: a command in a session of its own, ended with all its descendants at its time limit. Linux."""
+"""Phases: commands in sessions of their own, killed with all descendants at their time limit. Linux only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 
 POLL_S = 0.05
-#: How long a killed process may take to vanish before it counts as stuck in the kernel or driver.
+#: A killed process that is still there after this many seconds counts as stuck in the kernel or driver.
 VANISH_S = 10.0
 MAX_FILE_BYTES = 256 << 20
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
@@ -27,7 +27,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Stop(Enum):
-    """Why a phase is ended from outside."""
+    """The reasons to stop a phase from outside."""
 
     TIME_LIMIT = "passed its time limit"
     COMPILE_LIMIT = "passed the time limit of a compile"
@@ -37,9 +37,9 @@ class Stop(Enum):
 
 @dataclass(frozen=True)
 class Ended:
-    """How a phase ended: exit `code` (negative: by that signal) and what stopped it.
+    """The end of a phase: exit `code` (negative: killed by that signal) and the reason for which it was stopped.
 
-    `stuck`: some process of it could not be killed.
+    `stuck` is set if one of its processes could not be killed.
     """
 
     code: int
@@ -49,7 +49,7 @@ class Ended:
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of orphaned descendants: none escapes by a session of its own."""
+    """Make this process the parent of orphaned descendants, so that none escapes by starting its own session."""
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
@@ -61,9 +61,10 @@ def run(
     grace_s: float,
     tick: Callable[[float], Stop | None],
 ) -> Ended:
-    """Run `argv` until it ends or `tick`, called with the seconds so far, names a reason to stop it.
+    """Run `argv` until it ends, or until `tick`, called with the seconds so far, returns a reason to stop it.
 
-    Output goes to `log`. Stopping is TERM, KILL after `grace_s`; whatever it left running is killed either way.
+    Output goes to `log`. To stop it, SIGTERM is sent, and SIGKILL after `grace_s` seconds. In any case, processes that
+    it left running are killed.
     """
     started = time.monotonic()
     with open(log, "ab") as output:
@@ -96,7 +97,7 @@ def run(
 
 
 def kill_marked(mark: str) -> list[int]:
-    """Kill what an earlier holder of the lock left running: processes of this user that carry its mark."""
+    """Kill the processes of this user that carry the mark of an earlier holder of the lock. Return their ids."""
     wanted = f"{MARK}={mark}".encode()
     killed = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -108,7 +109,7 @@ def kill_marked(mark: str) -> list[int]:
 
 
 def _bind_to_parent() -> None:
-    """In the child: die with the supervisor, dump no core, fill no disk with one file."""
+    """Set limits in the child: it dies with the supervisor, dumps no core, and cannot write huge files."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
@@ -121,7 +122,7 @@ def _signal(process: subprocess.Popen[bytes], number: int) -> None:
 
 
 def _kill_all(process: subprocess.Popen[bytes]) -> bool:
-    """Kill every descendant until none is left. False where some are still there after VANISH_S."""
+    """Kill every descendant until none is left. Return False if some are still there after VANISH_S."""
     deadline = time.monotonic() + VANISH_S
     while time.monotonic() < deadline:
         process.poll()
@@ -137,7 +138,7 @@ def _kill_all(process: subprocess.Popen[bytes]) -> bool:
 
 
 def descendants(root: int) -> set[int]:
-    """Every process below `root`, zombies that wait to be reaped included."""
+    """Return the ids of all processes below `root`, including zombies."""
     parents: dict[int, int] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):

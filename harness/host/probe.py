@@ -1,6 +1,7 @@
-"""What a target is like, sent over the link as text: facts only, each asked with a deadline; nothing is changed.
+"""Facts about a target, each collected with a deadline.
 
-It stands alone, as `harness.host.bootstrap` does. `main` takes one JSON object and prints one.
+Like `harness.host.bootstrap`, this program is sent over the link as text and imports the standard library only. `main`
+takes one JSON object and prints one. It changes nothing, except that `clear` removes the mark of a broken device.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ PACKAGES = (
 
 
 def ask(*argv: str) -> str:
-    """What a command says; "! ..." with the reason where it fails, is not there, or does not answer in time."""
+    """Return what a command prints, or "! " and the reason if it is missing, fails, or does not answer in time."""
     try:
         done = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=ASK_S)
     except FileNotFoundError:
@@ -39,7 +40,7 @@ def ask(*argv: str) -> str:
 
 
 def facts(workdir: str, python: str, lock: str, gpu: int, cuda: bool) -> dict[str, Any]:
-    """Everything `harness.client.doctor` judges."""
+    """Return the facts that `harness.client.doctor` checks."""
     root = Path(workdir).expanduser()
     there = next(path for path in (root, *root.parents) if path.exists())
     held = root / "locks" / (lock or "none")
@@ -64,7 +65,7 @@ def facts(workdir: str, python: str, lock: str, gpu: int, cuda: bool) -> dict[st
 
 
 def runs(workdir: str) -> dict[str, Any]:
-    """The newest runs of everybody there."""
+    """Return the newest runs on the target, of all users."""
     rows = []
     for folder in sorted((Path(workdir).expanduser() / "runs").glob("*"), reverse=True)[:MOST_RUNS]:
         try:
@@ -81,26 +82,26 @@ def runs(workdir: str) -> dict[str, Any]:
 
 
 def clear(workdir: str, lock: str) -> dict[str, Any]:
-    """Take the mark of a broken device away (lock "": of all): the one thing that is changed, and a person asked."""
+    """Remove the mark of a broken device (lock "": of all devices)."""
     for mark in (Path(workdir).expanduser() / "locks").glob(f"{lock or '*'}.broken"):
         mark.unlink(missing_ok=True)
     return {}
 
 
 def queued(path: Path) -> bool:
-    """Whether Slurm still has the job whose number stands in a file."""
+    """Return True if Slurm still has the job whose number is in the file `path`."""
     number = text(path).strip()
     said = ask("squeue", "--noheader", "--format=%T", f"--jobs={number}") if number else ""
     return said != "" and not said.startswith("!")
 
 
 def holder(path: Path) -> str:
-    """Who holds a lock, "" where nobody does."""
+    """Return the holder of a lock, or "" if it is free."""
     return (text(path) or "somebody") if locked(path) else ""
 
 
 def locked(path: Path) -> bool:
-    """Whether a living process has locked a file."""
+    """Return True if a living process holds the lock on a file."""
     try:
         with open(path) as stream:
             fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -112,7 +113,7 @@ def locked(path: Path) -> bool:
 
 
 def text(path: Path) -> str:
-    """The beginning of a file, "" where there is none."""
+    """Return the beginning of a file, or "" if there is none."""
     try:
         return path.read_text(errors="replace")[:500]
     except OSError:
@@ -120,7 +121,7 @@ def text(path: Path) -> str:
 
 
 def main(request: str) -> None:
-    """Do what the request says and print the answer."""
+    """Carry out the request and print the answer."""
     asked = json.loads(request)
     verbs: dict[str, Any] = {"facts": facts, "runs": runs, "clear": clear}
     print(json.dumps(verbs[asked.pop("verb")](**asked)))

@@ -1,4 +1,4 @@
-"""What a change may touch: an allow-list against `accepted`; every other path is protected by its hash."""
+"""The paths that a change may touch: an allow-list relative to `accepted`. All other paths are protected by a hash."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ DELETED = "000000"
 
 
 class ProtectedError(ValueError):
-    """The change touches what it may not; the message names the paths and the mend."""
+    """The change touches a protected path. The message names the paths and the fix."""
 
 
 def under(path: str, prefixes: Iterable[str]) -> bool:
-    """Whether `path` is one of `prefixes`, or lies in a folder of that name."""
+    """Return True if `path` is one of `prefixes` or lies in a folder of that name."""
     return any(path == p.rstrip("/") or path.startswith(p.rstrip("/") + "/") for p in prefixes)
 
 
 @dataclass(frozen=True)
 class Protection:
-    """`allowed` may differ from `accepted`, but for `protected` and any file named as in `protected_names`."""
+    """Only `allowed` paths may differ from `accepted`, except those in `protected` and files in `protected_names`."""
 
     allowed: tuple[str, ...] = ("kernel", "STAGE_NOTES.md")
     protected: tuple[str, ...] = ("kernel/reference.py", "kernel/oracle.py")
     protected_names: tuple[str, ...] = ("conftest.py",)
 
     def covers(self, path: str) -> bool:
-        """Whether `path` is protected."""
+        """Return True if `path` is protected."""
         if under(path, self.protected) or path.rsplit("/", 1)[-1] in self.protected_names:
             return True
         return not under(path, self.allowed)
 
     def digest(self, tree: Sequence[TreeEntry]) -> str:
-        """The SHA-256 over mode, blob and path of every protected file of a tree."""
+        """Return the SHA-256 over mode, blob and path of every protected file of a tree."""
         rows = sorted(f"{e.path}\0{e.mode}\0{e.blob}\n" for e in tree if self.covers(e.path))
         return hashlib.sha256("".join(rows).encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -46,42 +46,42 @@ PROTECTION = Protection()
 
 @dataclass(frozen=True)
 class Unpin:
-    """Protected paths that a change is meant to touch, and why."""
+    """Protected paths that a change is meant to touch, and the reason."""
 
     paths: tuple[str, ...] = ()
     because: str = ""
 
     def __post_init__(self) -> None:
         if self.paths and not self.because.strip():
-            raise ProtectedError(f"unpin {', '.join(self.paths)}: say why, {as_typed(self.paths)}")
+            raise ProtectedError(f"unpin {', '.join(self.paths)}: give a reason, {as_typed(self.paths)}")
         if self.because and not self.paths:
-            raise ProtectedError(f"because {self.because!r}: say what is meant, {as_typed(['PATH'])}")
+            raise ProtectedError(f"because {self.because!r}: name the path to unpin, {as_typed(['PATH'])}")
 
 
 def check(repository: Repository, base: str, commit: str, unpin: Unpin, protection: Protection = PROTECTION) -> str:
-    """Refuse a commit that touches a protected path (or anything but plain files) against `base`.
+    """Check that a commit differs from `base` in allowed and unpinned paths only, and only in plain files.
 
-    Returns the digest of the commit's protected paths. Raises ProtectedError naming the paths, or an unneeded unpin.
+    Return the digest of the commit's protected paths. Raises ProtectedError with the paths, or with an unneeded unpin.
     """
     changed = repository.changed(base, commit)
     odd = [e.path for e in changed if e.mode not in (*FILE_MODES, DELETED)]
     if odd:
-        raise ProtectedError(f"{_some(odd)}: symbolic links and submodules are not taken; make them plain files")
+        raise ProtectedError(f"{_some(odd)}: symbolic links and submodules are not allowed; make them plain files")
     touched = [e.path for e in changed if protection.covers(e.path)]
     unused = [p for p in unpin.paths if not any(under(path, [p]) for path in touched)]
     if unused:
-        raise ProtectedError(f"unpin {_some(unused)}: no pinned path there differs from accepted; leave it out")
+        raise ProtectedError(f"unpin {_some(unused)}: no pinned path there differs from accepted; omit it")
     refused = [path for path in touched if not under(path, unpin.paths)]
     if refused:
         raise ProtectedError(
-            f"pinned, but changed against {base[:12]}: {_some(refused)}. Undo the change, or say that it is meant: "
+            f"pinned, but different from {base[:12]}: {_some(refused)}. Undo the change, or if you mean it, unpin: "
             f"{as_typed(_roots(refused))}"
         )
     return protection.digest(repository.tree(commit))
 
 
 def as_typed(paths: Sequence[str]) -> str:
-    """What unpins `paths`, as it is said to make and to `python -m harness`."""
+    """Return the options that unpin `paths`, for make and for `python -m harness`."""
     said = " ".join(f"--unpin {path}" for path in paths)
     return f"""UNPIN="{" ".join(paths)}" BECAUSE="why" (without make: {said} --because "why")"""
 
@@ -92,5 +92,5 @@ def _some(paths: Sequence[str], most: int = 8) -> str:
 
 
 def _roots(paths: Sequence[str], most: int = 4) -> list[str]:
-    """The paths themselves, or their top folders where they are many."""
+    """Return the paths, or their top folders if there are more than `most` paths."""
     return list(paths) if len(paths) <= most else sorted({p.split("/", 1)[0] for p in paths})

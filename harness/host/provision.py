@@ -1,6 +1,7 @@
-"""Makes the environment of a target from the lock, sent over the link as text. Stopped, it goes on when sent again.
+"""Installation of the packages of requirements.lock on a target. If interrupted, run it again and it continues.
 
-It stands alone, as `harness.host.bootstrap` does, and writes below the work folder only: environment, cache, log.
+Like `harness.host.bootstrap`, this program is sent over the link as text and imports the standard library only. It
+writes the environment, a cache and a log, all in the work folder.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from pathlib import Path
 
 
 class Refused(Exception):
-    """It cannot be done; the message says why."""
+    """Raised when the installation cannot be done; the message says why."""
 
 
 def step(*argv: str, env: dict[str, str]) -> None:
-    """Run a command, its output passed on line by line. Raises Refused."""
+    """Run a command and print its output line by line. Raises Refused."""
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
     assert process.stdout is not None
     last = ""
@@ -31,9 +32,9 @@ def step(*argv: str, env: dict[str, str]) -> None:
 
 
 def provision(workdir: str, lock: str) -> None:
-    """Make `workdir`/env hold exactly the packages of `lock`. Raises Refused."""
+    """Install the packages of `lock` into `workdir`/env. Raises Refused."""
     if sys.version_info < (3, 11):  # noqa: UP036  the interpreter there is not known to be ours
-        raise Refused(f"Python {sys.version.split()[0]} there, 3.11 or newer needed; name one: python in targets.toml")
+        raise Refused(f"Python there is {sys.version.split()[0]}: install 3.11 or newer, or set python in targets.toml")
     root = Path(workdir).expanduser()
     (root / "locks").mkdir(parents=True, exist_ok=True)
     for path in [root / "locks/env.lock", *(root / "locks").glob("gpu*.lock")]:
@@ -41,7 +42,7 @@ def provision(workdir: str, lock: str) -> None:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Refused(f"{path.stem} is in use there; wait until it is free") from None
+            raise Refused(f"{path.stem} is in use there: try again when it is free") from None
     env = os.environ | {"PIP_CACHE_DIR": str(root / "cache/pip"), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     env |= {"TMPDIR": str(root / "cache"), "PYTHONUNBUFFERED": "1"}
     (root / "cache").mkdir(exist_ok=True)
@@ -54,7 +55,7 @@ def provision(workdir: str, lock: str) -> None:
 
 
 def main(text: str) -> None:
-    """Do it; the last line is one JSON object."""
+    """Install, and print one JSON object as the last line."""
     try:
         provision(**json.loads(text))
         print(json.dumps({"machine": platform.machine()}))

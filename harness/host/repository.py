@@ -1,4 +1,4 @@
-"""Git plumbing: one repository, commands with a deadline, errors in words."""
+"""Git commands on one repository, with deadlines and readable errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 ACCEPTED = "refs/heads/accepted"
 NOTES = "refs/notes/verdicts"
 ZERO = "0" * 40
-#: What `git rev-parse --local-env-vars` lists, and the index: a git hook sets them.
+#: The variables that a git hook sets: those of `git rev-parse --local-env-vars`, and the index.
 LOCAL_VARIABLES = (
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
     "GIT_CONFIG",
@@ -34,11 +34,11 @@ LOCAL_VARIABLES = (
 
 
 class GitError(RuntimeError):
-    """A git command failed, did not end in time, or git is not installed."""
+    """A git command failed or did not end in time, or git is not installed."""
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without what points git at another repository, and without prompts or replacements."""
+    """Return the environment without variables that point git at another repository, and with prompts disabled."""
     kept = {name: value for name, value in os.environ.items() if name not in LOCAL_VARIABLES}
     return kept | {
         "GIT_OPTIONAL_LOCKS": "0",
@@ -59,16 +59,16 @@ class TreeEntry:
 
 @dataclass(frozen=True)
 class Repository:
-    """The repository at `path` (a working tree or a bare repository).
+    """The repository at `path`, a working tree or a bare repository.
 
-    `plain` leaves the configuration of the user and the system aside: for repositories of the harness's own.
+    `plain` ignores the configuration of user and system; the harness's own repositories use it.
     """
 
     path: Path
     plain: bool = False
 
     def command(self, *arguments: str) -> list[str]:
-        """The argument list that runs git here, with hooks and automatic packing off."""
+        """Return the argument list that runs git in this repository, without hooks and automatic packing."""
         return [
             "git",
             "-C",
@@ -83,7 +83,7 @@ class Repository:
         ]
 
     def environment(self, **more: str) -> dict[str, str]:
-        """The environment git runs in."""
+        """Return the environment of git commands, with the variables `more`."""
         plain = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"} if self.plain else {}
         return clean_environment() | plain | more
 
@@ -95,17 +95,17 @@ class Repository:
         timeout_s: float = 120.0,
         pass_fds: Sequence[int] = (),
     ) -> str:
-        """Run git; its standard output without the last newline. Raises GitError with what git said."""
+        """Run git and return its standard output without the last newline. Raises GitError with git's message."""
         done = self._run(arguments, stdin, env, timeout_s, pass_fds)
         if done.returncode != 0:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines()
             if any(os.strerror(errno.ENOSPC) in line for line in said):
-                raise GitError(f"the disk is full: git {arguments[0]} found no room")
+                raise GitError(f"the disk is full: git {arguments[0]} could not write")
             raise GitError(f"git {arguments[0]}: {' / '.join(said[-3:]) or f'exit {done.returncode}'}")
         return done.stdout.removesuffix("\n")
 
     def succeeds(self, *arguments: str) -> bool:
-        """Whether git exits with 0."""
+        """Return True if git exits with 0."""
         return self._run(arguments, "", None, 120.0, ()).returncode == 0
 
     def _run(
@@ -134,35 +134,35 @@ class Repository:
             raise GitError(f"git {arguments[0]}: did not end in {timeout_s:.0f} s") from error
 
     def resolve(self, name: str) -> str | None:
-        """The object id that `name` stands for, or None."""
+        """Return the object id of `name`, or None if there is no such object."""
         done = self._run(("rev-parse", "--verify", "--quiet", name), "", None, 120.0, ())
         return done.stdout.strip() if done.returncode == 0 else None
 
     def is_ancestor(self, older: str, newer: str) -> bool:
-        """Whether `newer` descends from (or is) `older`."""
+        """Return True if `newer` is `older` or descends from it."""
         return self.succeeds("merge-base", "--is-ancestor", older, newer)
 
     def tree(self, commit: str) -> list[TreeEntry]:
-        """Every file of a commit."""
+        """Return every file of a commit."""
         listed = self.git("ls-tree", "-r", "-z", "--full-tree", commit)
         rows = (row.split("\t", 1) for row in listed.split("\0") if row)
         return [TreeEntry(fields.split()[0], fields.split()[2], path) for fields, path in rows]
 
     def changed(self, old: str, new: str) -> list[TreeEntry]:
-        """The files that differ between two trees, as they are in `new` (mode "000000": deleted there)."""
+        """Return the files that differ between two trees, as they are in `new` (mode "000000" if deleted there)."""
         listed = self.git("diff-tree", "-r", "-z", "--no-renames", old, new).split("\0")
         pairs = zip(listed[0::2], listed[1::2], strict=False)
         return [TreeEntry(fields.split()[1], fields.split()[3], path) for fields, path in pairs]
 
     def move(self, ref: str, new: str, old: str | None, why: str) -> None:
-        """Compare-and-swap of `ref` from `old` (None: absent). Raises GitError where it is not `old`."""
+        """Move `ref` from `old` (None: absent) to `new`, atomically. Raises GitError if it is not at `old`."""
         self.git("update-ref", "--create-reflog", "-m", why, ref, new, old or ZERO)
 
     @contextmanager
     def prepared_move(self, ref: str, new: str, old: str, why: str) -> Iterator[None]:
-        """Hold the lock of `ref`, seen to be at `old`, while the body runs; then move it to `new`.
+        """Lock `ref`, which must be at `old`, while the body runs; then move it to `new`.
 
-        Where the body raises, or `ref` is not at `old` (GitError), the ref stays as it is.
+        If the body raises, `ref` does not move. Raises GitError if it is not at `old`.
         """
         process = subprocess.Popen(
             self.command("update-ref", "-m", why, "--stdin"),

@@ -1,4 +1,4 @@
-"""The verdict file of a run: written once, atomically, believed only where it names run and commit."""
+"""The verdict file of a run. It is written once, atomically, and counts only if it names the run and the commit."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MAX_BYTES = 1 << 20
 
 
 class RulingError(ValueError):
-    """A verdict file that is damaged, or bound to another run or commit: it decides nothing."""
+    """A verdict file that is damaged or belongs to another run or commit. It is ignored."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A file that came out of a run: size in bytes and SHA-256."""
+    """A result file: size in bytes and SHA-256."""
 
     bytes: int
     sha256: str
@@ -50,7 +50,7 @@ class Ruling:
     schema: int = SCHEMA
 
     def encode(self) -> bytes:
-        """The bytes of the verdict file."""
+        """Return the bytes of the verdict file."""
         return json.dumps(asdict(self) | {"verdict": self.verdict.name}, indent=1).encode() + b"\n"
 
     def write(self, folder: Path) -> None:
@@ -59,7 +59,7 @@ class Ruling:
 
 
 def decode(data: bytes, run: str, commit: str) -> Ruling:
-    """Read a verdict file. Raises RulingError unless it is whole, known, and bound to `run` and `commit`."""
+    """Parse a verdict file. Raises RulingError unless it is valid and names `run` and `commit`."""
     if len(data) > MAX_BYTES:
         raise RulingError(f"verdict file of {len(data)} bytes, at most {MAX_BYTES} are read")
     try:
@@ -81,16 +81,16 @@ def decode(data: bytes, run: str, commit: str) -> Ruling:
 
 
 def _typed(fields: dict[str, Any]) -> Ruling:
-    """A Ruling whose every field has its type. Raises ValueError, KeyError or TypeError."""
+    """Return a Ruling, after checking the type of each field. Raises ValueError, KeyError or TypeError."""
     fields["subject"] = subjects.decode(fields["subject"])
     for name in ("reason", "phase", "started", "ended"):
         if not isinstance(fields[name], str):
-            raise TypeError(f"{name} is no text")
+            raise TypeError(f"{name} is not a text")
     for name in ("before", "after"):
         fields[name] = {str(k): str(v) for k, v in fields[name].items()}
     fields["seconds"] = {str(k): float(v) for k, v in fields["seconds"].items()}
     fields["files"] = {str(p): Kept(int(k["bytes"]), str(k["sha256"])) for p, k in fields["files"].items()}
     if any(kept.bytes < 0 for kept in fields["files"].values()):
-        raise ValueError("a file of less than no bytes")
+        raise ValueError("a file has a negative size")
     fields["verdict"] = Verdict[fields["verdict"]]
     return Ruling(**fields)

@@ -37,5 +37,5 @@ def decode(read: dict[str, Any]) -> Subject:
         value = read[known.name]
         texts = value if known.name in ("milestones", "unpinned") else [value]
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-            raise TypeError(f"{known.name} is no text")
+            raise TypeError(f"{known.name} is not a text")
     return Subject(**read)

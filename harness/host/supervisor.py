@@ -1,8 +1,8 @@
-"""The supervisor of one run: detached from whoever started it, it owns every deadline and writes the verdict.
+"""The supervisor of one run. It is detached from its client, enforces every deadline, and writes the verdict.
 
-`python -m harness.host.supervisor RUN_FOLDER`, started by `remote.target.Target.submit`. Where a scheduler starts it (a
-job whose lock is ""), that one ends it by TERM and may begin it again: it then leaves no verdict, and the newest
-attempt counts.
+`remote.target.Target.submit` starts it as `python -m harness.host.supervisor RUN_FOLDER`. If a scheduler runs it (its
+job's lock is ""), the scheduler may stop it by SIGTERM and start it again. A stopped supervisor leaves no verdict, and
+only the newest attempt counts.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from harness.host.repository import ACCEPTED, GitError, Repository
 from harness.host.ruling import RULING_NAME, Ruling
 from harness.host.verdict import Verdict
 
-#: Kept free for the verdict file, and given up to write it.
+#: Disk space reserved for the verdict file, and released to write it.
 BALLAST_BYTES = 1 << 20
-#: A scheduler ends phase and supervisor at once; so much later the supervisor knows.
+#: A scheduler signals phase and supervisor together; after this time the supervisor has its signal too.
 TOLD_WITHIN_S = 0.5
-#: The exit code of a supervisor that left no verdict: 128 + SIGTERM.
+#: Exit code of a supervisor that left no verdict: 128 + SIGTERM.
 INTERRUPTED = 143
 KEPT_VARIABLES = (
     "PATH",
@@ -51,7 +51,7 @@ KEPT_VARIABLES = (
 
 
 class Supervisor:
-    """One run in `folder`: takes the lock, checks the commit out, runs the phases, rules."""
+    """The run in `folder`: takes the lock, checks out the commit, runs the phases, writes the verdict."""
 
     def __init__(self, folder: RunFolder, attempt: str = "") -> None:
         self.folder = folder
@@ -66,11 +66,11 @@ class Supervisor:
         self.ruling = Ruling(self.subject, Verdict.INFRA, "", "start", now(), "")
         self.stopping: Stop | None = None
         self.interrupted = False
-        #: What is marked broken where it is sick.
+        #: The name under which a sick device is marked as broken.
         self.device = self.job.lock or os.environ.get("SLURMD_NODENAME", platform.node())
 
     def supervise(self) -> Ruling:
-        """Run to the verdict, write it, and leave nothing but the results behind."""
+        """Run to the verdict and write it. Leave nothing but the results behind."""
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, self._shut_down)
         phase.adopt_orphans()
@@ -99,7 +99,7 @@ class Supervisor:
         return lock.held(self.place.locks, self.job.lock, who, self._wait_in_line, self.job.slots)
 
     def _await(self, run: str) -> None:
-        """Wait for the ACCEPT of the run, on the same commit, that this one comes after. Raises Ruled without."""
+        """Wait until `run`, on the same commit, ends with ACCEPT ("": return at once). Raises Ruled if it does not."""
         while run:
             alive = lock.is_held(self.place.run(run).alive)
             with suppress(OSError):
@@ -108,13 +108,13 @@ class Supervisor:
                     raise Ruled(found.verdict, found.reason)
                 return
             if not alive:
-                raise Ruled(Verdict.INFRA, f"run {run}, which comes first, died without a verdict")
+                raise Ruled(Verdict.INFRA, f"run {run}, which must come first, died without a verdict")
             self.heartbeat.beat("line", 0.0, f"waiting for run {run}")
             self._heed(self._stop_asked())
             time.sleep(lock.POLL_S)
 
     def _prepare(self) -> None:
-        """Make the folders, hold some room for the verdict, and find out now whether the disk is too full."""
+        """Create the folders, reserve disk space for the verdict, and check that the disk has enough."""
         for folder in (self.folder.logs, self.folder.home, self.place.locks):
             folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(self.folder.path).free
@@ -135,7 +135,7 @@ class Supervisor:
         self._heed(self._stop_asked())
 
     def _rule_under_lock(self) -> Checkout | None:
-        """Decide, with the lock held; every way out leaves the ruling set. Returns the checkout, to be removed."""
+        """Set the ruling while the lock is held, whatever happens. Return the checkout, which the caller removes."""
         self.journal.say("locked", lock=self.device)
         tree: Checkout | None = None
         try:
@@ -158,17 +158,17 @@ class Supervisor:
         if broken.exists():
             raise Ruled(
                 Verdict.INFRA,
-                f"{self.device} is marked broken ({one_line(broken.read_text())}); look at the machine, then "
-                f"clear it: doctor --clear-broken",
+                f"{self.device} is marked broken ({one_line(broken.read_text())}): check the machine, then remove the "
+                f"mark with doctor --clear-broken",
             )
         accepted = self.repository.resolve(ACCEPTED)
         if accepted and not self.repository.is_ancestor(accepted, self.subject.commit):
             raise Ruled(Verdict.STALE, f"accepted moved to {accepted[:12]} while this run waited")
 
     def _examine(self, tree: Checkout) -> None:
-        """Refuse a commit whose protected paths or base are not what the job names."""
+        """Check that the commit has the protected paths and the base that the job names. Raises Ruled if not."""
         if PROTECTION.digest(tree.entries) != self.subject.pins:
-            raise Ruled(Verdict.TAMPERED, "the pinned paths of the commit are not those of the job")
+            raise Ruled(Verdict.TAMPERED, "the pinned paths of the commit differ from those of the job")
         if self.subject.base and not self.repository.is_ancestor(self.subject.base, self.subject.commit):
             raise Ruled(Verdict.TAMPERED, "the commit does not descend from its base")
 
@@ -203,7 +203,7 @@ class Supervisor:
         return evidence.fingerprint(self._log(step))
 
     def _run(self, tree: Checkout, step: Step) -> phase.Ended:
-        """Run one phase in the checkout, which is proven to be the commit just before."""
+        """Run one phase in the checkout, after checking that it still equals the commit."""
         self._still_the_commit(tree)
         self.ruling = replace(self.ruling, phase=step.name)
         self.journal.say("phase", name=step.name, budget_s=step.budget_s)
@@ -230,7 +230,7 @@ class Supervisor:
         return ended
 
     def _examine_device(self, tree: Checkout, stuck: bool) -> None:
-        """After a hang: run the canary again, and mark the device broken where it is sick."""
+        """Run the canary again after a hang, and mark the device broken if the canary fails."""
         sick = "a process of the run cannot be killed" if stuck else ""
         if self.job.canary and not stuck:
             step = replace(self.job.canary, name="canary after the hang")
@@ -242,7 +242,7 @@ class Supervisor:
             self.journal.say("broken", why=sick)
 
     def _environment(self) -> dict[str, str]:
-        """What a phase sees: nothing of the user's Python, caches or git, and a mark to find it by."""
+        """Return a phase's environment: nothing of the user's Python, caches or git, and a mark that identifies it."""
         kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
         return {
             **kept,
@@ -277,7 +277,7 @@ class Supervisor:
         self.ruling = replace(self.ruling, verdict=ruled.verdict, reason=one_line(ruled.reason))
 
     def _write(self) -> None:
-        """Write the verdict file; it is the last word, and the only one that counts."""
+        """Write the verdict file, unless this attempt was interrupted or is not the newest."""
         self._ballast.unlink(missing_ok=True)
         shutil.rmtree(self.folder.home, ignore_errors=True)
         if self.attempt and (self.interrupted or self.folder.attempt.read_text() != self.attempt):
@@ -293,7 +293,7 @@ class Supervisor:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             shutil.rmtree(self.folder.out.parent, ignore_errors=True)
-            self._rule(Ruled(Verdict.INFRA, "the disk is full: the results were given up to say so"))
+            self._rule(Ruled(Verdict.INFRA, "the disk is full: the results were deleted to write this verdict"))
             self.ruling = replace(self.ruling, files={})
             self.ruling.write(self.folder.path)
 
@@ -311,7 +311,7 @@ class Supervisor:
 
 
 def main(path: str) -> int:
-    """Supervise the run in folder `path`, unless it has a verdict or a supervisor already."""
+    """Supervise the run in folder `path`, unless it already has a verdict or a supervisor. Return the exit code."""
     folder = RunFolder(Path(path))
     if not folder.job().lock:
         return _attempt(folder)
@@ -327,7 +327,7 @@ def main(path: str) -> int:
 
 
 def _attempt(folder: RunFolder) -> int:
-    """Supervise a run that a scheduler started, from the beginning, whatever an earlier attempt left."""
+    """Supervise a run that a scheduler started, from the beginning. Remove what an earlier attempt left."""
     if (folder.path / RULING_NAME).exists():
         return 0
     attempt = secrets.token_hex(8)

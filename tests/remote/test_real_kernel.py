@@ -46,5 +46,5 @@ def test_compiler_that_does_not_end_is_ended(checkout, sshd):
     store = RunStore(checkout.path / "results")
     driver = Driver(Repository(checkout.path), store, Silent(), TimeLimits(compile_s=3.0))
     entry = driver.judge(["D1.1"], target)
-    assert entry.verdict == "COMPILE_HANG" and "compiling did not end in 3 s" in entry.reason
+    assert entry.verdict == "COMPILE_HANG" and "a compile did not end in 3 s" in entry.reason
     assert load(store.folder(entry.run)).phases[0].name == "compile"

@@ -32,7 +32,7 @@ def test_a_work_folder_of_another_account_is_refused(project, other_clone, sshd,
     theirs = Ssh("b200", "bobs", str(workdir), other_sshd.account.python, "emulator", disk_mb=8)
     entry = Person(other_clone, workdir, theirs).stage()
     assert entry.verdict == "INFRA"
-    assert f"workdir {workdir} belongs to the account {sshd.account.name}: name one of your own" in entry.reason
+    assert f"workdir {workdir} belongs to the account {sshd.account.name}: choose one of your own" in entry.reason
 
 
 @pytest.mark.slurm

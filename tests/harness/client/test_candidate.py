@@ -144,7 +144,7 @@ def test_unpin_needs_a_reason_and_a_use(project):
         Unpin(("stages",))
     project.kernel(cosine=1.0)
     made = candidate.make(repository(project), "r1", "D1.1")
-    with pytest.raises(ProtectedError, match="leave it out"):
+    with pytest.raises(ProtectedError, match="omit it"):
         protected.check(repository(project), made.parent, made.commit, Unpin(("stages",), "no need"))
 
 

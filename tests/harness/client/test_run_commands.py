@@ -86,7 +86,7 @@ def test_bad_input(project):
 def test_pinned_path(project):
     project.write("stages/tolerances.toml", "cosine = 0.5\n")
     mend = 'UNPIN="stages/tolerances.toml" BECAUSE="why" (without make: --unpin stages/tolerances.toml --because "why")'
-    refused(project, "pinned, but changed", "stage", "D1.1")
+    refused(project, "pinned, but different", "stage", "D1.1")
     refused(project, mend, "stage", "D1.1")
     assert harness(project, "stage", "D1.1", "--unpin", "stages", "--because", "measured").returncode == 0
 
@@ -189,7 +189,7 @@ def test_old_runs_go_with_their_candidates(project):
         project.kernel(cosine=cosine)
         assert harness(project, "gate").returncode == Verdict.REJECT_GATE.exit_code
     project.write("stages/tolerances.toml", "cosine = 0.5\n")
-    refused(project, "pinned, but changed", "gate")
+    refused(project, "pinned, but different", "gate")
     places = [project.path / ".git", project.path / "results/.sim/repo.git"]
 
     def candidates(repository):

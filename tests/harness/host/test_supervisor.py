@@ -158,16 +158,16 @@ def test_stage_falls_with_the_gate_held(place):
     ("settings", "verdict", "words"),
     [
         ({"compile": "error"}, Verdict.COMPILE_ERROR, "gate"),
-        ({"compile_hang": True}, Verdict.COMPILE_HANG, "compiling did not end in 1 s"),
+        ({"compile_hang": True}, Verdict.COMPILE_HANG, "a compile did not end in 1 s"),
         ({"hang": "sleep"}, Verdict.GPU_HANG, "gate did not end in 2 s"),
         ({"hang": "gil"}, Verdict.GPU_HANG, "gate did not end in 2 s"),
         ({"hang": "deaf"}, Verdict.GPU_HANG, "gate did not end in 2 s"),
         ({"exit": 0}, Verdict.TAMPERED, "record has verdict ''"),
         ({"exit": 1}, Verdict.REJECT_GATE, "gate"),
-        ({"exit": 2}, Verdict.INFRA, "refused its input"),
+        ({"exit": 2}, Verdict.INFRA, "rejected its arguments"),
         ({"die": int(signal.SIGSEGV)}, Verdict.REJECT_GATE, "SIGSEGV"),
         ({"die": int(signal.SIGKILL)}, Verdict.INFRA, "killed from outside"),
-        ({"vandal": "stages/tolerances.toml"}, Verdict.TAMPERED, "stages/tolerances.toml is not as in"),
+        ({"vandal": "stages/tolerances.toml"}, Verdict.TAMPERED, "stages/tolerances.toml differs from the commit"),
         ({"vandal": "kernel/sneaky.py"}, Verdict.TAMPERED, "kernel/sneaky.py is not in the commit"),
         ({"vandal": "stages/x.log"}, Verdict.TAMPERED, "stages/x.log is not in the commit"),
         ({"exit": 1, "shout": "\x1b[31m[bold]\u202e<script>"}, Verdict.REJECT_GATE, "[31m[bold] <script>"),
@@ -343,5 +343,5 @@ def test_descendants_are_found_across_sessions():
 
 
 def test_path_that_the_assembler_cannot_read_is_refused(project, tmp_path):
-    with pytest.raises(Refused, match="a path with a double quote; choose another"):
+    with pytest.raises(Refused, match="a double quote, which ptxas cannot read in a path: choose another"):
         Place(project, tmp_path / 'so-called "work"')

@@ -58,7 +58,7 @@ def test_a_pipe_gets_the_table_without_colours(pipe: Console, tmp_path) -> None:
     assert max(len(line) for line in text.split("negative controls:")[0].splitlines()) <= 80
     assert "negative controls: 1 of 2 refused" in text
     assert "D1.1 hd=64 n=128: outside its pins" in text
-    assert "D1.1 REJECT_GATE  the hd=64 gate fell: the change is wrong: failed: hd=64 n=128 seed=123456789" in text
+    assert "D1.1 REJECT_GATE  the hd=64 gate failed: the change is wrong: failed: hd=64 n=128 seed=123456789" in text
     assert text.endswith(f"{tmp_path}\n")
 
 
@@ -75,7 +75,7 @@ def test_a_run_that_did_not_compile_has_no_table(pipe: Console, tmp_path) -> Non
     record.verdict, record.reason = "COMPILE_ERROR", "NameError: name 'tOrP' is not defined"
     show_end(pipe, record, tmp_path)
     assert said(pipe).splitlines() == [
-        "D1.1 COMPILE_ERROR  the compiler refused the kernel: NameError: name 'tOrP' is not defined",
+        "D1.1 COMPILE_ERROR  the compiler rejected the kernel: NameError: name 'tOrP' is not defined",
         str(tmp_path),
     ]
 
