@@ -11,11 +11,15 @@ import argparse
 import os
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
 # CuTeDSL reads this when it is imported: without source locations it compiles in half the time, to the same code.
 os.environ["CUTE_DSL_LINEINFO"] = os.environ["CUTE_EXPERIMENTAL_DSL_LINEINFO"] = "0"
+
+from rich.console import Console
+from rich.progress import Progress, TimeElapsedColumn
 
 from harness.paths import RESULTS, ROOT
 from harness.tools.mutants import baseline, plan, pool, results, table, trial
@@ -81,36 +85,17 @@ def run(mutants: list[Mutant], args: argparse.Namespace) -> int:
     if args.case:
         known = [each for each in known if fnmatch(each.key, args.case)]
     had, listed = results.load(path), {} if args.equivalent else results.equivalents()
-    todo = []
-    for each in mutants:
-        before = had.get(each.id)
-        done = before is not None and (before.outcome == "killed" or before.stages == stages)
-        if each.id in listed or (done and not args.case and not (args.rerun_holes and before.outcome != "killed")):
-            continue
-        todo.append(each)
+    todo = [
+        each for each in mutants if each.id not in listed and (args.case or not done(had.get(each.id), stages, args))
+    ]
     todo.sort(key=lambda each: each.operator not in ALWAYS or each.path in HOST)
     print(f"{len(mutants)} mutants, {len(todo)} to run", file=sys.stderr, flush=True)
-    by_id = {each.id: each for each in todo}
-    suspects: list[str] = []
-
-    def keep(result: Result) -> None:
+    for result in results_of(todo, known, folder, args.j):
         result.stages = stages
         had[result.id] = result
         if not args.case:
             results.append(path, [result])
-        if result.outcome != "killed" or not sys.stderr.isatty():
-            print(f"{result.outcome} {result.how} {result.id} {result.case} {result.seconds:.1f} s", flush=True)
-
-    tasks = [task(each, known, folder, first=True) for each in todo]
-    for done in pool.run(tasks, trial.run, args.j):
-        result = judged(done)
-        if result.outcome == "suspect":
-            suspects.append(result.id)
-        keep(result)
-    tasks = [task(by_id[each], known, folder, first=False) for each in suspects]
-    for done in pool.run(tasks, trial.run, args.j):
-        keep(judged(done))
-    ends = Counter(had[each.id].outcome for each in mutants if each.id not in listed)
+    ends = Counter(had[each.id].outcome for each in mutants if each.id in had and each.id not in listed)
     equivalent = sum(each.id in listed for each in mutants)
     print(f"{len(mutants)} mutants: {ends['killed']} killed, {equivalent} equivalent, {ends['hole']} holes")
     if not args.only and not args.all and not args.case:
@@ -118,30 +103,69 @@ def run(mutants: list[Mutant], args: argparse.Namespace) -> int:
     return 1 if ends["hole"] else 0
 
 
-def task(mutant: Mutant, known: list[baseline.Known], folder: Path, first: bool) -> trial.Task:
-    """Return what a process is to do: the first configurations, or all the others."""
+def done(before: Result | None, stages: str, args: argparse.Namespace) -> bool:
+    """Return whether a mutant's result still counts: a hole's and a suspect's do while no stage changed."""
+    if before is None:
+        return False
+    return before.outcome == "killed" or (before.outcome == "hole" and before.stages == stages and not args.rerun_holes)
+
+
+def results_of(todo: list[Mutant], known: list[baseline.Known], folder: Path, processes: int) -> Iterator[Result]:
+    """Yield results as they come; mutants that survive the first configurations are run against the others at the end.
+
+    Shows progress on a terminal, and prints those that survive.
+    """
+    by_id, suspects = {each.id: each for each in todo}, dict[str, list[str]]()
+    console = Console(stderr=True)
+    with Progress(
+        *Progress.get_default_columns(), TimeElapsedColumn(), console=console, disable=not console.is_terminal
+    ) as progress:
+        bar = progress.add_task("mutants", total=len(todo))
+        for ended in pool.run([task(each, known, folder) for each in todo], trial.run, processes):
+            result = judged(ended)
+            progress.advance(bar)
+            if result.outcome == "suspect":
+                suspects[result.id] = ended.reports[-1]["affected"]
+            elif result.outcome == "hole":
+                progress.print(f"hole  {result.id}", highlight=False)
+            yield result
+        bar = progress.add_task("survivors", total=len(suspects))
+        rest = [task(by_id[each], known, folder, affected) for each, affected in suspects.items()]
+        for ended in pool.run(rest, trial.run, processes):
+            result = judged(ended)
+            progress.advance(bar)
+            if result.outcome == "hole":
+                progress.print(f"hole  {result.id}", highlight=False)
+            yield result
+
+
+def task(mutant: Mutant, known: list[baseline.Known], folder: Path, affected: list[str] | None = None) -> trial.Task:
+    """Return what a process is to do: the first configurations or, where those are done, all the others.
+
+    affected: milestones that the first were of, where they are done.
+    """
     groups = plan.ordered(plan.using(mutant, known))
-    few = len(groups) <= plan.FIRST
-    taken = groups[: plan.FIRST] if first else groups[plan.FIRST :]
-    return trial.Task(mutant, [case for group in taken for case in group], str(folder), few or not first)
+    taken = groups[: plan.FIRST] if affected is None else groups[plan.FIRST :]
+    last = affected is not None or len(groups) <= plan.FIRST
+    return trial.Task(mutant, [case for group in taken for case in group], str(folder), last, affected or [])
 
 
 def judged(done: pool.Done) -> Result:
-    """Return what came of a mutant's process."""
+    """Return what came of a mutant's process. Raises RuntimeError where this program itself failed."""
     last = done.task.last
     cases = [each["case"] for each in done.reports if "how" not in each and "case" in each]
     result = Result(
         done.task.mutant.id, "hole" if last else "suspect", seconds=round(done.seconds, 2), cases=len(cases)
     )
     end = next((each for each in done.reports if "how" in each), None)
-    error = next((each["error"] for each in done.reports if "error" in each), "")
+    if error := next((each["error"] for each in done.reports if "error" in each), ""):
+        raise RuntimeError(f"{result.id}: {error}")
     if end is None:
         result.outcome, result.how, result.case = "killed", done.end or "error", cases[-1] if cases else ""
-        result.says = error
     elif end["how"]:
         result.outcome, result.how, result.case, result.says = "killed", end["how"], end["case"], end["says"]
     else:
-        result.says = f"{end['affected']} cases launched"
+        result.says = f"launched by {', '.join(end['affected']) or 'no case'}"
     return result
 
 

@@ -26,12 +26,17 @@ ASKED_ALREADY = "not test_holds and not test_refuses_negative_controls"
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What a process is to do: a mutant, the cases in their order, and whether to go on to tests and clock."""
+    """What a process is to do: run a mutant against cases in their order.
+
+    last: the milestones' own tests and the clock follow, of the milestones in `affected` too: those that an earlier
+    process found the mutant to change.
+    """
 
     mutant: Any
     cases: list[Known]
     folder: str
     last: bool
+    affected: list[str] = []
 
 
 class Killed(Exception):
@@ -43,21 +48,24 @@ class Killed(Exception):
 
 
 def run(task: Task, report: pool.Report) -> None:
-    """Report {"case": ...} as each case begins, and {"how": ...} at the end: how the mutant was killed, or ""."""
+    """Report {"case": ...} as each case begins, and {"how": ...} at the end: how the mutant was killed, or "".
+
+    A mutant that survives has its "affected" milestones reported too.
+    """
     mutant: Mutant = task.mutant
     install(mutant.path, mutant.source(original(mutant.path)))
     try:
-        affected = _cases(mutant, task, report)
-        if task.last and affected:
-            _own_tests(affected, report)
-            _clock(affected, report)
-        report({"how": "", "affected": len(affected)})
+        milestones = list(dict.fromkeys([*task.affected, *_cases(mutant, task, report)]))
+        if task.last:
+            _own_tests(milestones, report)
+            _clock(milestones, report)
+        report({"how": "", "affected": milestones})
     except Killed as killed:
         report({"how": killed.how, "case": killed.case, "says": killed.says})
 
 
-def _cases(mutant: Mutant, task: Task, report: pool.Report) -> list[tuple[Any, Any]]:
-    """Run the cases; return (milestone, case) of those that the mutant changes anything of. Raises Killed."""
+def _cases(mutant: Mutant, task: Task, report: pool.Report) -> list[str]:
+    """Run the cases; return the milestones of those that the mutant changes anything of. Raises Killed."""
     from remote.device import Emulated
 
     report({"case": "import"})
@@ -81,7 +89,7 @@ def _cases(mutant: Mutant, task: Task, report: pool.Report) -> list[tuple[Any, A
             pool.limit_cpu(SLACK_S + TIMES * known.seconds)
             for seed in module.SEEDS:
                 _judge(case, seed, device, known, Path(task.folder))
-            affected.append((known, case))
+            affected.append(known.milestone)
     return affected
 
 
@@ -136,7 +144,7 @@ def _kind(error: Exception) -> str:
     return "finding" if "EmulatorError" in names else "error"
 
 
-def _own_tests(affected: Sequence[tuple[Known, Any]], report: pool.Report) -> None:
+def _own_tests(milestones: Sequence[str], report: pool.Report) -> None:
     """Run what the milestones' modules ask beside their cases. Raises Killed."""
     import pytest
 
@@ -144,7 +152,7 @@ def _own_tests(affected: Sequence[tuple[Known, Any]], report: pool.Report) -> No
     from stages import every
     from stages.catalog import find
 
-    for milestone in dict.fromkeys(known.milestone for known, _ in affected):
+    for milestone in milestones:
         report({"case": f"{milestone} tests"})
         pool.limit_cpu(600)
         plugin = _Plugin(find(milestone).load(), Emulated())
@@ -183,22 +191,23 @@ class _Recorder:
     def negative_control(self, name: str, refused_by: object) -> None: ...
 
 
-def _clock(affected: Sequence[tuple[Known, Any]], report: pool.Report) -> None:
+def _clock(milestones: Sequence[str], report: pool.Report) -> None:
     """Hold the milestones' first cases to their predicted cycles. Raises Killed."""
     from harness.judge.predict import launching, predicted
     from remote.device import Emulated
     from stages.catalog import find
     from stages.tolerances import most_cycles
 
-    for known, case in affected:
-        if find(known.milestone).load().CASES[0] == case:
-            report({"case": f"{known.milestone} clock"})
-            try:
-                cycles = sum(each.cycles for each in predicted(Emulated(), launching(case), case.config.mbarriers))
-            except Exception as error:
-                raise Killed("clock", known.key, _said(error)) from error
-            if cycles > most_cycles(known.milestone):
-                raise Killed("clock", known.key, f"{cycles:.0f} cycles, pinned {most_cycles(known.milestone)}")
+    for milestone in milestones:
+        case, most = find(milestone).load().CASES[0], most_cycles(milestone)
+        report({"case": f"{milestone} clock"})
+        pool.limit_cpu(COMPILE_S)
+        try:
+            cycles = sum(each.cycles for each in predicted(Emulated(), launching(case), case.config.mbarriers))
+        except Exception as error:
+            raise Killed("clock", str(case), _said(error)) from error
+        if cycles > most:
+            raise Killed("clock", str(case), f"{cycles:.0f} cycles, at most {most} are pinned")
 
 
 class _Keeper:
