@@ -1,4 +1,4 @@
-"""libcuda.so.1, libcudart.so and ptxas of ours, as C programs find them."""
+"""The emulated libcuda.so.1, libcudart.so and ptxas, as C programs use them."""
 
 import ctypes
 import os
@@ -46,7 +46,7 @@ def cuda(device) -> ctypes.CDLL:
 
 @pytest.fixture
 def memory(cuda: ctypes.CDLL) -> Callable[[np.ndarray], int]:
-    """A function that copies an array to the device."""
+    """Return a function that copies an array to the device."""
 
     def copied(array: np.ndarray) -> int:
         pointer = ctypes.c_uint64()
@@ -65,7 +65,7 @@ def function(cuda: ctypes.CDLL, image: bytes, name: bytes = b"twice") -> ctypes.
 
 
 def parameters(*values: ctypes._SimpleCData) -> ctypes.Array:
-    """Pointers to the values, which they keep alive."""
+    """Return an array of pointers to the values, which it keeps alive."""
     kind = ctypes.POINTER(ctypes.c_uint64)
     return (kind * len(values))(*(ctypes.cast(ctypes.pointer(value), kind) for value in values))
 
@@ -173,7 +173,7 @@ def test_a_graph_keeps_launches(cuda, memory) -> None:
 
 
 def fat_binary(ptx: bytes, packing: str = "") -> ctypes.Array:
-    """A fat binary of one text, compressed by one of the system's libraries or not at all."""
+    """Return a fat binary with one PTX text, uncompressed or compressed by a system library."""
     content, flags = ptx, 0x11
     if packing == "zstd":
         library = ctypes.CDLL("libzstd.so.1")
@@ -224,7 +224,7 @@ def made(create: Callable[..., int], *arguments: object) -> ctypes.c_uint64:
 
 @pytest.mark.parametrize(("transposed", "beta"), [(False, 0.0), (True, 0.5)])
 def test_a_product_of_cublaslt(cuda, memory, transposed, beta) -> None:
-    """Column by column: 3 by 4 with rows between the columns, by 4 by 2, half precision into single."""
+    """Column-major: 3 by 4 with padded columns, times 4 by 2, half precision in, single precision out."""
     cublas = ctypes.CDLL("libcublas.so")
     a, b, c = (np.arange(n, dtype=np.float32) - 3 for n in (16, 8, 6))
     shapes = [(HALF, 4, 3, 4) if transposed else (HALF, 3, 4, 4), (HALF, 4, 2, 4), (SINGLE, 3, 2, 3)]
@@ -276,7 +276,7 @@ int main(int argc, char **argv) {
 
 @pytest.fixture
 def executable(device, tmp_path: Path) -> Path:
-    """A program in C that was linked to the libraries."""
+    """Build a C program that is linked to the libraries."""
     text = DOUBLE.replace("\n", "\\n")
     (tmp_path / "program.c").write_text(PROGRAM.replace("PTX;", f'"{text}";'))
     libraries = [f"-L{FOLDER}", "-l:libcuda.so.1", "-l:libcudart.so.13"]
@@ -328,7 +328,7 @@ print(on_host.sum(), device.name)
 
 
 def test_cuda_core(tmp_path: Path) -> None:
-    """Its objects are freed when Python has ended."""
+    """cuda.core frees its objects after Python has shut down."""
     (tmp_path / "script.py").write_text(f"PTX = {DOUBLE.encode()!r}\n{CUDA_CORE}")
     command = [sys.executable, "-m", "emulator", "run", str(tmp_path / "script.py")]
     done = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=120)

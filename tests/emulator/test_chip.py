@@ -1,4 +1,4 @@
-"""The emulated chip: a B200, or an H200 where that is asked for before the emulator is imported."""
+"""The emulated chip: a B200, or an H200 if the environment selects it before the emulator is imported."""
 
 from __future__ import annotations
 

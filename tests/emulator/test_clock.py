@@ -1,4 +1,4 @@
-"""The clock: figures that the microbenchmarks gave, contention, waits by name, grids, traces."""
+"""The clock: microbenchmark results, contention, named waits, grids, traces."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def end(body: str, threads: int = 32, shared: str = "", resident: int = 1) -> fl
 
 
 def chain(count: int, registers: int) -> str:
-    """`count` ex2 over so many registers: as many chains."""
+    """Return `count` ex2 that form as many dependent chains as there are registers."""
     return "\n".join(f"ex2.approx.ftz.f32 %r{i % registers}, %r{i % registers};" for i in range(count))
 
 
@@ -81,7 +81,7 @@ def test_loads_of_tensor_memory_are_waited_for_though_their_values_are_data() ->
 
 
 def deciding(semantics: str, chained: bool) -> float:
-    """Of eight loads that decide where the warp goes."""
+    """Return the cycles of eight loads that decide a branch."""
     loads = "".join(
         f"ld{semantics}.shared.u32 %r{10 + i}, [%r{9 + i if chained and i else 8}]; or.b32 %r7, %r7, %r{10 + i};"
         for i in range(8)
@@ -97,7 +97,7 @@ def test_loads_that_decide_where_a_warp_goes_are_under_way_together() -> None:
 
 
 def test_a_weak_load_is_made_again_only_when_time_has_passed() -> None:
-    """Another warp stores what ends the loop."""
+    """Another warp stores the value that ends the polling loop."""
     body = """mov.u32 %r1, %tid.x; mov.b32 %r2, word; mov.b32 %r4, 0; mov.b32 %r5, 1; setp.lt.u32 %p0, %r1, 32;
 @%p0 bra POLL;
 {work}
@@ -110,7 +110,7 @@ END:"""
 
 
 def parts(count: int, hand_on: str) -> str:
-    """`count` times eight ex2, of which one value is handed on."""
+    """Return `count` groups of eight ex2; each group publishes one value."""
     regs = [f"%r{20 + i}" for i in range(8)]
     one = "".join(f"ex2.approx.ftz.f32 {r}, {r};" for r in regs) + f"cvt.rn.bf16x2.f32 %r11, {regs[-1]}, {regs[0]};"
     return "mov.b32 %r6, 0;" + "".join(f"{one}{hand_on.format(part=part)}" for part in range(count))
@@ -128,7 +128,7 @@ def test_chains_go_on_while_a_part_is_handed_on(hand_on: str) -> None:
 
 
 def waited(work: str) -> float:
-    """Cycles that a warp waits for the arrival of another, which works before it. %r2: the mbarrier, and 8 bytes."""
+    """Return the cycles that a warp waits for the arrival of another warp after `work`. %r2: mbarrier and 8 bytes."""
     body = f"""
 mov.u32 %r1, %tid.x; mov.b32 %r2, bar; setp.eq.u32 %p0, %r1, 0; setp.lt.u32 %p1, %r1, 32;
 @%p0 mbarrier.init.shared.b64 [%r2], 1;
@@ -236,7 +236,7 @@ def test_what_takes_no_time_is_not_in_the_trace() -> None:
 
 
 def test_what_ended_a_wait_leads_to_it_in_the_trace() -> None:
-    """Four warps wait for each of two commits: an arrow each from the tensor core, which is taken where it begins."""
+    """Four warps wait for each of two commits. An arrow leads from the tensor core's slice to each wait's end."""
     row, recorder = bench.rows("umma")[0], Recorder()
     idesc = bench.KIND[row["kind"]][1] | int(row["n"]) >> 3 << 17 | int(row["m"]) >> 4 << 24
     bench.cycles(bench.mma_program(row["kind"], False, 1), [idesc, 2, 1, 0], threads=128, recorder=recorder)
@@ -258,7 +258,7 @@ def test_fewer_cycles_for_the_same_products_never_take_longer(name: str) -> None
 
 @pytest.fixture
 def weaker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[float], str]:
-    """The name of a B200 that power limits to a rate while its tensor cores always compute."""
+    """Return a function that makes a B200 whose power limits the frequency while its tensor cores are busy."""
     monkeypatch.setattr(chips, "FOLDER", tmp_path)
     known = (Path(chips.__file__).parent / "b200.toml").read_text()
 
@@ -274,7 +274,7 @@ def weaker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[float],
 def test_power_lengthens_what_the_tensor_cores_bound(
     weaker: Callable[[float], str], columns: int, least: float, most: float
 ) -> None:
-    """A round copies 16 bytes a thread from HBM, which takes 83 cycles at the highest rate, beside one product."""
+    """A round copies 16 bytes per thread from HBM, which takes 83 cycles at the highest frequency, beside one MMA."""
     text = bench.entry(
         "u32 rounds,u64 data,u32 idesc",
         """
@@ -345,7 +345,7 @@ ret;""",
 
 @pytest.mark.parametrize(("kind", "times"), [(".nc", 1), ("", 4)])
 def test_loads_of_what_nothing_writes_go_before_copies(kind: str, times: int) -> None:
-    """Each copy takes what a load gave: its place; ptxas may not move other loads past it."""
+    """Each copy's source is the value of a load. ptxas may not move loads other than .nc across copies."""
     one = f"ld.global{kind}.u32 %r{{at}}, [%d1]; tcgen05.cp.cta_group::1.128x256b [%r{{at}}], %d1;"
     body = "".join(one.format(at=20 + i) for i in range(4))
     taken = end(f"mov.b64 %d1, 4096; {body}")
@@ -379,7 +379,7 @@ OTHERS = "ld.param.u64 %d3, [other]; cp.async.bulk.prefetch.L2.global [%d3], 16;
 
 @pytest.mark.parametrize("before", ["", OTHERS])
 def test_what_was_prefetched_comes_from_l2_and_once_from_hbm(before: str) -> None:
-    """Also where another tensor's was asked for before it, and is not loaded."""
+    """Also if another tensor was prefetched before it and is never loaded."""
     data, other, cycles, hbm = np.zeros(1 << 22, np.uint8), np.zeros(1 << 22, np.uint8), [], []
     for ahead in (0, 8192, 16384):
         text = bench.entry("u64 data, u32 ahead, u64 other", before + LOAD)
@@ -426,7 +426,7 @@ setp.lt.u32 %p1, %r1, %r3; mov.b32 %r4, 0; @%p1 st.global.v4.b32 [%d1], {%r4, %r
     ("body", "away", "one"), [(COPIED, (0, 512), 16 * 32), (STORED, (8, 16), 16 * 8)], ids=["cp.async", "st.global"]
 )
 def test_hbm_has_what_warps_copy_once_and_all_that_they_store(body: str, away: tuple[int, int], one: int) -> None:
-    """Twice the bytes where the second copy reads past the first, and where twice the lanes store."""
+    """Twice the bytes if the second copy reads other data, and if twice as many lanes store."""
     text, moved = bench.entry("u64 data, u32 away", body), []
     for each in away:
         with emulate(clock="b200"):
@@ -437,7 +437,7 @@ def test_hbm_has_what_warps_copy_once_and_all_that_they_store(body: str, away: t
 
 
 def test_an_address_of_a_parameter_may_be_in_a_register() -> None:
-    """A launch is over after as many rounds as a parameter says that is loaded so."""
+    """The number of rounds comes from a parameter that is loaded through a register."""
     text = bench.copy_program(1, 16).replace(
         "ld.param.u32 %r3, [rounds];", "mov.b64 %d2, rounds; ld.param.u32 %r3, [%d2];"
     )

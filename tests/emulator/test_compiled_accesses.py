@@ -1,4 +1,4 @@
-"""Loads and stores in loops: their handlers do the first, machine code the others, and neither may show."""
+"""Loads and stores in loops: handlers do the first ones, machine code the others, and results must not differ."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ret;
 
 @pytest.fixture
 def handled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The accesses of global memory that handlers did."""
+    """Collect the accesses of global memory that handlers do."""
     return _handled(GlobalMemory, monkeypatch)
 
 
@@ -68,13 +68,13 @@ def looped(
     before: str = "",
     findings: list[Fault] | None = None,
 ) -> Stats:
-    """Run a body a few times, with the round in %r90."""
+    """Run a body several times, with the round in %r90."""
     text = source(before + LOOP.format(body=body, rounds=rounds), len(arrays), block=block)
     return launch(text, *arrays, block=block, processes=processes, level=Level.FORMAL, findings=findings)
 
 
 def aligned(array: np.ndarray) -> np.ndarray:
-    """A copy that starts at a multiple of 64 bytes."""
+    """Return a copy that starts at a multiple of 64 bytes."""
     room = np.zeros(array.nbytes + 64, np.uint8)
     start = -room.ctypes.data % 64
     copy = room[start : start + array.nbytes].view(array.dtype)
@@ -83,14 +83,14 @@ def aligned(array: np.ndarray) -> np.ndarray:
 
 
 def each(size: int) -> str:
-    """%q0, %q1: the thread's `size` bytes of a round in the arrays 0 and 1."""
+    """Return code that sets %q0 and %q1 to the thread's `size` bytes of a round in arrays 0 and 1."""
     return (
         f"mad.lo.u32 %r91, %r90, 32, %t; mul.wide.u32 %q9, %r91, {size}; add.u64 %q0, %a0, %q9; add.u64 %q1, %a1, %q9;"
     )
 
 
 def operand(bits: int, vector: int) -> tuple[str, str]:
-    """How an access says what it moves, and its registers."""
+    """Return the type suffix of an access, and its registers."""
     stem = {16: "h", 32: "r", 64: "q"}[bits]
     names = [f"%{stem}{20 + i}" for i in range(vector)]
     return (f"v{vector}.b{bits}", f"{{{', '.join(names)}}}") if vector > 1 else (f"b{bits}", names[0])
@@ -124,7 +124,7 @@ def test_narrow_loads_are_extended_and_narrow_stores_cut(kind: str) -> None:
 
 
 def test_only_the_lanes_whose_guard_holds() -> None:
-    """Lanes below the round load, the others store a constant; in round 0 none loads."""
+    """Lanes below the round load, the others store a constant. In round 0 no lane loads."""
     given, out = RNG.integers(0, 99, ROUNDS * 32, np.uint32), np.zeros(ROUNDS * 32, np.uint32)
     body = f"""
     {each(4)} mov.b32 %r1, 7; setp.lt.u32 %p1, %t, %r90;
@@ -199,7 +199,7 @@ def test_the_round_that_is_misaligned_is_refused(access: str) -> None:
 
 
 def test_another_process_notes_every_store() -> None:
-    """Two processes: the stores of the second reach the arrays of the first."""
+    """With two processes the stores of the second process reach the arrays of the first."""
     out = np.zeros(8 * 32 * ROUNDS, np.uint32)
     body = f"""
     mov.u32 %r80, %ctaid.x; mad.lo.u32 %r81, %r80, {ROUNDS}, %r90; mad.lo.u32 %r82, %r81, 32, %t;
@@ -222,24 +222,24 @@ shfl.sync.idx.b32 %r53, %r53, 0, 31, -1;
 
 @pytest.fixture(autouse=True)
 def notes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the first access of shared memory on: these CTAs are short."""
+    """Record from the first access of shared memory on, because these CTAs are short."""
     monkeypatch.setattr(accesses, "CELLS_AN_ACCESS", 1 << 20)
 
 
 @pytest.fixture
 def handled_shared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The accesses of shared memory that handlers did."""
+    """Collect the accesses of shared memory that handlers do."""
     return _handled(SharedMemory, monkeypatch)
 
 
 def shared_loop(body: str, *arrays: np.ndarray, block: int = 32) -> Stats:
-    """Run a body a few times, with the round in %r90."""
+    """Run a body several times, with the round in %r90."""
     return looped(body, *arrays, block=block, before=SHARED)
 
 
 @pytest.mark.parametrize(("bits", "vector"), [(16, 2), (16, 4), *product((32, 64), (1, 2)), (32, 4)])
 def test_every_round_passes_its_elements_on(bits: int, vector: int, handled_shared: list[str]) -> None:
-    """A round's elements go to the lane that mirrors their own, by way of shared memory."""
+    """A round's elements go through shared memory to the mirrored lane."""
     size = bits // 8 * vector
     form, values = operand(bits, vector)
     given = aligned(RNG.integers(0, 256, ROUNDS * 32 * size, np.uint8))
@@ -260,7 +260,7 @@ def test_every_round_passes_its_elements_on(bits: int, vector: int, handled_shar
 
 @pytest.mark.parametrize(("stride", "wavefronts"), [(1, 1), (2, 2), (3, 1), (4, 4), (0, 1)])
 def test_bank_conflicts_are_counted_every_round(stride: int, wavefronts: int) -> None:
-    """Lane i wants word i * stride; the words were written without conflicts, by four warps."""
+    """Lane i reads word i * stride. Four warps wrote the words without conflicts."""
     out = np.zeros(128, np.uint32)
     body = f"""
     st.shared.u32 [%r52], %t; bar.sync 0; and.b32 %r60, %t, 31; mul.lo.u32 %r60, %r60, {4 * stride};
@@ -276,7 +276,7 @@ def test_bank_conflicts_are_counted_every_round(stride: int, wavefronts: int) ->
 PASS_ON = """
 setp.ne.u32 %p2, %r90, 3; and.b32 %r60, %r52, 127; or.b32 %r60, %r60, %r50; setp.eq.u32 %p3, %r53, {writer};
 """
-"""%p2: not in round 3. %r60: the lane's word of the first 32, the same for all warps. %p3: the warp that writes."""
+"""%p2: not in round 3. %r60: the lane's word of the first 32, the same for all warps. %p3: true in the writing warp."""
 
 
 @pytest.mark.parametrize("writer", [0, 1])
@@ -320,7 +320,7 @@ def test_an_unwritten_word_is_found_in_any_round() -> None:
 def test_what_a_program_learned_lets_no_later_launch_off(
     monkeypatch: pytest.MonkeyPatch, handled_shared: list[str]
 ) -> None:
-    """One program: in its second launch handlers do no access, in later ones a round has no barrier."""
+    """In the program's second launch handlers do no access. In later launches one round lacks a barrier."""
     parsed, made = cache(parse), dict[int, Program]()
     monkeypatch.setattr(ptx_kernel, "parse", parsed)
     monkeypatch.setattr(ptx_kernel, "Program", lambda kernel: made.setdefault(id(kernel), Program(kernel)))
@@ -345,7 +345,7 @@ def test_what_a_program_learned_lets_no_later_launch_off(
 
 
 def test_bulk_copies_see_what_was_stored() -> None:
-    """Each round's words leave shared memory by a bulk copy; without the fence, round 2 is refused."""
+    """Each round's words leave shared memory by a bulk copy. Without the fence in round 2 the copy is an error."""
     out = aligned(np.zeros(ROUNDS * 32, np.uint32))
     body = """
     mad.lo.u32 %r1, %r90, 100, %t; st.shared.u32 [%r52], %r1; setp.ne.u32 %p4, %r90, {without};
@@ -381,7 +381,7 @@ KINDS = ("ld", "st", "ld.v2", "st.v2", "ld one", "st one", "atom", "bar", "bar",
 
 
 def random_program(rng: np.random.Generator) -> str:
-    """Accesses of a few words by three warps, each by some of them, with barriers now and then."""
+    """Draw accesses of a few words by three warps, with some lanes each, and occasional barriers."""
     lines = []
     for i in range(int(rng.integers(3, 9))):
         kind = KINDS[rng.integers(len(KINDS))]
@@ -410,7 +410,7 @@ def random_program(rng: np.random.Generator) -> str:
 
 
 def outcome(text: str) -> tuple[str, Stats | None, list[int]]:
-    """What was found, by which warp where; the counts; the result."""
+    """Return the finding and its warp and line, the counts, and the result."""
     out = np.zeros(96, np.uint32)
     try:
         stats = launch(text, out, block=96, level=Level.FORMAL)

@@ -1,4 +1,4 @@
-"""Instructions for all lanes of a warp, or for lanes that they name, that some of these do not come to."""
+"""Warp-wide instructions that some of their lanes do not reach."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_shuffle_from_lanes_that_have_ended(shuffle: str, lanes: str, completi
 
 @pytest.mark.parametrize("completion", MODES)
 def test_a_shuffle_from_lanes_that_it_does_not_name(completion: str) -> None:
-    """They wait elsewhere; in segments of eight no lane reads theirs."""
+    """Those lanes wait elsewhere. In segments of eight no lane reads theirs."""
     half = "@!%p0 bra A; shfl.sync.down.b32 %r2, %r0, 4, {}, 0xff; A: bar.warp.sync -1;"
     run(half.format("0x1807"), completion, threads=32)
     with pytest.raises(BarrierError, match="brings lanes 4 to 7 what lanes give that it does not name") as caught:
@@ -109,8 +109,11 @@ def test_a_shuffle_from_lanes_that_it_does_not_name(completion: str) -> None:
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_a_lane_that_is_not_named_may_not_come(exchange: str, completion: str) -> None:
-    """An H200 ends the launch, illegal instruction, behind a branch that may part the warp, whether or not it does.
-    Where none may, no code is made that meets, and all lanes take part: FlashInfer's gated delta rule runs so."""
+    """An H200 ends the launch (illegal instruction) after a branch that may diverge, whether or not it does.
+
+    If no branch may diverge, the compiler emits no synchronisation and all lanes take part. FlashInfer's gated delta
+    rule depends on that.
+    """
     these = exchange.replace("MEMBERS", "0xffffff00")
     run(f"@%p0 bra A; {these} A:", completion, threads=32)
     everyone = "setp.ge.u32 %p2, %r0, 32;"
@@ -128,7 +131,7 @@ def test_a_lane_that_is_not_named_may_not_come(exchange: str, completion: str) -
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize(("size", "level"), [((64, 1, 1), Level.FORMAL), ((8, 8, 1), Level.FAULT)])
 def test_a_branch_on_the_number_of_a_warp_parts_none(size: Dim3, level: Level, completion: Completion) -> None:
-    """It is %tid.x / 32 where the kernel says that its block is a row of threads."""
+    """The warp number is %tid.x / 32 if the kernel declares that its block is a row of threads."""
     exchange = "shfl.sync.bfly.b32 %r2, %r0, 0, 31, 0xffff;"
     body = PROGRAM.replace("BODY", f"shr.u32 %r4, %r0, 5; setp.ne.b32 %p2, %r4, 0; @%p2 bra A; {exchange} A:")
     text = kernel("k", ".param .u64 out", body).replace(")\n{", f")\n.reqntid {size[0]}, {size[1]}, 1\n{{")
@@ -176,7 +179,7 @@ ENDING = {
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("how", ENDING)
 def test_lanes_that_others_of_their_side_leave_meet_the_other_side(how: str, completion: str) -> None:
-    """Whoever did not end meets the rest of the warp: for an exchange, for a barrier, and in one count of the warp."""
+    """The lanes that have not ended meet the rest of the warp: at an exchange, at a barrier, in a count of the warp."""
     body = f"setp.lt.u32 %p1, %r0, 3; {ENDING[how]} vote.sync.ballot.b32 %r2, %p0, -1; bar.sync 0; mov.b32 %r1, %r2;"
     ended = {*range(3)} if "other" not in how else {*range(21, 32)}
     there = sum(1 << lane for lane in range(8) if lane not in ended)
@@ -192,7 +195,7 @@ STOP: trap; PAST:"""
 
 
 def test_lanes_that_end_later_do_not_take_part() -> None:
-    """As an H100 has it: sums over eight lanes each where the last eight have nothing to add, and go on to the end."""
+    """As on an H100: sums over eight lanes each, where the last eight lanes have nothing to add and skip to the end."""
     sums = "setp.lt.u32 %p1, %r0, 24; @!%p1 bra A; shfl.sync.bfly.b32 %r1, %r0, 4, 31, -1; A:"
     assert run(f"{sums} @%p1 bra B; mov.b32 %r1, 9; B:", threads=32) == [
         lane ^ 4 if lane < 24 else 9 for lane in range(32)

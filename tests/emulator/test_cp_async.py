@@ -1,4 +1,4 @@
-"""cp.async: each lane has groups of its own; what a copy may be asked for; lanes that copy over one another."""
+"""cp.async: groups per lane, operands, lanes that copy to overlapping bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TAKE = "ld.shared.b32 %r1, [%r51]; st.global.b32 [%q0], %r1;"
 
 
 def run(body: str, completion: str, threads: int = 32, level: Level = Level.FORMAL) -> np.ndarray:
-    """What a body leaves in the first array; the second holds 1, 2, ..., and is aligned to 16 bytes."""
+    """Run a body and return the first array. The second contains 1, 2, ..., and is aligned to 16 bytes."""
     out, given = np.zeros(128, np.uint32), np.zeros(132, np.uint32)
     first = -(given.ctypes.data // 4) % 4
     given[first : first + 128] = np.arange(1, 129)
@@ -29,7 +29,7 @@ def run(body: str, completion: str, threads: int = 32, level: Level = Level.FORM
 
 @pytest.mark.parametrize("completion", MODES)
 def test_a_group_is_of_the_lanes_that_commit_it(completion: str) -> None:
-    """Of a lane that committed one group wait_group 1 waits for nothing, however many the others did."""
+    """In a lane that committed one group wait_group 1 waits for nothing, however many groups other lanes committed."""
     right = f"{COPY} {COMMIT} @%p1 {LATER} {COMMIT} cp.async.wait_group 1; {TAKE} cp.async.wait_all;"
     assert (run(right, completion) == np.arange(1, 33)).all()
     with pytest.raises(MissingWait, match="in the lanes that copied, after a commit_group of theirs"):
@@ -38,7 +38,7 @@ def test_a_group_is_of_the_lanes_that_commit_it(completion: str) -> None:
 
 @pytest.mark.parametrize("completion", MODES)
 def test_half_of_the_lanes_commit(completion: str) -> None:
-    """Each half commits and waits on its own, in any order; who did not commit waits for nothing."""
+    """Each half commits and waits independently, in any order. A lane without a commit waits for nothing."""
     halves = f"{COPY} @!%p1 {COMMIT} @%p1 {COMMIT} cp.async.wait_group 0; {TAKE}"
     assert (run(halves, completion) == np.arange(1, 33)).all()
     assert (run(f"@%p1 {COPY} @!%p1 {COPY} {COMMIT} cp.async.wait_group 0; {TAKE}", completion) > 0).all()
@@ -65,7 +65,7 @@ setp.lt.u32 %p4, %t, 48; @%p4 ld.shared.b32 %r1, [%r51-128]; @%p4 st.global.b32 
 
 @pytest.mark.parametrize("completion", MODES)
 def test_lanes_that_copy_over_one_another(completion: str) -> None:
-    """16 bytes by each lane, side by side; by half of that they overlap. The same bytes are no fault."""
+    """Each lane copies 16 bytes. The copies are adjacent, or overlap by half. Copying equal bytes is not an error."""
     wide = """shl.b32 %r2, %t, 4; and.b32 %r2, %r2, 0xf0; mul.wide.u32 %q2, %r2, 1; add.u64 %q2, %a1, %q2;
 add.u32 %r2, %r2, %r50; cp.async.cg.shared.global [%r2], [%q2], 16; cp.async.wait_all; bar.warp.sync -1;"""
     assert (run(wide + TAKE, completion) == np.arange(1, 33)).all()
@@ -87,8 +87,10 @@ def test_what_a_copy_may_be_asked_for(completion: str) -> None:
 
 @pytest.mark.parametrize("completion", ["eager", "lazy"])
 def test_copies_in_a_row_are_checked_each(completion: str) -> None:
-    """A warp fills rows, another reads one of them, the first fills all again: the report names the copy that may not,
-    and once they meet before, there is none."""
+    """A warp fills rows, another warp reads one of them, and the first fills all again.
+
+    The report names the copy that races. With a barrier in between there is no report.
+    """
     fill = " ".join(f"cp.async.ca.shared.global [%r51+{128 * row}], [%q1], 4;" for row in range(7))
 
     def again(meet: str) -> np.ndarray:
@@ -104,7 +106,7 @@ def test_copies_in_a_row_are_checked_each(completion: str) -> None:
 
 @pytest.mark.parametrize("completion", MODES)
 def test_copies_in_a_row_of_different_sizes_and_lanes(completion: str) -> None:
-    """Zeros take the place of what is not copied, and who does not copy is left out, as by a copy alone."""
+    """Uncopied bytes become zeros, and inactive lanes are skipped, as with a single copy."""
     sizes = "shr.u32 %r2, %t, 3;"
     half = f"cp.async.ca.shared.global [%r51+256], [%q1], 4, 0; @%p1 {COPY.replace('[%r51]', '[%r51+384]')}"
     row = f"{sizes} {COPY} {half} cp.async.ca.shared.global [%r51+128], [%q1], 4, %r2; cp.async.wait_all;"

@@ -25,7 +25,7 @@ WAIT = "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
 
 
 def outward(act: str, new: np.ndarray, there: np.ndarray, completion: Completion = "lazy", fence: bool = True) -> None:
-    """A warp puts `new` into shared memory (%r2), then one thread acts on `there` (%q1)."""
+    """Store `new` to shared memory (%r2) by a warp, then act on `there` (%q1) in one thread."""
     text = kernel(
         "outward",
         ".param .u64 new, .param .u64 there",
@@ -60,7 +60,7 @@ def test_reductions_of_global_memory(operation: str, kind: str, completion: Comp
 
 
 def test_sums_of_f32_keep_subnormals() -> None:
-    """As on an H200, of operands and of results."""
+    """Subnormal operands and results are kept, as on an H200."""
     tiny, small = np.float32(1e-40), np.float32(1.5e-38)
     old = np.array([tiny, -tiny, 1, small, -0.0, 0], np.float32)
     add = np.array([tiny, -tiny, tiny, np.float32(-1.2e-38), -tiny, -tiny], np.float32)
@@ -96,8 +96,9 @@ selp.b16 %h1, 0x00ff, SECOND, %p2; setp.eq.u32 %p3, %r4, WORD;
 @%p3 st.global.b32 [%q2], 7;
 @%p1 cp.async.bulk.commit_group; @%p1 cp.async.bulk.wait_group 0; ret;
 """
-"""Two lanes copy to one place by masks, the second by SECOND. A word of every four threads store there, which is not in
-shared memory."""
+"""Two lanes copy to one place with byte masks, the second with SECOND. One in four threads stores a word there itself,
+which is not in shared memory.
+"""
 
 
 def share(word: int, second: int, completion: Completion) -> np.ndarray:
@@ -109,7 +110,7 @@ def share(word: int, second: int, completion: Completion) -> np.ndarray:
 
 @pytest.mark.parametrize("completion", MODES)
 def test_copies_by_masks_share_what_lies_between(completion: Completion) -> None:
-    """What a mask leaves out is neither read nor written, down to the byte."""
+    """Bytes outside the mask are neither read nor written."""
     expected = [7 if i % 4 == 3 else (i + 16) * (i < 16) if i % 4 == 2 else i * (i < 16) for i in range(32)]
     assert share(3, 0x0F00, completion).tolist() == expected
 
@@ -118,7 +119,7 @@ def test_copies_by_masks_share_what_lies_between(completion: Completion) -> None
 @pytest.mark.parametrize(
     ("word", "second", "error"),
     [
-        (3, 0x0F10, errors.MissingWait),  # a byte of what the first copies
+        (3, 0x0F10, errors.MissingWait),  # a byte that the first copy writes
         (3, 0x1F00, errors.UnwrittenRead),
         (1, 0x0F00, errors.UnwrittenRead),
     ],
@@ -167,7 +168,7 @@ READY = "LOOP: mbarrier.try_wait.parity.shared.b64 %p2, [%r5], 0; @%p2 bra GO; b
 def across(
     act: str, given: np.ndarray, ctas: int, wait: str = READY, completion: Completion = "lazy", fence: bool = True
 ) -> np.ndarray:
-    """Every CTA but the first acts once on the first one's data (%r6; its mbarrier is %r7), which is handed out."""
+    """Every CTA but the first acts once on the first CTA's data (%r6; its mbarrier is %r7), which is then stored."""
     out = aligned(np.zeros(BYTES, np.uint8))
     text = kernel(
         "across",
@@ -207,7 +208,7 @@ def sending(operation: str, kind: str) -> str:
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize(("operation", "kind"), [(o, k) for o, kinds in SHARED.items() for k in kinds])
 def test_reductions_in_a_cluster(operation: str, kind: str, completion: Completion) -> None:
-    """Two CTAs fold theirs into the first one's; nothing orders them, and nothing has to."""
+    """Two CTAs reduce into the first CTA's memory. Reductions need no order."""
     dtype, rng = KINDS[kind], np.random.default_rng(3)
     given = aligned(draw(kind, (3, BYTES // np.dtype(dtype).itemsize), rng))
     one, other = ([1, 2], [2, 1])

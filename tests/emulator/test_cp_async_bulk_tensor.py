@@ -17,15 +17,15 @@ from emulator.bridge.tensormap import encode_im2col, encode_tiled
 SWIZZLES = {
     0: None, 1: Swizzle(1, 4, 3), 2: Swizzle(2, 4, 3), 3: Swizzle(3, 4, 3), 4: Swizzle(2, 5, 2), 6: Swizzle(1, 6, 1),
 }  # fmt: skip
-"""By CUtensorMapSwizzle; 4 and 6 are those of 128 bytes with atoms of 32 and of 64."""
+"""Span in bytes by CUtensorMapSwizzle; 4 and 6 are those of 128 bytes with atoms of 32 and of 64."""
 MODES = {4: 3 | 1 << 6, 6: 3 | 3 << 6}
 TYPES = {"u1": 0, "u2": 1, "u4": 2, "i4": 3, "u8": 4, "i8": 5, "f2": 6, "f4": 7, "f8": 9}
 
 
 def tensor_map(array: np.ndarray, box: Sequence[int], swizzle: int, element: int | None = None) -> bytes:
-    """The 128 bytes for a whole array, its last axis the innermost dimension; box innermost first.
+    """Return the 128 bytes of a tensor map of a whole array, whose last axis is the innermost dimension.
 
-    The bits are those of ptx tensor maps as CuTeDSL's host code writes them. element: the type's code.
+    The bits are those that CuTeDSL's host code writes. box: innermost dimension first. element: the type's code.
     """
     dims, strides = array.shape[::-1], array.strides[::-1]
     assert strides[0] == array.itemsize
@@ -46,7 +46,7 @@ def tensor_map(array: np.ndarray, box: Sequence[int], swizzle: int, element: int
 
 
 def program(rank: int, size: int, store: str = "") -> str:
-    """One warp: the box at the coordinates into shared memory, then its bytes in order (or a TMA store) out."""
+    """Return a program of one warp that loads the box into shared memory and stores its bytes in order (or by TMA)."""
     coordinates = "{" + ", ".join(f"%r{20 + i}" for i in range(rank)) + "}"
     loads = "\n".join(f"ld.param.b32 %r{20 + i}, [at+{4 * i}];" for i in range(rank))
     copy = "\n".join(
@@ -101,7 +101,7 @@ CASES = [
 
 
 def boxed(array: np.ndarray, box: Sequence[int], at: Sequence[int]) -> np.ndarray:
-    """The box of an array at coordinates (innermost first), zero outside, by elements."""
+    """Return the box of an array at coordinates (innermost first), in elements, zero outside of the array."""
     out = np.zeros(tuple(reversed(box)), array.dtype)
     for index in np.ndindex(out.shape):
         there = tuple(a + i for a, i in zip(reversed(at), index, strict=True))
@@ -156,7 +156,7 @@ REDUCTIONS = {
 
 @pytest.mark.parametrize(("operation", "kind"), [(o, k) for o, kinds in REDUCTIONS.items() for k in kinds])
 def test_reduce(operation: str, kind: str) -> None:
-    """A box of 32 by 8 at (16, 12) of 16 rows: what leaves the tensor is dropped."""
+    """A box of 32 by 8 at (16, 12) of 16 rows. The part outside of the tensor is dropped."""
     rng = np.random.default_rng(0)
     array, target = (aligned(draw(kind, (16, 64), rng)) for _ in range(2))
     expected = target.copy()
@@ -178,7 +178,7 @@ def test_reductions_that_an_element_does_not_have(operation: str, element: int) 
 
 @pytest.mark.parametrize(("dtype", "nan"), [("f4", 0x7FF7_7FF7), ("f2", 0x7FF7)])
 def test_nan_outside_the_tensor(dtype: str, nan: int) -> None:
-    """The map comes from the driver API: nothing else is known to ask for it."""
+    """The map is made by the driver API, because CuTeDSL cannot request NaN fill."""
     array = aligned(np.ones((6, 64), dtype))
     kind = {"f2": 6, "f4": 7}[dtype]
     sizes, strides = np.array([64, 6], np.uint64), np.array([array.strides[0]], np.uint64)
@@ -193,7 +193,7 @@ def test_nan_outside_the_tensor(dtype: str, nan: int) -> None:
 
 
 def test_loads_of_tf32_round() -> None:
-    """To 10 bits after the first, ties to even; infinities stay, NaN is 7fffe000. Outside there are zeros as ever."""
+    """Rounded to 10 mantissa bits, ties to even. Infinities are kept, NaN becomes 7fffe000, and the outside is zero."""
     rng = np.random.default_rng(0)
     given = aligned(rng.standard_normal((16, 64)).astype(np.float32))
     ties = (1 + np.arange(16) * 2.0**-11) * 2.0 ** np.arange(-8, 8)
@@ -247,7 +247,7 @@ def test_a_map_of_nothing() -> None:
     ("box", "swizzle", "offset"), [((3, 8), 0, 0), ((32, 8), 1, 0), ((64, 8), 3, 0), ((32, 8), 0, 8)]
 )
 def test_a_map_that_no_device_takes(box: tuple[int, int], swizzle: int, offset: int) -> None:
-    """Rows that are no multiple of 16 bytes or longer than the swizzle; an address that is not aligned."""
+    """Rows that are not a multiple of 16 bytes or are longer than the swizzle, and an unaligned address."""
     array = aligned(np.zeros((16, 64), np.float32))
     raw = bytearray(tensor_map(array, box, swizzle))
     raw[:8] = struct.pack("<Q", array.ctypes.data + offset)
@@ -263,7 +263,7 @@ def test_a_map_of_another_rank() -> None:
 
 
 def output(number: int, sizes: Sequence[int]) -> list[int]:
-    """Image and place of the output of this number, where an image has `sizes`."""
+    """Return image and position of the output with this number, for images of `sizes`."""
     at: list[int] = []
     for size in reversed(sizes):
         number, place = divmod(number, size)
@@ -274,7 +274,7 @@ def output(number: int, sizes: Sequence[int]) -> list[int]:
 def im2col_map(
     image: np.ndarray, channels: int, pixels: int, low: Sequence[int], high: Sequence[int], step: int
 ) -> bytes:
-    """The map of images (number, places, channels) as the driver API makes it; corners innermost first."""
+    """Return the map of images (number, places, channels) as the driver API makes it; corners innermost first."""
     rank, places = image.ndim, image.ndim - 2
     steps = np.array([1, *[step] * places, 1], np.uint32)
     sizes, strides = np.array(image.shape[::-1], np.uint64), np.array(image.strides[-2::-1], np.uint64)
@@ -307,7 +307,7 @@ def test_corners_and_pixels_lie_where_an_h200_s_driver_has_them(shape, low, high
     ],
 )
 def test_columns_of_a_convolution(shape, filter_size, stride, padding, dilation, first) -> None:
-    """A load brings what one tap of the filter multiplies at successive outputs: row by row, image by image."""
+    """A load brings the inputs that one filter tap multiplies for successive outputs: row by row, image by image."""
     image = aligned(np.random.default_rng(0).standard_normal(shape).astype(np.float32))
     places, pixels, channels, channel = len(shape) - 2, 40, 8, 4
     reach = dilation * (filter_size - 1)

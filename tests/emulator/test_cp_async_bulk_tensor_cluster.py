@@ -1,4 +1,4 @@
-"""TMA within a cluster: boxes for several CTAs, and which mbarrier hears of them."""
+"""TMA within a cluster: boxes for several CTAs, and the mbarrier that each signals."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ EVEN = "and.b32 %r9, %r3, 0xFEFFFFFF; and.b32 %r11, %r8, 1; setp.eq.u32 %p3, %r1
 
 
 def run(load: str, told: str, ctas: int, completion: Completion = "lazy") -> tuple[np.ndarray, np.ndarray]:
-    """(what each CTA holds, the array): box r of it goes by CTA r's `load` to byte r * BOX; %r9 is the mbarrier's.
+    """Load box r by CTA r's `load` to byte r * BOX. Return each CTA's shared memory and the array.
 
-    told: sets %r9, and %r10 to the bytes that the CTA's own mbarrier expects, none where it is 0.
+    %r9 is the mbarrier's address. told: code that sets %r9, and %r10 to the bytes that the CTA's own mbarrier expects,
+    0 for none.
     """
     array = aligned(np.arange(ctas * 256, dtype=np.uint32).reshape(ctas * 8, 32))
     out = np.zeros((ctas, ctas * 256), np.uint32)
@@ -62,7 +63,7 @@ ret;""",
 
 
 def of_even(expected: int) -> str:
-    """The even CTA of each pair hears of all that the pair gets."""
+    """Return code that signals the even CTA of each pair for all bytes that the pair receives."""
     return f"{EVEN} selp.b32 %r10, {expected}, 0, %p3;"
 
 
@@ -87,7 +88,7 @@ SINGLE = LOAD + "{} [%r7], [%q0, {{%r4, %r5}}], [%r9];"
 
 @pytest.mark.parametrize("completion", MODES)
 def test_one_box_each_and_the_peer_hears(completion: Completion) -> None:
-    """CTA r gets box r at byte r * BOX; where the other box would be its threads write sevens."""
+    """CTA r gets box r at byte r * BOX. Its threads fill the other box's place with sevens."""
     stores = "".join(f"st.shared.b32 [%r16+{128 * i}], %r18;" for i in range(BOX // 128))
     fill = f"xor.b32 %r19, %r8, 1; mul.lo.u32 %r16, %r19, {BOX}; add.s32 %r16, %r16, %r2; shl.b32 %r17, %r1, 2;"
     rest = f"{fill} add.s32 %r16, %r16, %r17; mov.b32 %r18, 7; {stores}"
@@ -116,7 +117,7 @@ def test_a_cta_that_the_cluster_does_not_have() -> None:
 
 
 def outcome(load: str, told: str, completion: Completion) -> str | list[int]:
-    """What a program of two CTAs leaves, or what is reported."""
+    """Return the results of a program of two CTAs, or its report."""
     try:
         return run(load, told, 2, completion)[0].reshape(-1).tolist()
     except EmulatorError as error:
@@ -126,7 +127,7 @@ def outcome(load: str, told: str, completion: Completion) -> str | list[int]:
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("seed", range(25))
 def test_loads_in_a_row(seed: int, completion: Completion, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loads that may overlap, miss an alignment or bring other bytes than are expected: one by one, all is the same."""
+    """Loads that may overlap, are misaligned or bring unexpected bytes have the same outcome as separate loads."""
     rng = np.random.default_rng(seed)
     places = [*rng.permutation([0, BOX]), *rng.choice([0, BOX, BOX // 2, 64], rng.choice([0, 1], p=[0.7, 0.3]))]
     load, got = "setp.eq.u32 %p5, %r8, 0; and.pred %p1, %p1, %p5;\n", [0, 0]

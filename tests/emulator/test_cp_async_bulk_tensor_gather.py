@@ -1,4 +1,4 @@
-"""TMA of four rows that do not follow one another: tile::gather4 and tile::scatter4."""
+"""TMA of four rows that are not contiguous: tile::gather4 and tile::scatter4."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CASES = [
 
 
 def rows_of(array: np.ndarray, column: int, width: int, rows: tuple[int, ...]) -> np.ndarray:
-    """[4, width], zero outside the array."""
+    """Return the rows [4, width], zero outside of the array."""
     out = np.zeros((4, width), array.dtype)
     for i, row in enumerate(rows):
         for j in range(width):
@@ -37,7 +37,7 @@ def rows_of(array: np.ndarray, column: int, width: int, rows: tuple[int, ...]) -
 
 
 def gathering(size: int, out: str = "") -> str:
-    """The program of test_cp_async_bulk_tensor with a gather for its load."""
+    """Return the program of test_cp_async_bulk_tensor with a gather for its load."""
     text = program(5, size, out).replace(".5d.shared::cta.global.tile.", ".2d.shared::cta.global.tile::gather4.")
     assert "gather4" in text
     return text
@@ -69,7 +69,7 @@ fence.proxy.async.shared::cta;
 def test_scatter(
     dtype: str, width: int, column: int, rows: tuple[int, ...], swizzle: int, completion: Completion
 ) -> None:
-    """What was gathered goes to the same rows of another array; what lies outside it is dropped."""
+    """Gathered rows are scattered to the same rows of another array. Rows outside of it are dropped."""
     array = (np.arange(ROWS * 64) % 251 + 1).astype(dtype).reshape(ROWS, 64)
     target = np.zeros_like(array)
     expected = target.copy()
@@ -91,7 +91,7 @@ def test_a_box_has_one_row() -> None:
 
 
 def test_rows_are_read_when_the_store_completes() -> None:
-    """Shared memory that is written again before the group was waited for."""
+    """The program overwrites shared memory before it waits for the group."""
     array = np.zeros((ROWS, 64), np.float32)
     raw = tensor_map(array, (32, 1), 0)
     early = SCATTER.replace("@%p1 cp.async.bulk.wait_group 0;", "bar.warp.sync -1; st.shared.b32 [%r2+384], %r1;")

@@ -1,4 +1,4 @@
-"""Damaged PTX runs, or ends in a report that names its line: never in another exception, never in a hang."""
+"""Damaged PTX runs or ends in a report that names its line: never in another exception, never in a hang."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BUDGET = 2000
 
 
 def kernels(text: str) -> list[Kernel]:
-    """Those of a module, lowered; none if a report with a line says why."""
+    """Return the lowered kernels of a module; none if it is rejected with a line."""
     try:
         found = list(parse(text).kernels.values())
         for kernel in found:
@@ -67,7 +67,7 @@ def test_a_destination_that_is_no_register_is_refused(line: str) -> None:
 
 
 def run(kernel: Kernel, arguments: tuple[np.ndarray, ...], threads: int, ctas: int) -> None:
-    """Run with nothing but the arguments in reach."""
+    """Run with the arguments as the only accessible memory."""
     params = np.zeros(kernel.param_bytes + 64, np.uint8)
     start = -params.ctypes.data % 64
     addresses = np.array([a.ctypes.data for a in arguments], np.uint64).view(np.uint8)

@@ -1,4 +1,4 @@
-"""Going on after what is out of order, and the options of `emulate`."""
+"""Continuing after ordering errors, and the options of `emulate`."""
 
 import re
 from contextlib import suppress
@@ -26,7 +26,7 @@ RACE = """
 def findings(
     text: str, arguments: tuple[Any, ...] = (), threads: int = 64, ctas: int = 1, level: Level = Level.FAULT
 ) -> list[Fault]:
-    """What a launch went on after, even if it could not to its end."""
+    """Return the errors that a launch continued after, even if it then failed."""
     found: list[Fault] = []
     with suppress(Deadlock, BarrierError):
         shape = {"grid": (ctas, 1, 1), "block": (threads, 1, 1), "cluster": (ctas, 1, 1)}
@@ -54,7 +54,7 @@ UNFENCED = """
 
 
 def test_one_cause_is_noted_once_with_a_count() -> None:
-    """Four mbarriers that lack one fence, each used by two copies: 8 pairs of lines."""
+    """Four mbarriers lack the same fence, and each is used by two copies: 8 pairs of lines."""
     lines = {
         "INIT": "@%p mbarrier.init.shared.b64 [bars+{0}], 1;",
         "COPY": "@%p mbarrier.arrive.expect_tx.shared.b64 _, [bars+{0}], 128;\n"
@@ -112,7 +112,7 @@ HANDED_OVER = """
 
 @pytest.mark.parametrize("completion", ["eager", "lazy", "random"])
 def test_both_mends_are_said_where_machine_code_has_stored_twice(completion: Completion) -> None:
-    """That a store replaced another of machine code is not known any more."""
+    """Compiled code does not record that one store replaced another."""
     launch(kernel("k", "", HANDED_OVER.replace("EARLY", "20")), [], block=(64, 1, 1), completion=completion)
     text = kernel("k", "", HANDED_OVER.replace("EARLY", "19"))
     with pytest.raises(DataRace) as raised:

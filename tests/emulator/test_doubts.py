@@ -1,4 +1,4 @@
-"""Loads of what they should not read: a fault where the value goes somewhere, formal where not, in every mode."""
+"""Loads of values they should not read: a fault if the value is used, formal if not, in every completion mode."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ BODY
 bar.warp.sync -1; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r7, 32;
 add.u64 %a0, %a0, %b; st.global.u32 [%a0], %r0; ret;
 """
-"""%r9 and %p9: whether the value is used; %r7: tensor memory; %r8: shared memory, of which four bytes are written;
-%r6: the place of each lane there."""
+"""%r9 and %p9: whether the value is used. %r7: tensor memory. %r8: shared memory, of which four bytes are written.
+%r6: each lane's place there.
+"""
 TENSOR = "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r1, %r2}, [%r7]; tcgen05.wait::ld.sync.aligned;"
 SHARED = "ld.shared.b32 %r1, [%r6+64];"
 WAYS = {
@@ -55,7 +56,7 @@ WAYS = {
 
 
 def run(body: str, used: int, completion: Completion, level: Level = Level.FAULT) -> tuple[list[int], list[Fault]]:
-    """What the lanes store, and what was found on the way."""
+    """Return what the lanes store, and the findings."""
     out, found = np.zeros(32, np.uint32), list[Fault]()
     text = source(ALLOCATED.replace("BODY", body), 2)
     launch(text, [out, np.array([used], np.uint32)], completion=completion, level=level, findings=found)
@@ -88,7 +89,7 @@ mov.u32 %r8, memory; mad.lo.u32 %r6, %t, 4, %r8; setp.lt.u32 %p0, %t, 32; setp.e
 @%p0 ld.shared.b32 %r1, [%r6]; @%p0 st.shared.b32 [%r6+128], %r1; BETWEEN
 ret;
 """
-"""A warp stores what it loaded, and nothing wrote; the next one goes on."""
+"""A warp stores a value that it loaded and that nothing wrote, and another warp continues."""
 OVER = "@!%p0 st.shared.b32 [%r6], 7;"
 SENT = "@%p1 cp.async.bulk.global.shared::cta.bulk_group [%a0], [%r8+128], 128; cp.async.bulk.commit_group;"
 WAITED = "fence.proxy.async.shared::cta; bar.sync 0; SENT cp.async.bulk.wait_group 0;"
@@ -96,7 +97,7 @@ WAITED = "fence.proxy.async.shared::cta; bar.sync 0; SENT cp.async.bulk.wait_gro
 
 @pytest.mark.parametrize("completion", MODES)
 def test_what_a_store_of_it_is_read_by_is_told(completion: Completion) -> None:
-    """A copy reads it; or another warp stores there, which is right after a barrier and a race without."""
+    """A copy reads the stored value; or another warp stores there, which is right only after a barrier."""
 
     def tried(between: str) -> list[Fault]:
         found = list[Fault]()
@@ -116,7 +117,7 @@ def test_what_a_store_of_it_is_read_by_is_told(completion: Completion) -> None:
             [np.zeros(32, np.uint32)],
             block=64,
         )
-    assert not hasattr(caught.value, "__notes__")  # that it was formal until then is nothing else that was found
+    assert not hasattr(caught.value, "__notes__")  # the earlier formal finding is the same one and is not listed again
 
 
 REPLICATED = """
@@ -127,7 +128,7 @@ AGAIN: ld.SPACE.b32 %r1, [PLACE]; add.u32 %r3, %r1, 1;
 @%p0 st.SPACE.b32 [PLACE], %r3; USE
 add.u32 %r9, %r9, 1; setp.lt.u32 %p2, %r9, 2; bar.sync 0; @%p2 bra AGAIN; ret;
 """
-"""Every lane loads a word and adds 1, and the first stores the sum in its place, in two rounds."""
+"""Every lane loads a word and adds 1, and the first lane stores the sum in its place, in two rounds."""
 
 
 @pytest.mark.parametrize("completion", MODES)
@@ -136,7 +137,7 @@ add.u32 %r9, %r9, 1; setp.lt.u32 %p2, %r9, 2; bar.sync 0; @%p2 bra AGAIN; ret;
     [("bfly.b32 %r3, %r1, 8, 31", 0), ("bfly.b32 %r3, %r1, 16, 31", 16), ("down.b32 %r3, %r1, 4, 31", 4)],
 )
 def test_a_shuffle_takes_a_value_to_the_lanes_that_read_it(shuffle: str, seen: int, completion: Completion) -> None:
-    """Of what lanes 0 to 15 write all lanes load theirs; the first 16, or fewer, store what the shuffle brings."""
+    """Lanes 0 to 15 write words and all load theirs. The first 16 lanes, or fewer, store what the shuffle brings."""
     body = (
         "mad.lo.u32 %r6, %t, 4, %r8; setp.lt.u32 %p1, %t, 16; @%p1 st.shared.b32 [%r6+64], %t; bar.warp.sync -1;"
         f"ld.shared.b32 %r1, [%r6+64]; shfl.sync.{shuffle}, -1; setp.lt.u32 %p2, %t, LAST; @%p2 mov.b32 %r0, %r3;"
@@ -187,7 +188,7 @@ SHARED_BY = frozenset({(32, "shared"), (64, "shared")})
 def test_a_word_that_all_load_and_one_overwrites(
     use: str, by: frozenset[tuple[int, str]], threads: int, space: str, place: str, completion: Completion
 ) -> None:
-    """A fault where others use it. Of one warp the lanes load global memory together, before one of them stores."""
+    """A fault if other lanes use the word. The lanes of a warp load global memory together, before one stores."""
     text = REPLICATED.replace("USE", use).replace("SPACE", space).replace("PLACE", place)
     text = source(text.replace("LAST", str(threads - 1)), block=threads)
     out, found = np.zeros(64, np.uint32), list[Fault]()
@@ -209,7 +210,7 @@ setp.eq.u32 %p0, %t, LAST; setp.eq.u32 %p1, %t, 5; setp.eq.u32 %p2, %t, 4; add.u
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("threads", [32, 64])
 def test_of_two_loads_of_a_word_the_first_is_used(threads: int, completion: Completion) -> None:
-    """The second is for nothing, and the last that is known of when another lane or warp stores there."""
+    """The second load's value is unused, and it is the latest known load when another lane or warp stores there."""
 
     def tried(between: str) -> list[Fault]:
         found = list[Fault]()
@@ -228,8 +229,9 @@ add.u64 %a2, %a0, 128; add.u64 %a2, %a2, %b; setp.lt.u32 %p0, %t, 32; setp.lt.u3
 ld.global.b32 %r1, [%a1]; BETWEEN
 ld.global.b32 %r2, [%a1]; @!%p0 st.global.b32 [%a1], 7; st.global.b32 [%a2], %r1; ret;
 """
-"""Two warps load a row twice and use what the first load brought. The second warp stores over the row, the first has no
-use for what it loaded again."""
+"""Two warps load a row twice and use the first load's value. The second warp stores over the row. The first does not
+use the value of its second load.
+"""
 
 
 @pytest.mark.parametrize("completion", MODES)
@@ -261,7 +263,7 @@ def test_what_was_loaded_before_the_warps_met_does_not_count(between: str, met: 
 
 @pytest.mark.parametrize("completion", MODES)
 def test_of_two_loads_of_a_word_the_lane_of_the_second_stores_there(completion: Completion) -> None:
-    """What another lane had loaded and uses may be either; its own load comes before its store."""
+    """The value that another lane loaded and uses is undefined. The lane's own load is ordered before its store."""
     text = "@%p1 st.global.b32 [%a1], %r1;".join(LOADED_TWICE.split("BETWEEN")).replace("LAST", "4")
     with pytest.raises(DataRace, match=r"in lane 4, not ordered after ld\.global that reads it in lane 5"):
         launch(source(text), [np.zeros(64, np.uint32)], completion=completion)
@@ -278,12 +280,14 @@ ld.global.b32 %r2, [%place]; add.u32 %r3, %r2, %r1; @%p0 st.global.b32 [%place],
 add.u32 %r9, %r9, 1; setp.lt.u32 %p2, %r9, 3; bar.warp.sync -1; @%p2 bra AGAIN;
 st.global.b32 [%out+128], %r3; ret;
 """
-"""Half of the lanes load the first of four words, then eight each of them, of which one stores there; all use it."""
+"""Half of the lanes load the first of four words. Then eight lanes each load one of the words, and one of them stores
+there. All values are used.
+"""
 
 
 @pytest.mark.parametrize("completion", MODES)
 def test_loads_of_one_word_by_other_lanes_are_told_apart(completion: Completion) -> None:
-    """The lanes come together between the first load and the store, and the second is one for all that it was for."""
+    """If the lanes converge between the first load and the store, the later load of the word replaces the first."""
 
     def tried(between: str) -> list[Fault]:
         out, found = np.array([1, 2, 3, 4] + [0] * 60, np.uint32), list[Fault]()

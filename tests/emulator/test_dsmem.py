@@ -1,4 +1,4 @@
-"""st.async and red.async between the CTAs of a cluster, the good programs beside broken ones."""
+"""st.async and red.async between the CTAs of a cluster: correct programs and broken variants."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(
     away: int = 1,
     bytes_: int = 512,
 ) -> None:
-    """Each thread acts on its place (%r5) of the CTA that is so far away; then its own CTA's words are handed out."""
+    """Each thread acts on its word (%r5) of the CTA at this distance. Then each CTA stores its own words."""
     text = kernel(
         "remote",
         ".param .u64 out",
@@ -57,7 +57,7 @@ ret;""",
 
 
 def sent() -> np.ndarray:
-    """What each CTA gets: [CTA, thread]."""
+    """Return what each CTA receives: [CTA, thread]."""
     return np.stack([256 + np.arange(32), np.arange(32)])
 
 
@@ -88,7 +88,7 @@ def test_words_arrive_at_home(completion: Completion) -> None:
 
 
 def test_an_address_tells_its_cta() -> None:
-    """getctarank of what mapa gives, for a shared address and a generic one."""
+    """getctarank of mapa's result, for a shared and a generic address."""
     out = np.full((2, 32, 4), 7, np.uint32)
     told = """cvt.u64.u32 %q3, %r5; cvta.shared::cluster.u64 %q3, %q3; getctarank.u64 %r18, %q3;
 getctarank.shared::cluster.u32 %r17, %r5; mad.lo.s32 %r17, %r17, 16, %r18;"""
@@ -107,13 +107,13 @@ ONE_PLACE = "and.b32 %r17, %r5, 0xFFFFFC00;"
 
 
 def at_one_place(act: str) -> str:
-    """Of all lanes, at the first word of the CTA that is meant."""
+    """Return code in which all lanes act on the first word of the target CTA."""
     return ONE_PLACE + act.replace("[%r5]", "[%r17]")
 
 
 @pytest.mark.parametrize("completion", MODES)
 def test_lanes_send_one_word_to_one_place(completion: Completion) -> None:
-    """Equal ones; or each its own, of which one would stay; or each its own to be added."""
+    """Equal values; or different values, of which an undefined one stays; or different values that are added."""
     out = np.zeros((2, 32, 4), np.uint32)
     run(at_one_place(STORE.format(".b32", "%r4")), 128, out, completion=completion)
     assert out[:, 0, 0].tolist() == [1, 0]
@@ -219,7 +219,7 @@ def test_another_cta_must_have_started(completion: str) -> None:
         run("bar.sync 0;")
 
 
-# ld and st of any CTA's memory: their handlers do the first, machine code the others ----------------------------------
+# ld and st of any CTA's memory: handlers do the first, machine code the others ---------------------------------------
 
 PREPARED = """
 .reg .b32 %r<40>; .reg .b64 %q<8>; .reg .pred %p<10>; .shared .align 128 .b8 box[1024];
@@ -234,8 +234,9 @@ st.shared.b32 [%r5], %r1; st.shared.b32 [%r5+256], %r1; mov.b32 %r20, 0;
 barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
 LOOP:
 """
-"""%r6: the lane's word of box; %r7: its two words; %r10, %r11, %r12: box and those, of the next CTA; %r13: its word, of
-its own; %r15: of one of two CTAs, by lanes."""
+"""%r6: the lane's word of box; %r7: its two words. %r10, %r11, %r12: box and those words of the next CTA.
+%r13: the word in its own CTA. %r15: the word in one of two CTAs, by lane.
+"""
 TOGETHER = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
 ADD = "add.u32 %r9, %r9, %r21;"
 ACCESSES = (
@@ -265,12 +266,12 @@ st.global.b32 [%q0], %r9; ret;
 
 @pytest.fixture
 def notes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the first access of shared memory on: these CTAs are short."""
+    """Record from the first access of shared memory on, because these CTAs are short."""
     monkeypatch.setattr(accesses, "CELLS_AN_ACCESS", 1 << 20)
 
 
 def looped(body: str, ctas: int = 2, last: str = TOGETHER) -> tuple[Stats, np.ndarray]:
-    """Five rounds of a body, with the round in %r20; what each thread has in %r9, [CTA, thread]."""
+    """Run five rounds of a body, with the round in %r20. Return %r9 of each thread, [CTA, thread]."""
     out = np.zeros((ctas, 64), np.uint32)
     text = kernel("looped", ".param .u64 out", f"{PREPARED} {body} {AGAIN} {last} {OUT}")
     stats = launch(text, [out], grid=(ctas, 1, 1), block=(64, 1, 1), cluster=(ctas, 1, 1))
@@ -279,7 +280,7 @@ def looped(body: str, ctas: int = 2, last: str = TOGETHER) -> tuple[Stats, np.nd
 
 @pytest.mark.usefixtures("notes_at_once")
 def test_words_go_around_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each round the second warp adds what the next CTA has, and stores it there. Handlers let each warp in once."""
+    """In each round the second warp adds the next CTA's word and stores it there. Handlers run once per warp."""
     learned = []
     real = accesses.CompiledAccesses.learn_shared
 
@@ -302,7 +303,7 @@ def test_words_go_around_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("without", ["before", "after"])
 @pytest.mark.usefixtures("notes_at_once")
 def test_the_round_without_a_barrier_of_the_cluster(without: str) -> None:
-    """CTA 0 reads what CTA 1 stored: in round 3 nothing orders the load after the store, or the next store after it."""
+    """CTA 0 reads what CTA 1 stored. In round 3 nothing orders the load after the store, or the next store."""
     all_but_one = f"setp.ne.u32 %p8, %r20, 3; @!%p8 bra ON; {TOGETHER} ON:"
     before, after = (all_but_one if side == without else TOGETHER for side in ("before", "after"))
     body = f"setp.ne.u32 %p7, %r2, 0; @%p7 st.shared.u32 [%r6], 1; {before} @%p3 ld.shared::cluster.u32 %r9, [%r11];"
@@ -321,7 +322,7 @@ def test_a_peer_may_not_end_before_its_words_are_read() -> None:
 
 
 def random_program(rng: np.random.Generator) -> str:
-    """Five rounds of accesses of a few words, each by some threads of a cluster, with barriers now and then."""
+    """Draw five rounds of accesses of a few words, each by some threads of a cluster, with occasional barriers."""
     lines = []
     for _ in range(int(rng.integers(3, 9))):
         access = ACCESSES[rng.integers(len(ACCESSES))].format(at=64 * int(rng.integers(4)))
@@ -331,7 +332,7 @@ def random_program(rng: np.random.Generator) -> str:
 
 
 def outcome(text: str, ctas: int) -> tuple[str, object, list[int]]:
-    """What was found, by which warp where; the counts; the result."""
+    """Return the finding and its warp and line, the counts, and the result."""
     out = np.zeros(64 * ctas, np.uint32)
     try:
         grid = (ctas, 1, 1)

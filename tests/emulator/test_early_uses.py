@@ -1,4 +1,4 @@
-"""Registers of tcgen05.ld and wgmma that are used before they were waited for: found in every mode, where asked for."""
+"""Registers of tcgen05.ld and wgmma that are used before the wait: found in every mode, if the level asks for it."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_copy_is_followed(completion: str) -> None:
 
 
 def test_one_load_without_its_wait_is_one_cause() -> None:
-    """Its registers are used in several blocks; and another load, that others use, is a cause of its own."""
+    """Its registers are used in several blocks. Another load, whose registers are used too, is a separate cause."""
     pair = "tcgen05.st.sync.aligned.32x32b.x2.b32 [%r2], {%r0, %r0}; tcgen05.wait::st.sync.aligned;"
     pair += "tcgen05.ld.sync.aligned.32x32b.x2.b32 {%r3, %r4}, [%r2];"
     uses = "add.u32 %r7, %r3, 0; @%p0 bra A; add.u32 %r7, %r7, %r4; A:"
@@ -139,13 +139,15 @@ OVER = "tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r5}; tcgen05.wait::st.syn
 
 @pytest.mark.parametrize("completion", MODES)
 def test_a_store_over_what_a_load_may_still_read(completion: str) -> None:
-    """The two are no pipeline; where the loaded register was used, the load is over."""
+    """The two are not pipelined. If the loaded register was used, the load has completed."""
     options = {"completion": completion, "level": Level.FAULT}
     assert loaded(f"{LOAD} {LANDED} {OVER} mov.b32 %r7, %r3;", 1, **options) == [*range(32)]  # type: ignore[arg-type]
     with pytest.raises(MissingWait, match=r"tcgen05\.st writes tensor memory columns 0 to 0") as caught:
         loaded(f"{LOAD} {OVER} {LANDED} mov.b32 %r7, %r3;", 1, **options)  # type: ignore[arg-type]
     assert re.search(r"missing +tcgen05\.wait::ld in warp 0 of CTA .* after PTX line", str(caught.value))
-    with pytest.raises(MissingWait, match=r"tcgen05\.st writes tensor memory columns 0 to 0"):  # and not the last alike
+    with pytest.raises(
+        MissingWait, match=r"tcgen05\.st writes tensor memory columns 0 to 0"
+    ):  # and not the last one too
         loaded(f"{LOAD} {OVER} {LANDED} mov.b32 %r7, %r3; {OVER}", 1, **options)  # type: ignore[arg-type]
     found = list[Fault]()
     used = f"{LOAD} add.u32 %r7, %r3, 0; {OVER} {LANDED}"
@@ -181,7 +183,7 @@ def test_a_product_without_its_fence(mark: str, instead: str, at: str, said: str
 
 @pytest.mark.parametrize("completion", MODES)
 def test_a_product_of_another_shape_needs_a_fence(completion: str) -> None:
-    """One of the same shape goes on with its accumulator, and one of another shape after a fence."""
+    """One of the same shape may reuse its accumulator without a fence, one of another shape needs a fence."""
     lines = (HERE / "warpgroup.ptx").read_text().splitlines()
     at = line_of("warpgroup", "first")
     again = lines[at - 1].split("//")[0]
@@ -198,7 +200,7 @@ FREE = "tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32; ret;"
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("over", [FREE, f"{OVER} tcgen05.wait::ld.sync.aligned; {FREE}"])
 def test_a_load_that_nothing_uses_may_come_too_late(over: str, completion: str) -> None:
-    """By whichever of its registers; one load before it that is used and outstanding as well makes it a fault."""
+    """Through any of its registers. A load before it that is outstanding and used makes it a fault."""
     unused = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r8}, [%r2];"
     for before, level in ((unused, Level.FORMAL), (f"{LOAD} {unused}", Level.FAULT), (LOAD, Level.FAULT)):
         with pytest.raises(MissingWait, match=r"tcgen05\.(st|dealloc) (writes|frees) tensor memory") as caught:
@@ -220,7 +222,7 @@ STORE: st.global.b32 [%a0], %r3; ret;
 
 @pytest.mark.parametrize("completion", MODES)
 def test_a_load_of_another_warp_that_nothing_uses(completion: str) -> None:
-    """It makes no fault of what is in order before it, and hides none."""
+    """It neither makes an ordered load a fault nor hides a fault."""
     unused = "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r8}, [%r2];"
     for body, levels in (
         (f"{LOAD} {LANDED} {unused}", [Level.FORMAL]),

@@ -1,4 +1,4 @@
-"""A CTA does not end before its bulk stores have read its shared memory."""
+"""A CTA must not end before its bulk stores have read its shared memory."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ END ret;
 
 @pytest.mark.parametrize("completion", MODES)
 def test_a_copy_to_another_cta_that_is_not_waited_for(completion: str) -> None:
-    """Each CTA waits for what it receives, and so not for what it sends."""
+    """Each CTA waits for what it receives, which does not mean that it waits for what it sends."""
     out, options = np.zeros(64, np.uint32), {"grid": (2, 1, 1), "cluster": (2, 1, 1), "completion": completion}
     text = kernel("k", ".param .u64 out", PEER)
     met = text.replace("END", "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;")

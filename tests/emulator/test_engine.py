@@ -1,4 +1,4 @@
-"""Divergence, uniformity and register placement: small kernels against what each thread would do by itself."""
+"""Divergence, uniformity and register placement: small kernels against the result of each thread alone."""
 
 from __future__ import annotations
 
@@ -166,14 +166,14 @@ def varying_names(body: str, row: bool = False) -> set[str]:
         ("shfl.sync.idx.b32 %r0, %t, 0, 31, -1; shfl.sync.bfly.b32 %r1, %t, 1, 31, -1;", {"%r1"}, {"%r0"}),
         ("elect.sync %r0|%p0, -1; vote.sync.any.pred %p1, %p0, -1;", {"%p0"}, {"%r0", "%p1"}),
         ("ld.param.u32 %r0, [p0]; ld.global.u32 %r1, [%a0]; ld.global.u32 %r2, [%q0];", set(), {"%r0", "%r1"}),
-        # A loop counter of one elected thread is the same for all that count; after the loop nobody asks.
+        # The loop counter of one elected thread is uniform over all counting threads; nothing reads it after the loop.
         (
             "elect.sync %r9|%p0, -1; @!%p0 bra E; mov.b32 %r1, 0; L: add.s32 %r1, %r1, 1;"
             "setp.lt.u32 %p1, %r1, 8; @%p1 bra L; E: ret;",
             {"%p0"},
             {"%r1", "%p1"},
         ),
-        # Written on one side of a varying branch and wanted where the sides meet.
+        # Written on one side of a divergent branch and read where the sides reconverge.
         (
             "mov.b32 %r1, 0; setp.lt.u32 %p0, %t, 3; @%p0 bra E; mov.b32 %r1, 1; E: add.s32 %r2, %r1, 1;",
             {"%r1", "%r2"},

@@ -1,4 +1,4 @@
-"""What the coverage table calls supported, the tests execute: a few of them are run, and what they execute is noted."""
+"""The tests execute every family that the coverage table calls supported. A few tests are run and recorded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 
 
 def test_every_supported_family_is_executed_by_a_test(tmp_path: Path) -> None:
-    """If a test is gone or a family is new: tests/emulator/executed.py says how cover.txt is made."""
+    """If a test was removed or a family added, make cover.txt again as tests/emulator/executed.py describes."""
     noted, chosen = tmp_path / "executed.json", (HERE / "cover.txt").read_text().splitlines()
     plugins = ("-p", "tests.emulator.executed", "-p", "no:xdist", "-p", "no:cacheprovider", f"--executed={noted}")
     command = (sys.executable, "-m", "pytest", "-q", *plugins, *chosen)

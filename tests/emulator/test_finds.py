@@ -1,4 +1,4 @@
-"""Each sentence of docs/emulator.md about what is found has tests: finds.toml says which."""
+"""Every sentence of docs/emulator.md about a finding has tests. finds.toml lists them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TABLES = ("| error | means |", "| check | level | because |")
 
 
 def rows(head: str) -> Iterator[list[str]]:
-    """The cells of a table's rows."""
+    """Yield the cells of a table's rows."""
     for line in PAGE.split(head, 1)[1].splitlines()[2:]:
         if not line.startswith("|"):
             return
@@ -24,7 +24,7 @@ def rows(head: str) -> Iterator[list[str]]:
 
 
 def sentences() -> Iterator[str]:
-    """What each error means, sentence by sentence, behind its name; what each check of a level is."""
+    """Yield each error's sentences, prefixed with its name, and each check of a level."""
     for name, means in rows(TABLES[0]):
         for part in re.split(r"; |\. (?=[A-Z])|: (?=the wait|one line)", means):
             yield f"{name.replace('`', '')}: {part}"
@@ -32,7 +32,7 @@ def sentences() -> Iterator[str]:
 
 
 def known() -> set[str]:
-    """All tests of the emulator as FILE::NAME, and the names of the broken twins."""
+    """Return all tests of the emulator as FILE::NAME, and the names of the broken twins."""
     found = {twin.name for twin in TWINS}
     for path in HERE.glob("test_*.py"):
         found |= {f"{path.stem[5:]}::{name[5:]}" for name in re.findall(r"^def (test_\w+)", path.read_text(), re.M)}

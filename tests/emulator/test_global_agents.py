@@ -1,4 +1,4 @@
-"""Global memory that bulk copies and TMA write: who reads or writes it too comes after a wait for the writes."""
+"""Global memory that bulk copies and TMA write: other accesses must be ordered after a wait for the writes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ MISSING = {
 
 
 def run(body: str, completion: str, rounds: int = ROUNDS) -> np.ndarray:
-    """Run a body some rounds with two warps, and store %r60 of each thread."""
+    """Run a body for several rounds with two warps, and store %r60 of each thread."""
     words, out = (np.zeros(64 + 32, np.uint32) for _ in range(2))
     start = -words.ctypes.data % 16 // 4
     text = source(f"{START} {LOOP.format(body, rounds)} st.global.u32 [%q1], %r60; ret;", 2, block=64)
@@ -77,7 +77,7 @@ def test_after_the_wait_all_may_read_and_write(completion: str) -> None:
 
 @pytest.mark.parametrize("completion", MODES)
 def test_the_bits_that_are_there_before_a_copy_comes_are_not_its_own(completion: str) -> None:
-    """A store of zeros over zeros, while a copy, or the sum of one, is under way."""
+    """A store of zeros over zeros, while a copy or a reduction is in flight."""
     copy = "st.shared.u32 [%r51], %t; fence.proxy.async; bar.sync 0; @%p0 {} [%a0], [%r50], 128; {} {} ret;"
     over, whole = "@!%p1 st.global.u32 [%q2], 0;", f"{GOOD['commit']} {GOOD['wait']}"
     for by in ("cp.async.bulk", "cp.reduce.async.bulk"):
@@ -95,7 +95,7 @@ def test_the_bits_that_are_there_before_a_copy_comes_are_not_its_own(completion:
 
 @pytest.mark.parametrize("completion", MODES)
 def test_the_bits_of_a_sum_are_not_those_of_a_store(completion: str) -> None:
-    """One warp adds 1 to 0, another stores 1: as the sum would be, were it not 2 in the other order."""
+    """One warp adds 1 to 0, another stores 1. The store equals the sum here; in the other order the result is 2."""
     body = "setp.eq.u32 %p1, %t, 32; ADD @%p1 st.global.u32 [%a0], 1; ret;"
     add, found = "@%p0 red.global.add.u32 [%a0], 1;", list[Fault]()
     text = "setp.eq.u32 %p0, %t, 0; " + body.replace("ADD", add)
@@ -169,7 +169,7 @@ FOLDED = "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32"
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("processes", [1, 2])
 def test_copies_of_two_ctas_to_one_place(processes: int, completion: str) -> None:
-    """Either may come last: a fault, but where both bring the same, or fold it in."""
+    """Either may complete last: a fault, unless both bring the same bytes or reduce."""
 
     def tried(apart: int, value: str, copy: str) -> list[Fault]:
         words, found = np.zeros(128, np.uint32), list[Fault]()

@@ -1,4 +1,4 @@
-"""Races in global memory: between lanes, warps, CTAs and clusters, each program beside twins that lack one thing."""
+"""Races in global memory between lanes, warps, CTAs and clusters: correct programs and twins that lack one thing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(
     findings: list[Fault] | None = None,
     seed: int = 0,
 ) -> np.ndarray:
-    """Run a body some rounds; what %r60 of each thread is then. %q0: a word of each thread, %q1: that of another."""
+    """Run a body for several rounds and return %r60 of each thread. %q0: a word of each thread, %q1: another's."""
     words, out = (np.zeros(block * grid + 4, np.uint32) for _ in range(2))
     again = AGAIN.format(rounds=rounds)
     text = source(f"{START.format(away=away)} {body} {again} {END}", 2, block=block)
@@ -52,7 +52,7 @@ def run(
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize(("space", "there"), [("shared", "%r50"), ("global", "%a0")])
 def test_atomics_do_not_hide_the_store_before_them(space: str, there: str, completion: str) -> None:
-    """A counter is set by one thread and counted up by all."""
+    """One thread sets a counter and all threads increment it."""
     counter = ".shared .align 4 .b8 counter[4]; mov.u32 %r50, counter;"
     body = f"{counter} @%p0 st.{space}.u32 [{there}], 0; BETWEEN atom.{space}.add.u32 %r60, [{there}], 1; bar.sync 0;"
     assert sorted(run(body.replace("BETWEEN", "bar.sync 0;"), completion)) == list(range(64))
@@ -63,7 +63,7 @@ def test_atomics_do_not_hide_the_store_before_them(space: str, there: str, compl
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize(("space", "there"), [("shared", "%r50"), ("global", "%a0")])
 def test_atomics_do_not_hide_the_load_before_them(space: str, there: str, completion: str) -> None:
-    """A thread reads a counter, it and the next warp's first count it up, and then the third's."""
+    """A thread reads a counter. It, the next warp's first thread, and the third warp's increment it."""
     start = f"setp.eq.u32 %p5, %t, 32; @%p5 st.{space}.u32 [{there}], 0; bar.sync 0;"
     leaders = "and.b32 %r51, %t, 31; setp.eq.u32 %p2, %r51, 0; setp.lt.u32 %p3, %t, 64; and.pred %p4, %p2, %p3;"
     load, count = f"@%p0 ld.{space}.u32 %r60, [{there}];", f"atom.{space}.add.u32 %r61, [{there}], 1;"
@@ -77,7 +77,7 @@ def test_atomics_do_not_hide_the_load_before_them(space: str, there: str, comple
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("add", ["red.relaxed.gpu.global.add.u32 [%a0],", "atom.global.add.u32 %r61, [%a0],"])
 def test_the_last_cta_reads_what_all_added(add: str, completion: str) -> None:
-    """Which it is a ticket tells; its own sum came after the others' in this run, and need not without a fence."""
+    """A ticket tells which CTA is last. Without a fence the others' sums need not precede its load."""
     body = f"""@!%p0 bra DONE; {add} 5; FENCE atom.relaxed.gpu.global.add.u32 %r62, [%a0+4], 1; FENCE
 setp.ne.u32 %p2, %r62, 3; @%p2 bra DONE; ld.global.u32 %r60, [%a0]; st.global.u32 [%a0+4], 0; DONE:"""
     assert run(body.replace("FENCE", "fence.acq_rel.gpu;"), completion, grid=4, block=16).max() == 20
@@ -89,7 +89,7 @@ setp.ne.u32 %p2, %r62, 3; @%p2 bra DONE; ld.global.u32 %r60, [%a0]; st.global.u3
 @pytest.mark.parametrize("arrive", ["fence.acq_rel.gpu; st.relaxed.gpu.global.u32 [%a0], 2;", "red", "atom"])
 @pytest.mark.parametrize("poll", ["ld.acquire.gpu.global.u32 %r60", "ld.volatile.global.u32 %r60"])
 def test_who_saw_a_flag_may_reset_it_by_a_weak_store(poll: str, arrive: str, completion: str) -> None:
-    """What was observed comes before what the observer does next; not before what another warp does."""
+    """The observed store precedes what the observing warp does next, but not what another warp does."""
     if len(arrive) == 4 or arrive == "red":
         to = "%r61, " * (arrive == "atom")
         arrive = f"fence.acq_rel.gpu; {arrive}.relaxed.gpu.global.add.u32 {to}[%a0], 1; " * 2
@@ -106,7 +106,7 @@ RESET: WAIT setp.eq.u32 %p4, %t, WHO; @%p4 st.global.u32 [%a0], 0; DONE:"""
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("grid", [1, 2])
 def test_a_loop_of_weak_loads_lets_others_store(grid: int, completion: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first warp or CTA reads again and again what another stores once."""
+    """The first warp or CTA polls a word that another stores once."""
     monkeypatch.setattr(scheduler, "QUANTUM", 512)
     spin = "SPIN: LOAD.global.u32 %r60, [%a1+256]; setp.eq.u32 %p3, %r60, 0; @%p3 bra SPIN; bra DONE;"
     first = "setp.lt.u32 %p2, %r3, 32; @!%p2 bra STORE;"
@@ -119,7 +119,7 @@ def test_a_loop_of_weak_loads_lets_others_store(grid: int, completion: str, monk
 
 
 def test_in_random_mode_ctas_come_in_any_order() -> None:
-    """A flag that is read once, and not waited for, is set by then where the first CTA comes first."""
+    """A flag is read once, without waiting. It is set by then if the other CTA runs first."""
     flagged = (
         "@!%p1 bra SEES; st.global.u32 [%q0], 7; bar.sync 0; @%p0 st.release.gpu.global.u32 [%a1+512], 1; bra DONE;"
         "SEES: ld.acquire.gpu.global.u32 %r61, [%a1+512]; AGAIN ld.global.u32 %r60, [%q1]; DONE:"
@@ -173,7 +173,7 @@ def test_lanes_of_a_warp(name: str, completion: str) -> None:
 
 @pytest.mark.parametrize("between", ["", "@%p1 bra ON; mov.b32 %r60, 9; ON:"], ids=["in a row", "past a branch"])
 def test_one_lane_stores_what_an_instruction_has_loaded_for_all(between: str) -> None:
-    """As Triton does with a number; where that lane has not loaded it, it is a fault."""
+    """As Triton does with a scalar. If the storing lane has not loaded the word, it is a fault."""
     found: list[Fault] = []
     body = "{0} ld.global.u32 %r60, [%a0]; {1} @%p0 st.global.u32 [%a0], %r60;"
     run(body.format("", between), block=32, findings=found)
@@ -210,7 +210,7 @@ def test_ctas_that_do_not_meet(completion: str, cluster: int) -> None:
 
 
 def test_a_place_for_each_multiprocessor() -> None:
-    """CTAs store at %smid, which no two of them share as long as there are multiprocessors."""
+    """CTAs store at %smid, which no two resident CTAs share while there are enough multiprocessors."""
     own = "mov.u32 %r8, %smid; and.b32 %r9, %r8, MASK; mad.wide.u32 %a0, %r9, 4, %a0; st.global.b32 [%a0], %r8;"
     out = np.zeros(148, np.uint32)
     launch(source(own.replace("MASK", "255"), block=1), [out], grid=(37, 2, 2), block=(1, 1, 1))
@@ -233,7 +233,7 @@ PUT_BACK = "add.u64 %q6, %a0, {0}; {1} {2} st.global.u32 [%q6], {3}; bar.warp.sy
 @pytest.mark.parametrize("rounds", [1, 9])
 @pytest.mark.parametrize(("place", "who"), [("%q8", ""), ("0", "@%p0")], ids=["a lane a word", "one lane"])
 def test_ctas_that_put_back_what_they_loaded(place: str, who: str, rounds: int, completion: str) -> None:
-    """Formal, as Triton does in a cooperative grid. Not so where one has not loaded it, changes it, or has done so."""
+    """Formal, as in Triton's cooperative grids. A fault if a CTA has not loaded the word, or changes it."""
 
     def levels(load: str, stored: str) -> set[Level]:
         found, body = list[Fault](), f"mul.wide.u32 %q8, %t, 4; {PUT_BACK.format(place, load, who, stored)}"
@@ -331,7 +331,7 @@ add.u32 %r10, %r10, 1; setp.lt.u32 %p4, %r10, 4; @%p4 bra ROUND; OUT:"""
 
 @pytest.mark.parametrize("completion", MODES)
 def test_a_token_that_two_ctas_pass_to_and_fro(completion: str) -> None:
-    """A cluster ends while what it did is noted several times."""
+    """A cluster ends while its accesses have been recorded several times."""
     right = TOKEN.replace("LOADED", "acquire").replace("STORED", "release")
     assert run(right, completion, grid=2)[[0, 64]].tolist() == [7, 8]
     for old, new in (("ld.acquire", "ld.relaxed"), ("st.release", "st.relaxed")):

@@ -1,4 +1,4 @@
-"""CTAs that meet in global memory while they run: spins on atomics, cooperative launches, and what can never end."""
+"""CTAs that communicate through global memory while they run: spins, cooperative launches, deadlocks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ READS = (
 
 
 def met(read: str, completion: Mode, expected: str = "%r1", seed: int = 0) -> np.ndarray:
-    """What each CTA wrote, and what it then found of the next. A read that does not acquire needs a fence."""
+    """Return what each CTA wrote, and what it then read from the next. A read without acquire needs a fence."""
     count, out = np.zeros(1, np.uint32), np.zeros((2, CTAS), np.uint32)
     fence = "" if "acquire" in read else "fence.acq_rel.gpu;"
     body = MEET.replace("READ", read).replace("ALL", expected).replace("FENCE", fence)
@@ -63,7 +63,7 @@ def test_all_ctas_meet(read: str, completion: Mode) -> None:
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("read", READS)
 def test_one_that_never_comes_is_a_deadlock(read: str, completion: Mode, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One of them waits as long as a program may."""
+    """One case uses the full patience of the scheduler."""
     if (read, completion) != (READS[0], "lazy"):
         monkeypatch.setattr(scheduler, "PATIENCE", 512)
     with pytest.raises(Deadlock) as caught:
@@ -85,7 +85,7 @@ SPIN:
     setp.lt.u32 %p1, %r5, ALL; @%p1 bra SPIN;
 """,
 )
-"""One thread polls and hands what it read on to the others in shared memory, round after round."""
+"""One thread polls and publishes what it read to the others in shared memory, round after round."""
 
 
 @pytest.mark.parametrize("completion", MODES)

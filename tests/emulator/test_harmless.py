@@ -1,4 +1,4 @@
-"""Instructions that change nothing here run and leave every register as it was."""
+"""Instructions without an effect on the emulator run and leave every register unchanged."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""torch's autograd on the emulated device: backward functions in Python see tensors of the device."""
+"""torch's autograd on the emulated device: Python backward functions receive tensors of the device."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +18,7 @@ def host() -> Iterator[None]:
 
 
 class Squares(torch.autograd.Function):
-    """x squared; what its backward was given is noted in `seen`, by name."""
+    """x squared. `seen` records what its backward function received, by name."""
 
     seen: dict[str, torch.Tensor]
 

@@ -1,4 +1,4 @@
-"""What the host copies and fills is held against what lives on the device, whoever asks for it."""
+"""Copies and fills by the host are checked against the device's allocations, through every API."""
 
 import ctypes
 from collections.abc import Callable, Iterator
@@ -34,7 +34,7 @@ def cudart() -> ctypes.CDLL:
 
 
 def sized(function: Callable[..., int], *arguments: int) -> int:
-    """A C function of pointers and sizes."""
+    """Call a C function of pointers and sizes."""
     return function(*map(ctypes.c_size_t, arguments))
 
 
@@ -109,7 +109,9 @@ def test_rows(cudart: ctypes.CDLL, device: int, name: str) -> None:
     rows, stream = getattr(cudart, name), torch.cuda.Stream().cuda_stream
     assert sized(rows, device, 16, AT, 9, 8, 4, TO_DEVICE, stream) == 0
     assert np.frombuffer(ctypes.string_at(device, 56), np.uint8)[[0, 16, 32, 48]].tolist() == [0, 9, 18, 27]
-    assert sized(rows, device + 8, 16, AT, 9, 8, 4, TO_DEVICE, stream) == 0  # what lies behind its last row is no part
+    assert (
+        sized(rows, device + 8, 16, AT, 9, 8, 4, TO_DEVICE, stream) == 0
+    )  # the bytes after its last row are not accessed
     assert sized(rows, device + 9, 16, AT, 9, 8, 4, TO_DEVICE, stream) == INVALID_VALUE
     assert sized(rows, INTO, 9, device + 9, 16, 8, 4, TO_HOST, stream) == INVALID_VALUE
 

@@ -1,4 +1,4 @@
-"""Operators that a library registers for CUDA: called for tensors of the emulated device, and for no others."""
+"""Operators that a library registers for CUDA are called for tensors of the emulated device, and for no others."""
 
 import itertools
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def host() -> Iterator[None]:
 
 
 def doubling(device: str | None) -> Any:
-    """An operator for one device that doubles its argument into memory that it asks of that device."""
+    """Return an operator for one device that doubles its argument into memory that it allocates on that device."""
 
     @torch.library.custom_op(next(_NAMES), mutates_args=(), device_types=device)
     def double(x: torch.Tensor) -> torch.Tensor:
@@ -84,7 +84,9 @@ def test_an_operator_writes_to_its_argument_and_has_a_gradient() -> None:
     assert answer.tolist() == [2.0] * 3
 
 
-@pytest.mark.parametrize("name", ["neg", "_to_copy"])  # a kernel for the CPU, and one for every device
+@pytest.mark.parametrize(
+    "name", ["neg", "_to_copy"]
+)  # an operator with a CPU kernel, and one with a kernel for every device
 def test_an_operator_of_torch_has_a_librarys_kernel_on_the_device(name: str) -> None:
     def kernel(x: torch.Tensor, **_: Any) -> torch.Tensor:
         assert x.is_cuda
@@ -109,7 +111,7 @@ def test_a_kernel_calls_operators_that_the_library_has_too() -> None:
 
 
 def test_what_torch_makes_on_the_way_to_a_kernel_is_on_the_device() -> None:
-    """torch's isclose subtracts, and asks for the absolute value of that."""
+    """torch's isclose calls subtraction and absolute value."""
     seen = []
 
     def kernel(x: torch.Tensor) -> torch.Tensor:
@@ -124,7 +126,7 @@ def test_what_torch_makes_on_the_way_to_a_kernel_is_on_the_device() -> None:
 
 
 def test_memory_that_torch_asks_for_on_the_way_to_a_kernel_is_the_devices() -> None:
-    """torch's quantile asks for ranks of another type, and for memory without naming a tensor."""
+    """torch's quantile converts ranks to another type and allocates memory without a tensor argument."""
     seen = []
 
     def kernel(x: torch.Tensor, mask: torch.Tensor, value: float) -> torch.Tensor:

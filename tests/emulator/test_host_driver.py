@@ -1,4 +1,4 @@
-"""cuda.bindings and CuTeDSL's own questions on the emulated host."""
+"""cuda.bindings, and CuTeDSL's device queries, on the emulated host."""
 
 import ctypes
 import subprocess

@@ -1,4 +1,4 @@
-"""Stream capture and graphs: captured work waits for the replay."""
+"""Stream capture and graphs: captured work is done at replay."""
 
 import ctypes
 
@@ -47,7 +47,7 @@ def test_torchs_graph_captures_on_its_own_stream():
 
 @pytest.mark.parametrize(("made", "captured"), [(False, False), (False, True), (True, True)])
 def test_torchs_own_work_is_done_at_each_replay(made: bool, captured: bool):
-    """With tensors made, and work captured, in inference mode or not; replayed outside of it."""
+    """Tensors are made and work is captured with or without inference mode, and replayed without it."""
     with torch.inference_mode(made):
         x, y, graph = torch.zeros(4, device="cuda"), torch.ones(4, device="cuda"), torch.cuda.CUDAGraph()
     with torch.inference_mode(captured), torch.cuda.graph(graph):
@@ -108,14 +108,14 @@ def test_ending_what_was_not_begun():
 
 
 def begun() -> int:
-    """A stream that captures."""
+    """Return a capturing stream."""
     stream = torch.cuda.Stream().cuda_stream
     runtime.cudaStreamBeginCapture(stream, runtime.cudaStreamCaptureMode.cudaStreamCaptureModeRelaxed)
     return stream
 
 
 def follow(stream: int, other: int, event: int | None = None) -> int:
-    """Let a stream wait for another, by an event that it answers."""
+    """Make a stream wait for another by an event, and return the event."""
     event = event or int(runtime.cudaEventCreate()[1])
     assert runtime.cudaEventRecord(event, other)[0] == 0
     assert runtime.cudaStreamWaitEvent(stream, event, 0)[0] == 0

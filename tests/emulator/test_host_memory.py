@@ -1,4 +1,4 @@
-"""The device's memory: what lives in it and how reports call it."""
+"""The device's memory: its live allocations, and their names in reports."""
 
 import pytest
 import torch

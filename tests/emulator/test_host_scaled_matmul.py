@@ -1,4 +1,4 @@
-"""Block-scaled products on the CPU against a statement of them element by element."""
+"""Block-scaled products on the CPU against an element-by-element reference."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ E2M1 = [0, 0.5, 1, 1.5, 2, 3, 4, 6]
 
 
 def blocked_index(row, column, column_tiles):
-    """Where cuBLAS's blocked layout keeps the factor of (row, column)."""
+    """Return the index of the factor of (row, column) in cuBLAS's blocked layout."""
     tile = (row // 128) * column_tiles + column // 4
     return tile * 512 + (row % 32) * 16 + (row % 128 // 32) * 4 + column % 4
 

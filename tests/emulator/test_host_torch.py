@@ -1,4 +1,4 @@
-"""torch's cuda device on the emulated host: where tensors live, what they answer, what is refused."""
+"""torch's cuda device on the emulated host: devices of tensors, device queries, unsupported calls."""
 
 import ctypes
 from typing import Any

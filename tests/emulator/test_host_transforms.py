@@ -1,4 +1,4 @@
-"""torch's transforms of functions on the emulated device: vmap, compile, and flex_attention, which uses both."""
+"""torch's function transforms on the emulated device: vmap, compile, and flex_attention, which uses both."""
 
 from collections.abc import Iterator
 
