@@ -1,4 +1,4 @@
-"""What families say of themselves: results that vary, clusters that meet. Where one says nothing, the safe answer."""
+"""What instruction families declare: varying results, inter-cluster communication. Undeclared is the safe default."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def varying_names(body: str) -> set[str]:
 
 
 def destinations(form: str) -> list[str]:
-    """A pair of results, and either half of it for nobody. The carry has no name, and is not written to a sink."""
+    """Return a pair of destinations, and variants with a sink for either. A carry has no name and no sink."""
     if ".cc" in form:
         return ["%r0", "_"]
     first = "%p1" if form.startswith("setp") else "%r0"
@@ -67,7 +67,7 @@ def destinations(form: str) -> list[str]:
 
 
 def told_by_branches(form: str, to: str, first: Any, second: Any) -> list[list[int]]:
-    """%r0, %r9, %p0 and %p1 of each thread after `form` in a kernel that stores numbers and branches on predicates."""
+    """Run `form` in a kernel that stores numbers and branches on predicates. Return %r0, %r9, %p0, %p1 by thread."""
     columns = [np.resize(np.asarray(column, np.int64), 32) % (1 << 32) for column in (first, second)]
     same = [len(set(column.tolist())) == 1 for column in columns]
     loads = "".join(
@@ -87,7 +87,7 @@ def told_by_branches(form: str, to: str, first: Any, second: Any) -> list[list[i
 
 @pytest.mark.parametrize("form", PAIRS)
 def test_each_of_two_results_is_the_same_with_and_without_the_other(form: str) -> None:
-    """In a kernel, where results that are proved to be uniform are taken from one lane, as in each lane by itself."""
+    """In a kernel, where a result that is proved uniform is computed once, as in each lane by itself."""
     for to, first, second in itertools.product(destinations(form), COLUMNS, COLUMNS):
         alone = Instructions(form.format(to=to) + "mov.pred %p1, %p1; mov.pred %p0, %p0; mov.b32 %r0, %r0;")
         given = {"r0": 99, "r1": first, "r2": second, "r9": 99, "p0": False, "p1": False, "p9": LANES == 3}
@@ -115,7 +115,7 @@ def test_a_sink_changes_nothing_about_the_other_result(form: str) -> None:
 
 @pytest.fixture
 def unsaid() -> Iterator[None]:
-    """Two instructions of which nothing is said: `wibble` acts on the machine, `wobble` computes.
+    """Two instructions without declarations: `wibble` acts on the machine, `wobble` computes.
 
     Both add the lane's number to their operand.
     """
@@ -151,7 +151,7 @@ def test_clusters_may_meet_by_what_acts_on_the_machine_and_by_nothing_that_compu
 
 @pytest.mark.parametrize("guard", ["", "@%p0 "])
 def test_an_unexpected_exception_of_a_handler_names_its_instruction(guard: str) -> None:
-    """Also of the second of two handlers in one block, and where its result does not fit the destination."""
+    """Also for the second of two handlers in one block, and if its result does not fit the destination."""
 
     @executes("wibble", dst=1)
     def wibble(ins: Instr) -> registry.Action:

@@ -1,4 +1,4 @@
-"""ex2, rcp and lg2 have the bits of an H200: digests that it gave, and where its ex2 and lg2 show how they are made."""
+"""ex2, rcp and lg2 have the bits of an H200: digests of its results, and results that show how they are computed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ SEEN = {
     ("lg2", 2.0): "89b853305df243fe",
     ("lg2", 16.0): "4cd91e28e60b8854",
 }
-"""The first 16 digits of the SHA-256 of an H200's results of every 256th float of the binade that starts (away from
-zero) with a number. Of all 2^23 of each the emulator's bits were the same."""
+"""The first 16 digits of the SHA-256 of an H200's results for every 256th float of a binade, by its first number.
+
+All 2^23 results of each binade had the emulator's bits.
+"""
 
 
 def bits(op: str, x: np.ndarray) -> np.ndarray:
@@ -34,7 +36,7 @@ def test_bits_of_an_h200(op: str, start: float) -> None:
 
 
 def test_ex2_takes_23_fractional_bits_towards_minus_infinity() -> None:
-    """But for integers, which are exact."""
+    """Except for integers, which are exact."""
     step = 2.0**-24
     x = np.array([-0.25, -0.25 - step, -0.25 - 2 * step, -0.25 - 3 * step, -3.0, -2.0, -1.0, 1.0] * 4)
     seen = [0x3F5744FC, 0x3F5744FC, 0x3F5744FA, 0x3F5744FA, 0x3E000000, 0x3E800000, 0x3F000000, 0x40000000]
@@ -42,7 +44,7 @@ def test_ex2_takes_23_fractional_bits_towards_minus_infinity() -> None:
 
 
 OPERANDS, UNROLLED, BLOCK = 1 << 16, 64, 256
-"""Of a thread, of a round of its loop; threads of a CTA."""
+"""Operands per thread, per round of its loop; threads per CTA."""
 QUARTERS = range(4)
 STEP = """mov.b32 %f0, %r0; OP.approx.ftz.f32 %f1, %f0; mov.b32 %r1, %f1;
 mad.lo.u32 %r2, %r2, 0x9E3779B1, %r1; add.u32 %r0, %r0, 1;
@@ -63,7 +65,7 @@ ld.param.u64 %d0, [out]; mad.wide.u32 %d0, %r3, 4, %d0; st.global.u32 [%d0], %r2
 
 
 def sweep(op: str, quarter: int) -> np.ndarray:
-    """A word for each 2^16 operands in a row, that all their results make: of a quarter of all 2^32 operands."""
+    """Return one word for each 2^16 consecutive operands, computed from their results, over a quarter of all."""
     words = np.zeros((1 << 30) // OPERANDS, np.uint32)
     launch(SWEEP.replace("OP", op), [words, quarter << 30], grid=(words.size // BLOCK, 1, 1), block=(BLOCK, 1, 1))
     return words

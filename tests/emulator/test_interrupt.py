@@ -1,4 +1,4 @@
-"""Ctrl-C during a launch that would never end: the table of all warps, and a process that says it was interrupted."""
+"""Ctrl-C during an endless launch prints the table of all warps, and the process reports the interrupt."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""Lanes of a warp that hand data over in shared memory need bar.warp.sync, by handlers and by machine code alike."""
+"""Lanes of a warp that communicate through shared memory need bar.warp.sync, in handlers and in machine code."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ INIT = "setp.eq.u32 %p0, %t, 0; @%p0 mbarrier.init.shared.b64 [%r55], 32; bar.sy
 def run(
     body: str, before: str = "", rounds: int = 1, completion: str = "lazy", level: Level = Level.FAULT
 ) -> np.ndarray:
-    """Run a body some rounds in one warp, and store %r60 of each lane."""
+    """Run a body for several rounds in one warp, and store %r60 of each lane."""
     out = np.zeros(32, np.uint32)
     loop = LOOP.format(body=body, rounds=rounds)
     launch(source(f"{OWN} {before} {loop} st.global.u32 [%q0], %r60; ret;"), out, completion=completion, level=level)
@@ -86,7 +86,7 @@ def test_without_it_is_a_race_that_names_both_lanes(name: str, completion: str) 
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_machine_code_asks_where_the_lanes_did_not_meet_in_the_last_round(name: str) -> None:
-    """In all rounds but the last the lanes meet."""
+    """In all rounds but the last the lanes synchronise."""
     late = "setp.eq.u32 %p7, %r90, 30; @%p7 bra LATE; bar.warp.sync -1; LATE:"
     with pytest.raises(DataRace, match="of the same warp"):
         run(*program(name, late, SYNC), 40, level=Level.FORMAL)
@@ -147,7 +147,7 @@ MATRICES = {
         "st.shared.u32 [%r51], 7; bar.warp.sync -1;",
     ),
 }
-"""What lanes exchange by instructions for which the warp comes together: no hardware shows that bar.warp.sync lacks."""
+"""Lanes communicate by instructions that converge the warp: no known hardware shows that bar.warp.sync is missing."""
 
 
 @pytest.mark.parametrize("completion", MODES)
@@ -190,7 +190,7 @@ COPIES = {
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("name", COPIES)
 def test_each_lane_waits_for_its_own_copies(name: str, completion: str) -> None:
-    """cp.async.wait_group tells a lane of its own: of the others' by a bar.warp.sync after it."""
+    """cp.async.wait_group covers the lane's own copies. Those of other lanes need a bar.warp.sync after it."""
     body, before = COPIES[name]
     run(body.format(SYNC, SYNC), before, 40, completion, Level.FORMAL)
     with pytest.raises(DataRace, match="of the same warp") as caught:
@@ -200,7 +200,7 @@ def test_each_lane_waits_for_its_own_copies(name: str, completion: str) -> None:
 
 @pytest.mark.parametrize("completion", MODES)
 def test_a_lane_that_does_not_wait_knows_of_no_copy(completion: str) -> None:
-    """Half of the lanes copy and wait, then the other half; or each half waits for what the other copies."""
+    """Half of the lanes copy and wait, then the other half; or each half waits for what the other half copies."""
     copy, wait = COPY.split("cp.async.wait_group")
     halves = "setp.lt.u32 %p1, %t, 16; " + " ".join(f"@{p} {c};" for p in ("%p1", "!%p1") for c in copy.split(";")[:-1])
     body = f"{halves} @%p1 cp.async.wait_group{wait} @!%p1 cp.async.wait_group{wait} ld.shared.u32 %r60, [%r51];"
@@ -241,7 +241,7 @@ def test_bar_warp_sync_of_some_lanes_counts_for_these(name: str, completion: str
 
 
 def test_what_lanes_saw_before_they_met_is_handed_on() -> None:
-    """Lane 0 meets lane 1, which meets lane 2; the other way round lane 2 knows nothing of lane 0."""
+    """Lane 0 synchronises with lane 1, and then lane 1 with lane 2. In the other order lane 2 is not ordered."""
     store, load = (
         "setp.eq.u32 %p1, %t, 0; @%p1 st.shared.u32 [%r50], 5;",
         "setp.eq.u32 %p2, %t, 2; @%p2 ld.shared.u32 %r60, [%r50];",
@@ -271,13 +271,13 @@ shfl.sync.bfly.b32 %r65, %r64, {distance}, 31, -1; add.f32 %r66, %r64, %r65;
 and.b32 %r57, %t, {others}; shl.b32 %r57, %r57, 2;
 cvt.u64.u32 %q1, %r57; add.u64 %q1, %q1, %a0; add.u32 %r57, %r57, %r50; st.{space} %r66; bar.warp.sync -1;
 """
-"""Lanes add what others have of a sum, as Triton's compiler does: the first time in one with a product."""
+"""Lanes add values of other lanes, as Triton's compiler does. The first addition is fused with a product."""
 
 
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("space", ["shared.b32 [%r57],", "global.b32 [%q1],"])
 def test_lanes_that_store_one_sum_in_one_place_are_formal(space: str, completion: str) -> None:
-    """Which of them stores is undefined, and with it the last bit. Of other lanes it is another sum."""
+    """Which lane's store stays is undefined, and with it the last bit. A sum over other lanes is a different value."""
     well, ill = (SUM.format(space=space, distance=8, others=others) for others in (0b00111, 0b00011))
     run(well, "", 1, completion)
     for body, level in ((well, Level.FORMAL), (ill, Level.FAULT), (well.replace("add.f32", "sub.f32"), Level.FAULT)):
@@ -295,7 +295,7 @@ st.shared.b64 [%r57], %q4; bar.warp.sync -1;
 
 @pytest.mark.parametrize("completion", MODES)
 def test_two_sums_in_one_register_are_formal(completion: str) -> None:
-    """Of both halves the last addition is one instruction, as in the recurrent kernels of flash-linear-attention."""
+    """The last addition of both halves is one instruction, as in flash-linear-attention's recurrent kernels."""
     begin = SUM.split("add.f32 %r66")[0].format(distance=8)
     well, ill = (begin + PAIR.format(distance=8, others=others) for others in (0b00111, 0b00011))
     mixed = well.replace("%r65, %r72", "%r65, %r60")
@@ -307,7 +307,7 @@ def test_two_sums_in_one_register_are_formal(completion: str) -> None:
 
 @pytest.mark.parametrize("completion", MODES)
 def test_warps_that_store_one_sum_alike_are_formal(completion: str) -> None:
-    """As those of Triton do that hold a second copy of a row: warp 1 stores what warp 0 did, whichever lane's stays."""
+    """As in Triton's kernels that hold a second copy of a row: warp 1 stores what warp 0 did, from any lane."""
     alike = SUM.format(space="shared.b32 [%r57],", distance=8, others=0b00111)
     other = alike.replace("cvt.rn", "@%p7 add.u32 %r69, %r69, 1; cvt.rn").replace("%t;", "%r69;", 1)
     for body, level in ((alike, Level.FAULT), (alike, Level.FORMAL), (other, Level.FAULT)):

@@ -1,4 +1,4 @@
-"""`emulator.launch`: kernels that are there as PTX, over arrays and tensors."""
+"""`emulator.launch`: kernels as PTX text, run over arrays and tensors."""
 
 import ctypes
 

@@ -1,4 +1,4 @@
-"""Loads, stores, atomics and copies of threads in every space, against numpy and CuTe's copy atoms."""
+"""Loads, stores, atomics and copies by threads in every state space, against numpy and CuTe's copy atoms."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(
     completion: Completion = "lazy",
     level: errors.Level = errors.Level.FAULT,
 ) -> None:
-    """Run a body with the arrays' addresses in %a0, %a1 ..., the thread in %t, the warp in %w."""
+    """Run a body with the arrays' addresses in %a0, %a1, ..., the thread in %t, the warp in %w."""
     params = ", ".join(f".param .u64 p{i}" for i in range(len(arrays)))
     loads = "\n".join(f"ld.param.b64 %a{i}, [p{i}];" for i in range(len(arrays)))
     text = kernel(
@@ -57,7 +57,7 @@ def test_shared_memory_ends_with_the_last_variable() -> None:
 
 @pytest.mark.parametrize(("bits", "vector"), [(b, v) for b in (8, 16, 32, 64) for v in (1, 2, 4)] + [(32, 8)])
 def test_vectors_through_every_space(bits: int, vector: int) -> None:
-    """Global to shared, shared to local, local to global by generic addresses; 32 bytes are of global memory alone."""
+    """Global to shared, shared to local, local to global, generically. Only global memory has 32-byte vectors."""
     size = bits // 8 * vector
     names = [f"%{ {8: 'h', 16: 'h', 32: 'r', 64: 'q'}[bits] }{i + 1}" for i in range(vector)]
     values = f"{{{', '.join(names)}}}" if vector > 1 else names[0]
@@ -91,7 +91,7 @@ add.s32 %r1, %r1, %r2; add.s32 %r1, %r1, %r3; mul.wide.u32 %q0, %t, 4; add.s64 %
 
 @pytest.mark.parametrize("completion", MODES)
 def test_a_load_is_asked_only_for_the_bytes_that_the_program_uses(completion: Completion) -> None:
-    """By the pragma, and by the registers that are read later: what else it reads is formal."""
+    """By the pragma, and by the registers that are read later. Reading the other bytes is formal."""
     out = np.zeros(32, np.uint32)
     run(WIDENED.replace("PRAGMA", '.pragma "used_bytes_mask 0xfff";'), out, completion=completion)
     assert out.tolist() == [3 * t for t in range(32)]
@@ -372,7 +372,7 @@ def test_a_window_beyond_the_cluster() -> None:
 
 
 def test_exchange_of_16_bytes() -> None:
-    """Each lane its own 16 bytes: exchanged, then compared with what is there (even lanes) or not quite (odd ones)."""
+    """Each lane exchanges its own 16 bytes, then compares with the value there (even lanes) or another (odd lanes)."""
     given, out = RNG.integers(0, 1 << 64, (32, 2), np.uint64), np.zeros((32, 4), np.uint64)
     memory = aligned(given)
     run(
@@ -400,7 +400,7 @@ mov.b128 {{%q4, %q5}}, %o3; st.global.v2.b64 [%a1+16], {{%q4, %q5}};""",
     ],
 )
 def test_bulk_stores_are_zeros(store: str, completion: Completion) -> None:
-    """Of 24 bytes a thread the middle third stays; three threads store."""
+    """Three threads store 24 bytes each. The middle third of each is not stored."""
     out = np.zeros((32, 2), np.uint64)
     run(
         f"""

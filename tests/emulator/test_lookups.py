@@ -1,4 +1,4 @@
-"""isspacep and slct, and cancelling clusters that were not launched yet: small statements of what each answers."""
+"""isspacep, slct and clusterlaunchcontrol: small references for their results."""
 
 import numpy as np
 import pytest
@@ -63,7 +63,7 @@ def test_every_cluster_is_worked_on_once_by_itself_or_by_another(completion: str
 
 @pytest.mark.parametrize("completion", ["eager", "lazy", "random"])
 def test_an_answer_of_no_names_no_cta(completion: str) -> None:
-    """The first CTA of the cluster is asked for though there is none."""
+    """The first CTA of the cluster is requested although there is none."""
     out = np.zeros(1, np.uint32)
     asked = TRY.replace("@!%p2 bra END;", "@%p2 bra NEXT; st.global.u32 [%a0], %r21; ret; NEXT:", 1)
     first = "clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %r21, %o;"
@@ -100,8 +100,9 @@ HANDED_ON = """
     TOLD: st.shared.b32 [cell], 8;
     END: barrier.cluster.arrive; barrier.cluster.wait; ret;
 """
-"""Of two CTAs the second reads a cell and tells the first, which asks; another warp of the second writes the cell when
-the answer is there."""
+"""The second of two CTAs reads a cell and notifies the first, which sends a query. Another warp of the second CTA
+writes the cell when the response has arrived.
+"""
 READ = "R: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p4, [read], 0; @!%p4 bra R;"
 
 

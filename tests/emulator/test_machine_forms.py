@@ -1,5 +1,7 @@
-"""Forms of instructions that act on memory, barriers and other lanes, a small kernel each: beside NumPy here, and
-beside a GPU where there is one (test_silicon.py)."""
+"""Forms of instructions that act on memory, barriers and other lanes: a small kernel for each, compared with NumPy.
+
+test_silicon.py compares them with a GPU, where there is one.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,18 @@ from ptx_kernel import launch, source
 T = np.arange(32, dtype=np.uint32)
 WORDS = np.random.default_rng(5).integers(0, 1 << 32, 32, dtype=np.uint32)
 SHARED = ".shared .align 16 .b8 memory[512];"
-"""Of a body: %t is the lane, %a1 its word of WORDS, %r1 that word, %r2 the place of its 16 bytes of shared memory."""
+"""Registers of a body: %t the lane, %a1 its word of WORDS, %r1 that word, %r2 its 16 bytes of shared memory."""
 HEAD = f"{SHARED} add.u64 %a1, %a1, %b; ld.global.u32 %r1, [%a1]; mov.u32 %r2, memory; mad.lo.u32 %r2, %t, 16, %r2;"
 CASES: list[tuple[str, str, np.ndarray]] = []
 
 
 def case(body: str, expected: np.ndarray) -> None:
-    """A body that leaves a word of each lane in %r0."""
+    """Add a case: a body that leaves a word of each lane in %r0."""
     CASES.append((body, body, expected.astype(np.uint32)))
 
 
 def each(forms: str, template: str, expected: np.ndarray) -> None:
-    """A case for each of the forms, in place of FORM."""
+    """Add a case for each of the forms, which replace FORM in the template."""
     for form in forms.split():
         CASES.append((form, template.replace("FORM", form), expected.astype(np.uint32)))
 
@@ -96,7 +98,7 @@ REDUCED = {
     "inc.u32": (0, "20", 32 % 21),
     "dec.u32": (5, "20", (5 - 32) % 21),
 }
-"""Of what all lanes do to one word: how it begins, what each does, how it ends."""
+"""Reductions of one word by all lanes: setup, operation, result."""
 TOGETHER = (
     "mov.u32 %r5, memory; mov.b32 %r6, START; setp.eq.u32 %p0, %t, 0; @%p0 st.SPACE.b32 [AT], %r6; bar.warp.sync -1;"
     "FORM[AT], OPERAND; bar.warp.sync -1; ld.SPACE.b32 %r0, [AT]; bar.warp.sync -1;"

@@ -51,7 +51,7 @@ def test_descriptor_addresses_the_canonical_layout(case: tuple[str, Operand]) ->
     st.data(),
 )
 def test_tma_lays_down_what_descriptors_read(kind: str, name: str, place: int, rows: int, data: st.DataObject) -> None:
-    """A box of rows of one span, at any place that TMA takes: its K steps, and its transpose where the kind has one."""
+    """A box of rows of one span, at any address that TMA allows: its K steps, and its transpose if the kind has one."""
     span, _, pattern = SWIZZLES[name]
     start, size = 128 * place, BITS[kind] // 8
     logical = start + np.arange(rows * span).reshape(rows, span)
@@ -86,6 +86,6 @@ def test_swizzle_codes_without_meaning(code: int) -> None:
 
 
 def test_fields_of_a_descriptor_that_cutedsl_makes() -> None:
-    """From the FMHA example: V, MN-major, 128-byte swizzle; the start address is added at run time."""
+    """From the FMHA example: V, MN-major, 128-byte swizzle. The start address is added at run time."""
     found = MatrixDescriptor.decode(0x4000404004000000)
     assert (found.leading, found.stride, found.swizzle.span, found.base_offset) == (16384, 1024, 128, 0)

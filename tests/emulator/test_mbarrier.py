@@ -1,4 +1,4 @@
-"""mbarriers as PTX has them: phases, counts, bytes that may come before they are expected, and what is refused."""
+"""mbarriers as PTX defines them: phases, counts, bytes that arrive before they are expected, and errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LABELS = itertools.count()
 
 
 def run(body: str, warps: int = 1, completion: str = "lazy", **options: int) -> np.ndarray:
-    """Run a body in which %r2 is the warp, %r3 an mbarrier of thread 0's choosing, [%rd1] 64 words of results."""
+    """Run a body in which %r2 is the warp, %r3 an mbarrier initialised by thread 0, [%rd1] 64 words of results."""
     out = np.zeros(64, np.uint32)
     text = kernel(
         "barriers",
@@ -111,7 +111,7 @@ def test_a_transaction_count_out_of_range() -> None:
 
 
 def test_bytes_that_are_expected_at_the_end_are_a_tail() -> None:
-    """A producer that gives its stages back arms the next phase, in which nothing comes; nobody waits for it."""
+    """A producer that releases its stages arms the next phase, in which nothing arrives and for which nobody waits."""
     armed = f"{init(1)} {arrive('arrive.expect_tx', ', 16')}"
     run(armed)
     with pytest.raises(errors.BarrierError, match="ends with 16 bytes outstanding"):
@@ -125,7 +125,7 @@ def test_bytes_that_nobody_expected() -> None:
 
 @pytest.mark.parametrize("completion", MODES)
 def test_a_peek_that_is_answered_no_goes_on(completion: str) -> None:
-    """One thread asks whether the phase is over, then ends it itself: a peek must not block for good."""
+    """One thread tests whether the phase is complete, then completes it itself. The test must not block."""
     out = run(
         f"{init(1)} mbarrier.try_wait.parity.shared.b64 %p4, [%r3], 0; selp.b32 %r9, 1, 0, %p4;"
         f"st.global.b32 [%rd1], %r9; {arrive()} {ask(0, 1)}",
@@ -136,7 +136,7 @@ def test_a_peek_that_is_answered_no_goes_on(completion: str) -> None:
 
 @pytest.mark.parametrize("completion", MODES)
 def test_polling_two_barriers_in_turn(completion: str) -> None:
-    """Warp 0 asks two barriers in turn until either is complete; warp 1 completes the second."""
+    """Warp 0 polls two barriers alternately until either is complete. Warp 1 completes the second."""
     body = f"""
 {init(1)} {init(1, 8)}
 setp.eq.u32 %p5, %r2, 1;
@@ -182,7 +182,7 @@ def test_an_arrival_that_promises_not_to_end_the_phase(arrivals: int) -> None:
 
 
 def turns(answered: bool) -> str:
-    """Warp 0 arrives three times, warp 1 waits for each and answers; whether warp 0 waits for the answers."""
+    """Return a program: warp 0 arrives three times, warp 1 waits for each and answers. answered: warp 0 waits too."""
     says = [f"@%p2 {arrive()[5:]} {wait(i % 2, at=8) if answered else ''}" for i in range(3)]
     hears = [f"{wait(i % 2)} @%p2 mbarrier.arrive.shared.b64 _, [%r3+8];" for i in range(3)]
     return f"{init(1)} {init(1, at=8)} @!%p3 bra HEARS; {' '.join(says)} bra END; HEARS: {' '.join(hears)} END:"
@@ -196,7 +196,7 @@ def test_phases_that_are_waited_for_in_turn(completion: str) -> None:
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("waits", ["try_wait", "test_wait"])
 def test_an_answer_that_nobody_reads_waits_for_nothing(waits: str, completion: str) -> None:
-    """An H100 answers no to test_wait, and goes on; to try_wait when its time is over."""
+    """On an H100 test_wait returns false and continues; try_wait does so after its time limit."""
     copy = (
         "@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r3], 128;"
         "@%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r4], [%rd1], 128, [%r3];"
@@ -216,7 +216,7 @@ def test_a_wait_two_phases_late(completion: str) -> None:
 
 
 def test_a_wait_two_phases_late_that_is_ordered() -> None:
-    """Three arrivals before the waiter's bar.sync: then the parity means the phase that is open."""
+    """Three arrivals before the waiter's bar.sync. The parity then means the current phase."""
     late = f"{arrive()} bar.sync 1; {arrive()} {arrive()} bar.sync 1;"
     waits = f"{wait(0)} bar.sync 1; bar.sync 1; {wait(1)}"
     with pytest.raises(errors.Deadlock, match=r"it has seen 1 phases complete, 2 have passed since: two phases late\?"):
@@ -241,7 +241,7 @@ def test_lanes_that_arrive_as_one_have_one_state(completion: str) -> None:
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize(("state", "count"), [("%rd2", 20), ("_", 16), ("_", 1)])
 def test_lanes_that_arrive_as_one_may_not_be_more_than_are_pending(state: str, count: int, completion: str) -> None:
-    """An H200 ends the launch, also where they would be two phases' in a row."""
+    """An H200 ends the launch, also if the arrivals would be those of two consecutive phases."""
     with pytest.raises(errors.BarrierError, match=f"makes 32 arrivals on .* expects only {count} more of {count}"):
         run(f"{init(count)} mbarrier.arrive.shared.b64 {state}, [%r3];", completion=completion)
 
@@ -267,7 +267,7 @@ def test_counts_that_no_mbarrier_has() -> None:
 
 @pytest.mark.parametrize("completion", MODES)
 def test_the_arrival_of_copies_tells_what_their_issuer_waited_for(completion: str) -> None:
-    """Warp 0 sees four phases complete and copies; warp 1 waits for the copies, then for the last of those phases."""
+    """Warp 0 observes four phases and copies. Warp 1 waits for the copies, then for the last of those phases."""
     phases = " ".join(f"{arrive()} {wait(i % 2)}" for i in range(4))
     copies = "cp.async.ca.shared.global [%r4], [%rd1], 4; cp.async.mbarrier.arrive.noinc.shared.b64 [%r3+8];"
     told = f"{wait(0, at=8)} {wait(1)}"
@@ -277,7 +277,7 @@ def test_the_arrival_of_copies_tells_what_their_issuer_waited_for(completion: st
 
 @pytest.mark.parametrize("completion", MODES)
 def test_the_arrival_of_copies_releases_stores_that_level_formal_does_not_count(completion: str) -> None:
-    """Lanes of warp 0 that have nothing to copy store zeros instead; warp 1 waits for the copies, and reads both."""
+    """Lanes of warp 0 without data to copy store zeros. Warp 1 waits for the copies, and reads both."""
     place = "and.b32 %r5, %r1, 31; shl.b32 %r6, %r5, 2; add.u32 %r7, %r4, %r6;"
     place += "cvt.u64.u32 %rd3, %r6; add.u64 %rd4, %rd1, %rd3;"
     filled = "setp.lt.u32 %p5, %r5, 20; @%p5 cp.async.ca.shared.global [%r7], [%rd4], 4; @!%p5 st.shared.b32 [%r7], 7;"

@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 
 
 def codes(values: np.ndarray, kind: str) -> np.ndarray:
-    """Small integers as the bits of a type."""
+    """Return small integers as the bits of a type."""
     match kind:
         case "f16":
             return values.astype(np.float16).view(np.uint16)
@@ -36,14 +36,14 @@ FP8 = {"e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
 
 
 def fragments(values: np.ndarray, layout: Layout) -> np.ndarray:
-    """Elements of a matrix [mn, k] by (thread, value), whose layout's offsets run down the columns."""
+    """Return the elements of a matrix [mn, k] by (thread, value), for a layout whose offsets are column-major."""
     count = values.size // 32
     return np.array([[values.T.flat[layout(t, v)] for v in range(count)] for t in range(32)])
 
 
 @dataclass(frozen=True)
 class Product:
-    """An mma.sync: K, the types of D and C, of A, and of B, and M. All 8-bit types lie alike."""
+    """An mma.sync: K, the types of D and C, of A, and of B, and M. All 8-bit types have the same layout."""
 
     k: int
     to: str
@@ -64,11 +64,11 @@ class Product:
 
     @property
     def word(self) -> type[np.unsignedinteger]:
-        """What a register is to numpy."""
+        """Return the numpy type of a register."""
         return np.uint64 if self.to == "f64" else np.uint32
 
     def words(self, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> list[np.ndarray]:
-        """The registers of A, B and C of each lane: word[32, registers] each, from matrices [mn, k] of bits."""
+        """Pack matrices [mn, k] of bits into the registers of A, B and C of each lane: word[32, registers] each."""
         layouts = (self.atom.a_layout, self.atom.b_layout, self.atom.c_layout)
         return [
             np.ascontiguousarray(fragments(x, layout)).view(self.word)
@@ -76,7 +76,7 @@ class Product:
         ]
 
     def run(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, suffix: str = "") -> np.ndarray:
-        """The registers of D of each lane: word[32, registers]."""
+        """Run the product and return the registers of D of each lane: word[32, registers]."""
         words = self.words(a, b, c)
         given = np.ascontiguousarray(np.concatenate(words, 1))
         counts = [w.shape[1] for w in words]
@@ -159,7 +159,7 @@ ld.global.b32 %r1, [%a0]; movmatrix.sync.aligned.m8n8.trans.b16 %r2, %r1; st.glo
 @pytest.mark.parametrize("matrices", [1, 2, 4])
 @pytest.mark.parametrize(("form", "bits", "up"), [("b4x16_p64", 4, 2), ("b6x16_p32", 6, 1)])
 def test_ldmatrix_widens_small_elements(form: str, bits: int, up: int, matrices: int) -> None:
-    """Rows of 16 elements, what is left of 16 bytes unused; lanes take bytes in order, as in CuTe's atoms."""
+    """Rows have 16 elements, and the rest of 16 bytes is unused. Lanes receive bytes in the order of CuTe's atoms."""
     values = RNG.integers(0, 1 << bits, (8 * matrices, 16))
     rows = RNG.integers(0, 256, (8 * matrices, 16), np.uint8)
     for row, packed in zip(values, rows, strict=True):
@@ -183,11 +183,12 @@ mul.wide.u32 %q2, %t, 4; add.s64 %a1, %a1, %q2; {stores}""",
 
 LOADED = Layout(((4, 8), (8, 2, 2, 4)), ((256, 8), (1, 128, 64, 1024)))
 """(thread, bit of its registers) -> bit of the matrices: the destination of CuTe's SM100_U8x16_LDSM_T, and of its
-SM100_U8x4_STSM_T."""
+SM100_U8x4_STSM_T.
+"""
 EXCHANGED = (0, 1, 4, 5, 2, 3, 6, 7)
-"""The bytes of two registers in the order in which that atom gives them on, by their places after ldmatrix."""
+"""The order in which that atom returns the bytes of two registers, by their position after ldmatrix."""
 ROW_OF_LANE = Layout((2, 2, 4, 2), (1, 8, 2, 16))
-"""Lane -> the row whose address it gives, in units of 128 bits: the source of the same atom."""
+"""Lane -> the row whose address it provides, in units of 128 bits: the source of the same atom."""
 
 
 @pytest.mark.parametrize("matrices", [1, 2])

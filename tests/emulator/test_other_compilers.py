@@ -1,4 +1,4 @@
-"""Programs of other compilers, each installed from its package beside the lock's, unmodified and host and all."""
+"""Unmodified programs of other compilers, host code included. Each compiler is installed beside the locked packages."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def run(program: Path, folder: Path, *options: str, **variables: str) -> subproc
 
 
 def install(folder: Path, *packages: str) -> Path:
-    """A folder with the packages, and with nothing that they need: that is in the lock."""
+    """Install packages into a folder, without their dependencies, which are in the lock."""
     for command in (
         [sys.executable, "-m", "venv", str(folder / "venv")],
         [str(folder / "venv/bin/pip"), "install", "--quiet", "--no-deps", "--target", str(folder / "site"), *packages],
@@ -43,7 +43,7 @@ def triton(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def nvcc(tmp_path_factory: pytest.TempPathFactory) -> Sequence[str]:
-    """The command of the compiler, which links to the runtime's library that is there."""
+    """Return the compiler's command, linked to the installed runtime library."""
     (cuda,) = install(tmp_path_factory.mktemp("nvcc"), *NVCC).glob("nvidia/cu*")
     code = ("-std=c++17", "-lineinfo", "-gencode", "arch=compute_100a,code=compute_100a")
     (runtime,) = (cuda / "lib").glob("libcudart.so.*")
@@ -71,7 +71,7 @@ def test_a_program_is_predicted(nvcc: Sequence[str], tmp_path: Path) -> None:
 
 
 def test_a_static_runtime(nvcc: Sequence[str], tmp_path: Path) -> None:
-    """As nvcc links by itself; stripped, its functions cannot be found."""
+    """nvcc links the static runtime by default. If the program is stripped, its functions cannot be found."""
     command = [nvcc[0], "-o", "gemm", str(PROGRAMS / "gemm.cu"), "-gencode", "arch=compute_100a,code=compute_100a"]
     subprocess.run([*command, "-std=c++17"], cwd=tmp_path, check=True)
     done = run(tmp_path / "gemm", tmp_path)
@@ -82,7 +82,7 @@ def test_a_static_runtime(nvcc: Sequence[str], tmp_path: Path) -> None:
 
 
 def test_a_module_of_tvm_ffi(nvcc: Sequence[str], tmp_path: Path) -> None:
-    """Linked to the emulated device's runtime: NVIDIA's package has no name for linkers."""
+    """Linked to the emulated runtime, because NVIDIA's package lacks the unversioned name that linkers need."""
     cuda = str(Path(nvcc[0]).parents[1])
     done = run(PROGRAMS / "ffi_module.py", tmp_path, TVM_FFI_CACHE_DIR=str(tmp_path), CUDA_HOME=cuda)
     assert (done.returncode, done.stdout) == (0, "right\n"), done.stderr

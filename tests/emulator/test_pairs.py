@@ -1,4 +1,4 @@
-"""Good programs are silent in every completion mode; each broken twin is reported: lines, warps, what is missing."""
+"""Correct programs have no findings in any completion mode. Broken twins are reported, with line, warp and reason."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ WORDS = np.arange(768, dtype=np.uint32) * 7
 
 
 def bf16(values: np.ndarray) -> np.ndarray:
-    """Integers that bf16 holds exactly, as its bits."""
+    """Return integers that bf16 represents exactly, as its bits."""
     return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
 def core_matrices(values: np.ndarray) -> np.ndarray:
-    """[rows, k] as 8x8 core matrices: [rows / 8, k / 8, 8, 8]."""
+    """Rearrange [rows, k] into 8x8 core matrices: [rows / 8, k / 8, 8, 8]."""
     rows, k = values.shape
     return np.ascontiguousarray(bf16(values).reshape(rows // 8, 8, k // 8, 8).transpose(0, 2, 1, 3))
 
 
 @dataclass(frozen=True)
 class Program:
-    """A good program: its threads, its inputs, what it must put into its last argument; the CTAs of its cluster."""
+    """A correct program: its threads, its inputs, the expected value of its last argument, the CTAs of its cluster."""
 
     threads: int
     inputs: tuple[np.ndarray, ...]
@@ -71,7 +71,7 @@ def run(
     level: errors.Level = errors.Level.FORMAL,
     diagnostics: str = "stop",
 ) -> tuple[np.ndarray, list[errors.Fault]]:
-    """What a program puts out, and what it was found to do and not stopped for."""
+    """Run a program and return its output and the findings that did not stop it."""
     program, found = PROGRAMS[name], list[errors.Fault]()
     out = np.full_like(program.expected, 77)
     grid, block = (program.ctas, 1, 1), (program.threads, 1, 1)
@@ -90,7 +90,7 @@ def test_good(name: str, completion: str) -> None:
 
 @dataclass(frozen=True)
 class Twin:
-    """A program with one line changed, and what the report of it must be: see twins.toml."""
+    """A program with one line changed, and the required report: see twins.toml."""
 
     name: str
     program: str
@@ -108,7 +108,7 @@ class Twin:
         return "\n".join(lines)
 
     def wanted(self) -> tuple[str, ...]:
-        """`says` with the lines of its marks."""
+        """Return `says` with marks replaced by their PTX lines."""
 
         def numbered(found: re.Match[str]) -> str:
             return f"PTX line {line_of(self.program, found[1])}"
@@ -126,7 +126,7 @@ TWINS = tuple(Twin(**entry) for entry in tomllib.loads((HERE / "twins.toml").rea
 
 
 def shown_by(error: BaseException) -> tuple[str, ...]:
-    """What any report of this class shows: line and warp, and of a race both parties and what is missing."""
+    """Yield patterns that any report of this class matches: line and warp, and for a race both parties and the fix."""
     if isinstance(error, errors.Deadlock):
         return (r"\n  warp \d of CTA \(\d,0,0\): (PTX line \d+: |has ended)",)
     both = r"at  +PTX line \d+: .*by  +warp \d+ of CTA .*"
@@ -141,7 +141,7 @@ def test_what_is_formal_is_listed_by_default(twin: Twin, completion: str) -> Non
     kinds = tuple(getattr(errors, name) for name in twin.error.split())
     try:
         _, found = run(twin.program, twin.text(), completion, level=errors.Level.FAULT)
-    except errors.EmulatorError as error:  # later, for what came of it
+    except errors.EmulatorError as error:  # a consequence of it, later
         assert type(error).__name__ in twin.then.split()
         return
     assert {fault.level for fault in found} == {errors.Level.FORMAL}

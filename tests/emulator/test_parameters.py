@@ -1,4 +1,4 @@
-"""Kernel parameters: loads of every width, at constant and at computed places."""
+"""Kernel parameters: loads of every width, at constant and at computed offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only level `pedantic` asks for; and what is formal for that nothing depends on it."""
+"""Findings of level `pedantic`, and findings that are formal because nothing depends on them."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ BEFORE, AFTER = "tcgen05.fence::before_thread_sync;", "tcgen05.fence::after_thre
 
 
 def fenced(without: str = "", near: str = "") -> str:
-    """The staged product with a fence after each tcgen05.wait and before what uses tensor memory; all but one."""
+    """Return the staged product with a fence after each tcgen05.wait and before uses of tensor memory, except one."""
     lines = []
     for line in STAGED.splitlines():
         spared = bool(near) and near in line
@@ -70,7 +70,7 @@ ALONE = """
 mov.u32 %r3, area; mov.u32 %r4, bar; setp.eq.u32 %p1, %t, 0; mad.lo.u32 %r5, %t, 16, %r3; mul.wide.u32 %q1, %t, 16;
 add.u64 %q1, %q1, %a0;
 """
-"""%r3: shared memory, %r5: its 16 bytes of each lane; %q1: the lane's 16 bytes of global memory."""
+"""%r3: shared memory, %r5: each lane's 16 bytes of it; %q1: the lane's 16 bytes of global memory."""
 COPIED = """cp.async.ca.shared.global [%r5], [%q1], 16; cp.async.wait_all; FENCE bar.warp.sync -1;
 @%p1 cp.async.bulk.global.shared::cta.bulk_group [%a0], [%r3], 512; @%p1 cp.async.bulk.commit_group;
 @%p1 cp.async.bulk.wait_group 0; ret;"""

@@ -1,4 +1,4 @@
-"""Launches shared by two processes: the same bits, counts, findings and errors as in one."""
+"""Launches split between two processes have the bits, counts, findings and errors of one process."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ FINE: st.global.u32 [%q1], %r0; ret;
 
 @pytest.fixture
 def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The processes that a test started."""
+    """Collect the processes that a test starts."""
     started: list[int] = []
 
     def fork() -> int:
@@ -79,7 +79,9 @@ def addresses_of(array: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("completion", ["eager", "lazy", "random"])
 def test_bits_and_counts_are_those_of_one_process(body: str, completion: str, forks: list[int]) -> None:
     alone, shared = np.zeros(32 * GRID, np.uint32), np.zeros(32 * GRID, np.uint32)
-    counted = launch(source(body), alone, grid=GRID, completion=completion, findings=[])  # of clusters that race
+    counted = launch(
+        source(body), alone, grid=GRID, completion=completion, findings=[]
+    )  # findings, because the clusters race
     assert not forks
     assert launch(source(body), shared, grid=GRID, completion=completion, processes=3, findings=[]) == counted
     assert len(forks) == 2
@@ -146,7 +148,7 @@ def test_races_between_clusters_of_two_processes_are_found(meeting: str, pair: t
 
 
 def test_as_many_as_pay(forks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not for a launch that is short, nor where the cores have other work."""
+    """One, if the launch is short or the cores have other work."""
     body = AT + "mov.u32 %r3, 0; L: add.u32 %r3, %r3, 1; setp.lt.u32 %p0, %r3, ROUNDS; @%p0 bra L; ret;"
     started = []
     for rounds, cores in ((10, 2), (20_000, 1), (20_000, 2)):
@@ -236,14 +238,14 @@ launch(source(body), np.zeros(1), grid=3, processes=2)
 
 
 def spend_a_second(process: psutil.Process) -> None:
-    """Wait until a process that computes has done so for a second, however busy the machine is."""
+    """Wait until a computing process has used a second of CPU time, however busy the machine is."""
     deadline, since = time.monotonic() + 60, process.cpu_times().user
     while process.cpu_times().user < since + 1 and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
 def begun(process: subprocess.Popen[Any]) -> list[psutil.Process]:
-    """The processes that another started, once there are any."""
+    """Return the processes that another process started, once there are any."""
     deadline = time.monotonic() + 60
     while not (children := psutil.Process(process.pid).children()) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Post-dominators and what branches keep apart, against walks over all paths of random graphs."""
+"""Post-dominators and the separation of branches, against walks over all paths of random graphs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from emulator.ptx.syntax import Instr
 
 
 def flow_of(edges: list[tuple[int, int | None]]) -> Flow:
-    """Block i ends with a guarded branch to edges[i][0] and falls through, or jumps, or returns (None)."""
+    """Return a flow graph. Block i branches, guarded, to edges[i][0] and falls through, or jumps, or returns (None)."""
     lines = []
     for i, (target, kind) in enumerate(edges):
         lines.append(f"L{i}: nop;")
@@ -33,7 +33,7 @@ graphs = st.integers(2, 9).flatmap(
 
 
 def reaches(flow: Flow, start: int, without: int) -> bool:
-    """Whether the end can be reached from `start` on a path that avoids a block."""
+    """Return True if the end is reachable from `start` on a path that avoids a block."""
     seen, work = set(), [start]
     while work:
         at = work.pop()
@@ -66,7 +66,7 @@ def test_immediate_post_dominators(edges: list[tuple[int, int | None]]) -> None:
 @settings(max_examples=300)
 @given(graphs)
 def test_lanes_that_end_are_not_waited_for(edges: list[tuple[int, int | None]]) -> None:
-    """What is left out leads to the end, past blocks that no other lanes get to; and it is never the last way there."""
+    """A removed edge leads to the end, past blocks that no other lanes reach, and is never the last path to the end."""
     flow = flow_of(edges)
     for block, kept in zip(flow.blocks, flow.continuing_successors, strict=True):
         assert kept == block.successors or reaches(flow, kept[0], without=-2)
@@ -76,7 +76,7 @@ def test_lanes_that_end_are_not_waited_for(edges: list[tuple[int, int | None]]) 
 
 
 def gone_through(ways: Sequence[tuple[int, ...]], start: int) -> set[int]:
-    """The blocks that can be reached."""
+    """Return the reachable blocks."""
     seen, work = set[int](), [start]
     while work:
         if (at := work.pop()) not in seen:

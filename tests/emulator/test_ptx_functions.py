@@ -1,4 +1,4 @@
-"""Functions of a module and their calls, and indexed branches, against Python."""
+"""Device functions, their calls, and indexed branches, against Python."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ret;
 
 
 def called(body: str, outside: str = GCD) -> np.ndarray:
-    """What `body` leaves in %r9 of each of 64 threads, whose number is in %t."""
+    """Run `body` in 64 threads, whose number is in %t, and return %r9 of each."""
     out = np.zeros(64, np.uint32)
     text = source(f"{body} add.u64 %q9, %a0, %b; st.global.b32 [%q9], %r9; ret;", outside=outside, block=64)
     launch(text, out, block=64)

@@ -182,7 +182,7 @@ def test_registers_without_a_blank_before_their_type() -> None:
 
 
 def test_the_bytes_that_a_load_uses() -> None:
-    """The pragma is about the next instruction, and only if that is a load."""
+    """The pragma applies to the next instruction, and only if that is a load."""
     load = "ld.shared.v4.b32 {%r0, %r0, %r0, %r0}, [%r0];"
     pragma = '.pragma "used_bytes_mask 0xfff";'
     k = kernel(f"{REGISTERS} {load} {pragma} {load} {load} {pragma} add.s32 %r0, %r0, %r0; {load}")

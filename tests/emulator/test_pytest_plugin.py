@@ -1,4 +1,4 @@
-"""The pytest plugin: tests of a stranger's repository, run by pytest with the plugin on."""
+"""The pytest plugin, in the tests of another repository."""
 
 import os
 import re
@@ -68,7 +68,7 @@ def test_child(emulated_device):
 
 @pytest.fixture
 def run(tmp_path: Path):
-    """A function that runs TESTS with options; the summary by pytest, without colours."""
+    """Return a function that runs TESTS with options and returns pytest's summary, without colours."""
     (tmp_path / "test_them.py").write_text(TESTS)
 
     def run(*options: str) -> str:

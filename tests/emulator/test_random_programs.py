@@ -1,7 +1,7 @@
-"""Random programs with branches anywhere, against an interpreter that runs one thread at a time.
+"""Random programs with arbitrary branches, against an interpreter that runs one thread at a time.
 
-The engine runs 32 threads at once and hands handlers one number for a register that it proves equal in all of them; the
-interpreter below knows of neither. Programs jump forwards and backwards between blocks, also into the middle of loops.
+The engine runs 32 threads at once, and passes handlers one number for a register that it proves uniform. The
+interpreter does neither. Programs jump forwards and backwards between blocks, also into the middle of loops.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from tests.emulator.ptx_kernel import launch, source
 PROGRAMS = 150
 BLOCK = 40
 LOG = 64
-"""Values that a thread's log holds before it starts from the front again."""
+"""Values in a thread's log before it wraps around."""
 JUMPS_BACK = 5
 WORD = 0xFFFF_FFFF
 REGISTERS = [f"%r{i}" for i in range(14)]
 COMMON = frozenset(REGISTERS[3:])
-"""Registers that only get what is in others of these: threads can only differ in them by where they went."""
+"""Registers that are only computed from each other, so that they differ between threads only by control flow."""
 CTA = "%r24"
 """The CTA's number, always 0."""
 PREDICATES = [f"%p{i}" for i in range(5)]
@@ -46,7 +46,7 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 
 
 class Thread:
-    """The registers of one thread, what it logged, and where it goes next (None: on to the next block)."""
+    """A thread: its registers, its log, and its next block (None: the following one)."""
 
     def __init__(self, number: int) -> None:
         self.values = dict.fromkeys(PREDICATES, 0) | {r: 3 * i + 1 for i, r in enumerate(REGISTERS)}
@@ -61,13 +61,13 @@ class Thread:
 
 @dataclass(frozen=True)
 class Step:
-    """A PTX statement and what it does to a thread; a number answered is the block to jump to, -1 to end."""
+    """A PTX statement and its effect on a thread, which returns the block to jump to, -1 to end, or None."""
 
     text: str
     effect: Callable[[Thread], int | None]
 
     def guarded(self, predicate: str, wanted: bool) -> Step:
-        """Only where a predicate is as wanted."""
+        """Apply the effect only if a predicate has the required value."""
         effect = self.effect
         return Step(
             f"@{'' if wanted else '!'}{predicate} {self.text}",
@@ -76,7 +76,7 @@ class Step:
 
 
 def assign(target: str, value: Callable[[Thread], int]) -> Callable[[Thread], None]:
-    """The effect of an assignment."""
+    """Return the effect of an assignment."""
 
     def effect(thread: Thread) -> None:
         thread.values[target] = value(thread) & WORD
@@ -85,13 +85,13 @@ def assign(target: str, value: Callable[[Thread], int]) -> Callable[[Thread], No
 
 
 def operand(random: Random, to: str) -> str:
-    """Something that register `to` may be computed from."""
+    """Draw an operand for computing register `to`."""
     constants = [str(random.randrange(40)), CTA]
     return random.choice([*sorted(COMMON), *constants] if to in COMMON else [*REGISTERS, *constants, "%t"])
 
 
 def step(random: Random) -> list[Step]:
-    """One statement of a block, or a few that belong together."""
+    """Draw one statement of a block, or a few that belong together."""
     kind = random.choice(["arithmetic", "arithmetic", "mov", "setp", "setp", "selp", "table", "log", "log"])
     if kind == "log":
         return [logged(random.choice(REGISTERS))]
@@ -101,7 +101,7 @@ def step(random: Random) -> list[Step]:
 
 
 def computed(random: Random, kind: str) -> list[Step]:
-    """A statement that gives a register or a predicate a new value, after what prepares it."""
+    """Draw a statement that computes a register or a predicate, after its preparation."""
     to = random.choice(REGISTERS)
     a, b, predicate = operand(random, to), operand(random, to), random.choice(COMMON_PREDICATES)
     match kind:
@@ -124,7 +124,7 @@ def computed(random: Random, kind: str) -> list[Step]:
 
 
 def logged(register: str) -> Step:
-    """Write a register to the thread's log: a handler is given its value."""
+    """Write a register to the thread's log. A handler receives its value."""
 
     def effect(thread: Thread) -> None:
         thread.log[thread.logged % LOG] = thread[register]
@@ -138,7 +138,7 @@ def logged(register: str) -> Step:
 
 
 def sorted_out(random: Random, predicate: str) -> list[Step]:
-    """Seldom nothing, else what makes a predicate differ between threads."""
+    """Draw code that makes a predicate differ between threads; rarely nothing."""
     if random.random() < 0.3:
         return []
     bits = random.randrange(1, 32)
@@ -147,7 +147,7 @@ def sorted_out(random: Random, predicate: str) -> list[Step]:
 
 
 def end(random: Random, here: int, blocks: int) -> list[Step]:
-    """How a block ends: a jump, a return, or nothing."""
+    """Draw the end of a block: a jump, a return, or nothing."""
     if random.random() < 0.15:
         return []
     if random.random() < 0.4:
@@ -157,7 +157,7 @@ def end(random: Random, here: int, blocks: int) -> list[Step]:
 
 
 def leave(random: Random, here: int, blocks: int, predicate: str) -> list[Step]:
-    """A jump (back only while the thread has fuel) or a return, most of them where the predicate is as wanted."""
+    """Draw a jump (backwards only while the thread has fuel) or a return, usually guarded by a predicate."""
     target, wanted = random.randrange(blocks), random.random() < 0.5
     if random.random() < 0.08:
         return [Step("ret;", lambda t: -1).guarded(predicate, wanted)]
@@ -176,7 +176,7 @@ def leave(random: Random, here: int, blocks: int, predicate: str) -> list[Step]:
 
 
 def program(random: Random) -> list[list[Step]]:
-    """Blocks of statements; the last logs every register and returns."""
+    """Draw blocks of statements. The last block logs every register and returns."""
     blocks = random.randrange(2, 10)
     body = [
         [s for _ in range(random.randrange(1, 4)) for s in step(random)] + end(random, i, blocks) for i in range(blocks)
@@ -185,7 +185,7 @@ def program(random: Random) -> list[list[Step]]:
 
 
 def start_text() -> str:
-    """What gives every register its first value."""
+    """Return code that initialises every register."""
     start = "".join(f"mov.b32 {r}, {3 * i + 1}; " for i, r in enumerate(REGISTERS))
     start += f"mov.b32 %r21, 0; mov.b32 %r22, {JUMPS_BACK}; mov.u32 {CTA}, %ctaid.x;"
     clear = "".join(f"setp.ne.u32 {p}, 0, 0; " for p in COMMON_PREDICATES)
@@ -194,13 +194,13 @@ def start_text() -> str:
 
 
 def text_of(blocks: list[list[Step]]) -> str:
-    """The program as the body of a kernel."""
+    """Return the program as the body of a kernel."""
     lines = [f"L{i}: {' '.join(s.text for s in block)}" for i, block in enumerate(blocks)]
     return "\n".join([start_text(), *lines, "ret;"])
 
 
 def interpreted(blocks: list[list[Step]], number: int) -> list[int]:
-    """What one thread logs."""
+    """Interpret one thread and return its log."""
     thread, at = Thread(number), 0
     while 0 <= at < len(blocks):
         following = (target for s in blocks[at] if (target := s.effect(thread)) is not None)

@@ -1,8 +1,7 @@
-"""Random programs whose threads meet in shuffles, votes, matches and reductions under divergence, against threads that
-run alone and wait for each other.
+"""Random programs with shuffles, votes, matches and reductions under divergence, against independent threads.
 
-The member mask of a branch is the ballot of who takes it, as programs for GPUs have it: every thread that a mask names
-comes to the instruction, together or not.
+The reference runs each thread alone until it has to meet others. The member mask of a branch is the ballot of the
+threads that take it, as in real GPU programs: every thread in a mask reaches the instruction, converged or not.
 """
 
 from __future__ import annotations
@@ -37,12 +36,12 @@ PROGRAMS = 150
 DEPTH = 3
 VARYING = [r for r in REGISTERS if r not in COMMON]
 MASKS = [f"%r{60 + depth}" for depth in range(DEPTH + 2)]
-"""The member mask of each depth of branches; that of depth 0 is the warp."""
+"""The member mask of each depth of branches. Depth 0 is the whole warp."""
 
 
 @dataclass(frozen=True)
 class Meeting:
-    """A thread has come to a warp-wide instruction with a member mask and what it gives the others."""
+    """A thread at a warp-wide instruction: its member mask and the value it contributes."""
 
     at: Warpwide
     mask: int
@@ -50,11 +49,11 @@ class Meeting:
 
 
 Life = Generator[Meeting, dict[int, int], None]
-"""A thread: it tells whom it meets, and hears what each member (by lane) has given."""
+"""A thread: it yields its meetings, and receives the contribution of each member by lane."""
 
 
 class Node:
-    """A part of a program: its text, and what a thread does there."""
+    """A part of a program: its text, and its effect on a thread."""
 
     text: str
 
@@ -63,7 +62,7 @@ class Node:
 
 
 class Plain(Node):
-    """A statement without jumps that concerns one thread alone."""
+    """A statement without jumps that concerns one thread only."""
 
     def __init__(self, statement: Step) -> None:
         self.text, self._effect = statement.text, statement.effect
@@ -75,7 +74,7 @@ class Plain(Node):
 
 @dataclass(frozen=True, eq=False)
 class Warpwide(Node):
-    """A warp-wide instruction. effect(thread, lane, what each member gives): assigns its results."""
+    """A warp-wide instruction. effect(thread, lane, contributions): assigns its results."""
 
     text: str
     mask: str
@@ -117,7 +116,7 @@ class Branch(Node):
 
 @dataclass(frozen=True)
 class Loop(Node):
-    """Goes round as often as two bits of a register say, with those that are still there as members."""
+    """A loop whose trip count is two bits of a register. Its members are the threads that are still in it."""
 
     label: int
     counter: str
@@ -149,13 +148,13 @@ class Loop(Node):
 
 
 def ballot(at: Node, thread: Thread, mask: str, vote: bool) -> Generator[Meeting, dict[int, int], int]:
-    """Which members vote yes."""
+    """Return the ballot of the members."""
     heard = yield Meeting(at, thread[mask], int(vote))  # type: ignore[arg-type]
     return sum(1 << lane for lane, given in heard.items() if given)
 
 
 def lived(nodes: Sequence[Node], threads: Sequence[Thread]) -> None:
-    """Let the threads of a warp run, each alone until it meets others."""
+    """Run the threads of a warp, each alone until it meets others."""
     lives = {t["%t"] % 32: life_of(nodes, t) for t in threads}
     waiting = {lane: meeting for lane, life in lives.items() if (meeting := next(life, None)) is not None}
     while waiting:
@@ -170,24 +169,24 @@ def lived(nodes: Sequence[Node], threads: Sequence[Thread]) -> None:
 
 
 def complete(meeting: Meeting, waiting: Mapping[int, Meeting]) -> bool:
-    """Whether all members have come, with the same mask."""
+    """Return True if all members have arrived with the same mask."""
     members = [waiting.get(lane) for lane in range(32) if meeting.mask >> lane & 1]
     return all(m is not None and m.at is meeting.at and m.mask == meeting.mask for m in members)
 
 
 def life_of(nodes: Sequence[Node], thread: Thread) -> Life:
-    """A thread from the first node to the last."""
+    """Run a thread from the first node to the last."""
     for node in nodes:
         yield from node.run(thread)
 
 
 def text_of(nodes: Sequence[Node]) -> str:
-    """The nodes one after another."""
+    """Concatenate the nodes' texts."""
     return "\n".join(node.text for node in nodes)
 
 
 def signed(value: int) -> int:
-    """A word as the signed number it stands for."""
+    """Interpret a word as a signed number."""
     return value - (value >> 31 << 32)
 
 
@@ -202,7 +201,7 @@ REDUCTIONS: dict[str, Callable[[list[int]], int]] = {
 
 
 def warpwide(random: Random, mask: str) -> Node:
-    """One warp-wide instruction under a member mask."""
+    """Draw one warp-wide instruction under a member mask."""
     kind = random.choice(["shuffle", "shuffle", "vote", "ballot", "match", "all", "redux", "elect", "sync"])
     to, here, a = random.choice(REGISTERS), random.choice(VARYING), random.choice(REGISTERS)
     predicate = random.choice(PREDICATES)
@@ -238,12 +237,12 @@ def warpwide(random: Random, mask: str) -> Node:
 
 
 def of(operand: str) -> Callable[[Thread], int]:
-    """A thread gives the others what it has in a register."""
+    """Return a thread's contribution from a register."""
     return lambda thread: int(thread[operand])
 
 
 def put(to: str, value: Callable[[int, dict[int, int]], int]) -> Callable[[Thread, int, dict[int, int]], None]:
-    """The effect of assigning a register something made of what all members give."""
+    """Return the effect that assigns a register a function of all contributions."""
 
     def effect(thread: Thread, lane: int, heard: dict[int, int]) -> None:
         thread.values[to] = value(lane, heard) & WORD
@@ -252,7 +251,7 @@ def put(to: str, value: Callable[[int, dict[int, int]], int]) -> Callable[[Threa
 
 
 def shuffle(random: Random, mask: str, to: str, a: str) -> Node:
-    """A shuffle; a thread whose source is no member keeps what it has, since PTX does not say what it would get."""
+    """Draw a shuffle. A thread whose source is not a member keeps its value, because PTX does not define the result."""
     mode, distance = random.choice(["up", "down", "bfly", "idx"]), random.randrange(32)
     clamp = 0 if mode == "up" else 31
     source_of: dict[str, Callable[[int], int]] = {
@@ -276,7 +275,7 @@ def shuffle(random: Random, mask: str, to: str, a: str) -> Node:
 
 
 def program(random: Random, depth: int, labels: count[int]) -> list[Node]:
-    """Statements, warp-wide instructions, branches and loops at one depth."""
+    """Draw statements, warp-wide instructions, branches and loops at one depth."""
     nodes: list[Node] = []
     for _ in range(random.randrange(2, 6)):
         kind = random.choice(["plain", "plain", "warp", "warp", "branch", "loop"])

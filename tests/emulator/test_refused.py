@@ -1,4 +1,4 @@
-"""What is not implemented is refused by its name, and the other kernels of its module run."""
+"""Unsupported features are rejected by name, and the other kernels of the module run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""setmaxnreg: what one warpgroup gives back another may take, and nobody takes more."""
+"""setmaxnreg: one warpgroup may take what another releases, and no more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from emulator import errors
 
 
 def run(first: str, second: str, maxnreg: str = "", level: errors.Level = errors.Level.FAULT) -> None:
-    """Two warpgroups of 128 threads, which start with 248 registers a thread unless .maxnreg says less."""
+    """Run two warpgroups of 128 threads, which start with 248 registers per thread unless .maxnreg says less."""
     body = f"""
 .reg .b32 %r<4>; .reg .pred %p<2>;
 mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 7; shfl.sync.idx.b32 %r2, %r2, 0, 31, -1;

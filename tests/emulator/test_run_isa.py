@@ -1,4 +1,4 @@
-"""The coverage table: what it lists, and that its answers are the emulator's."""
+"""The coverage table: its rows, and agreement with the emulator."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`python -m emulator run`: scripts of our own, written as for a GPU, through the command line."""
+"""`python -m emulator run`: scripts written for a GPU, run from the command line."""
 
 import subprocess
 import sys
@@ -43,7 +43,7 @@ PRELUDE = """
 
 @dataclass(frozen=True)
 class Finished:
-    """What a run left behind."""
+    """The exit code and output of a run."""
 
     returncode: int
     stdout: str
@@ -52,7 +52,7 @@ class Finished:
 
 @pytest.fixture
 def run(tmp_path, capsys, monkeypatch):
-    """A function that runs a script after PRELUDE in this process, as the command would."""
+    """Return a function that runs a script after PRELUDE in this process, as the command would."""
 
     def run(body, *options, script_args=()):
         script = tmp_path / "script.py"
@@ -367,7 +367,7 @@ def test_budget_ends_a_launch(run):
 
 
 def test_processes_share_a_launch(tmp_path):
-    """In a process of its own: there is no sharing where other threads run, as some tests leave them."""
+    """In a separate process, because launches are not split while other threads run, which some tests leave behind."""
     script = tmp_path / "script.py"
     script.write_text(
         textwrap.dedent(PRELUDE)

@@ -1,4 +1,4 @@
-"""What compiled code proves and notes is what the shadow would find and note, cell by cell."""
+"""What compiled code proves and records agrees with the shadow, cell by cell."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COMPONENTS = 5
 
 
 def _shadow() -> tuple[Shadow, list[Any]]:
-    """A shadow, and what it blames: who did what to which cells after which access."""
+    """Make a shadow that logs its reports: who did what to which cells after which access."""
     blamed: list[Any] = []
 
     def blame(me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
@@ -59,7 +59,7 @@ def _any_cells(rng: random.Random) -> Cells:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_proved_or_not_it_is_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Accesses in any order, by clocks that have seen some of what was before: often enough all of it."""
+    """Accesses in any order, with clocks that have observed some of the earlier accesses, often all of them."""
     rng = random.Random(seed)
     (proving, blamed), (looking, wanted) = _shadow(), _shadow()
     proved: list[bool] = []
@@ -109,7 +109,7 @@ def test_cells_beyond_the_last_are_left_to_numpy() -> None:
 
 
 class Stored:
-    """Notes of compiled stores: the first half of the cells by component 0, lane 3, at time 2, the others by 1, all."""
+    """Records of compiled stores: half of the cells by component 0, lane 3, time 2; the rest by 1, all lanes."""
 
     def __init__(self, shadow: Shadow) -> None:
         self.noted = np.full(CELLS, WRITTEN, np.uint8)
@@ -124,7 +124,7 @@ class Stored:
 
 @pytest.mark.parametrize("seen", [True, False])
 def test_a_read_takes_over_what_compiled_stores_wrote(seen: bool) -> None:
-    """If its clock has seen both stores, through the proxy that it reads by; else nothing has changed."""
+    """If its clock has observed both stores, through the proxy that it reads by. Otherwise nothing changes."""
     history = History(COMPONENTS)
     shadow = Shadow(CELLS, history, lambda *_: None, by_lane=lambda *_: None)
     warp: Any = SimpleNamespace(time=0)

@@ -1,7 +1,8 @@
-"""What NVIDIA's own silicon answers, beside the emulator: run where there is a GPU, as `pytest -m gpu -s` on this file.
+"""The emulator against an NVIDIA GPU: run on a machine with a GPU, as `pytest -m gpu -s` on this file.
 
-The same PTX with the same inputs runs on both; every output bit must agree. What the GPU's compiler refuses (tcgen05 on
-sm_90) and what is left open by PTX (tolerances of the .approx forms) is counted and printed at the end.
+The same PTX with the same inputs runs on both, and every output bit must agree. Forms that the GPU's compiler does not
+support (tcgen05 on sm_90) and results that PTX leaves open (tolerances of the .approx forms) are counted and printed at
+the end.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ HERE = Path(__file__).parent
 COUNT, BLOCK = 16384, 256
 BITS = {"pred": 1, "b16": 16, "b32": 32, "b64": 64, "b128": 128}
 NOT_ALONE = frozenset({"cvta", "isspacep", "activemask", "bar.warp.sync", "addc", "subc", "madc"})
-"""What depends on more than its registers: addresses, other lanes, a carry of before."""
+"""Instructions that depend on more than their registers: addresses, other lanes, an earlier carry."""
 BETWEEN_LANES = (".sync",)
 OWN = ("%tid", "%warpid", "%smid", "%clock", "%globaltimer")
-"""Special registers in which the two may differ, or that differ between the threads of a warp."""
+"""Special registers that may differ between the two sides, or that differ between the threads of a warp."""
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +53,7 @@ def comparison() -> Iterator[Comparison]:
 
 @pytest.fixture
 def silicon(comparison: Comparison, monkeypatch: pytest.MonkeyPatch) -> Comparison:
-    """Every launch of the test runs on both sides."""
+    """Run every launch of the test on both sides."""
     comparison.same = equal
     monkeypatch.setattr(scheduler, "run", comparison)
     return comparison
@@ -65,7 +66,7 @@ DECLARATIONS = (
 
 
 def computes(form: Form) -> bool:
-    """Whether a form only computes, from registers of each thread alone."""
+    """Return True if a form only computes from registers of each thread."""
     opcode = form.family
     entry = registry.LOWERINGS.get(opcode)
     pure = entry is not None and opcode not in NOT_ALONE and not opcode.endswith(BETWEEN_LANES)
@@ -76,13 +77,13 @@ FORMS = {form.text: form for path in (LIST, HERE / "silicon_forms.ptx") for form
 
 
 def instructions(text: str) -> tuple[Instr, ...]:
-    """The instructions of a form, parsed."""
+    """Parse the instructions of a form."""
     kernel = f".version 8.8\n.target sm_100a\n.visible .entry k() {{ {DECLARATIONS}\n{text}\n}}"
     return parse(kernel).kernels["k"].instrs
 
 
 def operands(instrs: Iterable[Instr]) -> tuple[list[Reg], list[Reg]]:
-    """The registers that instructions write, and those that they are given."""
+    """Return the registers that instructions write, and those that they read first."""
     results: dict[Reg, None] = {}
     given: dict[Reg, None] = {}
     for ins in instrs:
@@ -95,7 +96,7 @@ def operands(instrs: Iterable[Instr]) -> tuple[list[Reg], list[Reg]]:
 
 
 def load(register: Reg, array: str) -> str:
-    """Fill a register from the thread's element (16 bytes) of an array."""
+    """Return code that loads a register from the thread's element (16 bytes) of an array."""
     wide = f"ld.global.v2.b64 {{%lo, %hi}}, [{array}];"
     match register.type:
         case "pred":
@@ -106,7 +107,7 @@ def load(register: Reg, array: str) -> str:
 
 
 def store(register: Reg, array: str) -> str:
-    """Write a register to the thread's element of an array."""
+    """Return code that stores a register to the thread's element of an array."""
     match register.type:
         case "pred":
             return f"selp.b32 %u, 1, 0, {register.name}; st.global.b32 [{array}], %u;"
@@ -116,7 +117,7 @@ def store(register: Reg, array: str) -> str:
 
 
 def kernel_of(text: str) -> tuple[str, list[Reg], list[Reg]]:
-    """A kernel that runs instructions on the elements of arrays: results first, then operands."""
+    """Return a kernel that runs instructions on the elements of arrays: results first, then operands."""
     results, given = operands(instructions(text))
     params = ", ".join(f".param .u64 p{i}" for i in range(len(results) + len(given)))
     at = "\n".join(f"ld.param.u64 %a{i}, [p{i}]; add.u64 %a{i}, %a{i}, %b;" for i in range(len(results) + len(given)))
@@ -144,7 +145,7 @@ NUMBERS = [*range(9), 15, 16, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 1 << 3
 
 
 def special_floats(kind: str) -> list[int]:
-    """Zeros, ones, infinities, NaN of several payloads, the ends of the subnormals and normals, both signs."""
+    """Return zeros, ones, infinities, NaNs with several payloads, the ends of subnormals and normals, of both signs."""
     exponent, mantissa = FLOAT_FIELDS[kind]
     top, one = ((1 << exponent) - 1) << mantissa, ((1 << exponent - 1) - 1) << mantissa
     quiet = 1 << mantissa - 1
@@ -154,7 +155,7 @@ def special_floats(kind: str) -> list[int]:
 
 
 def near_one(random: np.random.Generator, kind: str, count: int) -> np.ndarray:
-    """Floats of random mantissas within a few powers of two of 1: sums cancel, products round."""
+    """Draw floats within a few powers of two of 1, so that sums cancel and products round."""
     exponent, mantissa = FLOAT_FIELDS[kind]
     bias = (1 << exponent - 1) - 1
     found = random.integers(0, 1 << 52, count, np.uint64) >> np.uint64(52 - mantissa)
@@ -163,7 +164,7 @@ def near_one(random: np.random.Generator, kind: str, count: int) -> np.ndarray:
 
 
 def halves_of(random: np.random.Generator, kind: str, count: int) -> np.ndarray:
-    """Four 16-bit floats a word of 64 bits, each a special one or near 1."""
+    """Draw four 16-bit floats per 64-bit word, each a special value or near 1."""
     parts = np.where(
         random.random((4, count)) < 0.4,
         random.choice(np.array(special_floats(kind), np.uint64), (4, count)),
@@ -173,7 +174,7 @@ def halves_of(random: np.random.Generator, kind: str, count: int) -> np.ndarray:
 
 
 def inputs(random: np.random.Generator, register: Reg) -> np.ndarray:
-    """uint64[COUNT, 2]: random bits, numbers at the edges of what is distinguished, floats of all widths."""
+    """Draw uint64[COUNT, 2]: random bits, edge values, floats of all widths."""
     wide = "f64" if register.type in ("b64", "b128") else "f32"
     numbers = np.array(NUMBERS, np.uint64)
     kinds = [
@@ -191,7 +192,7 @@ def inputs(random: np.random.Generator, register: Reg) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Bound:
-    """How far PTX lets a result be from the true one: by `relative` of it and by `absolute`, for operands in `within`.
+    """PTX's bound on the error of a result: `relative` plus `absolute`, for operands in `within`.
 
     The emulator's own result is within an ulp of the true one.
     """
@@ -223,7 +224,7 @@ BOUNDS = {
 
 
 def as_floats(raw: np.ndarray, kind: str) -> np.ndarray:
-    """Values of the elements, 16 bytes apart: float64[count, values each]."""
+    """Return the values of the elements, 16 bytes apart: float64[count, values each]."""
     words = np.ascontiguousarray(raw).view(np.uint32).reshape(-1, 4)[:, :1]
     halves = words.view(np.uint16).reshape(len(words), 2)
     with np.errstate(invalid="ignore"):  # of signalling NaN
@@ -236,11 +237,11 @@ def as_floats(raw: np.ndarray, kind: str) -> np.ndarray:
 
 
 LARGEST: dict[str, float] = {}
-"""The largest difference seen of each approximation, as a part of what PTX allows."""
+"""The largest difference seen of each approximation, relative to PTX's bound."""
 
 
 def within(text: str, bound: Bound, operand: np.ndarray) -> Same:
-    """Agreement up to a bound: NaN, infinities and zeros alike, the rest by value."""
+    """Compare up to a bound: NaN, infinities and zeros exactly, the rest by value."""
 
     def same(emulated: np.ndarray, seen: np.ndarray) -> str:
         if np.array_equal(emulated, seen):
@@ -268,7 +269,7 @@ def within(text: str, bound: Bound, operand: np.ndarray) -> Same:
 
 
 def tolerance(text: str, given: list[np.ndarray]) -> Same:
-    """How the results of an instruction must agree."""
+    """Return how the results of an instruction are compared."""
     bound = next((b for name, b in BOUNDS.items() if text.startswith(name)), None)
     return equal if bound is None else within(text, bound, given[-1])
 
@@ -296,7 +297,7 @@ EXACT = slice(4 * 0x3F00, 4 * 0x4000)
 @pytest.mark.parametrize("quarter", test_interpolation.QUARTERS)
 @pytest.mark.parametrize("op", ["ex2", "lg2", "rcp"])
 def test_every_operand(op: str, quarter: int, silicon: Comparison) -> None:
-    """All 2^32, to the bit, but those of which lg2 is known to differ."""
+    """All 2^32, to the bit, except those for which lg2 is known to differ."""
 
     def same(emulated: np.ndarray, seen: np.ndarray) -> str:
         if (op, quarter) == ("lg2", 0):
@@ -309,10 +310,10 @@ def test_every_operand(op: str, quarter: int, silicon: Comparison) -> None:
 
 @pytest.mark.parametrize("seed", range(400))
 def test_random_program(seed: int, silicon: Comparison, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Jumps anywhere, and warp-wide instructions under divergence.
+    """Arbitrary jumps, and warp-wide instructions under divergence.
 
-    Without optimisation: with it, the driver's compiler (580.159) gives one of 400 programs another meaning, seed 278,
-    in which a loop is entered at two places.
+    Optimisation is off, because the driver's compiler (580.159) miscompiles one of 400 programs, seed 278, in which a
+    loop has two entries.
     """
     monkeypatch.setattr(silicon, "optimisation", 0)
     test_random_programs.test_every_thread_does_what_it_would_do_alone(seed)
@@ -323,13 +324,14 @@ ROUNDING = {
     ("f32", "f16"): 2.0**-21, ("f32", "bf16"): 2.0**-21, ("f32", "tf32"): 2.0**-21, ("f32", "e4m3"): 2.0**-11,
     ("f64", "f64"): 2.0**-49,
 }  # fmt: skip
-"""How far a matrix product may be off, as a part of the sum of its terms' sizes: PTX leaves the order and precision of
-sums open. Those of 8-bit floats keep 13 bits on sm_90."""
+"""The allowed error of a matrix product, relative to the sum of its terms' magnitudes. PTX leaves the order and
+precision of sums open. On sm_90 those of 8-bit floats keep 13 bits.
+"""
 
 
 @pytest.mark.parametrize("product", test_mma_sync_and_ldmatrix.PRODUCTS, ids=str)
 def test_matrix_product(product: test_mma_sync_and_ldmatrix.Product, silicon: Comparison) -> None:
-    """Normal numbers; integers are exact."""
+    """Normal numbers. Integers are exact."""
     random = np.random.default_rng(product.k)
     factors: list[np.ndarray] = [random.normal(0, 1, (n, product.k)) for n in (product.m, 8)]
     if product.to == "s32":
@@ -353,8 +355,9 @@ def test_matrix_product(product: test_mma_sync_and_ldmatrix.Product, silicon: Co
 
 
 LEFT_OUT = ("needs_a_releasing_barrier", "inc-u32", "dec-u32")
-"""A test of programs that are wrong, which the emulator runs unless it is asked to be pedantic; reductions that come in
-any order, of which the result shows it."""
+"""A test of wrong programs, which the emulator reports only at level pedantic, and reductions whose result shows their
+arbitrary order.
+"""
 MODULES = (
     "barrier",
     "cp_async_bulk",
@@ -387,7 +390,7 @@ MODULES = (
 
 @pytest.mark.parametrize("module", MODULES)
 def test_launches_of_the_other_tests(module: str, silicon: Comparison) -> None:
-    """Every launch that the tests of the emulator make without a fault."""
+    """Every launch of the emulator's tests that ends without a fault."""
     done, refused = silicon.tally["launches"], silicon.tally["refused by its compiler"]
     options = ["-q", "-p", "no:cacheprovider", "--tb=short", "-o", "addopts=", "-k", f"not ({' or '.join(LEFT_OUT)})"]
     assert pytest.main([*options, str(HERE / f"test_{module}.py")]) == 0

@@ -1,7 +1,7 @@
-"""What silicon does with the broken twins of test_pairs.py: run where there is a GPU, as `pytest -m gpu` on this file.
+"""The broken twins of test_pairs.py on a GPU: run on a machine with a GPU, as `pytest -m gpu` on this file.
 
-Each twin is launched many times. That it ends right proves nothing; that it does not proves its report. The outcomes
-are properties of the tests, which `make silicon` puts into its report.
+Each twin is launched many times. Right results prove nothing; a wrong one confirms its report. The outcomes are
+properties of the tests, which `make silicon` puts into its report.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def worker() -> Iterator[Worker]:
 
 @pytest.fixture
 def silicon(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every launch runs on the GPU, and not on the emulator; a test is skipped whose program its compiler refuses."""
+    """Run every launch on the GPU instead of the emulator. Skip programs that the GPU's compiler does not support."""
     job = Comparison(worker).job
 
     def on_gpu(launch: Launch, *_arguments: Any, **_named: Any) -> Stats:
@@ -55,7 +55,7 @@ def silicon(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def outcomes(program: str, text: str) -> Counter[str]:
-    """How often a program ended how; nothing is launched after what ends the use of the GPU."""
+    """Count how a program ended. Nothing is launched after an error that makes the GPU unusable."""
     found: Counter[str] = Counter()
     for _ in range(TIMES):
         try:
@@ -85,8 +85,10 @@ def test_good(program: str, record_property: Record) -> None:
 @pytest.mark.parametrize("twin", TWINS, ids=lambda t: t.name)
 @pytest.mark.usefixtures("silicon")
 def test_twin(twin: Twin, record_property: Record) -> None:
-    """What is formal is so because no known hardware shows it: each launch ends alike, and without an error, but for
-    what comes of it."""
+    """A formal twin must end the same way every time and without error, because no known hardware shows its fault.
+
+    Twins whose fault may cause other faults are exempt.
+    """
     found = outcomes(twin.program, twin.text())
     record_property("program", twin.program)
     record_property("level", twin.level)
@@ -124,7 +126,7 @@ ret;
 
 @pytest.mark.usefixtures("silicon")
 def test_shared_memory_outlives_a_bulk_store() -> None:
-    """CTAs end with 32 KiB under way, and the next ones fill the same shared memory."""
+    """CTAs end with 32 KiB in flight, and the next CTAs fill the same shared memory."""
     out = np.zeros((CTAS, STORED // 4), np.uint32)
     launch(kernel("leaving", ".param .u64 out", LEAVING), [out], grid=(CTAS, 1, 1), block=(128, 1, 1))
     assert (out == np.arange(CTAS, dtype=np.uint32)[:, None]).all()
@@ -133,7 +135,7 @@ def test_shared_memory_outlives_a_bulk_store() -> None:
 @pytest.mark.parametrize("waits", [True, False], ids=["after the wait", "before the wait"])
 @pytest.mark.usefixtures("silicon")
 def test_what_products_in_flight_read(waits: bool) -> None:
-    """B is overwritten with zeros behind seventeen products: those that were not waited for read the zeros."""
+    """B is overwritten with zeros after seventeen MMAs. Those that were not waited for read the zeros."""
     form = Form(256, "f32", "bf16", "bf16")
     rng = np.random.default_rng(1)
     a, b = rng.integers(-4, 5, (64, 16)), rng.integers(-4, 5, (256, 16))

@@ -1,4 +1,4 @@
-"""Reports name the line of the program that was compiled, for every party and every waiting warp."""
+"""Reports name the source line of the compiled program, for every party and every waiting warp."""
 
 from pathlib import Path
 
@@ -71,7 +71,7 @@ def test_a_function_called_from_several_places_names_the_caller(program: Path) -
 
 
 def test_a_caller_that_is_not_certain_is_not_named(program: Path) -> None:
-    """The second wait may be of `main`, whose call has no instruction of its own."""
+    """The second wait may be in `main`, whose call has no instruction of its own."""
     body = "".join(f".loc 1 {line} 4\nret;\n" for line in (10, 3, 3, 17))
     assert places(body, program)[1:3] == ["kernels/ring.py:3 in Ring.wait: hold_on(self)"] * 2
     body = "".join(f".loc 1 {line} 4\nret;\n" for line in (10, 3, 11, 3, 11))

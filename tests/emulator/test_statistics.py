@@ -1,4 +1,4 @@
-"""Counts of a launch, each against what the program plainly does."""
+"""Counts of a launch, against counts that are evident from the program."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ SHARED = ".shared .align 16 .b8 buf[16384];"
 
 
 def shared_access(per_lane: str, instruction: str) -> tuple[int, int, int]:
-    """Accesses, wavefronts and conflicts of one instruction at `per_lane` bytes from buf; the buffer was written."""
+    """Return accesses, wavefronts and conflicts of one instruction at `per_lane` bytes from buf, which was written."""
     fill = """
     mov.u32 %r10, buf; mul.lo.u32 %r11, %t, 4; add.u32 %r10, %r10, %r11; mov.b32 %r12, 0;
     F: st.shared.u32 [%r10], %r12; add.u32 %r10, %r10, 128; add.u32 %r12, %r12, 1;

@@ -1,4 +1,4 @@
-"""Swizzles that do not fit: what TMA lays down by one, and matrix descriptors and TMA stores read by another."""
+"""Swizzle mismatches: data loaded by TMA with one swizzle and read by descriptors or TMA stores with another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from emulator.findings import mismatch_line
 from emulator.machine.launch.statistics import Stats
 
 CODES = {0: 0, 1: 6, 2: 4, 3: 2}
-"""A matrix descriptor's code of CUtensorMapSwizzle none, 32, 64 and 128 bytes."""
+"""The matrix descriptor's code of CUtensorMapSwizzle none, 32, 64 and 128 bytes."""
 ROW = {1: 32, 2: 64, 3: 128}
 M, N, K = 128, 16, 16
 
@@ -47,7 +47,7 @@ END: ret;
 
 
 def product(swizzle: int, code: int, base: int = 0) -> tuple[Stats, np.ndarray, np.ndarray, str]:
-    """A times its first 16 rows; A is brought by a box of that swizzle and read by descriptors of that code."""
+    """Multiply A by its first 16 rows. TMA loads A with this swizzle, and descriptors read it with this code."""
     row = ROW[swizzle]
     a = aligned(np.random.default_rng(0).integers(-4, 5, (M, row // 2)).astype(np.float32))
     bits = aligned((a.view(np.uint32) >> 16).astype(np.uint16))
