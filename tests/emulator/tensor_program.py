@@ -1,4 +1,4 @@
-"""Programs that bring shared and tensor memory into a state, act, and hand out what tensor memory holds then."""
+"""Programs that initialise shared and tensor memory, run an action, and return tensor memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ptx_launch import kernel, launch
 
 WINDOW = 96 * 1024
 BASE = 1024
-"""Where the image of shared memory begins in the CTA's window."""
+"""The offset of the shared memory image in the CTA's window."""
 COMMIT = {
     1: "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r11];",
     2: "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r11], %h1;",
@@ -17,7 +17,7 @@ COMMIT = {
 
 
 def prologue(columns: int, group: str) -> str:
-    """Warp 0 allocates, its lane %p1 sets the mbarriers %r10 and %r11 up. %r12: the window; %r6: the warp's lanes."""
+    """Return code: warp 0 allocates, its lane %p1 initialises mbarriers %r10, %r11. %r12: window, %r6: the lanes."""
     return f"""\
 .shared .align 1024 .b8 window[{WINDOW}];
 .shared .align 8 .b8 full[8]; .shared .align 8 .b8 done[8]; .shared .align 4 .b8 address[4];
@@ -39,7 +39,7 @@ add.s32 %r6, %r5, %r4;
 
 
 def program(act: str, columns: int, ctas: int) -> str:
-    """Warp 0 of CTA 0 does `act` in one lane (%p1) and commits. %h1 is 3."""
+    """Return a program: warp 0 of CTA 0 runs `act` in one lane (%p1) and commits. %h1 is 3."""
     group = f"cta_group::{ctas}"
     loads = "\n".join(f"ld.global.b32 %v{j}, [%rd6+{512 * j}];" for j in range(32))
     stores = "\n".join(f"st.global.b32 [%rd6+{512 * j}], %v{j};" for j in range(32))
@@ -89,10 +89,10 @@ ret;""",
 
 
 def after(act: str, image: np.ndarray, state: np.ndarray, text: str = "", **options: Any) -> np.ndarray:
-    """Tensor memory after `act`: uint32[CTAs, columns, 128 lanes], from uint8[CTAs, WINDOW] and a state like it.
+    """Run `act` and return tensor memory, uint32[CTAs, columns, 128 lanes], from shared memory and an initial state.
 
-    In `act` tensor memory begins at address 0, %p5 is true and %p6 false; %p1 is true in one lane. text: the program
-    to run, if it is not that for `act`.
+    The inputs are uint8[CTAs, WINDOW] and a state like the result. In `act` tensor memory begins at address 0, %p5 is
+    true and %p6 false; %p1 is true in one lane. text: another program to run instead.
     """
     ctas, columns, _ = state.shape
     out = np.zeros_like(state)

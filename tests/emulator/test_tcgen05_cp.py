@@ -1,4 +1,4 @@
-"""tcgen05.cp in every shape: which row of shared memory each lane gets, small elements spread to bytes."""
+"""tcgen05.cp in every shape: the row of shared memory for each lane, and small elements expanded to bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROWS = {
 
 
 def copying(form: str, at: int = AT, stride: int = 256, leading: int = 128) -> str:
-    """The program of test_tcgen05_mma with a copy from the window's start in place of its products."""
+    """Return the program of test_tcgen05_mma with a copy from the window's start in place of its MMAs."""
     descriptor = BASE >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | 1 << 46
     text = re.sub(r"@%p1 tcgen05\.mma[^;]*;", "", program("e4m3", 0, 0, 0, 128, COLUMNS))
     copy = f"mov.b64 %rd6, {descriptor:#x}; add.s32 %r20, %r5, {at}; @%p1 tcgen05.cp.cta_group::1.{form} [%r20], %rd6;"
@@ -33,14 +33,14 @@ def copying(form: str, at: int = AT, stride: int = 256, leading: int = 128) -> s
 
 
 def copied(image: np.ndarray, form: str, at: int = AT, stride: int = 256, leading: int = 128) -> np.ndarray:
-    """Tensor memory after such a copy: uint32[columns, lanes], zero where nothing was written."""
+    """Return tensor memory after such a copy: uint32[columns, lanes], zero where nothing was written."""
     out = np.zeros((COLUMNS, 128), np.uint32)
     launch(copying(form, at, stride, leading), [image, out], block=(128, 1, 1))
     return out
 
 
 def chunks(image: np.ndarray, count: int) -> np.ndarray:
-    """The 16-byte chunks of row r: [128, count, 16]; core matrices of 8 rows, 256 bytes apart down, 128 across."""
+    """Return the 16-byte chunks of row r, [128, count, 16]. Core matrices are 256 bytes apart down, 128 across."""
     r, c = TMEM_LANES[:, None], np.arange(count)[None]
     return image[(r % 8 * 16 + r // 8 * 256 + c * 128)[..., None] + np.arange(16)]
 
@@ -85,7 +85,7 @@ def test_the_source_stays_in_the_window() -> None:
 
 
 def test_an_eager_copy_is_done_before_its_commit() -> None:
-    """Its reader is in the wrong without one, and finds the rows there nevertheless."""
+    """A reader without the commit is an error, and finds the rows all the same."""
     image = np.random.default_rng(0).integers(0, 256, WINDOW, np.uint8)
     text, out = copying("128x128b"), np.zeros((COLUMNS, 128), np.uint32)
     found: list[errors.Fault] = []
@@ -104,7 +104,7 @@ def copying_nothing() -> str:
 
 
 def test_a_copy_of_what_nothing_wrote_may_stay_unread() -> None:
-    """Gluon's pipelines copy scale factors ahead of a product that is then left out."""
+    """Gluon's pipelines copy scale factors ahead for an MMA that is then skipped."""
     zeros = "".join(
         f"add.s32 %r7, %r6, {AT + i}; tcgen05.st.sync.aligned.32x32b.x1.b32 [%r7], {{%r9}};" for i in range(4)
     )

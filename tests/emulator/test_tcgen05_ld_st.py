@@ -1,4 +1,4 @@
-"""tcgen05.ld and .st in every shape against CuTe's copy traits, written as layouts of bits (copy_traits_sm100.hpp)."""
+"""tcgen05.ld and .st in every shape against CuTe's copy traits (copy_traits_sm100.hpp), written as layouts of bits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORMS = [
 
 
 def cells(shape: str, repeats: int) -> np.ndarray:
-    """(lane, column) of register r of thread t: int[registers, 32, 2]."""
+    """Return (lane, column) of register r of thread t: int[registers, 32, 2]."""
     row_bits, _, registers, layout = PER_REPEAT[shape]
     out = np.empty((registers * repeats, 32, 2), int)
     for r in range(registers):
@@ -38,7 +38,7 @@ def cells(shape: str, repeats: int) -> np.ndarray:
 
 
 def program(move: str, registers: int, columns: int = 32) -> str:
-    """Each of four warps fills its lanes with lane << 16 | column, moves, and hands out what it has then."""
+    """Return a program: four warps fill their lanes with lane << 16 | column, move data, and store their registers."""
     names = ", ".join(f"%v{i}" for i in range(registers))
     fill = "\n".join(
         f"add.s32 %r9, %r8, {c}; add.s32 %r7, %r6, {c}; tcgen05.st.sync.aligned.32x32b.x1.b32 [%r7], {{%r9}};"
@@ -132,7 +132,7 @@ PACKED = [(shape, repeats) for shape, repeats in FORMS if repeats in (1, 2, 8)]
 
 @pytest.mark.parametrize(("shape", "repeats"), PACKED)
 def test_pack_takes_the_low_halves_of_two_columns(shape: str, repeats: int) -> None:
-    """CuTe's traits of 16-bit elements: the layout is that of the same matrix with two columns to a word."""
+    """CuTe's traits of 16-bit elements: the layout is that of the same matrix with two columns per word."""
     where = cells(shape, repeats)
     out = np.zeros((len(where), 128), np.uint32)
     columns = max(32, 1 << (2 * int(where[..., 1].max()) + 1).bit_length())
@@ -170,7 +170,7 @@ def test_packed_16x32bx2_takes_pairs_of_columns_apart() -> None:
 @pytest.mark.parametrize("completion", ["eager", "lazy", "random"])
 @pytest.mark.parametrize("lane", [64, 192])
 def test_a_quarter_is_a_warps_own(lane: int, completion: Completion) -> None:
-    """Whatever quarter, or lane beyond the last, an address names; only level `pedantic` refuses another."""
+    """Any quarter in the address, or a lane beyond the last, is ignored. Only level `pedantic` reports it."""
     move = f"tcgen05.ld.sync.aligned.32x32b.x1.b32 VALUES, [%r5+{lane << 16:#x}]; {give(1)}"
     out = np.zeros((1, 128), np.uint32)
     launch(program(move, 1), [out, out], block=(128, 1, 1), completion=completion)
@@ -188,7 +188,7 @@ def test_a_quarter_is_reached_from_its_first_lane() -> None:
 
 
 def test_allocations_of_pairs() -> None:
-    """They belong to a cluster of pairs, and are freed as they were allocated."""
+    """Allocations belong to a cluster of CTA pairs, and must be freed with the cta_group that allocated them."""
     out = np.zeros((1, 128), np.uint32)
     text = program("", 1).replace("alloc.cta_group::1", "alloc.cta_group::2")
     launch(text, [out, out], grid=(2, 1, 1), block=(128, 1, 1), cluster=(2, 1, 1))

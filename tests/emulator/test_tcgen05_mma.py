@@ -1,4 +1,4 @@
-"""tcgen05.mma end to end: operands laid out by the oracle, the accumulator read back lane by lane, exact integers."""
+"""tcgen05.mma end to end: operands laid out by the oracle, the accumulator read lane by lane, exact integers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from emulator.machine.formats.descriptors import E4M3, E5M2
 from emulator.machine.formats.numbers import table
 
 KINDS = {
-    # kind: (bits of an element, K, A's and B's type codes, encode)
+    # kind: (bits of an element, K, type codes of A and B, encode)
     "f16": (16, 16, 0, lambda x: x.astype(np.float16).view(np.uint16)),
     "bf16": (16, 16, 1, lambda x: (x.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)),
     "tf32": (32, 8, 2, lambda x: x.astype(np.float32).view(np.uint32)),
@@ -30,7 +30,7 @@ def encode(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 
 def program(kind: str, idesc: int, a: int, b: int, m: int, columns: int, extra: str = "") -> str:
-    """Copy a window image in, multiply once onto zero and once more onto the sum, hand out 128 lanes x columns."""
+    """Return a program: copy an image in, multiply onto zero and again onto the sum, store 128 lanes x columns."""
     rounds = columns // 32
     registers = ", ".join(f"%v{j}" for j in range(32))
     reads = "\n".join(
@@ -77,7 +77,7 @@ ret;""",
 
 
 def operand(kind: str, mn: int, mn_major: bool, swizzle: str, start: int) -> Operand:
-    """A compact operand: core matrices follow one another along MN."""
+    """Lay out a compact operand: core matrices are contiguous along MN."""
     bits, k, *_ = KINDS[kind]
     span = {"none": 16, "32B": 32, "64B": 64, "128B": 128}[swizzle]
     if mn_major:
@@ -130,7 +130,7 @@ NEXT:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_wait_between_two_steps_of_one_product(seed: int) -> None:
-    """What completes at random in between is not the product: it takes the second step too."""
+    """The MMA does not complete during the wait, because its second step belongs to the same operation."""
     m, n, bits_of = 128, 32, KINDS["bf16"][3]
     rng = np.random.default_rng(seed)
     a, b = rng.integers(-4, 5, (m, 16)), rng.integers(-4, 5, (n, 16))
@@ -171,7 +171,7 @@ def test_disabled_lanes_keep_what_they_had() -> None:
 @pytest.mark.parametrize("saturate", [False, True])
 @pytest.mark.parametrize(("kind", "low", "high"), [("s8", -128, 127), ("u8", 0, 255)])
 def test_integers(kind: str, low: int, high: int, saturate: bool) -> None:
-    """Two products onto an accumulator near the end of its range, which wraps or stays there after each."""
+    """Two MMAs onto an accumulator near the end of its range, which wraps or saturates after each."""
     m, n, start = 128, 32, 0x7FFF0000
     rng = np.random.default_rng(5)
     a, b = rng.integers(low, high + 1, (m, 32)), rng.integers(low, high + 1, (n, 32))

@@ -21,7 +21,7 @@ SFA, SFB = 100, 108
 
 @dataclass(frozen=True)
 class Case:
-    """A kind with its block of K, scale type, element types of A and B (type codes of the descriptor), first bytes."""
+    """A kind with its block of K, scale type, element types of A and B (descriptor codes), and first bytes."""
 
     kind: str
     vector: str
@@ -45,7 +45,7 @@ CASES = [
 
 
 def spread(codes: np.ndarray, element: ElementType, packed: bool) -> np.ndarray:
-    """Codes [rows, K] as the bytes of K in shared memory: packed nibbles, or 16 elements at the start of 16 bytes."""
+    """Pack codes [rows, K] as bytes of K in shared memory: nibbles, or 16 elements at the start of 16 bytes."""
     if element.bits == 8:
         return codes
     bits = np.unpackbits(codes[..., None], axis=-1, count=element.bits, bitorder="little")
@@ -61,7 +61,7 @@ def scale_values(codes: np.ndarray, kind: str) -> np.ndarray:
 
 
 def atoms(codes: np.ndarray, first: int) -> np.ndarray:
-    """Factors [rows, blocks] as 512-byte images of 128 rows: row r in 16-byte line r % 32, word r / 32 % 4."""
+    """Arrange factors [rows, blocks] as 512-byte atoms of 128 rows: row r in 16-byte line r % 32, word r / 32 % 4."""
     image = np.full((-(-len(codes) // 128), 32, 4, 4), 0x55, np.uint8)
     for row, factors in enumerate(codes):
         image[row // 128, row % 32, row // 32 % 4, first : first + len(factors)] = factors
@@ -69,7 +69,7 @@ def atoms(codes: np.ndarray, first: int) -> np.ndarray:
 
 
 def text(case: Case, idesc: int, a: int, b: int) -> str:
-    """The program of test_tcgen05_mma with the scale factors copied before the first product."""
+    """Return the program of test_tcgen05_mma with the scale factors copied before the first MMA."""
 
     def descriptor(start: int) -> int:
         return start + BASE >> 4 | 128 >> 4 << 32 | 1 << 46
@@ -112,7 +112,7 @@ def test_against_numpy(case: Case) -> None:
 
 
 def few_rows(n: int) -> tuple[str, list[np.ndarray]]:
-    """A product with n rows of B, whose factors, all 1, are stored in 16 of each quarter's lanes; its arguments."""
+    """Return a program with n rows of B, whose factors (all 1) are in 16 lanes of each quarter, and its arguments."""
     case, one, rng = CASES[0], 127, np.random.default_rng(n)
     image, descriptors = np.full(WINDOW, one, np.uint8), []
     for rows, at in ((M, A_AT), (n, B_AT)):
@@ -125,7 +125,7 @@ def few_rows(n: int) -> tuple[str, list[np.ndarray]]:
     lines[at] = (
         f"mov.b32 %r20, {one * 0x01010101:#x}; {fill} tcgen05.st.sync.aligned.16x32bx2.x1.b32 [%r7], 0, {{%r20}};"
     )
-    unwanted = (f"add.s32 %r20, %r5, {SFB}", f"add.s32 %r7, %r6, {SFA - 4}; tcgen05.ld")  # their copy, their reading
+    unwanted = (f"add.s32 %r20, %r5, {SFB}", f"add.s32 %r7, %r6, {SFA - 4}; tcgen05.ld")  # their copy, their read
     return "\n".join(line for line in lines if not any(part in line for part in unwanted)), [image, *descriptors]
 
 

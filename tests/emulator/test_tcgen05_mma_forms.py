@@ -1,4 +1,4 @@
-"""tcgen05.mma in all its forms, on integers that every type holds: tensor memory before and after, by numpy."""
+"""tcgen05.mma in all its forms, on integers that every type represents: tensor memory before and after, by numpy."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from emulator import errors
 
 B_AT = 48 * 1024
 A_COLUMN = 96
-"""Where A begins if it lies in tensor memory."""
+"""The first column of A, if A is in tensor memory."""
 COLUMNS = 128
 RNG = np.random.default_rng(11)
 FLOATS = ("bf16", "f16", "tf32", "e4m3", "e5m2")
 
 
 def numbers(rows: int, kind: str, low: int = -4) -> np.ndarray:
-    """[rows, K of an instruction] integers."""
+    """Draw [rows, K of an instruction] integers."""
     return RNG.integers(0 if kind == "u8" else low, 5, (rows, KINDS[kind][1]))
 
 
 def put(image: np.ndarray, where: Operand, values: np.ndarray, kind: str) -> int:
-    """Store an operand in an image of shared memory; its descriptor."""
+    """Store an operand in an image of shared memory and return its descriptor."""
     bits = where.bits
     image.view(f"u{bits // 8}")[where.byte() // (bits // 8)] = KINDS[kind][3](values)
     return where.descriptor + (BASE >> 4)
 
 
 def packed(values: np.ndarray, kind: str) -> np.ndarray:
-    """A [M, K] as the words of tensor memory: uint32[K bytes / 4, M]."""
+    """Pack A [M, K] into words of tensor memory: uint32[K bytes / 4, M]."""
     return np.ascontiguousarray(KINDS[kind][3](values)).view(np.uint32).T
 
 
 def descriptor(kind: str, m: int, n: int, **bits: int) -> int:
-    """The instruction descriptor for equal types of A and B and 32-bit results."""
+    """Return the instruction descriptor for equal types of A and B and 32-bit results."""
     code, result = KINDS[kind][2], 2 if kind in ("s8", "u8") else 1
     at = {"d": 4, "negate_a": 13, "negate_b": 14, "a_major": 15, "b_major": 16}
     extra = sum(value << at[name] for name, value in bits.items())
@@ -47,12 +47,12 @@ def descriptor(kind: str, m: int, n: int, **bits: int) -> int:
 
 
 def setup(*words: tuple[str, int]) -> str:
-    """Registers loaded with constants."""
+    """Return code that loads constants into registers."""
     return "".join(f"mov.b{64 if r.startswith('%rd') else 32} {r}, {v:#x};\n" for r, v in words)
 
 
 def issue(kind: str, d: int, a: int | str, b: int, idesc: int, form: str = "cta_group::1", rest: str = ", %p5") -> str:
-    """One tcgen05.mma. a: a descriptor, or the address of tensor memory as text."""
+    """Return one tcgen05.mma. a: a descriptor, or the tensor memory address as text."""
     in_tmem = isinstance(a, str)
     words = setup(("%r20", d), ("%r21", int(a, 0)) if isinstance(a, str) else ("%rd10", a), ("%rd11", b))
     name = form.replace("KIND", f"kind::{PTX_KIND[kind]}") if "KIND" in form else f"{form}.kind::{PTX_KIND[kind]}"
@@ -61,12 +61,12 @@ def issue(kind: str, d: int, a: int | str, b: int, idesc: int, form: str = "cta_
 
 
 def initial(ctas: int = 1, dtype: Any = np.float32) -> np.ndarray:
-    """Integers in all of tensor memory: [CTAs, columns, lanes]."""
+    """Draw integers for all of tensor memory: [CTAs, columns, lanes]."""
     return RNG.integers(-9, 9, (ctas, COLUMNS, 128)).astype(dtype)
 
 
 def lanes_of(m: int, low: int = 0) -> np.ndarray:
-    """The lane of each row: PTX ISA 9.7.16.10.5, layouts D and F."""
+    """Return the lane of each row: PTX ISA 9.7.16.10.5, layouts D and F."""
     rows = np.arange(m)
     return rows if m == 128 else rows % 16 + 32 * (rows // 16) + low
 
@@ -78,7 +78,7 @@ def result_type(kind: str) -> Any:
 @pytest.mark.parametrize(("m", "low"), [(128, 0), (64, 0), (64, 16)])
 @pytest.mark.parametrize("kind", [*FLOATS, "s8", "u8"])
 def test_a_from_tensor_memory(kind: str, m: int, low: int) -> None:
-    """Row r of A lies in the lane of row r of D, its elements side by side in the columns."""
+    """Row r of A is in the lane of row r of D, with its elements contiguous in the columns."""
     n = 32
     a, b = numbers(m, kind), numbers(n, kind)
     image = np.zeros((1, WINDOW), np.uint8)
@@ -96,7 +96,7 @@ def test_a_from_tensor_memory(kind: str, m: int, low: int) -> None:
 @pytest.mark.parametrize(("m", "n"), [(32, 64), (32, 256), (64, 128), (64, 64), (128, 64), (32, 128)])
 @pytest.mark.parametrize("kind", ["bf16", "tf32", "e4m3", "s8"])
 def test_weight_stationary(kind: str, m: int, n: int, a_in_tmem: bool) -> None:
-    """Layouts D, E and G: N is laid over the lanes in 128 / M parts, each of which has its copy of A."""
+    """Layouts D, E and G: N is split over the lanes in 128 / M parts, each with its own copy of A."""
     parts = 128 // m
     a, b = numbers(m, kind), numbers(n, kind)
     image, state = np.zeros((1, WINDOW), np.uint8), initial(dtype=result_type(kind))
@@ -151,7 +151,7 @@ def test_lanes_beyond_the_last_are_ignored() -> None:
 
 
 def runs(first: int, skip: int, use: int, drop: int) -> Any:
-    """The bits of a sub-mask, lowest column first: runs of ones and of zeros, the first `drop` of them left out."""
+    """Return a sub-mask's bits, lowest column first: alternating runs of ones and zeros, without `drop` bits."""
     pair = [(1, skip + 1), (0, use + 1)]
     bits = chain.from_iterable(repeat(bit, count) for bit, count in cycle(pair if first else pair[::-1]))
     return islice(bits, drop, None)
@@ -214,7 +214,7 @@ def test_a_column_shift_that_is_too_large() -> None:
 
 
 def in_shared(kind: str, m: int, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int, int]:
-    """(image, A, B, their descriptors), K-major."""
+    """Return (image, A, B, their descriptors), K-major."""
     a, b, image = numbers(m, kind), numbers(n, kind), np.zeros((1, WINDOW), np.uint8)
     placed = operand(kind, m, False, "128B", 0), operand(kind, n, False, "128B", B_AT)
     return image, a, b, put(image[0], placed[0], a, kind), put(image[0], placed[1], b, kind)
@@ -240,7 +240,7 @@ def test_integers_are_not_negated() -> None:
 @pytest.mark.parametrize("scale", [0, 1, 7, 15])
 @pytest.mark.parametrize("kind", ["bf16", "f16", "tf32"])
 def test_scaled_accumulators(kind: str, scale: int) -> None:
-    """D = A B + D / 2^scale; on the second product too."""
+    """D = A B + D / 2^scale, also for the second MMA."""
     image, a, b, a_at, b_at = in_shared(kind, 128, 32)
     state = 2.0**15 * initial()
     expected = state.copy()
@@ -293,7 +293,7 @@ def test_disabled_lanes(m: int, low: int) -> None:
 
 @pytest.mark.parametrize("m", [128, 256])
 def test_disabled_lanes_of_a_pair(m: int) -> None:
-    """The first four words are for the even CTA, the others for the odd one."""
+    """The first four words are for the even CTA, the others for the odd CTA."""
     n, rows = 64, m // 2
     a, b = numbers(m, "bf16"), numbers(n, "bf16")
     image, state = np.zeros((2, WINDOW), np.uint8), initial(2)
@@ -343,7 +343,7 @@ def test_a_transposed_b_of_8_bits_takes_n_in_steps_of_16() -> None:
 
 @pytest.mark.parametrize("m", [64, 128])
 def test_results_of_16_bits(m: int) -> None:
-    """Each in the low half of its cell; the accumulator is rounded once."""
+    """Each result is in the low half of its cell, and the accumulator is rounded once."""
     image, a, b, a_at, b_at = in_shared("f16", m, 32)
     lanes, state = lanes_of(m), initial(dtype=np.float16).astype(np.float32)
     cells = np.ascontiguousarray(state.astype(np.float16)).view(np.uint16).astype(np.uint32)

@@ -1,4 +1,4 @@
-"""tcgen05.mma and tcgen05.cp of a pair of CTAs: each gives half of A and half of B, each gets half of D."""
+"""2-CTA tcgen05.mma and tcgen05.cp: each CTA provides half of A and half of B and receives half of D."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MODES = ("eager", "lazy", "random")
 
 
 def laid_out(product: np.ndarray) -> np.ndarray:
-    """[M, N] as the two CTAs' cells [2, columns, 128 lanes]: layouts A (M=256) and B (M=128)."""
+    """Return [M, N] as the two CTAs' cells [2, columns, 128 lanes]: layouts A (M=256) and B (M=128)."""
     m, n = product.shape
     halves = product.reshape(2, m // 2, n)
     if m == 128:
@@ -60,7 +60,7 @@ def test_a_pair(kind: str, m: int, n: int, a_in_tmem: bool) -> None:
 
 @pytest.mark.parametrize("numerics", ["fp32", "tc"])
 def test_each_half_of_the_lanes_multiplies_its_own_a(numerics: str) -> None:
-    """Layout B with two As: what cuDNN's implicit dual GEMM does."""
+    """Layout B with two different As, as in cuDNN's implicit dual GEMM."""
     m, n, rows = 128, 64, 64
     a, b = [numbers(m, "bf16") for _ in range(2)], numbers(n, "bf16")
     image, state = np.zeros((2, WINDOW), np.uint8), initial(2)
@@ -77,14 +77,14 @@ def test_each_half_of_the_lanes_multiplies_its_own_a(numerics: str) -> None:
 
 SFA, SFB = 112, 120
 SCALED = {
-    # kind: (modifiers, K, elements a factor, scale type, element, its code)
+    # kind: (modifiers, K, elements per factor, scale type, element, its code)
     "mxf8f6f4": ("mxf8f6f4.block_scale", 32, 32, "ue8m0", E4M3, 0),
     "mxf4nvf4": ("mxf4nvf4.block_scale.block16", 64, 16, "ue4m3", E2M1, 1),
 }
 
 
 def quarters(factors: np.ndarray, columns: int, copies: list[int]) -> np.ndarray:
-    """Factors [rows, count] as cells [columns, 128]: row r in lane r % 32 of column r // 32, in these quarters."""
+    """Return factors [rows, count] as cells [columns, 128]: row r in lane r % 32 of column r // 32, by quarter."""
     cells = np.full((columns, 128, 4), 0x55, np.uint8)
     for row, codes in enumerate(factors):
         for quarter in copies:
@@ -95,7 +95,7 @@ def quarters(factors: np.ndarray, columns: int, copies: list[int]) -> np.ndarray
 @pytest.mark.parametrize("m", [256, 128])
 @pytest.mark.parametrize("kind", SCALED)
 def test_a_pair_with_scale_factors(kind: str, m: int) -> None:
-    """Each CTA has the factors of its rows of A, and those of all N; in layout B each half of the lanes of its half."""
+    """Each CTA has the factors of its rows of A and those of all N; in layout B each half of the lanes has a half."""
     name, k, block, scale, element, code = SCALED[kind]
     n, rows = 64, m // 2
     image, state, dense, factors = np.zeros((2, WINDOW), np.uint8), initial(2), [], []

@@ -1,4 +1,4 @@
-"""tcgen05.shift: rows by one lane, in order with what the tensor core does around it, complete with its commit."""
+"""tcgen05.shift: rows move by one lane, ordered with other tensor core operations, complete with the commit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MODES = ("eager", "lazy", "random")
 
 
 def moved(state: np.ndarray, column: int) -> np.ndarray:
-    """Row r holds what row r + 1 held, but for the last of every 32, in 8 columns."""
+    """Return the expected rows: row r has the old row r + 1, except the last of every 32, in 8 columns."""
     expected = state.copy()
     for row in range(128):
         if row % 32 != 31:
@@ -50,7 +50,7 @@ def test_rows_move_by_one(ctas: int, column: int, completion: Completion) -> Non
 @pytest.mark.parametrize(("m", "ctas"), [(128, 1), (256, 2), (128, 2)])
 @pytest.mark.parametrize("kind", ["bf16", "tf32", "s8"])
 def test_a_is_shifted_after_the_product(kind: str, m: int, ctas: int, completion: Completion) -> None:
-    """Two products of the same operands: the second one finds the rows of A shifted, once."""
+    """Two MMAs of the same operands: the second one reads the rows of A shifted by one."""
     n, rows = 32, m // ctas
     a, b = numbers(m, kind), numbers(n, kind)
     image, state = np.zeros((ctas, WINDOW), np.uint8), initial(ctas, result_type(kind))
@@ -82,7 +82,7 @@ def test_ashift_has_128_rows() -> None:
 
 @pytest.mark.parametrize("completion", MODES)
 def test_a_window_that_slides_over_the_rows(completion: Completion) -> None:
-    """Multiply, shift all rows, refresh the last of every 32 lanes from shared memory, multiply again onto the sum."""
+    """Multiply, shift all rows, reload the last of every 32 lanes from shared memory, multiply again onto the sum."""
     kind, n, a_column = "bf16", 32, 96
     rows, b, image = numbers(129, kind), numbers(n, kind), np.zeros((1, WINDOW), np.uint8)
     b_at = put(image[0], operand(kind, n, False, "128B", B_AT), b, kind)

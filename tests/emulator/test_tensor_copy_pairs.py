@@ -1,4 +1,4 @@
-"""TMA beside threads: what either writes reaches the other by the fences and waits of PTX; one less, and it is told."""
+"""TMA and threads exchange data by PTX's fences and waits. Each missing one is reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ mov.b64 %rd5, map; cvta.param.u64 %rd5, %rd5; ld.param.b64 %rd1, [words]; ld.par
 add.s64 %rd3, %rd1, %rd4; add.s64 %rd2, %rd2, %rd4;
 LOOP: add.u32 %r6, %r1, %r9; and.b32 %r8, %r9, 1;
 """
-"""Each round: a lane's number and the round in %r6, the parity of its phase in %r8."""
+"""Each round: lane number and round in %r6, the parity of its phase in %r8."""
 AFTER = "add.u32 %r9, %r9, 1; setp.lt.u32 %p3, %r9, 5; @%p3 bra LOOP; st.global.b32 [%rd2], %r7; ret;"
 LOAD = """
 @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r3], 256;

@@ -1,4 +1,4 @@
-"""Tensor maps that a kernel changes, and maps of elements smaller than a byte."""
+"""Tensor maps that a kernel modifies, and maps of elements smaller than a byte."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MODES = ("eager", "lazy", "random")
 
 
 def changed(old: np.ndarray, new: np.ndarray, box: tuple[int, ...]) -> list[tuple[str, int, int]]:
-    """(field, index, value) of what must be replaced in a map of `old` to have one of `new`."""
+    """Return the (field, index, value) replacements that turn a map of `old` into one of `new`."""
     fields = [("global_address", 0, new.ctypes.data), ("elemtype", 0, TYPES[new.dtype.str[1:]])]
     fields += [("global_dim", i, n) for i, n in enumerate(new.shape[::-1])]
     fields += [("global_stride", i, s) for i, s in enumerate(new.strides[-2::-1])]
@@ -93,7 +93,7 @@ tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.a
 def through_changed_map(
     change: str, acquire: str, completion: Completion = "lazy", threads: int = 32
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(what a box of 8 rows of 32 is after the map is turned to the first 5 rows of another array, that array)."""
+    """Change a map to the first 5 rows of another array, load a box of 8 rows of 32, and return box and array."""
     text = kernel(
         "changed",
         ".param .u64 map, .param .u64 to, .param .u64 out",
@@ -194,7 +194,7 @@ RELEASE = "fence.proxy.tensormap::generic.release.gpu;"
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("change", [IN_GLOBAL.replace(RELEASE, ""), RELEASE + IN_GLOBAL.replace(RELEASE, "")])
 def test_a_changed_map_must_be_released(change: str, completion: Completion) -> None:
-    """By nobody, or before the change."""
+    """The release is missing, or precedes the change."""
     with pytest.raises(errors.MissingProxyFence, match=r"missing +fence\.proxy\.tensormap::generic\.release"):
         through_changed_map(change, ACQUIRE, completion)
 
@@ -214,7 +214,7 @@ def small_map(address: int, kind: int, elements: tuple[int, int], stride: int, b
 
 @pytest.mark.parametrize(("kind", "bits", "held"), [(PACKED, 4, 8), (PADDED_4, 4, 16), (PADDED_6, 6, 16)])
 def test_small_elements(kind: int, bits: int, held: int) -> None:
-    """Boxes of 128 elements by 4 rows at (128, 3) of 256 by 6; 16 elements take `held` bytes of shared memory."""
+    """Boxes of 128 elements by 4 rows at (128, 3) of 256 by 6. 16 elements take `held` bytes of shared memory."""
     row = 256 * bits // 8
     array = aligned(np.random.default_rng(0).integers(0, 256, (6, row), np.uint8))
     wanted = boxed(array, (row // 2, 4), (row // 2, 3)).reshape(4, 8, 2 * bits)

@@ -1,4 +1,4 @@
-"""numerics="tc" against an exact statement of it in Python's integers, term by term."""
+"""numerics="tc" against an exact reference in Python's integers, term by term."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +18,7 @@ RNG = np.random.default_rng(5)
 
 
 def draw(kind: ElementType, shape: tuple[int, ...], spread: int) -> np.ndarray:
-    """Values of a type whose exponents differ by up to `spread`, zeros and subnormals among them."""
+    """Draw values of a type whose exponents differ by up to `spread`, with zeros and subnormals."""
     low, high = EXPONENTS[kind]
     exponents = RNG.integers(max(low - MANTISSA[kind], -spread), min(high, spread), shape)
     exact = np.ldexp(1 + RNG.integers(0, 1 << MANTISSA[kind], shape) / (1 << MANTISSA[kind]), exponents)
@@ -28,7 +28,7 @@ def draw(kind: ElementType, shape: tuple[int, ...], spread: int) -> np.ndarray:
 
 
 def exponent(value: Fraction, lowest: int) -> int:
-    """The exponent of a value of at least 2^lowest, or `lowest`."""
+    """Return the exponent of a value, at least `lowest`."""
     at = lowest
     while abs(value) >= Fraction(2) ** (at + 1):
         at += 1
@@ -40,7 +40,7 @@ def toward_zero(value: Fraction, unit: Fraction) -> Fraction:
 
 
 def stated(b: np.ndarray, a: np.ndarray, kind: ElementType, c: float) -> float:
-    """C + b . a: every step's terms cut at 25 bits below the largest exponent, their sum cut to 24 bits."""
+    """Compute C + b . a: each step truncates its terms 25 bits below the largest exponent, their sum to 24 bits."""
     total, lowest = Fraction(float(c)), EXPONENTS[kind][0]
     for first in range(0, len(b), STEP[kind]):
         pairs = [(Fraction(float(x)), Fraction(float(y))) for x, y in zip(b, a, strict=True)][first:][: STEP[kind]]
@@ -68,7 +68,7 @@ def test_what_lies_below_25_bits_is_lost_one_term_at_a_time() -> None:
     a = np.full((16, 1), 2.0**-26, np.float32)
     a[0] = 1
     assert truncated_sum(b, a, (BF16, BF16), None, 16, False).item() == 1
-    a[1:] = 2.0**-25  # fifteen of them, of which twelve are left when the sum is cut
+    a[1:] = 2.0**-25  # fifteen of them, of which twelve remain when the sum is truncated
     assert truncated_sum(b, a, (BF16, BF16), None, 16, False).item() == 1 + 3 * 2.0**-23
     a[0] = 0
     assert truncated_sum(b, a, (BF16, BF16), None, 16, False).item() == 15 * 2.0**-25

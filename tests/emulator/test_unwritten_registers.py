@@ -1,4 +1,4 @@
-"""Registers and local memory that are read where nothing can have written them."""
+"""Reads of registers and local memory that nothing can have written."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_is_not_executed_is_not_found() -> None:
 
 
 def test_what_tcgen05_st_stores_is_formal() -> None:
-    """FlashInfer's prefill stores a whole vector of which the narrower P takes a part."""
+    """FlashInfer's prefill stores a whole vector, of which the narrower P fills only a part."""
     body = """.shared .align 4 .b8 word[4]; tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [word], 32;
     ld.shared.b32 %r4, [word]; tcgen05.st.sync.aligned.32x32b.x1.b32 [%r4], {%r2}; tcgen05.wait::st.sync.aligned;
     tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r4, 32;"""
@@ -85,7 +85,7 @@ def test_what_tcgen05_st_stores_is_formal() -> None:
 
 @pytest.mark.parametrize("completion", MODES)
 def test_local_memory_that_nothing_wrote_is_poison(completion: str) -> None:
-    """Each lane's for itself, byte by byte."""
+    """Tracked per lane and per byte."""
     body = PROGRAM.replace("BODY", ".local .align 4 .b8 own[4]; setp.lt.u32 %p1, %r0, %r1; LOW HIGH")
     body = body.replace("HIGH", "st.local.b16 [own+2], 5; ld.local.b32 %r2, [own]; st.global.b32 [%a0], %r2;")
     text = kernel("k", ".param .u64 out, .param .u32 taken", body.replace("LOW", "@%p1 st.local.b16 [own], 7;"))

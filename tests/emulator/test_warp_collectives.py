@@ -1,4 +1,4 @@
-"""elect, shuffles, votes, matches and reductions, also with only some lanes active, against loops over lanes."""
+"""elect, shuffles, votes, matches and reductions, also with some lanes inactive, against loops over lanes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ def test_elect_takes_the_lowest_active_member(mask: int) -> None:
     first = active(mask)[0]
     assert [got["p0"][lane] for lane in active(mask)] == [lane == first for lane in active(mask)]
     assert all(got["r0"][lane] == (first if lane in active(mask) else 99) for lane in LANES)
-    assert got["p1"].tolist() == got["p0"].tolist()  # whom a constant does not name takes part: an H200
+    assert (
+        got["p1"].tolist() == got["p0"].tolist()
+    )  # a lane that a constant mask does not name takes part: as on an H200
 
 
 def shuffled(mode: str, lane: int, b: int, c: int) -> tuple[int, bool]:
-    """The PTX manual's pseudo-code."""
+    """Compute a shuffle by the PTX manual's pseudo-code."""
     b, clamp, segment = b & 31, c & 31, c >> 8 & 31
     top = lane & segment | clamp & ~segment
     bottom = lane & segment
@@ -120,7 +122,7 @@ GROUPS = {
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("groups", GROUPS)
 def test_lanes_of_several_groups_come_at_once(groups: str, mask: int) -> None:
-    """As after a match: each lane names its own group, and has what is that group's."""
+    """As after a match: each lane names its own group and receives its group's result."""
     values, members, lanes = RANDOM.integers(0, 2**32, 32, np.uint32), GROUPS[groups], active(mask)
     mates = {lane: [mate for mate in lanes if members[lane] >> mate & 1] for lane in lanes}
     for op, fold in REDUCTIONS.items():
@@ -157,7 +159,7 @@ def test_guards_of_pure_instructions() -> None:
 @pytest.mark.parametrize("absolute", ["", ".abs"])
 @pytest.mark.parametrize("op", ["min", "max"])
 def test_redux_of_floats(op: str, absolute: str, mask: int) -> None:
-    """NaN is left out, or is the answer with .NaN or when there is nothing else; -0 lies below +0."""
+    """NaN is ignored, or is the result with .NaN or if there is no number; -0 is less than +0."""
     values = np.random.default_rng(1).normal(size=32).astype(np.float32)
     signed, some, every = values.copy(), values.copy(), np.full(32, np.nan, np.float32)
     signed[:] = np.where(np.arange(32) % 2, 0.0, -0.0)

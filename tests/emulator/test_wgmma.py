@@ -1,4 +1,4 @@
-"""wgmma.mma_async against exact integer products, operands and results laid out as CuTe states it."""
+"""wgmma.mma_async against exact integer products, with operands and results laid out by CuTe's layouts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from emulator.ptx.parser import parse
 
 
 def integers(form: Form) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A, B and D of numbers that every type holds."""
+    """Draw A, B and D of numbers that every type represents."""
     rng = np.random.default_rng(form.n)
     low, high = (0, 2) if form.a == "b1" else (0 if "u8" in (form.a, form.b) else -4, 5)
     a, b = (rng.integers(low, high, (rows, form.k)) for rows in (64, form.n))
@@ -65,7 +65,7 @@ def test_forms_that_do_not_exist(form: Form, said: str) -> None:
 
 @pytest.mark.parametrize("completion", MODES)
 def test_the_fence_lets_four_warps_meet(completion: str) -> None:
-    """On an H200, where rows that come 100 us late are right too. PTX does not say so: it is not asked by default."""
+    """On an H200 even rows that are 100 us late are right. PTX does not promise it; the default level allows it."""
     text = (HERE / "warpgroup.ptx").read_text().replace("bar.sync 1, 128;", "")
     out, found = run("warpgroup", text, completion, level=errors.Level.FAULT)
     np.testing.assert_array_equal(out, PROGRAMS["warpgroup"].expected)

@@ -1,6 +1,6 @@
-"""wgmma under numerics="tc" gives the bits of an H200: of random bits in A, B and D, NaN and infinities among them.
+"""wgmma under numerics="tc" gives the bits of an H200 for random bits in A, B and D, NaN and infinities included.
 
-An H200 gave each digest (test_silicon.py compares the bits themselves where there is a GPU).
+Each digest comes from an H200. test_silicon.py compares the bits themselves on a machine with a GPU.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ SEEN = {
     ("f16", "e4m3"): ("f9868dd148293ed5", "95a1c484f999f0a9"),
     ("f16", "e5m2"): ("24db8eb0995919ea", "3bdee34f5b382df1"),
 }
-"""The first 16 digits of the SHA-256 of D's bits, row by row, by the types of D and of A and B: of finite numbers, of
-any bits. Where A comes from makes no difference."""
+"""The first 16 digits of the SHA-256 of D's bits, row by row, by the types of D and of A and B: for finite numbers, for
+any bits. The memory that A comes from makes no difference.
+"""
 UNSIGNED = {8: np.uint8, 16: np.uint16, 32: np.uint32}
 EXPONENT = {"f16": 0x7C00, "bf16": 0x7F80, "tf32": 0x7F800000, "f32": 0x7F800000, "e4m3": 0x78, "e5m2": 0x7C}
 
 
 def random_bits(rng: np.random.Generator, shape: tuple[int, int], kind: str, finite: bool) -> np.ndarray:
-    """Any bits of a type, or those of finite numbers."""
+    """Draw any bits of a type, or those of finite numbers."""
     bits = 32 if kind == "f32" else BITS[kind]
     raw = rng.integers(0, 1 << bits, shape, np.uint64).astype(UNSIGNED[bits])
     top = raw.dtype.type(EXPONENT[kind])
@@ -36,7 +37,7 @@ def random_bits(rng: np.random.Generator, shape: tuple[int, int], kind: str, fin
 
 
 def result(form: Form, finite: bool) -> np.ndarray:
-    """D after D = D + A B twice."""
+    """Return D after D = D + A B twice."""
     rng = np.random.default_rng(7)
     a, b = (random_bits(rng, (rows, form.k), form.a, finite) for rows in (64, form.n))
     return form.run(a, b, random_bits(rng, (64, form.n), form.to, finite), True, "tc")

@@ -1,4 +1,4 @@
-"""A program that multiplies by wgmma twice, and what goes into and out of it, laid out as CuTe states it."""
+"""A program that multiplies by wgmma twice, with operands and results laid out by CuTe's layouts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from emulator.machine.launch.launch import Numerics
 WINDOW = 40 * 1024
 B_START = 8 * 1024
 CODES = {"none": 0, "128B": 1, "64B": 2, "32B": 3}
-"""Of swizzles in a descriptor."""
+"""Swizzle codes in a descriptor."""
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "b1": 1}
 LAYOUTS_OF_A = {
     16: Layout(((4, 8, 4), (2, 2, 2)), ((128, 1, 16), (64, 8, 512))),
@@ -24,13 +24,13 @@ LAYOUTS_OF_A = {
     8: Layout(((4, 8, 4), (4, 2, 2)), ((256, 1, 16), (64, 8, 1024))),
     1: Layout(((4, 8, 4), (32, 2, 2)), ((2048, 1, 16), (64, 8, 8192))),
 }
-"""(thread, value) -> m + 64 k, by the bits of an element: ALayout_64x16, ... in cute/atom/mma_traits_sm90_gmma.hpp."""
+"""(thread, value) -> m + 64 k, by element bits: ALayout_64x16, ... in cute/atom/mma_traits_sm90_gmma.hpp."""
 
 
 OVERWRITE = f"""bar.sync 0; mov.b32 %r6, 0; shl.b32 %r7, %r0, 4; add.s32 %r8, %r1, %r7;
 {" ".join(f"st.shared.v4.b32 [%r8+{at}], {{%r6, %r6, %r6, %r6}};" for at in range(B_START, WINDOW, 2048))}
 fence.proxy.async.shared::cta;"""
-"""The bytes of B become zeros."""
+"""Code that fills B with zero bytes."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Form:
         )
 
     def operands(self) -> str:
-        """What stands behind the registers of D and A, or A's descriptor."""
+        """Return the last operands: the signs, and the majors of operands in shared memory."""
         signs = "" if self.to == "s32" else f", {self.signs[0]}, {self.signs[1]}"
         majors = ""
         if BITS[self.a] == 16:
@@ -90,9 +90,9 @@ class Form:
         return signs + majors
 
     def program(self, flight: str | None = None) -> str:
-        """D = A B, then D += A B: D's registers, before and after, as [registers, 128] in global memory.
+        """Return a program: D = A B, then D += A B, with D's registers before and after in global memory.
 
-        flight: fifteen products more, what is given here, and zeros in the place of B before the last wait.
+        They are [registers, 128]. flight: add fifteen MMAs, this code, and zeros in B before the last wait.
         """
         d = ", ".join(f"%d{i}" for i in range(self.registers))
         a = "{%x0, %x1, %x2, %x3}" if self.a_in_registers else "%q4"
@@ -134,7 +134,7 @@ ret;
 """
 
     def descriptor(self, which: int) -> int:
-        """Without the address."""
+        """Return the descriptor without the address."""
         placed, swizzle = self.placed()[which], (self.a_swizzle, self.b_swizzle)[which]
         return replace(placed, start=0).descriptor & ((1 << 46) - 1) | CODES[swizzle] << 62
 
@@ -147,7 +147,7 @@ ret;
         numerics: Numerics = "fp32",
         flight: str | None = None,
     ) -> np.ndarray:
-        """D after the products, from bits of A [64, k], B [n, k] and D [64, n]. first: whether D counts at first."""
+        """Run the MMAs on bits of A [64, k], B [n, k] and D [64, n]; return D. first: the first MMA adds to D."""
         image = aligned(np.full(WINDOW, 0xAB, np.uint8))
         in_registers = self.fragments(a, LAYOUTS_OF_A[BITS[self.a]], BITS[self.a])
         for placed, values in zip(self.placed(), (a, b), strict=True):
@@ -160,7 +160,7 @@ ret;
         return back.reshape(self.n, 64).T
 
     def fragments(self, values: np.ndarray, layout: Layout, bits: int) -> np.ndarray:
-        """The registers of each thread that hold a matrix [m, k]: uint32[registers, 128]."""
+        """Return the registers of each thread for a matrix [m, k]: uint32[registers, 128]."""
         taken = values.T.ravel()[places(layout, values.size // 128)]
         if bits == 1:
             taken = np.packbits(taken.astype(np.uint8), axis=1, bitorder="little")
@@ -169,12 +169,12 @@ ret;
 
 @cache
 def places(layout: Layout, values: int) -> np.ndarray:
-    """Where a layout has the values of each of the 128 threads."""
+    """Return where a layout places the values of each of the 128 threads."""
     return np.array([[layout(t, v) for v in range(values)] for t in range(128)])
 
 
 def _operand(bits: int, mn: int, mn_major: bool, swizzle: str, start: int) -> Operand:
-    """A compact operand: core matrices follow one another along MN. One of single bits is placed by its bytes."""
+    """Lay out a compact operand: core matrices are contiguous along MN. 1-bit elements are placed by bytes."""
     bits, k = max(bits, 8), 256 // max(bits, 8)
     span = {"none": 16, "32B": 32, "64B": 64, "128B": 128}[swizzle]
     if mn_major:
@@ -191,12 +191,12 @@ def _lay(image: np.ndarray, placed: Operand, values: np.ndarray) -> None:
 
 
 def bits_of(values: np.ndarray, kind: str) -> np.ndarray:
-    """Numbers as the bits of a type."""
+    """Return numbers as the bits of a type."""
     return values.astype(np.uint8) if kind == "b1" else codes(values, kind)
 
 
 def exact(form: Form, a: np.ndarray, b: np.ndarray, d: np.ndarray, first: bool) -> np.ndarray:
-    """What integers give."""
+    """Return the exact integer result."""
     product = form.signs[0] * form.signs[1] * a.astype(np.int64) @ b.astype(np.int64).T
     return 2 * product + (d if first else 0)
 

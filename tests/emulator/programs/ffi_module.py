@@ -1,4 +1,4 @@
-"""CUDA C++ that is compiled when it is asked for, as a module of TVM-FFI: called with torch's tensors, and captured."""
+"""CUDA C++ compiled at run time as a TVM-FFI module, called with torch's tensors, and captured."""
 
 import torch
 import tvm_ffi.cpp

@@ -1,4 +1,4 @@
-"""Gluon as it is written for a GPU: a product by TMA and tcgen05, its barriers and tensor memory by hand."""
+"""Gluon code as written for a GPU: a product by TMA and tcgen05 with explicit barriers and tensor memory."""
 
 import torch
 from triton.experimental import gluon

@@ -1,4 +1,4 @@
-"""What NVRTC compiles, launched by cuda.core on tensors of torch: CUDA's mathematical functions, beside torch's."""
+"""Code compiled by NVRTC and launched by cuda.core on torch tensors: CUDA's mathematical functions, against torch's."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ NAMED: dict[str, Callable[..., torch.Tensor]] = {
     "remainder": lambda x, y: x - y * torch.round(x / y),
 }
 BOUND = {torch.float64: 1e-14, torch.float32: 5e-7}
-"""Of the error beside the larger of 1 and the result: a few of the last bits."""
+"""The bound of the error relative to max(1, |result|): a few of the last bits."""
 
 names = [name for group in (ANY, POSITIVE, SMALL, TWO) for name in group.split()]
 source = "".join(

@@ -1,4 +1,4 @@
-"""Triton as it is written for a GPU: a softmax, matrix products of six dtypes, descriptors, warp specialisation."""
+"""Triton code as written for a GPU: softmax, matrix products of six dtypes, descriptors, warp specialisation."""
 
 import torch
 import triton
