@@ -28,7 +28,7 @@ JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(i
 
 .DEFAULT_GOAL := help
 .PHONY: help setup stage stages gate ratchet sweep runs dashboard clean-runs resume cancel doctor trust provision milestones report notes \
-	layout budget bench clock perf pin-cycles mutants silicon lint test test-long $(MILESTONE)
+	layout budget bench clock perf pin-cycles mutants survey docs silicon lint test test-long $(MILESTONE)
 
 help: ## list the targets
 	@grep -E '^[a-z][a-zA-Z_-]*:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,14 @@ $(READY): requirements.lock
 	@echo "setting up $(VENV) from requirements.lock with $(if $(UV),uv,pip) (once, $(if $(UV),about a minute,two or three minutes))"
 	@mkdir -p $(VENV) && exec 9>$(VENV)/.lock && $(PYTHON) -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)' \
 		&& { [ $@ -nt $< ] || { $(INSTALL) && touch $@; }; }
+
+# The site's generator has an environment of its own, so that the main lock does not grow.
+DOCS_VENV := .venv-docs
+DOCS_READY := $(DOCS_VENV)/.ready
+$(DOCS_READY): requirements-docs.lock
+	@$(PYTHON) -m venv $(DOCS_VENV)
+	@$(call quoted,$(DOCS_VENV)/bin/python) -m pip install --quiet --disable-pip-version-check -r requirements-docs.lock
+	@touch $@
 
 stage: $(READY) ## make stage D1.1 [TARGET=b200]: take the working tree to a verdict on a milestone, the gate first
 	@$(PY) -m harness stage $(call quoted,$(MILESTONE)) $(JUDGED) $(if $(AGAIN),--again) $(if $(NO_CACHE),--no-cache)
@@ -114,8 +122,15 @@ bench: $(READY) ## measure compiling, launching and a whole run, beside the goal
 
 perf: $(READY) ## make perf D1.4, or make perf [SHAPE="decode-64h-*"]: predicted; make perf D1.4 TARGET=b200: measured
 	@$(PY) -m $(if $(TARGET),harness perf $(call quoted,$(MILESTONE)) $(TARGETED),harness.tools.perf $(call quoted,$(MILESTONE)) \
-		$(if $(SHAPE),--shape $(call quoted,$(SHAPE))))
-	$(if $(TARGET)$(MILESTONE)$(SHAPE),,@$(PY) -m bench.peers)
+		$(if $(SHAPE),--shape $(call quoted,$(SHAPE))) $(if $(WRITE),--write))
+	$(if $(TARGET)$(MILESTONE)$(SHAPE),,@$(PY) -m bench.peers $(if $(WRITE),--write))
+	$(if $(WRITE),@$(PY) -m bench.pages predicted peers)
+
+survey: $(READY) ## print what was run of others' programs, from bench/data/survey.toml, and write it into its page
+	@$(PY) -m bench.pages survey found
+
+docs: $(DOCS_READY) ## build the pages as a site in site/: warnings and broken links are errors
+	@$(call quoted,$(DOCS_VENV)/bin/python) -m zensical build --clean --strict
 
 pin-cycles: $(READY) ## make pin-cycles [D1.4]: write the predicted cycles of one milestone, or of all, to stages/cycles.toml
 	@$(PY) -m harness.tools.perf --pin $(call quoted,$(MILESTONE))

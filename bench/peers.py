@@ -1,16 +1,19 @@
-"""`python -m bench.peers`: predict this project's kernel and FlashAttention-4's under the same clock.
+"""`python -m bench.peers [--write]`: predict this project's kernel and FlashAttention-4's under the same clock.
 
-Nothing is measured. This needs PyPI's `flash-attn-4` and `triton`, neither of which is in requirements.lock.
+`--write` keeps the figures in bench/data/peers.csv. Nothing is measured. This needs PyPI's `flash-attn-4` and `triton`,
+neither of which is in requirements.lock.
 """
 
 from __future__ import annotations
 
+import csv
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from itertools import product
+from pathlib import Path
 from typing import Final
 
 import torch
@@ -19,6 +22,8 @@ from bench import fa4
 from emulator.clock.chips import chip
 from kernel import dsv4, fmha
 
+FIGURES: Final = Path(__file__).parent / "data" / "peers.csv"
+HEAD: Final = ("problem", "peer", "our_cycles", "our_tflops", "peer_cycles", "peer_tflops", "ratio")
 HIDDEN: Final = 2048
 TOKENS: Final = 32_768
 """Tokens in total, for each of these sequence lengths. Each sequence has as many keys as tokens."""
@@ -74,28 +79,48 @@ def sparse(heads: int) -> Work:
     return Work(f"{heads} heads of 512, {topk + WINDOW:,} sparse keys", flops, ours, theirs)
 
 
-def line(work: Work) -> str:
-    """Format a line: cycles and TFLOP/s of both kernels, and the peer's time over ours."""
-    shown, seconds = "", []
+def figures(work: Work) -> tuple[str, ...]:
+    """Return cycles and TFLOP/s of both kernels, and the peer's time over ours."""
+    found: list[str] = []
+    seconds: list[float] = []
     for call in (work.ours, work.peer):
         made = fa4.predictions(call)
         seconds.append(sum(p.seconds for p in made))
-        shown += f"{sum(p.cycles for p in made):>13,.0f}{work.flops / seconds[-1] / 1e12:>8,.0f}"
-    return f"{work.name:<36}{shown}{seconds[1] / seconds[0]:>8.2f}"
+        found += [f"{sum(p.cycles for p in made):,.0f}", f"{work.flops / seconds[-1] / 1e12:,.0f}"]
+    return *found, f"{seconds[1] / seconds[0]:.2f}"
+
+
+def line(name: str, shown: Sequence[str]) -> str:
+    """Format a line of the table."""
+    return f"{name:<36}" + "".join(f"{text:>{width}}" for text, width in zip(shown, (13, 8, 13, 8, 8), strict=True))
+
+
+def write(peer: str, found: Sequence[tuple[str, ...]]) -> None:
+    """Replace the rows of `peer` in bench/data/peers.csv."""
+    text = FIGURES.read_text()
+    comment = "".join(row for row in text.splitlines(keepends=True) if row.startswith("#"))
+    kept = [row for row in csv.reader(text[len(comment) :].splitlines()[1:]) if row[1] != peer]
+    with FIGURES.open("w", newline="") as file:
+        file.write(comment)
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerows([HEAD, *((name, peer, *shown) for name, *shown in found), *kept])
 
 
 def main() -> int:
     """Print a line for each problem and return the exit code."""
     print(f"predicted on a {chip('b200').name}; nothing was measured\n")
-    print(f"{'':<36}{'ours: cycles':>13}{'TFLOP/s':>8}{'peer: cycles':>13}{'TFLOP/s':>8}{'ratio':>8}")
-    if fa4.installed():
-        print(f"FlashAttention-4 {version('flash-attn-4')}")
-        for width, causal, length in product((64, 128, 256), (False, True), LENGTHS):
-            print(line(plain(width, causal, length)), flush=True)
-        for heads in TOP_K:
-            print(line(sparse(heads)), flush=True)
-    else:
+    print(line("", ("ours: cycles", "TFLOP/s", "peer: cycles", "TFLOP/s", "ratio")))
+    if not fa4.installed():
         print("FlashAttention-4 is left out: pip install flash-attn-4 triton")
+        return 0
+    print(f"FlashAttention-4 {version('flash-attn-4')}")
+    works = [plain(width, causal, length) for width, causal, length in product((64, 128, 256), (False, True), LENGTHS)]
+    found = []
+    for work in (*works, *map(sparse, TOP_K)):
+        found.append((work.name, *figures(work)))
+        print(line(work.name, found[-1][1:]), flush=True)
+    if "--write" in sys.argv[1:]:
+        write("FlashAttention-4", found)
     return 0
 
 

@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
         help="predict the time of a Python script's or CUDA program's launches on a chip",
         description="Run SCRIPT, a Python script or a CUDA program, and predict the time of each launch. Launches do "
         "not compute their outputs. Options come before SCRIPT; what follows SCRIPT is passed to it. "
-        "docs/clock.md describes the model and its errors.",
+        "docs/explanation/clock.md describes the model and its errors.",
     )
     timed.add_argument("--chip", default="b200", help="the chip to predict for (default: %(default)s)")
     timed.add_argument(

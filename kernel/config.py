@@ -229,7 +229,7 @@ class FmhaConfig:
 
     @property
     def tile_m(self) -> int:
-        """Query rows of a row tile. At hd=512 two halves of O share the columns of 64 rows: docs/kernel.md."""
+        """Query rows of a row tile. At hd=512 two halves of O share the columns of 64 rows."""
         return 64 if self.head_dim == 512 else TMEM_LANES
 
     @property

@@ -1,7 +1,7 @@
 """All device code: attention of one or two row tiles over many KV tiles on the tensor cores of sm_100a.
 
 A CTA owns block_m rows of one sequence (rows are query tokens times heads, packed), or of one token where tokens list
-keys of their own. Why it is so: docs/kernel.md. Columns of tensor memory, fp32 a column:
+keys of their own. Why it is so: docs/explanation/kernel.md. Columns of tensor memory, fp32 a column:
 
     head_dim 64    |  S0 128  |  S1 128  |  O 64  | P0 64 | P1 64 |                 448 used
       two tiles    |  S0 128  |  S1 128  |  O0 64 | O1 64 | P0 64 | P1 64 |         512 used

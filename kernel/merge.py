@@ -14,7 +14,7 @@ NEG_INF = -torch.inf
 
 
 def merge(branches: Sequence[Attention], sink: torch.Tensor | None = None) -> Attention:
-    """One softmax over the keys of all branches, which see different keys, and a sink (docs/attention.md, D5).
+    """One softmax over the keys of all branches, and a sink (docs/explanation/attention.md, D5).
 
     branches: at least one, with their partials: u [B, T, H, D], lse and m [B, T, H], fp32. sink: [H] fp32, a logit in
     the denominator of o only; -inf is none, +inf makes o 0. Gives o [B, T, H, D] bf16 and lse [B, T, H] fp32 without

@@ -1,4 +1,4 @@
-"""docs/attention.md in float64, branch by branch: what the kernel is measured against.
+"""docs/explanation/attention.md in float64, branch by branch: what the kernel is measured against.
 
 Everything takes the bf16-rounded inputs and computes in float64, so the only errors left are the kernel's own.
 """

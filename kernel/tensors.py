@@ -11,7 +11,7 @@ from kernel.config import Compressed
 
 @dataclass(frozen=True)
 class Attention:
-    """What the kernel computes (symbols of docs/attention.md).
+    """What the kernel computes (symbols of docs/explanation/attention.md).
 
     o: [B, T, H, D] bf16, normalised. lse: [B, T, H] fp32, natural logarithm.
     u: [B, T, H, D] fp32, not normalised, and m: [B, T, H] fp32, the maximum it refers to, in the units of the

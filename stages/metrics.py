@@ -49,7 +49,7 @@ METRICS: dict[str, tuple[Metric, ...]] = {
 
 
 def measure(got: Array, want: Array) -> dict[str, float]:
-    """Every metric of `got` against the reference `want`, by name (docs/attention.md, "How error is measured").
+    """Every metric of `got` against the reference `want`, by name: docs/explanation/attention.md has them.
 
     Both are float64, [rows, head_dim] or [rows]. Where a statistic's `want` is -inf only `masks` looks; a
     `got` that is not finite elsewhere makes the other metrics NaN or infinite, which no pin admits.

@@ -36,7 +36,7 @@ def most_cycles(milestone: str) -> float:
 
 
 def floor(name: str) -> Pins:
-    """The loosest that any pin may be, by tensor and metric (docs/stages.md)."""
+    """The loosest that any pin may be, by tensor and metric (docs/reference/milestones.md)."""
     table: Pins = _file()["floor"][name]
     return table
 

@@ -1,18 +1,31 @@
-"""Files, modules and milestones that the documentation names exist."""
+"""The pages name what exists, their examples run, and their generated blocks are up to date."""
 
 import importlib.util
+import inspect
 import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import emulator
+from bench import pages
+from emulator import errors
 from stages.catalog import CATALOG
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("remote/*.md")])
-NOT_KEPT = ("results/", "remote/targets.toml")  # written by runs and users
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("remote/*.md"), *ROOT.glob("emulator/*.md")])
+NOT_KEPT = ("results/", "remote/targets.toml", "site/")  # written by runs and users
 PACKAGES = ("kernel", "stages", "harness", "remote", "emulator", "bench", "examples", "tests", "docs")
+LINES = 150
+"""What one page may have that are hand-written, not empty and not code."""
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+def hand_written(page: Path) -> str:
+    """Return a page without its generated blocks."""
+    return pages.MARK.sub("", re.sub(r"(?s)<!-- (status|mutants): begin.*?: end -->", "", page.read_text()))
 
 
 @pytest.fixture(scope="module")
@@ -23,30 +36,93 @@ def kept() -> set[str]:
     return {str(path) for file in files for path in (Path(file), *Path(file).parents) if (ROOT / file).exists()}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@every_page
 def test_every_file_that_a_page_names_exists(page: Path, kept: set[str]) -> None:
-    named = re.findall(rf"\b(?:{'|'.join(PACKAGES)})/[\w./-]*\w", page.read_text())
+    named = re.findall(rf"(?<![\w./-])(?:{'|'.join(PACKAGES)})/[\w./-]*\w", page.read_text())
     assert {name for name in named if not name.startswith(NOT_KEPT)} <= kept
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@every_page
 def test_every_link_leads_somewhere(page: Path) -> None:
     for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         assert (page.parent / link).exists(), link
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@every_page
 def test_every_module_that_a_page_runs_exists(page: Path) -> None:
     for module in re.findall(rf"-m ((?:{'|'.join(PACKAGES)})[.\w]*\w)", page.read_text()):
         assert importlib.util.find_spec(module), module
 
 
+@every_page
+def test_every_make_target_that_a_page_runs_exists(page: Path) -> None:
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(re.findall(r"(?:`|^ {4}|^)make ([a-z-]+)", page.read_text(), re.MULTILINE)) <= set(targets)
+
+
+@every_page
+def test_a_page_is_short_and_tells_no_history(page: Path) -> None:
+    """A decision is the only place for the commit and the day on which something was measured."""
+    text = hand_written(page)
+    assert len(re.findall(r"(?m)^.*\S", re.sub(r"(?s)```.*?```", "", text))) <= LINES
+    if "decisions" not in page.parts:
+        assert not re.findall(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b", text), "a commit"
+        assert not re.findall(r"(?i)\b(?:today|nowadays|as of now|up to now|no longer)\b", text), "a day"
+
+
 def test_every_page_of_the_project_that_the_code_names_is_there() -> None:
     for path in (path for name in PACKAGES for path in ROOT.glob(f"{name}/**/*.py")):
-        for named in re.findall(r"[\w/]*\w\.md\b", path.read_text()):
-            assert (ROOT / named).exists() or path.is_relative_to(ROOT / "tests"), f"{path}: {named}"
+        for named in re.findall(r"[\w/-]*\w\.md\b", path.read_text()):
+            assert (ROOT / named).exists() or path.is_relative_to(ROOT / "tests") or named == "report.md", (path, named)
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    named = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text()))
+    assert named == {str(page.relative_to(ROOT / "docs")) for page in ROOT.glob("docs/**/*.md")}
+
+
+def generated() -> list[tuple[Path, str]]:
+    return [(page, name) for page in PAGES for _, name, _ in pages.MARK.findall(page.read_text())]
+
+
+def test_every_generated_block_has_one_place() -> None:
+    assert sorted(name for _, name in generated()) == sorted(pages.BLOCKS)
+
+
+@pytest.mark.parametrize(("page", "name"), generated(), ids=lambda each: each if isinstance(each, str) else "")
+def test_a_generated_block_is_what_its_data_gives(page: Path, name: str) -> None:
+    """If not: `python -m bench.pages`."""
+    assert f"-->\n{pages.block(name)}<!-- end {name} -->" in page.read_text()
+
+
+FINDINGS = (ROOT / "docs/reference/findings.md").read_text()
+EXAMPLES = re.findall(r"<!-- raises (\w+): block=(\d+) -->\n```ptx\n(.*?)```", FINDINGS, re.DOTALL)
+
+
+@pytest.mark.parametrize("completion", ["eager", "lazy", "random"])
+@pytest.mark.parametrize(("error", "block", "body"), EXAMPLES, ids=[error for error, *_ in EXAMPLES])
+def test_an_example_of_a_finding_raises_it(error: str, block: str, body: str, completion: str) -> None:
+    (prologue,) = re.findall(r"<!-- prologue -->\n```ptx\n(.*?)```", FINDINGS, re.DOTALL)
+    out = np.zeros(1024, np.float32)
+    budget = 1000 if error == "BudgetExceeded" else None
+    with (
+        pytest.raises(getattr(errors, error)) as raised,
+        emulator.emulate(completion, level="formal", budget=budget),  # type: ignore[arg-type]
+    ):
+        emulator.launch(f"{prologue}{body}ret;\n}}\n", args=[out], block=int(block))
+    assert raised.type.__name__ == error
+
+
+def test_every_section_of_findings_has_an_example() -> None:
+    sections = set(re.findall(r"^## (\w+)$", FINDINGS, re.MULTILINE))
+    assert sections - {error for error, *_ in EXAMPLES} == {"Interrupted", "LaunchError"}
 
 
 def test_the_page_of_the_milestones_has_the_milestones_of_the_catalog() -> None:
-    rows = re.findall(r"^\| (D[\w.]+) \|", (ROOT / "docs/stages.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| (D[\w.]+) \|", (ROOT / "docs/reference/milestones.md").read_text(), re.MULTILINE)
     assert rows == [milestone.id for milestone in CATALOG]
+
+
+def test_the_page_of_the_options_has_the_options_of_emulate() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/reference/options.md").read_text(), re.MULTILINE)
+    assert rows[: rows.index("trace") + 1] == list(inspect.signature(emulator.emulate).parameters)

@@ -1,12 +1,15 @@
 """`python -m harness.tools.perf [MILESTONE] [--shape NAME]`: what launches would take on a B200, by the clock.
 
-The cases of a milestone, or the problems of stages/shapes.py. Nothing is measured here; docs/clock.md says how wrong
-the clock is. `--pin` pins the predicted cycles of the first case of each milestone, or of MILESTONE alone.
+The cases of a milestone, or the problems of stages/shapes.py. Nothing is measured here; the page
+docs/explanation/clock-accuracy.md says how wrong the clock is. `--pin` pins the predicted cycles of the first case of
+each milestone, or of MILESTONE alone. `--write` keeps the figures of all shapes in bench/data/predicted.csv.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import sys
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
@@ -18,11 +21,12 @@ from rich.table import Table
 from harness.host.files import write_atomically
 from harness.judge.kept import KeptKernels, use
 from harness.judge.predict import CHIP, launching, predicted
-from harness.paths import KEPT
+from harness.paths import KEPT, ROOT
 from remote.device import Emulated
 from stages.catalog import CATALOG, Milestone, runnable
 from stages.tolerances import CYCLES
 
+FIGURES = ROOT / "bench" / "data" / "predicted.csv"
 Work = tuple[str, float | None, Callable[[], object]]
 """A name, flops of what is visible if known, and what launches."""
 
@@ -33,6 +37,7 @@ def main() -> int:
     parser.add_argument("milestone", nargs="?", default="")
     parser.add_argument("--shape", default="")
     parser.add_argument("--pin", action="store_true", help="write stages/cycles.toml: of MILESTONE, or of all")
+    parser.add_argument("--write", action="store_true", help="write bench/data/predicted.csv: of all shapes")
     options = parser.parse_args()
     device = Emulated()  # before the kernel, so that its PTX is kept
     use(KeptKernels(KEPT, device))
@@ -50,23 +55,28 @@ def main() -> int:
     )
     for heading in ("", "us", "cycles", "TFLOP/s", "waves", "bound by", "busy", "kernel"):
         table.add_column(heading, justify="left" if heading in ("", "bound by", "kernel") else "right")
+    rows = []
     for name, flops, launches in works:
         found = predicted(device, launches)
         seconds = sum(p.seconds for p in found)
         longest = max(found, key=lambda p: p.seconds)
         rate = (sum(p.flops for p in found) if flops is None else flops) / seconds / 1e12
-        table.add_row(
-            name,
-            f"{seconds * 1e6:,.1f}",
-            f"{sum(p.cycles for p in found):,.0f}",
-            f"{rate:,.0f}",
-            f"{longest.waves:.2f}",
-            longest.bound,
-            f"{max(longest.busy.values()):.0%}",
-            longest.kernel.removeprefix("fmha_"),
-        )
+        us, cycles = f"{seconds * 1e6:,.1f}", f"{sum(p.cycles for p in found):,.0f}"
+        bound, busy = longest.bound, f"{max(longest.busy.values()):.0%}"
+        rows.append((name, us, cycles, f"{rate:,.0f}", bound, busy))
+        table.add_row(*rows[-1][:4], f"{longest.waves:.2f}", bound, busy, longest.kernel.removeprefix("fmha_"))
     Console(width=160).print(table)
+    if options.write:
+        write(rows)
     return 0
+
+
+def write(rows: Sequence[tuple[str, ...]]) -> None:
+    """Write the predicted figures of all shapes to bench/data/predicted.csv, below its comment."""
+    comment = "".join(line for line in FIGURES.read_text().splitlines(keepends=True) if line.startswith("#"))
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([("shape", "us", "cycles", "TFLOP/s", "bound by", "busy"), *rows])
+    write_atomically(FIGURES, f"{comment}{text.getvalue()}".encode())
 
 
 def pin(device: Emulated, milestones: Sequence[Milestone]) -> Iterator[str]:

@@ -33,7 +33,7 @@ def multiply(cta: Cta) -> None:
 
 @dataclass
 class MmaWarp(Fixed):
-    """The mma warp at a row tile, or at two in flight, which take turns then: docs/kernel.md has the orders."""
+    """The mma warp at one row tile or at two in flight: docs/explanation/kernel.md has the orders."""
 
     cta: Cta
     row_tiles: Any  # how often the CTA was at one that sees keys before

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from bench import clock, hopper, microbenchmarks
 
 POINTS = hopper.rows()
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "silicon.md"
-
-
-def test_the_page_has_the_table() -> None:
-    assert "\n".join(hopper.table(POINTS)) in PAGE.read_text()
 
 
 def test_a_point_that_was_not_predicted_says_so_and_counts_for_nothing() -> None:

@@ -66,7 +66,7 @@ def test_a_group_of_one_token_has_rows_of_it_alone() -> None:
 
 
 def sees(mask: str, length: int, tokens: int, window: int, t: int, j: int) -> bool:
-    """docs/attention.md, D3 and D4, for one query token and key."""
+    """docs/explanation/attention.md, D3 and D4, for one query token and key."""
     if mask != "causal":
         return j < length
     p = length - tokens + t

@@ -24,7 +24,7 @@ def test_every_case_of_a_built_milestone_pins_every_tensor() -> None:
 
 
 def test_the_floor_of_the_milestones_is_in_the_file() -> None:
-    """The figures that docs/stages.md gives for hd=64: a pin at the floor holds, a hair beyond it does not."""
+    """The figures of docs/reference/milestones.md for hd=64: a pin at the floor holds, one beyond it does not."""
     held = pins("D1.1", "hd=64 n=128", "64 one KV tile")
     assert held["O"]["cosine"] >= 0.999997 and held["O"]["diff"] <= 5e-6 and held["O"]["worst_row"] >= 0.99999
     assert held["O"]["element"] <= 1 and held["lse"]["error"] <= 2e-6

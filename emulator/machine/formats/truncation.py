@@ -1,7 +1,8 @@
 """Sums as the tensor core makes them: aligned to the largest term, cut to 25 fractional bits, rounded toward zero.
 
 The model of tcgen05.mma for f16, bf16, tf32 and the smaller floats that arXiv 2511.10909 derives from outputs. Kinds
-with scale factors or integers are not covered. An H200's wgmma gives the same bits (docs/silicon.md), but that 8-bit
+with scale factors or integers are not covered. An H200's wgmma gives the same bits (docs/explanation/silicon.md), but
+that 8-bit
 floats keep 13 fractional bits of terms and of a float32 result; that tcgen05 keeps 25 of them is that paper's word.
 """
 

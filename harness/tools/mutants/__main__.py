@@ -28,7 +28,7 @@ from harness.tools.mutants.results import Result
 from harness.tools.mutants.sources import ALWAYS, HOST, digest, generated, original
 
 FOLDER = RESULTS / "mutants"
-PAGE = ROOT / "docs/mutants.md"
+PAGE = ROOT / "docs/explanation/mutants.md"
 
 
 def main() -> int:

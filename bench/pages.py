@@ -1,0 +1,181 @@
+"""`python -m bench.pages [BLOCK...]`: print the generated blocks of the pages, and write them where they belong.
+
+A block stands between `<!-- begin NAME, written by `COMMAND` -->` and `<!-- end NAME -->` in one page below docs/.
+Without a name all blocks are written. tests/test_docs.py compares each block with what its data file gives.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+from bench import hopper
+from emulator.coverage import families, read_forms
+from emulator.coverage import markdown as coverage_table
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+DOCS: Final = ROOT / "docs"
+DATA: Final = ROOT / "bench" / "data"
+FINDS: Final = ROOT / "tests" / "emulator" / "finds.toml"
+REPORT: Final = ROOT / "results" / "sample" / "silicon-h200" / "report.md"
+OUTCOMES: Final = (
+    "hangs",
+    "ends with an error of the launch (700, 715, 716, 719), which names neither place nor cause",
+    "gives wrong numbers, always or now and then, and no error",
+    "gives the right numbers, 60 times of 60",
+)
+MARK: Final = re.compile(r"(<!-- begin ([\w-]+), written by `[^`]+` -->\n).*?(<!-- end \2 -->)", re.DOTALL)
+
+Lines = Iterator[str]
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV file; lines that begin with # are comments."""
+    return list(csv.DictReader(line for line in path.read_text().splitlines() if not line.startswith("#")))
+
+
+def toml(path: Path) -> dict[str, Any]:
+    """Return what a TOML file holds."""
+    return tomllib.loads(path.read_text())
+
+
+def markdown(head: tuple[str, ...], body: list[tuple[str, ...]]) -> Lines:
+    """Yield a table."""
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    yield from (f"| {' | '.join(row)} |" for row in body)
+
+
+def survey() -> Lines:
+    """Yield the programs of others that were run, a table for each group."""
+    for group, sets in groupby(toml(DATA / "survey.toml")["set"], key=lambda each: each["group"]):
+        yield f"### {group}\n"
+        body = [
+            tuple(str(s[name]) for name in ("set", "version", "date", "cases", "agree", "fault", "rest")) for s in sets
+        ]
+        yield from markdown(("set", "version", "run on", "cases", "agree", "fault", "the rest"), body)
+        yield ""
+
+
+def found() -> Lines:
+    """Yield the faults that were found in them."""
+    yield from markdown(
+        ("program", "fault"), [(each["program"], each["fault"]) for each in toml(DATA / "survey.toml")["found"]]
+    )
+
+
+def predicted() -> Lines:
+    """Yield the predicted time of each shape."""
+    names = ("shape", "us", "cycles", "TFLOP/s", "bound by", "busy")
+    yield from markdown(names, [tuple(row.values()) for row in rows(DATA / "predicted.csv")])
+
+
+def peers() -> Lines:
+    """Yield our kernel's predicted times beside those of others' kernels."""
+    names = ("problem", "peer", "ours: cycles", "TFLOP/s", "peer: cycles", "TFLOP/s", "ratio")
+    yield from markdown(names, [tuple(row.values()) for row in rows(DATA / "peers.csv")])
+
+
+def clock(chip: str) -> Lines:
+    """Yield the parameters of a chip's clock, each with how it is known and from what."""
+    for name, figure in toml(ROOT / "emulator" / "clock" / f"{chip}.toml").items():
+        if isinstance(figure, dict):
+            yield f"- `{name}` = {_value(figure['value'])}, *{figure['how']}*: {figure['source']}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_value(part)}" for key, part in value.items())
+    return str(value)
+
+
+def silicon_tests() -> Lines:
+    """Yield how many tests an H200 answered as the emulator does."""
+    counts = re.findall(r"^\| (test_\w+) \| (\d+) \| (\d+) \|", REPORT.read_text(), re.MULTILINE)
+    agree, differ = (sum(int(row[column]) for row in counts) for column in (1, 2))
+    yield f"{agree:,} tests agree, {differ:,} differ."
+
+
+def silicon_outcomes() -> Lines:
+    """Yield what became of the broken programs on an H200."""
+    seen = re.findall(r"^\| [^|]+ \| \w+ \| [^|]+ \| fault \| ([^|]+) \|$", REPORT.read_text(), re.MULTILINE)
+    counts = Counter(map(outcome, seen))
+    yield from markdown(("what it does", "programs"), [(what, str(counts[what])) for what in OUTCOMES])
+
+
+def outcome(here: str) -> str:
+    """Return what a broken program does on a GPU, by the report's words."""
+    if "no end" in here:
+        return OUTCOMES[0]
+    if here.startswith("error"):
+        return OUTCOMES[1]
+    return OUTCOMES[2] if "wrong" in here else OUTCOMES[3]
+
+
+def finding(error: str) -> Lines:
+    """Yield what is reported under an error class."""
+    yield from (f"- {each['when']}" for each in toml(FINDS)["reported"] if each["error"] == error)
+
+
+def level(name: str) -> Lines:
+    """Yield the checks below the level `fault`."""
+    yield from (f"- **{each['check']}.** {each['because']}" for each in toml(FINDS)["lowered"] if each["level"] == name)
+
+
+def _blocks() -> dict[str, Callable[[], Lines]]:
+    found_errors = dict.fromkeys(each["error"] for each in toml(FINDS)["reported"])
+    return {
+        "survey": survey,
+        "found": found,
+        "predicted": predicted,
+        "peers": peers,
+        "silicon-tests": silicon_tests,
+        "silicon-outcomes": silicon_outcomes,
+        "silicon-times": lambda: hopper.table(hopper.rows()),
+        "coverage": lambda: iter(coverage_table(families(read_forms())).splitlines()[2:]),
+        **{f"clock-{chip}": partial(clock, chip) for chip in ("b200", "h200")},
+        **{f"finding-{error}": partial(finding, error) for error in found_errors},
+        **{f"level-{name}": partial(level, name) for name in ("formal", "pedantic")},
+    }
+
+
+BLOCKS: Final = _blocks()
+"""What makes the lines of each block, by its name."""
+
+
+def block(name: str) -> str:
+    """Return the text of a block."""
+    return "\n".join(BLOCKS[name]()).strip() + "\n"
+
+
+def written(page: str, names: set[str]) -> str:
+    """Return the text of a page with the named blocks brought up to date."""
+    return MARK.sub(lambda m: f"{m[1]}{block(m[2])}{m[3]}" if m[2] in names else m[0], page)
+
+
+def main() -> int:
+    """Write the blocks; return the exit code."""
+    names = set(sys.argv[1:] or BLOCKS)
+    if unknown := names - set(BLOCKS):
+        print(f"no such block: {', '.join(sorted(unknown))}; there are {', '.join(sorted(BLOCKS))}", file=sys.stderr)
+        return 2
+    for name in sys.argv[1:]:
+        print(block(name))
+    for path in sorted(DOCS.rglob("*.md")):
+        text = path.read_text()
+        if (now := written(text, names)) != text:
+            path.write_text(now)
+            print(f"wrote {path.relative_to(ROOT)}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
