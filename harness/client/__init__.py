@@ -1,1 +1,1 @@
-"""What runs on the user's machine: from the working tree to a candidate, its run on a target, and its acceptance."""
+"""The client, on the user's machine: it makes a candidate of the working tree, runs it on a target, and accepts it."""

@@ -1,6 +1,6 @@
-"""Accept moves `accepted` by compare-and-swap, and the user's branch where that is safe; reject only notes.
+"""Acceptance of a candidate: move `accepted` by compare-and-swap, and the user's branch if that is safe.
 
-Nothing is ever reset, and no file of the working tree is written.
+A rejection only adds a git note. Nothing is ever reset, and no file of the working tree is written.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from harness.host.verdict import Verdict
 
 
 class StaleBase(RuntimeError):
-    """`accepted` is no longer what the candidate was tested on; it has to be tested again."""
+    """`accepted` moved since the candidate was tested, so the change must be tested again."""
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """What accepting did. `branch_moved` is False with the reason in `why_not`."""
+    """The effect of an acceptance. If `branch_moved` is False, `why_not` is the reason."""
 
     branch_moved: bool
     why_not: str = ""
@@ -42,11 +42,11 @@ def accept(
     ruling: Ruling,
     share: Callable[[], None] = lambda: None,
 ) -> Accepted:
-    """Move `accepted`, from something that the candidate holds, to it; note it, and bring the branch along.
+    """Move `accepted` to the candidate, add a git note, and move the user's branch if that is safe.
 
-    `share` moves the `accepted` that other people see, and raises StaleBase where it is not the base; it is
-    called first, with this repository's `accepted` held still. Repeating an acceptance changes nothing.
-    Raises StaleBase, or ValueError for a ruling that accepts nothing or another commit.
+    `share` is called first, while this repository's `accepted` is locked. It moves the shared `accepted`, and raises
+    StaleBase if that is not at the candidate's base. Repeating an acceptance changes nothing. Raises StaleBase if
+    `accepted` is not an ancestor of the candidate, and ValueError if the ruling does not accept this candidate.
     """
     if ruling.verdict is not Verdict.ACCEPT or ruling.subject.commit != candidate.commit:
         raise ValueError(f"ruling: {ruling.verdict.name} on {ruling.subject.commit}, not ACCEPT on {candidate.commit}")
@@ -55,7 +55,8 @@ def accept(
         done = now is not None and repository.is_ancestor(candidate.commit, now)
         if not done:
             if now is not None and not repository.is_ancestor(now, candidate.commit):
-                raise StaleBase(f"accepted is {now[:12]}, tested on {ruling.subject.base[:12] or 'none'}")
+                tested = ruling.subject.base[:12] or "no accepted commit"
+                raise StaleBase(f"accepted is {now[:12]}, but the change was tested on {tested}")
             share()
             try:
                 repository.move(ACCEPTED, candidate.commit, now, f"accepted by {ruling.subject.run}")
@@ -66,7 +67,7 @@ def accept(
 
 
 def note(repository: Repository, ruling: Ruling) -> None:
-    """Add the ruling to the git notes of its commit, once."""
+    """Add the ruling to the git notes of its commit, unless it is there already."""
     subject = ruling.subject
     line = {
         "run": subject.run,
@@ -95,7 +96,7 @@ def note(repository: Repository, ruling: Ruling) -> None:
 
 
 def notes(repository: Repository, commit: str) -> list[dict[str, Any]]:
-    """The notes of a commit, oldest first."""
+    """Return the notes of a commit, oldest first."""
     try:
         text = repository.git("notes", f"--ref={NOTES}", "show", commit)
     except GitError:
@@ -104,7 +105,7 @@ def notes(repository: Repository, commit: str) -> list[dict[str, Any]]:
 
 
 def accepted_milestones(repository: Repository) -> dict[str, list[str]]:
-    """Every milestone that was accepted in the history of `accepted`, with the targets it was accepted on."""
+    """Return each milestone accepted in the history of `accepted`, with the targets on which it was accepted."""
     tip = repository.resolve(ACCEPTED)
     found: dict[str, list[str]] = {}
     if tip is None or repository.resolve(NOTES) is None:
@@ -122,7 +123,7 @@ def accepted_milestones(repository: Repository) -> dict[str, list[str]]:
 
 @contextmanager
 def _held(repository: Repository) -> Iterator[None]:
-    """Only one acceptance at a time in this repository."""
+    """Lock this repository, so that only one acceptance runs at a time."""
     folder = repository.git("rev-parse", "--path-format=absolute", "--git-common-dir")
     with open(Path(folder, "fmha-accept.lock"), "w") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
@@ -130,7 +131,7 @@ def _held(repository: Repository) -> Iterator[None]:
 
 
 def _bring_branch(repository: Repository, candidate: Candidate, run: str) -> Accepted:
-    """Fast-forward the branch and its index to the candidate, where nobody could lose anything by it."""
+    """Fast-forward the branch and its index to the candidate, if no work can be lost by that."""
     if repository.resolve(candidate.branch) == candidate.commit:
         return Accepted(True)
     why_not = _unsafe(repository, candidate)
@@ -141,41 +142,41 @@ def _bring_branch(repository: Repository, candidate: Candidate, run: str) -> Acc
         with move:
             repository.git("read-tree", candidate.commit)
     except GitError as error:
-        return Accepted(False, f"git would not move it ({error}); to follow: git commit -a, git merge accepted")
+        return Accepted(False, f"git could not move it ({error}); to catch up: git commit -a, git merge accepted")
     repository.succeeds("update-index", "-q", "--refresh")
     return Accepted(True)
 
 
 def _unsafe(repository: Repository, candidate: Candidate) -> str:
-    """Why the branch should stay where it is, or ""."""
+    """Return why the branch must stay where it is, or ""."""
     tip = repository.resolve("HEAD")
     branch = repository.git("rev-parse", "--symbolic-full-name", "HEAD")
     short = candidate.branch.removeprefix("refs/heads/")
     if branch != candidate.branch:
-        return f"another branch is checked out; to follow: git switch {short}, git merge accepted"
+        return f"another branch is checked out; to catch up: git switch {short}, git merge accepted"
     if tip != candidate.parent:
-        return "it moved on since the candidate was made; to follow: git merge accepted"
+        return "it moved since the candidate was made; to catch up: git merge accepted"
     if repository.resolve(f"{candidate.commit}^") != candidate.parent:
-        return "your change was accepted merged with newer work; to follow: git commit -a, git merge accepted"
+        return "your change was accepted merged with newer work; to catch up: git commit -a, git merge accepted"
     if any(repository.resolve(name) for name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")):
-        return "a merge or pick is under way; when it is done: git merge accepted"
+        return "a merge or cherry-pick is in progress; when it is done: git merge accepted"
     flagged = [r[2:] for r in repository.git("ls-files", "-v", "-z").split("\0") if r and not r.startswith("H ")]
     if flagged:
         return (
-            f"the index marks {flagged[0]} (assume-unchanged, skip-worktree or unmerged); without the mark: git commit "
-            f"-a, git merge accepted"
+            f"the index marks {flagged[0]} (assume-unchanged, skip-worktree or unmerged); to catch up: remove it, "
+            f"git commit -a, git merge accepted"
         )
     if _index_tree(repository) not in (candidate.tree, repository.git("rev-parse", f"{tip}^{{tree}}")):
-        return "something else is staged; to follow: git commit, git merge accepted"
+        return "other changes are staged; to catch up: git commit, git merge accepted"
     unpinned = [entry.path for entry in repository.changed(candidate.parent, candidate.commit)]
     tree, _ = candidates.write_tree(repository, candidate.parent, (*PROTECTION.allowed, *unpinned))
     if tree != candidate.tree:
-        return "the working tree was edited since the candidate was made; to follow: git commit -a, git merge accepted"
+        return "the working tree changed since the candidate was made; to catch up: git commit -a, git merge accepted"
     return ""
 
 
 def _index_tree(repository: Repository) -> str:
-    """The tree of the user's index, written from a copy of it."""
+    """Return the tree of the user's index, made from a copy of the index."""
     index = Path(repository.git("rev-parse", "--path-format=absolute", "--git-path", "index"))
     with tempfile.TemporaryDirectory(prefix="fmha-index-") as folder:
         copy = Path(folder, "index")

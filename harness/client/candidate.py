@@ -1,4 +1,4 @@
-"""The candidate: the working tree as a commit, made beside the user's branch, index and files."""
+"""Candidates: commits of the working tree that leave the user's branch, index and files unchanged."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ PACKAGES = ("emulator", "harness", "kernel", "remote", "stages")
 
 
 class CandidateError(ValueError):
-    """No candidate can be made; the message says why and names the mend."""
+    """No candidate can be made. The message says why, and the fix."""
 
 
 @dataclass(frozen=True)
 class Candidate:
     """A commit to judge.
 
-    `parent` was the tip of `branch` when it was made; equal to `commit` where nothing differed from it.
-    `left_out` are the untracked files that it does not hold.
+    `parent` is the tip of `branch` when the candidate was made. It equals `commit` if the working tree had no changes.
+    `left_out` are the untracked files that the candidate does not contain.
     """
 
     ref: str
@@ -38,7 +38,7 @@ class Candidate:
 
 
 def user_name() -> str:
-    """The name of the user, as far as it can stand in a ref."""
+    """Return the name of the user, without characters that are not allowed in a ref."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):
@@ -47,41 +47,41 @@ def user_name() -> str:
 
 
 def candidate_ref(run: str) -> str:
-    """Where the candidate of a run is published."""
+    """Return the ref of a run's candidate."""
     return f"refs/candidates/{user_name()}/{run}"
 
 
 def find(folder: Path) -> Repository:
-    """The repository whose working tree holds `folder`. Raises CandidateError where there is none."""
+    """Return the repository whose working tree contains `folder`. Raises CandidateError if there is none."""
     try:
         top = Repository(folder).git("rev-parse", "--show-toplevel")
     except GitError as error:
         if "not installed" in str(error):
             raise CandidateError(str(error)) from error
-        raise CandidateError(f"{folder}: not a git working tree; run it in a clone of the project") from error
+        raise CandidateError(f"{folder}: not a git working tree; run the command in a clone of the project") from error
     return Repository(Path(top))
 
 
 def current_branch(repository: Repository) -> tuple[str, str]:
-    """The checked-out branch (full ref) and its tip. Raises CandidateError where no candidate can start."""
+    """Return the checked-out branch (full ref) and its tip. Raises CandidateError if no candidate can be made here."""
     branch = repository.git("rev-parse", "--symbolic-full-name", "HEAD") if repository.resolve("HEAD") else ""
     if not branch:
         raise CandidateError("no commit yet: make one first (git add, git commit)")
     if branch == "HEAD":
-        raise CandidateError("HEAD is detached: name the work first (git switch -c my-work)")
+        raise CandidateError("HEAD is detached: make a branch first (git switch -c my-work)")
     if repository.git("config", "--type=bool", "--default=false", "--get", "core.sparseCheckout") == "true":
-        raise CandidateError("a sparse checkout lacks files of the project: git sparse-checkout disable")
+        raise CandidateError("a sparse checkout lacks files of the project: disable it (git sparse-checkout disable)")
     listed = repository.git("worktree", "list", "--porcelain").splitlines()
     if f"branch {ACCEPTED}" in listed:
-        raise CandidateError("`accepted` is checked out; only the harness moves it: git switch -c my-work there")
+        raise CandidateError("`accepted` is checked out, but only the harness may move it: git switch -c my-work there")
     return branch, repository.git("rev-parse", "HEAD")
 
 
 def write_tree(repository: Repository, tip: str, wanted: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """The working tree as a tree object, and the untracked files left out of it.
+    """Write the working tree as a tree object. Return it, and the untracked files that it does not contain.
 
-    Taken are all tracked files (flags of the user's index such as assume-unchanged do not hide an edit: the
-    index is a fresh one) and untracked files under `wanted`; ignored files never are.
+    It contains all tracked files, and the untracked files under `wanted`, but no ignored files. It is made with a fresh
+    index, so flags of the user's index such as assume-unchanged do not hide an edit.
     """
     with tempfile.TemporaryDirectory(prefix="fmha-index-") as folder:
         env = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
@@ -96,7 +96,7 @@ def write_tree(repository: Repository, tip: str, wanted: Sequence[str]) -> tuple
 
 
 def identity(repository: Repository) -> dict[str, str]:
-    """Variables that name an author where the user has configured none."""
+    """Return variables that name an author, or {} if the user has configured one."""
     if repository.succeeds("config", "user.email"):
         return {}
     name, mail = user_name(), f"{user_name()}@localhost"
@@ -113,8 +113,8 @@ def make(
 ) -> Candidate:
     """Make and publish the candidate of `run` from the working tree.
 
-    It holds every tracked file, and the untracked files under the allowed paths and under `also`. Branch, index and
-    files of the user stay as they are. Raises CandidateError or GitError.
+    It contains every tracked file, and the untracked files under the allowed paths and under `also`. The user's branch,
+    index and files do not change. Raises CandidateError or GitError.
     """
     branch, tip = current_branch(repository)
     tree, left_out = write_tree(repository, tip, (*protection.allowed, *also))
@@ -133,15 +133,15 @@ def drop(repository: Repository, made: Candidate) -> None:
 
 
 def on_new_base(repository: Repository, run: str, old: Candidate, base: str) -> Candidate:
-    """The same change merged with a newer `accepted`, as the candidate of a new run.
+    """Merge a candidate with a newer `accepted`, as the candidate of a new run.
 
-    Raises CandidateError naming the files where the two changes conflict.
+    Raises CandidateError if the two conflict.
     """
     try:
         tree = repository.git("merge-tree", "--write-tree", "--name-only", "--no-messages", old.commit, base)
     except GitError as error:
         raise CandidateError(
-            f"accepted moved to {base[:12]} and conflicts with your change: git merge accepted, run again"
+            f"accepted moved to {base[:12]} and conflicts with your change: git merge accepted, then run again"
         ) from error
     message = f"Merge accepted {base[:12]} into {old.commit[:12]}\n\nRun: {run}\n"
     commit = repository.git("commit-tree", tree, "-p", old.commit, "-p", base, stdin=message, env=identity(repository))

@@ -1,4 +1,4 @@
-"""Old runs go: their results here, their candidates, and their folders on the targets. What was accepted stays here."""
+"""Removal of old runs: results, candidates, and folders on targets. The results of accepted runs stay."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from remote.targets import Targets
 
 
 def clean(repository: Repository, store: RunStore, known: Targets, keep: int) -> Iterator[str]:
-    """Remove all but the newest `keep` runs of a clone, and say a line for each target that they ran on.
+    """Remove all but the newest `keep` runs of a clone, and yield a line for each target.
 
-    Runs that have not ended stay, and those of a target that is not reached.
+    Runs that have not ended stay, and so do the runs of a target that cannot be reached.
     """
     old = [each for each in list(store.newest_first())[keep:] if each.closed]
     for name, group in groupby(sorted(old, key=_target), key=_target):

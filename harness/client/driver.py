@@ -1,6 +1,6 @@
-"""From the working tree to an accepted commit, on any target: candidate, local compile, run, verdict, acceptance.
+"""The steps from the working tree to an accepted commit: candidate, local compile, run, verdict, acceptance.
 
-Every step is in the store before it is done and may be repeated, so a run is taken up wherever it was left.
+Each step is stored before it is taken and may be repeated, so a run can be resumed at any point.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ NOTHING_UNPINNED = Unpin()
 
 
 class NothingToDo(ValueError):
-    """The working tree is accepted already, for all that was asked."""
+    """The command has nothing to do. The message says why, and what to do first."""
 
 
 @dataclass
 class Driver:
-    """Drives the runs of one clone: `repository`, its `store` of runs, and who hears how it goes."""
+    """Drives the runs of one clone, which are kept in `store`, and reports to `progress`."""
 
     repository: Repository
     store: RunStore
@@ -59,14 +59,14 @@ class Driver:
         again: bool = False,
         no_cache: bool = False,
     ) -> Entry:
-        """Take the working tree to a verdict on `milestones`, the hd=64 gate first. Returns the closed (or left) run.
+        """Judge the working tree on `milestones`, after the hd=64 gate. Return the run, closed or left.
 
-        `again` judges what was accepted before once more; `no_cache` compiles what was compiled before. Raises
-        CandidateError, ProtectedError, NothingToDo or GitError for what cannot be judged at all, and RemoteError where
-        the target was not reached or lacks something.
+        `again` judges an accepted commit once more; `no_cache` ignores the cache of compiled kernels. Raises
+        CandidateError, ProtectedError, NothingToDo or GitError if the working tree cannot be judged, and RemoteError if
+        the target cannot be reached or does not meet a requirement.
         """
         if target.shared and self.repository.git("rev-parse", "--is-shallow-repository") == "true":
-            raise CandidateError("a shallow clone cannot share its history: git fetch --unshallow")
+            raise CandidateError("a shallow clone cannot share its history: fetch the rest (git fetch --unshallow)")
         run = new_run_id(milestones[0] if len(milestones) == 1 else "stages")
         title = f"Candidate of {user_name()} for {', '.join(milestones)}"
         with self._candidate(run, title, unpin.paths) as made:
@@ -84,7 +84,7 @@ class Driver:
             return self._on_newer_bases(entry, target)
 
     def sweep(self, milestone: str, missing: Callable[[str], Sequence[int]], target: Target) -> Entry | None:
-        """Measure the working tree on `milestone` for the seeds that are `missing` of its tree, shared out on `target`.
+        """Measure the working tree on `milestone` for the seeds that `missing` returns for its tree.
 
         A sweep accepts nothing, so pinned files are taken as they stand in the working tree, tracked or not. Returns
         None if no seed is missing. Raises CandidateError or GitError, and RemoteError if the target cannot be reached.
@@ -102,9 +102,9 @@ class Driver:
         return entry
 
     def time(self, milestone: str, target: Target) -> Entry:
-        """Time the working tree's cases of `milestone` on the GPU of `target`; it accepts nothing.
+        """Time the working tree's cases of `milestone` on the GPU of `target`, without accepting anything.
 
-        Raises CandidateError or GitError, and RemoteError where the target was not reached.
+        Raises CandidateError or GitError, and RemoteError if the target cannot be reached.
         """
         run = new_run_id(f"perf.{milestone}")
         with self._candidate(run, f"Times of {user_name()} for {milestone}", candidate.PACKAGES) as made:
@@ -115,7 +115,7 @@ class Driver:
         return entry
 
     def resume(self, run: str, target: Target) -> Entry:
-        """Take a run up where it was left: fetch its verdict, accept or reject."""
+        """Continue a run where it was left: fetch its verdict, accept or reject."""
         entry = self.store.find(run)
         return entry if entry.closed else self._on_newer_bases(entry, target)
 
@@ -156,10 +156,10 @@ class Driver:
         return protected.PROTECTION.digest(self.repository.tree(made.commit))
 
     def _check(self, entry: Entry) -> str:
-        """The base of the candidate ("": nothing was accepted yet). Raises ProtectedError for what it may not touch."""
+        """Return the base of the candidate ("": nothing was accepted yet). Raises ProtectedError or CandidateError."""
         base, made = entry.shared_base or self.repository.resolve(ACCEPTED), entry.candidate
         if base and not self.repository.is_ancestor(base, made.commit):
-            raise CandidateError(f"your branch does not hold what was accepted ({base[:12]}): git merge accepted")
+            raise CandidateError(f"your branch does not contain the accepted commit {base[:12]}: git merge accepted")
         unpin = Unpin(tuple(entry.subject.unpinned), entry.subject.because)
         protected.check(self.repository, base or made.parent, made.commit, unpin)
         return base or ""
@@ -178,9 +178,9 @@ class Driver:
                 )
 
     def _compile_here(self, entry: Entry, arch: str) -> bool:
-        """Compile on this machine before any GPU is asked for. False where that closed the run."""
+        """Compile on this machine before a GPU is used. Return False if that failed, which closes the run."""
         if importlib.util.find_spec("cutlass") is None:
-            self.progress.say("not compiled here first: nvidia-cutlass-dsl is not installed on this machine")
+            self.progress.say("not compiled locally first: nvidia-cutlass-dsl is not installed on this machine")
             return True
         here = targets.here(self.store.results.resolve() / ".here", arch)
         with self._reached(here) as host:
@@ -199,7 +199,7 @@ class Driver:
         return True
 
     def _on_newer_bases(self, entry: Entry, target: Target) -> Entry:
-        """Drive a run to its end; where `accepted` moved on, test the change merged with it."""
+        """Drive a run to its end; if `accepted` moved meanwhile, merge and test again."""
         for _ in range(MAX_NEW_BASES):
             self._drive(entry, target)
             if entry.verdict != Verdict.STALE.name or not entry.lacks:
@@ -214,7 +214,7 @@ class Driver:
         return entry
 
     def _drive(self, entry: Entry, target: Target) -> None:
-        """Bring a run from wherever it stands to its end; broken links are mended a few times."""
+        """Take a run from its present state to its end. Reconnect a few times if the link breaks."""
         offset = 0
 
         def read_to(position: int) -> None:
@@ -230,7 +230,7 @@ class Driver:
                     watch(entry, host, self.progress, read_to, offset)
                     ruling = host.ruling(entry.run, entry.subject.commit)
                     if ruling is None:
-                        raise Gone("its verdict file is not there any more")
+                        raise Gone("its verdict file has disappeared")
                     return self._settle(entry, host, ruling)
             except KeyboardInterrupt:
                 if not self._asked_to_end(entry, target):
@@ -256,7 +256,7 @@ class Driver:
         return None
 
     def _send(self, entry: Entry, host: Host) -> None:
-        """Get the run going on the target, unless it is."""
+        """Start the run on the target, unless it was started already."""
         if entry.sent:
             return
         if entry.job is None:
@@ -297,11 +297,11 @@ class Driver:
         )
 
     def _settle(self, entry: Entry, host: Host, ruling: Ruling, job: Job | None = None) -> None:
-        """Bring the results in, then accept or reject as the verdict file says."""
+        """Fetch the results, then accept or reject as the verdict file says."""
         asked = job or entry.job
         assert asked is not None
-        if ruling.subject != asked.subject:
-            raise Untrusted("the verdict file names another subject (base, milestones, pins, ...) than the job")
+        if wrong := asked.subject.differences(ruling.subject):
+            raise Untrusted(f"the verdict file differs from the job in: {wrong}")
         folder = self.store.folder(entry.run)
         if not entry.parts:
             host.fetch(entry.run, ruling.files, folder)
@@ -326,7 +326,7 @@ class Driver:
         return self._note_down(entry, Verdict.ACCEPT, ruling.reason, closed=True)
 
     def _settle_parts(self, entry: Entry, host: Host) -> None:
-        """Wait for all parts, then settle what they come to together; a sweep accepts nothing."""
+        """Wait for all parts, then settle their combined verdict."""
         assert entry.job is not None
         rulings = parts.gather(entry.parts, host, self.store.folder(entry.run), self.progress)
         ruling = parts.together(entry.job, rulings)
@@ -342,25 +342,25 @@ class Driver:
 
     @contextmanager
     def _noted(self, entry: Entry) -> Iterator[None]:
-        """Whatever ends a run before it began is in the store."""
+        """Record in the store why a run ended, if the body raises before the run was sent."""
         try:
             yield
         except BaseException as error:
             if not entry.sent and not entry.closed:
                 ended = Verdict.CANCELLED if isinstance(error, KeyboardInterrupt) else Verdict.INFRA
-                self._note_down(entry, ended, f"not begun: {error}", closed=True)
+                self._note_down(entry, ended, f"not started: {error}", closed=True)
             raise
 
     def _asked_to_end(self, entry: Entry, target: Target) -> bool:
-        """Ctrl-C: the run goes on by itself, unless it comes again soon; then its end is worth waiting for."""
+        """Leave the run on Ctrl-C. Cancel it if a second Ctrl-C follows soon, and return True: its end is near."""
         if not entry.sent:
-            self._note_down(entry, Verdict.UNKNOWN, "left before it was known to have started")
+            self._note_down(entry, Verdict.UNKNOWN, "left before its start was confirmed")
             return False
         try:
-            self._note_down(entry, Verdict.UNKNOWN, "left; it goes on")
+            self._note_down(entry, Verdict.UNKNOWN, "left; it is still running")
             self.progress.say(
-                f"left. The run goes on; its verdict: make resume RUN={entry.run}. Ctrl-C again within "
-                f"{CANCEL_WITHIN_S:g} s ends it; later: make cancel RUN={entry.run}"
+                f"left. The run goes on; for its verdict: make resume RUN={entry.run}. To end it: Ctrl-C again within "
+                f"{CANCEL_WITHIN_S:g} s, or make cancel RUN={entry.run}"
             )
             time.sleep(CANCEL_WITHIN_S)
         except KeyboardInterrupt:

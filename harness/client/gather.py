@@ -1,4 +1,4 @@
-"""The runs of everybody on a target, brought here to be looked at: nothing is accepted by it."""
+"""The runs of all users on a target, fetched for the dashboard. Nothing is accepted."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
 def gather(target: Target, results: Path) -> Iterator[Run]:
-    """The newest runs on `target` that have ended; their results are fetched once, below `results`.
+    """Yield the newest runs on `target` that have ended. Their results are fetched once, into a folder of `results`.
 
-    Raises RemoteError where the target is not reached; a run that cannot be read is left out.
+    Runs that cannot be read are skipped. Raises RemoteError if the target cannot be reached.
     """
     link = target.connect()
     try:
@@ -37,7 +37,7 @@ def gather(target: Target, results: Path) -> Iterator[Run]:
 
 
 def _brought(host: Host, row: dict[str, Any], folder: Path) -> Ruling | None:
-    """The verdict of a run, whose results are here then; None where there is none that can be believed."""
+    """Return the verdict of a run, and fetch its results if they are not here; None if there is no valid verdict."""
     run, commit = str(row.get("run")), str(row.get("commit"))
     if not RUN_ID.fullmatch(run) or not COMMIT.fullmatch(commit):
         return None

@@ -1,4 +1,7 @@
-"""The work folder of a target: prepare, push, start, follow, rule, fetch. What comes back is read with distrust."""
+"""The work folder of a target: prepare it, push commits, start and follow runs, fetch verdicts and results.
+
+Nothing that a target sends is trusted.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,15 @@ from remote.link import Link, Stream, bounded, git_service
 from remote.program import send
 from remote.target import Run, Target
 
-#: Programs that stand alone, sent to a target as text.
+#: Programs that are sent to a target as text, because they import nothing of this project.
 _FOLDER = Path(programs.__file__).parent
 BOOTSTRAP, PROBE, PROVISION = (_FOLDER / name for name in ("bootstrap.py", "probe.py", "provision.py"))
-#: A push or fetch may take this long on a slow line.
+#: Time limit of a push or fetch, for slow connections.
 SYNC_S = 1800.0
 
 
 class Host:
-    """The work folder of `target`, reached through an open link."""
+    """The work folder of `target`, accessed through an open link."""
 
     def __init__(self, target: Target, link: Link) -> None:
         self.target = target
@@ -41,19 +44,21 @@ class Host:
         return send(self.target, self.link, BOOTSTRAP, {"verb": verb, **request})
 
     def check_needs(self) -> None:
-        """Find out before anything slow whether a run could begin. Raises Refused, with the mend."""
+        """Check, before anything slow, that a run could start. Raises Refused with the fix."""
         free_mb, needed_mb = int(self._answer.get("free_bytes") or 0) >> 20, self.target.disk_mb
         if free_mb < needed_mb:
             raise Refused(
-                f"{self.target.name}: {free_mb} MiB free in {self.workdir}, {needed_mb} needed; make clean-runs, or "
+                f"{self.target.name}: {free_mb} MiB free in {self.workdir}, {needed_mb} needed: make clean-runs, or "
                 f"lower disk_mb of the target"
             )
         if not self._answer.get("runs_python"):
-            mend = f"make provision TARGET={self.target.name}, or name one" if self.target.provisionable else "name one"
-            raise Refused(f"{self.target.name}: no interpreter {self.python} there; {mend} in remote/targets.toml")
+            fix = "set python in remote/targets.toml"
+            if self.target.provisionable:
+                fix = f"make provision TARGET={self.target.name}, or {fix}"
+            raise Refused(f"{self.target.name}: no interpreter {self.python} there: {fix}")
 
     def push(self, repository: Repository, *refspecs: str, lease: str | None = None) -> None:
-        """Push into the repository there. `lease` is where `accepted` must be ("": absent). Raises GitError."""
+        """Push, provided that `accepted` there is at `lease` ("": absent; None: anywhere). Raises GitError."""
         leases = [] if lease is None else [f"--force-with-lease={ACCEPTED}:{lease}"]
         if self.target.sync != "push":
             repository.git("push", "--quiet", "--no-verify", *leases, self.target.sync, *refspecs, timeout_s=SYNC_S)
@@ -62,7 +67,7 @@ class Host:
             repository.git("push", "--quiet", "--no-verify", *leases, url, *refspecs, timeout_s=SYNC_S, pass_fds=fds)
 
     def bring(self, repository: Repository, commit: str, ref: str) -> None:
-        """Have the candidate there, and beside it the `accepted` that counts."""
+        """Push the candidate, and `accepted` if this clone is the only one that uses the target."""
         specs = [f"{commit}:{ref}"]
         if not self.target.shared and repository.resolve(ACCEPTED):
             specs.append(f"+{ACCEPTED}:{ACCEPTED}")
@@ -72,7 +77,7 @@ class Host:
             self._bootstrap("fetch", workdir=self.workdir, url=url, ref=ref)
 
     def accepted(self, repository: Repository) -> str | None:
-        """The `accepted` that other people see, fetched into this repository; None where there is none yet."""
+        """Fetch the shared `accepted` into this repository and return it; None if there is none yet."""
         ref = f"refs/fmha/{self.target.name}/accepted"
         options = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--prune", "--no-auto-maintenance")
         spec = f"+{ACCEPTED}*:{ref}*"
@@ -89,12 +94,12 @@ class Host:
             yield reached
 
     def start(self, *jobs: Job) -> None:
-        """Have jobs supervised whose commit is there. Repeating it starts nothing twice."""
+        """Start the supervisors of jobs, whose commit was pushed before. Repeating it starts nothing twice."""
         self._bootstrap("lay_out", workdir=self.workdir, jobs=[job.encode() for job in jobs])
         self.target.submit(self.link, [self._run(job.run) for job in jobs])
 
     def survey(self, runs: Sequence[str]) -> list[dict[str, Any]]:
-        """How runs stand: what `log_follower.survey` says of each. Raises LinkLost or Untrusted."""
+        """Return the state of each run, from `log_follower.survey`. Raises LinkLost or Untrusted."""
         first, *rest = (self.place.run(run) for run in runs)
         argv = [*self._argv("survey", runs[0]), *(str(each.path) for each in rest)]
         reply = links.run(self.link, argv, cwd=str(first.engine))
@@ -104,18 +109,18 @@ class Host:
                 return list(stands)
         except (ValueError, TypeError, RecursionError):
             pass
-        raise Untrusted(f"{self.target.name}: {len(runs)} runs cannot be surveyed: {reply.errors[-200:]}")
+        raise Untrusted(f"{self.target.name}: the state of {len(runs)} runs cannot be read: {reply.errors[-200:]}")
 
     def over(self, runs: Sequence[str]) -> dict[str, str]:
-        """Which runs a scheduler has ended, and how."""
+        """Return the runs that a scheduler has ended, with the reason."""
         return self.target.over(self.link, [self._run(run) for run in runs])
 
     def follow(self, run_id: str, offset: int = 0) -> Iterator[dict[str, Any]]:
-        """How a run goes: what `log_follower.follow` says, object by object. Raises LinkLost or Refused."""
+        """Yield the progress of a run, from `log_follower.follow`. Raises LinkLost or Refused."""
         return self.target.status(self.link, self._run(run_id), offset)
 
     def ruling(self, run_id: str, commit: str) -> Ruling | None:
-        """The verdict file of a run; None where there is none, or none that is bound to the run and commit."""
+        """Return the verdict of a run, or None if there is none. Raises Untrusted if it is not of this run."""
         stream = self._ask("ruling", run_id)
         try:
             data = b"".join(bounded(stream, MAX_BYTES, links.SILENCE_S))
@@ -126,20 +131,20 @@ class Host:
             stream.close()
 
     def forget(self, runs: Sequence[str]) -> None:
-        """Remove the folders and candidates of runs, but for those that have not ended."""
+        """Remove the folders and candidates of runs that have ended."""
         self._bootstrap("forget", workdir=self.workdir, runs=list(runs))
 
     def clear_away(self, runs: Sequence[str]) -> None:
-        """Remove the checkouts that dead runs left."""
+        """Remove the checkouts of runs whose supervisor died."""
         for run_id in runs:
             links.run(self.link, self._argv("clear", run_id), cwd=self._run(run_id).cwd)
 
     def cancel(self, run_id: str, who: str) -> None:
-        """Ask for the end of the run. Raises Refused where it is not there."""
+        """Ask a run to end, on behalf of `who`. Raises Refused if it is not there."""
         self.target.cancel(self.link, self._run(run_id), who)
 
     def fetch(self, run_id: str, files: dict[str, Kept], into: Path) -> None:
-        """Bring the results that a verdict file names into the folder `into`. Raises Untrusted or LinkLost."""
+        """Fetch the results that a verdict file lists into the folder `into`. Raises Untrusted or LinkLost."""
         stream = self._ask("fetch", run_id)
         try:
             results.bring_in(stream, files, into)
@@ -170,5 +175,5 @@ class Host:
 
     @property
     def _engine(self) -> tuple[str, ...]:
-        """Runs a module of a run's own engine, apart from what the account there has set up."""
+        """Command that runs a module of a run's own engine, without the account's Python settings."""
         return self.python, "-sE", "-m"

@@ -1,4 +1,4 @@
-"""A run shared out: each milestone a run of its own, side by side, and what they come to together."""
+"""Runs split into parts that run in parallel, one for each milestone or for some seeds; their combined verdict."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from stages.catalog import GATE
 
 LOOK_S = 1.0
 BAR = 32
-#: A sweep is shared out into at most so many runs, each of at least so many seeds: starting one costs seconds.
+#: Most parts of a sweep, and fewest seeds in a part: starting a part costs seconds.
 SWEEP_PARTS, SWEEP_SEEDS = 32, 5
-#: So long after its job a verdict may still be on its way: a shared file system keeps names for up to a minute.
+#: After its job has ended, a verdict may take this long to appear: a shared file system caches names for a minute.
 VISIBLE_S = 75.0
-#: What the whole comes to where its parts differ: the first of these that one of them has.
+#: The combined verdict is the first of these that one of the parts has.
 FIRST = (
     Verdict.TAMPERED,
     Verdict.STALE,
@@ -43,10 +43,10 @@ FIRST = (
 
 
 def share_out(job: Job, planner: Planner, target: Target) -> list[Job]:
-    """The runs that `job` is shared out into on `target`; none where it goes through its milestones one by one.
+    """Return the parts that `job` is split into on `target`; [] if one run takes all milestones in turn.
 
-    A scheduler's nodes run the gate each, so that every node has shown that it can; on one machine the gate is a run of
-    its own, for which the others wait.
+    Under a scheduler each part runs the gate first, because each may be on another node. On one machine the gate is a
+    part of its own, and the others wait for it.
     """
     if len(planner.milestones) < 2 or target.at_once == 1:
         return []
@@ -60,7 +60,7 @@ def share_out(job: Job, planner: Planner, target: Target) -> list[Job]:
 
 
 def share_out_seeds(job: Job, planner: Planner, target: Target, seeds: Sequence[int]) -> list[Job]:
-    """The runs of a sweep: each measures some of the seeds."""
+    """Return the parts of a sweep; each measures some of the seeds."""
     size = max(SWEEP_SEEDS, math.ceil(len(seeds) / SWEEP_PARTS))
     found = []
     for number, first in enumerate(range(0, len(seeds), size)):
@@ -79,9 +79,9 @@ def _part(job: Job, planner: Planner, milestone: str, target: Target, name: str 
 
 
 def gather(parts: Sequence[Job], host: Host, folder: Path, progress: Progress) -> list[Ruling]:
-    """Wait until every part has ended, bringing its results into a folder of `folder` named as its run.
+    """Wait until every part has ended, and fetch its results into a subfolder of `folder`. Return the verdicts.
 
-    Raises Died where one has no verdict and will have none, after all others have ended; Untrusted, LinkLost.
+    Raises Died if a part died without a verdict, after all others have ended; Untrusted; LinkLost.
     """
     rulings: dict[str, Ruling] = {}
     over_since: dict[str, float] = {}
@@ -110,15 +110,15 @@ def gather(parts: Sequence[Job], host: Host, folder: Path, progress: Progress) -
 
 
 def _bring(part: Job, host: Host, folder: Path) -> Ruling:
-    """The ruling of a part that has ended, its results with it: from here where they were brought before."""
+    """Return the verdict of a part that has ended. Fetch it and the results, unless they were fetched before."""
     try:
         return decode((folder / RULING_NAME).read_bytes(), part.run, part.subject.commit)
     except (OSError, RulingError):
         ruling = host.ruling(part.run, part.subject.commit)
     if ruling is None:
-        raise Died(f"{part.subject.milestone}: its verdict file is not there any more")
-    if ruling.subject != part.subject:
-        raise Untrusted("the verdict file names another subject (base, milestones, pins, ...) than the job")
+        raise Died(f"{part.subject.milestone}: its verdict file has disappeared")
+    if wrong := part.subject.differences(ruling.subject):
+        raise Untrusted(f"the verdict file differs from the job in: {wrong}")
     folder.mkdir(parents=True, exist_ok=True)
     host.fetch(part.run, ruling.files, folder)
     ruling.write(folder)
@@ -134,7 +134,7 @@ def _in_words(ended: int, of: int, beats: Sequence[object]) -> str:
 
 
 def together(job: Job, rulings: Sequence[Ruling]) -> Ruling:
-    """What the rulings of all parts come to for the whole of `job`."""
+    """Combine the verdicts of all parts into the verdict of `job`."""
     worst = min(rulings, key=lambda each: FIRST.index(each.verdict))
     also = sum(each.verdict is worst.verdict for each in rulings) - 1
     reason = f"{worst.subject.milestone}: {worst.reason}" + (f" (and {also} more)" if also else "")

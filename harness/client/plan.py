@@ -1,4 +1,4 @@
-"""Which phases a run has on a device: fingerprint, canary, the hd=64 gate, then the milestones asked for."""
+"""Plans: the phases of a run on a device, such as fingerprint, canary, the hd=64 gate and the milestones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stages.catalog import COMPILE_S, GATE
 
 @dataclass(frozen=True)
 class TimeLimits:
-    """Seconds a phase may take before it is ended; `compile_s` is for each configuration."""
+    """Time limits of the phases, in seconds. `compile_s` is the limit of each configuration."""
 
     compile_s: float = COMPILE_S
     gate_s: float = 600.0
@@ -31,7 +31,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Planner:
-    """Plans the runs of `milestones` as run id `run`, with the interpreter `python` of a target."""
+    """Plans the runs of `milestones` with the id `run` and a target's interpreter `python`."""
 
     milestones: Sequence[str]
     run: str
@@ -39,7 +39,7 @@ class Planner:
     limits: TimeLimits
 
     def judging(self, target: str, device: str) -> Plan:
-        """The phases to a verdict, gate first; several milestones leave their results in a folder each."""
+        """Return the phases of a verdict, gate first. Each of several milestones has its own folder of results."""
         rest = [milestone for milestone in self.milestones if milestone != GATE.id]
         several = len(rest) > 1
         steps = [self._judge("gate", GATE.id, "gate" if rest else ".", target, device)]
@@ -50,18 +50,18 @@ class Planner:
         return Plan(self._fingerprint(device), canary, steps)
 
     def compiling(self) -> Plan:
-        """The phases that only compile, on a machine without a GPU."""
+        """Return the phases that only compile, which need no GPU."""
         return Plan(self._fingerprint("emulator"), None, [self._compile(each) for each in self.milestones])
 
     def sweeping(self, seeds: Sequence[int], device: str) -> Plan:
-        """The phases that measure one milestone for `seeds`."""
+        """Return the phases that measure one milestone for `seeds`."""
         (milestone,) = self.milestones
         arguments = [milestone, *map(str, seeds), "--device", device, "--out", self._out(".")]
         step = self._step("sweep", "sweep", arguments, self.limits.stage_s, failed="REJECT_STAGE", hung="GPU_HANG")
         return Plan(self._fingerprint(device), None, [step])
 
     def measuring(self) -> Plan:
-        """The phases that time one milestone's cases on a GPU."""
+        """Return the phases that time one milestone's cases on a GPU."""
         (milestone,) = self.milestones
         arguments = [milestone, "--out", self._out(".")]
         step = self._step("measure", "measure", arguments, self.limits.stage_s, hung="GPU_HANG")
@@ -101,5 +101,5 @@ class Planner:
         return Step(name, [self.python, "-m", f"harness.judge.{module}", *arguments], budget_s, **meaning)  # type: ignore[arg-type]
 
     def _out(self, record: str) -> str:
-        """Seen from the checkout."""
+        """Return the folder of results `record`, relative to the checkout."""
         return f"../out/{self.run}/{record}".removesuffix("/.")

@@ -1,4 +1,4 @@
-"""Results of a run, brought in from a target: every file as the verdict file names it, none out of its folder."""
+"""Fetching of results from a target: each file must match the verdict file and stay in its folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.host.ruling import Kept
 from remote.errors import Untrusted
 from remote.link import CHUNK, Stream, bounded
 
-#: Put before every page that comes from a target: it may draw itself, but reach nothing and nobody.
+#: Prepended to every page from a target: the page can display itself, but cannot access the network.
 CONTAINED = (
     b"<!doctype html><meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; img-src data:; "
     b"style-src 'unsafe-inline'; script-src 'unsafe-inline'; form-action 'none'; base-uri 'none'\">\n"
@@ -23,12 +23,14 @@ SILENCE_S = 60.0
 
 
 def bring_in(stream: Stream, files: dict[str, Kept], into: Path) -> None:
-    """Write the files of a tar stream into the folder `into`, each checked by size and hash.
+    """Write the files of a tar stream into the folder `into`, after checking size and hash of each.
 
-    Raises Untrusted for a file that is not as named, a path that leads elsewhere, or too much of it; LinkLost.
+    Raises Untrusted if a file differs from the verdict file, a path leads out of the folder, or the total is too large.
+    Raises LinkLost if the link broke.
     """
     if len(files) > MAX_FILES or sum(kept.bytes for kept in files.values()) > MAX_BYTES:
-        raise Untrusted(f"{len(files)} result files, {sum(k.bytes for k in files.values())} bytes: too much")
+        size = sum(kept.bytes for kept in files.values())
+        raise Untrusted(f"{len(files)} result files, {size} bytes: too much (at most {MAX_FILES} and {MAX_BYTES})")
     for path in files:
         check_path(path)
     missing = dict(files)
@@ -39,20 +41,20 @@ def bring_in(stream: Stream, files: dict[str, Kept], into: Path) -> None:
                 kept = missing.pop(member.name, None)
                 content = archive.extractfile(member) if member.isreg() else None
                 if kept is None or content is None or member.size != kept.bytes:
-                    raise Untrusted(f"result {one_line(member.name, 80)!r} is not as the verdict file names it")
+                    raise Untrusted(f"result {one_line(member.name, 80)!r} differs from the verdict file")
                 _keep(content.read(kept.bytes), kept, into, member.name)
     except tarfile.TarError as error:
         stream.exit_code()
         raise Untrusted(f"the results cannot be read: {one_line(str(error))}") from error
     if missing:
-        raise Untrusted(f"result {one_line(next(iter(missing)), 80)!r} did not come")
+        raise Untrusted(f"result {one_line(next(iter(missing)), 80)!r} is missing")
 
 
 def check_path(path: str) -> str:
-    """The path itself, where it stays below its folder and hides nothing. Raises Untrusted."""
+    """Return `path` if it is printable and stays in its folder. Raises Untrusted if not."""
     parts = path.split("/")
     if len(path) > 240 or not path.isprintable() or "\\" in path or {"", ".", ".."} & set(parts) or parts[0] == ".git":
-        raise Untrusted(f"result path {one_line(path, 80)!r} is not taken")
+        raise Untrusted(f"result path {one_line(path, 80)!r} is not allowed")
     return path
 
 
@@ -67,7 +69,7 @@ def _keep(data: bytes, kept: Kept, into: Path, name: str) -> None:
 
 
 class _Reader:
-    """A stream as the file that tarfile reads from."""
+    """Adapter that lets tarfile read from a stream."""
 
     def __init__(self, stream: Stream, most: int) -> None:
         self._chunks = bounded(stream, most, SILENCE_S)

@@ -1,4 +1,4 @@
-"""What this clone knows of its runs: `results/<run>/run.json`, saved at every step."""
+"""The store of this clone's runs: `results/<run>/run.json`, saved at every step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME = "run.json"
 
 
 class RunStoreError(ValueError):
-    """A run that this clone does not know, or cannot read."""
+    """A run that this clone does not know or cannot read."""
 
 
 class Entry(msgspec.Struct):
@@ -64,23 +64,23 @@ class Entry(msgspec.Struct):
 
 
 class RunStore:
-    """The runs under the folder `results`."""
+    """The runs in the folder `results`."""
 
     def __init__(self, results: Path) -> None:
         self.results = results
 
     def folder(self, run: str) -> Path:
-        """Where the results of a run lie."""
+        """Return the folder of a run's results."""
         return self.results / check_run_id(run)
 
     def save(self, entry: Entry) -> None:
-        """Write the entry atomically."""
+        """Write an entry atomically."""
         folder = self.folder(entry.run)
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / NAME, msgspec.json.format(msgspec.json.encode(entry), indent=1) + b"\n")
 
     def find(self, run: str) -> Entry:
-        """The entry of a run. Raises RunStoreError naming the newest ones."""
+        """Return the entry of a run. Raises RunStoreError, which names the newest runs."""
         try:
             return msgspec.json.decode((self.folder(run) / NAME).read_bytes(), type=Entry)
         except (OSError, JobError) as error:
@@ -91,7 +91,7 @@ class RunStore:
             raise RunStoreError(f"{self.folder(run) / NAME}: {error}") from error
 
     def newest_first(self) -> Iterator[Entry]:
-        """Every run that can be read, newest first."""
+        """Yield every run that can be read, newest first."""
         for path in sorted(self.results.glob(f"*/{NAME}"), reverse=True):
             try:
                 if RUN_ID.fullmatch(path.parent.name):
@@ -100,7 +100,7 @@ class RunStore:
                 continue
 
     def accepted(self) -> list[Record]:
-        """What the accepted runs recorded, oldest first."""
+        """Return the records of accepted runs, oldest first."""
         found = []
         for entry in self.newest_first():
             if entry.verdict == Verdict.ACCEPT.name:

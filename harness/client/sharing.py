@@ -1,4 +1,4 @@
-"""The `accepted` that other people see, kept on a target, beside the one of this clone."""
+"""The shared `accepted`, which a target keeps for all its users, and this clone's own."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from harness.host.repository import ACCEPTED, GitError, Repository
 
 
 def theirs(repository: Repository, host: Host) -> str:
-    """Where the `accepted` of others is ("": nowhere, or nobody shares the target).
+    """Return the shared `accepted` ("" if there is none, or the target is not shared).
 
-    This clone's own follows it where it is merely behind.
+    If this clone's own `accepted` is an ancestor of it, it is moved there.
     """
     found = host.accepted(repository) if host.target.shared else None
     if found is None:
@@ -22,13 +22,13 @@ def theirs(repository: Repository, host: Host) -> str:
 
 
 def lacking(repository: Repository, commit: str, shared: str) -> str:
-    """What was accepted, here or by others at `shared`, that `commit` does not hold; "" where it holds all."""
+    """Return an accepted commit, this clone's or `shared`, that `commit` does not contain; "" if it contains both."""
     accepted = [each for each in (repository.resolve(ACCEPTED), shared) if each]
     return next((each for each in accepted if not repository.is_ancestor(each, commit)), "")
 
 
 def share(repository: Repository, host: Host, commit: str, base: str) -> None:
-    """Move the `accepted` of others from `base` ("": nowhere) to `commit`. Raises StaleBase where it is elsewhere."""
+    """Move the shared `accepted` from `base` ("": absent) to `commit`. Raises StaleBase if it is not at `base`."""
     if not host.target.shared:
         return
     try:

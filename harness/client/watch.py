@@ -1,4 +1,4 @@
-"""Following a run from afar: what it says in the terminal, and Ctrl-C once to leave it, twice to end it."""
+"""Progress of a run, shown in the terminal while it is followed."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from remote.errors import LinkLost
 
 
 class Progress(Protocol):
-    """Who is told how a run goes."""
+    """Receives the progress of a run."""
 
     def say(self, text: str) -> None:
-        """Something happened."""
+        """Report an event."""
 
     def doing(self, text: str) -> None:
-        """Something goes on."""
+        """Show the current activity."""
 
 
 class Terminal:
-    """Lines for what happened, one moving line for what goes on; nothing that comes in can style them."""
+    """Prints a line for each event, and one status line for the current activity. Text from hosts cannot style them."""
 
     def __init__(self, console: Console, status: Status) -> None:
         self._console = console
@@ -41,11 +41,11 @@ class Terminal:
 
 
 class Gone(RuntimeError):
-    """The supervisor of a run beats no more, or left no verdict that can be read."""
+    """The supervisor of a run has stopped its heartbeat, or left no readable verdict."""
 
 
 class Died(Gone):
-    """The supervisor of a run is dead: nothing is to come any more."""
+    """The supervisor of a run is dead, so there will be no verdict."""
 
     def __init__(self, why: str, verdict: Verdict = Verdict.INFRA) -> None:
         super().__init__(why)
@@ -53,9 +53,10 @@ class Died(Gone):
 
 
 def watch(entry: Entry, host: Host, progress: Progress, at: Callable[[int], None], offset: int) -> None:
-    """Tell `progress` how the run goes, until it has ended; `at` hears how far the journal was read.
+    """Follow the run from byte `offset` of its journal, and report to `progress`, until it has ended.
 
-    Raises Died where nothing is to come any more, Gone where nothing seems to, LinkLost where the link broke.
+    `at` is called with the offset reached. Raises Died if the supervisor is dead, Gone if its heartbeat has stopped,
+    and LinkLost if the link broke.
     """
     ended, queued = None, ""
     for said in host.follow(entry.run, offset):
@@ -72,13 +73,13 @@ def watch(entry: Entry, host: Host, progress: Progress, at: Callable[[int], None
             raise Died(one_line(str(said["why"])), cancelled)
         ended = next((key for key in ("ended", "dead") if said.get(key)), ended)
     if ended is None:
-        raise LinkLost("the run stopped talking before its end")
+        raise LinkLost("the link closed before the end of the run")
     if ended == "dead":
         raise Died("its supervisor died without a verdict (killed, or the machine went down)")
 
 
 class _Texts(dict[str, Any]):
-    """What came in, every value a text."""
+    """An event whose values are all converted to printable text."""
 
     def __getitem__(self, name: str) -> str:
         return one_line(str(self.get(name, "")), 200)
@@ -87,10 +88,10 @@ class _Texts(dict[str, Any]):
 def _tell(event: _Texts, progress: Progress) -> None:
     match event["event"]:
         case "start" if event["again"] == "True":
-            progress.say(f"started again from the beginning, on {event['host']}")
+            progress.say(f"restarted from the beginning, on {event['host']}")
         case "waiting":
-            who = f"{event['owner']} holds the device since {event['since']} (run {event['run']})"
-            progress.say(f"waiting in line: {who}")
+            who = f"{event['owner']} has had the device since {event['since']} (run {event['run']})"
+            progress.say(f"waiting in the queue: {who}")
         case "phase":
             progress.doing(event["name"])
         case "news":
@@ -105,6 +106,6 @@ def _tell(event: _Texts, progress: Progress) -> None:
 def _beat(said: dict[str, Any], entry: Entry, progress: Progress) -> None:
     age_s, beat = said.get("age_s"), _Texts(said["beat"])
     if isinstance(age_s, int | float) and age_s > STALE_S:
-        raise Gone(f"its supervisor has not been heard of for {age_s:.0f} s on {entry.subject.target}")
+        raise Gone(f"its supervisor has sent no heartbeat for {age_s:.0f} s on {entry.subject.target}")
     if beat:
         progress.doing(f"{beat['phase']}  {beat['seconds']} s  {beat['last']}")

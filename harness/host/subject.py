@@ -30,6 +30,10 @@ class Subject:
         """The milestones as one text, as records and notes have it."""
         return "+".join(self.milestones)
 
+    def differences(self, other: Subject) -> str:
+        """Return the names of the facts in which `other` differs, separated by commas; "" if it is equal."""
+        return ", ".join(each.name for each in fields(self) if getattr(self, each.name) != getattr(other, each.name))
+
 
 def decode(read: dict[str, Any]) -> Subject:
     """Make a subject from JSON that a host may have written. Raises KeyError or TypeError for any other shape."""

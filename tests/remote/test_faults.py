@@ -185,6 +185,14 @@ def verdict(**changes):
     return on("log_follower ruling", lambda output: json.dumps(json.loads(output) | changes).encode())
 
 
+def subject(**changes):
+    def changed(output):
+        read = json.loads(output)
+        return json.dumps(read | {"subject": read["subject"] | changes}).encode()
+
+    return on("log_follower ruling", changed)
+
+
 def tar_of(*members):
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
@@ -199,27 +207,27 @@ def tar_of(*members):
     ("spoil", "words"),
     [
         (on("follower fetch", lambda tar: tar[: len(tar) // 2]), "cannot be read"),
-        (on("follower fetch", lambda tar: tar_of()), "did not come"),
+        (on("follower fetch", lambda tar: tar_of()), "is missing"),
         (on("follower fetch", lambda tar: b""), "cannot be read"),
         (on("follower fetch", lambda tar: tar.replace(b"ACCEPT", b"accept")), "altered after the verdict"),
-        (on("follower fetch", lambda tar: tar_of(("../../x", tarfile.REGTYPE, b"x"))), "not as the verdict file"),
+        (on("follower fetch", lambda tar: tar_of(("../../x", tarfile.REGTYPE, b"x"))), "differs from the verdict file"),
         (
             on("follower fetch", lambda tar: tar_of(("record.json", tarfile.SYMTYPE, b""))),
-            "not as the verdict file",
+            "differs from the verdict file",
         ),
         (
             on("follower fetch", lambda tar: tar_of(("record.json", tarfile.REGTYPE, b"{}"))),
-            "not as the verdict file",
+            "differs from the verdict file",
         ),
-        (verdict(commit="0" * 40), "verdict file of run"),
-        (verdict(run="20261121-093001-D1.1-000001"), "verdict file of run"),
-        (verdict(base="0" * 40), "another base"),
-        (verdict(pins="0" * 64), "another base"),
-        (verdict(milestone="D5d"), "another base"),
+        (subject(commit="0" * 40), "verdict file of run"),
+        (subject(run="20261121-093001-D1.1-000001"), "verdict file of run"),
+        (subject(base="0" * 40), "differs from the job in: base"),
+        (subject(pins="0" * 64), "differs from the job in: pins"),
+        (subject(milestones=["D5d"], user="eve"), "differs from the job in: milestones, user"),
         (verdict(verdict="PERFECT"), "damaged verdict file"),
-        (verdict(files={"../../../etc/cron.d/x": {"bytes": 1, "sha256": "0"}}), "is not taken"),
-        (verdict(files={"/etc/x": {"bytes": 1, "sha256": "0"}}), "is not taken"),
-        (verdict(files={".git/hooks/pre-commit": {"bytes": 1, "sha256": "0"}}), "is not taken"),
+        (verdict(files={"../../../etc/cron.d/x": {"bytes": 1, "sha256": "0"}}), "is not allowed"),
+        (verdict(files={"/etc/x": {"bytes": 1, "sha256": "0"}}), "is not allowed"),
+        (verdict(files={".git/hooks/pre-commit": {"bytes": 1, "sha256": "0"}}), "is not allowed"),
         (verdict(files={"a": {"bytes": 1 << 40, "sha256": "0"}}), "too much"),
         (verdict(files={"a": {"bytes": -1, "sha256": "0"}}), "damaged"),
         (on("log_follower ruling", lambda output: b""), "damaged verdict file"),

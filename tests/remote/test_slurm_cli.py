@@ -44,7 +44,7 @@ def test_doctor(command, cluster):
     for _ in cluster.NODES:
         cluster.occupy()
     done = command("doctor")
-    assert done.exit_code == 0 and "none is free now" in done.output
+    assert done.exit_code == 0 and "no node is free now" in done.output
     targets.OWN.write_text(targets.OWN.read_text().replace('"main"', '"nowhere"'))
     done = command("doctor")
     assert fixes(done.output) == ["node"] and "invalid partition specified: nowhere" in done.output

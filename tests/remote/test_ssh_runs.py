@@ -87,7 +87,7 @@ def test_two_users_on_one_host(laptop, sshd, other_clone):
     first, results = laptop.in_background()
     laptop.wait_for("gate")
     second, others = other.in_background()
-    other.wait_for("waiting in line")
+    other.wait_for("waiting in the queue")
     first.join()
     second.join()
     assert results[0].verdict == others[0].verdict == "ACCEPT"
@@ -271,7 +271,7 @@ def test_frozen_supervisor_reads_infra(laptop, monkeypatch):
     pid = int(next(read_events(laptop.run_folder() / "journal.jsonl"))[0]["pid"])
     os.kill(pid, signal.SIGSTOP)
     thread.join()
-    assert results[0].verdict == "INFRA" and "not been heard of" in results[0].reason and not results[0].closed
+    assert results[0].verdict == "INFRA" and "sent no heartbeat" in results[0].reason and not results[0].closed
     os.kill(pid, signal.SIGCONT)
     assert laptop.driver.resume(results[0].run, laptop.target).verdict == "ACCEPT"
 

@@ -83,7 +83,7 @@ def test_deleted_file_and_odd_names(project):
     ("spoil", "mend"),
     [
         (lambda p: p.git("switch", "--detach", "--quiet"), "git switch -c"),
-        (lambda p: p.git("switch", "--quiet", "-c", "accepted"), "only the harness moves it"),
+        (lambda p: p.git("switch", "--quiet", "-c", "accepted"), "only the harness may move it"),
         (lambda p: p.git("switch", "--quiet", "--orphan", "empty"), "make one first"),
         (lambda p: p.git("sparse-checkout", "set", "kernel"), "git sparse-checkout disable"),
     ],
@@ -95,7 +95,7 @@ def test_states_without_a_candidate(project, spoil, mend):
 
 
 def test_not_a_repository(tmp_path):
-    with pytest.raises(CandidateError, match="run it in a clone"):
+    with pytest.raises(CandidateError, match="run the command in a clone"):
         candidate.find(tmp_path)
 
 
@@ -168,9 +168,9 @@ def test_first_accept_creates_accepted_and_brings_the_branch(project):
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
-        (lambda p: p.kernel(cosine=0.2), "edited since"),
-        (lambda p: p.write("kernel/another.py", "x = 1\n"), "edited since"),
-        (lambda p: p.git("commit", "--quiet", "--allow-empty", "-m", "on"), "moved on"),
+        (lambda p: p.kernel(cosine=0.2), "changed since"),
+        (lambda p: p.write("kernel/another.py", "x = 1\n"), "changed since"),
+        (lambda p: p.git("commit", "--quiet", "--allow-empty", "-m", "on"), "it moved since"),
         (lambda p: p.git("switch", "--quiet", "-c", "other"), "another branch"),
         (lambda p: p.git("update-index", "--assume-unchanged", "kernel/fmha.py"), "assume-unchanged"),
         (lambda p: (p.write("x.txt", "x"), p.git("add", "x.txt")), "staged"),

@@ -175,7 +175,7 @@ def test_others_accepting_meanwhile_makes_the_change_stale_then_merged(bench):
     assert bench.project.git("show", "accepted:kernel/other.py") == "OTHER = 1"
     assert "1.0" in bench.project.git("show", "accepted:kernel/fmha.py")
     assert entry.stays.startswith("work stays behind accepted: your change was accepted merged with newer work")
-    assert entry.stays.endswith("to follow: git commit -a, git merge accepted")
+    assert entry.stays.endswith("to catch up: git commit -a, git merge accepted")
     bench.project.git("commit", "-a", "--quiet", "--message", "Mine")
     bench.project.git("merge", "--quiet", "accepted", "--message", "Theirs")
     assert bench.project.git("diff", "accepted") == "", "the command does what it says"
@@ -323,7 +323,7 @@ def test_gpu_target_compiles_here_first(bench, monkeypatch):
 @pytest.mark.parametrize(
     ("lack", "words"),
     [
-        ({"python": ""}, "b200: no interpreter .*/env/bin/python there; name one in remote/targets.toml"),
+        ({"python": ""}, "b200: no interpreter .*/env/bin/python there: set python in remote/targets.toml"),
         ({"disk_mb": 1 << 40}, "make clean-runs"),
     ],
 )
@@ -339,7 +339,7 @@ def test_without_a_compiler_here_the_run_says_so(bench, monkeypatch):
     monkeypatch.setattr("harness.client.driver.importlib.util.find_spec", lambda name: None)
     host = Local("b200", bench.target.workdir, device="cuda", disk_mb=8)
     entry = bench.stage(target=host)
-    assert any("not compiled here" in line for line in bench.heard.said)
+    assert any("not compiled locally" in line for line in bench.heard.said)
     assert entry.verdict == "INFRA" and "nvidia-smi" in entry.reason
 
 
