@@ -22,11 +22,11 @@ from .errors import Decoding, UnknownInstruction
 from .isa import catalog as _catalog  # noqa: F401 - fills the registry
 from .isa import registry
 from .isa.ld_st import learning
-from .isa.mbarrier import WAITS
 from .isa.registry import Action, Handler, takes
 from .machine.convergence import report_unconverged
 from .machine.launch.source import locating_errors
 from .ptx.flow import Flow
+from .ptx.kinds import Kind
 from .ptx.syntax import Instr, Kernel, Sink, TensorAddress
 
 
@@ -54,7 +54,7 @@ class Lowered:
             self.code = Code(layout, self._instructions, self.accesses.steps)
 
     def _of_instructions(self, flow: Flow, liveness: Liveness) -> Instructions:
-        unread = liveness.unread(flow, WAITS)
+        unread = liveness.unread(flow, Kind.MBARRIER_WAIT)
         handlers = {id(e): _made(e, e.entry, id(e) not in unread) for e in self.effects if isinstance(e.entry, Handler)}
         for number, (effect, step) in enumerate(self.accesses.steps.items()):
             instr, _ = self.accesses.instrs[number]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..chip import CTAS_AN_SM, LANES, SHARED_BYTES_AN_SM, THREADS_AN_SM, TMEM_COLUMNS
 from ..errors import Deadlock
+from ..ptx.kinds import Kind
 from .chips import Chip
 from .timeline import Timeline
 from .trace import Recorder
@@ -38,9 +39,6 @@ MAX_EXECUTED: Final = 5
 """The maximum number of distinct amounts of work to execute; times between them are interpolated."""
 STEP_LIMIT: Final = 1_000_000
 """The instruction limit of a warp that runs only to determine its work."""
-SHARES_REGISTERS: Final = "setmaxnreg"
-"""A kernel with it has one CTA per SM: ptxas gives that CTA all registers of the SM."""
-TAKES_OVER: Final = "clusterlaunchcontrol.try_cancel"
 
 
 @dataclass(frozen=True)
@@ -98,7 +96,7 @@ class Grid:
             distinct = len(whole.gathered.get(tensor, ())) * tensor.box_bytes or loaded
             missed = min(distinct, tensor.bytes / len(self._indices))
             self._misses[tensor.address], self._first_misses[tensor.address] = missed / loaded, missed / distinct
-        if any(instr.opcode == TAKES_OVER for instr in self._launch.kernel.instrs):
+        if any(instr.kind is Kind.WORK_STEALING for instr in self._launch.kernel.instrs):
             return occupancy, (), ()
         return occupancy, *self._work_samples(loader)
 
@@ -138,7 +136,7 @@ class Grid:
             "threads": THREADS_AN_SM // (launch.warps * LANES),
             "shared memory": SHARED_BYTES_AN_SM // launch.shared_bytes,
         }
-        if any(instr.opcode == SHARES_REGISTERS for instr in launch.kernel.instrs):
+        if any(instr.kind is Kind.REGISTER_POOL for instr in launch.kernel.instrs):  # ptxas gives one CTA all registers
             limits["registers"] = 1
         if tmem_columns:
             limits["tensor memory"] = TMEM_COLUMNS // tmem_columns

@@ -15,13 +15,13 @@ from math import ceil
 from typing import Final
 
 from ..engine.effects import Effect
-from ..ptx.flow import EXITS
-from ..ptx.syntax import Instr, Reg
+from ..isa.registry import Timing
+from ..ptx.kinds import Kind
+from ..ptx.syntax import Reg
 from .chips import Chip
 from .operations import waits_at_first_use
-from .stretch import ISSUE, MEMORY, PIPES, SLICE, TENSOR_LOAD, TMEM, Folding, Slice, Stretch
+from .stretch import ISSUE, PIPES, SLICE, TMEM, Folding, Slice, Stretch
 
-TENSOR_WAIT: Final = "tcgen05.wait::ld"
 NEVER: Final = 1 << 30
 NOTHING: Final = frozenset[int]()
 QUEUED: Final = frozenset({ISSUE, TMEM})
@@ -132,7 +132,7 @@ class Scheduler:
 
         for effect in effects:
             instr, number = effect.instr, -effect.instr.line
-            if instr.opcode == TENSOR_WAIT:
+            if instr.kind is Kind.TENSOR_LOAD_WAIT:
                 self._waited += self._issued
                 self._issued = []
                 continue
@@ -146,10 +146,10 @@ class Scheduler:
                 continue
             after: dict[int, float | None] = {node(of): None for of in sources}
             operation = id(effect) in self._operations
-            if operation or instr.opcode in EXITS:
+            if operation or instr.kind is Kind.EXIT:
                 after = behind | after | dict.fromkeys(map(node, self._waited))
                 self._waited = []
-            accesses = not operation and _is_ordered(instr)
+            accesses = not operation and _is_ordered(effect)
             if accesses:
                 after |= {i: 1.0 for i in behind if nodes[i].operation}
             nodes.append(_Node(*folding.cost(effect, operation), after, operation, line=instr.line))
@@ -162,7 +162,7 @@ class Scheduler:
             if is_load:
                 loads[number] = last
                 arrivals.pop(number, None)
-            if instr.opcode == TENSOR_LOAD:
+            if instr.kind is Kind.TENSOR_LOAD:
                 self._issued.append(number)
             made |= dict.fromkeys(effect.writes, frozenset({number if is_load else last}))
         _rank(nodes)
@@ -180,10 +180,10 @@ def _rank(nodes: Sequence[_Node]) -> None:
             nodes[before].due = min(nodes[before].due, node.due)
 
 
-def _is_ordered(instr: Instr) -> bool:
+def _is_ordered(effect: Effect) -> bool:
     """Return True for an access to shared state in memory, which must not move across an operation."""
-    kinds = frozenset(instr.modifiers)
-    return instr.opcode in MEMORY and kinds.isdisjoint({"nc", "param", "const", "local"})
+    in_memory = effect.entry is not None and effect.entry.timing is Timing.MEMORY
+    return in_memory and {*effect.instr.modifiers}.isdisjoint({"nc", "param", "const", "local"})
 
 
 def _stretches(

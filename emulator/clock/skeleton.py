@@ -6,27 +6,24 @@ only if one of these depends on it. All other instructions become stretches, whi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from ..engine.effects import Effect, effects, registers
 from ..isa.registry import Handler
-from ..ptx.flow import EXIT, TERMINATORS, BasicBlock, Flow
+from ..ptx.dataflow import predecessors, reachable
+from ..ptx.flow import BasicBlock, Flow
+from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr, Kernel, Reg
 from .chips import Chip
-from .operations import AWAIT_LOAD, ENTRIES, KEPT, STRETCH, is_global_store, waits_at_first_use
+from .operations import AWAIT_LOAD, STRETCH, is_global_store, operation, waits_at_first_use
 from .schedule import AwaitedLoad, Between, Scheduler
 from .stretch import FLOATS, Stretch
 
-UNKNOWN = frozenset({"wgmma.wait_group", "cp.async.bulk.wait_group", "nanosleep"})
-"""Instructions that delay a warp by a time that the program does not show. Nothing is scheduled across them.
-
-Blocking instructions are treated likewise.
-"""
 PREDICATED = 8
 """The maximum length of a skipped block that ptxas is assumed to predicate instead of branching around it."""
-LOADS = frozenset({"ld", "atom"})
-MATRICES = frozenset({"tcgen05.ld", "ldmatrix", "mma", "wmma"})
+LOADS = frozenset({Kind.LOAD, Kind.ATOMIC})
+MATRICES = frozenset({Kind.TENSOR_LOAD, Kind.MATRIX_LOAD, Kind.WARP_MMA})
 
 
 @dataclass(frozen=True)
@@ -45,8 +42,10 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
     """Reduce a kernel to its skeleton. variables: host addresses of the module's variables."""
     found = effects(kernel, variables)
     keep, cut, needed = _Slice(found).run()
-    operations = {i for i in keep if found[i].instr.opcode in ENTRIES}
-    alone = {id(kernel.instrs[i]) for i in operations if _is_alone(found[i].instr)}
+    operations = {i: made for i in keep if (made := operation(found[i].instr)) is not None}
+    alone = {
+        id(kernel.instrs[i]) for i, made in operations.items() if made.delays and not waits_at_first_use(found[i].instr)
+    }
     flow = Flow(kernel, lambda instr: id(instr) in alone)
     scheduler = Scheduler(found, {id(found[i]) for i in operations}, chip)
     instrs: list[Instr] = []
@@ -63,8 +62,8 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
     def leave(i: int) -> None:
         effect, instr = found[i], kernel.instrs[i]
         if i in operations:
-            instrs.append(KEPT[instr.opcode](instr))
-            if instr.opcode in MATRICES:
+            instrs.append(operations[i].kept(instr))
+            if instr.kind in MATRICES:
                 instrs.extend(_zeros(instr, [r for r in effect.writes if r in needed]))
         elif i in cut:
             instrs.extend(_zeros(instr, effect.writes))
@@ -75,7 +74,7 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
     for region in _regions(flow, alone):
         inner = [i for i in region.whole if i not in region.skips and id(kernel.instrs[i]) not in alone]
         *before, after = scheduler.block([found[i] for i in inner])
-        ends = bool(inner) and found[inner[-1]].instr.opcode in TERMINATORS
+        ends = bool(inner) and found[inner[-1]].instr.kind.ends_block
         at = {inner[-1] if ends else region.whole.stop: after}
         for i, part in zip((i for i in inner if i in operations), before, strict=True):
             at[region.place(i)] = [*at.get(region.place(i), ()), *part]
@@ -88,12 +87,8 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
     end = len(instrs)
     labels = {name: moved.get(at, end) for name, at in kernel.labels.items()}
     left = replace(kernel, instrs=tuple(instrs), labels=labels, locations=())
-    decided = tuple(kernel.instrs[i] for i in sorted(cut) if kernel.instrs[i].opcode == "setp")
+    decided = tuple(kernel.instrs[i] for i in sorted(cut) if kernel.instrs[i].kind is Kind.COMPARE)
     return Skeleton(left, tuple(stretches), decided)
-
-
-def _is_alone(instr: Instr) -> bool:
-    return (ENTRIES[instr.opcode].blocking and not waits_at_first_use(instr)) or instr.opcode in UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -114,10 +109,7 @@ class _Region:
 def _regions(flow: Flow, alone: Set[int]) -> Iterator[_Region]:
     """Yield runs of blocks that ptxas would merge."""
     blocks, instrs = flow.blocks, flow.kernel.instrs
-    into: dict[int, list[int]] = {block.index: [] for block in blocks}
-    for block in blocks:
-        for successor in set(block.successors) - {EXIT}:
-            into[successor].append(block.index)
+    into = predecessors({block.index: {*block.successors} for block in blocks})
 
     def is_new(block: BasicBlock, *before: int) -> bool:
         return id(instrs[block.start]) in alone or sorted(into[block.index]) != [*before]
@@ -134,7 +126,7 @@ def _regions(flow: Flow, alone: Set[int]) -> Iterator[_Region]:
             is_short = body.end - body.start <= PREDICATED and body.successors == (last + 2,)
             if not rest or here.successors != (last + 2, last + 1) or not is_short or is_new(body, last):
                 break
-            if is_new(rest[0], last, last + 1) or instrs[body.end - 1].opcode in TERMINATORS:
+            if is_new(rest[0], last, last + 1) or instrs[body.end - 1].kind.ends_block:
                 break
             skips[here.end - 1] = range(body.start, body.end)
             last += 2
@@ -162,73 +154,64 @@ class _Slice:
 
     def run(self) -> tuple[set[int], set[int], set[Reg]]:
         """Return (kept instructions, cut instructions, registers that the kept ones read)."""
-        for i, effect in enumerate(self._found):
-            if effect.instr.opcode in TERMINATORS or _is_always_kept(effect):
-                self._take(i)
+        self._take(i for i, e in enumerate(self._found) if e.instr.kind.ends_block or _is_always_kept(e))
         while stores := self._stores():
-            for i in stores:
-                self._take(i)
+            self._take(stores)
         needed = {r for i in self.keep for r in _needed(self._found[i])}
         return self.keep, self.cut, needed
 
-    def _take(self, first: int) -> None:
-        work = [first]
-        while work:
-            i = work.pop()
-            if i in self.keep or i in self.cut:
-                continue
-            effect = self._found[i]
-            if _is_data(effect) and effect.instr.opcode not in ENTRIES:
-                self.cut.add(i)
-                continue
-            self.keep.add(i)
-            for register in _needed(effect):
-                work += self._writers.get(register, ())
+    def _take(self, firsts: Iterable[int]) -> None:
+        """Keep instructions and what they depend on, up to data."""
+
+        def needed_by(i: int) -> Iterator[int]:
+            for register in () if self._is_cut(i) else _needed(self._found[i]):
+                yield from self._writers.get(register, ())
+
+        taken = reachable(firsts, needed_by)
+        self.cut |= {i for i in taken if self._is_cut(i)}
+        self.keep |= taken - self.cut
+
+    def _is_cut(self, i: int) -> bool:
+        return _is_data(self._found[i]) and operation(self._found[i].instr) is None
 
     def _stores(self) -> list[int]:
         """Return stores that are not kept yet, of non-data values, to a space that a kept load reads."""
-        spaces = {_space(self._found[i].instr) for i in self.keep if self._found[i].instr.opcode in LOADS}
+        spaces = {_space(self._found[i].instr) for i in self.keep if self._found[i].instr.kind in LOADS}
         spaces &= {"shared", "local"}
         return [
             i
             for i, effect in enumerate(self._found)
-            if effect.instr.opcode == "st"
+            if effect.instr.kind is Kind.STORE
             and i not in self.keep
             and _space(effect.instr) in spaces
             and not self._of_data(effect)
         ]
 
     def _of_data(self, effect: Effect) -> bool:
-        seen: set[Reg] = set()
-        work = [r for operand in effect.instr.operands[1:] for r in registers(operand) if isinstance(r, Reg)]
-        while work:
-            register = work.pop()
-            if register in seen:
-                continue
-            seen.add(register)
+        def read(register: Reg) -> Iterator[Reg]:
             for i in self._writers.get(register, ()):
-                if _is_data(self._found[i]):
-                    return True
-                work += [r for r in self._found[i].reads if isinstance(r, Reg)]
-        return False
+                yield from (r for r in self._found[i].reads if isinstance(r, Reg))
+
+        stored = {r for operand in effect.instr.operands[1:] for r in registers(operand) if isinstance(r, Reg)}
+        return any(_is_data(self._found[i]) for r in reachable(stored, read) for i in self._writers.get(r, ()))
 
 
 def _is_always_kept(effect: Effect) -> bool:
     """Return True for an operation of the machine. Loads and stores are kept only if something depends on them."""
     instr = effect.instr
-    if instr.opcode == "atom":
+    if instr.kind is Kind.ATOMIC:
         return FLOATS.isdisjoint(instr.modifiers)
-    return is_global_store(instr) or (instr.opcode in ENTRIES and instr.opcode not in ("ld", "st", "red"))
+    return is_global_store(instr) or (operation(instr) is not None and instr.kind not in (Kind.LOAD, Kind.STORE))
 
 
 def _is_data(effect: Effect) -> bool:
     """Return True if an instruction's result is data: floating-point arithmetic or moved matrices."""
     instr = effect.instr
-    if instr.opcode in MATRICES and effect.writes:
+    if instr.kind in MATRICES and effect.writes:
         return True
-    if instr.opcode in ("ld", "st", "mov", *TERMINATORS) or (
-        isinstance(effect.entry, Handler) and instr.opcode in ENTRIES
-    ):
+    if instr.kind in (Kind.LOAD, Kind.STORE, Kind.MOVE) or instr.kind.ends_block:
+        return False
+    if isinstance(effect.entry, Handler) and operation(instr) is not None:
         return False
     return not FLOATS.isdisjoint(instr.modifiers)
 
@@ -237,10 +220,8 @@ def _needed(effect: Effect) -> set[Reg]:
     """Return the registers that the kept form of an instruction reads."""
     instr = effect.instr
     guard = set() if instr.guard is None else {instr.guard[0]}
-    if instr.opcode in ENTRIES:
-        kept = KEPT[instr.opcode](instr)
-        count = ENTRIES[instr.opcode].dst
-        return guard | {r for o in kept.operands[count:] for r in registers(o) if isinstance(r, Reg)}
+    if (made := operation(instr)) is not None:
+        return guard | {r for o in made.kept(instr).operands[made.dst :] for r in registers(o) if isinstance(r, Reg)}
     return guard | {r for r in effect.reads if isinstance(r, Reg)}
 
 

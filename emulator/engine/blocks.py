@@ -24,17 +24,15 @@ from ..machine.convergence import (
     report_reads_of_unnamed,
 )
 from ..machine.reports.suspects import SuspectLoad
-from ..ptx.flow import EXIT, EXITS, BasicBlock, Flow
+from ..ptx.flow import EXIT, BasicBlock, Flow
+from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr, Special
 from .divergence import ALL, active, diverge, first, lanes_of, leave
-from .early_uses import LOAD, PRODUCT, EarlyUse, first_uses
+from .early_uses import EarlyUse, first_uses
 from .effects import Effect
 from .fetch import Fetcher
 from .segments import Chain, Segment
 
-EXCHANGES = frozenset(
-    {"bar.warp.sync", "elect.sync", "match.all.sync", "match.any.sync", "redux.sync", "shfl.sync", "vote.sync"}
-)
 BLOCKED = -2
 BlockFunction = Callable[[Any], int]
 
@@ -162,15 +160,15 @@ class BlockWriter:
         is no exchange between lanes, no barrier and no end of a thread, and they meet where no other branch's lanes do.
         """
         end = self._segments[block.index][-1].effects[0]
-        if end.instr.opcode != "bra" or end.instr.guard is None or len(block.successors) != 2:
+        if end.instr.kind is not Kind.BRANCH or end.instr.guard is None or len(block.successors) != 2:
             return None
         target, following = block.successors
         if following != block.index + 1 or target != following + 1 or self._meets[target] > 1:
             return None
         inside, then = self._effects(following), self._effects(target)
-        if self._flow.blocks[following].successors != (target,) or then[0].instr.opcode in EXITS:
+        if self._flow.blocks[following].successors != (target,) or then[0].instr.kind is Kind.EXIT:
             return None
-        if any(e.blocking or e.instr.opcode in EXCHANGES for e in inside) or then[0].blocking:
+        if any(e.blocking or e.membermask is not None for e in inside) or then[0].blocking:
             return None
         if any(isinstance(s, Special) and changes(s) for e in (*inside, *then) for s in e.reads):
             return None  # a clock counts what was executed before its block
@@ -207,15 +205,15 @@ class BlockWriter:
         """Write the checks that run before instructions which run as one."""
         lines = []
         deferred = self._deferred_call(names)
-        for pipe, opcode in (("loads", LOAD), ("products", PRODUCT)):
-            if uses := first_uses(effects, self._instructions.early, opcode):
+        for pipe, kind in (("loads", Kind.TENSOR_LOAD), ("products", Kind.GROUP_MMA)):
+            if uses := first_uses(effects, self._instructions.early, kind):
                 refuse = f"w.{pipe}.report_early_uses({_named(uses, names)})"
                 lines += _if(f"w.{pipe} and w.{pipe}.issued", [*deferred, refuse])
         for effect in effects:
             for wrong in self._instructions.wrong.get(id(effect), ()):
                 lines += [" " + line for line in (*deferred, f"{_named(wrong, names)}.report(w)")]
             instr = effect.instr
-            members = instr.operands[-1] if instr.opcode in EXCHANGES and instr.guard is None else None
+            members = effect.membermask if instr.guard is None else None
             if isinstance(members, Imm):
                 note = f"apart({_named(instr, names)}, w, bits, {members.value & ALL})"
                 lines += _if("w.stack or w.missed", [*deferred, note])
@@ -238,7 +236,7 @@ class BlockWriter:
             *(
                 self._flow.divergent_region(block)[0]
                 for block, end in ends
-                if end.opcode == "bra" and end.guard is not None and not self._fetcher.is_uniform(end.guard[0])
+                if end.kind is Kind.BRANCH and end.guard is not None and not self._fetcher.is_uniform(end.guard[0])
             )
         )
 
@@ -289,7 +287,7 @@ class BlockWriter:
 
     def _end(self, effect: Effect, block: BasicBlock) -> list[str]:
         instr = effect.instr
-        taken = self._flow.target(instr) if instr.opcode == "bra" else EXIT
+        taken = self._flow.target(instr) if instr.kind is Kind.BRANCH else EXIT
         if instr.guard is None:
             return [f" return {_to(taken)}"]
         register, wanted = instr.guard

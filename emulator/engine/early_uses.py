@@ -14,13 +14,12 @@ from typing import Final
 
 from ..ptx.dataflow import forward
 from ..ptx.flow import Flow
+from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr, Operand, Reg, Vector
 from .effects import Effect
 
-LOAD: Final = "tcgen05.ld"
-PRODUCT: Final = "wgmma.mma_async"
-COMMIT: Final = "wgmma.commit_group"
-WAITS: Final = {"tcgen05.wait::ld": LOAD, "wgmma.wait_group": PRODUCT}
+WORK: Final = frozenset({Kind.TENSOR_LOAD, Kind.GROUP_MMA})
+WAITS: Final = {Kind.TENSOR_LOAD_WAIT: Kind.TENSOR_LOAD, Kind.GROUP_MMA_WAIT: Kind.GROUP_MMA}
 """What waits for which work."""
 EarlyUse = tuple[Instr, str]
 """Work that may be outstanding, and the register of it, or copy of such, that is used."""
@@ -54,26 +53,28 @@ class _State:
         )
         return _State(fewest, late, held)
 
-    def follow(self, at: int, effect: Effect, opcodes: Sequence[str]) -> None:
+    def follow(self, at: int, effect: Effect, kinds: Sequence[Kind]) -> None:
         """Go on behind an instruction."""
-        opcode = effect.instr.opcode
-        if opcode in WAITS:
+        kind = effect.instr.kind
+        if kind in WAITS:
             if not effect.preserves:
-                self._wait(WAITS[opcode], effect, opcodes)
-        elif opcode in (LOAD, PRODUCT):
+                self._wait(WAITS[kind], effect, kinds)
+        elif kind in WORK:
             self.groups[at] = 0
             self.late |= dict.fromkeys(effect.writes, frozenset((at,)))
             self.held |= {register: self.held.get(register, _NONE) | {at} for register in _matrix_a(effect)}
-        elif opcode == COMMIT:
-            self.groups = {w: n + (opcodes[w] == PRODUCT) for w, n in self.groups.items()}
+        elif kind is Kind.GROUP_MMA_COMMIT:
+            self.groups = {w: n + (kinds[w] is Kind.GROUP_MMA) for w, n in self.groups.items()}
         elif self.late or self.held:
             self._write(effect)
 
-    def _wait(self, waited_for: str, effect: Effect, opcodes: Sequence[str]) -> None:
+    def _wait(self, waited_for: Kind, effect: Effect, kinds: Sequence[Kind]) -> None:
         operands = effect.instr.operands
         allowed = operands[0].value if operands and isinstance(operands[0], Imm) else 0
         complete = {
-            w for w, n in self.groups.items() if opcodes[w] == waited_for and (waited_for == LOAD or n > allowed)
+            w
+            for w, n in self.groups.items()
+            if kinds[w] is waited_for and (waited_for is Kind.TENSOR_LOAD or n > allowed)
         }
         self.groups = {w: n for w, n in self.groups.items() if w not in complete}
         self.late, self.held = (
@@ -95,10 +96,10 @@ class _State:
 
     def uses(self, effect: Effect, effects: Sequence[Effect]) -> Iterator[tuple[int, str]]:
         """The work and the registers that it uses: what is late that it reads, or late or held that it writes."""
-        opcode = effect.instr.opcode
+        kind = effect.instr.kind
         for register in _read(effect):
             yield from ((work, register.name) for work in self.late.get(register, ()))
-        for register in () if opcode in (LOAD, PRODUCT) else effect.writes:
+        for register in () if kind in WORK else effect.writes:
             yield from ((w, register.name) for w in self.late.get(register, ()) if register in effects[w].writes)
         for register in effect.writes:
             yield from ((work, register.name) for work in self.held.get(register, ()))
@@ -107,14 +108,14 @@ class _State:
 def early_uses(flow: Flow, effects: Sequence[Effect]) -> dict[int, list[EarlyUse]]:
     """The uses of each instruction that makes some, by the id of its effect."""
     found: dict[int, list[EarlyUse]] = {}
-    opcodes = [effect.instr.opcode for effect in effects]
-    if LOAD not in opcodes and PRODUCT not in opcodes:
+    kinds = [effect.instr.kind for effect in effects]
+    if WORK.isdisjoint(kinds):
         return found
 
     def at_end(block: int, state: _State) -> _State:
         state = state.copy()
         for at in range(flow.blocks[block].start, flow.blocks[block].end):
-            state.follow(at, effects[at], opcodes)
+            state.follow(at, effects[at], kinds)
         return state
 
     for index, at_start in forward(flow.ways, {0: _State()}, at_end, _State.join).items():
@@ -122,17 +123,17 @@ def early_uses(flow: Flow, effects: Sequence[Effect]) -> dict[int, list[EarlyUse
         for at in range(flow.blocks[index].start, flow.blocks[index].end):
             if uses := [(effects[load].instr, name) for load, name in state.uses(effects[at], effects)]:
                 found[id(effects[at])] = uses
-            state.follow(at, effects[at], opcodes)
+            state.follow(at, effects[at], kinds)
     return found
 
 
 def _copies(effect: Effect) -> bool:
-    return effect.instr.opcode == "mov"
+    return effect.instr.kind is Kind.MOVE
 
 
 def _matrix_a(effect: Effect) -> tuple[Reg, ...]:
     """The registers of matrix A, which wgmma reads when it comes to it."""
-    if effect.instr.opcode != PRODUCT:
+    if effect.instr.kind is not Kind.GROUP_MMA:
         return ()
     a: Operand = effect.instr.operands[2]
     return tuple(r for r in a.items if isinstance(r, Reg)) if isinstance(a, Vector) else ()
@@ -142,19 +143,19 @@ def _read(effect: Effect) -> tuple[Reg, ...]:
     """The registers that are used as they are: not those of a copy, nor an accumulator that wgmma goes on with."""
     if _copies(effect):
         return ()
-    read = _matrix_a(effect) if effect.instr.opcode == PRODUCT else effect.reads
+    read = _matrix_a(effect) if effect.instr.kind is Kind.GROUP_MMA else effect.reads
     return tuple(r for r in read if isinstance(r, Reg))
 
 
 def first_uses(
-    effects: Sequence[Effect], early: Mapping[int, Sequence[EarlyUse]], opcode: str
+    effects: Sequence[Effect], early: Mapping[int, Sequence[EarlyUse]], kind: Kind
 ) -> dict[int, tuple[Instr, str, str]]:
-    """Of the work `opcode` whose registers one of the `effects` may use early, by its id, the first that does, whether
+    """Of the work of a kind whose registers one of the `effects` may use early, by its id, the first that does, whether
     it "uses" or "overwrites" it, and the register."""
     found: dict[int, tuple[Instr, str, str]] = {}
     for effect in effects:
         for work, name in early.get(id(effect), ()):
-            if work.opcode == opcode:
+            if work.kind is kind:
                 read = any(isinstance(r, Reg) and r.name == name for r in effect.reads)
                 found.setdefault(id(work), (effect.instr, "uses" if read else "overwrites", name))
     return found

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 from ..errors import Decoding, UnknownInstruction
 from ..isa import registry
-from ..isa.carry import with_carry
-from ..isa.moves import FIXED_PARAMETER, parameter_bytes, with_fixed_parameter
+from ..isa.implicit import with_implicit_operands
+from ..isa.moves import parameter_bytes
 from ..isa.registry import Handler, Lowering, Uniform, if_sources_uniform
 from ..isa.special_registers import SHARED_SYMBOL
-from ..isa.wgmma import with_accumulator
-from ..ptx.flow import TERMINATORS
+from ..ptx.kinds import Kind
 from ..ptx.syntax import (
     Address,
     Dual,
@@ -65,6 +64,21 @@ class Effect:
         return isinstance(self.entry, Handler) and self.entry.blocking
 
     @property
+    def pure(self) -> bool:
+        """True if the results depend only on what is read and on the active lanes."""
+        return self.entry is not None and self.entry.pure
+
+    @property
+    def membermask(self) -> Operand | None:
+        """The mask of the lanes that exchange values, if they do."""
+        return self.instr.operands[-1] if self.entry is not None and self.entry.membermask else None
+
+    @property
+    def crosses_lanes(self) -> bool:
+        """True if a lane's result may depend on what other lanes read."""
+        return self.entry is not None and self.entry.crosses_lanes
+
+    @property
     def inlined(self) -> bool:
         """Whether it becomes machine code, rather than a call of a handler."""
         return isinstance(self.entry, Lowering)
@@ -79,8 +93,8 @@ def effects(kernel: Kernel, variables: Mapping[str, int], find: Find = registry.
     found = []
     for instr in kernel.instrs:
         with Decoding(instr):
-            effect = _effect(with_accumulator(with_carry(with_fixed_parameter(_resolved(instr, symbols)))), find)
-            if effect.instr.opcode == FIXED_PARAMETER:
+            effect = _effect(with_implicit_operands(_resolved(instr, symbols)), find)
+            if effect.instr.kind is Kind.PARAMETER:
                 _check_parameter(effect.instr, kernel)
         found.append(effect)
     return tuple(found)
@@ -104,7 +118,7 @@ def _symbols(kernel: Kernel, variables: Mapping[str, int]) -> dict[str, Imm | Sp
 
 
 def _resolved(instr: Instr, symbols: Mapping[str, Imm | Special]) -> Instr:
-    if instr.opcode in TERMINATORS:
+    if instr.kind.ends_block:
         return instr
 
     def resolve(operand: Operand) -> Operand:
@@ -131,7 +145,7 @@ def _resolved(instr: Instr, symbols: Mapping[str, Imm | Special]) -> Instr:
 
 def _effect(instr: Instr, find: Find) -> Effect:
     guard = () if instr.guard is None else (instr.guard[0],)
-    if instr.opcode in TERMINATORS:
+    if instr.kind.ends_block:
         return Effect(instr, None, (), (), guard, bool(guard))
     entry = find(instr)
     for to in instr.operands[: entry.dst]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from ..ptx.dataflow import backward
 from ..ptx.flow import Flow
+from ..ptx.kinds import Kind
 from ..ptx.syntax import Reg
 from .effects import Effect
 
@@ -72,13 +73,13 @@ class Liveness:
         reads, writes = self._reads_and_writes(effect)
         return (after if effect.preserves else after & ~writes) | reads
 
-    def unread(self, flow: Flow, opcodes: Collection[str]) -> frozenset[int]:
-        """The ids of the effects of these opcodes that write registers which nobody reads."""
+    def unread(self, flow: Flow, kind: Kind) -> frozenset[int]:
+        """The ids of the effects of a kind that write registers which nobody reads."""
         found = set[int]()
         for block in flow.blocks:
             after = self.live_out[block.index]
             for effect in reversed(self._effects[block.start : block.end]):
-                if effect.instr.opcode in opcodes and not self.writes(effect) & after:
+                if effect.instr.kind is kind and not self.writes(effect) & after:
                     found.add(id(effect))
                 after = self.before(effect, after)
         return frozenset(found)

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from ..isa.barrier import BARRIERS, is_aligned
+from ..isa.barrier import is_aligned
 from ..isa.ld_st import MemoryOp
 from ..ptx.dataflow import forward
 from ..ptx.flow import EXIT, Flow
+from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Instr, Reg
-from .blocks import EXCHANGES
 from .effects import Effect, registers
 from .stored import Pointers
-from .taint import COMPUTES, choice
+from .taint import choice
 
 
 @dataclass(frozen=True)
@@ -67,18 +67,18 @@ class _Followed:
             if id(effect) in self._chosen:
                 return holding.union(effect.writes)
             return holding if effect.preserves else holding.difference(effect.writes)
-        if effect.instr.opcode == "bra":
+        if effect.instr.kind is Kind.BRANCH:
             if (passed := choice(self._flow, self._effects, index)) is None:
                 raise _UsedElsewhere
             self._chosen |= passed.effects
             return holding | passed.registers
-        if not _computes(effect):
+        if not effect.pure:
             if id(effect) not in self._stores or taken & _decides(effect):
                 raise _UsedElsewhere
             self.found.add(self._stores[id(effect)])
         elif effect.instr.guard is not None and effect.instr.guard[0] in taken:
             raise _UsedElsewhere
-        self.exchanged |= effect.instr.opcode in EXCHANGES or effect.instr.opcode in COMPUTES
+        self.exchanged |= effect.crosses_lanes
         return holding.union(effect.writes)
 
 
@@ -112,7 +112,7 @@ class Reaches:
         loads = [
             (at, self._pointers.of([effect]), effect.instr)
             for at, effect in enumerate(self._effects)
-            if effect.instr.opcode == "ld" and MemoryOp(effect.instr).space in spaces
+            if effect.instr.kind is Kind.LOAD and MemoryOp(effect.instr).space in spaces
         ]
         (mine,) = (origins for _, origins, instr in loads if instr is load)
         alike = [
@@ -160,11 +160,7 @@ class Meetings:
 
 
 def _meets(instr: Instr) -> bool:
-    return instr.opcode in BARRIERS and is_aligned(instr) and instr.guard is None
-
-
-def _computes(effect: Effect) -> bool:
-    return effect.entry is not None and (effect.inlined or effect.instr.opcode in COMPUTES)
+    return instr.kind is Kind.CTA_BARRIER and is_aligned(instr) and instr.guard is None
 
 
 def _decides(effect: Effect) -> set[Reg]:

@@ -7,14 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..isa.ld_st import outside_cluster
-from ..isa.moves import FIXED_PARAMETER
 from ..ptx.dataflow import reachable
+from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Imm, Reg, TensorAddress
 from .effects import Effect, Source, registers
 
-_STORES = frozenset({"st", "atom", "red"})
-_LOADS = frozenset({"ld", "atom", FIXED_PARAMETER})
-_MOVES = frozenset({"mov", "cvta"})
+_STORES = frozenset({Kind.STORE, Kind.ATOMIC, Kind.REDUCTION})
+_LOADS = frozenset({Kind.LOAD, Kind.ATOMIC, Kind.PARAMETER})
+_MOVES = frozenset({Kind.MOVE, Kind.ADDRESS})
 
 Stored = tuple[frozenset[int], frozenset[int]]
 """Offsets of parameters: those that addresses of threads' stores are computed from; and of agents', or what may be
@@ -24,7 +24,7 @@ tensor maps of theirs."""
 def stored(effects: Sequence[Effect]) -> Stored:
     """Where the parameters are that stores go through, as far as that needs no other memory."""
     pointers = Pointers(effects)
-    by_threads = [e for e in effects if e.instr.opcode in _STORES and outside_cluster(e.instr)]
+    by_threads = [e for e in effects if e.instr.kind in _STORES and outside_cluster(e.instr)]
     by_agents = [e for e in effects if "bulk_group" in e.instr.modifiers]
     return pointers.of(by_threads), pointers.of(by_agents) | pointers.maps(by_agents)
 
@@ -45,16 +45,16 @@ class Pointers:
         starts = [r for e in accesses for o in e.sources if isinstance(o, Address) for r in registers(o)]
         found = set[int]()
         for effect, register in self._before(starts):
-            if effect.instr.opcode in _LOADS:
+            if effect.instr.kind in _LOADS:
                 found |= _loaded(effect, register)
-            elif effect.instr.opcode in _MOVES:
+            elif effect.instr.kind in _MOVES:
                 found |= self._variables.intersection(o.value for o in effect.sources if isinstance(o, Imm))
         return frozenset(found)
 
     def maps(self, accesses: Iterable[Effect]) -> frozenset[int]:
         """The constants that the addresses of their tensor maps are made of: a parameter's is its offset, in cvta."""
         at = [o.map for e in accesses for o in e.sources if isinstance(o, TensorAddress)]
-        moves = (e for e, _ in self._before([r for o in at for r in registers(o)]) if e.instr.opcode in _MOVES)
+        moves = (e for e, _ in self._before([r for o in at for r in registers(o)]) if e.instr.kind in _MOVES)
         return frozenset(o.value for e in moves for o in e.sources if isinstance(o, Imm) and isinstance(o.value, int))
 
     def _before(self, starts: Iterable[Source]) -> Iterator[tuple[Effect, Source]]:
@@ -62,7 +62,7 @@ class Pointers:
 
         def read(register: Source) -> Iterator[Source]:
             for effect in self._writers[register]:
-                if effect.instr.opcode not in _LOADS:
+                if effect.instr.kind not in _LOADS:
                     yield from effect.reads
 
         for register in reachable(starts, read):
@@ -72,7 +72,7 @@ class Pointers:
 def _loaded(effect: Effect, register: Source) -> set[int]:
     """Where in the parameters a register is loaded from, if it is."""
     address = effect.sources[0]
-    if effect.instr.opcode != FIXED_PARAMETER or not isinstance(address, Address) or not isinstance(address.base, Imm):
+    if effect.instr.kind is not Kind.PARAMETER or not isinstance(address, Address) or not isinstance(address.base, Imm):
         return set()
     if not isinstance(register, Reg) or register.type != "b64":
         return set()

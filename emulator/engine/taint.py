@@ -14,13 +14,12 @@ from ..machine.convergence import reached
 from ..machine.reports.suspects import LoadedPart
 from ..native.builder import Slot
 from ..ptx.flow import EXIT, BasicBlock, Flow
+from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Instr, Reg, Special, Vector
-from .blocks import EXCHANGES, BlockWriter
+from .blocks import BlockWriter
 from .effects import Effect, registers
 
-COMPUTES: Final = frozenset({"mma", "movmatrix"})
-"""Handlers that compute; what any other is given is used by it."""
-STORES: Final[Mapping[str, Callable[[Instr], MemoryOp]]] = {"st": MemoryOp, "stmatrix": Rows}
+STORES: Final[Mapping[Kind, Callable[[Instr], MemoryOp]]] = {Kind.STORE: MemoryOp, Kind.MATRIX_STORE: Rows}
 Taint = tuple[int, Fault]
 """In which lanes, as bits, and what it is if it is used."""
 
@@ -42,7 +41,7 @@ def choice(flow: Flow, effects: Sequence[Effect], at: int) -> Choice | None:
     passed = list[Effect]()
     for inside in (flow.blocks[index] for index in region):
         own = effects[inside.start : inside.end]
-        others = (e for e in own if e.instr.opcode != "bra" and (not e.inlined or e.instr.opcode in EXCHANGES))
+        others = (e for e in own if e.instr.kind is not Kind.BRANCH and (not e.inlined or e.crosses_lanes))
         if any(successor <= inside.index for successor in inside.successors) or any(others):
             return None
         passed += own
@@ -96,7 +95,7 @@ class TaintTracker:
         guard = effect.instr.guard
         self._chosen = [(chosen, by) for chosen, by in self._chosen if id(effect) in chosen.effects]
         if guard is not None and (decides := self._of(guard[0], self._warp.bits)):
-            if effect.instr.opcode == "bra" and (passed := self._choice(effect)) is not None:
+            if effect.instr.kind is Kind.BRANCH and (passed := self._choice(effect)) is not None:
                 self._choose(passed, decides)
             else:
                 self._used(effect, decides)
@@ -104,13 +103,13 @@ class TaintTracker:
         held = _joined(h for source in effect.reads if isinstance(source, Reg) and (h := self._of(source, taken)))
         if held is None:
             return None
-        if effect.entry is None or not (effect.inlined or effect.instr.opcode in COMPUTES):
+        if not effect.pure:
             if self._stored(effect, taken) is None:
                 self._used(effect, held)
             return None
-        if effect.instr.opcode == "selp":
+        if effect.instr.kind is Kind.SELECT:
             return self._selected(effect, taken)
-        if effect.instr.opcode not in EXCHANGES | COMPUTES:
+        if not effect.crosses_lanes:
             return held
         return (reached(effect.instr, held[0]) & taken, held[1])
 
@@ -137,7 +136,7 @@ class TaintTracker:
 
     def _stored(self, effect: Effect, taken: int) -> MemoryOp | None:
         """An instruction as an ordinary store to the CTA's own shared memory, at addresses that hold nothing."""
-        op = STORES[effect.instr.opcode](effect.instr) if effect.instr.opcode in STORES else None
+        op = STORES[effect.instr.kind](effect.instr) if effect.instr.kind in STORES else None
         if op is None or not op.own_cta or op.strong:
             return None
         (address,) = (source for source in effect.sources if isinstance(source, Address))

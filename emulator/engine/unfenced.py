@@ -13,11 +13,10 @@ from typing import Any, Final
 from ..errors import Level, MissingWait, place
 from ..ptx.dataflow import forward
 from ..ptx.flow import Flow
+from ..ptx.kinds import Kind
 from ..ptx.syntax import Instr, Reg
-from .early_uses import COMMIT, PRODUCT
 from .effects import Effect, registers
 
-FENCE: Final = "wgmma.fence"
 START: Final = -1
 _Touch = tuple[Reg | None, str]
 """A register, or None for all, and the shape of the product whose accumulator it was; "" where others touched it."""
@@ -53,7 +52,7 @@ class Unfenced:
 
 def unfenced(flow: Flow, effects: Sequence[Effect]) -> dict[int, Unfenced]:
     """The products that lack a fence, by the id of their effects."""
-    products = [effect for effect in effects if effect.instr.opcode == PRODUCT]
+    products = [effect for effect in effects if effect.instr.kind is Kind.GROUP_MMA]
     if not products:
         return {}
     theirs = {register for product in products for register in _operands(product)}
@@ -71,7 +70,7 @@ def unfenced(flow: Flow, effects: Sequence[Effect]) -> dict[int, Unfenced]:
         state = dict(at_start)
         for at in range(flow.blocks[index].start, flow.blocks[index].end):
             effect = effects[at]
-            touches = _touches(effect, shapes) if effect.instr.opcode == PRODUCT else []
+            touches = _touches(effect, shapes) if effect.instr.kind is Kind.GROUP_MMA else []
             late = {t: state[t] for t in touches if t in state and t[1] != _shape(effect.instr)}
             if late:
                 (register, _), touched = max(late.items(), key=lambda item: item[1])
@@ -98,15 +97,15 @@ def _operands(product: Effect) -> list[Reg]:
 
 def _follow(state: _State, at: int, effect: Effect, theirs: set[Reg], shapes: Sequence[str]) -> None:
     """Go on behind an instruction. A product is told of; those of its shape that follow may use its accumulator."""
-    opcode = effect.instr.opcode
-    if opcode == FENCE and not effect.preserves:
+    kind = effect.instr.kind
+    if kind is Kind.GROUP_MMA_FENCE and not effect.preserves:
         state.clear()
-    elif opcode == PRODUCT:
+    elif kind is Kind.GROUP_MMA:
         for touch in _touches(effect, shapes):
             state.pop(touch, None)
         shape = _shape(effect.instr)
         state.update(((r, shape), at) for r in registers(effect.instr.operands[0]) if isinstance(r, Reg))
-    elif opcode != COMMIT:
+    elif kind is not Kind.GROUP_MMA_COMMIT:
         state.update(((r, ""), at) for r in (*effect.writes, *effect.reads) if isinstance(r, Reg) and r in theirs)
 
 

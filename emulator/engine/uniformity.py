@@ -14,6 +14,7 @@ from ..chip import LANES
 from ..isa import special_registers
 from ..ptx.dataflow import reachable
 from ..ptx.flow import BasicBlock, Flow
+from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr, Operand, Reg, Special
 from .effects import Effect, Source
 from .liveness import Liveness
@@ -34,14 +35,14 @@ def _warp_numbers(effects: Sequence[Effect]) -> set[int]:
     copies = {
         effect.writes[0]
         for effect in effects
-        if effect.instr.opcode == "mov" and effect.reads == (_THREAD,) and writers[effect.writes[0]] == 1
+        if effect.instr.kind is Kind.MOVE and effect.reads == (_THREAD,) and writers[effect.writes[0]] == 1
     }
     return {id(effect) for effect in effects if _shifted(effect.instr, copies)}
 
 
 def _shifted(instr: Instr, threads: Container[Operand]) -> bool:
-    match instr.opcode, instr.operands:
-        case "shr", (_, source, Imm(bits)):
+    match instr.kind, instr.operands:
+        case Kind.SHIFT_RIGHT, (_, source, Imm(bits)):
             return source in threads and bits >= _LANE_BITS
     return False
 
@@ -92,7 +93,7 @@ class _Analysis:
         if guard is None or guard[0] not in self._varying or block.index in self._split:
             return []
         self._split.add(block.index)
-        if effect.instr.opcode != "bra":
+        if effect.instr.kind is not Kind.BRANCH:
             return []
         return self._separated(block)
 

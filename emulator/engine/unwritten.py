@@ -14,12 +14,12 @@ from ..errors import Level, UnwrittenRead
 from ..isa.registry import Handler
 from ..ptx.dataflow import forward
 from ..ptx.flow import Flow
+from ..ptx.kinds import Kind
 from ..ptx.syntax import Address, Instr, TensorAddress
-from .early_uses import PRODUCT
 from .effects import Effect, registers
 from .liveness import Liveness
 
-_MOVES_DATA = frozenset({"ld", "st", "tcgen05.st"})
+_MOVES_DATA = frozenset({Kind.LOAD, Kind.STORE, Kind.TENSOR_STORE})
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def unwritten(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> dict
 
 
 def _written(effect: Effect, before: int, liveness: Liveness) -> int:
-    copies = effect.instr.opcode == "mov" and effect.instr.guard is None
+    copies = effect.instr.kind is Kind.MOVE and effect.instr.guard is None
     reads = liveness.reads(effect)
     return 0 if copies and reads and not reads & before else liveness.writes(effect)
 
@@ -71,7 +71,7 @@ def _certain(effect: Effect) -> tuple[object, ...]:
     """What is read whenever control comes here: of a guarded instruction the guard alone; of wgmma not the accumulator,
     which it may be told to forget."""
     guard = effect.instr.guard
-    if guard is None and effect.instr.opcode == PRODUCT:
+    if guard is None and effect.instr.kind is Kind.GROUP_MMA:
         return tuple(register for operand in effect.sources[1:] for register in registers(operand))
     return effect.reads if guard is None else (guard[0],)
 
@@ -87,6 +87,6 @@ def _deciding(effect: Effect) -> list[object]:
     instr = effect.instr
     if instr.guard is not None:
         return [instr.guard[0]]
-    every = isinstance(effect.entry, Handler) and instr.opcode not in _MOVES_DATA
+    every = isinstance(effect.entry, Handler) and instr.kind not in _MOVES_DATA
     operands = effect.sources if every else [o for o in effect.sources if isinstance(o, Address | TensorAddress)]
     return [register for operand in operands for register in registers(operand)]

@@ -10,7 +10,7 @@ from ..ptx.syntax import Instr, Operand
 from . import approximations, floats, integer
 from . import small_floats as small
 from .modifiers import Modifiers
-from .registry import if_sources_uniform, lowers
+from .registry import Timing, if_sources_uniform, lowers
 
 INTEGERS = {f"{sign}{bits}": (f"i{bits}", sign == "s") for sign in "usb" for bits in (8, 16, 32, 64)}
 WIDE_FLOATS = {"f32": "float", "f64": "double"}
@@ -21,7 +21,8 @@ FLUSHED = ("f32", "f32x2", "f16", "f16x2")
 Compute = Callable[..., Vec]
 
 
-@lowers("add", "sub", "mul", "mad", "fma", uniform=if_sources_uniform)
+@lowers("add", "sub", timing=Timing.ADD, uniform=if_sources_uniform)
+@lowers("mul", "mad", "fma", timing=Timing.MULTIPLY, uniform=if_sources_uniform)
 def arithmetic(builder: Builder, ins: Instr) -> None:
     """Lower the ring operations: d = a op b, or d = a*b + c."""
     m = Modifiers(ins)
@@ -208,7 +209,7 @@ def _halves(builder: Builder, source: Operand, half: str, kind: str) -> tuple[Ve
     return value.zext(narrow).bitcast(kind), value.shr(value.width // 2).zext(narrow).bitcast(kind)
 
 
-@lowers("div", uniform=if_sources_uniform)
+@lowers("div", timing=Timing.SPECIAL, uniform=if_sources_uniform)
 def div(builder: Builder, ins: Instr) -> None:
     """Lower div. Every floating-point form, also .full and .approx, is correctly rounded."""
     m = Modifiers(ins)
@@ -233,7 +234,12 @@ def _integer_quotient(builder: Builder, ins: Instr, m: Modifiers, kind: str, sig
     builder.write(to, integer.divide(builder.read(a, kind), builder.read(b, kind), signed, remainder))
 
 
-@lowers("min", "max", uniform=if_sources_uniform)
+def _three_operands(ins: Instr) -> tuple[str, ...]:
+    """Return the opcode that ptxas merges an f32 min or max with (FMNMX3)."""
+    return (ins.opcode,) if "f32" in ins.modifiers and len(ins.operands) == 3 else ()
+
+
+@lowers("min", "max", merges=_three_operands, uniform=if_sources_uniform)
 def extreme(builder: Builder, ins: Instr) -> None:
     """Lower min and max of two operands, for f32 also of three.
 
@@ -358,7 +364,7 @@ _EXACT = ("rcp", "sqrt")
 _OF_DOUBLE = (*_EXACT, "rsqrt")
 
 
-@lowers(*_FUNCTIONS, uniform=if_sources_uniform)
+@lowers(*_FUNCTIONS, timing=Timing.SPECIAL, uniform=if_sources_uniform)
 def function(builder: Builder, ins: Instr) -> None:
     """Lower the functions of one argument. .approx and .rn are the same here: within an ulp of the exact result.
 

@@ -13,7 +13,7 @@ from ..ptx.syntax import Instr, Reg
 from .lane_values import per_lane
 from .ld_st import REGISTER_BYTES, MemoryOp, chosen, load, outside_cluster, store
 from .modifiers import CACHE_HINT, REACH, SCOPE, SHARED, Modifiers
-from .registry import Action, executes
+from .registry import Action, Timing, executes
 from .spaces import LOCAL_BASE
 
 if TYPE_CHECKING:
@@ -106,12 +106,12 @@ def _exists(operation: str, kind: str, vector: str | None, space: str | None) ->
     return operation in operations and vector in VECTORS.get(kind, ()) and space in ("global", None)
 
 
-@executes("atom", dst=1, communicates=outside_cluster)
+@executes("atom", dst=1, timing=Timing.MEMORY, communicates=outside_cluster)
 def _atom(ins: Instr) -> Action:
     return _run(Atomic(ins), ins, 1)
 
 
-@executes("red", communicates=outside_cluster)
+@executes("red", timing=Timing.MEMORY, communicates=outside_cluster)
 def _red(ins: Instr) -> Action:
     return _run(Atomic(ins), ins, 0)
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ..machine.topology import Warp
 
 VOTES: Final = {"popc": "u32", "and": "pred", "or": "pred"}
-BARRIERS: Final = ("bar.sync", "barrier.sync")
 
 
 def is_aligned(ins: Instr) -> bool:
@@ -28,7 +27,7 @@ def is_aligned(ins: Instr) -> bool:
     return ins.opcode.startswith("bar.") or "aligned" in ins.modifiers
 
 
-@executes(*BARRIERS, blocking=True, communicates=never_communicates)
+@executes("bar.sync", "barrier.sync", blocking=True, communicates=never_communicates)
 def _sync(ins: Instr) -> Action:
     Modifiers(ins).pick(ALIGNED)
     aligned = is_aligned(ins)

@@ -7,7 +7,7 @@ from ..native.vector import Vec, helper
 from ..ptx.syntax import Dual, Imm, Instr, Operand
 from . import integer
 from .modifiers import Modifiers
-from .registry import if_sources_uniform, lowers
+from .registry import Timing, if_sources_uniform, lowers
 
 _WORDS = {f"b{n}": f"i{n}" for n in (16, 32, 64)}
 _WIDE_WORDS = {"b32": "i32", "b64": "i64"}
@@ -16,7 +16,21 @@ _WIDE_INTEGERS = {f"{k}{n}": (f"i{n}", k == "s") for k in "us" for n in (32, 64)
 _LOGIC = {"and": Vec.__and__, "or": Vec.__or__, "xor": Vec.__xor__}
 
 
-@lowers(*_LOGIC, uniform=if_sources_uniform)
+def _of_words(ins: Instr) -> bool:
+    return not {"s32", "u32", "b32"}.isdisjoint(ins.modifiers)
+
+
+def _any_logic(ins: Instr) -> tuple[str, ...]:
+    """Return the opcodes that ptxas merges a logic operation on words with (LOP3)."""
+    return tuple(_LOGIC) if _of_words(ins) else ()
+
+
+def _scaled_add(ins: Instr) -> tuple[str, ...]:
+    """Return the opcode that ptxas merges a constant shift of a word with (IMAD)."""
+    return ("add",) if _of_words(ins) and isinstance(ins.operands[-1], Imm) else ()
+
+
+@lowers(*_LOGIC, merges=_any_logic, uniform=if_sources_uniform)
 def logic(builder: Builder, ins: Instr) -> None:
     """Lower bitwise operations, also on predicates."""
     m = Modifiers(ins)
@@ -26,7 +40,8 @@ def logic(builder: Builder, ins: Instr) -> None:
     builder.write(to, _LOGIC[ins.opcode](builder.read(a, kind), builder.read(b, kind)))
 
 
-@lowers("not", "cnot", uniform=if_sources_uniform)
+@lowers("not", timing=Timing.FREE, uniform=if_sources_uniform)
+@lowers("cnot", uniform=if_sources_uniform)
 def invert(builder: Builder, ins: Instr) -> None:
     """Lower not (~a) and cnot (a == 0)."""
     m = Modifiers(ins)
@@ -36,7 +51,8 @@ def invert(builder: Builder, ins: Instr) -> None:
     builder.write(ins.operands[0], ~a if ins.opcode == "not" else a.compare("eq", 0).zext(kind))
 
 
-@lowers("shl", "shr", uniform=if_sources_uniform)
+@lowers("shl", merges=_scaled_add, uniform=if_sources_uniform)
+@lowers("shr", uniform=if_sources_uniform)
 def shift(builder: Builder, ins: Instr) -> None:
     """Lower shifts. A count of at least the width shifts all bits out."""
     m = Modifiers(ins)

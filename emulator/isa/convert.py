@@ -11,7 +11,7 @@ from . import floats, integer
 from . import small_floats as small
 from .arithmetic import HALF_FLOATS, INTEGERS, WIDE_FLOATS
 from .modifiers import Modifiers
-from .registry import if_sources_uniform, lowers
+from .registry import Timing, if_sources_uniform, lowers
 
 _TO_INTEGRAL = {"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 _PAIRS = {"f16x2": "f16", "bf16x2": "bf16"} | {f"{name}x2": name for name in small.MINIFLOATS} | {"ue8m0x2": "ue8m0"}
@@ -19,7 +19,7 @@ _TYPES = (*INTEGERS, *WIDE_FLOATS, *HALF_FLOATS, *_PAIRS, "tf32")
 _LARGEST = {"f16": 65504.0, "bf16": 3.3895313892515355e38}
 
 
-@lowers("cvt", uniform=if_sources_uniform)
+@lowers("cvt", timing=Timing.CONVERT, uniform=if_sources_uniform)
 def cvt(builder: Builder, ins: Instr) -> None:
     """Lower cvt by destination and source type."""
     m = Modifiers(ins)

@@ -9,14 +9,15 @@ from ..machine.order.clocks import ASYNC_VISIBLE, ASYNC_VISIBLE_OUTSIDE
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
 from .modifiers import REACH, SCOPE, Modifiers
-from .registry import Action, executes, never_communicates
+from .registry import Action, Timing, executes, never_communicates
 from .tensormap import acquire, release
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
 
 
-@executes("fence", "membar", communicates=never_communicates)
+@executes("fence", timing=Timing.FREE, communicates=never_communicates)
+@executes("membar", communicates=never_communicates)
 def _fence(ins: Instr) -> Action:
     """Publish earlier accesses with the next relaxed write, and acquire what relaxed reads have observed."""
     semantics, scope, _ = Modifiers(ins).pick(

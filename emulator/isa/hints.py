@@ -11,7 +11,7 @@ from ..native.builder import Builder
 from ..ptx.syntax import Imm, Instr
 from .ld_st import chosen
 from .modifiers import Modifiers
-from .registry import Action, executes, if_sources_uniform, lowers, never_communicates
+from .registry import Action, Timing, executes, if_sources_uniform, lowers, never_communicates
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
@@ -25,7 +25,7 @@ POLICIES: Final = {
 }
 
 
-@lowers("createpolicy", uniform=if_sources_uniform)
+@lowers("createpolicy", timing=Timing.FREE, uniform=if_sources_uniform)
 def createpolicy(builder: Builder, ins: Instr) -> None:
     """Lower createpolicy.
 

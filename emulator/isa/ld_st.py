@@ -16,7 +16,7 @@ from ..machine.order.flags import Flags
 from ..ptx.syntax import Instr, Operand, Reg, Special, Vector
 from .lane_values import lane_rows, per_lane
 from .modifiers import REACH, SCOPE, SEMANTICS, SHARED, Modifiers
-from .registry import Action, executes, if_sources_uniform, never_communicates
+from .registry import Action, Timing, executes, if_sources_uniform, never_communicates
 from .spaces import LOCAL_BASE, SHARED_BASE
 from .special_registers import MEMORY
 
@@ -330,7 +330,14 @@ def if_not_local(ins: Instr) -> Sequence[Operand] | None:
     return if_sources_uniform(ins) if any(m.startswith(one_for_all) for m in ins.modifiers) else None
 
 
-@executes("ld", dst=1, uniform=if_not_local, hidden_reads=compiled_memory, communicates=strong_outside_cluster)
+@executes(
+    "ld",
+    dst=1,
+    timing=Timing.MEMORY,
+    uniform=if_not_local,
+    hidden_reads=compiled_memory,
+    communicates=strong_outside_cluster,
+)
 def _ld(ins: Instr) -> Action:
     op = MemoryOp(ins)
     target = ins.operands[0]
@@ -389,7 +396,7 @@ def load_of_parameters(op: MemoryOp, widths: list[int]) -> Action:
     return run
 
 
-@executes("st", hidden_reads=compiled_memory, communicates=strong_outside_cluster)
+@executes("st", timing=Timing.MEMORY, hidden_reads=compiled_memory, communicates=strong_outside_cluster)
 def _st(ins: Instr) -> Action:
     op = MemoryOp(ins)
     dtype = np.dtype(f"u{op.width}")

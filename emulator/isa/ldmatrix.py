@@ -14,7 +14,7 @@ from ..ptx.syntax import Instr
 from .lane_values import matrix
 from .ld_st import BITS, MemoryOp, chosen, load, store
 from .modifiers import ALIGNED, SHARED, Modifiers
-from .registry import Action, executes, never_communicates
+from .registry import Action, Timing, executes, never_communicates
 from .tcgen05_cp import SOURCES
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Rows(MemoryOp):
         return chosen(warp, None, address)[: self.fragment.rows * self.matrices]
 
 
-@executes("ldmatrix", dst=1, communicates=never_communicates)
+@executes("ldmatrix", dst=1, timing=Timing.MEMORY, communicates=never_communicates)
 def _ldmatrix(ins: Instr) -> Action:
     op = Rows(ins)
     where = op.fragment
@@ -135,7 +135,7 @@ def _ldmatrix(ins: Instr) -> Action:
     return run
 
 
-@executes("stmatrix", communicates=never_communicates)
+@executes("stmatrix", timing=Timing.MEMORY, communicates=never_communicates)
 def _stmatrix(ins: Instr) -> Action:
     op = Rows(ins)
     where = op.fragment
@@ -149,7 +149,7 @@ def _stmatrix(ins: Instr) -> Action:
     return run
 
 
-@executes("movmatrix", dst=1, communicates=never_communicates)
+@executes("movmatrix", dst=1, pure=True, communicates=never_communicates)
 def _movmatrix(ins: Instr) -> Action:
     """Transpose an 8x8 matrix of 16-bit elements held in one register per lane."""
     if ins.modifiers != ("sync", "aligned", "m8n8", "trans", "b16"):

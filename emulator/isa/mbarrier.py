@@ -29,7 +29,6 @@ PHASES: Final = (1 << PHASE_BITS) - 1
 PARITY = frozenset({"parity"})
 OWN: Final = frozenset({"shared", "shared::cta"})
 """State spaces that name the CTA's own shared memory."""
-WAITS: Final = ("mbarrier.try_wait", "mbarrier.test_wait")
 
 
 def mbarrier_at(warp: Warp, address: int, ins: Instr) -> MBarrier:
@@ -173,7 +172,14 @@ def _pending_count(ins: Instr) -> Action:
     return lambda warp, mask, state: state >> (np.uint64(PHASE_BITS) if isinstance(state, np.ndarray) else PHASE_BITS)
 
 
-@executes(*WAITS, dst=1, blocking=True, uniform=if_sources_uniform, communicates=never_communicates)
+@executes(
+    "mbarrier.try_wait",
+    "mbarrier.test_wait",
+    dst=1,
+    blocking=True,
+    uniform=if_sources_uniform,
+    communicates=never_communicates,
+)
 def _wait(ins: Instr) -> Action:
     """Wait for or test a phase. Either may return false after a while.
 

@@ -95,7 +95,7 @@ def _doubles(source: Any, count: int) -> np.ndarray:
     return np.ascontiguousarray(lane_rows(source, count, np.dtype(np.uint64)).T).view(np.float64)
 
 
-@executes("mma", dst=1, communicates=never_communicates)
+@executes("mma", dst=1, pure=True, communicates=never_communicates)
 def _mma(ins: Instr) -> Action:
     """Compute D = A B + C, accumulated in float32, in float64, or exactly in integers."""
     to, of_a, of_b, of_c = kinds = ins.modifiers[-4:]

@@ -9,19 +9,19 @@ from ..chip import RANK_SHIFT
 from ..native.body import Body
 from ..native.builder import INTEGER_OF, Builder, Cell
 from ..native.vector import Vec, helper
+from ..ptx.kinds import FIXED_PARAMETER
 from ..ptx.syntax import Address, Imm, Instr, Operand, Reg, Special, Vector
 from . import floats
 from .modifiers import Modifiers
-from .registry import if_sources_uniform, lowers
+from .registry import Timing, if_sources_uniform, lowers
 from .spaces import LOCAL_BASE, SHARED_BASE, WINDOW_BYTES
 from .special_registers import PARAMS
 
-FIXED_PARAMETER = "ld.param at a constant"
 _BITS = {"pred": "i1"} | {f"{k}{n}": f"i{n}" for k in "bsuf" for n in (8, 16, 32, 64)}
 _HALVES = {"b16": "b8", "b32": "b16", "b64": "b32", "b128": "b64"}
 
 
-@lowers("mov", uniform=if_sources_uniform)
+@lowers("mov", timing=Timing.FREE, uniform=if_sources_uniform)
 def mov(builder: Builder, ins: Instr) -> None:
     """Lower mov as an alias of the source. {lo, hi} are joined only when the whole value is needed."""
     m = Modifiers(ins)
@@ -65,7 +65,7 @@ def _parameters(ins: Instr) -> tuple[Special, ...]:
     return (PARAMS,) if any(part.startswith("param") for part in ins.modifiers) else ()
 
 
-@lowers(FIXED_PARAMETER, uniform=if_sources_uniform, hidden_reads=_parameters)
+@lowers(FIXED_PARAMETER, timing=Timing.FREE, uniform=if_sources_uniform, hidden_reads=_parameters)
 def parameter(builder: Builder, ins: Instr) -> None:
     """Lower a load of a parameter at a constant address."""
     m = Modifiers(ins)
@@ -112,7 +112,7 @@ def _loader(kind: str) -> Callable[[Vec], Vec]:
 _AT = {kind: _loader(kind) for kind in ("i8", "i16", "i32", "i64")}
 
 
-@lowers("cvta", uniform=if_sources_uniform, hidden_reads=_parameters)
+@lowers("cvta", timing=Timing.FREE, uniform=if_sources_uniform, hidden_reads=_parameters)
 def cvta(builder: Builder, ins: Instr) -> None:
     """Lower cvta: convert between a state space and the generic address space."""
     m = Modifiers(ins)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from inspect import CO_VARARGS
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -50,6 +51,7 @@ Without operands the result is always uniform; None means that it may differ wha
 """
 HiddenReads = Callable[[Instr], tuple[Special, ...]]
 Communicates = Callable[[Instr], bool]
+Merges = Callable[[Instr], Sequence[str]]
 Flush = Callable[[Any], None]
 
 
@@ -82,7 +84,30 @@ def never_communicates(ins: Instr) -> bool:
     return False
 
 
-@dataclass(frozen=True)
+def merges_with_none(ins: Instr) -> tuple[str, ...]:
+    """Return no opcodes: the instruction stays an instruction of its own."""
+    return ()
+
+
+class Timing(Enum):
+    """Pipe and latency class of an instruction in the timing model."""
+
+    FREE = auto()
+    """ptxas leaves nothing of it."""
+    ALU = auto()
+    ADD = auto()
+    """The FMA pipe for floating-point types, else the ALU."""
+    MULTIPLY = auto()
+    CONVERT = auto()
+    SPECIAL = auto()
+    """The MUFU pipe."""
+    SHUFFLE = auto()
+    MEMORY = auto()
+    """The LSU pipe."""
+    TENSOR_MEMORY = auto()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Facts:
     """Static facts about a family.
 
@@ -90,17 +115,29 @@ class Facts:
     uniform: of the result; a pair if it differs for d and p.
     hidden_reads: hidden registers of the emulator that the instruction reads besides its operands.
     communicates: whether clusters may communicate through it. If no instruction of a kernel does, its clusters may run
-    in
-    several processes.
+    in several processes.
+    pure: the results depend only on what is read and on the active lanes.
+    membermask: the last operand is a mask of the lanes that exchange values.
+    timing: its class in the timing model.
+    merges: the opcodes of a second instruction with which ptxas merges it into one of three operands.
     """
 
-    dst: int
-    uniform: Uniform | tuple[Uniform, Uniform]
-    hidden_reads: HiddenReads
-    communicates: Communicates
+    dst: int = 0
+    uniform: Uniform | tuple[Uniform, Uniform] = never_uniform
+    hidden_reads: HiddenReads = no_hidden_reads
+    communicates: Communicates = may_communicate
+    pure: bool = False
+    membermask: bool = False
+    timing: Timing = Timing.ALU
+    merges: Merges = merges_with_none
+
+    @property
+    def crosses_lanes(self) -> bool:
+        """True if a lane's result may depend on what other lanes read."""
+        return self.membermask or (self.pure and isinstance(self, Handler))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Handler(Facts):
     """A family that acts on the machine. `make` checks one instruction and returns its `Action`.
 
@@ -109,14 +146,14 @@ class Handler(Facts):
     """
 
     make: Callable[[Instr], Action]
-    blocking: bool
+    blocking: bool = False
     flush: Flush | None = None
 
 
 Lower = Callable[["Builder", Instr], None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Lowering(Facts):
     """A family of pure computation. `lower` checks one instruction and appends its code to a segment."""
 
@@ -127,16 +164,8 @@ HANDLERS: Final[dict[str, Handler]] = {}
 LOWERINGS: Final[dict[str, Lowering]] = {}
 
 
-def executes(
-    *opcodes: str,
-    blocking: bool = False,
-    dst: int = 0,
-    uniform: Uniform | tuple[Uniform, Uniform] = never_uniform,
-    hidden_reads: HiddenReads = no_hidden_reads,
-    communicates: Communicates = may_communicate,
-    flush: Flush | None = None,
-) -> Callable[[Callable[[Instr], Action]], Callable[[Instr], Action]]:
-    """Register the handler of `opcodes`. The parameters are the fields of `Facts` and `Handler`.
+def executes(*opcodes: str, **facts: Any) -> Callable[[Callable[[Instr], Action]], Callable[[Instr], Action]]:
+    """Register the handler of `opcodes`. facts: fields of `Facts` and `Handler`.
 
     A blocking action may return BLOCK after it set `warp.waiting`; it runs again when the warp resumes.
     """
@@ -144,19 +173,14 @@ def executes(
     def register(make: Callable[[Instr], Action]) -> Callable[[Instr], Action]:
         for opcode in opcodes:
             _check_unregistered(opcode)
-            HANDLERS[opcode] = Handler(dst, uniform, hidden_reads, communicates, make, blocking, flush)
+            HANDLERS[opcode] = Handler(make=make, **facts)
         return make
 
     return register
 
 
-def lowers(
-    *opcodes: str,
-    dst: int = 1,
-    uniform: Uniform | tuple[Uniform, Uniform] = never_uniform,
-    hidden_reads: HiddenReads = no_hidden_reads,
-) -> Callable[[Lower], Lower]:
-    """Register the lowering of `opcodes`. The parameters are the fields of `Facts`.
+def lowers(*opcodes: str, dst: int = 1, **facts: Any) -> Callable[[Lower], Lower]:
+    """Register the lowering of `opcodes`. facts: fields of `Facts`.
 
     The results may depend only on the operands, the hidden reads and the active lanes, so clusters cannot communicate.
     """
@@ -164,7 +188,7 @@ def lowers(
     def register(lower: Lower) -> Lower:
         for opcode in opcodes:
             _check_unregistered(opcode)
-            LOWERINGS[opcode] = Lowering(dst, uniform, hidden_reads, never_communicates, lower)
+            LOWERINGS[opcode] = Lowering(lower=lower, dst=dst, pure=True, communicates=never_communicates, **facts)
         return lower
 
     return register

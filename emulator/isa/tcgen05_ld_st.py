@@ -13,7 +13,7 @@ from ..machine.order.cells import Cells
 from ..ptx.syntax import Instr
 from .lane_values import matrix, same
 from .modifiers import ALIGNED, Modifiers
-from .registry import Action, executes, never_communicates
+from .registry import Action, Timing, executes, never_communicates
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
@@ -121,7 +121,7 @@ class Transfer:
         return warp.cta.tmem.region(lane, self.lanes, column, span)
 
 
-@executes("tcgen05.ld", dst=1, communicates=never_communicates)
+@executes("tcgen05.ld", dst=1, timing=Timing.TENSOR_MEMORY, communicates=never_communicates)
 def _ld(ins: Instr) -> Action:
     transfer = Transfer(ins, "pack::16b")
     straight = transfer.shape == "32x32b" and not transfer.packed
@@ -142,7 +142,7 @@ def _ld(ins: Instr) -> Action:
     return run
 
 
-@executes("tcgen05.st", communicates=never_communicates)
+@executes("tcgen05.st", timing=Timing.TENSOR_MEMORY, communicates=never_communicates)
 def _st(ins: Instr) -> Action:
     transfer = Transfer(ins, "unpack::16b")
 

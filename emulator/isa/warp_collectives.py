@@ -17,7 +17,16 @@ from ..native.vector import Vec, helper, template
 from ..ptx.syntax import Dual, Imm, Instr, Operand
 from .lane_values import active_lanes, per_lane
 from .modifiers import Modifiers
-from .registry import Action, always_uniform, executes, if_sources_uniform, lowers, never_communicates, never_uniform
+from .registry import (
+    Action,
+    Timing,
+    always_uniform,
+    executes,
+    if_sources_uniform,
+    lowers,
+    never_communicates,
+    never_uniform,
+)
 
 if TYPE_CHECKING:
     from ..machine.topology import Warp
@@ -32,7 +41,7 @@ def activemask(builder: Builder, ins: Instr) -> None:
     builder.write(ins.operands[0], ballot(builder.taking_part))
 
 
-@executes("bar.warp.sync", communicates=never_communicates)
+@executes("bar.warp.sync", membermask=True, timing=Timing.FREE, communicates=never_communicates)
 def _warp_sync(ins: Instr) -> Action:
     """Order the lanes' accesses. There is nothing to wait for, since the lanes of a warp run together."""
     Modifiers(ins).done()
@@ -69,7 +78,7 @@ def _present(builder: Builder, members: Operand) -> Vec:
     return present if isinstance(members, Imm) else present & builder.read(members, "i32")
 
 
-@lowers("elect.sync", uniform=(if_members_uniform, never_uniform))
+@lowers("elect.sync", membermask=True, uniform=(if_members_uniform, never_uniform))
 def elect(builder: Builder, ins: Instr) -> None:
     """Lower elect.sync: the lowest participating lane, and whether it is this one."""
     Modifiers(ins).done()
@@ -90,7 +99,7 @@ def if_one_source_lane(ins: Instr) -> Sequence[Operand] | None:
     return None
 
 
-@lowers("shfl.sync", uniform=if_one_source_lane)
+@lowers("shfl.sync", membermask=True, timing=Timing.SHUFFLE, uniform=if_one_source_lane)
 def shuffle(builder: Builder, ins: Instr) -> None:
     """Lower shfl.sync: d = a of another lane; p = whether that lane is in range."""
     m = Modifiers(ins)
@@ -131,7 +140,7 @@ def permute_lanes(a: Vec, from_lane: Vec) -> Vec:
     return Vec(code, result, "i32")
 
 
-@lowers("vote.sync", uniform=if_members_uniform)
+@lowers("vote.sync", membermask=True, uniform=if_members_uniform)
 def vote(builder: Builder, ins: Instr) -> None:
     """Lower vote.sync: all, any, uni over the participating lanes, or their ballot."""
     m = Modifiers(ins)
@@ -148,7 +157,7 @@ def vote(builder: Builder, ins: Instr) -> None:
     builder.write(to, {"all": every, "any": ~none, "uni": every | none}[mode])
 
 
-@lowers("match.any.sync", "match.all.sync", uniform=if_sources_uniform)
+@lowers("match.any.sync", "match.all.sync", membermask=True, uniform=if_sources_uniform)
 def match(builder: Builder, ins: Instr) -> None:
     """Lower match.sync: the lanes with the same value.
 
@@ -200,7 +209,7 @@ _IDENTITY = {
 }
 
 
-@lowers("redux.sync", uniform=if_members_uniform)
+@lowers("redux.sync", membermask=True, uniform=if_members_uniform)
 def reduce(builder: Builder, ins: Instr) -> None:
     """Lower redux.sync: reduce the participating lanes, or each group of them."""
     m = Modifiers(ins)

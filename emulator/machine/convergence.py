@@ -8,6 +8,7 @@ import numpy as np
 
 from ..chip import LANES
 from ..errors import BarrierError, Level
+from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def report_reads_of_unnamed(instr: Instr, warp: Warp, bits: int) -> None:
 
 def fixed(instr: Instr) -> bool:
     """Whether it is known before it runs between which lanes an instruction brings values."""
-    return instr.opcode == "shfl.sync" and all(isinstance(operand, Imm) for operand in instr.operands[2:4])
+    return instr.kind is Kind.SHUFFLE and all(isinstance(operand, Imm) for operand in instr.operands[2:4])
 
 
 def reached(instr: Instr, lanes: int) -> int:

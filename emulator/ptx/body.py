@@ -9,6 +9,7 @@ from dataclasses import replace
 from .calls import Function
 from .declarations import Scope, variable
 from .families import split
+from .kinds import Kind
 from .operands import OperandReader, atom
 from .source import Source
 from .statements import Statement, Statements
@@ -69,7 +70,7 @@ class Body:
                 used = ALL_BYTES
         for statement, used in instructions:
             made = statement.made or self._instruction(statement)
-            if made.opcode == "bra":
+            if made.kind is Kind.BRANCH:
                 made = replace(made, operands=tuple(_resolved(operand, statement.scope) for operand in made.operands))
             if used != ALL_BYTES:
                 made = replace(made, used=used)

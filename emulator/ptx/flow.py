@@ -8,11 +8,10 @@ from functools import cached_property
 
 from ..errors import UnknownInstruction
 from .dataflow import dominators, predecessors, reachable
+from .kinds import Kind
 from .syntax import Instr, Kernel, Symbol
 
 EXIT = -1
-EXITS = frozenset({"ret", "exit"})
-TERMINATORS = EXITS | {"bra"}
 
 
 @dataclass(frozen=True)
@@ -94,12 +93,12 @@ class Flow:
 
 
 def _only_ends(instr: Instr) -> bool:
-    return instr.opcode in EXITS and instr.guard is None
+    return instr.kind is Kind.EXIT and instr.guard is None
 
 
 def _stops(kernel: Kernel, start: int, end: int) -> bool:
     """Return True if no lane gets past these instructions because the kernel traps, as after a failed assertion."""
-    return any(instr.opcode == "trap" and instr.guard is None for instr in kernel.instrs[start:end])
+    return any(instr.kind is Kind.TRAP and instr.guard is None for instr in kernel.instrs[start:end])
 
 
 def _ends(start: int, successors: Sequence[Sequence[int]]) -> bool:
@@ -119,7 +118,7 @@ def _blocks(kernel: Kernel, starts_block: Callable[[Instr], bool]) -> tuple[Basi
     instrs = kernel.instrs
     leaders = {0, *kernel.labels.values()}
     for i, instr in enumerate(instrs):
-        if instr.opcode in TERMINATORS:
+        if instr.kind.ends_block:
             leaders.add(i + 1)
         if starts_block(instr):
             leaders.add(i)
@@ -136,10 +135,10 @@ def _blocks(kernel: Kernel, starts_block: Callable[[Instr], bool]) -> tuple[Basi
 def _successors(kernel: Kernel, end: int, of_instr: dict[int, int]) -> tuple[int, ...]:
     last = kernel.instrs[end - 1]
     fall = of_instr.get(end, EXIT)
-    if last.opcode == "bra":
+    if last.kind is Kind.BRANCH:
         target = _target(last, kernel, of_instr)
         return (target,) if last.guard is None or target == fall else (target, fall)
-    if last.opcode in TERMINATORS:
+    if last.kind is Kind.EXIT:
         return (EXIT,) if last.guard is None else (EXIT, fall)
     return (fall,)
 

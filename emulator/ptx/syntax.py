@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..chip import RESERVED_SHARED_BYTES
+from .kinds import KINDS, Kind
 
 DYNAMIC_SHARED_ALIGN = 1024
 ALL_BYTES = 0xFFFF_FFFF
@@ -142,6 +143,15 @@ class Instr:
     text: str
     used: int = ALL_BYTES
     twin: int = 0
+    kind: Kind = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", KINDS.get(self.opcode, Kind.OTHER))
+
+    @property
+    def is_collective(self) -> bool:
+        """True for a .sync instruction of a warp, except barriers."""
+        return ("sync" in self.modifiers or self.opcode.endswith(".sync")) and not self.opcode.startswith("bar")
 
     @property
     def place(self) -> tuple[int, str, int]:
@@ -198,7 +208,7 @@ class Location:
 
 _CELL = 4
 _TYPE = re.compile(r"(?:[busf]|bf)(\d+)(x2)?")
-_ACCESSES = frozenset({"ld", "st", "atom", "red"})
+_ACCESSES = frozenset({Kind.LOAD, Kind.STORE, Kind.ATOMIC, Kind.REDUCTION})
 
 
 def _global_access_bytes(instr: Instr) -> int:
@@ -208,9 +218,7 @@ def _global_access_bytes(instr: Instr) -> int:
     """
     if "cp_mask" in instr.modifiers:
         return 1
-    if instr.opcode not in _ACCESSES or any(
-        m.startswith(("shared", "local", "param", "const")) for m in instr.modifiers
-    ):
+    if instr.kind not in _ACCESSES or any(m.startswith(("shared", "local", "param", "const")) for m in instr.modifiers):
         return 0
     kind = next((found for m in instr.modifiers if (found := _TYPE.fullmatch(m))), None)
     bits = 8 * _CELL if kind is None else int(kind[1]) * (2 if kind[2] else 1)

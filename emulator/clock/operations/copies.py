@@ -220,7 +220,7 @@ def _bulk_commit(ins: Instr) -> Action:
     return lambda warp, mask: warp.ops.append((perform, active_lanes(mask)))
 
 
-@timed("cp.async.bulk.wait_group", keep=everything)
+@timed("cp.async.bulk.wait_group", keep=everything, delays=True)
 def _bulk_wait(ins: Instr) -> Action:
     read = "read" in ins.modifiers
 
@@ -347,7 +347,7 @@ def _try_cancel(ins: Instr) -> Action:
     return run
 
 
-@timed("nanosleep", keep=everything)
+@timed("nanosleep", keep=everything, delays=True)
 def _sleep(ins: Instr) -> Action:
     def perform(warp: TimedWarp, now: float, nanoseconds: int) -> float:
         ghz: float = warp.timeline.chip.max_clock_ghz

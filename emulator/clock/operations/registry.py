@@ -3,44 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ...isa import registry
 from ...isa.ld_st import STRONG
-from ...isa.registry import Action, Handler, Lowering, never_communicates, never_uniform, no_hidden_reads
+from ...isa.registry import Action, Handler, Lowering, never_communicates
+from ...ptx.kinds import Kind
 from ...ptx.syntax import Instr, Operand
-from ..stretch import TENSOR_LOAD
 from ..warps import TimedWarp
 
 STRETCH: Final = "clock.stretch"
 AWAIT_LOAD: Final = "clock.loaded"
-ENTRIES: Final[dict[str, Handler]] = {}
-KEPT: Final[dict[str, Callable[[Instr], Instr]]] = {}
-"""By opcode, a function that reduces an instruction to the operands that its handler here takes, destinations first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation(Handler):
+    """A family of instructions that the timeline performs.
+
+    keep: selects the operands that the handler takes, destinations first.
+    delays: a warp may wait at the instruction for a time that the program does not show.
+    """
+
+    keep: Callable[[Instr], Sequence[Operand]]
+    delays: bool
+
+    def kept(self, instr: Instr) -> Instr:
+        """Return an instruction with the operands that the handler takes."""
+        return replace(instr, operands=tuple(self.keep(instr)))
+
+
+_OPERATIONS: Final[dict[str, Operation]] = {}
+
+
+def operation(instr: Instr) -> Operation | None:
+    """Return the operation that an instruction is, or None."""
+    return _OPERATIONS.get(instr.opcode)
 
 
 def find(instr: Instr) -> Handler | Lowering:
     """Return the registry entry of a skeleton's instruction."""
-    return ENTRIES.get(instr.opcode) or registry.find(instr)
+    return operation(instr) or registry.find(instr)
 
 
 def timed(
     *opcodes: str,
     keep: Callable[[Instr], Sequence[Operand]] = lambda instr: (),
-    dst: int = 0,
     blocking: bool = False,
-    uniform: Any = never_uniform,
+    delays: bool = False,
+    **facts: Any,
 ) -> Callable[[Callable[[Instr], Action]], Callable[[Instr], Action]]:
-    """Register the handler of `opcodes`. keep: selects the operands that the handler takes."""
-
-    def kept(instr: Instr) -> Instr:
-        return replace(instr, operands=tuple(keep(instr)))
+    """Register the handler of `opcodes`. The parameters are fields of `Operation`."""
 
     def register(make: Callable[[Instr], Action]) -> Callable[[Instr], Action]:
         for opcode in opcodes:
-            ENTRIES[opcode] = Handler(dst, uniform, no_hidden_reads, never_communicates, make, blocking)
-            KEPT[opcode] = kept
+            _OPERATIONS[opcode] = Operation(
+                make=make,
+                keep=keep,
+                blocking=blocking,
+                delays=delays or blocking,
+                communicates=never_communicates,
+                **facts,
+            )
         return make
 
     return register
@@ -57,7 +81,7 @@ def everything(instr: Instr) -> Sequence[Operand]:
 
 def is_global_store(instr: Instr) -> bool:
     """Return True for a store to global memory, which takes machine time whatever it stores."""
-    return instr.opcode == "st" and "global" in instr.modifiers
+    return instr.kind is Kind.STORE and "global" in instr.modifiers
 
 
 def waits_at_first_use(instr: Instr) -> bool:
@@ -66,7 +90,7 @@ def waits_at_first_use(instr: Instr) -> bool:
     A warp waits for a strong load at once, because it may poll until another warp has stored.
     """
     kinds = frozenset(instr.modifiers)
-    return instr.opcode == TENSOR_LOAD or (instr.opcode == "ld" and kinds.isdisjoint({*STRONG, "mmio", "param"}))
+    return instr.kind is Kind.TENSOR_LOAD or (instr.kind is Kind.LOAD and kinds.isdisjoint({*STRONG, "mmio", "param"}))
 
 
 @timed(STRETCH, keep=everything)

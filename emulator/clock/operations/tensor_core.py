@@ -8,8 +8,10 @@ from typing import Any, Final
 from ...chip import RANK_SHIFT, TMEM_LANES
 from ...isa.lane_values import active_lanes, of_lane, same
 from ...isa.registry import Action
-from ...machine.formats.descriptors import KINDS, SCALE_BYTES, InstructionDescriptor, Kind
+from ...machine.formats.descriptors import KINDS, SCALE_BYTES, InstructionDescriptor
+from ...machine.formats.descriptors import Kind as MmaKind
 from ...machine.memory.shared import OFFSET_MASK
+from ...ptx.kinds import Kind
 from ...ptx.syntax import Address, Imm, Instr
 from ..barriers import TimedMBarrier
 from ..chips import Chip
@@ -23,7 +25,7 @@ HALF_ROWS: Final = 64
 
 
 @lru_cache(maxsize=1024)
-def mma_times(chip: Chip, kind: Kind, ctas: int, a_in_tmem: bool, scaled: bool, bits: int) -> tuple[float, ...]:
+def mma_times(chip: Chip, kind: MmaKind, ctas: int, a_in_tmem: bool, scaled: bool, bits: int) -> tuple[float, ...]:
     """Return (interval, latency, compute cycles, flops) of one tcgen05.mma.
 
     The times are per participating SM, the flops in total.
@@ -128,7 +130,7 @@ def _alloc(ins: Instr) -> Action:
 
 @timed("tcgen05.ld", "tcgen05.st")
 def _transfer(ins: Instr) -> Action:
-    size, loads = transferred(ins), ins.opcode == "tcgen05.ld"
+    size, loads = transferred(ins), ins.kind is Kind.TENSOR_LOAD
 
     def perform(warp: TimedWarp, now: float) -> float:
         chip, port = warp.timeline.chip, warp.index % SUB_PARTITIONS

@@ -63,7 +63,7 @@ def _commit(ins: Instr) -> Action:
     return lambda warp, mask: warp.ops.append((perform,))
 
 
-@timed("wgmma.wait_group", keep=everything)
+@timed("wgmma.wait_group", keep=everything, delays=True)
 def _wait(ins: Instr) -> Action:
     def perform(warp: TimedWarp, now: float, allowed: int) -> float:
         return until(warp, now, warp.copies.setdefault(PRODUCTS, Copies()).over(allowed, False))

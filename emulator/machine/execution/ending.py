@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...errors import BarrierError, DataRace, Level, MissingWait, TensorMemoryError
-from ...ptx.flow import EXITS
+from ...ptx.kinds import Kind
 from ..agents.bulk import CopyThread
 from ..compiled.accesses import CompiledAccesses
 from ..compiled.notes import Notes
@@ -212,5 +212,5 @@ def _cluster_arrivals(warp: Warp) -> None:
 
 
 def _ends(cta: Cta) -> tuple[str, str]:
-    lines = [instr.line for instr in cta.launch.kernel.instrs if instr.opcode in EXITS]
+    lines = [instr.line for instr in cta.launch.kernel.instrs if instr.kind is Kind.EXIT]
     return f"CTA {cta.name}", f"ends at PTX line {' or '.join(map(str, lines))}"

@@ -535,7 +535,7 @@ def _stands(write: Access | None) -> bool:
     """Whether what is there is what a write puts there whatever was there: it was made, and folds nothing in."""
     parts = () if write is None else write.parts or (write,)
     return all(
-        part.instr.opcode not in ("atom", "red") if part.generic else not part.strong and _was_made(part)
+        not part.instr.kind.is_read_modify_write if part.generic else not part.strong and _was_made(part)
         for part in parts
     )
 

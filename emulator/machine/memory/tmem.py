@@ -13,6 +13,7 @@ import numpy as np
 
 from ...chip import TMEM_COLUMNS, TMEM_LANES
 from ...errors import Level, OutOfBounds, TensorMemoryError, place
+from ...ptx.kinds import Kind
 from ..order.cells import Cells
 from ..order.shadow import UNWRITTEN, Shadow
 from ..reports.report import report_conflict, written
@@ -31,7 +32,6 @@ UNIT = 32
 POISON = 0xFFFFFFFF
 ALLOC = "tcgen05.alloc"
 DEALLOC = "tcgen05.dealloc"
-COPY = "tcgen05.cp"
 ADDRESS_BITS = TMEM_LANES - 1 << 16 | 0xFFFF
 
 
@@ -103,7 +103,7 @@ class TensorMemory:
         if me.what == DEALLOC:
             verb = "frees"
             unread = kind == "write" and not shadow.reader[cells][hit].any()
-            if unread and other is not None and other.instr.opcode == COPY:
+            if unread and other is not None and other.instr.kind is Kind.TENSOR_COPY:
                 level = Level.FORMAL  # what it brings, nothing reads
         report_conflict(me, clock, verb, where, shadow.history, number, kind, near, level, _part(me, hit))
 

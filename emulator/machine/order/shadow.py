@@ -10,6 +10,7 @@ import numpy as np
 from ...chip import LANES
 from ...native.memory_layout import ALL_LANES, address_of
 from ...native.shadow_check import ACCESSES, DONE, FLUSH, MERGED, REPLACED, SHADOW, checks
+from ...ptx.kinds import Kind
 from .access import GPU, Access
 from .cells import Cells
 from .clocks import ORDERED, Clock
@@ -297,7 +298,7 @@ class Shadow:
         strong = self._strong(writers)
         under, read_under = (np.where(strong, there[cells], UNWRITTEN) for there in (self.under, self.read_under))
         known = np.stack([numbers.ravel() for numbers in (writers, under, read_under, readers)])
-        saw = me.instr.opcode == "atom" and me.warp.cta.launch.result_used(me.instr)
+        saw = me.instr.kind is Kind.ATOMIC and me.warp.cta.launch.result_used(me.instr)
         if (known == known[:, :1]).all():
             self.under[cells], self.read_under[cells] = self._kept(known[:, 0].tolist(), saw, me, clock)
             return
@@ -469,7 +470,7 @@ def _parts(access: Access | None) -> tuple[Access, ...]:
 
 def _is_atomic(access: Access | None) -> bool:
     """Whether a write reads what it replaces."""
-    return access is not None and access.instr.opcode in ("atom", "red")
+    return access is not None and access.instr.kind.is_read_modify_write
 
 
 def subsumes(me: Access, earlier: Access, clock: Clock) -> bool:

@@ -7,6 +7,7 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Final
 
+from ...ptx.kinds import Kind
 from ...ptx.syntax import Imm, Instr, Reg, Vector
 
 if TYPE_CHECKING:
@@ -35,18 +36,18 @@ def _summed(register: Operand, makers: Makers) -> int:
     if isinstance(register, Vector):
         return reduce(and_, (_summed(item, makers) for item in register.items))
     made = _made(register, makers)
-    match (made.opcode, made.modifiers[-1:], made.operands[1:]) if made is not None else None:
-        case "mov", _, (source,):
+    match (made.kind, made.modifiers[-1:], made.operands[1:]) if made is not None else None:
+        case Kind.MOVE, _, (source,):
             return _summed(source, makers)
-        case "add", ("f32",), (one, other):
+        case Kind.ADD, ("f32",), (one, other):
             return _added(one, other, makers)
-        case "add", ("f32x2",), (one, other):
+        case Kind.ADD, ("f32x2",), (one, other):
             halves = zip(_halves(one, makers), _halves(other, makers), strict=True)
             return reduce(and_, (_added(mine, given, makers) for mine, given in halves))
-        case "fma", ("f32",), (one, other, given):
+        case Kind.MULTIPLY_ADD, ("f32",), (one, other, given):
             distance, term = _given(given, makers)
             product = _made(term, makers) if term is not None else None
-            if product is not None and product.opcode == "mul" and product.modifiers[-1:] == ("f32",):
+            if product is not None and product.kind is Kind.MULTIPLY and product.modifiers[-1:] == ("f32",):
                 return distance if set(product.operands[1:]) == {one, other} else 0
     return 0
 
@@ -58,7 +59,7 @@ def _added(one: Operand, other: Operand, makers: Makers) -> int:
 def _halves(register: Operand, makers: Makers) -> tuple[Operand, Operand]:
     """What a register of two floats was made of, as far as that is known."""
     made = _made(register, makers)
-    match made.operands[1:] if made is not None and made.opcode == "mov" else None:
+    match made.operands[1:] if made is not None and made.kind is Kind.MOVE else None:
         case (Vector((low, high)),):
             return low, high
     return register, register
@@ -73,7 +74,7 @@ def _across(mine: Operand, given: Operand, makers: Makers) -> int:
 def _given(register: Operand, makers: Makers) -> tuple[int, Operand | None]:
     """How far away the lane is that gives a register, and what it gives; nothing if no butterfly of a warp does."""
     made = _made(register, makers)
-    if made is not None and made.opcode == "shfl.sync" and "bfly" in made.modifiers:
+    if made is not None and made.kind is Kind.SHUFFLE and "bfly" in made.modifiers:
         _, source, distance, clamp, members = made.operands
         if isinstance(distance, Imm) and (clamp, members) in WHOLE:
             return distance.value, source

@@ -19,6 +19,7 @@ from ...errors import (
     UnwrittenRead,
     place,
 )
+from ...ptx.kinds import Kind
 from ...ptx.syntax import Vector
 from ..order.access import Access, TaintedStore
 from ..order.clocks import ASYNC_VISIBLE_OUTSIDE, Clock
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from ..order.history import History
 
 SHOWN_RUNS = 3
-LANES_COPY = "cp.async"
 """The asynchronous copy that each lane makes for itself; of others one lane is to issue all."""
 NOUN = {"write": "written", "read": "read"}
 
@@ -227,8 +227,7 @@ def _apart(me: Access, what: str, other: Access, kind: str, theirs: int, missing
 
 def _brings_lanes_together(instr: Instr) -> bool:
     """Whether lanes wait for each other there, or order what they did, although PTX does not say so of memory."""
-    synchronous = "sync" in instr.modifiers or instr.opcode.endswith(".sync")
-    return instr.opcode in ("fence", "membar") or (synchronous and not instr.opcode.startswith("bar"))
+    return instr.kind is Kind.FENCE or instr.is_collective
 
 
 def _lanes(bits: int) -> str:
@@ -237,7 +236,7 @@ def _lanes(bits: int) -> str:
 
 def _issued_again(me: Access) -> str:
     """What is missing where one instruction set agents to work on a place twice, by several lanes or in a loop."""
-    if me.instr.opcode == LANES_COPY:
+    if me.instr.kind is Kind.LANE_COPY:
         return f"a place for each copy of PTX line {me.instr.line}, or a wait between"
     return (
         f"elect.sync, if several lanes of {me.warp} issue PTX line {me.instr.line} where one is to; if one does so "

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...chip import LANES
 from ...errors import Fault, Level
+from ...ptx.kinds import Kind
 from ...ptx.syntax import ALL_BYTES, Vector
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from ..launch.launch import Launch
     from ..order.access import Access, Issuer
 
-LOADS: Final = frozenset({"ld", "ldmatrix", "tcgen05.ld"})
+LOADS: Final = frozenset({Kind.LOAD, Kind.MATRIX_LOAD, Kind.TENSOR_LOAD})
 ALL: Final = (1 << LANES) - 1
 
 
@@ -84,7 +85,7 @@ class PendingOverwrites:
             and me.warp.cta is reader.warp.cta
             and reader.ordered_after_arrivals(me.warp.clock)
         )
-        stored = self._reach(reader.instr, met) if reader.generic and reader.instr.opcode == "ld" else None
+        stored = self._reach(reader.instr, met) if reader.generic and reader.instr.kind is Kind.LOAD else None
         if stored is None:
             return False
         key = id(fault.instr), id(reader.instr), reader.warp
@@ -121,7 +122,7 @@ def part_of_load(me: Access, hit: np.ndarray) -> LoadedPart:
     Of a vector those registers, as far as each has cells of its own.
     """
     lanes = me.warp.lanes
-    if me.instr.opcode != "ld" or lanes is None or hit.shape[:1] != lanes.shape:
+    if me.instr.kind is not Kind.LOAD or lanes is None or hit.shape[:1] != lanes.shape:
         return WHOLE
     rows, to = hit.reshape(len(lanes), -1), me.instr.operands[0]
     count = len(to.items) if isinstance(to, Vector) and me.instr.used == ALL_BYTES else 1
@@ -135,7 +136,7 @@ def part_of_load(me: Access, hit: np.ndarray) -> LoadedPart:
 def report_read(me: Access, fault: Fault, part: LoadedPart = WHOLE) -> None:
     """Find the fault of a read; of a load only once its value is used, but where every such load is asked for."""
     launch, taint = me.warp.cta.launch, me.warp.taint
-    if me.instr.opcode not in LOADS or fault.level > Level.FAULT or launch.asks(Level.FORMAL):
+    if me.instr.kind not in LOADS or fault.level > Level.FAULT or launch.asks(Level.FORMAL):
         launch.report(fault)
     elif taint is None:
         raise SuspectLoad(me.instr)

@@ -1,0 +1,113 @@
+"""The kind of each instruction, as far as an analysis or a report distinguishes it from others."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Final
+
+FIXED_PARAMETER: Final = "ld.param at a constant"
+"""The opcode of an ld.param whose address is a constant, after lowering."""
+
+
+class Kind(Enum):
+    """What an instruction is."""
+
+    OTHER = auto()
+    BRANCH = auto()
+    EXIT = auto()
+    TRAP = auto()
+    FENCE = auto()
+    CTA_BARRIER = auto()
+    """Waits for other warps of the CTA."""
+    MBARRIER_WAIT = auto()
+    LOAD = auto()
+    PARAMETER = auto()
+    """Loads a parameter from a constant address."""
+    STORE = auto()
+    ATOMIC = auto()
+    REDUCTION = auto()
+    """Like ATOMIC, without a result."""
+    MATRIX_LOAD = auto()
+    MATRIX_STORE = auto()
+    LANE_COPY = auto()
+    """An asynchronous copy of a few bytes per lane."""
+    MOVE = auto()
+    ADDRESS = auto()
+    """Converts an address between state spaces."""
+    SELECT = auto()
+    COMPARE = auto()
+    ADD = auto()
+    MULTIPLY = auto()
+    MULTIPLY_ADD = auto()
+    AND = auto()
+    SHIFT_RIGHT = auto()
+    SHUFFLE = auto()
+    WARP_MMA = auto()
+    TENSOR_LOAD = auto()
+    """From tensor memory; its registers are written until TENSOR_LOAD_WAIT."""
+    TENSOR_LOAD_WAIT = auto()
+    TENSOR_STORE = auto()
+    TENSOR_COPY = auto()
+    """From shared to tensor memory."""
+    GROUP_MMA = auto()
+    """Of four warps; its registers are read and written until GROUP_MMA_WAIT."""
+    GROUP_MMA_COMMIT = auto()
+    GROUP_MMA_WAIT = auto()
+    GROUP_MMA_FENCE = auto()
+    REGISTER_POOL = auto()
+    """Moves registers between the warps of a CTA."""
+    WORK_STEALING = auto()
+    """Requests the work of a cluster that is not launched yet."""
+
+    @property
+    def ends_block(self) -> bool:
+        """True for an instruction after which control may go elsewhere."""
+        return self in (Kind.BRANCH, Kind.EXIT)
+
+    @property
+    def is_read_modify_write(self) -> bool:
+        """True for an atomic update of memory, with or without a result."""
+        return self in (Kind.ATOMIC, Kind.REDUCTION)
+
+
+KINDS: Final[dict[str, Kind]] = {
+    opcode: kind
+    for kind, opcodes in {
+        Kind.BRANCH: ("bra",),
+        Kind.EXIT: ("ret", "exit"),
+        Kind.TRAP: ("trap",),
+        Kind.FENCE: ("fence", "membar"),
+        Kind.CTA_BARRIER: ("bar.sync", "barrier.sync"),
+        Kind.MBARRIER_WAIT: ("mbarrier.try_wait", "mbarrier.test_wait"),
+        Kind.LOAD: ("ld",),
+        Kind.PARAMETER: (FIXED_PARAMETER,),
+        Kind.STORE: ("st",),
+        Kind.ATOMIC: ("atom",),
+        Kind.REDUCTION: ("red",),
+        Kind.MATRIX_LOAD: ("ldmatrix",),
+        Kind.MATRIX_STORE: ("stmatrix",),
+        Kind.LANE_COPY: ("cp.async",),
+        Kind.MOVE: ("mov",),
+        Kind.ADDRESS: ("cvta",),
+        Kind.SELECT: ("selp",),
+        Kind.COMPARE: ("setp",),
+        Kind.ADD: ("add",),
+        Kind.MULTIPLY: ("mul",),
+        Kind.MULTIPLY_ADD: ("fma",),
+        Kind.AND: ("and",),
+        Kind.SHIFT_RIGHT: ("shr",),
+        Kind.SHUFFLE: ("shfl.sync",),
+        Kind.WARP_MMA: ("mma",),
+        Kind.TENSOR_LOAD: ("tcgen05.ld",),
+        Kind.TENSOR_LOAD_WAIT: ("tcgen05.wait::ld",),
+        Kind.TENSOR_STORE: ("tcgen05.st",),
+        Kind.TENSOR_COPY: ("tcgen05.cp",),
+        Kind.GROUP_MMA: ("wgmma.mma_async",),
+        Kind.GROUP_MMA_COMMIT: ("wgmma.commit_group",),
+        Kind.GROUP_MMA_WAIT: ("wgmma.wait_group",),
+        Kind.GROUP_MMA_FENCE: ("wgmma.fence",),
+        Kind.REGISTER_POOL: ("setmaxnreg",),
+        Kind.WORK_STEALING: ("clusterlaunchcontrol.try_cancel",),
+    }.items()
+    for opcode in opcodes
+}
