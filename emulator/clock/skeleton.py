@@ -109,7 +109,7 @@ class _Region:
 def _regions(flow: Flow, alone: Set[int]) -> Iterator[_Region]:
     """Yield runs of blocks that ptxas would merge."""
     blocks, instrs = flow.blocks, flow.kernel.instrs
-    into = predecessors({block.index: {*block.successors} for block in blocks})
+    into = predecessors(flow.ways)
 
     def is_new(block: BasicBlock, *before: int) -> bool:
         return id(instrs[block.start]) in alone or sorted(into[block.index]) != [*before]
