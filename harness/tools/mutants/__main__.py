@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -41,6 +41,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print the mutants and run none")
     parser.add_argument("--show", metavar="ID", help="print a mutant as a diff, and its cases if they are known")
     parser.add_argument("--rerun-holes", action="store_true", help="run the holes again, and what was never run")
+    parser.add_argument("--quick", action="store_true", help="run the first configurations alone: leaves suspects")
     parser.add_argument("--equivalent", action="store_true", help="run the mutants that are listed as equivalent too")
     args = parser.parse_args()
     mutants = generated(args.all or bool(args.show))
@@ -65,19 +66,13 @@ def show(mutants: list[Mutant], wanted: str) -> int:
     return 2
 
 
-def warm() -> None:
-    """Import what every child needs and no mutant is part of."""
-    from remote.device import Emulated
-
-    Emulated()
-    import pytest  # noqa: F401
-    import torch
-
-    torch.set_num_threads(1)
-
-
 def run(mutants: list[Mutant], args: argparse.Namespace) -> int:
     """Run what has no result yet, and print what came of all."""
+    from remote.device import Emulated
+
+    Emulated()  # before CuTeDSL is imported: asks it to keep the PTX
+    from harness.tools.mutants.warming import warm
+
     warm()
     stages = digest("kernel", "stages")
     path, folder = FOLDER / f"{digest('kernel')}.jsonl", FOLDER / "baseline" / stages
@@ -90,7 +85,7 @@ def run(mutants: list[Mutant], args: argparse.Namespace) -> int:
     ]
     todo.sort(key=lambda each: each.operator not in ALWAYS or each.path in HOST)
     print(f"{len(mutants)} mutants, {len(todo)} to run", file=sys.stderr, flush=True)
-    for result in results_of(todo, known, folder, args.j):
+    for result in results_of(todo, known, folder, args):
         result.stages = stages
         had[result.id] = result
         if not args.case:
@@ -107,21 +102,26 @@ def done(before: Result | None, stages: str, args: argparse.Namespace) -> bool:
     """Return whether a mutant's result still counts: a hole's and a suspect's do while no stage changed."""
     if before is None:
         return False
+    if args.quick and before.outcome == "suspect":
+        return before.stages == stages
     return before.outcome == "killed" or (before.outcome == "hole" and before.stages == stages and not args.rerun_holes)
 
 
-def results_of(todo: list[Mutant], known: list[baseline.Known], folder: Path, processes: int) -> Iterator[Result]:
+def results_of(
+    todo: list[Mutant], known: list[baseline.Known], folder: Path, args: argparse.Namespace
+) -> Iterator[Result]:
     """Yield results as they come; mutants that survive the first configurations are run against the others at the end.
 
     Shows progress on a terminal, and prints those that survive.
     """
     by_id, suspects = {each.id: each for each in todo}, dict[str, list[str]]()
+    killers = results.killers(FOLDER)
     console = Console(stderr=True)
     with Progress(
         *Progress.get_default_columns(), TimeElapsedColumn(), console=console, disable=not console.is_terminal
     ) as progress:
         bar = progress.add_task("mutants", total=len(todo))
-        for ended in pool.run([task(each, known, folder) for each in todo], trial.run, processes):
+        for ended in pool.run([task(each, known, folder, killers) for each in todo], trial.run, args.j):
             result = judged(ended)
             progress.advance(bar)
             if result.outcome == "suspect":
@@ -129,9 +129,11 @@ def results_of(todo: list[Mutant], known: list[baseline.Known], folder: Path, pr
             elif result.outcome == "hole":
                 progress.print(f"hole  {result.id}", highlight=False)
             yield result
+        if args.quick:
+            return
         bar = progress.add_task("survivors", total=len(suspects))
-        rest = [task(by_id[each], known, folder, affected) for each, affected in suspects.items()]
-        for ended in pool.run(rest, trial.run, processes):
+        rest = [task(by_id[each], known, folder, killers, affected) for each, affected in suspects.items()]
+        for ended in pool.run(rest, trial.run, args.j):
             result = judged(ended)
             progress.advance(bar)
             if result.outcome == "hole":
@@ -139,14 +141,20 @@ def results_of(todo: list[Mutant], known: list[baseline.Known], folder: Path, pr
             yield result
 
 
-def task(mutant: Mutant, known: list[baseline.Known], folder: Path, affected: list[str] | None = None) -> trial.Task:
+def task(
+    mutant: Mutant,
+    known: list[baseline.Known],
+    folder: Path,
+    killers: Mapping[str, str],
+    affected: list[str] | None = None,
+) -> trial.Task:
     """Return what a process is to do: the first configurations or, where those are done, all the others.
 
     affected: milestones that the first were of, where they are done.
     """
-    groups = plan.ordered(plan.using(mutant, known))
+    groups = plan.ordered(plan.using(mutant, known), killers.get(mutant.id, ""))
     taken = groups[: plan.FIRST] if affected is None else groups[plan.FIRST :]
-    last = affected is not None or len(groups) <= plan.FIRST
+    last = affected is not None or not groups
     return trial.Task(mutant, [case for group in taken for case in group], str(folder), last, affected or [])
 
 

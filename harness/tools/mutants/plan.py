@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from harness.tools.mutants.baseline import Known
 from harness.tools.mutants.operators import Mutant
 
-FIRST = 6
+FIRST = 2
 """Configurations that every mutant is run against; those that survive get the rest once all had their turn."""
 
 
@@ -19,12 +19,17 @@ def using(mutant: Mutant, known: Sequence[Known]) -> list[Known]:
     return [case for case in known if lines & set(case.lines.get(mutant.path, ()))]
 
 
-def ordered(cases: Sequence[Known]) -> list[list[Known]]:
-    """Return the cases by configuration: the fastest, then those that bring most of what is new for their time."""
+def ordered(cases: Sequence[Known], killer: str = "") -> list[list[Known]]:
+    """Return the cases by configuration: the fastest, then those that bring most of what is new for their time.
+
+    killer: the case that killed the mutant in an earlier run; it comes first, alone.
+    """
     groups: dict[str, list[Known]] = {}
     for case in sorted(cases, key=lambda each: each.seconds):
-        groups.setdefault(case.config, []).append(case)
-    left, seen, found = dict(groups), set[str](), []
+        if case.key != killer:
+            groups.setdefault(case.config, []).append(case)
+    found = [[case] for case in cases if case.key == killer]
+    left, seen = dict(groups), set[str]()
     while left:
         new = {name: len(set(name.split("_")) - seen) + 0.1 if seen else 1.0 for name in left}
         best = max(left, key=lambda name: new[name] / _seconds(left[name]))

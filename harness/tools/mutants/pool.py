@@ -45,6 +45,7 @@ class Done:
 def run(tasks: Sequence[Any], work: Callable[[Any, Report], None], processes: int) -> Iterator[Done]:
     """Run `work` on every task in a process of its own, so many at a time; yield each as it ends."""
     waiting, running = list(tasks)[::-1], dict[int, Running]()
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that no child is left
     try:
         while waiting or running:
             while waiting and len(running) < processes:
@@ -54,6 +55,7 @@ def run(tasks: Sequence[Any], work: Callable[[Any, Report], None], processes: in
     finally:
         for left in running.values():
             _kill(left)
+        signal.signal(signal.SIGTERM, before)
 
 
 def _start(task: Any, work: Callable[[Any, Report], None]) -> Running:
@@ -66,6 +68,7 @@ def _start(task: Any, work: Callable[[Any, Report], None]) -> Running:
         return Running(task, pid, reading, time.perf_counter())
     code = 1
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.setpgid(0, 0)
         os.close(reading)
         gc.disable()  # beside torch and CuTeDSL a collection takes longer than all that it frees is worth

@@ -43,6 +43,16 @@ def load(path: Path) -> dict[str, Result]:
     return {each.id: each for each in lines}
 
 
+def killers(folder: Path) -> dict[str, str]:
+    """Return the case that killed each mutant in any run that a folder has results of."""
+    found = [each for path in sorted(folder.glob("*.jsonl"), key=_written) for each in load(path).values()]
+    return {each.id: each.case for each in found if each.outcome == "killed"}
+
+
+def _written(path: Path) -> float:
+    return path.stat().st_mtime
+
+
 def append(path: Path, results: Iterable[Result]) -> None:
     """Add results to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
