@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from harness.tools.mutants.baseline import Known
 from harness.tools.mutants.operators import Mutant
 
-FIRST = 2
+FIRST = 3
 """Configurations that every mutant is run against; those that survive get the rest once all had their turn."""
 
 
@@ -31,11 +31,17 @@ def ordered(cases: Sequence[Known], killer: str = "") -> list[list[Known]]:
     found = [[case] for case in cases if case.key == killer]
     left, seen = dict(groups), set[str]()
     while left:
-        new = {name: len(set(name.split("_")) - seen) + 0.1 if seen else 1.0 for name in left}
+        new = {name: len(_features(group) - seen) + 0.1 if seen else 1.0 for name, group in left.items()}
         best = max(left, key=lambda name: new[name] / _seconds(left[name]))
-        seen |= set(best.split("_"))
+        seen |= _features(left[best])
         found.append(left.pop(best))
     return found
+
+
+def _features(group: Sequence[Known]) -> set[str]:
+    """Return what a configuration's cases are about: the words of its name, and what its cases' names say."""
+    words = " ".join(case.name for case in group).split()
+    return {*group[0].config.split("_"), *(word.partition("=")[0] for word in words)}
 
 
 def _seconds(group: Sequence[Known]) -> float:
