@@ -55,13 +55,13 @@ def markdown(head: tuple[str, ...], body: list[tuple[str, ...]]) -> Lines:
 
 
 def survey() -> Lines:
-    """Yield the programs of others that were run, a table for each group."""
-    for group, sets in groupby(toml(DATA / "survey.toml")["set"], key=lambda each: each["group"]):
+    """Yield the programs of others that were run: for each group a table, then why the rest does not agree."""
+    for group, named in groupby(toml(DATA / "survey.toml")["set"], key=lambda each: each["group"]):
+        sets, names = list(named), ("set", "version", "date", "cases", "agree", "fault")
         yield f"### {group}\n"
-        body = [
-            tuple(str(s[name]) for name in ("set", "version", "date", "cases", "agree", "fault", "rest")) for s in sets
-        ]
-        yield from markdown(("set", "version", "run on", "cases", "agree", "fault", "the rest"), body)
+        yield from markdown(names, [tuple(str(each[name]) for name in names) for each in sets])
+        yield ""
+        yield from (f"- {each['set']}: {each['rest']}." for each in sets if each["rest"])
         yield ""
 
 

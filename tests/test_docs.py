@@ -2,8 +2,10 @@
 
 import importlib.util
 import inspect
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +85,18 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
 
 def generated() -> list[tuple[Path, str]]:
     return [(page, name) for page in PAGES for _, name, _ in pages.MARK.findall(page.read_text())]
+
+
+@pytest.mark.install
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere() -> None:
+    command = ["make", "docs", f"PYTHON={sys.executable}"]
+    env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    built = list((ROOT / "site").rglob("*.html"))
+    assert len(built) >= len(list(ROOT.glob("docs/**/*.md")))
+    for page in built:
+        assert not re.findall(r"""(?:src|href)=["']?https?://[^"'>]+""", page.read_text()), page
 
 
 def test_every_generated_block_has_one_place() -> None:
