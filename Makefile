@@ -5,7 +5,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 quoted = '$(subst ','\'',$(1))'
 
-# A worktree of git without a .venv uses that of the main checkout, where both have the same lock.
+# A git worktree without a .venv uses that of the main checkout if both have the same lock.
 MAIN := $(shell [ -e $(VENV) ] || { common=$$(git rev-parse --git-common-dir 2>/dev/null) && cd "$$common/.." && pwd; })
 ifneq ($(MAIN),)
 ifeq ($(shell cd $(call quoted,$(MAIN)) && [ -e $(READY) ] && cmp -s requirements.lock $(call quoted,$(CURDIR))/requirements.lock && echo same),same)
@@ -16,13 +16,13 @@ endif
 PY := $(call quoted,$(VENV)/bin/python)
 UV := $(shell command -v uv)
 
-# `make stage D1.1`: the words after `stage` name the milestone and are no goals of their own.
+# `make stage D1.1`: the words after `stage` name the milestone and are not targets.
 ifneq ($(filter stage layout sweep perf pin-cycles,$(firstword $(MAKECMDGOALS))),)
 MILESTONE := $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS))
 $(eval $(MILESTONE):;@:)
 endif
 
-# What judging takes: TARGET=b200, UNPIN="paths" with BECAUSE="why".
+# Variables of the targets that judge: TARGET=b200, UNPIN="paths" with BECAUSE="why".
 TARGETED = $(if $(TARGET),--target $(call quoted,$(TARGET)))
 JUDGED = $(TARGETED) $(foreach path,$(UNPIN),--unpin $(call quoted,$(path))) $(if $(BECAUSE),--because $(call quoted,$(BECAUSE)))
 
@@ -35,8 +35,8 @@ help: ## list the targets
 
 setup: $(READY) ## make .venv from requirements.lock; with uv, TORCH=cpu takes torch without the CUDA libraries
 
-# uv reads no pip.conf; a folder of wheels that pip is told of by its variable serves uv too. Bytecode is compiled at
-# once: the supervisor's phases write none, and would compile torch anew in each.
+# uv reads no pip.conf, so pip's variable for a folder of wheels is passed to it. Bytecode is compiled now, because the
+# supervisor's phases write none and would compile torch in each.
 ifdef UV
 INSTALL = $(UV) venv --quiet --allow-existing --python "$$(command -v $(PYTHON))" $(VENV) \
 	&& UV_FIND_LINKS="$${UV_FIND_LINKS-$$PIP_FIND_LINKS}" $(UV) pip install --quiet --compile-bytecode --python $(PY) \
@@ -45,7 +45,7 @@ else
 INSTALL = $(PYTHON) -m venv $(VENV) && $(PY) -m pip install --quiet --disable-pip-version-check -r requirements.lock
 endif
 
-# Of two makes at once the second waits for the first, and finds it done. The shell's file 9 holds the lock.
+# The second of two concurrent makes waits for the first. File descriptor 9 of the shell holds the lock.
 $(READY): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "$(PYTHON) is older than 3.11: name a newer one, as in make PYTHON=python3.12 setup" >&2; exit 2; }
@@ -65,55 +65,55 @@ $(DOCS_READY): requirements-docs.lock
 stage: $(READY) ## make stage D1.1 [TARGET=b200]: take the working tree to a verdict on a milestone, the gate first
 	@$(PY) -m harness stage $(call quoted,$(MILESTONE)) $(JUDGED) $(if $(AGAIN),--again) $(if $(NO_CACHE),--no-cache)
 
-stages: $(READY) ## take it through every milestone, in one run with one report
+stages: $(READY) ## take the working tree through every milestone, in one run with one report
 	@$(PY) -m harness stages $(JUDGED) $(if $(NO_CACHE),--no-cache)
 
-gate: $(READY) ## the hd=64 gate alone
+gate: $(READY) ## run the hd=64 gate alone
 	@$(PY) -m harness gate $(JUDGED) $(if $(AGAIN),--again)
 
-ratchet: $(READY) ## every milestone that was ever accepted, once more
+ratchet: $(READY) ## run every accepted milestone again
 	@$(PY) -m harness ratchet $(JUDGED)
 
-sweep: $(READY) ## make sweep D5c [SEEDS=400] [TARGET=cluster]: measure a milestone for many seeds, print its pins
+sweep: $(READY) ## make sweep D5c [SEEDS=400] [TARGET=cluster]: measure a milestone for many seeds and print its pins
 	@$(PY) -m harness sweep $(call quoted,$(MILESTONE)) $(if $(SEEDS),--seeds $(call quoted,$(SEEDS))) $(TARGETED)
 
 runs: $(READY) ## list the runs of this clone; with TARGET=b200, everybody's there
 	@$(PY) -m harness runs $(TARGETED)
 
-resume: $(READY) ## make resume RUN=id: fetch the verdict of a run that was left or lost
+resume: $(READY) ## make resume RUN=id: fetch the verdict of a run that you left or lost
 	@$(PY) -m harness resume $(call quoted,$(RUN))
 
-dashboard: $(READY) ## write the history of this clone as pages; with TARGET=b200, of everybody there
+dashboard: $(READY) ## write pages of this clone's history; with TARGET=b200, of everybody's there
 	@$(PY) -m harness dashboard $(TARGETED)
 
-clean-runs: $(READY) ## make clean-runs KEEP=50: remove all but the newest runs, and their candidates; accepted ones stay
+clean-runs: $(READY) ## make clean-runs KEEP=50: remove all but the newest runs and their candidates; accepted ones stay
 	@$(PY) -m harness clean-runs $(if $(KEEP),--keep $(call quoted,$(KEEP)))
 
 cancel: $(READY) ## make cancel RUN=id: ask a run to end
 	@$(PY) -m harness cancel $(call quoted,$(RUN))
 
-doctor: $(READY) ## check each need of a target, with the mend
+doctor: $(READY) ## check each requirement of a target and say how to fix it
 	@$(PY) -m harness doctor $(TARGETED)
 
 trust: $(READY) ## show the key of a target's host, and pin it on your yes
 	@$(PY) -m harness trust $(TARGETED)
 
-provision: $(READY) ## make the environment of a target in its work folder
+provision: $(READY) ## build the environment of a target in its work folder
 	@$(PY) -m harness provision $(TARGETED)
 
 milestones: $(READY) ## list the milestones, and which are built
 	@$(PY) -m harness milestones
 
-report: $(READY) ## name the newest report, and open it where there is a browser
+report: $(READY) ## name the newest report, and open it if there is a browser
 	@$(PY) -m harness report
 
-notes: $(READY) ## bring the table of STAGE_NOTES.md up to the accepted runs
+notes: $(READY) ## update the table of STAGE_NOTES.md from the accepted runs
 	@$(PY) -m harness notes
 
 layout: $(READY) ## make layout D1.3: draw and print where logits and P lie
 	@$(PY) -m harness.tools.layout $(call quoted,$(MILESTONE))
 
-budget: $(READY) ## what every configuration of the kernel takes: memory, registers, instructions, flops, bytes
+budget: $(READY) ## print what every configuration of the kernel takes: memory, registers, instructions, flops, bytes
 	@$(PY) -m harness.tools.budget
 
 bench: $(READY) ## measure compiling, launching and a whole run, beside the goals
@@ -126,7 +126,7 @@ perf: $(READY) ## make perf D1.4, or make perf [SHAPE="decode-64h-*"]: predicted
 	$(if $(TARGET)$(MILESTONE)$(SHAPE),,@$(PY) -m bench.peers $(if $(WRITE),--write))
 	$(if $(WRITE),@$(PY) -m bench.pages predicted peers)
 
-survey: $(READY) ## print what was run of others' programs, from bench/data/survey.toml, and write it into its page
+survey: $(READY) ## print which programs of others were run, and write it into docs/reference/survey.md
 	@$(PY) -m bench.pages survey found
 
 docs: $(DOCS_READY) ## build the pages as a site in site/: warnings and broken links are errors
@@ -135,25 +135,25 @@ docs: $(DOCS_READY) ## build the pages as a site in site/: warnings and broken l
 pin-cycles: $(READY) ## make pin-cycles [D1.4]: write the predicted cycles of one milestone, or of all, to stages/cycles.toml
 	@$(PY) -m harness.tools.perf --pin $(call quoted,$(MILESTONE))
 
-clock: $(READY) ## the clock's predictions beside what was measured on a B200, every set with its error and goal
+clock: $(READY) ## compare the clock's predictions with published measurements of a B200
 	@$(PY) -m bench.clock
 
-silicon: $(READY) ## on a machine with an NVIDIA GPU: compare the emulator with it, bit by bit, in one report
+silicon: $(READY) ## compare the emulator with this machine's NVIDIA GPU, bit by bit, in one report
 	@$(PY) -m bench.silicon
 
 mutants: $(READY) ## run wrong versions of the kernel against the milestones: which are not noticed? (hours; ARGS="--help")
 	@$(PY) -m harness.tools.mutants $(ARGS)
 
-lint: $(READY) ## ruff and mypy
+lint: $(READY) ## run ruff and mypy
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
 
-# One more than there are cores: a quarter of the time tests wait for SSH, Slurm and other processes.
+# One worker more than there are cores: tests wait for SSH, Slurm and other processes a quarter of the time.
 PYTEST := $(PY) -m pytest --numprocesses=$$($(PY) -c 'import os; print(os.cpu_count() + 1)') --maxprocesses=4 --dist=worksteal
 
-test: $(READY) lint ## ruff, mypy and the tests, but for the long ones
+test: $(READY) lint ## run ruff, mypy and the tests, except the long ones
 	@$(PYTEST)
 
-test-long: $(READY) ## the long ones: more broken kernels and shapes, and what installs packages first (the emulator's wheel)
+test-long: $(READY) ## run the long tests, and those that install packages
 	@$(PYTEST) -m "long or install"

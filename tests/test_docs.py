@@ -14,6 +14,7 @@ import pytest
 import emulator
 from bench import pages
 from emulator import errors
+from harness.host.verdict import Verdict
 from stages.catalog import CATALOG
 
 ROOT = Path(__file__).parents[1]
@@ -135,6 +136,17 @@ def test_every_section_of_findings_has_an_example() -> None:
 def test_the_page_of_the_milestones_has_the_milestones_of_the_catalog() -> None:
     rows = re.findall(r"^\| (D[\w.]+) \|", (ROOT / "docs/reference/milestones.md").read_text(), re.MULTILINE)
     assert rows == [milestone.id for milestone in CATALOG]
+
+
+def test_the_page_of_the_verdicts_has_all_of_them_with_their_exit_status() -> None:
+    rows = re.findall(r"^\| ([A-Z_]+) \| (\d+) \|", (ROOT / "docs/reference/verdicts.md").read_text(), re.MULTILINE)
+    assert [(name, int(status)) for name, status in rows] == [(each.name, each.exit_code) for each in Verdict]
+
+
+def test_the_counts_of_the_survey_fit_together() -> None:
+    for each in pages.toml(pages.DATA / "survey.toml")["set"]:
+        assert each["agree"] + each["fault"] <= each["cases"], each["set"]
+        assert each["agree"] + each["fault"] == each["cases"] or each["rest"], each["set"]
 
 
 def test_the_page_of_the_options_has_the_options_of_emulate() -> None:

@@ -74,3 +74,12 @@ def test_the_first_fault_in_a_kernel_of_ones_own(tmp_path: Path) -> None:
 def test_the_first_accept(tmp_path: Path) -> None:
     """With this environment's packages in place of those that `make` would install."""
     walk(steps("Get", "Walk 2"), tmp_path, MAKEFLAGS=f"VENV={Path(sys.executable).parents[1]} READY=")
+
+
+@pytest.mark.long
+def test_the_call_of_the_kernel_runs() -> None:
+    """The code of docs/howto/use-the-kernel.md."""
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/howto/use-the-kernel.md").read_text(), re.DOTALL)
+    command = [sys.executable, "-c", f"{code}\nassert result.o.shape == q.shape"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
