@@ -106,8 +106,7 @@ def test_every_generated_block_has_one_place() -> None:
 
 @pytest.mark.parametrize(("page", "name"), generated(), ids=lambda each: each if isinstance(each, str) else "")
 def test_a_generated_block_is_what_its_data_gives(page: Path, name: str) -> None:
-    """If not: `python -m bench.pages`."""
-    assert f"-->\n{pages.block(name)}<!-- end {name} -->" in page.read_text()
+    assert f"-->\n{pages.block(name)}<!-- end {name} -->" in page.read_text(), "run `python -m bench.pages`"
 
 
 FINDINGS = (ROOT / "docs/reference/findings.md").read_text()
