@@ -11,7 +11,7 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from harness.paths import RESULTS, ROOT
 from harness.tools.mutants import baseline, plan, pool, results, table, trial
 from harness.tools.mutants.operators import Mutant
 from harness.tools.mutants.results import Result
-from harness.tools.mutants.sources import ALWAYS, HOST, digest, generated, original
+from harness.tools.mutants.sources import ALWAYS, HOST, digest, generated, meaning, original
 
 FOLDER = RESULTS / "mutants"
 PAGE = ROOT / "docs/explanation/mutants.md"
@@ -75,70 +75,73 @@ def run(mutants: list[Mutant], args: argparse.Namespace) -> int:
 
     warm()
     stages = digest("kernel", "stages")
-    path, folder = FOLDER / f"{digest('kernel')}.jsonl", FOLDER / "baseline" / stages
+    path, folder = FOLDER / "results.jsonl", FOLDER / "baseline" / stages
     known = baseline.find(folder, args.j, lambda line: print(line, file=sys.stderr, flush=True))
     if args.case:
         known = [each for each in known if fnmatch(each.key, args.case)]
     had, listed = results.load(path), {} if args.equivalent else results.equivalents()
-    todo = [
-        each for each in mutants if each.id not in listed and (args.case or not done(had.get(each.id), stages, args))
-    ]
+    accepted = () if args.rerun_holes else ("hole", "suspect") if args.quick else ("hole",)
+    todo = [each for each in mutants if each.id not in listed]
+    todo = [each for each in todo if args.case or not done(each, had.get(each.id), stages, accepted)]
     todo.sort(key=lambda each: each.operator not in ALWAYS or each.path in HOST)
     print(f"{len(mutants)} mutants, {len(todo)} to run", file=sys.stderr, flush=True)
-    for result in results_of(todo, known, folder, args):
-        result.stages = stages
+    killers = {each.id: each.case for each in had.values()}
+    for mutant, result in results_of(todo, known, folder, killers, args):
+        result.file, result.stages = meaning(mutant.path), stages
         had[result.id] = result
         if not args.case:
             results.append(path, [result])
+    had = {each.id: had[each.id] for each in mutants if done(each, had.get(each.id), stages, ("hole", "suspect"))}
     ends = Counter(had[each.id].outcome for each in mutants if each.id in had and each.id not in listed)
     equivalent = sum(each.id in listed for each in mutants)
-    print(f"{len(mutants)} mutants: {ends['killed']} killed, {equivalent} equivalent, {ends['hole']} holes")
+    print(f"{len(mutants)} mutants: {ends['killed']} killed, {equivalent} equivalent, {ends['hole']} holes", end="")
+    print(f", {ends['suspect']} suspects" if ends["suspect"] else "")
     if not args.only and not args.all and not args.case:
         table.update(PAGE, table.render(mutants, had, listed))
-    return 1 if ends["hole"] else 0
+    return 1 if ends["hole"] + ends["suspect"] else 0
 
 
-def done(before: Result | None, stages: str, args: argparse.Namespace) -> bool:
-    """Return whether a mutant's result still counts: a hole's and a suspect's do while no stage changed."""
-    if before is None:
+def done(mutant: Mutant, before: Result | None, stages: str, accepted: Sequence[str]) -> bool:
+    """Return whether a mutant's result still counts: one that killed it, or one `accepted` while nothing changed."""
+    if before is None or before.file != meaning(mutant.path):
         return False
-    if args.quick and before.outcome == "suspect":
-        return before.stages == stages
-    return before.outcome == "killed" or (before.outcome == "hole" and before.stages == stages and not args.rerun_holes)
+    return before.outcome == "killed" or (before.stages == stages and before.outcome in accepted)
 
 
 def results_of(
-    todo: list[Mutant], known: list[baseline.Known], folder: Path, args: argparse.Namespace
-) -> Iterator[Result]:
+    todo: list[Mutant],
+    known: list[baseline.Known],
+    folder: Path,
+    killers: Mapping[str, str],
+    args: argparse.Namespace,
+) -> Iterator[tuple[Mutant, Result]]:
     """Yield results as they come; mutants that survive the first configurations are run against the others at the end.
 
     Shows progress on a terminal, and prints those that survive.
     """
-    by_id, suspects = {each.id: each for each in todo}, dict[str, list[str]]()
-    killers = results.killers(FOLDER)
+    suspects: dict[Mutant, list[str]] = {}
     console = Console(stderr=True)
     with Progress(
         *Progress.get_default_columns(), TimeElapsedColumn(), console=console, disable=not console.is_terminal
     ) as progress:
         bar = progress.add_task("mutants", total=len(todo))
-        for ended in pool.run([task(each, known, folder, killers) for each in todo], trial.run, args.j):
+        tasks = [task(each, known, folder, killers) for each in todo]
+        for ended in pool.run(tasks, trial.run, args.j):
             result = judged(ended)
             progress.advance(bar)
             if result.outcome == "suspect":
-                suspects[result.id] = ended.reports[-1]["affected"]
-            elif result.outcome == "hole":
-                progress.print(f"hole  {result.id}", highlight=False)
-            yield result
+                suspects[ended.task.mutant] = ended.reports[-1]["affected"]
+            yield ended.task.mutant, result
         if args.quick:
             return
         bar = progress.add_task("survivors", total=len(suspects))
-        rest = [task(by_id[each], known, folder, killers, affected) for each, affected in suspects.items()]
-        for ended in pool.run(rest, trial.run, args.j):
+        tasks = [task(each, known, folder, killers, affected) for each, affected in suspects.items()]
+        for ended in pool.run(tasks, trial.run, args.j):
             result = judged(ended)
             progress.advance(bar)
             if result.outcome == "hole":
                 progress.print(f"hole  {result.id}", highlight=False)
-            yield result
+            yield ended.task.mutant, result
 
 
 def task(

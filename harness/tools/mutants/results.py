@@ -14,7 +14,9 @@ EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 class Result(msgspec.Struct):
     """One mutant's end. outcome: "killed", "hole", or "suspect" while cases are left to run.
 
-    how: what told it from the kernel. case: the one that did.
+    how: what told it from the kernel. case: the one that did. file, stages: digests of the file that the mutant is of,
+    comments aside, and of kernel and stages. A killed mutant's result counts while its file stays as it is; a hole's
+    while nothing changed.
     """
 
     id: str
@@ -24,6 +26,7 @@ class Result(msgspec.Struct):
     says: str = ""
     seconds: float = 0.0
     cases: int = 0
+    file: str = ""
     stages: str = ""
 
 
@@ -41,16 +44,6 @@ def load(path: Path) -> dict[str, Result]:
         return {}
     lines = [msgspec.json.decode(line, type=Result) for line in path.read_bytes().splitlines() if line]
     return {each.id: each for each in lines}
-
-
-def killers(folder: Path) -> dict[str, str]:
-    """Return the case that killed each mutant in any run that a folder has results of."""
-    found = [each for path in sorted(folder.glob("*.jsonl"), key=_written) for each in load(path).values()]
-    return {each.id: each.case for each in found if each.outcome == "killed"}
-
-
-def _written(path: Path) -> float:
-    return path.stat().st_mtime
 
 
 def append(path: Path, results: Iterable[Result]) -> None:
