@@ -1,1 +1,1 @@
-"""Where a run happens: one small file a kind of target, all behind one protocol (`remote.target`)."""
+"""Targets, the places where runs happen: one small file for each kind, all behind the protocol `remote.target`."""

@@ -1,4 +1,4 @@
-"""Runs as processes of the target's own, started over a link that they outlive: what local and SSH targets share."""
+"""Detached runs, which outlive the link that started them. Local and SSH targets share this code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STARTER = Path(__file__).parent / "starter.py"
 
 
 class Detached:
-    """How a target supervises runs where nothing but its own processes does."""
+    """A target without a scheduler: supervisors are plain processes, and a lock protects the GPU."""
 
     name: str
     python: str
@@ -30,7 +30,7 @@ class Detached:
         return f"gpu{self.gpu}"
 
     @property
-    def inside(self) -> list[str]:
+    def node_prefix(self) -> list[str]:
         return []
 
     @property
@@ -46,29 +46,29 @@ class Detached:
         started = [{"argv": run.supervise, "cwd": run.cwd, "log": run.log, "begun": run.begun} for run in runs]
         send(self, link, STARTER, {"programs": started})
 
-    def over(self, link: Link, runs: Sequence[Run]) -> dict[str, str]:
+    def ended(self, link: Link, runs: Sequence[Run]) -> dict[str, str]:
         return {}
 
     def status(self, link: Link, run: Run, offset: int) -> Iterator[dict[str, Any]]:
         stream = link.open([*run.follow, str(offset)], run.cwd)
         try:
             stream.end_input()
-            yield from heard(stream, self.name)
+            yield from json_lines(stream, self.name)
         finally:
             stream.close()
 
     def cancel(self, link: Link, run: Run, who: str) -> None:
         reply = links.run(link, [*run.cancel, who], cwd=run.cwd)
         if reply.code != 0:
-            raise Refused(f"{self.name}: run {run.name} is not there: {reply.errors}")
+            raise Refused(f"{self.name}: there is no run {run.name}: {reply.errors}")
 
 
-def heard(stream: Stream, name: str) -> Iterator[dict[str, Any]]:
-    """The JSON objects that a follower on target `name` prints, one a line. Raises Refused, or LinkLost."""
+def json_lines(stream: Stream, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects that a follower on target `name` prints, one per line. Raises Refused or LinkLost."""
     for line in links.lines(stream, links.SILENCE_S):
         with suppress(ValueError, RecursionError):
             said = json.loads(line)
             if isinstance(said, dict):
                 yield said
     if stream.exit_code() != 0:
-        raise Refused(f"{name}: {stream.errors().strip() or 'the run is not there'}")
+        raise Refused(f"{name}: {stream.errors().strip() or 'there is no such run'}")

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 
 class Emulated:
-    """The embedded B200: CPU tensors, every order of completion. Made before the kernel is compiled."""
+    """The emulated B200, which works on CPU tensors in every completion mode. Create it before compiling the kernel."""
 
     name = "emulated B200"
     modes: tuple[str, ...] = ("eager", "lazy", "random")
@@ -22,27 +22,27 @@ class Emulated:
     def running(
         self, mode: str, seed: int, mbarriers: Mapping[int, str] | None = None
     ) -> AbstractContextManager[object]:
-        """mbarriers: their names in reports, by offset in shared memory, for the kernels that are launched inside."""
+        """Emulate launches in the body. `mbarriers` are names for reports, by offset in shared memory."""
         return self._emulate(completion=mode, seed=seed, level="formal", names=lambda _kernel: mbarriers or {})
 
     def saved(self, function: object) -> tuple[str, str, bytes]:
-        """A compiled function as its name, PTX and host code."""
+        """Return the name, PTX and host code of a compiled function."""
         saved = self._save(function)
         return saved.name, saved.ptx, saved.host
 
     def restored(self, name: str, ptx: str, host: bytes, of: Callable[..., object]) -> object:
-        """The compiled function again, for this device alone; `of` is what was compiled."""
+        """Return a compiled function from what `saved` returned. It runs on this device only; `of` is its source."""
         return self._saved(name, ptx, host).restored(of)
 
     def timing(
         self, chip: str, mbarriers: Mapping[int, str] | None = None, trace: bool = False
     ) -> AbstractContextManager[object]:
-        """Launches inside are predicted for a chip, and compute nothing. mbarriers as for `running`."""
+        """Predict the time of launches in the body on a chip; they compute nothing. For `mbarriers` see `running`."""
         return self._emulate(clock=chip, trace=trace, names=lambda _kernel: mbarriers or {})
 
 
 class Cuda:
-    """A real GPU: one mode, for the hardware chooses its own order."""
+    """A real GPU. It has one mode, because the hardware chooses the order of completion."""
 
     modes: tuple[str, ...] = ("cuda",)
     torch_device = "cuda"

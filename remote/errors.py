@@ -1,38 +1,38 @@
-"""Everything that can go wrong on the way to a target.
+"""The errors of targets and of the links to them.
 
 RemoteError
-├── TargetError          the targets file, or the name of a target, is wrong
-├── Unreachable          no connection came about
+├── TargetError          the targets file or the name of a target is wrong
+├── Unreachable          the connection could not be opened
 │   ├── HostKeyError
 │   │   ├── UnknownHostKey
 │   │   └── ChangedHostKey
-│   └── NotAdmitted      no key or agent was accepted
-├── LinkLost             the connection broke, or went silent: what runs there goes on
-├── Refused              the target says that it cannot do it
-└── Untrusted            what came back is not what may come back
+│   └── NotAdmitted      the host accepted no key
+├── LinkLost             the connection broke or went silent; the run goes on
+├── Refused              the target cannot do what was asked
+└── Untrusted            the target sent something invalid
 """
 
-#: Of the text of an error.
+#: Limit of the text of an error.
 MOST_CHARS = 1000
 
 
 class RemoteError(Exception):
-    """Something went wrong on the way to a target. Reads as one printable line: a target may have worded it."""
+    """Base class. Its text is reduced to one printable line, because it may come from the target."""
 
     def __str__(self) -> str:
         return "".join(c if c.isprintable() else " " for c in super().__str__()[:MOST_CHARS]).rstrip()
 
 
 class TargetError(RemoteError):
-    """The targets file, or the name of a target, is wrong."""
+    """The targets file or the name of a target is wrong."""
 
 
 class Unreachable(RemoteError):
-    """No connection came about."""
+    """The connection could not be opened."""
 
 
 class HostKeyError(Unreachable):
-    """The host did not prove to be the pinned one; nothing was sent to it."""
+    """The host did not prove to be the pinned one. Nothing was sent to it."""
 
 
 class UnknownHostKey(HostKeyError):
@@ -44,16 +44,16 @@ class ChangedHostKey(HostKeyError):
 
 
 class NotAdmitted(Unreachable):
-    """The host accepted no key that the agent or the configuration offers."""
+    """The host accepted no key from the agent or the configuration."""
 
 
 class LinkLost(RemoteError):
-    """The connection broke, or went silent for too long. What runs on the host goes on."""
+    """The connection broke, or was silent for too long. The run on the host goes on."""
 
 
 class Refused(RemoteError):
-    """The target says that it cannot do what was asked."""
+    """The target reports that it cannot do what was asked."""
 
 
 class Untrusted(RemoteError):
-    """What came back is too large, misshapen, or leads out of its folder."""
+    """The target sent something too large, malformed, or with a path that leads out of its folder."""

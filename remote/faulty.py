@@ -1,4 +1,4 @@
-"""A target that breaks on purpose: another one, whose link is cut before chosen commands or in the midst of them."""
+"""A test double: a target whose link breaks before or during chosen commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from remote.target import Run, Target
 
 
 class FaultyStream:
-    """A stream that is cut after its first bytes came: what it asked for was done, the answer is lost."""
+    """A stream that breaks after its first bytes: the command was carried out, but its answer is lost."""
 
     def __init__(self, stream: Stream, link: FaultyLink) -> None:
         self._stream = stream
@@ -39,7 +39,7 @@ class FaultyStream:
 
 
 class FaultyLink:
-    """A link that asks its target, command by command, whether to break; once cut it stays so."""
+    """A link that breaks at the commands that its target chooses, and stays broken."""
 
     def __init__(self, link: Link, target: Faulty) -> None:
         self._link = link
@@ -60,8 +60,9 @@ class FaultyLink:
 
 
 class Faulty:
-    """`kind = "faulty"`: `target`, cut at the counts in `cut_at`: 1 is before the first command, 2 in its midst,
-    3 before the second, and so on over all links of this object.
+    """Target of `kind = "faulty"`: another target, whose link breaks at the points in `cut_at`.
+
+    Point 1 is before the first command, 2 during it, 3 before the second, and so on, counted over all links.
     """
 
     def __init__(self, target: Target, cut_at: Sequence[int], name: str = "faulty") -> None:
@@ -72,7 +73,7 @@ class Faulty:
         self.device, self.arch, self.workdir, self.python = target.device, target.arch, target.workdir, target.python
         self.gpu, self.shared, self.sync, self.disk_mb = target.gpu, target.shared, target.sync, target.disk_mb
         self.host, self.provisionable, self.lock = target.host, target.provisionable, target.lock
-        self.environment, self.inside, self.at_once = target.environment, target.inside, target.at_once
+        self.environment, self.node_prefix, self.at_once = target.environment, target.node_prefix, target.at_once
         self.why_not_from_here = target.why_not_from_here
 
     def connect(self) -> FaultyLink:
@@ -81,8 +82,8 @@ class Faulty:
     def submit(self, link: Link, runs: Sequence[Run]) -> None:
         self.target.submit(link, runs)
 
-    def over(self, link: Link, runs: Sequence[Run]) -> dict[str, str]:
-        return self.target.over(link, runs)
+    def ended(self, link: Link, runs: Sequence[Run]) -> dict[str, str]:
+        return self.target.ended(link, runs)
 
     def status(self, link: Link, run: Run, offset: int) -> Iterator[dict[str, Any]]:
         return self.target.status(link, run, offset)

@@ -1,4 +1,4 @@
-"""A link to a target: commands that run there as streams of bytes, bounded in size and silence."""
+"""Links to targets, which run commands there. Output is limited in size, and in time without output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from remote.errors import LinkLost, Refused, Untrusted
 CHUNK = 1 << 16
 MAX_LINE_BYTES = 1 << 16
 QUICK_S = 60.0
-#: A run says something every second; after this long a silent link counts as broken.
+#: A run prints something every second. A link that is silent for this long counts as broken.
 SILENCE_S = 12.0
 LOOK_S = 2.0
 
@@ -31,31 +31,31 @@ class Stream(Protocol):
         """Close its standard input."""
 
     def read(self, timeout_s: float) -> bytes:
-        """Some of its standard output, b"" at the end. Raises TimeoutError after silence, or LinkLost."""
+        """Return some of its standard output, b"" at the end. Raises TimeoutError, or LinkLost."""
 
     def exit_code(self) -> int:
-        """Its exit code, after the end of its output. Raises LinkLost where the link broke before it."""
+        """Return its exit code, after the end of its output. Raises LinkLost if the link broke before."""
 
     def errors(self) -> str:
-        """The end of its standard error so far."""
+        """Return the end of its standard error so far."""
 
     def close(self) -> None:
-        """Let go of it; it may go on."""
+        """Stop reading from it; the command may go on."""
 
 
 class Link(Protocol):
-    """An open way to a target."""
+    """An open connection to a target."""
 
     def open(self, argv: Sequence[str], cwd: str | None = None) -> Stream:
         """Start a command. Raises LinkLost."""
 
     def close(self) -> None:
-        """Close the way; what runs there goes on."""
+        """Close the connection; detached processes there go on."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a command said, and its exit code."""
+    """The output of a command, and its exit code."""
 
     code: int
     out: bytes
@@ -70,7 +70,7 @@ def run(
     most: int = 1 << 20,
     timeout_s: float = QUICK_S,
 ) -> Reply:
-    """Run a command to its end. Raises LinkLost (broken, or no end in `timeout_s`) or Untrusted (over `most` bytes)."""
+    """Run a command to its end. Raises LinkLost (broken, or not done in `timeout_s`) or Untrusted (too much output)."""
     deadline = time.monotonic() + timeout_s
     stream = link.open(argv, cwd)
     try:
@@ -80,7 +80,7 @@ def run(
         while chunk := stream.read(max(0.01, deadline - time.monotonic())):
             out += chunk
             if len(out) > most:
-                raise Untrusted(f"{argv[0]} said more than {most} bytes")
+                raise Untrusted(f"{argv[0]} printed more than {most} bytes")
         return Reply(stream.exit_code(), out, stream.errors())
     except TimeoutError as error:
         raise LinkLost(f"{argv[0]} there did not end in {timeout_s:g} s") from error
@@ -89,38 +89,38 @@ def run(
 
 
 def bounded(stream: Stream, most: int, silence_s: float) -> Iterator[bytes]:
-    """The output of a stream, chunk by chunk. Raises LinkLost after silence, Untrusted after `most` bytes."""
+    """Yield the output of a stream in chunks. Raises LinkLost after silence, Untrusted after `most` bytes."""
     seen = 0
     while True:
         try:
             chunk = stream.read(silence_s)
         except TimeoutError as error:
-            raise LinkLost(f"nothing was heard for {silence_s:g} s") from error
+            raise LinkLost(f"no output for {silence_s:g} s") from error
         if not chunk:
             return
         seen += len(chunk)
         if seen > most:
-            raise Untrusted(f"more than {most} bytes came")
+            raise Untrusted(f"more than {most} bytes of output")
         yield chunk
 
 
 def lines(stream: Stream, silence_s: float) -> Iterator[bytes]:
-    """The lines of a stream that may go on for hours, each at most MAX_LINE_BYTES long."""
+    """Yield the lines of a stream that may run for hours. Raises Untrusted if a line or the rate is too large."""
     rest = b""
     started = time.monotonic()
     seen = 0
     for chunk in bounded(stream, 1 << 40, silence_s):
         seen += len(chunk)
         if seen > (1 << 20) + MAX_LINE_BYTES * (time.monotonic() - started):
-            raise Untrusted("the run says more than anybody could read")
+            raise Untrusted("the run prints too much")
         *whole, rest = (rest + chunk).split(b"\n")
         yield from whole
         if len(rest) > MAX_LINE_BYTES:
-            raise Untrusted(f"a line of more than {MAX_LINE_BYTES} bytes came")
+            raise Untrusted(f"a line of more than {MAX_LINE_BYTES} bytes")
 
 
 def _patiently(stream: Stream, moved: Callable[[], float]) -> bytes:
-    """Read, for as long as something moves the other way. Raises TimeoutError after QUICK_S without either."""
+    """Read, and wait while data is being sent. Raises TimeoutError after QUICK_S without data in either direction."""
     started = time.monotonic()
     while True:
         try:
@@ -132,10 +132,10 @@ def _patiently(stream: Stream, moved: Callable[[], float]) -> bytes:
 
 @contextmanager
 def git_service(link: Link, service: str, repository: str) -> Iterator[tuple[str, list[int]]]:
-    """A URL for the local git that reaches `repository` on the target through this link, and the fds to pass.
+    """Yield a URL by which the local git reaches `repository` on the target, and the file descriptors to pass to git.
 
-    `service` is "receive-pack" to push, "upload-pack" to fetch. The body runs git; raises LinkLost after it
-    where the link broke.
+    `service` is "receive-pack" to push, "upload-pack" to fetch. The body runs git. Raises LinkLost after the body if
+    the link broke.
     """
     if shutil.which("git") is None:
         raise Refused("git is not installed here")

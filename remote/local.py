@@ -1,4 +1,4 @@
-"""The embedded target: the emulated B200, on this machine. The same steps as on a host, without a wire."""
+"""The embedded target: this machine, with an emulated B200. Runs take the same steps as on a remote host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from remote.link import CHUNK
 
 
 class LocalStream:
-    """A child process, in a session of its own so that Ctrl-C in the terminal is not its concern."""
+    """A child process, in its own session so that Ctrl-C in the terminal does not reach it."""
 
     def __init__(self, argv: Sequence[str], cwd: str | None) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed in close()
@@ -82,12 +82,12 @@ class LocalLink:
         return LocalStream(argv, cwd)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing, because nothing is open."""
 
 
 @dataclass(frozen=True)
 class Local(Detached):
-    """`kind = "emulator"`: the device is emulated, everything stays below `workdir`."""
+    """Target of `kind = "emulator"`: an emulated device on this machine. All files are in `workdir`."""
 
     host: ClassVar[str] = ""
     provisionable: ClassVar[bool] = False
@@ -112,7 +112,7 @@ class Local(Detached):
             return ""
         return (
             f"{self.name} needs Linux: nvidia-cutlass-dsl, which compiles for the emulated device, has no wheel for "
-            f"{platform.system()}. Name a host: make stage D1.1 TARGET=b200"
+            f"{platform.system()}. Use a host instead: make stage D1.1 TARGET=b200"
         )
 
     def connect(self) -> LocalLink:

@@ -1,4 +1,4 @@
-"""A real OpenSSH server on 127.0.0.1, for tests and measurements. It admits one key, and lies in one folder."""
+"""A real OpenSSH server on 127.0.0.1, for tests and measurements. It accepts one key and uses one folder."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ START_S = 10.0
 
 
 class SshdError(RuntimeError):
-    """The server did not start; the message is its own."""
+    """The server did not start. The message is the server's."""
 
 
 class Sshd:
-    """The server in `folder`, with keys of its own. Once stopped it may be started again."""
+    """A server in `folder`, with its own keys. It can be stopped and started again."""
 
     def __init__(self, folder: Path, options: str = "") -> None:
-        """`options` are lines of sshd_config beside its own."""
+        """Prepare the server. `options` are additional lines of its sshd_config."""
         self.folder = folder
         self.options = options
         self._reserved, self.port = reserved_port()
@@ -33,14 +33,14 @@ class Sshd:
         self.new_host_key()
 
     def new_host_key(self) -> None:
-        """Give it another host key; it shows it when it is started again."""
+        """Replace its host key; the next start uses it."""
         for path in self.folder.glob("host_key*"):
             path.unlink()
         keygen(self.folder / "host_key")
         shutil.copy(self.folder / "user_key.pub", self.folder / "authorized_keys")
 
     def start(self, **process: Any) -> None:
-        """Start it, as a process of these further settings. Raises SshdError."""
+        """Start the server; `process` are further arguments of Popen. Raises SshdError."""
         config, log = self.folder / "sshd_config", self.folder / "sshd.log"
         config.write_text(
             f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.folder}/host_key\nPidFile none\nUsePAM no\n"
@@ -55,35 +55,35 @@ class Sshd:
             with suppress(OSError):
                 return socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
             if self.process.poll() is not None or time.monotonic() > deadline:
-                raise SshdError(log.read_text().strip() or "it said nothing")
+                raise SshdError(log.read_text().strip() or "sshd printed nothing")
             time.sleep(0.02)
 
     def client_config(self, alias: str, user: str = "") -> str:
-        """What ~/.ssh/config says to log in there as `user`, by default who runs this."""
+        """Return the entry of ~/.ssh/config that logs in as `user` (default: the current user)."""
         return (
             f"Host {alias}\n  HostName 127.0.0.1\n  Port {self.port}\n  User {user or getpass.getuser()}\n"
             f"  IdentityFile {self.folder}/user_key\n  IdentitiesOnly yes\n"
         )
 
     def known_host(self) -> str:
-        """What known_hosts says of it."""
+        """Return the server's line of known_hosts."""
         kind, key = (self.folder / "host_key.pub").read_text().split()[:2]
         return f"[127.0.0.1]:{self.port} {kind} {key}\n"
 
     def stop(self) -> None:
-        """End it; what it started goes on."""
+        """Kill the server; processes that it started go on."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
 
     def close(self) -> None:
-        """Stop it for good."""
+        """Stop the server and release its port."""
         self.stop()
         self._reserved.close()
 
 
 def reserved_port() -> tuple[socket.socket, int]:
-    """A port that nobody else is given while the socket is open; who asks to reuse addresses can listen there."""
+    """Return a socket and its free port. While it is open, only a listener with SO_REUSEADDR can use the port."""
     reserved = socket.socket()
     reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     reserved.bind(("127.0.0.1", 0))
@@ -91,5 +91,5 @@ def reserved_port() -> tuple[socket.socket, int]:
 
 
 def keygen(path: Path) -> None:
-    """Make a key pair without a passphrase."""
+    """Create a key pair without a passphrase."""
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)

@@ -1,4 +1,4 @@
-"""Programs of ours that are sent to a target as text: nothing need be there but Python."""
+"""Programs that are sent to a target as text. The target only needs Python."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Protocol
 from remote.errors import Refused
 from remote.link import Link, lines
 
-#: How long a program may go without a word.
+#: Seconds without output after which a program counts as lost.
 SILENCE_S = 150.0
 
 
 class Named(Protocol):
-    """A target, as far as a program needs to know it."""
+    """The parts of a target that `send` needs."""
 
     @property
     def name(self) -> str: ...
@@ -28,14 +28,14 @@ def send(
     link: Link,
     program: Path,
     request: dict[str, Any],
-    hear: Callable[[str], None] = lambda _: None,
+    on_line: Callable[[str], None] = lambda _: None,
     silence_s: float = SILENCE_S,
     before: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Call `main` of a program with a JSON object there; `hear` gets its lines but for the last, which is the answer.
+    """Run `main` of a program on the target with a JSON object, and return the JSON object in its last line.
 
-    `before` stands before the interpreter: what has it run somewhere else.
-    Raises Refused with its reason, LinkLost, or Untrusted.
+    `on_line` is called with each other line. `before` is a command prefix, such as srun, that runs the interpreter
+    elsewhere. Raises Refused with the program's reason, LinkLost or Untrusted.
     """
     python = target.python or "python3"
     stream = link.open([*before, python, "-I", "-"])
@@ -45,7 +45,7 @@ def send(
         stream.send(f"{program.read_text()}\nmain({json.dumps(request)!r})\n".encode())
         stream.end_input()
         for line in lines(stream, silence_s):
-            hear(last.decode(errors="replace"))
+            on_line(last.decode(errors="replace"))
             last = line
         code = stream.exit_code()
         answer = json.loads(last)

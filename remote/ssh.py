@@ -1,4 +1,4 @@
-"""A host over SSH, as a target."""
+"""Hosts that are reached over SSH, as targets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from remote.link import Link
 
 @dataclass(frozen=True)
 class Ssh(Detached):
-    """`kind = "ssh"`: `host` as one would give it to ssh. `python` "" is the environment that provisioning makes."""
+    """Target of `kind = "ssh"`. `host` is as given to ssh; `python` "" is the provisioned environment."""
 
     name: str
     host: str
@@ -27,7 +27,7 @@ class Ssh(Detached):
     why_not_from_here: ClassVar[str] = ""
 
     def connect(self) -> Link:
-        """Open the connection, every hop of it to a pinned host only. Raises Unreachable."""
+        """Open the connection; every hop must be a pinned host. Raises Unreachable."""
         from remote import ssh_link  # takes 0.1 s to import, which every command would wait for
 
         return ssh_link.connect(self.host, self.name)

@@ -1,4 +1,4 @@
-"""A link over SSH: settings as OpenSSH has them in ~/.ssh/config, host keys pinned, keys and agent only."""
+"""Links over SSH, with the settings of ~/.ssh/config, pinned host keys, and no passwords."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEEPALIVE_S = 5
 
 
 class SshStream:
-    """A command in a channel of the connection."""
+    """A command in a channel of a connection."""
 
     def __init__(self, channel: paramiko.Channel) -> None:
         self._channel = channel
@@ -37,7 +37,7 @@ class SshStream:
 
     @contextmanager
     def _sending(self) -> Iterator[None]:
-        """A command that has ended hears nothing more, and says itself why it ended. Raises LinkLost."""
+        """Ignore errors of sending to a command that has ended; its exit code says why. Raises LinkLost for others."""
         try:
             yield
         except (OSError, EOFError, paramiko.SSHException) as error:
@@ -79,7 +79,7 @@ class SshLink:
         self._connection = connection
 
     def open(self, argv: Sequence[str], cwd: str | None = None) -> SshStream:
-        """Start a command in the login shell there, every word quoted."""
+        """Start a command in the login shell there. Every word is quoted."""
         command = f"exec {shlex.join(argv)}"
         if cwd is not None:
             command = f"cd {shlex.quote(cwd)} && {command}"
@@ -97,7 +97,7 @@ class SshLink:
 
 
 def connect(host: str, name: str) -> SshLink:
-    """Open the connection to the host of target `name`, every hop of it to a pinned host only. Raises Unreachable."""
+    """Open the connection to the host of target `name`; every hop must be a pinned host. Raises Unreachable."""
     connection = configured(host)
     for hop in hops(connection):
         check_host_keys(hop)
@@ -105,17 +105,17 @@ def connect(host: str, name: str) -> SshLink:
         connection.open()
     except paramiko.BadHostKeyException as error:
         raise ChangedHostKey(
-            f"{error.hostname} has another host key than the pinned one. If it was set up anew, ask who runs it, "
-            f"then: make trust TARGET={name}"
+            f"{error.hostname} has another host key than the pinned one. Ask its administrator why; if it is right: "
+            f"make trust TARGET={name}"
         ) from error
     except paramiko.PasswordRequiredException as error:
-        raise NotAdmitted(f"{host}: the key has a passphrase; give it to the agent: ssh-add") from error
+        raise NotAdmitted(f"{host}: the key has a passphrase: add it to the agent (ssh-add)") from error
     except paramiko.AuthenticationException as error:
         raise NotAdmitted(f"{host}: no key was accepted; try: ssh {host}") from error
     except paramiko.SSHException as error:
         if "not found in known_hosts" in str(error):
             raise UnknownHostKey(
-                f"{host} is not a pinned host; look at its key and pin it: make trust TARGET={name}"
+                f"{host} is not a pinned host: check its key and pin it with make trust TARGET={name}"
             ) from error
         raise Unreachable(f"{host}: {error}") from error
     except (OSError, EOFError) as error:
@@ -125,7 +125,7 @@ def connect(host: str, name: str) -> SshLink:
 
 
 def configured(host: str) -> Connection:
-    """A connection to `host` by the settings of ~/.ssh/config, not yet open; no password is ever asked for."""
+    """Return a connection to `host` with the settings of ~/.ssh/config, not yet open. It never asks for a password."""
     config = Config(overrides={"load_ssh_configs": True})
     connection = Connection(host, config=config, connect_timeout=int(CONNECT_S))
     for hop in hops(connection):
@@ -134,21 +134,21 @@ def configured(host: str) -> Connection:
 
 
 def check_host_keys(connection: Connection) -> None:
-    """Let a connection open only to a pinned host; by itself it would open to any."""
+    """Let a connection open only to a pinned host; the default accepts any host."""
     if KNOWN_HOSTS.exists():
         connection.client.load_host_keys(str(KNOWN_HOSTS))
     connection.client.set_missing_host_key_policy(paramiko.RejectPolicy())
 
 
 def hops(connection: Connection) -> Iterator[Connection]:
-    """The connection and every gateway before it: each checks host keys on its own."""
+    """Yield the connection and every gateway before it, each of which checks host keys separately."""
     while isinstance(connection, Connection):
         yield connection
         connection = connection.gateway
 
 
 def in_words(error: BaseException, hop: Connection) -> str:
-    """What an error of the socket means, on the way to `hop` or a gateway before it."""
+    """Return an error of connecting to `hop`, or to a gateway before it, in words."""
     if isinstance(error, paramiko.ssh_exception.NoValidConnectionsError):
         refused = ((address[0], address[1], each.strerror) for address, each in error.errors.items())
         return ", ".join(f"{host}, port {port}: {(why or 'no connection').lower()}" for host, port, why in refused)

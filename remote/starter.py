@@ -1,6 +1,6 @@
-"""Starts a program that outlives whoever started it. Sent over the link as text, it stands alone.
+"""Starts detached programs.
 
-`main` takes one JSON object and prints one.
+It is sent over the link as text, so it imports the standard library only. `main` takes one JSON object and prints one.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ START_S = 60.0
 
 
 class Refused(Exception):
-    """It did not start; the message is what it said instead."""
+    """Raised when a program did not start; the message is its output."""
 
 
 def start(argv: list[str], cwd: str, log: str, begun: str) -> None:
-    """Start `argv` in a session of its own, its output in the file `log`, and wait for the file `begun`.
+    """Start `argv` in a session of its own, with output to the file `log`, and wait until the file `begun` exists.
 
-    Where `begun` is there already, nothing is started. Raises Refused.
+    If `begun` exists already, nothing is started. Raises Refused.
     """
     if Path(begun).exists():
         return
@@ -37,7 +37,7 @@ def start(argv: list[str], cwd: str, log: str, begun: str) -> None:
 
 
 def main(text: str) -> None:
-    """Do it; the last line is one JSON object, with "refused" where it was not done."""
+    """Start the programs, and print one JSON object, which has "refused" if that failed."""
     try:
         for program in json.loads(text)["programs"]:
             start(**program)

@@ -1,6 +1,6 @@
-"""Submits a batch job to Slurm, once. Sent over the link as text, it stands alone.
+"""Submits a batch job to Slurm, once.
 
-`main` takes one JSON object and prints one.
+It is sent over the link as text, so it imports the standard library only. `main` takes one JSON object and prints one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ ANSWER_S = 60.0
 
 
 class Refused(Exception):
-    """It was not submitted; the message is what Slurm said."""
+    """Raised when the job was not submitted; the message is Slurm's."""
 
 
 def submit(name: str, options: list[str], script: str, folders: list[str], workdir: str) -> None:
-    """Submit `script` as job `name`, and the numbers of its tasks into the file slurm of `folders`. Raises Refused.
+    """Submit `script` as job `name`, and write the number of each task into the file `slurm` of its folder.
 
-    Where these are there already, or Slurm has a job of that name, nothing is submitted. Nodes that are marked broken
-    are not asked for.
+    If these files exist, or Slurm has a job of that name, nothing is submitted. Nodes that are marked broken are
+    excluded. Raises Refused.
     """
     if all(Path(folder, "slurm").exists() for folder in folders):
         return
@@ -37,11 +37,11 @@ def submit(name: str, options: list[str], script: str, folders: list[str], workd
 
 
 def ask(argv: list[str], stdin: str) -> str:
-    """What a command of Slurm says. Raises Refused."""
+    """Return the output of a Slurm command. Raises Refused."""
     try:
         done = subprocess.run(argv, input=stdin, capture_output=True, text=True, timeout=ANSWER_S)
     except FileNotFoundError:
-        raise Refused(f"{argv[0]} is not there: host must be a login node of the cluster") from None
+        raise Refused(f"{argv[0]} is not installed there: host must be a login node of the cluster") from None
     except subprocess.TimeoutExpired:
         raise Refused(f"{argv[0]} did not answer in {ANSWER_S:.0f} s") from None
     if done.returncode != 0:
@@ -50,7 +50,7 @@ def ask(argv: list[str], stdin: str) -> str:
 
 
 def main(text: str) -> None:
-    """Do it; the last line is one JSON object, with "refused" where it was not done."""
+    """Submit the job, and print one JSON object, which has "refused" if that failed."""
     try:
         submit(**json.loads(text))
         print(json.dumps({}))

@@ -1,4 +1,4 @@
-"""The seam: what the harness knows of a place where runs happen. Each kind of target is one file beside this one."""
+"""The protocol of targets, the places where runs happen. Each kind of target is one module of this package."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from remote.link import Link
 
 @dataclass(frozen=True)
 class Run:
-    """A run that lies ready in `folder` on a target, and the commands that take it further there, in folder `cwd`.
+    """A run that is ready in `folder` on a target, and the commands for it, which run in the folder `cwd`.
 
-    `supervise` brings it to its verdict, on its own: its output belongs in the file `log`, and it has begun once the
-    file `begun` is there. `follow` and a byte offset print how it goes until it has ended, one JSON object a line; with
-    "watched" besides, who asks sees for himself whether the supervisor lives. `cancel` and a name ask it to end on
-    behalf of somebody.
+    `supervise` takes the run to its verdict. Its output goes to the file `log`, and it has started once the file
+    `begun` exists. `follow`, with a byte offset of the journal as argument, prints the progress until the run has
+    ended, one JSON object per line; with "watched" as second argument it does not check whether the supervisor is
+    alive. `cancel`, with a user's name as argument, asks the run to end.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Run:
 
 
 class Target(Protocol):
-    """Where runs happen. `device` is what they run on: "emulator" or "cuda"."""
+    """A place where runs happen. `device` is "emulator" or "cuda"."""
 
     @property
     def name(self) -> str: ...
@@ -40,71 +40,71 @@ class Target(Protocol):
     def workdir(self) -> str: ...
     @property
     def python(self) -> str:
-        """The interpreter of the environment there; "" is the one that provisioning makes."""
+        """The Python interpreter there; "" is the one of the provisioned environment."""
 
     @property
     def arch(self) -> str:
-        """What the kernel is compiled for, such as sm_100a."""
+        """The architecture that the kernel is compiled for, such as sm_100a."""
 
     @property
     def shared(self) -> bool:
-        """Whether other people's `accepted` is kept there."""
+        """True if the target keeps an `accepted` that its users share."""
 
     @property
     def sync(self) -> str:
-        """How commits get there: "push" over the link, or the name of a git remote that both sides reach."""
+        """The way commits get there: "push" over the link, or the name of a git remote that both sides reach."""
 
     @property
     def disk_mb(self) -> int: ...
     @property
     def host(self) -> str:
-        """The host as one would give it to ssh, whose key is to be pinned; "" is this machine."""
+        """The host as given to ssh, whose key must be pinned; "" is this machine."""
 
     @property
     def provisionable(self) -> bool:
-        """Whether its environment is made by `make provision`; else it is this project's own."""
+        """True if `make provision` makes its environment; otherwise it is this project's own."""
 
     @property
     def gpu(self) -> int:
-        """Which GPU of the host, as nvidia-smi counts them."""
+        """The index of the GPU, as nvidia-smi counts them."""
 
     @property
     def lock(self) -> str:
-        """The name of what only one run at a time may use there; "" where a scheduler sees to that."""
+        """The name of the lock of the device; "" if a scheduler assigns devices."""
 
     @property
     def at_once(self) -> int:
-        """How many runs of one command go on there side by side; 0: as many as its scheduler lets."""
+        """The most runs of one command that run in parallel; 0 if a scheduler decides."""
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the phases of a run find in their environment."""
+        """Environment variables for the phases of a run."""
 
     @property
-    def inside(self) -> list[str]:
-        """What stands before a command that is to run where runs do; nothing where that is where links lead to."""
+    def node_prefix(self) -> list[str]:
+        """The command prefix that runs a program on a compute node; [] if runs execute on the linked host itself."""
 
     @property
     def why_not_from_here(self) -> str:
-        """Why this machine cannot use it, and the mend; "" where it can."""
+        """The reason why this machine cannot use the target, and the fix; "" if it can."""
 
     def connect(self) -> Link:
         """Open a link. Raises Unreachable."""
 
     def submit(self, link: Link, runs: Sequence[Run]) -> None:
-        """Have `runs` supervised; they go on when the link is closed. Repeating it starts nothing twice.
+        """Start the supervisors of `runs`, which outlive the link. Repeating it starts nothing twice.
 
-        Raises Refused where it cannot be started, or LinkLost.
+        Raises Refused or LinkLost.
         """
 
     def status(self, link: Link, run: Run, offset: int) -> Iterator[dict[str, Any]]:
-        """How `run` goes, from byte `offset` of its journal on, until it has ended: what its `follow` prints.
+        """Yield the progress of `run` from byte `offset` of its journal on, until it has ended.
 
-        Raises Refused where the run is not there, or LinkLost where the link broke or went silent.
+        Raises Refused if there is no such run, and LinkLost if the link broke or went silent.
         """
 
-    def over(self, link: Link, runs: Sequence[Run]) -> dict[str, str]:
-        """Which of `runs` a scheduler has ended, by name, and how. Raises LinkLost."""
+    def ended(self, link: Link, runs: Sequence[Run]) -> dict[str, str]:
+        """Return the names of the `runs` that a scheduler has ended, with the reason of each. Raises LinkLost."""
 
     def cancel(self, link: Link, run: Run, who: str) -> None:
-        """Ask `run` to end, on behalf of `who`. Raises Refused where the run is not there, or LinkLost."""
+        """Ask `run` to end, on behalf of `who`. Raises Refused if there is no such run, or LinkLost."""

@@ -1,4 +1,4 @@
-"""The targets file: which targets there are, and which one a plain `make stage` means."""
+"""The targets file: the known targets, and the default one."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ FOLDER = Path(__file__).parent
 OWN, EXAMPLE = FOLDER / "targets.toml", FOLDER / "targets.example.toml"
 KINDS: dict[str, Callable[..., Target]] = {"emulator": Local, "ssh": Ssh, "slurm": Slurm}
 NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
-#: What the code knows of a target, and no file may say.
+#: Fields of a target that the targets file may not set.
 FIXED = {"name", "shared"}
 
 
 @dataclass(frozen=True)
 class Targets:
-    """All targets by name."""
+    """All targets by name, and the name of the default one."""
 
     default: str
     by_name: dict[str, Target]
 
     def find(self, name: str = "") -> Target:
-        """The target of that name; "" is the default. Raises TargetError naming those that exist."""
+        """Return the target `name` ("": the default). Raises TargetError, which lists the targets."""
         found = self.by_name.get(name or self.default)
         if found is None:
             known = ", ".join(self.by_name)
@@ -41,7 +41,7 @@ class Targets:
 
 
 def load(path: Path | None = None) -> Targets:
-    """Read the targets file: the user's own, or the example where there is none. Raises TargetError."""
+    """Read the user's targets file, or the example if there is none. Raises TargetError."""
     chosen = path or (OWN if OWN.exists() else EXAMPLE)
     try:
         with open(chosen, "rb") as stream:
@@ -51,17 +51,19 @@ def load(path: Path | None = None) -> Targets:
     tables = read.pop("targets", None)
     default = read.pop("default", None)
     if read or not isinstance(tables, dict) or not tables or not isinstance(default, str):
-        raise TargetError(f'{chosen}: holds default = "NAME" and one table [targets.NAME] each, nothing else')
+        raise TargetError(
+            f'{chosen}: must have default = "NAME" and a table [targets.NAME] for each target, and nothing else'
+        )
     found: dict[str, Target] = {}
     for name, table in tables.items():
         if not NAME.fullmatch(name):
-            raise TargetError(f"{chosen}: targets.{name}: a name is made of letters, digits, - and _")
+            raise TargetError(f"{chosen}: targets.{name}: a name may have letters, digits, - and _, at most 32")
         found[name] = _faulty(chosen, name, table, found) if _kind(table) == "faulty" else _target(chosen, name, table)
     return Targets(default, found)
 
 
 def here(workdir: Path, arch: str) -> Target:
-    """This machine, as a target for what needs no device."""
+    """Return this machine as a target, for phases that need no device."""
     return Local("here", str(workdir), arch=arch)
 
 
@@ -78,11 +80,11 @@ def _target(path: Path, name: str, table: Any) -> Target:
         if key == "kind":
             continue
         if key not in allowed:
-            raise TargetError(f"{path}: targets.{name}: key {key!r}, allowed are kind, {', '.join(allowed)}")
+            raise TargetError(f"{path}: targets.{name}: unknown key {key!r}, allowed are kind, {', '.join(allowed)}")
         if type(value).__name__ != allowed[key].type:
             raise TargetError(f"{path}: targets.{name}.{key} = {value!r}: must be {allowed[key].type}")
     if table.get("device") not in (None, "cuda", "emulator"):
-        raise TargetError(f"{path}: targets.{name}.device = {table['device']!r}: cuda or emulator")
+        raise TargetError(f"{path}: targets.{name}.device = {table['device']!r}: must be cuda or emulator")
     try:
         return kind(name=name, **{key: value for key, value in table.items() if key != "kind"})
     except TypeError as error:
@@ -91,7 +93,9 @@ def _target(path: Path, name: str, table: Any) -> Target:
 
 
 def _faulty(path: Path, name: str, table: dict[str, Any], earlier: dict[str, Target]) -> Target:
-    """A target that cuts the link to another one."""
+    """Return a target that breaks the link to an earlier one."""
     if set(table) != {"kind", "of", "cut_at"} or table["of"] not in earlier or not isinstance(table["cut_at"], list):
-        raise TargetError(f"{path}: targets.{name}: of = an earlier target, cut_at = [counts], nothing else")
+        raise TargetError(
+            f"{path}: targets.{name}: must have of = an earlier target, cut_at = [counts], and nothing else"
+        )
     return Faulty(earlier[table["of"]], table["cut_at"], name)

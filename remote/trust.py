@@ -1,4 +1,4 @@
-"""Pinning of host keys: what key a host offers, before anything is said to it, and the file of pinned ones."""
+"""Pinned host keys: the file of pinned keys, and the key that a host offers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from remote.errors import Unreachable
 
 @dataclass(frozen=True)
 class Offered:
-    """The key that a host offers. `name` is how the file of pinned keys calls the host, `pinned` that it holds it."""
+    """The key that a host offers. `name` is the host's name in the file of pinned keys, which has it if `pinned`.
+
+    `changed` is set if another key is pinned.
+    """
 
     name: str
     key: paramiko.PKey
@@ -27,26 +30,26 @@ class Offered:
 
     @property
     def fingerprint(self) -> str:
-        """As ssh-keygen -l prints it."""
+        """The fingerprint, as ssh-keygen -l prints it."""
         digest = hashlib.sha256(self.key.asbytes()).digest()
         return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
 def offered(host: str) -> Offered:
-    """The key of the first host on the way to `host` (gateways come first) that is not pinned, or that of `host`.
+    """Return the key of the first host on the way to `host` that is not pinned, gateways first, or else of `host`.
 
-    A gateway that is pinned is logged in to, for the way leads through it. Raises Unreachable.
+    This logs in to pinned gateways, because the way leads through them. Raises Unreachable.
     """
     way = list(ssh_link.hops(ssh_link.configured(host)))
     for hop in reversed(way):
         found = _offered(hop)
         if not found.pinned or hop is way[0]:
             return found
-    raise AssertionError("a way has a last host")
+    raise AssertionError("the way to a host ends at the host")
 
 
 def pin(found: Offered) -> None:
-    """Pin the key, in place of any other of that host."""
+    """Pin a key, and remove other keys of that host."""
     kept = _known()
     if found.name in kept:
         del kept[found.name]
@@ -82,6 +85,6 @@ def _offered(hop: Connection) -> Offered:
 
 
 def _first(names: list[str], transport: paramiko.Transport) -> tuple[str, ...]:
-    """The key types of `transport`, those of the pinned keys first."""
+    """Return the key types of `transport`, with those of the pinned keys first."""
     types = transport.get_security_options().key_types
     return tuple(sorted(types, key=lambda each: each not in names))

@@ -49,8 +49,8 @@ def examine(target: Target, repository: Repository) -> Iterator[Finding]:
                 "python", False, str(error), "install Python 3.11 or newer there, or name one in targets.toml"
             )
             return
-        if target.inside:
-            findings, facts = _inside(target, link, facts)
+        if target.node_prefix:
+            findings, facts = _node(target, link, facts)
             yield from findings
         yield from _there(target, facts, (repository.path / LOCK_NAME).read_text())
     finally:
@@ -70,15 +70,15 @@ def _here(target: Target, repository: Repository) -> Iterator[Finding]:
 def _facts(target: Target, link: Link, before: Sequence[str] = ()) -> dict[str, Any]:
     """Return what the probe found. The GPU is only asked where runs execute: on a node of a cluster."""
     where = {"workdir": target.workdir, "python": target.python, "lock": target.lock, "gpu": target.gpu}
-    cuda = target.device == "cuda" and list(before) == target.inside
+    cuda = target.device == "cuda" and list(before) == target.node_prefix
     return send(target, link, PROBE, {"verb": "facts", **where, "cuda": cuda}, before=before)
 
 
-def _inside(target: Target, link: Link, facts: dict[str, Any]) -> tuple[list[Finding], dict[str, Any]]:
+def _node(target: Target, link: Link, facts: dict[str, Any]) -> tuple[list[Finding], dict[str, Any]]:
     """Check one node of a cluster and return its facts, or those of the login node if no node is free."""
     login = Finding("login node", True, f"{facts.get('node')}, {facts.get('system')}")
     try:
-        inside = _facts(target, link, target.inside)
+        inside = _facts(target, link, target.node_prefix)
     except RemoteError as error:
         busy = "busy" in str(error)
         said = "no node is free now: only the login node was checked" if busy else str(error)
@@ -111,9 +111,9 @@ def _there(target: Target, facts: dict[str, Any], lock: str) -> Iterator[Finding
         target.workdir,
         "give your account write access, or name another workdir",
     )
-    ends = facts.get("logind") == "yes" and not target.inside
+    ends = facts.get("logind") == "yes" and not target.node_prefix
     said = "logind kills the processes of a user who logs out" if ends else "a supervisor outlives the connection"
-    if not target.inside:
+    if not target.node_prefix:
         yield Finding("detached", not ends, said, "ask the administrator for KillUserProcesses=no in logind.conf")
     free = int(facts.get("free_mb") or 0)
     yield Finding("disk", free >= target.disk_mb, f"{free} MiB free", f"free some space: {target.disk_mb} MiB needed")

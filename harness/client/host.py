@@ -111,9 +111,9 @@ class Host:
             pass
         raise Untrusted(f"{self.target.name}: the state of {len(runs)} runs cannot be read: {reply.errors[-200:]}")
 
-    def over(self, runs: Sequence[str]) -> dict[str, str]:
+    def ended(self, runs: Sequence[str]) -> dict[str, str]:
         """Return the runs that a scheduler has ended, with the reason."""
-        return self.target.over(self.link, [self._run(run) for run in runs])
+        return self.target.ended(self.link, [self._run(run) for run in runs])
 
     def follow(self, run_id: str, offset: int = 0) -> Iterator[dict[str, Any]]:
         """Yield the progress of a run, from `log_follower.follow`. Raises LinkLost or Refused."""

@@ -88,7 +88,7 @@ def gather(parts: Sequence[Job], host: Host, folder: Path, progress: Progress) -
     while True:
         missing = [part for part in parts if part.run not in rulings]
         stands = dict(zip((part.run for part in missing), host.survey([part.run for part in missing]), strict=True))
-        queue = host.over([part.run for part in missing])
+        queue = host.ended([part.run for part in missing])
         for part in missing:
             if stands[part.run].get("ended"):
                 name = part.run.split("-")[2]

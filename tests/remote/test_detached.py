@@ -64,5 +64,5 @@ def test_cancel_says_on_whose_behalf(target: Local, run: Run, tmp_path: Path) ->
     target.cancel(target.connect(), run, "ada")
     assert (tmp_path / "cancel").read_text() == "ada"
     gone = replace(run, cancel=[sys.executable, "-c", "raise SystemExit(1)"])
-    with pytest.raises(Refused, match="run a run is not there"):
+    with pytest.raises(Refused, match="there is no run a run"):
         target.cancel(target.connect(), gone, "ada")

@@ -232,7 +232,7 @@ def tar_of(*members):
         (verdict(files={"a": {"bytes": -1, "sha256": "0"}}), "damaged"),
         (on("log_follower ruling", lambda output: b""), "damaged verdict file"),
         (on("log_follower ruling", lambda output: b"[" * 200_000), "damaged verdict file"),
-        (on("log_follower ruling", lambda output: b"x" * (2 << 20)), "bytes came"),
+        (on("log_follower ruling", lambda output: b"x" * (2 << 20)), "bytes of output"),
     ],
 )
 def test_lies_are_tampering(liar, left, spoil, words):

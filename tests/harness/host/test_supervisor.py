@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ HANGS = {"compile_hang": TimeLimits(compile_s=1.0), "hang": TimeLimits(gate_s=2.
 PATIENCE_S = 40.0
 
 
-def about(job: Job, **facts: str) -> Job:
+def about(job: Job, **facts: Any) -> Job:
     """The job with another subject."""
     return replace(job, subject=replace(job.subject, **facts))
 
