@@ -1,4 +1,5 @@
-"""How a change becomes accepted: run one milestone, record what it measured, report it, judge it.
+"""The harness: it takes a change of the kernel to a verdict, and accepts or rejects it.
 
-`client` runs on the user's machine, `host` where the run is, `judge` in its checkout; all write and read `report`.
+`client` runs on the user's machine, `host` on the target, and `judge` in the target's checkout. They all use `report`,
+which writes and reads records.
 """

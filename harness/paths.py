@@ -1,4 +1,4 @@
-"""Where the project and its results lie."""
+"""Paths of the project, its results, and the cache of compiled kernels."""
 
 from pathlib import Path
 

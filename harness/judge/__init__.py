@@ -1,1 +1,1 @@
-"""The phases of a run: each a program in the checkout, with the environment's interpreter."""
+"""The phases of a run. Each is a program that runs in the checkout, with the environment's interpreter."""

@@ -1,4 +1,4 @@
-"""What the command lines of `python -m harness.MODULE` share."""
+"""Command-line arguments that several `python -m harness.MODULE` share."""
 
 import argparse
 
@@ -6,7 +6,7 @@ from stages.catalog import Milestone, NotBuilt, UnknownMilestone, runnable
 
 
 def milestone(text: str) -> Milestone:
-    """The milestone that an argument names; the type of that argument, so that argparse refuses any other with 2."""
+    """Return the milestone of that name. As the type of an argument, it makes argparse exit with 2 if there is none."""
     try:
         return runnable(text)
     except (UnknownMilestone, NotBuilt) as error:

@@ -1,4 +1,4 @@
-"""The canary phase: a sum on the GPU that a healthy one gets right at once. `python -m harness.judge.canary`."""
+"""The canary phase, `python -m harness.judge.canary`: a short integer sum that every healthy GPU computes exactly."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ COUNT = 1 << 20
 
 
 def main() -> int:
-    """Fill, multiply and add up COUNT integers on the device; exact, so any other answer is a sick GPU."""
+    """Sum up COUNT integers on the device. Return INFRA's exit code if the result is wrong."""
     import torch
 
     if not torch.cuda.is_available():
-        print("no CUDA device is visible")
+        print("no CUDA device is visible: check CUDA_VISIBLE_DEVICES and nvidia-smi")
         return Verdict.INFRA.exit_code
     numbers = torch.arange(COUNT, device="cuda", dtype=torch.int64)
     found = int((numbers * 3).sum().item())

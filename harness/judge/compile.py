@@ -17,7 +17,7 @@ from stages.catalog import Milestone
 
 
 def main() -> int:
-    """Compile every configuration of a milestone; ends with the exit code of COMPILE_ERROR where one is refused."""
+    """Compile every configuration of a milestone. Return the exit code of COMPILE_ERROR if one does not compile."""
     parser = argparse.ArgumentParser(prog="python -m harness.judge.compile", description=__doc__)
     parser.add_argument("milestone", type=arguments.milestone)
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")

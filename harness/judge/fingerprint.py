@@ -1,6 +1,6 @@
-"""The fingerprint phase: one line of JSON on what this host is; refuses an environment not from the lock.
+"""The fingerprint phase: one line of JSON that identifies this host. It fails if packages differ from the lock.
 
-`python -m harness.judge.fingerprint --device emulator|cuda` in a checkout, with the interpreter of the environment.
+Run `python -m harness.judge.fingerprint --device emulator|cuda` in a checkout, with the environment's interpreter.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ QUERY_S = 20.0
 
 
 def differences(lock: str, installed: Mapping[str, str]) -> Iterator[str]:
-    """Where the packages of a Linux machine, versions by name, are not what the lock pins, a phrase each."""
+    """Yield a phrase for each package whose `installed` version, on Linux, is not the one that the lock pins."""
     versions = {_normalised(name): version for name, version in installed.items()}
     for line in lock.splitlines():
         text = line.split("#", 1)[0].strip()
         name, _, pinned = text.partition("==")
         found = versions.get(_normalised(name.strip()))
         if not text or (found and found.partition("+")[0] == pinned.partition(";")[0].strip()):
-            continue  # the usual line: packaging, which reads them all, takes longer to import than the rest takes
+            continue  # the usual line; importing packaging, for the others, takes longer than all else here
         from packaging.requirements import Requirement
 
         wanted = Requirement(text)
@@ -48,26 +48,26 @@ def _normalised(name: str) -> str:
 
 
 def installed() -> dict[str, str]:
-    """The version of every package here, by the names of their folders: to read all their texts takes 0.15 s."""
+    """Return the version of every package, from the names of their folders: reading their metadata takes 0.15 s."""
     folders = (path.stem for place in reversed(sys.path) for path in Path(place).glob("*.dist-info"))
     return {name: version for name, _, version in (folder.rpartition("-") for folder in folders)}
 
 
 def packages(found: Mapping[str, str]) -> str:
-    """The SHA-256 over name and version of every installed package."""
+    """Return the SHA-256 over name and version of every installed package."""
     rows = sorted(f"{name}=={version}\n" for name, version in found.items())
     return hashlib.sha256("".join(rows).encode()).hexdigest()
 
 
 def gpu() -> dict[str, str]:
-    """What the driver says of the GPU that is visible. Raises OSError or subprocess.SubprocessError."""
+    """Return what the driver reports about the visible GPU. Raises OSError or subprocess.SubprocessError."""
     asked = ["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader"]
     done = subprocess.run(asked, capture_output=True, text=True, timeout=QUERY_S, check=True)
     return {"gpu": " | ".join(done.stdout.split("\n")).strip(" |")}
 
 
 def main() -> int:
-    """Print the fingerprint; end with INFRA's exit code and the mend where the host is not fit."""
+    """Print the fingerprint, or the fix if the host does not meet the requirements. Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m harness.judge.fingerprint")
     parser.add_argument("--device", choices=("emulator", "cuda"), required=True)
     device = parser.parse_args().device
@@ -77,8 +77,8 @@ def main() -> int:
     except ImportError as error:
         wrong = [str(error)]
     if wrong:
-        mend = "make setup on your machine, make provision for a host"
-        print(f"environment differs from {LOCK_NAME}: {', '.join(wrong[:5])}; mend it with {mend}")
+        fix = "make setup on your machine, make provision for a host"
+        print(f"environment differs from {LOCK_NAME}: {', '.join(wrong[:5])}; to fix it: {fix}")
         return Verdict.INFRA.exit_code
     found = {
         "host": platform.node(),
@@ -91,7 +91,7 @@ def main() -> int:
         try:
             found |= gpu()
         except (OSError, subprocess.SubprocessError) as error:
-            print(f"the GPU does not answer nvidia-smi: {error}")
+            print(f"nvidia-smi does not work: {error}")
             return Verdict.INFRA.exit_code
     print(json.dumps(found))
     return 0

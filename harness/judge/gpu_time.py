@@ -1,4 +1,4 @@
-"""How long launches take on the GPU of this machine, by CUDA events, and at what clock."""
+"""Timing of launches on this machine's GPU with CUDA events, and the clock rates meanwhile."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 
 WARM_UP, ROUNDS = 5, 50
-#: The processor enqueues everything while the GPU is kept busy so long: no launch waits for it.
+#: The GPU is kept busy for this long while the processor enqueues all launches, so that none waits for the processor.
 HEAD_START_CYCLES = 100_000_000
 QUERY = ["nvidia-smi", "--query-gpu=clocks.sm,clocks.mem,power.draw", "--format=csv,noheader,nounits"]
 
 
 class Times(msgspec.Struct, frozen=True):
-    """Seconds of `rounds` launches: the median, and between which a tenth at either end is left out.
+    """Seconds of `rounds` launches: median, 10th percentile (`low`) and 90th percentile (`high`).
 
-    cold: L2 held nothing of theirs when they began. sm_mhz, memory_mhz, watts: as the driver said while they ran.
+    cold: L2 was flushed before each launch. sm_mhz, memory_mhz, watts: reported by the driver while they ran.
     """
 
     median: float
@@ -38,7 +38,7 @@ class Times(msgspec.Struct, frozen=True):
 
 
 def measure(launch: Callable[[], object], cold: bool, rounds: int = ROUNDS) -> Times:
-    """Time launches on the current stream, each between events of its own; cold: L2 is written over before each."""
+    """Time launches on the current stream, each with its own pair of events. `cold` flushes L2 before each."""
     import torch
 
     cuda: Any = torch.cuda  # its events have no types
@@ -60,7 +60,7 @@ def measure(launch: Callable[[], object], cold: bool, rounds: int = ROUNDS) -> T
 
 
 def _clocks(launch: Callable[[], object]) -> tuple[float, float, float]:
-    """MHz of the SMs and of memory, and watts, while launches go on; zeros where the driver does not say."""
+    """Return MHz of the SMs and of memory, and watts, during launches; zeros if the driver does not report them."""
     import torch
 
     try:

@@ -1,9 +1,9 @@
-"""Configurations of the kernel that were compiled before, by any process: for the emulated device.
+"""A cache of compiled configurations of the kernel, for the emulated device, shared by all processes.
 
-One is found only under the digest of all that it was compiled from: every file of kernel/, the configuration, the
-versions of Python and of every package, CuTeDSL's environment, and the processor that its host code is for. The files
-are those that were there before the kernel was imported, and still are: a process that cannot tell, or whose kernel
-changes meanwhile, finds and keeps nothing. Whoever may write to the folder is trusted as one who may write to the
+The key of an entry is a digest of everything that it was compiled from: every file of kernel/, the configuration, the
+versions of Python and of every package, CuTeDSL's environment variables, and the processor of its host code. The files
+are hashed before the kernel is imported. If the kernel was imported earlier, or its files have changed since, the cache
+is neither read nor written. Whoever can write to the folder is trusted as much as somebody who can write to the
 environment.
 """
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from kernel.config import FmhaConfig
 
 MOST = 256
-"""So many are kept, 0.5 MB each."""
+"""Limit of entries, each about 0.5 MB."""
 OUTPUT = ("CUTE_DSL_DUMP_DIR", "CUTE_EXPERIMENTAL_DSL_DUMP_DIR")
-"""Variables of CuTeDSL's that name where it leaves files."""
+"""CuTeDSL's variables that name its output folders."""
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """What is kept. root: where the sources lay whose lines the PTX names."""
+    """One compiled configuration. `root` is the folder of the sources whose lines the PTX names."""
 
     name: str
     ptx: str
@@ -48,14 +48,14 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class KeptKernels:
-    """The folder where compiled configurations are kept; `found` are those that it had."""
+    """The cache in a folder. `found` are the configurations that were read from it."""
 
     def __init__(self, folder: Path, device: Emulated) -> None:
         self._folder, self._device = folder, device
         self.found: set[FmhaConfig] = set()
 
     def key(self, config: FmhaConfig) -> str:
-        """What a configuration is kept under."""
+        """Return the key of a configuration."""
         versions = sorted({f"{each.name} {each.version}" for each in distributions()})
         cute = {k: v for k, v in os.environ.items() if k.startswith("CUTE_") and k not in OUTPUT}
         processor = [llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
@@ -63,7 +63,7 @@ class KeptKernels:
         return hashlib.sha256(msgspec.json.encode(made_of)).hexdigest()
 
     def find(self, config: FmhaConfig) -> CompiledFmha | None:
-        """A configuration that was compiled before, from the same."""
+        """Return the cached result of compiling a configuration, or None."""
         from kernel.compiled import CompiledFmha
         from kernel.fmha import Fmha
 
@@ -86,7 +86,7 @@ class KeptKernels:
         return CompiledFmha(config, function, ptx, kept.cubin, kept.layouts, kept.compile_s)
 
     def keep(self, compiled: CompiledFmha) -> None:
-        """Keep what was just compiled, unless the sources have changed since they were imported."""
+        """Write a compiled configuration to the cache, unless the sources have changed since they were imported."""
         if source() != IMPORTED:
             return
         name, ptx, host = self._device.saved(compiled.function)
@@ -99,20 +99,20 @@ class KeptKernels:
 
 
 def kept_kernels(device: object) -> KeptKernels | None:
-    """Those of the folder that the environment names; none where it names none, nor for a real device."""
+    """Return the cache in the folder that the environment names; None if it names none, or for a real device."""
     folder = os.environ.get(KERNELS, "")
     return KeptKernels(Path(folder), device) if folder and isinstance(device, Emulated) else None
 
 
 def use(kept: KeptKernels) -> None:
-    """Find the kernel's configurations there, and keep them there, in this process."""
+    """Make the kernel use a cache in this process."""
     from kernel.compiled import keepers
 
     keepers.append(kept)
 
 
 def source() -> str:
-    """The digest of every file of kernel/."""
+    """Return the digest of all files of kernel/."""
     digest = hashlib.sha256()
     for path in sorted(_files(ROOT / "kernel")):
         data = path.read_bytes()
@@ -125,11 +125,11 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 IMPORTED = source() if "kernel" not in sys.modules else ""
-"""What the kernel is imported from after this; "" where that was done before."""
+"""The digest of the files that the kernel will be imported from; "" if it was imported already."""
 
 
 def _seal(key: str, body: bytes) -> bytes:
-    """What a whole file begins with: of its name too, so that none is taken for another."""
+    """Return the digest that a valid file starts with. It includes the key, so a renamed file is not valid."""
     return hashlib.sha256(key.encode() + body).digest()
 
 

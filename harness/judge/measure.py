@@ -1,4 +1,4 @@
-"""The phase that times a milestone's cases on a GPU, and beside them what else is installed there for such problems.
+"""The phase that times a milestone's cases on a GPU, and other attention kernels that are installed there.
 
 `python -m harness.judge.measure D1.4 --out FOLDER` rewrites FOLDER/measured.json after every measurement.
 """
@@ -27,7 +27,7 @@ DEVICE = "cuda"
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """How long a case takes by `what`, a kernel; without times, why not."""
+    """The times of a case with the kernel `what`, or the error that prevented the measurement."""
 
     case: str
     what: str
@@ -36,7 +36,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def main() -> int:
-    """The command line; see the module's docstring."""
+    """Run the command line that the module's docstring describes."""
     parser = argparse.ArgumentParser(prog="python -m harness.judge.measure", description=__doc__)
     parser.add_argument("milestone", type=arguments.milestone)
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def timed(case: Case, what: str, call: Callable[[], object], cold: bool) -> Measured:
-    """Measure a call; of a peer, say why it cannot."""
+    """Time a call. Return the error of another kernel's call instead of raising it."""
     try:
         return Measured(case.name, what, measure(call, cold))
     except Exception as error:
@@ -66,7 +66,10 @@ def timed(case: Case, what: str, call: Callable[[], object], cold: bool) -> Meas
 
 
 def peers(case: Case, inputs: Inputs) -> dict[str, Callable[[], Any]]:
-    """Other kernels that compute O of this case, where it is attention to all keys; O comes as each of them has it."""
+    """Return calls of other kernels that compute O of this case; {} unless it is plain attention to all keys.
+
+    Each returns O in its own layout.
+    """
     if case.lens is not None or case.causal or case.compressed is not None or case.sinks is not None:
         return {}
     from torch.nn import functional

@@ -1,4 +1,4 @@
-"""The pytest plugin under which a milestone's module runs: it brings device, seeds, record and report."""
+"""The pytest plugin that runs a milestone's module: it provides device and seeds, and writes record and report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from stages.device import Device
 
 
 class MilestonePlugin:
-    """Writes what the tests of a milestone give to `recorder`, and shows it in the report."""
+    """Passes the results of a milestone's tests to `recorder` and to the report."""
 
     def __init__(self, milestone: Milestone, recorder: Recorder, device: Device) -> None:
         self._module = milestone.load()
@@ -30,21 +30,21 @@ class MilestonePlugin:
 
     @pytest.fixture
     def device(self) -> Device:
-        """Where launches go."""
+        """Provide the device that runs launches."""
         return self._device
 
     @pytest.fixture
     def recorder(self) -> Recorder:
-        """Where results are written down."""
+        """Provide the recorder of results."""
         return self._recorder
 
     @pytest.fixture
     def seeds(self) -> tuple[int, ...]:
-        """The milestone's own seeds."""
+        """Provide the milestone's own seeds."""
         return tuple(self._module.SEEDS)
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """A test runs for the milestone's cases, unless it names its own, and for its seeds and the fresh one."""
+        """Parametrize tests over the cases of the milestone, unless they name their own, and over seeds."""
         if "seed" in metafunc.fixturenames:
             seeds = [*self._module.SEEDS, self._recorder.fresh_seed]
             metafunc.parametrize("seed", seeds, ids=[f"seed={seed}" for seed in seeds])
@@ -54,7 +54,7 @@ class MilestonePlugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, bool, bool]:
-        """A case is in the record before it starts: what a killed run was doing can be read off."""
+        """Record a case before it starts, so that the record of a killed run shows where it was."""
         self._recorder.open_case(_name(item), _params(item).get("seed"))
         return (yield)
 
@@ -62,7 +62,7 @@ class MilestonePlugin:
     def pytest_runtest_makereport(
         self, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """The outcome of a case. A case of a milestone may not be skipped: that is a failure."""
+        """Record the outcome of a case. A skipped case counts as failed."""
         report = yield
         if report.skipped:
             report.outcome = "failed"
@@ -79,15 +79,15 @@ class MilestonePlugin:
         return report
 
     def _timeline(self, message: str) -> bytes:
-        """Of the first case that ended with an error of the emulated device: its warps and barriers over time."""
+        """Draw warps and barriers over time for the first case that the emulator stopped; b"" for others."""
         result, cases = self._recorder.last_result, self._recorder.record.cases
-        fell = result is not None and any(trial.error for trial in result.trials)
-        if result is None or not fell or not isinstance(self._device, Emulated) or any(c.timeline for c in cases):
+        stopped = result is not None and any(trial.error for trial in result.trials)
+        if result is None or not stopped or not isinstance(self._device, Emulated) or any(c.timeline for c in cases):
             return b""
         return over_time(result.case, self._device, map(int, PTX_LINE.findall(message)))
 
     def _is_first_of_its_case(self) -> bool:
-        """Whether the open case is the first seed of its shape: where those pass, one picture shows them all."""
+        """Return True if the open case is the first seed of its shape, the only one with a picture if it passes."""
         cases = self._recorder.record.cases
         return all(case.name != cases[-1].name for case in cases[:-1])
 
@@ -98,39 +98,42 @@ class MilestonePlugin:
         return [extras.html(each) for each in shown]
 
     def pytest_html_report_title(self, report: Any) -> None:
-        """The page's title, and its summary until the run ends."""
+        """Set the title of the page, and its summary until the run ends."""
         report.title = f"{self._recorder.record.milestone} on {self._recorder.record.target}"
         report.additional_summary["prefix"] = [page.PENDING]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        """The table "Environment" says what the run was."""
+        """Fill the table "Environment" with run, device, commit and toolchain."""
         record = self._recorder.record
         about = {"Run": record.run, "Device": self._device.name, "Commit": str(record.tree)}
         session.config.stash[metadata_key] = about | record.toolchain
 
     def pytest_html_results_summary(self, prefix: list[str]) -> None:
-        """What was compiled, and how the negative controls fared."""
+        """Show the compiled configurations and the results of the negative controls."""
         prefix[:] = [page.summary(self._recorder.record)]
 
     def pytest_html_results_table_header(self, cells: list[str]) -> None:
-        """The columns."""
+        """Set the columns of the table."""
         cells[2:] = page.header_cells()
 
     def pytest_html_results_table_row(self, report: pytest.TestReport, cells: list[str]) -> None:
-        """One case."""
+        """Set the cells of one case."""
         case = getattr(report, "case", None)
         if case is not None:
             cells[1:] = page.row_cells(case)
 
     def pytest_html_results_table_html(self, report: pytest.TestReport, data: list[str]) -> None:
-        """Where nothing went wrong the log has nothing to say."""
+        """Omit the log of a case that passed."""
         if report.passed:
             data.clear()
 
 
 def _name(item: pytest.Item) -> str:
-    """`test_refuses_negative_controls[hd=64]` is "refuses negative controls hd=64"; "holds" goes without saying."""
+    """Return a test's name in words: `test_refuses_negative_controls[hd=64]` is "refuses negative controls hd=64".
+
+    The word "holds" is dropped.
+    """
     test = getattr(item, "originalname", item.name).removeprefix("test_").removeprefix("holds")
     return f"{test.replace('_', ' ')} {_params(item).get('case', '')}".strip()
 
@@ -140,7 +143,7 @@ def _params(item: pytest.Item) -> dict[str, Any]:
 
 
 def _message(report: pytest.TestReport, call: pytest.CallInfo[None]) -> str:
-    """What went wrong in its own words: the error's text and notes, without the traceback."""
+    """Return the text and notes of a test's error, without the traceback."""
     if report.passed or call.excinfo is None:
         return ""
     error = call.excinfo.value

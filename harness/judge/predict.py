@@ -1,4 +1,4 @@
-"""What the emulator's clock says of a case: how long its launches would take on a B200, why, and a picture of it."""
+"""Predictions of the emulator's clock: how long the launches of a case would take on a B200, and what bounds them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHIP = "b200"
 def predicted(
     device: Emulated, launches: Callable[[], object], mbarriers: Mapping[int, str] | None = None, trace: bool = False
 ) -> list[Any]:
-    """The clock's prediction of each launch that something makes. mbarriers: their names."""
+    """Return the clock's prediction of each launch that `launches` makes. `mbarriers` are names for the report."""
     with device.timing(CHIP, mbarriers, trace) as emulated:
         launches()
     done: Any = emulated
@@ -29,14 +29,14 @@ def predicted(
 
 
 def launching(case: Case) -> Callable[[], object]:
-    """What launches a case, its inputs drawn now."""
-    from stages.case import draw, launch  # CuTeDSL is imported with the kernel, and after the device that wants its PTX
+    """Draw the inputs of a case, and return a function that launches it."""
+    from stages.case import draw, launch  # imports CuTeDSL, which must happen after the device is created
 
     return partial(launch, case, draw(case, 1), "cpu")
 
 
 def predict(case: Case, device: Emulated) -> tuple[Prediction, bytes]:
-    """A case beside the cycles that its milestone pins, and its longest launch as a PNG. Raises PinError."""
+    """Return the prediction of a case with its milestone's pin, and a PNG of its longest launch. Raises PinError."""
     found = predicted(device, launching(case), case.config.mbarriers, trace=True)
     longest = max(found, key=lambda each: each.cycles)
     names = _names(case)
@@ -55,13 +55,13 @@ def predict(case: Case, device: Emulated) -> tuple[Prediction, bytes]:
 
 
 def over_time(case: Case, device: Emulated, named: Iterable[int]) -> bytes:
-    """Warps and barriers of a case that fell, in modelled time up to where it stops, as a PNG; empty if nothing ran.
+    """Return a PNG of warps and barriers of a failing case over modelled time, until it stops; b"" if nothing ran.
 
-    named: PTX lines that the report of its fault names.
+    `named` are the PTX lines in the report of its error.
     """
     launches = launching(case)
     with device.timing(CHIP, case.config.mbarriers, trace=True) as emulated, suppress(Exception):
-        launches()  # it is broken: how it ends here adds nothing to the report
+        launches()  # it fails here as it did before, and the report has that error
     ran: Any = emulated
     return b"" if ran.recorder is None else timeline.picture(ran.recorder.json(), _names(case), named)
 

@@ -1,4 +1,4 @@
-"""What a run stood on: the commit and the changes beside it, and the versions of the toolchain."""
+"""The provenance of a run: its commit, uncommitted changes, and the versions of the toolchain."""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -11,14 +11,14 @@ PACKAGES = ("nvidia-cutlass-dsl", "cuda-bindings", "torch", "numpy", "llvmlite")
 
 
 def working_tree() -> Tree:
-    """The commit that is checked out, and the paths that differ from it. Raises GitError."""
+    """Return the commit that is checked out, and the paths that differ from it. Raises GitError."""
     repository = Repository(ROOT)
     changed = repository.git("status", "--porcelain", "--no-renames", "-z").split("\0")
     return Tree(repository.git("rev-parse", "HEAD"), [entry[3:] for entry in changed if entry])
 
 
 def toolchain() -> dict[str, str]:
-    """The version of Python and of every package that a result can depend on; "none" where not installed."""
+    """Return the versions of Python and of the packages that affect results; "none" if one is not installed."""
     return {"python": platform.python_version()} | {name: _version(name) for name in PACKAGES}
 
 

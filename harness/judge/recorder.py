@@ -1,4 +1,4 @@
-"""The record as a milestone's module writes it: a result is on disk before the next case starts."""
+"""Writing of a run's record. Every result is on disk before the next case starts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TIMELINE = "timeline.png"
 
 
 class Recorder:
-    """Keeps `folder/record.json` up to date while one phase and one case after another runs."""
+    """Keeps `folder/record.json` up to date while phases and cases run."""
 
     def __init__(self, folder: Path, opened: record.Record, fresh_seed: int) -> None:
         self.folder = folder
@@ -34,7 +34,7 @@ class Recorder:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[record.Phase]:
-        """A phase runs inside: it is in the record as running, for who watches the time."""
+        """Record a phase as running while the body runs; the supervisor watches its time by that."""
         phase = record.Phase(name, record.now())
         self.record.phases.append(phase)
         self._save()
@@ -51,21 +51,21 @@ class Recorder:
             self._save()
 
     def compiled(self, what: record.Compile, texts: list[str]) -> None:
-        """Keep what one configuration compiled to, its files beside the record."""
+        """Record a compiled configuration, and write its files next to the record."""
         for file, text in zip(what.files, texts, strict=True):
             write_atomically(self.folder / file, text.encode())
         self.record.compiles.append(what)
         self._save()
 
     def open_case(self, name: str, seed: int | None) -> None:
-        """A case starts: it is in the record as running, should the process end in it."""
+        """Record the start of a case, so that the record shows where a killed process was."""
         self.last_result = None
         fresh = seed is not None and seed == self.fresh_seed
         self.record.cases.append(record.Case(name, "running", 0.0, seed, fresh))
         self._save()
 
     def result(self, result: Result) -> None:
-        """Keep the launches and figures of the case that is open."""
+        """Record the launches and figures of the open case."""
         self.last_result = result
         case = self.record.cases[-1]
         case.launches = [record.Launch(each.mode, each.seconds, str(each.error or "")) for each in result.trials]
@@ -73,14 +73,14 @@ class Recorder:
         self._save()
 
     def negative_control(self, name: str, refused_by: tuple[Figure, ...]) -> None:
-        """Keep whether a negative control was refused, and by which figures; on disk with the end of its case."""
+        """Record a negative control, and the figures that refused it. It is written at the end of its case."""
         by = ", ".join(f"{figure.tensor}.{figure.metric}" for figure in refused_by)
         self.record.negative_controls.append(record.NegativeControl(name, bool(refused_by), by))
 
     def close_case(
         self, passed: bool, seconds: float, message: str, picture: bytes, timeline: bytes = b""
     ) -> record.Case:
-        """The open case ended; a failure of its teardown counts as one of the case. The pictures are PNGs, or empty."""
+        """Record the end of the open case and return it. It fails if its teardown fails. Pictures are PNGs, or b""."""
         case = self.record.cases[-1]
         if timeline:
             case.timeline = f"timeline-{len(self.record.cases)}.png"
@@ -93,13 +93,13 @@ class Recorder:
         return case
 
     def predicted(self, prediction: record.Prediction, picture: bytes) -> None:
-        """Keep what the clock says of the first case, and its picture (PNG) beside the record."""
+        """Record the clock's prediction of the first case, and write its picture (PNG) next to the record."""
         write_atomically(self.folder / TIMELINE, picture)
         self.record.prediction = msgspec.structs.replace(prediction, picture=TIMELINE)
         self._save()
 
     def judge(self, verdict: Verdict, reason: str) -> None:
-        """The run is judged."""
+        """Record the verdict."""
         self.record.verdict, self.record.reason = verdict.name, reason
         self._save()
 

@@ -1,8 +1,8 @@
-"""One milestone in this checkout and this process: a child that may be killed, and leaves its record all the same.
+"""The phase that judges one milestone in this checkout. It may be killed at any time, and its record remains.
 
 `python -m harness.judge.run D1.1 --device emulator --target sim --out FOLDER` compiles every configuration of the
 milestone (phase "compile" of FOLDER/record.json), runs its module (phase "stage"), predicts the time of its first case
-(phase "clock", of the emulated device), writes the verdict into the record and ends with the verdict's exit code.
+(phase "clock", on the emulated device only), writes the verdict into the record and exits with the verdict's code.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from stages.catalog import GATE, Milestone
 from stages.device import Device
 
 PLUGINS = ("-p", "pytest_metadata.plugin", "-p", "pytest_html.plugin", "-p", "no:cacheprovider")
-#: CuTeDSL words its errors for a terminal.
+#: Terminal colours in CuTeDSL's error messages.
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 QUIET = ("-W", "ignore:Module already imported so cannot be rewritten:pytest.PytestAssertRewriteWarning")
-# Paths go to pytest as seen from here: it takes a $ in one for a variable, and a checkout lies where its user likes.
+# Paths are passed to pytest relative to here: it expands a $ in a path, and the path of a checkout may have one.
 OPTIONS = (
     "-v",
     "--no-header",
@@ -52,12 +52,18 @@ REPORT = (
 
 
 def main() -> int:
-    """The command line; see the module's docstring."""
+    """Run the command line that the module's docstring describes."""
     parser = argparse.ArgumentParser(prog="python -m harness.judge.run", description=__doc__)
     parser.add_argument("milestone", type=arguments.milestone)
     parser.add_argument("--device", choices=sorted(DEVICES), required=True)
-    parser.add_argument("--target", required=True, help="what the record calls the place of the device")
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="its name or its parent's is the run")
+    parser.add_argument("--target", required=True, help="name of the target in the record")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="FOLDER",
+        help="folder of results; its name, or its parent's, is the run id",
+    )
     args = parser.parse_args()
     milestone: Milestone = args.milestone
     device = DEVICES[args.device]()
@@ -72,14 +78,14 @@ def main() -> int:
 
 
 def run_of(out: Path) -> str:
-    """The run that results in folder `out` belong to: it, or the one above it, is named by the run's id."""
+    """Return the run of the results in `out`: the name of the folder or of its parent, whichever is a run id."""
     return next((folder.name for folder in (out, out.parent) if RUN_ID.fullmatch(folder.name)), out.name)
 
 
 def run(
     milestone: Milestone, device: Device, recorder: Recorder, kept: KeptKernels | None = None
 ) -> tuple[Verdict, str]:
-    """Compile, then run the milestone's module. Returns the verdict and the reason for it."""
+    """Compile, then run the milestone's module. Return the verdict and its reason."""
     try:
         with recorder.phase("compile"):
             compile_cases(milestone, recorder, kept)
@@ -102,7 +108,7 @@ def run(
 
 
 def compile_cases(milestone: Milestone, recorder: Recorder, kept: KeptKernels | None = None) -> None:
-    """Compile every configuration of the milestone, or find it kept; record its PTX and the layouts that it traced."""
+    """Compile every configuration of the milestone, or take it from the cache; record its PTX and traced layouts."""
     import kernel
     from kernel.cubin import resources
 
@@ -119,7 +125,7 @@ def compile_cases(milestone: Milestone, recorder: Recorder, kept: KeptKernels | 
 
 
 def run_cases(milestone: Milestone, device: Device, recorder: Recorder) -> int:
-    """Run what every milestone is asked, and its own module, under pytest without the user's options. Its exit code."""
+    """Run `stages.every` and the milestone's module in pytest, without the user's options. Return its exit code."""
     import pytest
 
     from harness.judge.plugin import MilestonePlugin
@@ -133,7 +139,7 @@ def run_cases(milestone: Milestone, device: Device, recorder: Recorder) -> int:
 
 
 def judge(milestone: Milestone, done: record.Record, code: int) -> tuple[Verdict, str]:
-    """The verdict on a module that pytest ended with `code`: ACCEPT needs the code and the record to say so."""
+    """Return the verdict on a module after pytest exited with `code`. ACCEPT requires both the code and the record."""
     failed = [case.label for case in done.cases if case.outcome != "passed"]
     admitted = [each.name for each in done.negative_controls if not each.refused]
     figures = [figure for case in done.cases for figure in case.figures]
@@ -141,11 +147,11 @@ def judge(milestone: Milestone, done: record.Record, code: int) -> tuple[Verdict
         return Verdict.ACCEPT, ""
     if failed:
         return rejected(milestone), f"failed: {', '.join(failed)}"
-    return Verdict.INFRA, f"pytest ended with {code}, and the record does not say why"
+    return Verdict.INFRA, f"pytest exited with {code}, but no case in the record failed"
 
 
 def hold(milestone: Milestone, done: record.Record) -> tuple[Verdict, str]:
-    """The verdict on an accepted module's predicted time: no slower than its pin."""
+    """Return the verdict on the predicted time of an accepted module, which must not exceed its pin."""
     predicted = done.prediction
     assert predicted is not None
     if predicted.holds:
@@ -155,7 +161,7 @@ def hold(milestone: Milestone, done: record.Record) -> tuple[Verdict, str]:
 
 
 def rejected(milestone: Milestone) -> Verdict:
-    """What a milestone ends with that does not hold."""
+    """Return the verdict on a milestone that does not hold."""
     return Verdict.REJECT_GATE if milestone is GATE else Verdict.REJECT_STAGE
 
 

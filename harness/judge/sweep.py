@@ -1,7 +1,7 @@
-"""The phase of a sweep: the figures of a milestone's cases for many seeds, launched under every order of completion.
+"""The phase of a sweep: it measures a milestone's cases for many seeds in every completion mode.
 
 `python -m harness.judge.sweep D1.2 1 2 1000 --device emulator --out FOLDER` rewrites FOLDER/sweep.json after every
-seed. It ends with 0 where all launches of a seed gave the same bits, and figures within their pins.
+seed. It exits with 0 if all launches of a seed give the same bits, and all figures are within their pins.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAME = "sweep.json"
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """One case and seed: its figures by "tensor metric" (None: no number), and what is wrong with it."""
+    """The figures of one case and seed, by "tensor metric" (None: NaN or infinite), and its error."""
 
     case: str
     seed: int
@@ -38,7 +38,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def main() -> int:
-    """The command line; see the module's docstring."""
+    """Run the command line that the module's docstring describes."""
     parser = argparse.ArgumentParser(prog="python -m harness.judge.sweep", description=__doc__)
     parser.add_argument("milestone", type=arguments.milestone)
     parser.add_argument("seeds", type=int, nargs="+")
@@ -54,14 +54,14 @@ def main() -> int:
         done += [measure(case, seed, device) for case in args.milestone.load().CASES]
         write_atomically(args.out / NAME, msgspec.json.encode(done))
         print(f"{count} seeds", flush=True)
-    fell = [each for each in done if each.error]
-    for each in fell[:1]:
-        print(f"{len(fell)} of {len(done)} fell, first {each.case} seed={each.seed}: {each.error.splitlines()[0]}")
-    return Verdict.REJECT_STAGE.exit_code if fell else 0
+    failed = [each for each in done if each.error]
+    for each in failed[:1]:
+        print(f"{len(failed)} of {len(done)} failed, first {each.case} seed={each.seed}: {each.error.splitlines()[0]}")
+    return Verdict.REJECT_STAGE.exit_code if failed else 0
 
 
 def measure(case: Case, seed: int, device: Device) -> Measured:
-    """Launch a case once a mode, and measure what came against the reference."""
+    """Launch a case once in each completion mode, and compare the outputs with the reference."""
     figures: dict[str, float | None] = {}
     try:
         inputs, attentions = draw(case, seed), []

@@ -1,1 +1,1 @@
-"""What a run measured, as a record, and what people see of it: report, picture, table, notes."""
+"""Records of runs, and their presentation: reports, pages, pictures, terminal tables, notes."""

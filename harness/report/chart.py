@@ -1,4 +1,4 @@
-"""A figure over accepted runs as an SVG that takes the colours of its page; every point leads to its run."""
+"""Charts of figures over accepted runs, as SVGs in the colours of their page. Every point links to its run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-#: Small, so that text can be read on a phone; colours that stand out on white and on black.
+#: Small enough for a phone; the colours are visible on white and on black.
 INCHES = (4.4, 2.6)
 COLOURS = ("#3b82d6", "#d9822b", "#2f9e63", "#b455c9")
 INK = "#010203"
@@ -25,7 +25,7 @@ def lines(
     series: Mapping[str, Sequence[float | None]],
     limit: float | None = None,
 ) -> str:
-    """An SVG of `series` over `runs`, (label, page) each, oldest first; `limit` is drawn as a line of its own."""
+    """Return an SVG of `series` over `runs`, each (label, page), oldest first; `limit` is drawn as a dashed line."""
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": title, "font.family": "sans-serif"}):
         figure = Figure(figsize=INCHES, layout="constrained")
         axes = figure.subplots()

@@ -1,6 +1,6 @@
-"""The history of a clone as pages: the milestones over accepted commits, and every run with its verdict.
+"""The dashboard, a clone's history as HTML pages: milestones over accepted commits, and every run with its verdict.
 
-Plain files that link to each other: nothing runs in them and nothing is fetched.
+The pages are plain files that link to each other. They run no scripts and access no network.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from harness.report.record import Record
 from stages.catalog import CATALOG, Milestone
 
 FOLDER, INDEX = "dashboard", "index.html"
-#: A figure of the pinned seeds moved when it differs by this part; the seeds and the arithmetic are the same each time.
+#: A figure has moved if it differs by more than this fraction: seeds and arithmetic are the same in every run.
 MOVED = 0.01
 
 
 @dataclass(frozen=True)
 class Point:
-    """A milestone as an accepted run measured it."""
+    """The figures of a milestone in one accepted run."""
 
     run: Run
     record: Record
 
     @cached_property
     def distances(self) -> dict[tuple[str, str], float]:
-        """Of the pinned seeds, how far each metric came towards its pin."""
+        """The largest error of each metric over the pinned seeds, as a fraction of its pin."""
         return self.record.distances(fresh=False)
 
     def nearest(self, tensor: str) -> float | None:
-        """The metric of a tensor that came nearest to its pin."""
+        """Return the largest error of a tensor's metrics, as a fraction of the pin."""
         return max((far for (name, _), far in self.distances.items() if name == tensor), default=None)
 
     @property
@@ -68,7 +68,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Step:
-    """An accepted run of a milestone, and what it moved against the one before."""
+    """An accepted run of a milestone, and the figures that moved since the run before."""
 
     point: Point
     moved: list[str]
@@ -87,23 +87,23 @@ class Standing:
 
     @property
     def nearest(self) -> str:
-        """The metric that is nearest to its pin now."""
+        """The metric of the last run that is nearest to its pin."""
         if self.last is None or not self.last.distances:
             return ""
         (tensor, metric), far = max(self.last.distances.items(), key=lambda pair: pair[1])
         return f"{tensor} {metric}: {far:.2f}"
 
     def steps(self) -> Iterator[Step]:
-        """Newest first."""
+        """Yield the accepted runs, newest first."""
         for before, point in reversed(list(zip([None, *self.points[:-1]], self.points, strict=True))):
             yield Step(point, list(_moved(before, point)) if before else [])
 
     def charts(self) -> Iterator[str]:
-        """What is worth seeing over time, an SVG each."""
+        """Yield charts of the figures over time, as SVGs."""
         runs = [(point.run.subject.commit[:7], f"{point.run.id}.html") for point in self.points]
         tensors = [tensor for tensor in ("O", "U", "lse", "m") if any(point.nearest(tensor) for point in self.points)]
         far = {tensor: [point.nearest(tensor) for point in self.points] for tensor in tensors}
-        yield chart.lines("error, as a part of what its pin admits", runs, far, limit=1.0)
+        yield chart.lines("error, as a fraction of its pin", runs, far, limit=1.0)
         single: dict[str, Callable[[Point], float | None]] = {
             "lse error": lambda point: point.lse_error,
             "predicted cycles of the first case": lambda point: point.cycles,
@@ -118,7 +118,7 @@ class Standing:
 
 
 def write(results: Path, runs: Sequence[Run], repository: Repository) -> Path:
-    """Write the pages of `runs`, newest first, into `results`/dashboard. Returns the first page."""
+    """Write the pages of `runs`, newest first, into `results`/dashboard. Return the path of the first page."""
     folder = results / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     pages = {f"{run.id}.html": page for run, page in _run_pages(folder, runs, repository)}
@@ -144,7 +144,7 @@ def _run_pages(folder: Path, runs: Sequence[Run], repository: Repository) -> Ite
 
 
 def _standings(runs: Sequence[Run]) -> Iterator[Standing]:
-    """Every milestone with what accepted runs measured of it; the gate of any of them counts as D1.1's."""
+    """Yield every milestone with the figures of accepted runs. The gate of each run counts for D1.1."""
     points: dict[str, list[Point]] = {}
     for run in reversed(runs):
         if run.verdict == Verdict.ACCEPT.name:
@@ -155,7 +155,7 @@ def _standings(runs: Sequence[Run]) -> Iterator[Standing]:
 
 
 def _moved(before: Point, now: Point) -> Iterator[str]:
-    """What differs between two accepted runs by more than chance."""
+    """Yield the figures that moved between two accepted runs."""
     for (tensor, metric), far in now.distances.items():
         was = before.distances.get((tensor, metric))
         if was is not None and abs(far - was) > MOVED * max(far, was):

@@ -1,4 +1,4 @@
-"""The status table of STAGE_NOTES.md, generated between two markers from the records of accepted runs."""
+"""The status table of STAGE_NOTES.md, which is generated between two markers from the records of accepted runs."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Row = tuple[str, ...]
 
 
 class NotesError(ValueError):
-    """STAGE_NOTES.md without its markers."""
+    """STAGE_NOTES.md lacks its markers."""
 
 
 def update(path: Path, records: Iterable[Record]) -> bool:
-    """Bring the table in `path` up to the `records` of accepted runs, oldest first; whether it changed.
+    """Update the table in `path` from the `records` of accepted runs, oldest first. Return True if it changed.
 
-    A row without a newer record stays as it is: the records of others are not in git, their rows are. Raises
-    NotesError.
+    A row without a newer record does not change, because git has the rows of other people, but not their records.
+    Raises NotesError.
     """
     text = path.read_text()
     before, begin, rest = text.partition(BEGIN)
     table, end, after = rest.partition(END)
     if not begin or not end:
-        raise NotesError(f"{path}: needs the two lines {BEGIN} and {END}, in that order")
+        raise NotesError(f"{path}: the markers are missing; add the lines {BEGIN} and {END}, in that order")
     rows = _read(table) | {row[:2]: row for row in map(_row, records)}
     updated = f"{before}{BEGIN}\n{_render(rows)}{END}{after}"
     if updated == text:
@@ -54,7 +54,7 @@ def _row(record: Record) -> Row:
 
 
 def _read(table: str) -> dict[Row, Row]:
-    """The rows that a table holds, by milestone and target."""
+    """Return the rows of a table, by milestone and target."""
     rows = [tuple(cell.strip() for cell in line.strip().strip("|").split("|")) for line in table.splitlines()]
     return {row[:2]: row for row in rows if len(row) == len(HEAD) and row[2] not in ("-", "---", HEAD[2])}
 

@@ -1,7 +1,7 @@
-"""The page of a run: its verdict, what failed with the source around it, the change, and how its milestones fared.
+"""The page of a run: its verdict, failures with the source around them, the change, and the figures of its milestones.
 
-Nothing runs in it and nothing is fetched: text of records, folded by the browser itself, and pictures that lie beside
-the records. It is made where the person is, whatever the run's host sent.
+The page runs no scripts and accesses no network. It shows text from records, and pictures from the folder of results.
+The client writes it, so the host of the run cannot change it.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ class Run:
 
     @property
     def meaning(self) -> str:
-        return Verdict[self.verdict].meaning if self.verdict else "no verdict yet: it goes on, or was left"
+        return Verdict[self.verdict].meaning if self.verdict else "no verdict yet: the run is going on, or was left"
 
     @property
     def mark(self) -> str:
-        """The class by which the page colours the verdict."""
+        """The CSS class of the verdict."""
         return mark(self.verdict)
 
     def records(self) -> Iterator[tuple[str, Record]]:
-        """What was recorded, by folder: the gate first, "." where the run has a single milestone."""
+        """Yield the records with their folders: the gate first; "." is the folder of a single milestone."""
         for name in ("gate", *self.subject.milestones, "."):
             try:
                 yield name, load(self.folder / name)
@@ -72,7 +72,7 @@ class Run:
 
 @dataclass
 class Failure:
-    """Cases that failed alike: the words of the first, and the sources that they name."""
+    """Cases that failed in the same way: the message of the first, and the source lines that it names."""
 
     message: str
     where: list[str]
@@ -89,21 +89,21 @@ class Line:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """Lines of a file around the one that was named."""
+    """Lines of a file around the lines that a message names."""
 
     name: str
     lines: list[Line]
 
 
 def write(run: Run, repository: Repository) -> Path:
-    """Write the page of a run beside its results."""
+    """Write the page of a run into its folder of results, and return its path."""
     path = run.folder / PAGE_NAME
     write_atomically(path, render(run, repository).encode("utf-8", "replace"))
     return path
 
 
 def render(run: Run, repository: Repository, up: str = "./", **site: object) -> str:
-    """The page of a run; `up` leads from it to the run's results."""
+    """Return the page of a run. `up` is the relative path from the page to the run's results."""
     records = list(run.records())
     return template().render(
         run=run,
@@ -116,13 +116,13 @@ def render(run: Run, repository: Repository, up: str = "./", **site: object) -> 
 
 
 def template() -> Template:
-    """What a run's page is made of."""
+    """Return the template of a run's page."""
     return environment().get_template("run.html")
 
 
 @cache
 def environment() -> Environment:
-    """The templates; whatever a record says is text in them, never markup."""
+    """Return the templates. They escape all text from records."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     made = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
@@ -131,14 +131,14 @@ def environment() -> Environment:
 
 
 def mark(verdict: str) -> str:
-    """The class of a verdict: ACCEPT, whose fault it is, or going."""
+    """Return the CSS class of a verdict: ACCEPT, the party at fault, or going."""
     if verdict == Verdict.ACCEPT.name:
         return verdict
     return Verdict[verdict].fault.name if verdict else "going"
 
 
 def _failures(run: Run, records: Sequence[tuple[str, Record]], repository: Repository) -> Iterator[Failure]:
-    """Each way in which cases failed, once, in the order in which they came."""
+    """Yield each kind of failure once, in the order of occurrence."""
     found: dict[str, Failure] = {}
     for name, record in records:
         for case in record.cases:
@@ -156,12 +156,12 @@ def _failures(run: Run, records: Sequence[tuple[str, Record]], repository: Repos
 
 
 def _kind(case: Case) -> str:
-    """The message without its numbers and the shape of the case: how it failed, wherever."""
+    """Return the kind of a failure: its message without numbers and without the shape of the case."""
     return NUMBER.sub("#", case.message.replace(case.name, ""))
 
 
 def _sources(run: Run, folder: Path, record: Record, case: Case, repository: Repository) -> Iterator[Excerpt]:
-    """The lines around each line that a message names: of the commit's files, and of the PTX where there is one."""
+    """Yield the source around each line that a message names, from the commit's files and from the PTX."""
     named: dict[str, list[int]] = {}
     for path, number in list(dict.fromkeys(SOURCE.findall(case.message)))[:MOST_SOURCES]:
         named.setdefault(path, []).append(int(number))
@@ -177,7 +177,7 @@ def _sources(run: Run, folder: Path, record: Record, case: Case, repository: Rep
 
 
 def _excerpts(name: str, text: Sequence[str], numbers: Sequence[int]) -> Iterator[Excerpt]:
-    """Around each number, and once where their surroundings meet."""
+    """Yield excerpts around the lines `numbers`; overlapping ones are merged."""
     wanted = sorted(
         {n for number in numbers for n in range(number - AROUND, number + AROUND + 1) if 0 < n <= len(text)}
     )
@@ -194,7 +194,7 @@ class DiffLine:
 
 
 def _diff(run: Run, repository: Repository) -> Iterator[DiffLine]:
-    """The change against what was accepted; nothing where one of the two is not in this repository."""
+    """Yield the diff from the accepted base; nothing if one of the two commits is not in this repository."""
     base, commit = run.subject.base, run.subject.commit
     if not base or base == commit:
         return
@@ -207,12 +207,12 @@ def _diff(run: Run, repository: Repository) -> Iterator[DiffLine]:
         header = line.startswith(("+++", "---", "diff ", "index ", "@@"))
         yield DiffLine(line[:300], "dim" if header else kinds.get(line[:1], ""))
     if len(lines) > MOST_DIFF_LINES:
-        yield DiffLine(f"and {len(lines) - MOST_DIFF_LINES} lines more: git diff {base} {commit}", "dim")
+        yield DiffLine(f"and {len(lines) - MOST_DIFF_LINES} more lines: git diff {base} {commit}", "dim")
 
 
 @dataclass(frozen=True)
 class Part:
-    """A milestone of a run: its record, or nothing where it was not run; whether there is a report of its figures."""
+    """A milestone of a run: its record, None if it was not run, and whether there is a report of its figures."""
 
     folder: str
     milestone: str
@@ -248,7 +248,7 @@ class Part:
 
 
 def _parts(run: Run, records: Sequence[tuple[str, Record]]) -> Iterator[Part]:
-    """Every milestone that was asked for, in order: what it gave, that it goes on, or that it was not run."""
+    """Yield every requested milestone, in order, with its verdict or its state."""
     by_milestone = {record.milestone: (name, record) for name, record in records}
     for milestone in dict.fromkeys([*by_milestone, *run.subject.milestones]):
         name, record = by_milestone.get(milestone, ("", None))

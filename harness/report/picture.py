@@ -1,7 +1,7 @@
-"""Where the error of a case lies, as one PNG: maps of O and U over rows and head dim, and lse and m row by row.
+"""Pictures of the errors of a case: maps of O and U over rows and head dim, and plots of lse and m over rows.
 
-The colours mean the same on every picture, so that runs can be compared. Drawn beside the rows are the row tiles that a
-CTA computes (solid) and the 32 rows of each softmax warp (dotted).
+All pictures have the same colour scale, so that runs can be compared. Solid lines separate the row tiles that a CTA
+computes, and dotted lines the 32 rows of each softmax warp.
 """
 
 import io
@@ -23,7 +23,7 @@ MOST_LABELS = 16
 
 
 def error_picture(case: Case, got: Outputs, want: Outputs) -> bytes:
-    """A PNG of the errors of all results of `case`. What is not a number on one side only is drawn in red."""
+    """Return a PNG of the errors of all results of `case`. Values that are NaN on one side only are red."""
     maps: list[str] = [name for name in ("O", "U") if name in want]
     rows: list[str] = [name for name in ("lse", "m") if name in want]
     widths = [3] * len(maps) + [2] * len(rows)
@@ -54,7 +54,7 @@ def error_picture(case: Case, got: Outputs, want: Outputs) -> bytes:
 
 
 def _error(got: Array, want: Array) -> Array:
-    """got - want; 0 where both are the same infinity or not a number, NaN where one of them alone is."""
+    """Return got - want: 0 if both are NaN or the same infinity, NaN if only one of them is."""
     same = (got == want) | (np.isnan(got) & np.isnan(want))
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.where(same, 0.0, got - want)
@@ -62,7 +62,7 @@ def _error(got: Array, want: Array) -> Array:
 
 
 def _mark_rows(case: Case, axes: list[Axes]) -> None:
-    """Row tiles and warps as lines, the first row of each tile by its token and head."""
+    """Draw lines between row tiles and between warps; label the first row of each tile with token and head."""
     rows = np.arange(case.batch * case.tokens * case.heads)
     names = names_of(case, rows)
     parts = ("sequence", "token", "row tile") if case.config.compressed == "topk" else ("sequence", "row tile")
@@ -81,4 +81,4 @@ def _mark_rows(case: Case, axes: list[Axes]) -> None:
         for row in shown
     ]
     axes[0].set_yticks(shown, labels, fontsize=8)
-    axes[0].set(ylabel="solid lines part row tiles, dotted ones warps")
+    axes[0].set(ylabel="solid lines separate row tiles, dotted lines warps")

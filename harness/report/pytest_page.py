@@ -1,4 +1,4 @@
-"""What `report.html` has beside pytest-html's own: columns, summary, a case's figures, the verdict."""
+"""The additions to pytest-html's `report.html`: columns, summary, figures of each case, verdict."""
 
 import re
 from base64 import b64encode
@@ -11,7 +11,7 @@ from harness.report.record import REPORT_NAME, Case, Figure, Record
 
 CSS = Path(__file__).with_name("report.css")
 
-#: Column of the report: its title, and the tensor and metric that it shows.
+#: The columns of the report: title, and the tensor and metric shown.
 COLUMNS = {
     "cosine": ("O", "cosine"),
     "diff": ("O", "diff"),
@@ -20,21 +20,21 @@ COLUMNS = {
 }
 
 _ADMITTED = '<span class="ADMITTED">ADMITTED</span>'
-_MADE_BY = re.compile(r'<a href="http[^"]*">(pytest-html)</a>')  # the page stands alone and leads nowhere
-#: It rewrites its own address so, which a browser refuses where the path holds more than ASCII: nothing is shown then.
+_MADE_BY = re.compile(r'<a href="http[^"]*">(pytest-html)</a>')  # the page must not link to other sites
+#: pytest-html rewrites the page's address with this; if the path is not ASCII, the browser fails and shows nothing.
 _ADDRESS = "unescape(url.href)"
 _OPEN, _CLOSE = '<p id="verdict">', "</p>"
-PENDING = f"{_OPEN}No verdict yet: the run was still going when this was written.{_CLOSE}"
+PENDING = f"{_OPEN}No verdict yet: the run had not ended when this was written.{_CLOSE}"
 
 
 def header_cells() -> list[str]:
-    """The head of the columns after the case's name."""
+    """Return the header cells after the one of the case's name."""
     sortable = [f'<th class="sortable" data-column-type="{_slug(title)}">{title}</th>' for title in COLUMNS]
     return [*sortable, '<th class="sortable" data-column-type="seconds">seconds</th>']
 
 
 def row_cells(case: Case) -> list[str]:
-    """The cells of one case, its name first."""
+    """Return the cells of one case, starting with its name."""
     shown = {(figure.tensor, figure.metric): figure for figure in case.figures}
     cells = [f'<td class="col-testId">{escape(case.label)}</td>']
     for title, key in COLUMNS.items():
@@ -43,12 +43,12 @@ def row_cells(case: Case) -> list[str]:
 
 
 def message(case: Case) -> str:
-    """What went wrong in its own words; the log below has the way there."""
+    """Return the error message of a case as HTML."""
     return f'<pre class="message">{escape(case.message)}</pre>'
 
 
 def case_details(case: Case, picture: bytes) -> str:
-    """Every figure of a case beside its pin, the seconds of every launch, and a picture (PNG, or none) of its error."""
+    """Return a case's figures with pins, the seconds of its launches, and a picture of its error (PNG or b"")."""
     rows = "".join(
         f'<tr class="{_mark(figure)}"><td>{figure.tensor}</td><td>{figure.metric}</td><td>{figure.shown}</td>'
         f"<td>{figure.bound} {figure.pin:.7g}</td><td>{_mark(figure)}</td></tr>"
@@ -57,12 +57,12 @@ def case_details(case: Case, picture: bytes) -> str:
     launches = "<br>".join(f"{launch.mode}: {launch.seconds:.2f} s" for launch in case.launches)
     head = "<tr><th>tensor</th><th>metric</th><th>value</th><th>pin</th><th></th></tr>"
     data = b64encode(picture).decode()
-    image = f'<img alt="where the error lies" src="data:image/png;base64,{data}">' if picture else ""
+    image = f'<img alt="map of the error" src="data:image/png;base64,{data}">' if picture else ""
     return f'<div class="case"><div><table>{head}{rows}</table><p>{launches}</p></div>{image}</div>'
 
 
 def summary(record: Record) -> str:
-    """The verdict's place, the compiled configurations, and how the negative controls fared."""
+    """Return a placeholder of the verdict, the compiled configurations, and the results of the negative controls."""
     compiled = "".join(
         f"<li>{escape(each.name)}: compiled {'before, ' if each.found else ''}in {each.seconds:.1f} s ("
         + ", ".join(f'<a href="{escape(file)}">{escape(file)}</a>' for file in each.files)
@@ -82,7 +82,7 @@ def summary(record: Record) -> str:
 
 
 def prediction(record: Record, folder: Path) -> str:
-    """What the clock says of the first case: what bounds it, where each role waits, its warps over time."""
+    """Return the prediction of the first case: its bound, the waits of each role, and a picture of its warps."""
     said = record.prediction
     if said is None:
         return ""
@@ -106,7 +106,7 @@ def prediction(record: Record, folder: Path) -> str:
 
 
 def stamp(folder: Path, record: Record) -> None:
-    """Write verdict and prediction into the report of a run; take out its maker's link and what odd paths break."""
+    """Write verdict and prediction into the report of a run. Remove pytest-html's link, and fix non-ASCII paths."""
     path = folder / REPORT_NAME
     if path.exists():
         meaning = Verdict[record.verdict].meaning

@@ -1,6 +1,6 @@
-"""What one run was and what it measured: `record.json`.
+"""The record of a run, `record.json`: its inputs, figures and verdict.
 
-It is rewritten whole after every step, so that a killed run keeps what it had.
+It is rewritten after every step, so that a killed run keeps its results.
 """
 
 import math
@@ -20,11 +20,11 @@ Outcome = Literal["running", "passed", "failed"]
 
 
 class RecordError(ValueError):
-    """A record file that is absent, damaged, or of another schema."""
+    """A record file is missing, damaged, or of another schema."""
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """One metric of one tensor beside its pin. `value` is None where it came out as NaN or infinite."""
+    """One metric of one tensor, and its pin. `value` is None if it is NaN or infinite."""
 
     tensor: str
     metric: str
@@ -35,7 +35,7 @@ class Figure(msgspec.Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """The value for people: seven decimals of a cosine, two digits of an error, more where it only just fails."""
+        """The value as text: seven decimals of a cosine, two digits of an error, more if they show a failure."""
         if self.value is None:
             return "NaN"
         least = (f"{self.value:.{n}f}" if self.bound == "at least" else f"{self.value:.{n - 5}g}" for n in range(7, 18))
@@ -43,7 +43,7 @@ class Figure(msgspec.Struct, frozen=True):
 
     @property
     def distance(self) -> float | None:
-        """The error as a part of what the pin admits; None where it admits none."""
+        """The error as a fraction of the largest one that the pin allows; None if the pin allows none."""
         error, admitted = (self.value, self.pin) if self.bound == "at most" else (self._short_of_one, 1 - self.pin)
         if admitted <= 0:
             return None
@@ -58,7 +58,7 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """One launch of a case. `mode` is the emulated device's order of completion; a real one has "cuda"."""
+    """One launch of a case. `mode` is the completion mode of the emulated device, or "cuda"."""
 
     mode: str
     seconds: float
@@ -66,10 +66,10 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 class Case(msgspec.Struct):
-    """One test of a milestone's module. `figures` are those of the first launch that ended.
+    """One test of a milestone's module. `figures` are those of the first launch that completed.
 
-    Files beside the record: `picture` shows where the error of a failed one lies, `timeline` the warps and barriers
-    over time of the first that ended with an error.
+    `picture` and `timeline` are files in the record's folder: a map of the error of a failed case, and the warps and
+    barriers over time of the first case that the emulator stopped.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Case(msgspec.Struct):
 
 
 class NegativeControl(msgspec.Struct, frozen=True):
-    """One deliberately wrong output, and the figures that refused it."""
+    """A deliberately wrong output, and the figures by which it was refused."""
 
     name: str
     refused: bool
@@ -108,10 +108,10 @@ class Phase(msgspec.Struct):
 
 
 class Compile(msgspec.Struct, frozen=True):
-    """One compiled configuration. The files lie beside the record; `registers` are those of a thread.
+    """One compiled configuration. `files` are in the record's folder; `registers` is the count per thread.
 
-    key: the digest of all that it was compiled from, under which it is kept, "" where it is not. found: it had been
-    compiled before, in so many seconds.
+    `key` is the configuration's key in the cache ("": not cached). `found` is set if it came from the cache; `seconds`
+    is then the time of the original compile.
     """
 
     name: str
@@ -123,7 +123,7 @@ class Compile(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """Where a role waits: for which barrier or instruction, at which line; the share of its cycles, and how often."""
+    """A wait of a role: for which barrier or instruction, at which line, the share of its cycles, and how often."""
 
     what: str
     where: str
@@ -132,7 +132,7 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 class Role(msgspec.Struct, frozen=True):
-    """Warps that do the same; the share of their cycles in which they run, and where they wait most."""
+    """Warps with the same role: the share of their cycles in which they run, and their longest waits."""
 
     name: str
     running: float
@@ -140,10 +140,11 @@ class Role(msgspec.Struct, frozen=True):
 
 
 class Prediction(msgspec.Struct, frozen=True):
-    """What the clock says of a case on a chip that nobody asked: cycles of all its launches, at most `most`.
+    """The clock's prediction of a case on a chip: `cycles` of all its launches; `most` is their pin.
 
-    Of the longest launch: `bound`, the part of the chip that is taken most, or latency; how `busy` each part is; its
-    `roles`; `assumptions`, what is not known of the chip; `picture`, a file beside the record: its warps over time.
+    The rest is about the longest launch. `bound` is the busiest part of the chip, or latency; `busy` has the share of
+    time of each part; `assumptions` lists what is not known about the chip; `picture` is a file in the record's folder
+    that shows the warps over time.
     """
 
     case: str
@@ -169,7 +170,7 @@ class Prediction(msgspec.Struct, frozen=True):
 
 
 class Tree(msgspec.Struct, frozen=True):
-    """The state of the working tree: the commit it stands on, and the paths that differ from it."""
+    """The state of a working tree: its commit, and the paths that differ from it."""
 
     commit: str
     changed: list[str]
@@ -179,7 +180,7 @@ class Tree(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct):
-    """One run. `verdict` stays empty until the run is judged."""
+    """One run of a milestone. `verdict` is "" until the run is judged."""
 
     run: str
     milestone: str
@@ -197,9 +198,9 @@ class Record(msgspec.Struct):
     schema: int = SCHEMA
 
     def distances(self, fresh: bool) -> dict[tuple[str, str], float]:
-        """How far each metric came towards its pin, worst case: 0 is exact, 1 is at the pin; infinite for NaN.
+        """Return the largest error of each metric as a fraction of its pin: 0 is exact, 1 is at the pin, inf is NaN.
 
-        A metric whose pin is exact has no distance. `fresh`: whether the seed that is new in every run counts too.
+        Metrics that allow no error are omitted. `fresh` includes the seed that is new in every run.
         """
         found: dict[tuple[str, str], float] = {}
         for figure in (figure for case in self.cases if fresh or not case.fresh for figure in case.figures):
@@ -209,7 +210,7 @@ class Record(msgspec.Struct):
         return found
 
     def worst(self, tensor: str, metric: str) -> float | None:
-        """The value of a metric furthest from right over all cases; None where none was measured."""
+        """Return the worst value of a metric over all cases; None if it was not measured, or is NaN in one of them."""
         figures = [each for case in self.cases for each in case.figures]
         found = [each for each in figures if (each.tensor, each.metric) == (tensor, metric)]
         values = [each.value for each in found if each.value is not None]
@@ -219,7 +220,7 @@ class Record(msgspec.Struct):
 
     @property
     def seconds(self) -> float:
-        """Wall time of all phases."""
+        """The wall time of all phases."""
         return sum(phase.seconds for phase in self.phases)
 
     def save(self, folder: Path) -> None:
@@ -228,7 +229,7 @@ class Record(msgspec.Struct):
 
 
 def load(folder: Path) -> Record:
-    """Read `folder/record.json`. Raises RecordError naming the file and what is wrong with it."""
+    """Read `folder/record.json`. Raises RecordError with the file and the reason."""
     path = folder / RECORD_NAME
     try:
         data = path.read_bytes()
@@ -244,10 +245,10 @@ def load(folder: Path) -> Record:
 
 
 def now() -> str:
-    """The time in UTC, to the second, as ISO 8601."""
+    """Return the time in UTC, to the second, in ISO 8601."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def new_run_id(milestone: str) -> str:
-    """A name for a run that sorts by time: `20261121-093012-D1.1-ab12cd`."""
+    """Return a new run id, which sorts by time: `20261121-093012-D1.1-ab12cd`."""
     return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{milestone}-{secrets.token_hex(3)}"

@@ -1,4 +1,4 @@
-"""What a run says in the terminal at its end: one table of figures, what failed, and the verdict."""
+"""The summary of a run in the terminal: a table of figures, the first failure, and the verdict."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIGN = {"at least": "≥", "at most": "≤"}
 
 
 def show_end(console: Console, record: Record, folder: Path) -> None:
-    """The table, what failed in its own words, the verdict, and where the rest lies."""
+    """Print the table, the first error message, the verdict, and the path of the page or report."""
     names = {case.name for case in record.cases if case.figures}
     if names:
         console.print(figures_table(record) if len(names) == 1 else cases_table(record))
@@ -40,7 +40,7 @@ def show_end(console: Console, record: Record, folder: Path) -> None:
 
 
 def overview(records: Iterable[Record]) -> Table:
-    """One row a milestone of a run of many: its worst figures, seconds and verdict."""
+    """Return a table with one row for each milestone: worst figures, seconds and verdict."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
     for head in ("milestone", "cosine", "lse error", "cases", "predicted cycles", "seconds", "verdict"):
         table.add_column(head, justify="left" if head in ("milestone", "verdict") else "right", no_wrap=True)
@@ -59,7 +59,7 @@ def overview(records: Iterable[Record]) -> Table:
 
 
 def cases_table(record: Record) -> Table:
-    """Of many cases, one row each: the worst figures of its seeds, and whether all of them hold."""
+    """Return a table with one row for each case: the worst figures of its seeds, and whether all of them hold."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)
     table.add_column(f"{record.milestone} on {record.target}", overflow="fold")
     for head in ("O cosine", "O diff", "lse error", ""):
@@ -79,7 +79,7 @@ def cases_table(record: Record) -> Table:
 
 
 def figures_table(record: Record) -> Table:
-    """Of one case, one row a metric, one column a seed: pin, value, pass or FAIL."""
+    """Return the table of one case: a row for each metric and a column for each seed."""
     cases = [case for case in record.cases if case.figures]
     seeds = list(dict.fromkeys((case.seed, case.fresh) for case in cases))
     table = Table(box=SIMPLE_HEAD, padding=(0, 0, 0, 1), pad_edge=False)

@@ -1,4 +1,4 @@
-"""Warps and barriers of one CTA over modelled time, as a PNG."""
+"""Pictures of the warps and barriers of one CTA over modelled time."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from matplotlib.figure import Figure
 
 DPI = 100
 WIDTH, ROW = 9.0, 0.2
-#: What is narrower than this part of the picture cannot be seen: neighbours of one kind become one.
+#: Gaps narrower than this fraction of the picture cannot be seen, so the spans beside them are merged.
 NARROW = 1 / 1500
 RUNS, WAITS, ENGINE, BARRIER, NAMED = "#3b82d6", "#a8a8a8", "#2f9e63", "#d9822b", "#c0303a"
 WAITS_FOR = "waits for "
-#: Its number as a process of a trace.
+#: The process number of the first CTA in a trace.
 FIRST_CTA = 1
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the picture: its name, and from when to when it has which colour."""
+    """A row of the picture: its name, and spans (start, end, colour)."""
 
     name: str
     spans: list[tuple[float, float, str]]
 
 
 def picture(trace: str, roles: Mapping[int, str], named: Iterable[int] = ()) -> bytes:
-    """The first CTA of a trace in the Trace Event format, its times in cycles.
+    """Return a PNG of the first CTA of a trace in the Trace Event format, whose times are cycles.
 
-    roles: by warp. named: PTX lines that a report names; where one waits or is under way it is marked.
+    `roles` are the names of warps. The spans of the PTX lines `named` are marked.
     """
     events = [event for event in json.loads(trace)["traceEvents"] if event["pid"] == FIRST_CTA]
     shown = [event for event in events if event["ph"] == "X"]
@@ -47,7 +47,9 @@ def picture(trace: str, roles: Mapping[int, str], named: Iterable[int] = ()) -> 
         axes.axvline(start, color=NAMED, linewidth=0.8, linestyle=":")
     axes.set_yticks(range(len(rows)), [row.name for row in rows])
     axes.set(xlim=(0, end), ylim=(len(rows) - 0.5, -0.5))
-    axes.set_xlabel("cycles. Blue runs, grey waits; green is taken, orange is waited for", fontsize=8)
+    axes.set_xlabel(
+        "cycles. Blue: warp runs, grey: warp waits, green: unit is busy, orange: barrier is waited for", fontsize=8
+    )
     axes.tick_params(labelsize=8)
     axes.spines[:].set_visible(False)
     png = io.BytesIO()
@@ -56,7 +58,7 @@ def picture(trace: str, roles: Mapping[int, str], named: Iterable[int] = ()) -> 
 
 
 def _rows(events: Sequence[Any], shown: Sequence[Any], roles: Mapping[int, str]) -> Iterator[Row]:
-    """Warps by number, the tensor core and copies, then each barrier from when it is waited for to when it is over."""
+    """Yield a row for each warp, for the tensor core and copies, and for each barrier while a warp waits for it."""
     barriers: dict[str, Row] = {}
     names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
     tracks: dict[str, list[int]] = {}
@@ -78,7 +80,7 @@ def _rows(events: Sequence[Any], shown: Sequence[Any], roles: Mapping[int, str])
 
 
 def _merged(spans: list[tuple[float, float]], narrow: float) -> list[tuple[float, float]]:
-    """(start, width) of spans, those that overlap or touch as one."""
+    """Return spans as (start, width), and merge those that overlap or touch."""
     found: list[list[float]] = []
     for start, end in sorted(spans):
         if found and start - found[-1][1] <= narrow:

@@ -1,4 +1,4 @@
-"""How long things take, beside what was promised: measured on this machine, asserted nowhere."""
+"""Measurements of compiling, launching and whole runs on this machine, beside their goals. Nothing is asserted."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from harness.report.record import Record, load
 from remote.loopback import SSHD, Sshd, SshdError
 from stages.catalog import GATE
 
-#: What sshd wants to find when root starts it, and on Debian only its service makes.
+#: The folder that sshd needs when root starts it. On Debian only its service creates it.
 EMPTY = Path("/run/sshd")
 
 
 class BenchError(Exception):
-    """A run to be timed did not end with ACCEPT."""
+    """A run that was timed did not end with ACCEPT."""
 
 
 def measure() -> Iterator[str]:
-    """Time the gate milestone of this commit, on the embedded target and through SSH: a line a figure.
+    """Time the gate of this commit on the embedded target and over SSH; yield a line for each figure.
 
-    In a clone, so that nothing is accepted here. Raises BenchError.
+    It runs in a clone, so nothing is accepted here. Raises BenchError.
     """
     with tempfile.TemporaryDirectory(prefix="fmha-bench-") as name:
         folder = Path(name)
@@ -52,7 +52,7 @@ def measure() -> Iterator[str]:
 
 
 def _gate(clone: Path, target: str, **env: str) -> tuple[float, float, Record]:
-    """Seconds of the hd=64 gate of `clone`, those of its phase that judges, and its record. Raises BenchError."""
+    """Run the hd=64 gate of `clone`. Return its seconds, those of the judging phase, and its record."""
     whole_s = _time([sys.executable, "-m", "harness", "gate", "--again", "--target", target], clone, **env)
     newest = max((clone / "results").glob(f"*/{RULING_NAME}")).parent
     return whole_s, json.loads((newest / RULING_NAME).read_bytes())["seconds"]["gate"], load(newest)
@@ -60,7 +60,7 @@ def _gate(clone: Path, target: str, **env: str) -> tuple[float, float, Record]:
 
 @contextmanager
 def _loopback(clone: Path, folder: Path) -> Iterator[str]:
-    """A server that `clone` knows as target "loopback", and the HOME from which it is reached. Raises SshdError."""
+    """Start a server that `clone` knows as target "loopback"; yield the HOME with its settings. Raises SshdError."""
     if SSHD is None:
         raise SshdError("sshd is not installed (Debian: openssh-server)")
     for path in (folder / "sshd", folder / "home/.ssh"):

@@ -1,7 +1,8 @@
-"""Where logits and P lie, from the layouts that tracing saw: `python -m harness.tools.layout D1.3` draws and prints it.
+"""Drawings of where logits and P are stored, from the traced layouts: `python -m harness.tools.layout D1.3`.
 
-Four views: the columns of tensor memory, who loads which logits, P in shared memory as the softmax warps store it,
-and as the descriptor of the second product reads it. The algebra is tensor-layouts', apart from CuTe's own.
+There are four views: the columns of tensor memory, the thread that loads each logit, P in shared memory as the softmax
+warps store it, and P as the descriptor of the second product reads it. The layouts are evaluated by tensor-layouts,
+independently of CuTe.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from kernel.config import BF16_BYTES, TMEM_COLS, TMEM_LANES, WARP
 
 SWIZZLE = Swizzle(3, 4, 3)  # on byte addresses: the 128-byte swizzle
 MMA_K = 16
-SBO = 1024  # bytes between groups of eight rows, bits 32-45 of the descriptor, in 16 bytes
-CHUNK = 16  # bytes that the swizzle moves as one
-SHOWN_ROWS, SHOWN_KEYS = 16, 64  # of P, in the picture
+SBO = 1024  # bytes between groups of eight rows; bits 32-45 of the descriptor have it in units of 16 bytes
+CHUNK = 16  # bytes that the swizzle moves together
+SHOWN_ROWS, SHOWN_KEYS = 16, 64  # the part of P in the picture
 
 
 @dataclass(frozen=True)
@@ -43,24 +44,24 @@ class Traced:
         return Traced(compiled, dict(re.split(r"  +", line, maxsplit=1) for line in compiled.layouts))
 
     def layout(self, name: str) -> Any:
-        """The affine part of a layout, strides along coordinates as plain numbers."""
+        """Return the affine part of a layout, without the coordinates of its strides."""
         shape, stride = self.lines[name].split(" o ")[-1].split(":")
         return Layout(ast.literal_eval(shape), ast.literal_eval(re.sub(r"@\d", "", stride)))
 
     @property
     def tile(self) -> tuple[int, int]:
-        """Rows and keys of a tile of logits."""
+        """The rows and keys of a tile of logits."""
         return self.compiled.config.block_m, self.compiled.config.block_n
 
 
 def logits_at(traced: Traced) -> np.ndarray:
-    """Tensor-memory address (lane << 16 | column) of S[row, key]: [rows, keys]."""
+    """Return the tensor-memory address (lane << 16 | column) of S[row, key], as an array [rows, keys]."""
     layout, (rows, keys) = traced.layout("tStS"), traced.tile
     return np.array([[layout((i, j), 0, 0) for j in range(keys)] for i in range(rows)])
 
 
 def loaded_by(traced: Traced) -> np.ndarray:
-    """The softmax thread that takes S[row, key] into registers: [rows, keys]."""
+    """Return the softmax thread that loads S[row, key], as an array [rows, keys]."""
     rows, keys = traced.tile
     config = traced.compiled.config
     of_thread = sorted(traced.layout("tLcS")(i) for i in range(keys // config.threads_per_row))
@@ -71,14 +72,14 @@ def loaded_by(traced: Traced) -> np.ndarray:
 
 
 def stored_at(traced: Traced) -> np.ndarray:
-    """Byte address of P[row, key] from sP's start, as the softmax warps store it: [rows, keys]."""
+    """Return the byte offset in sP at which the softmax warps store P[row, key], as an array [rows, keys]."""
     by_rows, (rows, keys) = traced.layout("sP_rows"), traced.tile
     assert traced.lines["sP"].startswith("S<3,4,3>"), "the swizzle belongs to sP, once"
     return np.array([[SWIZZLE(BF16_BYTES * by_rows(i, j)) for j in range(keys)] for i in range(rows)])
 
 
 def read_at(traced: Traced) -> np.ndarray:
-    """Byte address at which the tensor core reads P[row, key]: descriptor of the k-step, then the swizzle.
+    """Return the byte offset at which the tensor core reads P[row, key]: descriptor of the k-step, then swizzle.
 
     The formula of the PTX manual, 9.7.16.5, for K-major operands.
     """
@@ -91,7 +92,7 @@ def read_at(traced: Traced) -> np.ndarray:
 
 
 def text(traced: Traced) -> Iterator[str]:
-    """What the picture shows, in words and numbers."""
+    """Yield the contents of the picture as text."""
     config, at, threads = traced.compiled.config, logits_at(traced), loaded_by(traced)
     yield config.name
     yield f"  tensor memory   {drawing(config)}"
@@ -115,13 +116,13 @@ def text(traced: Traced) -> Iterator[str]:
 
 
 def chunks(address: np.ndarray) -> np.ndarray:
-    """Which 16 bytes of a swizzled row of 128 an address lies in, for the keys that are shown."""
+    """Return the 16-byte chunk of a swizzled row of 128 bytes for each address, for the keys that are shown."""
     shown: np.ndarray = (address // CHUNK % 8)[:SHOWN_ROWS, :SHOWN_KEYS]
     return shown
 
 
 def picture(traced: Traced) -> Figure:
-    """The views side by side; those of shared memory only where P waits there."""
+    """Draw the views side by side; those of shared memory only if P is stored there."""
     in_smem = traced.compiled.config.p_path == "smem"
     figure = Figure(figsize=(13, 9 if in_smem else 4.5), dpi=100, layout="constrained")
     figure.suptitle(traced.compiled.config.name)
@@ -129,7 +130,7 @@ def picture(traced: Traced) -> Figure:
     _draw_tensor_memory(axes[0, 0], traced)
     image = axes[0, 1].imshow(loaded_by(traced), aspect="auto", interpolation="nearest", cmap="turbo")
     figure.colorbar(image, ax=axes[0, 1], label="thread")
-    axes[0, 1].set(title="load partition: which thread takes S[row, key]", xlabel="key", ylabel="row")
+    axes[0, 1].set(title="load partition: the thread that loads S[row, key]", xlabel="key", ylabel="row")
     if in_smem:
         stored, read = stored_at(traced), read_at(traced)
         same = "equal" if np.array_equal(stored, read) else f"{np.count_nonzero(stored != read)} elements apart"
@@ -139,7 +140,7 @@ def picture(traced: Traced) -> Figure:
 
 
 def _draw_tensor_memory(axes: Any, traced: Traced) -> None:
-    """Lanes down, columns across: regions by name, and the accumulator's own addresses shaded."""
+    """Draw lanes by columns: the regions with their names, and the accumulator's addresses shaded."""
     cells = np.full((TMEM_LANES, TMEM_COLS), np.nan)
     at = logits_at(traced)
     cells[at >> 16, at & 0xFFFF] = np.broadcast_to(np.arange(at.shape[0])[:, None], at.shape)
@@ -162,7 +163,7 @@ def _draw_chunks(axes: Any, address: np.ndarray, title: str) -> None:
 
 
 def main() -> None:
-    """Print the layouts of a milestone's configurations, and leave a picture of each."""
+    """Print the layouts of a milestone's configurations, and save a picture of each."""
     parser = argparse.ArgumentParser(prog="python -m harness.tools.layout", description=__doc__)
     parser.add_argument("milestone", type=arguments.milestone)
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="default: results/layout")

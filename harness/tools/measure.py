@@ -1,8 +1,8 @@
-"""The pins that follow from the figures of many seeds: the worst of each, with headroom.
+"""Pins from the figures of many seeds: the worst value of each figure, with headroom.
 
-`make sweep D1.2 SEEDS=40` takes the milestone's fixed seeds and 40 more, over the cores of this machine or the nodes of
-TARGET, and prints what belongs into stages/tolerances.toml. What was measured of the same tree before is not measured
-again: a sweep that was stopped goes on, and one of more seeds takes up one of fewer.
+`make sweep D1.2 SEEDS=40` measures the milestone's own seeds and 40 more, on the cores of this machine or on TARGET,
+and prints the lines for stages/tolerances.toml. Seeds that were measured for the same tree before are not measured
+again, so an interrupted sweep continues, and a sweep of more seeds reuses one of fewer.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 FIRST_SEED = 1000
 HEADROOM = 2.0
-ROUNDING = 1e-12  # of the metrics themselves, which are computed in float64
-M_BELOW = 8 * math.log(2) + 2e-6  # the kernel moves its maximum once a row has outgrown it by 2^8
+ROUNDING = 1e-12  # rounding error of the metrics themselves, which are computed in float64
+M_BELOW = 8 * math.log(2) + 2e-6  # the kernel updates its maximum once a row exceeds it by a factor of 2^8
 
 Figures = dict[tuple[str, str], float]
 
 
 def sweep(driver: Driver, milestone: Milestone, count: int, target: Target) -> tuple[Entry | None, list[Measured]]:
-    """Measure the milestone's own seeds and `count` more, as far as they were not of this tree.
+    """Measure the milestone's own seeds and `count` more, except those that were measured for this tree before.
 
-    Returns the run that did, if one had to, and all that is known of these seeds. Raises as `Driver.sweep`.
+    Return the run (None if nothing was left to measure), and all results for these seeds. Raises as `Driver.sweep`.
     """
     wanted = [*milestone.load().SEEDS, *range(FIRST_SEED, FIRST_SEED + count)]
     trees: list[str] = []
@@ -50,7 +50,7 @@ def sweep(driver: Driver, milestone: Milestone, count: int, target: Target) -> t
 
 
 def measured_before(store: RunStore, milestone: Milestone, tree: str) -> list[Measured]:
-    """What sweeps of the same tree measured, whatever became of them."""
+    """Return the results of all sweeps of the same tree, including interrupted ones."""
     found: dict[tuple[str, int], Measured] = {}
     for entry in store.newest_first():
         if entry.seeds and entry.subject.milestones == [milestone.id] and entry.candidate.tree == tree:
@@ -61,7 +61,7 @@ def measured_before(store: RunStore, milestone: Milestone, tree: str) -> list[Me
 
 
 def pins(milestone: Milestone, known: Sequence[Measured]) -> Iterator[str]:
-    """What belongs into stages/tolerances.toml, a line at a time."""
+    """Yield the lines for stages/tolerances.toml."""
     for case in milestone.load().CASES:
         worst = worst_figures(each.figures for each in known if each.case == case.name)
         if worst:
@@ -69,7 +69,7 @@ def pins(milestone: Milestone, known: Sequence[Measured]) -> Iterator[str]:
 
 
 def worst_figures(measured: Iterable[Mapping[str, float | None]]) -> Figures:
-    """Of every figure, by tensor and metric, the one furthest from right; those without a number fell anyway."""
+    """Return the worst value of each figure, by tensor and metric. Values that are not numbers are errors elsewhere."""
     from stages.metrics import METRICS
 
     worst: Figures = {}
@@ -84,7 +84,7 @@ def worst_figures(measured: Iterable[Mapping[str, float | None]]) -> Figures:
 
 
 def lines(case: Case, worst: Figures) -> Iterator[str]:
-    """The case's table of pins, a line a tensor."""
+    """Yield a case's table of pins, one line for each tensor."""
     from stages.metrics import METRICS
     from stages.tolerances import floor
 
@@ -100,7 +100,7 @@ def lines(case: Case, worst: Figures) -> Iterator[str]:
 
 
 def pin(metric: Metric, worst: float, floor: float | None) -> str:
-    """Twice the error, rounded down to two digits, but within the floor."""
+    """Return a pin: twice the worst error, rounded down to two digits, but no looser than `floor`."""
     if metric.name == "masks":
         return "0"
     if metric.name == "below":
@@ -113,11 +113,11 @@ def pin(metric: Metric, worst: float, floor: float | None) -> str:
 
 
 def rounded_down(x: float) -> str:
-    """Two significant digits, towards zero."""
+    """Return `x` with two significant digits, rounded towards zero."""
     digits = math.floor(math.log10(x)) - 1
     return shown(f"{math.floor(x / 10.0**digits) * 10.0**digits:.1e}")
 
 
 def shown(number: str) -> str:
-    """As people write it."""
+    """Return a number without leading zeros in its exponent."""
     return number.replace("e-0", "e-").replace("e+00", "")

@@ -1,8 +1,8 @@
-"""`python -m harness.tools.perf [MILESTONE] [--shape NAME]`: what launches would take on a B200, by the clock.
+"""Predicted times of launches on a B200: `python -m harness.tools.perf [MILESTONE] [--shape NAME]`.
 
-The cases of a milestone, or the problems of stages/shapes.py. Nothing is measured here; the page
-docs/explanation/clock-accuracy.md says how wrong the clock is. `--pin` pins the predicted cycles of the first case of
-each milestone, or of MILESTONE alone. `--write` keeps the figures of all shapes in bench/data/predicted.csv.
+It predicts the cases of a milestone, or the problems of stages/shapes.py. Nothing is measured; the page
+docs/explanation/clock-accuracy.md says how accurate the clock is. `--pin` pins the predicted cycles of the first case
+of each milestone, or of MILESTONE alone. `--write` writes the figures of all shapes to bench/data/predicted.csv.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from stages.tolerances import CYCLES
 
 FIGURES = ROOT / "bench" / "data" / "predicted.csv"
 Work = tuple[str, float | None, Callable[[], object]]
-"""A name, flops of what is visible if known, and what launches."""
+"""A name, the flops over visible keys if known, and a function that launches."""
 
 
 def main() -> int:
-    """Print a table. Answers the exit code."""
+    """Print a table of predictions, or write pins. Return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m harness.tools.perf", description=__doc__)
     parser.add_argument("milestone", nargs="?", default="")
     parser.add_argument("--shape", default="")

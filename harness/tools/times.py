@@ -1,4 +1,4 @@
-"""What a run measured on a GPU, in lines."""
+"""Printing of the times that a run measured on a GPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.judge.measure import NAME, Measured
 
 
 def measured(folder: Path) -> Iterator[str]:
-    """Case by case, each kernel's times; nothing where none came back."""
+    """Yield the lines of each case: every kernel's times. Yield nothing if no times were fetched."""
     try:
         found = msgspec.json.decode((folder / NAME).read_bytes(), type=list[Measured])
     except (OSError, msgspec.MsgspecError):

@@ -186,7 +186,7 @@ def test_a_browser_shows_figures_and_pictures(accepted: Run) -> None:
         assert f">{case.label}</td>" in page
         for figure in case.figures:
             assert f"<td>{figure.shown}</td>" in page
-    pictures = re.findall(r'<img alt="where the error lies" src="data:image/png;base64,([^"]*)"', page)
+    pictures = re.findall(r'<img alt="map of the error" src="data:image/png;base64,([^"]*)"', page)
     assert len(pictures) == len(CASES), "where all seeds of a case pass one picture shows them"
     for picture in pictures:
         image = Image.open(io.BytesIO(base64.b64decode(picture)))

@@ -91,6 +91,6 @@ def test_a_record_without_a_run_is_no_news(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["# Notes\n", f"{END}\n{BEGIN}\n", BEGIN])
 def test_a_file_without_its_markers_is_refused_and_kept(path: Path, tmp_path: Path, text: str) -> None:
     path.write_text(text)
-    with pytest.raises(NotesError, match=r"STAGE_NOTES\.md: needs the two lines"):
+    with pytest.raises(NotesError, match=r"STAGE_NOTES\.md: the markers are missing"):
         notes.update(path, RunStore(tmp_path).accepted())
     assert path.read_text() == text

@@ -17,7 +17,7 @@ def test_sweep_takes_up_what_is_known(checkout) -> None:
         return done.stdout, len(runs)
 
     first, runs = sweep(4)
-    assert "7 seeds of D1.1 measured, 0 launches fell" in first and runs == 1
+    assert "7 seeds of D1.1 measured, 0 launches failed" in first and runs == 1
     assert re.search(r'\["D1.1"."hd=64 n=128"\]\nO = { cosine = 0.99999', first), first
     again, runs = sweep(4)
     assert again.endswith(first[first.index('["D1.1"') :]) and runs == 1, "nothing was missing"
