@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from bench.clock import KIND, rows
-from bench.microbenchmarks import AGAIN, BEGIN, KEPT, NEVER, TAKEN, Micro, entry
+from bench.microbenchmarks import NEXT_ROUND, START_CLOCK, STOP_CLOCK, STORE_CYCLES, UNREACHED, Micro, entry
 
 Row = Mapping[str, str]
 OPERANDS, COLUMNS, THREADS = 12288, 512, 128
@@ -44,9 +44,9 @@ ALLOCATED: fence.proxy.async; {MEET}
 ld.shared.u32 %r8, [%r4+8]; shl.b32 %r9, %r2, 21; add.u32 %r9, %r9, %r8;
 {clear}tcgen05.wait::st.sync.aligned; {MEET}
 {body}
-{TAKEN} {MEET}
+{STOP_CLOCK} {MEET}
 @%p1 tcgen05.dealloc.cta_group::{group}.sync.aligned.b32 %r8, {COLUMNS};
-{KEPT}""",
+{STORE_CYCLES}""",
         "8.8",
         "sm_100a",
     )
@@ -67,12 +67,12 @@ add.u32 %r15, %r4, 1024; add.u32 %r16, %r15, {B_START}; shr.u32 %r15, %r15, 4; s
 cvt.u64.u32 %d1, %r15; cvt.u64.u32 %d2, %r16; mov.u64 %d3, {8 << 16 | 16 << 32 | 1 << 46};
 or.b64 %d1, %d1, %d3; or.b64 %d2, %d2, %d3;
 or.b32 %r17, %r2, %r3; setp.ne.b32 %p4, %r17, 0; mov.u32 %r18, 0;
-{BEGIN}
+{START_CLOCK}
 ROUND: @%p4 bra WAIT; elect.sync _|%p5, -1;
 {product * count}
 @%p5 tcgen05.commit.cta_group::{ctas}.mbarrier::arrive::one.shared::cluster{to};
 WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [%r4], %r18; @%p3 bra DONE; bra WAIT;
-DONE: xor.b32 %r18, %r18, 1; {AGAIN}"""
+DONE: xor.b32 %r18, %r18, 1; {NEXT_ROUND}"""
     return Micro(_program(body, ctas), THREADS, ctas, ctas, 1024 + OPERANDS, (10, 60), count)
 
 
@@ -89,10 +89,10 @@ def tensor_memory(row: Row) -> Micro:
     zeros = "".join(f"mov.b32 {name}, 0;" for names in each for name in names)
     used = "".join(f"xor.b32 %r20, %r20, {names[-1]};" for names in each)
     body = f"""{zeros} mov.b32 %r20, 0;
-{BEGIN}
+{START_CLOCK}
 ROUND: {steps} tcgen05.wait::{op}.sync.aligned; {used}
-{AGAIN}
-mov.b32 %f0, %r20; setp.eq.f32 %p4, %f0, {NEVER}; ld.param.u64 %d46, [out]; @%p4 st.global.f32 [%d46], %f0;"""
+{NEXT_ROUND}
+mov.b32 %f0, %r20; setp.eq.f32 %p4, %f0, {UNREACHED}; ld.param.u64 %d46, [out]; @%p4 st.global.f32 [%d46], %f0;"""
     return Micro(_program(body), THREADS, shared=1024 + OPERANDS)
 
 

@@ -34,7 +34,7 @@ from emulator.program import Program
 from emulator.ptx.parser import parse
 
 REPETITIONS: Final = 5
-TURNS: Final = 15
+SHORT_REPETITIONS: Final = 15
 """Repetitions of measurements that have a goal and take less than a second."""
 YARDSTICK: Final = 1024
 """Rows and columns of the square float32 matrices of the yardstick."""
@@ -46,8 +46,8 @@ PEERS: Final = (SHORT, Problem(128, 1024, 512))
 PEER_GOAL_RATIO: Final = 0.35
 COMPLETIONS: Final[tuple[Completion, ...]] = ("eager", "lazy")
 PROCESSES: Final = 2
-SHARED: Final = Problem(128, 1024, 512)
-TIMES: Final = 8  # copies of the 128 query rows; each is two CTAs of the kernel
+SPLIT_PROBLEM: Final = Problem(128, 1024, 512)
+QUERY_COPIES: Final = 8  # copies of the 128 query rows; each is two CTAs of the kernel
 START_GOAL_S: Final = 1.5
 STARTS: Final = 3
 START: Final = """
@@ -100,8 +100,8 @@ def yardstick() -> list[Line]:
     """Measure the current speed of this machine."""
     a = torch.ones(YARDSTICK, YARDSTICK)
     return [
-        Line("one BLAS thread, GFLOP/s", 2e-9 * YARDSTICK**3 / best(lambda: a @ a, TURNS), ""),
-        Line(f"{ADDITIONS:,} additions in Python", best(_add, TURNS), "s"),
+        Line("one BLAS thread, GFLOP/s", 2e-9 * YARDSTICK**3 / best(lambda: a @ a, SHORT_REPETITIONS), ""),
+        Line(f"{ADDITIONS:,} additions in Python", best(_add, SHORT_REPETITIONS), "s"),
     ]
 
 
@@ -168,7 +168,9 @@ def peers() -> Iterator[Line]:
         for completion in COMPLETIONS:
             with emulator.emulate(completion):
                 check(problem, run_kernel(problem), f"the kernel, {completion}")
-        turns = [(spent(peer), *(_launch(problem, inputs, mode) for mode in COMPLETIONS)) for _ in range(TURNS)]
+        turns = [
+            (spent(peer), *(_launch(problem, inputs, mode) for mode in COMPLETIONS)) for _ in range(SHORT_REPETITIONS)
+        ]
         theirs, *ours = map(min, zip(*turns, strict=True))
         yield Line(f"{problem}, Triton's interpreter", theirs, "s")
         for completion, seconds in zip(COMPLETIONS, ours, strict=True):
@@ -188,14 +190,14 @@ def processes() -> list[Line]:
     if not torch.equal(bits, others) or alone.stats != shared.stats:
         raise SystemExit(f"{PROCESSES} processes and one process compute different results")
     return [
-        Line(f"{alone.grid[0]} CTAs of hd={SHARED.head_dim}, lazy, one process", alone.seconds, "s"),
-        Line(f"{alone.grid[0]} CTAs of hd={SHARED.head_dim}, lazy, {PROCESSES} processes", shared.seconds, "s"),
-        Line(f"{PROCESSES} loops that share nothing, at once against in turn", at_once(), "x"),
+        Line(f"{alone.grid[0]} CTAs of hd={SPLIT_PROBLEM.head_dim}, lazy, one process", alone.seconds, "s"),
+        Line(f"{alone.grid[0]} CTAs of hd={SPLIT_PROBLEM.head_dim}, lazy, {PROCESSES} processes", shared.seconds, "s"),
+        Line(f"{PROCESSES} independent loops, concurrent against sequential", concurrency_ratio(), "x"),
         Line(f"{PROCESSES} processes against one", shared.seconds / alone.seconds, "x", PROCESSES_GOAL_RATIO),
     ]
 
 
-def at_once() -> float:
+def concurrency_ratio() -> float:
     """Return the time of concurrent independent loops over that of the same loops in sequence."""
 
     def loops() -> None:
@@ -217,7 +219,7 @@ def _loop() -> None:
 def _ctas(count: int) -> tuple[emulator.LaunchResult, torch.Tensor]:
     with emulator.emulate("lazy", processes=count) as device:
         for _ in range(REPETITIONS):
-            o = run_kernel(SHARED, TIMES)
+            o = run_kernel(SPLIT_PROBLEM, QUERY_COPIES)
     return fastest(device), o.view(torch.int16)
 
 
@@ -226,7 +228,7 @@ def measured(problem: Problem, completion: Any) -> tuple[float, int]:
     inputs = problem.inputs()
     with emulator.emulate(completion) as device:
         check(problem, run_kernel(problem), f"the kernel, {completion}")
-        seconds = best(functools.partial(attention, problem, *inputs), TURNS)
+        seconds = best(functools.partial(attention, problem, *inputs), SHORT_REPETITIONS)
     return seconds, device.launches[-1].stats.instructions
 
 

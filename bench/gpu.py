@@ -48,11 +48,11 @@ class _Config(ctypes.Structure):
 
 
 class DriverError(Exception):
-    """A driver call failed. code: its CUresult, or LOST if the kernel hung or killed the process. said: the log."""
+    """A driver call failed. code: its CUresult, LOST if the kernel hung or killed the process. log: the compiler's log."""
 
-    def __init__(self, call: str, code: int, said: str = "") -> None:
-        super().__init__(call, code, said)
-        self.code, self.said = code, said
+    def __init__(self, call: str, code: int, log: str = "") -> None:
+        super().__init__(call, code, log)
+        self.code, self.log = code, log
 
 
 @dataclass(frozen=True)
@@ -116,14 +116,14 @@ class Gpu:
         return moved, after
 
     def _load(self, text: str, optimisation: int) -> ctypes.c_void_p:
-        said = ctypes.create_string_buffer(LOG_BYTES)
+        log = ctypes.create_string_buffer(LOG_BYTES)
         options = (ctypes.c_int * 3)(ERROR_LOG, ERROR_LOG_BYTES, OPTIMISATION)
-        values = (ctypes.c_void_p * 3)(ctypes.addressof(said), LOG_BYTES, optimisation)
+        values = (ctypes.c_void_p * 3)(ctypes.addressof(log), LOG_BYTES, optimisation)
         module = ctypes.c_void_p()
         try:
             self.call("cuModuleLoadDataEx", ctypes.byref(module), text.encode(), 3, options, values)
         except DriverError as error:
-            raise DriverError("cuModuleLoadDataEx", error.code, said.value.decode(errors="replace")) from None
+            raise DriverError("cuModuleLoadDataEx", error.code, log.value.decode(errors="replace")) from None
         return module
 
     def _allocated(self, size: int) -> int:
@@ -175,7 +175,7 @@ class TimedGpu(Gpu):
             module = self._load(retargeted(micro.text, self.target), 4)
         except DriverError as error:
             if error.code in (NO_BINARY, INVALID_PTX):
-                raise self.Unsupported(error.said.split(";")[-1].strip().split("\n")[0]) from None
+                raise self.Unsupported(error.log.split(";")[-1].strip().split("\n")[0]) from None
             raise
         function = ctypes.c_void_p()
         self.call("cuModuleGetFunction", ctypes.byref(function), module, b"k")

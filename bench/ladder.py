@@ -105,14 +105,14 @@ def outcome(version: Version) -> Outcome:
     with emulator.emulate(clock="b200", names=lambda _kernel: config.mbarriers) as device:
         kernel.fmha(q, k, None, p_path=version.p_path, partials=False)
     (launched,) = device.launches
-    said = launched.prediction
-    assert said is not None
+    prediction = launched.prediction
+    assert prediction is not None
     waits: dict[str, float] = {}
-    for role in said.roles:
+    for role in prediction.roles:
         for wait in role.waits:
             key = f"{names[role.warps[0]]} waits for {wait.what.split('[')[0]}"
             waits[key] = waits.get(key, 0.0) + wait.cycles
-    return Outcome(said.cycles, said.bound, max(said.busy.values()), waits)
+    return Outcome(prediction.cycles, prediction.bound, max(prediction.busy.values()), waits)
 
 
 if __name__ == "__main__":

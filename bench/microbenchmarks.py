@@ -16,14 +16,14 @@ from typing import Final
 DATA: Final = Path(__file__).parent / "data" / "h200"
 Row = Mapping[str, str]
 REGISTERS: Final = ".reg .pred %p<10>; .reg .b16 %h<4>; .reg .b32 %r<64>; .reg .b64 %d<48>; .reg .f32 %f<160>;"
-BEGIN: Final = "bar.sync 0; mov.u64 %d40, %clock64;"
-TAKEN: Final = "bar.sync 0; mov.u64 %d42, %clock64;"
-KEPT: Final = """mov.u32 %r60, %tid.x; setp.ne.u32 %p9, %r60, 0; @%p9 ret;
+START_CLOCK: Final = "bar.sync 0; mov.u64 %d40, %clock64;"
+STOP_CLOCK: Final = "bar.sync 0; mov.u64 %d42, %clock64;"
+STORE_CYCLES: Final = """mov.u32 %r60, %tid.x; setp.ne.u32 %p9, %r60, 0; @%p9 ret;
 mov.u32 %r61, %ctaid.x; ld.param.u64 %d44, [out]; mad.wide.u32 %d44, %r61, 8, %d44;
 sub.u64 %d42, %d42, %d40; st.global.u64 [%d44], %d42; ret;"""
-END: Final = f"{TAKEN}\n{KEPT}"
-AGAIN: Final = "sub.u32 %r50, %r50, 1; setp.ne.u32 %p8, %r50, 0; @%p8 bra ROUND;"
-NEVER: Final = "0f3F9DF3B6"
+END: Final = f"{STOP_CLOCK}\n{STORE_CYCLES}"
+NEXT_ROUND: Final = "sub.u32 %r50, %r50, 1; setp.ne.u32 %p8, %r50, 0; @%p8 bra ROUND;"
+UNREACHED: Final = "0f3F9DF3B6"
 """A value that no result has. Comparing a result with it keeps the compiler from removing the computation."""
 
 
@@ -86,16 +86,16 @@ def _products(row: Row, count: int) -> tuple[str, str, str]:
     work = f"""ROUND: wgmma.fence.sync.aligned;
 {product * count}wgmma.commit_group.sync.aligned;
 wgmma.wait_group.sync.aligned 0;
-{AGAIN}"""
+{NEXT_ROUND}"""
     kept = f"""{"".join(f"add.f32 %f0, %f0, {r};" for r in results[1:])}
-setp.eq.f32 %p4, %f0, {NEVER}; ld.param.u64 %d46, [out]; @%p4 st.global.f32 [%d46], %f0;"""
+setp.eq.f32 %p4, %f0, {UNREACHED}; ld.param.u64 %d46, [out]; @%p4 st.global.f32 [%d46], %f0;"""
     return work, zeros + DESCRIPTORS, kept
 
 
 def wgmma(row: Row) -> Micro:
     """Measure a round of wgmma: a group of MMAs, a commit, a wait."""
     work, before, kept = _products(row, int(row["in_flight"]))
-    text = entry("u64 out,u32 rounds", f"{before}{BEGIN}\n{work}\nbar.sync 0; {kept}\n{END}")
+    text = entry("u64 out,u32 rounds", f"{before}{START_CLOCK}\n{work}\nbar.sync 0; {kept}\n{END}")
     return Micro(text, threads=128 * int(row["groups"]), shared=98304)
 
 
@@ -120,10 +120,10 @@ def pipes(row: Row) -> Micro:
         "u64 out,u32 rounds",
         f"""mov.u32 %r40, %tid.x; add.u32 %r41, %r40, 3; cvt.rn.f32.u32 %f100, %r40; mov.f32 %f110, 0f00000000;
 {"".join(f"cvt.rn.f32.u32 %f{i}, %r40; add.u32 %r{i}, %r40, {i};" for i in range(chains))}
-{BEGIN}
+{START_CLOCK}
 ROUND: {"".join(op.format(i=i) for i in range(chains)) * UNROLLED}
-{AGAIN}
-bar.sync 0; {kept} setp.eq.f32 %p4, %f110, {NEVER}; ld.param.u64 %d46, [out]; @%p4 st.global.f32 [%d46], %f110;
+{NEXT_ROUND}
+bar.sync 0; {kept} setp.eq.f32 %p4, %f110, {UNREACHED}; ld.param.u64 %d46, [out]; @%p4 st.global.f32 [%d46], %f110;
 {END}""",
     )
     return Micro(text, threads=32 * int(row["warps"]), rounds=(4, 20), each=UNROLLED)
@@ -144,17 +144,17 @@ def beside(row: Row) -> Micro:
     fmas = "".join(FMA.format(chain=128 + i, b=140 + i, c=148 + i) for i in range(BESIDE_CHAINS)) * count
     filled = "cvt.rn.f32.u32 %f110, %r51;" + "".join(f"mov.f32 %f{i}, %f110;" for i in range(128, 156))
     summed = "".join(f"add.f32 %f110, %f110, %f{128 + i};" for i in range(BESIDE_CHAINS))
-    summed += f"setp.eq.f32 %p4, %f110, {NEVER}; ld.param.u64 %d46, [out]; @%p4 st.global.f32 [%d46], %f110;"
+    summed += f"setp.eq.f32 %p4, %f110, {UNREACHED}; ld.param.u64 %d46, [out]; @%p4 st.global.f32 [%d46], %f110;"
     work, before, kept = _products(row, BESIDE_PRODUCTS)
     if own:
         work = work.replace("wgmma.wait_group", f"{fmas}\nwgmma.wait_group")
     threads = 128 * groups + 128 * (not own)
     body = f"""mov.u32 %r51, %tid.x; {filled} setp.ge.u32 %p2, %r51, {128 * groups}; @%p2 bra OTHERS;
 {before}
-{BEGIN}
+{START_CLOCK}
 {work}
-{TAKEN} {kept} {summed} {KEPT}
-OTHERS: {BEGIN}
+{STOP_CLOCK} {kept} {summed} {STORE_CYCLES}
+OTHERS: {START_CLOCK}
 BESIDE: {fmas}
 sub.u32 %r50, %r50, 1; setp.ne.u32 %p3, %r50, 0; @%p3 bra BESIDE;
 bar.sync 0; {summed} ret;"""
@@ -204,7 +204,7 @@ def _sync_rounds(op: str) -> tuple[str, int]:
         return PEER_PING_PONG.replace("ARM", arm).replace("SEND", send), 1
     if op == "pingpong":
         return PING_PONG, 1
-    return "ROUND:" + "".join(STEPS[op].replace("{i}", str(i)) for i in range(8)) + AGAIN, 8
+    return "ROUND:" + "".join(STEPS[op].replace("{i}", str(i)) for i in range(8)) + NEXT_ROUND, 8
 
 
 def sync(row: Row) -> Micro:
@@ -218,7 +218,7 @@ def sync(row: Row) -> Micro:
 mov.u32 %r4, pool; add.u32 %r5, %r4, 8;
 @%p1 mbarrier.init.shared.b64 [%r4], 1; @%p1 mbarrier.init.shared.b64 [%r5], 1;
 fence.mbarrier_init.release.cluster; {meet}
-{BEGIN} elect.sync _|%p7, -1;
+{START_CLOCK} elect.sync _|%p7, -1;
 {body}
 {END}""",
         "8.1",
@@ -243,13 +243,13 @@ def passed(row: Row) -> Micro:
 mov.u32 %r2, %cluster_ctarank; {to} {roles} mov.u32 %r10, {size};
 mapa.shared::cluster.u32 %r8, %r4, %r3; add.u32 %r9, %r8, {1024 + size};
 barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
-{BEGIN} elect.sync _|%p7, -1; and.pred %p4, %p6, %p7; and.pred %p7, %p7, %p5;
+{START_CLOCK} elect.sync _|%p7, -1; and.pred %p4, %p6, %p7; and.pred %p7, %p7, %p5;
 ROUND: @%p4 mbarrier.arrive.expect_tx.shared.b64 _, [%r4], {senders * copies * size};
 {PASSED * copies}
 @!%p6 bra MEET;
 W: mbarrier.try_wait.parity.acquire.cluster.shared.b64 %p3, [%r4], %r6; @%p3 bra MEET; bra W;
 MEET: xor.b32 %r6, %r6, 1; barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
-{AGAIN}
+{NEXT_ROUND}
 {END}""",
         "8.1",
     )
@@ -274,7 +274,7 @@ INIT: shl.b32 %r8, %r7, 3; add.u32 %r4, %r6, %r8; @%p1 mbarrier.init.shared.b64 
 add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, {stages}; @%p2 bra INIT; fence.mbarrier_init.release.cluster;
 add.u32 %r15, %r6, 1024; mov.u32 %r5, %r15; mov.u32 %r24, %ctaid.x; div.u32 %r24, %r24, {sharers};
 mul.lo.u32 %r12, %r24, {height}; and.b32 %r12, %r12, %r14; mov.u32 %r13, %nctaid.x; mul.lo.u32 %r13, %r13, {height};
-{BEGIN} elect.sync _|%p7, -1; mov.u32 %r7, 0;
+{START_CLOCK} elect.sync _|%p7, -1; mov.u32 %r7, 0;
 {work.replace("NEXTROW", NEXT_ROW).replace("STAGES", str(stages))}
 {END}""",
     )
@@ -293,7 +293,7 @@ ROUND: {PLACE}
 WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [%r4], %r11; @%p3 bra THERE; bra WAIT;
 THERE: {LOAD}
 add.u32 %r7, %r7, 1; setp.lt.u32 %p2, %r7, STAGES; @%p2 bra SAME; mov.u32 %r7, 0; xor.b32 %r11, %r11, 1;
-SAME: {AGAIN}
+SAME: {NEXT_ROUND}
 mov.u32 %r16, STAGES;
 DRAIN: {PLACE}
 LEFT: mbarrier.try_wait.parity.shared.b64 %p3, [%r4], %r11; @%p3 bra GONE; bra LEFT;
@@ -307,7 +307,7 @@ def tma_store(row: Row) -> Micro:
     size = 4 * int(row["box_columns"]) * int(row["box_rows"])
     work = f"""ROUND: @%p7 {TMA}.global.shared::cta.bulk_group [%d0, {{%r10, %r12}}], [%r5]; NEXTROW
 @%p7 cp.async.bulk.commit_group; @%p7 cp.async.bulk.wait_group.read {int(row["stages"]) - 1};
-{AGAIN} @%p7 cp.async.bulk.wait_group 0;"""
+{NEXT_ROUND} @%p7 cp.async.bulk.wait_group 0;"""
     return _copies(row, 1, work, size)
 
 

@@ -47,10 +47,10 @@ def facts() -> list[str] | None:
     """Return nvidia-smi's facts about the first GPU, None if there is no GPU."""
     command = ["nvidia-smi", f"--query-gpu={','.join(FACTS)}", "--format=csv,noheader"]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     except (OSError, subprocess.CalledProcessError):
         return None
-    return [word.strip() for word in said.splitlines()[0].split(",")]
+    return [word.strip() for word in output.splitlines()[0].split(",")]
 
 
 def properties(case: ElementTree.Element) -> dict[str, str]:

@@ -58,7 +58,7 @@ def variable(handle: int, name: str) -> tuple[int, int] | None:
 
 def variable_around(address: int) -> tuple[int, int] | None:
     """Return address and size in bytes of the module variable that contains an address, None if there is none."""
-    variables = (one for of in _modules.values() for one in of.allocations)
+    variables = (one for loaded in _modules.values() for one in loaded.allocations)
     return next(((at, size) for at, size, _ in variables if at <= address < at + size), None)
 
 
@@ -67,32 +67,33 @@ def unload(handle: int) -> None:
     _modules.pop(handle, None)
 
 
-def kernel_handle(of: LoadedModule, name: str) -> int | None:
+def kernel_handle(loaded: LoadedModule, name: str) -> int | None:
     """Return a handle of a kernel, None if the module has none of that name."""
-    if name not in of.syntax.kernels and name not in of.syntax.refused:
+    if name not in loaded.syntax.kernels and name not in loaded.syntax.refused:
         return None
-    key = (id(of), name)
+    key = (id(loaded), name)
     if key not in _handles:
-        _handles[key] = device().handle(of, name)
-        _kernels[_handles[key]] = (of, name)
+        _handles[key] = device().handle(loaded, name)
+        _kernels[_handles[key]] = (loaded, name)
     return _handles[key]
 
 
-def kernel_handles(of: int, count: int) -> list[int]:
+def kernel_handles(module_handle: int, count: int) -> list[int]:
     """Return handles of the first `count` kernels of a module."""
-    if of in _machine_code:
+    if module_handle in _machine_code:
         handles = [new_handle() for _ in range(count)]
         _machine_code.update(handles)
         return handles
-    return [kernel_handle(module(of), name) or 0 for name in list(module(of).syntax.kernels)[:count]]
+    loaded = module(module_handle)
+    return [kernel_handle(loaded, name) or 0 for name in list(loaded.syntax.kernels)[:count]]
 
 
 def kernel(handle: int) -> Kernel:
     """Return a kernel by its handle. Raises NotEmulated for a kernel of a cubin."""
     if handle in _machine_code:
         raise machine_code()
-    of, name = _kernels[handle]
-    return of.kernel(name)
+    loaded, name = _kernels[handle]
+    return loaded.kernel(name)
 
 
 def name_at(handle: int) -> int:
@@ -107,10 +108,10 @@ def is_kernel(handle: int) -> bool:
     return handle in _kernels
 
 
-def home(handle: int) -> int:
+def module_of(handle: int) -> int:
     """Return a handle of the module that a kernel belongs to."""
-    of, _ = _kernels[handle]
-    return next(known for known, loaded in _modules.items() if loaded is of)
+    loaded, _ = _kernels[handle]
+    return next(known for known, other in _modules.items() if other is loaded)
 
 
 def device() -> EmulatedDevice:
@@ -127,34 +128,34 @@ def launch(handle: int, config: LaunchConfig, arguments: int, extra: int = 0) ->
     arguments: the address of an array of pointers to the parameters. extra: the address of cuLaunchKernel's options,
     which name one buffer with all parameters.
     """
-    of = kernel(handle)
-    pointers = _from_buffer(of, extra) if extra and not arguments else None
+    syntax = kernel(handle)
+    pointers = _from_buffer(syntax, extra) if extra and not arguments else None
     device().launch(handle, config, arguments if pointers is None else ctypes.addressof(pointers))
 
 
-def _from_buffer(of: Kernel, extra: int) -> Any:
+def _from_buffer(syntax: Kernel, extra: int) -> Any:
     end, pointer, _size = 0, 1, 2
     words = ctypes.cast(extra, ctypes.POINTER(ctypes.c_size_t))
     at = 0
     while words[at] != end:
         if words[at] == pointer:
             start = words[at + 1]
-            return (ctypes.c_void_p * len(of.params))(*(start + param.offset for param in of.params))
+            return (ctypes.c_void_p * len(syntax.params))(*(start + param.offset for param in syntax.params))
         at += 2
     raise not_emulated("cuLaunchKernel's `extra`", "it names no buffer")
 
 
 def attribute(handle: int, which: int, properties: DeviceProperties) -> int:
     """Return a CUfunction_attribute. The register count is the most that the block size allows, not what code uses."""
-    of = kernel(handle)
-    x, y, z = of.reqntid or of.maxntid or (chip.MAX_THREADS_A_CTA, 1, 1)
+    syntax = kernel(handle)
+    x, y, z = syntax.reqntid or syntax.maxntid or (chip.MAX_THREADS_A_CTA, 1, 1)
     threads = x * y * z
     left = properties.regs_per_multiprocessor // (-(-threads // chip.LANES) * chip.LANES) // 8 * 8
     known = {
         0: threads,
-        1: of.static_shared_bytes - chip.RESERVED_SHARED_BYTES,
-        3: of.local_bytes,
-        4: of.maxnreg or min(_REGISTERS_A_THREAD, left),
+        1: syntax.static_shared_bytes - chip.RESERVED_SHARED_BYTES,
+        3: syntax.local_bytes,
+        4: syntax.maxnreg or min(_REGISTERS_A_THREAD, left),
         5: 10 * properties.major + properties.minor,
         6: 10 * properties.major + properties.minor,
         8: properties.shared_memory_per_block,

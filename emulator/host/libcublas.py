@@ -123,16 +123,16 @@ class LibCublas(CLibrary):
         _size: int,
         stream: int,
     ) -> None:
-        of, layouts = self._products[product], self._layouts
+        description, layouts = self._products[product], self._layouts
         left, right = layouts[a_layout].at(a), layouts[b_layout].at(b)
         added, result = layouts[c_layout].at(c), layouts[d_layout].at(d)
-        by, plus = of.factor(alpha), of.factor(beta)
+        product_factor, added_factor = description.factor(alpha), description.factor(beta)
 
         def work() -> None:
             wide = torch.float64 if result.dtype is torch.float64 else torch.float32
-            first = left.T if of.attributes.get(_TRANSPOSE_A) else left
-            second = right.T if of.attributes.get(_TRANSPOSE_B) else right
-            sums = by * (first.to(wide) @ second.to(wide))
-            result.copy_(sums + plus * added.to(wide) if plus else sums)
+            first = left.T if description.attributes.get(_TRANSPOSE_A) else left
+            second = right.T if description.attributes.get(_TRANSPOSE_B) else right
+            sums = product_factor * (first.to(wide) @ second.to(wide))
+            result.copy_(sums + added_factor * added.to(wide) if added_factor else sums)
 
         self.session.captures.submit(stream, work)

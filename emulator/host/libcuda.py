@@ -416,12 +416,12 @@ class LibCuda(CLibrary):
         put(size, LONG, found[1])
 
     @entry("cuLibraryGetModule", "cuKernelGetFunction")
-    def same(self, found: int, handle: int) -> None:
+    def same_handle(self, found: int, handle: int) -> None:
         put(found, LONG, handle)
 
     @entry("cuFuncGetModule", "cuKernelGetLibrary")
-    def home(self, module: int, function: int) -> None:
-        put(module, LONG, code.home(function))
+    def module_of(self, module: int, function: int) -> None:
+        put(module, LONG, code.module_of(function))
 
     @entry("cuLibraryGetKernelCount", "cuModuleGetFunctionCount")
     def kernel_count(self, count: int, module: int) -> None:

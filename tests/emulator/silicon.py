@@ -128,7 +128,7 @@ class Comparison:
                 raise AssertionError(f"{error}\n{job.text}") from None
             self._done.remove(key)
             self.tally["refused by its compiler"] += 1
-            self.refusals[error.said.split(";")[-1].strip().split("\n")[0]] += 1
+            self.refusals[error.log.split(";")[-1].strip().split("\n")[0]] += 1
             return stats
         self.tally["launches"] += 1
         self.tally["warp-instructions"] += stats.instructions
