@@ -48,7 +48,7 @@ class _Config(ctypes.Structure):
 
 
 class DriverError(Exception):
-    """A driver call failed. code: its CUresult, LOST if the kernel hung or killed the process. log: the compiler's log."""
+    """A failed driver call. code: its CUresult; LOST if the kernel hung or killed the process. log: of the compiler."""
 
     def __init__(self, call: str, code: int, log: str = "") -> None:
         super().__init__(call, code, log)
