@@ -28,7 +28,7 @@ from harness.tools.mutants.results import Result
 from harness.tools.mutants.sources import ALWAYS, HOST, digest, generated, meaning, original
 
 FOLDER = RESULTS / "mutants"
-PAGE = ROOT / "docs/explanation/mutants.md"
+PAGE = ROOT / "docs/reference/mutants.md"
 
 
 def main() -> int:
