@@ -6,7 +6,7 @@
 
     launch(ptx, "kernel", [array, tensor, 3, 0.5], grid=8, block=128)
 
-Import it before compiling with CuTeDSL: it asks for the PTX to be kept.
+Import it before compiling with CuTeDSL, so that CuTeDSL keeps the PTX.
 """
 
 from .bridge.device import EmulatedDevice

@@ -1,4 +1,4 @@
-"""`python -m emulator`: run a script on the emulated B200, or show what it understands."""
+"""`python -m emulator`: run a script on the emulated B200, or show the supported instructions."""
 
 import sys
 

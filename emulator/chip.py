@@ -1,6 +1,7 @@
-"""The emulated chip: what a warp, a thread, a CTA, an SM and the whole device have.
+"""The emulated chip: limits of a warp, a thread, a CTA, an SM and the device.
 
-It is one for the process, chosen by EMULATOR_DEVICE before the emulator is imported: a B200 where that is not set.
+The chip is the same for the whole process. EMULATOR_DEVICE chooses it before the emulator is imported; the default is a
+B200.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 
 @dataclass(frozen=True)
 class Device:
-    """In what the chips differ, as their drivers tell it. target: what code is compiled for."""
+    """The properties in which the chips differ, as their drivers report them. target: the compilation target."""
 
     name: str
     target: str
@@ -34,22 +35,22 @@ except KeyError as name:
     raise ValueError(f"{VARIABLE} is {name}; allowed: {', '.join(DEVICES)}") from None
 
 LANES: Final = 32
-"""Of a warp."""
+"""Lanes of a warp."""
 MAX_REGISTERS_A_THREAD: Final = 255
 REGISTER_STEP: Final = 8
-"""setmaxnreg counts registers of a thread in these steps."""
+"""The step in which setmaxnreg counts registers per thread."""
 
 MAX_THREADS_A_CTA: Final = 1024
 MAX_CTAS_A_CLUSTER: Final = 16
-"""Beyond 8 a kernel has to ask for it (a non-portable cluster size)."""
+"""More than 8 is a non-portable cluster size, which a kernel has to request."""
 NAMED_BARRIERS: Final = 16
 TMEM_LANES, TMEM_COLUMNS = 128, 512
 RANK_SHIFT: Final = 24
-"""Above it, an address of shared memory has the rank of its CTA in the cluster."""
+"""An address of shared memory holds the rank of its CTA in the cluster above these bits."""
 RESERVED_SHARED_BYTES: Final = 1024
-"""Of a CTA's shared memory, the first, which are not the program's."""
+"""The bytes at the start of a CTA's shared memory that the program cannot use."""
 MAX_SHARED_BYTES_A_CTA: Final = 227 * 1024
-"""Without the reserved ones."""
+"""Without the reserved bytes."""
 
 SMS: Final = DEVICE.sms
 CTAS_AN_SM: Final = 32

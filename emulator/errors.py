@@ -1,23 +1,23 @@
-"""Everything that the emulator refuses or finds wrong, as one tree of exceptions.
+"""Errors of the emulator, as one tree of exceptions.
 
 EmulatorError
 +-- PtxError                 the program's text
-|   +-- PtxSyntaxError       not understood at all
+|   +-- PtxSyntaxError       not valid PTX
 |   +-- UnknownInstruction   an opcode, modifier or operand form that is not implemented
-+-- LaunchError              a launch that the device would refuse
-|   +-- CooperativeLaunchTooLarge  its CTAs are not all there at a time
-+-- Fault                    what one warp did wrong: PTX line, warp, address or column, the other party
++-- LaunchError              a launch that the device would reject
+|   +-- CooperativeLaunchTooLarge  more CTAs than the device can hold at a time
++-- Fault                    an error of one warp: PTX line, warp, address or column, the conflicting warp
 |   +-- OutOfBounds          outside an allocation, a window or a warp's lane quarter
-|   +-- Misaligned           an address that its access does not allow
+|   +-- Misaligned           an address that is not a multiple of the required alignment
 |   +-- UnwrittenRead        a read of shared or tensor memory that nothing wrote
 |   +-- DataRace             two accesses that no barrier, phase or commit orders
-|   |   +-- MissingWait      ... because the work of an agent was not waited for
+|   |   +-- MissingWait      ... because nothing waited for asynchronous work
 |   |   +-- MissingProxyFence ... because fence.proxy.async is missing between the two proxies
 |   +-- BarrierError         an mbarrier or named barrier used against its rules
 |   +-- TensorMemoryError    allocation, columns or shape of tensor memory
-|   +-- DescriptorError      an instruction, matrix or tensor-map descriptor that says nothing sensible
+|   +-- DescriptorError      an invalid instruction, matrix or tensor-map descriptor
 |   +-- RegisterError        setmaxnreg in the wrong direction
-|   +-- CancelError          try_cancel after an answer of no
+|   +-- CancelError          try_cancel after a negative answer was read
 +-- Stopped                  the launch did not end by itself; str() holds the table of all warps
     +-- Deadlock             no warp can run and nothing can complete
     +-- BudgetExceeded       the instruction budget is spent
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 
 class Culprit(Protocol):
-    """The warp that did something wrong, as far as a report tells."""
+    """The warp that a fault is attributed to."""
 
     @property
     def cta(self) -> CulpritCta:
-        """Where it runs."""
+        """The CTA of the warp."""
 
 
 class CulpritCta(Protocol):
@@ -47,25 +47,25 @@ class CulpritCta(Protocol):
 
     @property
     def ctaid(self) -> tuple[int, int, int]:
-        """Its place in the grid."""
+        """The index of the CTA in the grid."""
 
     @property
     def launch(self) -> CulpritLaunch:
-        """The launch that it belongs to."""
+        """The launch of the CTA."""
 
 
 class CulpritLaunch(Protocol):
     """The launch of a culprit."""
 
     def source_place(self, instr: Instr) -> object | None:
-        """Where an instruction comes from in the program that was compiled; str() of it is shown."""
+        """Return the source location of an instruction, shown by its str(); None if unknown."""
 
 
 class Level(IntEnum):
-    """How much a fault matters. A launch asks for one level and for those above it in this list.
+    """The severity of a fault. A launch treats faults of its own level and of the levels above it as errors.
 
     FAULT: some legal timing gives a wrong result, a crash or a hang. FORMAL: PTX forbids it, and no known hardware
-    shows it. PEDANTIC: a habit that PTX asks for and NVIDIA's own programs do without.
+    shows it. PEDANTIC: PTX asks for it, and NVIDIA's own programs omit it.
     """
 
     FAULT = 0
@@ -77,15 +77,15 @@ class Level(IntEnum):
 
 
 class EmulatorError(Exception):
-    """The root: str() of any of these is the full report."""
+    """The root of all errors. str() of an error is the full report."""
 
 
 class PtxError(EmulatorError):
-    """The program's text is not what the emulator can run."""
+    """PTX that the emulator cannot run."""
 
 
 class PtxSyntaxError(PtxError):
-    """A line of PTX that is not understood."""
+    """A line that is not valid PTX."""
 
     def __init__(self, reason: str, line: int, text: str) -> None:
         super().__init__(f"PTX line {line}: {reason}\n    {text}")
@@ -93,28 +93,28 @@ class PtxSyntaxError(PtxError):
 
 
 class UnknownInstruction(PtxError):
-    """An instruction, or a modifier or operand form of it, that is not implemented."""
+    """An instruction, modifier or operand form that is not implemented."""
 
     def __init__(self, instr: Instr, what: str) -> None:
         super().__init__(f"PTX line {instr.line}: not implemented: {what}\n    {instr.text}")
         self.instr, self.what = instr, what
 
     def locate(self, kernel: str, source: object | None) -> None:
-        """Add which kernel it is of, and the source's line if it is known."""
+        """Add the kernel's name and, if known, the source line to the message."""
         self.args = (f"{self}\n    in kernel {kernel}" + (f", {source}" if source is not None else ""),)
 
 
 class Decoding:
-    """A context in which whatever an instruction's operands or modifiers lead to is an UnknownInstruction."""
+    """A context that turns unexpected exceptions from decoding or executing an instruction into UnknownInstruction."""
 
     def __init__(self, instr: Instr) -> None:
         self.instr = instr
 
     def __enter__(self) -> None:
-        """Nothing to prepare."""
+        """Do nothing."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
-        """Raise UnknownInstruction for what is no report yet."""
+        """Raise UnknownInstruction for an exception that is not a report yet."""
         if isinstance(error, Exception) and not isinstance(error, EmulatorError):
             raise UnknownInstruction(
                 self.instr, f"this form of {self.instr.opcode} ({type(error).__name__}: {error})"
@@ -122,15 +122,15 @@ class Decoding:
 
 
 class LaunchError(EmulatorError):
-    """A launch that the device would refuse: the argument, the value seen and what is allowed."""
+    """A launch that the device would reject. The message has the argument, its value and the allowed values."""
 
 
 class CooperativeLaunchTooLarge(LaunchError):
-    """A cooperative launch whose CTAs are not all there at a time: CUDA's error 720."""
+    """A cooperative launch of more CTAs than the device can hold at a time: CUDA's error 720."""
 
 
 class Fault(EmulatorError):
-    """What one warp did wrong. `lines` are (label, text) pairs printed under the sentence `what`."""
+    """An error of one warp. `lines` are (label, text) pairs printed under the sentence `what`."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class Fault(EmulatorError):
     ) -> None:
         self.what, self.instr, self.warp, self.lines, self.level = what, instr, warp, lines, level
         self.times = 1
-        """How often its cause was found, where a launch went on."""
+        """The number of findings with this cause, if the launch continued."""
         self.line, self.ctaid = instr.line, warp.cta.ctaid
         shown = (("at", place(instr, warp)), ("by", str(warp)), *lines)
         width = max(len(label) for label, _ in shown)
@@ -154,10 +154,11 @@ class Fault(EmulatorError):
         self.missing = "; ".join(text for label, text in lines if label == "missing")
 
     def same_cause(self, other: Fault) -> bool:
-        """Whether one mend would do for both: they are of one kind, and the same is said, or is missing.
+        """Return whether one fix would probably remove both faults.
 
-        What is missing between certain lines is the same if one of the places is, and that of an mbarrier (a stage of
-        a ring has one of its own) if both are.
+        They must be of one type and level. They have one cause if they say the same about the same line, or if the same
+        is missing at the same places. What is missing between other lines is the same if they share a place; mbarriers
+        are interchangeable (stages of a ring have one each) if both places are the same.
         """
         if (type(self), self.level) != (type(other), other.level):
             return False
@@ -175,19 +176,19 @@ _MBARRIER = re.compile(r"mbarrier #\d+ at 0x[0-9a-f]+|\S+ \(mbarrier #\d+ at 0x[
 
 
 def _source_line(text: str) -> str:
-    """FILE:LINE of an instruction as place() shows it; its PTX line where the compiler told none."""
+    """Return FILE:LINE from the text of `place`, or its PTX line if the source is unknown."""
     ptx, _, source = text.partition("\n")
     return source.partition(" in ")[0].partition(", called")[0] or ptx.partition(":")[0]
 
 
 def place(instr: Instr, warp: Culprit) -> str:
-    """Where an instruction stands: PTX line, its text made short, and below it the source's line if it is known."""
+    """Describe an instruction: its PTX line, its shortened text and, below it, the source line if known."""
     text = re.sub(r"\{([^,{}]+),[^{}]*,[^{}]*,([^{}]+)\}", r"{\1, ...,\2}", instr.text.strip())
     return f"PTX line {instr.line}: {text}{source(instr, warp)}"
 
 
 def source(instr: Instr, warp: Culprit) -> str:
-    """The source's line of an instruction as a second line of a report, empty if the compiler told none."""
+    """Return the source line of an instruction as a second line of a report, or an empty string."""
     found = warp.cta.launch.source_place(instr)
     return "" if found is None else f"\n{found}"
 
@@ -197,7 +198,7 @@ class OutOfBounds(Fault):
 
 
 class Misaligned(Fault):
-    """An address that is not a multiple of what its access asks for."""
+    """An address that is not a multiple of the alignment that its access requires."""
 
 
 class UnwrittenRead(Fault):
@@ -209,11 +210,11 @@ class DataRace(Fault):
 
 
 class MissingWait(DataRace):
-    """The other access is the work of an asynchronous agent that was not waited for."""
+    """A race with asynchronous work that was not waited for."""
 
 
 class MissingProxyFence(DataRace):
-    """The other access is ordered, but no fence.proxy.async stands between the two proxies."""
+    """A race in which only fence.proxy.async is missing between accesses through the two proxies."""
 
 
 class BarrierError(Fault):
@@ -225,7 +226,7 @@ class TensorMemoryError(Fault):
 
 
 class DescriptorError(Fault):
-    """An instruction, matrix or tensor-map descriptor that says nothing sensible."""
+    """An invalid instruction, matrix or tensor-map descriptor."""
 
 
 class RegisterError(Fault):
@@ -233,11 +234,11 @@ class RegisterError(Fault):
 
 
 class CancelError(Fault):
-    """clusterlaunchcontrol.try_cancel by a warp that has read an answer of no."""
+    """clusterlaunchcontrol.try_cancel by a warp that has read a negative answer."""
 
 
 class Stopped(EmulatorError):
-    """The launch did not end by itself. `table` is one line a warp."""
+    """A launch that did not end by itself. `table` has one line per warp."""
 
     def __init__(self, what: str, table: tuple[str, ...]) -> None:
         super().__init__("\n".join((what, *table)))

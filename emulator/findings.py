@@ -1,4 +1,4 @@
-"""What launches found, as text for people."""
+"""Findings of launches as text."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ GROUPS: Final = {
 
 
 def has_asked_findings(device: EmulatedDevice) -> bool:
-    """Whether something was found that the level asks for."""
+    """Return whether there is a finding of the level that the device was asked for."""
     asked = Level[device.level.upper()]
     return any(fault.level <= asked for launch in device.launches for fault in launch.findings)
 
 
 def report_lines(launches: Sequence[LaunchResult]) -> Iterator[str]:
-    """What launches went on after, each cause once, by level; then what they did that is no fault but seldom meant."""
+    """Yield the findings after which launches continued, one per cause, by level, and then suspicious counts."""
     causes: list[tuple[LaunchResult, Fault, int]] = []
     for launch in launches:
         for fault in launch.findings:
@@ -45,7 +45,7 @@ def report_lines(launches: Sequence[LaunchResult]) -> Iterator[str]:
 
 
 def mismatch_line(launch: LaunchResult) -> str:
-    """What a launch did that is no fault but seldom meant, a line; empty if nothing."""
+    """Return a line about swizzle mismatches, which are rarely intended but no fault; empty if there are none."""
     stats = launch.stats
     if not stats.swizzle_mismatches:
         return ""
@@ -56,5 +56,5 @@ def mismatch_line(launch: LaunchResult) -> str:
 
 
 def titled(error: BaseException) -> str:
-    """A report behind the name of its kind."""
+    """Return a report preceded by its type."""
     return f"{type(error).__name__}: {error}"

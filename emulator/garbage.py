@@ -1,4 +1,4 @@
-"""Python's collector of garbage, which takes long beside torch and CuTeDSL."""
+"""Pauses of Python's garbage collector, which is slow beside torch and CuTeDSL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Let the collector rest while what is made stays: it would look through all of that again and again in vain."""
+    """Pause the garbage collector while long-lived objects are created: it would traverse all of them repeatedly."""
     collecting = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Launching a kernel that is there as PTX text, over numpy arrays or torch tensors."""
+"""Launches of kernels given as PTX text, over numpy arrays or torch tensors."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def launch(
     cluster: int | Sequence[int] | None = None,
     dynamic_shared_bytes: int = 0,
 ) -> LaunchResult:
-    """Run a kernel of a PTX module to its end, on the device that `emulate` made current or on one with its defaults.
+    """Run a kernel of a PTX module to its end, on the device that `emulate` made current or on a default one.
 
-    kernel: its name, None where the module has one only. args: one for each parameter. Arrays of numpy and tensors of
-    torch in CPU memory pass their address, and the kernel may touch what they hold; an integer or a float passes itself
-    in the parameter's width, numpy's scalars in their own; bytes, ctypes structures and arrays pass what they are
-    (a tensor map: its 128 bytes). grid: CTAs, block: threads, cluster: CTAs, each as x or (x, y, z).
+    kernel: its name; None if the module has only one. args: one for each parameter. A numpy array or a torch tensor in
+    CPU memory passes its address, and the kernel may access its memory. An int or float passes itself in the
+    parameter's width; a numpy scalar in its own. bytes, ctypes structures and ctypes arrays pass their bytes (a tensor
+    map: its 128 bytes). grid: CTAs, block: threads, cluster: CTAs, each as x or (x, y, z).
 
-    Raises EmulatorError for whatever is wrong with the program, LaunchError for what the device would refuse or an
-    argument that is none, KeyError for a kernel that is not there.
+    Raises EmulatorError for errors of the program, LaunchError for a launch that the device would reject or an invalid
+    argument, KeyError for an unknown kernel.
     """
     module = load(ptx)
     if kernel is None:
@@ -66,7 +66,7 @@ def _dim3(shape: int | Sequence[int]) -> Dim3:
 
 
 def _bytes(value: Any, size: int, name: str) -> bytes:
-    """A parameter's bytes. Raises LaunchError for a value that is none or too long."""
+    """Return a parameter's bytes. Raises LaunchError for a value that does not fit."""
     if (place := _place(value)) is not None:
         value = place.address
     if isinstance(value, int) and -(1 << 8 * size - 1) <= value < 1 << 8 * size:
@@ -86,7 +86,7 @@ def _bytes(value: Any, size: int, name: str) -> bytes:
 
 @dataclass(frozen=True)
 class _Place:
-    """An array: the address that it passes, its memory, and whether that may hold addresses of other memory."""
+    """An array: the address that it passes, its memory, and whether that may contain addresses of other memory."""
 
     address: int
     start: int
@@ -95,7 +95,7 @@ class _Place:
 
 
 def _place(value: Any) -> _Place | None:
-    """Where an array of numpy or a tensor of torch lies, None for what is neither."""
+    """Return the place of a numpy array or a torch tensor; None for other values."""
     if isinstance(value, np.ndarray):
         low, high = np.lib.array_utils.byte_bounds(value)
         number = value.dtype.kind == "f" or value.itemsize not in (1, 8)
@@ -108,7 +108,7 @@ def _place(value: Any) -> _Place | None:
 
 
 def _memory(args: Sequence[Any], names: Sequence[str]) -> Memory:
-    """What the arguments show; all there is, where none of them can be, or hold, an address of more."""
+    """Return the memory of the arguments. It is complete if no argument can be, or contain, another address."""
     found: list[Allocation] = []
     closed = True
     for value, name in zip(args, names, strict=True):

@@ -31,10 +31,10 @@ from .ptx.syntax import Instr, Kernel, Sink, TensorAddress
 
 
 class Lowered:
-    """A kernel after lowering: what does not change from launch to launch.
+    """A kernel after lowering: everything that does not change from launch to launch.
 
-    variables: host addresses of the module's variables by name. find: where instructions are looked up.
-    Raises UnknownInstruction for whatever is not implemented.
+    variables: host addresses of the module's variables by name. find: the lookup of instructions.
+    Raises UnknownInstruction for anything that is not implemented.
     """
 
     def __init__(self, kernel: Kernel, variables: Mapping[str, int], find: Find = registry.find) -> None:
@@ -74,7 +74,7 @@ class Lowered:
 
 
 def _made(effect: Effect, handler: Handler, read: bool) -> Action:
-    """Make the action of an instruction, which takes the operands that are there. read: whether its result is read."""
+    """Make the action of an instruction, with its actual operands. read: whether anything reads its result."""
     instr = effect.instr
     with Decoding(instr):
         action = handler.make(instr if read else replace(instr, operands=(Sink(), *instr.operands[1:])))

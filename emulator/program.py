@@ -1,4 +1,4 @@
-"""Execution of a lowered kernel: warps run block by block, or one instruction at a time while they are watched."""
+"""Execution of a lowered kernel: warps run block by block, or instruction by instruction while values are tainted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .ptx.syntax import Kernel, Reg, Special
 class Program:
     """A kernel that warps can run, for any number of launches. variables: host addresses of the module's variables.
 
-    find: where instructions are looked up. Raises UnknownInstruction for whatever is not implemented, before anything
+    find: the lookup of instructions. Raises UnknownInstruction for anything that is not implemented, before anything
     runs.
     """
 
@@ -47,18 +47,18 @@ class Program:
 
     @property
     def independent(self) -> bool:
-        """Whether nothing that one cluster does can be seen by another before the launch ends, short of a race."""
+        """Whether no cluster can observe another one before the launch ends, except by a race."""
         return not any(e.entry is not None and e.entry.communicates(e.instr) for e in self._lowered.effects)
 
     @property
     def stored(self) -> Stored:
-        """The offsets of the parameters that addresses of stores to global memory are computed from."""
+        """The parameters, by offset, that addresses of stores to global memory are computed from."""
         return self._lowered.stored
 
     def start(self, warps: Sequence[Any]) -> None:
         """Set warps at the kernel's first instruction, threads beyond the block's size inactive.
 
-        warps: of one CTA after another, as many of each.
+        warps: of one CTA after another, equally many of each.
         """
         x, y, z = warps[0].cta.launch.block
         files = RegisterFiles(len(warps), self._code.file_bytes)
@@ -107,7 +107,7 @@ class Program:
             raise
         finally:
             warp.pc = pc
-        self._stepwise.go_on(warp)  # only a doubt leads here, and what it finds was not raised while handling it
+        self._stepwise.go_on(warp)  # after a SuspectLoad; outside the except clause, so errors are not chained to it
 
     def line_of(self, warp: Any) -> int:
         """Return the PTX line of the first instruction of the block that a warp is in."""
@@ -115,7 +115,7 @@ class Program:
         return self.kernel.instrs[code.flow.blocks[warp.pc].start if warp.pc != EXIT else -1].line
 
     def _set_special(self, warps: Sequence[Any], special: Special, rows: np.ndarray) -> None:
-        """Put a special register into its row of each of the warps of a CTA."""
+        """Set the row of a special register for each of the warps of a CTA."""
         cta = warps[0].cta
         if special == PARAMS:
             rows[:] = cta.launch.params_address
@@ -146,7 +146,7 @@ class Program:
 
 
 class Stepwise:
-    """The same kernel with a block for each instruction, for warps that are watched because of what they loaded."""
+    """The same kernel with one block per instruction, for warps with tainted values."""
 
     def __init__(self, lowered: Lowered) -> None:
         self.code = lowered.one_by_one()
@@ -157,17 +157,17 @@ class Stepwise:
         """Track a warp from a load that the function of block `pc` did not pass. Return where it continues."""
         whole, blocks, at = self._whole, self._whole.flow.blocks, self._places[id(suspect.instr)]
         block, done = blocks[pc], 0
-        while not block.start <= at < block.end:  # of those that one function runs
+        while not block.start <= at < block.end:  # of the blocks that one function runs
             done = whole.counts[pc]
             inside = whole.writer.skipped(block)
             assert inside is not None
             block = blocks[inside.successors[0]]
-            if inside.start <= at < inside.end:  # which some lanes skip, and wait behind it
+            if inside.start <= at < inside.end:  # some lanes skip it and wait behind it
                 warp.stack.append((block.index, warp.bits, warp.meet))
                 warp.meet = block.index
                 resume(warp, suspect.lanes)
                 block = inside
-            elif block.start <= at < block.end:  # counted when it began
+            elif block.start <= at < block.end:  # it was counted when it began
                 done -= block.end - block.start
         done += at - block.start
         warp.executed += done
@@ -178,11 +178,11 @@ class Stepwise:
         return at
 
     def _choice(self, branch: Effect) -> Choice | None:
-        """What a branch passes by, see `taint.choice`."""
+        """Return what a branch skips, see `taint.choice`."""
         return choice(self.code.flow, self._effects, self._places[id(branch.instr)])
 
     def go_on(self, warp: Any) -> bool:
-        """Run a watched warp until it waits, yields or ends, or until nothing is left to be watched; whether that."""
+        """Run a tainted warp until it waits, yields or ends, or until no taint is left. Return whether none is left."""
         taint, code = warp.taint, self.code
         of_instr = self._whole.flow.of_instr
         while True:
@@ -210,14 +210,14 @@ class Stepwise:
         return True
 
     def _live(self, warp: Any) -> set[Reg]:
-        """The registers that are wanted where its lanes go on."""
+        """Return the registers that are live where the warp's lanes continue."""
         found = 0
         for at in (warp.pc, *(at for at, _, _ in warp.stack)):
             found |= self.code.liveness.live_in[at] if at != EXIT else 0
         return set(self.code.liveness.members(found))
 
     def _move(self, warp: Any, place: Callable[[int], int], leaves: frozenset[int]) -> None:
-        """Say by other numbers where its lanes wait for others."""
+        """Renumber the blocks at which lanes wait."""
 
         def moved(index: int) -> int:
             return place(index) if index != EXIT else EXIT
@@ -227,7 +227,7 @@ class Stepwise:
 
 
 def _copy(source: RegisterFile, of: Code, to: RegisterFile, its: Code, all_registers: bool) -> None:
-    """Copy the registers that have a place in both files. all_registers: special ones too, as a new file has none."""
+    """Copy the registers that have a place in both files. all_registers: special ones too, for a new file."""
     for register, slot in of.placement.slots.items():
         there = its.placement.slots.get(register)
         if there is not None and (isinstance(register, Reg) or all_registers):

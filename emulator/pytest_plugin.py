@@ -1,6 +1,6 @@
-"""pytest's side of the emulator: a fixture that makes the B200 there for a test, and options for how it runs.
+"""The pytest plugin: a fixture that provides an emulated B200 to a test, and options for its runs.
 
-Installed with the package; in the clone `-p emulator.pytest_plugin` brings it.
+The package installs it. In a clone, use `-p emulator.pytest_plugin`.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ PACKAGE: Final = Path(__file__).parent
 
 
 class EmulatorWarning(UserWarning):
-    """What a test's launches did that its level does not ask for: PTX forbids it, or it is seldom meant."""
+    """Findings of a test's launches below the level of errors, and suspicious counts."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options of a run."""
+    """Add the options of a run."""
     group = parser.getgroup("emulator", "emulated B200")
     group.addoption(
         "--emulator-completion",
         action="append",
         choices=get_args(Completion),
-        help="how asynchronous work completes; given several times, each test of the device runs under each "
-        "(default: lazy)",
+        help="order in which asynchronous work completes (default: lazy). Repeat the option to run each test of the "
+        "device under each order.",
     )
-    group.addoption("--emulator-seed", type=int, default=0, help="of --emulator-completion=random (default: 0)")
+    group.addoption("--emulator-seed", type=int, default=0, help="seed for --emulator-completion=random (default: 0)")
     group.addoption(
         "--emulator-level",
         choices=get_args(LevelName),
         default="fault",
-        help="what is asked of a program (default: fault); what is formal and not asked for is a warning",
+        help="which findings are errors (default: fault). Formal findings below this level are warnings.",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """CuTeDSL says that it caches nothing while it keeps the PTX, which the emulator asks for."""
+    """Silence CuTeDSL's warning that it caches nothing while it keeps the PTX, which the emulator needs."""
     config.addinivalue_line("filterwarnings", f"ignore:{CACHE_WARNING}")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test of the device for each order of completion."""
+    """Run a test of the device once for each order of completion."""
     if FIXTURE in metafunc.fixturenames:
         modes = metafunc.config.getoption("emulator_completion") or ["lazy"]
         metafunc.parametrize(FIXTURE, list(dict.fromkeys(modes)), indirect=True)
@@ -63,9 +63,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def emulated_device(request: pytest.FixtureRequest) -> Iterator[EmulatedDevice]:
-    """An emulated B200 as this test's only GPU: torch's `cuda` device, CUDA's driver, and every launch.
+    """Provide an emulated B200 as this test's only GPU: torch's `cuda` device, CUDA's driver, and every launch.
 
-    What is found wrong raises from the launch; what is listed only is a warning at the test's end.
+    Errors raise from the launch. Findings that are no errors at the chosen level are a warning at the test's end.
     """
     from .host.session import emulated_gpu
 
@@ -80,7 +80,7 @@ def emulated_device(request: pytest.FixtureRequest) -> Iterator[EmulatedDevice]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call() -> Iterator[None]:
-    """The trace of a report ends in the test's own code."""
+    """End the traceback of a report in the test's own code."""
     try:
         yield
     except EmulatorError as error:
@@ -90,7 +90,7 @@ def pytest_runtest_call() -> Iterator[None]:
 
 
 def _end_outside(trace: TracebackType | None) -> None:
-    """Cut a trace off before the first function of this package."""
+    """Cut a traceback off before the first function of this package."""
     while trace is not None and trace.tb_next is not None:
         if Path(trace.tb_next.tb_frame.f_code.co_filename).is_relative_to(PACKAGE):
             trace.tb_next = None

@@ -1,1 +1,1 @@
-"""The execution engine: what a kernel's instructions read and write, where registers live, how blocks run."""
+"""The execution engine: analyses of instructions, places of registers, and the code of basic blocks."""

@@ -1,4 +1,4 @@
-"""One basic block as a Python function: compiled segments and handlers called in order, then where to go on."""
+"""One basic block as a Python function, which calls segments and handlers in order and returns the next block."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ BlockFunction = Callable[[Any], int]
 
 
 class StaticFault(Protocol):
-    """What is wrong with an instruction, whatever it is given."""
+    """A fault of an instruction that does not depend on its operands."""
 
     def report(self, warp: Any) -> None:
-        """Find it, once for a launch."""
+        """Report it, once per launch."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ class BlockWriter:
         meets = [flow.post_dominator[block.index] for block in flow.blocks if len(block.successors) > 1]
         self._meets = Counter(meets)
         self._deferred: tuple[Flush, Instr] | None = None
-        """Work that instructions of the function being written left to do, and the last of these instructions."""
+        """Work deferred by handlers in the function being written, and the last instruction that deferred some."""
 
     def function(self, block: BasicBlock) -> BlockFunction:
-        """The compiled function of a block, and of what follows as long as that is a block that a branch skips."""
+        """Compile the function of a block, and of the blocks after it as long as a branch only skips one block."""
         names: dict[str, Any] = {
             "BLOCK": BLOCK,
             "run": self._runner,
@@ -124,7 +124,7 @@ class BlockWriter:
         return made
 
     def _body(self, block: BasicBlock, names: dict[str, Any]) -> list[str]:
-        """All of a block but its branch or end."""
+        """Write a block without its branch or end."""
         lines = []
         left = list(self._segments[block.index])
         while left and left[0].effects[0].entry is not None:
@@ -154,10 +154,10 @@ class BlockWriter:
         return _attempt([f"{_named(later, names)}(w)"], instr, "bits", names)
 
     def skipped(self, block: BasicBlock) -> BasicBlock | None:
-        """The block that some lanes skip by the branch that ends `block`, if it may run as part of the same function.
+        """Return the block that some lanes skip by the branch at the end of `block`, if one function can run both.
 
-        Lanes that are apart for one block only need no place on the warp's stack: nobody looks for them there, as there
-        is no exchange between lanes, no barrier and no end of a thread, and they meet where no other branch's lanes do.
+        Lanes that diverge for one block need no place on the warp's stack if nothing looks for them there. So the block
+        has no exchange between lanes, no barrier and no end of a thread, and no other branch's lanes meet after it.
         """
         end = self._segments[block.index][-1].effects[0]
         if end.instr.kind is not Kind.BRANCH or end.instr.guard is None or len(block.successors) != 2:
@@ -171,7 +171,7 @@ class BlockWriter:
         if any(e.blocking or e.membermask is not None for e in inside) or then[0].blocking:
             return None
         if any(isinstance(s, Special) and changes(s) for e in (*inside, *then) for s in e.reads):
-            return None  # a clock counts what was executed before its block
+            return None  # a clock counts the instructions executed before its block
         return self._flow.blocks[following]
 
     def _effects(self, block: int) -> list[Effect]:
@@ -185,7 +185,7 @@ class BlockWriter:
         held, target = self._fetcher.predicate_bits(guard[0]), skipped.successors[0]
         deferred, checks = self._deferred, self._checks(branch, block, names)
         body = [*self._body(skipped, names), *_counted(skipped)]
-        self._deferred = self._deferred or deferred  # the lanes that would do it may all skip this
+        self._deferred = self._deferred or deferred  # the lanes that would do the work may all skip this
         return [
             *checks,
             f" taken = {'~' + held if guard[1] else held} & bits",
@@ -230,7 +230,7 @@ class BlockWriter:
 
     @cached_property
     def _parted(self) -> frozenset[int]:
-        """The blocks that a branch on a varying predicate may lead some lanes to, and others not."""
+        """The blocks that a branch on a varying predicate may lead some lanes to and others not."""
         ends = [(block, self._segments[block.index][-1].effects[0].instr) for block in self._flow.blocks]
         return frozenset().union(
             *(
@@ -241,7 +241,7 @@ class BlockWriter:
         )
 
     def _chain(self, chain: Chain, block: BasicBlock, names: dict[str, Any]) -> list[str]:
-        """Run the chain; where it stops, call the handler of the access and run the rest."""
+        """Write a run of the chain. Where it stops, the access's handler runs, then the rest of the chain."""
         if not chain.stops:
             return [f" run(r.base, bits, {chain.start})"]
         for effect, at, after in chain.stops:
@@ -306,12 +306,12 @@ class BlockWriter:
 
 
 def _to(block: int) -> str:
-    """The next block, or that the active lanes end."""
+    """Write the next block, or the end of the active lanes."""
     return "leave(w, bits)" if block == EXIT else str(block)
 
 
 def _counted(block: BasicBlock) -> list[str]:
-    """Count the instructions of a block that another one's function runs."""
+    """Count the instructions of a block that another block's function runs."""
     return [f" w.executed += {block.end - block.start}"]
 
 
@@ -320,9 +320,9 @@ def _if(condition: str, body: Sequence[str], keyword: str = "if") -> list[str]:
 
 
 def _attempt(statements: Sequence[str], instr: Instr, arrived: str, names: dict[str, Any]) -> list[str]:
-    """Write simple statements that execute `instr`, so that an exception of theirs learns of it.
+    """Write simple statements that execute `instr`, so that an exception of theirs gets its instruction and lanes.
 
-    They share a line with `try`: then Python has no instruction for it, and statements that raise nothing pay nothing.
+    They share a line with `try`: then Python emits no instruction for it, and statements that succeed cost nothing.
     """
     if not statements:
         return []
@@ -333,7 +333,7 @@ def _attempt(statements: Sequence[str], instr: Instr, arrived: str, names: dict[
 
 
 def fail(error: Exception, instr: Instr, lanes: int) -> NoReturn:
-    """Raise the error of an instruction that these lanes (bits) came to: UnknownInstruction unless it is a report."""
+    """Raise `error` of an instruction that these lanes (bits) came to: UnknownInstruction unless it is a report."""
     if isinstance(error, SuspectLoad):
         error.lanes = lanes
         raise error

@@ -1,4 +1,4 @@
-"""Lanes of a warp that branch apart and meet again, by a stack of lanes that wait."""
+"""Divergence of a warp's lanes, and their reconvergence by a stack of waiting lanes."""
 
 from __future__ import annotations
 

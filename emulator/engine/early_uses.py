@@ -1,9 +1,10 @@
-"""Where a register may be used before the asynchronous work on it was waited for: tcgen05.ld writes its registers,
-wgmma its accumulator, until tcgen05.wait::ld and wgmma.wait_group; wgmma reads a matrix A in registers until then.
+"""Uses of registers before the asynchronous work on them was waited for.
 
-That such a path was taken is known when it runs: the warp has the work outstanding. A copy is no use: NVIDIA's compiler
-puts the moves that pair registers between the load and the wait. What is copied is followed. Nor is it one that wgmma
-goes on with an accumulator.
+tcgen05.ld writes its registers until tcgen05.wait::ld. wgmma writes its accumulator, and reads matrix A in registers,
+until wgmma.wait_group. Whether a path with an early use was taken is known at run time: the warp's work is outstanding.
+
+A copy does not count as a use, because NVIDIA's compiler puts the moves that pair registers before the wait; the copy
+is tracked. Nor does a wgmma that continues with an accumulator.
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from .effects import Effect
 
 WORK: Final = frozenset({Kind.TENSOR_LOAD, Kind.GROUP_MMA})
 WAITS: Final = {Kind.TENSOR_LOAD_WAIT: Kind.TENSOR_LOAD, Kind.GROUP_MMA_WAIT: Kind.GROUP_MMA}
-"""What waits for which work."""
+"""The work that each instruction waits for."""
 EarlyUse = tuple[Instr, str]
-"""Work that may be outstanding, and the register of it, or copy of such, that is used."""
+"""Work that may be outstanding, and the used register of it or of a copy."""
 _NONE: Final[frozenset[int]] = frozenset()
 
 
 @dataclass
 class _State:
-    """What may be outstanding, as indices of effects.
+    """The work that may be outstanding, as indices of effects.
 
-    groups: of each, how many groups were committed since it was issued, at least. late: registers that work may still
-    have to write, or copies of such. held: registers that it may still have to read.
+    groups: by work, the least number of groups committed since its issue. late: registers that work may still have to
+    write, and copies of them. held: registers that it may still have to read.
     """
 
     groups: dict[int, int] = field(default_factory=dict)
@@ -54,7 +55,7 @@ class _State:
         return _State(fewest, late, held)
 
     def follow(self, at: int, effect: Effect, kinds: Sequence[Kind]) -> None:
-        """Go on behind an instruction."""
+        """Update the state by an instruction."""
         kind = effect.instr.kind
         if kind in WAITS:
             if not effect.preserves:
@@ -95,7 +96,7 @@ class _State:
                 self.late[register] = kept | copied
 
     def uses(self, effect: Effect, effects: Sequence[Effect]) -> Iterator[tuple[int, str]]:
-        """The work and the registers that it uses: what is late that it reads, or late or held that it writes."""
+        """Yield the work and registers used early: late ones that it reads, and late or held ones that it writes."""
         kind = effect.instr.kind
         for register in _read(effect):
             yield from ((work, register.name) for work in self.late.get(register, ()))
@@ -106,7 +107,7 @@ class _State:
 
 
 def early_uses(flow: Flow, effects: Sequence[Effect]) -> dict[int, list[EarlyUse]]:
-    """The uses of each instruction that makes some, by the id of its effect."""
+    """Return the early uses of each instruction, by the id of its effect."""
     found: dict[int, list[EarlyUse]] = {}
     kinds = [effect.instr.kind for effect in effects]
     if WORK.isdisjoint(kinds):
@@ -132,7 +133,7 @@ def _copies(effect: Effect) -> bool:
 
 
 def _matrix_a(effect: Effect) -> tuple[Reg, ...]:
-    """The registers of matrix A, which wgmma reads when it comes to it."""
+    """Return the registers of matrix A, which wgmma reads asynchronously."""
     if effect.instr.kind is not Kind.GROUP_MMA:
         return ()
     a: Operand = effect.instr.operands[2]
@@ -140,7 +141,7 @@ def _matrix_a(effect: Effect) -> tuple[Reg, ...]:
 
 
 def _read(effect: Effect) -> tuple[Reg, ...]:
-    """The registers that are used as they are: not those of a copy, nor an accumulator that wgmma goes on with."""
+    """Return the registers whose values are used: not those of a copy, nor an accumulator that wgmma continues with."""
     if _copies(effect):
         return ()
     read = _matrix_a(effect) if effect.instr.kind is Kind.GROUP_MMA else effect.reads
@@ -150,8 +151,10 @@ def _read(effect: Effect) -> tuple[Reg, ...]:
 def first_uses(
     effects: Sequence[Effect], early: Mapping[int, Sequence[EarlyUse]], kind: Kind
 ) -> dict[int, tuple[Instr, str, str]]:
-    """Of the work of a kind whose registers one of the `effects` may use early, by its id, the first that does, whether
-    it "uses" or "overwrites" it, and the register."""
+    """Return the first early use of each outstanding operation of a kind among `effects`, by the operation's id.
+
+    A use is the instruction, "uses" or "overwrites", and the register.
+    """
     found: dict[int, tuple[Instr, str, str]] = {}
     for effect in effects:
         for work, name in early.get(id(effect), ()):

@@ -1,4 +1,4 @@
-"""What each instruction reads and writes, with symbols resolved: what the later analyses work on."""
+"""Effects: the registers that each instruction reads and writes, with symbols resolved, for all later analyses."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from ..ptx.syntax import (
 Source = Reg | Special
 Result = tuple[Reg, tuple[Source, ...] | None]
 Find = Callable[[Instr], Handler | Lowering]
-"""Where the entry of an instruction is looked up: `registry.find`, or what stands in for the machine."""
+"""The lookup of an instruction's entry: `registry.find`, or a substitute that replaces the machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
     """One instruction with its entry in the registry (None for branches and ends) and its registers.
 
-    results: each of `writes` with what decides whether it is the same in all lanes (`registry.Uniform`).
-    preserves: it writes only where its guard holds, so what was there before matters.
+    results: each of `writes` with the registers that decide whether it is uniform (`registry.Uniform`).
+    preserves: it writes only where its guard holds, so the earlier value matters.
     """
 
     instr: Instr
@@ -80,14 +80,14 @@ class Effect:
 
     @property
     def inlined(self) -> bool:
-        """Whether it becomes machine code, rather than a call of a handler."""
+        """Whether it becomes machine code instead of a call of a handler."""
         return isinstance(self.entry, Lowering)
 
 
 def effects(kernel: Kernel, variables: Mapping[str, int], find: Find = registry.find) -> tuple[Effect, ...]:
-    """The effect of each instruction. variables: host addresses of the module's variables.
+    """Return the effect of each instruction. variables: host addresses of the module's variables.
 
-    Raises UnknownInstruction for an opcode or a symbol that nothing defines.
+    Raises UnknownInstruction for an unknown opcode or an undefined symbol.
     """
     symbols = _symbols(kernel, variables)
     found = []
@@ -101,7 +101,7 @@ def effects(kernel: Kernel, variables: Mapping[str, int], find: Find = registry.
 
 
 def _check_parameter(instr: Instr, kernel: Kernel) -> None:
-    """Raise UnknownInstruction for a load of what is no parameter: no check follows when it runs."""
+    """Raise UnknownInstruction for a load outside the parameters, which nothing checks at run time."""
     address = instr.operands[1]
     assert isinstance(address, Address) and isinstance(address.base, Imm)
     if not 0 <= address.base.value <= kernel.param_bytes - parameter_bytes(instr):
@@ -161,7 +161,7 @@ def _effect(instr: Instr, find: Find) -> Effect:
 def _results(
     instr: Instr, to: Operand, uniform: Uniform | tuple[Uniform, Uniform], sources: tuple[Source, ...]
 ) -> list[Result]:
-    """The registers of a destination, each with what decides whether it is uniform."""
+    """Return the registers of a destination, each with the registers that decide whether it is uniform."""
     if isinstance(uniform, tuple):
         parts = (to.d, to.p) if isinstance(to, Dual) else (to,)
         return [r for part, of in zip(parts, uniform, strict=False) for r in _results(instr, part, of, sources)]
@@ -173,7 +173,7 @@ def _results(
 def _sources(operands: Iterable[Operand]) -> tuple[Source, ...]:
     found: list[Source] = []
     for operand in operands:
-        if isinstance(operand, Reg):  # most are
+        if isinstance(operand, Reg):  # the most frequent case
             found.append(operand)
         elif not isinstance(operand, Imm):
             found.extend(registers(operand))
@@ -181,7 +181,7 @@ def _sources(operands: Iterable[Operand]) -> tuple[Source, ...]:
 
 
 def registers(operand: Operand) -> Iterator[Source]:
-    """The registers and special registers that an operand names."""
+    """Yield the registers and special registers that an operand names."""
     match operand:
         case Reg() | Special():
             yield operand

@@ -1,4 +1,4 @@
-"""Python source that fetches a handler's operands from the register file and puts its results back."""
+"""Python source that fetches a handler's operands from the register file and stores its results."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ _LIMIT = {"b32": 0xFFFF_FFFF, "b64": 0xFFFF_FFFF_FFFF_FFFF}
 
 @dataclass(frozen=True)
 class Fetcher:
-    """Knows where registers lie and which of them vary. In the source, `r` is the register file, `lane` an active
-    lane, `lanes_of` turns a word of bits into bool[32]."""
+    """The source for operands, from the places of registers and their uniformity.
+
+    In the source, `r` is the register file, `lane` an active lane; `lanes_of` converts a word of bits to bool[32].
+    """
 
     slots: Mapping[Reg | Special, Slot]
     varying: frozenset[Reg]
 
     def is_uniform(self, operand: Operand) -> bool:
-        """Whether the operand is one number for the whole warp."""
+        """Return whether the operand is one number for the whole warp."""
         match operand:
             case Imm():
                 return True
@@ -48,7 +50,7 @@ class Fetcher:
         return False
 
     def source(self, operand: Operand, instr: Instr) -> str:
-        """An expression for a source operand."""
+        """Return an expression for a source operand."""
         match operand:
             case Imm(value):
                 return str(value)
@@ -65,11 +67,11 @@ class Fetcher:
         raise TypeError(f"PTX line {instr.line}: {operand} as a source of {instr.opcode}")
 
     def predicate_bits(self, register: Reg) -> str:
-        """A predicate as a word with a bit for each lane."""
+        """Return an expression for a predicate as a word with a bit for each lane."""
         return f"r.words[{self.slots[register].offset // 4}]"
 
     def store(self, operand: Operand, value: str) -> list[str]:
-        """Statements that put the value(s) named `value` into a destination; `mask` and `bits` are in scope."""
+        """Return statements that store the value(s) named `value`; `mask` and `bits` are in scope."""
         items = _destinations(operand)
         if not items or (len(items) == 1 and isinstance(items[0], Sink)):
             return []
@@ -114,7 +116,7 @@ class Fetcher:
         return f"stack(({rows},))"
 
     def source_of_item(self, item: Operand) -> str:
-        """An item of a vector of uniform values."""
+        """Return an expression for an item of a vector of uniform values."""
         if isinstance(item, Imm):
             return str(item.value)
         assert isinstance(item, Reg | Special)
@@ -130,7 +132,7 @@ class Fetcher:
         return f"r.{_ROWS[slot.type]}[{slot.row}]"
 
     def _block(self, items: list[Operand]) -> str | None:
-        """The slice of rows that the registers fill in order, if they do."""
+        """Return an expression for the rows of registers that lie side by side in order; None for others."""
         slots = [self.slots.get(item) if isinstance(item, Reg) else None for item in items]
         first = slots[0]
         if first is None or first.type not in ("b16", "b32", "b64"):

@@ -1,4 +1,4 @@
-"""Which registers hold something that is still wanted: at the ends of blocks, and within them."""
+"""Liveness: the registers whose values are still needed, at the ends of blocks and within them."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Liveness:
         self.live_in = [at_start(block.index, found[block.index]) for block in flow.blocks]
 
     def reads(self, effect: Effect) -> int:
-        """The set of the registers that an instruction reads."""
+        """Return the set of the registers that an instruction reads."""
         return self._reads_and_writes(effect)[0]
 
     def writes(self, effect: Effect) -> int:
-        """The set of the registers that an instruction writes."""
+        """Return the set of the registers that an instruction writes."""
         return self._reads_and_writes(effect)[1]
 
     def _reads_and_writes(self, effect: Effect) -> tuple[int, int]:
@@ -44,7 +44,7 @@ class Liveness:
         return found
 
     def bit(self, register: Reg) -> int:
-        """The set of this register alone."""
+        """Return the set of this register alone."""
         number = self._number.get(register)
         if number is None:
             number = self._number[register] = len(self._names)
@@ -52,7 +52,7 @@ class Liveness:
         return 1 << number
 
     def bits(self, registers: Iterable[object]) -> int:
-        """The set of the registers among `registers`."""
+        """Return the set of the registers among `registers`."""
         found = 0
         for register in registers:
             if isinstance(register, Reg):
@@ -60,7 +60,7 @@ class Liveness:
         return found
 
     def members(self, bits: int) -> list[Reg]:
-        """The registers of a set."""
+        """Return the registers of a set."""
         found = []
         while bits:
             low = bits & -bits
@@ -69,12 +69,12 @@ class Liveness:
         return found
 
     def before(self, effect: Effect, after: int) -> int:
-        """What is live before an instruction, given what is live after it."""
+        """Return the set live before an instruction, given the set live after it."""
         reads, writes = self._reads_and_writes(effect)
         return (after if effect.preserves else after & ~writes) | reads
 
     def unread(self, flow: Flow, kind: Kind) -> frozenset[int]:
-        """The ids of the effects of a kind that write registers which nobody reads."""
+        """Return the ids of the effects of a kind whose results nothing reads."""
         found = set[int]()
         for block in flow.blocks:
             after = self.live_out[block.index]

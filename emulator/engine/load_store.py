@@ -1,4 +1,4 @@
-"""Which loads and stores become machine code, and where their operands are."""
+"""Selection of the loads and stores that become machine code, and the places of their operands."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def load_stores(effects: Sequence[Effect], fetcher: Fetcher, cell: int) -> LoadS
 
 
 def load_store(effect: Effect, fetcher: Fetcher, number: int, cell: int) -> LoadStoreStep | None:
-    """An access as a step, if it can be one. number: which of the program's it is. cell: of global memory, in bytes."""
+    """Return an access as a step, or None. number: its number in the program. cell: of global memory, in bytes."""
     instr, slots = effect.instr, fetcher.slots
     if MEMORY not in effect.reads:
         return None
@@ -64,7 +64,7 @@ def load_store(effect: Effect, fetcher: Fetcher, number: int, cell: int) -> Load
     shared = op.space == "shared"
     if op.strong or place is None or (shared and op.bytes < _CELL) or not isinstance(address.base, Reg | Special):
         return None
-    if shared and instr.used != ALL_BYTES:  # the code asks of all bytes
+    if shared and instr.used != ALL_BYTES:  # compiled code checks all bytes
         return None
     base = slots[address.base]
     bits = _BITS[registers.type] if registers else 8 * op.width
@@ -91,7 +91,7 @@ def load_store(effect: Effect, fetcher: Fetcher, number: int, cell: int) -> Load
 
 
 def _together(items: Sequence[Operand], fetcher: Fetcher) -> Slot | None:
-    """The first slot of registers of one type that lie side by side."""
+    """Return the first slot of registers of one type that lie side by side, or None."""
     slots = [fetcher.slots.get(item) for item in items if isinstance(item, Reg | Special)]
     first = slots[0] if slots else None
     if first is None or first.type not in _BITS or len(slots) < len(items):

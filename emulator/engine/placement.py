@@ -1,8 +1,8 @@
-"""Where each register lives in a warp's register file: only those that outlive a segment need a place.
+"""Places of registers in a warp's register file. Only registers that outlive a segment have one.
 
 A register is 32 lanes side by side: 128 bytes for b32 (b16 uses the first 64), 256 for b64, 512 for b128 (low halves,
-then high halves); a predicate is one word of 32 bits. Registers that live within one block share places with those of
-others: a warp's file is half as large so.
+then high halves). A predicate is one word of 32 bits. Registers that live within one block share places with those of
+other blocks, which halves a warp's file.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _BYTES = {"pred": 4, "b8": ROW, "b16": ROW, "b32": ROW, "b64": 2 * ROW, "b128": 
 class Placement:
     """Slots of registers and special registers, and the size of the file in bytes.
 
-    blocks: of registers that live within one block alone, its number. Those of different blocks share their places:
-    where a block begins, and lanes may wait for others, nobody wants them, and within it they are written before read.
+    blocks: the block of each register that lives within one block only. Registers of different blocks share places:
+    they are dead where a block begins and lanes may wait, and within it they are written before they are read.
     """
 
     def __init__(self, wanted: Iterable[Reg], effects: Sequence[Effect], blocks: Mapping[Reg, int]) -> None:
@@ -69,13 +69,13 @@ class Placement:
 
 
 def _vectors(effects: Sequence[Effect]) -> list[list[Reg]]:
-    """The registers that handlers take together, so that they lie together."""
+    """Return the registers of each vector that handlers take, to be placed side by side."""
     operands = [operand for effect in effects if not effect.inlined for operand in effect.instr.operands]
     return [[item for item in o.items if isinstance(item, Reg)] for o in operands if isinstance(o, Vector)]
 
 
 def _whole_vectors(blocks: Mapping[Reg, int], vectors: Sequence[Sequence[Reg]]) -> dict[Reg, int]:
-    """Without registers that lie beside others of a vector which have no block, or another."""
+    """Remove registers that share a vector with registers of no block, or of another block."""
     left = dict(blocks)
     while mixed := [vector for vector in vectors if len({left.get(register) for register in vector}) > 1]:
         for register in (register for vector in mixed for register in vector):
@@ -85,7 +85,7 @@ def _whole_vectors(blocks: Mapping[Reg, int], vectors: Sequence[Sequence[Reg]]) 
 
 @dataclass(slots=True, eq=False)
 class RegisterFile:
-    """The registers of one warp, seen as rows of each width and as numbers of each. `base` is its address."""
+    """The registers of one warp, as rows and as numbers of each width. `base`: its address."""
 
     base: int
     halves: memoryview
@@ -97,15 +97,15 @@ class RegisterFile:
     rows128: np.ndarray
 
     def rows(self, type_name: str) -> np.ndarray:
-        """The rows of registers of a type."""
+        """Return the rows of registers of a type."""
         found: np.ndarray = getattr(self, f"rows{max(int(type_name[1:]), 16)}")
         return found
 
 
 class RegisterFiles:
-    """So many register files of at least `size` bytes, side by side: what a view of all costs is paid once.
+    """Register files of at least `size` bytes, side by side, so that array views are made once for all.
 
-    rows16, rows32, rows64, rows128: those of all, the file first. of_warps: each by itself.
+    rows16, rows32, rows64, rows128: the rows of all files, the file first. of_warps: each file.
     """
 
     def __init__(self, count: int, size: int) -> None:

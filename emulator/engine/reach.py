@@ -1,4 +1,4 @@
-"""Which stores the value of a load may come to, if it comes to nothing else; and which loads a barrier follows."""
+"""The reach of loaded values: the stores that they may come to. Also the loads that a barrier follows."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .taint import choice
 
 @dataclass(frozen=True)
 class Reach:
-    """The numbers of the stores, and whether it comes there from other lanes too."""
+    """The numbers of the stores, and whether values reach them from other lanes too."""
 
     stores: frozenset[int]
     exchanged: bool
 
 
 def reach(flow: Flow, effects: Sequence[Effect], stores: Mapping[int, int], at: int) -> Reach | None:
-    """Where what the load `at` brings may go; None if elsewhere than into what some of `stores` store.
+    """Return the stores that the value of the load `at` may reach, None if it has any other use.
 
-    stores: their numbers by the id of the effect. What is computed from it counts as it does.
+    stores: their numbers by the id of the effect. Values computed from the loaded one count as well.
     """
     followed = _Followed(flow, effects, stores)
     (first,) = (block for block in flow.blocks if block.start <= at < block.end)
@@ -136,19 +136,19 @@ class Reaches:
 
 
 def _may_alias(one: frozenset[int], other: frozenset[int]) -> bool:
-    """Return whether addresses of these origins may be in one memory. Origins: parameters, variables; none: unknown."""
+    """Return whether addresses of these origins may alias. Origins: parameters and variables; none means unknown."""
     return not one or not other or not one.isdisjoint(other)
 
 
 class Meetings:
-    """Of a kernel, behind which loads warps meet."""
+    """The loads of a kernel that are directly followed by a barrier."""
 
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
         self._joined = {s for block in flow.blocks for s in block.successors if s != block.index + 1}
 
     def behind(self, at: int) -> bool:
-        """Whether the lanes that execute the instruction `at` go straight on to arrive at a barrier of the CTA."""
+        """Return whether the lanes that execute instruction `at` always continue to an aligned barrier of the CTA."""
         blocks, instrs = self._flow.blocks, self._flow.kernel.instrs
         (block,) = (block for block in blocks if block.start <= at < block.end)
         while not any(_meets(instr) for instr in instrs[at + 1 : block.end]):
@@ -164,7 +164,7 @@ def _meets(instr: Instr) -> bool:
 
 
 def _decides(effect: Effect) -> set[Reg]:
-    """The registers of an instruction's guard and addresses."""
+    """Return the registers of an instruction's guard and addresses."""
     operands = [o for o in effect.sources if isinstance(o, Address)]
     guard = effect.instr.guard
     found = {r for operand in operands for r in registers(operand) if isinstance(r, Reg)}

@@ -1,4 +1,4 @@
-"""Each basic block as segments: stretches of pure computation, calls of handlers, and its end."""
+"""Basic blocks cut into segments: runs of pure computation, calls of handlers, and the end."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .liveness import Liveness
 
 @dataclass(frozen=True)
 class Segment:
-    """Instructions that are executed as one: several inlined ones, or one handler, branch or end.
+    """Instructions executed as one: several inlined ones, or one handler, branch or end.
 
-    `live`: the set of registers wanted afterwards.
+    `live`: the set of registers needed afterwards.
     """
 
     effects: tuple[Effect, ...]
@@ -31,7 +31,7 @@ class Segment:
 class Chain:
     """Neighbouring segments that are one list of steps, from address `start`.
 
-    stops: of each access in it, where the list stops if the access asks for its handler, and where it goes on.
+    stops: for each access, the step at which the list stops if the access asks for its handler, and the next step.
     """
 
     start: int
@@ -40,12 +40,12 @@ class Chain:
 
 
 def is_inlined(effect: Effect) -> bool:
-    """Whether an instruction becomes machine code. Reading a clock does not: it differs each time."""
+    """Return whether an instruction becomes machine code. Reading a clock does not, as its value changes."""
     return effect.inlined and not any(isinstance(s, Special) and changes(s) for s in effect.reads)
 
 
 def segments(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> list[list[Segment]]:
-    """The segments of every block."""
+    """Return the segments of every block."""
     return [_of_block(block, effects, liveness) for block in flow.blocks]
 
 
@@ -71,7 +71,7 @@ def _of_block(block: BasicBlock, effects: Sequence[Effect], liveness: Liveness) 
 
 
 def placed_registers(blocks: Sequence[Sequence[Segment]], liveness: Liveness) -> list[Reg]:
-    """The registers that outlive a segment: they need a place in the register file."""
+    """Return the registers that outlive a segment and need a place in the register file."""
     wanted = 0
     for block in blocks:
         for segment in block:
@@ -80,7 +80,7 @@ def placed_registers(blocks: Sequence[Sequence[Segment]], liveness: Liveness) ->
 
 
 def within_one_block(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> dict[Reg, int]:
-    """The block of each register that no other block names, and that nobody wants where one begins or ends."""
+    """Return the block of each register that only one block names and that is dead where a block begins or ends."""
     named = []
     for block in flow.blocks:
         here = 0

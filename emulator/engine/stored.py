@@ -1,5 +1,4 @@
-"""Through which parameters and variables a kernel's addresses come: what it will write is known before it runs, and
-which loads may read the same."""
+"""Origins of a kernel's addresses, parameters and variables: what it will write, and which loads may alias."""
 
 from __future__ import annotations
 
@@ -17,12 +16,12 @@ _LOADS = frozenset({Kind.LOAD, Kind.ATOMIC, Kind.PARAMETER})
 _MOVES = frozenset({Kind.MOVE, Kind.ADDRESS})
 
 Stored = tuple[frozenset[int], frozenset[int]]
-"""Offsets of parameters: those that addresses of threads' stores are computed from; and of agents', or what may be
-tensor maps of theirs."""
+"""Offsets of parameters from which addresses are computed: those of threads' stores; and those of agents' stores,
+including possible tensor maps."""
 
 
 def stored(effects: Sequence[Effect]) -> Stored:
-    """Where the parameters are that stores go through, as far as that needs no other memory."""
+    """Return the parameters that stores go through, as far as no other memory is involved."""
     pointers = Pointers(effects)
     by_threads = [e for e in effects if e.instr.kind in _STORES and outside_cluster(e.instr)]
     by_agents = [e for e in effects if "bulk_group" in e.instr.modifiers]
@@ -30,7 +29,7 @@ def stored(effects: Sequence[Effect]) -> Stored:
 
 
 class Pointers:
-    """Of a kernel, where its addresses come from. variables: where those of its module are."""
+    """The origins of a kernel's addresses. variables: the addresses of the module's variables."""
 
     def __init__(self, effects: Sequence[Effect], variables: Iterable[int] = ()) -> None:
         self._variables = frozenset(variables)
@@ -40,8 +39,10 @@ class Pointers:
                 self._writers[written].append(effect)
 
     def of(self, accesses: Iterable[Effect]) -> frozenset[int]:
-        """The offsets of the parameters, and the addresses of the variables, that their addresses are computed from, as
-        far as that needs no other memory."""
+        """Return the parameters (offsets) and variables (addresses) that accesses' addresses are computed from.
+
+        Values loaded from other memory are not followed.
+        """
         starts = [r for e in accesses for o in e.sources if isinstance(o, Address) for r in registers(o)]
         found = set[int]()
         for effect, register in self._before(starts):
@@ -52,13 +53,13 @@ class Pointers:
         return frozenset(found)
 
     def maps(self, accesses: Iterable[Effect]) -> frozenset[int]:
-        """The constants that the addresses of their tensor maps are made of: a parameter's is its offset, in cvta."""
+        """Return the constants from which tensor-map addresses are computed: a parameter is its offset, in cvta."""
         at = [o.map for e in accesses for o in e.sources if isinstance(o, TensorAddress)]
         moves = (e for e, _ in self._before([r for o in at for r in registers(o)]) if e.instr.kind in _MOVES)
         return frozenset(o.value for e in moves for o in e.sources if isinstance(o, Imm) and isinstance(o.value, int))
 
     def _before(self, starts: Iterable[Source]) -> Iterator[tuple[Effect, Source]]:
-        """What writes these registers, and those that it reads, with the register; not on from a load."""
+        """Yield the writers of these registers and, except for loads, of the registers that the writers read."""
 
         def read(register: Source) -> Iterator[Source]:
             for effect in self._writers[register]:
@@ -70,7 +71,7 @@ class Pointers:
 
 
 def _loaded(effect: Effect, register: Source) -> set[int]:
-    """Where in the parameters a register is loaded from, if it is."""
+    """Return the parameter that a register is loaded from, if it is."""
     address = effect.sources[0]
     if effect.instr.kind is not Kind.PARAMETER or not isinstance(address, Address) or not isinstance(address.base, Imm):
         return set()

@@ -1,4 +1,4 @@
-"""A warp that loaded what it should not have: which of its registers hold that, or what was computed from it."""
+"""Taint tracking of a warp that loaded a suspect value: which registers hold it, or a value computed from it."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from .effects import Effect, registers
 
 STORES: Final[Mapping[Kind, Callable[[Instr], MemoryOp]]] = {Kind.STORE: MemoryOp, Kind.MATRIX_STORE: Rows}
 Taint = tuple[int, Fault]
-"""In which lanes, as bits, and what it is if it is used."""
+"""Tainted lanes, as bits, and the fault to report if the value is used."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What a branch passes by that, as selp does, chooses between values: effects by their ids, registers of theirs."""
+    """The instructions that a branch skips, if it acts like selp: ids of their effects, registers they write."""
 
     effects: frozenset[int]
     registers: frozenset[Reg]
 
 
 def choice(flow: Flow, effects: Sequence[Effect], at: int) -> Choice | None:
-    """What the branch `at` passes by, if it but computes registers of its own lane, and none of it comes twice."""
+    """Return what the branch `at` skips, if that only computes values within each lane, without a loop; else None."""
     (block,) = (block for block in flow.blocks if block.start <= at < block.end)
     region, _ = flow.divergent_region(block)
     if flow.post_dominator[block.index] == EXIT or block.index in region:
@@ -49,15 +49,17 @@ def choice(flow: Flow, effects: Sequence[Effect], at: int) -> Choice | None:
 
 
 class OneByOne(BlockWriter):
-    """Writes a function for each instruction: no block is part of another's."""
+    """Writes one function for each instruction; no block is part of another's."""
 
     def skipped(self, block: BasicBlock) -> None:
-        """No block."""
+        """Return None."""
 
 
 class TaintTracker:
-    """What one warp holds. slots: where registers are; whole: the file that it goes on with when it holds nothing;
-    choice: see `choice`."""
+    """The taint of one warp. slots: the places of registers. choice: see `choice`.
+
+    whole: the register file with which the warp continues when nothing is tainted any more.
+    """
 
     def __init__(
         self,
@@ -68,22 +70,22 @@ class TaintTracker:
     ) -> None:
         self._warp, self._slots, self.whole, self._choice = warp, slots, whole, choice
         self._chosen: list[tuple[Choice, Taint]] = []
-        """What it is in that a branch decided by what it holds passes by, and what that was."""
+        """Skipped instructions that the warp is in because of a tainted branch, with the branch's taint."""
         self._tainted: dict[Reg, Taint] = {}
         self._kept: list[Fault] = []
         self._read: list[tuple[Fault, LoadedPart]] = []
 
     def keep(self, fault: Fault, part: LoadedPart) -> None:
-        """As `suspects.TaintTracker` says."""
+        """Taint a part of what the load in progress brings."""
         self._kept.append(fault)
         self._read.append((fault, part))
 
     def any_tainted(self, live: set[Reg]) -> bool:
-        """Whether one of the `live` registers holds something, or may soon."""
+        """Return whether one of the `live` registers is tainted or may become so."""
         return bool(self._chosen) or not self._tainted.keys().isdisjoint(live)
 
     def lanes(self, effect: Effect) -> int:
-        """Those that execute an instruction."""
+        """Return the lanes that execute an instruction."""
         guard, bits = effect.instr.guard, int(self._warp.bits)
         if guard is None:
             return bits
@@ -91,7 +93,7 @@ class TaintTracker:
         return bits & (held if guard[1] else ~held)
 
     def before(self, effect: Effect, taken: int) -> Taint | None:
-        """What the results of an instruction will hold, which is about to be executed. Finds it if that is a use."""
+        """Return the taint of an instruction's results, before its execution. Reports a use of a tainted value."""
         guard = effect.instr.guard
         self._chosen = [(chosen, by) for chosen, by in self._chosen if id(effect) in chosen.effects]
         if guard is not None and (decides := self._of(guard[0], self._warp.bits)):
@@ -114,7 +116,7 @@ class TaintTracker:
         return (reached(effect.instr, held[0]) & taken, held[1])
 
     def after(self, effect: Effect, taken: int, result: Taint | None) -> None:
-        """It was executed: note what its results hold, or the shared memory that it stored to."""
+        """Taint the results of an instruction that was executed, or the shared memory that it stored to."""
         if (op := self._stored(effect, taken)) is not None:
             self._note_stored(effect, op, taken)
         for register in effect.writes:
@@ -127,7 +129,7 @@ class TaintTracker:
         self._read.clear()
 
     def _choose(self, passed: Choice, by: Taint) -> None:
-        """What the lanes that pass by have in those registers is as much decided as what the others compute."""
+        """Taint what a branch skips: its registers depend on the branch in all lanes."""
         self._chosen.append((passed, by))
         for register in passed.registers:
             held = _joined([*([self._tainted[register]] if register in self._tainted else []), by])
@@ -135,7 +137,7 @@ class TaintTracker:
             self._tainted[register] = held
 
     def _stored(self, effect: Effect, taken: int) -> MemoryOp | None:
-        """An instruction as an ordinary store to the CTA's own shared memory, at addresses that hold nothing."""
+        """Return an ordinary store to the CTA's own shared memory at untainted addresses as such; None for others."""
         op = STORES[effect.instr.kind](effect.instr) if effect.instr.kind in STORES else None
         if op is None or not op.own_cta or op.strong:
             return None
@@ -144,11 +146,11 @@ class TaintTracker:
         return None if held else op
 
     def _note_stored(self, effect: Effect, op: MemoryOp, taken: int) -> None:
-        """Who reads what the stored registers hold is told, too."""
+        """Taint the shared memory to which tainted registers are stored."""
         data = effect.sources[1]
         items = data.items if isinstance(data, Vector) else (data,)
         parts = [(i, *held) for i, r in enumerate(items) if isinstance(r, Reg) and (held := self._of(r, taken))]
-        if parts and isinstance(op, Rows):  # where its registers go is not told apart
+        if parts and isinstance(op, Rows):  # the lanes' data is not traced through stmatrix
             held = _joined(part[1:] for part in parts)
             assert held is not None
             self._warp.cta.smem.taint_last_store([(0, *held)], op.bytes, op.bytes)
@@ -163,7 +165,7 @@ class TaintTracker:
                 yield part.lanes, fault
 
     def end(self) -> None:
-        """Nothing is held any longer: what was not used is no fault."""
+        """End the tracking. Unused suspect values are formal findings."""
         for fault in self._kept:
             fault.level = Level.FORMAL
             self._warp.cta.launch.report(fault)
@@ -176,7 +178,7 @@ class TaintTracker:
         return int(self._warp.registers.words[self._slots[register].offset // 4])
 
     def _selected(self, effect: Effect, taken: int) -> Taint | None:
-        """Of two values the one that the predicate takes, in each lane."""
+        """Return the taint of the value that a predicate selects, in each lane."""
         one, other, by = effect.sources
         assert isinstance(by, Reg)
         first = self._predicate(by)
@@ -184,16 +186,16 @@ class TaintTracker:
         return _joined(held for r, lanes in chosen if isinstance(r, Reg) and (held := self._of(r, taken & lanes)))
 
     def _used(self, effect: Effect, held: Taint) -> None:
-        """Find it: the value goes where others may see it."""
+        """Report the use of a tainted value where others may see it."""
         fault = held[1]
         if fault not in self._kept:
             return
         self._kept.remove(fault)
-        lines = (*fault.lines, ("goes into", place(effect.instr, self._warp)))
+        lines = (*fault.lines, ("flows into", place(effect.instr, self._warp)))
         self._warp.cta.launch.report(type(fault)(fault.what, fault.instr, fault.warp, lines))
 
 
 def _joined(held: Iterable[Taint]) -> Taint | None:
-    """In the lanes of any of them, what the first is."""
+    """Return the union of the tainted lanes, with the first fault."""
     found = list(held)
     return (reduce(int.__or__, (lanes for lanes, _ in found)), found[0][1]) if found else None

@@ -1,7 +1,7 @@
-"""Registers that wgmma multiplies or adds to and that others touched with no wgmma.fence since, on some path.
+"""wgmma whose registers were accessed by other instructions without a wgmma.fence in between, on some path.
 
-PTX asks for the fence before the first product of a kernel, too. Most of NVIDIA's programs have all; what a GPU does
-without one was not tried.
+PTX asks for a fence before the first product of a kernel, too. Most of NVIDIA's programs have all fences. The effect of
+a missing one on a GPU was not tested.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from .effects import Effect, registers
 
 START: Final = -1
 _Touch = tuple[Reg | None, str]
-"""A register, or None for all, and the shape of the product whose accumulator it was; "" where others touched it."""
+"""A register, or None for all of them, and the shape of the product whose accumulator it was; "" for other accesses."""
 _State = dict[_Touch, int]
-"""By which effect each was touched since the last fence; of None, that there was no fence at all."""
+"""The last effect that touched each since the last fence. None as register: no fence was executed at all."""
 
 
 @dataclass(frozen=True)
 class Unfenced:
-    """A product for whose registers a fence is missing, and the last instruction that touched one, if any did."""
+    """A product that lacks a fence, and the last instruction that touched one of its registers, if any did."""
 
     product: Instr
     register: Reg | None
     touched: Instr | None
 
     def report(self, warp: Any) -> None:
-        """Find it, once for a launch."""
+        """Report it, once per launch."""
         launch = warp.cta.launch
         known = launch.registry.setdefault(Unfenced, set())
         if id(self) in known:
@@ -51,7 +51,7 @@ class Unfenced:
 
 
 def unfenced(flow: Flow, effects: Sequence[Effect]) -> dict[int, Unfenced]:
-    """The products that lack a fence, by the id of their effects."""
+    """Return the products that lack a fence, by the id of their effects."""
     products = [effect for effect in effects if effect.instr.kind is Kind.GROUP_MMA]
     if not products:
         return {}
@@ -85,18 +85,18 @@ def _shape(product: Instr) -> str:
 
 
 def _touches(product: Effect, shapes: Sequence[str]) -> list[_Touch]:
-    """All that can be known of its registers."""
+    """Return the touches that matter to a product: its registers and None, each by every shape."""
     return [(register, shape) for register in (None, *_operands(product)) for shape in shapes]
 
 
 def _operands(product: Effect) -> list[Reg]:
-    """The accumulator and, in registers, A."""
+    """Return the registers of the accumulator and of A."""
     found = (r for operand in product.instr.operands[:3] for r in registers(operand))
     return [r for r in found if isinstance(r, Reg) and r.type == "b32"]
 
 
 def _follow(state: _State, at: int, effect: Effect, theirs: set[Reg], shapes: Sequence[str]) -> None:
-    """Go on behind an instruction. A product is told of; those of its shape that follow may use its accumulator."""
+    """Update the state by an instruction. After a product, those of other shapes may not use its accumulator."""
     kind = effect.instr.kind
     if kind is Kind.GROUP_MMA_FENCE and not effect.preserves:
         state.clear()

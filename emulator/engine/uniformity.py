@@ -1,4 +1,4 @@
-"""Which registers hold the same value in all lanes that run together, by proof: they reach handlers as integers.
+"""Uniform registers, proved to hold the same value in all lanes that run together. Handlers get them as integers.
 
 A register is uniform if every instruction that writes it computes the same in all lanes, and no branch on a varying
 predicate lets some lanes write it and then meet others that did not.
@@ -24,13 +24,15 @@ _LANE_BITS: Final = LANES.bit_length() - 1
 
 
 def varying(flow: Flow, effects: Sequence[Effect], liveness: Liveness, row: bool = False) -> set[Reg]:
-    """The registers that may differ between lanes; all others are uniform. row: a block is known to be a row of
-    threads, so that %tid.x / 32 is the number of the warp."""
+    """Return the registers that may differ between lanes; all others are uniform.
+
+    row: a block is known to be one row of threads, so that %tid.x / 32 is uniform.
+    """
     return _Analysis(flow, effects, liveness, _warp_numbers(effects) if row else set()).run()
 
 
 def _warp_numbers(effects: Sequence[Effect]) -> set[int]:
-    """The ids of effects that shift a copy of %tid.x so far that all lanes of a warp get the same."""
+    """Return the ids of effects that shift a copy of %tid.x so far right that the result is uniform."""
     writers = Counter(register for effect in effects for register in effect.writes)
     copies = {
         effect.writes[0]
@@ -74,7 +76,7 @@ class _Analysis:
         return self._branch(effect) if effect.entry is None else self._spread(effect)
 
     def _spread(self, effect: Effect) -> Sequence[Reg]:
-        """The destinations that vary because of what the instruction reads or is."""
+        """Return the destinations that vary because of an instruction's operands or kind."""
         guard = effect.instr.guard
         if guard is not None and guard[0] in self._varying:
             return effect.writes
@@ -87,7 +89,7 @@ class _Analysis:
         ]
 
     def _branch(self, effect: Effect) -> list[Reg]:
-        """What a branch on a varying predicate makes vary: what its sides write and is live where they meet."""
+        """Return the registers that a varying branch makes vary: written on its sides and live where they meet."""
         block = self._block_of[id(effect)]
         guard = effect.instr.guard
         if guard is None or guard[0] not in self._varying or block.index in self._split:

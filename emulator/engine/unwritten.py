@@ -1,7 +1,7 @@
-"""Registers that are read where no path has written them: what they hold is undefined.
+"""Reads of registers that no path has written: their values are undefined.
 
-Compilers leave such reads in programs that are right, where the value does not matter: they are formal, but for those
-that decide something (an address, a guard, an operand of the machine).
+Compilers leave such reads in correct programs, where the value does not matter. They are formal, except those that
+decide something (an address, a guard, an operand of the machine).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _MOVES_DATA = frozenset({Kind.LOAD, Kind.STORE, Kind.TENSOR_STORE})
 
 @dataclass(frozen=True)
 class Unwritten:
-    """A read of registers that nothing wrote."""
+    """A read of unwritten registers."""
 
     instr: Instr
     names: tuple[str, ...]
     level: Level
 
     def report(self, warp: Any) -> None:
-        """Find it, once for a launch."""
+        """Report it, once per launch."""
         launch = warp.cta.launch
         known = launch.registry.setdefault(Unwritten, set())
         if id(self) not in known:
@@ -41,7 +41,7 @@ class Unwritten:
 
 
 def unwritten(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> dict[int, Unwritten]:
-    """The reads of what no path wrote, by the id of their effects. A copy of such a register writes nothing."""
+    """Return the reads of unwritten registers, by the id of their effects. A copy of such a register writes nothing."""
     wanted = liveness.live_in[0]
     if not wanted:
         return {}
@@ -68,8 +68,10 @@ def _written(effect: Effect, before: int, liveness: Liveness) -> int:
 
 
 def _certain(effect: Effect) -> tuple[object, ...]:
-    """What is read whenever control comes here: of a guarded instruction the guard alone; of wgmma not the accumulator,
-    which it may be told to forget."""
+    """Return the operands that are read in any case: the guard of a guarded instruction, no accumulator of wgmma.
+
+    wgmma may be told to ignore its accumulator.
+    """
     guard = effect.instr.guard
     if guard is None and effect.instr.kind is Kind.GROUP_MMA:
         return tuple(register for operand in effect.sources[1:] for register in registers(operand))
@@ -83,7 +85,7 @@ def _told(effect: Effect, missing: int, liveness: Liveness) -> Unwritten:
 
 
 def _deciding(effect: Effect) -> list[object]:
-    """The registers that decide where an instruction goes, what it reaches or what the machine does."""
+    """Return the registers that decide where an instruction goes, what it accesses or what the machine does."""
     instr = effect.instr
     if instr.guard is not None:
         return [instr.guard[0]]

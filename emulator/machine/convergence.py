@@ -1,4 +1,4 @@
-"""Which lanes of a warp have come to an instruction together, and what must not be executed without the others."""
+"""Convergence: the lanes of a warp that execute an instruction together, and instructions that need all of them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ ALL = (1 << LANES) - 1
 
 
 def report_unconverged(instr: Instr, warp: Warp, mask: np.ndarray | None, aligned: bool) -> None:
-    """Find that lanes come to a barrier without those that wait for them at an exchange; or, if it is `aligned`,
-    that others of the warp are elsewhere. To be called where a mask is set, or lanes were missed."""
+    """Report lanes that come to a barrier while other lanes wait for them at an exchange.
+
+    aligned: also report lanes of the warp that are elsewhere. Called if a mask is set or lanes were missed.
+    """
     bits = word(mask)
     _report_missed(warp, bits)
     absent = _elsewhere(warp, bits) if aligned else 0
@@ -29,9 +31,11 @@ def report_unconverged(instr: Instr, warp: Warp, mask: np.ndarray | None, aligne
 
 
 def note_absent_lanes(instr: Instr, warp: Warp, bits: int, members: int) -> None:
-    """Note which of `members` are elsewhere while `bits` execute `instr`, an exchange among them. That waits for
-    them to come or to end. Should they wait for these lanes, all wait for ever: an H100 hangs where they come to a
-    barrier or another exchange, and does not where they end."""
+    """Note the `members` of an exchange that are elsewhere while `bits` execute it.
+
+    The exchange waits for them to come or to end. If they wait for these lanes at a barrier or another exchange, all
+    wait for ever: an H100 hangs there, and does not if they end.
+    """
     _report_missed(warp, bits)
     absent = _elsewhere(warp, bits) & members
     if absent:
@@ -39,15 +43,18 @@ def note_absent_lanes(instr: Instr, warp: Warp, bits: int, members: int) -> None
 
 
 def report_nonmembers(instr: Instr, warp: Warp, bits: int, members: int, parted: bool) -> None:
-    """Find that some of `bits` execute an exchange among `members` that does not name them. An H200 ends the launch
-    where the driver's compiler does not know the warp to be together: `parted` by a branch. Else all take part."""
-    what = f"{instr.opcode} of {_shown(bits)} is for {_shown(members)}: what the others get is not defined"
+    """Report lanes that execute an exchange whose member mask does not name them.
+
+    An H200 ends the launch if the driver's compiler does not know the warp to be converged, after a branch (`parted`).
+    Otherwise all of them take part.
+    """
+    what = f"{instr.opcode} of {_shown(bits)} names {_shown(members)} only: the results of other lanes are undefined"
     together = not parted and bits | warp.ended == ALL
     warp.cta.launch.report(BarrierError(what, instr, warp, level=Level.FORMAL if together else Level.FAULT))
 
 
 def _report_missed(warp: Warp, bits: int) -> None:
-    """Find that some of `bits`, which are about to wait for others, did not come to an exchange that named them."""
+    """Report lanes about to wait for others that missed an exchange which named them."""
     fault = next((fault for absent, fault in warp.missed if absent & bits), None)
     if fault is not None:
         warp.missed.clear()
@@ -56,35 +63,37 @@ def _report_missed(warp: Warp, bits: int) -> None:
 
 def _apart(instr: Instr, warp: Warp, bits: int, members: int, absent: int) -> BarrierError:
     return BarrierError(
-        f"{instr.opcode} of {_shown(bits)} is for {_shown(members)}; {_shown(absent)} did not come with them",
+        f"{instr.opcode} of {_shown(bits)} names {_shown(members)}, but {_shown(absent)} did not come with them",
         instr,
         warp,
-        (("missing", f"a way of all these lanes to PTX line {instr.line} together"),),
+        (("missing", f"a path on which all these lanes reach PTX line {instr.line} together"),),
     )
 
 
 def report_reads_of_ended(instr: Instr, warp: Warp, bits: int) -> None:
-    """Find that `bits` get from a shuffle of fixed distance what a lane gives that has ended, or never was."""
+    """Report that `bits` receive, by a shuffle of fixed distance, values of lanes that have ended or never existed."""
     getting = reached(instr, warp.ended) & bits
     if getting:
-        what = f"{instr.opcode} brings {_shown(getting)} what lanes give that have ended: it may be anything"
+        what = f"{instr.opcode} gives {_shown(getting)} the values of lanes that have ended, which are undefined"
         warp.cta.launch.report(BarrierError(what, instr, warp, level=Level.FORMAL))
 
 
 def report_reads_of_unnamed(instr: Instr, warp: Warp, bits: int) -> None:
-    """Find that `bits` get from a shuffle of fixed distance what lanes give that it does not name."""
-    what = f"{instr.opcode} brings {_shown(bits)} what lanes give that it does not name: it may be anything"
+    """Report that `bits` receive, by a shuffle of fixed distance, values of lanes that it does not name."""
+    what = f"{instr.opcode} gives {_shown(bits)} the values of lanes that it does not name, which are undefined"
     warp.cta.launch.report(BarrierError(what, instr, warp, level=Level.FORMAL))
 
 
 def fixed(instr: Instr) -> bool:
-    """Whether it is known before it runs between which lanes an instruction brings values."""
+    """Return whether the lanes between which an instruction moves values are constants."""
     return instr.kind is Kind.SHUFFLE and all(isinstance(operand, Imm) for operand in instr.operands[2:4])
 
 
 def reached(instr: Instr, lanes: int) -> int:
-    """The lanes, as bits, that what these lanes give to an exchange may come to: by a shuffle of fixed distance those
-    that read one of them, else all."""
+    """Return the lanes (bits) that may receive the values of `lanes` by an exchange.
+
+    By a shuffle of fixed distance these are the lanes that read one of them; by others, all lanes.
+    """
     if not fixed(instr):
         return ALL
     distance, clamp = (operand.value for operand in instr.operands[2:4] if isinstance(operand, Imm))
@@ -105,14 +114,14 @@ def reached(instr: Instr, lanes: int) -> int:
 
 
 def word(mask: np.ndarray | None) -> int:
-    """bool[32] as a word, lane 0 in the lowest bit; all lanes for None."""
+    """Return bool[32] as a word, lane 0 in the lowest bit; all lanes for None."""
     if mask is None:
         return ALL
     return int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little")
 
 
 def _elsewhere(warp: Warp, bits: int) -> int:
-    """The lanes that wait or go on at other instructions. A lane is where the latest entry of the stack has it."""
+    """Return the lanes at other instructions. A lane is where the latest entry of the stack has it."""
     found = warp.bits & ~bits
     placed = warp.bits | warp.ended
     for block, lanes, _ in reversed(warp.stack):
@@ -123,7 +132,7 @@ def _elsewhere(warp: Warp, bits: int) -> int:
 
 
 def _shown(lanes: int) -> str:
-    """As in "lanes 0 to 3, 7"."""
+    """Format lanes as in "lanes 0 to 3, 7"."""
     edges = [i for i in range(LANES + 1) if (lanes >> i ^ lanes << 1 >> i) & 1]
     runs = [f"{a} to {b - 1}" if b - a > 1 else str(a) for a, b in zip(edges[::2], edges[1::2], strict=True)]
     return f"lane{'s' * (lanes.bit_count() > 1)} {', '.join(runs)}"

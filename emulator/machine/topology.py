@@ -1,4 +1,4 @@
-"""What runs together: a cluster, its CTAs with their memories and barriers, their warps."""
+"""Clusters, their CTAs with memories and barriers, and their warps."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from .launch.launch import Dim3, Launch
 
 REFUSED = 0.3
-"""In random mode, the chance that a cluster is launched although another would take over its work."""
+"""In random mode, the probability that clusterlaunchcontrol.try_cancel is denied although clusters are left."""
 Progress = Literal["went on", "polled", "slept"]
-"""polled: read again what it had read, and found the same."""
+"""What a warp did in its last time slice. polled: it read again what it had read, and found the same."""
 
 
 class Cluster:
-    """The CTAs that run together, what orders their accesses, and the queue of warps that can run."""
+    """The CTAs that run together, the history of their accesses, and the queue of runnable warps."""
 
     def __init__(self, launch: Launch, index: Dim3, completion: Completion, random: Random) -> None:
         self.launch, self.index, self.random = launch, index, random
@@ -54,41 +54,41 @@ class Cluster:
         self.warps = [w for cta in self.ctas for w in cta.warps]
         self.barrier = ClusterBarrier(self)
         self.started = self.history.component("started")
-        """The component by which a clock knows that all its CTAs have started: a wait at the cluster's barrier."""
+        """The component that a wait at the cluster barrier advances: all CTAs of the cluster have started."""
         self.lookups: dict[Any, Any] = {}
-        """What was found by the addresses of mbarriers, and holds until one is taken away."""
+        """Results of mbarrier lookups by address. They hold until an mbarrier is invalidated."""
         self.ready = deque(self.warps)
         self.flags = Flags()
-        """What releases of shared memory carry, by (memory, offset)."""
+        """Clocks released to shared memory, by (memory, offset)."""
         self.polls = 0
-        """Rounds of polling answered no since a wait last ended."""
+        """Rounds of negative answers to polling warps since a wait last ended."""
         self.unchanged = 0
-        """How often one of its warps read again what it had read and found the same, since something else happened."""
+        """Consecutive reads that found an unchanged value, with no other progress in between."""
 
     @property
     def running(self) -> int:
-        """How many of its warps have not ended."""
+        """The number of its warps that have not ended."""
         return sum([cta.running for cta in self.ctas])
 
     @property
     def ended(self) -> bool:
-        """Whether all its warps have."""
+        """Whether all its warps have ended."""
         return not self.running
 
     def wake(self, warps: Iterable[Warp]) -> None:
-        """Let warps run again whose wait has ended."""
+        """Make warps runnable again whose wait has ended."""
         self.polls = 0
         for warp in warps:
             self.resume(warp)
 
     def resume(self, warp: Warp) -> None:
-        """Let a suspended warp run again."""
+        """Make a suspended warp runnable again."""
         if warp.waiting is not None:
             warp.waiting = None
             self.ready.append(warp)
 
     def take_over(self) -> Dim3 | None:
-        """The first CTA of a cluster that need not be launched any more; None if there is none (or by chance)."""
+        """Take the next cluster off the launch. Return its first CTA; None if none is left or, at random, if denied."""
         waiting = self.launch.waiting_clusters
         by_chance = self.agents.completion == "random" and self.random.random() < REFUSED
         if by_chance or not waiting:
@@ -110,7 +110,7 @@ class Cta:
         self.warpgroups: dict[int, WarpGroupBarrier] = {}
         self.registers = RegisterPool(self)
         self.maps: dict[int, list[tuple[bytes, Access]]] = {}
-        """The bytes of the changed tensor maps that its warps have acquired, and who did."""
+        """Changed tensor maps that its warps acquired, by address: their bytes, and the acquiring access."""
         self.sregs = of_cta(self.launch, cluster.index, ctaid, rank)
         self.warps: list[Warp] = [Warp(self, i) for i in range(self.launch.warps)]
         self.running = len(self.warps)
@@ -120,18 +120,18 @@ class Cta:
 
     @cached_property
     def tmem(self) -> TensorMemory:
-        """Its tensor memory, made when something first touches it."""
+        """Its tensor memory, created at the first access."""
         return TensorMemory(self)
 
     def barrier(self, index: int) -> NamedBarrier:
-        """A named barrier, made at its first use."""
+        """Return a named barrier, created at its first use."""
         found = self.barriers.get(index)
         if found is None:
             found = self.barriers[index] = NamedBarrier(self, index)
         return found
 
     def warpgroup(self, index: int) -> WarpGroupBarrier:
-        """Where four warps meet at wgmma.fence, made at their first."""
+        """Return the wgmma.fence barrier of four warps, created at its first use."""
         found = self.warpgroups.get(index)
         if found is None:
             found = self.warpgroups[index] = WarpGroupBarrier(self, 4 * index)
@@ -139,8 +139,7 @@ class Cta:
 
 
 class Warp(Issuer):
-    """32 threads of a CTA that run one program, to which `registers`, `pc`, `stack`, `bits`, `mask`, `ended` and
-    `leaves` belong."""
+    """32 threads of a CTA. The program owns `registers`, `pc`, `stack`, `bits`, `mask`, `ended` and `leaves`."""
 
     cta: Cta
 
@@ -154,54 +153,54 @@ class Warp(Issuer):
         self.loads = Pipe(self, "tcgen05.wait::ld", loads, (loads,))
         self.stores = Pipe(self, "tcgen05.wait::st", stores, ())
         self.products: Any = None
-        """Its wgmma."""
+        """Its wgmma products (`agents.products`), None before the first."""
         self.registers: Any = None
         self.pc: Any = 0
         self.stack: Any = ()
         self.bits = self.ended = 0
         self.leaves: frozenset[int] = frozenset()
         self.missed: list[tuple[int, BarrierError]] = []
-        """Lanes that did not come to an exchange which names them, and what that is if they do not end."""
+        """Lanes that missed an exchange which names them, with the fault to report unless they end."""
         self.mask: np.ndarray | None = None
         self.yielded = False
         self.executed = self.until = 0
-        """How many instructions, and at how many it lets others run."""
+        """Instructions executed, and the count at which the warp lets others run."""
         self.budget = sys.maxsize
         self.memory: Any = None
-        """What its compiled accesses know, a MEMORY_ROW as uint64[32]; of the clock, the array that they know."""
+        """Its MEMORY_ROW for compiled accesses, uint64[32]; and the clock array to which that row points."""
         self.memory_clock: Any = None
         self.peers: Any = None
-        """The same of the CTAs of its cluster, by rank; None where its code reaches none."""
+        """The MEMORY_ROWs for the CTAs of its cluster, by rank; None if its code accesses none."""
         self.denied: Instr | None = None
-        """Where it read that no cluster is left to cancel."""
+        """The instruction that read the answer that no cluster is left to cancel."""
         self.spin: Any = None
-        """The try_wait that was last answered no: instruction, mbarrier, phase, the warp's time."""
+        """The last try_wait with a negative answer: (instruction, mbarrier, phase, the warp's time)."""
         self.tensor: dict[int, Any] = {}
-        """The tensor core as each lane drives it."""
+        """The tensor core's queue of each lane."""
         self.unchecked: list[Any] = []
-        """Its tcgen05.mma that were queued in a row just now, and whose accesses were not looked at."""
+        """tcgen05.mma queued in a row whose accesses are not checked yet."""
         self.queued_loads: Any = None
-        """Its TMA loads that were queued in a row just now, once there were any."""
+        """TMA loads queued in a row (`agents.boxes.LoadQueue`), None before the first."""
         self.queued_copies: list[Any] = []
-        """Its cp.async that were queued in a row just now, neither checked nor issued."""
+        """cp.async queued in a row, neither checked nor issued."""
         self.bulk: dict[int, Any] = {}
         """The bulk copies of each lane."""
         self.copies: Any = None
         self.cluster_arrivals: list[Any] = []
-        """The uses of the cluster's barrier that it arrived at and has not waited for."""
+        """Uses of the cluster barrier that it arrived at and has not waited for."""
         self.arrived_again: Instr | None = None
-        """The last arrival there before the wait for the one before it."""
+        """The last arrival at the cluster barrier before the wait for the arrival before it."""
         self.local: tuple[np.ndarray, np.ndarray] | None = None
         self.active = 0
-        """Those of an access that is one for all, as bits."""
+        """The lanes (bits) of an access that is one for all."""
         self.progress: Progress = "went on"
-        """What it did when it was last allowed to run."""
+        """What the warp did in its last time slice."""
         self.polled: tuple[Instr, int] | None = None
-        """Its last read of what others may write, and the first address."""
+        """Its last read of memory that others may write: the instruction and the first address."""
         self._polls: dict[int, bytes] = {}
 
     def poll(self, instr: Instr, addresses: np.ndarray, values: np.ndarray) -> None:
-        """A read of what other warps may write while this one waits for it: they have a turn."""
+        """Note a read of memory that others may write while this warp waits for it, and let them run."""
         seen = addresses.tobytes() + values.tobytes()
         again = self._polls.get(id(instr)) == seen
         self._polls[id(instr)], self.polled = seen, (instr, addresses.item(0))
@@ -211,18 +210,20 @@ class Warp(Issuer):
         self.yielded = True
 
     def sleep(self) -> None:
-        """nanosleep: the others have a turn."""
+        """Execute nanosleep: let other warps run."""
         self.progress = "slept"
         self.yielded = True
 
     def before_thread_sync(self) -> None:
-        """tcgen05.fence::before_thread_sync, also part of tcgen05.commit."""
+        """Execute tcgen05.fence::before_thread_sync, also part of tcgen05.commit."""
         self.loads.release()
         self.stores.release()
 
     def complete_used_loads(self, instr: Instr) -> None:
-        """Before a release or a store at `instr`: loads of tensor memory whose registers were used are complete, and so
-        are those between them whose registers nothing uses."""
+        """Complete the tensor-memory loads whose registers were used before a release or store at `instr`.
+
+        Loads between them whose registers nothing uses are complete too.
+        """
         loads, launch = self.loads, self.cta.launch
         if not loads.issued or launch.asks(Level.PEDANTIC):
             return
@@ -235,12 +236,12 @@ class Warp(Issuer):
         loads.wait(done)
 
     def knows_started(self, cta: Cta) -> bool:
-        """Whether anything told that a CTA of its cluster has started."""
+        """Return whether this warp is ordered after the start of a CTA of its cluster."""
         clock = self.clock
         return bool(clock.at(self.cta.cluster.started)) or any(clock.at(warp.component) for warp in cta.warps)
 
     def check_started(self, cta: Cta, instr: Instr, what: str) -> None:
-        """Find an access of another CTA's shared memory before anything tells that it has started."""
+        """Report an access of another CTA's shared memory that is not ordered after that CTA's start."""
         if self.knows_started(cta):
             return
         missing = f"barrier.cluster.arrive and barrier.cluster.wait before PTX line {instr.line}"
@@ -248,6 +249,6 @@ class Warp(Issuer):
         self.cta.launch.report(DataRace(what, instr, self, (("missing", missing),)))
 
     def sreg(self, name: str) -> Any:
-        """A special register: int if the same in all lanes, else uint32[32]. Raises KeyError for an unknown name."""
+        """Return a special register: int if uniform, else uint32[32]. Raises KeyError for an unknown name."""
         value = self.cta.sregs.get(name)
         return value if value is not None else of_warp(name, self.cta.launch.block, self.index, self.executed)

@@ -1,4 +1,4 @@
-"""Code as LLVM IR: the bodies of functions, and one module of all that they need."""
+"""LLVM IR: function bodies, and one module of all functions that they need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .vector import BITS, FLOATS, Code, Helper, Template, Vec
 
 
 class Body(Code):
-    """Straight-line IR under construction, and the intrinsics and helpers that it calls."""
+    """Straight-line IR under construction, with the intrinsics and helpers that it calls."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -18,7 +18,7 @@ class Body(Code):
         self.helpers: dict[str, Helper] = {}
 
     def new(self, template: Template, operands: tuple[Vec, ...]) -> Vec:
-        """A fresh SSA value."""
+        """Append an instruction. Return its result."""
         if template.declaration:
             self.declarations.add(template.declaration)
         if template.helper is not None:
@@ -27,17 +27,17 @@ class Body(Code):
         return Vec(self, name, template.kind)
 
     def scalar(self, text: str) -> str:
-        """A fresh SSA name of any type for an instruction."""
+        """Append an instruction of any result type. Return the name of its result."""
         name = f"%t{len(self.lines)}"
         self.lines.append(f"{name} = {text}")
         return name
 
     def do(self, text: str) -> None:
-        """An instruction without a result."""
+        """Append an instruction without a result."""
         self.lines.append(text)
 
     def called(self, signature: str, operands: Sequence[object]) -> str:
-        """The result of a function that is not defined here, called by its `result @name(kinds)`."""
+        """Call an external function, given as `result @name(kinds)`. Return the name of its result."""
         self.declarations.add(f"declare {signature}")
         head, kinds = signature.rstrip(")").split("(")
         text = f"call {head}({', '.join(f'{k} {o}' for k, o in zip(kinds.split(', '), operands, strict=True))})"
@@ -47,28 +47,28 @@ class Body(Code):
         return ""
 
     def splat(self, kind: str, value: str) -> str:
-        """A scalar in every lane."""
+        """Return a vector with a scalar in every lane."""
         first = self.scalar(f"insertelement <32 x {kind}> poison, {kind} {value}, i32 0")
         return self.scalar(f"shufflevector <32 x {kind}> {first}, <32 x {kind}> poison, <32 x i32> zeroinitializer")
 
     def two(self, op: str, kind: str, a: str, b: str) -> str:
-        """An instruction on two vectors of a kind."""
+        """Append an instruction on two vectors of a kind."""
         return self.scalar(f"{op} <32 x {kind}> {a}, {b}")
 
     def at(self, address: str, kind: str, index: object) -> str:
-        """The address of the element `index` (a number or an i64) from an address on."""
+        """Return the address of element `index` (a number or an i64) from an address on."""
         return self.scalar(f"getelementptr {kind}, ptr {address}, i64 {index}")
 
     def long(self, address: str) -> str:
-        """The i64 at an address."""
+        """Load the i64 at an address."""
         return self.scalar(f"load i64, ptr {address}, align 8")
 
     def pointers(self, addresses: str) -> str:
-        """A vector of i64 as addresses."""
+        """Convert a vector of i64 to pointers."""
         return self.scalar(f"inttoptr <32 x i64> {addresses} to <32 x ptr>")
 
     def gather(self, kind: str, pointers: str, lanes: str) -> str:
-        """The values at a vector of addresses, 0 in the other lanes."""
+        """Load from a vector of addresses, 0 in the other lanes."""
         return self.called(
             f"<32 x {kind}> @llvm.masked.gather.v32{kind}.v32p0(<32 x ptr>, i32, <32 x i1>, <32 x {kind}>)",
             (pointers, int(kind[1:]) // 8, lanes, "zeroinitializer"),
@@ -81,24 +81,24 @@ class Body(Code):
             (value, pointers, int(kind[1:]) // 8, lanes),
         )
 
-    # the operands of a step, of a function of the register file %r and the step's words %w
+    # Operands of a step, in a function of the register file %r and the step's words %w.
 
     def word(self, index: int) -> str:
-        """An operand."""
+        """Return an operand."""
         address = self.scalar(f"getelementptr i64, ptr %w, i64 {index}")
         return self.scalar(f"load i64, ptr {address}, align 8")
 
     def place(self, index: int) -> str:
-        """The address of the row that an operand is."""
+        """Return the address of the row that an operand names."""
         return self.scalar(f"getelementptr i8, ptr %r, i64 {self.word(index)}")
 
     def after(self) -> str:
-        """The address of the next step."""
+        """Return the address of the next step."""
         return self.scalar(f"getelementptr i64, ptr %w, i64 {STEP_WORDS - 1}")
 
 
 def text_of(operand: Vec) -> str:
-    """An operand as IR: a name, or a constant in every lane."""
+    """Return an operand as IR: a name, or a constant in every lane."""
     place: Any = operand.place
     if isinstance(place, str):
         return place
@@ -112,7 +112,7 @@ def text_of(operand: Vec) -> str:
 
 
 def define(helper: Helper) -> tuple[str, Body]:
-    """The text of a helper's definition, and the body whose declarations and helpers it needs."""
+    """Return the text of a helper's definition, and the body whose declarations and helpers it needs."""
     body = Body()
     arguments = [Vec(body, f"%a{i}", kind) for i, kind in enumerate(helper.arguments)]
     result = helper.body(*arguments)
@@ -123,7 +123,7 @@ def define(helper: Helper) -> tuple[str, Body]:
 
 
 def link(definitions: Iterable[str], bodies: Iterable[Body]) -> str:
-    """One module of `definitions` and all that their bodies refer to, each helper once."""
+    """Return one module of `definitions` and everything that their bodies refer to, each helper once."""
     texts = list(definitions)
     declarations: set[str] = set()
     defined: set[str] = set()

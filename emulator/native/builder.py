@@ -15,7 +15,7 @@ INTEGER_OF: dict[str, str] = {"pred": "i1", "b8": "i8", "b16": "i16", "b32": "i3
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where a register lives: `offset` bytes into the register file, `row` within the rows of its type."""
+    """The place of a register: `offset` bytes into the register file, `row` among the rows of its type."""
 
     type: str
     offset: int
@@ -24,14 +24,14 @@ class Slot:
 
 @dataclass(slots=True)
 class Cell:
-    """What a register holds within a segment: the kinds of vector that exist already, or two halves still apart."""
+    """The value of a register within a segment: its vectors by kind, or two halves that are not joined yet."""
 
     type: str
     vectors: dict[str, Vec] = field(default_factory=dict)
     halves: tuple[Cell, Cell] | None = None
 
     def vector(self, kind: str) -> Vec:
-        """The value as `kind`: the same bits, or the low bits when `kind` is narrower."""
+        """Return the value as `kind`: the same bits, or the low bits if `kind` is narrower."""
         found = self.vectors.get(kind)
         if found is None:
             found = self.vectors[kind] = self._derive(kind)
@@ -58,7 +58,7 @@ class Cell:
         return {"i64": join32, "i32": join16, "i16": join8}[own](low, high)
 
     def split(self) -> tuple[Cell, Cell]:
-        """The low and the high half."""
+        """Return the low and the high half."""
         if self.halves is None:
             half = {"b128": "b64", "b64": "b32", "b32": "b16", "b16": "b8"}[self.type]
             kind = INTEGER_OF[half]
@@ -80,42 +80,42 @@ def _high(whole: Vec) -> Vec:
 
 @helper("i64", "i32", "i32")
 def join32(low: Vec, high: Vec) -> Vec:
-    """Two words as one of 64 bits."""
+    """Join two words to one of 64 bits."""
     return _join(low, high)
 
 
 @helper("i32", "i16", "i16")
 def join16(low: Vec, high: Vec) -> Vec:
-    """Two halves as one word."""
+    """Join two halves to one word."""
     return _join(low, high)
 
 
 @helper("i16", "i8", "i8")
 def join8(low: Vec, high: Vec) -> Vec:
-    """Two bytes as one half."""
+    """Join two bytes to one half."""
     return _join(low, high)
 
 
 @helper("i32", "i64")
 def high32(whole: Vec) -> Vec:
-    """The upper word."""
+    """Return the upper word."""
     return _high(whole)
 
 
 @helper("i16", "i32")
 def high16(whole: Vec) -> Vec:
-    """The upper half."""
+    """Return the upper half."""
     return _high(whole)
 
 
 @helper("i8", "i16")
 def high8(whole: Vec) -> Vec:
-    """The upper byte."""
+    """Return the upper byte."""
     return _high(whole)
 
 
 class Builder:
-    """Builds the code of one segment. Lowerings call `read` and `write`; `finish` stores what outlives the segment."""
+    """The code of one segment. Lowerings call `read` and `write`; `finish` stores registers that outlive it."""
 
     def __init__(self, slots: Mapping[Reg | Special, Slot]) -> None:
         self.code = Recorder()
@@ -125,7 +125,7 @@ class Builder:
         self._guard: Vec | None = None
 
     def set_guard(self, guard: tuple[Reg, bool] | None) -> None:
-        """Let the following writes only happen where the guard holds."""
+        """Make the following writes conditional on a guard."""
         self._guard = None
         if guard is not None:
             predicate = self.read(guard[0], "i1")
@@ -133,11 +133,11 @@ class Builder:
 
     @property
     def taking_part(self) -> Vec:
-        """The lanes that execute the present instruction."""
+        """Return the lanes that execute the present instruction."""
         return self.code.active if self._guard is None else self.code.active & self._guard
 
     def read(self, operand: Operand, kind: str) -> Vec:
-        """A source operand as a vector of `kind`; a wider register gives its low bits."""
+        """Return a source operand as a vector of `kind`, or the low bits of a wider register."""
         if isinstance(operand, Imm):
             return self._literal(operand, kind)
         if isinstance(operand, Not):
@@ -147,7 +147,7 @@ class Builder:
         return self.cell(operand).vector(kind)
 
     def cell(self, operand: Operand) -> Cell:
-        """What a register or special register holds."""
+        """Return the value of a register or special register."""
         if not isinstance(operand, Reg | Special):
             raise TypeError(f"{operand} is not a register")
         found = self._cells.get(operand)
@@ -156,7 +156,7 @@ class Builder:
         return found
 
     def write(self, operand: Operand, value: Vec) -> None:
-        """Give a destination register a value of its own width, or a narrower integer to be zero-extended."""
+        """Write a value of a destination register's width, or a narrower integer, which is zero-extended."""
         if isinstance(operand, Sink):
             return
         if isinstance(operand, Vector):
@@ -171,7 +171,7 @@ class Builder:
         self.alias(operand, Cell(operand.type, {value.kind: value}))
 
     def alias(self, operand: Operand, cell: Cell) -> None:
-        """Let a destination hold what `cell` holds, at no cost. Raises TypeError unless it is as wide."""
+        """Make a destination share the value of `cell`, at no cost. Raises TypeError unless it is equally wide."""
         if isinstance(operand, Sink):
             return
         assert isinstance(operand, Reg)
@@ -185,7 +185,7 @@ class Builder:
         self._written[operand] = None
 
     def finish(self, live: Iterable[Reg]) -> list[Step]:
-        """Store the written registers that are `live` afterwards, in the active lanes; all steps of the segment."""
+        """Store the written registers that are `live` afterwards, in the active lanes. Return the segment's steps."""
         wanted = set(live)
         stores = [s for r in self._written if r in wanted for s in self._parts(self._slots[r], self._cells[r])]
         overwritten = {row for _, row in stores}
@@ -204,7 +204,7 @@ class Builder:
         return self.code.bits(operand.value, kind)
 
     def _packed(self, operand: Vector, kind: str) -> Vec:
-        """{lo, hi} (or four) read as one wide value."""
+        """Return {lo, hi} (or four registers) as one wide value."""
         part = BITS[kind] // len(operand.items)
         wide = f"i{BITS[kind]}"
         value = self.read(operand.items[0], f"i{part}").zext(wide)
@@ -227,7 +227,7 @@ class Builder:
         return Cell(slot.type, {kind: Vec(self.code, Row(slot.offset), kind)})
 
     def _parts(self, slot: Slot, cell: Cell) -> Iterator[tuple[Vec, Row]]:
-        """The values that make up a register, each with its row."""
+        """Yield the values that make up a register, each with its row."""
         if slot.type == "b128":
             for half, part in zip(_halves(slot), cell.split(), strict=True):
                 yield from self._parts(half, part)
@@ -236,5 +236,5 @@ class Builder:
 
 
 def _halves(slot: Slot) -> list[Slot]:
-    """The low and the high half of a b128 register's place."""
+    """Return the low and the high half of a b128 register's place."""
     return [Slot("b64", slot.offset + 8 * LANES * i, 0) for i in range(2)]

@@ -1,7 +1,7 @@
-"""Ordinary loads and stores as machine code, in the common case. Whatever else one meets is left to its handler.
+"""Ordinary loads and stores as machine code for the common case. All other cases are left to their handlers.
 
-A step stops the list that it is in if some lane is misaligned, or outside of the allocation that the handler met last
-time. The handler then does all of the access, and reports what there is to report.
+A step stops its list if a lane is misaligned or outside the allocation that the handler allowed last time. The handler
+then performs the whole access and reports its faults.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from .memory_layout import (
 from .recorder import Row
 
 DATA, ADDRESS, ADDEND, NUMBER, MEMORY, GUARD = range(6)
-"""The operands of a step: the first data register or what is stored, the address, what to add to it, the access's
-number in the program, the row `memory`, the guard."""
+"""The operands of a step: the first data register or the stored constant, the address register, the addend, the
+access's number in the program, the row `memory`, the guard."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadStore:
-    """An operation: a load or store of `count` elements of `width` bytes a lane, to or from registers of `bits`.
+    """An operation: a load or store of `count` elements of `width` bytes per lane, to or from registers of `bits`.
 
-    shared: of shared memory, else global; peer: of any CTA of the cluster. address: the kind of the address register.
-    uniform: it is the same in all lanes, as is what is stored. guard: what the guard's predicate must be, if there is
-    one. constant: what is stored is a number. cell: for how many bytes of global memory there is a note. once: what is
-    loaded must not be written.
+    shared: of shared memory, else global. peer: of any CTA of the cluster. address: the kind of the address register.
+    uniform: address and stored data are the same in all lanes. guard: the required value of the guard's predicate, if
+    there is one. constant: the stored data is a number. cell: bytes of global memory per note. once: the loaded memory
+    must not be written in the launch.
     """
 
     store: bool
@@ -71,13 +71,13 @@ class LoadStoreBody(Body):
         self.access = access
         self.bytes = access.width * access.count
         self.live = ""
-        """The lanes that take part, as bits."""
+        """The lanes that execute the access, as bits."""
         self.unchanged: list[str] = []
-        """Of each cell that is stored to, in which lanes no store of the launch changed it."""
+        """For each stored cell, the lanes in which no store of the launch changed it."""
         self.element, self.register = f"i{8 * access.width}", f"i{access.bits}"
 
     def write(self) -> None:
-        """Find the lanes, check their addresses, then load or store, and count."""
+        """Write the code: find the lanes, check their addresses, load or store, count."""
         self.live = live = self._live()
         asked = live
         if self.access.uniform:
@@ -113,25 +113,25 @@ class LoadStoreBody(Body):
         self.do(f"ret ptr {self.after()}\nask:\nret ptr null")
 
     def _mark_executed(self) -> None:
-        """Note which lanes execute the store."""
+        """Mark the lanes that execute the store."""
         table = self.scalar(f"load ptr, ptr {self.field(self.place(MEMORY), 'stored', MEMORY_ROW)}, align 8")
         there = self.at(table, "i32", self.word(NUMBER))
         known = self.scalar(f"load i32, ptr {there}, align 4")
         self.do(f"store i32 {self.scalar(f'or i32 {known}, {self.live}')}, ptr {there}, align 4")
 
     def row(self) -> str:
-        """Where the row `memory` is."""
+        """Return the address of the row `memory`."""
         return self.place(MEMORY)
 
     def window(self, address: str, asked: str) -> tuple[str, str]:
-        """Where the window begins, and in how many bytes from there an access may begin."""
+        """Return the start of the window, and the number of bytes in which an access may begin."""
         found = self.at(self.memory("windows"), f"[{WINDOW.itemsize} x i8]", self.word(NUMBER))
         self.notes = {name: self.long(self.field(found, name, WINDOW)) for name in ("writes", "reads")}
         self.start = self.long(self.field(found, "start", WINDOW))
         return self.start, self.long(self.field(found, "count", WINDOW))
 
     def check(self, offset: str, good: str, asked: str) -> str:
-        """Which of the lanes whose addresses are good may go on. offset: from the window's start."""
+        """Return the lanes, among those with good addresses, that may proceed. offset: from the window's start."""
         self.watched = self.scalar(f"icmp ne i64 {self.notes['writes']}, 0")
         self.do(f"br label %window\nwindow:\nbr i1 {self.watched}, label %noted, label %checked\nnoted:")
         own = self.two("or", "i64", self.splat("i64", self._serial()), self.lane_of_each())
@@ -161,11 +161,11 @@ class LoadStoreBody(Body):
         return self.scalar(f"phi <32 x i1> [ {good}, %window ], [ {kept}, %noted ]")
 
     def _serial(self) -> str:
-        """The warp's serial number where a note has it."""
+        """Return the warp's serial number, shifted as in a note."""
         return self.scalar(f"shl i64 {self.long(self.field(self.row(), 'serial', MEMORY_ROW))}, {SERIAL_BITS}")
 
     def _notes_at(self, offset: str, name: str) -> list[str]:
-        """Where the notes of the cells of each lane are, by cell."""
+        """Return the addresses of the notes of each lane's cells, by cell."""
         address = self.two("add", "i64", offset, self.splat("i64", self.start))
         cell = self.two("lshr", "i64", address, f"splat (i64 {self.access.cell.bit_length() - 1})")
         at = self.two("add", "i64", self.two("shl", "i64", cell, "splat (i64 3)"), self.splat("i64", self.notes[name]))
@@ -173,8 +173,7 @@ class LoadStoreBody(Body):
         return [self.pointers(self.two("add", "i64", at, f"splat (i64 {8 * i})")) for i in range(count)]
 
     def compare(self, values: list[str], places: list[str], lanes: str) -> None:
-        """Find the cells whose bits stay as they were through this store as through all before it, where that is
-        noted."""
+        """Find, if that is noted, the cells whose bits neither this store nor an earlier one changes."""
         self.do(f"br i1 {self.watched}, label %compare, label %compared\ncompare:")
         kind = self.element
         same = [
@@ -189,11 +188,11 @@ class LoadStoreBody(Body):
         self.unchanged = [self.scalar(f"phi <32 x i1> [ zeroinitializer, %go ], [ {cell}, %compare ]") for cell in kept]
 
     def host(self, address: str, offset: str) -> str:
-        """The places in the host's memory."""
+        """Return the addresses in host memory."""
         return address
 
     def note(self, offset: str, lanes: str, asked: str) -> None:
-        """Note the access where the allocation is watched, and count the bytes."""
+        """Note the access if the allocation is tracked, and count its bytes."""
         self.do(f"br i1 {self.watched}, label %mark, label %marked\nmark:")
         component = self.long(self.field(self.row(), "component", MEMORY_ROW))
         time = self.scalar(f"shl i64 {self.long(self.at(self.memory('clock'), 'i64', component))}, {GLOBAL_TIME_BITS}")
@@ -213,7 +212,7 @@ class LoadStoreBody(Body):
         self.do(f"store i64 {total}, ptr {count}, align 8")
 
     def lane_of_each(self) -> str:
-        """The lane of each, or MANY for all that take part in a uniform access."""
+        """Return each lane's number, or MANY for all lanes of a uniform access by several."""
         if not self.access.uniform:
             return f"<{', '.join(f'i64 {lane}' for lane in range(LANES))}>"
         first = self.called("i32 @llvm.cttz.i32(i32, i1)", (self.live, "true"))
@@ -221,24 +220,24 @@ class LoadStoreBody(Body):
         return self.splat("i64", self.scalar(f"zext i32 {one} to i64"))
 
     def _alone(self) -> str:
-        """Whether one lane takes part."""
+        """Return whether one lane executes the access."""
         less = self.scalar(f"and i32 {self.live}, {self.scalar(f'sub i32 {self.live}, 1')}")
         return self.scalar(f"icmp eq i32 {less}, 0")
 
     def one_or_all(self) -> str:
-        """Whether one lane takes part, or all do."""
+        """Return whether one lane or all lanes execute the access."""
         return self.scalar(f"or i1 {self._alone()}, {self.scalar(f'icmp eq i32 {self.live}, -1')}")
 
     def memory(self, name: str) -> str:
-        """An address of the row `memory`."""
+        """Load an address from the row `memory`."""
         return self.scalar(f"load ptr, ptr {self.field(self.row(), name, MEMORY_ROW)}, align 8")
 
     def field(self, address: str, name: str, within: np.dtype) -> str:
-        """The address of a field of what lies at an address."""
+        """Return the address of a field of a record."""
         return self.at(address, "i8", offset_of(name, within))
 
     def _live(self) -> str:
-        """The lanes that take part. Without any it is done."""
+        """Return the lanes that execute the access. Without any it is done."""
         if self.access.guard is None:
             return "%m"
         held = self.scalar(f"load i32, ptr {self.place(GUARD)}, align 4")
@@ -272,7 +271,7 @@ class LoadStoreBody(Body):
         self.do(f"store {kind} {new}, ptr {row}, align 64")
 
     def _value(self, index: int) -> str:
-        """Element `index` of what is stored."""
+        """Return element `index` of the stored data."""
         if self.access.constant:
             value = self.splat("i64", self.word(DATA))
         else:
@@ -281,5 +280,5 @@ class LoadStoreBody(Body):
         return value if have == self.element else self.scalar(f"trunc <32 x {have}> {value} to <32 x {self.element}>")
 
     def _row(self, index: int) -> str:
-        """Where the register of element `index` is."""
+        """Return the address of the register of element `index`."""
         return self.at(self.place(DATA), "i8", index * max(4, self.access.bits // 8) * LANES)

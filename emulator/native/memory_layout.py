@@ -1,22 +1,23 @@
-"""What compiled loads and stores know of memory: the layout that their code shares with `machine.compiled.accesses`.
+"""Memory layout shared by compiled loads and stores and `machine.compiled.accesses`.
 
-The invariant: compiled code may go on where the notes prove order; anything else asks the handler. That is,
+The invariant: compiled code proceeds only where notes and clocks prove that the access is in order, and asks the
+handler otherwise.
 
-- Global memory: it goes on where every lane begins in the instruction's window and is aligned. A window is part of an
-  allocation that the handler met, so nothing there can be refused. Where every write must be noted for another
-  process, stores have none. If the allocation is written in the launch there are two notes for each cell, of its last
-  write and of its last read: each lane must find its own note there, or none; of a load by .nc, no write at all.
-- Shared memory: beside the shadow there is a note for each 4-byte cell of who wrote it last and, for each warp of the
-  CTA and each guest (a warp of a peer that was let in), of its last read since. A load goes on if its warp's clock has
-  seen what the notes say of the writes; a store also if it has seen those of the reads, of which there are none where
-  the cell is not noted to be READ, and the readers that the shadow knows of. Where a cell has a note of a write, what
-  the shadow has is from before it, seen by whoever sees the write. A handler that touches cells moves their notes to
-  the shadow first. Where a note could not say all that the shadow knows, it is `ASK`. A guest is let in when it knows
-  that the CTA has started, which stays true.
-- Lanes: what another lane of the warp did is seen up to the time of the clock's next component. A note has the lane, or
-  `MANY`: of a write, all wrote the same value in one instruction, and any may read it; of reads, there were several.
-- Counts: a global access adds its bytes; a shared one must have the pattern that its handler met last, whose bank
-  conflicts can be counted later, as often as it occurred.
+- Global memory: every lane must be aligned and begin in the instruction's window, part of an allocation that the
+  handler accessed, so no fault is possible. Stores have no window if every write must be noted for another process. An
+  allocation that is written in the launch has two notes per cell, of the last write and the last read. Each lane must
+  find its own note or none there; a load by .nc must find no write.
+- Shared memory: beside the shadow there is a note of the last writer of each 4-byte cell and, for each warp of the CTA
+  and each guest (an admitted warp of a peer CTA), of its last read since. A load proceeds if its warp's clock covers
+  the notes of writes. A store also has to cover the notes of reads, if the cell is marked READ, and the readers in the
+  shadow. If a cell has a note of a write, the shadow's state is older, and covered by whoever covers the write. A
+  handler first merges the notes of its cells into the shadow. Where a note cannot express the shadow's state it is
+  `ASK`. A guest is admitted once it knows that the CTA has started, which remains true.
+- Lanes: a lane has seen the other lanes of its warp up to the time of the clock's next component. A note has the lane,
+  or `MANY`. For a write, MANY means that all lanes wrote the same value in one instruction and any lane may read it;
+  for reads, that there were several lanes.
+- Counts: a global access adds its bytes. A shared access must have the pattern of its handler's last access, whose bank
+  conflicts are computed later, times the number of its occurrences.
 """
 
 from __future__ import annotations
@@ -42,36 +43,38 @@ MEMORY_ROW: Final = np.dtype(
         "itemsize": LANES * 8,
     }
 )
-"""The row `memory` of a warp. Addresses, in the host's memory, are those of
+"""The row `memory` of a warp. These fields are addresses in host memory:
 
-windows, patterns: one of each for every compiled access of the program; bytes: two longs, loaded and stored; stored:
-of each access that is a store, the lanes of the warp that ever executed it, as bits;
-data: the bytes of the CTA's shared memory; writes: the notes of writes [cells]; reads: the word that has where those of
-reads are, [warps, cells]; noted: a byte a cell, of what there is that the shadow does not know, WRITTEN and READ;
-readers: the shadow's; epochs: the word that has the address of the epochs of accesses, by the numbers in `readers`;
-clock: the first row of the warp's clock; warps: the word that has how many warps the notes have; components: theirs;
-peers: a row like this for each CTA of the cluster, by its rank, for accesses of .shared::cluster.
+windows, patterns: one record for each compiled access of the program. bytes: two longs, bytes loaded and stored.
+stored: for each compiled store, the lanes of the warp that ever executed it, as bits.
+data: the bytes of the CTA's shared memory. writes: the notes of writes [cells]. reads: a word that holds the address of
+the notes of reads, [warps, cells]. noted: a byte per cell, the kinds of notes not in the shadow yet, WRITTEN and READ.
+readers: the shadow's array. epochs: a word that holds the address of the epochs of accesses, by the numbers in
+`readers`. clock: the first row of the warp's clock. warps: a word that holds the number of warps with notes.
+components: the clock components of these warps. peers: a row like this for each CTA of the cluster, by rank, for
+accesses of .shared::cluster.
 
-Numbers are start, limit: where the CTA's shared memory begins and its size (0 while there are no notes, or for a peer
-that the warp was not let into); cells: how many the notes have; warp: which of theirs it is; component: its own on the
-clock; serial: its number in the launch; ctas: how many rows are at `peers`.
+These are numbers. start, limit: the address of the CTA's shared memory and its size (0 while there are no notes, or for
+a peer that did not admit the warp). cells: the number of cells with notes. warp: the warp's index in the notes.
+component: its clock component. serial: its number in the launch. ctas: the number of rows at `peers`.
 """
 _NAMES: Final = MEMORY_ROW.names or ()
 LIMIT, CLOCK = _NAMES.index("limit"), _NAMES.index("clock")
 OF_ONE_WARP: Final = slice(_NAMES.index("stored"), len(_NAMES))
-"""In a row as uint64[32], two fields, and those that each warp has of its own: the rest is of its CTA or the launch."""
+"""Indices into a row as uint64[32]: two fields, and the fields that differ between the warps of a CTA."""
 WINDOW: Final = np.dtype([("start", "u8"), ("count", "u8"), ("writes", "u8"), ("reads", "u8")])
-"""Where an access may begin: in `count` bytes from the address `start`. writes, reads: where the notes of that
-allocation would be if it began at 0; 0 for none, where nobody writes to it in the launch."""
+"""The addresses at which an access may begin: `count` bytes from `start`. writes, reads: the address of the notes of
+that allocation, biased as if it began at 0; 0 for none, if nothing writes to it in the launch."""
 PATTERN: Final = np.dtype(
     [("times", "u8"), ("lanes", "u4"), ("bytes", "u4"), ("offsets", "u4", LANES), ("who", "u4", LANES)]
 )
-"""How often it occurred; the active lanes as bits, the bytes of each, and each one's offset from the first of them; the
-lane, or MANY where another is at the same address. Stores of several lanes to one address have none: they ask."""
+"""A pattern of a shared access: its number of occurrences, the active lanes as bits, bytes per lane, each lane's offset
+from the first one, and the lane itself, or MANY if another lane has the same address. Stores of several lanes to one
+address have no pattern: they ask."""
 
 TIME_BITS, COMPONENT_BITS, ID_BITS = 36, 24, 6
-"""A note is an epoch, an instruction and a lane: time << 36 | component << 24 | id << 6 | lane. An id of 0: the shadow
-knows who."""
+"""A note consists of an epoch, an instruction and a lane: time << 36 | component << 24 | id << 6 | lane. The id 0 means
+that the shadow has the access."""
 COMPONENTS_MAX: Final = 1 << TIME_BITS - COMPONENT_BITS
 LANE: Final = (1 << ID_BITS) - 1
 ID: Final = (1 << COMPONENT_BITS) - 1 & ~LANE
@@ -79,31 +82,31 @@ FIRST_ID: Final = 2 << ID_BITS
 """The id of the program's first compiled access."""
 MANY: Final = LANES
 UNKNOWN: Final = LANES + 1
-"""Several lanes, but not all: the shadow knows which."""
+"""Several lanes, but not all. The shadow has them."""
 ASK: Final = 0x7FF_FFFF << TIME_BITS
-"""Of a time that nobody has seen."""
+"""A note with a time that no clock covers."""
 UNWRITTEN: Final = ASK | 1
 
 GLOBAL_TIME_BITS, SERIAL_BITS = 40, 22
-"""A note of global memory is an epoch, the warp's serial number in the launch, an instruction and a lane:
-time << 40 | serial << 22 | id << 6 | lane. An id of 0: the shadow knows who. 0: nobody accessed the cell."""
+"""A note of global memory consists of an epoch, the warp's serial number in the launch, an instruction and a lane:
+time << 40 | serial << 22 | id << 6 | lane. The id 0 means that the shadow has the access. 0: no access of the cell."""
 SERIALS_MAX: Final = (1 << GLOBAL_TIME_BITS - SERIAL_BITS) - 1
 UNCHANGED: Final = 1 << SERIAL_BITS - 1
-"""In a note of a write: neither it nor any write of the launch before it changed what is in the cell, and who wrote
-first had read that."""
+"""A bit in a note of a write: no write of the launch so far changed the cell's contents, and the first writer had read
+them."""
 GLOBAL_ID: Final = UNCHANGED - 1 & ~LANE
 GLOBAL_WHO: Final = SERIALS_MAX << SERIAL_BITS | LANE
 IDS_MAX: Final = GLOBAL_ID >> ID_BITS
 NOBODY: Final = SERIALS_MAX << SERIAL_BITS
-"""Of a serial number that no warp has: whoever comes asks."""
+"""A note with a serial number that no warp has: everyone asks."""
 
 ALL_LANES: Final = 0xFFFF_FFFF
 LANE_BITS: Final = np.array([*(1 << lane for lane in range(LANES)), ALL_LANES], np.uint32)
-"""The lanes as bits, by the lane of a note."""
+"""Lanes as bits, by the lane of a note."""
 
 
 def lane_of(bits: np.ndarray) -> np.ndarray:
-    """Lanes as bits, as a note has them."""
+    """Return lanes (bits) as notes hold them."""
     found = np.full(bits.shape, MANY)
     few = (bits != 0) & (bits != ALL_LANES)
     if few.any():
@@ -113,20 +116,22 @@ def lane_of(bits: np.ndarray) -> np.ndarray:
 
 
 WRITTEN, READ = 1, 2
-"""What a cell's notes may say."""
+"""The kinds of notes of a cell."""
 
 
 HUGE_FROM: Final = 4 << 20
 
 
 def address_of(array: np.ndarray) -> int:
-    """Where an array begins that may be written to and is not empty: a third of the time that `array.ctypes` takes."""
+    """Return the address of a writable, non-empty array, in a third of the time of `array.ctypes`."""
     return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]
 
 
 def untouched(rows: int, columns: int) -> np.ndarray:
-    """Zeros, int64[rows, columns], of which little will be touched. From 4 MiB on numpy would ask for huge pages, which
-    may take milliseconds to come: they are pages of their own, and those that nobody touches cost nothing."""
+    """Return zeros, int64[rows, columns], of which few will be accessed.
+
+    From 4 MiB on numpy asks for huge pages, which can take milliseconds. Separate pages cost nothing until accessed.
+    """
     size = 8 * rows * columns
     if size < HUGE_FROM:
         return np.zeros((rows, columns), np.int64)
@@ -135,6 +140,6 @@ def untouched(rows: int, columns: int) -> np.ndarray:
 
 
 def offset_of(name: str, within: np.dtype) -> int:
-    """Where a field begins, in bytes."""
+    """Return the offset of a field in bytes."""
     assert within.fields is not None
     return within.fields[name][1]

@@ -1,7 +1,7 @@
-"""Machine code that Python calls as it calls a builtin of its own: a fifth of what a call by ctypes costs.
+"""Machine code callable from Python like a builtin, at a fifth of the cost of a ctypes call.
 
-A launch makes thousands of calls that take less than a microsecond. What is called gets no checks: exactly so many
-ints, each of at most 64 bits.
+A launch makes thousands of calls that take less than a microsecond. Arguments are not checked: callers must pass the
+exact number of ints, each of at most 64 bits.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, Final
 
 _PREFIX: Final = "python_"
 _FASTCALL: Final = 0x80
-"""METH_FASTCALL: the arguments come as an array of objects, and how many they are."""
+"""METH_FASTCALL: the arguments come as an array of objects and its length."""
 DECLARED: Final = """
 declare i64 @PyLong_AsLongLong(ptr)
 declare ptr @PyLong_FromLongLong(i64)
 """
-"""What the text of `wrapper` calls, of CPython."""
+"""Functions of CPython that the text of `wrapper` calls."""
 
 
 class _Definition(ctypes.Structure):
@@ -32,11 +32,11 @@ class _Definition(ctypes.Structure):
 
 
 _definitions: list[_Definition] = []
-"""They live as long as the process, as their machine code does."""
+"""Definitions live as long as the process, like their machine code."""
 
 
 def wrapper(name: str, arguments: Sequence[str], result: str) -> str:
-    """The function that Python is to call for the LLVM function `name`, of these types: ptr, i32 or i64."""
+    """Return a function that Python calls for the LLVM function `name`, of these types: ptr, i32 or i64."""
     lines = [f"define ptr @{_PREFIX}{name}(ptr %self, ptr %args, i64 %count) {{"]
     given = []
     for i, kind in enumerate(arguments):
@@ -60,7 +60,7 @@ def wrapper(name: str, arguments: Sequence[str], result: str) -> str:
 
 
 def builtin(name: str, find: Callable[[str], int]) -> Callable[..., int]:
-    """What Python calls for the LLVM function `name`. find: the address of a compiled function, by its name."""
+    """Return a Python callable for the LLVM function `name`. find: the addresses of compiled functions, by name."""
     definition = _Definition(name.encode(), find(_PREFIX + name), _FASTCALL, None)
     _definitions.append(definition)
     made: Any = ctypes.pythonapi.PyCFunction_NewEx

@@ -1,7 +1,7 @@
-"""Code as a list of operations on rows of memory, each compiled once per process however often it occurs.
+"""Code as a list of operations on rows of memory, each compiled once per process regardless of its occurrences.
 
-Every operation reads whole rows (or constants), computes, and writes one row. Rows are the register file's, or
-scratch rows behind it, which are given out again after their last use.
+Every operation reads whole rows (or constants), computes, and writes one row. Rows are those of the register file, or
+scratch rows behind it, which are reused after their last use.
 """
 
 from __future__ import annotations
@@ -28,20 +28,19 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """A row that only this code uses: the result of operation `index`."""
+    """A row for the result of operation `index`, used by this code only."""
 
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class Active:
-    """The predicate of the lanes that are active."""
+    """The predicate of the active lanes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """What can be compiled once: an instruction, and of each operand its kind and how it is found. Equal ones are
-    identical."""
+    """The unit of compilation: an instruction, with the kind and the addressing of each operand. Interned."""
 
     template: Template
     operands: tuple[tuple[str, str], ...]
@@ -49,7 +48,7 @@ class Operation:
 
 @dataclass(slots=True)
 class Step:
-    """One operation on operands. `result` is None until a row is found for it."""
+    """One operation on operands. `result` is None until a row is allocated for it."""
 
     operation: Operation
     places: tuple[Any, ...]
@@ -57,13 +56,13 @@ class Step:
 
 
 class Recorder(Code):
-    """Operations in order."""
+    """A list of operations in order."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
 
     def new(self, template: Template, operands: tuple[Vec, ...]) -> Vec:
-        """The result of one more operation. Bitcasts are none."""
+        """Append an operation, except for bitcasts. Return its result."""
         if template.text.startswith("bitcast"):
             return Vec(self, operands[0].place, template.kind)
         self.steps.append(_step(template, operands, None))
@@ -75,16 +74,16 @@ class Recorder(Code):
         self.steps.append(_step(selection(value.kind), (self.active, value, kept), row))
 
     def copied(self, value: Vec) -> Vec:
-        """A scratch row with the same content."""
+        """Return a scratch row with the same content."""
         return self.new(template(f"freeze <32 x {value.kind}> {{0}}", value.kind), (value,))
 
     @property
     def active(self) -> Vec:
-        """The lanes that are active."""
+        """Return the active lanes."""
         return Vec(self, Active(), "i1")
 
     def placed(self, scratch_at: int) -> int:
-        """Find rows for all results, from `scratch_at` bytes on; the number of bytes that takes."""
+        """Allocate rows for all results from `scratch_at` bytes on. Return the number of bytes used."""
         last_use = _last_uses(self.steps)
         rows = _Rows(scratch_at)
         found: dict[int, Row] = {}
@@ -104,7 +103,7 @@ class Recorder(Code):
 
 
 def row_bytes(kind: str) -> int:
-    """The bytes that a value of this kind takes: a predicate is one word."""
+    """Return the bytes of a value of this kind: a predicate is one word."""
     return _BYTES[kind]
 
 
@@ -131,7 +130,7 @@ def _last_uses(steps: list[Step]) -> dict[int, int]:
 
 
 class _Rows:
-    """Scratch rows by size, handed out again when given back."""
+    """Scratch rows by size, reused after they are given back."""
 
     def __init__(self, start: int) -> None:
         self.end = start

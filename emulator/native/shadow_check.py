@@ -1,14 +1,14 @@
-"""The common case of an access of cells that have a shadow, as machine code: proved to be in order, and noted.
+"""The common case of an access of cells with a shadow, as machine code: prove that it is in order, and note it.
 
-It is DONE only where `Shadow.read` or `Shadow.write` would find nothing, and note no more than the one new number: all
-that wrote the cells is seen, and so is all that read them. ASK and FLUSH leave everything as it was: the shadow has to
-look itself, or first to take over what compiled loads and stores noted. A read of what compiled stores wrote, and
-nothing read since, takes that over itself: such a cell's note is as good as an earlier access's epoch, and what the
-shadow has of the cell is from before that store. That is MERGED, as good as DONE.
+It returns DONE only if `Shadow.read` or `Shadow.write` would report nothing and record only this access: every writer
+and reader of the cells happens before it. ASK and FLUSH change nothing: the shadow has to check the access itself, or
+first to merge the notes of compiled accesses. A read of cells that compiled stores wrote, and nothing read since,
+merges their notes itself: such a note serves as an earlier access's epoch, and the shadow's state of the cell is older
+than that store. It then returns MERGED, which implies DONE.
 
-An earlier access is known here by its epoch, a word that the history keeps: where and when it shows on the clocks, by
-which proxy it was made, and by which swizzle. Cells that have the writer and the reader of the cell before are passed
-eight at a time: a tile that one copy wrote takes next to nothing.
+An earlier access is known by its epoch, a word that the history keeps: its component and time on the clocks, its proxy
+and its swizzle. Cells with the same writer and reader as the cell before are skipped eight at a time, so that a tile
+that one copy wrote costs next to nothing.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ DONE: Final = 1
 FLUSH: Final = 2
 MERGED: Final = 3
 DIFFERENT: Final = 64
-"""So many different writers and readers of one access's cells are told apart; the shadow itself looks at more."""
+"""The capacity of the lists of different writers and readers of one access's cells. Beyond it the shadow checks."""
 
 ACCESSES: Final = 16
-"""So many writes at once have lists of what they replace."""
+"""The number of consecutive writes that have such lists."""
 
 REPLACED: Final = np.dtype([("count", "u8"), ("numbers", "i4", DIFFERENT)])
 TAKEN: Final = np.dtype([("count", "u8"), ("notes", "i8", DIFFERENT)])
@@ -54,18 +54,18 @@ SHADOW: Final = np.dtype(
         ("replaced", REPLACED, (ACCESSES, 2)),
     ]
 )
-"""Addresses of a shadow's arrays, 0 for what it does not have; of the word where the epochs' address is; of the notes
-of compiled accesses. taken: the different stores that a read took over, notes without their lanes, whose numbers follow
-its own. replaced: the different writers and readers that each of the writes found, or together those stores."""
+"""Addresses: a shadow's arrays, 0 for those that it lacks; the word that holds the epochs' address; the notes of
+compiled accesses. taken: the different stores that a read merged, as notes without lanes; their numbers follow its own.
+replaced: the different writers and readers that each of the writes replaced, or that those stores had replaced."""
 CELLS: Final = np.dtype([(name, "i8") for name in ("first", "starts", "stride", "runs", "length", "together")])
-"""Runs of so many neighbouring cells: from `first` on every `stride`, or where the words at `starts` say. together: as
-many runs are one access; those after them are the next, with the next number."""
+"""Runs of neighbouring cells: from `first` every `stride`, or at the words at `starts`. together: the number of runs
+of one access; further runs belong to the next access, with the next number."""
 
 GENERIC: Final = 1
 PATTERN_BITS: Final = 1
 PATTERNS: Final = (1 << COMPONENT_BITS - PATTERN_BITS) - 1
 NOT_KNOWN: Final = NEVER
-"""The epoch of what has none of its own."""
+"""The epoch of an access that fits no epoch."""
 
 _ARGUMENTS: Final = (*("ptr",) * 3, *("i64",) * 4, "i32")
 _REPLACED: Final = offset_of("replaced", SHADOW)
@@ -74,12 +74,12 @@ Check = Callable[[int, int, int, int, int, int, int, int], int]
 
 @cache
 def checks() -> tuple[Check, Check]:
-    """For reads and for writes: `check(shadow, cells, clock, width, follows, async, pattern, number)`.
+    """Return the checks of reads and of writes.
 
-    shadow, cells: addresses of a SHADOW and of CELLS. clock, width: the address of a clock's rows, and their length.
-    follows: the component whose accesses come before this one whatever the clock says, -1 for none. async: whether it
-    is made by the async proxy. pattern: by which swizzle it reads, 0 for none. number: its own in the history, of the
-    first where there are several; loads and stores that are machine code are told of a write by the epoch there.
+    They are `check(shadow, cells, clock, width, follows, async, pattern, number)`. shadow, cells: addresses of a SHADOW
+    and of CELLS. clock, width: the address of a clock's rows, and their length. follows: the component whose accesses
+    are ordered before this one in any case, -1 for none. async: made through the async proxy. pattern: the swizzle of a
+    read, 0 for none. number: the first access's number in the history, whose epoch becomes the note of a write.
     """
     text = DECLARED + _TEXT + _set(32) + _set(64) + _list(32) + _list(64) + _TAKE_OVER
     for name in ("read", "write"):
@@ -247,7 +247,7 @@ done:
 
 
 def _list(bits: int) -> str:
-    """The function that adds to a list of words so wide."""
+    """Return the function that adds to a list of words of so many bits."""
     return f"""
 ; Add a number to a list of different ones. False if it is full.
 define internal i1 @list{bits}(ptr %list, i{bits} %number) {{
@@ -284,7 +284,7 @@ failed:
 
 
 def _set(bits: int) -> str:
-    """The function that sets cells of an array of words so wide."""
+    """Return the function that sets cells of an array of words of so many bits."""
     return f"""
 ; Set cells of an array, if there is one.
 define internal void @set{bits}(ptr %array, i64 %start, i64 %length, i{bits} %value) alwaysinline {{
@@ -319,7 +319,7 @@ done:
 
 
 def _check(write: bool) -> str:
-    """The function `read` or `write`."""
+    """Return the function `read` or `write`."""
     return f"""
 define i32 @{"write" if write else "read"}(ptr %shadow, ptr %cells, ptr %clock, i64 %width, i64 %follows, i64 %async,
     i64 %pattern, i32 %number) {{
@@ -360,7 +360,7 @@ settle:
 
 
 def _next_cells(write: bool) -> str:
-    """Run by run: eight cells that all have the writer and reader of the one before are passed, others looked at."""
+    """Return the loop over runs. Eight cells with the writer and reader of the cell before are skipped at once."""
     return f"""
 next_run:
   %this = load i64, ptr %run
@@ -405,7 +405,7 @@ pass:
 
 
 def _one_cell(write: bool) -> str:
-    """A cell whose writer and reader may be new: kept where they are seen, for the next cells have them too."""
+    """Return the check of a cell with a new writer or reader, kept for the following cells once it is proved."""
     return f"""
 one:
   %n1 = load i8, ptr %note_place
@@ -443,7 +443,7 @@ step:
 
 
 def _note_runs(write: bool) -> str:
-    """All is proved: each run is noted, `together` runs by one number."""
+    """Return the noting of proved runs, `together` runs by one number."""
     return f"""
 proved:
   {"" if write else _FIRST_TAKEN}
@@ -472,7 +472,7 @@ noted_run:
 
 
 def _same(result: str, writers: str, writer: str, readers: str, reader: str) -> str:
-    """Whether eight cells have all this writer and this reader."""
+    """Return a comparison: eight cells all have this writer and this reader."""
     lines = []
     for eight, one in ((writers, writer), (readers, reader)):
         name = f"{one}_{result}"
@@ -551,7 +551,7 @@ before_readers_turn:
   store i32 %br1, ptr %before_reader
   %br_listed = call i1 @list32(ptr %before_readers, i32 %br1)
   br i1 %br_listed, label %step, label %settle"""
-"""A cell that compiled code stored to, and nothing read since."""
+"""The check of a cell that compiled code stored to and nothing read since."""
 _FIRST_TAKEN: Final = """%count_taken = load i64, ptr %taken
   %none_taken = icmp eq i64 %count_taken, 0
   %own_count = udiv i64 %runs, %together
@@ -566,7 +566,7 @@ _NOTE: Final = f"""%own_epoch = call i64 @epoch(ptr %epochs, i32 %number)
   %own_note = or i64 %own_time, {MANY}
   %own_unknown = icmp eq i64 %own_epoch, {NOT_KNOWN}
   %note = select i1 %own_unknown, i64 {NEVER}, i64 %own_note"""
-"""Any lane may read what an agent wrote; where it has no epoch, whoever comes asks."""
+"""Any lane may read what an agent wrote. Without an epoch, the note makes compiled code ask."""
 _TAKE_RUN: Final = """br i1 %none_taken, label %noted_run, label %take_run
 take_run:
   call void @take_over(ptr %taken, ptr %noted, ptr %writes, ptr %writers, ptr %writer_lanes, i64 %from, i64 %length,
@@ -575,7 +575,7 @@ take_run:
 
 
 def _fields() -> str:
-    """The addresses in a SHADOW by their names; that of the epochs' address."""
+    """Return loads of the addresses in a SHADOW by their names, and of the word that holds the epochs' address."""
     names = [name for name in SHADOW.names or () if name not in ("taken", "replaced")]
     lines = []
     for name in names:
@@ -586,12 +586,12 @@ def _fields() -> str:
 
 
 def _or_nobody(result: str, seen: str, number: str) -> str:
-    """Whether an access is seen, or there was none."""
+    """Return a test that an access is seen or that there is none."""
     return f"{result}_none = icmp eq i32 {number}, 0\n  {result} = or i1 {result}_none, {seen}"
 
 
 def _own_lists() -> str:
-    """Where another access begins: it has lists of its own, in which nothing stands."""
+    """Return the start of another access, with empty lists of its own."""
     return f"""%within = urem i64 %this, %together
   %begins = icmp eq i64 %within, 0
   br i1 %begins, label %own_lists, label %next_cells
@@ -610,7 +610,7 @@ own_lists:
 
 
 def _listed(which: int, number: str, after: str) -> str:
-    """Remember the number of what a write replaces: of its writers, 0, or of its readers, 1."""
+    """Return the recording of a writer (0) or a reader (1) that a write replaces."""
     told, lists, own = f"%told_{after}", f"%lists_{after}", f"%list_{after}"
     return f"""{lists} = load ptr, ptr %lists
   {own} = getelementptr i8, ptr {lists}, i64 {which * REPLACED.itemsize}
@@ -619,7 +619,7 @@ def _listed(which: int, number: str, after: str) -> str:
 
 
 def _noted(write: bool) -> str:
-    """Note the access in one run of cells: as the writer that nobody has read yet, or as the reader."""
+    """Return the noting of the access in one run of cells: as the writer without readers, or as the reader."""
     what = [("writers", "%own"), ("readers", "0")] if write else [("readers", "%own")]
     what.append(("own_lanes", "0"))
     lines = [f"call void @set32(ptr %{name}, i64 %from, i64 %length, i32 {value})" for name, value in what]

@@ -1,6 +1,6 @@
 """Loads and stores of shared memory as machine code, with the happens-before check of the common case.
 
-What proves that an access may go on stands in `memory_layout`.
+`memory_layout` explains when an access may proceed.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class SharedLoadStoreBody(LoadStoreBody):
         super().__init__(access)
         self._peer = ""
         self.were_read = ""
-        """Of a store, whether warps' reads of its cells are noted."""
+        """For a store, whether reads of its cells by any warp are noted."""
 
     def row(self) -> str:
-        """Where the row `memory` is: what the warp knows of its CTA, or of the peer that the access is to."""
+        """Return the address of the row `memory` for the CTA, or for the peer that is accessed."""
         return self._peer or super().row()
 
     def window(self, address: str, asked: str) -> tuple[str, str]:
-        """That of the CTA, or of the first lane's. Without notes there is none."""
+        """Return the window of the CTA, or of the CTA that the first lane accesses. Without notes there is none."""
         if self.access.peer:
             lane = self.called("i32 @llvm.cttz.i32(i32, i1)", (asked, "true"))
             first = self.scalar(f"extractelement <32 x i64> {address}, i32 {lane}")
@@ -52,11 +52,11 @@ class SharedLoadStoreBody(LoadStoreBody):
         return self.number("start"), limit
 
     def host(self, address: str, offset: str) -> str:
-        """The places in the host's memory."""
+        """Return the addresses in host memory."""
         return self.two("add", "i64", offset, self.splat("i64", self.number("data")))
 
     def check(self, offset: str, good: str, asked: str) -> str:
-        """The lanes that are ordered after what the notes tell, if the pattern is known."""
+        """Return the lanes ordered after the notes, if the pattern is known."""
         first = self.two("lshr", "i64", offset, "splat (i64 2)")
         self.cells = [self.two("add", "i64", first, f"splat (i64 {i})") for i in range(self.bytes // 4)]
         self.warp = self.number("warp")
@@ -79,7 +79,7 @@ class SharedLoadStoreBody(LoadStoreBody):
         return self.scalar(f"select i1 {known}, <32 x i1> {kept}, <32 x i1> zeroinitializer")
 
     def compare(self, values: list[str], places: list[str], lanes: str) -> None:
-        """Nothing: it is not noted here."""
+        """Do nothing: shared memory has no UNCHANGED bit."""
 
     def note(self, offset: str, lanes: str, asked: str) -> None:
         """Note the access, and count its pattern."""
@@ -101,7 +101,7 @@ class SharedLoadStoreBody(LoadStoreBody):
         self.do(f"store i64 {self.scalar(f'add i64 {self.long(pattern)}, 1')}, ptr {pattern}, align 8")
 
     def _note_reads(self, note: str, lanes: str) -> None:
-        """Note a load: by which lane, or by several where another lane reads there too, or did since they last met."""
+        """Note a load by its lane, or by MANY if another lane read there since the lanes last synchronised."""
         who = self.lane
         if not self.access.uniform:
             place = self.field(self._pattern(), "who", PATTERN)
@@ -117,7 +117,7 @@ class SharedLoadStoreBody(LoadStoreBody):
             self.scatter("i64", self.two("or", "i64", note, by), there, lanes)
 
     def _unread(self, readers: str, good: str) -> str:
-        """Where the shadow knows of no readers, or of some that are seen; those of this warp by all of its lanes."""
+        """Return the lanes whose cells have no readers in the shadow, or readers that all lanes have seen."""
         none = self.two("icmp eq", "i32", readers, "zeroinitializer")
         table = self.scalar(f"load ptr, ptr {self.memory('epochs')}, align 8")
         numbers = self.scalar(f"zext <32 x i32> {readers} to <32 x i64>")
@@ -132,11 +132,11 @@ class SharedLoadStoreBody(LoadStoreBody):
         return self.two("and", "i64", notes, f"splat (i64 {LANE})")
 
     def _time_of_lanes(self, component: str) -> str:
-        """Up to when the lanes of the warp with this component have seen each other."""
+        """Return the time up to which the lanes of the warp with this component have seen each other."""
         return self.long(self.at(self.memory("clock"), "i64", self.scalar(f"add i64 {component}, 1")))
 
     def _clock_of(self, notes: str) -> str:
-        """Where the clock has what this lane has seen of the writer's component, or of its lanes if it is another."""
+        """Return the clock entries for the writers: the component's, or its lanes' if another lane wrote."""
         component = self._component(notes)
         own = self.two("icmp eq", "i64", component, self.splat("i64", self.component))
         lane = self._lane_of(notes)
@@ -147,11 +147,11 @@ class SharedLoadStoreBody(LoadStoreBody):
         return self.all_at(self.memory("clock"), "i64", self.two("add", "i64", component, apart))
 
     def number(self, name: str) -> str:
-        """A number of the row `memory`."""
+        """Load a number from the row `memory`."""
         return self.long(self.field(self.row(), name, MEMORY_ROW))
 
     def all_at(self, address: str, kind: str, indices: str) -> str:
-        """The addresses of elements."""
+        """Return the addresses of elements."""
         return self.scalar(f"getelementptr {kind}, ptr {address}, <32 x i64> {indices}")
 
     def _component(self, notes: str) -> str:
@@ -162,15 +162,15 @@ class SharedLoadStoreBody(LoadStoreBody):
         return self.two("icmp sge", "i64", times, self.two("ashr", "i64", notes, f"splat (i64 {TIME_BITS})"))
 
     def _reads(self, warp: str) -> str:
-        """The notes of a warp's reads."""
+        """Return the address of the notes of a warp's reads."""
         notes = self.scalar(f"load ptr, ptr {self.memory('reads')}, align 8")
         return self.at(notes, "i64", self.scalar(f"mul i64 {warp}, {self.number('cells')}"))
 
     def _after_reads(self, kept: str, good: str) -> str:
-        """The lanes that are also ordered after all warps' reads.
+        """Return the lanes that are also ordered after all warps' reads.
 
-        Where no cell is noted to be READ there are none: a load notes it, and who moves reads to the shadow, or
-        forgets them as here, takes it away.
+        There are none unless a cell is marked READ. Loads set the mark; flushing reads to the shadow, or forgetting
+        them as here, clears it.
         """
         self.do("br label %reads\nreads:")
         noted = [self.gather("i8", self.all_at(self.memory("noted"), "i8", cells), good) for cells in self.cells]
@@ -206,7 +206,7 @@ class SharedLoadStoreBody(LoadStoreBody):
         self.do("br label %after_forgets\nafter_forgets:")
 
     def _next(self, counter: str, label: str) -> None:
-        """The end of a loop over the warps that the notes have."""
+        """Write the end of a loop over the warps with notes."""
         self.do(f"%{counter}1 = add i64 %{counter}, 1")
         more = self.scalar(f"icmp ult i64 %{counter}1, {self.long(self.memory('warps'))}")
         self.do(f"br i1 {more}, label %{label}, label %{label}_end\n{label}_end:")

@@ -1,4 +1,4 @@
-"""Values of 32 lanes: a `Vec` is one, its operators ask its `Code` for further ones.
+"""Values of 32 lanes. A `Vec` is one such value; its operators append instructions to its `Code`.
 
 There are two kinds of code: a `Body` (in `body`) writes LLVM IR, a `Recorder` (in `recorder`) lists operations.
 """
@@ -18,7 +18,7 @@ _SUFFIX = {"float": "f32", "double": "f64"}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Helper:
-    """A function of vectors that is compiled once and called wherever it is used."""
+    """A function of vectors that is compiled once and called at every use."""
 
     name: str
     result: str
@@ -28,7 +28,7 @@ class Helper:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Template:
-    """One LLVM instruction with {0}, {1} ... for its operands, and what it refers to. Equal ones are identical."""
+    """One LLVM instruction with {0}, {1} ... for its operands, and its declarations. Interned."""
 
     text: str
     kind: str
@@ -38,31 +38,31 @@ class Template:
 
 @cache
 def template(text: str, kind: str, declaration: str = "", helper: Helper | None = None) -> Template:
-    """The template of a text whose result is a vector of `kind`."""
+    """Return the template of a text whose result is a vector of `kind`."""
     return Template(text, kind, declaration, helper)
 
 
 class Code(Protocol):
-    """Whatever turns an instruction and its operands into a new value."""
+    """A consumer of instructions that returns their results."""
 
     def new(self, template: Template, operands: tuple[Vec, ...]) -> Vec:
-        """The value of an instruction."""
+        """Return the result of an instruction."""
 
     def constant(self, value: int | float, kind: str) -> Vec:
-        """`value` in every lane; a Python float only for kinds float and double."""
+        """Return `value` in every lane; a Python float only for kinds float and double."""
         return self.bits(_pattern(value, kind), kind)
 
     def bits(self, pattern: int, kind: str) -> Vec:
-        """The bit pattern in every lane."""
+        """Return the bit pattern in every lane."""
         return Vec(self, pattern & (1 << BITS[kind]) - 1, kind)
 
     def intrinsic(self, name: str, *operands: Vec, result: str | None = None, flags: str = "") -> Vec:
-        """A call of the LLVM intrinsic `llvm.name`, overloaded on its result (and argument if they differ)."""
+        """Call the LLVM intrinsic `llvm.name`, overloaded on its result (and argument if they differ)."""
         kinds = tuple([operand.kind for operand in operands])
         return self.new(_intrinsic(name, result or kinds[0], kinds, flags), operands)
 
     def call(self, helper: Helper, operands: tuple[Vec, ...]) -> Vec:
-        """A call of a helper of our own."""
+        """Call a helper."""
         if tuple([operand.kind for operand in operands]) != helper.arguments:
             raise TypeError(f"{helper.name} takes {helper.arguments}, not {[o.kind for o in operands]}")
         return self.new(_call(helper), operands)
@@ -125,44 +125,44 @@ class Vec:
         return self.code.constant(0, self.kind)._binary("sub", self)
 
     def shl(self, count: Vec | int) -> Vec:
-        """Left shift; the count must be below the width."""
+        """Shift left; the count must be below the width."""
         return self._binary("shl", count)
 
     def shr(self, count: Vec | int) -> Vec:
-        """Right shift filling with zeros; the count must be below the width."""
+        """Shift right, filling with zeros; the count must be below the width."""
         return self._binary("lshr", count)
 
     def sar(self, count: Vec | int) -> Vec:
-        """Right shift filling with the sign; the count must be below the width."""
+        """Shift right, filling with the sign; the count must be below the width."""
         return self._binary("ashr", count)
 
     def divide(self, op: str, other: Vec) -> Vec:
-        """One of udiv, sdiv, urem, srem; the divisor must not be zero."""
+        """Divide by udiv, sdiv, urem or srem; the divisor must not be zero."""
         return self._binary(op, other)
 
     def compare(self, op: str, other: Vec | int | float) -> Vec:
-        """`op` as LLVM spells it: eq, ne, slt, ult ... for integers, oeq, olt, ueq, uno ... for floats."""
+        """Compare by `op` as LLVM spells it: eq, ne, slt, ult ... for integers, oeq, olt, ueq, uno ... for floats."""
         name = "fcmp" if self.kind in FLOATS else "icmp"
         return self.code.new(_two(f"{name} {op}", self.kind, "i1"), (self, self._operand(other)))
 
     def select(self, yes: Vec, no: Vec) -> Vec:
-        """Where this predicate holds, `yes`, elsewhere `no`."""
+        """Return `yes` where this predicate holds, `no` elsewhere."""
         return self.code.new(selection(yes.kind), (self, yes, no))
 
     def bitcast(self, kind: str) -> Vec:
-        """The same bits as another kind of the same width: no instruction at all."""
+        """Return the same bits as another kind of the same width. This takes no instruction."""
         return self if kind == self.kind else self.code.new(_conversion("bitcast", self.kind, kind), (self,))
 
     def zext(self, kind: str) -> Vec:
-        """Widened with zeros, truncated, or the same."""
+        """Widen with zeros, truncate, or return the same."""
         return self._resize("zext", kind)
 
     def sext(self, kind: str) -> Vec:
-        """Widened with the sign, truncated, or the same."""
+        """Widen with the sign, truncate, or return the same."""
         return self._resize("sext", kind)
 
     def convert(self, op: str, kind: str) -> Vec:
-        """One of LLVM's value conversions: sitofp, uitofp, fpext, fptrunc."""
+        """Convert by one of LLVM's value conversions: sitofp, uitofp, fpext, fptrunc."""
         return self.code.new(_conversion(op, self.kind, kind), (self,))
 
     def _resize(self, op: str, kind: str) -> Vec:
@@ -173,7 +173,7 @@ class Vec:
 
 
 def helper(result: str, *arguments: str) -> Callable[[Callable[..., Vec]], Callable[..., Vec]]:
-    """Make a function of vectors (of the kinds `arguments`) one that is compiled once and called."""
+    """Return a decorator that compiles a function of vectors (of the kinds `arguments`) once and calls it."""
 
     def wrap(body: Callable[..., Vec]) -> Callable[..., Vec]:
         made = Helper(body.__name__, result, arguments, body)
@@ -193,7 +193,7 @@ def _two(op: str, kind: str, result: str) -> Template:
 
 
 def selection(kind: str) -> Template:
-    """Where operand 0 holds, operand 1, elsewhere operand 2."""
+    """Return the template of operand 1 where operand 0 holds, operand 2 elsewhere."""
     return template(f"select <32 x i1> {{0}}, <32 x {kind}> {{1}}, <32 x {kind}> {{2}}", kind)
 
 

@@ -148,7 +148,7 @@ def test_an_mbarrier_that_was_found_before_is_looked_for_again_once_it_is_gone()
     [
         (
             "arrive arrive wait",
-            {"fault": "barrier.cluster.arrive twice, but barrier.cluster.wait once", "formal": AGAIN},
+            {"fault": "two barrier.cluster.arrive, but only one barrier.cluster.wait", "formal": AGAIN},
         ),
         ("arrive arrive wait wait", {"formal": AGAIN}),
         ("arrive wait wait", {"fault": "barrier.cluster.wait without an arrive before it"}),

@@ -46,7 +46,9 @@ def test_an_aligned_barrier_is_for_all_lanes(barrier: str, completion: str) -> N
     run(f"@%p0 ret; {barrier}", completion)
     run(barrier, completion, threads=40 if "arrive" not in barrier else 64)
     for body in (f"@%p0 bra A; {barrier} A:", f"@!%p0 {barrier}", f"@%p0 bra A; {barrier} bra B; A: {barrier} B:"):
-        with pytest.raises(BarrierError, match=r"is for lanes 0 to 31; lanes (0 to 7|8 to 31) did not come with them"):
+        with pytest.raises(
+            BarrierError, match=r"names lanes 0 to 31, but lanes (0 to 7|8 to 31) did not come with them"
+        ):
             run(body, completion)
 
 
@@ -74,7 +76,9 @@ def test_an_aligned_instruction_is_for_all_lanes(name: str, completion: str) -> 
     begin = ".shared .align 16 .b8 words[1024]; and.b32 %r4, %r0, 31; " + MATRIX
     run(f"{begin} {TOGETHER[name]}", completion, threads=32)
     for body in (f"@%p0 bra A; {TOGETHER[name]} A: bar.warp.sync -1;", f"@!%p0 {TOGETHER[name]}"):
-        with pytest.raises(BarrierError, match=r"is for lanes 0 to 31; lanes (0 to 7|8 to 31) did not come with them"):
+        with pytest.raises(
+            BarrierError, match=r"names lanes 0 to 31, but lanes (0 to 7|8 to 31) did not come with them"
+        ):
             run(f"{begin} {body}", completion, threads=32)
 
 
@@ -91,7 +95,7 @@ def test_a_shuffle_from_lanes_that_have_ended(shuffle: str, lanes: str, completi
     run(f"shfl.sync.{shuffle}, -1;", completion)
     run("@!%p0 bra END; shfl.sync.down.b32 %r2, %r0, 4, 0x1807, 0xff;", completion)
     for body, threads in ((f"@!%p0 bra END; shfl.sync.{shuffle}, 0xff;", 32), (f"shfl.sync.{shuffle}, 0xff;", 8)):
-        with pytest.raises(BarrierError, match=f"brings lanes {lanes} what lanes give that have ended") as caught:
+        with pytest.raises(BarrierError, match=f"gives lanes {lanes} the values of lanes that have ended") as caught:
             run(body, completion, threads)
         assert caught.value.level == Level.FORMAL
 
@@ -101,7 +105,7 @@ def test_a_shuffle_from_lanes_that_it_does_not_name(completion: str) -> None:
     """Those lanes wait elsewhere. In segments of eight no lane reads theirs."""
     half = "@!%p0 bra A; shfl.sync.down.b32 %r2, %r0, 4, {}, 0xff; A: bar.warp.sync -1;"
     run(half.format("0x1807"), completion, threads=32)
-    with pytest.raises(BarrierError, match="brings lanes 4 to 7 what lanes give that it does not name") as caught:
+    with pytest.raises(BarrierError, match="gives lanes 4 to 7 the values of lanes that it does not name") as caught:
         run(half.format("31"), completion, threads=32)
     assert caught.value.level == Level.FORMAL
 
@@ -123,7 +127,9 @@ def test_a_lane_that_is_not_named_may_not_come(exchange: str, completion: str) -
         (f"{everyone} @%p2 bra A; {these} A:", Level.FAULT),
         (f"setp.lt.u32 %p2, %r0, 4; @%p2 bra A; {these} A:", Level.FAULT),
     ):
-        with pytest.raises(BarrierError, match=r"is for lanes 8 to 31: what the others get is not defined") as caught:
+        with pytest.raises(
+            BarrierError, match=r"names lanes 8 to 31 only: the results of other lanes are undefined"
+        ) as caught:
             run(body, completion, threads=32)
         assert caught.value.level == level
 
@@ -135,7 +141,7 @@ def test_a_branch_on_the_number_of_a_warp_parts_none(size: Dim3, level: Level, c
     exchange = "shfl.sync.bfly.b32 %r2, %r0, 0, 31, 0xffff;"
     body = PROGRAM.replace("BODY", f"shr.u32 %r4, %r0, 5; setp.ne.b32 %p2, %r4, 0; @%p2 bra A; {exchange} A:")
     text = kernel("k", ".param .u64 out", body).replace(")\n{", f")\n.reqntid {size[0]}, {size[1]}, 1\n{{")
-    with pytest.raises(BarrierError, match="is for lanes 0 to 15") as caught:
+    with pytest.raises(BarrierError, match="names lanes 0 to 15 only") as caught:
         launch(text, [np.zeros(64, np.uint32)], block=size, completion=completion, level=Level.FORMAL)
     assert caught.value.level == level
 
@@ -160,7 +166,7 @@ def test_lanes_that_are_named_must_come_or_end(exchange: str, completion: str) -
             "barrier.cluster.arrive;",
             exchange.replace("MEMBERS", "-1"),
         ):
-            with pytest.raises(BarrierError, match=r"is for .*; lanes (0 to 7|8 to 31) did not come with them"):
+            with pytest.raises(BarrierError, match=r"names .*, but lanes (0 to 7|8 to 31) did not come with them"):
                 run(f"{before} {after}", completion, threads=32)
 
 

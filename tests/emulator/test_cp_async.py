@@ -69,7 +69,9 @@ def test_lanes_that_copy_over_one_another(completion: str) -> None:
     wide = """shl.b32 %r2, %t, 4; and.b32 %r2, %r2, 0xf0; mul.wide.u32 %q2, %r2, 1; add.u64 %q2, %a1, %q2;
 add.u32 %r2, %r2, %r50; cp.async.cg.shared.global [%r2], [%q2], 16; cp.async.wait_all; bar.warp.sync -1;"""
     assert (run(wide + TAKE, completion) == np.arange(1, 33)).all()
-    with pytest.raises(DataRace, match=r"cp\.async writes .* in lane 16 and another value in lane 0: either may stay"):
+    with pytest.raises(
+        DataRace, match=r"cp\.async writes .* in lane 16 and another value in lane 0: either value may remain"
+    ):
         run(wide.replace("%q2, %r2, 1", "%q2, %t, 16"), completion)
 
 

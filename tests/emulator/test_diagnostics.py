@@ -86,7 +86,8 @@ def test_a_write_that_comes_too_early_is_not_to_be_waited_for() -> None:
         launch(kernel("k", "", TOO_EARLY), [], block=(64, 1, 1), completion="eager", level=Level.FORMAL)
     early = (
         r"missing +an arrival of warp 1 of CTA \(0,0,0\) after its read, on a barrier that warp 0 of CTA \(0,0,0\) "
-        r"waits for before PTX line 11: this write came too early, PTX line 9 is to read what PTX line 10 wrote there$"
+        r"waits for before PTX line 11: this write came too early, PTX line 9 should read the value that "
+        r"PTX line 10 wrote there$"
     )
     assert re.search(early, str(raised.value)), raised.value
 
@@ -119,7 +120,7 @@ def test_both_mends_are_said_where_machine_code_has_stored_twice(completion: Com
         launch(text, [], block=(64, 1, 1), completion=completion, level=Level.FORMAL)
     both = (
         r"missing +a barrier that warp 0 .* arrives on after PTX line 15 and warp 1 .* waits for before PTX line 19; "
-        r"or, if PTX line 19 is to read what was there before, an arrival of warp 1 .* after it on a barrier that "
+        r"or, if PTX line 19 should read the value before that, an arrival of warp 1 .* after it on a barrier that "
         r"warp 0 .* waits for before PTX line 15$"
     )
     assert re.search(both, str(raised.value)), raised.value
@@ -157,7 +158,7 @@ def test_a_load_that_was_not_waited_for_and_perhaps_not_handed_over_either(hande
 
 def test_a_copy_that_comes_too_early_is_not_to_be_waited_for() -> None:
     (twin,) = (twin for twin in TWINS if twin.name == "a stage is overwritten before it is free")
-    with pytest.raises(DataRace, match="this write came too early, nothing has read what PTX line 66 wrote"):
+    with pytest.raises(DataRace, match="this write came too early, nothing has read the value of PTX line 66"):
         run(twin.program, twin.text(), "eager")
 
 

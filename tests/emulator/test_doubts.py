@@ -78,7 +78,7 @@ def test_a_value_that_nobody_uses_is_formal(way: str, load: str, completion: Com
 @pytest.mark.parametrize("load", [TENSOR, SHARED], ids=["tensor", "shared"])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_value_that_is_used_is_a_fault(way: str, load: str, completion: Completion) -> None:
-    with pytest.raises(UnwrittenRead, match=r"goes into +PTX line \d+: ") as caught:
+    with pytest.raises(UnwrittenRead, match=r"flows into +PTX line \d+: ") as caught:
         run(load + WAYS[way], 1, completion)
     assert "ld" in caught.value.instr.opcode and caught.value.level == Level.FAULT
 
@@ -161,7 +161,7 @@ def test_of_a_vector_what_is_used_is_told_by_its_registers(completion: Completio
 
     out, (found,) = tried("")
     assert out == [5] * 32 and found.level == Level.FORMAL
-    with pytest.raises(UnwrittenRead, match="goes into"):
+    with pytest.raises(UnwrittenRead, match="flows into"):
         tried("add.u32 %r0, %r0, %r2;")
 
 

@@ -112,7 +112,7 @@ def test_what_all_lanes_store_any_may_read() -> None:
 def test_two_lanes_that_store_different_values_in_one_place(completion: str) -> None:
     at = "shr.u32 %r57, %t, 1; shl.b32 %r57, %r57, 2; add.u32 %r57, %r57, %r50; {0} %r58, %t, 1;"
     run(at.format("shr.u32") + "st.shared.u32 [%r57], %r58; bar.warp.sync -1;", "", 40, completion)
-    with pytest.raises(DataRace, match=r"in lane 1 and another value in lane 0: either may stay"):
+    with pytest.raises(DataRace, match=r"in lane 1 and another value in lane 0: either value may remain"):
         run(at.format("add.u32") + "st.shared.u32 [%r57], %r58;", "", 1, completion)
     run(at.format("add.u32") + "st.volatile.shared.u32 [%r57], %r58; bar.warp.sync -1;", "", 2, completion)
     run("atom.shared.exch.b32 %r58, [%r50], %t;", "st.shared.u32 [%r50], 7; bar.warp.sync -1;", 2, completion)
@@ -170,7 +170,7 @@ def test_each_lane_may_have_its_own_part_of_a_matrix() -> None:
 
 def test_two_rows_of_stmatrix_in_one_place() -> None:
     twice = "and.b32 %r53, %t, 3; shl.b32 %r53, %r53, 4; add.u32 %r53, %r53, %r50; "
-    with pytest.raises(DataRace, match="another value in several lanes: either may stay"):
+    with pytest.raises(DataRace, match="another value in several lanes: either value may remain"):
         run(twice + "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r53], {%t};")
 
 
@@ -219,7 +219,9 @@ def test_lanes_that_met_before_they_waited_have_not_met(completion: str) -> None
 @pytest.mark.parametrize("completion", MODES)
 def test_copies_of_a_loop_into_one_place(completion: str) -> None:
     run(COPY, "", 2, completion, Level.FORMAL)
-    with pytest.raises(MissingWait, match=r"missing +a place for each copy of PTX line \d+, or a wait between"):
+    with pytest.raises(
+        MissingWait, match=r"missing +a separate destination for each copy of PTX line \d+, or a wait between"
+    ):
         run(COPY.replace("cp.async.wait_group 0;", ""), "", 2, completion)
 
 

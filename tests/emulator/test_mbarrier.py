@@ -204,7 +204,7 @@ def test_an_answer_that_nobody_reads_waits_for_nothing(waits: str, completion: s
     asked, read = wait(0).replace("try_wait", waits), "ld.shared.b32 %r9, [%r4]; st.global.b32 [%rd1+128], %r9;"
     run(f"{init(1)} {copy} {asked} {read}", completion=completion)
     for unread in (asked[: asked.index("@")], asked.replace("@!%p5", "setp.eq.b32 %p5, %r1, 99; @%p5")):
-        with pytest.raises(errors.MissingWait, match=rf"nobody reads what mbarrier\.{waits} at PTX line \d+ answers"):
+        with pytest.raises(errors.MissingWait, match=rf"the result of mbarrier\.{waits} at PTX line \d+ is never read"):
             run(f"{init(1)} {copy} {unread} {read}", completion=completion)
 
 

@@ -50,7 +50,7 @@ def test_what_is_not_there_is_a_deadlock(first: str, second: str, lack: int) -> 
 
 def test_the_register_file_is_shared_evenly_without_maxnreg() -> None:
     run(DEC.format(224), INC.format(256))
-    with pytest.raises(errors.Deadlock, match=re.escape("256 a thread")):
+    with pytest.raises(errors.Deadlock, match=re.escape("256 per thread")):
         run(DEC.format(248), INC.format(256))
 
 
@@ -65,7 +65,7 @@ def test_the_register_file_is_shared_evenly_without_maxnreg() -> None:
 )
 def test_the_wrong_direction_is_formal(first: str, maxnreg: str) -> None:
     other = DEC.format(24)
-    with pytest.raises(errors.RegisterError, match=r"setmaxnreg\.(inc|dec) to \d+ registers a thread, which has \d+"):
+    with pytest.raises(errors.RegisterError, match=r"setmaxnreg\.(inc|dec) to \d+ registers per thread; each has \d+"):
         run(first, other, maxnreg, errors.Level.FORMAL)
     run(first, other, maxnreg)
 

@@ -155,7 +155,7 @@ def test_a_deadlock_tells_each_mbarrier_once_by_its_name_and_the_last_arrival_by
     told = str(raised.value)
     assert told.count(waits.format(15)) == 2
     assert told.endswith(
-        "\n  full[1] (mbarrier #1 at 0x408), now in phase 0: 1 of 2 arrivals, -16 bytes outstanding (so many more came "
+        "\n  full[1] (mbarrier #1 at 0x408), now in phase 0: 1 of 2 arrivals, -16 bytes outstanding (more bytes came "
         "than this phase expects), last arrival: mbarrier.arrive of warp 0 of CTA (0,0,0), PTX line 12\n"
         "      kernels/ring.py:11 in load: fill(ring)"
     )

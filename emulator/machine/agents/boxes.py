@@ -1,7 +1,7 @@
 """TMA: boxes of tensors, copied between global and shared memory.
 
-The loads of a warp in a row are checked and issued together, before it does anything else: as a rule they fill one
-tile, and are one access of shared memory to look at.
+A warp's consecutive loads are checked and issued together, before the warp does anything else. Usually they fill one
+tile and are one access of shared memory.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ LOAD, STORE = "a TMA load", "a TMA store"
 
 @dataclass(slots=True, eq=False)
 class Load:
-    """Boxes on their way into the shared memory of one CTA: `size` bytes from `offset` on. counted: the bytes that the
-    mbarrier is told."""
+    """Boxes in flight to the shared memory of one CTA, `size` bytes from `offset`.
+
+    counted: the bytes that the mbarrier counts.
+    """
 
     me: Access
     party: Party
@@ -56,10 +58,10 @@ class Load:
 
 
 class LoadQueue:
-    """The TMA loads that a warp made in a row just now, neither checked nor issued.
+    """A warp's consecutive TMA loads, neither checked nor issued yet.
 
-    Nobody can tell that from doing so at each: nothing else happens in the cluster meanwhile, and none of them but the
-    last can end a phase, since its mbarrier waits for arrivals or expects the bytes of all.
+    Deferring them is unobservable: nothing else happens in the cluster meanwhile, and only the last of them can end a
+    phase, because its mbarrier waits for arrivals or expects the bytes of all.
     """
 
     def __init__(self) -> None:
@@ -67,17 +69,17 @@ class LoadQueue:
         self._bytes: dict[MBarrier, int] = {}
 
     def takes(self, barrier: MBarrier, count: int) -> bool:
-        """Whether a load that tells the mbarrier so many bytes may be queued after those that are."""
+        """Return whether a load that brings the mbarrier so many bytes may join the queue."""
         return barrier.pending > 0 or barrier.tx - self._bytes.get(barrier, 0) >= count
 
     def add(self, load: Load) -> None:
-        """Queue a load, the next of its mbarrier to come."""
+        """Queue a load."""
         self._loads.append(load)
         self._bytes[load.barrier] = self._bytes.get(load.barrier, 0) + load.counted
         load.barrier.copies.append(load.party)
 
     def issue(self) -> None:
-        """Check and issue what was queued."""
+        """Check and issue the queue."""
         left, self._loads = self._loads, []
         self._bytes.clear()
         unproved = _not_in_order(left) if len(left) > 1 else left
@@ -95,7 +97,7 @@ class LoadQueue:
 
 
 def _not_in_order(loads: list[Load]) -> list[Load]:
-    """Those that are to be looked at one by one; the others are in order, and noted. A CTA's are noted in turn."""
+    """Return the loads to check one by one. The others are proved to be in order, and noted, by CTA and mbarrier."""
     groups: list[list[Load]] = []
     latest: dict[Cta, list[Load]] = {}
     for load in loads:
@@ -114,7 +116,7 @@ def _not_in_order(loads: list[Load]) -> list[Load]:
 
 
 def _in_order(group: list[Load]) -> bool:
-    """Whether loads of one size into one CTA, told to one mbarrier, are in order; then they are noted."""
+    """Return whether loads of one size into one CTA, by one mbarrier, are in order. If so, note them."""
     first, smem = group[0], group[0].cta.smem
     cells = smem.spans(tuple([load.offset for load in group]), first.size)
     accesses = [load.me for load in group]
@@ -122,7 +124,7 @@ def _in_order(group: list[Load]) -> bool:
 
 
 def _issue(loads: list[Load]) -> None:
-    """Set copies going that are told to one mbarrier in one phase: to complete one after another."""
+    """Issue copies that report to one phase of one mbarrier, to complete one after another."""
     barrier = loads[0].barrier
     arrived = [(load.counted, load.party) for load in loads]
 
@@ -135,21 +137,21 @@ def _issue(loads: list[Load]) -> None:
 
 
 def issue_loads(warp: Warp) -> None:
-    """Check and issue the loads that the warp made in a row."""
+    """Check and issue the warp's queued loads."""
     if warp.queued_loads is not None:
         warp.queued_loads.issue()
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """From a tensor to an offset of the shared memory of CTAs, each with the mbarrier that is told."""
+    """A checked way from a tensor to shared memory: (CTA, offset, mbarrier) of each destination."""
 
     tensor: TensorMap
     targets: list[tuple[Cta, int, MBarrier]]
 
 
 def load_boxes(instr: Instr, warp: Warp, route: Route, boxes: list[tuple[int, ...]]) -> None:
-    """Boxes at these coordinates, one after another, by a route that was checked. `issue_loads` has to follow."""
+    """Queue loads of boxes at these coordinates by a checked route. `issue_loads` has to follow."""
     tensor, launch, row = route.tensor, warp.cta.launch, warp.queued_loads
     size, counted = tensor.shared_bytes * len(boxes), tensor.box_bytes * len(boxes)
     found = [_checked(instr, warp, tensor, coordinates, LOAD) for coordinates in boxes]
@@ -184,7 +186,7 @@ def store_boxes(
     offset: int,
     reduction: str | None,
 ) -> None:
-    """Boxes that follow one another in this CTA's shared memory to global memory, in the lane's open group."""
+    """Store boxes that are contiguous in this CTA's shared memory to global memory, in the lane's open group."""
     smem, size = warp.cta.smem, tensor.box_bytes * len(boxes)
     aligned(offset, TMA_ALIGNMENT, f"the source of {STORE}", instr, warp)
     found = [_checked(instr, warp, tensor, coordinates, STORE, writes=True) for coordinates in boxes]
@@ -210,14 +212,14 @@ def store_boxes(
 
 
 def _row_bytes(there: np.ndarray) -> int:
-    """The bytes of each row of an array, whose last dimension is contiguous."""
+    """Return the bytes of each row of an array whose last dimension is contiguous."""
     return int(there.shape[-1]) * there.itemsize
 
 
 def _checked(
     instr: Instr, warp: Warp, tensor: TensorMap, coordinates: tuple[int, ...], what: str, writes: bool = False
 ) -> Box:
-    """The part of a box that lies in the tensor. Raises OutOfBounds unless that lies in an allocation."""
+    """Return the part of a box that lies in the tensor. Raises OutOfBounds unless an allocation holds it."""
     part, memory = tensor.part(coordinates), warp.cta.launch.memory
     if part is None:
         return None

@@ -1,4 +1,4 @@
-"""The agents that copy: bulk copies in both directions, their groups and those of TMA, and cp.async."""
+"""Copy agents: bulk copies in both directions, cp.async, and the groups of all copies."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class Group:
-    """Copies that are waited for together. `last` is the time of the newest, known when the group is committed.
+    """Copies that are waited for together. `last`: the time of the newest, known when the group is committed.
 
-    lanes: of cp.async, those (bits) that committed it.
+    lanes: the lanes (bits) that committed a group of cp.async.
     """
 
     def __init__(self) -> None:
@@ -38,8 +38,8 @@ class Group:
 class CopyThread:
     """The groups of one thread's bulk copies. Its component's time counts copies.
 
-    generic: the copies go through the generic proxy: fence.proxy.async must come before the async proxy reads them.
-    NVIDIA's programs leave it out after cp.async, so only level `pedantic` asks. queue: the copies complete in order.
+    generic: the copies go through the generic proxy, so PTX asks for fence.proxy.async before the async proxy reads
+    them. NVIDIA's programs omit it after cp.async: only level `pedantic` reports that. queue: in-order completion.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class CopyThread:
         self.writes = Writes(self)
 
     def access(self, instr: Instr, what: str, after: int = 0) -> Access:
-        """An access of the copy that is issued next, or after so many more."""
+        """Return an access of the copy that is issued next, or `after` copies later."""
         return Access(self.component, self.issued + 1 + after, self.generic, instr, self.warp, what, via=self)
 
     def issue(self, instr: Instr, perform: Any, count: int = 1) -> None:
-        """Queue a checked copy in the open group, or several as one."""
+        """Queue a checked copy, or several as one, in the open group."""
         group, cluster = self.open, self.warp.cta.cluster
         self.issued += count
         group.outstanding += count
@@ -80,11 +80,11 @@ class CopyThread:
         self.open = Group()
 
     def unfinished(self, allowed: int) -> list[Group]:
-        """The committed groups but the latest `allowed` that are not complete."""
+        """Return the incomplete groups among the committed ones except the latest `allowed`."""
         return [g for g in self._covered(allowed) if g.outstanding]
 
     def waited(self, allowed: int) -> None:
-        """All committed groups but the latest `allowed` were waited for."""
+        """Note that all committed groups except the latest `allowed` were waited for."""
         covered = self._covered(allowed)
         if covered:
             self.warp.clock.advance(self.component, covered[-1].last, visible=self.published)
@@ -94,7 +94,7 @@ class CopyThread:
         return self.groups[: max(len(self.groups) - allowed, 0)]
 
     def missing(self, access: Access, me: Access) -> str:
-        """What orders `me` after `access`, for the report of a conflict."""
+        """Describe what must order `me` after `access`, for the report of a conflict."""
         if access.time > self.committed_until:
             return f"{self.waiting_for} in {self.warp} after a commit_group that follows PTX line {access.instr.line}"
         if self.warp.clock.at(self.component) < access.time:
@@ -102,24 +102,24 @@ class CopyThread:
         return missing_release(self.warp, self.waiting_for, me)
 
     def _which(self) -> str:
-        """Which of its lanes have to wait, if that is to be said."""
+        """Name the lanes that have to wait, if not all."""
         return ""
 
 
 class WarpCopies(CopyThread):
-    """The cp.async of a warp. Each lane has groups of its own: those that it commits, and waits for."""
+    """The cp.async of a warp. Each lane commits its own groups and waits for them."""
 
     def __init__(self, warp: Warp) -> None:
         super().__init__(warp, "cp.async", "cp.async.wait_group", True, deque())
         self.waits: list[tuple[int, int, Instr]] = []
-        """Of each wait: how many copies were complete, at which time of the warp, by what."""
+        """Waits, as (copies complete by then, the warp's time, the waiting instruction)."""
         self._makers: list[tuple[int, int]] = []
-        """The lanes (bits) that make the copies, from which one on."""
+        """The lanes (bits) that issue copies, as (first copy, lanes)."""
         self._reached: list[int] | None = None
-        """Up to which copy each lane waited for its own; None as long as all lanes commit and wait together."""
+        """The last own copy that each lane waited for; None while all lanes commit and wait together."""
 
     def made_by(self, lanes: int) -> None:
-        """The next copies are made by these lanes (bits)."""
+        """Note that these lanes (bits) issue the next copies."""
         if not self._makers or self._makers[-1][1] != lanes:
             self._makers.append((self.issued + 1, lanes))
 
@@ -130,7 +130,7 @@ class WarpCopies(CopyThread):
         super().commit()
 
     def unfinished(self, allowed: int, lanes: int = ALL) -> list[Group]:
-        """What is not complete of what comes no later than the latest groups but `allowed` of these lanes."""
+        """Return the incomplete groups up to the newest one that these lanes have to wait for, see `waited`."""
         self._part(lanes)
         if self._reached is None:
             return super().unfinished(allowed)
@@ -138,7 +138,7 @@ class WarpCopies(CopyThread):
         return [group for group in self.groups if group.last <= last and group.outstanding]
 
     def waited(self, allowed: int, by: Instr | None = None, lanes: int = ALL) -> None:
-        """These lanes (bits) waited for all of their groups but the latest `allowed`, each for its own copies."""
+        """Note that these lanes (bits) waited for their groups except the latest `allowed`, each for its own copies."""
         before = self.warp.clock.at(self.component)
         if self._reached is None:
             super().waited(allowed)
@@ -155,7 +155,7 @@ class WarpCopies(CopyThread):
             del self._makers[0]
 
     def made_up_to(self, lanes: int) -> int:
-        """The copy up to which these lanes (bits) made all that were not waited for."""
+        """Return the copy up to which these lanes (bits) issued all copies that were not waited for."""
         return self._up_to(lambda makers: 0 if makers & ~lanes else self.issued)
 
     def _part(self, lanes: int) -> None:
@@ -163,12 +163,12 @@ class WarpCopies(CopyThread):
             self._reached = [self.warp.clock.at(self.component)] * LANES
 
     def _own(self, allowed: int, lanes: int) -> dict[int, list[Group]]:
-        """The groups of each of these lanes but the latest `allowed`, where there are some."""
+        """Return each lane's groups except the latest `allowed`, for lanes that have any."""
         own = {lane: [group for group in self.groups if group.lanes >> lane & 1] for lane in _lanes(lanes)}
         return {lane: groups[: len(groups) - allowed] for lane, groups in own.items() if len(groups) > allowed}
 
     def _up_to(self, reached: Callable[[int], int]) -> int:
-        """The copy up to which all are over. reached: up to which those are that these lanes (bits) make."""
+        """Return the copy up to which all are complete. reached: the same for copies that given lanes issue."""
         over = self.warp.clock.at(self.component)
         ends = [start - 1 for start, _ in self._makers[1:]] + [self.issued]
         for (_, makers), end in zip(self._makers, ends, strict=False):
@@ -179,12 +179,12 @@ class WarpCopies(CopyThread):
         return over
 
     def wait_for(self, access: Access) -> tuple[int, int, Instr] | None:
-        """The first wait of `waits` that covers a copy."""
+        """Return the first of `waits` that covers a copy, or None."""
         at = bisect_left(self.waits, access.time, key=itemgetter(0))
         return self.waits[at] if at < len(self.waits) else None
 
     def waited_at(self, access: Access) -> int:
-        """When each lane had waited for its own copies, 0 if another told of them."""
+        """Return the time at which each lane had waited for its own copies, 0 if something else reported them."""
         wait = self.wait_for(access)
         return 0 if wait is None else wait[1]
 
@@ -199,29 +199,29 @@ def _lanes(bits: int) -> list[int]:
 
 
 class Writes:
-    """What the bulk copies of a thread write to global memory: complete at a wait_group that is no wait_group.read."""
+    """The writes of a thread's bulk copies to global memory, complete at a wait_group without .read."""
 
     def __init__(self, copies: CopyThread) -> None:
         self.copies = copies
         warp = copies.warp
         self.component = warp.cta.cluster.history.component((warp.cta.rank, warp.index, "writes", copies.component))
         self.groups: list[int] = []
-        """How many copies were issued when each group that was not waited for was committed."""
+        """The number of copies issued before the commit of each group that was not waited for."""
 
     def access(self, instr: Instr, what: str, reduces: bool) -> GlobalAccess:
-        """A write of the copy that is issued next. reduces: into what is there, atomically."""
+        """Return the write of the copy that is issued next. reduces: it is an atomic reduction."""
         time, strong = self.copies.issued + 1, GPU * reduces
         return GlobalAccess(self.component, time, False, instr, self.copies.warp, what, via=self, strong=strong)
 
     def waited(self, allowed: int) -> None:
-        """All committed groups but the latest `allowed` were waited for, and not for their reads alone."""
+        """Note that all committed groups except the latest `allowed` were waited for, without .read."""
         covered = self.groups[: max(len(self.groups) - allowed, 0)]
         if covered:
             self.copies.warp.clock.advance(self.component, covered[-1])
             del self.groups[: len(covered)]
 
     def missing(self, access: Access, me: Access) -> str:
-        """What orders `me` after `access`, for the report of a conflict."""
+        """Describe what must order `me` after `access`, for the report of a conflict."""
         warp, wait = self.copies.warp, self.copies.waiting_for
         if access.time > self.copies.committed_until:
             return f"{wait} in {warp} after a commit_group that follows PTX line {access.instr.line}"
@@ -249,10 +249,10 @@ def fill(
     reduces: bool = False,
     route: tuple[int, ...] = (),
 ) -> None:
-    """Queue a copy of `size` bytes into shared memory: checked now, moved and reported when it completes.
+    """Queue a copy of `size` bytes into shared memory: checked now, moved and reported at completion.
 
-    counted: the bytes that the mbarrier is told, if that is not `size`. reduces: what is there is read too, and changed
-    atomically. route: from where to where the bytes go.
+    counted: the bytes that the mbarrier counts, if not `size`. reduces: the copy is an atomic reduction of the
+    destination. route: source and destination of the bytes.
     """
     cta.smem.check_span(offset, size, instr, warp, what)
     cta.launch.stats.copied_in_bytes += size
@@ -281,7 +281,7 @@ def fill(
 
 
 def bulk_thread(warp: Warp, lane: int) -> CopyThread:
-    """The bulk groups of a lane."""
+    """Return the bulk copies of a lane."""
     found: CopyThread | None = warp.bulk.get(lane)
     if found is None:
         found = warp.bulk[lane] = CopyThread(warp, ("bulk", lane), "cp.async.bulk.wait_group", False, None)
@@ -289,7 +289,7 @@ def bulk_thread(warp: Warp, lane: int) -> CopyThread:
 
 
 def warp_copies(warp: Warp) -> WarpCopies:
-    """The cp.async of a warp."""
+    """Return the cp.async of a warp."""
     found: WarpCopies | None = warp.copies
     if found is None:
         found = warp.copies = WarpCopies(warp)

@@ -1,7 +1,7 @@
-"""cp.async: the copies that a warp makes in a row, looked at and issued as one.
+"""cp.async: a warp's consecutive copies, checked and issued as one.
 
-A warp that gathers rows makes dozens of them with nothing but computation in between: a few hundred bytes each, whose
-cells are compared with the shadow, and moved, in as many operations as those of one.
+A warp that gathers rows issues dozens of copies of a few hundred bytes with only computation in between. Together they
+take as many operations on the shadow and on memory as one of them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ BITS = np.uint32(1) << np.arange(LANES, dtype=np.uint32)
 
 @dataclass(slots=True, eq=False)
 class Copy:
-    """One cp.async of `size` bytes a lane, neither checked nor issued; `alone` does both.
+    """One cp.async of `size` bytes per lane, neither checked nor issued; `alone` does both.
 
-    targets, sources: addresses of each lane. sizes: how many bytes of the source are copied, zeros take the place of
-    the others.
+    targets, sources: addresses of each lane. sizes: the source bytes copied; zeros fill the rest.
     """
 
     instr: Instr
@@ -45,7 +44,7 @@ class Copy:
 
 @dataclass(slots=True, eq=False)
 class Gather:
-    """Copies in a row: where the bytes go, intp[n], where they are, uint64[n], and how many are copied, uint32[n]."""
+    """Consecutive copies: destination offsets, intp[n], source addresses, uint64[n], and copied bytes, uint32[n]."""
 
     first: Copy
     offsets: np.ndarray
@@ -53,8 +52,7 @@ class Gather:
     sizes: np.ndarray
 
     def fits(self, warp: Warp) -> bool:
-        """Whether each copy by itself would be aligned, inside of shared memory and of one allocation that nothing
-        watches, and no two write to one place."""
+        """Return whether all copies are aligned, inside shared memory and one untracked allocation, and disjoint."""
         size, memory = self.first.size, warp.cta.launch.memory
         addresses = np.bitwise_or.reduce(self.offsets) | int(np.bitwise_or.reduce(self.sources))
         if addresses & size - 1 or self.offsets.max() + size > warp.cta.smem.size or self.sizes.max() > size:
@@ -86,10 +84,10 @@ class Gather:
 
 
 def issue_copies(warp: Warp) -> None:
-    """Check and issue the copies that the warp made in a row.
+    """Check and issue the warp's queued copies.
 
-    Nobody can tell that from doing so at each: nothing else happens in the cluster meanwhile. In random order each
-    completes by itself.
+    Deferring them is unobservable: nothing else happens in the cluster meanwhile. In random order each copy completes
+    by itself.
     """
     left, warp.queued_copies = warp.queued_copies, []
     together = len(left) > 1 and warp.cta.cluster.agents.completion != "random"
@@ -99,7 +97,7 @@ def issue_copies(warp: Warp) -> None:
 
 
 def _issued_at_once(warp: Warp, row: Sequence[Copy]) -> bool:
-    """Whether copies in a row are in order, and as plain as most; then they are issued."""
+    """Return whether consecutive copies are in order and uniform enough to be issued as one. If so, issue them."""
     gather, smem, copies = _gather(warp, row), warp.cta.smem, warp_copies(warp)
     if gather is None or not gather.fits(warp):
         return False
@@ -123,7 +121,7 @@ def _issue(warp: Warp, copies: WarpCopies, gather: Gather, count: int) -> None:
 
 
 def _gather(warp: Warp, row: Sequence[Copy]) -> Gather | None:
-    """Copies of one size by the same lanes, each to its own place in this CTA's shared memory; None for others."""
+    """Return copies of one size by the same lanes to this CTA's own shared memory as a Gather; None for others."""
     first, lanes = row[0], word(row[0].mask)
     for copy in row:
         by_lane = isinstance(copy.targets, np.ndarray) and isinstance(copy.sources, np.ndarray)
@@ -138,6 +136,6 @@ def _gather(warp: Warp, row: Sequence[Copy]) -> Gather | None:
 
 
 def _of_all(mask: np.ndarray | None, operands: list[Any]) -> np.ndarray:
-    """What the active lanes have of an operand of each copy, one copy after another."""
+    """Return the active lanes' values of an operand of each copy, one copy after another."""
     stacked = np.stack(operands)
     return (stacked if mask is None else stacked[:, mask]).reshape(-1)

@@ -1,4 +1,4 @@
-"""The products of wgmma: what a warp issued of them, in groups, and what waits for it."""
+"""The wgmma products of a warp, in groups."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Products(Pipe):
-    """The wgmma.mma_async of a warp, which complete in order: its quarter of the rows of each.
+    """The wgmma.mma_async of a warp, which complete in order: the warp's quarter of the rows of each.
 
-    A product reads its matrices when it is issued, and its registers are written at once. That they may be later, until
-    wgmma.wait_group, is what the checks of matrices and registers know.
+    A product reads its matrices and writes its registers at issue. The hardware may do so until wgmma.wait_group; the
+    checks of shared memory and of registers assume that it does.
     """
 
     began = "issued at"
@@ -25,11 +25,11 @@ class Products(Pipe):
         component = warp.cta.cluster.history.component((warp.cta.rank, warp.index, "wgmma"))
         super().__init__(warp, "wgmma.wait_group", component, (component,))
         self.committed: list[int] = []
-        """How many products were issued until each group that was not waited for was committed."""
+        """The number of products issued before the commit of each group that was not waited for."""
 
     @property
     def count(self) -> int:
-        """How many were issued."""
+        """The number of products issued."""
         return self.waited + len(self.issued)
 
     def commit(self) -> None:
@@ -37,18 +37,18 @@ class Products(Pipe):
         self.committed.append(self.count)
 
     def wait_for_all_but(self, allowed: int) -> None:
-        """All committed groups but the latest `allowed` are complete."""
+        """Complete all committed groups except the latest `allowed`."""
         covered = self.committed[: max(len(self.committed) - allowed, 0)]
         if covered:
             self.wait(covered[-1] - self.waited)
             del self.committed[: len(covered)]
 
     def release(self) -> None:
-        """What was waited for goes along with the warp's next release."""
+        """Let the warp's next release cover what was waited for."""
         self.warp.clock.advance(self.component, self.waited)
 
     def missing(self, access: Access, me: Access) -> str:
-        """What orders `me` after `access`, for the report of a conflict."""
+        """Describe what must order `me` after `access`, for the report of a conflict."""
         if access.time <= self.waited:
             return missing_release(self.warp, self.waiting_for, me)
         group = "" if self.committed and access.time <= self.committed[-1] else "wgmma.commit_group and "
@@ -57,7 +57,7 @@ class Products(Pipe):
 
 
 def products(warp: Warp) -> Products:
-    """The products of a warp."""
+    """Return the products of a warp."""
     found: Products | None = warp.products
     if found is None:
         found = warp.products = Products(warp)

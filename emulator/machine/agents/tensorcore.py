@@ -1,7 +1,7 @@
-"""The tensor core: matrix multiplications queued by single threads, in order, done when a commit needs them.
+"""The tensor core: matrix multiplications queued by single threads, completed in order when a commit needs them.
 
-Consecutive steps of K into one accumulator are one product: they are grouped as they are issued, so that the result's
-bits do not depend on when they complete.
+Consecutive steps of K into one accumulator are one product. They are grouped at issue, so the result's bits do not
+depend on when they complete.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from ..topology import Cta, Warp
 
 CELLS = {"f32": np.float32, "s32": np.int32, "f16": np.uint32}
-"""How a cell of the accumulator is read, by D's type."""
+"""The numpy type by which the accumulator's cells are read, by D's type."""
 INT32 = np.iinfo(np.int32)
 HALF = 64
 QUARTER = 32
 SHIFTED_COLUMNS = 8
-"""What tcgen05.shift and .ashift move: 32 bytes of every lane, which is K of one tcgen05.mma."""
+"""The columns that tcgen05.shift and .ashift move: 32 bytes of every lane, which is K of one tcgen05.mma."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where D[m, n] of one CTA lies in tensor memory: PTX ISA 9.1, the data path layouts of 9.7.16.10.5.
+    """The location of D[m, n] of one CTA in tensor memory: PTX ISA 9.1, the data path layouts of 9.7.16.10.5.
 
-    rows: M of this CTA. columns: tensor-memory columns. split: into how many parts N is laid over the lanes.
+    rows: M of this CTA. columns: tensor-memory columns. split: the number of parts of N laid over the lanes.
     """
 
     rows: int
@@ -52,7 +52,7 @@ class Placement:
     groups: slice
 
     def of(self, cells: np.ndarray, column: int, low_lane: int = 0) -> np.ndarray:
-        """A view of cells [512, 128] in the shape of `shaped`."""
+        """Return a view of cells [512, 128] in the shape of `shaped`."""
         block = cells[column : column + self.columns]
         if self.split > 1:
             return block.reshape(self.columns, self.split, self.rows).transpose(1, 0, 2)
@@ -61,14 +61,14 @@ class Placement:
         return block.reshape(self.n, 4, 32)[:, :, low_lane : low_lane + 16]
 
     def shaped(self, product: np.ndarray) -> np.ndarray:
-        """A product [N, M] in the shape of `of`."""
+        """Return a product [N, M] in the shape of `of`."""
         if self.split > 1:
             return product.reshape(self.split, self.columns, self.rows)
         return product if self.rows == TMEM_LANES else product.reshape(self.n, 4, 16)
 
 
 def placement(m: int, n: int, ctas: int, ws: bool, low_lane: int) -> Placement:
-    """Where the accumulator of one CTA lies. Raises ValueError for a shape that the tensor core does not have."""
+    """Return the location of one CTA's accumulator. Raises ValueError for a shape that the tensor core lacks."""
     every = slice(0, TMEM_LANES // GROUP)
     step = 16 if ctas == 2 else 8
     lanes = (0, GROUP) if m == HALF and not ws else (0,)
@@ -95,7 +95,7 @@ def placement(m: int, n: int, ctas: int, ws: bool, low_lane: int) -> Placement:
 
 @dataclass(slots=True)
 class KStep:
-    """One tcgen05.mma: its operands' descriptors, or A's tensor-memory column; its scale factors if it has some."""
+    """One tcgen05.mma: its operands' descriptors, or A's tensor-memory column, and its scale factors, if any."""
 
     a: int
     b: int
@@ -105,7 +105,7 @@ class KStep:
 
 @dataclass(frozen=True)
 class Shape:
-    """What steps must share to be one product."""
+    """Properties that the steps of one product share."""
 
     kind: Kind
     idesc: InstructionDescriptor
@@ -115,24 +115,24 @@ class Shape:
     ctas: int
     disabled: tuple[int, ...]
     block: int = 0
-    """Elements of K that share a scale factor."""
+    """The number of elements of K that share a scale factor."""
     zeros: ZeroColumns | None = None
 
     @property
     def b_rows(self) -> int:
-        """Rows of B that one CTA reads."""
+        """The rows of B that one CTA reads."""
         return self.idesc.n // self.ctas + (self.zeros.shift if self.zeros is not None else 0)
 
 
 class Product:
-    """D (+)= A B over several steps of K; performed as one operation."""
+    """D (+)= A B over several steps of K, performed as one operation."""
 
     def __init__(self, instr: Instr, warp: Warp, shape: Shape, accumulate: bool, scale: int, first: KStep) -> None:
         self.instr, self.warp, self.shape, self.accumulate, self.scale = instr, warp, shape, accumulate, scale
         self.steps = [first]
 
     def has(self, shape: Shape) -> bool:
-        """Whether its steps are of this shape."""
+        """Return whether its steps have this shape."""
         return self.shape is shape or self.shape == shape
 
     def perform(self) -> None:
@@ -148,7 +148,7 @@ class Product:
                 self._write(cta, right, self._a(cta))
 
     def _scaled_operands(self, cta: Cta, b: np.ndarray, a: list[np.ndarray]) -> tuple[np.ndarray, list[np.ndarray]]:
-        """B [N, K] and A [K, M] times their scale factors, float64: no product of two factors is too large."""
+        """Return B [N, K] and A [K, M] times their scale factors, in float64, where no product overflows."""
         shape, where, cells = self.shape, self.shape.where, cta.tmem.cells
         count, kind = shape.kind.k // shape.block, shape.idesc.scale
         try:
@@ -161,7 +161,7 @@ class Product:
         return b * wide_b, [part * wide_a.T for part in a]
 
     def _b(self, cta: Cta) -> np.ndarray:
-        """B of one CTA: float32[N of this CTA, K]."""
+        """Return B of one CTA: float32[N of this CTA, K]."""
         shape, idesc = self.shape, self.shape.idesc
         descriptors = tuple(s.b for s in self.steps)
         b = _from_shared(cta, descriptors, shape.b_rows, shape.kind, idesc.b_mn_major, idesc.b)
@@ -170,7 +170,7 @@ class Product:
         return -b if idesc.negate_b else b
 
     def _a(self, cta: Cta) -> list[np.ndarray]:
-        """A of one CTA, transposed: float32[K, M of this CTA], one for all of N or one for each part of it."""
+        """Return A of one CTA, transposed: float32[K, M of this CTA], one for all of N or one for each part."""
         shape, idesc = self.shape, self.shape.idesc
         if self.steps[0].a_in_tmem:
             parts = self._a_from_tmem(cta)
@@ -180,7 +180,7 @@ class Product:
         return [-a for a in parts] if idesc.negate_a else parts
 
     def _a_from_tmem(self, cta: Cta) -> list[np.ndarray]:
-        """A. Every part of the lanes that has its own part of N multiplies the A that it holds: as a rule, copies."""
+        """Return A from tensor memory. Each part of the lanes with its own part of N has its own A, usually a copy."""
         shape, where = self.shape, self.shape.where
         columns, steps = shape.kind.k_bytes // 4, []
         for step in self.steps:
@@ -218,7 +218,7 @@ class Product:
         return accumulator * accumulator.dtype.type(2.0**-self.scale) if self.scale else accumulator
 
     def _disabled(self, cta: Cta) -> np.ndarray:
-        """The lanes that keep what they have, in the shape of `Placement.of`; the even CTA's bits come first."""
+        """Return a mask of the disabled lanes in the shape of `Placement.of`; the even CTA's bits come first."""
         words = np.array(self.shape.disabled, np.uint32).reshape(self.shape.ctas, -1)[cta.rank % self.shape.ctas]
         lanes = np.unpackbits(words.view(np.uint8), bitorder="little").astype(bool)
         where = self.shape.where
@@ -232,12 +232,14 @@ def _accumulator(view: np.ndarray, kind: str) -> np.ndarray:
 
 
 def _product(b: np.ndarray, a: list[np.ndarray], shape: Shape) -> np.ndarray:
-    """B [N, K] times A [K, M], or each part of B times its own, in the shape of `Placement.of`: float32, or exact int64
-    for kind::i8."""
+    """Multiply B [N, K] by A [K, M], or each part of B by its own, in the shape of `Placement.of`.
+
+    The result is float32, or exact int64 for kind::i8.
+    """
     where, exact = shape.where, shape.idesc.d == "s32"
     if exact:
         b, a = b.astype(np.float64), [part.astype(np.float64) for part in a]
-    if where.split > 1:  # laid out as the accumulator is: the two are added in one sweep
+    if where.split > 1:  # in the accumulator's layout, so that one pass adds the two
         product = np.empty((where.columns, where.split, where.rows), b.dtype).transpose(1, 0, 2)
         parts = b.reshape(where.split, where.columns, -1)
         np.matmul(parts, a[0] if len(a) == 1 else np.stack(a), out=product)
@@ -247,7 +249,7 @@ def _product(b: np.ndarray, a: list[np.ndarray], shape: Shape) -> np.ndarray:
 
 
 def _truncated(b: np.ndarray, a: list[np.ndarray], before: np.ndarray | None, shape: Shape) -> np.ndarray:
-    """B A and the accumulator (in the shape of `Placement.of`) as [N, M], with the tensor core's own rounding."""
+    """Return B A plus the accumulator (in the shape of `Placement.of`) as [N, M], with the tensor core's rounding."""
     idesc, count = shape.idesc, len(a)
     c = [None] * count if before is None else np.split(before.reshape(shape.where.n, shape.where.rows), count)
     types, half = (idesc.b, idesc.a), idesc.d == "f16"
@@ -258,20 +260,20 @@ def _truncated(b: np.ndarray, a: list[np.ndarray], before: np.ndarray | None, sh
 def _from_shared(
     cta: Cta, descriptors: tuple[int, ...], rows: int, kind: Kind, mn_major: bool, element: Any
 ) -> np.ndarray:
-    """An operand as float32[rows, K of all steps]."""
+    """Return an operand as float32[rows, K of all steps]."""
     index = steps_chunks(descriptors, rows, kind, mn_major)
     values = widen(cta.smem.chunks[index], element)
     return values.T if mn_major else values
 
 
 def shift_rows(cta: Cta, column: int) -> None:
-    """Each lane takes the 32 bytes of the next one; the last of every 32 lanes keeps its own."""
+    """Copy to each lane the 32 bytes of the next lane; the last of every 32 lanes keeps its own."""
     rows = cta.tmem.cells[column : column + SHIFTED_COLUMNS].reshape(SHIFTED_COLUMNS, -1, QUARTER)
     rows[..., :-1] = rows[..., 1:].copy()
 
 
 def taking_part(cta: Cta, ctas: int) -> tuple[Cta, ...]:
-    """The CTA, or both of its pair, the even rank first. Raises ValueError where there is no peer."""
+    """Return the CTA, or both of its CTA pair, the even rank first. Raises ValueError if there is no peer."""
     if ctas == 1:
         return (cta,)
     first = cta.rank & ~1
@@ -281,7 +283,7 @@ def taking_part(cta: Cta, ctas: int) -> tuple[Cta, ...]:
 
 
 class TensorThread:
-    """The tensor core as one thread drives it. Its component's time is the number of its commits."""
+    """The tensor core's queue of one thread. Its component's time is the number of its commits."""
 
     def __init__(self, warp: Warp, lane: int) -> None:
         self.warp = warp
@@ -289,18 +291,18 @@ class TensorThread:
         self.component = history.component((warp.cta.rank, warp.index, lane, "tensor"))
         self.commits: list[tuple[Instr, tuple[MBarrier, ...]]] = []
         self.told = history.clock()
-        """The phases of mbarriers that its completed commits know to be over."""
+        """The mbarrier phases that its completed commits know to be complete."""
         self.issued_at = 0
         self.queue: deque[AsyncOperation] = deque()
         self.open: Product | None = None
 
     def access(self, instr: Instr) -> Access:
-        """An access of the next operation, complete with the next commit."""
+        """Return an access of the next operation, complete with the next commit."""
         time = len(self.commits) + 1
         return Access(self.component, time, False, instr, self.warp, instr.opcode, (self.component,), self)
 
     def issued(self) -> None:
-        """The warp's accesses so far come before the operation, later ones do not."""
+        """Order the warp's accesses so far before the operation, and later ones not."""
         self.issued_at = self.warp.time
         self.warp.tick()
 
@@ -329,7 +331,7 @@ class TensorThread:
         self.warp.cta.cluster.agents.issue(operation, held)
 
     def commit(self, instr: Instr, barriers: tuple[MBarrier, ...]) -> None:
-        """tcgen05.commit: arrive on the barriers when all that this thread queued is complete."""
+        """Execute tcgen05.commit: arrive on the barriers once everything that this thread queued is complete."""
         self.open = None
         if self.warp.after_sync is not None:
             self.warp.before_thread_sync()
@@ -350,7 +352,7 @@ class TensorThread:
         self.warp.cta.cluster.agents.issue(AsyncOperation(barriers, perform, self.queue))
 
     def missing(self, access: Access, me: Access) -> str:
-        """What orders `me` after `access`, for the report of a conflict."""
+        """Describe what must order `me` after `access`, for the report of a conflict."""
         if isinstance(me.via, TensorThread) and me.warp is self.warp and me.via is not self:
             return f"elect.sync: several lanes of {self.warp} issue tcgen05 work, and only one lane's own is in order"
         if access.time > len(self.commits):
@@ -367,5 +369,5 @@ class TensorThread:
 
 
 def descriptor_error(instr: Instr, warp: Issuer, why: ValueError) -> DescriptorError:
-    """The fault for a descriptor that cannot be decoded."""
+    """Return the fault for a descriptor that cannot be decoded."""
     return DescriptorError(f"{instr.opcode}: {why}", instr, warp)

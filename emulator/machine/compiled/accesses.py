@@ -1,6 +1,6 @@
-"""What loads and stores that are machine code may do without asking: as much as their handlers met last time.
+"""Permissions of compiled loads and stores: windows and patterns that handlers allowed at the last access.
 
-How their code finds it, and why it may trust it, stands in `native.memory_layout`.
+`native.memory_layout` explains how compiled code finds them and why it may trust them.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ if TYPE_CHECKING:
     from ..topology import Cta, Warp
 
 CELLS_AN_ACCESS: Final = 4096
-"""A CTA gets notes once handlers did one access for so many cells: notes of 228 KiB for 6 warps take 0.5 ms to make,
-an access by a handler 0.04 ms (measured)."""
+"""A CTA gets notes once handlers made one access for so many cells. Measured: notes of 228 KiB for 6 warps take 0.5 ms
+to allocate, an access by a handler 0.04 ms."""
 
 
 @dataclass
 class Learned:
-    """What a program keeps from launch to launch of its accesses of shared memory, by their numbers.
+    """The access patterns of shared memory that a program keeps across launches, by access number.
 
-    A pattern says nothing of addresses, order or values, so that one which was met in another launch is as good as one
-    of this. notes_pay: whether CTAs get notes at their first access, since those before did enough of them.
+    A pattern implies no addresses, order or values, so one that was learned in another launch is valid. notes_pay: CTAs
+    get notes at their first access, because earlier CTAs made enough accesses.
     """
 
     patterns: np.ndarray
     shapes: dict[int, Shape]
-    """How `Stats` knows the patterns that were counted."""
+    """The patterns that were counted, as `Stats` knows them."""
     notes_pay: bool = False
 
     @classmethod
     def nothing(cls, accesses: int) -> Learned:
-        """What is known before the first launch."""
+        """Return the state before the first launch."""
         return cls(np.zeros(accesses, PATTERN), {})
 
 
 class CompiledAccesses:
-    """Of one launch: what the code of its loads and stores knows, and what it counted.
+    """The data and the counts of the compiled loads and stores of one launch.
 
-    accesses: the instructions, by their numbers, and what reports call them.
+    accesses: the instructions by number, with their names in reports.
     """
 
     def __init__(self, launch: Launch, accesses: Sequence[tuple[Instr, str]], learned: Learned) -> None:
@@ -73,7 +73,7 @@ class CompiledAccesses:
         self._bytes = np.zeros(2, np.uint64)
         self._learned, self._patterns = learned, learned.patterns
         self._times = self._patterns["times"]
-        self._times[:] = 0  # of a launch that did not come to its end
+        self._times[:] = 0  # of a launch that was aborted
         self._row = np.zeros(LANES, np.uint64)
         row = self._row.view(MEMORY_ROW)
         row["windows"], row["bytes"] = self._windows.ctypes.data, self._bytes.ctypes.data
@@ -81,8 +81,7 @@ class CompiledAccesses:
         launch.memory.on_track.append(self._leave)
 
     def start(self, warps: Sequence[Warp], memory: np.ndarray) -> None:
-        """Let the code of warps of a CTA know what is the same for all. memory: their rows of that name,
-        uint64[warps, 32]."""
+        """Initialise the MEMORY_ROWs of the warps of a CTA. memory: these rows, uint64[warps, 32]."""
         memory[:] = self._row
         stored = np.zeros((len(warps), max(len(self._accesses), 1)), np.uint32)
         for warp, row, executed in zip(warps, memory, stored, strict=True):
@@ -91,10 +90,10 @@ class CompiledAccesses:
             _identify(warp, warp.memory, warp.index)
 
     def learn(self, number: int, addresses: np.ndarray, size: int, store: bool) -> None:
-        """Instruction `number` accessed `size` bytes at each address, and may do so in all of that allocation.
+        """Allow instruction `number` to access the allocation that holds `size` bytes at each address.
 
-        A store is not let go alone where every write has to be noted, nor if two lanes stored in one place; nothing is
-        in an allocation that is watched and of which there are no notes, nor a load there of one place by two lanes.
+        Not allowed: a store if every write has to be noted, a store of two lanes to one address, anything in a tracked
+        allocation without notes, and a load of two lanes from one address of a tracked allocation.
         """
         address = addresses.item(0)
         found = self._memory.known(address, address + size)
@@ -112,16 +111,16 @@ class CompiledAccesses:
         self._windows[number] = found.address, found.size - size + 1, *notes
 
     def _leave(self, allocation: Allocation) -> None:
-        """Let no access go alone in an allocation any longer."""
+        """Revoke all permissions for an allocation."""
         self._windows["count"][self._windows["start"] == allocation.address] = 0
 
     def learn_shared(
         self, number: int, warp: Warp, lanes: np.ndarray, addresses: np.ndarray, size: int, store: bool, peer: bool
     ) -> None:
-        """Instruction `number` of a warp accessed `size` bytes of shared memory at one address a lane.
+        """Allow instruction `number` to access shared memory in this pattern, at one address per lane.
 
-        It may do so in this pattern, wherever it comes after what others did; but not store by two lanes in one place.
-        peer: of any CTA of the cluster, which the warp may access from then on if it knows that they have started.
+        Compiled code checks the order itself. A store of two lanes to one address is not allowed. peer: the instruction
+        may access any CTA of the cluster that the warp knows to have started.
         """
         rank = addresses.item(0) >> RANK_SHIFT
         if rank >= len(warp.cta.cluster.ctas):
@@ -159,14 +158,14 @@ class CompiledAccesses:
         pattern["offsets"][lanes] = (offsets - offsets[0]).astype(np.uint32)
 
     def gave_notes(self, cta: Cta) -> bool:
-        """Whether a CTA got notes just now, as those before it did: then the access that asked may try again."""
+        """Give a CTA notes if earlier CTAs had them. Return whether it did, so that the access can be retried."""
         if cta.smem.shadow.notes is not None or not (self._learned.notes_pay and cta.smem.shift):
             return False
         self._give_notes(cta)
         return True
 
     def _give_notes(self, cta: Cta) -> Notes:
-        """Have notes of a CTA's shared memory from now on, and let its warps' code know."""
+        """Attach notes to a CTA's shared memory, and point its warps' rows to them."""
         notes = Notes(cta, self._accesses)
         cta.smem.shadow.attach(notes)
         notes.row = _known(cta, notes)
@@ -200,7 +199,7 @@ class CompiledAccesses:
 
 
 def _let_in(warp: Warp) -> None:
-    """Let a warp's code reach all CTAs of its cluster that have notes, and of which it knows that they have started."""
+    """Let a warp's code access all CTAs of its cluster that have notes and are known to have started."""
     ctas = warp.cta.cluster.ctas
     if warp.peers is None:
         warp.peers = np.zeros((len(ctas), LANES), np.uint64)
@@ -213,7 +212,7 @@ def _let_in(warp: Warp) -> None:
 
 
 def _known(cta: Cta, notes: Notes) -> np.ndarray:
-    """What the code of any warp has to know of the notes of a CTA, a MEMORY_ROW as uint64[32]."""
+    """Return the MEMORY_ROW of the notes of a CTA, for any warp: uint64[32]."""
     smem = cta.smem
     known: np.ndarray = cta.warps[0].memory.copy()
     row = known.view(MEMORY_ROW)
@@ -228,7 +227,7 @@ def _known(cta: Cta, notes: Notes) -> np.ndarray:
 
 
 def _identify(warp: Warp, row: np.ndarray, index: int) -> None:
-    """Let a warp's code know which it is of the warps that the row's notes have, and what it has of its own."""
+    """Complete a MEMORY_ROW with what is specific to a warp. index: the warp's number within the notes."""
     peers, ctas = (0, 0) if warp.peers is None else (address_of(warp.peers), len(warp.peers))
     own = address_of(warp.stored), warp.clock.address, index, warp.component, warp.serial, peers, ctas
     row[OF_ONE_WARP] = own
@@ -236,13 +235,13 @@ def _identify(warp: Warp, row: np.ndarray, index: int) -> None:
 
 
 def gets_notes(warp: Warp) -> bool:
-    """Whether an access of shared memory that asked may try again, see `CompiledAccesses.gave_notes`."""
+    """Return whether an access of shared memory can be retried, see `CompiledAccesses.gave_notes`."""
     compiled: CompiledAccesses = warp.cta.launch.registry[CompiledAccesses]
     return compiled.gave_notes(warp.cta)
 
 
 def follow_clock(warp: Warp) -> None:
-    """Let a warp's code know where its clock is."""
+    """Update the address of a warp's clock in its MEMORY_ROWs."""
     warp.memory_clock = warp.clock.v
     warp.memory[CLOCK] = address = warp.clock.address
     if warp.peers is not None:

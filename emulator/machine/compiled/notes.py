@@ -1,6 +1,6 @@
-"""Notes of the accesses of shared memory that are machine code: see `native.memory_layout`.
+"""Notes of shared-memory accesses by compiled code, see `native.memory_layout`.
 
-Wherever a handler touches shared memory, what the notes say of its cells moves to the shadow first.
+Before a handler touches shared memory, the notes of its cells are merged into the shadow.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 GAP: Final = 64
 RUNS: Final = 8
-"""Of all that is noted, cells no further apart are settled as one run, if there are fewer runs than this: a slice of an
-array is read and written many times faster than the same cells by their numbers."""
+"""If all notes lie in fewer runs than this, with gaps of at most GAP cells, each run is flushed as a slice. Slices are
+many times faster than indices."""
 
 
 class Notes:
-    """Of each cell of a CTA's shared memory who wrote it last, int64[cells], and who read it since, [warps, cells].
+    """The last writer of each cell of a CTA's shared memory, int64[cells], and its readers, [warps, cells].
 
-    warps: those whose code may access it, the CTA's own and guests of its cluster.
+    warps: those whose code may access the memory, the CTA's own and guests from its cluster.
     """
 
     def __init__(self, cta: Cta, accesses: Sequence[tuple[Instr, str]]) -> None:
@@ -59,9 +59,9 @@ class Notes:
         self.reads = untouched(len(self.warps), shadow.writer.size)
         self.noted = np.zeros(shadow.writer.size, np.uint8)
         self.row: np.ndarray
-        """What code knows of them, a MEMORY_ROW as uint64[32]."""
+        """The MEMORY_ROW of these notes, uint64[32]."""
         self.words = np.array([address_of(self.reads), len(self.warps)])
-        """What changes when a guest comes: where `reads` is, and of how many warps."""
+        """The address of `reads` and the number of warps, which change when a guest comes."""
         self.components = np.zeros(len(self._in_cluster), np.int64)
         self.components[: len(self.warps)] = [warp.component for warp in self.warps]
         self._of_warp = np.zeros(COMPONENTS_MAX, bool)
@@ -69,7 +69,7 @@ class Notes:
         self.copy_from_shadow(np.flatnonzero((shadow.writer | shadow.reader) != 0))
 
     def number(self, warp: Warp) -> int:
-        """Of a warp of the cluster among `warps`; a guest gets one, and room for its reads."""
+        """Return the number of a warp among `warps`. A new guest gets a number and a row of reads."""
         if warp.cta is self._cta:
             return warp.index
         if len(self.warps) == len(self.reads):
@@ -82,7 +82,7 @@ class Notes:
         return len(self.warps) - 1
 
     def unseen(self, clock: Clock) -> bool:
-        """Whether guests noted anything that the owner of `clock` has not seen."""
+        """Return whether guests noted anything that `clock` does not cover."""
         guests = range(len(self._cta.warps), len(self.warps))
         if any(self.reads[i].max() >> TIME_BITS > clock.at(self.warps[i].component) for i in guests):
             return True
@@ -90,7 +90,7 @@ class Notes:
         return bool((own >> TIME_BITS > clock.v[ORDERED, own >> COMPONENT_BITS & COMPONENTS_MAX - 1]).any())
 
     def end(self) -> None:
-        """Move all to the shadow, and let the warps' code ask from now on."""
+        """Merge all notes into the shadow, and make compiled code ask from now on."""
         self.flush(slice(None), write=False)
         self._shadow.attach(None)
         for warp in self.warps:
@@ -100,17 +100,17 @@ class Notes:
                 warp.peers[self._cta.rank, LIMIT] = 0
 
     def copy_from_shadow(self, cells: Any) -> None:
-        """Note who wrote cells (any numpy index) according to the shadow, where clocks tell who comes after."""
+        """Copy the last writers of cells (any numpy index) from the shadow, where clocks alone decide the order."""
         epochs = self._shadow.history.epochs_of(self._shadow.writer[cells])
         lanes = np.where(epochs & GENERIC, self._shadow.writer_lanes[cells], 0)
         of_warp = self._of_warp[epochs >> COMPONENT_BITS & COMPONENTS_MAX - 1]
-        asks = (epochs == NOT_KNOWN) | (lanes != 0) & ~of_warp  # of cp.async, not every lane may read what is there
+        asks = (epochs == NOT_KNOWN) | (lanes != 0) & ~of_warp  # cp.async: not every lane may read what is there
         if self._shadow.under.size:
             asks |= self._shadow.under[cells] != 0
         self.writes[cells] = np.where(asks, ASK, epochs & -(1 << COMPONENT_BITS) | lane_of(lanes))
 
     def flush_all(self) -> None:
-        """Move all that was noted to the shadow, where it is not known there."""
+        """Merge all pending notes into the shadow."""
         fours = np.flatnonzero(self.noted.view(np.uint32))
         ends = np.flatnonzero(np.diff(fours) > GAP // 4)
         if len(ends) >= RUNS:
@@ -121,7 +121,7 @@ class Notes:
                 self.flush(slice(4 * run.item(0), 4 * run.item(-1) + 4), write=False)
 
     def flush(self, cells: Any, write: bool) -> None:
-        """Move what was noted of cells (any numpy index) to the shadow. write: it will not hold any longer."""
+        """Merge the notes of cells (any numpy index) into the shadow. write: invalidate them for compiled code."""
         notes = self.writes[cells]
         own = notes & ID >= FIRST_ID
         if (everywhere := own.ndim == 1 and own.all()) or own.any():
@@ -135,7 +135,7 @@ class Notes:
         self.writes[cells] = ASK if write else np.where(own, notes & ~ID, notes)
 
     def record_flushed(self, notes: Sequence[int], replaced: Sequence[Iterable[int]]) -> None:
-        """Record the stores of these notes, which compiled code moved to the shadow. replaced: what they overwrote."""
+        """Record the stores of notes that compiled code merged itself. replaced: the accesses that they replaced."""
         for note in notes:
             access = self._access(note)
             access.replaced = replaced
@@ -159,7 +159,7 @@ class Notes:
         self._shadow.writer_lanes[cells] = lanes
 
     def _flush_reads(self, cells: Any, notes: np.ndarray) -> None:
-        """One warp's."""
+        """Merge the reads of one warp."""
         places = _places(self._shadow.writer.size)[cells]
         epochs = notes & ~LANE
         for note in distinct(epochs):
@@ -180,5 +180,5 @@ class Notes:
 
 @lru_cache(maxsize=8)
 def _places(cells: int) -> np.ndarray:
-    """The numbers of so many cells. Shared: not to be written to."""
+    """Return the numbers of so many cells. The array is shared and must not be written to."""
     return np.arange(cells)

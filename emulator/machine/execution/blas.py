@@ -1,4 +1,4 @@
-"""One BLAS thread while a launch runs: its products are too small for more, and spinning threads cost milliseconds."""
+"""A single BLAS thread during a launch: its products are too small for more, and spinning threads cost milliseconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = (
 
 @cache
 def _openblas() -> tuple[Callable[[], int], Callable[[int], None]] | None:
-    """How to ask and set the threads of the OpenBLAS that numpy loaded; None for another BLAS."""
+    """Return getter and setter of the threads of the OpenBLAS that numpy loaded; None for another BLAS."""
     with open("/proc/self/maps") as maps:
         paths = {line.split(maxsplit=5)[5].strip() for line in maps if "openblas" in line}
     for path in sorted(paths):

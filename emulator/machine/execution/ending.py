@@ -1,4 +1,4 @@
-"""What a CTA must not leave behind when it ends: tensor memory, bytes nobody asked for, work on its shared memory."""
+"""Checks when a CTA ends: tensor memory still allocated, bytes outstanding, work on its shared memory in flight."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def finish(cluster: Cluster) -> None:
-    """All warps of a cluster ended: complete what is outstanding, check what it leaves behind, count what it did.
+    """Finish a cluster whose warps have ended: complete outstanding work, check what is left, add up its counts.
 
-    Raises TensorMemoryError; or, or notes under diagnostics "report", BarrierError, DataRace and MissingWait.
+    Raises TensorMemoryError; reports BarrierError, DataRace and MissingWait.
     """
     cluster.agents.drain()
     for cta in cluster.ctas:
@@ -48,7 +48,7 @@ def finish(cluster: Cluster) -> None:
 
 
 def _count(cluster: Cluster) -> None:
-    """Add what the warps and mbarriers know to the launch's counts."""
+    """Add the counts of the warps and mbarriers to those of the launch."""
     stats = cluster.launch.stats
     for warp in cluster.warps:
         stats.add_warp(warp.index, warp.executed, [barrier.order for barrier in warp.phases])
@@ -63,7 +63,7 @@ def _count(cluster: Cluster) -> None:
 
 def _tensor_memory(cta: Cta) -> None:
     if "tmem" not in vars(cta):
-        return  # nothing touched it
+        return  # never accessed
     for column, (columns, instr, warp) in cta.tmem.allocations.items():
         raise TensorMemoryError(
             f"CTA {cta.name} ends with tensor memory columns {column} to {column + columns - 1} allocated",
@@ -74,18 +74,20 @@ def _tensor_memory(cta: Cta) -> None:
 
 
 def _products(group: WarpGroupBarrier, warps: list[Warp]) -> None:
-    """Each of four warps executes what the others do of wgmma."""
+    """Report warps of a warpgroup that ended without a wgmma that other warps of it executed."""
     for warp in warps:
         count = 0 if warp.products is None else warp.products.count
         if count < len(group.products):
             ins = group.products[count]
-            what = f"{warp} ends and never executes {ins.opcode}, as others of its four warps do"
+            what = f"{warp} ends without {ins.opcode}, which other warps of its warpgroup execute"
             warp.cta.launch.report(BarrierError(what, ins, warp))
 
 
 def _bytes_outstanding(cta: Cta, barrier: MBarrier) -> None:
-    """Bytes that came and were never expected are a fault. Bytes that were expected and never asked for are none: a
-    producer's tail arms the next phase, and nobody waits for it; only level `pedantic` asks."""
+    """Report bytes that arrived on an mbarrier without being expected.
+
+    Expected bytes that no copy brings are pedantic: a producer's tail arms the next phase, and nobody waits for it.
+    """
     party = barrier.last_tx or barrier.last
     if party is not None and barrier.tx:
         cta.launch.report(
@@ -101,7 +103,7 @@ def _bytes_outstanding(cta: Cta, barrier: MBarrier) -> None:
 
 
 def _seen(cta: Cta) -> Clock:
-    """What some warp of a CTA has seen before it ended: that CTA still existed then."""
+    """Return everything that any warp of a CTA saw before it ended. The CTA existed until then."""
     seen = cta.cluster.history.clock()
     for warp in cta.warps:
         seen.merge(warp.clock)
@@ -109,7 +111,7 @@ def _seen(cta: Cta) -> Clock:
 
 
 def _work_on_shared_memory(cta: Cta, seen: Clock) -> list[Instr]:
-    """What is done to a CTA's shared memory must be over before its last warp ends. What may not be."""
+    """Report work on a CTA's shared memory that may outlast its warps. Return the instructions of that work."""
     late: list[Instr] = []
     if len(cta.cluster.ctas) == 1 and not cta.launch.asks(Level.PEDANTIC) and not _sends(cta, seen):
         return late
@@ -118,7 +120,7 @@ def _work_on_shared_memory(cta: Cta, seen: Clock) -> list[Instr]:
         shadow.notes.flush_all()
     unseen = cta.cluster.history.unseen(seen)
     if not any(_may_come_late(access, cta, kind) for access in unseen for kind in ("writes", "reads")):
-        return late  # whatever memory they are of: nobody has to look who touched each cell of this one
+        return late  # accesses of any memory: the shadow of this one need not be searched
     for kind, numbers in (("writes", shadow.writer), ("reads", shadow.reader)):
         for access in _accesses(cta, distinct(numbers)):
             if _may_come_late(access, cta, kind) and not access.seen_by(seen, ORDERED):
@@ -128,7 +130,7 @@ def _work_on_shared_memory(cta: Cta, seen: Clock) -> list[Instr]:
 
 
 def _sends(cta: Cta, seen: Clock) -> bool:
-    """Whether one of its bulk stores may still read its shared memory."""
+    """Return whether a bulk store of the CTA may still read its shared memory."""
     threads = (thread for warp in cta.warps for thread in warp.bulk.values())
     return any(seen.at(thread.component) < thread.issued for thread in threads)
 
@@ -141,11 +143,14 @@ def _accesses(cta: Cta, numbers: Iterable[int]) -> Iterator[Access]:
 
 
 def _may_come_late(access: Access, cta: Cta, kind: str) -> bool:
-    """Whatever another CTA does, and its own bulk stores and copies to another CTA: they would send bytes of the next
-    CTA. Of its other copies and of products NVIDIA's programs leave the last ones to themselves: only level `pedantic`
-    asks, but for cp.async, whose threads do not end before it."""
+    """Return whether an access has to be complete before the CTA ends.
+
+    These are accesses by other CTAs, and the CTA's own bulk stores and copies to other CTAs, which would send the next
+    CTA's bytes. NVIDIA's programs do not wait for the last of their other copies and products: level `pedantic` reports
+    those, except cp.async, whose threads end after it.
+    """
     if access.what == DEALLOC:
-        return False  # of no shared memory
+        return False  # not an access of shared memory
     if access.warp.cta is not cta or _of_bulk_group(access) or (kind == "reads" and _reports_to_another(access, cta)):
         return True
     return cta.launch.asks(Level.PEDANTIC) and access.via is not None and not access.generic
@@ -156,13 +161,16 @@ def _of_bulk_group(access: Access) -> bool:
 
 
 def _reports_to_another(access: Access, cta: Cta) -> bool:
-    """Whether it is of a bulk copy that reports to an mbarrier of another CTA."""
+    """Return whether an access belongs to a bulk copy that reports to an mbarrier of another CTA."""
     return isinstance(access.via, MBarrier) and access.via.cta is not cta
 
 
 def _report_late(access: Access, cta: Cta, kind: str) -> None:
-    """On an H100 a read of another CTA that has ended is an error of the launch, and what is stored there is dropped.
-    An H200 lets no CTA go before its own bulk and TMA stores have read its shared memory."""
+    """Report an access that may come after the CTA's end.
+
+    On an H100, reading another CTA that has ended is an error of the launch, and a store there is dropped. An H200
+    keeps a CTA until its own bulk and TMA stores have read its shared memory.
+    """
     level = Level.FAULT if kind == "reads" else Level.FORMAL
     fault: type[DataRace] = MissingWait
     missing = f"a wait for {access.what} (PTX line {access.instr.line})"
@@ -176,7 +184,7 @@ def _report_late(access: Access, cta: Cta, kind: str) -> None:
     cta.launch.report(
         fault(
             f"{access.what} {kind} shared memory of CTA {cta.name}, which may have ended by then: "
-            "none of its warps waits for that",
+            "none of its warps waits for it",
             access.instr,
             access.warp,
             (_ends(cta), ("missing", f"{missing}, {last}")),
@@ -186,16 +194,16 @@ def _report_late(access: Access, cta: Cta, kind: str) -> None:
 
 
 def _arrivals(cta: Cta, barrier: MBarrier, seen: Clock, late: list[Instr]) -> None:
-    """Arrivals from other CTAs must have happened before the last warp ends; those of copies in `late` are told.
+    """Report arrivals from other CTAs that may come after the CTA's end, except those of copies in `late`.
 
-    Formal: on an H100 they are dropped.
+    They are formal: an H100 drops them.
     """
     for component, (time, phase, party) in barrier.foreign.items():
         if party.instr not in late and seen.at(barrier.component) <= phase and seen.at(component) < time:
             cta.launch.report(
                 DataRace(
                     f"{party.what} arrives on {barrier} of CTA {cta.name}, which may have ended by then: "
-                    "none of its warps waits for that",
+                    "none of its warps waits for it",
                     party.instr,
                     party.warp,
                     (_ends(cta), ("missing", f"a wait of a warp of CTA {cta.name} for phase {phase} of {barrier}")),
@@ -205,9 +213,9 @@ def _arrivals(cta: Cta, barrier: MBarrier, seen: Clock, late: list[Instr]) -> No
 
 
 def _cluster_arrivals(warp: Warp) -> None:
-    """Of two arrivals at the cluster's barrier in a row both must have been waited for."""
+    """Report two arrivals at the cluster barrier with a wait for one of them only."""
     if warp.arrived_again is not None and warp.cluster_arrivals:
-        what = "barrier.cluster.arrive twice, but barrier.cluster.wait once"
+        what = "two barrier.cluster.arrive, but only one barrier.cluster.wait"
         warp.cta.launch.report(BarrierError(what, warp.arrived_again, warp))
 
 

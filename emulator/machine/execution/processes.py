@@ -1,11 +1,11 @@
-"""The clusters of one launch spread over forked processes, to the same end as in one.
+"""Distribution of a launch's clusters over forked processes, with the results of one process.
 
-The first cluster or two run alone, which shows what the launch writes and how long a cluster takes; none, if an earlier
-launch of the program wrote only what was known before it began, and the number of processes is said. Of the others a
-process runs neighbouring ones in its own copy of memory, and notes what they write to global memory; the launching
-process applies those notes in the order of the grid. If another process did not come to its end without findings, or
-one accessed what another wrote, nothing is applied and the launching process runs all of them: so errors, findings,
-races between clusters and Ctrl-C are those of one process.
+The first one or two clusters run alone, to show what the launch writes and how long a cluster takes. None runs alone if
+the number of processes is given and an earlier launch of the program wrote only allocations that were known before it.
+Each process runs neighbouring clusters in its own copy of memory and notes their writes to global memory. The launching
+process applies the notes in the order of the grid. If a process fails or has findings, or accessed what another wrote,
+nothing is applied and the launching process runs all clusters. So errors, findings, races between clusters and Ctrl-C
+are those of one process.
 """
 
 from __future__ import annotations
@@ -32,32 +32,32 @@ if TYPE_CHECKING:
     from ..launch.launch import Dim3, Launch
 
 Notes = list[tuple[Stats, "list[Written]"]]
-"""What each cluster counted and wrote."""
+"""The counts and the writes of each cluster."""
 
 PR_SET_PDEATHSIG: Final = 1
-"""Of prctl: the signal that this process gets when its parent ends."""
+"""The option of prctl that sets the signal sent to this process when its parent ends."""
 PAYS_S: Final = 0.25
-"""Clusters that take less than this together are not worth other processes, which take 0.05 s to begin (measured with
-the attention kernel's process of 1 GB) and find their caches cold."""
+"""Seconds. Clusters that take less together are not worth other processes, which take 0.05 s to start (measured with
+the attention kernel's process of 1 GB) and start with cold caches."""
 
 
 def can_fork() -> bool:
-    """Whether a copy of this process could go on: on Linux, and with no other thread that might hold a lock."""
+    """Return whether this process can be forked: on Linux, and with no other thread that might hold a lock."""
     return sys.platform == "linux" and threading.active_count() == 1
 
 
 def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int | None, foreseen: bool) -> bool:
-    """Run all clusters of a launch of an independent program in this process and up to `processes` - 1 forked ones.
+    """Run all clusters of an independent program's launch in this process and up to `processes` - 1 forked ones.
 
-    None: as many as pay, by the time that a cluster takes and what this machine's cores do besides. foreseen: what
-    this answered for the program's last launch: whether it wrote only where that was known before it began.
+    None: as many as pay off, by the time of a cluster and the load of this machine. foreseen: the result of the
+    program's last launch. Return whether the launch wrote only allocations that were known before it began.
     """
     left = list(launch.clusters())
     known = set(launch.memory.tracked)
-    alone = (not foreseen) + (processes is None)  # to show what is written; to be timed, with all prepared
+    alone = (not foreseen) + (processes is None)  # one to show what is written; one to be timed when all is prepared
     took_s = 0.0
     for index in left[:alone]:
-        started = time.process_time()  # other processes may be in its way meanwhile
+        started = time.process_time()  # not slowed by other processes
         run_cluster(index)
         took_s = time.process_time() - started
     del left[:alone]
@@ -72,19 +72,19 @@ def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int |
 
 
 def idle_cores() -> int:
-    """The cores that this process may use and that have had nothing else to do for the last minute, one at least."""
+    """Return the number of usable cores that were idle for the last minute, at least one."""
     others = max(os.getloadavg()[0] - 1, 0)
     return max(int(len(os.sched_getaffinity(0)) - others), 1)
 
 
 def _share_out(launch: Launch, run_cluster: Callable[[Dim3], None], clusters: Sequence[Dim3], processes: int) -> None:
-    """Run clusters in this process and forked ones; or all in this one, if they cannot be told apart otherwise."""
+    """Run clusters in this process and forked ones, or all in this one if their results could depend on each other."""
     first, *others = _shares(clusters, processes)
     shadow = GlobalShadow.of(launch)
     shadow.start_footprint()
     helpers: list[Helper] = []
     try:
-        with _no_interrupt():  # every process that begins is among the helpers
+        with _no_interrupt():  # until every forked process is in `helpers`
             helpers.extend(Helper(launch, run_cluster, share) for share in others)
         for index in first:
             run_cluster(index)
@@ -105,7 +105,7 @@ def _share_out(launch: Launch, run_cluster: Callable[[Dim3], None], clusters: Se
 
 @contextmanager
 def _no_interrupt() -> Iterator[None]:
-    """Ctrl-C waits until this is left; processes that begin here never hear of it."""
+    """Block Ctrl-C inside. Processes forked inside never receive it."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -114,14 +114,14 @@ def _no_interrupt() -> Iterator[None]:
 
 
 def _shares(clusters: Sequence[Dim3], count: int) -> list[Sequence[Dim3]]:
-    """Neighbouring clusters together, the numbers of two shares at most one apart."""
+    """Split clusters into `count` runs of neighbours whose lengths differ by at most one."""
     count = min(count, len(clusters))
     ends = [len(clusters) * i // count for i in range(count + 1)]
     return [clusters[a:b] for a, b in pairwise(ends)]
 
 
 class Helper:
-    """A forked process that runs some clusters, and what it found out."""
+    """A forked process that runs some clusters and notes their results."""
 
     def __init__(self, launch: Launch, run_cluster: Callable[[Dim3], None], share: Sequence[Dim3]) -> None:
         self._launch, self._share = launch, share
@@ -135,7 +135,7 @@ class Helper:
                 os._exit(0)
 
     def _work(self, run_cluster: Callable[[Dim3], None]) -> None:
-        """In the forked process: note what each cluster did, then what all accessed; not where one raises or finds."""
+        """Note, in the forked process, each cluster's results and then all accesses; stop at errors and findings."""
         launch = self._launch
         launch.memory.note_writes()
         for index in self._share:
@@ -151,7 +151,7 @@ class Helper:
         self._notes.flush()
 
     def finish(self) -> tuple[Notes, Footprint] | None:
-        """Wait, and answer what was noted of each cluster and what they accessed; None if not all of them ended.
+        """Wait for the process. Return the notes of its clusters and its footprint; None if it failed.
 
         Raises Interrupted on Ctrl-C.
         """
@@ -164,11 +164,11 @@ class Helper:
         self._notes.seek(0)
         try:
             return [pickle.load(self._notes) for _ in self._share], pickle.load(self._notes)
-        except (EOFError, pickle.UnpicklingError):  # the second: it was killed while it wrote
+        except (EOFError, pickle.UnpicklingError):  # UnpicklingError: killed while it wrote
             return None
 
     def end(self) -> None:
-        """Leave nothing behind: no process, no file."""
+        """Remove the process and its file."""
         if self._pid:
             os.kill(self._pid, signal.SIGKILL)
             os.waitpid(self._pid, 0)

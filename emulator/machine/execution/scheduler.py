@@ -1,7 +1,7 @@
-"""Runs a launch: warps until they wait, agents when the completion mode says so, clusters one after another.
+"""The scheduler: runs warps until they wait, completes asynchronous work by the completion mode, cluster by cluster.
 
-A cluster whose warps only read again and again what another cluster must write is left for the next ones to run beside
-it, as many as the device has room for.
+A cluster whose warps only poll memory that another cluster must write is suspended, and further clusters run beside it,
+as many as the device can hold.
 """
 
 from __future__ import annotations
@@ -30,47 +30,49 @@ if TYPE_CHECKING:
     from ..topology import Warp
 
 EARLY = 0.3
-"""In random mode, the chance of a completion between two turns of warps."""
+"""The probability, in random mode, of a completion between two time slices of warps."""
 POLLS = 64
-"""So many rounds of polling answered no, with no wait ending in between, are a deadlock."""
+"""The number of consecutive rounds of failed polling, with no wait ending, that count as a deadlock."""
 PATIENCE = 4096
-"""So often all clusters together may read what no one writes, before that is a deadlock too."""
+"""The number of fruitless reads by all clusters together that count as a deadlock."""
 UNCHANGED = 8
-"""So many reads in a row that find the same, with no phase of an mbarrier ending in between, are polling whatever other
-warps do meanwhile: they may be handed the answer through shared memory and a barrier, round after round."""
+"""The number of consecutive unchanged reads, with no mbarrier phase ending, that count as polling whatever other warps
+do: those may pass the value on through shared memory and a barrier, round after round."""
 QUANTUM = 1 << 20
-"""So many instructions a warp executes before others have their turn, of other clusters too: a loop of weak loads may
-be for what they store."""
+"""The number of instructions in a warp's time slice. Then other warps run, of other clusters too: a loop of weak loads
+may wait for their stores."""
 STUCK = "deadlock: no warp can run and nothing can complete"
 SHOWN_WARPS = 64
-"""Of a launch that stopped, so many warps are shown at most."""
+"""The number of warps shown for a launch that stopped."""
 
 
 class Program(Protocol):
-    """What the scheduler needs of a lowered kernel.
+    """A lowered kernel as the scheduler uses it.
 
-    foreseen: whether its last launch that several processes might share wrote only where that was known before.
+    foreseen: whether its last launch, if processes could share it, wrote only allocations that were known before.
     """
 
     foreseen: bool
 
     @property
     def independent(self) -> bool:
-        """Whether nothing that one cluster does can be seen by another before the launch ends, short of a race."""
+        """Whether no cluster can observe another one before the launch ends, except by a race."""
 
     @property
     def stored(self) -> tuple[frozenset[int], frozenset[int]]:
-        """The offsets of the parameters that addresses of stores to global memory are computed from: threads' and
-        agents', whose tensor maps begin with an address."""
+        """The parameters, by offset, that store addresses are computed from: those of threads and those of agents.
+
+        The latter include tensor maps, which begin with an address.
+        """
 
     def start(self, warps: Sequence[Warp]) -> None:
-        """Set warps at the kernel's first instruction: those of one CTA after another, as many of each."""
+        """Set warps at the kernel's first instruction. They are of one CTA after another, equally many of each."""
 
     def advance(self, warp: Warp) -> None:
         """Run the warp until it waits, yields or is done."""
 
     def line_of(self, warp: Warp) -> int:
-        """PTX line of a warp's position."""
+        """Return the PTX line at which a warp is."""
 
 
 def run(
@@ -83,8 +85,8 @@ def run(
 ) -> Stats:
     """Run a launch to its end. budget: warp-instructions that each warp may execute, None for no limit.
 
-    processes: how many may share the clusters, where that cannot be told from one; None for as many as pay.
-    Raises subclasses of emulator.errors.EmulatorError.
+    processes: the number of processes that may share the clusters where that is unobservable; None for as many as pay
+    off. Raises subclasses of emulator.errors.EmulatorError.
     """
 
     def start(index: Dim3) -> Cluster:
@@ -99,7 +101,7 @@ def run(
 
     GlobalShadow.of(launch).expect(*program.stored)
     try:
-        with one_thread(), locating_errors(launch.kernel), uncollected():  # else 7% of a launch
+        with one_thread(), locating_errors(launch.kernel), uncollected():  # collecting would take 7% of a launch
             if processes != 1 and launch.grid != launch.cluster and can_fork() and program.independent:
                 program.foreseen = spread(launch, run_cluster, processes, program.foreseen)
             else:
@@ -113,14 +115,14 @@ def run(
 
 
 def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], start: Callable[[Dim3], Cluster]) -> None:
-    """Run clusters in their order, each until it ends or cannot go on alone."""
+    """Run clusters in order, each until it ends or only polls."""
     running: list[Cluster] = []
     fruitless = 0
     try:
         while True:
             gone_on = max([False, *(_run_cluster(cluster, program) for cluster in running)])
             if _finish_ended(running):
-                gc.collect(0)  # the next gets their memory; a forked process writes to no more of what it shares
+                gc.collect(0)  # frees memory for the next cluster; keeps a forked process from writing to shared pages
             if gone_on and running:
                 fruitless = 0
                 continue
@@ -138,7 +140,7 @@ def _run_clusters(launch: Launch, program: Program, indices: Iterator[Dim3], sta
 
 
 def _finish_ended(running: list[Cluster]) -> bool:
-    """Take out and finish the clusters that have ended; whether there were any."""
+    """Remove and finish the clusters that have ended. Return whether there were any."""
     ended = [cluster for cluster in running if cluster.ended]
     for cluster in ended:
         finish(cluster)
@@ -147,7 +149,7 @@ def _finish_ended(running: list[Cluster]) -> bool:
 
 
 def _run_cluster(cluster: Cluster, program: Program) -> bool:
-    """Run a cluster until it ends or only polls what others must write; False if it did nothing but poll."""
+    """Run a cluster until it ends or only polls memory that others must write. Return False if it only polled."""
     gone_on = False
     _peek(cluster)
     while True:
@@ -168,7 +170,7 @@ def _run_cluster(cluster: Cluster, program: Program) -> bool:
 
 
 def _run_ready(cluster: Cluster, program: Program) -> bool:
-    """Run warps until all wait, poll or are done; False if those that ran only polled."""
+    """Run warps until all wait, poll or are done. Return False if those that ran only polled."""
     ready = cluster.ready
     cluster.unchanged = 0
     by_chance = cluster.agents.completion == "random"
@@ -207,7 +209,7 @@ def _shuffle(cluster: Cluster) -> None:
 
 
 def _unblock(cluster: Cluster) -> bool:
-    """Complete what lets some blocked warp go on; False if nothing can."""
+    """Complete operations that let a blocked warp continue. Return False if there are none."""
     agents = cluster.agents
     if agents.completion == "random" and agents.complete_any():
         return True
@@ -220,13 +222,13 @@ def _unblock(cluster: Cluster) -> bool:
         if wait is not None and (polled_long or not wait.peek):
             wanted.update(wait.targets)
     completed = False
-    while not cluster.ready and agents.complete_for(wanted):  # until it lets somebody go on
+    while not cluster.ready and agents.complete_for(wanted):  # until a warp can continue
         completed = True
     return completed
 
 
 def _peek(cluster: Cluster) -> bool:
-    """Answer no to the warps that only ask whether their wait is over; False if none does, or all did too often."""
+    """Give a negative answer to warps that only test their wait. Return False if there are none, or too many rounds."""
     peeking = [warp for warp in cluster.warps if warp.waiting is not None and warp.waiting.peek]
     if not peeking or cluster.polls > POLLS:
         return False
@@ -238,7 +240,7 @@ def _peek(cluster: Cluster) -> bool:
 
 
 def _leave(warp: Warp) -> None:
-    """A warp ended: those that wait for it at a barrier wait no longer."""
+    """Remove a warp that ended from the barriers that count running warps."""
     warp.cta.running -= 1
     for barrier in warp.cta.barriers.values():
         if barrier.expected is None:
@@ -247,7 +249,7 @@ def _leave(warp: Warp) -> None:
 
 
 def _stopped(clusters: Sequence[Cluster], program: Program, what: str) -> tuple[str, tuple[str, ...]]:
-    """The headline of a report; one line a warp: where it is, and what it waits for; and one an mbarrier of those."""
+    """Return the headline of a report, and lines: each warp's position and wait, and each mbarrier waited for."""
     first, *others = clusters
     mode = first.agents.completion
     shown = first.index if not others else f"{first.index} and {len(others)} more"

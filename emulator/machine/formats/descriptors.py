@@ -1,6 +1,6 @@
-"""Descriptors of tcgen05.mma and wgmma: of matrices in shared memory, of instructions, and what they address.
+"""Descriptors of tcgen05.mma and wgmma: matrices in shared memory, instructions, and the chunks that they address.
 
-PTX ISA 9.1, tables 40 and 42, and the canonical layouts of section 9.7.16.10, which are those of 9.7.15.5.1.2 too.
+Sources: PTX ISA 9.1, tables 40 and 42; the canonical layouts of section 9.7.16.10, which equal those of 9.7.15.5.1.2.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ ROWS = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Swizzle:
-    """XOR of address bits: `mask` bits from bit 7 on onto bit `onto`; `span` bytes are one row of the pattern. There is
-    one of each."""
+    """A permutation of address bits: XOR of `mask` bits from bit 7 onto bit `onto`. `span`: bytes of a pattern row.
+
+    There is one object of each.
+    """
 
     name: str
     span: int
@@ -31,14 +33,14 @@ class Swizzle:
         return self.name
 
     def apply(self, address: np.ndarray, base_offset: int = 0) -> np.ndarray:
-        """Physical byte addresses of absolute logical ones."""
+        """Return the physical byte addresses of absolute logical ones."""
         physical: np.ndarray = address ^ (((address >> 7) - base_offset & self.mask) << self.onto)
         return physical
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A swizzle and its base offset: which rows of 128 bytes its pattern starts after. number: different for each."""
+    """A swizzle and its base offset, in rows of 128 bytes, at which its pattern starts. number: unique for each."""
 
     swizzle: Swizzle
     base_offset: int
@@ -66,7 +68,7 @@ WGMMA_SWIZZLES: Final = (NONE, B128, B64, B32)
 
 @dataclass(frozen=True, slots=True)
 class MatrixDescriptor:
-    """A matrix in shared memory: byte offset in the CTA's window, byte offsets between core matrices, swizzle."""
+    """A matrix in shared memory: byte offset in the CTA's window, byte strides between core matrices, swizzle."""
 
     start: int
     leading: int
@@ -77,7 +79,7 @@ class MatrixDescriptor:
 
     @classmethod
     def decode(cls, bits: int) -> MatrixDescriptor:
-        """From the 64 bits of the instruction. Raises ValueError for a swizzle code that has no meaning."""
+        """Decode the 64 bits of a tcgen05 descriptor. Raises ValueError for an undefined swizzle code."""
         code = bits >> 61 & 7
         if code not in MATRIX_SWIZZLES:
             raise ValueError(
@@ -94,17 +96,17 @@ class MatrixDescriptor:
 
     @classmethod
     def decode_wgmma(cls, bits: int) -> MatrixDescriptor:
-        """From the 64 bits of a wgmma: PTX ISA 9.1, 9.7.15.5.1.2.2."""
+        """Decode the 64 bits of a wgmma descriptor: PTX ISA 9.1, 9.7.15.5.1.2.2."""
         start, leading, stride = ((bits >> at & 0x3FFF) << 4 for at in (0, 16, 32))
         return cls(start, leading, stride, bits >> 49 & 7, False, WGMMA_SWIZZLES[bits >> 62 & 3])
 
     @property
     def pattern(self) -> Pattern:
-        """How the matrix lies in shared memory."""
+        """The layout of the matrix in shared memory."""
         return Pattern(self.swizzle, self.base_offset & self.swizzle.mask)
 
     def chunks(self, extent: int, k_bytes: int, mn_major: bool, elements: int = 0) -> np.ndarray:
-        """16-byte chunks of the operand, as numbers of chunks from the window's start (intp).
+        """Return the operand's 16-byte chunks, as chunk numbers from the window's start (intp).
 
         K-major: [extent rows, k_bytes / 16], `extent` counting rows of M or N.
         MN-major: [elements rows of K, extent / 16], `extent` counting bytes of M or N.
@@ -125,7 +127,7 @@ class MatrixDescriptor:
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """An operand's elements: how many bits, and the kind of number. packed: without padding to bytes."""
+    """The type of an operand's elements, by name and bits. packed: without padding to bytes."""
 
     name: str
     bits: int
@@ -142,9 +144,9 @@ B1 = ElementType("b1", 1, packed=True)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """tcgen05.mma's .kind: elements of K in one instruction, types by their codes.
+    """A .kind of tcgen05.mma: elements of K per instruction, types by their codes.
 
-    blocks: how many elements of K may share a scale factor, none for a kind without scale factors; first the default.
+    blocks: the numbers of elements of K that may share a scale factor, the default first; empty without scale factors.
     """
 
     name: str
@@ -172,14 +174,14 @@ KINDS: Final = {
 }
 SCALE_TYPES: Final = ("ue4m3", "ue8m0")
 SCALE_BYTES: Final = 3 << 4 | 3 << 29
-"""The bits of an instruction descriptor that say in which byte of a cell the scale factors of B and A begin."""
+"""The bits of an instruction descriptor that hold the starting bytes of the scale factors of B and A within a cell."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstructionDescriptor:
-    """What tcgen05.mma multiplies: types, signs, majorness and the shape over all CTAs that take part.
+    """The operation of a tcgen05.mma: types, signs, majorness, and the shape over all participating CTAs.
 
-    scale: the scale factors' type for a kind that has them.
+    scale: the type of the scale factors, if the kind has them.
     """
 
     m: int
@@ -196,7 +198,7 @@ class InstructionDescriptor:
 
     @classmethod
     def decode(cls, bits: int, kind: Kind) -> InstructionDescriptor:
-        """From the 32 bits of the instruction. Raises ValueError for types that the kind does not have.
+        """Decode the 32 bits of the descriptor. Raises ValueError for types that the kind does not have.
 
         PTX ISA 9.1, table 42 and, for kinds with scale factors, tables 43 and 44.
         """
@@ -231,20 +233,20 @@ class InstructionDescriptor:
 
 @lru_cache(maxsize=4096)
 def operand_pattern(bits: int) -> Pattern:
-    """How an operand lies in shared memory, by its descriptor."""
+    """Return the layout of an operand in shared memory, by its descriptor."""
     return MatrixDescriptor.decode(bits).pattern
 
 
 @lru_cache(maxsize=4096)
 def steps_chunks(bits: tuple[int, ...], extent: int, kind: Kind, mn_major: bool) -> np.ndarray:
-    """The chunks of one operand over several steps of K, side by side."""
+    """Return the chunks of one operand over several steps of K, side by side."""
     parts = [operand_chunks(b, extent, kind, mn_major) for b in bits]
     return np.concatenate(parts, axis=0 if mn_major else 1)
 
 
 @lru_cache(maxsize=4096)
 def operand_chunks(bits: int, extent: int, kind: Kind, mn_major: bool) -> np.ndarray:
-    """The chunks of one operand, rows of K or of M/N first (see MatrixDescriptor.chunks). Raises ValueError."""
+    """Return the chunks of one operand, rows of K or of M/N first, see MatrixDescriptor.chunks. Raises ValueError."""
     descriptor = MatrixDescriptor.decode(bits)
     if mn_major and kind.container_bits < 8:
         raise ValueError(f"an operand of {kind.name} that is not K-major")

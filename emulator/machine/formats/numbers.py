@@ -1,4 +1,4 @@
-"""Operand bits as float32: how the tensor core reads f16, bf16, tf32, the small floats and 8-bit integers."""
+"""Conversion of operand bits to float32, as the tensor core reads f16, bf16, tf32, small floats and 8-bit integers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ TF32_MASK = np.uint32(0xFFFFE000)
 SMALL = {"e4m3": (4, 3, 7), "e2m3": (2, 3, 1), "e3m2": (3, 2, 3), "e2m1": (2, 1, 1)}
 """(exponent bits, mantissa bits, bias) of the floats without infinities."""
 HOLDER_SHIFT = {8: 0, 6: 1, 4: 2}
-"""Where an element of so many bits stands in its byte of tensor memory: in the middle."""
+"""The bit position of an element of so many bits in its byte of tensor memory: in the middle."""
 
 
 @cache
 def table(element: ElementType) -> np.ndarray:
-    """float32[256]: the value of each 8-bit code (smaller types in the low bits)."""
+    """Return float32[256], the value of each 8-bit code (smaller types in the low bits)."""
     codes = np.arange(256, dtype=np.uint8)
     if element is E5M2:
         return (codes.astype(np.uint16) << 8).view(np.float16).astype(np.float32)
@@ -41,7 +41,7 @@ def table(element: ElementType) -> np.ndarray:
 
 @cache
 def scale_table(kind: str) -> np.ndarray:
-    """float64[256]: the value of each code of a scale factor, "ue8m0" or "ue4m3"."""
+    """Return float64[256], the value of each code of a scale factor, "ue8m0" or "ue4m3"."""
     if kind == "ue4m3":
         return table(E4M3).take(np.arange(256) & 0x7F).astype(np.float64)
     values = 2.0 ** (np.arange(256) - 127.0)
@@ -50,7 +50,7 @@ def scale_table(kind: str) -> np.ndarray:
 
 
 def widen(chunks: np.ndarray, element: ElementType) -> np.ndarray:
-    """The elements of 16-byte chunks (complex128[rows, n]) as float32[rows, elements]."""
+    """Return the elements of 16-byte chunks (complex128[rows, n]) as float32[rows, elements]."""
     if element is BF16:
         wide = chunks.view(np.uint16).astype(np.uint32)
         wide <<= np.uint32(16)
@@ -70,12 +70,12 @@ def widen(chunks: np.ndarray, element: ElementType) -> np.ndarray:
 
 
 def nibbles(codes: np.ndarray) -> np.ndarray:
-    """The two 4-bit codes of each byte along the last axis, the low one first."""
+    """Return the two 4-bit codes of each byte along the last axis, the low one first."""
     return np.stack([codes & 15, codes >> 4], -1).reshape(*codes.shape[:-1], -1)
 
 
 def unpacked(codes: np.ndarray, bits: int) -> np.ndarray:
-    """Sixteen 6- or 4-bit codes at the start of each 16-byte chunk, one a byte."""
+    """Return the sixteen 6- or 4-bit codes at the start of each 16-byte chunk, one per byte."""
     packed = codes.reshape(*codes.shape[:-1], -1, 16)[..., : 2 * bits]
     spread = np.unpackbits(packed, axis=-1, bitorder="little")
     spread = spread.reshape(*packed.shape[:-1], 16, bits)
@@ -85,7 +85,7 @@ def unpacked(codes: np.ndarray, bits: int) -> np.ndarray:
 
 
 def from_columns(cells: np.ndarray, element: ElementType) -> np.ndarray:
-    """Operand A from tensor memory: uint32[columns, lanes], packed along K -> float32[K, lanes]."""
+    """Convert operand A from tensor memory: uint32[columns, lanes], packed along K -> float32[K, lanes]."""
     columns, lanes = cells.shape
     if element is TF32:
         return (cells & TF32_MASK).view(np.float32)
@@ -105,12 +105,12 @@ def from_columns(cells: np.ndarray, element: ElementType) -> np.ndarray:
 
 
 def bf16_from(bits: np.ndarray) -> np.ndarray:
-    """bf16 bits as float32."""
+    """Convert bf16 bits to float32."""
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def bf16_to(values: np.ndarray) -> np.ndarray:
-    """float32 as bf16 bits, to nearest even; NaN stays NaN."""
+    """Convert float32 to bf16 bits, to nearest even; NaN stays NaN."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     rounded = (bits + (np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1)))) >> np.uint32(16)
     return np.where(np.isnan(values), np.uint32(0x7FFF), rounded).astype(np.uint16)

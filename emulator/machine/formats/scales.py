@@ -1,4 +1,4 @@
-"""Scale factors of a block-scaled tcgen05.mma, as they lie in tensor memory."""
+"""Scale factors of a block-scaled tcgen05.mma in tensor memory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ CELL_BYTES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Scales:
-    """Where one step's scale factors begin: the columns of SFA and SFB, and in which byte of a cell each step does.
+    """The location of one step's scale factors: the columns of SFA and SFB, and the starting byte within a cell.
 
-    Row r of A or B has its factors in lane r % 32 of column r // 32, one byte a block of K, and a copy in each quarter
-    of the lanes (PTX ISA 9.1, 9.7.16.10.7). When N is laid over the lanes in two halves, each half of the quarters
-    has the factors of its half of N.
+    Row r of A or B has its factors in lane r % 32 of column r // 32, one byte per block of K, with a copy in each
+    quarter of the lanes (PTX ISA 9.1, 9.7.16.10.7). If N is laid over the lanes in two halves, each half of the
+    quarters has the factors of its half of N.
     """
 
     a_column: int
@@ -29,17 +29,17 @@ class Scales:
 
 
 def columns(rows: int) -> int:
-    """Tensor-memory columns that the factors of so many rows take."""
+    """Return the number of tensor-memory columns that the factors of so many rows take."""
     return -(-rows // QUARTER)
 
 
 def factors_of_a(cells: np.ndarray, rows: int, column: int, byte: int, count: int, kind: str) -> np.ndarray:
-    """float64[rows, count] for the rows of A of one CTA. Raises ValueError if the quarters' copies differ."""
+    """Return float64[rows, count] for the rows of A of one CTA. Raises ValueError if the quarters' copies differ."""
     return _factors(cells, range(4), rows, column, byte, count, kind, "A")
 
 
 def factors_of_b(cells: np.ndarray, n: int, halves: int, column: int, byte: int, count: int, kind: str) -> np.ndarray:
-    """float64[n, count] for the rows of B, which `halves` of the lanes share. Raises ValueError like factors_of_a."""
+    """Return float64[n, count] for the rows of B, split over `halves` of the lanes. Raises like `factors_of_a`."""
     per = 4 // halves
     parts = [
         _factors(cells, range(h * per, h * per + per), n // halves, column, byte, count, kind, "B")

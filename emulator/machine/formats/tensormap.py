@@ -1,6 +1,6 @@
 """Tensor maps: the 128 bytes that host code writes, and the boxes that TMA moves between global and shared memory.
 
-The layout of the bits was found by varying one argument of cute.nvgpu.cpasync.make_tiled_tma_atom at a time.
+The bit layout was found by varying one argument of cute.nvgpu.cpasync.make_tiled_tma_atom at a time.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from .numbers import bf16_from, bf16_to
 MAP_BYTES: Final = 128
 LIVE_WORDS: Final = 8
 KIND: Final = 64
-"""The first of the four bits that say what a map is."""
+"""The first of the four bits that hold the mode of a map."""
 TILED: Final = 2
 IM2COL: Final = 1
-"""As no map is known to have it: the emulator's own, and so are the places of what such a map alone has."""
+"""The emulator's own code for im2col mode, as no real one is known. Fields that only such maps have are its own too."""
 SWIZZLES: Final = {(0, 0): NONE, (1, 0): B32, (2, 0): B64, (3, 0): B128, (3, 1): B128_ATOM32, (3, 3): B128_ATOM64}
-"""By mode and atomicity: PTX ISA 9.1, table 33, without the atoms of 32 bytes whose halves are exchanged."""
+"""Swizzles by mode and atomicity: PTX ISA 9.1, table 33, without the 32-byte atoms whose halves are exchanged."""
 TF32: Final = 80
-"""The bit that asks for float32 to be rounded to tf32."""
+"""The bit that makes loads round float32 to tf32."""
 NAN_FILL: Final = 79
-"""The bit that asks for NaN outside the tensor, as cuTensorMapEncodeTiled sets it for an H200."""
+"""The bit that makes loads fill with NaN outside the tensor, as cuTensorMapEncodeTiled sets it for an H200."""
 DTYPES: Final = {
     0: "u1", 1: "u2", 2: "u4", 3: "i4", 4: "u8", 5: "i8", 6: "f2", 7: "f4", 8: "f4", 9: "f8", 10: "bf16",
 }  # fmt: skip
@@ -39,9 +39,9 @@ BF16: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Elements smaller than a byte: `elements` of them are `words` words of `dtype` in global memory.
+    """Elements smaller than a byte: `elements` of them take `words` words of `dtype` in global memory.
 
-    padding: bytes that follow them in shared memory.
+    padding: the bytes that follow them in shared memory.
     """
 
     elements: int
@@ -51,13 +51,15 @@ class Packing:
 
 
 PACKINGS: Final = {11: Packing(2, 1, "u1"), 12: Packing(16, 1, "u8", 8), 13: Packing(16, 3, "u4", 4)}
-"""4-bit elements as they are (b4x16), and 4- and 6-bit ones padded (b4x16_p64, b6x16_p32)."""
+"""Dense 4-bit elements (b4x16), and padded 4- and 6-bit elements (b4x16_p64, b6x16_p32)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """How a map of im2col mode walks through pixels: so many for a load, in a box of each image from corner `low` to
-    corner `high`, included, by steps. Dimensions innermost first, of the pixels alone."""
+    """The pixels of an im2col load: `pixels` of them, in a box of each image from corner `low` to `high` by `steps`.
+
+    The corners are included. Dimensions are those of the pixels, innermost first.
+    """
 
     pixels: int
     low: tuple[int, ...]
@@ -65,8 +67,10 @@ class Columns:
     steps: tuple[int, ...]
 
     def walk(self, start: tuple[int, ...], offsets: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Where the pixels are that a load from `start` on brings: channel, place in the image, image. An image's
-        pixels are those of its box, moved by the offsets."""
+        """Return the pixels that a load from `start` on brings, as (channel, place in the image, image).
+
+        offsets: moves the pixels of each image's box.
+        """
         channel, *place, image = start
         walked = []
         for _ in range(self.pixels):
@@ -82,8 +86,10 @@ class Columns:
 
 
 class Part(NamedTuple):
-    """What of a box lies in its tensor: bytes `low` to `high - 1` of global memory, and where that is in the box,
-    outermost dimension first."""
+    """The part of a box that lies in its tensor: bytes `low` to `high - 1` of global memory, and its place in the box.
+
+    slices: outermost dimension first.
+    """
 
     low: int
     high: int
@@ -91,12 +97,12 @@ class Part(NamedTuple):
 
 
 Box = tuple[Part, np.ndarray] | None
-"""What of a box lies in its tensor, and that part of global memory; None for nothing."""
+"""The part of a box that lies in its tensor, with its view of global memory; None for nothing."""
 
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A tensor map; dimensions innermost first, strides in bytes (of the innermost: the element's size).
+    """A tensor map. Dimensions innermost first; strides in bytes, the innermost being the element's size.
 
     Elements smaller than a byte are counted in words of their packing. In im2col mode a box is one pixel.
     """
@@ -108,36 +114,36 @@ class TensorMap:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     outside: int = 0
-    """The bits of what a load finds outside the tensor."""
+    """The bits that a load fills in outside the tensor."""
     rounds: bool = False
-    """Whether a load rounds float32 to tf32."""
+    """Whether loads round float32 to tf32."""
     columns: Columns | None = None
-    """What a map of im2col mode has, None in tiled mode."""
+    """The pixels of im2col mode; None in tiled mode."""
 
     @cached_property
     def pattern(self) -> Pattern:
-        """How boxes lie in shared memory."""
+        """The layout of boxes in shared memory."""
         return Pattern(self.swizzle, 0)
 
     @property
     def width(self) -> int:
-        """Bytes of an element."""
+        """The size of an element in bytes."""
         return self.strides[0]
 
     @cached_property
     def box_bytes(self) -> int:
-        """Bytes of a whole box, without padding: what an mbarrier counts."""
+        """The bytes of a whole box without padding, as an mbarrier counts them."""
         return int(np.prod(self.box)) * self.width
 
     @cached_property
     def shared_bytes(self) -> int:
-        """Bytes of a whole box in shared memory."""
+        """The bytes of a whole box in shared memory."""
         packing = PACKINGS.get(self.element)
         units = 0 if packing is None else int(np.prod(self.box)) // packing.words
         return self.box_bytes + (packing.padding * units if packing else 0)
 
     def counted(self, coordinates: tuple[int, ...]) -> tuple[int, ...]:
-        """Coordinates in elements as this map counts them. Raises ValueError if the first lies inside a word."""
+        """Convert coordinates in elements to this map's units. Raises ValueError if the first lies inside a word."""
         packing = PACKINGS.get(self.element)
         if packing is None:
             return coordinates
@@ -146,7 +152,7 @@ class TensorMap:
         return coordinates[0] // packing.elements * packing.words, *coordinates[1:]
 
     def _padded(self, box: np.ndarray) -> np.ndarray:
-        """A box with what follows its elements in shared memory."""
+        """Return a box with the padding that follows its elements in shared memory."""
         packing = PACKINGS.get(self.element)
         if packing is None or not packing.padding:
             return box
@@ -155,7 +161,7 @@ class TensorMap:
 
     @classmethod
     def decode(cls, raw: bytes) -> TensorMap:
-        """From its 128 bytes. Raises ValueError for what is no map or has a type that is not implemented."""
+        """Decode the 128 bytes of a map. Raises ValueError for other bytes or a type that is not implemented."""
         q = struct.unpack("<8Q", raw[: 8 * LIVE_WORDS])
         rank = (q[1] >> 4 & 7) + 1
         element = q[1] >> 7 & 15
@@ -192,7 +198,7 @@ class TensorMap:
         return cls(q[0], element, swizzle, dims, strides, box, outside, rounds, columns)
 
     def part(self, coordinates: tuple[int, ...]) -> Part | None:
-        """What of the box at `coordinates` lies in the tensor; None if nothing does."""
+        """Return the part of the box at `coordinates` that lies in the tensor, or None."""
         low = self.address
         for at, last, stride in zip(coordinates, self._last, self.strides, strict=True):
             if not 0 <= at <= last:
@@ -202,12 +208,12 @@ class TensorMap:
 
     @cached_property
     def _last(self) -> tuple[int, ...]:
-        """The greatest coordinates of a box that lies in the tensor, all of it."""
+        """The greatest coordinates of a box that lies entirely in the tensor."""
         return tuple(dim - box for dim, box in zip(self.dims, self.box, strict=True))
 
     @cached_property
     def _reach(self) -> int:
-        """Bytes from the first of such a box to its last."""
+        """The bytes from the first to the last of such a box."""
         return sum((box - 1) * stride for box, stride in zip(self.box, self.strides, strict=True)) + self.width
 
     @cached_property
@@ -228,7 +234,7 @@ class TensorMap:
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """Of a box, outermost dimension first."""
+        """The shape of a box, outermost dimension first."""
         return self.box[::-1]
 
     @cached_property
@@ -236,13 +242,13 @@ class TensorMap:
         return np.dtype(f"u{self.width}"), self.strides[::-1]
 
     def view(self, part: Part, within: Allocation) -> np.ndarray:
-        """A part of a box in global memory, outermost dimension first, elements as unsigned integers."""
+        """Return a part of a box in global memory, outermost dimension first, as unsigned integers."""
         dtype, strides = self._view
         shape = self.shape if part.slices is self._whole else tuple([s.stop - s.start for s in part.slices])
         return np.ndarray(shape, dtype, within.view(1)[0], part.low - within.address, strides)
 
     def loaded(self, box: Box) -> np.ndarray:
-        """A box as shared memory holds it before swizzling: its 16 bytes in their order, complex128 of any shape."""
+        """Return a box as in shared memory before swizzling: its 16-byte chunks in order, complex128 of any shape."""
         if box is not None and box[1].shape == self.shape:
             filled = box[1]
         else:
@@ -253,18 +259,17 @@ class TensorMap:
         return self._padded(_rounded(filled) if self.rounds else filled).view(np.complex128)
 
     def write(self, part: Part, there: np.ndarray, box: np.ndarray, reduction: str | None = None) -> None:
-        """Write the part of a box `there` (or reduce it into what is there); what lies outside the tensor is
-        dropped."""
+        """Write or reduce the part of a box into its view `there`. Elements outside the tensor are dropped."""
         new = box.reshape(self.shape)[part.slices]
         there[...] = new if reduction is None else reduced(there, new, DTYPES[self.element], reduction)
 
 
 CORNER_BITS: Final = {1: 16, 2: 8, 3: 5}
-"""Of a corner's coordinates by their number: cuTensorMapEncodeIm2col's limits."""
+"""The bits of a corner's coordinates, by their number: cuTensorMapEncodeIm2col's limits."""
 
 
 def _columns(steps: int, corners: int, dims: tuple[int, ...]) -> Columns:
-    """From the last words of a map of im2col mode, as `bridge.tensormap` writes them."""
+    """Decode the last words of a map in im2col mode, as `bridge.tensormap` writes them."""
     bits = CORNER_BITS[len(dims)]
 
     def corner(first: int) -> tuple[int, ...]:
@@ -277,21 +282,21 @@ def _columns(steps: int, corners: int, dims: tuple[int, ...]) -> Columns:
 
 
 def _rounded(bits: np.ndarray) -> np.ndarray:
-    """float32 bits to the nearest tf32, ties to even; NaN is 7fffe000, as on an H200."""
+    """Round float32 bits to the nearest tf32, ties to even; NaN becomes 7fffe000, as on an H200."""
     nan = (bits & np.uint32(0x7FFF_FFFF)) > np.uint32(0x7F80_0000)
     nearest = bits + np.uint32(0xFFF) + (bits >> np.uint32(13) & np.uint32(1)) & np.uint32(0xFFFF_E000)
     return np.where(nan, np.uint32(0x7FFF_E000), nearest)
 
 
 def _nan(element: int, width: int) -> int:
-    """The NaN that fills, 7ff7 in each 16 bits as on an H200. Raises ValueError for elements that have none."""
+    """Return the NaN for fills, 7ff7 in each 16 bits as on an H200. Raises ValueError for types without NaN."""
     if not (element == BF16 or DTYPES.get(element, "").startswith("f")):
         raise ValueError(f"tensor map of element type {element} filled with NaN; allowed are floats")
     return int.from_bytes(b"\xf7\x7f" * (width // 2), "little")
 
 
 def reduced(old: np.ndarray, new: np.ndarray, dtype: str, reduction: str) -> np.ndarray:
-    """`old` and `new`, bits of elements of `dtype`, reduced elementwise. Raises KeyError for an unknown reduction."""
+    """Reduce `old` and `new`, bits of elements of `dtype`, elementwise. Raises KeyError for an unknown reduction."""
     if dtype == "bf16":
         return bf16_to(reduced_values(bf16_from(old), bf16_from(new), reduction))
     a, b = np.ascontiguousarray(old).view(dtype), np.ascontiguousarray(new).view(dtype)
@@ -299,7 +304,7 @@ def reduced(old: np.ndarray, new: np.ndarray, dtype: str, reduction: str) -> np.
 
 
 def reduced_values(a: np.ndarray, b: np.ndarray, reduction: str) -> np.ndarray:
-    """Two arrays of numbers reduced elementwise; inc and dec as PTX's red has them."""
+    """Reduce two arrays of numbers elementwise; inc and dec as in PTX's red."""
     match reduction:
         case "inc":
             return np.where(a >= b, 0, a + 1)
@@ -315,14 +320,13 @@ def reduced_values(a: np.ndarray, b: np.ndarray, reduction: str) -> np.ndarray:
 
 @lru_cache(maxsize=4096)
 def swizzled_chunks(offset: int, size: int, swizzle: Swizzle, shape: tuple[int, ...] = (-1,)) -> np.ndarray:
-    """Where each 16-byte chunk of `size` contiguous bytes at a shared-memory offset lies, as chunk numbers in this
-    shape."""
+    """Return the swizzled place of each 16-byte chunk of `size` contiguous bytes, as chunk numbers in this shape."""
     return (swizzle.apply(offset + np.arange(0, size, 16)) // 16).reshape(shape)
 
 
 @lru_cache(maxsize=1024)
 def decode(raw: bytes) -> TensorMap:
-    """TensorMap.decode, once for equal bytes."""
+    """Decode a tensor map, once for equal bytes."""
     return TensorMap.decode(raw)
 
 
@@ -330,17 +334,17 @@ FIELDS: Final = {
     "global_address": (0, 64), "rank": (68, 3), "interleave_layout": (75, 2), "swizzle_mode": (77, 2),
     "fill_mode": (NAN_FILL, 1), "swizzle_atomicity": (83, 2),
 }  # fmt: skip
-"""First bit and bits of the fields that tensormap.replace sets as they are."""
+"""The first bit and the number of bits of fields that tensormap.replace sets directly."""
 INDEXED: Final = frozenset({"global_dim", "global_stride", "box_dim", "element_stride"})
 ELEMENTS: Final = {**{i: (i, 0) for i in range(11)}, 11: (7, 1), 13: (11, 0), 14: (12, 0), 15: (13, 0)}
-"""A map's type and tf32 bit for the numbers that tensormap.replace has for them."""
+"""A map's element type and tf32 bit, by the numbers that tensormap.replace uses."""
 
 
 def replaced(raw: bytes, field: str, value: int, index: int = 0) -> bytes:
-    """A map's bytes with one field set as tensormap.replace sets it: PTX ISA 9.1, 9.7.9.28.
+    """Return a map's bytes with one field replaced as by tensormap.replace: PTX ISA 9.1, 9.7.9.28.
 
-    Sizes are counted from 1 in the instruction and from 0 in the map, strides in bytes and in units of 16. The rank
-    is its number less one in both. A map that begins as zeros becomes a tiled one, as Triton's kernels make theirs.
+    The instruction counts sizes from 1 and strides in bytes; the map counts from 0 and in units of 16. The rank is its
+    number less one in both. A map of zeros becomes a tiled one, as Triton's kernels create theirs.
     Raises ValueError for a value that the field cannot hold.
     """
     words = int.from_bytes(raw, "little")
@@ -354,7 +358,7 @@ def replaced(raw: bytes, field: str, value: int, index: int = 0) -> bytes:
 
 
 def _parts(field: str, value: int, index: int) -> list[tuple[int, int, int]]:
-    """(first bit, bits, what to set there)."""
+    """Return (first bit, bits, value) of each change."""
     match field:
         case "global_dim":
             return [(256 + 32 * index, 32, value - 1)]

@@ -1,9 +1,9 @@
-"""Sums as the tensor core makes them: aligned to the largest term, cut to 25 fractional bits, rounded toward zero.
+"""Sums with the tensor core's rounding: aligned to the largest term, cut to 25 fractional bits, rounded toward zero.
 
-The model of tcgen05.mma for f16, bf16, tf32 and the smaller floats that arXiv 2511.10909 derives from outputs. Kinds
-with scale factors or integers are not covered. An H200's wgmma gives the same bits (docs/explanation/silicon.md), but
-that 8-bit
-floats keep 13 fractional bits of terms and of a float32 result; that tcgen05 keeps 25 of them is that paper's word.
+This is the model of tcgen05.mma for f16, bf16, tf32 and smaller floats that arXiv 2511.10909 derives from outputs. It
+excludes kinds with scale factors or integers. An H200's wgmma gives the same bits (docs/explanation/silicon.md), except
+that with 8-bit floats it keeps 13 fractional bits of terms and of a float32 result. That tcgen05 keeps 25 is the paper's
+finding.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 from .descriptors import BF16, E2M1, E2M3, E3M2, E4M3, E5M2, F16, TF32, ElementType
 
 FRACTION_BITS = 25
-"""Of a term, counted from the binary point of the term with the largest exponent."""
+"""Fractional bits of a term, counted from the binary point of the term with the largest exponent."""
 LOWEST = {F16: -14, BF16: -126, TF32: -126, E4M3: -6, E5M2: -14, E2M3: 0, E3M2: -2, E2M1: 0}
-"""The exponent of each type's subnormals: a product's exponent is the sum of its factors', not normalised."""
+"""The exponent of each type's subnormals. A product's exponent is the sum of its factors', not normalised."""
 LOWEST_F32 = -126
 SIGNIFICAND_BITS = 23
 NAN = np.uint32(0x7FFF_FFFF)
@@ -30,10 +30,10 @@ def truncated_sum(
     half: bool,
     fraction_bits: int = FRACTION_BITS,
 ) -> np.ndarray:
-    """C + B A as float32[N, M], `step` elements of K at a time, each time rounded toward zero.
+    """Return C + B A as float32[N, M], rounded toward zero after each `step` elements of K.
 
     b: float32[N, K], a: float32[K, M], of values that their `types` hold. c: float32[N, M], None for zeros. half:
-    round each time to the nearest f16 instead. fraction_bits: kept of each term, and at most of a float32 result.
+    round to the nearest f16 instead. fraction_bits: the bits kept of each term, and at most of a float32 result.
     """
     total = np.zeros((b.shape[0], a.shape[1]), np.float32) if c is None else c
     exponents_b, exponents_a = (_exponents(x, LOWEST[t]) for x, t in zip((b, a), types, strict=True))
@@ -47,7 +47,7 @@ def truncated_sum(
 
 
 def _one_step(terms: np.ndarray, exponents: np.ndarray, c: np.ndarray, half: bool, fraction_bits: int) -> np.ndarray:
-    """C + the sum of terms float64[N, step, M] with their exponents, as float32[N, M]."""
+    """Return C plus the sum of terms float64[N, step, M] with their exponents, as float32[N, M]."""
     with np.errstate(invalid="ignore", over="ignore"):
         plain = terms.sum(1) + c
         largest = np.where(terms == 0, LOWEST_F32, exponents).max(1)
@@ -60,18 +60,18 @@ def _one_step(terms: np.ndarray, exponents: np.ndarray, c: np.ndarray, half: boo
 
 
 def _exponents(values: np.ndarray, lowest: int) -> np.ndarray:
-    """int32 exponents of significands in [1, 2), not below `lowest`."""
+    """Return int32 exponents of significands in [1, 2), not below `lowest`."""
     return np.where(values == 0, lowest, np.maximum(np.frexp(values)[1] - 1, lowest)).astype(np.int32)
 
 
 def toward_zero(exact: np.ndarray, fraction_bits: int = SIGNIFICAND_BITS) -> np.ndarray:
-    """float64 as float32 of at most so many fractional bits, rounded toward zero; from 2^128 on infinite."""
+    """Round float64 toward zero to float32 of at most so many fractional bits; from 2^128 on it is infinite."""
     unit = min(SIGNIFICAND_BITS, fraction_bits) - _exponents(exact, LOWEST_F32)
     rounded: np.ndarray = np.ldexp(np.trunc(np.ldexp(exact, unit)), -unit)
     return rounded.astype(np.float32)
 
 
 def _special(plain: np.ndarray) -> np.ndarray:
-    """Infinities as they are, NaN as the tensor core writes it."""
+    """Return infinities unchanged, NaN with the tensor core's bits."""
     nan = np.full(plain.shape, NAN, np.uint32).view(np.float32)
     return np.where(np.isnan(plain), nan, np.copysign(np.float32(np.inf), plain).astype(np.float32))

@@ -1,4 +1,4 @@
-"""Columns of B that tcgen05.mma.ws takes as zero: the descriptor of PTX ISA 9.1, table 45."""
+"""Zeroed columns of B in tcgen05.mma.ws: the zero-column mask descriptor of PTX ISA 9.1, table 45."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ GENERATE = 1 << 39
 
 @dataclass(frozen=True, slots=True)
 class ZeroColumns:
-    """shift: the column of B that is multiplied first. zeros: the columns after it that count as zero."""
+    """A decoded mask. shift: the first column of B that is multiplied. zeros: columns after it that count as zero."""
 
     shift: int
     zeros: frozenset[int]
 
     @classmethod
     def decode(cls, bits: int, m: int, n: int) -> ZeroColumns:
-        """From the 64 bits of the instruction. Raises ValueError for a shift that the shape does not have.
+        """Decode the 64 bits of the descriptor. Raises ValueError for a shift that the shape does not allow.
 
-        One part of the mask for each part of N that lies side by side in the lanes. Each part alternates between
-        runs of zeroed and of used columns, begins with a run as its first-span bit says, and drops its start count of
-        columns. Lengths as in the examples below table 45: the skip span's run is zeroed, the use span's is used.
+        The mask has one part for each part of N that lies side by side in the lanes. Each part alternates between runs
+        of zeroed and of used columns, begins with the run that its first-span bit names, and drops its start count of
+        columns. By the examples below table 45, the skip span is zeroed and the use span is used.
         """
         shift, most = bits >> 56 & 63, 16 if m == 32 else 32
         if shift > most:
@@ -42,7 +42,7 @@ class ZeroColumns:
         return cls(shift, frozenset(np.flatnonzero(np.concatenate(zeroed)).tolist()))
 
     def of(self, b: np.ndarray) -> np.ndarray:
-        """B [N + shift, K] as it is multiplied: [N, K]."""
+        """Return the part of B [N + shift, K] that is multiplied: [N, K]."""
         used = b[self.shift :].copy()
         used[list(self.zeros)] = 0
         return used

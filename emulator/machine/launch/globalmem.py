@@ -1,4 +1,4 @@
-"""Global memory: the host's own memory, entered only where an allocation is known."""
+"""Global memory: host memory, accessible where an allocation is known."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MARGIN = (256, 1 << 20)
 Written = tuple[np.ndarray, np.ndarray]
-"""Bytes that were written: addresses [n], and the bytes from each, uint8[n, size]."""
+"""Written bytes: addresses [n], and the bytes from each, uint8[n, size]."""
 
 
 @dataclass(order=True)
@@ -34,11 +34,11 @@ class Allocation:
 
     @property
     def margin(self) -> int:
-        """Bytes on either side where an access is taken for one that left this allocation."""
+        """The bytes on either side where an access counts as a stray access of this allocation."""
         return min(max(self.size, MARGIN[0]), MARGIN[1])
 
     def view(self, width: int) -> tuple[np.ndarray, int]:
-        """All of it as unsigned integers of `width` bytes, from the first aligned address at or below its start."""
+        """Return the allocation as unsigned integers of `width` bytes, with the aligned address of the first."""
         base = self.address & -width
         if width not in self._views:
             self._views[width] = host_bytes(base, -(-(self.address + self.size - base) // width) * width).view(
@@ -48,15 +48,15 @@ class Allocation:
 
 
 def host_bytes(address: int, size: int) -> np.ndarray:
-    """`size` bytes of host memory as uint8, shared with their owner."""
+    """Return `size` bytes of host memory as uint8, shared with their owner."""
     return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
 
 
 class GlobalMemory:
-    """The allocations that kernels may touch.
+    """The allocations that kernels may access.
 
-    closed: there are no others. If not, what is far from all of them may belong to one that nobody made known: the
-    process's mappings decide. found: what to do with a fault that leaves memory as it is.
+    closed: there are no others. Otherwise an access far from all of them may belong to an unknown allocation, and is
+    allowed if the process's mappings contain it. report: called with a fault that leaves memory unchanged.
     """
 
     def __init__(self, allocations: list[tuple[int, int, str]], closed: bool, report: Callable[[Fault], None]) -> None:
@@ -64,19 +64,18 @@ class GlobalMemory:
         self._starts = [allocation.address for allocation in self.allocations]
         self.closed, self._report = closed, report
         self.written: list[Written] | None = None
-        """If a list, what every write writes goes there too."""
+        """If a list, every write is appended to it."""
         self.tracked: set[int] = set()
-        """The addresses of the allocations that are written in this launch: see `machine.memory.global_shadow`."""
+        """The addresses of allocations that are written in this launch, see `machine.memory.global_shadow`."""
         self.on_track: list[Callable[[Allocation], None]] = []
-        """Who has to know of an allocation that is watched from now on."""
+        """Called with each allocation that becomes tracked."""
         self._recent: Allocation | None = None
         self._mappings: dict[str, list[Allocation]] = {}
 
     def find(self, low: int, high: int, described: bool = False) -> Allocation | None:
-        """The allocation that holds bytes `low` to `high - 1`, or None.
+        """Return the allocation that holds bytes `low` to `high - 1`, or None.
 
-        described: a tensor map says that they are a tensor's, so they may belong to one that nobody made known even
-        where they are near another.
+        described: a tensor map declares the bytes, so they may belong to an unknown allocation even near another.
         """
         found = self.known(low, high)
         stray = self.closed or (not described and self._near(low, high))
@@ -85,9 +84,9 @@ class GlobalMemory:
     def readable(
         self, low: int, high: int, instr: Instr, warp: Culprit, what: str, described: bool = False
     ) -> Allocation:
-        """The memory that holds bytes `low` to `high - 1`, for a read.
+        """Return the memory that holds bytes `low` to `high - 1`, for a read.
 
-        Raises OutOfBounds outside every allocation; or, under diagnostics "report", notes it if the bytes are there.
+        Raises OutOfBounds outside every allocation. Under diagnostics "report" notes it instead if the bytes exist.
         """
         found = self.find(low, high, described)
         if found is None:
@@ -101,14 +100,14 @@ class GlobalMemory:
     def writable(
         self, low: int, high: int, instr: Instr, warp: Culprit, what: str, described: bool = False
     ) -> Allocation:
-        """The memory that holds bytes `low` to `high - 1`, for a write. Raises OutOfBounds outside every allocation."""
+        """Return the memory that holds bytes `low` to `high - 1`, for a write. Raises OutOfBounds if there is none."""
         found = self.find(low, high, described)
         if found is None:
             raise self._outside(low, high, instr, warp, what)
         return found
 
     def load(self, addresses: np.ndarray, width: int, count: int, instr: Instr, warp: Culprit, what: str) -> np.ndarray:
-        """`count` elements of `width` bytes at each address: unsigned[n, count]."""
+        """Return `count` elements of `width` bytes at each address: unsigned[n, count]."""
         found = self._holding(addresses, width * count)
         if found is not None:
             view, index = _index(found, addresses, width, count)
@@ -137,19 +136,19 @@ class GlobalMemory:
             view[index] = values[i]
 
     def tracks(self, address: int) -> bool:
-        """Whether what holds this byte is watched."""
+        """Return whether the allocation that holds this byte is tracked."""
         found = self.known(address, address + 1) if self.tracked else None
         return found is not None and found.address in self.tracked
 
     def track(self, allocation: Allocation) -> None:
-        """It is written in this launch: from now on every access of it has to be looked at."""
+        """Check every access of an allocation from now on: it is written in this launch."""
         if allocation.address not in self.tracked:
             self.tracked.add(allocation.address)
             for tell in self.on_track:
                 tell(allocation)
 
     def note_writes(self) -> None:
-        """Note in `written` what is written from now on, by machine code too."""
+        """Note every write in `written` from now on, those of compiled code too."""
         self.written = []
         for allocation in self.allocations:
             if allocation.address in self.tracked:
@@ -164,7 +163,7 @@ class GlobalMemory:
             self.written.append((places, rows.copy()))
 
     def apply(self, written: list[Written]) -> None:
-        """Write what was noted elsewhere, in that order."""
+        """Repeat writes that were noted in another process, in order."""
         for size, notes in groupby(written, lambda note: note[1].shape[1]):
             addresses, rows = (np.concatenate(parts) for parts in zip(*notes, strict=True))
             found = self._holding(addresses, size)
@@ -184,7 +183,7 @@ class GlobalMemory:
         return self._recent
 
     def known(self, low: int, high: int) -> Allocation | None:
-        """The allocation made known that holds bytes `low` to `high - 1`, or None."""
+        """Return the known allocation that holds bytes `low` to `high - 1`, or None."""
         at = bisect_right(self._starts, low) - 1
         if at < 0:
             return None
@@ -192,13 +191,13 @@ class GlobalMemory:
         return candidate if high <= candidate.address + candidate.size else None
 
     def _near(self, low: int, high: int) -> bool:
-        """Whether the bytes are so close to a known allocation that they are meant to be in it."""
+        """Return whether the bytes lie so close to a known allocation that they count as a stray access of it."""
         at = bisect_right(self._starts, low)
         neighbours = self.allocations[max(at - 1, 0) : at + 1]
         return any(a.address - a.margin < high and low < a.address + a.size + a.margin for a in neighbours)
 
     def _mapping(self, low: int, high: int, access: str) -> Allocation | None:
-        """The mapping of the process that holds the bytes and gives this access, "r" or "rw"."""
+        """Return the mapping of the process that holds the bytes with this access, "r" or "rw", or None."""
         mappings = self._mappings.setdefault(access, [])
         for known in mappings:
             if known.address <= low and high <= known.address + known.size:
@@ -213,7 +212,7 @@ class GlobalMemory:
         return None
 
     def _outside(self, low: int, high: int, instr: Instr, warp: Culprit, what: str) -> OutOfBounds:
-        """The fault for bytes `low` to `high - 1`, locating_errors the nearest allocations."""
+        """Return the fault for bytes `low` to `high - 1`, which names the nearest allocations."""
         near = sorted(self.allocations, key=lambda a: min(abs(low - a.address), abs(low - a.address - a.size)))[:3]
         return OutOfBounds(
             f"{what} touches global memory {low:#x} to {high - 1:#x}, outside every allocation",
@@ -226,15 +225,17 @@ class GlobalMemory:
 
 
 def rows_of(first: int, there: np.ndarray) -> np.ndarray:
-    """The addresses of the rows of an array at the address `first`, whose last dimension is contiguous: uint64[rows],
-    the least first and the greatest last."""
+    """Return the addresses of the rows of an array that starts at `first`: uint64[rows], lowest first, highest last.
+
+    The last dimension is contiguous.
+    """
     rows: np.ndarray = _from_first(there.shape[:-1], there.strides[:-1]) + np.uint64(first)
     return rows
 
 
 @lru_cache(maxsize=1024)
 def _from_first(shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
-    """How far the rows of an array of this shape, without its last dimension, are from the first: uint64[rows]."""
+    """Return the byte distances of the rows of an array from its first row, shape without the last dimension."""
     places = np.zeros((), np.uint64)
     for n, stride in zip(shape, strides, strict=True):
         places = places[..., None] + np.arange(n, dtype=np.uint64) * np.uint64(stride)

@@ -1,4 +1,4 @@
-"""A launch: what was asked for, what it may touch, what it found."""
+"""A launch: its configuration, the memory that it may access, its findings."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ LevelName = Literal["fault", "formal", "pedantic"]
 class Launch:
     """One kernel launch. Sizes in bytes; `params` is kept alive and starts at `params_address`.
 
-    allocations: (address, bytes, name) of the global memory known so far; closed: there is no other. level: what is
-    asked of the program. numerics: "tc" for the tensor core's own rounding. diagnostics: "report" to note what is out
-    of order and go on, "stop" to raise it. cooperative: all CTAs must be there at a time. names: of mbarriers, by
-    offset in bytes from where dynamic shared memory starts.
+    allocations: (address, bytes, name) of known global memory. closed: there is no other. level: the strictest level
+    that counts as an error. numerics: "tc" for the tensor core's own rounding. diagnostics: "stop" raises the first
+    finding that leaves memory unchanged, "report" notes it and continues. cooperative: all CTAs must be resident at the
+    same time. names: names of mbarriers, by byte offset from the start of dynamic shared memory.
     """
 
     kernel: Kernel
@@ -55,7 +55,7 @@ class Launch:
     names: Mapping[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raise LaunchError for what the device would refuse."""
+        """Raise LaunchError for a configuration that the device would reject."""
         threads = self.block[0] * self.block[1] * self.block[2]
         if not 0 < threads <= MAX_THREADS_A_CTA:
             raise LaunchError(f"block {self.block} has {threads} threads; allowed is 1 to {MAX_THREADS_A_CTA}")
@@ -83,15 +83,18 @@ class Launch:
         self.waiting_clusters: deque[Dim3] = deque()
         self.findings: list[Fault] = []
         self.registry: dict[Any, Any] = {}
-        """What is kept for the whole launch by whoever needs it, such as decoded tensor maps."""
+        """Data kept for the whole launch by its users, such as decoded tensor maps."""
 
     def asks(self, level: Level) -> bool:
-        """Whether this level is asked for: whether a check of it that costs time is to look."""
+        """Return whether the launch asks for findings of this level."""
         return self.level >= level
 
     def report(self, fault: Fault) -> None:
-        """Raise a fault that leaves memory as it is if its level is asked for; or, under diagnostics "report", note it
-        once for its cause. What is formal is noted whatever is asked for; what is pedantic is not."""
+        """Report a fault that leaves memory unchanged: raise it, or note it once per cause.
+
+        It is raised if its level is asked for and diagnostics is "stop". Formal findings are noted at any level,
+        pedantic ones only if asked for.
+        """
         asked = self.asks(fault.level)
         if asked and self.diagnostics == "stop":
             raise fault
@@ -105,20 +108,20 @@ class Launch:
 
     @cached_property
     def param_bytes(self) -> bytes:
-        """The launch's parameter space."""
+        """The bytes of the launch's parameter space."""
         return ctypes.string_at(self.params_address, self.kernel.param_bytes)
 
     def place(self, instr: Instr) -> int:
-        """The index of an instruction in the kernel's list."""
+        """Return the index of an instruction in the kernel's list."""
         return self.kernel.places[instr.place]
 
     def source_place(self, instr: Instr) -> SourcePlace | None:
-        """Where an instruction comes from in the program that was compiled, if the compiler told it."""
+        """Return the source location of an instruction, or None if the compiler gave none."""
         at = self.kernel.places.get(instr.place)
         return None if at is None else source_place(self.kernel, at)
 
     def uses(self, load: Instr, later: Instr) -> bool:
-        """Whether a destination register of `load` is named behind it and up to `later`, in the order of the text."""
+        """Return whether an instruction after `load` up to `later`, in text order, names a destination of `load`."""
         key = (id(load), id(later))
         known: bool | None = self.registry.get(key)
         if known is None:
@@ -128,7 +131,7 @@ class Launch:
         return known
 
     def result_used(self, instr: Instr) -> bool:
-        """Whether another instruction names a register that `instr` writes."""
+        """Return whether another instruction names a register that `instr` writes."""
         key = (Launch.result_used, id(instr))
         known: bool | None = self.registry.get(key)
         if known is None:
@@ -137,40 +140,40 @@ class Launch:
         return known
 
     def between(self, first: Instr, last: Instr) -> Sequence[Instr]:
-        """The instructions from one to another in the order of the text, on from its start if it ends before."""
+        """Return the instructions from one to another in text order, wrapping around at the kernel's end."""
         a, b, instrs = self.place(first), self.place(last), self.kernel.instrs
         return instrs[a + 1 : b] if a < b else instrs[a + 1 :] + instrs[:b]
 
     @property
     def shared_bytes(self) -> int:
-        """A CTA's window: reserved, static and dynamic shared memory."""
+        """The size of a CTA's shared window: reserved, static and dynamic shared memory."""
         if not self.dynamic_shared_bytes:
             return self.kernel.static_shared_bytes
         return self.kernel.dynamic_shared_offset + self.dynamic_shared_bytes
 
     @property
     def resident_clusters(self) -> int:
-        """How many clusters the device has room for at a time, by threads and shared memory."""
+        """The number of clusters that the device can hold at a time, by threads and shared memory."""
         per_threads = THREADS_AN_SM // (self.warps * LANES)
         each = min(CTAS_AN_SM, per_threads, SHARED_BYTES_AN_SM // self.shared_bytes)
         return max(SMS * each // prod(self.cluster), 1)
 
     @property
     def warps(self) -> int:
-        """Warps of a CTA."""
+        """The number of warps in a CTA."""
         return -(-prod(self.block) // LANES)
 
     @property
     def grid_of_clusters(self) -> Dim3:
-        """How many clusters the grid has in each direction."""
+        """The number of clusters in each direction of the grid."""
         x, y, z = (g // c for g, c in zip(self.grid, self.cluster, strict=True))
         return x, y, z
 
     def clusters(self, random: Random | None = None) -> Iterator[Dim3]:
-        """The cluster indices of the grid, x fastest, but for those whose work a running cluster took over.
+        """Yield the cluster indices of the grid, x fastest, except clusters that a running one cancelled.
 
-        random: in an order drawn from it, of those that the device has room for at a time: programs rely on that later
-        ones do not come before.
+        random: shuffle them within waves of as many as the device can hold, because programs rely on later clusters
+        not coming first.
         """
         indices = [(x, y, z) for z, y, x in product(*map(range, reversed(self.grid_of_clusters)))]
         if random is not None:
@@ -183,7 +186,7 @@ class Launch:
 
 
 def registers(operands: Iterable[Any]) -> Iterator[str]:
-    """The names of the registers in operands, those inside vectors and addresses too."""
+    """Yield the names of the registers in operands, also those inside vectors and addresses."""
     for operand in operands:
         match operand:
             case Reg(name):
@@ -197,7 +200,7 @@ def registers(operands: Iterable[Any]) -> Iterator[str]:
 
 
 def _sizes(launch: Launch) -> list[tuple[str, int, int]]:
-    """Name, value and limit of what a launch counts, as CUDA's guide has them for every chip."""
+    """Return name, value and limit of each count of a launch, by CUDA's guide for every chip."""
     (x, y, z), depth = launch.grid, launch.block[2]
     grid = [("the grid's x", x, 2**31 - 1), ("the grid's y", y, 2**16 - 1), ("the grid's z", z, 2**16 - 1)]
     return [*grid, ("the block's z", depth, 64), ("CTAs of a cluster", prod(launch.cluster), MAX_CTAS_A_CLUSTER)]

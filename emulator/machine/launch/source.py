@@ -1,4 +1,4 @@
-"""Where an instruction comes from in the program that was compiled: file, line, function, and the line's text."""
+"""Source locations of instructions: file, line, function, and the line's text."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ Callers = Mapping[tuple[str, str], Sequence["FunctionCall"]]
 
 @dataclass(frozen=True, slots=True)
 class SourcePlace:
-    """A line of the program.
+    """A line of the compiled program.
 
-    caller: for a function that is called from several places, the line before it that belongs to one of its callers.
-    The compiler inlines every call and does not say where: it is the nearest such line in the order of the PTX, and
-    None where the lines around leave another caller possible. near: the compiler told no line, only the function that
-    was compiled; this one stands before it.
+    caller: for a function with several call sites, the nearest line before it, in PTX order, that belongs to a caller.
+    The compiler inlines calls without noting where; None if another caller is possible by the lines around. near: the
+    compiler noted only the compiled function; this is the nearest line noted before.
     """
 
     file: str
@@ -47,7 +46,7 @@ class SourcePlace:
 
     @property
     def where(self) -> str:
-        """File (from the working directory if it lies below), line and function."""
+        """File (relative if below the working directory), line and function."""
         shown = os.path.relpath(self.file)
         within = f" in {self.function}" if self.function else ""
         return f"{'near ' * self.near}{self.file if shown.startswith('..') else shown}:{self.line}{within}"
@@ -59,7 +58,7 @@ class SourcePlace:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of a source file: its lines, and what it calls, each as often as it does."""
+    """A function of a source file: its lines and its calls."""
 
     name: str
     first: int
@@ -69,7 +68,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """A call by the last part of its name, and its lines."""
+    """A call, by the last part of the callee's name, and its lines."""
 
     name: str
     first: int
@@ -77,7 +76,7 @@ class FunctionCall:
 
 
 def source_place(kernel: Kernel, instr: int) -> SourcePlace | None:
-    """The place of a kernel's instruction, by its index; None if the compiler told none."""
+    """Return the place of a kernel's instruction, by its index; None if the compiler gave none."""
     if instr not in kernel.sources:
         kernel.sources[instr] = _find_place(kernel, instr)
     found = kernel.sources[instr]
@@ -89,7 +88,7 @@ def _find_place(kernel: Kernel, instr: int) -> SourcePlace | None:
     locations = kernel.locations
     at = bisect_right(locations, instr, key=lambda one: one.instr) - 1
     told = at
-    while at >= 0 and not (locations[at].line and locations[at].column):  # line 0 is the compiler's own code
+    while at >= 0 and not (locations[at].line and locations[at].column):  # line 0 is compiler-generated code
         at -= 1
     if at < 0:
         return None
@@ -100,7 +99,7 @@ def _find_place(kernel: Kernel, instr: int) -> SourcePlace | None:
 
 @contextmanager
 def locating_errors(kernel: Kernel) -> Iterator[None]:
-    """Whatever is not implemented and comes up inside is told to be of this kernel, and of which line of the source."""
+    """Add the kernel and the source line to every UnknownInstruction raised inside."""
     try:
         yield
     except UnknownInstruction as error:
@@ -110,9 +109,9 @@ def locating_errors(kernel: Kernel) -> Iterator[None]:
 
 
 def _caller(kernel: Kernel, at: int, name: str) -> SourcePlace | None:
-    """The line before location `at` of a function that calls `name`, if it is the one that is meant.
+    """Return the line before location `at` of a function that calls `name`, if that is certainly the caller.
 
-    It is if the next such line is of the same function; or if it is the call itself, and the next, if any, is one too.
+    It is if the next such line is of the same function, or if it is a call itself and so is the next, if there is one.
     """
     callers = _callers(_files(kernel), name)
     if not callers:
@@ -142,7 +141,7 @@ def _files(kernel: Kernel) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def _callers(files: tuple[str, ...], name: str) -> Callers:
-    """By (file, function) the calls of `name`, if there is more than one call."""
+    """Return the calls of `name` by (file, function), or nothing if there is only one call."""
     functions = [(file, f) for file in files for f in _functions(file) if f.name.rpartition(".")[2] != name]
     calling = {(file, f.name): tuple(call for call in f.calls if call.name == name) for file, f in functions}
     return {caller: calls for caller, calls in calling.items() if calls} if sum(map(len, calling.values())) > 1 else {}
@@ -150,13 +149,13 @@ def _callers(files: tuple[str, ...], name: str) -> Callers:
 
 @lru_cache(maxsize=4096)
 def _function_at(file: str, line: int) -> str:
-    """The qualified name of the function that holds a line; empty if unknown."""
+    """Return the qualified name of the function that holds a line; empty if unknown."""
     return next((f.name for f in _functions(file) if f.first <= line <= f.last), "")
 
 
 @lru_cache(maxsize=64)
 def _functions(file: str) -> tuple[Function, ...]:
-    """A Python file's functions, inner ones first; none if it cannot be read or is no Python."""
+    """Return a Python file's functions, inner ones first; none if it cannot be read or parsed."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except SyntaxError:

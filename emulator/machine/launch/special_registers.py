@@ -1,4 +1,4 @@
-"""What the special registers of a thread say of its place in the grid."""
+"""Values of the special registers that describe a thread's place in the grid."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ LANE = np.arange(LANES, dtype=np.uint32)
 
 
 def of_cta(launch: Launch, cluster: Dim3, ctaid: Dim3, rank: int) -> dict[str, int]:
-    """Those that are the same for all threads of a CTA. cluster: the index of its cluster, in which it has `rank`.
+    """Return the registers that are uniform over a CTA. cluster: the cluster's index; rank: the CTA's rank in it.
 
-    %smid: as if each CTA had a multiprocessor of its own, as long as there are some. Programs give each a place in
-    global memory by it.
+    %smid counts CTAs as if each had an SM of its own, modulo the number of SMs: programs index global memory by it.
     """
     wide, high, _ = launch.grid
     x, y, z = (i % c for i, c in zip(ctaid, launch.cluster, strict=True))
@@ -50,9 +49,9 @@ def of_cta(launch: Launch, cluster: Dim3, ctaid: Dim3, rank: int) -> dict[str, i
 
 
 def of_warp(name: str, block: Dim3, index: int, executed: int) -> Any:
-    """One that differs from warp to warp: int if the same in all lanes, else uint32[32]. Raises KeyError for others.
+    """Return a register that differs between warps: int if uniform, else uint32[32]. Raises KeyError for others.
 
-    executed: the warp-instructions of the warp so far, which its clocks count.
+    executed: the warp-instructions of the warp so far, which serve as its clock.
     """
     if name.startswith("%tid"):
         return _tid(name, block, index)

@@ -1,4 +1,4 @@
-"""What a launch did, in counts that do not depend on the machine that emulates it."""
+"""Counts of what a launch did, independent of the machine that emulates it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...chip import BANK_BYTES, SHARED_BANKS
 WAVEFRONT_BYTES = SHARED_BANKS * BANK_BYTES
 
 Shape = tuple[int, bytes]
-"""Of an access of shared memory: the bytes of each lane, and where each begins, from the wavefront of the first on."""
+"""The shape of a shared-memory access: bytes per lane, and the lanes' offsets from the first lane's wavefront."""
 
 
 @dataclass
@@ -29,17 +29,17 @@ class MBarrierUse:
 class Stats:
     """Counts of one launch, over all its CTAs.
 
-    by_warp: warp-instructions executed, by the warp's index in its CTA. waits_on: the mbarriers that each warp index
-    waited for, by their order of initialisation; mbarriers: what became of each.
-    copied_in_bytes, copied_out_bytes: moved into and out of shared memory by TMA, bulk copies and cp.async, what is
-    filled with zeros included, a multicast once for each CTA that it reaches. global_load_bytes, global_store_bytes:
-    asked for by ordinary instructions of the active lanes, an address that is the same for the warp once.
-    mma_flops: 2 M N K of every tcgen05.mma, that of a pair of CTAs once.
-    shared_accesses: ordinary loads and stores of shared memory, an atomic as one of each, a warp's as one.
-    shared_wavefronts: passes over the 32 banks of 4 bytes that they take. shared_conflicts: how many of those would
-    not be needed if no two lanes wanted different words of one bank.
-    swizzle_mismatches: 16-byte pieces of shared memory that a matrix descriptor or a TMA store read by another swizzle
-    than that by which a TMA load wrote them; first_swizzle_mismatch: who read and who wrote the first of them.
+    by_warp: executed warp-instructions, by the warp's index in its CTA. waits_on: the mbarriers that each warp index
+    waited for, by their order of initialisation. mbarriers: the use of each.
+    copied_in_bytes, copied_out_bytes: bytes moved into and out of shared memory by TMA, bulk copies and cp.async. Zero
+    fill counts; a multicast counts once for each destination CTA. global_load_bytes, global_store_bytes: bytes
+    requested by ordinary instructions of active lanes; a uniform address counts once.
+    mma_flops: 2 M N K of every tcgen05.mma, a 2-CTA MMA once.
+    shared_accesses: ordinary loads and stores of shared memory, one per warp; an atomic is one of each.
+    shared_wavefronts: their passes over the 32 banks of 4 bytes. shared_conflicts: the passes caused by lanes that
+    access different words of one bank.
+    swizzle_mismatches: 16-byte pieces of shared memory that a matrix descriptor or a TMA store read by a swizzle other
+    than the TMA load's that wrote them. first_swizzle_mismatch: reader and writer of the first.
     """
 
     by_warp: dict[int, int] = field(default_factory=dict)
@@ -59,43 +59,43 @@ class Stats:
 
     @property
     def instructions(self) -> int:
-        """Warp-instructions executed."""
+        """The number of executed warp-instructions."""
         return sum(self.by_warp.values())
 
     @property
     def by_role(self) -> dict[tuple[int, ...], int]:
-        """Warp-instructions of the warps that wait for the same mbarriers, which is what tells roles apart."""
+        """Warp-instructions by role. Warps that wait for the same mbarriers have the same role."""
         roles: dict[frozenset[int], list[int]] = {}
         for warp in sorted(self.by_warp):
             roles.setdefault(frozenset(self.waits_on.get(warp, ())), []).append(warp)
         return {tuple(warps): sum(self.by_warp[w] for w in warps) for warps in roles.values()}
 
     def access_shared(self, offsets: np.ndarray, size: int) -> None:
-        """Note an ordinary access of `size` bytes at each of `offsets` (one a lane)."""
+        """Count an ordinary access of `size` bytes at each of `offsets` (one per lane)."""
         self.count_access(shape_of(offsets, size), 1)
 
     def count_access(self, shape: Shape, times: int) -> None:
-        """Note ordinary accesses of one shape, which is judged later."""
+        """Count ordinary accesses of one shape. `judge_patterns` computes their wavefronts."""
         self._patterns[shape] = self._patterns.get(shape, 0) + times
 
     def count_swizzle_mismatch(self, pieces: int, who: str) -> None:
-        """Note pieces that were read by another swizzle than that of their writer. who: both, for people."""
+        """Count pieces that were read by a swizzle other than their writer's. who: both accesses, as text."""
         self.swizzle_mismatches += pieces
         self.first_swizzle_mismatch = self.first_swizzle_mismatch or who
 
     def add_warp(self, index: int, executed: int, waits_on: Iterable[int]) -> None:
-        """Add what a warp did. waits_on: the mbarriers that it waited for, by their order of initialisation."""
+        """Add the counts of a warp. waits_on: the mbarriers that it waited for, by their order of initialisation."""
         self.by_warp[index] = self.by_warp.get(index, 0) + executed
         self.waits_on.setdefault(index, set()).update(waits_on)
 
     def add_mbarrier(self, order: int, offset: int, waits: int, phases: int) -> None:
-        """Add what became of an mbarrier, the `order`-th that its CTA initialised."""
+        """Add the use of an mbarrier, the `order`-th that its CTA initialised."""
         use = self.mbarriers.setdefault(order, MBarrierUse(offset))
         use.waits += waits
         use.phases += phases
 
     def judge_patterns(self) -> None:
-        """Count the wavefronts of the accesses of shared memory so far."""
+        """Count the wavefronts of the shared-memory accesses so far."""
         for (size, pattern), count in self._patterns.items():
             wavefronts, needed = _wavefronts(size, pattern)
             self.shared_accesses += count
@@ -115,15 +115,15 @@ class Stats:
 
 
 def shape_of(offsets: np.ndarray, size: int) -> Shape:
-    """That of an access of `size` bytes at each of `offsets` (one a lane)."""
+    """Return the shape of an access of `size` bytes at each of `offsets` (one per lane)."""
     return size, (offsets - (offsets.item(0) & -WAVEFRONT_BYTES)).tobytes()
 
 
 @lru_cache(maxsize=4096)
 def _wavefronts(size: int, pattern: bytes) -> tuple[int, int]:
-    """(passes over the banks, passes without conflicts) of one access of `size` bytes at each offset of `pattern`.
+    """Return (passes over the banks, passes without conflicts) of an access of `size` bytes at each offset.
 
-    Lanes are served in groups whose bytes fill the banks once: 32 lanes of 4 bytes, 16 of 8, 8 of 16. Lanes that want
+    Lanes are served in groups whose bytes fill the banks once: 32 lanes of 4 bytes, 16 of 8, 8 of 16. Lanes that access
     the same word share it.
     """
     offsets = np.frombuffer(pattern, np.intp)

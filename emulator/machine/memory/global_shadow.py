@@ -1,10 +1,9 @@
-"""Who wrote and read the global memory that is written during a launch: the check of all accesses of it against
-happens-before, within a cluster and between clusters.
+"""The shadow of global memory that is written during a launch: every access is checked, within and between clusters.
 
-The invariant: an allocation is watched from the moment on that it is known to be written in the launch, which is its
-start where a store's address comes from a parameter, or else the first write. Of a watched allocation every access
-comes here, or is noted by machine code that asked nobody: see `native.memory_layout`. What agents write is only listed
-until something else touches the allocation: an output that is written once costs next to nothing.
+An allocation is tracked from the moment at which a write in the launch is expected. That is the start of the launch if
+a store's address comes from a parameter, else the first write. Every access of a tracked allocation comes here or is
+noted by compiled code (see `native.memory_layout`). Writes of agents are only listed until another kind of access
+touches the allocation, so an output that is written once costs next to nothing.
 """
 
 from __future__ import annotations
@@ -47,17 +46,17 @@ if TYPE_CHECKING:
     from ..order.access import Access, Issuer
 
 CELLS_MAX: Final = 1 << 28
-"""An allocation of more cells is not watched."""
+"""An allocation of more cells is not tracked."""
 STORED, REDUCED = np.uint8(1), np.uint8(2)
-"""What agents do: writes that are folded into what is there need no order among themselves."""
+"""Kinds of agents' writes. Reductions need no order among themselves."""
 
 
 @dataclass(frozen=True)
 class Touched:
-    """What the clusters of a share did to one allocation since `GlobalShadow.mark`.
+    """The cells of one allocation that a process touched since `GlobalShadow.start_footprint`.
 
-    written, accessed: of each of its `cells`, as bits; None where nothing but agents wrote there: then `listed` has the
-    first cells and the number of each run.
+    written, accessed: one bit for each of `cells`. None if agents alone wrote there; then `listed` has the first cells
+    and the length of the runs of each write.
     """
 
     cells: int
@@ -66,7 +65,7 @@ class Touched:
     listed: Sequence[tuple[np.ndarray, int]]
 
     def bits(self) -> tuple[np.ndarray, np.ndarray]:
-        """Which cells were written, and which accessed: bool[cells]."""
+        """Return the masks of written and of accessed cells, bool[cells]."""
         if self.written is not None and self.accessed is not None:
             written, accessed = (np.unpackbits(bits, count=self.cells) for bits in (self.written, self.accessed))
             return written.view(bool), accessed.view(bool)
@@ -77,11 +76,11 @@ class Touched:
 
 
 Footprint = dict[int, Touched] | None
-"""By the allocation's address; None where something is written of which it is not known who read it before."""
+"""Touched cells by the allocation's address; None if an allocation was written whose earlier readers are unknown."""
 
 
 def disjoint(shares: Sequence[Footprint]) -> bool:
-    """Whether it is known that no share accessed what another wrote."""
+    """Return whether no footprint certainly contains a cell that another one wrote."""
     known = [share for share in shares if share is not None]
     for address in {address for share in known for address in share}:
         touched = [share[address] for share in known if address in share]
@@ -95,9 +94,9 @@ def disjoint(shares: Sequence[Footprint]) -> bool:
 
 
 class GlobalShadow:
-    """Of one launch: the watched allocations, by address.
+    """The tracked allocations of one launch, by address.
 
-    accesses: the instructions of which notes tell, by their numbers, what reports call them, and how strong they are.
+    accesses: the instructions that notes refer to, by number, with their names in reports and their strengths.
     """
 
     def __init__(self, launch: Launch) -> None:
@@ -108,32 +107,34 @@ class GlobalShadow:
         self.accesses: list[tuple[Instr, str, int]] = []
         self._numbers: dict[int, int] = {}
         self.warps: list[Any] = []
-        """Who has accessed it, by serial number."""
+        """The warps of the launch, by serial number."""
         self._tracked: set[int] = set()
 
     def start_footprint(self) -> None:
-        """Tell in `share` what is accessed from now on."""
+        """Collect in `footprint` the accesses from now on."""
         self._tracked = set(self._launch.memory.tracked)
         for area in self._areas.values():
             area.start_footprint()
 
     def footprint(self) -> Footprint:
-        """What was accessed since `mark`."""
+        """Return the cells accessed since `start_footprint`."""
         if self._launch.memory.tracked != self._tracked:
             return None
         return {address: touched for address, area in self._areas.items() if (touched := area.touched()) is not None}
 
     @classmethod
     def of(cls, launch: Launch) -> GlobalShadow:
-        """The one of a launch."""
+        """Return the shadow of a launch."""
         found: GlobalShadow | None = launch.registry.get(cls)
         if found is None:
             found = launch.registry[cls] = cls(launch)
         return found
 
     def expect(self, by_threads: Iterable[int], by_agents: Iterable[int]) -> None:
-        """Watch the allocations that the parameters at these offsets point into, also by the address that a tensor map
-        begins with: threads will write there, or agents alone, which are only listed."""
+        """Track the allocations that the parameters at these offsets point to, directly or through a tensor map.
+
+        by_threads: threads write there. by_agents: only agents do, so their writes are only listed.
+        """
         for offset in by_agents:
             self._expect(offset)
         for offset in by_threads:
@@ -151,7 +152,7 @@ class GlobalShadow:
         return self._area(found)
 
     def number(self, me: Access) -> int:
-        """The number of an access's instruction."""
+        """Return the number of an access's instruction."""
         known = self._numbers.get(id(me.instr))
         if known is None:
             known = self._numbers[id(me.instr)] = len(self.accesses)
@@ -159,24 +160,24 @@ class GlobalShadow:
         return known
 
     def register(self, warp: Issuer) -> int:
-        """The serial number of a warp that begins."""
+        """Register a warp that starts. Return its serial number."""
         self.warps.append(warp)
         return len(self.warps) - 1
 
     def release_warps(self, warps: Iterable[Issuer]) -> None:
-        """The warps of a cluster have ended: keep no more of them than reports need."""
+        """Release the ended warps of a cluster, except for what reports need."""
         ended = {warp: EndedWarp(warp) for warp in warps}
         for warp, left in ended.items():
             self.warps[warp.serial] = left
         for access in self.history.forget(next(iter(ended)).cta.cluster_id):
             access.via = None
-            if access.warp in ended:  # one that was recorded twice has left already
+            if access.warp in ended:  # an access that was recorded twice is released already
                 access.warp = ended[access.warp]  # type: ignore[assignment]
         for area in self._areas.values():
             area.release_warps(ended)
 
     def area(self, low: int, high: int) -> Area | None:
-        """The watched allocation that holds bytes `low` to `high - 1`, if one does."""
+        """Return the tracked allocation that holds bytes `low` to `high - 1`, or None."""
         memory = self._launch.memory
         found = memory.known(low, high) if memory.tracked else None
         return None if found is None or found.address not in memory.tracked else self._area(found)
@@ -186,7 +187,8 @@ class GlobalShadow:
     ) -> None:
         """Check and note a read of `size` bytes at each address (uint64[n]).
 
-        lanes: which read each, as bits, uint32[n]. once: what is read must not be written in the launch at all.
+        lanes: the lanes of each address, as bits, uint32[n]. once: a non-coherent load, whose memory must not be
+        written in the launch.
         """
         area = self.area(int(addresses.min()), int(addresses.max()) + size)
         if area is not None:
@@ -206,7 +208,7 @@ class GlobalShadow:
                 area.write(addresses, values, GlobalAccess.of(me), clock, lanes, same)
 
     def write_by_agent(self, addresses: np.ndarray, size: int, me: GlobalAccess, clock: Clock) -> None:
-        """Note that an agent will write `size` bytes at each address, the first the least and the last the greatest."""
+        """Note that an agent will write `size` bytes at each address, given in ascending order of the ends."""
         memory = self._launch.memory
         found = memory.known(addresses.item(0), addresses.item(-1) + size)
         if found is not None:
@@ -221,10 +223,10 @@ class GlobalShadow:
 
 
 class Area:
-    """A watched allocation: its shadow, and beside it what machine code notes of its cells.
+    """A tracked allocation: its shadow, and the notes of compiled code about its cells.
 
-    writes, reads: int64[cells]. Until something but agents touches it there are neither, and what those wrote is
-    listed.
+    writes, reads: int64[cells]. Empty until something other than agents touches the allocation; until then agents'
+    writes are only listed.
     """
 
     def __init__(self, allocation: Allocation, whole: GlobalShadow) -> None:
@@ -232,12 +234,12 @@ class Area:
         self._base = allocation.address & -whole.cell
         self._listed: list[tuple[np.ndarray, int, Access]] = []
         self._taken = np.zeros(0, np.uint8)
-        """Of each cell, whether a write that is listed goes there, STORED, REDUCED or both."""
+        """The kinds of listed writes to each cell: STORED, REDUCED or both."""
         self._left = 0
-        """So many of those listed, from the first on, are of warps that were let go."""
+        """The number of listed writes, from the first, whose warps were released."""
         self._shadow: Shadow | None = None
         self._same: np.ndarray | None = None
-        """Of the store that is being checked: for each address, whether it stores the bits that are there."""
+        """For the store being checked: whether each address already holds the stored bits."""
         self.writes = self.reads = np.zeros(0, np.int64)
         self._marked: list[tuple[np.ndarray, int, Access]] = []
         self._before: np.ndarray | None = None
@@ -247,15 +249,15 @@ class Area:
         return -(-(self._allocation.address + self._allocation.size - self._base) // self._cell)
 
     def start_footprint(self) -> None:
-        """Tell in `touched` what is accessed from now on.
+        """Collect in `touched` the cells accessed from now on, without those that were accessed before.
 
-        It leaves out the cells that were accessed before: whoever meets those in a way that matters finds a race.
+        Accesses of other clusters to the latter that matter are reported as races.
         """
         self._marked = list(self._listed)
         self._before = None if self._shadow is None else self._accessed(self._shadow)[1]
 
     def release_warps(self, ended: Mapping[Issuer, EndedWarp]) -> None:
-        """Keep no more of these warps than reports need."""
+        """Release ended warps, except for what reports need."""
         for _, _, access in self._listed[self._left :]:
             if access.warp in ended:
                 access.warp = access.via.copies.warp = ended[access.warp]  # type: ignore[assignment]
@@ -263,7 +265,7 @@ class Area:
             self._left += 1
 
     def touched(self) -> Touched | None:
-        """What was accessed since `mark`; None for nothing."""
+        """Return the cells accessed since `start_footprint`; None for nothing."""
         if self._shadow is None:
             new = self._listed[len(self._marked) :]
             listed = [(self.cells(addresses, self._cell)[:, 0], self._run(size)) for addresses, size, _ in new]
@@ -277,12 +279,12 @@ class Area:
         return Touched(self._count, written, accessed, ()) if accessed.any() else None
 
     def _accessed(self, shadow: Shadow) -> tuple[np.ndarray, np.ndarray]:
-        """Which cells were written, and which accessed: bool[cells]."""
+        """Return the masks of written and of accessed cells, bool[cells]."""
         written = (shadow.writer != UNWRITTEN) | (self.writes != 0)
         return written, written | (shadow.reader != UNWRITTEN) | (self.reads != 0)
 
     def touch(self) -> Shadow:
-        """The shadow, with all that was listed."""
+        """Return the shadow, made from the listed writes at the first call."""
         if self._shadow is None:
             count = self._count
             self.writes, self.reads = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -298,14 +300,14 @@ class Area:
         return self._shadow
 
     def notes(self) -> tuple[int, int]:
-        """Where machine code would find the notes of writes and of reads if memory began at 0; 0 for not at all."""
+        """Return the addresses of the notes of writes and of reads, biased to index by address; 0 if there are none."""
         if self._shadow is None:
             return 0, 0
         skipped = 8 * (self._base // self._cell)
         return tuple((there.ctypes.data - skipped) % (1 << 64) for there in (self.writes, self.reads))  # type: ignore[return-value]
 
     def same(self, addresses: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """For each address, whether the values, unsigned[n, count], are there already: bool[n]."""
+        """Return whether each address already holds the values, unsigned[n, count]: bool[n]."""
         view, base = self._allocation.view(values.itemsize)
         first = (addresses - np.uint64(base)).astype(np.intp) // values.itemsize
         found: np.ndarray = (view[first[:, None] + np.arange(values.shape[1])] == values).all(1)
@@ -320,9 +322,9 @@ class Area:
         once: bool = False,
         same: np.ndarray | None = None,
     ) -> bool:
-        """Note an access if each lane finds its own notes or none, as machine code would; whether it did.
+        """Note an access as compiled code would, if each lane finds its own notes or none. Return whether it did.
 
-        same: of a write, see `same`.
+        same: for a write, see `same`.
         """
         if self._shadow is None or lanes is None or not me.generic or (number := self._whole.number(me)) >= IDS_MAX:
             return False
@@ -344,7 +346,7 @@ class Area:
         return True
 
     def _all_strong(self, notes: np.ndarray) -> bool:
-        """Whether these notes are of strong accesses, or of none."""
+        """Return whether all these notes are of strong accesses, or empty."""
         numbers = distinct((notes[notes != 0] & GLOBAL_ID) >> ID_BITS)
         return all(number and self._whole.accesses[number - 1][2] for number in numbers)
 
@@ -370,7 +372,7 @@ class Area:
         lanes: Any,
         same: np.ndarray,
     ) -> None:
-        """Check and note a write. same: see `same`."""
+        """Check and note a write. same: see the method of that name."""
         shadow, cells = self.touch(), self.cells(addresses, values.itemsize * values.shape[1])
         self._flush(cells)
         me.unchanged = bool(same.all() and _unchanged(self.writes[cells], self._read_by(me, cells)).all())
@@ -384,7 +386,7 @@ class Area:
         self.writes[cells], self.reads[cells] = note | UNCHANGED * me.unchanged, 0
 
     def write_by_agent(self, addresses: np.ndarray, size: int, me: GlobalAccess, clock: Clock) -> None:
-        """List it; or check and note it, once others touched the allocation, or agents these cells."""
+        """List the write; or check and note it, once other accesses touched the allocation or agents these cells."""
         cells = self.cells(addresses, size)
         if self._shadow is None:
             if not self._taken.size:
@@ -400,28 +402,28 @@ class Area:
         self.writes[cells], self.reads[cells] = NOBODY, 0
 
     def cells(self, addresses: np.ndarray, size: int) -> np.ndarray:
-        """The cells that hold `size` bytes at each address: intp[n, cells]."""
+        """Return the cells that hold `size` bytes at each address: intp[n, cells]."""
         first = (addresses - np.uint64(self._base)).astype(np.intp) // self._cell
         return first[:, None] + np.arange(self._run(size))
 
     def _run(self, size: int) -> int:
-        """How many cells hold `size` bytes."""
+        """Return the number of cells that hold `size` bytes."""
         return max(-(-size // self._cell), 1)
 
     def _read_by(self, me: GlobalAccess, cells: np.ndarray) -> bool:
-        """Whether the warp of `me` has read the cells since they were written."""
+        """Return whether the warp of `me` has read the cells since they were written."""
         accesses = self._whole.history.accesses
         readers = [accesses[number] for number in distinct(self.touch().reader[cells])]
         return all(r is not None and any(part.warp is me.warp for part in r.parts or (r,)) for r in readers)
 
     def _alone(self, readers: np.ndarray) -> Any:
-        """Whether each of the readers is one access."""
+        """Return whether each of the readers is one access."""
         accesses = self._whole.history.accesses
         joint = [number for number in distinct(readers) if (access := accesses[number]) is None or access.parts]
         return ~np.isin(readers, joint) if joint else True
 
     def _flush(self, cells: np.ndarray) -> None:
-        """Move what machine code noted of cells to the shadow."""
+        """Merge the notes of compiled code about cells into the shadow."""
         shadow = self.touch()
         for notes in (self.writes, self.reads):
             there = notes[cells]
@@ -449,7 +451,7 @@ class Area:
         return access
 
     def _report_nc_read(self, cells: np.ndarray, me: GlobalAccess) -> None:
-        """Find that a load by the non-coherent path reads what was written in the launch, be it in order."""
+        """Report a load by the non-coherent path from memory that was written in the launch, in order or not."""
         accesses = self._whole.history.accesses
         wrote = next((a for n in distinct(self.touch().writer[cells]) if (a := accesses[n]) is not None), None)
         if wrote is not None:
@@ -459,7 +461,7 @@ class Area:
             self._whole._launch.report(DataRace(what, me.instr, me.warp, (*at, missing)))
 
     def _report_different(self, addresses: np.ndarray, values: np.ndarray, me: GlobalAccess, lanes: Any) -> None:
-        """Find that two lanes store different values at one place."""
+        """Report that two lanes store different values at one address."""
         places, first = np.unique(addresses, return_index=True)
         kept = values[first[np.searchsorted(places, addresses)]]
         lost = (kept != values).any(1)
@@ -496,7 +498,7 @@ class Area:
     def _overlap(
         self, me: GlobalAccess, other: GlobalAccess, clock: Clock, cells: Any, shown: str, number: int
     ) -> None:
-        """Leave it until both writes were made what another agent's write of these cells is."""
+        """Defer the level of two agents' writes to the same cells until both are performed."""
 
         def find(level: Level) -> None:
             report_conflict(me, clock, "writes", shown, self._whole.history, number, "write", level=level)
@@ -507,10 +509,10 @@ class Area:
         other.overlaps += (overlap,)
 
     def _blame_lanes(self, me: Access, verb: str, cells: Any, apart: Any, mine: Any, number: int, kind: str) -> None:
-        """The first of the cells stands for all.
+        """Report a conflict between lanes by the first of its cells.
 
-        Compilers load a number by all lanes and store another by one: that one does it after its own load, and the same
-        instruction loaded for the others.
+        Compilers load a value in all lanes and store its successor from one lane. That lane stores after its own load,
+        and the other lanes loaded in the same instruction.
         """
         shadow = self.touch()
         at = tuple(np.argwhere(apart)[0])
@@ -525,14 +527,14 @@ class Area:
 
 
 def _note(me: GlobalAccess, lanes: Any) -> Any:
-    """What tells machine code that it was this access, known to the shadow. lanes: as bits, None to have it ask."""
+    """Return a note of an access that is in the shadow. lanes: as bits, None to make compiled code ask."""
     if lanes is None:
         return NOBODY
     return me.time << GLOBAL_TIME_BITS | me.warp.serial << SERIAL_BITS | lane_of(lanes)
 
 
 def _stands(write: Access | None) -> bool:
-    """Whether what is there is what a write puts there whatever was there: it was made, and folds nothing in."""
+    """Return whether a write, performed already, puts its own bits there whatever was there: it is no reduction."""
     parts = () if write is None else write.parts or (write,)
     return all(
         not part.instr.kind.is_read_modify_write if part.generic else not part.strong and _was_made(part)
@@ -545,18 +547,18 @@ def _was_made(write: Access) -> bool:
 
 
 def _unchanged(writes: np.ndarray, read: Any) -> Any:
-    """Whether no write changed what is in cells with these notes of writes. read: whether who writes next did so."""
+    """Return whether no write with these notes changed its cell. read: whether the next writer had read it."""
     return np.where(writes == 0, read, writes & UNCHANGED != 0)
 
 
 @lru_cache(maxsize=256)
 def _lane_numbers(bits: bytes) -> np.ndarray:
-    """Lanes as bits, as a note has each, uint32[n]: int64[n, 1]."""
+    """Return lanes (bits, uint32[n]) as notes hold them: int64[n, 1]."""
     return lane_of(np.frombuffer(bits, np.uint32))[:, None]
 
 
 class _Accesses(History):
-    """The accesses of global memory, in which those of a cluster can be found."""
+    """A history of global accesses that finds those of a cluster."""
 
     def __init__(self, components: int) -> None:
         super().__init__(components)
@@ -567,5 +569,5 @@ class _Accesses(History):
         return super().record(access)
 
     def forget(self, cluster_id: Any) -> list[Access]:
-        """The accesses of a cluster, which will make no more."""
+        """Remove and return the accesses of a cluster that has ended."""
         return self._of.pop(cluster_id, [])

@@ -1,4 +1,4 @@
-"""Shared memory of one CTA: bytes, who wrote them, and the mbarriers that live there."""
+"""Shared memory of one CTA: its bytes, their shadow, and the mbarriers in it."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ POISON = 0xFF
 class SharedMemory:
     """`size` bytes of a CTA's window from offset 0; the first 1,024 are reserved.
 
-    Writers and readers are kept for each 4-byte cell (`grain` 4) until the first access of one or two bytes, then for
-    each byte (`grain` 1).
+    The shadow has a cell for each word of 4 bytes until the first access of one or two bytes, then for each byte.
     """
 
     def __init__(self, cta: CtaOwner, size: int) -> None:
@@ -52,9 +51,9 @@ class SharedMemory:
             self.refine()
         self._mark(size, padded, OUTSIDE)
         self._stored: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
-        """Of the ordinary store that is being checked: values, and the view of memory and the places there."""
+        """The store being checked: its values, the view of memory, and the indices that it writes."""
         self.handled = 0
-        """Ordinary accesses that handlers did."""
+        """The number of ordinary accesses that handlers made."""
         self.mbarriers: dict[int, MBarrier] = {}
         self.retired: list[MBarrier] = []
         self.initialised = 0
@@ -63,7 +62,7 @@ class SharedMemory:
         self.shadow.writer[start >> self.shift : -(-stop // (1 << self.shift))] = number
 
     def refine(self) -> None:
-        """Keep writers and readers for each byte from now on, and no notes."""
+        """Give each byte a shadow cell of its own from now on, and end the notes of compiled code."""
         if self.shadow.notes is not None:
             self.shadow.notes.end()
         self.shadow.split(WORD)
@@ -88,9 +87,9 @@ class SharedMemory:
         report_conflict(me, clock, verb, self._shown(where), shadow.history, number, kind, near, level, part)
 
     def taint_last_store(self, parts: Iterable[tuple[int, int, Fault]], width: int, size: int) -> None:
-        """Of the last store here, parts brought what should not have been loaded: who reads them is told.
+        """Mark parts of the last store as suspect values, which are reported when they are read.
 
-        parts: which of the elements of `width` bytes, of `size` bytes a lane; the lanes, as bits; the load's fault.
+        parts: the element of `width` bytes within the `size` bytes of a lane, the lanes as bits, the load's fault.
         """
         shadow, history = self.shadow, self.shadow.history
         number = len(history.accesses) - 1
@@ -104,11 +103,11 @@ class SharedMemory:
             shadow.writer[cells] = history.record(TaintedStore(store, number, fault))
 
     def _level_of_rewriting(self, me: Access, clock: Clock, cells: Any, number: int) -> Level:
-        """How much it matters that `me` writes what the access `number` wrote.
+        """Return the level of the write `me` over what the access `number` wrote.
 
-        Formal is that one instruction stores equal bits for several warps; that it copies the same bytes for several,
-        told to one phase of an mbarrier, so that who waits sees all of them; and that the async proxy overwrites, in
-        order but without its fence, the word that tcgen05.alloc wrote.
+        Three cases are formal: several warps store equal bits by one instruction; several warps copy the same bytes by
+        one instruction and report to one phase of an mbarrier, so that a waiting warp sees all of them; and the async
+        proxy overwrites the word that tcgen05.alloc wrote, in order but without a fence.proxy.async.
         """
         other = self.shadow.history.accesses[number]
         assert other is not None
@@ -124,7 +123,7 @@ class SharedMemory:
         hit = (self.shadow.writer[cells] == number).reshape(len(values), -1).any(1)
         places, last = np.unique(
             index[hit][::-1], return_index=True
-        )  # of lanes that store at one place the last's stays
+        )  # of lanes that store at one address the last one wins
         return Level.FORMAL if np.array_equal(view[places], values[hit][::-1].ravel()[last]) else Level.FAULT
 
     def _shown(self, cells: np.ndarray) -> str:
@@ -136,7 +135,7 @@ class SharedMemory:
         )
 
     def _blame_lanes(self, me: Access, verb: str, cells: Any, apart: Any, mine: Any, number: int, kind: str) -> None:
-        """The first of the cells stands for all."""
+        """Report a conflict between lanes by the first of its cells."""
         shadow = self.shadow
         at = tuple(np.argwhere(apart)[0])
         theirs = (shadow.writer_lanes if kind == "write" else shadow.reader_lanes)[cells]
@@ -168,7 +167,7 @@ class SharedMemory:
         return tuple(("near", text) for text in shown) or (("near", "nothing was written"),)
 
     def cells(self, offsets: np.ndarray, size: int) -> np.ndarray:
-        """The shadow cells of `size` bytes at each of `offsets` (intp[n])."""
+        """Return the shadow cells of `size` bytes at each of `offsets` (intp[n])."""
         if size < WORD and self.shift:
             self.refine()
         count = max(size >> self.shift, 1)
@@ -176,18 +175,18 @@ class SharedMemory:
         return first if count == 1 else first[:, None] + np.arange(count)
 
     def span(self, offset: int, size: int) -> Cells:
-        """The shadow cells of `size` contiguous bytes."""
+        """Return the shadow cells of `size` contiguous bytes."""
         if (offset | size) & (WORD - 1) and self.shift:
             self.refine()
         first = offset >> self.shift
         return span(first, (offset + size >> self.shift) - first)
 
     def spans(self, offsets: tuple[int, ...], size: int) -> Cells | None:
-        """Those of as many accesses, one for each of the offsets, in multiples of 16 bytes; None where they overlap."""
+        """Return the cells of one access per offset, in multiples of 16 bytes; None if they overlap."""
         return _spans(offsets, size, self.shift)
 
     def local_offset(self, address: int, instr: Instr, warp: Issuer, what: str) -> int:
-        """The offset of an address in this CTA's shared memory. Raises OutOfBounds for another CTA's."""
+        """Return the offset of an address in this CTA's shared memory. Raises OutOfBounds for another CTA's."""
         rank = (address & 0xFFFF_FFFF) >> RANK_SHIFT
         if rank != self.cta.rank:
             where = f"in the window of CTA rank {rank}; this is rank {self.cta.rank}"
@@ -214,10 +213,10 @@ class SharedMemory:
         lanes: np.ndarray | None,
         used: int = ALL_BYTES,
     ) -> np.ndarray:
-        """`count` elements of `width` bytes at each offset: unsigned[n, count]. Offsets lie in the window.
+        """Return `count` elements of `width` bytes at each offset: unsigned[n, count]. Offsets lie in the window.
 
-        lanes: which read each, as bits, uint32[n]; None if that is not by single lanes. used: which of the bytes the
-        program uses, as bits; of the others nothing is asked.
+        lanes: the lanes of each offset, as bits, uint32[n]; None if the access is not by single lanes. used: the bytes
+        that the program uses, as bits; other bytes are not checked.
         """
         cells = self.cells(offsets, width * count)
         if used != ALL_BYTES and cells.ndim == 2:
@@ -243,7 +242,7 @@ class SharedMemory:
                 self._blame_both(offsets, width * count, lost.any(1), lanes, me)
 
     def check_overlap(self, offsets: np.ndarray, values: np.ndarray, lanes: np.ndarray, me: Access) -> None:
-        """Find that lanes write different bytes to one place. values: uint8[n, count], at each of the offsets."""
+        """Report lanes that write different bytes to one address. values: uint8[n, count], at each of the offsets."""
         low, size = int(offsets.min()), values.shape[1]
         there = np.zeros(int(offsets.max()) - low + size, np.uint8)
         index = (offsets - low)[:, None] + np.arange(size)
@@ -253,7 +252,7 @@ class SharedMemory:
             self._blame_both(offsets, size, lost, lanes, me)
 
     def _blame_both(self, offsets: np.ndarray, size: int, lost: np.ndarray, lanes: np.ndarray, me: Access) -> None:
-        """Two lanes stored different values at one place, each `size` bytes from its offset on."""
+        """Report two lanes that stored different values at one address, `size` bytes from each offset."""
         first = int(np.argmax(lost))
         both = np.flatnonzero(np.abs(offsets - offsets[first]) < size)
         place = self._shown(self.cells(offsets[first : first + 1], size))
@@ -261,17 +260,17 @@ class SharedMemory:
         report_store_collision(me, place, offsets, lanes, mine, theirs)
 
     def chunk_cells(self, chunks: np.ndarray) -> Cells:
-        """The shadow cells of 16-byte chunks (numbers from the window's start)."""
+        """Return the shadow cells of 16-byte chunks (numbered from the window's start)."""
         per = CHUNK >> self.shift
         return pieces(chunks * per, per)
 
     # mbarriers ---------------------------------------------------------------------------------------------------
 
     def init_mbarrier(self, offset: int, count: int, instr: Instr, warp: Issuer) -> None:
-        """mbarrier.init. Raises BarrierError if a live mbarrier is already there, or for a count that none has.
+        """Execute mbarrier.init. Raises BarrierError for a live mbarrier at the offset or a count out of range.
 
-        NVIDIA's programs let every warp initialise the same one: only level `pedantic` refuses that for an unused
-        mbarrier.
+        NVIDIA's programs let every warp initialise the same mbarrier. While it is unused, only level `pedantic` reports
+        that.
         """
         if offset & 7:
             raise Misaligned(f"mbarrier.init at {offset:#x}: an mbarrier is 8-byte aligned", instr, warp)
@@ -286,7 +285,7 @@ class SharedMemory:
                 warp,
                 (
                     ("initialised at", f"PTX line {old.init.instr.line} by {old.init.warp}"),
-                    ("missing", "mbarrier.inval before"),
+                    ("missing", "mbarrier.inval before this mbarrier.init"),
                 ),
                 Level.PEDANTIC if again else Level.FAULT,
             )
@@ -301,14 +300,14 @@ class SharedMemory:
         self.initialised += 1
 
     def drop_mbarrier(self, offset: int, instr: Instr, warp: Issuer) -> None:
-        """mbarrier.inval: the bytes are ordinary, unwritten memory again."""
+        """Execute mbarrier.inval: the bytes become ordinary, unwritten memory."""
         self.retired.append(self.mbarrier(offset, instr, warp))
         del self.mbarriers[offset]
         self.cta.cluster.lookups.clear()
         self._mark(offset, offset + 8, UNWRITTEN)
 
     def mbarrier(self, offset: int, instr: Instr, warp: Issuer) -> MBarrier:
-        """The live mbarrier at `offset`. Raises BarrierError if there is none or its init is not ordered before."""
+        """Return the live mbarrier at `offset`, which `warp` must be ordered after. Raises BarrierError if none is."""
         found = self.mbarriers.get(offset)
         if found is None:
             known = ", ".join(f"#{b.order} at {self.cta.window + o:#x}" for o, b in self.mbarriers.items()) or "none"
@@ -322,7 +321,7 @@ class SharedMemory:
         if init.warp is warp or found in warp.known:
             return found
         if init.seen_by(warp.clock):
-            warp.known.add(found)  # what a clock has seen it keeps
+            warp.known.add(found)  # a clock never forgets
         else:
             what = f"{found} is used without being ordered after its initialisation"
             missing = f"a barrier between PTX lines {init.instr.line} and {instr.line}"
@@ -340,7 +339,7 @@ def _spans(offsets: tuple[int, ...], size: int, shift: int) -> Cells | None:
 
 
 def along(lanes: np.ndarray | None, cells: np.ndarray) -> np.ndarray | None:
-    """The lanes of each of the cells, or of each row of them. lanes: of each row, or of each word of it."""
+    """Return the lanes of each cell or row of cells. lanes: of each row, or of each word of it."""
     if lanes is None or cells.ndim == 1:
         return lanes
     return lanes[:, None] if lanes.ndim == 1 else lanes.repeat(cells.shape[1] // lanes.shape[1], 1)

@@ -1,7 +1,7 @@
-"""Tensor memory of one CTA: 128 lanes by 512 columns of 32 bits, its allocator, and who wrote what.
+"""Tensor memory of one CTA: 128 lanes by 512 columns of 32 bits, its allocator, and its shadow.
 
-Columns come first in every array, so that a column's lanes are contiguous. Writers and readers are kept for each column
-and group of 16 lanes, the finest unit that any tcgen05 access but a lane-masked MMA addresses.
+Columns come first in every array, so that a column's lanes are contiguous. The shadow has a cell for each column and
+group of 16 lanes, the finest unit that any tcgen05 access except a lane-masked MMA addresses.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ADDRESS_BITS = TMEM_LANES - 1 << 16 | 0xFFFF
 
 
 def named(address: int, instr: Instr, warp: Issuer) -> int:
-    """An address without the bits of lanes beyond the last, which hardware ignores: only level `pedantic` asks."""
+    """Clear the address bits of lanes beyond the last, which hardware ignores and level `pedantic` reports."""
     known, launch = address & ADDRESS_BITS, warp.cta.launch
     if known != address and launch.asks(Level.PEDANTIC):
         what = f"{instr.opcode} names lane {address >> 16} of tensor memory, which has {TMEM_LANES}"
@@ -45,7 +45,7 @@ def named(address: int, instr: Instr, warp: Issuer) -> int:
 
 
 def rectangle(column: int, columns: int, groups: slice, accesses: int = 1) -> Cells:
-    """The shadow cells of some columns in some groups of lanes; by so many accesses, see `Cells`."""
+    """Return the shadow cells of columns in groups of lanes, for one or several accesses, see `Cells`."""
     return _rectangle(column, columns, *groups.indices(GROUPS), accesses)
 
 
@@ -61,7 +61,7 @@ def _rectangle(column: int, columns: int, start: int, stop: int, step: int, acce
 
 
 def _part(me: Access, hit: np.ndarray) -> LoadedPart:
-    """What a load brings of the cells [columns, groups] that are `hit`, where each column is a register."""
+    """Return the part of a load whose cells [columns, groups] are in the mask `hit`; each column is a register."""
     if "32x32b" not in me.instr.modifiers or "pack::16b" in me.instr.modifiers:
         return WHOLE
     lanes = sum(((1 << GROUP) - 1) << GROUP * int(group) for group in np.flatnonzero(hit.any(0)))
@@ -79,13 +79,13 @@ class TensorMemory:
         self.owned = np.zeros(TMEM_COLUMNS, bool)
         self.allocations: dict[int, tuple[int, Instr, Issuer]] = {}
         self.freed: dict[int, tuple[int, Instr, Issuer]] = {}
-        """What was the last allocation from a column, and who freed it."""
+        """The last allocation at each first column that was freed, and who freed it."""
         self._checked: set[tuple[int, int]] = set()
-        """First columns and counts that were asked about, and are all allocated."""
+        """Ranges (first column, count) that are known to be allocated."""
         self.relinquished: tuple[Instr, Issuer] | None = None
         self.waiters: list[Issuer] = []
         self.copied_unwritten: dict[range, str] = {}
-        """Columns into which was copied what nothing wrote, and from where: nothing wrote them either."""
+        """Columns into which unwritten memory was copied, with the copy's place. They count as unwritten."""
 
     def _blame(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None:
         shadow = self.shadow
@@ -99,12 +99,12 @@ class TensorMemory:
         near = self._near(int(column.min()), int(group.min()), column) if number == UNWRITTEN else ()
         level, other = Level.FAULT, shadow.history.accesses[number]
         if kind == "read" and other is not None and isinstance(other.via, Pipe) and other.via.unused(clock):
-            level = Level.FORMAL  # what it brings, nothing uses
+            level = Level.FORMAL  # nothing uses the loaded values
         if me.what == DEALLOC:
             verb = "frees"
             unread = kind == "write" and not shadow.reader[cells][hit].any()
             if unread and other is not None and other.instr.kind is Kind.TENSOR_COPY:
-                level = Level.FORMAL  # what it brings, nothing reads
+                level = Level.FORMAL  # nothing reads the copied values
         report_conflict(me, clock, verb, where, shadow.history, number, kind, near, level, _part(me, hit))
 
     def _near(self, column: int, group: int, columns: np.ndarray) -> tuple[tuple[str, str], ...]:
@@ -116,16 +116,16 @@ class TensorMemory:
         return tuple(("near", text) for text in shown) or (("near", "nothing was written in these lanes"),)
 
     def leave_unwritten(self, column: int, columns: int, groups: np.ndarray, copied: str) -> None:
-        """What was just written is as if nothing were: it was copied from where nothing wrote."""
+        """Mark a region that was just written as unwritten: its source was unwritten."""
         self.shadow.writer[column : column + columns, groups] = UNWRITTEN
         self.copied_unwritten[range(column, column + columns)] = copied
 
     def region(self, lane: int, lanes: int, column: int, columns: int) -> Cells:
-        """The shadow cells of a rectangle whose lanes are whole groups or lie in one."""
+        """Return the shadow cells of a rectangle whose lanes are whole groups or lie in one."""
         return rectangle(column, columns, slice(lane // GROUP, -(-(lane + lanes) // GROUP)))
 
     def owns(self, column: int, columns: int) -> bool:
-        """Whether every column is allocated."""
+        """Return whether every column is allocated."""
         if (column, columns) in self._checked:
             return True
         owned = column + columns <= TMEM_COLUMNS and bool(self.owned[column : column + columns].all())
@@ -156,7 +156,7 @@ class TensorMemory:
         )
 
     def allocate(self, columns: int, instr: Instr, warp: Issuer) -> int | None:
-        """First column of a new allocation, its contents undefined, or None while there is no room."""
+        """Allocate columns with undefined contents. Return the first column, or None if they do not fit."""
         free = np.flatnonzero(~self.owned[::UNIT])
         need = columns // UNIT
         for first in free.tolist():
@@ -173,10 +173,10 @@ class TensorMemory:
         return None
 
     def free(self, column: int, columns: int, instr: Instr, warp: Issuer) -> None:
-        """Undo the allocation of `columns` from `column`, which nobody may use any more, and wake who waits for room.
+        """Free the allocation of `columns` from `column`, and wake the warps that wait to allocate.
 
-        Raises TensorMemoryError if there is none like it by the same cta_group, DataRace for a use that is not ordered
-        before.
+        Raises TensorMemoryError without such an allocation by the same cta_group, DataRace for a use that is not
+        ordered before.
         """
         known = self.allocations.get(column)
         if known is None or known[0] != columns:

@@ -1,4 +1,4 @@
-"""Accesses of memory, who issues them, and which of them come after which."""
+"""Memory accesses, the warps that issue them, and the happens-before order between them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 CTA, CLUSTER, GPU = 1, 2, 3
-"""How far a release, an acquire or a strong access reaches; system scope is no further here."""
+"""Scopes of a release, an acquire or a strong access. System scope is treated as GPU scope."""
 
 
 class IssuerCta(Protocol):
-    """The CTA of an issuer, as reports name it."""
+    """The CTA of an issuer, for reports and scopes."""
 
     launch: Launch
     name: str
@@ -32,18 +32,18 @@ class IssuerCta(Protocol):
 
     @property
     def cluster_id(self) -> Any:
-        """Its cluster, as clocks name it."""
+        """The index of its cluster."""
 
 
 class Issuer:
-    """A warp, as accesses and barriers know it: its clock, what it has seen, and why it waits.
+    """A warp as accesses and barriers see it: its clock, its synchronisation state, and the reason why it waits.
 
-    The component after its own says up to which time its lanes have seen what the others of them did.
+    The clock component after the warp's own holds the time up to which its lanes have seen each other's accesses.
     """
 
     cta: IssuerCta
     serial: int
-    """Its number among the warps of the launch."""
+    """The warp's number within the launch."""
 
     def __init__(self, cta: IssuerCta, index: int, component: int, clock: Clock) -> None:
         self.cta, self.index, self.component, self.clock = cta, index, component, clock
@@ -52,62 +52,62 @@ class Issuer:
         self.done = False
         self.waiting: Wait | None = None
         self.granted: Any = None
-        """What a suspended instruction left for its second run: its barrier's generation, an answer of no."""
+        """State for the second run of a suspended instruction: a barrier generation, or False for a negative answer."""
         self.phases: dict[Any, int] = {}
-        """How many phases of each mbarrier it has seen completed."""
+        """The number of completed phases that the warp has observed, by mbarrier."""
         self.unread_answers: dict[Any, Instr] = {}
-        """Of mbarriers, where it asked and did not read the answer."""
+        """mbarriers that the warp tested without reading the result, each with the instruction that tested it."""
         self.published: set[Any] = set()
-        """mbarriers that its fence.mbarrier_init covers, whatever barrier it arrives on next."""
+        """mbarriers covered by the warp's fence.mbarrier_init: its next barrier arrivals publish them."""
         self.known: set[Any] = set()
-        """mbarriers whose initialisation it knows of: by such a fence of another warp, or its clock has seen it."""
+        """mbarriers whose initialisation is ordered before the warp, by such a fence or by its clock."""
         self.arrivals: list[int] = []
-        """Its times when it arrived at named barriers, before each."""
+        """The warp's times just before each of its arrivals at named barriers."""
         self.fenced: list[Clock | None] = [None] * (GPU + 1)
-        """What its last releasing fence of each scope or a wider one covers, for relaxed writes after it."""
+        """By scope: the clock of the last releasing fence of that scope or wider. Later relaxed writes release it."""
         self.seen: list[Clock | None] = [None] * (GPU + 1)
-        """What relaxed reads have seen of each scope, for the next acquiring fence of that or a wider one."""
+        """By scope: clocks observed by relaxed reads. The next acquiring fence of that scope or wider acquires them."""
         self.lane_syncs: list[tuple[int, int]] = []
-        """Where some of its lanes (bits) met, but not all, and the time up to which these then saw what they did."""
+        """Synchronisations of some of the lanes: (time up to which they see each other's accesses, lanes as bits)."""
         self.lanes: np.ndarray | None = None
-        """The lanes of the access in progress; None if it is one for all that are active."""
+        """The lanes of the access in progress; None if it is one access for all active lanes."""
         self.stored: Any = None
-        """Of the program's stores that are machine code, by number, the lanes that ever executed each: uint32[n]."""
+        """Lanes that ever executed each compiled store, by the store's number: uint32[n] of bits."""
         self.taint: Any = None
-        """A `suspects.TaintTracker` of what it loaded and should not use, if there is something."""
+        """A `suspects.TaintTracker` while registers hold values that the warp should not use, else None."""
         self.after_sync: Clock | None = Clock(clock.v.shape[1]) if cta.launch.asks(Level.PEDANTIC) else None
-        """Pedantic: what its tensor operations come after, by tcgen05.fence::after_thread_sync."""
+        """Pedantic level: the clock of the last tcgen05.fence::after_thread_sync, which orders tensor operations."""
 
     def __str__(self) -> str:
         return f"warp {self.index} of CTA {self.cta.name}"
 
     def access(self, instr: Instr, what: str) -> Access:
-        """An access of this warp through the generic proxy, now."""
+        """Return an access of this warp through the generic proxy at the present time."""
         return Access(self.component, self.time, True, instr, self, what)
 
     def tick(self) -> None:
-        """Later accesses are not covered by what was released so far."""
+        """Advance the warp's time: earlier releases do not cover later accesses."""
         self.time += 1
         self.clock.v[ORDERED, self.component] = self.time
 
     def acquire(self, clock: Clock) -> None:
-        """See all that `clock` has seen; and each lane what the others released before."""
+        """Merge `clock`, and let each lane see what the other lanes did before."""
         self.clock.merge(clock)
         self.clock.v[ORDERED, self.component + 1] = self.time - 1
 
     def sync_lanes(self) -> None:
-        """bar.warp.sync: each lane sees all that the others did."""
+        """Execute bar.warp.sync: each lane sees the accesses of all lanes."""
         self.tick()
         self.clock.v[ORDERED, self.component + 1] = self.time - 1
 
     def sync_some_lanes(self, lanes: int) -> None:
-        """bar.warp.sync among some of the lanes (bits)."""
+        """Execute bar.warp.sync for some of the lanes (bits)."""
         met = self.clock.at(self.component + 1)
         self.tick()
         self.lane_syncs = [*((time, those) for time, those in self.lane_syncs if time > met), (self.time - 1, lanes)]
 
     def lanes_ordered_before(self, lane: int, since: int) -> int:
-        """The lanes whose accesses at the time `since` come before what `lane` does now, its own among them."""
+        """Return the lanes (bits) whose accesses at time `since` happen before the next access of `lane`."""
         before = 1 << lane
         for time, lanes in reversed(self.lane_syncs):
             if time < since:
@@ -117,7 +117,7 @@ class Issuer:
         return before
 
     def fence(self, acquire: bool, release: bool, scope: int) -> None:
-        """fence.acquire, .release, or both."""
+        """Execute a fence that acquires, releases, or both."""
         for reach in range(CTA, scope + 1):
             if acquire and (seen := self.seen[reach]) is not None:
                 self.acquire(seen)
@@ -127,7 +127,7 @@ class Issuer:
             self.tick()
 
     def observe_relaxed(self, clock: Clock, scope: int = CTA) -> None:
-        """A relaxed read saw what carries `clock`, which was released at this scope."""
+        """Note that a relaxed read observed a value that carries `clock`, released at this scope."""
         seen = self.seen[scope]
         if seen is None:
             self.seen[scope] = clock.copy()
@@ -136,39 +136,38 @@ class Issuer:
 
     @property
     def tensor_clock(self) -> Clock:
-        """What accesses of tensor memory come after."""
+        """The clock that orders the warp's accesses of tensor memory."""
         return self.clock if self.after_sync is None else self.after_sync
 
     def after_thread_sync(self) -> None:
-        """tcgen05.fence::after_thread_sync."""
+        """Execute tcgen05.fence::after_thread_sync."""
         if self.after_sync is not None:
             self.after_sync = self.clock.copy()
 
 
 class Agent:
-    """Work that completes after it was issued, of which a warp learns by waiting."""
+    """Asynchronous work that the issuing warp itself can wait for."""
 
     def waited_for(self, access: Access) -> bool:
-        """Whether the warp that issued `access` waited for it itself, whatever others know."""
+        """Return whether the warp that issued `access` has waited for it."""
         return False
 
 
 @dataclass(slots=True, eq=False)
 class Access:
-    """One instruction's access by one warp or the agent that it set to work.
+    """One instruction's access of memory, by a warp or by the agent that the warp started.
 
-    component, time: its epoch, where on the clocks its completion shows. generic: made through the generic proxy.
-    follows: components whose earlier accesses it is ordered after by the hardware's pipeline. via: the mbarrier or
-    group that tells of its completion. strong: the scope of an atomic or ordered access, which does not race with
-    another that is within its scope and has it within its own. parts: for reads that nothing orders among themselves,
-    each of them. pattern: how TMA laid down what it wrote. route: from where to where a bulk copy brings its bytes.
-    together: of a read, the lanes that the instruction read for, as bits; 0 where that is not kept. merged: of a read,
-    earlier ones of its warp whose lanes are noted with its own, as they did not meet since: of each instruction the
-    last, and the lanes (bits) of all.
+    component, time: the clock component and the time at which its completion shows. generic: made through the generic
+    proxy. follows: components whose earlier accesses the hardware's pipeline orders before it. via: the mbarrier or
+    group that reports its completion. strong: the scope of an atomic or ordered access. Two strong accesses do not race
+    if each is within the scope of the other. parts: several unordered reads that this one stands for. pattern: the
+    layout in which TMA wrote. route: source and destination of a bulk copy.
+    together: the lanes (bits) that a read served, 0 if not kept. merged: earlier reads of the same warp that share its
+    record because the lanes did not synchronise in between, one per instruction, with the lanes (bits) of all.
     """
 
     visible: ClassVar = ASYNC_VISIBLE
-    """The row of a clock that tells the async proxy which generic accesses of this memory it may see."""
+    """The row of a clock that holds which generic accesses of this memory the async proxy sees."""
     component: int
     time: int
     generic: bool
@@ -184,35 +183,35 @@ class Access:
     together: int = 0
     merged: tuple[tuple[Access, int], ...] = ()
     replaced: Sequence[Iterable[int]] = ((), ())
-    """Of a write: the writers and the readers that its cells had before, as numbers of the history."""
+    """The writers and the readers that a write replaced, as numbers of the history."""
     compiled: bool = False
-    """Whether machine code made it: another write of its own may have come between what it replaced and it."""
+    """Whether compiled code made it. Then another of its own writes may lie between it and what it replaced."""
     issued: int = field(init=False)
-    """When the warp issued it, by its own clock."""
+    """The warp's time at the issue."""
 
     def __post_init__(self) -> None:
         self.issued = self.warp.time
 
     def seen_by(self, clock: Clock, row: int = ORDERED) -> bool:
-        """Whether the owner of `clock` is ordered after this access."""
+        """Return whether this access happens before the owner of `clock`."""
         if self.parts:
             return all(part.seen_by(clock, row) for part in self.parts)
         return clock.at(self.component, row) >= self.time
 
     def orders(self, earlier: Access, clock: Clock, row: int = ORDERED) -> bool:
-        """Whether this access, issued under `clock`, comes after `earlier`."""
+        """Return whether this access, issued under `clock`, cannot race with `earlier`."""
         if earlier.parts:
             return all(self.orders(part, clock, row) for part in earlier.parts)
         return self.comes_after(earlier, clock, row) or self.morally_strong(earlier)
 
     def comes_after(self, earlier: Access, clock: Clock, row: int = ORDERED) -> bool:
-        """The same of one access, by what the program did between them: not as two strong ones need no order."""
+        """Return whether one `earlier` access happens before this one, regardless of both being strong."""
         if earlier.component in self.follows or earlier.seen_by(clock, row):
             return True
         return earlier.warp is self.warp and isinstance(earlier.via, Agent) and earlier.via.waited_for(earlier)
 
     def morally_strong(self, other: Access) -> bool:
-        """Whether both are strong, and each within the scope of the other."""
+        """Return whether both accesses are strong and each is within the scope of the other."""
         reach = min(self.strong, other.strong)
         if not reach or reach == GPU:
             return bool(reach)
@@ -220,7 +219,10 @@ class Access:
         return mine is theirs or (reach == CLUSTER and mine.cluster_id == theirs.cluster_id)
 
     def unsynced_since(self, earlier: Access, clock: Clock) -> int:
-        """If `earlier` is of the same warp, and not all of its lanes met in between: since when they should, else 0."""
+        """Return the time since which the lanes of the warp should have synchronised for `earlier`, 0 if they did.
+
+        Also 0 if `earlier` is of another warp.
+        """
         lanes = self.warp.component
         if earlier.component == lanes:
             since = 0 if self.strong and earlier.strong else earlier.time
@@ -231,19 +233,18 @@ class Access:
         return since if clock.at(lanes + 1) < since else 0
 
     def ordered_after_arrivals(self, clock: Clock) -> bool:
-        """Whether the owner of `clock` has seen all that this warp did before its last arrival at a named barrier that
-        came before this access."""
+        """Return whether `clock` covers the warp's last named-barrier arrival before this access."""
         arrivals = self.warp.arrivals
         before = bisect_left(arrivals, self.time)
         return before == 0 or clock.at(self.component) >= arrivals[before - 1]
 
     @property
     def last(self) -> Access:
-        """Itself; of reads that nothing orders, the last."""
+        """The access itself, or the last of its parts."""
         return self.parts[-1] if self.parts else self
 
     def merge_lanes(self, earlier: Iterable[Access], lanes: int, theirs: int) -> None:
-        """Reads `earlier` of the same warp, in lanes `theirs`, are noted with this one in `lanes` (both as bits)."""
+        """Record earlier reads of the same warp, in lanes `theirs`, with this one in `lanes` (both as bits)."""
         self.together = self.together or lanes
         found = {id(read.instr): (read, bits) for read, bits in self.merged}
         for other in earlier:
@@ -253,13 +254,14 @@ class Access:
         self.merged = tuple(found.values())
 
     def origin(self) -> str:
-        """Who made it, for a report."""
+        """Describe the access and its warp, for a report."""
         return f"{self.what} of {self.warp}, PTX line {self.instr.line}"
 
     def intended_write(self, write: Access, clock: Clock, accesses: Sequence[Access | None]) -> Access | None:
-        """The write that this read comes after, if `write` replaced it before this instruction had read it.
+        """Return the write that this read should see, if `write` replaced it too early; None otherwise.
 
-        A read that is ordered after the issue of `write` means to see it.
+        `write` came too early if this instruction had not read the cells before. A read that is ordered after the issue
+        of `write` is meant to see `write` itself.
         """
         if clock.at(write.warp.component, ORDERED) >= write.issued:
             return None
@@ -270,14 +272,14 @@ class Access:
         return next((writer for writer in writers if self.orders(writer, clock)), None)
 
     def unordered_parts(self, earlier: Access, clock: Clock) -> Sequence[Access]:
-        """The parts of `earlier` that this access is not ordered after, for the report."""
+        """Return the parts of `earlier` that are not ordered before this access, for the report."""
         return [part for part in earlier.parts if not self.orders(part, clock)] or [earlier]
 
 
 class TaintedStore(Access):
-    """What the access `store`, a number of the history, stored of a load that it should not have made: `fault`.
+    """A store of a suspect value: `fault` describes the load that should not have read it.
 
-    Nothing is known to come after it, so that whoever touches its cells asks.
+    store: the number of the store `by` in the history. No clock covers it, so every access of its cells is reported.
     """
 
     def __init__(self, by: Access, store: int, fault: Fault) -> None:
@@ -285,16 +287,16 @@ class TaintedStore(Access):
         self.by, self.store, self.fault = by, store, fault
 
     def seen_by(self, clock: Clock, row: int = ORDERED) -> bool:
-        """Never."""
+        """Return False: every access has to be checked."""
         return False
 
 
 def missing_release(warp: Issuer, waiting_for: str, me: Access) -> str:
-    """What orders `me` after something that only `warp` waited for, for the report of a conflict."""
+    """Describe the release and acquire that are missing after a wait of `warp`, for the report of a conflict."""
     if warp.cta.cluster_id != me.warp.cta.cluster_id:
         return (
             f"a release of {warp} after its {waiting_for} and an acquire of {me.warp} that sees it before PTX line "
-            f"{me.instr.line}, both of scope .gpu; or another place for one of them"
+            f"{me.instr.line}, both of scope .gpu; or a separate location for one of them"
         )
     return (
         f"a barrier that {warp} arrives on after its {waiting_for} and {me.warp} waits for "

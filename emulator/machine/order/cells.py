@@ -1,4 +1,4 @@
-"""Which cells of a shadow an access touches: as an index for numpy, and as runs for compiled code."""
+"""The shadow cells of an access: as an index for numpy, and as runs for compiled code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...native.shadow_check import CELLS
 
 
 class Cells:
-    """Cells of a shadow. index: for its arrays. at: the address of the same as CELLS. end: past the last of them."""
+    """Cells of a shadow. index: for numpy. at: the address of a CELLS record. end: one past the last cell."""
 
     __slots__ = ("_kept", "at", "end", "index")
 
@@ -25,9 +25,9 @@ class Cells:
         starts: np.ndarray | None = None,
         accesses: int = 1,
     ) -> None:
-        """`runs` of `length` neighbours: from `first` on every `stride`, or from each of `starts` (int64) on.
+        """Describe `runs` runs of `length` neighbours: from `first` every `stride`, or from each of `starts` (int64).
 
-        accesses: so many accesses, one after another, of as many runs each.
+        accesses: the number of accesses that share the runs equally, one after another.
         """
         row = np.zeros(1, CELLS)
         row[0] = first, 0 if starts is None else starts.ctypes.data, stride, runs, length, runs // accesses
@@ -37,14 +37,14 @@ class Cells:
 
 @lru_cache(maxsize=4096)
 def span(first: int, count: int) -> Cells:
-    """Neighbouring cells."""
+    """Return neighbouring cells."""
     return Cells(slice(first, first + count), first, 1, count)
 
 
 def pieces(firsts: np.ndarray, length: int, accesses: int = 1) -> Cells:
-    """As many neighbours from each of `firsts` (any shape) on; by so many accesses, see `Cells`.
+    """Return `length` neighbouring cells from each of `firsts` (any shape), for one or several accesses.
 
-    An access's runs are in order, and twice as long where each two of them meet.
+    The runs of an access are sorted. Pairs of adjacent runs are merged into runs of twice the length.
     """
     rows = np.sort(firsts.reshape(accesses, -1).astype(np.int64))
     while rows.shape[1] % 2 == 0 and (rows[:, 1::2] - rows[:, ::2] == length).all():

@@ -1,8 +1,8 @@
 """Happens-before as vector clocks.
 
-A component is whatever can be waited for: a warp, the tensor core as one thread drives it, the tensor-memory loads or
-stores of a warp, an mbarrier (its time is the number of completed phases), a bulk group. A clock says up to which time
-of each component its owner has seen everything.
+A component is anything that can be waited for: a warp, the tensor core as one thread drives it, the tensor-memory loads
+or stores of a warp, an mbarrier (its time is the number of completed phases), a bulk group. A clock holds, for each
+component, the time up to which its owner has seen everything.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from ...native.memory_layout import address_of
 ORDERED: Final = 0
 ASYNC_VISIBLE: Final = 1
 ASYNC_VISIBLE_OUTSIDE: Final = 2
-"""The rows of a clock: what happened before, and which generic accesses of it the async proxy may see, of shared and of
-global memory."""
+"""The rows of a clock: accesses that happened before, and the generic ones among them that the async proxy sees, of
+shared and of global memory."""
 ROWS: Final = 3
 
 
 Remote = Mapping[Any, np.ndarray]
-"""Of other clusters, by their cluster_id, what was seen of their components: rows as of a clock. Never changed."""
+"""Clock rows of other clusters, by the cluster's index. Never changed."""
 
 
 class Clock:
     """A vector clock, int64[ROWS, components]; components beyond its length are at time 0.
 
-    cluster_id: the cluster whose components these are. remote: what was seen of others, None for nothing.
+    cluster_id: the cluster whose components these are. remote: clocks of other clusters, None for nothing seen.
     """
 
     __slots__ = ("_address", "_of", "cluster_id", "remote", "v")
@@ -42,13 +42,13 @@ class Clock:
 
     @property
     def address(self) -> int:
-        """Where the rows are."""
+        """The address of the rows."""
         if self._of is not self.v:
             self._of, self._address = self.v, address_of(self.v)
         return self._address
 
     def merge(self, other: Clock) -> None:
-        """See all that `other` has seen."""
+        """Take the later time of each component of both clocks."""
         if other.remote is not None:
             self._merge_remote(other.remote)
         a, b = self.v, other.v
@@ -62,7 +62,7 @@ class Clock:
         np.maximum(self.v[:, :n], b, out=self.v[:, :n])
 
     def copy(self) -> Clock:
-        """An independent clock with the same times."""
+        """Return an independent clock with the same times."""
         new = Clock.__new__(Clock)
         new.v, new._of = self.v.copy(), None
         new.cluster_id, new.remote = self.cluster_id, self.remote
@@ -82,17 +82,17 @@ class Clock:
         self.remote = known
 
     def for_other_clusters(self) -> Clock:
-        """What it has seen, for who is not of this cluster."""
+        """Return the clock as clusters other than its own keep it."""
         new = Clock(0)
         new.remote = {**(self.remote or {}), self.cluster_id: self.v.copy()}
         return new
 
     def at(self, component: int, row: int = ORDERED) -> int:
-        """The time of a component."""
+        """Return the time of a component."""
         return self.v.item(row, component) if component < self.v.shape[1] else 0
 
     def advance(self, component: int, time: int, visible: bool = True) -> None:
-        """See `component` up to `time`, in all rows or the first only."""
+        """Advance `component` to `time`, in all rows or, if not visible, in the first only."""
         if component >= self.v.shape[1]:
             wider = np.zeros((ROWS, component + 64), np.int64)
             wider[:, : self.v.shape[1]] = self.v
@@ -106,14 +106,14 @@ class Clock:
                     v[row, component] = time
 
     def publish(self, row: int) -> None:
-        """fence.proxy.async: all that was seen of the memory of this row becomes visible to the async proxy."""
+        """Make everything seen of this row's memory visible to the async proxy: fence.proxy.async."""
         np.maximum(self.v[row], self.v[ORDERED], out=self.v[row])
         if self.remote is not None and row == ASYNC_VISIBLE_OUTSIDE:
             self.remote = {cluster_id: np.maximum(rows, rows[ORDERED]) for cluster_id, rows in self.remote.items()}
 
 
 def _joined(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The later time of each component."""
+    """Return the later time of each component."""
     if a.shape[1] < b.shape[1]:
         a, b = b, a
     joined = a.copy()

@@ -1,4 +1,4 @@
-"""Asynchronous agents: what was issued and has not completed, in which order it must, and what waits for it."""
+"""Asynchronous operations of a cluster: issued, outstanding, completed in an order that the completion mode picks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Completion = Literal["eager", "lazy", "random"]
 
 @dataclass(slots=True, eq=False)
 class Wait:
-    """Why a warp is suspended at `instr`, and which objects could let it go.
+    """The reason why a warp is suspended at `instr`, and the objects that can resume it.
 
-    peek: it would take no for an answer once nothing else can run. text: what the deadlock table says.
+    peek: the warp accepts a negative answer once nothing else can run. text: the entry in the deadlock table.
     """
 
     instr: Instr
@@ -28,9 +28,9 @@ class Wait:
 
 
 class AsyncOperation:
-    """Work that an agent does at its completion. `targets` are what a warp would wait on to see it done.
+    """Work that an agent performs at completion. `targets`: the objects that report it to waiting warps.
 
-    order: the queue that completes first in, first out; None for work that nothing orders.
+    order: the queue that completes first in, first out; None for unordered work.
     """
 
     __slots__ = ("order", "perform", "targets")
@@ -49,7 +49,7 @@ class Agents:
         self.pending: dict[AsyncOperation, None] = {}
 
     def issue(self, operation: AsyncOperation, held: bool = False) -> None:
-        """Take on an operation. `held`: nothing can observe it before a later one of its queue completes."""
+        """Queue an operation. held: nothing can observe it before a later operation of its queue completes."""
         self.pending[operation] = None
         if operation.order is not None:
             operation.order.append(operation)
@@ -57,7 +57,7 @@ class Agents:
             self.complete(operation)
 
     def complete(self, operation: AsyncOperation) -> None:
-        """Complete an operation and all that must come before it."""
+        """Complete an operation and everything queued before it."""
         order = operation.order
         if order is None:
             del self.pending[operation]
@@ -79,9 +79,9 @@ class Agents:
         return False
 
     def complete_any(self) -> bool:
-        """Complete an operation chosen at random, and what must come before it; False if there is none.
+        """Complete a randomly chosen operation and everything queued before it; False if there is none.
 
-        What reports to nothing is not chosen: a product that is not committed may get more steps.
+        Operations without a target are not chosen: an uncommitted product may still get more steps.
         """
         reporting = [op for op in self.pending if op.targets]
         if reporting:
@@ -89,7 +89,7 @@ class Agents:
         return bool(reporting)
 
     def complete_first(self) -> bool:
-        """Complete the operation that was issued first of those that report; False if there is none."""
+        """Complete the oldest operation that has a target; False if there is none."""
         found = next((op for op in self.pending if op.targets), None)
         if found is not None:
             self.complete(found)

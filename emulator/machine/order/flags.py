@@ -1,4 +1,4 @@
-"""What goes along with the values of ordinary memory places: releases, for whoever acquires by reading them."""
+"""Releases attached to locations of ordinary memory, for warps that acquire by reading them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Flags:
-    """Of each place (any key) what was released there, by who may see it: a CTA, a cluster, all.
+    """The clocks released at each location (any key), by the CTA, cluster or device that may observe them.
 
-    A release and an acquire meet where each is within the scope of the other. A read-modify-write hands on what was
-    there; a plain write of another warp does not.
+    A release synchronises with an acquire if each is within the scope of the other. A read-modify-write continues the
+    release sequence; a plain write of another warp ends it.
     """
 
     def __init__(self) -> None:
@@ -24,12 +24,12 @@ class Flags:
         self._by: dict[Any, Issuer] = {}
 
     def overwrite(self, place: Any, warp: Issuer) -> None:
-        """A strong write by a warp that is no read-modify-write. What it released there before still goes along."""
+        """Note a strong write that is no read-modify-write. The warp's own earlier releases there stay."""
         if place in self._released and self._by[place] is not warp:
             del self._released[place], self._by[place]
 
     def release(self, place: Any, warp: Issuer, clock: Clock, scope: int) -> None:
-        """What `clock`, of the warp, has seen goes along with what stands at `place`."""
+        """Attach `clock` of the warp to the value at `place`."""
         told = self._released.setdefault(place, {})
         self._by.setdefault(place, warp)
         for _, key in _within(warp, scope):
@@ -40,7 +40,7 @@ class Flags:
                 told[key] = mine.copy()
 
     def at(self, place: Any, warp: Issuer, scope: int) -> Iterator[tuple[int, Clock]]:
-        """What a strong read of the warp sees at `place`, each with its scope."""
+        """Yield the clocks that a strong read of the warp observes at `place`, each with its scope."""
         told = self._released.get(place)
         if told is not None:
             for reach, key in _within(warp, scope):
@@ -52,6 +52,6 @@ class Flags:
 
 
 def _within(warp: Issuer, scope: int) -> Iterator[tuple[int, Any]]:
-    """The scopes up to this one, each with a name of who is in it."""
+    """Return the scopes up to this one, each with a key for the warps in it."""
     keys = ((CTA, warp.cta.ctaid), (CLUSTER, (warp.cta.cluster_id,)), (GPU, GPU))
     return (pair for pair in keys if pair[0] <= scope)

@@ -1,4 +1,4 @@
-"""An access of global memory, which warps of other clusters may be ordered after too."""
+"""Accesses of global memory, which warps of other clusters may be ordered after."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class GlobalAccess(Access):
-    """`cluster_id` is the cluster of who made it, whose clocks alone have its component.
+    """An access of global memory. `cluster_id`: the cluster whose clocks have its component.
 
-    unchanged: of a write, whether neither it nor one before it in the launch changed what is in its cells, and who
-    wrote first had read that. completed: of an agent's write, whether it was made; overlaps: with those of other agents
-    in the same place, without an order.
+    unchanged: no write up to this one changed the bits of its cells, and the first writer had read them. completed: an
+    agent's write was performed. overlaps: unordered writes of other agents to the same cells.
     """
 
     visible: ClassVar = ASYNC_VISIBLE_OUTSIDE
@@ -38,13 +37,13 @@ class GlobalAccess(Access):
 
     @classmethod
     def of(cls, access: Access) -> GlobalAccess:
-        """The same access."""
+        """Return the same access as a GlobalAccess."""
         made = cls(access.component, access.time, access.generic, access.instr, access.warp, access.what)
         made.via, made.strong = access.via, access.strong
         return made
 
     def complete(self, perform: Callable[[], None]) -> None:
-        """Make an agent's write, and judge those that it overlaps with."""
+        """Perform an agent's write, then judge its overlaps with writes that are complete."""
         due = [overlap for overlap in self.overlaps if overlap.is_last()]
         before = [overlap.bits() for overlap in due]
         perform()
@@ -53,14 +52,14 @@ class GlobalAccess(Access):
             overlap.find(Level.FAULT if (overlap.bits() != bits).any() else Level.FORMAL)
 
     def alone(self) -> Clock:
-        """A clock that has seen this access and nothing else, and none by other lanes since."""
+        """Return a clock that has seen this access alone, and no later access of other lanes."""
         clock = Clock(self.component + 2, self.cluster_id)
         clock.advance(self.component, self.time)
         clock.advance(self.component + 1, self.time - 1)
         return clock
 
     def seen_by(self, clock: Clock, row: int = ORDERED) -> bool:
-        """Whether the owner of `clock` is ordered after this access."""
+        """Return whether this access happens before the owner of `clock`."""
         if self.parts:
             return all(part.seen_by(clock, row) for part in self.parts)
         if clock.cluster_id == self.cluster_id:
@@ -69,38 +68,38 @@ class GlobalAccess(Access):
         return rows is not None and self.component < rows.shape[1] and int(rows[row, self.component]) >= self.time
 
     def unsynced_since(self, earlier: Access, clock: Clock) -> int:
-        """If `earlier` is of the same warp, and not all of its lanes met in between: since when they should, else 0."""
+        """Return the time since which the lanes should have synchronised for `earlier`, 0 if they did."""
         return Access.unsynced_since(self, earlier, clock) if earlier.warp is self.warp else 0
 
     def intended_write(self, write: Access, clock: Clock, accesses: Sequence[Access | None]) -> Access | None:
-        """As of any access; of other clusters no issue is known."""
+        """Return the write that this read should see, as for any access; None across clusters."""
         if write.warp.cta.cluster_id != self.cluster_id:
             return None
         return Access.intended_write(self, write, clock, accesses)
 
 
 class Overlap:
-    """Two agents' writes of `cells` of `memory` that nothing orders: no fault if the last of them changes nothing.
+    """Two agents' unordered writes of `cells` of `memory`: no fault if the later one changes no bit.
 
-    find: reports it.
+    find: reports them.
     """
 
     def __init__(self, memory: np.ndarray, cells: np.ndarray, left: int, find: Callable[[Level], None]) -> None:
         self._memory, self._cells, self._left, self.find = memory, cells, left, find
 
     def is_last(self) -> bool:
-        """One of the writes is about to be made: whether the other was."""
+        """Count one of the writes as performed now. Return whether it is the second."""
         self._left -= 1
         return not self._left
 
     def bits(self) -> np.ndarray:
-        """What is there."""
+        """Return the present contents of the cells."""
         found: np.ndarray = self._memory[self._cells]
         return found
 
 
 class EndedWarp:
-    """A warp that has ended, as reports name it."""
+    """A warp that has ended, reduced to what reports need."""
 
     done = True
 
@@ -115,7 +114,7 @@ class EndedWarp:
 
 @dataclass(frozen=True)
 class EndedCta:
-    """Its CTA."""
+    """The CTA of a warp that has ended."""
 
     launch: Launch
     name: str

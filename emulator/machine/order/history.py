@@ -1,4 +1,4 @@
-"""What happened in one cluster: who takes part in its clocks, and the accesses that were made."""
+"""The history of one cluster: its clock components, and the accesses that were made."""
 
 from __future__ import annotations
 
@@ -15,34 +15,33 @@ if TYPE_CHECKING:
     from .access import Access
 
 INITIAL_CAPACITY: Final = 4096
-"""Accesses that the epochs of a new history have room for."""
+"""The number of accesses that the epoch table of a new history can hold."""
 
 
 class History:
-    """The components of the clocks and the accesses of one cluster, `cluster_id`. An access is known by its number in
-    `accesses`."""
+    """The clock components and the accesses of one cluster. An access is known by its number in `accesses`."""
 
     def __init__(self, components: int, cluster_id: Any = None) -> None:
         self.width, self.cluster_id = components, cluster_id
         self._known = min(components, COMPONENTS_MAX)
-        """The components below are those that any clock and an epoch have room for."""
+        """Components below this number fit into every clock and every epoch."""
         self.accesses: list[Access | None] = [None, None, None]
         self._index: dict[Hashable, int] = {}
         self._word = np.zeros(1, np.uint64)
         self.epochs = address_of(self._word)
-        """The address of the word that has the address of the epochs of `accesses`, for `native.shadow_check`."""
+        """The address of a word that holds the address of the epoch table, for `native.shadow_check`."""
         self._resize(np.full(INITIAL_CAPACITY, NOT_KNOWN))
 
     def component(self, key: Hashable) -> int:
-        """The component of `key`, made on first use."""
+        """Return the component of `key`, created on first use."""
         return self._index.setdefault(key, len(self._index))
 
     def clock(self) -> Clock:
-        """A clock that has seen nothing."""
+        """Return a clock that has seen nothing."""
         return Clock(self.width, self.cluster_id)
 
     def record(self, access: Access) -> int:
-        """The number of an access: a new one, but for the access that was recorded last."""
+        """Return the number of an access, a new one unless it is the access recorded last."""
         accesses = self.accesses
         number = len(accesses)
         if accesses[-1] is access:
@@ -54,8 +53,10 @@ class History:
         return number
 
     def record_all(self, accesses: Sequence[Access]) -> int:
-        """The number of the first of several accesses, the others follow: new ones, but for those recorded
-        last. They show at one time of one component."""
+        """Record several accesses with consecutive numbers, unless they were recorded last. Return the first number.
+
+        All show at one time of one component.
+        """
         known = len(self.accesses) - len(accesses)
         if self.accesses[known] is accesses[0] and self.accesses[-1] is accesses[-1]:
             return known
@@ -71,7 +72,7 @@ class History:
         return number
 
     def _epoch(self, access: Access) -> int:
-        """The word for an access that `native.shadow_check` knows it by."""
+        """Return the word by which `native.shadow_check` knows an access."""
         component, pattern = access.component, access.pattern
         if not 0 <= component < self._known:
             return NOT_KNOWN
@@ -79,12 +80,12 @@ class History:
         return word if pattern is None else word | pattern.number << PATTERN_BITS
 
     def epochs_of(self, numbers: np.ndarray) -> np.ndarray:
-        """The epochs of accesses, int64, by their numbers."""
+        """Return the epochs of accesses, int64, by their numbers."""
         epochs: np.ndarray = self._table[numbers]
         return epochs
 
     def unseen(self, clock: Clock) -> Iterator[Access]:
-        """The accesses that the owner of a clock does not come after, parts one by one."""
+        """Yield the accesses that do not happen before the owner of a clock, each part separately."""
         epochs = self._table[: len(self.accesses)]
         seen = clock.v[ORDERED, epochs >> COMPONENT_BITS & COMPONENTS_MAX - 1]
         for number in np.flatnonzero((epochs == NOT_KNOWN) | (epochs >> TIME_BITS > seen)).tolist():

@@ -1,4 +1,4 @@
-"""A CTA and its cluster, as their memories and barriers know them."""
+"""A CTA and its cluster as their memories and barriers see them."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ if TYPE_CHECKING:
 
 
 class ClusterOwner(Protocol):
-    """What orders the accesses of a cluster, and who waits in it."""
+    """The cluster: its history, its warps, and the wake-up of waiting warps."""
 
     history: History
     lookups: dict[Any, Any]
-    """What was found by the addresses of mbarriers, and holds until one is taken away."""
+    """Results of mbarrier lookups by address. They hold until an mbarrier is invalidated."""
     unchanged: int
-    """Reads that found what they had found, since something else happened."""
+    """Consecutive reads that found an unchanged value, with no other progress in between."""
 
     @property
     def warps(self) -> Sequence[Issuer]:
-        """Of all its CTAs."""
+        """The warps of all its CTAs."""
 
     @property
     def running(self) -> int:
-        """How many of them have not ended."""
+        """The number of warps that have not ended."""
 
     def wake(self, warps: Iterable[Any]) -> None:
-        """Let warps run again whose wait has ended."""
+        """Make warps runnable again whose wait has ended."""
 
 
 class CtaOwner(IssuerCta, Protocol):
-    """Where a memory or a barrier is, and whom it wakes."""
+    """The CTA that holds a memory or a barrier."""
 
     rank: int
     window: int
     running: int
-    """Warps that have not ended."""
+    """The number of warps that have not ended."""
 
     @property
     def cluster(self) -> ClusterOwner:

@@ -1,4 +1,4 @@
-"""Who wrote and who read each cell of a memory last: the check of every access against happens-before."""
+"""The last writers and readers of each memory cell, against which every access is checked for happens-before."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ UNWRITTEN: Final = 0
 MBARRIER: Final = 1
 OUTSIDE: Final = 2
 SPECIAL: Final = 3
-"""Below SPECIAL a writer's number is no access: never written, an mbarrier object, not the program's to use."""
+"""Writer numbers below SPECIAL stand for no access: unwritten, an mbarrier object, reserved or outside the window."""
 
 SORT_ABOVE = 512
 
 
 class Blame(Protocol):
-    """Raises or notes the fault for an access `me` that may not touch `cells` because of the access `number`."""
+    """Reports that the access `me` conflicts on `cells` with the access `number`."""
 
     def __call__(self, me: Access, clock: Clock, verb: str, cells: Any, number: int, kind: str) -> None: ...
 
 
 def distinct(numbers: np.ndarray) -> Any:
-    """The different values of an array, cheap when there is only one."""
+    """Return the different values of an array, cheaply when there is only one."""
     if numbers.size == 0:
         return ()
     first = numbers.item(0)
@@ -49,43 +49,43 @@ def distinct(numbers: np.ndarray) -> Any:
 
 
 class BlameLanes(Protocol):
-    """Deferred that lanes of the access `me` may not touch `cells` because of other lanes' access `number`.
+    """Reports that lanes of the access `me` conflict on `cells` with other lanes of the access `number`.
 
-    apart: for which of the cells; mine: the lanes that touch each.
+    apart: the conflicting cells, as a mask. mine: the lanes that touch each cell.
     """
 
     def __call__(self, me: Access, verb: str, cells: Any, apart: Any, mine: Any, number: int, kind: str) -> None: ...
 
 
 class Mixed(Protocol):
-    """Deferred that `me` reads by one pattern those of `cells` that the access `number` wrote by another."""
+    """Counts cells that `me` reads by one swizzle pattern and that the access `number` wrote by another."""
 
     def __call__(self, me: Access, pattern: Pattern, cells: Any, number: int) -> None: ...
 
 
 class PendingNotes(Protocol):
-    """What accesses that are machine code noted, and did not tell the shadow yet."""
+    """Accesses recorded by compiled code and not yet merged into the shadow."""
 
     writes: np.ndarray
-    """Who wrote each cell, int64, for loads and stores that are machine code."""
+    """The last writer of each cell as compiled loads and stores know it, int64."""
     noted: np.ndarray
-    """Whether there is anything to settle of each cell, uint8."""
+    """Whether a cell has pending notes, uint8."""
 
     def flush_all(self) -> None:
-        """Move all that was noted to the shadow."""
+        """Merge all notes into the shadow."""
 
     def flush(self, cells: Any, write: bool) -> None:
-        """Move what was noted of cells (any numpy index) to the shadow. write: it will not hold any longer."""
+        """Merge the notes of cells (any numpy index) into the shadow. write: invalidate them for compiled code."""
 
     def record_flushed(self, notes: Sequence[int], replaced: Sequence[Iterable[int]]) -> None:
-        """Record the stores of these notes, which compiled code moved to the shadow. replaced: what they overwrote."""
+        """Record the stores of notes that compiled code merged itself. replaced: the accesses that they replaced."""
 
     def end(self) -> None:
-        """Move all to the shadow, for good."""
+        """Merge all notes, and take none from then on."""
 
 
 class Replaced(Sequence[Iterable[int]]):
-    """The different writers and readers of the cells of a proved write, taken apart when a report asks."""
+    """The different writers and readers that a proved write replaced, decoded when a report asks."""
 
     __slots__ = ("_raw",)
 
@@ -103,8 +103,8 @@ class Replaced(Sequence[Iterable[int]]):
 class Shadow:
     """The last writer and the last reader(s) of each cell, as numbers of a history.
 
-    by_lane: keep their lanes too, as bits: of the writer all that stored the same value, of the readers those of the
-    last warp. 0 where an access through the generic proxy is not made by single lanes; an agent's has none to ask for.
+    by_lane: keep lanes (bits) too. The lanes of a writer all stored the same value; those of readers are of the last
+    warp. 0 stands for a generic access that is not made by single lanes, and for an agent's.
     """
 
     def __init__(
@@ -121,8 +121,10 @@ class Shadow:
         self.writer_lanes = np.zeros(shape if by_lane else 0, np.uint32)
         self.reader_lanes = np.zeros_like(self.writer_lanes)
         self.under = self.read_under = np.zeros(0, np.int32)
-        """Of a cell whose last writer is strong, the writers and readers before it that who comes after it may still
-        race with: weak ones, and strong ones that it is not ordered after. Empty for none."""
+        """For cells whose last writer is strong: earlier writers and readers that later accesses may still race with.
+
+        These are weak ones, and strong ones that the last writer is not ordered after. Empty if there are none.
+        """
         self.notes: PendingNotes | None = None
         self._row = np.zeros(1, SHADOW)
         self._at = address_of(self._row)
@@ -132,7 +134,7 @@ class Shadow:
         self._update_row()
 
     def _update_row(self) -> None:
-        """Let compiled code know where the arrays are."""
+        """Update the addresses of the arrays in the record for compiled code."""
         notes, row = self.notes, self._row
         row["writers"], row["readers"] = address_of(self.writer), address_of(self.reader)
         if self.by_lane is not None:
@@ -142,34 +144,33 @@ class Shadow:
         )
 
     def attach(self, notes: PendingNotes | None) -> None:
-        """Have the notes of compiled accesses settled from now on."""
+        """Attach the notes of compiled accesses, which are flushed on demand from then on."""
         self.notes = notes
         self._update_row()
 
     def split(self, times: int) -> None:
-        """Have so many cells for each from now on."""
+        """Replace each cell by `times` cells with the same writers and readers."""
         self.writer, self.reader = np.repeat(self.writer, times), np.repeat(self.reader, times)
         self.writer_lanes, self.reader_lanes = np.repeat(self.writer_lanes, times), np.repeat(self.reader_lanes, times)
         self.under, self.read_under = np.repeat(self.under, times), np.repeat(self.read_under, times)
         self._update_row()
 
     def read_at_once(self, cells: Cells, accesses: Sequence[Access], clock: Clock, pattern: Pattern | None) -> bool:
-        """Whether reads that follow one another, alike but for their instructions, are in order; then they are noted.
+        """Return whether consecutive reads that differ in their instructions only are all in order. If so, note them.
 
-        cells: those of all accesses. If not, each has to be checked on its own.
+        cells: those of all accesses. If not, the caller checks each read.
         """
         return self._proved(cells, accesses, clock, pattern, write=False)
 
     def write_at_once(self, cells: Cells, accesses: Sequence[Access], clock: Clock) -> bool:
-        """The same of writes, each of other cells, that are told to one phase of an mbarrier."""
+        """Do the same for writes of disjoint cells that report to one phase of an mbarrier."""
         return len(accesses) <= ACCESSES and self._proved(cells, accesses, clock, None, write=True)
 
     def write_each(self, cells: np.ndarray, accesses: Sequence[Access], clock: Clock, lanes: np.ndarray) -> bool:
-        """Whether writes by single lanes of one warp that follow one another, each of other cells, are in order; then
-        they are noted.
+        """Return whether consecutive writes by single lanes of one warp to disjoint cells are all in order.
 
-        cells: intp[accesses, cells of each]. lanes: which write them, as bits, uint32[cells of each]. If not, each has
-        to be checked on its own: nothing is noted.
+        If so, note them; if not, note nothing and the caller checks each write. cells: intp[accesses, cells of each].
+        lanes: the lanes that write them, as bits, uint32[cells of each].
         """
         if self.under.size:
             return False
@@ -191,7 +192,7 @@ class Shadow:
     def _proved(
         self, cells: Cells, accesses: Sequence[Access], clock: Clock, pattern: Pattern | None, write: bool
     ) -> bool:
-        """Whether compiled code proves that accesses are in order, and has noted them."""
+        """Return whether compiled code proved that the accesses are in order, and noted them."""
         if cells.end > self.writer.size or (self.under.size and self.under[cells.index].any()):
             return False
         me, history = accesses[0], self.history
@@ -220,7 +221,7 @@ class Shadow:
         return answer in (DONE, MERGED)
 
     def unwritten(self, cells: Cells) -> bool:
-        """Whether there is one of the cells that nothing wrote."""
+        """Return whether any of the cells is unwritten."""
         if self.notes is not None:
             self.notes.flush(cells.index, write=False)
         return bool((self.writer[cells.index] == UNWRITTEN).any())
@@ -228,8 +229,8 @@ class Shadow:
     def read(self, cells: Any, me: Access, clock: Clock, pattern: Pattern | None = None, lanes: Any = None) -> None:
         """Check a read of `cells`, then note it. Raises what `blame` raises.
 
-        cells: any numpy index, or Cells. pattern: by which swizzle the cells are read. lanes: which read each, as bits
-        (see `by_lane`).
+        cells: any numpy index, or Cells. pattern: the swizzle of the read. lanes: the lanes that read each cell, as
+        bits (see `by_lane`).
         """
         if type(cells) is Cells:
             if lanes is None and self._proved(cells, (me,), clock, pattern, write=False):
@@ -258,14 +259,13 @@ class Shadow:
         self.note_read(cells, me, clock, lanes)
 
     def done_by(self, cells: Any, number: int, kind: str) -> Any:
-        """Which of the cells the access `number` wrote ("write") or read last, or before strong ones: bool, as
-        `cells`."""
+        """Return a mask of the cells whose last "write" or "read", or one under strong writes, is access `number`."""
         last, under = (self.writer, self.under) if kind == "write" else (self.reader, self.read_under)
         found = last[cells] == number
         return found | (under[cells] == number) if under.size else found
 
     def _check_under(self, cells: Any, writers: np.ndarray, me: Access, clock: Clock, verb: str) -> None:
-        """Blame an access for what is under the last, strong writes, which do not order all of it."""
+        """Report conflicts with accesses under the last, strong writes, which do not order all of them."""
         accesses, strong = self.history.accesses, self._strong(writers)
         kinds = [("write", self.under)] if verb == "reads" else [("write", self.under), ("read", self.read_under)]
         for kind, under in kinds if strong.any() else ():
@@ -280,9 +280,9 @@ class Shadow:
                     self.blame(me, clock, verb, cells, number, kind)
 
     def _observed(self, other: Access, readers: np.ndarray, me: Access, clock: Clock) -> bool:
-        """Whether `me` comes after strong reads, of all the cells that have these readers, that saw the strong `other`.
+        """Return whether each cell has a strong read that observed the strong `other` and that `me` comes after.
 
-        PTX's causality order: what was observed comes before what the observer does next.
+        This is PTX's causality order: what was observed happens before what the observer does next.
         """
 
         def saw(read: Access) -> bool:
@@ -291,7 +291,7 @@ class Shadow:
         return all(any(map(saw, _parts(self.history.accesses[number]))) for number in distinct(readers))
 
     def keep_under(self, cells: Any, me: Access, clock: Clock) -> None:
-        """Keep what the strong write `me` is about to replace, as far as others may race with it."""
+        """Keep the accesses that the strong write `me` replaces, as far as others may still race with them."""
         if not self.under.size:
             self.under, self.read_under = np.zeros_like(self.writer), np.zeros_like(self.writer)
         writers, readers = self.writer[cells], self.reader[cells]
@@ -307,9 +307,9 @@ class Shadow:
         self.under[cells], self.read_under[cells] = (kept[:, i].reshape(writers.shape) for i in (0, 1))
 
     def _kept(self, known: Sequence[int], saw: bool, me: Access, clock: Clock) -> tuple[int, int]:
-        """What of a cell's writers and readers is to be kept under `me`.
+        """Return the writers and the readers of a cell to keep under `me`.
 
-        known: its writer, what is under it, written and read, its reader. saw: `me` has seen itself what it replaced.
+        known: writer, kept writers, kept readers, reader. saw: `me` itself observed the value that it replaced.
         """
         writer, under, read_under, reader = known
         accesses = self.history.accesses
@@ -329,20 +329,20 @@ class Shadow:
         return summary((under, writer), True), summary((read_under, reader), False)
 
     def _recorded(self, parts: tuple[Access, ...]) -> int:
-        """The number of accesses that nothing orders, as one."""
+        """Record several unordered accesses as one, and return its number."""
         last = parts[-1]
         if len(parts) > 1:
             last = type(last)(-1, 0, last.generic, last.instr, last.warp, last.what, parts=parts)
         return self.history.record(last)
 
     def _strong(self, writers: np.ndarray) -> np.ndarray:
-        """Which of the writers are strong accesses."""
+        """Return a mask of the writers that are strong accesses."""
         accesses = self.history.accesses
         strong = [n for n in distinct(writers) if (access := accesses[n]) is not None and access.strong]
         return np.isin(writers, strong)
 
     def _check_readers(self, cells: Any, here: Any, number: int, me: Access, lanes: Any, since: int) -> None:
-        """Blame lanes that read `here` what others of the warp wrote by the access `number`, not met since."""
+        """Report lanes that read cells (mask `here`) which other lanes wrote by access `number`, unsynchronised."""
         wrote = self.writer_lanes[cells]
         apart = here & (wrote != 0) & (lanes & ~wrote != 0)
         if me.warp.lane_syncs and apart.any():
@@ -369,7 +369,7 @@ class Shadow:
         self.reader[cells] = new
 
     def _note_readers(self, cells: Any, readers: Any, earlier: Any, me: Access, clock: Clock, lanes: Any) -> None:
-        """Note the lanes of a read, with those of the same warp that it did not meet since."""
+        """Note the lanes of a read, together with unsynchronised earlier reads of the same warp."""
         unmet = [number for number in earlier if lanes is not None and self._last_unsynced_since(number, me, clock)]
         if unmet:
             before = np.where(np.isin(readers, unmet), self.reader_lanes[cells], 0)
@@ -390,7 +390,7 @@ class Shadow:
     def _check_lanes(
         self, cells: Any, numbers: Any, number: int, kind: str, me: Access, clock: Clock, lanes: Any
     ) -> None:
-        """Blame lanes that write where others of the warp did the access `number`, if they did not meet since."""
+        """Report lanes that write cells which other lanes touched by access `number`, unsynchronised."""
         since = 0 if self.by_lane is None else self._last_unsynced_since(number, me, clock)
         if not since:
             return
@@ -407,7 +407,7 @@ class Shadow:
                 self.by_lane(me, "writes", cells, apart, lanes, number, kind)
 
     def _joined(self, number: int, mine: int, me: Access, clock: Clock) -> int:
-        """What stands for the readers `number` and `mine` together: `mine` alone when it covers the others."""
+        """Return the number of the readers `number` and `mine` together: `mine` alone if it subsumes the others."""
         other = self.history.accesses[number]
         if other is None:
             return mine
@@ -415,10 +415,10 @@ class Shadow:
         return self._recorded((*kept, me)) if kept else mine
 
     def write(self, cells: Any, me: Access, clock: Clock, lanes: Any = None) -> bool:
-        """Check a write of `cells`, then note it. Raises what `blame` raises.
+        """Check a write of `cells`, then note it. Return whether several lanes write one cell.
 
-        cells: any numpy index, or Cells. lanes: which write each, as bits (see `by_lane`). Whether several of them are
-        there for one cell.
+        cells: any numpy index, or Cells. lanes: the lanes that write each cell, as bits (see `by_lane`). Raises what
+        `blame` raises.
         """
         if type(cells) is Cells:
             if lanes is None and self._proved(cells, (me,), clock, None, write=True):
@@ -456,7 +456,7 @@ class Shadow:
 
 
 def _of_each(numbers: np.ndarray) -> list[Any]:
-    """The different values of each row."""
+    """Return the different values of each row."""
     if (numbers == numbers[0]).all():
         return [distinct(numbers[0])] * len(numbers)
     if (numbers == numbers[:, :1]).all():
@@ -469,17 +469,17 @@ def _parts(access: Access | None) -> tuple[Access, ...]:
 
 
 def _is_atomic(access: Access | None) -> bool:
-    """Whether a write reads what it replaces."""
+    """Return whether a write is a read-modify-write."""
     return access is not None and access.instr.kind.is_read_modify_write
 
 
 def subsumes(me: Access, earlier: Access, clock: Clock) -> bool:
-    """Whether who comes after `me`, or does not race with it, does not race with an `earlier` access of its kind."""
+    """Return whether `me` subsumes `earlier`: an access that does not race with `me` cannot race with `earlier`."""
     return me.comes_after(earlier, clock) and (not me.strong or earlier.strong == GPU)
 
 
 def _by_pair(mine: np.ndarray, theirs: np.ndarray, apart: Callable[[int, int], object]) -> np.ndarray:
-    """Where one of the lanes `mine` is apart from the lanes `theirs`, both as bits."""
+    """Return a mask of the pairs of lane sets (bits) where `apart` holds for one of the lanes `mine`."""
     pairs = mine.astype(np.uint64) << np.uint64(LANES) | theirs
     found, places = np.unique(pairs, return_inverse=True)
     answers = [
@@ -490,12 +490,12 @@ def _by_pair(mine: np.ndarray, theirs: np.ndarray, apart: Callable[[int, int], o
 
 
 def _all_of(lanes: Any) -> int:
-    """Lanes as bits, those of any."""
+    """Return the union of lane sets, as bits."""
     return int(np.bitwise_or.reduce(lanes, axis=None))
 
 
 def _note_lanes(kept: np.ndarray, cells: Any, lanes: Any) -> bool:
-    """Note the lanes at cells, 0 for None; whether some of the cells are there for several lanes."""
+    """Note the lanes of cells, 0 for None. Return whether several lanes share a cell."""
     kept[cells] = 0 if lanes is None else lanes
     if lanes is None or lanes.size == 1 or not (kept[cells] != lanes).any():
         return False

@@ -1,1 +1,1 @@
-"""Findings as text: two accesses that race, and loads of values that the program should not use."""
+"""Findings as text: accesses that race, and loads of values that the program should not use."""

@@ -1,4 +1,4 @@
-"""Sums over the lanes of a warp, as the text of a kernel has them: each lane adds what the lane across gives it."""
+"""Butterfly reductions in a kernel's text: sums over the lanes of a warp by shfl.sync.bfly."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from ...ptx.syntax import Kernel, Operand
 
 WHOLE: Final = (Imm(31), Imm(-1)), (Imm(31), Imm(0xFFFF_FFFF))
-"""Clamp and members of a shuffle of all lanes."""
+"""Clamp and member mask of a shuffle among all lanes."""
 Makers = Mapping[str, Sequence[Instr]]
-"""Of each register, by its name, the instructions that write it."""
+"""The instructions that write each register, by its name."""
 
 
 def summed_lanes(register: Operand, kernel: Kernel) -> int:
-    """Over which lanes a register holds a sum in float32, as the bits in which their numbers differ; 0 if it is none.
+    """Return the lanes over which a register holds a float32 sum, as the bits in which they differ; 0 if it holds none.
 
-    All these lanes hold the same sum, but for the order in which it was rounded: Triton's compiler makes a product and
-    the first addition one fma, so that each lane rounds all products but its own.
+    All these lanes hold the same sum up to rounding order. Triton's compiler fuses a product and the first addition
+    into one fma, so each lane rounds all products except its own.
     """
     makers: dict[str, list[Instr]] = {}
     for instr in kernel.instrs:
@@ -57,7 +57,7 @@ def _added(one: Operand, other: Operand, makers: Makers) -> int:
 
 
 def _halves(register: Operand, makers: Makers) -> tuple[Operand, Operand]:
-    """What a register of two floats was made of, as far as that is known."""
+    """Return the two floats that a b64 register was packed from, or the register twice if that is unknown."""
     made = _made(register, makers)
     match made.operands[1:] if made is not None and made.kind is Kind.MOVE else None:
         case (Vector((low, high)),):
@@ -66,13 +66,13 @@ def _halves(register: Operand, makers: Makers) -> tuple[Operand, Operand]:
 
 
 def _across(mine: Operand, given: Operand, makers: Makers) -> int:
-    """The lanes of the sum of `mine` and what the lane across has of it, if that is what `given` is."""
+    """Return the lanes of a sum if `given` is the other lane's value of `mine`; 0 otherwise."""
     distance, source = _given(given, makers)
     return distance | _summed(mine, makers) if source == mine else 0
 
 
 def _given(register: Operand, makers: Makers) -> tuple[int, Operand | None]:
-    """How far away the lane is that gives a register, and what it gives; nothing if no butterfly of a warp does."""
+    """Return the lane distance and the source of a butterfly shuffle that writes a register; (0, None) for others."""
     made = _made(register, makers)
     if made is not None and made.kind is Kind.SHUFFLE and "bfly" in made.modifiers:
         _, source, distance, clamp, members = made.operands
@@ -82,6 +82,6 @@ def _given(register: Operand, makers: Makers) -> tuple[int, Operand | None]:
 
 
 def _made(register: Operand, makers: Makers) -> Instr | None:
-    """What writes a register, if a single instruction does, always."""
+    """Return the only, unguarded instruction that writes a register; None if there is no such instruction."""
     found = makers.get(register.name, ()) if isinstance(register, Reg) else ()
     return found[0] if len(found) == 1 and found[0].guard is None else None

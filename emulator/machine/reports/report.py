@@ -1,4 +1,4 @@
-"""From two accesses that nothing orders to the fault that names both."""
+"""Reports of two accesses that nothing orders: the fault that names both, and what is missing between them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ..order.history import History
 
 SHOWN_RUNS = 3
-"""The asynchronous copy that each lane makes for itself; of others one lane is to issue all."""
 NOUN = {"write": "written", "read": "read"}
 
 
@@ -50,10 +49,10 @@ def report_conflict(
     level: Level = Level.FAULT,
     part: LoadedPart = WHOLE,
 ) -> None:
-    """Raise (or note, see Launch.report) the fault of `me`, which `verb` ("reads" or "writes") `cells` against another.
+    """Report that `me` "reads" or "writes" (`verb`) `cells` in conflict with another access, see Launch.report.
 
-    number: the history's number of the other, special below SPECIAL. kind: "write" or "read", what that did.
-    near: what was written close by, for an unwritten read. level: of a race. part: of a read, see `LoadedPart`.
+    number: the other access in the history; special below SPECIAL. kind: what it did, "write" or "read". near: writes
+    close by, for an unwritten read. level: of a race. part: the part of a load, see `LoadedPart`.
     """
     other = history.accesses[number]
     if other is None:
@@ -65,7 +64,7 @@ def report_conflict(
 
 
 def tainted_store_fault(store: TaintedStore, me: Access) -> Fault:
-    """The fault of a load whose value was stored, and is read there by `me`."""
+    """Return the fault of a load whose suspect value was stored and is read from there by `me`."""
     fault, way = store.fault, (("stored at", place(store.instr, store.warp)), ("read at", place(me.instr, me.warp)))
     return type(fault)(fault.what, fault.instr, fault.warp, (*fault.lines, *way))
 
@@ -81,7 +80,7 @@ def _race(
     level: Level,
     part: LoadedPart,
 ) -> bool:
-    """As `report_conflict`, against one other access. Whether nothing was found yet, but will be."""
+    """Report a conflict with one other access. Return whether the report is deferred."""
     ordered = other.seen_by(clock)
     if ordered and not me.generic and other.generic and not other.seen_by(clock, me.visible):
         needed = "fence.proxy.async" + " (or .async.global)" * (me.visible == ASYNC_VISIBLE_OUTSIDE)
@@ -106,15 +105,15 @@ def _race(
     if earlier is not None:
         missing = (
             f"an arrival of {me.warp} after its read, on a barrier that {other.warp} waits for before PTX line "
-            f"{other.instr.line}: this write came too early, PTX line {me.instr.line} is to read what PTX line "
-            f"{earlier.instr.line} wrote there"
+            f"{other.instr.line}: this write came too early, PTX line {me.instr.line} should read the value that PTX "
+            f"line {earlier.instr.line} wrote there"
         )
     elif other.instr is me.instr and other.warp is me.warp and other.issued == me.issued and other.via is not None:
         missing = _issued_again(me)
     elif verb == "writes" and kind == "write" and isinstance(other.via, MBarrier) and not any(me.replaced[1]):
         missing = (
-            f"an arrival of what is to read it, after its read, on a barrier that {me.warp} waits for before PTX line "
-            f"{me.instr.line}: this write came too early, nothing has read what PTX line {other.instr.line} wrote"
+            f"an arrival of the consumer, after its read, on a barrier that {me.warp} waits for before PTX line "
+            f"{me.instr.line}: this write came too early, nothing has read the value of PTX line {other.instr.line}"
         )
     elif clock is me.warp.after_sync and other.seen_by(me.warp.clock):
         missing = f"tcgen05.fence::after_thread_sync in {me.warp}, between its wait and PTX line {me.instr.line}"
@@ -125,8 +124,8 @@ def _race(
         missing = other.via.missing(other, me) if other.via is not None else _unordered(other, me)
         if verb == "reads" and other.compiled:
             missing += (
-                f"; or, if PTX line {me.instr.line} is to read what was there before, an arrival of {me.warp} after it "
-                f"on a barrier that {other.warp} waits for before PTX line {other.instr.line}"
+                f"; or, if PTX line {me.instr.line} should read the value before that, an arrival of {me.warp} after "
+                f"it on a barrier that {other.warp} waits for before PTX line {other.instr.line}"
             )
     fault = DataRace if other.via is None else MissingWait
     what = f"{me.what} {verb} {cells}, not ordered after {other.what} that {_did(kind)} it"
@@ -145,10 +144,10 @@ def report_lane_race(
     part: LoadedPart,
     read_together: bool = False,
 ) -> None:
-    """Raise (or note) the fault of `me`, whose lanes `mine` (bits) touch `cells` that lanes `theirs` of its warp do.
+    """Report that lanes `mine` (bits) of `me` touch `cells` in conflict with lanes `theirs` of the same warp.
 
-    Where the text has an instruction between that brings the lanes together, no hardware is known to show it; nor, if
-    they may have `read_together`, where one instruction read for all of them. part: of a read, see `LoadedPart`.
+    The level is formal if an instruction in between makes the lanes converge: no known hardware shows such a race. The
+    same holds for lanes that may have `read_together`, in one instruction. part: of a load, see `LoadedPart`.
     """
     races = list[tuple[DataRace, Access, int]]()
     for access, those in reversed((*other.merged, (other, other.together or theirs)) if kind == "read" else ()):
@@ -164,7 +163,7 @@ def report_lane_race(
 
 
 def _own(me: Access, mine: int, access: Access) -> int:
-    """The lanes (bits) whose accesses then come before those of `mine` now, if that is one."""
+    """Return the lanes (bits) whose `access` happens before the present access of `mine`, if that is one lane."""
     if mine & mine - 1:
         return 0
     return me.warp.lanes_ordered_before(mine.bit_length() - 1, access.time)
@@ -187,8 +186,10 @@ def _between(
 
 
 def _report(me: Access, verb: str, race: Fault, other: Access, kind: str, part: LoadedPart, lanes: int = ALL) -> bool:
-    """Find a race; that of a load depends on what is done with its value, in these lanes (bits) where it came first.
-    Whether it is to be found later."""
+    """Report a race. Return whether it is deferred.
+
+    The level of a race with a load depends on the use of its value, in these lanes (bits) if the load came first.
+    """
     if verb == "reads":
         report_read(me, race, part)
     elif kind == "read":
@@ -201,10 +202,10 @@ def _report(me: Access, verb: str, race: Fault, other: Access, kind: str, part: 
 def report_store_collision(
     me: Access, cells: str, places: np.ndarray, lanes: np.ndarray, mine: int, theirs: int
 ) -> None:
-    """Raise (or note) the fault of `me`, that lanes `mine` and `theirs` store different values to `cells`.
+    """Report that lanes `mine` and `theirs` of one instruction store different values to `cells`.
 
-    places: where each of the `lanes` (bits) stores, or each row of theirs. No value is wrong where all are one sum,
-    rounded in another order.
+    places: the location of each of the `lanes` (bits), or of each row of them. The level is formal if all values are
+    the same sum, rounded in another order.
     """
     stored, kernel = me.instr.operands[1], me.warp.cta.launch.kernel
     values = stored.items if isinstance(stored, Vector) else (stored,)
@@ -214,8 +215,8 @@ def report_store_collision(
         numbers = np.frexp(lanes)[1] - 1
         _, first, group = np.unique(places, return_index=True, return_inverse=True)
         alike = not np.bitwise_or.reduce(numbers[first[group]] ^ numbers) & ~summed
-    what = f"{me.what} writes {cells} in {_lanes(mine)} and another value in {_lanes(theirs)}: either may stay"
-    missing = "an order of the two, or one lane that stores"
+    what = f"{me.what} writes {cells} in {_lanes(mine)} and another value in {_lanes(theirs)}: either value may remain"
+    missing = "an order between the two stores, or one lane that stores"
     level = Level.FORMAL if alike else Level.FAULT
     me.warp.cta.launch.report(_apart(me, what, me, "write", theirs, missing, level))
 
@@ -226,7 +227,7 @@ def _apart(me: Access, what: str, other: Access, kind: str, theirs: int, missing
 
 
 def _brings_lanes_together(instr: Instr) -> bool:
-    """Whether lanes wait for each other there, or order what they did, although PTX does not say so of memory."""
+    """Return whether lanes wait for each other at an instruction, or order their accesses, beyond what PTX promises."""
     return instr.kind is Kind.FENCE or instr.is_collective
 
 
@@ -235,12 +236,12 @@ def _lanes(bits: int) -> str:
 
 
 def _issued_again(me: Access) -> str:
-    """What is missing where one instruction set agents to work on a place twice, by several lanes or in a loop."""
+    """Describe what is missing if one instruction starts agents twice on the same cells, by lanes or in a loop."""
     if me.instr.kind is Kind.LANE_COPY:
-        return f"a place for each copy of PTX line {me.instr.line}, or a wait between"
+        return f"a separate destination for each copy of PTX line {me.instr.line}, or a wait between them"
     return (
-        f"elect.sync, if several lanes of {me.warp} issue PTX line {me.instr.line} where one is to; if one does so "
-        "several times, a place for each or a wait between"
+        f"elect.sync, if several lanes of {me.warp} issue PTX line {me.instr.line} and one should; if one lane issues "
+        "it several times, a separate destination for each or a wait between them"
     )
 
 
@@ -255,7 +256,10 @@ def _party(other: Access, kind: str) -> tuple[tuple[str, str], ...]:
 
 def _unordered(other: Access, me: Access) -> str:
     if any(seen is not None and other.seen_by(seen) for seen in me.warp.seen):
-        return f"an acquire of {me.warp} (fence.acq_rel, or ld.acquire) before PTX line {me.instr.line}, of their scope"
+        return (
+            f"an acquire of {me.warp} (fence.acq_rel or ld.acquire) before PTX line {me.instr.line}, with a scope that "
+            "includes both warps"
+        )
     if other.warp.cta.cluster_id != me.warp.cta.cluster_id:
         return (
             f"a release of {other.warp} after PTX line {other.instr.line} and an acquire of {me.warp} that sees it "
@@ -281,7 +285,7 @@ def _special(
 
 
 def written(writers: np.ndarray, at: int, accesses: list[Access | None]) -> list[tuple[int, int, Access]]:
-    """(first, last, writer) of the runs of cells by one writer in a row: the few nearest to cell `at`, in order."""
+    """Return the runs (first, last, writer) of cells with one writer that are nearest to cell `at`, in order."""
     edges = np.flatnonzero(np.diff(writers, prepend=-1, append=-1))
     runs = [(int(a), int(b) - 1, accesses[int(writers[a])]) for a, b in pairwise(edges)]
     known = [(first, last, writer) for first, last, writer in runs if writer is not None]

@@ -1,5 +1,6 @@
-"""Loads of what they should not have read. Programs load ahead of the branch or the guard that decides whether there is
-something to use, or in more warps than use it: what a warp does with the value decides whether that is a fault.
+"""Loads of memory that should not be read yet, and the use of their values, which decides whether that is a fault.
+
+Programs load ahead of the branch or guard that decides whether there is something to use, or in more warps than use it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ ALL: Final = (1 << LANES) - 1
 
 @dataclass(frozen=True)
 class LoadedPart:
-    """Of what a load brings: the lanes, as bits, and the registers by number, None for all."""
+    """A part of a load's result: the lanes, as bits, and the registers by number, None for all."""
 
     lanes: int = ALL
     registers: frozenset[int] | None = None
@@ -36,16 +37,16 @@ WHOLE: Final = LoadedPart()
 
 
 class TaintTracker(Protocol):
-    """What is known of a warp that goes on one instruction at a time."""
+    """The taint of a warp's registers while the warp executes one instruction at a time."""
 
     def keep(self, fault: Fault, part: LoadedPart) -> None:
-        """What the load that is being executed brings is not to be used, as far as it is of this part."""
+        """Taint this part of what the load in progress brings; `fault` is reported if it is used."""
 
 
 class SuspectLoad(Exception):
-    """A load of what it should not read, before it has done anything: its warp is to be watched from it on.
+    """A load of memory that it should not read, raised before it has any effect. Its warp is tracked from then on.
 
-    lanes: those that came to the load, as bits, whatever its guard says; the block's function adds them.
+    lanes: the lanes (bits) that came to the load, before its guard. The block's function adds them.
     """
 
     def __init__(self, instr: Instr) -> None:
@@ -54,7 +55,7 @@ class SuspectLoad(Exception):
 
 
 class Stores(Protocol):
-    """Stores, by number, that the value of a load may come to; exchanged: from other lanes too."""
+    """The stores, by number, that the value of a load may reach. exchanged: from other lanes too."""
 
     @property
     def stores(self) -> frozenset[int]: ...
@@ -64,12 +65,13 @@ class Stores(Protocol):
 
 
 class PendingOverwrites:
-    """Of one launch: writes over what a load read, with no order between, whose fault depends on where the loaded value
-    goes. reach: of a load, the stores that it may come to, if it can come to nothing else; met: what wrote comes after
-    all that the reader did before its last arrival at a barrier.
+    """Unordered writes over what a load read, in one launch. Their level depends on the use of the loaded value.
 
-    A value that only stores take which the warp never executes, for their guard, was never used: compilers have several
-    warps load what one of them uses. That is known when the warp has ended.
+    reach: returns the stores that a load's value may reach, None if it may have other uses. Its second argument says
+    that the write comes after everything that the reader did before its last arrival at a barrier.
+
+    Compilers let several warps load a value that one of them stores under a guard. A value that reaches only stores
+    that the warp never executes is unused, which is known when the warp has ended.
     """
 
     def __init__(self, reach: Callable[[Instr, bool], Stores | None]) -> None:
@@ -77,8 +79,7 @@ class PendingOverwrites:
         self._left: dict[tuple[int, int, Issuer], tuple[Fault, frozenset[int], int]] = {}
 
     def defer(self, fault: Fault, me: Access, reader: Access, lanes: int) -> bool:
-        """Whether it is left to `judge` what the value is for that `reader` read, in these lanes (bits), and `me`
-        overwrote."""
+        """Return whether `judge` will decide on the write `me` over what `reader` read in these lanes (bits)."""
         met = (
             me.generic
             and me.via is None
@@ -94,7 +95,7 @@ class PendingOverwrites:
         return True
 
     def judge(self, launch: Launch) -> None:
-        """Find what was put off because of warps that have ended."""
+        """Report the deferred overwrites of readers that have ended."""
         for key, (fault, stores, lanes) in list(self._left.items()):
             *_, reader = key
             if reader.done:
@@ -105,8 +106,7 @@ class PendingOverwrites:
 
 
 def report_overwrite(me: Access, fault: Fault, reader: Access, lanes: int = ALL) -> bool:
-    """Find the fault that `me` wrote what `reader` read; or leave it until it is known where the value goes: whether
-    that."""
+    """Report the fault that `me` overwrote what `reader` read. Return whether that is deferred to the reader's end."""
     launch = me.warp.cta.launch
     later: PendingOverwrites | None = launch.registry.get(PendingOverwrites)
     waits = later is not None and fault.level == Level.FAULT and not launch.asks(Level.FORMAL)
@@ -117,9 +117,9 @@ def report_overwrite(me: Access, fault: Fault, reader: Access, lanes: int = ALL)
 
 
 def part_of_load(me: Access, hit: np.ndarray) -> LoadedPart:
-    """What the lanes bring whose row of cells is `hit` somewhere; all, where it is not by lanes.
+    """Return the lanes, and the registers of a vector, whose cells are in the mask `hit`.
 
-    Of a vector those registers, as far as each has cells of its own.
+    The whole load if the cells are not kept by lane.
     """
     lanes = me.warp.lanes
     if me.instr.kind is not Kind.LOAD or lanes is None or hit.shape[:1] != lanes.shape:
@@ -134,7 +134,7 @@ def part_of_load(me: Access, hit: np.ndarray) -> LoadedPart:
 
 
 def report_read(me: Access, fault: Fault, part: LoadedPart = WHOLE) -> None:
-    """Find the fault of a read; of a load only once its value is used, but where every such load is asked for."""
+    """Report the fault of a read; that of a load is reported once its value is used, unless the level asks for all."""
     launch, taint = me.warp.cta.launch, me.warp.taint
     if me.instr.kind not in LOADS or fault.level > Level.FAULT or launch.asks(Level.FORMAL):
         launch.report(fault)

@@ -1,4 +1,4 @@
-"""Barriers of whole warps: the sixteen named ones of a CTA, and the one of a cluster."""
+"""Barriers of whole warps: the sixteen named barriers of a CTA, the fence of a warpgroup, and the cluster barrier."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 class Generation:
-    """One use of a barrier: who came, what they had seen, what they voted."""
+    """One use of a barrier: the warps that arrived, their merged clock, their votes."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.arrived: list[tuple[Issuer, Instr]] = []
-        """At a named barrier, where a warp may come more than once."""
+        """Arrivals at a named barrier, where a warp may arrive more than once."""
         self.came: dict[Issuer, Instr] = {}
-        """At the cluster's, where each comes once a use."""
+        """Arrivals at the cluster barrier, where each warp arrives once."""
         self.waiters: list[Issuer] = []
         self.votes: list[Any] = []
         self.published: set[Any] = set()
-        """mbarriers whose initialisation went along by fence.mbarrier_init."""
+        """mbarriers whose initialisation was published by fence.mbarrier_init."""
         self.over = False
 
 
@@ -44,7 +44,7 @@ class NamedBarrier:
         return f"barrier {self.index} of CTA {self.cta.name}"
 
     def state(self) -> str:
-        """What the deadlock table says."""
+        """Describe the barrier for the deadlock table."""
         came = self.generation.arrived
         names = ", ".join(f"{w.index} (line {i.line})" for w, i in came) or "none"
         return f"{self}: {len(came) * LANES} of {self._needed()} threads arrived, from warps {names}"
@@ -55,9 +55,9 @@ class NamedBarrier:
         return self.cta.running * LANES
 
     def arrive(self, warp: Issuer, threads: int | None, instr: Instr, vote: Any = None) -> Generation:
-        """One warp comes, locating_errors a count of `threads`, or None for the whole CTA.
+        """Let one warp arrive and expect `threads` threads, or the whole CTA for None.
 
-        Raises BarrierError for a count that cannot be met or that others do not share.
+        Raises BarrierError for a count that cannot be reached or that differs from other warps' counts.
         """
         self._agree(warp, threads, instr)
         generation = self.generation
@@ -88,7 +88,7 @@ class NamedBarrier:
             )
 
     def complete_if_due(self) -> None:
-        """Let everyone go if all came."""
+        """Complete the barrier and wake its waiters if all expected threads arrived."""
         generation = self.generation
         if not generation.arrived or len(generation.arrived) * LANES < self._needed():
             return
@@ -98,22 +98,22 @@ class NamedBarrier:
 
 
 class WarpGroupBarrier(NamedBarrier):
-    """Where the four warps from `first` on wait for one another, at wgmma.fence."""
+    """The barrier at wgmma.fence of the four warps from number `first`."""
 
     def __init__(self, cta: CtaOwner, first: int) -> None:
         super().__init__(cta, first)
         self.products: list[Instr] = []
-        """The wgmma.mma_async that each of the four executes, as the first of them did."""
+        """The wgmma.mma_async that each of the four warps has to execute, in the order of the first warp that did."""
 
     def __str__(self) -> str:
         return f"wgmma.fence of warps {self.index} to {self.index + 3} of CTA {self.cta.name}"
 
 
 class ClusterBarrier:
-    """barrier.cluster: complete when every warp of every CTA of the cluster arrived (or ended).
+    """barrier.cluster: complete when every warp of every CTA of the cluster arrived or ended.
 
-    `generations`: the uses that are not over, the present one first. Only a warp that arrives again before it waited,
-    which PTX leaves undefined, opens a second one.
+    `generations`: the incomplete uses, the present one first. There is a second one only if a warp arrives again before
+    it waited, which PTX leaves undefined.
     """
 
     def __init__(self, cluster: ClusterOwner) -> None:
@@ -121,12 +121,12 @@ class ClusterBarrier:
         self.generations = [Generation(cluster.history.clock())]
 
     def state(self) -> str:
-        """What the deadlock table says."""
+        """Describe the barrier for the deadlock table."""
         missing = [w for w in self.cluster.warps if not w.done and w not in self.generations[0].came]
         return f"barrier.cluster: still to arrive are {', '.join(map(str, missing))}"
 
     def arrive(self, warp: Issuer, instr: Instr, clock: Clock | None) -> Generation:
-        """One warp comes, and releases `clock`."""
+        """Let one warp arrive and release `clock`."""
         generation = next((g for g in self.generations if warp not in g.came), None)
         if generation is None:
             generation = Generation(self.cluster.history.clock())
@@ -139,7 +139,7 @@ class ClusterBarrier:
         return generation
 
     def complete_if_due(self) -> None:
-        """Let everyone go if all came."""
+        """Complete the barrier and wake its waiters if all running warps arrived."""
         while came := self.generations[0].came:
             if len(came) < self.cluster.running or not all(w.done or w in came for w in self.cluster.warps):
                 return

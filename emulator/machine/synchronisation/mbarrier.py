@@ -19,9 +19,9 @@ MAX_COUNT = (1 << 20) - 1
 
 @dataclass(slots=True, eq=False)
 class Party:
-    """Who did something to a barrier: the instruction, the warp that issued it, and the agent's name if one.
+    """The author of an arrival or of bytes: the instruction, the issuing warp, and a name for reports.
 
-    shown: the component and the time on the clocks at which an agent's work is over.
+    shown: the clock component and the time at which an agent's work is complete.
     """
 
     instr: Instr
@@ -33,7 +33,7 @@ class Party:
         return f"{self.what} of {self.warp}, PTX line {self.instr.line}"
 
     def placed(self) -> str:
-        """With the source's line as a second one, if it is known."""
+        """Describe the party, with its source line on a second line if that is known."""
         return f"{self}{source(self.instr, self.warp)}"
 
 
@@ -48,18 +48,18 @@ class MBarrier:
         self.tx = self.phase = 0
         self.component = history.component((cta.rank, "mbarrier", order))
         self.over = history.component((cta.rank, "phases", order))
-        """The component that says how many phases a clock's owner knows to be over: it waited, or arrived later."""
+        """The component that holds how many phases a clock's owner knows to be complete."""
         self.gathering, self.complete = history.clock(), history.clock()
         self.waiters: list[Issuer] = []
         self.last: Party | None = None
         self.last_tx: Party | None = None
         self.fenced = False
         self.waits = 0
-        """Waits that ended."""
+        """The number of waits that ended."""
         self.foreign: dict[int, tuple[int, int, Party]] = {}
-        """The last arrival or bytes by each component that is not of this CTA: its time, the phase, who."""
+        """The last arrival or bytes by each component of another CTA: (time, phase, party)."""
         self.copies: list[Party] = []
-        """The copies that were issued in this phase and have not come."""
+        """The copies issued in this phase that have not completed."""
 
     def __str__(self) -> str:
         shown = f"mbarrier #{self.order} at {self.cta.window + self.offset:#x}"
@@ -67,20 +67,20 @@ class MBarrier:
 
     @property
     def unused(self) -> bool:
-        """Whether nothing happened to it since its initialisation."""
+        """Whether nothing has happened to it since its initialisation."""
         return self.last is None and self.last_tx is None and not self.tx and not self.copies and not self.waiters
 
     def state(self) -> str:
-        """What the deadlock table says: phase, arrivals, bytes, last arriver."""
+        """Describe phase, arrivals, bytes and the last arrival for the deadlock table."""
         seen = self.expected - self.pending
         last = f"last arrival: {self.last.placed()}" if self.last else "nobody arrived yet"
         counts = f"{seen} of {self.expected} arrivals, {self.tx} bytes outstanding"
         if self.tx < 0:
-            counts += " (so many more came than this phase expects)"
+            counts += " (more bytes came than this phase expects)"
         return f"{self}, now in phase {self.phase}: {counts}, {last}"
 
     def arrive(self, count: int, party: Party, clock: Clock | None) -> None:
-        """`count` arrivals, which release `clock`. Raises BarrierError if more arrive than are expected, or none."""
+        """Arrive `count` times, releasing `clock`. Raises BarrierError for no arrival or more than expected."""
         if not 0 < count <= self.pending:
             raise BarrierError(
                 f"{party.what} makes {count} arrivals on {self}, where phase {self.phase} expects only "
@@ -104,7 +104,7 @@ class MBarrier:
             clock.advance(self.over, self.phase)
 
     def check_incomplete(self, count: int, party: Party) -> None:
-        """Raise BarrierError if `count` arrivals that promise not to end the phase would."""
+        """Raise BarrierError if `count` arrivals with .noComplete would complete the phase."""
         if count >= self.pending:
             raise BarrierError(
                 f"{party.what}.noComplete makes {count} arrivals on {self}, which end phase {self.phase}: it expects "
@@ -118,7 +118,7 @@ class MBarrier:
         self._count(tx, party)
 
     def complete_tx(self, tx: int, party: Party) -> None:
-        """`tx` bytes have come. Raises BarrierError if the phase ends while other copies are outstanding."""
+        """Count `tx` bytes as delivered. Raises BarrierError if the phase ends while other copies are outstanding."""
         self.last_tx = party
         self._note_foreign(party)
         if party in self.copies:
@@ -127,9 +127,10 @@ class MBarrier:
         self._complete_if_due()
 
     def complete_copies(self, copies: Sequence[tuple[int, Party]]) -> None:
-        """The bytes of several copies have come, one after another. Raises as `complete_tx`.
+        """Count the bytes of several copies as delivered, in order. Raises as `complete_tx`.
 
-        Where arrivals are pending or all of them are expected, no phase ends before the last: they are counted as one.
+        If arrivals are pending, or all of the bytes are expected, the phase cannot end before the last copy: the bytes
+        are counted as one.
         """
         total = sum([tx for tx, _ in copies])
         if total > self.tx + (MAX_COUNT if self.pending else 0):
@@ -172,7 +173,7 @@ class MBarrier:
     def _raise_early_end(self, copy: Party) -> None:
         raise BarrierError(
             f"phase {self.phase} of {self} ends while {copy.what} that reports there is outstanding: "
-            "it expected fewer bytes than were asked for",
+            "it expects fewer bytes than the copies bring",
             copy.instr,
             copy.warp,
             (
@@ -183,11 +184,11 @@ class MBarrier:
         )
 
     def waited_at(self, access: Access) -> int:
-        """0: who knows that a phase is over knows it of what all lanes sent."""
+        """Return 0: an acquire of a phase covers the copies of all lanes."""
         return 0
 
     def missing(self, access: Access, me: Access) -> str:
-        """What orders `me` after a copy that reports here, for the report of a conflict."""
+        """Describe what must order `me` after a copy that reports here, for the report of a conflict."""
         phase, last = access.time - 1, self.last
         begun = self.phase == phase and self.pending == self.expected
         if begun and last is not None and last.warp is access.warp and last.what == "mbarrier.arrive":
@@ -198,6 +199,6 @@ class MBarrier:
         state = "not complete yet" if self.phase < access.time else "complete"
         before = me.warp.phases.get(self, 0)
         seen = f"has seen {before} completed phases of it" if before else "has not waited for it at all"
-        if (unread_answers := me.warp.unread_answers.get(self)) is not None:
-            seen += f": nobody reads what {unread_answers.opcode} at PTX line {unread_answers.line} answers"
+        if (untested := me.warp.unread_answers.get(self)) is not None:
+            seen += f": the result of {untested.opcode} at PTX line {untested.line} is never read"
         return f"a wait of {me.warp} for phase {phase} of {self} (which is {state}); that warp {seen}"

@@ -1,4 +1,4 @@
-"""What a warp issued and waits for itself: loads of tensor memory, stores to it, products of wgmma, each a pipe."""
+"""Pipes: asynchronous work that its own warp waits for. Tensor-memory loads, tensor-memory stores, wgmma products."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class Pipe(Agent):
-    """The tcgen05.ld, tcgen05.st or wgmma.mma_async of a warp: complete at the instruction `waiting_for`.
+    """The tcgen05.ld, tcgen05.st or wgmma.mma_async of a warp, complete at the instruction `waiting_for`.
 
-    follows: the components that its accesses come after by the hardware's pipeline.
+    follows: components whose accesses the hardware's pipeline orders before those of this pipe.
     """
 
     began = "loaded at"
@@ -27,20 +27,20 @@ class Pipe(Agent):
         self.warp, self.waiting_for, self.component, self.follows = warp, waiting_for, component, follows
         self.issued: list[Instr] = []
         self.issued_at: list[int] = []
-        """The warp's time when it issued each."""
+        """The warp's time at each issue."""
         self.waited = 0
         self.waits: list[tuple[int, int]] = []
-        """Of waits that alone release nothing: what had been waited for then, and the warp's time."""
+        """Pedantic: waits that release nothing by themselves, as (operations waited for, the warp's time)."""
 
     def access(self, instr: Instr) -> Access:
-        """A new access, complete at the next wait."""
+        """Issue an operation. Return its access, which the next wait completes."""
         self.issued.append(instr)
         self.issued_at.append(self.warp.time)
         time = self.waited + len(self.issued)
         return Access(self.component, time, False, instr, self.warp, instr.opcode, self.follows, self)
 
     def wait(self, count: int | None = None) -> None:
-        """All that was issued, or the first `count` of it, is complete."""
+        """Complete everything issued, or the first `count` operations."""
         count = len(self.issued) if count is None else count
         if count:
             self.waited += count
@@ -51,12 +51,13 @@ class Pipe(Agent):
                 self.release()
 
     def release(self) -> None:
-        """What was waited for goes along with the warp's next release. Pedantic: by tcgen05.fence only."""
+        """Let the warp's next release cover what was waited for. Pedantic: called by tcgen05.fence only."""
         self.warp.clock.advance(self.component, self.waited)
 
     def report_early_uses(self, uses: Mapping[int, tuple[Instr, str, str]]) -> None:
-        """Find, once for a launch, each use of registers of a load that is outstanding: by the load's id, who does what
-        with which register.
+        """Report each use of registers of an outstanding load, once per launch.
+
+        uses: by the load's id, the using instruction, a verb ("uses" or "overwrites") and the register.
         """
         launch = self.warp.cta.launch
         known = launch.registry.setdefault(Pipe, set())
@@ -80,21 +81,21 @@ class Pipe(Agent):
             )
 
     def waited_for(self, access: Access) -> bool:
-        """Whether a wait covers it."""
+        """Return whether a wait covers the access."""
         return access.time <= self.waited
 
     def lacks_fence(self, access: Access, clock: Clock) -> bool:
-        """Whether a wait covers it that the owner of `clock` comes after, and only tcgen05.fence is missing."""
+        """Return whether `clock` covers a wait for the access, so that only tcgen05.fence is missing."""
         at = next((time for waited, time in self.waits if access.time <= waited), None)
         return at is not None and clock.at(self.warp.component) >= at
 
     def unused(self, clock: Clock) -> bool:
-        """Whether all that the owner of `clock` does not come after are loads whose registers no instruction names."""
+        """Return whether `clock` covers the waits, and no instruction names a register of the outstanding loads."""
         launch = self.warp.cta.launch
         return clock.at(self.component) >= self.waited and not any(map(launch.result_used, self.issued))
 
     def missing(self, access: Access, me: Access) -> str:
-        """What orders `me` after `access`, for the report of a conflict."""
+        """Describe what must order `me` after `access`, for the report of a conflict."""
         if access.time > self.waited:
             wait = f"{self.waiting_for} in {self.warp} after PTX line {access.instr.line}"
             released = me.warp.clock.at(self.warp.component) >= self.issued_at[access.time - self.waited - 1]

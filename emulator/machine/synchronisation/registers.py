@@ -1,4 +1,4 @@
-"""The registers that a CTA's warps share by setmaxnreg: PTX ISA 9.1, 9.7.20.5."""
+"""The pool of registers that the warps of a CTA share by setmaxnreg: PTX ISA 9.1, 9.7.20.5."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class RegisterPool:
-    """Registers a thread of each warp, and those of the CTA that no warp has.
+    """Registers per thread of each warp, and the registers of the CTA that no warp holds.
 
-    A CTA starts with what the compiler may give it: .maxnreg, or the register file over its threads.
+    A CTA starts with the registers that the compiler may use: .maxnreg, or the register file divided by its threads.
     """
 
     def __init__(self, cta: CtaOwner) -> None:
@@ -30,14 +30,14 @@ class RegisterPool:
         self.waiters: list[Issuer] = []
 
     def set(self, warp: Issuer, count: int, instr: Instr) -> bool:
-        """Give a warp `count` registers a thread; False if it must wait until others give some back.
+        """Give a warp `count` registers per thread. Return False if it must wait until others release some.
 
-        Finds the wrong direction, where it is known what a thread has: PTX leaves open what happens then.
+        Reports the wrong direction if the present count is certain: PTX leaves undefined what happens then.
         """
         have = self.of.get(warp.index, self.start)
         wrong = count < have if "inc" in instr.modifiers else count > have
         if wrong and (warp.index in self.of or self.cta.launch.kernel.maxnreg):
-            what = f"setmaxnreg.{instr.modifiers[0]} to {count} registers a thread, which has {have}"
+            what = f"setmaxnreg.{instr.modifiers[0]} to {count} registers per thread; each has {have}"
             self.cta.launch.report(RegisterError(what, instr, warp, level=Level.FORMAL))
         need = (count - have) * LANES
         if need > self.free:
@@ -53,4 +53,4 @@ class RegisterPool:
 
     def _lacking(self, need: int, count: int) -> str:
         held = ", ".join(f"warp {i} {self.of.get(i, self.start)}" for i in range(self.cta.launch.warps))
-        return f"{need} registers for {count} a thread, {self.free} of the CTA's are free; a thread has in {held}"
+        return f"{need} registers for {count} per thread, {self.free} of the CTA are free; registers per thread: {held}"
