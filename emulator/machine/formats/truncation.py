@@ -2,8 +2,8 @@
 
 This is the model of tcgen05.mma for f16, bf16, tf32 and smaller floats that arXiv 2511.10909 derives from outputs. It
 excludes kinds with scale factors or integers. An H200's wgmma gives the same bits (docs/explanation/silicon.md), except
-that with 8-bit floats it keeps 13 fractional bits of terms and of a float32 result. That tcgen05 keeps 25 is the paper's
-finding.
+that with 8-bit floats it keeps 13 fractional bits of terms and of a float32 result. The paper alone says that tcgen05
+keeps 25.
 """
 
 from __future__ import annotations
