@@ -1,4 +1,4 @@
-"""Origins of a kernel's addresses, parameters and variables: what it will write, and which loads may alias."""
+"""Origins of a kernel's addresses, parameters and variables: used to predict writes and aliases of loads."""
 
 from __future__ import annotations
 

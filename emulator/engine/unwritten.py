@@ -56,7 +56,7 @@ def unwritten(flow: Flow, effects: Sequence[Effect], liveness: Liveness) -> dict
         for effect in effects[flow.blocks[index].start : flow.blocks[index].end]:
             missing = liveness.bits(_certain(effect)) & ~written
             if missing:
-                found[id(effect)] = _told(effect, missing, liveness)
+                found[id(effect)] = _fault(effect, missing, liveness)
             written |= _written(effect, written, liveness)
     return found
 
@@ -78,7 +78,7 @@ def _certain(effect: Effect) -> tuple[object, ...]:
     return effect.reads if guard is None else (guard[0],)
 
 
-def _told(effect: Effect, missing: int, liveness: Liveness) -> Unwritten:
+def _fault(effect: Effect, missing: int, liveness: Liveness) -> Unwritten:
     decides = missing & liveness.bits(_deciding(effect))
     names = tuple(register.name for register in liveness.members(decides or missing))
     return Unwritten(effect.instr, names, Level.FAULT if decides else Level.FORMAL)

@@ -132,8 +132,8 @@ class LoadStoreBody(Body):
 
     def check(self, offset: str, good: str, asked: str) -> str:
         """Return the lanes, among those with good addresses, that may proceed. offset: from the window's start."""
-        self.watched = self.scalar(f"icmp ne i64 {self.notes['writes']}, 0")
-        self.do(f"br label %window\nwindow:\nbr i1 {self.watched}, label %noted, label %checked\nnoted:")
+        self.tracked = self.scalar(f"icmp ne i64 {self.notes['writes']}, 0")
+        self.do(f"br label %window\nwindow:\nbr i1 {self.tracked}, label %noted, label %checked\nnoted:")
         own = self.two("or", "i64", self.splat("i64", self._serial()), self.lane_of_each())
         kept, unused, marked = good, dict[str, list[str]](), list[str]()
         for name in self.notes:
@@ -174,7 +174,7 @@ class LoadStoreBody(Body):
 
     def compare(self, values: list[str], places: list[str], lanes: str) -> None:
         """Find, if that is noted, the cells whose bits neither this store nor an earlier one changes."""
-        self.do(f"br i1 {self.watched}, label %compare, label %compared\ncompare:")
+        self.do(f"br i1 {self.tracked}, label %compare, label %compared\ncompare:")
         kind = self.element
         same = [
             self.two("icmp eq", kind, self.gather(kind, place, lanes), value)
@@ -193,18 +193,18 @@ class LoadStoreBody(Body):
 
     def note(self, offset: str, lanes: str, asked: str) -> None:
         """Note the access if the allocation is tracked, and count its bytes."""
-        self.do(f"br i1 {self.watched}, label %mark, label %marked\nmark:")
+        self.do(f"br i1 {self.tracked}, label %mark, label %marked\nmark:")
         component = self.long(self.field(self.row(), "component", MEMORY_ROW))
         time = self.scalar(f"shl i64 {self.long(self.at(self.memory('clock'), 'i64', component))}, {GLOBAL_TIME_BITS}")
         who = self.scalar(f"add i64 {self.scalar(f'shl i64 {self.word(NUMBER)}, {ID_BITS}')}, {1 << ID_BITS}")
         note = self.splat("i64", self.scalar(f"or i64 {self.scalar(f'or i64 {time}, {self._serial()}')}, {who}"))
         note = self.two("or", "i64", note, self.lane_of_each())
         for index, pointers in enumerate(self._notes_at(offset, "writes" if self.access.store else "reads")):
-            told = note
+            stored = note
             if self.access.store:
                 bit = f"<32 x i64> splat (i64 {UNCHANGED}), <32 x i64> zeroinitializer"
-                told = self.two("or", "i64", note, self.scalar(f"select <32 x i1> {self.unchanged[index]}, {bit}"))
-            self.scatter("i64", told, pointers, lanes)
+                stored = self.two("or", "i64", note, self.scalar(f"select <32 x i1> {self.unchanged[index]}, {bit}"))
+            self.scatter("i64", stored, pointers, lanes)
         self.do("br label %marked\nmarked:")
         count = self.at(self.memory("bytes"), "i64", int(self.access.store))
         lanes = self.scalar(f"zext i32 {self.called('i32 @llvm.ctpop.i32(i32)', (asked,))} to i64")

@@ -611,11 +611,11 @@ own_lists:
 
 def _listed(which: int, number: str, after: str) -> str:
     """Return the recording of a writer (0) or a reader (1) that a write replaces."""
-    told, lists, own = f"%told_{after}", f"%lists_{after}", f"%list_{after}"
+    kept, lists, own = f"%kept_{after}", f"%lists_{after}", f"%list_{after}"
     return f"""{lists} = load ptr, ptr %lists
   {own} = getelementptr i8, ptr {lists}, i64 {which * REPLACED.itemsize}
-  {told} = call i1 @list32(ptr {own}, i32 {number})
-  br i1 {told}, label %{after}, label %ask"""
+  {kept} = call i1 @list32(ptr {own}, i32 {number})
+  br i1 {kept}, label %{after}, label %ask"""
 
 
 def _noted(write: bool) -> str:

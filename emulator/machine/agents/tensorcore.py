@@ -290,7 +290,7 @@ class TensorThread:
         history = warp.cta.cluster.history
         self.component = history.component((warp.cta.rank, warp.index, lane, "tensor"))
         self.commits: list[tuple[Instr, tuple[MBarrier, ...]]] = []
-        self.told = history.clock()
+        self.known_phases = history.clock()
         """The mbarrier phases that its completed commits know to be complete."""
         self.issued_at = 0
         self.queue: deque[AsyncOperation] = deque()
@@ -344,10 +344,10 @@ class TensorThread:
         party = Party(instr, self.warp, "tcgen05.commit", (self.component, len(self.commits)))
 
         def perform() -> None:
-            clock.merge(self.told)
+            clock.merge(self.known_phases)
             for barrier in barriers:
                 barrier.arrive(1, party, clock)
-                self.told.advance(barrier.over, barrier.phase)
+                self.known_phases.advance(barrier.over, barrier.phase)
 
         self.warp.cta.cluster.agents.issue(AsyncOperation(barriers, perform, self.queue))
 

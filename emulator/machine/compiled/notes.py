@@ -73,9 +73,9 @@ class Notes:
         if warp.cta is self._cta:
             return warp.index
         if len(self.warps) == len(self.reads):
-            room = untouched(len(self._in_cluster), self.writes.size)
-            room[: len(self.reads)] = self.reads
-            self.reads = room
+            larger = untouched(len(self._in_cluster), self.writes.size)
+            larger[: len(self.reads)] = self.reads
+            self.reads = larger
         self.components[len(self.warps)] = warp.component
         self.warps.append(warp)
         self.words[:] = address_of(self.reads), len(self.warps)

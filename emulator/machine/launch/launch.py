@@ -76,7 +76,7 @@ class Launch:
         if self.cooperative and clusters > self.resident_clusters:
             raise CooperativeLaunchTooLarge(
                 f"a cooperative launch of {clusters} clusters of {prod(self.cluster)} CTAs of {threads} threads and "
-                f"{self.shared_bytes} bytes of shared memory; {self.resident_clusters} are there at a time"
+                f"{self.shared_bytes} bytes of shared memory; the device holds {self.resident_clusters} at a time"
             )
         self.memory = GlobalMemory(self.allocations, self.closed, self.report)
         self.stats = Stats()
@@ -177,8 +177,8 @@ class Launch:
         """
         indices = [(x, y, z) for z, y, x in product(*map(range, reversed(self.grid_of_clusters)))]
         if random is not None:
-            room = self.resident_clusters
-            waves = (indices[first : first + room] for first in range(0, len(indices), room))
+            size = self.resident_clusters
+            waves = (indices[first : first + size] for first in range(0, len(indices), size))
             indices = [index for wave in waves for index in random.sample(wave, len(wave))]
         self.waiting_clusters = deque(indices)
         while self.waiting_clusters:

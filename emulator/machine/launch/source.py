@@ -87,12 +87,12 @@ def source_place(kernel: Kernel, instr: int) -> SourcePlace | None:
 def _find_place(kernel: Kernel, instr: int) -> SourcePlace | None:
     locations = kernel.locations
     at = bisect_right(locations, instr, key=lambda one: one.instr) - 1
-    told = at
+    last = at
     while at >= 0 and not (locations[at].line and locations[at].column):  # line 0 is compiler-generated code
         at -= 1
     if at < 0:
         return None
-    near = any(location.line for location in locations[at + 1 : told + 1])
+    near = any(location.line for location in locations[at + 1 : last + 1])
     here = SourcePlace(locations[at].file, locations[at].line, near=near)
     return replace(here, caller=_caller(kernel, at, here.function.rpartition(".")[2]))
 
@@ -127,8 +127,8 @@ def _caller(kernel: Kernel, at: int, name: str) -> SourcePlace | None:
 
 
 def _nearest(locations: Iterator[Location], callers: Callers) -> SourcePlace | None:
-    told = ((location.file, location.line) for location in locations if location.column)
-    return next((SourcePlace(*line) for line in told if (line[0], _function_at(*line)) in callers), None)
+    lines = ((location.file, location.line) for location in locations if location.column)
+    return next((SourcePlace(*line) for line in lines if (line[0], _function_at(*line)) in callers), None)
 
 
 def _is_call(calls: Sequence[FunctionCall], place: SourcePlace) -> bool:

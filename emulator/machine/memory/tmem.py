@@ -182,7 +182,7 @@ class TensorMemory:
         if known is None or known[0] != columns:
             live = ", ".join(f"{c} ({n} columns)" for c, (n, *_) in self.allocations.items()) or "none"
             raise TensorMemoryError(
-                f"tcgen05.dealloc of {columns} columns from {column}, which is no allocation",
+                f"tcgen05.dealloc of {columns} columns from {column}, which were not allocated like that",
                 instr,
                 warp,
                 (("allocated", live),),

@@ -30,22 +30,22 @@ class Flags:
 
     def release(self, place: Any, warp: Issuer, clock: Clock, scope: int) -> None:
         """Attach `clock` of the warp to the value at `place`."""
-        told = self._released.setdefault(place, {})
+        clocks = self._released.setdefault(place, {})
         self._by.setdefault(place, warp)
         for _, key in _within(warp, scope):
             mine = clock.for_other_clusters() if key == GPU else clock
-            if key in told:
-                told[key].merge(mine)
+            if key in clocks:
+                clocks[key].merge(mine)
             else:
-                told[key] = mine.copy()
+                clocks[key] = mine.copy()
 
     def at(self, place: Any, warp: Issuer, scope: int) -> Iterator[tuple[int, Clock]]:
         """Yield the clocks that a strong read of the warp observes at `place`, each with its scope."""
-        told = self._released.get(place)
-        if told is not None:
+        clocks = self._released.get(place)
+        if clocks is not None:
             for reach, key in _within(warp, scope):
-                if key in told:
-                    yield reach, told[key]
+                if key in clocks:
+                    yield reach, clocks[key]
 
     def __bool__(self) -> bool:
         return bool(self._released)
