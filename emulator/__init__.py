@@ -10,7 +10,7 @@ Import it before compiling with CuTeDSL, so that CuTeDSL keeps the PTX.
 """
 
 from .bridge.device import EmulatedDevice
-from .bridge.driver import NotEmulated
+from .bridge.driver import NotEmulated, is_entered
 from .bridge.patches import emulate, keep_ptx
 from .bridge.result import LaunchResult
 from .bridge.saved import SavedFunction, save
@@ -26,6 +26,7 @@ __all__ = [
     "SavedFunction",
     "Stats",
     "emulate",
+    "is_entered",
     "launch",
     "save",
 ]

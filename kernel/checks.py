@@ -1,8 +1,9 @@
-"""What the kernel's host call allows. Each check raises ArgumentError; none looks at what a tensor holds but one."""
+"""Checks of the host call's arguments. Each raises ArgumentError; only `check_values` reads what a tensor holds."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -91,11 +92,27 @@ def check_compressed(q: torch.Tensor, v: torch.Tensor | None, branch: AllBlocks 
         check_shape("compressed.lens", branch.lens, (batch, tokens), "[B, T]")
 
 
-def check_indices(branch: TopkBlocks) -> None:
-    """Refuse an index that names no key; -1 is allowed. Reads the tensor: on a GPU this waits for it."""
-    keys = branch.kv.shape[1]
-    for bad in branch.indices[(branch.indices < -1) | (branch.indices >= keys)][:1].tolist():
-        raise ArgumentError("compressed.indices", bad, f"-1 to {keys - 1}")
+def check_values(keys: int, swa_lens: torch.Tensor | None, branch: AllBlocks | TopkBlocks | None) -> None:
+    """Reject lengths and indices that the kernel would clamp or skip. On a GPU this waits for the device."""
+    ranges: list[tuple[str, torch.Tensor | None, int, int]] = [("swa_lens", swa_lens, 0, keys)]
+    if isinstance(branch, AllBlocks):
+        most = (branch.kv.shape[1] + 1) * branch.ratio - 1
+        ranges.append(("compressed.seq_lens", branch.seq_lens, 0, most))
+    if isinstance(branch, TopkBlocks):
+        ranges.append(("compressed.indices", branch.indices, -1, branch.kv.shape[1] - 1))
+        ranges.append(("compressed.lens", branch.lens, 0, branch.indices.shape[2]))
+    for name, tensor, least, most in ranges:
+        if tensor is not None:
+            for bad in tensor[(tensor < least) | (tensor > most)][:1].tolist():
+                raise ArgumentError(name, bad, f"{least} to {most}")
+
+
+def check_device(device: torch.device) -> None:
+    """Reject a device that nothing would run on: the CPU, unless a device is emulated on it."""
+    emulator: Any = sys.modules.get("emulator") or sys.modules.get("ptx_emulator")
+    emulated = device.type == "cpu" and emulator is not None and emulator.is_entered()
+    if device.type != "cuda" and not emulated:
+        raise ArgumentError("q.device", device, "a CUDA device, or the CPU inside emulator.emulate()")
 
 
 def check_sink(q: torch.Tensor, sink: torch.Tensor | None) -> None:
@@ -105,6 +122,8 @@ def check_sink(q: torch.Tensor, sink: torch.Tensor | None) -> None:
 
 
 def check_outputs(out: Attention, q: torch.Tensor, partials: bool) -> None:
+    if not isinstance(out, Attention):
+        raise ArgumentError("out", type(out).__name__, "kernel.Attention(o, lse) or None")
     expected = {"o": (torch.bfloat16, q.shape), "lse": (torch.float32, q.shape[:3])}
     if partials:
         expected |= {"u": (torch.float32, q.shape), "m": (torch.float32, q.shape[:3])}
@@ -131,7 +150,7 @@ def check_outputs_flat(q: torch.Tensor, out: Attention) -> None:
 
 
 def check_tensor(name: str, tensor: Any, dtype: torch.dtype, rank: int, form: str, like: torch.Tensor) -> None:
-    """Type, dtype, rank, device and unit last stride."""
+    """Check type, dtype, rank, device, that no gradient is asked for, and unit last stride."""
     if not isinstance(tensor, torch.Tensor):
         raise ArgumentError(name, type(tensor).__name__, f"a torch.Tensor {form}")
     if tensor.dtype != dtype:
@@ -140,6 +159,8 @@ def check_tensor(name: str, tensor: Any, dtype: torch.dtype, rank: int, form: st
         raise ArgumentError(f"{name}.shape", tuple(tensor.shape), f"rank {rank}, {form}")
     if tensor.device != like.device:
         raise ArgumentError(f"{name}.device", tensor.device, f"q's device, {like.device}")
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise ArgumentError(f"{name}.requires_grad", True, "False, or a call under torch.no_grad(): no backward pass")
     if tensor.numel() == 0:
         return
     if tensor.shape[-1] > 1 and tensor.stride(-1) != 1:

@@ -45,6 +45,7 @@ import cutlass.cute as cute
 from cuda.bindings.driver import CUstream
 from cutlass import Float32, Int32, const_expr
 from cutlass.cute.nvgpu import cpasync
+from cutlass.experimental import primitives
 
 from kernel.arguments import Arguments, Operands
 from kernel.config import FmhaConfig, among
@@ -108,8 +109,10 @@ class Fmha:
                 multiply(cta)
         if const_expr(config.splits > 1):
             Combine(cta.at(cta.numbers[0])).run(warp)
+        primitives.tcgen05_fence("before_thread_sync")
         meet(config.cluster_ctas)
         if warp == roles.mma[0]:
+            primitives.tcgen05_fence("after_thread_sync")
             cute.arch.relinquish_tmem_alloc_permit(config.mma_ctas == 2)
             cute.arch.dealloc_tmem(tmem, config.tmem_alloc_cols, config.mma_ctas == 2)
 

@@ -12,7 +12,7 @@ from kernel.arguments import Arguments, Operands, bound
 from kernel.checks import (
     UNBOUNDED,
     check_compressed,
-    check_indices,
+    check_device,
     check_inputs,
     check_mask,
     check_outputs,
@@ -20,6 +20,7 @@ from kernel.checks import (
     check_scale,
     check_sink,
     check_sms,
+    check_values,
 )
 from kernel.compiled import compile
 from kernel.config import SMS, FmhaConfig, PPath, Size, configuration
@@ -48,15 +49,15 @@ def fmha(
 
     q: [B, T, H, D] bf16, k and v: [B, S, D] bf16, D in HEAD_DIMS; v=None means V = K, loaded once.
     scale multiplies the logits, default D^-0.5.
-    swa_lens: [B] int32, keys of each sequence that hold something, at most S; keys from there on are never read as
-    numbers, NaN included. causal: query t sits on key p = swa_lens[b] - T + t (S where swa_lens is None) and sees
-    keys p - window + 1 to p; window=None is unbounded.
+    swa_lens: [B] int32, keys of each sequence that hold something, 0 to S; the device clamps others to that range. Keys
+    from there on are never read as numbers, NaN included. causal: query t sits on key p = swa_lens[b] - T + t (S where
+    swa_lens is None) and sees keys p - window + 1 to p; window=None is unbounded.
     compressed: more keys in the same softmax, V = K there too, so it needs v=None. sink: [H] fp32, a logit of each
     head in the denominator of O only, neither scaled nor part of lse; -inf is none, +inf makes O 0.
     p_path forces where P waits for the second product, splits how many CTAs share the keys of a row tile: one of
     SPLITS, bits depend on it. sms: where keys are not split, as many CTAs at most, an even number: the chip's other SMs
     are left to other kernels. partials=False leaves U and m out. out takes the caller's buffers, shaped as in
-    Attention. debug refuses listed indices that name no key, for which it waits for the device.
+    Attention. debug rejects lengths and top-k indices out of range, for which it waits for the device.
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
     """
     check_inputs(q, k, v)
@@ -68,8 +69,8 @@ def fmha(
     check_compressed(q, v, compressed)
     check_sink(q, sink)
     check_sms(sms)
-    if debug and isinstance(compressed, TopkBlocks):
-        check_indices(compressed)
+    if debug:
+        check_values(k.shape[1], swa_lens, compressed)
     config = configuration(
         head_dim,
         q.shape[2],
@@ -117,6 +118,7 @@ Values = dict[str, torch.Tensor | float | None]
 
 def launch(config: FmhaConfig, values: Values, device: torch.device) -> None:
     """Compile if `config` was not seen yet, and launch on the device's current stream. values: of kernel.arguments."""
+    check_device(device)
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
     operands, arguments = bound(Operands, config, values), bound(Arguments, config, values)
     compile(config).function(operands, arguments, CUstream(stream))

@@ -23,7 +23,7 @@ class Emulated:
         self, mode: str, seed: int, mbarriers: Mapping[int, str] | None = None
     ) -> AbstractContextManager[object]:
         """Emulate launches in the body. `mbarriers` are names for reports, by offset in shared memory."""
-        return self._emulate(completion=mode, seed=seed, level="formal", names=lambda _kernel: mbarriers or {})
+        return self._emulate(completion=mode, seed=seed, level="pedantic", names=lambda _kernel: mbarriers or {})
 
     def saved(self, function: object) -> tuple[str, str, bytes]:
         """Return the name, PTX and host code of a compiled function."""

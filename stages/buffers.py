@@ -1,4 +1,4 @@
-"""Output buffers that show what a kernel did not write, and what it wrote beside them."""
+"""Tensors that show what a kernel read or wrote beside them, and what it did not write."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import kernel
 
 GUARD = 1024  # elements on either side of an output; whole rows of every head dim, so alignment stays
 GUARD_VALUE = -7.25  # exact in bf16; no output of normal inputs hits all guards by chance
+ROW_GAP = 8  # elements after every row of a strided tensor: 16 bytes of bf16, so that TMA takes it
+BATCH_GAP = 3  # rows after every sequence of one
 
 
 class WroteOutside(AssertionError):
@@ -18,31 +20,74 @@ class WroteOutside(AssertionError):
 
 @dataclass(frozen=True)
 class Poisoned:
-    """Outputs full of NaN, each in the middle of a buffer with guards at both ends."""
+    """Outputs full of NaN, each in the middle of a buffer with guards at both ends and in its gaps."""
 
     attention: kernel.Attention
     wholes: dict[str, torch.Tensor]
 
     @staticmethod
-    def like(q: torch.Tensor, partials: bool) -> Poisoned:
-        """Buffers for the outputs of q [batch, tokens, heads, head_dim], on its device."""
+    def like(q: torch.Tensor, partials: bool, strided: bool = False, flat: bool = False) -> Poisoned:
+        """Make buffers for the outputs of q [batch, tokens, heads, head_dim], on its device.
+
+        strided: with gaps after rows and sequences; flat: after rows only, batch and tokens lie like one dimension.
+        """
         shapes = {"o": (q.shape, torch.bfloat16), "lse": (q.shape[:3], torch.float32)}
         if partials:
             shapes |= {"u": (q.shape, torch.float32), "m": (q.shape[:3], torch.float32)}
         wholes, views = {}, {}
         for name, (shape, dtype) in shapes.items():
-            whole = torch.full((shape.numel() + 2 * GUARD,), GUARD_VALUE, dtype=dtype, device=q.device)
+            strides = gapped_strides(shape, flat, rows=len(shape) == 4) if strided else dense_strides(shape)
+            length = extent(shape, strides)
+            whole = torch.full((length + 2 * GUARD,), GUARD_VALUE, dtype=dtype, device=q.device)
             wholes[name] = whole
-            views[name] = whole[GUARD:-GUARD].fill_(torch.nan).view(shape)
+            views[name] = whole.as_strided(shape, strides, GUARD).fill_(torch.nan)
         return Poisoned(kernel.Attention(**views), wholes)
 
     def check_guards(self) -> None:
         """Raises WroteOutside naming the output and the elements beside it that were written."""
         for name, whole in self.wholes.items():
+            output = getattr(self.attention, name)
+            outside = torch.ones_like(whole, dtype=torch.bool)
+            outside.as_strided(output.shape, output.stride(), GUARD).fill_(False)
+            touched = ((whole != GUARD_VALUE) & outside).nonzero()[:, 0] - GUARD
             end = len(whole) - 2 * GUARD
-            around = {"before": whole[:GUARD], "after": whole[GUARD + end :]}
-            for side, guard in around.items():
-                touched = (guard != GUARD_VALUE).nonzero()[:, 0].tolist()
-                if touched:
-                    said = f"{len(touched)} of the {GUARD} elements {side} {name} were written"
-                    raise WroteOutside(f"{said}: {touched[0]} to {touched[-1]} of them")
+            before, after = touched < 0, touched >= end
+            places = {
+                f"of the {GUARD} elements before": touched[before] + GUARD,
+                f"of the {GUARD} elements after": touched[after] - end,
+                "elements in the gaps of": touched[~before & ~after],
+            }
+            for place, there in places.items():
+                if len(there):
+                    said = f"{len(there)} {place} {name} were written"
+                    raise WroteOutside(f"{said}: {int(there[0])} to {int(there[-1])} of them")
+
+
+def gapped(tensor: torch.Tensor, flat: bool) -> torch.Tensor:
+    """Copy a tensor [batch, ..., head_dim] into a slice of a larger one, which holds NaN beside it.
+
+    flat: gaps come after rows only.
+    """
+    strides = gapped_strides(tensor.shape, flat)
+    size = extent(tensor.shape, strides) + 2 * GUARD
+    whole = torch.full((size,), torch.nan, dtype=tensor.dtype, device=tensor.device)
+    return whole.as_strided(tensor.shape, strides, GUARD).copy_(tensor)
+
+
+def gapped_strides(shape: torch.Size, flat: bool, rows: bool = True) -> tuple[int, ...]:
+    """Strides with a gap after every row, if `rows`, and after every sequence, unless `flat`."""
+    row = shape[-1] + ROW_GAP * rows
+    inner = dense_strides(torch.Size((*shape[1:-1], row))) if rows else dense_strides(shape[1:])
+    return (shape[1] * inner[0] + (0 if flat else BATCH_GAP * (row if rows else 1)), *inner)
+
+
+def dense_strides(shape: torch.Size) -> tuple[int, ...]:
+    """Strides of a contiguous tensor."""
+    return torch.empty(shape, device="meta").stride()
+
+
+def extent(shape: torch.Size, strides: tuple[int, ...]) -> int:
+    """Elements from the first to the last of a tensor, both included; 0 of an empty one."""
+    if 0 in shape:
+        return 0
+    return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))

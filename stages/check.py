@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stages.case import Case, Outputs
+from stages.case import Case
+from stages.expected import Outputs
 from stages.metrics import METRICS, Bound, measure
 from stages.tolerances import PinError, pins
 

@@ -9,5 +9,8 @@ CASES = (
     Case("D1.2", head_dim=64, keys=129, heads=70),
     *(Case("D1.2", head_dim=64, keys=512, trend=trend) for trend in ("growing", "falling", "constant")),
     Case("D1.2", head_dim=64, keys=700, trend="growing", splits=2),
+    Case("D1.2", head_dim=64, keys=300, scale=1.5, strided=True),
+    # More KV tiles than the rings hold, and maxima that move at most of them.
+    *(Case("D1.2", head_dim=64, keys=580, peak=peak, splits=splits) for peak, splits in ((32, 1), (128, 1), (128, 2))),
 )
 SEEDS = (1,)

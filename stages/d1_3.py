@@ -11,11 +11,21 @@ from stages.verify import launched, same_bits
 
 HEAD_DIMS, KEYS = (64, 128, 256), (128, 200)
 PATHS: tuple[PPath, ...] = ("tmem", "smem")
-CASES = tuple(
+EVEN = tuple(
     Case("D1.3", head_dim, keys, p_path=path, scale=0.3 if (head_dim, keys) == (128, 200) else None)
     for head_dim in HEAD_DIMS
     for path in PATHS
     for keys in KEYS
+)
+CASES = (
+    *EVEN,
+    # More KV tiles than the rings hold, and maxima that move at most of them.
+    Case("D1.3", 64, 580, p_path="smem", peak=32),
+    *(Case("D1.3", head_dim, 330, p_path=path, peak=32) for head_dim in (128, 256) for path in PATHS),
+    *(Case("D1.3", head_dim, 330, p_path="tmem", peak=128) for head_dim in (128, 256)),
+    *(Case("D1.3", head_dim, 330, p_path="tmem", trend="growing") for head_dim in (128, 256)),
+    # A CTA pair.
+    Case("D1.3", 256, 321, heads=144, p_path="smem", peak=32),
 )
 SEEDS = (1,)
 

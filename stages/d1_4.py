@@ -14,6 +14,20 @@ CASES = (
     *(Case("D1.4", head_dim=512, keys=keys, heads=64) for keys in (1000, 1024)),
     Case("D1.4", head_dim=512, keys=256, heads=64, shared_kv=True),
     Case("D1.4", head_dim=512, keys=256, heads=64, trend="growing"),
+    # More KV tiles than the rings hold, and maxima that move at most of them.
+    *(
+        Case("D1.4", head_dim=512, keys=keys, heads=heads, shared_kv=shared_kv, peak=peak)
+        for keys, heads, shared_kv, peak in (
+            (330, 64, False, 32),
+            (330, 64, True, 32),
+            (330, 64, True, 128),
+            (321, 128, False, 32),
+            (321, 128, False, 128),
+        )
+    ),
+    Case("D1.4", head_dim=512, keys=321, trend="growing"),
+    Case("D1.4", head_dim=512, keys=330, heads=64, shared_kv=True, trend="growing"),
+    Case("D1.4", head_dim=512, keys=150, strided=True),
 )
 SEEDS = (1,)
 CONFIGS = {case.config: case for case in CASES}

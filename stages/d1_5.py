@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from stages.case import Case, outputs_of
+from stages.case import Case
 from stages.device import Device
+from stages.expected import outputs_of
 from stages.verify import launched
 
 CASES = tuple(

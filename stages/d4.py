@@ -19,5 +19,19 @@ CASES = (
     *(Case("D4", hd, 300, 64, 5, 3, lens=(300, 1, 0), causal=True, window=128, sms=2) for hd in (128, 256)),
     # Shares of a row tile's keys without a tile, and sequences without a key.
     Case("D4", 256, 300, 16, 2, 4, shared_kv=True, lens=(300, 130, 1, 0), causal=True, window=128, splits=4),
+    # Peaked, with an odd number of KV tiles before another row tile; as many row tiles as do not share out evenly.
+    *(
+        Case("D4", hd, 400, heads, tokens, 3, lens=(390, 321, 130), causal=True, sms=sms, peak=peak)
+        for hd, heads, tokens, sms, peak in (
+            (64, 64, 4, 2, 32),
+            (128, 64, 4, 2, 128),
+            (256, 64, 4, 4, 32),
+            (512, 64, 1, 2, 32),
+        )
+    ),
+    # The last token of a pair's CTAs sees a KV tile more than that of the first CTA.
+    Case("D4", 256, 300, 16, 20, 2, lens=(140, 13), causal=True, window=200),
+    Case("D4", 64, 300, 16, 2, 3, lens=(350, 140, -2), causal=True, window=128, strided=True),
+    Case("D4", 256, 580, 16, 2, 2, shared_kv=True, lens=(580, 130), causal=True, splits=4, peak=32),
 )
 SEEDS = (1,)

@@ -2,14 +2,16 @@
 
 from dataclasses import replace
 
-from stages.case import Case, Compressed, draw, outputs_of, reference
+from stages.case import Case, Compressed
 from stages.check import compare, failing
 from stages.device import Device
+from stages.expected import outputs_of, reference
+from stages.inputs import draw
 from stages.verify import launched
 
 #: Both branches; no compressed key yet; no window; neither.
 LENS, PAST = (150, 3, 0, 0), (100, 0, 300, 0)
-CASES = tuple(
+EVEN = tuple(
     Case(
         "D5c", hd, 170, heads, 2, 4, shared_kv=True,
         lens=LENS, causal=True, window=128, compressed=Compressed(PAST, ratio, topk), scale=scale, sms=sms,
@@ -22,6 +24,40 @@ CASES = tuple(
         (512, 16, 4, None, None, None),
         (512, 16, 4, 70, 0.3, 2),
     )
+)  # fmt: skip
+CASES = (
+    *EVEN,
+    # Every variant with blocks or top-k indices beside a window without bound, peaked; with a sink and partials.
+    *(
+        Case(
+            "D5c", hd, keys, heads, tokens, 2, shared_kv=True, causal=True, lens=(keys, 3),
+            compressed=Compressed((900, 0), 4, topk, *more), splits=splits, sms=sms, sinks=(1.0, 3.0), peak=32,
+        )
+        for hd, keys, heads, tokens, topk, more, splits, sms in (
+            (64, 200, 64, 3, None, (), 1, 2),
+            (256, 200, 64, 5, None, (), 1, 2),
+            (256, 200, 16, 2, 150, (False,), 1, None),
+            (256, 70, 144, 2, 150, (True, False), 1, 2),
+            (512, 200, 128, 2, None, (), 1, 2),
+            (512, 70, 128, 2, 330, (False, False), 1, 2),
+            (64, 200, 16, 2, None, (), 4, None),
+            (128, 200, 16, 2, 330, (), 2, None),
+        )
+    ),
+    # The same with even scores: what a sink weighs beside the keys is seen there.
+    Case(
+        "D5c", 256, 200, 16, 2, 2, shared_kv=True, causal=True, lens=(200, 3),
+        compressed=Compressed((900, 0), 4, 150, lens=False), sinks=(5.0, 6.0),
+    ),
+    # More blocks seen than there are rows, and rows in slices of larger tensors.
+    Case(
+        "D5c", 64, 170, 16, 2, 2, shared_kv=True,
+        lens=(150, 3), causal=True, window=128, compressed=Compressed((900, 0), 4, blocks=150), strided=True,
+    ),
+    Case(
+        "D5c", 512, 170, 16, 2, 2, shared_kv=True,
+        lens=(150, 3), causal=True, window=128, compressed=Compressed((900, 0), 4, 70), strided=True,
+    ),
 )  # fmt: skip
 SEEDS = (1,)
 

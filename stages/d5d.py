@@ -1,12 +1,15 @@
-"""D5d: a whole DSV4 attention layer in one launch. Sink merged in the epilogue, normalised O and lse, H=128 and 64."""
+"""D5d: a whole DSV4 attention layer by its public call. Sink merged in the epilogue, normalised O and lse."""
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
+from stages import refusals
 from stages.case import Case, Compressed
+from stages.device import Device
 
 WINDOW = 128
 SINKS = (0.0, 4.0, -math.inf, -4.0, 80.0, math.inf, -80.0)
+NEAR = (4.5, 5.5, 5.0)  # the lse of rows that see a window of even scores
 FLASH, PRO, SHARE = 64, 128, 8  # query heads of DeepSeek-V4-Flash and -Pro, and of one GPU of several
 
 
@@ -18,23 +21,64 @@ def layer(
     scale: float | None = None,
     splits: int | Literal["auto"] = 1,
     sms: int | None = None,
+    *,
+    head_dim: int = 512,
+    keys: int = WINDOW + 20,
+    sinks: tuple[float, ...] | None = SINKS,
+    **more: Any,
 ) -> Case:
-    """Head dim 512, V = K, window and sink: as in the model."""
+    """Return a case of V = K, window and sink, as in the model."""
     return Case(
-        "D5d", 512, WINDOW + 20, heads, tokens, len(lens), None, True, False,
-        lens=lens, causal=True, window=WINDOW, compressed=compressed, sinks=SINKS, scale=scale, splits=splits,
-        sms=sms,
+        "D5d", head_dim, keys, heads, tokens, len(lens), None, True, False,
+        lens=lens, causal=True, window=WINDOW, compressed=compressed, sinks=sinks, scale=scale, splits=splits,
+        sms=sms, layer=True, **more,
     )  # fmt: skip
 
 
+CSA, HCA = Compressed((700, 0), ratio=4, topk=300), Compressed((9000, 0), ratio=128)
+BLOCKS = Compressed((900, 0, 70), ratio=4)
 CASES = (
     layer(PRO, 1, (WINDOW + 1,), Compressed((8000,), ratio=4, topk=1024)),
     layer(FLASH, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=512), scale=0.3),
-    layer(PRO, 1, (WINDOW, 7), Compressed((9000, 0), ratio=128), sms=2),
-    layer(FLASH, 2, (WINDOW + 1, 1), Compressed((9000, 0), ratio=128), sms=2),
+    layer(PRO, 1, (WINDOW, 7), HCA, sms=2),
+    layer(FLASH, 2, (WINDOW + 1, 1), HCA, sms=2),
     layer(PRO, 1, (WINDOW + 1, 0), None, sms=2),
     layer(FLASH, 3, (WINDOW + 2, 2), None, sms=2),
-    layer(PRO, 1, (WINDOW, 7), Compressed((9000, 0), ratio=128), splits=2),
+    layer(PRO, 1, (WINDOW, 7), HCA, splits=2),
     layer(SHARE, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=600), splits="auto"),
-)
+    # Peaked: every kind of layer, with as many heads as the models have, and split.
+    *(layer(heads, 2, (WINDOW + 1, 5), kind, sms=2, peak=32) for heads in (PRO, FLASH) for kind in (CSA, HCA, None)),
+    layer(PRO, 2, (WINDOW + 1, 5), CSA, sms=2, peak=128),
+    layer(PRO, 1, (WINDOW, 7), HCA, splits=2, peak=128),
+    layer(SHARE, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=600), splits="auto", peak=32),
+    layer(FLASH, 2, (400, 200), Compressed((900, 0), ratio=4), sms=2, keys=400, trend="growing"),
+    # A sink that weighs as much as the keys; the layer's kinds with what may be left out, left out.
+    layer(FLASH, 2, (WINDOW + 1, WINDOW), None, sinks=NEAR, sms=2),
+    layer(FLASH, 2, (WINDOW + 20, 9), Compressed((0, 0), ratio=4), sinks=None, sms=2),
+    Case(
+        "D5d", 512, 0, FLASH, 2, 2, None, True, False, causal=True, window=WINDOW, sinks=NEAR, sms=2, layer=True,
+        lens=None, compressed=Compressed((500, 300), ratio=4, topk=150, lens=False),
+    ),
+    # Other head dims: one and two Q tiles, CTA pairs, keys split by as many CTAs as the kernel chooses.
+    *(
+        layer(heads, t, (WINDOW + 20, 130, 3), BLOCKS, splits=splits, sms=sms, head_dim=hd, sinks=NEAR)
+        for hd, heads, t, sms, splits in (
+            (64, 16, 2, 2, 1), (128, 16, 2, 2, 1), (256, 16, 2, 2, 1),
+            (64, 64, 4, 2, 1), (128, 64, 4, 2, 1), (256, 64, 4, 2, 1),
+            (64, 8, 2, None, "auto"), (128, 64, 1, None, "auto"), (256, 32, 2, None, 8),
+        )
+    ),
+)  # fmt: skip
 SEEDS = (1,)
+
+
+def test_fmha_refuses_bad_arguments(device: Device) -> None:
+    """kernel.fmha rejects what it cannot take, by name and before anything is launched."""
+    for refusal in refusals.FMHA:
+        refusals.check_fmha(refusal, device.torch_device)
+
+
+def test_the_layer_refuses_bad_arguments(device: Device) -> None:
+    """kernel.dsv4.attention rejects what it cannot take, by the names that its callers know."""
+    for refusal in refusals.LAYER:
+        refusals.check_layer(refusal, device.torch_device)

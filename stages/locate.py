@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from stages.case import Case, Inputs, Outputs
+from stages.case import Case
+from stages.expected import Outputs
+from stages.inputs import Inputs
 from stages.metrics import Array
 
 Rows = NDArray[np.intp]

@@ -13,11 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from kernel.reference import causal_mask
-from stages.case import Case, Compressed, Inputs, Outputs, reference
+import kernel
+from kernel.reference import causal_mask, merge, weights
+from stages.case import Case, Compressed
+from stages.expected import Outputs, joined, outputs_of, partials, reference
+from stages.inputs import Inputs
 from stages.metrics import Array
 
 ROWS = 128  # of a sub-tile
+NEAR = 20  # a sink below weighs something beside the keys
 SUB_TILE = 16  # columns of a sub-tile, and keys of one step of the tensor core
 
 Edit = Callable[[Array], Array]
@@ -37,15 +41,26 @@ class NegativeControl:
 
 
 def right(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) -> Outputs:
-    """What a perfect kernel gives: the reference with O rounded to bf16 and the rest to fp32."""
+    """Return the output of a perfect kernel: the reference with O rounded to bf16 and the rest to fp32."""
+    return _stored(reference(case, inputs, visible))
+
+
+def _stored(outputs: Outputs) -> Outputs:
     types = {"O": torch.bfloat16, "U": torch.float32, "lse": torch.float32, "m": torch.float32}
-    return {name: _rounded(array, types[name]) for name, array in reference(case, inputs, visible).items()}
+    return {name: _rounded(array, types[name]) for name, array in outputs.items()}
 
 
 def negative_controls(case: Case) -> tuple[NegativeControl, ...]:
-    """The suite for a case: right outputs with one edit, and what comes of reading other keys than those visible."""
+    """Return the suite for a case: right outputs with one edit, and outputs over other keys than the visible ones.
+
+    A single key more or less is seen where scores are even. Where they are peaked it has no weight in most rows: such
+    cases have the controls that concern whole KV tiles.
+    """
+    if case.peak > 1:
+        return (*_edits(case), *_rereads(case), *_not_rescaled(case))
     return (
         *_edits(case),
+        *_not_rescaled(case),
         *_other_scales(case),
         *_rereads(case),
         *_other_masks(case),
@@ -65,6 +80,25 @@ def _editing(tensor: str, edit: Edit) -> Callable[[Inputs, Outputs], Outputs]:
     return lambda _, outputs: outputs | {tensor: edit(outputs[tensor].copy())}
 
 
+def _not_rescaled(case: Case) -> Iterator[NegativeControl]:
+    """O and U of a kernel that moves the maximum from KV tile to KV tile, and leaves U as it was."""
+    if case.peak > 1 or case.trend == "growing":
+        yield NegativeControl("not rescaled where a maximum moves", lambda inputs, _: _without_rescale(case, inputs))
+
+
+def _without_rescale(case: Case, inputs: Inputs) -> Outputs:
+    tile, visible = torch.arange(case.keys) // case.config.block_n, case.visible
+    first, *compressed = partials(case, inputs)
+    tiles = [partials(case, inputs, visible & (tile == i))[0] for i in range(-(-case.keys // case.config.block_n))]
+    u, m = torch.zeros_like(first.u), torch.full_like(first.m, -torch.inf)
+    for part in (*tiles, *compressed):
+        m = torch.maximum(m, part.m)
+        u += part.u * weights(part.m, m)[..., None]
+    wrong = replace(joined([first, *compressed]), u=u)
+    out = merge([wrong], case.sink)
+    return _stored(outputs_of(case, kernel.Attention(o=out.o, u=wrong.u, lse=out.lse, m=wrong.m)))
+
+
 def _other_scales(case: Case) -> Iterator[NegativeControl]:
     if case.scale is not None:
         yield NegativeControl("the default scale", lambda inputs, _: right(replace(case, scale=None), inputs))
@@ -73,7 +107,7 @@ def _other_scales(case: Case) -> Iterator[NegativeControl]:
 def _rereads(case: Case) -> Iterator[NegativeControl]:
     """The kernel taking other keys for those that it should read."""
     tile = case.config.block_n
-    if case.lens is None and not case.causal:
+    if case.lens is None and not case.causal and case.peak == 1:
         yield NegativeControl("a key past the end let in", lambda inputs, _: _with_zero_key(case, inputs))
     if case.keys > tile:
         yield _rereading(case, "the first KV tile read for every tile", torch.arange(case.keys) % tile)
@@ -173,6 +207,8 @@ def _other_sinks(case: Case) -> Iterator[NegativeControl]:
     changes = {"scaled by scale": scaled, "in base 2": base_2, "of the next head": turned, "left out": None}
     for name, sinks in changes.items():
         yield _sinking(replace(case, sinks=sinks), name)
+    if all(abs(sink) < NEAR for sink in case.sinks):
+        yield _sinking(replace(case, sinks=tuple(sink + math.log(1.01) for sink in case.sinks)), "1% too heavy")
     yield NegativeControl("lse: with the sink", lambda _, outputs: outputs | {"lse": _with_sink(case, outputs["lse"])})
 
 

@@ -10,9 +10,12 @@ import numpy as np
 import torch
 
 import kernel
-from stages.case import Case, Inputs, Outputs, draw, launch, outputs_of, reference
+from stages.case import Case
 from stages.check import Figure, compare, failing
 from stages.device import Device
+from stages.expected import Outputs, outputs_of, reference
+from stages.inputs import POISONS, Inputs, Poison, draw
+from stages.launch import launch
 from stages.locate import located
 from stages.negative_controls import negative_controls, right
 
@@ -53,7 +56,7 @@ class Recorder(Protocol):
 
 
 def verify(case: Case, seed: int, device: Device, recorder: Recorder) -> None:
-    """Launch once a mode, write down what came, then raise what is wrong with it.
+    """Launch in every mode and with every poison, write down what came, then raise what is wrong with it.
 
     Raises the first launch's error, noting how the other modes ended; AssertionError where a figure lies
     outside its pin or two modes differ in bits.
@@ -61,7 +64,9 @@ def verify(case: Case, seed: int, device: Device, recorder: Recorder) -> None:
     kernel.compile(case.config)
     inputs = draw(case, seed)
     want = reference(case, inputs)
-    trials = tuple(_try(case, inputs, device, mode, seed) for mode in device.modes)
+    count = max(len(device.modes), len(POISONS))
+    how = [(device.modes[i % len(device.modes)], POISONS[i % len(POISONS)]) for i in range(count)]
+    trials = tuple(_try(case, inputs, device, mode, poison, seed) for mode, poison in how)
     whole = [each.attention for each in trials if each.attention is not None]
     got = outputs_of(case, whole[0]) if whole else None
     figures = compare(case, got, want) if got else ()
@@ -73,8 +78,8 @@ def verify(case: Case, seed: int, device: Device, recorder: Recorder) -> None:
         tensors = dict.fromkeys(figure.tensor for figure in outside)
         places = [line for tensor in tensors for line in located(case, inputs, got, want, tensor)]
         raise AssertionError("\n".join([f"{where}: outside its pins", *map(str, outside), *places]))
-    for mode, attention in zip(device.modes, whole, strict=True):
-        same_bits(whole[0], attention, where, f"{device.modes[0]} and {mode} completion")
+    for trial, attention in zip(trials, whole, strict=True):
+        same_bits(whole[0], attention, where, f"{trials[0].mode} and {trial.mode} completion")
 
 
 def same_bits(one: kernel.Attention, other: kernel.Attention, where: str, between: str) -> None:
@@ -122,11 +127,11 @@ def launched(case: Case, seed: int, device: Device) -> kernel.Attention:
         return launch(case, draw(case, seed), device.torch_device)
 
 
-def _try(case: Case, inputs: Inputs, device: Device, mode: str, seed: int) -> Trial:
+def _try(case: Case, inputs: Inputs, device: Device, mode: str, poison: Poison, seed: int) -> Trial:
     started = time.perf_counter()
     try:
         with device.running(mode, seed, case.config.mbarriers):
-            attention = launch(case, inputs, device.torch_device)
+            attention = launch(case, inputs, device.torch_device, poison)
     except Exception as error:
         return Trial(mode, time.perf_counter() - started, None, error)
     return Trial(mode, time.perf_counter() - started, attention)

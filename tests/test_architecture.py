@@ -142,7 +142,13 @@ def test_the_emulator_does_not_say_its_own_name_in_imports() -> None:
     assert not [line for line in lines if line.lstrip().startswith(("from emulator", "import emulator"))]
 
 
-def test_the_device_code_stays_readable() -> None:
-    """FlashAttention-4's forward kernel alone has 3,385 lines."""
-    files = (ROOT / "kernel/fmha.py", *(ROOT / "kernel/sm100").glob("*.py"))
-    assert sum(len(file.read_text().splitlines()) for file in files) <= 1500
+def test_a_function_of_the_kernel_fits_on_a_screen() -> None:
+    """Count the lines of its body without the docstring; ruff bounds its branches."""
+    long = []
+    for file in (ROOT / "kernel").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                lines = node.end_lineno - body[0].lineno + 1 if body and node.end_lineno else 0
+                long += [f"{file.relative_to(ROOT)} {node.name}: {lines}"] * (lines > 60)
+    assert not long

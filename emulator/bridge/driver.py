@@ -78,6 +78,11 @@ def current() -> Device | None:
     return _current[-1] if _current else None
 
 
+def is_entered() -> bool:
+    """Return True inside `emulate()`: launches run on the emulated device, on CPU tensors."""
+    return bool(_current)
+
+
 def _put(address: int, kind: Any, value: int) -> None:
     kind.from_address(address).value = value
 

@@ -19,7 +19,8 @@ from harness.judge import arguments
 from harness.judge.gpu_time import Times, measure
 
 if TYPE_CHECKING:
-    from stages.case import Case, Inputs
+    from stages.case import Case
+    from stages.inputs import Inputs
 
 NAME = "measured.json"
 OURS = "this kernel"
@@ -42,7 +43,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    from stages.case import draw, prepared
+    from stages.inputs import draw
+    from stages.launch import prepared
 
     done: list[Measured] = []
     for case in args.milestone.load().CASES:

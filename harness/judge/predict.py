@@ -30,7 +30,8 @@ def predicted(
 
 def launching(case: Case) -> Callable[[], object]:
     """Draw the inputs of a case, and return a function that launches it."""
-    from stages.case import draw, launch  # imports CuTeDSL, which must happen after the device is created
+    from stages.inputs import draw  # imports CuTeDSL, which must happen after the device is created
+    from stages.launch import launch
 
     return partial(launch, case, draw(case, 1), "cpu")
 

@@ -18,9 +18,12 @@ from harness.host.verdict import Verdict
 from harness.judge import arguments
 from harness.judge.kept import kept_kernels, use
 from remote.device import DEVICES
-from stages.case import Case, draw, launch, outputs_of, reference
+from stages.case import Case
 from stages.check import compare, failing, measured
 from stages.device import Device
+from stages.expected import outputs_of, reference
+from stages.inputs import draw
+from stages.launch import launch
 from stages.metrics import METRICS
 from stages.tolerances import PinError
 from stages.verify import same_bits

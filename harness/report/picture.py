@@ -12,8 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from stages.case import Case, Outputs
+from stages.case import Case
 from stages.check import referred
+from stages.expected import Outputs
 from stages.locate import names_of
 from stages.metrics import Array
 

@@ -18,7 +18,8 @@ from remote.device import Emulated
 
 if TYPE_CHECKING:
     from kernel import FmhaConfig
-    from stages.case import Case, Inputs
+    from stages.case import Case
+    from stages.inputs import Inputs
 
 FEW_TILES, MANY_TILES = 3, 7
 
@@ -59,7 +60,7 @@ def case_of(config: FmhaConfig, tiles: int) -> Case:
 
 def counts(case: Case, inputs: Inputs, device: Emulated) -> Counts:
     """Launch once, in the device's first order of completion, and count."""
-    from stages.case import launch
+    from stages.launch import launch
 
     with device.running(device.modes[0], 0) as emulated:
         launch(case, inputs, device.torch_device)
@@ -100,7 +101,7 @@ def beside_ideal(case: Case, inputs: Inputs, done: Counts) -> str:
 
 def emulated(config: FmhaConfig, device: Emulated) -> Iterator[str]:
     """The lines of one configuration."""
-    from stages.case import draw
+    from stages.inputs import draw
 
     few, many = case_of(config, FEW_TILES), case_of(config, MANY_TILES)
     few_inputs, many_inputs = draw(few, 0), draw(many, 0)
@@ -112,8 +113,8 @@ def emulated(config: FmhaConfig, device: Emulated) -> Iterator[str]:
 
 def layers(device: Emulated) -> Iterator[str]:
     """A line for each of D5d's shapes."""
-    from stages.case import draw
     from stages.d5d import CASES
+    from stages.inputs import draw
 
     for case in CASES:
         inputs = draw(case, 0)

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 FIRST_SEED = 1000
 HEADROOM = 2.0
 ROUNDING = 1e-12  # rounding error of the metrics themselves, which are computed in float64
-M_BELOW = 8 * math.log(2) + 2e-6  # the kernel updates its maximum once a row exceeds it by a factor of 2^8
+M_BELOW = 8 * math.log(2)  # the kernel updates its maximum once a row exceeds it by a factor of 2^8
+M_ROUNDING = 2e-6  # of the maximum itself, where Q is not multiplied
 
 Figures = dict[tuple[str, str], float]
 
@@ -92,19 +93,20 @@ def lines(case: Case, worst: Figures) -> Iterator[str]:
     for tensor in case.tensors:
         bounds = floor(case.floor).get(tensor, {})
         pins = [
-            f"{metric.name} = {pin(metric, worst[tensor, metric.name], bounds.get(metric.name))}"
+            f"{metric.name} = {pin(metric, worst[tensor, metric.name], bounds.get(metric.name), case.peak)}"
             for metric in METRICS[tensor]
         ]
         yield f"{tensor} = {{ {', '.join(pins)} }}"
     yield ""
 
 
-def pin(metric: Metric, worst: float, floor: float | None) -> str:
+def pin(metric: Metric, worst: float, floor: float | None, peak: int = 1) -> str:
     """Return a pin: twice the worst error, rounded down to two digits, but no looser than `floor`."""
     if metric.name == "masks":
         return "0"
     if metric.name == "below":
-        return f"{M_BELOW:.6f}" if worst > 1e-5 else rounded_down(HEADROOM * worst + ROUNDING)
+        behind = worst > 1e-5 * peak
+        return f"{M_BELOW + M_ROUNDING * peak:.6f}" if behind else rounded_down(HEADROOM * worst + ROUNDING)
     if metric.bound == "at most":
         text = rounded_down(HEADROOM * worst + ROUNDING)
         return text if floor is None or float(text) <= floor else shown(repr(floor))

@@ -8,9 +8,13 @@ from typing import Any
 import cutlass.cute as cute
 from cutlass import Int16
 from cutlass.cute.nvgpu import tcgen05
+from cutlass.experimental import primitives
 
 from kernel.config import S_STAGES, FmhaConfig
 from kernel.sm100.tiles import Fixed
+
+#: Barriers that order accesses to tensor memory by different warps.
+ORDER_TENSOR_MEMORY = ("s_full", "p_full", "o_done")
 
 
 def cta_group(config: FmhaConfig) -> tcgen05.CtaGroup:
@@ -54,10 +58,15 @@ class Barriers(Fixed):
                 cute.arch.mbarrier_init(self.at(barrier.name, stage), barrier.arrivals)
 
     def wait(self, name: str, stage: Any, phase: Any) -> None:
+        """Wait until `phase` of a barrier has completed."""
         cute.arch.mbarrier_wait(self.at(name, stage), phase)
+        if name in ORDER_TENSOR_MEMORY:
+            primitives.tcgen05_fence("after_thread_sync")
 
     def arrive_warp(self, name: str, stage: Any) -> None:
-        """One arrival for the warp, after all of its lanes came here, at the CTA whose mma warp waits."""
+        """Arrive once for the warp, after all of its lanes came here, at the CTA whose mma warp waits."""
+        if name in ORDER_TENSOR_MEMORY:
+            primitives.tcgen05_fence("before_thread_sync")
         cute.arch.sync_warp()
         with cute.arch.elect_one():
             cute.arch.mbarrier_arrive(self.at(name, stage), self.config.leader)

@@ -140,7 +140,7 @@ class Cta(Fixed):
 def kv_tiles(config: FmhaConfig, args: Arguments, row_tile: RowTile) -> Branches:
     """The KV tiles that a row tile needs, and which of them the CTA has."""
     sequence, span, tokens = row_tile.sequence, row_tile.first_and_last_token(), row_tile.tokens
-    length = args.keys if args.lens is None else args.lens[sequence]
+    length = args.keys if args.lens is None else smaller(larger(args.lens[sequence], 0), args.keys)
     compressed: KvTiles | TopkTiles | None = None
     if config.compressed == "blocks":
         seen = Visible("causal", args.compressed_keys, args.positions[sequence], tokens, ratio=args.ratio)

@@ -10,8 +10,10 @@ import pytest
 import kernel
 from kernel.arguments import Arguments, Operands, fakes
 from kernel.config import UNIT_ROLES
-from stages.case import Case, draw, launch
+from stages.case import Case
 from stages.catalog import CATALOG
+from stages.inputs import draw
+from stages.launch import launch
 
 CASES: list[Case] = [case for milestone in CATALOG for case in milestone.load().CASES]
 

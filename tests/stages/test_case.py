@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-import kernel
 from kernel import oracle
-from stages.buffers import GUARD, Poisoned, WroteOutside
-from stages.case import Case, Compressed, compressed_keys, draw, poisoned, reference
+from stages.buffers import GUARD, GUARD_VALUE, Poisoned, WroteOutside
+from stages.case import Case, Compressed
 from stages.catalog import CATALOG
 from stages.check import measured
+from stages.expected import reference
+from stages.inputs import draw, poisoned, poisoned_compressed
 
 ALL = [case for milestone in CATALOG for case in milestone.load().CASES]
 FAR = Case(
@@ -51,21 +52,34 @@ def test_keys_past_the_length_and_tiles_that_nobody_sees_are_poisoned() -> None:
 
 
 def test_blocks_that_nobody_sees_are_poisoned() -> None:
-    got = compressed_keys(FAR, draw(FAR, 1), "cpu")
-    assert isinstance(got, kernel.AllBlocks) and got.seq_lens.tolist() == [48, 4]
-    dead = got.kv.isnan().all(2)
+    got = poisoned_compressed(FAR, draw(FAR, 1), torch.nan)
+    assert got is not None and FAR.seq_lens.tolist() == [48, 4]
+    dead = got.isnan().all(2)
     assert dead.sum(1).tolist() == [3, 14] and not dead[0, :12].any() and not dead[1, :1].any()
 
 
 def test_blocks_that_nobody_lists_are_poisoned() -> None:
     case = replace(FAR, compressed=Compressed((30, 1), ratio=4, topk=5))
     inputs = draw(case, 1)
-    got = compressed_keys(case, inputs, "cpu")
-    assert isinstance(got, kernel.TopkBlocks) and got.lens is not None
+    got = poisoned_compressed(case, inputs, torch.nan)
+    indices, lens = inputs.topk_indices, inputs.topk_lens
+    assert got is not None and indices is not None and lens is not None
     for b in range(2):
-        listed = {int(j) for t in range(2) for j in got.indices[b, t, : got.lens[b, t]] if 0 <= j < case.blocks}
-        assert set(torch.nonzero(~got.kv[b].isnan().all(1))[:, 0].tolist()) == listed
-    assert got.lens[0, 0] == 5
+        named = {int(j) for t in range(2) for j in indices[b, t, : lens[b, t]] if 0 <= j < case.blocks}
+        assert set(torch.nonzero(~got[b].isnan().all(1))[:, 0].tolist()) == named
+
+
+def test_tokens_have_no_index_all_of_them_and_none_that_names_a_key() -> None:
+    case = replace(FAR, compressed=Compressed((30, 1), ratio=4, topk=5))
+    inputs = draw(case, 1)
+    assert inputs.topk_indices is not None and inputs.topk_lens is not None
+    assert inputs.topk_lens[0].tolist() == [0, 5] and inputs.topk_lens[1, 1] == 5
+    last = inputs.topk_indices[1, 1]
+    assert ((last < 0) | (last >= case.blocks)).all()
+    whole = draw(replace(FAR, compressed=Compressed((30, 1), ratio=4, topk=5, lens=False)), 1)
+    assert whole.topk_lens is not None and (whole.topk_lens == 5).all()
+    without = draw(replace(FAR, compressed=Compressed((30, 1), ratio=4, topk=50, first_key=False)), 1)
+    assert without.topk_indices is not None and not (without.topk_indices == 0).any()
 
 
 def test_lists_name_what_is_no_key_and_go_on_past_their_length() -> None:
@@ -76,6 +90,19 @@ def test_lists_name_what_is_no_key_and_go_on_past_their_length() -> None:
     named = (inputs.topk_indices >= 0) & (inputs.topk_indices < case.blocks)
     assert (inputs.topk_indices[counted] == -1).any() and (inputs.topk_indices[counted] >= case.blocks).any()
     assert (named & ~counted).any()
+
+
+def test_an_element_in_a_gap_of_a_strided_output_is_seen() -> None:
+    buffers = Poisoned.like(torch.zeros(2, 2, 3, 64).bfloat16(), partials=True, strided=True)
+    for name, whole in buffers.wholes.items():
+        output = getattr(buffers.attention, name)
+        assert output.isnan().all() and not output.is_contiguous()
+        buffers.check_guards()
+        first_gap = output[1, 0].storage_offset() - 1
+        whole[first_gap] = 0
+        with pytest.raises(WroteOutside, match=f"1 elements in the gaps of {name} were written"):
+            buffers.check_guards()
+        whole[first_gap] = GUARD_VALUE
 
 
 @pytest.mark.parametrize("topk", [None, 7])
@@ -107,6 +134,15 @@ def test_a_maximum_that_stays_behind_changes_no_figure_of_u(behind: float) -> No
     assert values["m"]["below"] == pytest.approx(behind) and values["m"]["above"] == 0
     alone = measured(case.tensors, want | {"m": want["m"] - 0.01}, want)
     assert alone["U"]["diff"] > 1e-5, "m alone moved is another partial"
+
+
+def test_peaked_rows_have_few_keys_of_weight_and_maxima_that_move() -> None:
+    case = Case("none", 64, 512, peak=32)
+    inputs = draw(case, 1)
+    logits = inputs.q[0, 0].double() @ inputs.k[0].double().T * 64**-0.5
+    assert (torch.softmax(logits, 1).amax(1) > 0.5).float().mean() > 0.9
+    moved = logits.unflatten(1, (4, 128)).amax(2).cummax(1).values.diff(dim=1) > 8 * np.log(2)
+    assert moved.any(0).all(), "some row's maximum moves at every KV tile"
 
 
 def test_growing_maxima_move_in_some_warps_and_not_in_others() -> None:

@@ -7,7 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from stages.case import Case, Compressed, Inputs, Outputs, draw, reference
+from stages.case import Case, Compressed
+from stages.expected import Outputs, reference
+from stages.inputs import Inputs, draw
 from stages.locate import located, row_named
 from stages.metrics import Array
 from stages.negative_controls import right

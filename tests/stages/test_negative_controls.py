@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from stages.case import Case, draw, reference
+from stages.case import Case
 from stages.catalog import CATALOG, Milestone
 from stages.check import compare, failing
 from stages.d1_1 import CASES, SEEDS
+from stages.expected import reference
+from stages.inputs import draw
 from stages.metrics import DIFF, measure
 from stages.negative_controls import EDITS, EDITS_OF_ROWS, NegativeControl, negative_controls, right
 

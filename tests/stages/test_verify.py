@@ -8,9 +8,12 @@ import torch
 
 import kernel
 from stages import verify as verifying
-from stages.case import Case, Inputs, reference
+from stages.case import Case
 from stages.check import Figure
 from stages.d1_1 import CASES
+from stages.expected import reference
+from stages.inputs import Inputs, Poison, draw
+from stages.launch import launch
 from stages.verify import Result, refuse_negative_controls, verify
 
 CASE = CASES[0]
@@ -58,7 +61,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
 def launching(monkeypatch: pytest.MonkeyPatch, device: Device, **wrong: object) -> None:
     """Launches give the exact result, but for the modes in `wrong`: an error, or what is done to the result."""
 
-    def launch(case: Case, inputs: Inputs, torch_device: str) -> kernel.Attention:
+    def launch(case: Case, inputs: Inputs, torch_device: str, poison: Poison) -> kernel.Attention:
         attention, what = exact(inputs), wrong.get(device.mode)
         if isinstance(what, Exception):
             raise what
@@ -130,8 +133,6 @@ def test_a_comparison_that_refuses_what_is_right_fails(monkeypatch: pytest.Monke
 
 
 def test_buffers_are_poisoned_before_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:
-    from stages import case
-
     seen: list[kernel.Attention] = []
 
     def fmha(*_: torch.Tensor, out: kernel.Attention, **options: object) -> kernel.Attention:
@@ -139,7 +140,7 @@ def test_buffers_are_poisoned_before_the_launch(monkeypatch: pytest.MonkeyPatch)
         return out
 
     monkeypatch.setattr(kernel, "fmha", fmha)
-    case.launch(CASE, case.draw(CASE, 1), "cpu")
+    launch(CASE, draw(CASE, 1), "cpu")
     assert all(getattr(seen[0], name).isnan().all() for name in verifying.NAMES)
 
 

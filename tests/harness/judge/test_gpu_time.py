@@ -10,7 +10,9 @@ import torch
 
 from harness.judge.gpu_time import measure
 from harness.judge.measure import peers, timed
-from stages.case import Case, draw, reference
+from stages.case import Case
+from stages.expected import reference
+from stages.inputs import draw
 
 pytestmark = pytest.mark.gpu
 

@@ -58,7 +58,8 @@ def test_what_is_found_does_what_was_compiled(tree: Path) -> None:
 import torch
 found, fresh = kernel.compiled.compile(config), kernel.compiled._compiled(config)
 assert keeping.found == {config} and found.ptx == fresh.ptx and found.layouts == fresh.layouts
-from stages.case import draw, launch
+from stages.inputs import draw
+from stages.launch import launch
 case, results = GATE.load().CASES[0], []
 for compiled in (found, fresh):
     kernel.compiled.compile.cache_clear()

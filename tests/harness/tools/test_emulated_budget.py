@@ -7,8 +7,9 @@ from harness.tools.budget import Counts, case_of, counts, emulated, ideal_bytes,
 from kernel import FmhaConfig
 from kernel.budget import CONFIGS
 from remote.device import Emulated
-from stages.case import Case, draw
+from stages.case import Case
 from stages.d5d import CASES
+from stages.inputs import draw
 
 
 @pytest.fixture(scope="module")

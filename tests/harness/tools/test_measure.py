@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from harness.tools.measure import M_BELOW, pin, rounded_down, worst_figures
+from harness.tools.measure import M_BELOW, M_ROUNDING, pin, rounded_down, worst_figures
 from stages.metrics import BELOW, COSINE, DIFF, ERROR, MASKS
 
 
@@ -19,7 +19,7 @@ from stages.metrics import BELOW, COSINE, DIFF, ERROR, MASKS
         (COSINE, 0.9999976, 0.999997, "0.999997"),
         (COSINE, 1.0, 0.999997, "0.999999999999"),
         (MASKS, 0.0, 0, "0"),
-        (BELOW, 2.1, None, f"{M_BELOW:.6f}"),
+        (BELOW, 2.1, None, f"{M_BELOW + M_ROUNDING:.6f}"),
         (BELOW, 0.6e-6, None, "1.2e-6"),
     ],
     ids=str,
