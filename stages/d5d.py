@@ -10,6 +10,8 @@ from stages.device import Device
 WINDOW = 128
 SINKS = (0.0, 4.0, -math.inf, -4.0, 80.0, math.inf, -80.0)
 NEAR = (4.5, 5.5, 5.0)  # the lse of rows that see a window of even scores
+SMALL = (0.0, 4.0, -math.inf, -4.0, math.inf, -80.0)  # of peaked rows, whose O must stay above what bf16 holds
+ALL_OR_NOTHING = (-math.inf, math.inf)
 FLASH, PRO, SHARE = 64, 128, 8  # query heads of DeepSeek-V4-Flash and -Pro, and of one GPU of several
 
 
@@ -47,10 +49,14 @@ CASES = (
     layer(PRO, 1, (WINDOW, 7), HCA, splits=2),
     layer(SHARE, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=600), splits="auto"),
     # Peaked: every kind of layer, with as many heads as the models have, and split.
-    *(layer(heads, 2, (WINDOW + 1, 5), kind, sms=2, peak=32) for heads in (PRO, FLASH) for kind in (CSA, HCA, None)),
-    layer(PRO, 2, (WINDOW + 1, 5), CSA, sms=2, peak=128),
-    layer(PRO, 1, (WINDOW, 7), HCA, splits=2, peak=128),
-    layer(SHARE, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=600), splits="auto", peak=32),
+    *(
+        layer(heads, 2, (WINDOW + 1, 5), kind, sms=2, sinks=SMALL, peak=32)
+        for heads in (PRO, FLASH)
+        for kind in (CSA, HCA, None)
+    ),
+    layer(PRO, 2, (WINDOW + 1, 5), CSA, sms=2, sinks=ALL_OR_NOTHING, peak=128),
+    layer(PRO, 1, (WINDOW, 7), HCA, splits=2, sinks=ALL_OR_NOTHING, peak=128),
+    layer(SHARE, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=600), splits="auto", sinks=SMALL, peak=32),
     layer(FLASH, 2, (400, 200), Compressed((900, 0), ratio=4), sms=2, keys=400, trend="growing"),
     # A sink that weighs as much as the keys; the layer's kinds with what may be left out, left out.
     layer(FLASH, 2, (WINDOW + 1, WINDOW), None, sinks=NEAR, sms=2),
@@ -59,6 +65,8 @@ CASES = (
         "D5d", 512, 0, FLASH, 2, 2, None, True, False, causal=True, window=WINDOW, sinks=NEAR, sms=2, layer=True,
         lens=None, compressed=Compressed((500, 300), ratio=4, topk=150, lens=False),
     ),
+    # Keys split by four CTAs, each with half of a row tile's rows.
+    layer(FLASH, 3, (WINDOW + 20, 9, 130), Compressed((2400, 0, 300), ratio=4), splits="auto", sinks=NEAR),
     # Other head dims: one and two Q tiles, CTA pairs, keys split by as many CTAs as the kernel chooses.
     *(
         layer(heads, t, (WINDOW + 20, 130, 3), BLOCKS, splits=splits, sms=sms, head_dim=hd, sinks=NEAR)

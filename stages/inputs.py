@@ -59,9 +59,9 @@ def draw(case: Case, seed: int) -> Inputs:
     k, v = (normal(case.batch, case.keys, case.head_dim) for _ in range(2))
     if case.scale is not None:
         q *= case.head_dim**-0.5 / case.scale
-    tile = torch.arange(case.keys) // case.config.block_n
     if case.trend:
-        _follow(case, q, k, tile - tile[-1])
+        after = 0 if case.compressed is None else _tiles(case, case.blocks).max() + 1
+        _follow(case, q, k, _tiles(case, case.keys) - _tiles(case, case.keys).max() - after)
     q *= case.peak
     size = V_SCALE_OF_FEW if case.causal or case.peak > 1 else V_SCALE
     if not case.shared_kv:
@@ -74,7 +74,7 @@ def draw(case: Case, seed: int) -> Inputs:
         lists = _lists(case, case.compressed, case.compressed.topk, generator)
         return replace(window, compressed=(compressed * size).bfloat16(), **lists)
     if case.trend:
-        _follow(case, q, compressed, 1 + torch.arange(case.blocks) // case.config.block_n)
+        _follow(case, q, compressed, _tiles(case, case.blocks) - _tiles(case, case.blocks).max())
     return replace(window, compressed=(compressed * size).bfloat16())
 
 
@@ -97,6 +97,11 @@ def _lists(case: Case, compressed: Compressed, topk: int, generator: torch.Gener
     if len(counts) > 2:
         by_token[-1, ::2], by_token[-1, 1::2], counts[-1] = -1, case.blocks, topk
     return {"topk_indices": indices, "topk_lens": lens if compressed.lens else torch.full_like(lens, topk)}
+
+
+def _tiles(case: Case, keys: int) -> torch.Tensor:
+    """Return the KV tile of each key."""
+    return torch.arange(keys) // case.config.block_n
 
 
 def _follow(case: Case, q: torch.Tensor, k: torch.Tensor, tile: torch.Tensor) -> None:

@@ -242,6 +242,8 @@ def _with_one_more(seen: torch.Tensor) -> torch.Tensor:
 
 
 def _shifted(seen: torch.Tensor, by: int) -> torch.Tensor:
+    if seen.shape[2] == 0:
+        return seen
     return torch.nn.functional.pad(seen, (by, -by))
 
 

@@ -105,7 +105,7 @@ def pin(metric: Metric, worst: float, floor: float | None, peak: int = 1) -> str
     if metric.name == "masks":
         return "0"
     if metric.name == "below":
-        behind = worst > 1e-5 * peak
+        behind = peak > 1 or worst > 1e-5  # peaked rows may all move at once for many seeds, and yet stay behind
         return f"{M_BELOW + M_ROUNDING * peak:.6f}" if behind else rounded_down(HEADROOM * worst + ROUNDING)
     if metric.bound == "at most":
         text = rounded_down(HEADROOM * worst + ROUNDING)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import product
 from typing import get_args
 
@@ -67,10 +68,8 @@ def chosen() -> Iterator[FmhaConfig]:
         yield kernel.configuration(head_dim, heads, tokens, size=size, **given)
         paths: tuple[PPath, ...] = get_args(PPath)
         for splits, path in product(SPLITS, paths):
-            try:
+            with suppress(ArgumentError):
                 yield kernel.configuration(head_dim, heads, tokens, splits=splits, p_path=path, **given)
-            except ArgumentError:
-                pass
 
 
 #: Choice does not depend on these, but for what `test_features_that_choose_nothing` holds.
