@@ -57,7 +57,7 @@ CASES = (
     layer(PRO, 2, (WINDOW + 1, 5), CSA, sms=2, sinks=ALL_OR_NOTHING, peak=128),
     layer(PRO, 1, (WINDOW, 7), HCA, splits=2, sinks=ALL_OR_NOTHING, peak=128),
     layer(SHARE, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=600), splits="auto", sinks=SMALL, peak=32),
-    layer(FLASH, 2, (400, 200), Compressed((900, 0), ratio=4), sms=2, keys=400, trend="growing"),
+    layer(FLASH, 2, (400,), Compressed((900,), ratio=4), keys=400, sinks=SMALL, trend="growing"),
     # A sink that weighs as much as the keys; the layer's kinds with what may be left out, left out.
     layer(FLASH, 2, (WINDOW + 1, WINDOW), None, sinks=NEAR, sms=2),
     layer(FLASH, 2, (WINDOW + 20, 9), Compressed((0, 0), ratio=4), sinks=None, sms=2),
