@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import emulator
 import kernel
 from kernel import dsv4, oracle, reference
+from stages import refusals
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -142,60 +143,20 @@ def test_the_two_oracles_agree() -> None:
     np.testing.assert_allclose(merged.o.numpy(), o, atol=1e-12)
 
 
-def arguments(**changes: object) -> dict:
-    int32 = torch.int32
-    whole = {
-        "q": normal(0, 2, 3, 4, 64),
-        "swa_kv": normal(1, 2, 9, 64),
-        "swa_lens": torch.tensor([3, 9], dtype=int32),
-        "cmp_kv": normal(2, 2, 5, 64),
-        "topk_indices": torch.zeros(2, 3, 7, dtype=int32),
-        "topk_lens": torch.ones(2, 3, dtype=int32),
-        "attn_sink": torch.zeros(4),
-    }
-    return {name: value for name, value in (whole | changes).items() if value is not None}
+@pytest.mark.parametrize("refusal", refusals.LAYER, ids=str)
+def test_bad_arguments_are_refused_before_anything_is_compiled(
+    refusal: refusals.Refusal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kernel.host.compile", never)
+    refusals.check_layer(refusal, "cpu")
 
 
-INT32, INT64 = torch.int32, torch.int64
-BAD: dict[str, tuple[dict, str]] = {
-    "lens without keys": (arguments(swa_kv=None), "swa_lens"),
-    "list without keys": (arguments(cmp_kv=None), "topk_indices"),
-    "lens without list": (arguments(topk_indices=None), "topk_lens"),
-    "no ratio": (arguments(topk_indices=None, topk_lens=None), "compress_ratio"),
-    "no position": (
-        arguments(swa_kv=None, swa_lens=None, topk_indices=None, topk_lens=None, compress_ratio=4),
-        "seq_lens",
-    ),
-    "ratio 0": (arguments(topk_indices=None, topk_lens=None, compress_ratio=0), "compressed.ratio"),
-    "dtype of list": (arguments(topk_indices=torch.zeros(2, 3, 7, dtype=INT64)), "compressed.indices.dtype"),
-    "shape of list": (arguments(topk_indices=torch.zeros(2, 2, 7, dtype=INT32)), "compressed.indices.shape"),
-    "shape of lens": (arguments(topk_lens=torch.zeros(2, dtype=INT32)), "compressed.lens.shape"),
-    "shape of keys": (arguments(cmp_kv=normal(1, 1, 5, 64)), "compressed.kv.shape"),
-    "dtype of keys": (arguments(cmp_kv=torch.zeros(2, 5, 64)), "compressed.kv.dtype"),
-    "gap between keys": (arguments(cmp_kv=normal(1, 2, 6, 64)[:, :5]), "compressed.kv.stride"),
-    "gap between queries": (arguments(q=normal(1, 2, 4, 4, 64)[:, :3]), "q.stride"),
-    "shape of sink": (arguments(attn_sink=torch.zeros(3)), "sink.shape"),
-    "dtype of sink": (arguments(attn_sink=torch.zeros(4).bfloat16()), "sink.dtype"),
-    "index past the end": (arguments(topk_indices=torch.full((2, 3, 7), 5, dtype=INT32)), "compressed.indices"),
-    "index below -1": (arguments(topk_indices=torch.full((2, 3, 7), -2, dtype=INT32)), "compressed.indices"),
-    "window 0": (arguments(window=0), "window"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_arguments_that_do_not_go_together_are_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def never(*args: object) -> None:
-        raise AssertionError("compiled or launched")
-
-    monkeypatch.setattr("kernel.host.launch", never)
-    bad, argument = BAD[name]
-    with pytest.raises(kernel.ArgumentError) as raised:
-        dsv4.attention(**bad, debug=True)
-    assert raised.value.name.startswith(argument)
+def never(*args: object) -> None:
+    raise AssertionError("compiled")
 
 
 def test_compressed_keys_have_no_values_of_their_own() -> None:
-    a = arguments()
+    a = refusals.layer()
     with pytest.raises(kernel.ArgumentError, match="v is a tensor"):
         kernel.fmha(a["q"], a["swa_kv"], a["swa_kv"], compressed=kernel.TopkBlocks(a["cmp_kv"], a["topk_indices"]))
 
