@@ -73,6 +73,13 @@ def test_a_page_is_short_and_tells_no_history(page: Path) -> None:
         assert not re.findall(r"(?i)\b(?:today|nowadays|as of now|up to now|no longer)\b", text), "a day"
 
 
+@every_page
+def test_nothing_on_a_page_is_taken_for_html(page: Path) -> None:
+    """A renderer drops `<q, k>` if it does not stand in code."""
+    text = re.sub(r"(?s)```.*?```|<!--.*?-->|`[^`\n]*`|^ {4}.*?$", "", page.read_text(), flags=re.MULTILINE)
+    assert not re.findall(r"<[a-zA-Z/][^\n]*", text)
+
+
 def test_every_page_of_the_project_that_the_code_names_is_there() -> None:
     for path in (path for name in PACKAGES for path in ROOT.glob(f"{name}/**/*.py")):
         for named in re.findall(r"[\w/-]*\w\.md\b", path.read_text()):
