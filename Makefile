@@ -62,28 +62,28 @@ $(DOCS_READY): requirements-docs.lock
 	@$(call quoted,$(DOCS_VENV)/bin/python) -m pip install --quiet --disable-pip-version-check -r requirements-docs.lock
 	@touch $@
 
-stage: $(READY) ## make stage D1.1 [TARGET=b200]: take the working tree to a verdict on a milestone, the gate first
+stage: $(READY) ## make stage D1.1 [TARGET=b200]: judge the working tree on a milestone, after the gate
 	@$(PY) -m harness stage $(call quoted,$(MILESTONE)) $(JUDGED) $(if $(AGAIN),--again) $(if $(NO_CACHE),--no-cache)
 
-stages: $(READY) ## take the working tree through every milestone, in one run with one report
+stages: $(READY) ## judge the working tree on every milestone, in one run with one report
 	@$(PY) -m harness stages $(JUDGED) $(if $(NO_CACHE),--no-cache)
 
-gate: $(READY) ## run the hd=64 gate alone
+gate: $(READY) ## judge the working tree on the hd=64 gate alone
 	@$(PY) -m harness gate $(JUDGED) $(if $(AGAIN),--again)
 
-ratchet: $(READY) ## run every accepted milestone again
+ratchet: $(READY) ## judge the working tree on every milestone that was ever accepted
 	@$(PY) -m harness ratchet $(JUDGED)
 
 sweep: $(READY) ## make sweep D5c [SEEDS=400] [TARGET=cluster]: measure a milestone for many seeds and print its pins
 	@$(PY) -m harness sweep $(call quoted,$(MILESTONE)) $(if $(SEEDS),--seeds $(call quoted,$(SEEDS))) $(TARGETED)
 
-runs: $(READY) ## list the runs of this clone; with TARGET=b200, everybody's there
+runs: $(READY) ## list the runs of this clone; with TARGET=b200, the runs of everybody there
 	@$(PY) -m harness runs $(TARGETED)
 
 resume: $(READY) ## make resume RUN=id: fetch the verdict of a run that you left or lost
 	@$(PY) -m harness resume $(call quoted,$(RUN))
 
-dashboard: $(READY) ## write pages of this clone's history; with TARGET=b200, of everybody's there
+dashboard: $(READY) ## write pages of this clone's history; with TARGET=b200, also the runs of everybody there
 	@$(PY) -m harness dashboard $(TARGETED)
 
 clean-runs: $(READY) ## make clean-runs KEEP=50: remove all but the newest runs and their candidates; accepted ones stay
@@ -95,7 +95,7 @@ cancel: $(READY) ## make cancel RUN=id: ask a run to end
 doctor: $(READY) ## check each requirement of a target and say how to fix it
 	@$(PY) -m harness doctor $(TARGETED)
 
-trust: $(READY) ## show the key of a target's host, and pin it on your yes
+trust: $(READY) ## show the key of a target's host, and pin it after you confirm it
 	@$(PY) -m harness trust $(TARGETED)
 
 provision: $(READY) ## build the environment of a target in its work folder
@@ -104,13 +104,13 @@ provision: $(READY) ## build the environment of a target in its work folder
 milestones: $(READY) ## list the milestones, and which are built
 	@$(PY) -m harness milestones
 
-report: $(READY) ## name the newest report, and open it if there is a browser
+report: $(READY) ## print the path of the newest report, and open it if there is a browser
 	@$(PY) -m harness report
 
 notes: $(READY) ## update the table of STAGE_NOTES.md from the accepted runs
 	@$(PY) -m harness notes
 
-layout: $(READY) ## make layout D1.3: draw and print where logits and P lie
+layout: $(READY) ## make layout D1.3: draw and print where logits and P are stored
 	@$(PY) -m harness.tools.layout $(call quoted,$(MILESTONE))
 
 budget: $(READY) ## print what every configuration of the kernel takes: memory, registers, instructions, flops, bytes

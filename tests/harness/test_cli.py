@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def call(*command: str) -> subprocess.CompletedProcess[str]:
-    """As typed in a shell: a `make` that runs these tests leaves the `make` under test alone."""
+    """Run a command as typed in a shell, without the variables of a `make` that runs these tests."""
     env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False, env=env)
 
@@ -83,7 +83,7 @@ def test_the_list_of_milestones_says_which_are_built() -> None:
 
 
 def test_the_parent_process_stays_lean() -> None:
-    """torch takes a second or two to import, in the child; paramiko 0.1 s, and only links over SSH have use for it."""
+    """torch, which only the child needs, takes seconds to import; paramiko, which only SSH links need, 0.1 s."""
     heavy = "{'torch', 'cutlass', 'numpy', 'matplotlib', 'pytest', 'paramiko', 'fabric', 'jinja2'}"
     done = call(sys.executable, "-c", f"import harness.cli, sys; print(sorted({heavy} & set(sys.modules)))")
     assert done.stdout == "[]\n", done.stderr

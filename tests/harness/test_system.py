@@ -1,4 +1,4 @@
-"""A test whose program is missing is skipped by name, and in CI it fails."""
+"""Tests of missing programs: a test that needs one is skipped and names it, and fails in CI."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ BROWSER = "tests/harness/judge/test_run.py::test_a_browser_shows_figures_and_pic
 
 @pytest.mark.parametrize(("env", "outcome", "processes"), [({}, "SKIPPED", "0"), ({"FMHA_NO_SKIPS": "1"}, "E  ", "1")])
 def test_without_a_browser(env: dict[str, str], outcome: str, processes: str) -> None:
-    """Whether the tests are spread over processes or not."""
+    """This holds with and without distribution over processes."""
     kept = {name: value for name, value in os.environ.items() if name != "FMHA_NO_SKIPS"}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-ra", f"--numprocesses={processes}", BROWSER]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=kept | {"PATH": "/nowhere"} | env)

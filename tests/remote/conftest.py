@@ -1,4 +1,4 @@
-"""A real OpenSSH server on 127.0.0.1, run by an unprivileged user of its own with its own home, and a real Slurm."""
+"""Fixtures: a real OpenSSH server on 127.0.0.1, run by an unprivileged user with its own home, and a real Slurm."""
 
 import os
 import pwd
@@ -27,7 +27,7 @@ PACKAGES = "import msgspec, packaging"
 
 @dataclass(frozen=True)
 class Account:
-    """Who the host runs as, where it may write, and an interpreter with the packages that it may run."""
+    """The account of the host, a folder that it may write to, and an interpreter with packages that it may run."""
 
     name: str
     uid: int
@@ -42,7 +42,7 @@ class Account:
 
 
 class Server(Sshd):
-    """The server, run by the account; `signal_all` freezes it, `kill` ends it with every connection."""
+    """The server, run by the account. `signal_all` can freeze it; `kill` ends it with every connection."""
 
     def __init__(self, account: Account, folder: Path) -> None:
         self.account = account
@@ -58,7 +58,7 @@ class Server(Sshd):
         super().start(**process, **(user if os.getuid() == 0 else {}))
 
     def sessions(self) -> list[psutil.Process]:
-        """The server's processes of open connections: those below it that are sshd themselves."""
+        """Return the server's processes for open connections: its descendants named sshd."""
         assert self.process is not None
         found = []
         for each in psutil.Process(self.process.pid).children(recursive=True):
@@ -74,7 +74,7 @@ class Server(Sshd):
                 each.send_signal(number)
 
     def kill(self) -> None:
-        """SIGKILL for the server and every connection of it; what they started goes on."""
+        """Kill the server and its connections. Processes that they started go on."""
         self.signal_all(signal.SIGKILL)
         super().stop()
 
@@ -85,7 +85,7 @@ class Server(Sshd):
 
 @pytest.fixture(scope="module", autouse=True)
 def patience() -> Iterator[None]:
-    """A busy machine is no silent one: where silence matters, the test says how long it is to be."""
+    """Raise the limits of silence, because the machine may be busy. Tests of silence set their own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("remote.link.SILENCE_S", 60.0)
         patch.setattr(ssh_link, "CONNECT_S", 60.0)
@@ -94,14 +94,14 @@ def patience() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def account() -> Iterator[Account]:
-    """A user made for these tests where that is possible (as root), else the one who runs them."""
+    """Provide a new user for these tests if they run as root, otherwise the current user."""
     with new_account() as made:
         yield made
 
 
 @pytest.fixture
 def other_account() -> Iterator[Account]:
-    """Another Unix user of the same host."""
+    """Provide another Unix user of the same host."""
     if os.getuid() != 0:
         pytest.skip("only root makes another user")
     with new_account() as made:
@@ -133,7 +133,7 @@ def new_account() -> Iterator[Account]:
 
 
 def reachable_python(name: str, home: Path) -> str:
-    """An interpreter that user `name` may run, with the packages of this one."""
+    """Return an interpreter that user `name` may run, with the packages of this one."""
 
     def works(python: str) -> bool:
         as_user = ["runuser", "-u", name, "--", python, "-c", PACKAGES]
@@ -152,7 +152,7 @@ def reachable_python(name: str, home: Path) -> str:
 
 @pytest.fixture
 def laptop_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The home of who goes to hosts, and the pinned keys of these: nothing in either yet."""
+    """Make an empty home for the client's user, and an empty file of pinned keys."""
     home = tmp_path / "laptop"
     (home / ".ssh").mkdir(parents=True, mode=0o700)
     monkeypatch.setenv("HOME", str(home))
@@ -163,14 +163,14 @@ def laptop_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def sshd(account: Account, laptop_home: Path) -> Iterator[Server]:
-    """A running server, known as `b200` in this client's ~/.ssh/config, its key pinned."""
+    """Run a server that is `b200` in the client's ~/.ssh/config and whose key is pinned."""
     with serving(account, "b200", laptop_home) as server:
         yield server
 
 
 @contextmanager
 def serving(account: Account, name: str, home: Path) -> Iterator[Server]:
-    """A server of an account, known by a name."""
+    """Run a server of an account, known to the client by `name`."""
     folder = account.folder / secrets.token_hex(4)
     folder.mkdir()
     server = Server(account, folder)
@@ -189,7 +189,7 @@ def serving(account: Account, name: str, home: Path) -> Iterator[Server]:
 
 @pytest.fixture(scope="session")
 def running_cluster() -> Iterator[Cluster]:
-    """A Slurm of two nodes for all tests, asked more often than a user's is."""
+    """Run a Slurm of two nodes for all tests, and query it more often than usual."""
     if os.getuid() != 0:
         pytest.skip("slurmd starts jobs as root")
     with pytest.MonkeyPatch.context() as patch:
@@ -207,6 +207,6 @@ def running_cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def cluster(running_cluster: Cluster) -> Iterator[Cluster]:
-    """Idle, every node up."""
+    """Provide the cluster, idle at first, and clear it after the test."""
     yield running_cluster
     running_cluster.clear()

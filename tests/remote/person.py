@@ -1,4 +1,4 @@
-"""Somebody who takes a clone's changes to a target, and what they are told meanwhile."""
+"""A user with a clone who judges changes on a target, and the progress that they see."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ Driver(Repository(here), RunStore(here / "results"), Aloud()).judge(["D1.1"], {m
 
 
 class Person:
-    """One user's clone, and the gate to a target."""
+    """One user's clone, and a driver for a target."""
 
     PATIENCE_S = 20.0
 
@@ -62,7 +62,7 @@ class Person:
             time.sleep(0.02)
 
     def stage_until_killed(self, first=""):
-        """Judge D1.1 in a process of its own, after the line `first`; it is killed outright once the gate has begun."""
+        """Judge D1.1 in its own process, which runs the line `first` first. Kill it once the gate has begun."""
         module = type(self.target).__module__
         program = CLIENT.format(module=module, first=first, clone=str(self.project.path), target=self.target)
         root = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""A real Slurm on this machine: munged, slurmctld and several slurmd, everything of theirs in one folder."""
+"""A real Slurm on this machine: munged, slurmctld and several slurmd, with all files in one folder."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={n2} CPUs=1 RealMemory=2
 PartitionName=main Nodes=n1,n2 Default=YES State=UP PriorityTier=1
 PartitionName=urgent Nodes=n1,n2 State=UP PriorityTier=10 PreemptMode=OFF
 """
-#: How jobs are kept to the memory that they ask for, where this machine lets root do so.
+#: Options that limit jobs to the memory that they request, if this machine allows it.
 MEMORY = Path("/sys/fs/cgroup/memory")
 CGROUPS = "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\nConstrainRAMSpace=yes\n"
 
 
 class Cluster:
-    """The daemons, as root. A node is a slurmd of its own, with one processor to give."""
+    """The daemons, which run as root. Each node is a slurmd with one processor."""
 
     NODES = ("n1", "n2")
 
@@ -80,7 +80,7 @@ class Cluster:
         self.nodes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
-        """Start it, and wait until every node is idle."""
+        """Start the daemons, and wait until every node is idle."""
         self.start_controller()
         for name in self.NODES:
             self.start_node(name)
@@ -93,7 +93,7 @@ class Cluster:
         self.nodes[name] = self._daemon("slurmd", "-D", "-N", name, "-f", str(self.configuration))
 
     def kill_node(self, name: str) -> None:
-        """As if its power were cut: its daemon, the keepers of its jobs, then what these run."""
+        """Kill a node as if its power were cut: its daemon, then its jobs' slurmstepd, then their processes."""
         self.nodes[name].kill()
         self.nodes[name].wait()
         jobs = [each for each in psutil.process_iter() if _is_of_job_on(each, name, self.configuration)]
@@ -113,14 +113,14 @@ class Cluster:
             time.sleep(0.05)
 
     def occupy(self, *options: str) -> str:
-        """A job that holds one processor until it is cancelled."""
+        """Submit a job that uses one processor until it is cancelled."""
         return self.ask("sbatch", "--parsable", "--output=/dev/null", *options, "--wrap=sleep 600")
 
     def cancel_all(self) -> None:
         self.ask("scancel", *self.ask("squeue", "--noheader", "--format=%A").split())
 
     def clear(self) -> None:
-        """End every job, and have every node again."""
+        """End every job, and bring every node back."""
         self.cancel_all()
         for name, node in self.nodes.items():
             if node.poll() is not None:

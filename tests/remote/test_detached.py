@@ -1,4 +1,4 @@
-"""Supervision by processes of the target's own, over the link to this machine."""
+"""Detached supervisors, over the link to this machine."""
 
 import sys
 import time
@@ -16,7 +16,7 @@ BEGIN = "import pathlib, time; pathlib.Path('begun').touch(); time.sleep(0.5); p
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """A run whose supervisor says that it began, and a while later that it is done."""
+    """Return a run whose supervisor reports its start, and its end a while later."""
     python = [sys.executable, "-c"]
     paths = {"log": str(tmp_path / "log"), "begun": str(tmp_path / "begun")}
     says = "import sys; print('no object'); print('[]'); print('{\"offset\": ' + sys.argv[1] + '}')"

@@ -1,4 +1,4 @@
-"""A server as no real one is: cut short, silent, lying. Nothing it says moves `accepted` or leaves its folder."""
+"""A server that aborts, is silent, or lies. Nothing that it sends moves `accepted` or is written outside its folder."""
 
 import asyncio
 import io
@@ -26,7 +26,7 @@ ABORT = object()
 
 
 class Liar:
-    """Runs commands as asked, and lets `spoil(command, output)` change what they said, or abort the connection."""
+    """Runs commands, and lets `spoil(command, output)` change their output or abort the connection."""
 
     def __init__(self, folder):
         self.loop = asyncio.new_event_loop()
@@ -81,7 +81,7 @@ class Liar:
 
 
 async def pump(source, sink):
-    """Copy until the end of either."""
+    """Copy in both directions until one side ends."""
     with suppress(OSError, asyncssh.Error):
         while data := await source.read(1 << 16):
             sink.write(data)
@@ -127,13 +127,13 @@ def server(folder, patch):
 
 @pytest.fixture
 def liar(server):
-    """Honest at first."""
+    """Provide the server, which is honest at first."""
     server.spoil, server.through = (lambda command, output: output), THROUGH
     return server
 
 
 class Client:
-    """A clone, its gate, and the liar as target. `accepted` may be there only after an honest ACCEPT."""
+    """A clone, with the lying server as target. `accepted` may only exist after an honest ACCEPT."""
 
     def __init__(self, project, folder):
         self.project = project
@@ -153,7 +153,7 @@ class Client:
         return self.judged(lambda: self.driver.judge(["D1.1"], self.target))
 
     def resume(self, entry):
-        """Take the run up again from where `entry` had it."""
+        """Resume the run from the state in `entry`."""
         self.driver.store.save(entry)
         return self.judged(lambda: self.driver.resume(entry.run, self.target))
 
@@ -166,7 +166,7 @@ def client(liar, project, tmp_path):
 
 @pytest.fixture(scope="module")
 def left(server, new_project, folder):
-    """A run that ended well on the target, of which the client has not seen the verdict."""
+    """Make a run that was accepted on the target, but whose verdict the client has not seen."""
     project = new_project(folder / "clone")
     project.kernel(cosine=1.0)
     client = Client(project, folder)
@@ -177,7 +177,7 @@ def left(server, new_project, folder):
 
 
 def on(words, change):
-    """Spoil what the commands with `words` in them say."""
+    """Return a function that changes the output of commands that contain `words`."""
     return lambda command, output: change(output) if words in command else output
 
 
@@ -243,7 +243,7 @@ def test_lies_are_tampering(liar, left, spoil, words):
 
 
 @pytest.mark.parametrize("words", ["python", "log_follower ruling", "log_follower fetch"])
-def test_abort_in_an_answer_is_mended(liar, client, words):
+def test_abort_in_an_answer_is_retried(liar, client, words):
     aborted = []
 
     def once(output):

@@ -1,4 +1,4 @@
-"""The real kernel through a real OpenSSH server, on the emulated device of that host: accepted; broken, refused."""
+"""The real kernel on the emulated device of a host, through a real OpenSSH server: accepted, or rejected if broken."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_kernel_is_accepted_and_one_with_a_wrong_p_offset_is_not(checkout, sshd)
 
 
 def test_compiler_that_does_not_end_is_ended(checkout, sshd):
-    """CuTeDSL itself, tracing a loop without an end: the process of the phase is killed, and nothing of it is left."""
+    """CuTeDSL traces an endless loop. The process of the phase is killed, and nothing of it remains."""
     scale = "        scale = (self.scale_log2, self.scale_log2)\n"
     checkout.replace(
         "kernel/sm100/softmax.py", scale, f"{scale}        while cutlass.const_expr(True):\n            pass\n"

@@ -1,4 +1,4 @@
-"""Whole runs as jobs of a real Slurm (slurmctld, two slurmd, munge), and with everything on the way breaking."""
+"""Whole runs as jobs of a real Slurm (slurmctld, two slurmd, munge), also when anything on the way breaks."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slurm
 
 
 class Desk(Person):
-    """One user's clone, and the gate to the cluster."""
+    """One user's clone, and a driver for the cluster."""
 
     PATIENCE_S = 30.0
 
@@ -90,7 +90,7 @@ def test_ctrl_c_leaves_a_job_in_the_queue(desk, cluster, monkeypatch):
 
 
 def test_cancel(desk, cluster):
-    """Asked to end while it runs, and while it waits."""
+    """A run can be cancelled while it runs and while it is pending."""
     desk.project.kernel(cosine=1.0, sleep=60)
     thread, results = desk.in_background()
     desk.wait_for("gate")
@@ -157,7 +157,7 @@ def test_out_of_memory(desk, cluster):
 @pytest.mark.long
 @pytest.mark.parametrize(("options", "verdict"), [("", "ACCEPT"), ("--no-requeue", "INFRA")])
 def test_preempted(desk, cluster, options, verdict):
-    """Who is preempted runs again from the beginning; where that is not wanted, the machine is at fault."""
+    """A preempted run starts again from the beginning; with --no-requeue it ends with INFRA."""
     desk.target = replace(desk.target, options=f"--nodelist=n1 {options}")
     desk.project.kernel(cosine=1.0, sleep=4)
     thread, results = desk.in_background()
@@ -219,7 +219,7 @@ def test_full_file_system(desk, cluster):
 
 @pytest.mark.long
 def test_two_users(desk, other_clone, tmp_path):
-    """Both run at once, on a node each; the one left behind is merged, tested again and accepted."""
+    """Both run at the same time, on different nodes. The later one is merged, tested again and accepted."""
     other = Desk(other_clone, tmp_path / "work", desk.target)
     desk.project.kernel(cosine=1.0, sleep=2)
     other.project.write("kernel/bobs.py", "BOB = 1\n")
@@ -234,7 +234,7 @@ def test_two_users(desk, other_clone, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("cut_at", [9, 10, 12, 14, 16])
 def test_cut_link(desk, cluster, monkeypatch, cut_at):
-    """Cut around the submission, one job is submitted and its verdict is fetched."""
+    """If the link breaks around the submission, exactly one job is submitted and its verdict is fetched."""
     monkeypatch.setattr("harness.client.driver.RETRY_AFTER_S", (0.1, 0.1))
     target = desk.target
     desk.target = Faulty(target, [cut_at], target.name)
@@ -274,7 +274,7 @@ def test_node_that_is_marked_broken_is_not_asked_for(desk, cluster):
 
 @pytest.mark.long
 def test_out_of_a_shell_that_is_a_job_itself(desk, monkeypatch):
-    """The variables of an allocation do not make this machine one."""
+    """SLURM variables in the client's environment have no effect on runs on this machine."""
     monkeypatch.setenv("SLURM_JOB_ID", "1")
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "7")
     desk.project.kernel(cosine=1.0)

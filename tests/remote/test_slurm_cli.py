@@ -1,4 +1,4 @@
-"""What a user of a cluster types, through a real OpenSSH server to a real Slurm, and the real kernel's run there."""
+"""Commands of a cluster's user, through a real OpenSSH server to a real Slurm, and runs of the real kernel there."""
 
 import re
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.slurm, pytest.mark.sshd]
 
 
 def commands(clone, cluster, sshd, tmp_path, monkeypatch, disk_mb):
-    """Runs a command of the gate in a clone, its target the cluster behind a login node."""
+    """Return a function that runs a command in a clone; its target is the cluster behind a login node."""
     monkeypatch.setattr(run_commands, "ROOT", clone.path)
     monkeypatch.setattr(run_commands, "RESULTS", clone.path / "results")
     monkeypatch.setattr(targets, "OWN", tmp_path / "targets.toml")

@@ -1,4 +1,4 @@
-"""The SSH target against a real OpenSSH server: host keys, admission, streams, git, and every way the link breaks."""
+"""The SSH target with a real OpenSSH server: host keys, login, streams, git, and every kind of broken link."""
 
 import signal
 import subprocess
@@ -71,7 +71,7 @@ def test_trust_shows_the_fingerprint_and_pins(target, sshd):
 
 
 def test_gateway_has_to_be_pinned_as_well(sshd, tmp_path):
-    """A gateway's key is checked too: Fabric by itself would take any."""
+    """A gateway's key is checked too. By default Fabric accepts any."""
     config = tmp_path / "laptop/.ssh/config"
     gateway = config.read_text().replace("Host b200", "Host jump")
     inner = config.read_text().replace("Host b200", "Host inner").replace("127.0.0.1", "localhost")

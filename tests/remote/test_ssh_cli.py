@@ -1,4 +1,4 @@
-"""What a user types to get a host ready, through a real OpenSSH server: trust, provision, doctor, and the first run."""
+"""Commands that prepare a host, through a real OpenSSH server: trust, provision, doctor, and the first run."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.sshd
 
 @pytest.fixture
 def command(project, sshd, tmp_path, monkeypatch):
-    """Run a command of the gate in the project, `b200` its target."""
+    """Provide a function that runs a command in the project, with target `b200`."""
     monkeypatch.setattr(run_commands, "ROOT", project.path)
     monkeypatch.setattr(run_commands, "RESULTS", project.path / "results")
     monkeypatch.setattr(targets, "OWN", tmp_path / "targets.toml")

@@ -1,4 +1,4 @@
-"""Whole runs through a real OpenSSH server, from candidate to acceptance, and with everything on the way breaking."""
+"""Whole runs through a real OpenSSH server, from candidate to acceptance, also when anything on the way breaks."""
 
 import os
 import secrets
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.sshd
 
 
 class Laptop(Person):
-    """One user's clone, and the gate to the host."""
+    """One user's clone, and a driver for the host."""
 
     def __init__(self, project, sshd):
         self.sshd = sshd
@@ -52,7 +52,7 @@ def laptop(project, sshd):
 
 
 def ended(laptop, entry):
-    """Wait until the supervisor of a run is gone."""
+    """Wait until the supervisor of a run has ended."""
     deadline = time.monotonic() + 20
     while lock.is_held(laptop.place.run(entry.run).alive):
         assert time.monotonic() < deadline
@@ -80,7 +80,7 @@ def test_accept_and_reject(laptop, account):
 
 
 def test_two_users_on_one_host(laptop, sshd, other_clone):
-    """One runs, one waits and sees who holds it; the one left behind is merged, tested again and accepted."""
+    """One runs; the other waits and sees who has the GPU. The later one is merged, tested again and accepted."""
     other = Laptop(other_clone, sshd)
     laptop.project.kernel(cosine=1.0, sleep=2)
     other.project.write("kernel/bobs.py", "BOB = 1\n")
@@ -135,7 +135,7 @@ def test_killed_sshd_mid_run_then_resume(laptop, sshd, monkeypatch):
     assert laptop.driver.resume(entry.run, laptop.target).verdict == "ACCEPT"
 
 
-def test_short_cut_mends_itself(laptop, sshd):
+def test_short_cut_is_retried(laptop, sshd):
     laptop.project.kernel(cosine=1.0, sleep=2)
     thread, results = laptop.in_background()
     laptop.wait_for("gate")
@@ -161,7 +161,7 @@ def test_frozen_sshd_is_noticed_and_the_run_resumed(laptop, sshd, monkeypatch):
 
 
 def test_killed_client_mid_run_then_resume(laptop, sshd):
-    """The client is a process of its own, killed outright; the run goes on to its verdict."""
+    """The client's process is killed, and the run goes on to its verdict."""
     laptop.project.kernel(cosine=1.0, sleep=2)
     before = laptop.project.state()
     known = f"from remote import ssh_link; ssh_link.KNOWN_HOSTS = Path({str(ssh_link.KNOWN_HOSTS)!r})"
@@ -175,7 +175,7 @@ def test_killed_client_mid_run_then_resume(laptop, sshd):
 
 
 def test_tampered_checkout_on_the_host(laptop):
-    """An edit hidden by assume-unchanged, made on the host while the run goes, is seen; ignored files as well."""
+    """An edit on the host during the run is detected, even if hidden by assume-unchanged, and so are ignored files."""
     for path in ("kernel/fmha.py", "stages/ignored.log"):
         laptop.project.kernel(cosine=1.0, sleep_D1_1=1.5, note=path)
         thread, results = laptop.in_background("D1.2")
@@ -301,7 +301,7 @@ def test_synchronisation_through_a_remote_that_both_reach(laptop, account, sshd)
 
 
 def test_frozen_host_is_left_and_the_run_resumed(laptop, sshd, monkeypatch):
-    """Server, supervisor and phase all stand still, as on a machine that is suspended."""
+    """Server, supervisor and phase are all stopped, as on a suspended machine."""
     monkeypatch.setattr("remote.link.SILENCE_S", 2.0)
     monkeypatch.setattr("harness.client.driver.RETRY_AFTER_S", ())
     laptop.project.kernel(cosine=1.0, sleep=2)
@@ -324,7 +324,7 @@ def test_frozen_host_is_left_and_the_run_resumed(laptop, sshd, monkeypatch):
 
 
 def test_run_through_a_gateway(laptop, account, tmp_path):
-    """The host is reached through another server only, and both have to be the pinned ones."""
+    """The host can only be reached through another server, and both must have pinned keys."""
     folder = account.folder / secrets.token_hex(4)
     folder.mkdir()
     jump = Server(account, folder)
@@ -351,7 +351,7 @@ def test_run_through_a_gateway(laptop, account, tmp_path):
 
 
 def test_broken_device_of_a_host_is_refused_until_a_person_clears_it(laptop, monkeypatch):
-    """A canary that a hang leaves sick marks the device for everybody there, and doctor names the fix."""
+    """If the canary fails after a hang, the device is marked broken for everybody, and doctor names the fix."""
     flag = laptop.sshd.folder / "sick"
     canary = Step("canary", ["sh", "-c", f"echo sum 1, expected 2; test ! -e '{flag}'"], 20.0)
     planned = Planner.judging

@@ -1,4 +1,4 @@
-"""The targets file: the one that is shipped, and a target that breaks on purpose."""
+"""The example of the targets file, and the target that breaks on purpose."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Two Unix users of one host, and of one cluster, each with work folders of their own."""
+"""Two Unix users of one host, and of one cluster, each with their own work folder."""
 
 import os
 import subprocess
@@ -37,7 +37,7 @@ def test_a_work_folder_of_another_account_is_refused(project, other_clone, sshd,
 
 @pytest.mark.slurm
 def test_two_users_of_a_cluster(project, other_clone, sshd, other_sshd, cluster):
-    """At once, on a node each, under their own accounts; neither ends or accepts anything of the other's."""
+    """They run at the same time on different nodes, and neither can end or accept the other's runs."""
     people = []
     for clone, name, server in ((project, "b200", sshd), (other_clone, "bobs", other_sshd)):
         target = Slurm("cluster", str(server.folder / "work"), name, python=server.account.python, device="emulator")

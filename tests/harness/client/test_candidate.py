@@ -1,4 +1,4 @@
-"""Candidate, pins and acceptance on real repositories; the user's side is compared byte by byte."""
+"""Candidate, pins and acceptance on real repositories. The user's files and index are compared byte by byte."""
 
 import os
 import subprocess
@@ -80,7 +80,7 @@ def test_deleted_file_and_odd_names(project):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "mend"),
+    ("spoil", "fix"),
     [
         (lambda p: p.git("switch", "--detach", "--quiet"), "git switch -c"),
         (lambda p: p.git("switch", "--quiet", "-c", "accepted"), "only the harness may move it"),
@@ -88,9 +88,9 @@ def test_deleted_file_and_odd_names(project):
         (lambda p: p.git("sparse-checkout", "set", "kernel"), "git sparse-checkout disable"),
     ],
 )
-def test_states_without_a_candidate(project, spoil, mend):
+def test_states_without_a_candidate(project, spoil, fix):
     spoil(project)
-    with pytest.raises(CandidateError, match=mend):
+    with pytest.raises(CandidateError, match=fix):
         candidate.make(repository(project), "r1", "D1.1")
 
 

@@ -1,4 +1,4 @@
-"""From the working tree to an accepted commit on the embedded target: the whole way, and every way off it."""
+"""The driver on the embedded target: from the working tree to an accepted commit, and every way in which that fails."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ from remote.target import Target
 
 @dataclass
 class Heard:
-    """Keeps what a gate says."""
+    """Keeps the progress that a driver reports."""
 
     said: list[str] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Heard:
 
 
 class Bench:
-    """A project, a target, and a gate between them."""
+    """A project, a target, and a driver."""
 
     def __init__(self, project, workdir):
         self.project = project
@@ -65,7 +65,7 @@ def bench(project, tmp_path):
 
 
 def in_the_gate(bench):
-    """A run in the background, in its gate; and the list that will hold it."""
+    """Start a run in the background and wait for its gate. Return the thread, and a list that receives the run."""
     result = []
     worker = threading.Thread(target=lambda: result.append(bench.stage()))
     worker.start()
@@ -151,7 +151,7 @@ def test_dirty_host_checkout_is_never_used(bench):
 
 
 def test_others_accepting_meanwhile_makes_the_change_stale_then_merged(bench):
-    """Two changes on one base: the second is refused by the compare-and-swap, merged, tested again, accepted."""
+    """Two changes have one base. The compare-and-swap rejects the second, which is merged, tested, and accepted."""
     bench.stage()
     base = bench.project.git("rev-parse", "accepted")
     bench.project.kernel(cosine=1.0, sleep_D1_2=1.5)
@@ -201,8 +201,8 @@ def test_results_altered_on_the_host_are_tampered(bench, monkeypatch):
 @pytest.mark.parametrize(
     "cut", [pytest.param(at, marks=[] if at % 3 == 1 else pytest.mark.long) for at in range(1, 13)]
 )
-def test_link_cut_anywhere_is_mended_or_resumed(bench, cut):
-    """Whatever command is cut, before it or in its midst, the run ends accepted, once."""
+def test_link_cut_anywhere_is_retried_or_resumed(bench, cut):
+    """Whichever command is cut, before or during it, the run is accepted, exactly once."""
     bench.project.kernel(cosine=1.0)
     entry = bench.stage(target=Faulty(bench.target, [cut]))
     assert entry.verdict == "ACCEPT", entry.reason
@@ -274,7 +274,7 @@ def test_ratchet_runs_several_milestones_in_one_run(bench):
 
 
 def test_milestones_go_side_by_side_after_the_gate(bench, monkeypatch):
-    """As many as there are cores; what came of each is kept, and where the gate falls none of them begins."""
+    """As many run in parallel as there are cores. Each keeps its results. If the gate fails, none of them starts."""
     monkeypatch.setattr(Local, "at_once", 2)
     bench.project.kernel(cosine=1.0, sleep_D1_2=3, sleep_D1_3=3)
     entry = bench.stage("D1.2", "D1.3")
@@ -294,13 +294,13 @@ def test_milestones_go_side_by_side_after_the_gate(bench, monkeypatch):
 
 
 def read_phase(bench, run, name):
-    """When a phase of a run began."""
+    """Return the time at which a phase of a run began."""
     events = (event for event, _ in read_events(bench.place.run(run).journal))
     return next(event["t"] for event in events if event["event"] == "phase" and event["name"] == name)
 
 
 def test_gpu_target_compiles_here_first(bench, monkeypatch):
-    """A compiler that refuses or hangs is found here: nothing is submitted to the GPU host."""
+    """A compile error or hang is found locally, and nothing is submitted to the GPU host."""
     monkeypatch.setattr("harness.client.driver.importlib.util.find_spec", lambda name: object())
 
     class Unwanted(Local):
@@ -344,7 +344,7 @@ def test_without_a_compiler_here_the_run_says_so(bench, monkeypatch):
 
 
 def test_what_was_accepted_here_and_by_others_comes_together(bench, other_clone, tmp_path):
-    """Accepted on the embedded target alone, while others had another change accepted where all see it."""
+    """One change was accepted on the embedded target only, another by somebody else on a shared target."""
     shared = Local("b200", str(tmp_path / "shared"), disk_mb=8, shared=True)
     other = Driver(Repository(other_clone.path), RunStore(other_clone.path / "results"), Heard())
     other_clone.write("kernel/theirs.py", "THEIRS = 1\n")
@@ -402,7 +402,7 @@ found = [dict(case="n=128", what="this kernel", times=times), dict(case="n=128",
 
 
 def test_times_of_a_target_come_back_and_accept_nothing(bench):
-    """The phases of a GPU, faked: what is measured is brought in as results are."""
+    """The phases of a GPU are faked. The measured times are fetched like other results."""
     for name, text in (
         ("measure", MEASURES),
         ("canary", ""),

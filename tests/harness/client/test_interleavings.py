@@ -37,11 +37,11 @@ PATIENCE_S = 30.0
 
 
 class Killed(BaseException):
-    """The client is no more, from this very step on."""
+    """Raised when the client is killed at a step."""
 
 
 class Fuse:
-    """Kills the client at a step: 2n before the n-th git command, 2n + 1 right after it."""
+    """Kills the client at a step: step 2n is before the n-th git command, 2n + 1 right after it."""
 
     def __init__(self):
         self.at = None
@@ -59,7 +59,7 @@ class Fuse:
 
 @dataclass(frozen=True)
 class Fragile(Repository):
-    """The client's repository, with a fuse in every command."""
+    """The client's repository, whose commands may kill the client."""
 
     fuse: Fuse = field(default_factory=Fuse)
 
@@ -81,7 +81,7 @@ class Quiet:
 
 
 class Interleavings(RuleBasedStateMachine):
-    """A user who edits, runs, loses links, is killed, and comes back; machines that die under the run."""
+    """State machine of a user who edits, runs, loses links, is killed and resumes, and of machines that die."""
 
     new_project: Callable[[Path], Project]
     runs = Bundle("runs")
@@ -177,7 +177,7 @@ class Interleavings(RuleBasedStateMachine):
         return [run for run in (self.place.root / "runs").glob("*") if lock.is_held(run / "alive")]
 
     def ruled(self, commit):
-        """The verdict of the file that is bound to a commit."""
+        """Return ACCEPT if a verdict file accepts the commit, otherwise None."""
         for folder in (self.place.root / "runs").glob("*"):
             with suppress(OSError, RulingError):
                 ruling = decode((folder / "verdict.json").read_bytes(), folder.name, commit)
@@ -186,7 +186,7 @@ class Interleavings(RuleBasedStateMachine):
         return None
 
     def teardown(self):
-        """In the end every run can be taken up to its end, and the gate still accepts a good change."""
+        """Check that every run can be resumed to its end, and that a good change is still accepted."""
         try:
             self.settle_everything()
         finally:

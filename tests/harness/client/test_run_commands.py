@@ -1,4 +1,4 @@
-"""The commands as a user gives them, each in a process of its own: exit codes, and sentences with the mend."""
+"""The commands as a user types them, each in its own process: exit codes, and messages that say how to fix errors."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def harness(project, *arguments, **env):
 
 
 def refused(project, words, *arguments, **env):
-    """It ends with 2, says `words` in one line, and touches nothing."""
+    """Check that a command exits with 2, prints `words` in one line, and changes nothing."""
     before = project.state()
     done = harness(project, *arguments, **env)
     assert (done.returncode, done.stdout) == (EXIT_BAD_INPUT, ""), done
@@ -85,9 +85,9 @@ def test_bad_input(project):
 
 def test_pinned_path(project):
     project.write("stages/tolerances.toml", "cosine = 0.5\n")
-    mend = 'UNPIN="stages/tolerances.toml" BECAUSE="why" (without make: --unpin stages/tolerances.toml --because "why")'
+    fix = 'UNPIN="stages/tolerances.toml" BECAUSE="why" (without make: --unpin stages/tolerances.toml --because "why")'
     refused(project, "pinned, but different", "stage", "D1.1")
-    refused(project, mend, "stage", "D1.1")
+    refused(project, fix, "stage", "D1.1")
     assert harness(project, "stage", "D1.1", "--unpin", "stages", "--because", "measured").returncode == 0
 
 
@@ -149,7 +149,7 @@ def test_broken_device_is_refused_until_cleared(project):
 
 
 def interrupted(project, sleep):
-    """`gate`, left in the midst of a run whose kernel takes `sleep` seconds; and the run."""
+    """Start `gate` with a kernel that takes `sleep` seconds, and interrupt it. Return the client and the run id."""
     project.kernel(cosine=1.0, sleep=sleep)
     reacts = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # nohup and background jobs ignore it
     client = subprocess.Popen(
@@ -182,7 +182,7 @@ def test_second_interrupt_ends_the_run(project):
 
 
 def test_old_runs_go_with_their_candidates(project):
-    """Their folders here and on the target, and the refs in both repositories; an accepted run's results stay."""
+    """Folders and refs are removed here and on the target; the results of an accepted run stay."""
     project.kernel(cosine=1.0)
     assert harness(project, "gate").returncode == 0
     for cosine in (0.1, 0.2, 0.3):
@@ -206,7 +206,7 @@ def test_old_runs_go_with_their_candidates(project):
 
 
 def test_results_that_cannot_be_written_are_named_and_leave_no_candidate(project):
-    """The folder of results is a file system that is mounted read-only."""
+    """The folder of results is a read-only file system."""
     if os.getuid() != 0:
         pytest.skip("mounting a tmpfs needs root")
     results = project.path / "results"
@@ -224,7 +224,7 @@ def test_results_that_cannot_be_written_are_named_and_leave_no_candidate(project
 
 
 def test_full_disk_here_is_said_in_words(project):
-    """The folder of results is a small disk that fills up while a run goes."""
+    """The folder of results is a small disk that fills up during a run."""
     if os.getuid() != 0:
         pytest.skip("mounting a small tmpfs needs root")
     small = project.path / "results"

@@ -1,4 +1,4 @@
-"""Whatever comes from a host or out of a run: it is refused or shown, and never more than that."""
+"""Arbitrary data from a host or a run: it is rejected or shown, and has no other effect."""
 
 import json
 from contextlib import suppress

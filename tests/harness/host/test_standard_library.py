@@ -1,4 +1,4 @@
-"""A host may have nothing but Python and git: what runs there needs no package, and nothing else of this project."""
+"""Imports of the code that runs on hosts: standard library only, because a host may have just Python and git."""
 
 import ast
 import shutil
@@ -11,12 +11,12 @@ import pytest
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "harness/host"
 MODULES = sorted(path.stem for path in FOLDER.glob("*.py"))
-#: Sent as text, to where nothing of this project need be.
+#: Programs that are sent as text, to hosts that have nothing of this project.
 ALONE = ("harness/host/bootstrap.py", "harness/host/probe.py", "harness/host/provision.py", "remote/starter.py")
 
 
 def imported(path: Path) -> set[str]:
-    """Every module that a file imports, wherever in it."""
+    """Return every module that a file imports, at any level."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -28,7 +28,7 @@ def imported(path: Path) -> set[str]:
 
 
 def foreign(path: Path) -> set[str]:
-    """Those of them that Python does not bring."""
+    """Return the modules that are not part of the standard library."""
     return {name for name in imported(path) if name.split(".")[0] not in sys.stdlib_module_names}
 
 
@@ -43,7 +43,7 @@ def test_program_that_is_sent_stands_alone(path: str) -> None:
 
 
 def test_runs_where_nothing_else_is(tmp_path: Path) -> None:
-    """In an interpreter without packages, beside no more of this project than the package's own file."""
+    """The interpreter has no packages, and of this project only the package `harness.host`."""
     shutil.copytree(FOLDER, tmp_path / "harness/host", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(FOLDER.parent / "__init__.py", tmp_path / "harness")
     imports = "; ".join(f"import harness.host.{module}" for module in MODULES)

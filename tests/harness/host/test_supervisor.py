@@ -1,4 +1,4 @@
-"""The supervisor, detached and on real processes: every end that the failure table promises."""
+"""The supervisor, detached and with real processes: every kind of failure leads to its verdict."""
 
 import json
 import os
@@ -29,18 +29,18 @@ from harness.host.verdict import Verdict
 from remote.errors import Refused
 from remote.local import Local
 
-#: What hangs passes its budget however short; what ends has one that it keeps on a busy machine.
+#: Time limits of kernels that hang may be short; others get limits that they meet on a busy machine.
 HANGS = {"compile_hang": TimeLimits(compile_s=1.0), "hang": TimeLimits(gate_s=2.0)}
 PATIENCE_S = 40.0
 
 
 def about(job: Job, **facts: Any) -> Job:
-    """The job with another subject."""
+    """Return the job with other facts about its subject."""
     return replace(job, subject=replace(job.subject, **facts))
 
 
 class Place:
-    """A workplace with the candidate of a project in it."""
+    """A workplace that has the candidates of a project."""
 
     def __init__(self, project, root: Path) -> None:
         self.project = project
@@ -51,7 +51,7 @@ class Place:
         self.host = Host(target, target.connect())
 
     def job(self, *milestones: str, limits: TimeLimits = DEFAULT_LIMITS, **changes) -> Job:
-        """The job of the working tree as it stands, for `milestones` (D1.1)."""
+        """Return a job for the working tree on `milestones` (default: D1.1)."""
         self.count += 1
         wanted = milestones or ("D1.1",)
         run = f"20261121-0930{self.count:02d}-{'+'.join(wanted)}-{secrets.token_hex(3)}"
@@ -99,12 +99,12 @@ def in_phase(folder: RunFolder, name: str):
 
 
 def length_of_its_own() -> float:
-    """Seconds that no other process sleeps: it can be told by them."""
+    """Return a number of seconds that no other process sleeps, so that it identifies a process."""
     return 600 + random.random()
 
 
 def processes(text: str) -> list[int]:
-    """The living processes of which the command line holds `text`."""
+    """Return the ids of the living processes with `text` in their command line."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""What the fingerprint says of the packages that are installed."""
+"""The fingerprint's comparison of installed packages with the lock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_differences_name_what_is_missing_or_another_version() -> None:
 
 
 def test_exact_pins_are_held_without_packaging() -> None:
-    """It takes longer to import than the rest of the fingerprint, which every run waits for twice."""
+    """Importing it takes longer than the rest of the fingerprint, which every run waits for twice."""
     lock = 'numpy==2.0\\ntorch==2.13.0 ; sys_platform == "linux"\\n'
     found = "{'numpy': '2.0', 'torch': '2.13.0+cpu'}"
     program = f"""

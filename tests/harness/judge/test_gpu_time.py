@@ -1,4 +1,4 @@
-"""Times by CUDA events on a real GPU, of torch's own kernels, of which is known how they must compare."""
+"""Times by CUDA events on a real GPU, for kernels of torch whose relative times are known."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def test_events_agree_with_the_clock_on_the_wall() -> None:
 def test_what_l2_holds_is_read_faster_than_what_it_lost() -> None:
     kept = torch.zeros(
         4 << 20, dtype=torch.float32, device="cuda"
-    )  # 16 MB, which the L2 of a Hopper or Blackwell holds
+    )  # 16 MB, which fit in the L2 of a Hopper or Blackwell
     warm, cold = (measure(kept.sum, cold=cold) for cold in (False, True))
     assert cold.median > 1.15 * warm.median, (warm, cold)
 
 
 def test_a_short_kernel_does_not_wait_for_the_processor() -> None:
-    """Enqueueing takes longer than it runs; the events must not see that."""
+    """Enqueueing it takes longer than running it, which the times must not include."""
     one = torch.zeros(1, device="cuda")
     assert measure(lambda: one.add_(1), cold=False).median < 8e-6
 

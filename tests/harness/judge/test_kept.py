@@ -1,4 +1,4 @@
-"""Compiled configurations that are kept: found by another process where nothing has changed, and nowhere else."""
+"""The cache of compiled configurations: another process finds an entry if nothing has changed, and only then."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ keeping.keep = lambda compiled: None
 kernel.compiled._compiled = compiled
 kernel.compiled.compile(config)
 """
-"""Only tells whether it would compile."""
+"""Prints whether the kernel would be compiled, without compiling it."""
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project whose gate was compiled and kept."""
+    """Copy the project, and compile its gate into the cache."""
     tree = tmp_path_factory.mktemp("tree")
     for folder in ("kernel", "stages", "harness", "remote", "emulator"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__"))
@@ -46,7 +46,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(tree: Path, program: str, **env: str) -> str:
-    """What a program prints in the copy."""
+    """Run a program in the copy, and return its output."""
     environment = {**os.environ, "PYTHONPATH": "", "PYTHONDONTWRITEBYTECODE": "1", **env}
     done = subprocess.run([sys.executable, "-c", program], cwd=tree, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -73,7 +73,7 @@ print(all(torch.equal(a, b) for a, b in zip(vars(results[0]).values(), vars(resu
 
 @pytest.fixture
 def changed(tree: Path, tmp_path: Path) -> Path:
-    """A copy of the copy, to change: it lies elsewhere, and finds what was kept."""
+    """Copy the copy to another folder, where it can be changed. It still finds the cached entry."""
     shutil.copytree(tree, tmp_path / "tree")
     return tmp_path / "tree"
 

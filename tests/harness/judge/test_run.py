@@ -1,4 +1,4 @@
-"""D1.1 for real: the kernel through the emulated B200, in a process of its own, and what that leaves behind."""
+"""A real run of D1.1 on the emulated B200, in its own process, and its results."""
 
 import base64
 import html
@@ -32,13 +32,13 @@ CASES = ("hd=64 n=128", "hd=64 n=128 scale=0.3")
 
 @pytest.fixture(autouse=True)
 def compiled_once(kernels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel that is as it was is compiled by the first of these tests."""
+    """Share the cache of compiled kernels, so that only the first test compiles the unchanged kernel."""
     monkeypatch.setenv(KERNELS, str(kernels))
 
 
 @dataclass(frozen=True)
 class Run:
-    """What `python -m harness stage D1.1` printed, and the folder that it left."""
+    """The output of `python -m harness stage D1.1`, and its folder of results."""
 
     checkout: Checkout
     output: str
@@ -211,7 +211,7 @@ def test_a_killed_run_leaves_what_it_had(shared_checkout: Checkout, tmp_path: Pa
 
 
 def shown_cases(folder: Path) -> list[str]:
-    """The cases that passed and are in the report."""
+    """Return the cases that passed and are in the report."""
     try:
         report = (folder / "report.html").read_text()
         cases = load(folder).cases

@@ -1,4 +1,4 @@
-"""The pages of a clone's history in a real browser: they lead to each other, fold, complain of nothing, open soon."""
+"""The dashboard in a real browser: its pages link to each other, fold, load quickly, and log no errors."""
 
 import random
 from pathlib import Path
@@ -18,7 +18,7 @@ MESSAGE = "D1.1 hd=64 n=128 seed={}: outside its pins\nO.cosine = 0.3\nat kernel
 
 
 def make(results: Path, i: int, milestone: str = "D1.1") -> Run:
-    """A run whose figures drift; every fifth fails, two seeds alike."""
+    """Make a run with random figures. Every fifth run fails, with the same error for two seeds."""
     drawn = random.Random(i)
     name = f"20261122-{i // 3600:02}{i // 60 % 60:02}{i % 60:02}-{milestone}-{i:06x}"
     fails, folder = i % 5 == 4, results / name
@@ -47,7 +47,7 @@ def make(results: Path, i: int, milestone: str = "D1.1") -> Run:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The dashboard of 500 runs, under an odd name."""
+    """Write the dashboard of 500 runs into a folder with an odd name."""
     results = tmp_path_factory.mktemp("history") / "Ada's results, é"
     runs = [make(results, i) for i in range(500)]
     return dashboard.write(results, runs[::-1], Repository(ROOT))

@@ -15,7 +15,7 @@ TEXT = f"# Notes\n\n{BEGIN}\n{END}\n\n## Lessons\n\nBy hand.\n"
 
 
 def run(results: Path, name: str, verdict: str, started: str, target: str = "sim") -> None:
-    """A run as the gate leaves it, of a commit of which the id is all `name`."""
+    """Store a run of a commit whose id consists of the letter `name`."""
     run_id = f"20261120-100000-D1.1-{name * 6}"
     figures = [
         Figure("O", "cosine", 0.9999976, "at least", 0.999997, True),
@@ -81,7 +81,7 @@ def test_a_damaged_record_does_not_stop_the_others(path: Path, tmp_path: Path) -
 
 
 def test_a_record_without_a_run_is_no_news(path: Path, tmp_path: Path) -> None:
-    """The sample of a run is in git, and its row may be newer than it."""
+    """The sample run is in git, and the row in the table may be newer than the sample."""
     run(tmp_path / "results", "a", "ACCEPT", "2026-11-20T10:00:00Z")
     (tmp_path / "results/20261120-100000-D1.1-aaaaaa/run.json").unlink()
     notes.update(path, RunStore(tmp_path / "results").accepted())

@@ -1,4 +1,4 @@
-"""The page of a run: what comes from a record is text, never markup, and leads nowhere else."""
+"""The page of a run: text from records is escaped, and the page has no links to other sites."""
 
 import re
 from pathlib import Path

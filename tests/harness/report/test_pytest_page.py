@@ -1,4 +1,4 @@
-"""The parts of the report: what comes from a run is text, never markup."""
+"""The parts of the report: text from a run is escaped."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a run says in the terminal."""
+"""The summary of a run in the terminal."""
 
 import io
 import re
@@ -39,7 +39,7 @@ def make(verdict: str) -> Record:
 
 @pytest.fixture
 def pipe() -> Console:
-    """As where standard output is a pipe."""
+    """Return what is printed if standard output is a pipe."""
     return Console(file=io.StringIO())
 
 

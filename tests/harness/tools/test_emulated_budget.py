@@ -1,4 +1,4 @@
-"""The counts of emulated launches beside what the shapes ask for."""
+"""Counts of emulated launches compared with the minimum for their shapes."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def device() -> Emulated:
 
 
 def test_softmax_stays_within_twelve_hundred_instructions_a_tile(device: Emulated) -> None:
-    """Every fourth pair of exponentials is a polynomial: more instructions, of a pipe that is not full."""
+    """Every fourth pair of exponentials is a polynomial: more instructions, but on a pipe that has capacity left."""
     softmax, many_keys = emulated(FmhaConfig(128, "tmem"), device)
     assert 256 < int(softmax.split()[1]) <= 1200, softmax
     assert many_keys.split()[2:6] == ["1.00", "of", "the", "ideal"]
@@ -34,7 +34,7 @@ def test_the_listed_keys_of_a_layer_cost_what_they_must(device: Emulated) -> Non
 
 
 def test_a_part_of_a_tile_counts_whole(device: Emulated) -> None:
-    """65 keys go through the tensor cores like 128, and TMA fills what lies past the end."""
+    """The tensor cores process 65 keys like 128, and TMA fills the rest of the tile."""
     case = Case("budget", 64, 65)
     inputs = draw(case, 0)
     done = counts(case, inputs, device)

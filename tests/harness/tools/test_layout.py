@@ -1,4 +1,4 @@
-"""The drawing of where logits and P lie says what the layouts say, and shows a layout that is wrong."""
+"""The drawing of where logits and P are stored agrees with the layouts, and shows a wrong layout."""
 
 import io
 from dataclasses import replace
@@ -17,7 +17,7 @@ def traced(request: pytest.FixtureRequest) -> Traced:
 
 
 def test_every_logit_has_an_address_and_a_thread_of_its_quarter(traced: Traced) -> None:
-    """A warp reaches the quarter of the lanes that bears its number."""
+    """A warp can only access the quarter of the lanes that has its number."""
     at, threads = logits_at(traced), loaded_by(traced)
     assert len(np.unique(at)) == at.size
     assert np.array_equal(threads // 32, (at >> 16) // 32)
@@ -32,7 +32,7 @@ def test_the_text_says_that_p_is_read_where_it_was_stored(traced: Traced) -> Non
 
 
 def test_a_wrong_layout_shows(traced: Traced) -> None:
-    """The k-steps of the descriptor two chunks too far: 4 where 16 keys are 2 times 16 bytes."""
+    """The descriptor's step for 16 keys is 4 chunks of 16 bytes instead of 2."""
     shape, strides = traced.lines["tOrP"].split(":")
     wrong = replace(traced, lines=traced.lines | {"tOrP": f"{shape}:{strides.replace('2', '4', 1)}"})
     assert wrong.lines != traced.lines

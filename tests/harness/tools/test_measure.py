@@ -1,4 +1,4 @@
-"""How pins follow from measured figures."""
+"""Pins computed from measured figures."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""A sweep of the real kernel over the cores of this machine: what was measured before is not measured again."""
+"""A sweep of the real kernel over the cores of this machine. Seeds that were measured before are not measured again."""
 
 import re
 import subprocess
