@@ -36,7 +36,7 @@ class LocalStream:
                 bufsize=0,
             )
         except OSError as error:
-            raise LinkLost(f"{argv[0]}: {error.strerror}") from error
+            raise LinkLost(f"{error.filename or argv[0]}: {error.strerror}") from error
 
     def send(self, data: bytes) -> None:
         assert self._process.stdin is not None

@@ -120,9 +120,12 @@ class Driver:
         return entry if entry.closed else self._on_newer_bases(entry, target)
 
     def cancel(self, run: str, target: Target) -> None:
-        """Ask the supervisor of a run to end it. Raises RemoteError."""
+        """Ask the supervisor of a run to end it. Raises NothingToDo if the run has ended, or RemoteError."""
+        entry = self.store.find(run)
+        if entry.closed:
+            raise NothingToDo(f"run {run} has ended already: {entry.verdict}")
         with self._reached(target) as host:
-            for each in self.store.find(run).runs:
+            for each in entry.runs:
                 host.cancel(each, user_name())
 
     @contextmanager

@@ -31,7 +31,7 @@ from harness.host.verdict import EXIT_BAD_INPUT, Verdict
 from harness.paths import RESULTS, ROOT
 from harness.report import page, terminal
 from harness.report.page import Run
-from harness.report.record import Record, RecordError, Tree, load
+from harness.report.record import REPORT_NAME, Record, RecordError, Tree, load
 from remote import targets
 from remote.errors import TargetError
 from remote.program import send
@@ -225,8 +225,9 @@ def _show_end(entry: Entry) -> int:
                 shown, milestone=f"{len(found)} milestones", cases=[], negative_controls=[], prediction=None
             )
     shown.verdict, shown.reason = verdict.name, one_line(entry.reason)
-    page.write(page_of(entry, folder), candidate.find(ROOT))
-    terminal.show_end(console, shown, at if len(about.milestones) == 1 else folder)
+    made, report = page.write(page_of(entry, folder), candidate.find(ROOT)), at / REPORT_NAME
+    alone = verdict is Verdict.ACCEPT and len(about.milestones) == 1
+    terminal.show_end(console, shown, report if alone and report.exists() else made)
     if verdict is not Verdict.ACCEPT:
         console.print(f"fault: {verdict.fault.value}", highlight=False)
     if entry.stays:
@@ -266,7 +267,8 @@ def _runs_here() -> Iterator[tuple[str, ...]]:
 def _runs_there(name: str) -> Iterator[tuple[str, ...]]:
     for row in _ask(targets.load().find(name), "runs").get("runs", []):
         each = {key: str(value) for key, value in row.items()}
-        verdict = each["verdict"] or ("going" if each["alive"] == "True" else "died")
+        ended = Verdict.CANCELLED.name if each.get("cancelled") == "True" else "died"
+        verdict = each["verdict"] or ("going" if each["alive"] == "True" else ended)
         yield (
             each["run"], each["milestone"], each["target"], each["commit"][:12], verdict, _age(each["run"]),
             each["user"],

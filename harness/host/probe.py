@@ -75,6 +75,7 @@ def runs(workdir: str) -> dict[str, Any]:
             ruled = folder / "verdict.json"
             row["verdict"] = json.loads(ruled.read_text())["verdict"] if ruled.exists() else ""
             row["alive"] = locked(folder / "alive") or (not row["verdict"] and queued(folder / "slurm"))
+            row["cancelled"] = (folder / "cancel").exists()
             rows.append(row)
         except (OSError, ValueError, KeyError, TypeError):
             continue

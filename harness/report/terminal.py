@@ -12,13 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.host.verdict import Verdict
-from harness.report.record import PAGE_NAME, REPORT_NAME, Case, Figure, Record
+from harness.report.record import Case, Figure, Record
 
 SIGN = {"at least": "≥", "at most": "≤"}
 
 
-def show_end(console: Console, record: Record, folder: Path) -> None:
-    """Print the table, the first error message, the verdict, and the path of the page or report."""
+def show_end(console: Console, record: Record, path: Path) -> None:
+    """Print the table, the first error message, the verdict, and the `path` of the page or report."""
     names = {case.name for case in record.cases if case.figures}
     if names:
         console.print(figures_table(record) if len(names) == 1 else cases_table(record))
@@ -34,9 +34,7 @@ def show_end(console: Console, record: Record, folder: Path) -> None:
     style = "bold green" if verdict is Verdict.ACCEPT else "bold red"
     said = f"  {verdict.meaning}" + (f": {record.reason}" if record.reason else "")
     console.print(Text.assemble((f"{record.milestone} {verdict.name}", style), said), soft_wrap=True)
-    pages = (PAGE_NAME,) if verdict is not Verdict.ACCEPT else (REPORT_NAME, PAGE_NAME)
-    lies = next((folder / name for name in pages if (folder / name).exists()), folder)
-    console.print(Text(str(lies)), soft_wrap=True)
+    console.print(Text(str(path)), soft_wrap=True)
 
 
 def overview(records: Iterable[Record]) -> Table:

@@ -1,13 +1,15 @@
-"""What a configuration takes and does: kernel.budget's figures, and counts of an emulated launch beside the ideal.
+"""The resources of each configuration, from kernel.budget, and counts of emulated launches compared with the ideal.
 
-`python -m harness.tools.budget` prints both. Instructions are PTX instructions of a softmax warp, for each KV tile that
-it goes through; waiting counts as it comes. Flops are those of the tensor cores over 4 * rows * visible keys * head
-dim. Bytes are those that TMA moves into and out of shared memory, over one reading of Q, one of each visible key and
-value for every CTA, and one writing of every output.
+`python -m harness.tools.budget` prints both. Instructions are the PTX instructions of a softmax warp per KV tile,
+including those of its waits. Flops are those of the tensor cores, divided by 4 * rows * visible keys * head dim. Bytes
+are those that TMA moves into and out of shared memory, divided by one read of Q, one read of each visible key and value
+for every CTA, and one write of every output.
 """
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -26,7 +28,7 @@ FEW_TILES, MANY_TILES = 3, 7
 
 @dataclass(frozen=True)
 class Counts:
-    """What one launch did: instructions of the first softmax warp, tensor-core flops, bytes copied asynchronously."""
+    """Counts of one launch: instructions of the first softmax warp, tensor-core flops, bytes copied asynchronously."""
 
     instructions: int
     flops: int
@@ -34,7 +36,7 @@ class Counts:
 
 
 def case_of(config: FmhaConfig, tiles: int) -> Case:
-    """Rows of a CTA or a pair against `tiles` whole KV tiles, and as many of compressed keys, all visible."""
+    """Return a case of `config` with the rows of one CTA or CTA pair, and `tiles` visible KV tiles in each branch."""
     from stages.case import Case, Compressed
 
     keys = tiles * config.block_n
@@ -59,7 +61,7 @@ def case_of(config: FmhaConfig, tiles: int) -> Case:
 
 
 def counts(case: Case, inputs: Inputs, device: Emulated) -> Counts:
-    """Launch once, in the device's first order of completion, and count."""
+    """Launch a case once, in the device's first completion mode, and return its counts."""
     from stages.launch import launch
 
     with device.running(device.modes[0], 0) as emulated:
@@ -71,7 +73,7 @@ def counts(case: Case, inputs: Inputs, device: Emulated) -> Counts:
 
 
 def visible_keys(case: Case, inputs: Inputs) -> int:
-    """Keys that the tokens see, over all of them and both branches."""
+    """Return the number of visible keys, summed over all tokens and both branches."""
     keys = int(case.visible.sum())
     if inputs.topk_indices is not None and inputs.topk_lens is not None:
         counted = torch.arange(inputs.topk_indices.shape[2]) < inputs.topk_lens[..., None]
@@ -80,27 +82,28 @@ def visible_keys(case: Case, inputs: Inputs) -> int:
 
 
 def ideal_flops(case: Case, inputs: Inputs) -> int:
-    """Two products over the visible keys."""
+    """Return the flops of the two products over the visible keys."""
     return 4 * case.heads * case.head_dim * visible_keys(case, inputs)
 
 
 def ideal_bytes(case: Case, inputs: Inputs) -> int:
-    """Q once, every visible key and value once a CTA, bf16, and the outputs: O in bf16, U in fp32."""
-    assert case.heads % case.config.block_m == 0, f"{case.heads} heads: a CTA would have rows of several tokens"
+    """Return the bytes of Q, of each visible key and value once per CTA, all bf16, and of O (bf16) and U (fp32)."""
+    one_token = case.config.compressed == "topk" or case.heads % case.config.block_m == 0
+    assert one_token, f"{case.heads} heads: the rows of a CTA belong to several tokens, which is not counted here"
     rows = case.batch * case.tokens * case.heads * (2 + 2 + 4 * case.partials)
-    ctas_of_token = case.heads // case.config.block_m
+    ctas_of_token = math.ceil(case.heads / case.config.block_m)
     keys = ctas_of_token * visible_keys(case, inputs) * 2 * (1 if case.shared_kv else 2)
     return (rows + keys) * case.head_dim
 
 
 def beside_ideal(case: Case, inputs: Inputs, done: Counts) -> str:
-    """Flops and bytes of a launch."""
+    """Return flops and bytes of a launch, relative to the ideal ones, in words."""
     flops, moved = done.flops / ideal_flops(case, inputs), done.copied_bytes / ideal_bytes(case, inputs)
     return f"{flops:.2f} of the ideal flops, {moved:.2f} of the ideal bytes"
 
 
 def emulated(config: FmhaConfig, device: Emulated) -> Iterator[str]:
-    """The lines of one configuration."""
+    """Yield the counts of one configuration as lines."""
     from stages.inputs import draw
 
     few, many = case_of(config, FEW_TILES), case_of(config, MANY_TILES)
@@ -112,22 +115,29 @@ def emulated(config: FmhaConfig, device: Emulated) -> Iterator[str]:
 
 
 def layers(device: Emulated) -> Iterator[str]:
-    """A line for each of D5d's shapes."""
+    """Yield a line for each of D5d's shapes."""
     from stages.d5d import CASES
     from stages.inputs import draw
 
-    for case in CASES:
+    for number, case in enumerate(CASES, 1):
+        _progress("shape", number, len(CASES))
         inputs = draw(case, 0)
         yield f"{case.name}: {beside_ideal(case, inputs, counts(case, inputs, device))}"
 
 
+def _progress(what: str, number: int, count: int) -> None:
+    """Show on standard error how far the program is: all of it takes minutes."""
+    print(f"{what} {number} of {count}", file=sys.stderr, flush=True)
+
+
 def main() -> None:
-    """Print every configuration."""
+    """Print every configuration, then D5d's shapes."""
     device = Emulated()
 
     from kernel.budget import CONFIGS, report
 
-    for config in CONFIGS:
+    for number, config in enumerate(CONFIGS, 1):
+        _progress("configuration", number, len(CONFIGS))
         print("\n".join([*report(config), *emulated(config, device)]), flush=True)
     for line in layers(device):
         print(line, flush=True)

@@ -264,6 +264,8 @@ def test_cancel_by_another_process(bench):
     bench.driver.cancel(next(bench.driver.store.newest_first()).run, bench.target)
     worker.join()
     assert result[0].verdict == "CANCELLED"
+    with pytest.raises(NothingToDo, match="has ended already: CANCELLED"):
+        bench.driver.cancel(result[0].run, bench.target)
 
 
 def test_ratchet_runs_several_milestones_in_one_run(bench):

@@ -51,10 +51,23 @@ def test_accept_then_nothing_to_commit_then_reject(project):
     done = harness(project, "gate")
     assert done.returncode == Verdict.REJECT_GATE.exit_code
     assert "cosine 0.5" in done.stdout and "the change" in done.stdout
+    (page,) = re.findall(r"^/.*", done.stdout, re.M)
+    assert Path(page).name == "page.html" and "cosine 0.5" in Path(page).read_text()
+    refused(project, "has ended already: REJECT_GATE", "cancel", Path(page).parent.name)
     listed = harness(project, "runs").stdout
     assert re.findall("ACCEPT|REJECT_GATE", listed) == ["REJECT_GATE", "ACCEPT"], listed
     everybody = harness(project, "runs", "--target", "sim").stdout
     assert "REJECT_GATE" in everybody and "ACCEPT" in everybody
+
+
+def test_a_run_that_was_cancelled_before_it_began_did_not_die(project):
+    """A scheduler may end a pending run before its supervisor can write a verdict."""
+    assert harness(project, "gate").returncode == 0
+    (run,) = (project.path / "results/.sim/runs").iterdir()
+    (run / "verdict.json").unlink()
+    assert " died " in harness(project, "runs", "--target", "sim").stdout
+    (run / "cancel").write_text("ada")
+    assert " CANCELLED " in harness(project, "runs", "--target", "sim").stdout
 
 
 def test_ratchet_reruns_what_was_accepted(project):

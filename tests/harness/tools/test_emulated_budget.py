@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from harness.tools import budget
 from harness.tools.budget import Counts, case_of, counts, emulated, ideal_bytes, ideal_flops, visible_keys
 from kernel import FmhaConfig
 from kernel.budget import CONFIGS
@@ -49,6 +50,22 @@ def test_ideal_figures_of_a_small_case() -> None:
     assert visible_keys(case, inputs) == 2 * 128
     assert ideal_flops(case, inputs) == 2 * 2 * 256 * 64 * 2 * 128
     assert ideal_bytes(case, inputs) == 2 * 256 * 64 * 8 + 2 * 128 * 64 * 2
+
+
+def test_a_cta_with_fewer_heads_than_rows_reads_the_keys_of_one_token() -> None:
+    case = next(each for each in CASES if each.heads < each.config.block_m and each.config.compressed == "topk")
+    inputs = draw(case, 0)
+    outputs_and_q = case.batch * case.tokens * case.heads * (2 + 2)
+    assert ideal_bytes(case, inputs) == (outputs_and_q + 2 * visible_keys(case, inputs)) * 512
+
+
+def test_progress_is_shown_before_each_shape(
+    device: Emulated, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(budget, "counts", lambda case, inputs, device: Counts(1, 2, 3))
+    lines = list(budget.layers(device))
+    assert [line.split(": ")[0] for line in lines] == [case.name for case in CASES]
+    assert capsys.readouterr().err.splitlines() == [f"shape {n} of {len(CASES)}" for n in range(1, len(CASES) + 1)]
 
 
 def test_entries_that_count_are_visible_keys() -> None:
