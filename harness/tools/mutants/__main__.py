@@ -78,7 +78,7 @@ def run(mutants: list[Mutant], args: argparse.Namespace) -> int:
     path, folder = FOLDER / "results.jsonl", FOLDER / "baseline" / stages
     known = baseline.find(folder, args.j, lambda line: print(line, file=sys.stderr, flush=True))
     if args.case:
-        known = [each for each in known if fnmatch(each.key, args.case)]
+        known = baseline.Baseline([each for each in known.cases if fnmatch(each.key, args.case)], [])
     had, listed = results.load(path), {} if args.equivalent else results.equivalents()
     accepted = () if args.rerun_holes else ("hole", "suspect") if args.quick else ("hole",)
     todo = [each for each in mutants if each.id not in listed]
@@ -110,7 +110,7 @@ def done(mutant: Mutant, before: Result | None, stages: str, accepted: Sequence[
 
 def results_of(
     todo: list[Mutant],
-    known: list[baseline.Known],
+    known: baseline.Baseline,
     folder: Path,
     killers: Mapping[str, str],
     args: argparse.Namespace,
@@ -146,7 +146,7 @@ def results_of(
 
 def task(
     mutant: Mutant,
-    known: list[baseline.Known],
+    known: baseline.Baseline,
     folder: Path,
     killers: Mapping[str, str],
     affected: list[str] | None = None,
@@ -155,10 +155,12 @@ def task(
 
     affected: milestones that the first were of, where they are done.
     """
-    groups = plan.ordered(plan.using(mutant, known), killers.get(mutant.id, ""))
+    groups = plan.ordered(plan.using(mutant, known.cases), killers.get(mutant.id, ""))
+    tests = plan.using(mutant, known.tests) if mutant.path in HOST and affected is None else []
     taken = groups[: plan.FIRST] if affected is None else groups[plan.FIRST :]
     last = affected is not None or not groups
-    return trial.Task(mutant, [case for group in taken for case in group], str(folder), last, affected or [])
+    cases = [case for group in taken for case in group]
+    return trial.Task(mutant, sorted(tests, key=lambda each: each.seconds), cases, str(folder), last, affected or [])
 
 
 def judged(done: pool.Done) -> Result:

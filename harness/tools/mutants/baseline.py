@@ -39,6 +39,22 @@ class Known(msgspec.Struct):
         return f"{self.milestone} {self.name}"
 
 
+class KnownTest(msgspec.Struct):
+    """One test that a milestone has beside its cases: the lines that it runs, those of compiling left out."""
+
+    milestone: str
+    name: str
+    seconds: float
+    lines: dict[str, list[int]]
+
+
+class Baseline(msgspec.Struct):
+    """What is known of the right kernel."""
+
+    cases: list[Known]
+    tests: list[KnownTest]
+
+
 class Saved(msgspec.Struct):
     """A compiled configuration, for mutants of files that it does not depend on."""
 
@@ -62,35 +78,41 @@ def inputs_path(folder: Path, milestone: str, name: str, seed: int) -> Path:
     return folder / f"{hashlib.sha256(f'{milestone} {name} {seed}'.encode()).hexdigest()[:24]}.inputs"
 
 
-def find(
-    folder: Path, processes: int, progress: Callable[[str], None], milestones: tuple[str, ...] = ()
-) -> list[Known]:
-    """Return what is known of every case, of some milestones or of all; runs the kernel where `folder` lacks it."""
-    path = folder / "cases.json"
+def find(folder: Path, processes: int, progress: Callable[[str], None], milestones: tuple[str, ...] = ()) -> Baseline:
+    """Return what is known of the cases and tests of some milestones or of all; runs what `folder` lacks."""
+    path = folder / "baseline.json"
     if path.exists():
-        return msgspec.json.decode(path.read_bytes(), type=list[Known])
+        return msgspec.json.decode(path.read_bytes(), type=Baseline)
     folder.mkdir(parents=True, exist_ok=True)
-    groups = next(pool.run([milestones], _groups, 1)).reports[0]
-    found: list[Known] = []
+    ((names, groups),) = next(pool.run([milestones], _groups, 1)).reports
+    found = Baseline([], [])
     for done in pool.run([(folder, group) for group in groups], _run_group, processes):
-        failed = [each["error"] for each in done.reports if "error" in each]
-        if done.end or failed:
-            raise RuntimeError(f"the kernel itself does not pass: {done.task[1]} {done.end}\n{''.join(failed)}")
-        found += msgspec.convert(done.reports, list[Known])
-        progress(f"baseline: {len(found)} of {sum(map(len, groups))} cases")
+        found.cases += msgspec.convert(_passed(done), list[Known])
+        progress(f"baseline: {len(found.cases)} of {sum(map(len, groups))} cases")
+    for done in pool.run([(folder, name) for name in names], _run_tests, processes):
+        found.tests += msgspec.convert(_passed(done), list[KnownTest])
     write_atomically(path, msgspec.json.encode(found))
     return found
 
 
+def _passed(done: pool.Done) -> list[Any]:
+    """Return the reports of a process. Raises RuntimeError where the right kernel fails."""
+    failed = [each["error"] for each in done.reports if "error" in each]
+    if done.end or failed:
+        raise RuntimeError(f"the kernel itself does not pass {done.task[1]}: {done.end} {''.join(failed)}")
+    return done.reports
+
+
 def _groups(milestones: tuple[str, ...], report: pool.Report) -> None:
-    """Report the cases as (milestone, index), those of one configuration together; of all where none is named."""
+    """Report the milestones, and their cases as (milestone, index), those of one configuration together."""
     from stages.catalog import CATALOG
 
+    chosen = [each for each in CATALOG if not milestones or each.id in milestones]
     groups: dict[str, list[tuple[str, int]]] = {}
-    for milestone in CATALOG:
-        for i, case in enumerate(milestone.load().CASES if milestone.id in (milestones or [milestone.id]) else ()):
+    for milestone in chosen:
+        for i, case in enumerate(milestone.load().CASES):
             groups.setdefault(repr(case.config), []).append((milestone.id, i))
-    report(list(groups.values()))
+    report(([each.id for each in chosen], list(groups.values())))
 
 
 def _run_group(task: tuple[Path, list[tuple[str, int]]], report: pool.Report) -> None:
@@ -108,7 +130,6 @@ def _run_group(task: tuple[Path, list[tuple[str, int]]], report: pool.Report) ->
         for milestone, i in group:
             module = find(milestone).load()
             case = module.CASES[i]
-            keeper.configs.clear()
             lines.clear()
             started = time.process_time()
             own = case.config
@@ -126,17 +147,72 @@ def _run_group(task: tuple[Path, list[tuple[str, int]]], report: pool.Report) ->
                 stages.verify.launch(case, inputs, device.torch_device)
             seconds = time.process_time() - started
             sys.settrace(lines.trace)
-            used = {config: keeper.known[config] for config in [own, *keeper.configs]}
+            used = [
+                keeper.known[own],
+                *(each for config, each in keeper.known.items() if case.merged and config != own),
+            ]
             seen: dict[str, set[int]] = {path: set(numbers) for path, numbers in lines.seen.items()}
-            for _, of_config in used.values():
+            for _, of_config in used:
                 for path, numbers in of_config.items():
                     seen.setdefault(path, set()).update(numbers)
             report(
                 Known(
-                    milestone, case.name, own.name, [each for each, _ in used.values()], seconds, compile_s,
+                    milestone, case.name, own.name, [each for each, _ in used], seconds, compile_s,
                     {path: sorted(numbers) for path, numbers in seen.items()},
                 )
             )  # fmt: skip
+
+
+def _run_tests(task: tuple[Path, str], report: pool.Report) -> None:
+    """Report the lines that each test of a milestone runs."""
+    from remote.device import Emulated
+
+    folder, milestone = task
+    device = Emulated()
+    with _traced() as lines:
+        import kernel.compiled
+        from harness.tools.mutants import own_tests
+
+        kernel.compiled.keepers.append(Keeper(folder, device, finds=True))
+        known: dict[str, KnownTest] = {}
+
+        def ended(name: str, seconds: float) -> None:
+            test = known.setdefault(name, KnownTest(milestone, name, 0.0, {}))
+            test.seconds += seconds
+            for path, numbers in lines.seen.items():
+                test.lines[path] = sorted({*test.lines.get(path, ()), *numbers})
+            lines.clear()
+
+        failed = own_tests.run(milestone, ended=ended)
+    if failed is not None:
+        raise AssertionError(f"{failed[0]}: {failed[1]}")
+    for each in known.values():
+        report(each)
+
+
+class Keeper:
+    """Notes what is compiled; where it `finds`, brings the right kernel in its place."""
+
+    def __init__(self, folder: Path, device: Any, finds: bool) -> None:
+        self._folder, self._device, self._finds = folder, device, finds
+        self.digests: dict[Any, str] = {}
+
+    def find(self, config: Any) -> Any:
+        """Return the right kernel's configuration, if it is wanted and known."""
+        from kernel.compiled import CompiledFmha
+        from kernel.fmha import Fmha
+
+        path = saved_path(self._folder, config)
+        if not self._finds or not path.exists():
+            return None
+        saved = msgspec.msgpack.decode(path.read_bytes(), type=Saved)
+        function = self._device.restored(saved.name, saved.ptx, saved.host, Fmha.launch)
+        return CompiledFmha(config, function, saved.ptx, b"", (), 0.0)
+
+    def keep(self, compiled: Any) -> None:
+        """Note the digest of what was compiled."""
+        _, ptx, host = self._device.saved(compiled.function)
+        self.digests[compiled.config] = digest(ptx, host)
 
 
 class _Lines:
@@ -178,7 +254,6 @@ class _Tracing:
 
     def __init__(self, folder: Path, device: Any, lines: _Lines) -> None:
         self._folder, self._device, self._lines = folder, device, lines
-        self.configs: list[Any] = []
         self.known: dict[Any, tuple[str, dict[str, set[int]]]] = {}
         self._before: dict[str, set[int]] = {}
 
@@ -188,7 +263,6 @@ class _Tracing:
     def keep(self, compiled: Any) -> None:
         name, ptx, host = self._device.saved(compiled.function)
         self.known[compiled.config] = digest(ptx, host), self._lines.seen
-        self.configs.append(compiled.config)
         self._lines.seen = self._before
         path = saved_path(self._folder, compiled.config)
         write_atomically(path, msgspec.msgpack.encode(Saved(name, ptx, host)))

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
-from harness.tools.mutants.baseline import Known
+from harness.tools.mutants.baseline import Known, KnownTest
 from harness.tools.mutants.operators import Mutant
 
 FIRST = 3
 """Configurations that every mutant is run against; those that survive get the rest once all had their turn."""
 
 
-def using(mutant: Mutant, known: Sequence[Known]) -> list[Known]:
-    """Return the cases that run a line of a mutant; all where it is a module's or a class's own line."""
+Runs = TypeVar("Runs", Known, KnownTest)
+
+
+def using(mutant: Mutant, known: Sequence[Runs]) -> list[Runs]:
+    """Return the cases or tests that run a line of a mutant; all where it is a module's or a class's own line."""
     if not _in_function(mutant):
         return list(known)
     lines = set(range(mutant.line, mutant.last_line + 1))
-    return [case for case in known if lines & set(case.lines.get(mutant.path, ()))]
+    return [each for each in known if lines & set(each.lines.get(mutant.path, ()))]
 
 
 def ordered(cases: Sequence[Known], killer: str = "") -> list[list[Known]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +9,8 @@ from typing import Any
 
 import msgspec
 
-from harness.paths import ROOT
 from harness.tools.mutants import pool
-from harness.tools.mutants.baseline import Known, Saved, digest, inputs_path, saved_path
+from harness.tools.mutants.baseline import Keeper, Known, KnownTest, inputs_path
 from harness.tools.mutants.imported import install
 from harness.tools.mutants.operators import Mutant
 from harness.tools.mutants.sources import HOST, original
@@ -21,18 +19,18 @@ MODES = ("lazy", "random", "eager")
 """In the order in which they find most."""
 SLACK_S, TIMES = 30.0, 30.0
 """CPU seconds that a case may take: so many, and so many times what the right kernel takes."""
-COMPILE_S = 60.0
-ASKED_ALREADY = "not test_holds and not test_refuses_negative_controls"
+COMPILE_S, TESTS_S = 60.0, 600.0
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What a process is to do: run a mutant against cases in their order.
+    """What a process is to do: run a mutant against tests and cases in their order.
 
-    last: the milestones' own tests and the clock follow, of the milestones in `affected` too: those that an earlier
-    process found the mutant to change.
+    tests: of the milestones' own tests, those that run the mutant's line on the host. last: all tests of the milestones
+    and the clock follow, of the milestones in `affected` too: those that an earlier process found the mutant to change.
     """
 
     mutant: Any
+    tests: list[KnownTest]
     cases: list[Known]
     folder: str
     last: bool
@@ -55,8 +53,15 @@ def run(task: Task, report: pool.Report) -> None:
     mutant: Mutant = task.mutant
     install(mutant.path, mutant.source(original(mutant.path)))
     try:
-        milestones = list(dict.fromkeys([*task.affected, *_cases(mutant, task, report)]))
-        if task.last:
+        device = _imported(report)
+        keeper = Keeper(Path(task.folder), device, mutant.path in HOST)
+        from kernel.compiled import keepers
+
+        keepers.append(keeper)
+        for test in task.tests:
+            _own_tests([test.milestone], report, [test.name])
+        milestones = list(dict.fromkeys([*task.affected, *_cases(mutant, task, device, keeper, report)]))
+        if task.last and mutant.path not in HOST:
             _own_tests(milestones, report)
             _clock(milestones, report)
         report({"how": "", "affected": milestones})
@@ -64,26 +69,31 @@ def run(task: Task, report: pool.Report) -> None:
         report({"how": killed.how, "case": killed.case, "says": killed.says})
 
 
-def _cases(mutant: Mutant, task: Task, report: pool.Report) -> list[str]:
-    """Run the cases; return the milestones of those that the mutant changes anything of. Raises Killed."""
+def _imported(report: pool.Report) -> Any:
+    """Import the kernel and all stages; return the device. Raises Killed."""
     from remote.device import Emulated
 
     report({"case": "import"})
     pool.limit_cpu(COMPILE_S)
     device = Emulated()
     try:
-        import kernel.compiled
-        from stages.catalog import find
+        from stages.catalog import CATALOG
 
-        modules = {known.milestone: find(known.milestone).load() for known in task.cases}
+        for milestone in CATALOG:
+            milestone.load()
     except Exception as error:
         raise Killed("import", "import", _said(error)) from error
-    keeper = _Keeper(Path(task.folder), device, mutant.path in HOST)
-    kernel.compiled.keepers.append(keeper)
+    return device
+
+
+def _cases(mutant: Mutant, task: Task, device: Any, keeper: Keeper, report: pool.Report) -> list[str]:
+    """Run the cases; return the milestones of those that the mutant changes anything of. Raises Killed."""
+    from stages.catalog import find
+
     affected = []
     for known in task.cases:
         report({"case": known.key})
-        module = modules[known.milestone]
+        module = find(known.milestone).load()
         case = next(each for each in module.CASES if each.name == known.name)
         if _compiles(case, known, keeper, mutant):
             pool.limit_cpu(SLACK_S + TIMES * known.seconds)
@@ -93,7 +103,7 @@ def _cases(mutant: Mutant, task: Task, report: pool.Report) -> list[str]:
     return affected
 
 
-def _compiles(case: Any, known: Known, keeper: _Keeper, mutant: Mutant) -> bool:
+def _compiles(case: Any, known: Known, keeper: Keeper, mutant: Mutant) -> bool:
     """Compile a case's configuration; return whether the case has to be launched. Raises Killed."""
     import kernel
 
@@ -103,7 +113,7 @@ def _compiles(case: Any, known: Known, keeper: _Keeper, mutant: Mutant) -> bool:
         kernel.compile(config)
     except Exception as error:
         raise Killed("compile", known.key, _said(error)) from error
-    return mutant.path in HOST or len(known.configs) > 1 or keeper.digests.get(config) != known.configs[0]
+    return mutant.path in HOST or case.merged or keeper.digests.get(config) != known.configs[0]
 
 
 def _judge(case: Any, seed: int, device: Any, known: Known, folder: Path) -> None:
@@ -146,51 +156,16 @@ def _kind(error: Exception) -> str:
     return "finding" if "EmulatorError" in names else "error"
 
 
-def _own_tests(milestones: Sequence[str], report: pool.Report) -> None:
-    """Run what the milestones' modules ask beside their cases. Raises Killed."""
-    import pytest
-
-    from remote.device import Emulated
-    from stages import every
-    from stages.catalog import find
+def _own_tests(milestones: Sequence[str], report: pool.Report, only: Sequence[str] = ()) -> None:
+    """Run tests that milestones have beside their cases. Raises Killed."""
+    from harness.tools.mutants import own_tests
 
     for milestone in milestones:
         report({"case": f"{milestone} tests"})
-        pool.limit_cpu(600)
-        plugin = _Plugin(find(milestone).load(), Emulated())
-        options = ["-q", "-x", "--noconftest", "-p", "no:cacheprovider", "-o", "addopts=", f"--rootdir={ROOT}"]
-        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-        pytest.main([*options, "-k", ASKED_ALREADY, every.__file__, str(find(milestone).module)], [plugin])
-        if plugin.failed:
-            raise Killed("test", plugin.failed[0], plugin.failed[1])
-
-
-class _Plugin:
-    """Brings a milestone's tests what the harness brings them."""
-
-    def __init__(self, module: Any, device: Any) -> None:
-        self._module, self._device = module, device
-        self.failed: tuple[str, str] | None = None
-
-    def pytest_generate_tests(self, metafunc: Any) -> None:
-        given = {"seed": self._module.SEEDS, "case": self._module.CASES, "device": [self._device]}
-        given |= {"recorder": [_Recorder()], "seeds": [tuple(self._module.SEEDS)]}
-        named = {mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")}
-        for name, values in given.items():
-            if name in metafunc.fixturenames and name not in named:
-                metafunc.parametrize(name, values, ids=str)
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.failed and self.failed is None:
-            self.failed = report.nodeid.rpartition("::")[2], report.longreprtext[-400:]
-
-
-class _Recorder:
-    """Keeps nothing."""
-
-    def result(self, result: object) -> None: ...
-
-    def negative_control(self, name: str, refused_by: object) -> None: ...
+        pool.limit_cpu(TESTS_S)
+        failed = own_tests.run(milestone, only)
+        if failed is not None:
+            raise Killed("test", failed[0], failed[1])
 
 
 def _clock(milestones: Sequence[str], report: pool.Report) -> None:
@@ -210,29 +185,6 @@ def _clock(milestones: Sequence[str], report: pool.Report) -> None:
             raise Killed("clock", str(case), _said(error)) from error
         if cycles > most:
             raise Killed("clock", str(case), f"{cycles:.0f} cycles, at most {most} are pinned")
-
-
-class _Keeper:
-    """Notes what a mutant compiles to; for mutants of host code, finds the kernel as it is."""
-
-    def __init__(self, folder: Path, device: Any, finds: bool) -> None:
-        self._folder, self._device, self._finds = folder, device, finds
-        self.digests: dict[Any, str] = {}
-
-    def find(self, config: Any) -> Any:
-        from kernel.compiled import CompiledFmha
-        from kernel.fmha import Fmha
-
-        path = saved_path(self._folder, config)
-        if not self._finds or not path.exists():
-            return None
-        saved = msgspec.msgpack.decode(path.read_bytes(), type=Saved)
-        function = self._device.restored(saved.name, saved.ptx, saved.host, Fmha.launch)
-        return CompiledFmha(config, function, saved.ptx, b"", (), 0.0)
-
-    def keep(self, compiled: Any) -> None:
-        _, ptx, host = self._device.saved(compiled.function)
-        self.digests[compiled.config] = digest(ptx, host)
 
 
 def _said(error: BaseException) -> str:
