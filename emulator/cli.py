@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from .bridge.device import EmulatedDevice
 from .bridge.patches import ORIGINAL_ENVIRONMENT
 from .chip import DEVICE, DEVICES, VARIABLE
-from .findings import has_asked_findings, report_lines, titled
+from .findings import has_errors, report_lines, titled
 from .host.children.sitecustomize import SESSION
 
 if TYPE_CHECKING:
@@ -232,4 +232,4 @@ def _report(device: EmulatedDevice) -> int:
     if error is not None:
         print("\n".join([titled(error), *getattr(error, "__notes__", ())]), file=sys.stderr)
     print(*report_lines(device.launches), sep="", end="", file=sys.stderr)
-    return REPORT_EXIT if error is not None or has_asked_findings(device) else 0
+    return REPORT_EXIT if error is not None or has_errors(device) else 0

@@ -16,7 +16,7 @@ GROUPS: Final = {
 }
 
 
-def has_asked_findings(device: EmulatedDevice) -> bool:
+def has_errors(device: EmulatedDevice) -> bool:
     """Return whether there is a finding of the level that the device was asked for."""
     asked = Level[device.level.upper()]
     return any(fault.level <= asked for launch in device.launches for fault in launch.findings)

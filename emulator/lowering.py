@@ -59,11 +59,11 @@ class Lowered:
         for number, (effect, step) in enumerate(self.accesses.steps.items()):
             instr, _ = self.accesses.instrs[number]
             handlers[effect] = learning(handlers[effect], instr, number, step.operation.uniform)
-        wrong: dict[int, list[StaticFault]] = {}
+        faults: dict[int, list[StaticFault]] = {}
         for found in (unwritten(flow, self.effects, liveness), unfenced(flow, self.effects)):
             for effect, what in found.items():
-                wrong.setdefault(effect, []).append(what)
-        return Instructions(handlers, early_uses(flow, self.effects), wrong)
+                faults.setdefault(effect, []).append(what)
+        return Instructions(handlers, early_uses(flow, self.effects), faults)
 
     def one_by_one(self) -> Code:
         """Lower the kernel again with one block for each instruction, of the same number."""

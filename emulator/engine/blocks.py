@@ -16,9 +16,9 @@ from ..isa.registry import BLOCK, Action, Flush, Handler
 from ..isa.special_registers import changes
 from ..machine.compiled.accesses import follow_clock, gets_notes
 from ..machine.convergence import (
-    fixed,
+    has_constant_lanes,
     note_absent_lanes,
-    reached,
+    receiving_lanes,
     report_nonmembers,
     report_reads_of_ended,
     report_reads_of_unnamed,
@@ -48,13 +48,13 @@ class StaticFault(Protocol):
 class Instructions:
     """Everything that executes or checks single instructions, each by the id of the instruction's effect.
 
-    handlers: actions of instructions that are not machine code. early: the loads whose registers an instruction may use
-    while they are outstanding. wrong: faults of an instruction that do not depend on its operands.
+    handlers: actions of instructions that are not machine code. early_uses: the loads whose registers an instruction
+    may use while they are outstanding. faults: faults of an instruction that do not depend on its operands.
     """
 
     handlers: Mapping[int, Action]
-    early: Mapping[int, Sequence[EarlyUse]]
-    wrong: Mapping[int, Sequence[StaticFault]]
+    early_uses: Mapping[int, Sequence[EarlyUse]]
+    faults: Mapping[int, Sequence[StaticFault]]
 
 
 class BlockWriter:
@@ -206,12 +206,12 @@ class BlockWriter:
         lines = []
         deferred = self._deferred_call(names)
         for pipe, kind in (("loads", Kind.TENSOR_LOAD), ("products", Kind.GROUP_MMA)):
-            if uses := first_uses(effects, self._instructions.early, kind):
-                refuse = f"w.{pipe}.report_early_uses({_named(uses, names)})"
-                lines += _if(f"w.{pipe} and w.{pipe}.issued", [*deferred, refuse])
+            if uses := first_uses(effects, self._instructions.early_uses, kind):
+                report = f"w.{pipe}.report_early_uses({_named(uses, names)})"
+                lines += _if(f"w.{pipe} and w.{pipe}.issued", [*deferred, report])
         for effect in effects:
-            for wrong in self._instructions.wrong.get(id(effect), ()):
-                lines += [" " + line for line in (*deferred, f"{_named(wrong, names)}.report(w)")]
+            for fault in self._instructions.faults.get(id(effect), ()):
+                lines += [" " + line for line in (*deferred, f"{_named(fault, names)}.report(w)")]
             instr = effect.instr
             members = effect.membermask if instr.guard is None else None
             if isinstance(members, Imm):
@@ -221,9 +221,11 @@ class BlockWriter:
                     parted = block.index in self._parted
                     outside = f"outside({_named(instr, names)}, w, bits, {members.value & ALL}, {parted})"
                     lines += _if(f"bits & {others}", [*deferred, outside])
-            if fixed(instr) and instr.guard is None:
+            if has_constant_lanes(instr) and instr.guard is None:
                 lines += _if("w.ended", [*deferred, f"ended({_named(instr, names)}, w, bits)"])
-                if isinstance(members, Imm) and (getting := reached(instr, ~members.value & ALL) & members.value):
+                if isinstance(members, Imm) and (
+                    getting := receiving_lanes(instr, ~members.value & ALL) & members.value
+                ):
                     unnamed = f"unnamed({_named(instr, names)}, w, bits & {getting})"
                     lines += _if(f"bits & {getting}", [*deferred, unnamed], "elif")
         return lines

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ..errors import Fault, Level, place
 from ..isa.ld_st import MemoryOp
 from ..isa.ldmatrix import Rows
-from ..machine.convergence import reached
+from ..machine.convergence import receiving_lanes
 from ..machine.reports.suspects import LoadedPart
 from ..native.builder import Slot
 from ..ptx.flow import EXIT, BasicBlock, Flow
@@ -113,7 +113,7 @@ class TaintTracker:
             return self._selected(effect, taken)
         if not effect.crosses_lanes:
             return held
-        return (reached(effect.instr, held[0]) & taken, held[1])
+        return (receiving_lanes(effect.instr, held[0]) & taken, held[1])
 
     def after(self, effect: Effect, taken: int, result: Taint | None) -> None:
         """Taint the results of an instruction that was executed, or the shared memory that it stored to."""

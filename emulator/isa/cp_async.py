@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import Level, OutOfBounds, UnknownInstruction
 from ..machine.agents.bulk import warp_copies
 from ..machine.agents.copies import Copy, issue_copies
-from ..machine.convergence import word
+from ..machine.convergence import lane_bits
 from ..machine.memory.shared import along
 from ..machine.order.clocks import ORDERED
 from ..machine.order.completion import AsyncOperation, Wait
@@ -55,7 +55,7 @@ def _copy(ins: Instr) -> Action:
         ((memory, _, places),) = to.parts(warp, targets)
         offsets = to.checked(memory, places, warp)
         copies = warp_copies(warp)
-        copies.made_by(word(mask))
+        copies.made_by(lane_bits(mask))
         cells, lanes, me = memory.cells(offsets, size.value), to.lanes(warp, None), copies.access(ins, "cp.async")
         several = memory.shadow.write(cells, me, warp.clock, along(lanes, cells))
         if warp.cta.launch.memory.tracked and (sizes > 0).any():
@@ -95,7 +95,7 @@ def _is_predicate(operand: Any) -> bool:
 @executes("cp.async.commit_group", communicates=never_communicates)
 def _commit(ins: Instr) -> Action:
     Modifiers(ins).done()
-    return lambda warp, mask: warp_copies(warp).commit(word(mask))
+    return lambda warp, mask: warp_copies(warp).commit(lane_bits(mask))
 
 
 @executes("cp.async.wait_group", "cp.async.wait_all", blocking=True, communicates=never_communicates)
@@ -103,7 +103,7 @@ def _wait(ins: Instr) -> Action:
     Modifiers(ins).done()
 
     def run(warp: Warp, mask: Any, allowed: Any = None) -> Any:
-        copies, lanes = warp_copies(warp), word(mask)
+        copies, lanes = warp_copies(warp), lane_bits(mask)
         if allowed is None:
             copies.commit(lanes)
         count = 0 if allowed is None else int(allowed)
@@ -149,7 +149,7 @@ def _arrive(ins: Instr) -> Action:
         if no_increment is None:
             barrier.pending += count
         clock = _phases_known(warp) if warp.cta.launch.asks(Level.FORMAL) else warp.clock.copy()
-        clock.advance(copies.component, copies.made_up_to(word(mask)), visible=copies.published)
+        clock.advance(copies.component, copies.made_up_to(lane_bits(mask)), visible=copies.published)
         party = Party(ins, warp, "cp.async")
         operation = AsyncOperation((barrier,), lambda: barrier.arrive(count, party, clock), copies.queue)
         warp.cta.cluster.agents.issue(operation)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..chip import TMEM_LANES
 from ..errors import UnknownInstruction, place
-from ..machine.agents.tensorcore import SHIFTED_COLUMNS, descriptor_error, shift_rows, taking_part
+from ..machine.agents.tensorcore import SHIFTED_COLUMNS, descriptor_error, participating_ctas, shift_rows
 from ..machine.formats.descriptors import MatrixDescriptor, operand_pattern
 from ..machine.formats.numbers import HOLDER_SHIFT, unpacked
 from ..machine.memory.tmem import GROUP, named
@@ -107,7 +107,7 @@ def _cp(ins: Instr) -> Action:
 
 def _taking_part(ins: Instr, warp: Warp, group: str | None) -> tuple[Cta, ...]:
     try:
-        return taking_part(warp.cta, 2 if group == "cta_group::2" else 1)
+        return participating_ctas(warp.cta, 2 if group == "cta_group::2" else 1)
     except ValueError as why:
         raise descriptor_error(ins, warp, why) from None
 

@@ -15,9 +15,9 @@ from ..machine.agents.tensorcore import (
     KStep,
     Shape,
     descriptor_error,
+    participating_ctas,
     placement,
     shift_rows,
-    taking_part,
 )
 from ..machine.formats.descriptors import (
     CHUNK,
@@ -372,7 +372,7 @@ def _mma(ins: Instr) -> Action:
             scales = _scales(ins, warp, op, bits, *(of_lane(x, lane) for x in rest[:2])) if op.block else None
             extra = of_lane(rest[-1], lane) if last else 0
             try:
-                ctas = taking_part(warp.cta, op.ctas)
+                ctas = participating_ctas(warp.cta, op.ctas)
                 at = named(of_lane(d, lane), ins, warp)
                 shape = shape_of(bits & ~SCALE_BYTES if op.block else bits, at, off, extra)
             except ValueError as why:

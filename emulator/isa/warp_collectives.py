@@ -10,7 +10,7 @@ import numpy as np
 
 from ..chip import LANES
 from ..errors import UnknownInstruction
-from ..machine.convergence import ALL, word
+from ..machine.convergence import ALL, lane_bits
 from ..native.body import Body
 from ..native.builder import Builder
 from ..native.vector import Vec, helper, template
@@ -50,10 +50,10 @@ def _warp_sync(ins: Instr) -> Action:
         if mask is None and type(members) is int and members & ALL == ALL:
             warp.sync_lanes()
             return
-        here = word(mask)
+        here = lane_bits(mask)
         named = per_lane(members, np.uint32)
         for those in set(named[list(active_lanes(mask))].tolist()):
-            meeting = those & here & word(named == those)
+            meeting = those & here & lane_bits(named == those)
             if meeting | warp.ended == ALL:
                 warp.sync_lanes()
             else:

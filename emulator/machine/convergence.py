@@ -23,7 +23,7 @@ def report_unconverged(instr: Instr, warp: Warp, mask: np.ndarray | None, aligne
 
     aligned: also report lanes of the warp that are elsewhere. Called if a mask is set or lanes were missed.
     """
-    bits = word(mask)
+    bits = lane_bits(mask)
     _report_missed(warp, bits)
     absent = _elsewhere(warp, bits) if aligned else 0
     if absent:
@@ -72,7 +72,7 @@ def _apart(instr: Instr, warp: Warp, bits: int, members: int, absent: int) -> Ba
 
 def report_reads_of_ended(instr: Instr, warp: Warp, bits: int) -> None:
     """Report that `bits` receive, by a shuffle of fixed distance, values of lanes that have ended or never existed."""
-    getting = reached(instr, warp.ended) & bits
+    getting = receiving_lanes(instr, warp.ended) & bits
     if getting:
         what = f"{instr.opcode} gives {_shown(getting)} the values of lanes that have ended, which are undefined"
         warp.cta.launch.report(BarrierError(what, instr, warp, level=Level.FORMAL))
@@ -84,17 +84,17 @@ def report_reads_of_unnamed(instr: Instr, warp: Warp, bits: int) -> None:
     warp.cta.launch.report(BarrierError(what, instr, warp, level=Level.FORMAL))
 
 
-def fixed(instr: Instr) -> bool:
+def has_constant_lanes(instr: Instr) -> bool:
     """Return whether the lanes between which an instruction moves values are constants."""
     return instr.kind is Kind.SHUFFLE and all(isinstance(operand, Imm) for operand in instr.operands[2:4])
 
 
-def reached(instr: Instr, lanes: int) -> int:
+def receiving_lanes(instr: Instr, lanes: int) -> int:
     """Return the lanes (bits) that may receive the values of `lanes` by an exchange.
 
     By a shuffle of fixed distance these are the lanes that read one of them; by others, all lanes.
     """
-    if not fixed(instr):
+    if not has_constant_lanes(instr):
         return ALL
     distance, clamp = (operand.value for operand in instr.operands[2:4] if isinstance(operand, Imm))
     segment = clamp >> 8 & 31
@@ -113,7 +113,7 @@ def reached(instr: Instr, lanes: int) -> int:
     return found
 
 
-def word(mask: np.ndarray | None) -> int:
+def lane_bits(mask: np.ndarray | None) -> int:
     """Return bool[32] as a word, lane 0 in the lowest bit; all lanes for None."""
     if mask is None:
         return ALL

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...chip import LANES, RANK_SHIFT
-from ..convergence import word
+from ..convergence import lane_bits
 from ..memory.shared import OFFSET_MASK
 from .bulk import WarpCopies, warp_copies
 
@@ -115,17 +115,17 @@ def _issued_at_once(warp: Warp, row: Sequence[Copy]) -> bool:
 
 def _issue(warp: Warp, copies: WarpCopies, gather: Gather, count: int) -> None:
     smem = warp.cta.smem
-    copies.made_by(word(gather.first.mask))
+    copies.made_by(lane_bits(gather.first.mask))
     copies.issue(gather.first.instr, lambda: gather.move(warp, smem), count)
     warp.cta.launch.stats.copied_in_bytes += gather.first.size * gather.offsets.size
 
 
 def _gather(warp: Warp, row: Sequence[Copy]) -> Gather | None:
     """Return copies of one size by the same lanes to this CTA's own shared memory as a Gather; None for others."""
-    first, lanes = row[0], word(row[0].mask)
+    first, lanes = row[0], lane_bits(row[0].mask)
     for copy in row:
         by_lane = isinstance(copy.targets, np.ndarray) and isinstance(copy.sources, np.ndarray)
-        if not by_lane or copy.size != first.size or word(copy.mask) != lanes:
+        if not by_lane or copy.size != first.size or lane_bits(copy.mask) != lanes:
             return None
     targets = _of_all(first.mask, [copy.targets for copy in row])
     if (targets >> RANK_SHIFT != warp.cta.rank).any():

@@ -138,7 +138,7 @@ class Product:
     def perform(self) -> None:
         """Read the operands, multiply, write the accumulator."""
         shape = self.shape
-        ctas = taking_part(self.warp.cta, shape.ctas)
+        ctas = participating_ctas(self.warp.cta, shape.ctas)
         b = [self._b(cta) for cta in ctas]
         right = b[0] if len(b) == 1 else np.concatenate(b)
         for cta in ctas:
@@ -272,7 +272,7 @@ def shift_rows(cta: Cta, column: int) -> None:
     rows[..., :-1] = rows[..., 1:].copy()
 
 
-def taking_part(cta: Cta, ctas: int) -> tuple[Cta, ...]:
+def participating_ctas(cta: Cta, ctas: int) -> tuple[Cta, ...]:
     """Return the CTA, or both of its CTA pair, the even rank first. Raises ValueError if there is no peer."""
     if ctas == 1:
         return (cta,)

@@ -64,7 +64,7 @@ def spread(launch: Launch, run_cluster: Callable[[Dim3], None], processes: int |
     if processes is None:
         processes = idle_cores() if took_s * len(left) > PAYS_S else 1
     if processes > 1 and len(left) > 1 and not launch.findings:
-        _share_out(launch, run_cluster, left, processes)
+        _distribute(launch, run_cluster, left, processes)
     else:
         for index in left:
             run_cluster(index)
@@ -77,9 +77,9 @@ def idle_cores() -> int:
     return max(int(len(os.sched_getaffinity(0)) - others), 1)
 
 
-def _share_out(launch: Launch, run_cluster: Callable[[Dim3], None], clusters: Sequence[Dim3], processes: int) -> None:
+def _distribute(launch: Launch, run_cluster: Callable[[Dim3], None], clusters: Sequence[Dim3], processes: int) -> None:
     """Run clusters in this process and forked ones, or all in this one if their results could depend on each other."""
-    first, *others = _shares(clusters, processes)
+    first, *others = _split(clusters, processes)
     shadow = GlobalShadow.of(launch)
     shadow.start_footprint()
     helpers: list[Helper] = []
@@ -113,7 +113,7 @@ def _no_interrupt() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
-def _shares(clusters: Sequence[Dim3], count: int) -> list[Sequence[Dim3]]:
+def _split(clusters: Sequence[Dim3], count: int) -> list[Sequence[Dim3]]:
     """Split clusters into `count` runs of neighbours whose lengths differ by at most one."""
     count = min(count, len(clusters))
     ends = [len(clusters) * i // count for i in range(count + 1)]

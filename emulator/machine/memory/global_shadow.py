@@ -79,9 +79,9 @@ Footprint = dict[int, Touched] | None
 """Touched cells by the allocation's address; None if an allocation was written whose earlier readers are unknown."""
 
 
-def disjoint(shares: Sequence[Footprint]) -> bool:
+def disjoint(footprints: Sequence[Footprint]) -> bool:
     """Return whether no footprint certainly contains a cell that another one wrote."""
-    known = [share for share in shares if share is not None]
+    known = [share for share in footprints if share is not None]
     for address in {address for share in known for address in share}:
         touched = [share[address] for share in known if address in share]
         written, accessed = touched[0].bits()
@@ -90,7 +90,7 @@ def disjoint(shares: Sequence[Footprint]) -> bool:
             if (more & accessed).any() or (seen & written).any():
                 return False
             written, accessed = written | more, accessed | seen
-    return len(known) == len(shares)
+    return len(known) == len(footprints)
 
 
 class GlobalShadow:
