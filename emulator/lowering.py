@@ -21,8 +21,8 @@ from .engine.unwritten import unwritten
 from .errors import Decoding, UnknownInstruction
 from .isa import catalog as _catalog  # noqa: F401 - fills the registry
 from .isa import registry
-from .isa.ld_st import learning
-from .isa.registry import Action, Handler, takes
+from .isa.ld_st import recording
+from .isa.registry import Action, Handler, accepts
 from .machine.convergence import report_unconverged
 from .machine.launch.source import locating_errors
 from .ptx.flow import Flow
@@ -58,7 +58,7 @@ class Lowered:
         handlers = {id(e): _made(e, e.entry, id(e) not in unread) for e in self.effects if isinstance(e.entry, Handler)}
         for number, (effect, step) in enumerate(self.accesses.steps.items()):
             instr, _ = self.accesses.instrs[number]
-            handlers[effect] = learning(handlers[effect], instr, number, step.operation.uniform)
+            handlers[effect] = recording(handlers[effect], instr, number, step.operation.uniform)
         faults: dict[int, list[StaticFault]] = {}
         for found in (unwritten(flow, self.effects, liveness), unfenced(flow, self.effects)):
             for effect, what in found.items():
@@ -79,7 +79,7 @@ def _made(effect: Effect, handler: Handler, read: bool) -> Action:
     with Decoding(instr):
         action = handler.make(instr if read else replace(instr, operands=(Sink(), *instr.operands[1:])))
     given = 2 + sum(2 if isinstance(operand, TensorAddress) else 1 for operand in effect.sources)
-    if not takes(action, given):
+    if not accepts(action, given):
         raise UnknownInstruction(instr, f"{len(instr.operands)} operands")
     return _aligned(instr, action) if "aligned" in instr.modifiers else action
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SUB_PARTITIONS = 4
 IN_FLIGHT = 8
-"""The maximum number of incomplete wgmmas of a warp; the next waits to issue (measured on an H200)."""
+"""The maximum number of incomplete warp group MMAs of a warp; the next waits to issue (measured on an H200)."""
 Op = tuple[Any, ...]
 """The next operation of a warp: a function of (warp, time, *arguments).
 
@@ -58,9 +58,9 @@ class Sm:
         """The times until which copies to other CTAs of the cluster are sent, and copies from them are received."""
         self.tmem = [0.0] * SUB_PARTITIONS
         self.products = [0.0] * SUB_PARTITIONS
-        """The time until which wgmma occupies the tensor core of each sub-partition."""
+        """The time until which warp group MMAs occupy the tensor core of each sub-partition."""
         self.delays = [0.0] * SUB_PARTITIONS
-        """The total cycles by which ordinary instructions delayed wgmma: both use the register file."""
+        """The total cycles by which ordinary instructions delayed them: both use the register file."""
         self.outstanding, self.coming = 0, 0.0
         """Bytes of loads under way, and of prefetches to L2."""
         self.prefetched: list[Prefetch] = []
@@ -183,7 +183,7 @@ class TimedWarp:
         """(completion time, instruction, reason to wait) of these loads, by PTX line."""
         self.copies: dict[Any, Copies] = {}
         self.in_flight: deque[float] = deque(maxlen=IN_FLIGHT)
-        """Completion times of the last wgmmas."""
+        """Completion times of the last warp group MMAs."""
         self.cluster_generation = 0
         self.timeline: Any = None
         self.go: Callable[[float], None]

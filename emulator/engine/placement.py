@@ -15,6 +15,7 @@ import numpy as np
 from ..isa.special_registers import changes, register_type
 from ..native.builder import Slot
 from ..native.memory_layout import address_of
+from ..ptx.dataflow import reachable
 from ..ptx.syntax import Reg, Special, Vector
 from .effects import Effect
 
@@ -75,12 +76,17 @@ def _vectors(effects: Sequence[Effect]) -> list[list[Reg]]:
 
 
 def _whole_vectors(blocks: Mapping[Reg, int], vectors: Sequence[Sequence[Reg]]) -> dict[Reg, int]:
-    """Remove registers that share a vector with registers of no block, or of another block."""
-    left = dict(blocks)
-    while mixed := [vector for vector in vectors if len({left.get(register) for register in vector}) > 1]:
-        for register in (register for vector in mixed for register in vector):
-            left.pop(register, None)
-    return left
+    """Return the blocks without registers of a vector that does not lie in one block.
+
+    That excludes the registers of every vector that shares a register with such a vector.
+    """
+    beside: dict[Reg, set[Reg]] = {}
+    for vector in vectors:
+        for register in vector:
+            beside.setdefault(register, set()).update(vector)
+    mixed = [register for vector in vectors if len({*map(blocks.get, vector)}) > 1 for register in vector]
+    outside = reachable(mixed, beside.__getitem__)
+    return {register: block for register, block in blocks.items() if register not in outside}
 
 
 @dataclass(slots=True, eq=False)

@@ -98,7 +98,7 @@ def _float_ring(builder: Builder, ins: Instr, m: Modifiers, type_name: str) -> N
         if rounds_up:
             factors = (*values, _signed_zero(*values)) if ins.opcode == "mul" else values
             result = floats.flush_inexact(result, *factors)
-        return floats.raised(result) if relu else result
+        return floats.relu(result) if relu else result
 
     floating(builder, ins, m, type_name, compute, saturate)
 

@@ -11,7 +11,7 @@ from ..machine.formats.tensormap import reduced
 from ..machine.order.access import GPU
 from ..ptx.syntax import Instr, Reg
 from .lane_values import per_lane
-from .ld_st import REGISTER_BYTES, MemoryOp, chosen, load, outside_cluster, store
+from .ld_st import REGISTER_BYTES, MemoryOp, active_addresses, load, outside_cluster, store
 from .modifiers import CACHE_HINT, REACH, SCOPE, SHARED, Modifiers
 from .registry import Action, Timing, executes
 from .spaces import LOCAL_BASE
@@ -120,13 +120,13 @@ def _run(op: Atomic, ins: Instr, results: int) -> Action:
     def run(warp: Warp, mask: Any, address: Any, *values: Any) -> Any:
         needed = 2 if op.operation == "cas" else 1
         operands = [_bits(op, v, mask) for v in values[:needed]]
-        addresses = chosen(warp, mask, address)
+        addresses = active_addresses(warp, mask, address)
         if op.releases:
             warp.complete_used_loads(ins)
         old = np.zeros((addresses.size, op.count), f"u{op.width}")
         lanes = warp.lanes
         assert lanes is not None
-        for rows in _turns(addresses):
+        for rows in _conflict_free_groups(addresses):
             warp.lanes = lanes[rows]
             old[rows] = load(op, warp, addresses[rows])
             store(op, warp, addresses[rows], op.folded(addresses[rows], old[rows], [o[rows] for o in operands]))
@@ -140,7 +140,7 @@ def _flushed(bits: np.ndarray) -> np.ndarray:
     return np.where(bits & 0x7F80_0000, bits, bits & 0x8000_0000)
 
 
-def _turns(addresses: np.ndarray) -> list[np.ndarray]:
+def _conflict_free_groups(addresses: np.ndarray) -> list[np.ndarray]:
     """Split the lanes into groups without a common address, in lane order for each address."""
     if np.unique(addresses).size == addresses.size:
         return [np.arange(addresses.size)]

@@ -11,7 +11,7 @@ from ..errors import CancelError, UnknownInstruction, place
 from ..machine.agents.bulk import aligned, fill
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
-from .mbarrier import mbarrier_at, reachable
+from .mbarrier import check_initialised, mbarrier_at
 from .modifiers import SHARED, Modifiers
 from .registry import Action, executes, if_sources_uniform
 
@@ -42,13 +42,13 @@ def _try_cancel(ins: Instr) -> Action:
         seen = warp.clock.copy()
         warp.tick()
         for lane in active_lanes(mask):
-            offset, told = (smem.local_offset(of_lane(at, lane), ins, warp, ins.opcode) for at in (target, barrier))
+            offset, signal = (smem.local_offset(of_lane(at, lane), ins, warp, ins.opcode) for at in (target, barrier))
             aligned(offset, RESPONSE_BYTES, "the response of try_cancel", ins, warp)
             taken = cluster.take_over()
             response = np.array([taken is not None, *(taken or NO_CTA)], np.uint32).view(np.uint8)
             for cta in cluster.ctas if everyone else (warp.cta,):
-                signalled = mbarrier_at(warp, told | cta.rank << RANK_SHIFT, ins)
-                reachable(signalled, ins, warp)
+                signalled = mbarrier_at(warp, signal | cta.rank << RANK_SHIFT, ins)
+                check_initialised(signalled, ins, warp)
 
                 def move(
                     to: Cta = cta, at: int = offset, response: np.ndarray = response, by: MBarrier = signalled

@@ -161,7 +161,7 @@ def _floats(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str
     if rounding in _TO_INTEGRAL:
         a = builder.code.intrinsic(_TO_INTEGRAL[rounding], a)
     if relu:
-        a = floats.raised(a)
+        a = floats.relu(a)
     if saturate:
         a = floats.saturate(a)
     if result in HALF_FLOATS:
@@ -186,7 +186,7 @@ def _to_tf32(builder: Builder, ins: Instr, m: Modifiers) -> None:
     m.done()
     a = builder.read(ins.operands[1], "float")
     to = {"rn": small.to_tf32_rn, "rna": small.to_tf32_rna, "rz": small.to_tf32_rz}[rounding]
-    builder.write(ins.operands[0], to(floats.raised(a) if relu else a))
+    builder.write(ins.operands[0], to(floats.relu(a) if relu else a))
 
 
 def _nan_of(a: Vec, result: str) -> Vec:
@@ -225,7 +225,7 @@ def _pairs(builder: Builder, ins: Instr, m: Modifiers, result: str, source: str)
     else:
         raise m.unsupported(f"conversion from .{source} to .{result}")
     if relu:
-        high, low = floats.raised(high), floats.raised(low)
+        high, low = floats.relu(high), floats.relu(low)
     wanted = _PAIRS.get(result)
     if wanted is None:
         raise m.unsupported(f"conversion from .{source} to .{result}")

@@ -17,7 +17,7 @@ from ..machine.order.completion import AsyncOperation, Wait
 from ..machine.synchronisation.mbarrier import Party
 from ..ptx.syntax import Imm, Instr, Not, Reg
 from .lane_values import active_lanes, per_lane, same
-from .ld_st import MemoryOp, chosen
+from .ld_st import MemoryOp, active_addresses
 from .mbarrier import mbarrier_at
 from .modifiers import CACHE_HINT, SHARED, Modifiers
 from .registry import BLOCK, Action, executes, never_communicates
@@ -47,7 +47,7 @@ def _copy(ins: Instr) -> Action:
     def copy(warp: Warp, mask: Any, target: Any, source: Any, real: Any) -> None:
         sizes = per_lane(real, np.uint32)
         sizes = sizes if mask is None else sizes[mask]
-        sources, targets = chosen(warp, mask, source), to.aligned(chosen(warp, mask, target), warp)
+        sources, targets = active_addresses(warp, mask, source), to.aligned(active_addresses(warp, mask, target), warp)
         to.aligned(sources[sizes > 0] if sized else sources, warp)
         if sized and int(sizes.max()) > size.value:
             what = f"cp.async of {size.value} bytes from a source of {int(sizes.max())}"

@@ -21,7 +21,7 @@ from ..machine.order.completion import Wait
 from ..ptx.syntax import Instr
 from .atomics import DTYPES
 from .lane_values import active_lanes, of_lane
-from .mbarrier import mbarrier_at, reachable
+from .mbarrier import check_initialised, mbarrier_at
 from .modifiers import CACHE_HINT, SHARED, Modifiers
 from .registry import BLOCK, Action, executes, never_communicates
 
@@ -69,9 +69,9 @@ def targets(
     found = []
     for rank, signalled in copies:
         cta = cta_of(ins, warp, rank)
-        told = mbarrier_at(warp, barrier & OFFSET_MASK | signalled << RANK_SHIFT, ins)
-        reachable(told, ins, warp)
-        found.append((cta, target & OFFSET_MASK, told))
+        mbar = mbarrier_at(warp, barrier & OFFSET_MASK | signalled << RANK_SHIFT, ins)
+        check_initialised(mbar, ins, warp)
+        found.append((cta, target & OFFSET_MASK, mbar))
     return found
 
 
@@ -102,9 +102,9 @@ def _bulk(ins: Instr) -> Action:
 @executes("cp.reduce.async.bulk")
 def _reduce(ins: Instr) -> Action:
     """Reduce in bulk. Each element is combined atomically, so reductions of the same bytes do not race."""
-    spaces, told = {"global", "shared::cluster"}, BULK_GROUP | COMPLETE_TX
+    spaces, completions = {"global", "shared::cluster"}, BULK_GROUP | COMPLETE_TX
     target, _, completion, _, operation, exact, kind = Modifiers(ins).pick(
-        spaces, {"shared::cta"}, told, CACHE_HINT, REDUCTIONS, {"noftz"}, set(DTYPES)
+        spaces, {"shared::cta"}, completions, CACHE_HINT, REDUCTIONS, {"noftz"}, set(DTYPES)
     )
     allowed = REDUCED.get(target or "", {})
     if kind is None or operation is None or kind not in allowed.get(operation, ()):
@@ -153,15 +153,15 @@ def _bulk_in(ins: Instr) -> Action:
             _check_units(ins, warp, "a bulk copy", address, count, of_lane(target, lane))
             memory.readable(address, address + count, ins, warp, "a bulk copy")
             ranks = of_lane(rest[0], lane) if multicast else None
-            for cta, offset, told in targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, False):
+            for cta, offset, mbar in targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), ranks, False):
                 if memory.tracks(address):
-                    reading = Access(told.component, told.phase + 1, False, ins, warp, "a bulk copy", via=told)
+                    reading = Access(mbar.component, mbar.phase + 1, False, ins, warp, "a bulk copy", via=mbar)
                     warp.cta.cluster.outside.read(np.array([address], np.uint64), count, reading, warp.clock)
 
                 def move(cta: Cta = cta, offset: int = offset, address: int = address, count: int = count) -> None:
                     cta.smem.bytes[offset : offset + count] = np.frombuffer(ctypes.string_at(address, count), np.uint8)
 
-                fill(ins, warp, cta, offset, count, told, "a bulk copy", move)
+                fill(ins, warp, cta, offset, count, mbar, "a bulk copy", move)
 
     return run
 
@@ -218,16 +218,16 @@ def _bulk_across(ins: Instr, what: str, fold: Fold = copy) -> Action:
         for lane in active_lanes(mask):
             count, offset = of_lane(size, lane), smem.local_offset(of_lane(source, lane), ins, warp, what)
             _check_units(ins, warp, what, 0, count, offset, of_lane(target, lane))
-            ((cta, there, told),) = targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), None, False)
+            ((cta, there, mbar),) = targets(ins, warp, of_lane(target, lane), of_lane(barrier, lane), None, False)
             smem.check_span(offset, count, ins, warp, what)
-            reading = Access(told.component, told.phase + 1, False, ins, warp, what, via=told)
+            reading = Access(mbar.component, mbar.phase + 1, False, ins, warp, what, via=mbar)
             smem.shadow.read(smem.span(offset, count), reading, warp.clock)
 
             def move(cta: Cta = cta, there: int = there, offset: int = offset, count: int = count) -> None:
                 fold(cta.smem.bytes[there : there + count], smem.bytes[offset : offset + count])
 
             route = (warp.cta.rank, offset, there, count)
-            fill(ins, warp, cta, there, count, told, what, move, reduces=fold is not copy, route=route)
+            fill(ins, warp, cta, there, count, mbar, what, move, reduces=fold is not copy, route=route)
 
     return run
 

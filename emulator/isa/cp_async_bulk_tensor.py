@@ -36,9 +36,10 @@ REDUCED: Final = {
 }
 """The tensor map element types of each reduction (PTX ISA 9.1, 9.7.9.25.5.3)."""
 Ends = tuple["Warp", int, int, int, int | None, bool]
-"""The endpoints of a load: the issuing warp, the addresses of tensor map, destination and mbarrier, the multicast mask,
+"""The endpoints of a load.
 
-and whether the mbarrier may be the peer's.
+(issuing warp, addresses of tensor map, destination and mbarrier, multicast mask, whether the mbarrier may be the
+peer's)
 """
 
 
@@ -174,8 +175,8 @@ def _route(ins: Instr, tensor: TensorMap, ends: Ends) -> Route:
     """
     warp, at, target, barrier, ranks, paired = ends
     route = Route(tensor, targets(ins, warp, target, barrier, ranks, paired))
-    for cta, _, told in route.targets:
-        _check_near(ins, warp, cta, told, paired)
+    for cta, _, mbar in route.targets:
+        _check_near(ins, warp, cta, mbar, paired)
     for _, offset, _ in route.targets:
         aligned(offset, TMA_ALIGNMENT, f"the destination of {LOAD}", ins, warp)
     launch = warp.cta.launch
@@ -184,13 +185,16 @@ def _route(ins: Instr, tensor: TensorMap, ends: Ends) -> Route:
     return route
 
 
-def _check_near(ins: Instr, warp: Warp, cta: Cta, told: MBarrier, paired: bool) -> None:
+def _check_near(ins: Instr, warp: Warp, cta: Cta, mbar: MBarrier, paired: bool) -> None:
     """Report an mbarrier outside the destination CTA; with .cta_group::2 it may be the peer's."""
-    if told.cta is cta or (paired and told.cta.rank == cta.rank ^ 1):
+    if mbar.cta is cta or (paired and mbar.cta.rank == cta.rank ^ 1):
         return
     allowed = "that CTA or its peer" if paired else "that CTA, or .cta_group::2 for its peer"
     fault = BarrierError(
-        f"{ins.opcode} to {cta} reports to {told} of {told.cta}", ins, warp, (("missing", f"an mbarrier of {allowed}"),)
+        f"{ins.opcode} to {cta} reports to {mbar} of {mbar.cta}",
+        ins,
+        warp,
+        (("missing", f"an mbarrier of {allowed}"),),
     )
     warp.cta.launch.report(fault)
 

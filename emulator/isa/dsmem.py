@@ -17,7 +17,7 @@ from ..machine.synchronisation.mbarrier import MBarrier, Party
 from ..ptx.syntax import Instr
 from .atomics import DTYPES
 from .lane_values import active_lanes, lane_rows, of_lane
-from .ld_st import MemoryOp, chosen
+from .ld_st import MemoryOp, active_addresses
 from .mbarrier import mbarrier_at
 from .modifiers import SHARED, Modifiers
 from .registry import Action, executes, if_sources_uniform, never_communicates
@@ -53,11 +53,11 @@ class Remote(MemoryOp):
         offsets: np.ndarray,
         values: np.ndarray,
         lanes: np.ndarray,
-        told: MBarrier,
+        mbar: MBarrier,
     ) -> None:
         """Check the words for one CTA and queue them; they are written and reported when they arrive."""
         index = self.checked(memory, offsets, warp)
-        me = Access(told.component, told.phase + 1, True, self.ins, warp, self.what, via=told)
+        me = Access(mbar.component, mbar.phase + 1, True, self.ins, warp, self.what, via=mbar)
         me.strong = CLUSTER_SCOPE if self.operation is not None else 0
         cells = memory.cells(index, self.bytes)
         if self.operation is None:
@@ -66,7 +66,7 @@ class Remote(MemoryOp):
             memory.shadow.read(cells, me, warp.clock)
         memory.shadow.write(cells, me, warp.clock)
         party = Party(self.ins, warp, self.what, (me.component, me.time))
-        told.copies.append(party)
+        mbar.copies.append(party)
         view = memory.views[self.width]
 
         def perform() -> None:
@@ -74,9 +74,9 @@ class Remote(MemoryOp):
                 words = slice(at, at + self.count)
                 old = view[words]
                 view[words] = value if self.operation is None else reduced(old, value, self.dtype, self.operation)
-            told.complete_tx(values.nbytes, party)
+            mbar.complete_tx(values.nbytes, party)
 
-        warp.cta.cluster.agents.issue(AsyncOperation((told,), perform))
+        warp.cta.cluster.agents.issue(AsyncOperation((mbar,), perform))
 
 
 @executes("st.async", communicates=never_communicates)
@@ -99,13 +99,13 @@ def _reduce(ins: Instr) -> Action:
 
 def _run(op: Remote) -> Action:
     def run(warp: Warp, mask: Any, address: Any, value: Any, barrier: Any) -> None:
-        addresses = op.aligned(chosen(warp, mask, address), warp)
+        addresses = op.aligned(active_addresses(warp, mask, address), warp)
         values = lane_rows(value, op.count, np.dtype(f"u{op.width}"))
         values = values if mask is None else values[mask]
-        told = np.array([of_lane(barrier, lane) for lane in active_lanes(mask)])
+        barriers = np.array([of_lane(barrier, lane) for lane in active_lanes(mask)])
         lanes = np.uint32(1) << np.array(active_lanes(mask), np.uint32)
-        for signalled in np.unique(told).tolist():
-            these = told == signalled
+        for signalled in np.unique(barriers).tolist():
+            these = barriers == signalled
             for memory, where, places in op.parts(warp, addresses[these]):
                 words, by = values[these], lanes[these]
                 if where is not None:

@@ -30,7 +30,7 @@ def canonical_nan(a: Vec) -> Vec:
     return is_nan(a).select(a.code.bits(NAN[a.kind], a.kind), a)
 
 
-def raised(a: Vec) -> Vec:
+def relu(a: Vec) -> Vec:
     """Replace negative numbers by +0 and keep NaN (.relu)."""
     bits = as_bits(a)
     below = bits.compare("slt", 0) & ~is_nan(a)

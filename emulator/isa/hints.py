@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import Misaligned, UnknownInstruction
 from ..native.builder import Builder
 from ..ptx.syntax import Imm, Instr
-from .ld_st import chosen
+from .ld_st import active_addresses
 from .modifiers import Modifiers
 from .registry import Action, Timing, executes, if_sources_uniform, lowers, never_communicates
 
@@ -76,7 +76,7 @@ def _check_line(ins: Instr) -> None:
 
 def _lines(ins: Instr, warp: Warp, mask: Any, address: Any) -> np.ndarray:
     """Return the addresses as uint64[n]. Raises Misaligned unless they are line-aligned."""
-    addresses = chosen(warp, mask, address)
+    addresses = active_addresses(warp, mask, address)
     if (inside := addresses % np.uint64(LINE_BYTES)).any():
         at = int(addresses[inside.argmax()])
         raise Misaligned(f"{ins.opcode} at {at:#x}, which is not a multiple of {LINE_BYTES}", ins, warp)

@@ -292,14 +292,14 @@ def _local_index(op: MemoryOp, warp: Warp, places: np.ndarray, lanes: Any) -> An
     return rows[:, None], (places // op.width).astype(np.intp)[:, None] + np.arange(op.count)
 
 
-def chosen(warp: Warp, mask: np.ndarray | None, address: Any) -> np.ndarray:
+def active_addresses(warp: Warp, mask: np.ndarray | None, address: Any) -> np.ndarray:
     """Return the active lanes' addresses."""
     addresses: np.ndarray = address if isinstance(address, np.ndarray) else np.full(32, address, np.uint64)
     warp.lanes = np.arange(32) if mask is None else np.flatnonzero(mask)
     return addresses if mask is None else addresses[mask]
 
 
-def chosen_once(warp: Warp, mask: np.ndarray | None, address: Any) -> np.ndarray:
+def uniform_address(warp: Warp, mask: np.ndarray | None, address: Any) -> np.ndarray:
     """Return the address that all active lanes share."""
     warp.lanes = None
     warp.active = ALL_LANES if mask is None else int(BITS[mask].sum())
@@ -348,15 +348,15 @@ def _ld(ins: Instr) -> Action:
         raise UnknownInstruction(ins, "vectors of .b128 are not supported")
     by_lane = op.space in ("local", "generic")
     if op.space == "param":
-        return load_of_parameters(op, widths)
+        return parameter_load(op, widths)
 
     def run(warp: Warp, mask: Any, address: Any, _policy: Any = None) -> Any:
         if not by_lane and not isinstance(address, np.ndarray):
-            values = load(op, warp, chosen_once(warp, mask, address))
+            values = load(op, warp, uniform_address(warp, mask, address))
             if wide:
                 return np.repeat(values.T, 32, axis=1)
             return _flat([int(extended(op, values[0, i : i + 1], w)[0]) for i, w in enumerate(widths)])
-        values = load(op, warp, chosen(warp, mask, address))
+        values = load(op, warp, active_addresses(warp, mask, address))
         if mask is not None:
             full = np.zeros((32, op.count), values.dtype)
             full[mask] = values
@@ -382,7 +382,7 @@ def extended(op: MemoryOp, values: np.ndarray, width: int) -> np.ndarray:
     return values.astype(f"u{width}")
 
 
-def load_of_parameters(op: MemoryOp, widths: list[int]) -> Action:
+def parameter_load(op: MemoryOp, widths: list[int]) -> Action:
     """Return the action of an ld.param whose address is in a register."""
 
     def run(warp: Warp, mask: Any, address: Any) -> Any:
@@ -405,11 +405,11 @@ def _st(ins: Instr) -> Action:
         if op.releases:
             warp.complete_used_loads(ins)
         if not by_lane and not isinstance(address, np.ndarray) and not isinstance(value, np.ndarray):
-            addresses = chosen_once(warp, mask, address)
+            addresses = uniform_address(warp, mask, address)
             items = value if isinstance(value, tuple) else (value,)
             values = np.array([[v & low for v in items]], dtype)
         else:
-            addresses = chosen(warp, mask, address)
+            addresses = active_addresses(warp, mask, address)
             values = lane_rows(value, op.count, dtype)
             if mask is not None:
                 values = values[mask]
@@ -420,7 +420,7 @@ def _st(ins: Instr) -> Action:
     return run
 
 
-def learning(run: Action, ins: Instr, number: int, uniform: bool) -> Action:
+def recording(run: Action, ins: Instr, number: int, uniform: bool) -> Action:
     """Wrap the handler `run` of an ld or st that is also JIT-compiled.
 
     Every access that the handler performs is one that the compiled code may perform later.

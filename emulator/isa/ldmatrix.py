@@ -12,7 +12,7 @@ from ..machine.formats.numbers import HOLDER_SHIFT, unpacked
 from ..machine.memory.shared import WORD
 from ..ptx.syntax import Instr
 from .lane_values import matrix
-from .ld_st import BITS, MemoryOp, chosen, load, store
+from .ld_st import BITS, MemoryOp, active_addresses, load, store
 from .modifiers import ALIGNED, SHARED, Modifiers
 from .registry import Action, Timing, executes, never_communicates
 from .tcgen05_cp import SOURCES
@@ -116,7 +116,7 @@ class Rows(MemoryOp):
 
     def addresses(self, warp: Warp, address: Any) -> np.ndarray:
         """Return the row addresses, from the lanes that provide them."""
-        return chosen(warp, None, address)[: self.fragment.rows * self.matrices]
+        return active_addresses(warp, None, address)[: self.fragment.rows * self.matrices]
 
 
 @executes("ldmatrix", dst=1, timing=Timing.MEMORY, communicates=never_communicates)

@@ -46,7 +46,7 @@ def mbarrier_at(warp: Warp, address: int, ins: Instr) -> MBarrier:
     return found
 
 
-def reachable(barrier: MBarrier, ins: Instr, warp: Warp) -> None:
+def check_initialised(barrier: MBarrier, ins: Instr, warp: Warp) -> None:
     """Report a BarrierError unless a fence made the initialisation of `barrier` visible to the async proxy.
 
     Within the CTA the error is of level formal: in practice a copy finds the initialised mbarrier in its own CTA.
@@ -86,7 +86,7 @@ def _inval(ins: Instr) -> Action:
     return run
 
 
-def _each(address: Any, mask: Any) -> list[tuple[int, Sequence[int]]]:
+def _by_address(address: Any, mask: Any) -> list[tuple[int, Sequence[int]]]:
     """Group the active lanes by address."""
     at = same(address, mask)
     if at is not None:
@@ -120,7 +120,7 @@ def _arrive(ins: Instr) -> Action:
             warp.complete_used_loads(ins)
             clock = warp.clock
         tokens: Any = np.zeros(LANES, np.uint64) if wanted else 0
-        for at, lanes in _each(address, mask):
+        for at, lanes in _by_address(address, mask):
             barrier = mbarrier_at(warp, at, ins)
             if own and barrier.cta is not warp.cta:
                 warp.cta.smem.local_offset(at, ins, warp, ins.opcode)
@@ -153,7 +153,7 @@ def _tx(ins: Instr) -> Action:
 
     def run(warp: Warp, mask: Any, address: Any, tx: Any) -> None:
         party = Party(ins, warp, ins.opcode)
-        for at, lanes in _each(address, mask):
+        for at, lanes in _by_address(address, mask):
             barrier = mbarrier_at(warp, at, ins)
             if own and barrier.cta is not warp.cta:
                 warp.cta.smem.local_offset(at, ins, warp, ins.opcode)
@@ -211,7 +211,7 @@ def _wait(ins: Instr) -> Action:
 
 def _ignored_wait(ins: Instr) -> Action:
     def run(warp: Warp, mask: Any, address: Any, _phase: Any, _time_limit: Any = 0) -> Any:
-        for at, _ in _each(address, mask):
+        for at, _ in _by_address(address, mask):
             warp.unread_answers[mbarrier_at(warp, at, ins)] = ins
         return False
 
@@ -266,12 +266,12 @@ def _report_late_wait(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, pa
     by one bit only.
     """
     known = warp.clock.at(barrier.over)
-    meant = known - (known & 1 != wanted & 1) if parity else wanted & PHASES
-    if barrier.phase - meant >= 2:
-        shown = f"parity {wanted & 1}" if parity else f"the state of phase {meant}"
+    requested = known - (known & 1 != wanted & 1) if parity else wanted & PHASES
+    if barrier.phase - requested >= 2:
+        shown = f"parity {wanted & 1}" if parity else f"the state of phase {requested}"
         what = f"{ins.opcode} for {shown} of {barrier} comes two phases late"
         state = f"{warp} knows of {known} completed phases, {barrier.phase} are"
-        missing = f"what keeps {barrier} from going on before {warp} has waited for phase {meant}"
+        missing = f"what keeps {barrier} from going on before {warp} has waited for phase {requested}"
         last = barrier.last.placed() if barrier.last else "none"
         notes = (("state", state), ("last arrival", last), ("missing", missing))
         warp.cta.launch.report(BarrierError(what, ins, warp, notes))

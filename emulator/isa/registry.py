@@ -202,7 +202,7 @@ def find(instr: Instr) -> Handler | Lowering:
     return found
 
 
-def takes(action: Action, count: int) -> bool:
+def accepts(action: Action, count: int) -> bool:
     """Return True if a handler's action can be called with `count` arguments."""
     code: CodeType = action.__code__  # type: ignore[attr-defined]
     defaults = action.__defaults__ or ()  # type: ignore[attr-defined]

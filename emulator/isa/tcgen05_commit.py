@@ -10,7 +10,7 @@ from ..machine.agents.tensorcore import TensorThread
 from ..machine.memory.shared import OFFSET_MASK
 from ..ptx.syntax import Instr
 from .lane_values import active_lanes, of_lane
-from .mbarrier import mbarrier_at, reachable
+from .mbarrier import check_initialised, mbarrier_at
 from .modifiers import CTA_GROUP, SHARED, Modifiers
 from .registry import Action, executes, never_communicates
 
@@ -44,7 +44,7 @@ def _commit(ins: Instr) -> Action:
             else:
                 barriers = (mbarrier_at(warp, at, ins),)
             for barrier in barriers:
-                reachable(barrier, ins, warp)
+                check_initialised(barrier, ins, warp)
             thread(warp, lane).commit(ins, barriers)
 
     return run

@@ -195,7 +195,7 @@ def _check_queued(warp: Warp) -> None:
         while count < len(left) and left[count].continues and left[count].me.component == left[0].me.component:
             count += 1
         steps, left = left[:count], left[count:]
-        if count == 1 or not _in_order(steps):
+        if count == 1 or not _record_if_ordered(steps):
             for queued in steps:
                 _check(queued)
 
@@ -211,10 +211,10 @@ def _check(queued: Queued) -> None:
         if step.scales is not None:
             _read_scales(cta, me, shape, step.scales)
         if not queued.continues:
-            _touch_accumulator(cta, me, shape, queued.accumulate)
+            _record_accumulator(cta, me, shape, queued.accumulate)
 
 
-def _in_order(steps: list[Queued]) -> bool:
+def _record_if_ordered(steps: list[Queued]) -> bool:
     """Return True if all operand reads of a product's steps are ordered.
 
     Then they are recorded, and so is the accumulator access.
@@ -225,19 +225,19 @@ def _in_order(steps: list[Queued]) -> bool:
     if shape.block or any(queued.step.a_in_tmem != first.step.a_in_tmem for queued in steps):
         return False
     for cta in first.ctas:
-        if not _operands_in_order(cta, accesses, b, shape.b_rows, shape.kind, shape.idesc.b_mn_major):
+        if not _record_operands_if_ordered(cta, accesses, b, shape.b_rows, shape.kind, shape.idesc.b_mn_major):
             return False
         if first.step.a_in_tmem:
-            if not _columns_in_order(cta, accesses, a, shape):
+            if not _record_columns_if_ordered(cta, accesses, a, shape):
                 return False
-        elif not _operands_in_order(cta, accesses, a, shape.where.rows, shape.kind, shape.idesc.a_mn_major):
+        elif not _record_operands_if_ordered(cta, accesses, a, shape.where.rows, shape.kind, shape.idesc.a_mn_major):
             return False
         if not first.continues:
-            _touch_accumulator(cta, first.me, shape, first.accumulate)
+            _record_accumulator(cta, first.me, shape, first.accumulate)
     return True
 
 
-def _operands_in_order(
+def _record_operands_if_ordered(
     cta: Cta, accesses: list[Access], descriptors: tuple[int, ...], rows: int, kind: Kind, mn_major: bool
 ) -> bool:
     smem = cta.smem
@@ -249,7 +249,7 @@ def _operands_in_order(
     return cells is not None and smem.shadow.read_at_once(cells, accesses, clock, pattern)
 
 
-def _columns_in_order(cta: Cta, accesses: list[Access], addresses: tuple[int, ...], shape: Shape) -> bool:
+def _record_columns_if_ordered(cta: Cta, accesses: list[Access], addresses: tuple[int, ...], shape: Shape) -> bool:
     """Do the same for A in tensor memory, where the steps' columns are consecutive."""
     count, first, tmem = shape.kind.k_bytes // 4, addresses[0] & 0xFFFF, cta.tmem
     columns, start = count * len(addresses), shape.low_lane << 16 | first
@@ -274,7 +274,7 @@ def _shift_a(ins: Instr, warp: Warp, lane: int, ctas: tuple[Cta, ...], column: i
     driver.other(ins, perform)
 
 
-def _touch_accumulator(cta: Cta, me: Access, shape: Shape, accumulate: bool) -> None:
+def _record_accumulator(cta: Cta, me: Access, shape: Shape, accumulate: bool) -> None:
     where, clock = shape.where, me.warp.tensor_clock
     cta.tmem.check(shape.column, where.columns, me.instr, me.warp, f"the accumulator of {me.what}")
     region = rectangle(shape.column, where.columns, where.groups)

@@ -67,7 +67,7 @@ def if_members_uniform(ins: Instr) -> Sequence[Operand]:
     return ins.operands[-1:]
 
 
-def _present(builder: Builder, members: Operand) -> Vec:
+def _participants(builder: Builder, members: Operand) -> Vec:
     """Return the lanes that participate with each lane.
 
     A membermask in a register may form several groups within one instruction. A lane that executes the instruction but
@@ -83,7 +83,7 @@ def elect(builder: Builder, ins: Instr) -> None:
     """Lower elect.sync: the lowest participating lane, and whether it is this one."""
     Modifiers(ins).done()
     to, members = ins.operands
-    present = _present(builder, members)
+    present = _participants(builder, members)
     leader = builder.code.intrinsic("cttz", present, flags="i1 false")
     if isinstance(to, Dual):
         builder.write(to.p, leader.compare("eq", lane_ids(builder)))
@@ -148,7 +148,7 @@ def vote(builder: Builder, ins: Instr) -> None:
     m.choice("pred", "b32")
     m.done()
     to, predicate, members = ins.operands
-    present = _present(builder, members)
+    present = _participants(builder, members)
     heard = ballot(builder.read(predicate, "i1")) & present
     if mode == "ballot":
         builder.write(to, heard)
@@ -168,7 +168,7 @@ def match(builder: Builder, ins: Instr) -> None:
     m.done()
     to, source, members = ins.operands
     a = builder.read(source, "i64") if wide else builder.read(source, "i32").zext("i64")
-    present = _present(builder, members)
+    present = _participants(builder, members)
     same = equal_lanes(a) & present
     if ins.opcode == "match.all.sync":
         agreed = ballot(same.compare("eq", present)) & present
@@ -229,7 +229,7 @@ def reduce(builder: Builder, ins: Instr) -> None:
 
 def _reduced(builder: Builder, name: str, values: Vec, members: Operand) -> Vec:
     if not isinstance(members, Imm):
-        return _OF_GROUPS[name](values, _present(builder, members))
+        return _OF_GROUPS[name](values, _participants(builder, members))
     return _REDUCTIONS[name](builder.taking_part.select(values, builder.code.constant(_IDENTITY[name], "i32")))
 
 

@@ -223,8 +223,8 @@ def _multiply(ins: Instr) -> Action:
     op = Product.of(ins)
 
     def run(warp: Warp, mask: Any, d: Any, a: Any, b: Any, scale: Any, *_signs: int) -> np.ndarray:
-        _together(ins, warp, mask)
-        _in_step(ins, warp)
+        _check_converged(ins, warp, mask)
+        _check_same_instruction(ins, warp)
         accumulates = same(scale, mask)
         if accumulates is None:
             raise DescriptorError(f"{ins.opcode}: scale-d differs between lanes", ins, warp)
@@ -246,7 +246,7 @@ def _descriptor(ins: Instr, warp: Warp, value: Any) -> int:
     return bits
 
 
-def _together(ins: Instr, warp: Warp, mask: Any) -> None:
+def _check_converged(ins: Instr, warp: Warp, mask: Any) -> None:
     """Check that all lanes execute it and that the warp is in a complete group of four warps."""
     if mask is not None or warp.missed:
         report_unconverged(ins, warp, mask, aligned=True)
@@ -255,7 +255,7 @@ def _together(ins: Instr, warp: Warp, mask: Any) -> None:
         raise BarrierError(what, ins, warp)
 
 
-def _in_step(ins: Instr, warp: Warp) -> None:
+def _check_same_instruction(ins: Instr, warp: Warp) -> None:
     """Report a wgmma that differs from the one that another of the four warps executed in its place."""
     made, count = warp.cta.warpgroup(warp.index // WARPS).products, products(warp).count
     if count == len(made):
@@ -274,7 +274,7 @@ def _fence(ins: Instr) -> Action:
         if isinstance(warp.granted, Generation):
             generation, warp.granted = warp.granted, None
         else:
-            _together(ins, warp, mask)
+            _check_converged(ins, warp, mask)
             barrier = warp.cta.warpgroup(warp.index // WARPS)
             generation = barrier.arrive(warp, WARPS * LANES, ins)
             if not generation.over:
@@ -292,7 +292,7 @@ def _commit(ins: Instr) -> Action:
     Modifiers(ins).pick({"sync"}, ALIGNED)
 
     def run(warp: Warp, mask: Any) -> None:
-        _together(ins, warp, mask)
+        _check_converged(ins, warp, mask)
         products(warp).commit()
 
     return run
@@ -303,7 +303,7 @@ def _wait(ins: Instr) -> Action:
     Modifiers(ins).pick({"sync"}, ALIGNED)
 
     def run(warp: Warp, mask: Any, allowed: int) -> None:
-        _together(ins, warp, mask)
+        _check_converged(ins, warp, mask)
         products(warp).wait_for_all_but(allowed)
 
     return run

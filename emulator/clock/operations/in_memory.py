@@ -8,7 +8,7 @@ import numpy as np
 
 from ...chip import LANES, RANK_SHIFT
 from ...isa.lane_values import active_lanes, lane_rows, per_lane
-from ...isa.ld_st import REGISTER_BYTES, MemoryOp, extended, if_not_local, load_of_parameters
+from ...isa.ld_st import REGISTER_BYTES, MemoryOp, extended, if_not_local, parameter_load
 from ...isa.registry import BLOCK, Action
 from ...machine.memory.shared import OFFSET_MASK
 from ...ptx.syntax import Instr, Reg, Vector
@@ -36,7 +36,7 @@ def _ld(ins: Instr) -> Action:
     registers = target.items if isinstance(target, Vector) else (target,)
     widths = [REGISTER_BYTES[r.type] if isinstance(r, Reg) else op.width for r in registers]
     if op.space == "param":
-        return load_of_parameters(op, widths)
+        return parameter_load(op, widths)
     what, later = f"ld.{op.space}", waits_at_first_use(ins)
 
     def arrival(warp: TimedWarp, now: float) -> float:
