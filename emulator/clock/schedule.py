@@ -1,7 +1,8 @@
 """List scheduling of basic blocks: the order of issue and the time between machine operations.
 
 ptxas reorders instructions within a block. The model is a list schedule of what is left of the PTX: one instruction a
-cycle and pipes of finite width. Priority has what the first operation needs, then the longest latency chain.
+cycle and pipes of finite width. Instructions that the first operation needs have priority, then those on the longest
+latency chain.
 Operations (a copy, an MMA, a store to tensor memory, an arrival) keep their program order. They issue as soon as their
 inputs are ready, while other instructions fill the latencies. They cut the schedule into stretches.
 """

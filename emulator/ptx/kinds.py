@@ -1,4 +1,4 @@
-"""The kind of each instruction, as far as an analysis or a report distinguishes it from others."""
+"""The kinds of instructions that analyses, reports and the clock distinguish."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FIXED_PARAMETER: Final = "ld.param at a constant"
 
 
 class Kind(Enum):
-    """What an instruction is."""
+    """A kind of instruction."""
 
     OTHER = auto()
     BRANCH = auto()

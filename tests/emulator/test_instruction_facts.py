@@ -22,6 +22,7 @@ from emulator.native.builder import Builder
 from emulator.program import Program
 from emulator.ptx.families import split
 from emulator.ptx.flow import Flow
+from emulator.ptx.kinds import KINDS, Kind
 from emulator.ptx.parser import parse
 from emulator.ptx.syntax import Instr, Kernel
 from tests.emulator.one_instruction import Instructions
@@ -171,3 +172,9 @@ def test_an_unexpected_exception_of_a_handler_names_its_instruction(guard: str) 
 def test_special_registers_of_which_nothing_is_said_may_vary() -> None:
     assert "%r0" in varying_names("mov.u32 %r0, %wibble;")
     assert "%r0" not in varying_names("mov.u32 %r0, %ctaid.x;")
+
+
+def test_every_kind_is_of_a_registered_instruction_or_control_flow() -> None:
+    control_flow = {"bra", "ret", "exit"}
+    assert set(KINDS) - control_flow <= {*registry.HANDLERS, *registry.LOWERINGS}
+    assert set(KINDS.values()) == set(Kind) - {Kind.OTHER}
