@@ -122,8 +122,10 @@ def _run_group(task: tuple[Path, list[tuple[str, int]]], report: pool.Report) ->
     device = Emulated()
     with _traced() as lines:
         import kernel.compiled
-        import stages.verify
         from stages.catalog import find
+        from stages.expected import reference
+        from stages.inputs import draw
+        from stages.launch import launch
 
         keeper = _Tracing(folder, device, lines)
         kernel.compiled.keepers.append(keeper)
@@ -136,15 +138,15 @@ def _run_group(task: tuple[Path, list[tuple[str, int]]], report: pool.Report) ->
             kernel.compile(own)
             compile_s = time.process_time() - started
             for seed in module.SEEDS:
-                inputs = stages.verify.draw(case, seed)
-                kept = pickle.dumps((inputs, stages.verify.reference(case, inputs)))
+                inputs = draw(case, seed)
+                kept = pickle.dumps((inputs, reference(case, inputs)))
                 write_atomically(inputs_path(folder, milestone, case.name, seed), kept)
             with device.running(device.modes[0], module.SEEDS[0]):
-                stages.verify.launch(case, inputs, device.torch_device)
+                launch(case, inputs, device.torch_device)
             started = time.process_time()
             sys.settrace(None)
             with device.running(device.modes[0], module.SEEDS[0]):
-                stages.verify.launch(case, inputs, device.torch_device)
+                launch(case, inputs, device.torch_device)
             seconds = time.process_time() - started
             sys.settrace(lines.trace)
             used = [

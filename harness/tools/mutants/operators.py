@@ -10,10 +10,21 @@ import ast
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-Edits = Iterator[tuple[ast.AST, str]]
+
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of the source: byte offsets, first line and last."""
+
+    start: int
+    end: int
+    line: int
+    last_line: int
+
+
+Edits = Iterator[tuple[ast.AST | Stretch, str]]
 
 
 @dataclass(frozen=True)
@@ -61,19 +72,24 @@ class Place:
 
     def text(self, node: ast.AST) -> str:
         """Return the source text of a node."""
-        start, end = self.span(node)
-        return self.source[start:end].decode()
+        at = self.stretch(node)
+        return self.source[at.start : at.end].decode()
 
     def operand(self, node: ast.AST) -> str:
         """Return the source text of a node that may stand beside any operator."""
         plain = isinstance(node, ast.Name | ast.Attribute | ast.Constant | ast.Call | ast.Subscript | ast.Tuple)
         return self.text(node) if plain else f"({self.text(node)})"
 
-    def span(self, node: ast.AST) -> tuple[int, int]:
-        """Return the byte offsets of a node in the file."""
-        assert isinstance(node, ast.stmt | ast.expr | ast.arg | ast.keyword)
-        assert node.end_lineno is not None and node.end_col_offset is not None
-        return self.lines[node.lineno - 1] + node.col_offset, self.lines[node.end_lineno - 1] + node.end_col_offset
+    def stretch(self, first: ast.AST, last: ast.AST | None = None) -> Stretch:
+        """Return where a node lies in the file, or the nodes from one to another."""
+        last = last or first
+        assert isinstance(first, ast.stmt | ast.expr | ast.keyword) and isinstance(
+            last, type(first) | ast.stmt | ast.expr
+        )
+        assert last.end_lineno is not None and last.end_col_offset is not None
+        start = self.lines[first.lineno - 1] + first.col_offset
+        end = self.lines[last.end_lineno - 1] + last.end_col_offset
+        return Stretch(start, end, first.lineno, last.end_lineno)
 
 
 Operator = Callable[[Place], Edits]
@@ -119,7 +135,7 @@ def elect_all(at: Place) -> Edits:
     if isinstance(at.node, ast.With):
         item = at.node.items[0].context_expr
         if at.text(item).endswith("elect_one()"):
-            yield Span(at, at.node, item), "if True"
+            yield at.stretch(at.node, item), "if True"
 
 
 def swap_calls(at: Place) -> Edits:
@@ -130,8 +146,8 @@ def swap_calls(at: Place) -> Edits:
             continue
         for one, other in pairwise(body):
             if all(isinstance(each, ast.Expr) and isinstance(each.value, ast.Call) for each in (one, other)):
-                between = at.source[at.span(one)[1] : at.span(other)[0]].decode()
-                yield Span(at, one, other), f"{at.text(other)}{between}{at.text(one)}"
+                between = at.source[at.stretch(one).end : at.stretch(other).start].decode()
+                yield at.stretch(one, other), f"{at.text(other)}{between}{at.text(one)}"
 
 
 def flip_phase(at: Place) -> Edits:
@@ -176,7 +192,7 @@ def negate(at: Place) -> Edits:
         left, right = at.operand(at.node.left), at.operand(at.node.comparators[0])
         yield at.node, f"{left} {NEGATION[type(at.node.ops[0])]} {right}"
     if isinstance(at.node, ast.If | ast.IfExp) and isinstance(at.node.test, ast.Name | ast.Attribute | ast.Call):
-        test = at.node.test
+        test: ast.expr = at.node.test
         if isinstance(test, ast.Call) and _called(test) == "const_expr":
             test = test.args[0]
         if isinstance(test, ast.Name | ast.Attribute | ast.Call):
@@ -298,30 +314,15 @@ def drop_keyword(at: Place) -> Edits:
     if isinstance(at.node, ast.Call):
         for each in at.node.keywords:
             if each.arg is not None and _called(at.node) not in ("dataclass", "field", "launch"):
-                start, end = at.span(each)
-                following = at.source[end : end + 1].decode()
-                yield Bytes(start, end + (following == ","), each.lineno, each.end_lineno or each.lineno), ""
+                found = at.stretch(each)
+                comma = at.source[found.end : found.end + 1] == b","
+                yield replace(found, end=found.end + comma), ""
 
 
 def clear_nothing(at: Place) -> Edits:
     """Zeros that are not written: another value takes their place."""
     if isinstance(at.node, ast.Call) and _called(at.node) == "fill" and isinstance(at.node.args[0], ast.Constant):
         yield at.node.args[0], "1.0"
-
-
-@dataclass(frozen=True)
-class Bytes:
-    """A stretch of the source that is no node."""
-
-    start: int
-    end: int
-    lineno: int
-    end_lineno: int
-
-
-def Span(at: Place, first: ast.AST, last: ast.AST) -> Bytes:
-    """Return the stretch from one node's start to another's end."""
-    return Bytes(at.span(first)[0], at.span(last)[1], first.lineno, last.end_lineno)  # type: ignore[attr-defined]
 
 
 OPERATORS: dict[str, Operator] = {
@@ -355,24 +356,25 @@ def mutants(path: str, source: str) -> list[Mutant]:
     """Return all mutants of a file, in the order of its lines."""
     raw = source.encode()
     starts = [0]
-    for line in raw.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
+    for each in raw.splitlines(keepends=True):
+        starts.append(starts[-1] + len(each))
     text, found, seen = source.splitlines(), [], Counter[str]()
-    edits: set[tuple[int, int, str]] = set()
+    edits: set[tuple[Stretch, str]] = set()
     for at in places(ast.parse(source), (), "", raw, tuple(starts)):
         for name, operator in OPERATORS.items():
             for node, replacement in operator(at):
-                start, end = (node.start, node.end) if isinstance(node, Bytes) else at.span(node)
-                if (start, end, replacement) in edits or raw[start:end].decode() == replacement:
+                where = node if isinstance(node, Stretch) else at.stretch(node)
+                before = raw[where.start : where.end].decode()
+                if (where, replacement) in edits or before == replacement:
                     continue
-                edits.add((start, end, replacement))
-                line = text[node.lineno - 1].strip()  # type: ignore[attr-defined]
-                made_of = f"{line}|{raw[start:end].decode()}|{replacement}"
+                edits.add((where, replacement))
+                line = text[where.line - 1].strip()
+                made_of = f"{line}|{before}|{replacement}"
                 key = f"{path}:{at.function or 'module'}:{name}:{hashlib.sha256(made_of.encode()).hexdigest()[:6]}"
                 seen[key] += 1
                 unique = key if seen[key] == 1 else f"{key}.{seen[key]}"
-                place = (node.lineno, node.end_lineno)  # type: ignore[attr-defined]
-                found.append(Mutant(unique, path, at.function, name, *place, line, start, end, replacement))
+                lines = where.line, where.last_line
+                found.append(Mutant(unique, path, at.function, name, *lines, line, where.start, where.end, replacement))
     return sorted(found, key=lambda each: (each.start, each.end))
 
 
