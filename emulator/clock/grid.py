@@ -171,7 +171,7 @@ class Grid:
             while not warp.done:
                 self._program.advance(warp)
                 warp.ops.clear()
-                warp.yielded, warp.granted = False, True
+                warp.yielded, warp.wait_result = False, True
                 if warp.executed > STEP_LIMIT:
                     raise Deadlock(f"{warp} does not end even if every wait is satisfied at once", ())
         return cluster

@@ -198,7 +198,7 @@ class Timeline:
             if self.recorder is not None:
                 self.recorder.waited(warp, instr, what, since, now + latency)
                 self.recorder.ended(warp, what, now, now + latency, by)
-            warp.since, warp.granted = None, True
+            warp.since, warp.wait_result = None, True
             self.at(now + latency, warp.go)
 
     def arrive(self, barrier: TimedMBarrier, count: int, now: float, by: Track | None = None) -> None:

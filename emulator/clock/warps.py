@@ -168,7 +168,7 @@ class TimedWarp:
         self.stretch: Stretch | None = None
         self.at = 0
         """The next slice of the current stretch."""
-        self.granted: Any = None
+        self.wait_result: Any = None
         """The result of the instruction at which the warp waited; None while it waits."""
         self.since: tuple[float, Instr, str] | None = None
         """(start, instruction, reason) of the current wait."""

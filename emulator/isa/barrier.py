@@ -33,8 +33,8 @@ def _sync(ins: Instr) -> Action:
     aligned = is_aligned(ins)
 
     def run(warp: Warp, mask: Any, index: Any, threads: Any = None) -> Any:
-        if isinstance(warp.granted, Generation):
-            generation, warp.granted = warp.granted, None
+        if isinstance(warp.wait_result, Generation):
+            generation, warp.wait_result = warp.wait_result, None
         else:
             if mask is not None or warp.missed:
                 report_unconverged(ins, warp, mask, aligned)
@@ -74,8 +74,8 @@ def _bar_red(ins: Instr) -> Action:
     aligned = is_aligned(ins)
 
     def run(warp: Warp, mask: Any, index: Any, *rest: Any) -> Any:
-        if isinstance(warp.granted, Generation):
-            generation, warp.granted = warp.granted, None
+        if isinstance(warp.wait_result, Generation):
+            generation, warp.wait_result = warp.wait_result, None
         else:
             if mask is not None or warp.missed:
                 report_unconverged(ins, warp, mask, aligned)
@@ -138,7 +138,7 @@ def _cluster(ins: Instr) -> Action:
         if not generation.over:
             wait_for(generation, warp, ins, warp.cta.cluster.barrier)
             return BLOCK
-        warp.granted = None
+        warp.wait_result = None
         del warp.cluster_arrivals[0]
         warp.known |= generation.published
         warp.clock.advance(warp.cta.cluster.started, 1)

@@ -223,7 +223,7 @@ def _complete(barrier: MBarrier, wanted: int, parity: bool) -> bool:
 
 
 def _observe(warp: Warp, barrier: MBarrier, acquire: bool) -> None:
-    warp.spin = warp.granted = None
+    warp.spin = warp.wait_result = None
     warp.phases[barrier] = barrier.phase
     barrier.waits += 1
     if acquire:
@@ -235,8 +235,8 @@ def _observe(warp: Warp, barrier: MBarrier, acquire: bool) -> None:
 def _suspend(ins: Instr, warp: Warp, barrier: MBarrier, wanted: int, parity: bool) -> Any:
     """Suspend the warp. If it does more than poll, it resumes after a while and gets false."""
     asked = (id(ins), barrier, barrier.phase, warp.time)
-    if warp.granted is False:
-        warp.granted, warp.spin = None, asked
+    if warp.wait_result is False:
+        warp.wait_result, warp.spin = None, asked
         return False
     for_good = warp.spin == asked or spins(ins, warp)
     barrier.waiters.append(warp)
@@ -290,11 +290,11 @@ def _wait_lanes(ins: Instr, warp: Warp, mask: Any, address: Any, phase: Any, par
         answer[lane] = _complete(barrier, wanted, parity)
         if not answer[lane]:
             late = (barrier, wanted)
-    if late is not None and warp.granted is not False:
+    if late is not None and warp.wait_result is not False:
         return _suspend(ins, warp, *late, parity)
     for lane in np.flatnonzero(answer).tolist():
         _observe(warp, mbarrier_at(warp, of_lane(address, lane), ins), acquire)
-    warp.granted = None
+    warp.wait_result = None
     return answer
 
 

@@ -271,8 +271,8 @@ def _fence(ins: Instr) -> Action:
     Modifiers(ins).pick({"sync"}, ALIGNED)
 
     def run(warp: Warp, mask: Any) -> Any:
-        if isinstance(warp.granted, Generation):
-            generation, warp.granted = warp.granted, None
+        if isinstance(warp.wait_result, Generation):
+            generation, warp.wait_result = warp.wait_result, None
         else:
             _check_converged(ins, warp, mask)
             barrier = warp.cta.warpgroup(warp.index // WARPS)

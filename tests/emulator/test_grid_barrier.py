@@ -195,6 +195,8 @@ def asked(threads: int, shared: int, grid: int, cluster: int = 1, cooperative: b
 )
 def test_a_cooperative_launch_must_have_room(threads: int, shared: int, cluster: int, room: int) -> None:
     assert asked(threads, shared, room * cluster, cluster).resident_clusters == room
-    with pytest.raises(CooperativeLaunchTooLarge, match=f"{room + 1} clusters of {cluster} CTAs .*; {room} are there"):
+    with pytest.raises(
+        CooperativeLaunchTooLarge, match=f"{room + 1} clusters of {cluster} CTAs .*; the device holds {room} at"
+    ):
         asked(threads, shared, (room + 1) * cluster, cluster)
     asked(threads, shared, (room + 1) * cluster, cluster, cooperative=False)

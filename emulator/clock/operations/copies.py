@@ -273,12 +273,12 @@ def _copy_wait(ins: Instr) -> Action:
         copies = warp.copies.setdefault(WHOLE_WARP, Copies())
         if allowed is None:
             copies.commit()
-        warp.granted = True
+        warp.wait_result = True
         return idle(warp, now, copies.over(allowed or 0, False), ins, "cp.async")
 
     def run(warp: TimedWarp, mask: Any, allowed: Any = None) -> Any:
-        if warp.granted is not None:
-            warp.granted = None
+        if warp.wait_result is not None:
+            warp.wait_result = None
             return None
         warp.ops.append((perform, None if allowed is None else int(allowed)))
         return BLOCK

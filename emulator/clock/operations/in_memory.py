@@ -48,7 +48,7 @@ def _ld(ins: Instr) -> Action:
         return now + 1
 
     def wait(warp: TimedWarp, now: float) -> float:
-        warp.granted = True
+        warp.wait_result = True
         return idle(warp, now, arrival(warp, now), ins, what)
 
     def run(warp: TimedWarp, mask: Any, address: Any) -> Any:
@@ -57,10 +57,10 @@ def _ld(ins: Instr) -> Action:
                 return BLOCK
             warp.loading.add(ins.line)
             warp.ops.append((ask,))
-        elif warp.granted is None:
+        elif warp.wait_result is None:
             warp.ops.append((wait,))
             return BLOCK
-        warp.granted = None
+        warp.wait_result = None
         lanes, addresses = _places(op, warp, mask, address)
         if op.space == "shared":
             view, index = _memory(op, warp, addresses)

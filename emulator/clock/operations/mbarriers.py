@@ -104,19 +104,19 @@ def _wait(ins: Instr) -> Action:
     def perform(warp: TimedWarp, now: float, barrier: TimedMBarrier, wanted: int) -> float | None:
         now += warp.timeline.chip.try_wait_latency
         if barrier.is_over(wanted, parity):
-            warp.granted = True
+            warp.wait_result = True
             warp.visited(ins, barrier.name)
         elif waits:
             warp.since = now, ins, barrier.name
             barrier.waiters.append(warp)
             return None
         else:
-            warp.granted = False
+            warp.wait_result = False
         return now
 
     def run(warp: TimedWarp, mask: Any, address: Any, phase: Any) -> Any:
-        if warp.granted is not None:
-            answer, warp.granted = warp.granted, None
+        if warp.wait_result is not None:
+            answer, warp.wait_result = warp.wait_result, None
             return answer
         for at, lanes in groups(address, mask)[:1]:
             warp.ops.append((perform, mbarrier(warp, at, ins), of_lane(phase, lanes[0]) & 0xFFFF_FFFF))

@@ -16,8 +16,8 @@ from .registry import everything, idle, timed
 @timed("bar.sync", "barrier.sync", keep=everything, blocking=True)
 def _sync(ins: Instr) -> Action:
     def run(warp: TimedWarp, mask: Any, index: Any, threads: Any = None) -> Any:
-        if warp.granted is not None:
-            warp.granted = None
+        if warp.wait_result is not None:
+            warp.wait_result = None
             return None
         warp.ops.append((_arrive_and_wait, ins, *_named(mask, index, threads)))
         return BLOCK
@@ -30,8 +30,8 @@ def _vote(ins: Instr) -> Action:
     """Arrive and wait; the vote depends on data and its result is 0."""
 
     def run(warp: TimedWarp, mask: Any, index: Any, *rest: Any) -> Any:
-        if warp.granted is not None:
-            warp.granted = None
+        if warp.wait_result is not None:
+            warp.wait_result = None
             return 0
         warp.ops.append((_arrive_and_wait, ins, *_named(mask, index, rest[0] if len(rest) == 2 else None)))
         return BLOCK
@@ -68,7 +68,7 @@ def _arrive_at(warp: TimedWarp, now: float, index: int, threads: int | None) -> 
 def _arrive_and_wait(warp: TimedWarp, now: float, ins: Instr, index: int, threads: int | None) -> float | None:
     barrier = warp.cta.barriers[index]
     if _arrive_at(warp, now, index, threads):
-        warp.granted = True
+        warp.wait_result = True
         warp.visited(ins, barrier.name)
         return now + float(warp.timeline.chip.barrier_latency)
     barrier.waiters.append(warp)
@@ -89,7 +89,7 @@ def _cluster(ins: Instr) -> Action:
     def wait(warp: TimedWarp, now: float, generation: int) -> float | None:
         barrier = warp.cta.cluster.barrier
         if barrier.generation > generation:
-            warp.granted = True
+            warp.wait_result = True
             return idle(warp, now, barrier.over, ins, barrier.name)
         barrier.waiters.append(warp)
         warp.since = now, ins, barrier.name
@@ -100,8 +100,8 @@ def _cluster(ins: Instr) -> Action:
             warp.ops.append((arrive,))
             warp.cluster_generation = warp.cta.cluster.barrier.generation
             return None
-        if warp.granted is not None:
-            warp.granted = None
+        if warp.wait_result is not None:
+            warp.wait_result = None
             return None
         warp.ops.append((wait, warp.cluster_generation))
         return BLOCK

@@ -234,7 +234,7 @@ def _peek(cluster: Cluster) -> bool:
         return False
     cluster.polls += 1
     for warp in peeking:
-        warp.granted = False
+        warp.wait_result = False
         cluster.resume(warp)
     return True
 

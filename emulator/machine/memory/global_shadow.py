@@ -292,7 +292,7 @@ class Area:
             for addresses, size, me in self._listed:
                 cells = self.cells(addresses, size)
                 if me.strong and self._shadow.writer[cells].any():
-                    self._shadow.keep_under(cells, me, Clock(0))
+                    self._shadow.keep_superseded(cells, me, Clock(0))
                 self._shadow.writer[cells] = self._whole.history.record(me)
                 self.writes[cells] = NOBODY
             self._listed.clear()
@@ -381,7 +381,7 @@ class Area:
         self._same = None
         if several and not me.strong:
             self._report_different(addresses, values, me, lanes)
-        asks = several or lanes is None or (me.strong and shadow.under[cells].any())
+        asks = several or lanes is None or (me.strong and shadow.superseded[cells].any())
         note = _note(me, None if asks else lanes[:, None])
         self.writes[cells], self.reads[cells] = note | UNCHANGED * me.unchanged, 0
 

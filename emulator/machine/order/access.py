@@ -51,7 +51,7 @@ class Issuer:
         self.clock.v[ORDERED, component] = 1
         self.done = False
         self.waiting: Wait | None = None
-        self.granted: Any = None
+        self.wait_result: Any = None
         """State for the second run of a suspended instruction: a barrier generation, or False for a negative answer."""
         self.phases: dict[Any, int] = {}
         """The number of completed phases that the warp has observed, by mbarrier."""

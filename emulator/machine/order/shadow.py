@@ -120,7 +120,7 @@ class Shadow:
         self.history, self.blame, self.mixed, self.by_lane = history, blame, mixed, by_lane
         self.writer_lanes = np.zeros(shape if by_lane else 0, np.uint32)
         self.reader_lanes = np.zeros_like(self.writer_lanes)
-        self.under = self.read_under = np.zeros(0, np.int32)
+        self.superseded = self.superseded_reads = np.zeros(0, np.int32)
         """For cells whose last writer is strong: earlier writers and readers that later accesses may still race with.
 
         These are weak ones, and strong ones that the last writer is not ordered after. Empty if there are none.
@@ -152,7 +152,10 @@ class Shadow:
         """Replace each cell by `times` cells with the same writers and readers."""
         self.writer, self.reader = np.repeat(self.writer, times), np.repeat(self.reader, times)
         self.writer_lanes, self.reader_lanes = np.repeat(self.writer_lanes, times), np.repeat(self.reader_lanes, times)
-        self.under, self.read_under = np.repeat(self.under, times), np.repeat(self.read_under, times)
+        self.superseded, self.superseded_reads = (
+            np.repeat(self.superseded, times),
+            np.repeat(self.superseded_reads, times),
+        )
         self._update_row()
 
     def read_at_once(self, cells: Cells, accesses: Sequence[Access], clock: Clock, pattern: Pattern | None) -> bool:
@@ -172,7 +175,7 @@ class Shadow:
         If so, note them; if not, note nothing and the caller checks each write. cells: intp[accesses, cells of each].
         lanes: the lanes that write them, as bits, uint32[cells of each].
         """
-        if self.under.size:
+        if self.superseded.size:
             return False
         if self.notes is not None:
             self.notes.flush(cells, write=True)
@@ -193,7 +196,7 @@ class Shadow:
         self, cells: Cells, accesses: Sequence[Access], clock: Clock, pattern: Pattern | None, write: bool
     ) -> bool:
         """Return whether compiled code proved that the accesses are in order, and noted them."""
-        if cells.end > self.writer.size or (self.under.size and self.under[cells.index].any()):
+        if cells.end > self.writer.size or (self.superseded.size and self.superseded[cells.index].any()):
             return False
         me, history = accesses[0], self.history
         number = history.record(me) if len(accesses) == 1 else history.record_all(accesses)
@@ -254,29 +257,31 @@ class Shadow:
                     self._check_readers(cells, writers == number, number, me, lanes, since)
                 elif other.generic and other.via is not None and (wrote := self.writer_lanes[cells]).any():
                     self.writer_lanes[cells] = np.where(writers == number, 0, wrote)  # any lane may read it now
-        if self.under.size:
-            self._check_under(cells, writers, me, clock, "reads")
+        if self.superseded.size:
+            self._check_superseded(cells, writers, me, clock, "reads")
         self.note_read(cells, me, clock, lanes)
 
     def done_by(self, cells: Any, number: int, kind: str) -> Any:
-        """Return a mask of the cells whose last "write" or "read", or one under strong writes, is access `number`."""
-        last, under = (self.writer, self.under) if kind == "write" else (self.reader, self.read_under)
+        """Return a mask of the cells whose last, or superseded, "write" or "read" is access `number`."""
+        last, superseded = (self.writer, self.superseded) if kind == "write" else (self.reader, self.superseded_reads)
         found = last[cells] == number
-        return found | (under[cells] == number) if under.size else found
+        return found | (superseded[cells] == number) if superseded.size else found
 
-    def _check_under(self, cells: Any, writers: np.ndarray, me: Access, clock: Clock, verb: str) -> None:
-        """Report conflicts with accesses under the last, strong writes, which do not order all of them."""
+    def _check_superseded(self, cells: Any, writers: np.ndarray, me: Access, clock: Clock, verb: str) -> None:
+        """Report conflicts with accesses that the last, strong writes superseded but do not order."""
         accesses, strong = self.history.accesses, self._strong(writers)
-        kinds = [("write", self.under)] if verb == "reads" else [("write", self.under), ("read", self.read_under)]
-        for kind, under in kinds if strong.any() else ():
-            numbers = np.where(strong, under[cells], UNWRITTEN)
+        kinds = [("write", self.superseded)]
+        if verb == "writes":
+            kinds.append(("read", self.superseded_reads))
+        for kind, superseded in kinds if strong.any() else ():
+            numbers = np.where(strong, superseded[cells], UNWRITTEN)
             for number in distinct(numbers):
                 other = accesses[number]
                 if other is None or me.orders(other, clock):
                     continue
                 here = numbers == number
-                folded = kind == "write" and all(_is_atomic(accesses[n]) for n in distinct(writers[here]))
-                if not (folded and self._observed(other, self.reader[cells][here], me, clock)):
+                atomic = kind == "write" and all(_is_atomic(accesses[n]) for n in distinct(writers[here]))
+                if not (atomic and self._observed(other, self.reader[cells][here], me, clock)):
                     self.blame(me, clock, verb, cells, number, kind)
 
     def _observed(self, other: Access, readers: np.ndarray, me: Access, clock: Clock) -> bool:
@@ -290,31 +295,33 @@ class Shadow:
 
         return all(any(map(saw, _parts(self.history.accesses[number]))) for number in distinct(readers))
 
-    def keep_under(self, cells: Any, me: Access, clock: Clock) -> None:
+    def keep_superseded(self, cells: Any, me: Access, clock: Clock) -> None:
         """Keep the accesses that the strong write `me` replaces, as far as others may still race with them."""
-        if not self.under.size:
-            self.under, self.read_under = np.zeros_like(self.writer), np.zeros_like(self.writer)
+        if not self.superseded.size:
+            self.superseded, self.superseded_reads = np.zeros_like(self.writer), np.zeros_like(self.writer)
         writers, readers = self.writer[cells], self.reader[cells]
         strong = self._strong(writers)
-        under, read_under = (np.where(strong, there[cells], UNWRITTEN) for there in (self.under, self.read_under))
-        known = np.stack([numbers.ravel() for numbers in (writers, under, read_under, readers)])
+        writes, reads = (
+            np.where(strong, there[cells], UNWRITTEN) for there in (self.superseded, self.superseded_reads)
+        )
+        known = np.stack([numbers.ravel() for numbers in (writers, writes, reads, readers)])
         saw = me.instr.kind is Kind.ATOMIC and me.warp.cta.launch.result_used(me.instr)
         if (known == known[:, :1]).all():
-            self.under[cells], self.read_under[cells] = self._kept(known[:, 0].tolist(), saw, me, clock)
+            self.superseded[cells], self.superseded_reads[cells] = self._kept(known[:, 0].tolist(), saw, me, clock)
             return
         found, places = np.unique(known, axis=1, return_inverse=True)
         kept = np.array([self._kept(each, saw, me, clock) for each in found.T.tolist()], np.int32)[places.ravel()]
-        self.under[cells], self.read_under[cells] = (kept[:, i].reshape(writers.shape) for i in (0, 1))
+        self.superseded[cells], self.superseded_reads[cells] = (kept[:, i].reshape(writers.shape) for i in (0, 1))
 
     def _kept(self, known: Sequence[int], saw: bool, me: Access, clock: Clock) -> tuple[int, int]:
-        """Return the writers and the readers of a cell to keep under `me`.
+        """Return the writers and the readers of a cell that `me` supersedes and others may still race with.
 
-        known: writer, kept writers, kept readers, reader. saw: `me` itself observed the value that it replaced.
+        known: writer, superseded writers, superseded readers, reader. saw: `me` itself observed the replaced value.
         """
-        writer, under, read_under, reader = known
+        writer, writers, readers, reader = known
         accesses = self.history.accesses
-        reads = (r for r in _parts(accesses[reader]) if r.strong and r.instr is not me.instr)
-        seen = [r for r in reads if me.comes_after(r, clock)] + [me] * saw
+        strong_reads = (r for r in _parts(accesses[reader]) if r.strong and r.instr is not me.instr)
+        seen = [r for r in strong_reads if me.comes_after(r, clock)] + [me] * saw
 
         def summary(numbers: tuple[int, int], is_write: bool) -> int:
             parts = [p for number in numbers for p in _parts(accesses[number])]
@@ -326,7 +333,7 @@ class Shadow:
             same = (number for number in numbers if tuple(left.values()) == _parts(accesses[number]))
             return next(same, None) or (self._recorded(tuple(left.values())) if left else UNWRITTEN)
 
-        return summary((under, writer), True), summary((read_under, reader), False)
+        return summary((writers, writer), True), summary((readers, reader), False)
 
     def _recorded(self, parts: tuple[Access, ...]) -> int:
         """Record several unordered accesses as one, and return its number."""
@@ -446,10 +453,10 @@ class Shadow:
                 self.blame(me, clock, "writes", cells, number, "read")
             elif other is not None and lanes is not None:
                 self._check_lanes(cells, readers, number, "read", me, clock, lanes)
-        if self.under.size:
-            self._check_under(cells, writers, me, clock, "writes")
+        if self.superseded.size:
+            self._check_superseded(cells, writers, me, clock, "writes")
         if me.strong:
-            self.keep_under(cells, me, clock)
+            self.keep_superseded(cells, me, clock)
         self.writer[cells] = self.history.record(me)
         self.reader[cells] = 0
         return self.by_lane is not None and _note_lanes(self.writer_lanes, cells, lanes)

@@ -151,6 +151,6 @@ class ClusterBarrier:
 
 def wait_for(generation: Generation, warp: Issuer, instr: Instr, barrier: NamedBarrier | ClusterBarrier) -> None:
     """Suspend `warp` until `generation` is over."""
-    warp.granted = generation
+    warp.wait_result = generation
     generation.waiters.append(warp)
     warp.waiting = Wait(instr, (barrier,), barrier.state)
