@@ -22,7 +22,8 @@ class Compressed:
 
     past: tokens of each sequence before its window buffer. lens: whether a length goes with each token's indices;
     without one all of them count. first_key: whether any token's indices name key 0. blocks: rows of the compressed
-    keys, where they are not a few more than any sequence fills.
+    keys, where they are not a few more than any sequence fills. out_of_range: lengths of 0 and of all indices are given
+    as less and as more than that.
     """
 
     past: tuple[int, ...]
@@ -31,6 +32,7 @@ class Compressed:
     lens: bool = True
     first_key: bool = True
     blocks: int | None = None
+    out_of_range: bool = False
 
     def __str__(self) -> str:
         said = {
@@ -39,6 +41,7 @@ class Compressed:
             "without lens": not self.lens,
             "without key 0": not self.first_key,
             f"rows={self.blocks}": self.blocks is not None,
+            "lens out of range": self.out_of_range,
         }
         return " ".join(word for word, holds in said.items() if holds)
 

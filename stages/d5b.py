@@ -2,7 +2,9 @@
 
 import math
 
+from stages import refusals
 from stages.case import Case, Compressed
+from stages.device import Device
 
 SINKS = (-math.inf, -80.0, 0.0, 80.0, math.inf)
 #: Both branches; no compressed key yet; no window; neither.
@@ -10,13 +12,20 @@ LENS, PAST = (150, 3, 0, 0), (100, 0, 300, 0)
 CASES = tuple(
     Case(
         "D5b", hd, 170, 16, 2, 4, None, True, False,
-        lens=LENS, causal=True, window=128, compressed=compressed, sinks=SINKS, merged=True, scale=scale,
+        lens=LENS, causal=True, window=128, compressed=compressed, sinks=sinks, merged=True, scale=scale,
     )
-    for hd, compressed, scale in (
-        (64, None, None),
-        (64, Compressed(PAST, ratio=4), None),
-        (64, Compressed(PAST, ratio=4, topk=60), 0.05),
-        (512, Compressed(PAST, ratio=4), None),
+    for hd, compressed, sinks, scale in (
+        (64, None, SINKS, None),
+        (64, None, None, None),
+        (64, Compressed(PAST, ratio=4), SINKS, None),
+        (64, Compressed(PAST, ratio=4, topk=60), SINKS, 0.05),
+        (512, Compressed(PAST, ratio=4), SINKS, None),
     )
 )  # fmt: skip
 SEEDS = (1,)
+
+
+def test_refuses_bad_arguments(device: Device) -> None:
+    """kernel.merge rejects what it cannot take, by name."""
+    for refusal in refusals.MERGE:
+        refusals.check_merge(refusal, device.torch_device)

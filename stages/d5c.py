@@ -56,7 +56,7 @@ CASES = (
     ),
     Case(
         "D5c", 512, 170, 16, 2, 2, shared_kv=True,
-        lens=(150, 3), causal=True, window=128, compressed=Compressed((900, 0), 4, 70), strided=True,
+        lens=(150, 3), causal=True, window=128, compressed=Compressed((900, 0), 4, 70, out_of_range=True), strided=True,
     ),
 )  # fmt: skip
 SEEDS = (1,)

@@ -91,8 +91,11 @@ def compressed_keys(
         return None
     if inputs.topk_indices is None or inputs.topk_lens is None:
         return kernel.AllBlocks(kv, case.seq_lens.to(torch_device), case.compressed.ratio)
-    lens = inputs.topk_lens.to(torch_device) if case.compressed.lens else None
-    return kernel.TopkBlocks(kv, inputs.topk_indices.to(torch_device), lens)
+    lens, topk = inputs.topk_lens, inputs.topk_indices.shape[2]
+    if case.compressed.out_of_range:
+        lens = lens - 3 * (lens == 0).int() + 5 * (lens == topk).int()
+    given = lens.to(torch_device) if case.compressed.lens else None
+    return kernel.TopkBlocks(kv, inputs.topk_indices.to(torch_device), given)
 
 
 def _layer_branch(case: Case, inputs: Inputs, kv: torch.Tensor | None, torch_device: str) -> dict[str, Any]:

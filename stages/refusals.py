@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -189,6 +189,34 @@ LAYER = (
     Refusal("more blocks than rows", lambda a: blocks(a, seq_lens=a["swa_lens"] + 15), "seq_lens", "0 to 23"),
     Refusal("position below 0", lambda a: blocks(a, seq_lens=a["swa_lens"] - 4), "seq_lens", "0 to 23"),
 )  # fmt: skip
+
+
+def branches(device: str = "cpu") -> Arguments:
+    """Right arguments of kernel.merge: one branch with its partials, and a sink."""
+    return {"branches": [output(plain(device)["q"])], "sink": torch.zeros(4, device=device)}
+
+
+def spoiled(a: Arguments, **wrong: object) -> Arguments:
+    return a | {"branches": [*a["branches"], replace(a["branches"][0], **wrong)]}
+
+
+#: Of kernel.merge. `branches` is right.
+MERGE = (
+    Refusal("no branch", lambda a: a | {"branches": []}, "branches", "at least one"),
+    Refusal("no partials", lambda a: spoiled(a, u=None, m=None), "branches[1].u or .m", "partials=True"),
+    Refusal("no maximum", lambda a: spoiled(a, m=None), "branches[1].u or .m", "partials=True"),
+    Refusal("U not a tensor", lambda a: spoiled(a, u=1.0), "branches[1].u", "torch.Tensor"),
+    Refusal("dtype of lse", lambda a: spoiled(a, lse=a["branches"][0].lse.double()), "branches[1].lse.dtype", "32"),
+    Refusal("shape of m", lambda a: spoiled(a, m=a["branches"][0].m[:1]), "branches[1].m.shape", "[B, T, H]"),
+    Refusal("shape of U", lambda a: spoiled(a, u=a["branches"][0].u[:, :1]), "branches[1].u.shape", "[B, T, H, D]"),
+    Refusal("shape of sink", lambda a: a | {"sink": a["sink"][:3]}, "sink.shape", "[H]"),
+    Refusal("dtype of sink", lambda a: a | {"sink": a["sink"].double()}, "sink.dtype", "float32"),
+)  # fmt: skip
+
+
+def check_merge(refusal: Refusal, device: str) -> None:
+    """Raises AssertionError where kernel.merge takes the arguments, or rejects them with other words."""
+    refusal.check(kernel.merge, branches(device))
 
 
 def check_fmha(refusal: Refusal, device: str) -> None:
