@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from ..chip import RANK_SHIFT
-from ..errors import Misaligned, OutOfBounds, UnknownInstruction
+from ..errors import Level, Misaligned, OutOfBounds, UnknownInstruction
 from ..machine.agents.bulk import bulk_thread, fill
 from ..machine.formats.tensormap import reduced
 from ..machine.launch.globalmem import host_bytes
@@ -234,8 +234,19 @@ def _bulk_across(ins: Instr, what: str, fold: Fold = copy) -> Action:
 
 @executes("cp.async.bulk.prefetch", communicates=never_communicates)
 def _prefetch(ins: Instr) -> Action:
+    """Do nothing. Level `pedantic` reports a prefetch outside every allocation: no known hardware shows it."""
     Modifiers(ins).pick({"L2"}, GLOBAL, CACHE_HINT)
-    return lambda warp, mask, *_operands: None
+
+    def run(warp: Warp, mask: Any, source: Any, size: Any, *_policy: Any) -> None:
+        launch = warp.cta.launch
+        if launch.asks(Level.PEDANTIC):
+            for lane in active_lanes(mask):
+                low, high = of_lane(source, lane), of_lane(source, lane) + of_lane(size, lane)
+                if launch.memory.find(low, high) is None:
+                    what = f"a bulk prefetch of {high - low} bytes at {low:#x} lies outside every allocation"
+                    launch.report(OutOfBounds(what, ins, warp, level=Level.PEDANTIC))
+
+    return run
 
 
 @executes("cp.async.bulk.commit_group", communicates=never_communicates)

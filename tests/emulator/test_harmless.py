@@ -5,7 +5,7 @@ import pytest
 from ptx_kernel import launch, source
 from ptx_launch import aligned
 
-from emulator.errors import Misaligned
+from emulator.errors import Level, Misaligned, OutOfBounds
 
 HARMLESS = """
 griddepcontrol.wait;
@@ -34,6 +34,14 @@ def test_nothing_changes(instruction: str) -> None:
     body = f"mov.u32 %r0, %t; {instruction} add.u64 %q0, %a0, %b; st.global.u32 [%q0], %r0; ret;"
     launch(source(body), out)
     assert out.tolist() == [*range(32)]
+
+
+def test_a_bulk_prefetch_outside_every_allocation_is_reported_where_habits_are() -> None:
+    memory = aligned(np.zeros(32, np.uint32), 128)
+    text = source("cp.async.bulk.prefetch.L2.global [%a0], 256; ret;")
+    launch(text, memory)
+    with pytest.raises(OutOfBounds, match="bulk prefetch of 256 bytes"):
+        launch(text, memory, level=Level.PEDANTIC)
 
 
 def test_what_is_discarded_is_lost() -> None:
