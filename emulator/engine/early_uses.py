@@ -1,10 +1,10 @@
 """Uses of registers before the asynchronous work on them was waited for.
 
-tcgen05.ld writes its registers until tcgen05.wait::ld. wgmma writes its accumulator, and reads matrix A in registers,
-until wgmma.wait_group. Whether a path with an early use was taken is known at run time: the warp's work is outstanding.
+tcgen05.ld writes its registers until the wait for loads. A warpgroup MMA writes its accumulator, and reads matrix A in
+registers, until its wait. Whether a path with an early use was taken is known at run time: the work is outstanding.
 
 A copy does not count as a use, because NVIDIA's compiler puts the moves that pair registers before the wait; the copy
-is tracked. Nor does a wgmma that continues with an accumulator.
+is tracked. Nor does an MMA that continues with an accumulator.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _copies(effect: Effect) -> bool:
 
 
 def _matrix_a(effect: Effect) -> tuple[Reg, ...]:
-    """Return the registers of matrix A, which wgmma reads asynchronously."""
+    """Return the registers of matrix A, which a warpgroup MMA reads asynchronously."""
     if effect.instr.kind is not Kind.GROUP_MMA:
         return ()
     a: Operand = effect.instr.operands[2]
@@ -141,7 +141,7 @@ def _matrix_a(effect: Effect) -> tuple[Reg, ...]:
 
 
 def _read(effect: Effect) -> tuple[Reg, ...]:
-    """Return the registers whose values are used: not those of a copy, nor an accumulator that wgmma continues with."""
+    """Return the registers whose values are used: not a copy, nor the accumulator of an MMA."""
     if _copies(effect):
         return ()
     read = _matrix_a(effect) if effect.instr.kind is Kind.GROUP_MMA else effect.reads

@@ -68,9 +68,9 @@ def _written(effect: Effect, before: int, liveness: Liveness) -> int:
 
 
 def _certain(effect: Effect) -> tuple[object, ...]:
-    """Return the operands that are read in any case: the guard of a guarded instruction, no accumulator of wgmma.
+    """Return the operands that are read in any case: the guard of a guarded instruction, but no accumulator of an MMA.
 
-    wgmma may be told to ignore its accumulator.
+    The MMA may ignore its accumulator.
     """
     guard = effect.instr.guard
     if guard is None and effect.instr.kind is Kind.GROUP_MMA:

@@ -194,7 +194,7 @@ def operand_chunks(
 
     The rows are those of K or of M/N. extent: of M or N. Raises ValueError.
     """
-    descriptor = MatrixDescriptor.decode_wgmma(bits)
+    descriptor = MatrixDescriptor.decode_warpgroup(bits)
     if mn_major:
         chunks = descriptor.chunks(extent * element.bits // 8, 0, True, 8 * K_BYTES // element.bits)
     else:

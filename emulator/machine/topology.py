@@ -131,7 +131,7 @@ class Cta:
         return found
 
     def warpgroup(self, index: int) -> WarpGroupBarrier:
-        """Return the wgmma.fence barrier of four warps, created at its first use."""
+        """Return the fence barrier of a warpgroup, created at its first use."""
         found = self.warpgroups.get(index)
         if found is None:
             found = self.warpgroups[index] = WarpGroupBarrier(self, 4 * index)
@@ -153,7 +153,7 @@ class Warp(Issuer):
         self.loads = Pipe(self, "tcgen05.wait::ld", loads, (loads,))
         self.stores = Pipe(self, "tcgen05.wait::st", stores, ())
         self.products: Any = None
-        """Its wgmma products (`agents.products`), None before the first."""
+        """Its warpgroup MMAs (`agents.products`), None before the first."""
         self.registers: Any = None
         self.pc: Any = 0
         self.stack: Any = ()

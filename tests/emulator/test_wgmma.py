@@ -90,7 +90,7 @@ SECOND = "    wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%f16"
 @pytest.mark.parametrize(
     ("instead", "error", "said"),
     [
-        ("@%p8 bra PAST; SECOND PAST:", errors.BarrierError, r"warp 3 of CTA \(0,0,0\) ends and never executes wgmma"),
+        ("@%p8 bra PAST; SECOND PAST:", errors.BarrierError, r"warp 3 of CTA \(0,0,0\) ends without wgmma"),
         ("@%p8 bra OWN; SECOND bra PAST; OWN: SECOND PAST:", errors.BarrierError, "another of its four warps executes"),
         ("setp.lt.u32 %p4, %r1, 5; SECOND", errors.DescriptorError, "scale-d differs between lanes"),
     ],

@@ -74,7 +74,7 @@ def _tensor_memory(cta: Cta) -> None:
 
 
 def _products(group: WarpGroupBarrier, warps: list[Warp]) -> None:
-    """Report warps of a warpgroup that ended without a wgmma that other warps of it executed."""
+    """Report warps of a warpgroup that ended without an MMA that other warps of it executed."""
     for warp in warps:
         count = 0 if warp.products is None else warp.products.count
         if count < len(group.products):

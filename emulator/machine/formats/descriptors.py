@@ -1,4 +1,4 @@
-"""Descriptors of tcgen05.mma and wgmma: matrices in shared memory, instructions, and the chunks that they address.
+"""Descriptors of tensor core instructions: matrices in shared memory, instructions, and the chunks that they address.
 
 Sources: PTX ISA 9.1, tables 40 and 42; the canonical layouts of section 9.7.16.10, which equal those of 9.7.15.5.1.2.
 """
@@ -95,8 +95,8 @@ class MatrixDescriptor:
         )
 
     @classmethod
-    def decode_wgmma(cls, bits: int) -> MatrixDescriptor:
-        """Decode the 64 bits of a wgmma descriptor: PTX ISA 9.1, 9.7.15.5.1.2.2."""
+    def decode_warpgroup(cls, bits: int) -> MatrixDescriptor:
+        """Decode the 64 bits of a warpgroup MMA descriptor: PTX ISA 9.1, 9.7.15.5.1.2.2."""
         start, leading, stride = ((bits >> at & 0x3FFF) << 4 for at in (0, 16, 32))
         return cls(start, leading, stride, bits >> 49 & 7, False, WGMMA_SWIZZLES[bits >> 62 & 3])
 

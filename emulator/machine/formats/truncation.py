@@ -1,7 +1,7 @@
 """Sums with the tensor core's rounding: aligned to the largest term, cut to 25 fractional bits, rounded toward zero.
 
 This is the model of tcgen05.mma for f16, bf16, tf32 and smaller floats that arXiv 2511.10909 derives from outputs. It
-excludes kinds with scale factors or integers. An H200's wgmma gives the same bits (docs/explanation/silicon.md), except
+excludes kinds with scale factors or integers. An H200 gives the same bits (docs/explanation/silicon.md), except
 that with 8-bit floats it keeps 13 fractional bits of terms and of a float32 result. The paper alone says that tcgen05
 keeps 25.
 """

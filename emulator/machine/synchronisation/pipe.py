@@ -1,4 +1,4 @@
-"""Pipes: asynchronous work that its own warp waits for. Tensor-memory loads, tensor-memory stores, wgmma products."""
+"""Pipes: asynchronous work that its own warp waits for. Tensor-memory loads and stores, warpgroup MMAs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Pipe(Agent):
-    """The tcgen05.ld, tcgen05.st or wgmma.mma_async of a warp, complete at the instruction `waiting_for`.
+    """The tcgen05.ld, tcgen05.st or warpgroup MMAs of a warp, complete at the instruction `waiting_for`.
 
     follows: components whose accesses the hardware's pipeline orders before those of this pipe.
     """
