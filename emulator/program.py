@@ -47,7 +47,7 @@ class Program:
 
     @property
     def independent(self) -> bool:
-        """Whether no cluster can observe another one before the launch ends, except by a race."""
+        """True if no cluster can observe another one before the launch ends, except by a race."""
         return not any(e.entry is not None and e.entry.communicates(e.instr) for e in self._lowered.effects)
 
     @property

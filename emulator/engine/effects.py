@@ -80,7 +80,7 @@ class Effect:
 
     @property
     def inlined(self) -> bool:
-        """Whether it becomes machine code instead of a call of a handler."""
+        """True if it becomes machine code instead of a call of a handler."""
         return isinstance(self.entry, Lowering)
 
 

@@ -45,7 +45,7 @@ class _UsedElsewhere(Exception):
 
 
 class _Followed:
-    """What was found of a load's value along its way. chosen: effects that a branch on it passes by."""
+    """Findings about a load's value along its way. chosen: effects that a branch on it skips."""
 
     def __init__(self, flow: Flow, effects: Sequence[Effect], stores: Mapping[int, int]) -> None:
         self._flow, self._effects, self._stores = flow, effects, stores

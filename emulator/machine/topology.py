@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 REFUSED = 0.3
 """In random mode, the probability that clusterlaunchcontrol.try_cancel is denied although clusters are left."""
 Progress = Literal["went on", "polled", "slept"]
-"""What a warp did in its last time slice. polled: it read again what it had read, and found the same."""
+"""The activity of a warp in its last time slice. polled: it read again what it had read, and found the same."""
 
 
 class Cluster:
@@ -72,7 +72,7 @@ class Cluster:
 
     @property
     def ended(self) -> bool:
-        """Whether all its warps have ended."""
+        """True if all its warps have ended."""
         return not self.running
 
     def wake(self, warps: Iterable[Warp]) -> None:
@@ -194,7 +194,7 @@ class Warp(Issuer):
         self.active = 0
         """The lanes (bits) of an access that is one for all."""
         self.progress: Progress = "went on"
-        """What the warp did in its last time slice."""
+        """The warp's activity in its last time slice."""
         self.polled: tuple[Instr, int] | None = None
         """Its last read of memory that others may write: the instruction and the first address."""
         self._polls: dict[int, bytes] = {}

@@ -56,7 +56,7 @@ class Program(Protocol):
 
     @property
     def independent(self) -> bool:
-        """Whether no cluster can observe another one before the launch ends, except by a race."""
+        """True if no cluster can observe another one before the launch ends, except by a race."""
 
     @property
     def stored(self) -> tuple[frozenset[int], frozenset[int]]:

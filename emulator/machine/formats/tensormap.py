@@ -116,7 +116,7 @@ class TensorMap:
     outside: int = 0
     """The bits that a load fills in outside the tensor."""
     rounds: bool = False
-    """Whether loads round float32 to tf32."""
+    """True if loads round float32 to tf32."""
     columns: Columns | None = None
     """The pixels of im2col mode; None in tiled mode."""
 

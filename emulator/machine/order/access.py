@@ -185,7 +185,7 @@ class Access:
     replaced: Sequence[Iterable[int]] = ((), ())
     """The writers and the readers that a write replaced, as numbers of the history."""
     compiled: bool = False
-    """Whether compiled code made it. Then another of its own writes may lie between it and what it replaced."""
+    """True if compiled code made it. Then another of its own writes may lie between it and what it replaced."""
     issued: int = field(init=False)
     """The warp's time at the issue."""
 

@@ -69,7 +69,7 @@ class PendingNotes(Protocol):
     writes: np.ndarray
     """The last writer of each cell as compiled loads and stores know it, int64."""
     noted: np.ndarray
-    """Whether a cell has pending notes, uint8."""
+    """A flag per cell that has pending notes, uint8."""
 
     def flush_all(self) -> None:
         """Merge all notes into the shadow."""

@@ -67,7 +67,7 @@ class MBarrier:
 
     @property
     def unused(self) -> bool:
-        """Whether nothing has happened to it since its initialisation."""
+        """True if nothing has happened to it since its initialisation."""
         return self.last is None and self.last_tx is None and not self.tx and not self.copies and not self.waiters
 
     def state(self) -> str:
