@@ -93,12 +93,14 @@ def run(mutants: list[Mutant], args: argparse.Namespace) -> int:
             results.append(path, [result])
     had = {each.id: had[each.id] for each in mutants if done(each, had.get(each.id), stages, ("hole", "suspect"))}
     ends = Counter(had[each.id].outcome for each in mutants if each.id in had and each.id not in listed)
-    equivalent = sum(each.id in listed for each in mutants)
-    print(f"{len(mutants)} mutants: {ends['killed']} killed, {equivalent} equivalent, {ends['hole']} holes", end="")
-    print(f", {ends['suspect']} suspects" if ends["suspect"] else "")
+    ends.update(
+        "beyond the emulator" if listed[each.id].limit else "equivalent" for each in mutants if each.id in listed
+    )
+    ends["not run"] = len(mutants) - ends.total()
+    print(f"{len(mutants)} mutants: " + ", ".join(f"{count} {end}" for end, count in ends.items() if count))
     if not args.only and not args.all and not args.case:
         table.update(PAGE, table.render(mutants, had, listed))
-    return 1 if ends["hole"] + ends["suspect"] else 0
+    return 1 if ends["hole"] + ends["suspect"] + ends["not run"] else 0
 
 
 def done(mutant: Mutant, before: Result | None, stages: str, accepted: Sequence[str]) -> bool:

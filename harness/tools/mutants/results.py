@@ -31,11 +31,15 @@ class Result(msgspec.Struct):
 
 
 class Equivalent(msgspec.Struct, frozen=True):
-    """A mutant that computes the same: its id, the text of its line, and why no input can tell."""
+    """A mutant that is not run: its id, the text of its line, and why no case can tell it from the kernel.
+
+    limit: what the emulator does not model, where a GPU could tell; empty where the mutant computes the same.
+    """
 
     id: str
     line: str
     reason: str
+    limit: str = ""
 
 
 def load(path: Path) -> dict[str, Result]:

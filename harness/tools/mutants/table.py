@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.host.files import write_atomically
 from harness.tools.mutants.operators import Mutant
-from harness.tools.mutants.results import Result
+from harness.tools.mutants.results import Equivalent, Result
 
 BEGIN = "<!-- mutants: begin, written by `make mutants` -->"
 END = "<!-- mutants: end -->"
@@ -21,15 +21,15 @@ KILLED = {
     "does not end": ("timeout",),
     "too slow": ("clock",),
 }
-HEAD = ("file", "mutants", *KILLED, "equivalent", "holes")
+HEAD = ("file", "mutants", *KILLED, "equivalent", "beyond the emulator", "holes")
 
 
-def render(mutants: Sequence[Mutant], had: Mapping[str, Result], listed: Mapping[str, object]) -> str:
+def render(mutants: Sequence[Mutant], had: Mapping[str, Result], listed: Mapping[str, Equivalent]) -> str:
     """Return the table, a row a file and one for all."""
     rows: dict[str, Counter[str]] = {}
     for each in mutants:
         for row in (each.path, "all"):
-            rows.setdefault(row, Counter()).update(["mutants", column(had.get(each.id), each.id in listed)])
+            rows.setdefault(row, Counter()).update(["mutants", column(had.get(each.id), listed.get(each.id))])
     seconds = sum(had[each.id].seconds for each in mutants if each.id in had)
     whole = rows.pop("all", Counter())
     lines = [HEAD, ("---", *["---:"] * (len(HEAD) - 1))]
@@ -39,10 +39,10 @@ def render(mutants: Sequence[Mutant], had: Mapping[str, Result], listed: Mapping
     return f"{table}\nAll processes together took {seconds:,.0f} s.\n"
 
 
-def column(result: Result | None, equivalent: bool) -> str:
+def column(result: Result | None, listed: Equivalent | None) -> str:
     """Return the column that a mutant counts in."""
-    if equivalent:
-        return "equivalent"
+    if listed is not None:
+        return "beyond the emulator" if listed.limit else "equivalent"
     if result is None or result.outcome != "killed":
         return "holes"
     return next((name for name, hows in KILLED.items() if result.how in hows), "wrong result")
