@@ -302,7 +302,7 @@ def test_starting_twice_runs_once(place):
     place.host.start(job)
     place.ruling(job, folder)
     assert sum(e["event"] == "start" for e, _ in read_events(folder.journal)) == 1
-    with pytest.raises(Refused, match="another job"):
+    with pytest.raises(Refused, match="a different job"):
         place.host.start(about(job, user="eve"))
 
 
