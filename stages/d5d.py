@@ -11,6 +11,7 @@ WINDOW = 128
 SINKS = (0.0, 4.0, -math.inf, -4.0, 80.0, math.inf, -80.0)
 NEAR = (4.5, 5.5, 5.0)  # the lse of rows that see a window of even scores
 SMALL = (0.0, 4.0, -math.inf, -4.0, math.inf, -80.0)  # of peaked rows, whose O must stay above what bf16 holds
+AUTO: Literal["auto"] = "auto"
 ALL_OR_NOTHING = (-math.inf, math.inf)
 FLASH, PRO, SHARE = 64, 128, 8  # query heads of DeepSeek-V4-Flash and -Pro, and of one GPU of several
 
@@ -73,7 +74,7 @@ CASES = (
         for hd, heads, t, sms, splits in (
             (64, 16, 2, 2, 1), (128, 16, 2, 2, 1), (256, 16, 2, 2, 1),
             (64, 64, 4, 2, 1), (128, 64, 4, 2, 1), (256, 64, 4, 2, 1),
-            (64, 8, 2, None, "auto"), (128, 64, 1, None, "auto"), (256, 32, 2, None, 8),
+            (64, 8, 2, None, AUTO), (128, 64, 1, None, AUTO), (256, 32, 2, None, 8),
         )
     ),
 )  # fmt: skip

@@ -81,7 +81,7 @@ def without(a: Arguments, *names: str, **more: object) -> Arguments:
 def output(q: torch.Tensor, o: torch.Tensor | None = None, **wrong: object) -> kernel.Attention:
     """Buffers for all results of `q`, but for those that are given."""
     stats = torch.empty(q.shape[:3], device=q.device)
-    right = {
+    right: Arguments = {
         "o": torch.empty_like(q) if o is None else o,
         "lse": stats,
         "u": torch.empty(q.shape, device=q.device),

@@ -166,8 +166,8 @@ def test_a_program_that_was_launched_shares_all_clusters_if_it_is_known_where_it
         shared.append(len(clusters))
         real(launch, run_cluster, clusters, count)
 
-    real, shared = processes._share_out, list[int]()
-    monkeypatch.setattr(processes, "_share_out", share_out)
+    real, shared = processes._distribute, list[int]()
+    monkeypatch.setattr(processes, "_distribute", share_out)
     module = "\n".join((source(body, 2), f"// {alone}"))
     out, wanted = np.zeros(32 * GRID, np.uint32), np.zeros(32 * GRID, np.uint32)
     with emulator.emulate(processes=1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import product
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
@@ -63,7 +63,7 @@ def chosen() -> Iterator[FmhaConfig]:
     """Yield the configurations of public calls of many shapes, without the features that no choice depends on."""
     shapes = product(HEAD_DIMS, HEADS, TOKENS, BATCHES, KEYS, get_args(Compressed))
     for head_dim, heads, tokens, batch, keys, compressed in shapes:
-        given = {"shared_kv": compressed != "none", "compressed": compressed}
+        given: dict[str, Any] = {"shared_kv": compressed != "none", "compressed": compressed}
         size = Size(batch, tokens, keys, 0 if compressed == "none" else keys)
         yield kernel.configuration(head_dim, heads, tokens, size=size, **given)
         paths: tuple[PPath, ...] = get_args(PPath)
@@ -113,7 +113,7 @@ def test_features_that_choose_nothing() -> None:
         given = {"has_lens": (False, True), "causal": (False, True), "shared_kv": (False, True)}
         given |= {"sink": (False, True), "partials": (False, True)}
         for values in product(*given.values()):
-            options = dict(zip(given, values, strict=True))
+            options: dict[str, Any] = dict(zip(given, values, strict=True))
             one = kernel.configuration(head_dim, heads, 2, size=size, **options)
             other = kernel.configuration(head_dim, heads, 2, size=size)
             assert (variant(one), one.splits, one.block_rows) == (variant(other), other.splits, other.block_rows)
