@@ -88,12 +88,23 @@ def ideal_flops(case: Case, inputs: Inputs) -> int:
 
 def ideal_bytes(case: Case, inputs: Inputs) -> int:
     """Return the bytes of Q, of each visible key and value once per CTA, all bf16, and of O (bf16) and U (fp32)."""
-    one_token = case.config.compressed == "topk" or case.heads % case.config.block_m == 0
-    assert one_token, f"{case.heads} heads: the rows of a CTA belong to several tokens, which is not counted here"
     rows = case.batch * case.tokens * case.heads * (2 + 2 + 4 * case.partials)
-    ctas_of_token = math.ceil(case.heads / case.config.block_m)
-    keys = ctas_of_token * visible_keys(case, inputs) * 2 * (1 if case.shared_kv else 2)
-    return (rows + keys) * case.head_dim
+    if case.config.compressed == "topk":
+        keys = math.ceil(case.heads / case.config.block_m) * visible_keys(case, inputs)
+    else:
+        keys = sum(_keys_of_ctas(case, visible) for visible in (case.visible, *_visible_blocks(case)))
+    return (rows + keys * 2 * (1 if case.shared_kv else 2)) * case.head_dim
+
+
+def _visible_blocks(case: Case) -> tuple[torch.Tensor, ...]:
+    return () if case.compressed is None else (case.visible_blocks,)
+
+
+def _keys_of_ctas(case: Case, visible: torch.Tensor) -> int:
+    """Return the number of keys that some token of a CTA sees, summed over the CTAs; visible: [batch, tokens, keys]."""
+    rows, block = case.tokens * case.heads, case.config.block_m
+    tokens = [(row // case.heads, (min(row + block, rows) - 1) // case.heads) for row in range(0, rows, block)]
+    return sum(int(visible[:, first : last + 1].any(1).sum()) for first, last in tokens)
 
 
 def beside_ideal(case: Case, inputs: Inputs, done: Counts) -> str:

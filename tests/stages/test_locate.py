@@ -83,17 +83,18 @@ def test_a_kv_tile_that_is_not_seen() -> None:
 
 @pytest.mark.parametrize(("times", "text"), [(0, "left out"), (2, "counted twice")])
 def test_a_tile_of_listed_keys_in_the_product_alone(times: int, text: str) -> None:
-    """List entries 64 to 127, in the row of token 0, head 40."""
+    """List entries 64 to 127, in the row of token 1, head 40: the first token's list has no entry that counts."""
+    row = LISTS.heads + 40
 
     def spoil(inputs: Inputs, got: Outputs) -> None:
         assert inputs.compressed is not None and inputs.topk_indices is not None
-        entries = inputs.topk_indices[0, 0, 64:128].long()
+        entries = inputs.topk_indices[0, 1, 64:128].long()
         keys = inputs.compressed[0, entries[(entries >= 0) & (entries < LISTS.blocks)]].double().numpy()
-        s = 512**-0.5 * keys @ inputs.q[0, 0, 40].double().numpy()
+        s = 512**-0.5 * keys @ inputs.q[0, 1, 40].double().numpy()
         assert LISTS.sink is not None
-        lse = np.logaddexp(reference(LISTS, inputs)["lse"][40], float(LISTS.sink[40]))
+        lse = np.logaddexp(reference(LISTS, inputs)["lse"][row], float(LISTS.sink[40]))
         part: Array = np.exp(s - lse) @ keys
-        got["O"][40] += (times - 1) * part
+        got["O"][row] += (times - 1) * part
 
     expected = f"as if P V of compressed KV tile 1 (list entries 64 to 127) were {text}"
     assert expected in said(LISTS, "O", spoil)
