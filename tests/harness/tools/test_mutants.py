@@ -116,7 +116,7 @@ def end_of(mutant: Mutant, folder: Path) -> str:
         "from harness.tools.mutants.sources import generated\n"
         "known = baseline.find(Path(sys.argv[2]), 1, print, ('D1.1',))\n"
         "mutant = next(each for each in generated(True) if each.id == sys.argv[1])\n"
-        "task = trial.Task(mutant, plan.using(mutant, known), sys.argv[2], False)\n"
+        "task = trial.Task(mutant, [], plan.using(mutant, known.cases), sys.argv[2], False)\n"
         "(done,) = pool.run([task], trial.run, 1)\n"
         "print(json.dumps(program.judged(done).how))\n"
     )
