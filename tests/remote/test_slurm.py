@@ -168,7 +168,7 @@ def test_preempted(desk, cluster, options, verdict):
     thread.join()
     assert results[0].verdict == verdict, (results[0].reason, desk.said)
     if verdict == "ACCEPT":
-        assert any("again from the beginning" in text for text in desk.said)
+        assert any("restarted from the beginning" in text for text in desk.said)
     else:
         assert "PREEMPTED" in results[0].reason
         desk.nothing_accepted()
@@ -189,7 +189,7 @@ def test_node_that_dies(desk, cluster, options, verdict):
         assert "NODE_FAIL" in results[0].reason
         desk.nothing_accepted()
     else:
-        assert any("again from the beginning" in text for text in desk.said)
+        assert any("restarted from the beginning" in text for text in desk.said)
 
 
 @pytest.mark.long
