@@ -148,7 +148,7 @@ def _blocks() -> dict[str, Callable[[], Lines]]:
 
 
 BLOCKS: Final = _blocks()
-"""What makes the lines of each block, by its name."""
+"""Functions that make the lines of each block, by its name."""
 
 
 def block(name: str) -> str:

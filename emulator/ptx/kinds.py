@@ -50,7 +50,7 @@ class Kind(Enum):
     TENSOR_COPY = auto()
     """From shared to tensor memory."""
     GROUP_MMA = auto()
-    """Of four warps; its registers are read and written until GROUP_MMA_WAIT."""
+    """A product of four warps (wgmma); its registers are read and written until GROUP_MMA_WAIT."""
     GROUP_MMA_COMMIT = auto()
     GROUP_MMA_WAIT = auto()
     GROUP_MMA_FENCE = auto()

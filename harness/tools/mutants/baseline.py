@@ -1,4 +1,4 @@
-"""What the right kernel does: which lines each case runs, what its configurations compile to, inputs and references."""
+"""The right kernel as a baseline: lines that each case runs, compiled configurations, inputs and references."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class KnownTest(msgspec.Struct):
 
 
 class Baseline(msgspec.Struct):
-    """What is known of the right kernel."""
+    """Cases and tests of the right kernel, as measured."""
 
     cases: list[Known]
     tests: list[KnownTest]

@@ -62,7 +62,7 @@ class Mutant:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a node stands: its text, its parents from the nearest up, and the names of the enclosing definitions."""
+    """Position of a node: its text, its parents from the nearest up, and the names of the enclosing definitions."""
 
     node: ast.AST
     parents: tuple[ast.AST, ...]

@@ -16,7 +16,7 @@ from stages.catalog import find
 
 OPTIONS = ("-q", "-x", "--noconftest", "-p", "no:cacheprovider", "-o", "addopts=", f"--rootdir={ROOT}")
 EVERY = ("test_holds", "test_refuses_negative_controls")
-"""What every milestone is asked: cases, which are run without pytest, and what no kernel is part of."""
+"""Tests that every milestone has: cases, which run without pytest, and checks without a kernel."""
 
 Ended = Callable[[str, float], None]
 

@@ -1,4 +1,4 @@
-"""Which cases a mutant is run against, and in which order."""
+"""Selection and order of the cases that a mutant is run against."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of each mutant, a line of JSON each, and the mutants that no input can tell from the kernel."""
+"""Results of the mutants, one line of JSON each, and the mutants that no input can tell from the kernel."""
 
 from __future__ import annotations
 
