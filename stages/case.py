@@ -1,4 +1,4 @@
-"""A shape that a milestone is held to, by name."""
+"""The problems that the milestones test: shape, masks, branches and options of one launch, with a name."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ TILE = 128  # keys of the widest KV tile
 
 @dataclass(frozen=True)
 class Compressed:
-    """Compressed keys beside a window: all visible blocks of `ratio` tokens, or the `topk` indices of each token.
+    """Compressed keys beside a window: all visible blocks of `ratio` tokens, or `topk` indices per token.
 
-    past: tokens of each sequence before its window buffer. lens: whether a length goes with each token's indices;
-    without one all of them count. first_key: whether any token's indices name key 0. blocks: rows of the compressed
-    keys, where they are not a few more than any sequence fills. out_of_range: lengths of 0 and of all indices are given
-    as less and as more than that.
+    past: number of tokens of each sequence that precede its window buffer.
+    lens: pass a length for each token's indices; without lengths all indices count.
+    first_key: let the indices include key 0.
+    blocks: rows of the compressed keys; by default three more than the longest sequence fills.
+    out_of_range: pass top-k lengths below 0 for 0, and above `topk` for `topk`.
     """
 
     past: tuple[int, ...]
@@ -35,7 +36,7 @@ class Compressed:
     out_of_range: bool = False
 
     def __str__(self) -> str:
-        said = {
+        parts = {
             f"blocks of {self.ratio}": self.topk is None,
             f"top {self.topk}": self.topk is not None,
             "without lens": not self.lens,
@@ -43,21 +44,27 @@ class Compressed:
             f"rows={self.blocks}": self.blocks is not None,
             "lens out of range": self.out_of_range,
         }
-        return " ".join(word for word, holds in said.items() if holds)
+        return " ".join(part for part, holds in parts.items() if holds)
 
 
 @dataclass(frozen=True)
 class Case:
-    """Queries of `heads` heads and `tokens` tokens against `keys` keys, in `batch` sequences.
+    """`batch` sequences, each with `tokens` query tokens of `heads` heads and with `keys` keys.
 
-    scale: factor of the logits, where it is not head_dim^-0.5; Q is drawn so that they come out as large.
-    lens: how many keys of a sequence hold something; what lies past them is poisoned. causal, window, p_path and
-    partials are the kernel's own; shared_kv: V is K. trend: how a row's maximum moves from KV tile to KV tile.
-    compressed: keys beside those. sinks: those of the heads, in turn. merged: each branch has its own launch, and
-    kernel.merge brings them together. splits: CTAs that share the keys of a row tile; "auto": as the kernel chooses.
-    sms: CTAs of the launch at most, which take row tile after row tile then. peak: factor of Q, and so of the logits:
-    from 32 on a row has few keys of weight, and its maximum moves at most KV tiles. strided: inputs and outputs are
-    slices of larger tensors. layer: launched by kernel.dsv4.attention, not by kernel.fmha; not part of the name.
+    causal, window, p_path and partials are arguments of kernel.fmha.
+    scale: factor of the logits; None stands for head_dim^-0.5. Q is drawn so that the logits do not depend on it.
+    lens: valid keys of each sequence; the keys past them are poisoned.
+    shared_kv: V is K.
+    trend: how a row's maximum changes from one KV tile to the next.
+    compressed: compressed keys beside the window.
+    sinks: sink logits, repeated cyclically over the heads.
+    merged: launch each branch by itself and combine them with kernel.merge.
+    splits: CTAs that split the keys of a row tile; "auto" lets the kernel choose.
+    sms: upper bound on the CTAs of the launch; each then processes several row tiles.
+    peak: factor of Q, and so of the logits. From 32 on, few keys of a row have weight, and its maximum changes at most
+    KV tiles.
+    strided: inputs and outputs are slices of larger tensors.
+    layer: call kernel.dsv4.attention instead of kernel.fmha. Not part of the name.
     """
 
     milestone: str
@@ -89,7 +96,7 @@ class Case:
     @property
     def name(self) -> str:
         """Name of the case in the pins and in reports."""
-        said = {
+        parts = {
             f"hd={self.head_dim}": True,
             f"n={self.keys}": True,
             f"B={self.batch}": self.batch > 1,
@@ -110,14 +117,14 @@ class Case:
             f"peak={self.peak}": self.peak > 1,
             "strided": self.strided,
         }
-        return " ".join(word for word, holds in said.items() if holds)
+        return " ".join(part for part, holds in parts.items() if holds)
 
     def __str__(self) -> str:
         return self.name
 
     @property
     def config(self) -> kernel.FmhaConfig:
-        """Configuration that the kernel is compiled for; of merged branches, that of the compressed keys."""
+        """Configuration that the kernel is compiled for; with `merged`, that of the compressed branch."""
         return kernel.configuration(
             self.head_dim,
             self.heads,
@@ -135,13 +142,13 @@ class Case:
 
     @property
     def size(self) -> Size:
-        """Size of the launch, by which the kernel chooses."""
-        listed = 0 if self.compressed is None else self.compressed.topk or self.blocks
-        return Size(self.batch, self.tokens, self.keys, listed, self.window)
+        """Size of the launch, from which the kernel chooses its number of splits."""
+        compressed = 0 if self.compressed is None else self.compressed.topk or self.blocks
+        return Size(self.batch, self.tokens, self.keys, compressed, self.window)
 
     @property
     def floor(self) -> str:
-        """Name of the floor in tolerances.toml that its pins keep to."""
+        """Name of the floor in tolerances.toml: no pin of this case may be looser."""
         if self.peak > 1:
             return f"peak {self.peak}"
         one_tile = self.keys <= TILE and self.compressed is None
@@ -149,12 +156,12 @@ class Case:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """The results that the launch gives."""
+        """Results of the launch, by name."""
         return ("O", "U", "lse", "m") if self.partials else ("O", "lse")
 
     @property
     def visible(self) -> torch.Tensor:
-        """Mask of the keys that a token sees, bool [batch, tokens, keys]. Lengths count as clamped to 0 to keys."""
+        """Mask of the keys that a token sees, bool [batch, tokens, keys]. `lens` are clamped to 0 to `keys`."""
         lens = torch.tensor(self.lens or (self.keys,) * self.batch).clamp(0, self.keys)
         if self.causal:
             return causal_mask(self.tokens, self.keys, lens, self.window)
@@ -164,15 +171,15 @@ class Case:
 
     @property
     def sink(self) -> torch.Tensor | None:
-        """The sinks, fp32 [heads]."""
+        """Sink logits of all heads, fp32 [heads]."""
         return None if self.sinks is None else torch.tensor(self.sinks).repeat(self.heads)[: self.heads]
 
     @property
     def seq_lens(self) -> torch.Tensor:
-        """Tokens of each sequence up to its newest, int32 [batch]."""
-        assert self.compressed is not None, "only compressed keys ask for it"
+        """Tokens of each sequence including its newest, int32 [batch]."""
+        assert self.compressed is not None, "only cases with compressed keys have seq_lens"
         lens = self.lens or (self.keys,) * self.batch
-        return torch.tensor([before + held for before, held in zip(self.compressed.past, lens, strict=True)]).int()
+        return torch.tensor([past + valid for past, valid in zip(self.compressed.past, lens, strict=True)]).int()
 
     @property
     def visible_blocks(self) -> torch.Tensor:
@@ -183,7 +190,7 @@ class Case:
 
     @property
     def blocks(self) -> int:
-        """Rows of the compressed keys: as the case says, or a few more than any sequence fills."""
+        """Rows of the compressed keys: as given, or three more than the longest sequence fills."""
         assert self.compressed is not None
         if self.compressed.blocks is not None:
             return self.compressed.blocks
