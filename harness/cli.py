@@ -132,7 +132,7 @@ def _count(text: str) -> int:
 def milestones() -> int:
     """List the milestones, and which of them are built."""
     for each in CATALOG:
-        print(f"{each.id:5} {'built  ' if each.built else 'planned'}  {each.shows}")
+        print(f"{each.id:5} {'built  ' if each.built else 'planned'}  {each.summary}")
     return 0
 
 

@@ -1,1 +1,1 @@
-"""What must hold: one module a milestone, the catalog of milestones, the pins, and how error is measured."""
+"""The milestones: a catalog, one module of cases per milestone, pins, metrics and negative controls."""

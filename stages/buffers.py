@@ -1,4 +1,4 @@
-"""Tensors that show what a kernel read or wrote beside them, and what it did not write."""
+"""Guarded and gapped tensors: they show accesses outside a tensor, and output elements that were not written."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import torch
 
 import kernel
 
-GUARD = 1024  # elements on either side of an output; whole rows of every head dim, so alignment stays
-GUARD_VALUE = -7.25  # exact in bf16; no output of normal inputs hits all guards by chance
-ROW_GAP = 8  # elements after every row of a strided tensor: 16 bytes of bf16, so that TMA takes it
-BATCH_GAP = 3  # rows after every sequence of one
+GUARD = 1024  # elements on either side of an output; a multiple of every head dim, which keeps the alignment
+GUARD_VALUE = -7.25  # exact in bf16; a kernel that overwrites guards writes other values
+ROW_GAP = 8  # elements after every row of a strided tensor: 16 bytes of bf16, as TMA requires
+BATCH_GAP = 3  # rows after every sequence of a strided tensor
 
 
 class WroteOutside(AssertionError):
@@ -20,7 +20,7 @@ class WroteOutside(AssertionError):
 
 @dataclass(frozen=True)
 class Poisoned:
-    """Outputs full of NaN, each in the middle of a buffer with guards at both ends and in its gaps."""
+    """Outputs filled with NaN, each inside a buffer with guard elements before it, after it and in its gaps."""
 
     attention: kernel.Attention
     wholes: dict[str, torch.Tensor]
@@ -29,7 +29,8 @@ class Poisoned:
     def like(q: torch.Tensor, partials: bool, strided: bool = False, flat: bool = False) -> Poisoned:
         """Make buffers for the outputs of q [batch, tokens, heads, head_dim], on its device.
 
-        strided: with gaps after rows and sequences; flat: after rows only, batch and tokens lie like one dimension.
+        strided: add gaps after rows and sequences. flat: add gaps after rows only, so that batch and tokens can be
+        viewed as one dimension.
         """
         shapes = {"o": (q.shape, torch.bfloat16), "lse": (q.shape[:3], torch.float32)}
         if partials:
@@ -44,7 +45,7 @@ class Poisoned:
         return Poisoned(kernel.Attention(**views), wholes)
 
     def check_guards(self) -> None:
-        """Raises WroteOutside naming the output and the elements beside it that were written."""
+        """Check the guards. Raises WroteOutside naming the output and the guard elements that were overwritten."""
         for name, whole in self.wholes.items():
             output = getattr(self.attention, name)
             outside = torch.ones_like(whole, dtype=torch.bool)
@@ -57,16 +58,16 @@ class Poisoned:
                 f"of the {GUARD} elements after": touched[after] - end,
                 "elements in the gaps of": touched[~before & ~after],
             }
-            for place, there in places.items():
-                if len(there):
-                    said = f"{len(there)} {place} {name} were written"
-                    raise WroteOutside(f"{said}: {int(there[0])} to {int(there[-1])} of them")
+            for place, elements in places.items():
+                if len(elements):
+                    count = f"{len(elements)} {place} {name} were overwritten"
+                    raise WroteOutside(f"{count}: elements {int(elements[0])} to {int(elements[-1])}")
 
 
 def gapped(tensor: torch.Tensor, flat: bool) -> torch.Tensor:
-    """Copy a tensor [batch, ..., head_dim] into a slice of a larger one, which holds NaN beside it.
+    """Copy a tensor [batch, ..., head_dim] into a strided slice of a larger tensor of NaN.
 
-    flat: gaps come after rows only.
+    flat: gaps only after rows.
     """
     strides = gapped_strides(tensor.shape, flat)
     size = extent(tensor.shape, strides) + 2 * GUARD
@@ -75,19 +76,19 @@ def gapped(tensor: torch.Tensor, flat: bool) -> torch.Tensor:
 
 
 def gapped_strides(shape: torch.Size, flat: bool, rows: bool = True) -> tuple[int, ...]:
-    """Strides with a gap after every row, if `rows`, and after every sequence, unless `flat`."""
+    """Return strides with a gap after every row, if `rows`, and after every sequence, unless `flat`."""
     row = shape[-1] + ROW_GAP * rows
     inner = dense_strides(torch.Size((*shape[1:-1], row))) if rows else dense_strides(shape[1:])
     return (shape[1] * inner[0] + (0 if flat else BATCH_GAP * (row if rows else 1)), *inner)
 
 
 def dense_strides(shape: torch.Size) -> tuple[int, ...]:
-    """Strides of a contiguous tensor."""
+    """Return the strides of a contiguous tensor."""
     return torch.empty(shape, device="meta").stride()
 
 
 def extent(shape: torch.Size, strides: tuple[int, ...]) -> int:
-    """Elements from the first to the last of a tensor, both included; 0 of an empty one."""
+    """Return the number of elements from the first to the last of a tensor, both included; 0 if it is empty."""
     if 0 in shape:
         return 0
     return 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))

@@ -1,4 +1,4 @@
-"""The milestones, in the order of building. One that has no module yet is refused, never skipped."""
+"""The milestones, in the order in which they build on each other. One without a module is rejected, never skipped."""
 
 import importlib
 from dataclasses import dataclass
@@ -9,33 +9,33 @@ FOLDER = Path(__file__).parent
 
 
 class UnknownMilestone(ValueError):
-    """A milestone that the catalog does not name."""
+    """The name is not in the catalog."""
 
 
 class NotBuilt(ValueError):
-    """A milestone that is planned, and has no module yet."""
+    """The milestone is in the catalog, but has no module yet."""
 
 
 @dataclass(frozen=True)
 class Milestone:
-    """One row of the catalog. `needs` names the milestone below it."""
+    """One row of the catalog. needs: the milestone that it builds on. summary: what the kernel can do with it."""
 
     id: str
     needs: str | None
-    shows: str
+    summary: str
 
     @property
     def module(self) -> Path:
-        """The pytest module that holds it: D1.1 is `stages/d1_1.py`."""
+        """Path of its pytest module: `stages/d1_1.py` for D1.1."""
         return FOLDER / f"{self.id.lower().replace('.', '_')}.py"
 
     @property
     def built(self) -> bool:
-        """Whether its module exists."""
+        """True if its module exists."""
         return self.module.exists()
 
     def load(self) -> ModuleType:
-        """Its module, for the CASES and SEEDS that it holds."""
+        """Import its module, which defines CASES and SEEDS."""
         return importlib.import_module(f"stages.{self.module.stem}")
 
 
@@ -56,23 +56,23 @@ CATALOG = (
 
 GATE = CATALOG[0]
 
-#: Seconds that compiling one configuration may take; the goal is 10. Past it a run is ended as COMPILE_HANG.
+#: Time limit for compiling one configuration, in seconds; the goal is 10. A longer compile ends as COMPILE_HANG.
 COMPILE_S = 60.0
 
 
 def find(name: str) -> Milestone:
-    """The milestone of that id, in any case of letters. Raises UnknownMilestone naming those that exist."""
+    """Find a milestone by its id, ignoring case. Raises UnknownMilestone, which lists the ids."""
     for milestone in CATALOG:
         if milestone.id.lower() == name.lower():
             return milestone
     known = ", ".join(milestone.id for milestone in CATALOG)
-    raise UnknownMilestone(f"{f'no milestone {name!r}' if name else 'no milestone was named'}; there are {known}")
+    raise UnknownMilestone(f"{f'no milestone {name!r}' if name else 'no milestone was given'}; there are {known}")
 
 
 def runnable(name: str) -> Milestone:
-    """As `find`, and raises NotBuilt where the milestone has no module yet."""
+    """Find a milestone that has a module. Raises UnknownMilestone or NotBuilt."""
     milestone = find(name)
     if not milestone.built:
         built = ", ".join(each.id for each in CATALOG if each.built)
-        raise NotBuilt(f"{milestone.id} is not built yet ({milestone.shows}); built so far: {built}")
+        raise NotBuilt(f"{milestone.id} is not built yet ({milestone.summary}); built so far: {built}")
     return milestone

@@ -1,4 +1,4 @@
-"""The one comparison that kernels and negative controls go through: every metric of every tensor beside its pin."""
+"""The comparison of a result with its pins, used for kernels and for negative controls alike."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,13 +30,13 @@ class Figure:
 
 
 def compare(case: Case, got: Outputs, want: Outputs, tensors: tuple[str, ...] | None = None) -> tuple[Figure, ...]:
-    """Every pinned metric of `got` against the reference `want`, of all tensors or of `tensors` alone.
+    """Compare every metric of `got` against the reference `want` with its pin, for all tensors or for `tensors`.
 
-    Raises PinError where a tensor has no pins.
+    Raises PinError if a tensor has no pins.
     """
     table = pins(case.milestone, case.name, case.floor)
     if table.keys() != set(case.tensors):
-        raise PinError(f"{case.milestone}, case {case.name!r} pins {sorted(table)}, and gives {sorted(case.tensors)}")
+        raise PinError(f"{case.milestone}, case {case.name!r}: pins {sorted(table)}, results {sorted(case.tensors)}")
     figures = []
     for tensor, values in measured(tensors or case.tensors, got, want).items():
         for metric in METRICS[tensor]:
@@ -47,12 +47,12 @@ def compare(case: Case, got: Outputs, want: Outputs, tensors: tuple[str, ...] | 
 
 
 def measured(tensors: Sequence[str], got: Outputs, want: Outputs) -> dict[str, dict[str, float]]:
-    """Every metric of every tensor; U as it were if it referred to the reference's maximum."""
+    """Return every metric of every tensor, by tensor and name. U is first rescaled to the reference's maximum."""
     return {tensor: measure(referred(tensor, got, want), want[tensor]) for tensor in tensors}
 
 
 def referred(tensor: str, got: Outputs, want: Outputs) -> np.ndarray:
-    """U exp(m - the reference's m); the other tensors, and U's empty rows, as they are."""
+    """Return a tensor of `got`; U as U exp(m - reference m), except in empty rows."""
     if tensor != "U":
         return got[tensor]
     with np.errstate(invalid="ignore", over="ignore"):
@@ -61,5 +61,5 @@ def referred(tensor: str, got: Outputs, want: Outputs) -> np.ndarray:
 
 
 def failing(figures: Sequence[Figure]) -> tuple[Figure, ...]:
-    """Those figures that lie outside their pins."""
+    """Return the figures outside their pins."""
     return tuple(figure for figure in figures if not figure.holds)

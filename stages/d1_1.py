@@ -1,4 +1,4 @@
-"""D1.1: hd=64, one KV tile, P staged in tensor memory. The regression gate: every change must keep it."""
+"""D1.1: hd=64, one KV tile, P staged in tensor memory. The regression gate: every change must pass it."""
 
 from stages.case import Case
 

@@ -1,4 +1,4 @@
-"""D1.3: P staged in shared memory beside tensor memory, hd 64 to 256, and the two equal."""
+"""D1.3: P staged in shared memory as well as in tensor memory, hd 64 to 256. Both must give the same bits."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ EVEN = tuple(
 )
 CASES = (
     *EVEN,
-    # More KV tiles than the rings hold, and maxima that move at most of them.
+    # More KV tiles than pipeline stages, with maxima that change at most of them.
     Case("D1.3", 64, 580, p_path="smem", peak=32),
     *(Case("D1.3", head_dim, 330, p_path=path, peak=32) for head_dim in (128, 256) for path in PATHS),
     *(Case("D1.3", head_dim, 330, p_path="tmem", peak=128) for head_dim in (128, 256)),
@@ -31,7 +31,7 @@ SEEDS = (1,)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.p_path == "smem"], ids=str)
-def test_both_ways_give_the_same_bits(case: Case, seed: int, device: Device) -> None:
-    """Where P waits changes nothing of the result."""
+def test_p_paths_give_the_same_bits(case: Case, seed: int, device: Device) -> None:
+    """The result does not depend on the memory that holds P."""
     smem, tmem = (launched(replace(case, p_path=path), seed, device) for path in PATHS)
     same_bits(smem, tmem, f"{case.milestone} {case.name} seed={seed}", "P in shared and in tensor memory")

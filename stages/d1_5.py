@@ -1,4 +1,4 @@
-"""D1.5: O normalised in the epilogue, one way out of tensor memory: equal to normalising the partials outside."""
+"""D1.5: O normalised in the epilogue, through one path from tensor memory: equal to the partials normalised outside."""
 
 from dataclasses import replace
 
@@ -20,14 +20,14 @@ SEEDS = (1,)
 
 FP32_STEP = 2.0**-23  # relative
 BF16_DIGITS = 8
-FP32 = 2.0**-21  # what fp32 leaves of 1/l, of m - lse and of the product, relative
+FP32 = 2.0**-21  # relative error of 1/l, of m - lse and of their product in fp32
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.partials], ids=str)
 def test_equals_the_partials_normalised_outside(case: Case, seed: int, device: Device) -> None:
-    """O is U exp(m - lse) rounded to bf16, in every element; asking for the partials changes no bit of O.
+    """Every element of O is U exp(m - lse) rounded to bf16, and O has the same bits with and without partials.
 
-    lse may differ in its last bit: where m is not asked for, the compiler fuses the product that m is into the sum.
+    lse may differ in its last bit: without m as an output, the compiler fuses the product that gives m into the sum.
     """
     attention = launched(case, seed, device)
     got = outputs_of(case, attention)
@@ -35,8 +35,8 @@ def test_equals_the_partials_normalised_outside(case: Case, seed: int, device: D
     half_step = np.ldexp(0.5, np.frexp(outside)[1] - BF16_DIGITS)
     worst = np.max(np.abs(got["O"] - outside) / (half_step + FP32 * np.abs(outside)))
     where = f"{case.milestone} {case.name} seed={seed}"
-    assert worst <= 1, f"{where}: O lies {worst:.4f} half steps of bf16 from its partials, normalised outside"
+    assert worst <= 1, f"{where}: O lies {worst:.4f} half steps of bf16 from its partials normalised outside"
     alone = launched(replace(case, partials=False), seed, device)
-    assert torch.equal(attention.o, alone.o), f"{where}: O differs in bits where the partials are not asked for"
+    assert torch.equal(attention.o, alone.o), f"{where}: O without partials differs in bits from O with partials"
     apart = np.abs(got["lse"] - outputs_of(replace(case, partials=False), alone)["lse"]) / np.abs(got["lse"])
-    assert np.max(apart) <= FP32_STEP, f"{where}: lse differs by more than a step where the partials are not asked for"
+    assert np.max(apart) <= FP32_STEP, f"{where}: lse without partials differs by more than one fp32 step"

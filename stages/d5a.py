@@ -1,4 +1,4 @@
-"""D5a: partials (U, lse, m) of the window branch for every head dim and way of P; empty rows are exact."""
+"""D5a: partials (U, lse, m) of the window branch for every head dim and both places of P. Empty rows are exact."""
 
 from dataclasses import replace
 from itertools import product
@@ -13,24 +13,26 @@ from stages.verify import launched
 
 KEYS = 300
 LENS = (KEYS, 130, 1, 0)
-WAYS: tuple[PPath, ...] = ("tmem", "smem")
+PATHS: tuple[PPath, ...] = ("tmem", "smem")
 EVEN = tuple(
     Case(
-        "D5a", hd, KEYS, 16, 2, 4, p_path=way, shared_kv=hd == 512,
+        "D5a", hd, KEYS, 16, 2, 4, p_path=path, shared_kv=hd == 512,
         lens=LENS, causal=True, window=128, scale=0.3 if hd == 256 else None,
-        sms=2 if way == "smem" else None,
+        sms=2 if path == "smem" else None,
     )
-    for hd, way in product((64, 128, 256, 512), WAYS)
-    if (hd, way) != (512, "tmem")
+    for hd, path in product((64, 128, 256, 512), PATHS)
+    if (hd, path) != (512, "tmem")
 )  # fmt: skip
 CASES = (*EVEN, *(replace(case, scale=None, window=None, peak=32) for case in EVEN if case.p_path == "tmem"))
 SEEDS = (1,)
 
 
 def test_empty_rows_are_exact(case: Case, seed: int, device: Device) -> None:
-    """O and U are 0, lse and m -inf, where a row sees no key: one row in two, in the last two sequences."""
+    """O and U are 0, and lse and m are -inf, in rows that see no key: 3 of 4 tokens in the last two sequences."""
     got = outputs_of(case, launched(case, seed, device))
     empty = ~case.visible.any(2).repeat_interleave(case.heads, 1).flatten().numpy()
-    assert empty.sum() == 3 * case.heads, f"{empty.sum()} rows are empty"
+    assert empty.sum() == 3 * case.heads, f"{empty.sum()} rows are empty, not {3 * case.heads}"
     for name, value in {"O": 0.0, "U": 0.0, "lse": -np.inf, "m": -np.inf}.items():
-        assert (got[name][empty] == value).all(), f"{case.milestone} {case.name} seed={seed}: {name} of empty rows"
+        assert (got[name][empty] == value).all(), (
+            f"{case.milestone} {case.name} seed={seed}: {name} of empty rows is not {value}"
+        )

@@ -1,13 +1,13 @@
-"""D5b: branches with a launch each, merged in Python with sinks of any size; branches may be empty, or all of them."""
+"""D5b: one launch per branch, merged in Python with sinks of any size. Some or all branches may be empty."""
 
 import math
 
-from stages import refusals
+from stages import bad_arguments
 from stages.case import Case, Compressed
 from stages.device import Device
 
 SINKS = (-math.inf, -80.0, 0.0, 80.0, math.inf)
-#: Both branches; no compressed key yet; no window; neither.
+#: By sequence: keys in both branches; no compressed key; no window key; no key.
 LENS, PAST = (150, 3, 0, 0), (100, 0, 300, 0)
 CASES = tuple(
     Case(
@@ -25,7 +25,7 @@ CASES = tuple(
 SEEDS = (1,)
 
 
-def test_refuses_bad_arguments(device: Device) -> None:
-    """kernel.merge rejects what it cannot take, by name."""
-    for refusal in refusals.MERGE:
-        refusals.check_merge(refusal, device.torch_device)
+def test_rejects_bad_arguments(device: Device) -> None:
+    """kernel.merge rejects bad arguments by name."""
+    for bad in bad_arguments.MERGE:
+        bad_arguments.check_merge(bad, device.torch_device)

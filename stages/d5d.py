@@ -1,19 +1,19 @@
-"""D5d: a whole DSV4 attention layer by its public call. Sink merged in the epilogue, normalised O and lse."""
+"""D5d: a whole DeepSeek-V4 attention layer through kernel.dsv4.attention: sinks in the epilogue, O and lse."""
 
 import math
 from typing import Any, Literal
 
-from stages import refusals
+from stages import bad_arguments
 from stages.case import Case, Compressed
 from stages.device import Device
 
 WINDOW = 128
 SINKS = (0.0, 4.0, -math.inf, -4.0, 80.0, math.inf, -80.0)
-NEAR = (4.5, 5.5, 5.0)  # the lse of rows that see a window of even scores
-SMALL = (0.0, 4.0, -math.inf, -4.0, math.inf, -80.0)  # of peaked rows, whose O must stay above what bf16 holds
+NEAR = (4.5, 5.5, 5.0)  # close to the lse of rows that see a full window of even scores
+SMALL = (0.0, 4.0, -math.inf, -4.0, math.inf, -80.0)  # for peaked rows: without 80, beside which O underflows in bf16
 AUTO: Literal["auto"] = "auto"
 ALL_OR_NOTHING = (-math.inf, math.inf)
-FLASH, PRO, SHARE = 64, 128, 8  # query heads of DeepSeek-V4-Flash and -Pro, and of one GPU of several
+FLASH, PRO, SHARD = 64, 128, 8  # query heads of DeepSeek-V4-Flash, of -Pro, and of one tensor-parallel GPU
 
 
 def layer(
@@ -30,7 +30,7 @@ def layer(
     sinks: tuple[float, ...] | None = SINKS,
     **more: Any,
 ) -> Case:
-    """Return a case of V = K, window and sink, as in the model."""
+    """Return a case with V = K, window and sinks, as in the model."""
     return Case(
         "D5d", head_dim, keys, heads, tokens, len(lens), None, True, False,
         lens=lens, causal=True, window=WINDOW, compressed=compressed, sinks=sinks, scale=scale, splits=splits,
@@ -48,8 +48,8 @@ CASES = (
     layer(PRO, 1, (WINDOW + 1, 0), None, sms=2),
     layer(FLASH, 3, (WINDOW + 2, 2), None, sms=2),
     layer(PRO, 1, (WINDOW, 7), HCA, splits=2),
-    layer(SHARE, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=600), splits="auto"),
-    # Peaked: every kind of layer, with as many heads as the models have, and split.
+    layer(SHARD, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=600), splits="auto"),
+    # Peaked: every kind of layer, with the head counts of both models, and with split keys.
     *(
         layer(heads, 2, (WINDOW + 1, 5), kind, sms=2, sinks=SMALL, peak=32)
         for heads in (PRO, FLASH)
@@ -57,18 +57,18 @@ CASES = (
     ),
     layer(PRO, 2, (WINDOW + 1, 5), CSA, sms=2, sinks=ALL_OR_NOTHING, peak=128),
     layer(PRO, 1, (WINDOW, 7), HCA, splits=2, sinks=ALL_OR_NOTHING, peak=128),
-    layer(SHARE, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=600), splits="auto", sinks=SMALL, peak=32),
+    layer(SHARD, 2, (WINDOW + 1,), Compressed((4000,), ratio=4, topk=600), splits="auto", sinks=SMALL, peak=32),
     layer(FLASH, 2, (400,), Compressed((900,), ratio=4), keys=400, sinks=SMALL, trend="growing"),
-    # A sink that weighs as much as the keys; the layer's kinds with what may be left out, left out.
+    # Sinks with as much weight as the keys; every optional argument of the layer omitted in some case.
     layer(FLASH, 2, (WINDOW + 1, WINDOW), None, sinks=NEAR, sms=2),
     layer(FLASH, 2, (WINDOW + 20, 9), Compressed((0, 0), ratio=4), sinks=None, sms=2),
     Case(
         "D5d", 512, 0, FLASH, 2, 2, None, True, False, causal=True, window=WINDOW, sinks=NEAR, sms=2, layer=True,
         lens=None, compressed=Compressed((500, 300), ratio=4, topk=150, lens=False),
     ),
-    # Keys split by four CTAs, each with half of a row tile's rows.
+    # Keys split over four CTAs; each keeps half of the rows of a row tile.
     layer(FLASH, 3, (WINDOW + 20, 9, 130), Compressed((2400, 0, 300), ratio=4), splits="auto", sinks=NEAR),
-    # Other head dims: one and two Q tiles, CTA pairs, keys split by as many CTAs as the kernel chooses.
+    # Other head dims: one and two Q tiles, CTA pairs, and split keys with the kernel's choice of splits.
     *(
         layer(heads, t, (WINDOW + 20, 130, 3), BLOCKS, splits=splits, sms=sms, head_dim=hd, sinks=NEAR)
         for hd, heads, t, sms, splits in (
@@ -81,13 +81,13 @@ CASES = (
 SEEDS = (1,)
 
 
-def test_fmha_refuses_bad_arguments(device: Device) -> None:
-    """kernel.fmha rejects what it cannot take, by name and before anything is launched."""
-    for refusal in refusals.FMHA:
-        refusals.check_fmha(refusal, device.torch_device)
+def test_fmha_rejects_bad_arguments(device: Device) -> None:
+    """kernel.fmha rejects bad arguments by name, before anything is launched."""
+    for bad in bad_arguments.FMHA:
+        bad_arguments.check_fmha(bad, device.torch_device)
 
 
-def test_the_layer_refuses_bad_arguments(device: Device) -> None:
-    """kernel.dsv4.attention rejects what it cannot take, by the names that its callers know."""
-    for refusal in refusals.LAYER:
-        refusals.check_layer(refusal, device.torch_device)
+def test_the_layer_rejects_bad_arguments(device: Device) -> None:
+    """kernel.dsv4.attention rejects bad arguments by the names of its own signature."""
+    for bad in bad_arguments.LAYER:
+        bad_arguments.check_layer(bad, device.torch_device)

@@ -1,4 +1,4 @@
-"""What a milestone's module asks of the device that it runs on; the harness brings one."""
+"""Interface of the device that cases run on. The harness provides the implementations."""
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Device(Protocol):
-    """Where launches go. `modes` are the orders of completion that every launch is repeated under."""
+    """A device for launches. Every case is launched once in each completion mode of `modes`."""
 
     @property
     def name(self) -> str: ...
@@ -20,7 +20,7 @@ class Device(Protocol):
     def running(
         self, mode: str, seed: int, mbarriers: Mapping[int, str] | None = None
     ) -> AbstractContextManager[object]:
-        """Launches made inside go to the device, under `mode`, and are done when it is left.
+        """Return a context: launches inside run on the device in `mode`, and have ended when it is left.
 
-        mbarriers: their names for reports, by offset in shared memory.
+        mbarriers: names of mbarriers for reports, by offset in shared memory.
         """

@@ -1,15 +1,15 @@
-"""What is asked of every milestone, with the cases and seeds of its module; that module has what is asked beside it."""
+"""Tests that every milestone runs with the cases and seeds of its module. The module has the tests of its own."""
 
 from stages.case import Case
 from stages.device import Device
-from stages.verify import Recorder, refuse_negative_controls, verify
+from stages.verify import Recorder, reject_negative_controls, verify
 
 
 def test_holds(case: Case, seed: int, device: Device, recorder: Recorder) -> None:
-    """The kernel lies within every pin, with the same bits in whatever order, and writes nothing beside its outputs."""
+    """Every metric is within its pin, all completion modes give the same bits, and no guard element is overwritten."""
     verify(case, seed, device, recorder)
 
 
-def test_refuses_negative_controls(case: Case, seeds: tuple[int, ...], recorder: Recorder) -> None:
-    """The same comparison refuses every wrong output."""
-    refuse_negative_controls(case, seeds[0], recorder)
+def test_rejects_negative_controls(case: Case, seeds: tuple[int, ...], recorder: Recorder) -> None:
+    """The same comparison rejects every wrong output."""
+    reject_negative_controls(case, seeds[0], recorder)

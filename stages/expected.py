@@ -14,14 +14,14 @@ Outputs = dict[str, Array]
 
 
 def reference(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) -> Outputs:
-    """What the kernel must give, in float64, rows flattened; `visible` in place of the case's own mask."""
+    """Return the expected outputs in float64, rows flattened. `visible` replaces the mask of the case."""
     parts = partials(case, inputs, visible)
     whole, out = joined(parts), merge(parts, case.sink)
     return outputs_of(case, kernel.Attention(o=out.o, u=whole.u, lse=out.lse, m=whole.m))
 
 
 def partials(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) -> list[Partial]:
-    """The branches in float64: the window, and the compressed keys where there are any."""
+    """Return the partials of the branches in float64: the window, then the compressed keys if there are any."""
     parts = [
         branch(inputs.q, inputs.k, inputs.v, scale=case.scale, visible=case.visible if visible is None else visible)
     ]
@@ -42,19 +42,19 @@ def partials(case: Case, inputs: Inputs, visible: torch.Tensor | None = None) ->
 
 
 def joined(parts: list[Partial]) -> Partial:
-    """The partial of all branches' keys together."""
+    """Return the partial over the keys of all branches together."""
     m = torch.stack([part.m for part in parts]).amax(0)
     u = torch.stack([part.u * weights(part.m, m)[..., None] for part in parts]).sum(0)
     return Partial(u, torch.logsumexp(torch.stack([part.lse for part in parts]), 0), m)
 
 
 def outputs_of(case: Case, attention: kernel.Attention) -> Outputs:
-    """The results as float64 arrays: O and U [rows, head_dim], lse and m [rows]."""
+    """Return the results as float64 arrays: O and U [rows, head_dim], lse and m [rows]."""
     tensors = {"O": attention.o, "U": attention.u, "lse": attention.lse, "m": attention.m}
     outputs = {}
     for name in case.tensors:
         tensor = tensors[name]
-        assert tensor is not None, f"{name} was not asked for"
+        assert tensor is not None, f"the launch returned no {name}"
         outputs[name] = _float64(tensor.flatten(0, 2))
     return outputs
 

@@ -1,4 +1,4 @@
-"""A case's inputs from a seed, and what stands where nothing may be read."""
+"""Inputs of a case, drawn from a seed, and the poison in places that the kernel must not read."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ import torch
 
 from stages.case import TILE, Case, Compressed
 
-#: V is drawn at half the size of Q and K: the bound on every element of O is partly absolute (1e-3), and what
-#: bf16 P alone costs must fit. Over 4,000 seeds of a numpy model of hd=64 n=128 the worst element came to
-#: 0.60 of the bound, and to 1.11 of it at full size. Rows of which two or three keys have weight have nothing to
-#: average: their V is smaller still, for half a bf16 step of P is 2^-9 of it.
-V_SCALE, V_SCALE_OF_FEW = 0.5, 0.125
+#: V is drawn at half the size of Q and K. The bound on an element of O is partly absolute (1e-3), and the rounding of
+#: P to bf16 alone must fit into it: over 4,000 seeds of a numpy model of hd=64 n=128, the worst element reached 0.60
+#: of the bound at this size, and 1.11 at full size. In rows with only two or three keys of weight, rounding errors do
+#: not average out (half a bf16 step of P is 2^-9 of the element), so their V is smaller still.
+V_SCALE, V_SCALE_FEW_KEYS = 0.5, 0.125
 
-RISE = 6.5  # what a trend adds to the logits of a tile: past the 8 ln 2 = 5.5 from which O is rescaled
-PAST_THE_LAST = 3  # numbers past the last compressed key that lists name too
-FALL = 2.0  # of such tiles the fourth still counts, at exp(-6) of the first
+RISE = 6.5  # a growing trend adds this to the logits per tile; O is rescaled from 8 ln 2 = 5.5 on
+FALL = 2.0  # a falling trend subtracts this per tile; the fourth tile still counts, with exp(-6) of the first
+PAST_THE_LAST = 3  # top-k indices go up to this far past the last compressed key
 
 
 @dataclass(frozen=True)
 class Poison:
-    """Values where nothing may be read, of K (and V where V is K) and of V."""
+    """Values of keys that the kernel must not read: in K (and in V if V is K), and in V."""
 
     k: float
     v: float
 
 
-#: NaN spreads from wherever it is added or multiplied; but a logit that is NaN may pass for one of no weight, as it
-#: does through a maximum. A large key outweighs all others for half of the rows.
+#: NaN spreads through sums and products, but a maximum drops it, so a NaN logit may pass for one without weight. The
+#: second poison is a large key, which outweighs all others in half of the rows.
 POISONS = (Poison(torch.nan, torch.inf), Poison(2.0**60, torch.nan))
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """bf16 CPU tensors: q [batch, tokens, heads, head_dim], k and v [batch, keys, head_dim]; no v: V is K.
+    """bf16 CPU tensors: q [batch, tokens, heads, head_dim], k and v [batch, keys, head_dim].
 
-    compressed [batch, blocks, head_dim]. topk_indices [batch, tokens, topk] and topk_lens [batch, tokens], int32: the
-    top-k indices of each token, and how many of them count.
+    v is None if V is K. compressed: [batch, blocks, head_dim]. topk_indices, int32 [batch, tokens, topk]: compressed
+    keys of each token. topk_lens, int32 [batch, tokens]: how many of them count.
     """
 
     q: torch.Tensor
@@ -49,7 +49,7 @@ class Inputs:
 
 
 def draw(case: Case, seed: int) -> Inputs:
-    """Draw normal Q, K and V from a seed, rounded to bf16: the same on every machine."""
+    """Draw normal Q, K and V from a seed, rounded to bf16. They are the same on every machine."""
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int) -> torch.Tensor:
@@ -61,9 +61,9 @@ def draw(case: Case, seed: int) -> Inputs:
         q *= case.head_dim**-0.5 / case.scale
     if case.trend:
         after = 0 if case.compressed is None else _tiles(case, case.blocks).max() + 1
-        _follow(case, q, k, _tiles(case, case.keys) - _tiles(case, case.keys).max() - after)
+        _add_trend(case, q, k, _tiles(case, case.keys) - _tiles(case, case.keys).max() - after)
     q *= case.peak
-    size = V_SCALE_OF_FEW if case.causal or case.peak > 1 else V_SCALE
+    size = V_SCALE_FEW_KEYS if case.causal or case.peak > 1 else V_SCALE
     if not case.shared_kv:
         return Inputs(q.bfloat16(), k.bfloat16(), (v * size).bfloat16())
     window = Inputs((q / size).bfloat16(), (k * size).bfloat16(), None)
@@ -71,19 +71,19 @@ def draw(case: Case, seed: int) -> Inputs:
         return window
     compressed = normal(case.batch, case.blocks, case.head_dim)
     if case.compressed.topk is not None:
-        lists = _lists(case, case.compressed, case.compressed.topk, generator)
-        return replace(window, compressed=(compressed * size).bfloat16(), **lists)
+        topk = _draw_topk(case, case.compressed, case.compressed.topk, generator)
+        return replace(window, compressed=(compressed * size).bfloat16(), **topk)
     if case.trend:
-        _follow(case, q, compressed, _tiles(case, case.blocks) - _tiles(case, case.blocks).max())
+        _add_trend(case, q, compressed, _tiles(case, case.blocks) - _tiles(case, case.blocks).max())
     return replace(window, compressed=(compressed * size).bfloat16())
 
 
-def _lists(case: Case, compressed: Compressed, topk: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """Draw top-k indices out of order, with repeats, -1 and numbers past the last key in them.
+def _draw_topk(case: Case, compressed: Compressed, topk: int, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    """Draw unsorted top-k indices with repeats, -1 and indices past the last key.
 
-    Of several tokens the first has no index that counts, of three and more the last has only such as name no key; the
-    second's count whole, and so do those of a token alone. The others' are cut short, and what stands past their length
-    are keys like any other.
+    A single token gets the full length. Of several tokens in all sequences together, the first gets length 0 and the
+    second the full length. Of three or more, the last gets only indices that are out of range. The other lengths are
+    random. Indices past the length are drawn like the others, and must be ignored.
     """
     shape = (case.batch, case.tokens)
     indices = torch.randint(-1, case.blocks + PAST_THE_LAST, (*shape, topk), generator=generator).int()
@@ -104,10 +104,10 @@ def _tiles(case: Case, keys: int) -> torch.Tensor:
     return torch.arange(keys) // case.config.block_n
 
 
-def _follow(case: Case, q: torch.Tensor, k: torch.Tensor, tile: torch.Tensor) -> None:
-    """Make the maxima of the rows move with the KV tiles, by way of the head dim's first element.
+def _add_trend(case: Case, q: torch.Tensor, k: torch.Tensor, tile: torch.Tensor) -> None:
+    """Make the row maxima follow the trend of the case from KV tile to KV tile, through element 0 of the head dim.
 
-    Growing, those of a warp's rows move at every tile, but those of the last quarter stay below what moves them.
+    Growing: the maxima grow by RISE per tile, past the threshold of a rescale, except in the last quarter of the heads.
     """
     if case.trend == "constant":
         k[:] = k[:, torch.arange(k.shape[1]) % TILE]
@@ -119,7 +119,7 @@ def _follow(case: Case, q: torch.Tensor, k: torch.Tensor, tile: torch.Tensor) ->
 
 
 def poisoned(case: Case, kv: torch.Tensor, poison: float) -> torch.Tensor:
-    """Return `kv` with `poison` past every sequence's length, and in whole tiles that no query sees."""
+    """Return `kv` with `poison` past the length of every sequence, and in KV tiles that no query sees."""
     lens = torch.tensor(case.lens or (case.keys,) * case.batch)
     seen = case.visible.any(1)
     tiles = torch.nn.functional.pad(seen, (0, -case.keys % TILE)).reshape(case.batch, -1, TILE).any(2)
@@ -128,7 +128,7 @@ def poisoned(case: Case, kv: torch.Tensor, poison: float) -> torch.Tensor:
 
 
 def poisoned_compressed(case: Case, inputs: Inputs, poison: float) -> torch.Tensor | None:
-    """Return the compressed keys with `poison` in the rows that no token sees or names."""
+    """Return the compressed keys with `poison` in the rows that no token attends to."""
     if inputs.compressed is None:
         return None
     if inputs.topk_indices is None or inputs.topk_lens is None:

@@ -1,4 +1,4 @@
-"""Launches of the kernel for a case: guarded outputs, poisoned inputs."""
+"""Launches of the kernel for a case, with guarded outputs and poisoned inputs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Call = Callable[[], kernel.Attention]
 
 
 def launch(case: Case, inputs: Inputs, torch_device: str, poison: Poison = POISONS[0]) -> kernel.Attention:
-    """Launch once, or once a branch and merge; every key that is not to be read is poisoned.
+    """Launch a case once, or once per branch with a merge. Keys that must not be read are poisoned.
 
-    Raises WroteOutside where anything beside an output was written.
+    Raises WroteOutside if a guard element beside an output was overwritten.
     """
     buffers: list[Poisoned] = []
 
@@ -28,8 +28,8 @@ def launch(case: Case, inputs: Inputs, torch_device: str, poison: Poison = POISO
         return buffers[-1].attention
 
     out = prepared(case, inputs, torch_device, poisoned_outputs, poison)()
-    for each in buffers:
-        each.check_guards()
+    for outputs in buffers:
+        outputs.check_guards()
     return out
 
 
@@ -40,9 +40,9 @@ def prepared(
     outputs: Callable[[torch.Tensor], kernel.Attention | None] = lambda _: None,
     poison: Poison = POISONS[0],
 ) -> Call:
-    """Return the call that `launch` makes, its inputs on the device already.
+    """Return the call that `launch` makes, with its inputs already on the device.
 
-    outputs: makes the buffers of a launch from q; where it gives None the launch makes its own.
+    outputs: allocates the output tensors of a launch, given q; None lets the launch allocate them.
     """
 
     def placed(tensor: torch.Tensor | None) -> torch.Tensor | None:
@@ -79,14 +79,14 @@ def prepared(
 
 
 def has_topk(case: Case) -> bool:
-    """Return whether tokens have top-k indices: batch and tokens of the tensors lie like one dimension then."""
+    """Return True if the case has top-k indices. Batch and tokens must then be viewable as one dimension."""
     return case.compressed is not None and case.compressed.topk is not None
 
 
 def compressed_keys(
     case: Case, inputs: Inputs, kv: torch.Tensor | None, torch_device: str
 ) -> kernel.AllBlocks | kernel.TopkBlocks | None:
-    """Return the compressed keys `kv` as kernel.fmha takes them."""
+    """Return the argument `compressed` of kernel.fmha for the compressed keys `kv`."""
     if kv is None or case.compressed is None:
         return None
     if inputs.topk_indices is None or inputs.topk_lens is None:
@@ -99,7 +99,7 @@ def compressed_keys(
 
 
 def _layer_branch(case: Case, inputs: Inputs, kv: torch.Tensor | None, torch_device: str) -> dict[str, Any]:
-    """Return the compressed keys as kernel.dsv4.attention takes them, what equals its default left out."""
+    """Return the arguments of kernel.dsv4.attention for the compressed keys, without those equal to their default."""
     compressed = compressed_keys(case, inputs, kv, torch_device)
     if compressed is None:
         return {}

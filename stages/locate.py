@@ -1,4 +1,4 @@
-"""Where a result is wrong: the worst row with its token, head and tiles, and what the errors have in common."""
+"""Diagnosis of a wrong result: its worst row, patterns common to the errors, and a KV tile that explains them."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ from stages.metrics import Array
 
 Rows = NDArray[np.intp]
 
-LOW_SHARE = 0.9  # of the rows on one side of the reference: a bias and no noise
-ALIKE = 0.1  # what may be left of an error once it is explained, as a part of it
-COLUMNS = 16  # of the head dim, that are looked at together
+ONE_SIDED = 0.9  # share of rows on one side of the reference from which the error is a bias, not noise
+REMAINDER = 0.1  # largest part of an error that an explanation may leave unexplained
+COLUMNS = 16  # columns of the head dim that are examined together
 
 
-def located(case: Case, inputs: Inputs, got: Outputs, want: Outputs, tensor: str) -> Iterator[str]:
-    """Sentences on the errors of one tensor; O's error in the worst row is compared with lost and doubled KV tiles."""
+def describe_errors(case: Case, inputs: Inputs, got: Outputs, want: Outputs, tensor: str) -> Iterator[str]:
+    """Describe the errors of one tensor in sentences. For O they name the KV tile that explains the worst row."""
     x, y = (each[tensor] if each[tensor].ndim == 2 else each[tensor][:, None] for each in (got, want))
     with np.errstate(invalid="ignore", over="ignore"):
         error = np.where(x == y, 0.0, x - y)  # equal infinities
     size = np.linalg.norm(np.where(np.isfinite(error), error, np.inf), axis=1)
     row = int(np.argmax(size))
-    yield f"{tensor} is worst in {row_named(case, row)}"
+    yield f"{tensor} is worst in {describe_row(case, row)}"
     if not np.isfinite(error).all():
         lost = np.flatnonzero(~np.isfinite(error).all(axis=1))
-        yield f"  {tensor} is not finite, or the reference is not, in {rows_named(case, lost)}"
+        yield f"  {tensor} is not finite, or the reference is not, in {describe_rows(case, lost)}"
         return
     yield from (f"  {each}" for each in _patterns(case, x, y, error, size))
     if tensor == "O":
         yield from (f"  {each}" for each in _of_kv_tiles(case, inputs, error[row], y[row], row))
 
 
-def row_named(case: Case, row: int) -> str:
-    """A row of the flattened outputs [batch, tokens, heads] by all its names."""
-    names = ", ".join(f"{name} {int(number)}" for name, number in names_of(case, np.array(row)).items())
+def describe_row(case: Case, row: int) -> str:
+    """Describe a row of the flattened outputs [batch, tokens, heads] by its sequence, token, head and row tile."""
+    names = ", ".join(f"{name} {int(number)}" for name, number in coordinates(case, np.array(row)).items())
     return f"row {row}: {names}"
 
 
-def names_of(case: Case, rows: Rows) -> dict[str, Rows]:
-    """Sequence, token, head and row tile of rows of the flattened outputs."""
+def coordinates(case: Case, rows: Rows) -> dict[str, Rows]:
+    """Return sequence, token, head and row tile of rows of the flattened outputs."""
     sequence, in_sequence = np.divmod(rows, case.tokens * case.heads)
     token, head = np.divmod(in_sequence, case.heads)
     tile = (head if case.config.compressed == "topk" else in_sequence) // case.config.tile_m
     return {"sequence": sequence, "token": token, "head": head, "row tile": tile}
 
 
-def rows_named(case: Case, rows: Rows) -> str:
-    """Which rows, as far as a sentence can say, and which names they share."""
+def describe_rows(case: Case, rows: Rows) -> str:
+    """Describe a set of rows: their number, their range or the first few, and the coordinates that they share."""
     every = case.batch * case.tokens * case.heads
     if len(rows) == every:
         return "every row"
     shared = {
         name: numbers[0]
-        for name, numbers in names_of(case, rows).items()
-        if len(set(numbers)) == 1 and len(set(names_of(case, np.arange(every))[name])) > 1
+        for name, numbers in coordinates(case, rows).items()
+        if len(set(numbers)) == 1 and len(set(coordinates(case, np.arange(every))[name])) > 1
     }
     whole = len(rows) == rows[-1] - rows[0] + 1
     which = f"{rows[0]} to {rows[-1]}" if whole else f"the first {', '.join(map(str, rows[:4]))}"
@@ -68,48 +68,48 @@ def rows_named(case: Case, rows: Rows) -> str:
 
 
 def _patterns(case: Case, x: Array, y: Array, error: Array, size: Array) -> Iterator[str]:
-    """A constant factor, rows all low or high, a few rows, a few columns."""
-    rows = np.flatnonzero(size > ALIKE * size.max())
+    """Describe patterns: a constant factor, rows all too low or too high, few rows, few columns."""
+    rows = np.flatnonzero(size > REMAINDER * size.max())
     if len(rows) < len(size):
-        yield f"errors a tenth as large or more: {rows_named(case, rows)}"
+        yield f"errors a tenth as large or more: {describe_rows(case, rows)}"
     yield from _on_one_side(x, y, error)
     if x.shape[1] > COLUMNS:
         by_block = np.linalg.norm(error.reshape(len(error), -1, COLUMNS), axis=(0, 2))
-        blocks = np.flatnonzero(by_block > ALIKE * by_block.max())
+        blocks = np.flatnonzero(by_block > REMAINDER * by_block.max())
         if len(blocks) <= len(by_block) // 2:
             yield f"only columns {', '.join(f'{COLUMNS * b} to {COLUMNS * b + COLUMNS - 1}' for b in blocks)}"
 
 
 def _on_one_side(x: Array, y: Array, error: Array) -> Iterator[str]:
-    """A constant factor of all rows, or rows (of statistics: values) that are nearly all too low or too high."""
+    """Describe a constant factor of all rows, or rows (statistics: values) that are nearly all too low or too high."""
     if x.shape[1] == 1:
         sides, middle = error[:, 0], float(np.median(np.abs(error)))
     else:
         squares = np.sum(y * y, axis=1)
         factors = np.sum(x * y, axis=1)[squares > 0] / squares[squares > 0]
         factor = float(np.median(factors)) if len(factors) else 1.0
-        if len(factors) > 1 and np.linalg.norm(x - factor * y) < ALIKE * np.linalg.norm(error):
+        if len(factors) > 1 and np.linalg.norm(x - factor * y) < REMAINDER * np.linalg.norm(error):
             yield f"a constant factor: {factor:.4g} times the reference"
             return
         sides, middle = factors - 1, abs(factor - 1)
     for share, side in ((np.mean(sides < 0), "low"), (np.mean(sides > 0), "high")):
-        if len(sides) > 1 and share >= LOW_SHARE:
-            yield f"{share:.0%} of the rows are too {side}, by {middle:.2g} in the middle"
+        if len(sides) > 1 and share >= ONE_SIDED:
+            yield f"{share:.0%} of the rows are too {side}, by {middle:.2g} in the median"
 
 
 def _of_kv_tiles(case: Case, inputs: Inputs, error: Array, want: Array, row: int) -> Iterator[str]:
-    """The KV tile whose loss, or double counting, in the products alone or in the softmax too, explains the error."""
+    """Name the KV tile whose omission or double counting explains the error of a row."""
     worst = float(np.linalg.norm(error))
     explained = min(
-        ((float(np.linalg.norm(error - made)), said) for made, said in _tile_errors(case, inputs, want, row)),
+        ((float(np.linalg.norm(error - made)), name) for made, name in _tile_errors(case, inputs, want, row)),
         default=(worst, ""),
     )
-    if explained[0] < ALIKE * worst:
+    if explained[0] < REMAINDER * worst:
         yield explained[1]
 
 
 def _tile_errors(case: Case, inputs: Inputs, want: Array, row: int) -> Iterator[tuple[Array, str]]:
-    """The error that each KV tile of a row would make, and what it would mean."""
+    """Yield the error of a row if a KV tile were omitted or counted twice, with a description, for each tile."""
     sequence, token, head = np.unravel_index(row, (case.batch, case.tokens, case.heads))
     keys, values, tiles = _keys_of(case, inputs, int(sequence), int(token))
     if len(keys) == 0:
@@ -131,7 +131,7 @@ def _tile_errors(case: Case, inputs: Inputs, want: Array, row: int) -> Iterator[
 
 
 def _keys_of(case: Case, inputs: Inputs, sequence: int, token: int) -> tuple[Array, Array, list[str]]:
-    """The keys and values that a token sees, and the name of the KV tile of each."""
+    """Return the keys and values that a token sees, and the name of the KV tile of each."""
     n = case.config.block_n
     v = inputs.k if inputs.v is None else inputs.v
     seen = torch.nonzero(case.visible[sequence, token])[:, 0]
@@ -145,7 +145,7 @@ def _keys_of(case: Case, inputs: Inputs, sequence: int, token: int) -> tuple[Arr
             entries = inputs.topk_indices[sequence, token, : int(inputs.topk_lens[sequence, token])].long()
             named = (entries >= 0) & (entries < case.blocks)
             blocks, places = entries[named], torch.nonzero(named)[:, 0].tolist()
-        of = "list entries" if inputs.topk_indices is not None else "blocks"
+        of = "top-k entries" if inputs.topk_indices is not None else "blocks"
         keys.append(inputs.compressed[sequence, blocks])
         values.append(inputs.compressed[sequence, blocks])
         tiles += [f"compressed KV tile {j // n} ({of} {j // n * n} to {j // n * n + n - 1})" for j in places]

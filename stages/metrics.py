@@ -1,4 +1,4 @@
-"""How far a result lies from the float64 reference: several metrics, each seeing what the others miss."""
+"""Metrics of the error of a result against the float64 reference. Each detects errors that the others miss."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -15,31 +15,31 @@ ELEMENT_REL = 3.01 / 128
 
 @dataclass(frozen=True)
 class Metric:
-    """A name, what it says, and on which side of its pin a value must lie."""
+    """A metric with its formula, and the side of its pin on which a value must lie."""
 
     name: str
-    says: str
+    formula: str
     bound: Bound = "at most"
 
     def holds(self, value: float, pin: float) -> bool:
-        """Whether `value` is within `pin`. NaN never is."""
+        """Return True if `value` is within `pin`. NaN never is."""
         return value >= pin if self.bound == "at least" else value <= pin
 
 
 COSINE = Metric("cosine", "<x,y> / (|x||y|) over the whole tensor", "at least")
 DIFF = Metric("diff", "1 - 2<x,y> / (|x|^2 + |y|^2)")
-WORST_ROW = Metric("worst_row", "the least cosine of a row", "at least")
-BIAS = Metric("bias", "|<x,y> / <y,y> - 1|: how much too large or small the whole tensor is")
+WORST_ROW = Metric("worst_row", "minimum over rows of the cosine of the row", "at least")
+BIAS = Metric("bias", "|<x,y> / <y,y> - 1|: relative error of a common factor")
 MAX_ABS = Metric("max_abs", "max |x-y|")
 MAX_REL = Metric("max_rel", "max |x-y| / max(|y|, rms(y))")
-ELEMENT = Metric("element", "max |x-y| / (1e-3 + (3.01/128)|y|): past 1, an element lies outside")
+ELEMENT = Metric("element", "max |x-y| / (1e-3 + (3.01/128)|y|): must not exceed 1")
 ERROR = Metric("error", "max |x-y| over rows whose reference is finite")
-ABOVE = Metric("above", "max (x-y) over rows whose reference is finite, 0 at least")
-BELOW = Metric("below", "max (y-x) over rows whose reference is finite, 0 at least")
-MASKS = Metric("masks", "positions at which NaN, +Inf or -Inf stand in only one of the two")
+ABOVE = Metric("above", "max(0, x-y) over rows whose reference is finite")
+BELOW = Metric("below", "max(0, y-x) over rows whose reference is finite")
+MASKS = Metric("masks", "number of positions at which only one of the two is NaN, +Inf or -Inf")
 
-#: What each result of the kernel is held to. `element` is in O's units: U is larger by the row's sum. m is what U
-#: refers to, and may stay behind the maximum; U is compared as it were with the maximum itself.
+#: Metrics of each result of the kernel. `element` is in the units of O; U is larger by the row sum. m is the reference
+#: point of U, and may lie below the row maximum; U is rescaled to the maximum before it is compared.
 METRICS: dict[str, tuple[Metric, ...]] = {
     "O": (COSINE, DIFF, BIAS, WORST_ROW, MAX_ABS, MAX_REL, ELEMENT, MASKS),
     "U": (COSINE, DIFF, BIAS, WORST_ROW, MAX_ABS, MAX_REL, MASKS),
@@ -49,14 +49,14 @@ METRICS: dict[str, tuple[Metric, ...]] = {
 
 
 def measure(got: Array, want: Array) -> dict[str, float]:
-    """Every metric of `got` against the reference `want`, by name: docs/explanation/attention.md has them.
+    """Return every metric of `got` against the reference `want`, by name (docs/explanation/attention.md).
 
-    Both are float64, [rows, head_dim] or [rows]. Where a statistic's `want` is -inf only `masks` looks; a
-    `got` that is not finite elsewhere makes the other metrics NaN or infinite, which no pin admits.
-    Raises ValueError where shapes differ.
+    Both are float64, [rows, head_dim] or [rows]. For statistics, rows whose reference is -inf count in `masks` only.
+    Elsewhere a `got` that is not finite makes the other metrics NaN or infinite, which no pin accepts.
+    Raises ValueError if the shapes differ.
     """
     if got.shape != want.shape:
-        raise ValueError(f"got has shape {got.shape}, the reference {want.shape}")
+        raise ValueError(f"the result has shape {got.shape}, the reference {want.shape}")
     with np.errstate(invalid="ignore", over="ignore"):
         values = _of_rows(got, want) if want.ndim == 2 else _of_statistics(got, want)
     return values | {"masks": _mask_differences(got, want)}
@@ -85,7 +85,7 @@ def _of_statistics(got: Array, want: Array) -> dict[str, float]:
 
 
 def _cosine(x: Array, y: Array) -> Array:
-    """Along the last axis; two zero vectors agree, a zero and a non-zero one do not."""
+    """Return the cosine along the last axis: 1 for two zero vectors, 0 for one zero vector."""
     dot = np.sum(x * y, axis=-1)
     lengths = np.sqrt(np.sum(x * x, axis=-1) * np.sum(y * y, axis=-1))
     both_zero = ~(np.any(x, axis=-1) | np.any(y, axis=-1))
@@ -94,13 +94,13 @@ def _cosine(x: Array, y: Array) -> Array:
 
 
 def _diff(x: Array, y: Array) -> float:
-    """1 - 2<x,y>/(|x|^2 + |y|^2), written so that nothing cancels."""
+    """Return 1 - 2<x,y>/(|x|^2 + |y|^2), computed without cancellation."""
     size = float(np.sum(x * x) + np.sum(y * y))
     return float(np.sum((x - y) ** 2)) / size if size else 0.0
 
 
 def _bias(x: Array, y: Array) -> float:
-    """|<x,y>/<y,y> - 1|, written so that nothing cancels; where all of y is 0, whether x is not."""
+    """Return |<x,y>/<y,y> - 1|, computed without cancellation. If y is 0, return 0 if x is too, else 1."""
     size = float(np.sum(y * y))
     return abs(float(np.sum((x - y) * y))) / size if size else float(np.any(x))
 

@@ -1,7 +1,7 @@
-"""Deliberately wrong outputs, the negative controls: the comparison is checked by refusing every one of them.
+"""Negative controls: deliberately wrong outputs, every one of which the comparison must reject.
 
-Each is a right output (the reference, rounded as the kernel rounds it) with one thing wrong, of the kind that
-a broken kernel gets wrong.
+Each is the correct output (the reference, rounded as the kernel rounds it) with one error of a kind that a broken
+kernel makes.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from stages.expected import Outputs, joined, outputs_of, partials, reference
 from stages.inputs import Inputs
 from stages.metrics import Array
 
-ROWS = 128  # of a sub-tile
-NEAR = 20  # a sink below weighs something beside the keys
-SUB_TILE = 16  # columns of a sub-tile, and keys of one step of the tensor core
+SUB_TILE_ROWS = 128
+SUB_TILE = 16  # columns of a sub-tile, and keys of one K step of the MMA
+NEAR = 20  # a sink of smaller magnitude has weight beside the keys
 
 Edit = Callable[[Array], Array]
-Relist = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
-Visible = Callable[[torch.Tensor], torch.Tensor]
+ChangeTopk = Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
+ChangeMask = Callable[[torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True)
 class NegativeControl:
-    """A name, and how its output is made from a case's inputs and its right output."""
+    """A name, and a function that makes the wrong output from a case's inputs and its correct output."""
 
     name: str
     make: Callable[[Inputs, Outputs], Outputs]
@@ -51,18 +51,17 @@ def _stored(outputs: Outputs) -> Outputs:
 
 
 def negative_controls(case: Case) -> tuple[NegativeControl, ...]:
-    """Return the suite for a case: right outputs with one edit, and outputs over other keys than the visible ones.
+    """Return the negative controls of a case: correct outputs with one edit, and outputs over other keys.
 
-    A single key more or less is seen where scores are even. Where they are peaked it has no weight in most rows: such
-    cases have the controls that concern whole KV tiles.
+    In peaked cases a single key has no weight in most rows, so controls that add or drop one key are left out.
     """
     if case.peak > 1:
-        return (*_edits(case), *_rereads(case), *_not_rescaled(case))
+        return (*_edits(case), *_wrong_reads(case), *_not_rescaled(case))
     return (
         *_edits(case),
         *_not_rescaled(case),
         *_other_scales(case),
-        *_rereads(case),
+        *_wrong_reads(case),
         *_other_masks(case),
         *_other_branches(case),
         *_other_sinks(case),
@@ -81,7 +80,7 @@ def _editing(tensor: str, edit: Edit) -> Callable[[Inputs, Outputs], Outputs]:
 
 
 def _not_rescaled(case: Case) -> Iterator[NegativeControl]:
-    """O and U of a kernel that moves the maximum from KV tile to KV tile, and leaves U as it was."""
+    """Yield the outputs of a kernel that updates the maximum from KV tile to KV tile, but does not rescale U."""
     if case.peak > 1 or case.trend == "growing":
         yield NegativeControl("not rescaled where a maximum moves", lambda inputs, _: _without_rescale(case, inputs))
 
@@ -104,20 +103,20 @@ def _other_scales(case: Case) -> Iterator[NegativeControl]:
         yield NegativeControl("the default scale", lambda inputs, _: right(replace(case, scale=None), inputs))
 
 
-def _rereads(case: Case) -> Iterator[NegativeControl]:
-    """The kernel taking other keys for those that it should read."""
+def _wrong_reads(case: Case) -> Iterator[NegativeControl]:
+    """Yield the outputs of a kernel that reads wrong keys."""
     tile = case.config.block_n
     if case.lens is None and not case.causal and case.peak == 1:
         yield NegativeControl("a key past the end let in", lambda inputs, _: _with_zero_key(case, inputs))
     if case.keys > tile:
-        yield _rereading(case, "the first KV tile read for every tile", torch.arange(case.keys) % tile)
+        yield _reading(case, "the first KV tile read for every tile", torch.arange(case.keys) % tile)
     if case.batch > 1:
         yield NegativeControl(
             "the first sequence's keys read for every one", lambda inputs, _: _with_first_keys(case, inputs)
         )
 
 
-def _rereading(case: Case, name: str, keys: torch.Tensor) -> NegativeControl:
+def _reading(case: Case, name: str, keys: torch.Tensor) -> NegativeControl:
     def make(inputs: Inputs, _: Outputs) -> Outputs:
         v = None if inputs.v is None else inputs.v[:, keys]
         return right(case, replace(inputs, k=inputs.k[:, keys], v=v))
@@ -126,7 +125,7 @@ def _rereading(case: Case, name: str, keys: torch.Tensor) -> NegativeControl:
 
 
 def _with_zero_key(case: Case, inputs: Inputs) -> Outputs:
-    """One key more, all zeros: what TMA fills in past the end of a tensor."""
+    """Return the output with one more key of zeros, as TMA fills in past the end of a tensor."""
     k, v = (None if x is None else torch.nn.functional.pad(x, (0, 0, 0, 1)) for x in (inputs.k, inputs.v))
     assert k is not None
     return right(case, replace(inputs, k=k, v=v), torch.nn.functional.pad(case.visible, (0, 1), value=True))
@@ -139,7 +138,7 @@ def _with_first_keys(case: Case, inputs: Inputs) -> Outputs:
 
 
 def _other_masks(case: Case) -> Iterator[NegativeControl]:
-    """Softmax over other keys than the visible ones."""
+    """Yield outputs of softmax over other keys than the visible ones."""
     last = (case.keys - 1) // case.config.block_n * case.config.block_n
     yield _masking(case, "the last 16 visible keys dropped", lambda seen: _without_last(seen, SUB_TILE))
     yield _masking(case, "the last visible key dropped", lambda seen: _without_last(seen, 1))
@@ -156,7 +155,7 @@ def _other_masks(case: Case) -> Iterator[NegativeControl]:
 
 
 def _other_branches(case: Case) -> Iterator[NegativeControl]:
-    """Compressed keys left out, or others taken."""
+    """Yield outputs without compressed keys, or with other compressed keys."""
     if case.compressed is None:
         return
     yield NegativeControl("no compressed keys", lambda inputs, _: right(case, replace(inputs, compressed=None)))
@@ -165,16 +164,16 @@ def _other_branches(case: Case) -> Iterator[NegativeControl]:
         name, compressed = "a block that is not whole let in", case.compressed
         yield NegativeControl(name, lambda inputs, _: _with_parts_of_blocks(case, compressed, inputs))
         return
-    yield _relisting(case, "entries past a list's length let in", lambda lists, lens: (lists, lens + 1))
-    yield _relisting(case, "the last entry of a list dropped", lambda lists, lens: (lists, (lens - 1).clamp(min=0)))
-    past = "an index past the last key taken for it"
-    yield _relisting(case, past, lambda lists, lens: (lists.clamp(max=case.blocks - 1), lens))
-    yield _relisting(case, "-1 taken for key 0", lambda lists, lens: (lists.clamp(min=0), lens))
-    yield _relisting(case, "a key listed twice counted once", lambda lists, lens: (_without_repeats(lists), lens))
+    last, past = case.blocks - 1, "an index past the last key taken for it"
+    yield _changing_topk(case, "one index past the top-k length let in", lambda topk, lens: (topk, lens + 1))
+    yield _changing_topk(case, "the last top-k index dropped", lambda topk, lens: (topk, (lens - 1).clamp(min=0)))
+    yield _changing_topk(case, past, lambda topk, lens: (topk.clamp(max=last), lens))
+    yield _changing_topk(case, "-1 taken for key 0", lambda topk, lens: (topk.clamp(min=0), lens))
+    yield _changing_topk(case, "a repeated index counted once", lambda topk, lens: (_without_repeats(topk), lens))
 
 
 def _with_parts_of_blocks(case: Case, compressed: Compressed, inputs: Inputs) -> Outputs:
-    """As if every sequence were nearly a block longer."""
+    """Return the output for sequences that are one token less than a block longer."""
     past = tuple(tokens + compressed.ratio - 1 for tokens in compressed.past)
     longer = replace(case, compressed=replace(compressed, past=past))
     assert inputs.compressed is not None
@@ -182,7 +181,7 @@ def _with_parts_of_blocks(case: Case, compressed: Compressed, inputs: Inputs) ->
     return right(longer, replace(inputs, compressed=keys))
 
 
-def _relisting(case: Case, name: str, change: Relist) -> NegativeControl:
+def _changing_topk(case: Case, name: str, change: ChangeTopk) -> NegativeControl:
     def make(inputs: Inputs, _: Outputs) -> Outputs:
         assert inputs.topk_indices is not None and inputs.topk_lens is not None
         indices, lens = change(inputs.topk_indices, inputs.topk_lens)
@@ -191,20 +190,20 @@ def _relisting(case: Case, name: str, change: Relist) -> NegativeControl:
     return NegativeControl(name, make)
 
 
-def _without_repeats(lists: torch.Tensor) -> torch.Tensor:
-    """-1 in place of every entry that stands earlier in its list."""
-    again = (lists[..., None] == lists[..., None, :]).tril(-1).any(-1)
-    return torch.where(again, -1, lists)
+def _without_repeats(topk: torch.Tensor) -> torch.Tensor:
+    """Replace every index that occurs earlier in its row by -1."""
+    again = (topk[..., None] == topk[..., None, :]).tril(-1).any(-1)
+    return torch.where(again, -1, topk)
 
 
 def _other_sinks(case: Case) -> Iterator[NegativeControl]:
-    """Sinks in other units, in other heads, or in lse."""
+    """Yield outputs with sinks in other units or of other heads, and lse with the sink."""
     if case.sinks is None:
         return
     scaled = tuple(sink * (case.scale or case.head_dim**-0.5) for sink in case.sinks)
     base_2 = tuple(sink / math.log(2) for sink in case.sinks)
-    turned = (*case.sinks[1:], case.sinks[0])
-    changes = {"scaled by scale": scaled, "in base 2": base_2, "of the next head": turned, "left out": None}
+    rotated = (*case.sinks[1:], case.sinks[0])
+    changes = {"scaled by scale": scaled, "in base 2": base_2, "of the next head": rotated, "left out": None}
     for name, sinks in changes.items():
         yield _sinking(replace(case, sinks=sinks), name)
     if all(abs(sink) < NEAR for sink in case.sinks):
@@ -222,18 +221,18 @@ def _with_sink(case: Case, lse: Array) -> Array:
     return with_sink
 
 
-def _masking(case: Case, name: str, change: Visible) -> NegativeControl:
+def _masking(case: Case, name: str, change: ChangeMask) -> NegativeControl:
     return NegativeControl(name, lambda inputs, _: right(case, inputs, change(case.visible)))
 
 
 def _without_last(seen: torch.Tensor, keys: int) -> torch.Tensor:
-    """Without the last visible keys of every token."""
+    """Hide the last visible `keys` of every token."""
     after = seen.flip(2).cumsum(2).flip(2)
     return seen & (after > keys)
 
 
 def _with_one_more(seen: torch.Tensor) -> torch.Tensor:
-    """With the first hidden key that follows or precedes a visible one, for one token."""
+    """Show one more key to the last token that has a hidden key beside a visible one."""
     beside = (_shifted(seen, 1) | _shifted(seen, -1)) & ~seen
     more = seen.clone()
     if beside.any():
@@ -248,7 +247,7 @@ def _shifted(seen: torch.Tensor, by: int) -> torch.Tensor:
 
 
 def _aligned_to_first(case: Case, seen: torch.Tensor) -> torch.Tensor:
-    """Token t on key t, where the right place counts from the sequence's end."""
+    """Return the causal mask with token t at key t, instead of aligned to the end of the sequence."""
     tokens = torch.full((case.batch,), case.tokens)
     return causal_mask(case.tokens, case.keys, tokens, case.window)
 
@@ -268,7 +267,7 @@ def _swap_rows(x: Array) -> Array:
 
 
 def _swap_sub_tiles(x: Array) -> Array:
-    rows, first, second = slice(ROWS), slice(SUB_TILE), slice(SUB_TILE, 2 * SUB_TILE)
+    rows, first, second = slice(SUB_TILE_ROWS), slice(SUB_TILE), slice(SUB_TILE, 2 * SUB_TILE)
     x[rows, first], x[rows, second] = x[rows, second].copy(), x[rows, first].copy()
     return x
 

@@ -1,4 +1,4 @@
-"""Problems whose time matters: what a DeepSeek-V4 layer asks of attention, and plain attention of each head dim."""
+"""Problems for performance: the attention calls of DeepSeek-V4 layers, and plain attention of each head dim."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ import torch
 
 from kernel import dsv4, fmha
 
-CONTEXT = 16_384  # tokens of a sequence that decodes
-CHUNK = 1_024  # tokens of a chunk of prefill
+CONTEXT = 16_384  # tokens of a sequence during decode
+CHUNK = 1_024  # tokens of a prefill chunk
 HCA_RATIO = 128
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One call of `kernel.dsv4.attention`, or of `kernel.fmha` where `branch` is plain. keys: of the window, or all."""
+    """One call of `kernel.dsv4.attention`, or of `kernel.fmha` if `branch` is "plain".
+
+    keys: keys of the window; with "plain", all keys.
+    """
 
     name: str
     branch: Literal["plain", "window", "csa", "hca"]
@@ -32,12 +35,12 @@ class Shape:
 
     @property
     def flops(self) -> float:
-        """Of both products, for the keys that a query sees."""
+        """Floating-point operations of both products, for the keys that a query sees."""
         seen = self.keys + {"plain": 0, "window": 0, "csa": self.topk, "hca": CONTEXT // HCA_RATIO}[self.branch]
         return 4.0 * self.batch * self.tokens * self.heads * self.head_dim * seen
 
     def call(self) -> None:
-        """Call the kernel on inputs of this shape, whose values are nothing but the listed indices."""
+        """Call the kernel on zeros of this shape. Only the top-k indices are random."""
         q = torch.zeros(self.batch, self.tokens, self.heads, self.head_dim, dtype=torch.bfloat16)
         kept = self.keys if self.branch == "plain" else dsv4.WINDOW + self.tokens - 1
         kv = torch.zeros(self.batch, kept, self.head_dim, dtype=torch.bfloat16)
@@ -60,7 +63,7 @@ class Shape:
 
 
 def _decode(heads: tuple[int, ...], batches: tuple[int, ...], tokens: tuple[int, ...]) -> Iterator[Shape]:
-    """Both kinds of layers; at most 32 heads are a share of 128 of them on several GPUs."""
+    """Yield CSA and HCA layers. 32 heads or fewer are one tensor-parallel GPU's part of 128 heads."""
     for h, batch, t in product(heads, batches, tokens):
         name, topk = f"decode-{h}h-b{batch}-t{t}", 512 if h == 64 else 1024
         yield Shape(f"{name}-csa", "csa", batch, t, h, 512, dsv4.WINDOW, topk)
@@ -79,12 +82,12 @@ SHAPES = (
 
 
 _EVERY = _decode((128, 64, 32, 16, 8), (2, 64, 74, 128, 148, 256), (1, 2, 3))
-#: Beside those, what takes long to predict all together.
+#: More decode shapes; predicting all of them takes long.
 MORE = tuple(shape for shape in _EVERY if shape not in SHAPES)
 
 
 def find(pattern: str) -> tuple[Shape, ...]:
-    """The shapes whose names are like `pattern`, as file names are. Raises ValueError naming those that there are."""
+    """Return the shapes whose names match the glob `pattern`. Raises ValueError, which lists all names."""
     known = {shape.name: shape for shape in SHAPES + MORE}
     found = tuple(shape for name, shape in known.items() if fnmatchcase(name, pattern))
     if not found:

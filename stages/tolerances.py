@@ -1,4 +1,4 @@
-"""The pins of `tolerances.toml`, checked as they are read: complete, known, no looser than the floor."""
+"""The pins of `tolerances.toml`. Reading checks that they are complete, known, and no looser than the floor."""
 
 import tomllib
 from functools import cache
@@ -9,46 +9,46 @@ from stages.metrics import METRICS
 
 FILE = Path(__file__).with_name("tolerances.toml")
 CYCLES = Path(__file__).with_name("cycles.toml")
-#: A milestone's first case may be predicted this much slower than its pin: what moves with the order of instructions.
+#: A milestone's first case may be predicted this much slower than its pin: the order of instructions moves cycles.
 SLOWER = 0.03
 
 Pins = dict[str, dict[str, float]]
 
 
 class PinError(ValueError):
-    """A pin that is missing, unknown, or looser than the floor."""
+    """A pin is missing, unknown, or looser than the floor."""
 
 
-def pins(milestone: str, case: str, above: str) -> Pins:
-    """The pin of every metric, by tensor, for one case; `above` names its floor. Raises PinError."""
+def pins(milestone: str, case: str, floor_name: str) -> Pins:
+    """Return the pins of a case by tensor and metric, checked against the floor of that name. Raises PinError."""
     table = _file().get(milestone, {}).get(case)
     if table is None:
-        raise PinError(f"{FILE.name} has no pins for {milestone}, case {case!r}")
-    return check(table, floor(above), f'["{milestone}"."{case}"]')
+        raise PinError(f"{FILE.name} has no pins for {milestone}, case {case!r}: make sweep {milestone} prints them")
+    return check(table, floor(floor_name), f'["{milestone}"."{case}"]')
 
 
 def most_cycles(milestone: str) -> float:
-    """What the first case of a milestone may take, predicted on a B200. Raises PinError where nothing is pinned."""
+    """Return the most cycles that a milestone's first case may be predicted to take on a B200. Raises PinError."""
     pinned = tomllib.loads(CYCLES.read_text()).get(milestone)
     if pinned is None:
-        raise PinError(f"{CYCLES.name} has no cycles for {milestone}: make pin-cycles")
+        raise PinError(f"{CYCLES.name} has no cycles for {milestone}: make pin-cycles {milestone} writes them")
     return float(pinned) * (1 + SLOWER)
 
 
 def floor(name: str) -> Pins:
-    """The loosest that any pin may be, by tensor and metric (docs/reference/milestones.md)."""
+    """Return the loosest pins that are allowed, by tensor and metric (docs/reference/milestones.md)."""
     table: Pins = _file()["floor"][name]
     return table
 
 
 def check(table: Pins, floor: Pins, where: str) -> Pins:
-    """`table` itself. Raises PinError unless it pins every metric of its tensors within `floor`."""
+    """Return `table`. Raises PinError unless it pins every metric of its tensors, no looser than `floor`."""
     for tensor, bounds in table.items():
         if tensor not in METRICS:
             raise PinError(f"{where}: no tensor {tensor!r}; there are {', '.join(METRICS)}")
         by_name = {metric.name: metric for metric in METRICS[tensor]}
         if by_name.keys() != bounds.keys():
-            raise PinError(f"{where}: {tensor} must pin {sorted(by_name)}, and pins {sorted(bounds)}")
+            raise PinError(f"{where}: {tensor} must pin {sorted(by_name)}, but pins {sorted(bounds)}")
         for name, lowest in floor.get(tensor, {}).items():
             if not by_name[name].holds(bounds[name], lowest):
                 raise PinError(f"{where}: {tensor}.{name} = {bounds[name]} is looser than the floor {lowest}")

@@ -1,4 +1,4 @@
-"""How a kernel is verified against its pins, and the pins against negative controls: outputs that are wrong."""
+"""Verification of a kernel against its pins, and of the pins against negative controls."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from stages.device import Device
 from stages.expected import Outputs, outputs_of, reference
 from stages.inputs import POISONS, Inputs, Poison, draw
 from stages.launch import launch
-from stages.locate import located
+from stages.locate import describe_errors
 from stages.negative_controls import negative_controls, right
 
-#: The tensors of a kernel's result.
+#: Tensors of kernel.Attention.
 NAMES = ("o", "u", "lse", "m")
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One launch: the order of completion, wall seconds, and the error that ended it, if one did."""
+    """One launch: its completion mode, wall seconds, and result or error."""
 
     mode: str
     seconds: float
@@ -35,7 +35,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Result:
-    """What a case gave: every trial, and the first whole output beside the reference."""
+    """Result of a case: all trials, and the outputs of the first that ended without an error, beside the reference."""
 
     case: Case
     seed: int | None
@@ -46,44 +46,56 @@ class Result:
 
 
 class Recorder(Protocol):
-    """Where results are written down as they come; the harness brings one."""
+    """Interface that records results as they come. The harness provides the implementation."""
 
     def result(self, result: Result) -> None:
-        """Keep what a case gave, whether it holds or not."""
+        """Record the result of a case, passed or failed."""
 
-    def negative_control(self, name: str, refused_by: tuple[Figure, ...]) -> None:
-        """Keep which figures refused a negative control; none means that it was let through."""
+    def negative_control(self, name: str, rejected_by: tuple[Figure, ...]) -> None:
+        """Record the figures that rejected a negative control; none if it was accepted."""
 
 
 def verify(case: Case, seed: int, device: Device, recorder: Recorder) -> None:
-    """Launch in every mode and with every poison, write down what came, then raise what is wrong with it.
+    """Launch a case in every completion mode, record the result, and raise if it is wrong.
 
-    Raises the first launch's error, noting how the other modes ended; AssertionError where a figure lies
-    outside its pin or two modes differ in bits.
+    Raises the error of the first launch that failed, with a note on the other modes. Raises AssertionError if a figure
+    lies outside its pin or two modes differ in bits.
     """
-    kernel.compile(case.config)
     inputs = draw(case, seed)
     want = reference(case, inputs)
-    count = max(len(device.modes), len(POISONS))
-    how = [(device.modes[i % len(device.modes)], POISONS[i % len(POISONS)]) for i in range(count)]
-    trials = tuple(_try(case, inputs, device, mode, poison, seed) for mode, poison in how)
-    whole = [each.attention for each in trials if each.attention is not None]
-    got = outputs_of(case, whole[0]) if whole else None
+    trials = launch_in_every_mode(case, inputs, device, seed)
+    attention = next((each.attention for each in trials if each.attention is not None), None)
+    got = None if attention is None else outputs_of(case, attention)
     figures = compare(case, got, want) if got else ()
     recorder.result(Result(case, seed, trials, figures, got, want))
 
     where = f"{case.milestone} {case.name} seed={seed}"
-    _raise_first_error(trials, where)
+    raise_first_error(trials, where)
     if got and (outside := failing(figures)):
         tensors = dict.fromkeys(figure.tensor for figure in outside)
-        places = [line for tensor in tensors for line in located(case, inputs, got, want, tensor)]
+        places = [line for tensor in tensors for line in describe_errors(case, inputs, got, want, tensor)]
         raise AssertionError("\n".join([f"{where}: outside its pins", *map(str, outside), *places]))
-    for trial, attention in zip(trials, whole, strict=True):
-        same_bits(whole[0], attention, where, f"{trials[0].mode} and {trial.mode} completion")
+    all_same_bits(trials, where)
+
+
+def launch_in_every_mode(case: Case, inputs: Inputs, device: Device, seed: int) -> tuple[Trial, ...]:
+    """Compile a case, and launch it at least once in every completion mode and with every poison."""
+    kernel.compile(case.config)
+    count = max(len(device.modes), len(POISONS))
+    runs = [(device.modes[i % len(device.modes)], POISONS[i % len(POISONS)]) for i in range(count)]
+    return tuple(_try(case, inputs, device, mode, poison, seed) for mode, poison in runs)
+
+
+def all_same_bits(trials: tuple[Trial, ...], where: str) -> None:
+    """Compare the results of launches that all ended. Raises AssertionError naming the tensors that differ in bits."""
+    first = trials[0]
+    for trial in trials[1:]:
+        assert first.attention is not None and trial.attention is not None
+        same_bits(first.attention, trial.attention, where, f"{first.mode} and {trial.mode} completion")
 
 
 def same_bits(one: kernel.Attention, other: kernel.Attention, where: str, between: str) -> None:
-    """Raises AssertionError naming the results of two launches that differ; a result that one lacks is left out."""
+    """Compare the tensors that both results have. Raises AssertionError naming those that differ in bits."""
     differing = []
     for name in NAMES:
         x, y = getattr(one, name), getattr(other, name)
@@ -92,36 +104,37 @@ def same_bits(one: kernel.Attention, other: kernel.Attention, where: str, betwee
     assert not differing, f"{where}: {', '.join(differing)} differ in bits between {between}"
 
 
-def refuse_negative_controls(case: Case, seed: int, recorder: Recorder) -> None:
-    """Raises AssertionError where the comparison admits a negative control, or refuses the right output of them all.
+def reject_negative_controls(case: Case, seed: int, recorder: Recorder) -> None:
+    """Compare every negative control with the pins.
 
-    An edit that changes nothing (two rows swapped that are equal, as with one key) makes none.
+    Controls that equal the correct output (such as two swapped rows that are equal) are left out. Raises AssertionError
+    if the comparison accepts a negative control, or rejects the correct output.
     """
     inputs = draw(case, seed)
-    want, sound = reference(case, inputs), right(case, inputs)
-    outside = failing(compare(case, sound, want))
-    assert not outside, f"the comparison refuses the rounded reference: {', '.join(map(str, outside))}"
-    admitted = []
+    want, correct = reference(case, inputs), right(case, inputs)
+    outside = failing(compare(case, correct, want))
+    assert not outside, f"the comparison rejects the rounded reference: {', '.join(map(str, outside))}"
+    accepted = []
     for control in negative_controls(case):
-        wrong = control.make(inputs, sound)
-        if all(np.array_equal(wrong[name], sound[name]) for name in sound):
+        wrong = control.make(inputs, correct)
+        if all(np.array_equal(wrong[name], correct[name]) for name in correct):
             continue
-        refused_by = failing(compare(case, wrong, want))
-        recorder.negative_control(f"{case.name}: {control.name}", refused_by)
-        if not refused_by:
-            admitted.append(control.name)
-    assert not admitted, f"{case.milestone} {case.name}: the comparison admits {'; '.join(admitted)}"
+        rejected_by = failing(compare(case, wrong, want))
+        recorder.negative_control(f"{case.name}: {control.name}", rejected_by)
+        if not rejected_by:
+            accepted.append(control.name)
+    assert not accepted, f"{case.milestone} {case.name}: the comparison accepts {'; '.join(accepted)}"
 
 
-def judge(case: Case, figures: tuple[Figure, ...], recorder: Recorder) -> None:
-    """Write down figures that need no launch of their own; raises AssertionError where one does not hold."""
+def check_figures(case: Case, figures: tuple[Figure, ...], recorder: Recorder) -> None:
+    """Record figures that need no launch. Raises AssertionError if one lies outside its pin."""
     recorder.result(Result(case, None, (), figures, None, {}))
     if outside := failing(figures):
         raise AssertionError("\n".join([f"{case.milestone} {case.name}: outside its pins", *map(str, outside)]))
 
 
 def launched(case: Case, seed: int, device: Device) -> kernel.Attention:
-    """One launch, in the device's first order of completion."""
+    """Launch a case once, in the first completion mode of the device."""
     kernel.compile(case.config)
     with device.running(device.modes[0], seed):
         return launch(case, draw(case, seed), device.torch_device)
@@ -137,7 +150,8 @@ def _try(case: Case, inputs: Inputs, device: Device, mode: str, poison: Poison, 
     return Trial(mode, time.perf_counter() - started, attention)
 
 
-def _raise_first_error(trials: tuple[Trial, ...], where: str) -> None:
+def raise_first_error(trials: tuple[Trial, ...], where: str) -> None:
+    """Raise the error of the first launch that failed, if any, with a note on how the launches of all modes ended."""
     failed = [each for each in trials if each.error]
     if not failed:
         return

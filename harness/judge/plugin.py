@@ -130,7 +130,7 @@ class MilestonePlugin:
 
 
 def _name(item: pytest.Item) -> str:
-    """Return a test's name in words: `test_refuses_negative_controls[hd=64]` is "refuses negative controls hd=64".
+    """Return a test's name in words: `test_rejects_negative_controls[hd=64]` is "rejects negative controls hd=64".
 
     The word "holds" is dropped.
     """

@@ -72,10 +72,10 @@ class Recorder:
         case.figures = [_figure(each) for each in result.figures]
         self._save()
 
-    def negative_control(self, name: str, refused_by: tuple[Figure, ...]) -> None:
-        """Record a negative control, and the figures that refused it. It is written at the end of its case."""
-        by = ", ".join(f"{figure.tensor}.{figure.metric}" for figure in refused_by)
-        self.record.negative_controls.append(record.NegativeControl(name, bool(refused_by), by))
+    def negative_control(self, name: str, rejected_by: tuple[Figure, ...]) -> None:
+        """Record a negative control, and the figures that rejected it. It is written at the end of its case."""
+        by = ", ".join(f"{figure.tensor}.{figure.metric}" for figure in rejected_by)
+        self.record.negative_controls.append(record.NegativeControl(name, bool(rejected_by), by))
 
     def close_case(
         self, passed: bool, seconds: float, message: str, picture: bytes, timeline: bytes = b""

@@ -23,10 +23,9 @@ from stages.check import compare, failing, measured
 from stages.device import Device
 from stages.expected import outputs_of, reference
 from stages.inputs import draw
-from stages.launch import launch
 from stages.metrics import METRICS
 from stages.tolerances import PinError
-from stages.verify import same_bits
+from stages.verify import all_same_bits, launch_in_every_mode, raise_first_error
 
 NAME = "sweep.json"
 
@@ -64,19 +63,18 @@ def main() -> int:
 
 
 def measure(case: Case, seed: int, device: Device) -> Measured:
-    """Launch a case once in each completion mode, and compare the outputs with the reference."""
+    """Launch a case in every completion mode, and compare the outputs with the reference."""
     figures: dict[str, float | None] = {}
     try:
-        inputs, attentions = draw(case, seed), []
-        for mode in device.modes:
-            with device.running(mode, seed, case.config.mbarriers):
-                attentions.append(launch(case, inputs, device.torch_device))
-        got, want = outputs_of(case, attentions[0]), reference(case, inputs)
+        inputs, where = draw(case, seed), f"{case} seed={seed}"
+        trials = launch_in_every_mode(case, inputs, device, seed)
+        raise_first_error(trials, where)
+        assert trials[0].attention is not None
+        got, want = outputs_of(case, trials[0].attention), reference(case, inputs)
         for tensor, values in measured(case.tensors, got, want).items():
             for name in (metric.name for metric in METRICS[tensor]):
                 figures[f"{tensor} {name}"] = values[name] if math.isfinite(values[name]) else None
-        for mode, attention in zip(device.modes, attentions, strict=True):
-            same_bits(attentions[0], attention, f"{case} seed={seed}", f"{device.modes[0]} and {mode} completion")
+        all_same_bits(trials, where)
         outside = ", ".join(map(str, failing(compare(case, got, want))))
         return Measured(case.name, seed, figures, outside and f"outside its pins: {outside}")
     except PinError:

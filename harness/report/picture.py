@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from stages.case import Case
 from stages.check import referred
 from stages.expected import Outputs
-from stages.locate import names_of
+from stages.locate import coordinates
 from stages.metrics import Array
 
 DPI = 72
@@ -65,7 +65,7 @@ def _error(got: Array, want: Array) -> Array:
 def _mark_rows(case: Case, axes: list[Axes]) -> None:
     """Draw lines between row tiles and between warps; label the first row of each tile with token and head."""
     rows = np.arange(case.batch * case.tokens * case.heads)
-    names = names_of(case, rows)
+    names = coordinates(case, rows)
     parts = ("sequence", "token", "row tile") if case.config.compressed == "topk" else ("sequence", "row tile")
     tile = np.stack([names[part] for part in parts])
     starts = np.flatnonzero(np.any(np.diff(tile, prepend=-1), axis=0))

@@ -101,7 +101,7 @@ def test_make_alone_lists_the_targets() -> None:
     ("words", "says"),
     [
         (["stage", "D9"], "no milestone 'D9'; there are D1.1"),
-        (["stage"], "no milestone was named; there are D1.1"),
+        (["stage"], "no milestone was given; there are D1.1"),
         (["perf", "D1.1", "TARGET=sim"], "target 'sim' has no GPU to measure on; to predict instead: make perf D1.1"),
         (["resume"], "no run was named (RUN=id); the newest are "),
         (["stage", "D1.1", "TARGET=no where"], "target 'no where': there are sim"),

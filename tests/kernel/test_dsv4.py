@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import emulator
 import kernel
 from kernel import dsv4, oracle, reference
-from stages import refusals
+from stages import bad_arguments
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -150,12 +150,12 @@ def test_the_two_oracles_agree() -> None:
     np.testing.assert_allclose(merged.o.numpy(), o, atol=1e-12)
 
 
-@pytest.mark.parametrize("refusal", refusals.LAYER, ids=str)
+@pytest.mark.parametrize("bad", bad_arguments.LAYER, ids=str)
 def test_bad_arguments_are_refused_before_anything_is_compiled(
-    refusal: refusals.Refusal, monkeypatch: pytest.MonkeyPatch
+    bad: bad_arguments.BadCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kernel.host.compile", never)
-    refusals.check_layer(refusal, "cpu")
+    bad_arguments.check_layer(bad, "cpu")
 
 
 def never(*args: object) -> None:
@@ -163,7 +163,7 @@ def never(*args: object) -> None:
 
 
 def test_compressed_keys_have_no_values_of_their_own() -> None:
-    a = refusals.layer()
+    a = bad_arguments.layer()
     with pytest.raises(kernel.ArgumentError, match="v is a tensor"):
         kernel.fmha(a["q"], a["swa_kv"], a["swa_kv"], compressed=kernel.TopkBlocks(a["cmp_kv"], a["topk_indices"]))
 

@@ -7,27 +7,27 @@ import torch
 
 import kernel
 from kernel.config import TWO_ROW_TILES
-from stages import refusals
+from stages import bad_arguments
 
 
-@pytest.mark.parametrize("refusal", refusals.FMHA, ids=str)
+@pytest.mark.parametrize("bad", bad_arguments.FMHA, ids=str)
 def test_bad_arguments_are_refused_before_anything_is_compiled(
-    refusal: refusals.Refusal, monkeypatch: pytest.MonkeyPatch
+    bad: bad_arguments.BadCall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*args: object) -> None:
         raise AssertionError("compiled")
 
     monkeypatch.setattr("kernel.host.compile", never)
-    refusals.check_fmha(refusal, "cpu")
+    bad_arguments.check_fmha(bad, "cpu")
 
 
 def test_cpu_tensors_are_refused_where_no_device_is_emulated() -> None:
     with pytest.raises(kernel.ArgumentError, match=r"q\.device is cpu; allowed: .*emulate\(\)"):
-        kernel.fmha(**refusals.plain())
+        kernel.fmha(**bad_arguments.plain())
 
 
 def test_gradients_are_left_out_where_torch_does_not_track_them() -> None:
-    a = refusals.plain()
+    a = bad_arguments.plain()
     a["q"].requires_grad_()
     with torch.no_grad(), pytest.raises(kernel.ArgumentError, match=r"q\.device"):
         kernel.fmha(**a)
@@ -36,7 +36,7 @@ def test_gradients_are_left_out_where_torch_does_not_track_them() -> None:
 @pytest.mark.parametrize("shape", [(0, 3, 4), (2, 0, 4), (2, 3, 0)])
 def test_nothing_to_compute_launches_nothing(shape: tuple[int, int, int]) -> None:
     batch, tokens, heads = shape
-    q, k = refusals.bf16(batch, tokens, heads, 64), refusals.bf16(batch, 5, 64)
+    q, k = bad_arguments.bf16(batch, tokens, heads, 64), bad_arguments.bf16(batch, 5, 64)
     got = kernel.fmha(q, k)
     assert got.o.shape == q.shape and got.lse.shape == shape
 

@@ -100,7 +100,7 @@ def test_an_element_in_a_gap_of_a_strided_output_is_seen() -> None:
         buffers.check_guards()
         first_gap = output[1, 0].storage_offset() - 1
         whole[first_gap] = 0
-        with pytest.raises(WroteOutside, match=f"1 elements in the gaps of {name} were written"):
+        with pytest.raises(WroteOutside, match=f"1 elements in the gaps of {name} were overwritten"):
             buffers.check_guards()
         whole[first_gap] = GUARD_VALUE
 

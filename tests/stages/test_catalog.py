@@ -28,9 +28,9 @@ def test_all_are_built() -> None:
     assert all(milestone.built for milestone in CATALOG)
 
 
-def test_a_milestone_without_a_module_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "CATALOG", (*CATALOG, Milestone("D99", IDS[-1], "what comes next")))
+def test_a_milestone_without_a_module_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "CATALOG", (*CATALOG, Milestone("D99", IDS[-1], "the next feature")))
     with pytest.raises(
-        NotBuilt, match=rf"D99 is not built yet \(what comes next\); built so far: D1.1, .*, {IDS[-1]}$"
+        NotBuilt, match=rf"D99 is not built yet \(the next feature\); built so far: D1.1, .*, {IDS[-1]}$"
     ):
         runnable("D99")

@@ -1,4 +1,4 @@
-"""A wrong result is told by its worst row, by what its errors have in common, and by the KV tile that explains it."""
+"""Diagnosis of wrong results: the worst row, patterns of the errors, and the KV tile that explains them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from stages.case import Case, Compressed
 from stages.expected import Outputs, reference
 from stages.inputs import Inputs, draw
-from stages.locate import located, row_named
+from stages.locate import describe_errors, describe_row
 from stages.metrics import Array
 from stages.negative_controls import right
 
 CASE = Case("none", 64, 300, 16, 20, 2)
-LISTS = Case(
+TOPK = Case(
     "none", 512, 170, 96, 2, 1, None, True, False,
     lens=(150,), causal=True, window=128, compressed=Compressed((3000,), 4, topk=300), sinks=(0.5, -1.0),
 )  # fmt: skip
@@ -26,13 +26,13 @@ def said(case: Case, tensor: str, change: Callable[[Inputs, Outputs], None]) -> 
     want = reference(case, inputs)
     got = right(case, inputs)
     change(inputs, got)
-    return "\n".join(located(case, inputs, got, want, tensor))
+    return "\n".join(describe_errors(case, inputs, got, want, tensor))
 
 
 def test_a_row_has_all_its_names() -> None:
-    assert row_named(CASE, 0) == "row 0: sequence 0, token 0, head 0, row tile 0"
-    assert row_named(CASE, 320 + 16 * 9 + 3) == "row 467: sequence 1, token 9, head 3, row tile 1"
-    assert row_named(LISTS, 96 + 70) == "row 166: sequence 0, token 1, head 70, row tile 1"
+    assert describe_row(CASE, 0) == "row 0: sequence 0, token 0, head 0, row tile 0"
+    assert describe_row(CASE, 320 + 16 * 9 + 3) == "row 467: sequence 1, token 9, head 3, row tile 1"
+    assert describe_row(TOPK, 96 + 70) == "row 166: sequence 0, token 1, head 70, row tile 1"
 
 
 def test_a_constant_factor() -> None:
@@ -82,19 +82,19 @@ def test_a_kv_tile_that_is_not_seen() -> None:
 
 
 @pytest.mark.parametrize(("times", "text"), [(0, "left out"), (2, "counted twice")])
-def test_a_tile_of_listed_keys_in_the_product_alone(times: int, text: str) -> None:
-    """List entries 64 to 127, in the row of token 1, head 40: the first token's list has no entry that counts."""
-    row = LISTS.heads + 40
+def test_a_tile_of_topk_keys_in_the_product_alone(times: int, text: str) -> None:
+    """Top-k entries 64 to 127, in the row of token 1, head 40; the top-k length of the first token is 0."""
+    row = TOPK.heads + 40
 
     def spoil(inputs: Inputs, got: Outputs) -> None:
         assert inputs.compressed is not None and inputs.topk_indices is not None
         entries = inputs.topk_indices[0, 1, 64:128].long()
-        keys = inputs.compressed[0, entries[(entries >= 0) & (entries < LISTS.blocks)]].double().numpy()
+        keys = inputs.compressed[0, entries[(entries >= 0) & (entries < TOPK.blocks)]].double().numpy()
         s = 512**-0.5 * keys @ inputs.q[0, 1, 40].double().numpy()
-        assert LISTS.sink is not None
-        lse = np.logaddexp(reference(LISTS, inputs)["lse"][row], float(LISTS.sink[40]))
+        assert TOPK.sink is not None
+        lse = np.logaddexp(reference(TOPK, inputs)["lse"][row], float(TOPK.sink[40]))
         part: Array = np.exp(s - lse) @ keys
         got["O"][row] += (times - 1) * part
 
-    expected = f"as if P V of compressed KV tile 1 (list entries 64 to 127) were {text}"
-    assert expected in said(LISTS, "O", spoil)
+    expected = f"as if P V of compressed KV tile 1 (top-k entries 64 to 127) were {text}"
+    assert expected in said(TOPK, "O", spoil)

@@ -1,4 +1,4 @@
-"""The suite of negative controls: what it consists of, and that the comparison refuses each."""
+"""The suite of negative controls: its contents, and that the comparison rejects each."""
 
 import numpy as np
 import pytest
@@ -17,13 +17,13 @@ TWO_TILES = Case("none", head_dim=64, keys=200)
 
 
 @pytest.mark.parametrize("seed", [*SEEDS, 1234])
-def test_the_rounded_reference_is_admitted(seed: int) -> None:
+def test_the_rounded_reference_is_accepted(seed: int) -> None:
     inputs = draw(CASE, seed)
     assert not failing(compare(CASE, right(CASE, inputs), reference(CASE, inputs)))
 
 
 @pytest.mark.parametrize("control", negative_controls(CASE), ids=str)
-def test_every_one_is_refused(control: NegativeControl) -> None:
+def test_every_one_is_rejected(control: NegativeControl) -> None:
     inputs = draw(CASE, SEEDS[0])
     sound = right(CASE, inputs)
     assert failing(compare(CASE, control.make(inputs, sound), reference(CASE, inputs)))
@@ -43,7 +43,7 @@ def test_the_suite_has_every_kind_that_the_shape_allows() -> None:
         "U: one row NaN",
     ):
         assert kind in names
-    assert "tile read" not in names, "one tile has no other tile to be mistaken for"
+    assert "tile read" not in names, "a case with one KV tile has no other tile to read instead"
 
 
 @pytest.mark.parametrize("name", ["the first KV tile read for every tile", "the last KV tile dropped"])
@@ -61,7 +61,7 @@ OF_MILESTONES = {
     "D3": {"one masked key let in", "no mask"},
     "D4": {"one masked key let in", "one key of the future let in", "one key before the window let in"},
     "D5b": {"sink scaled by scale", "lse: with the sink", "no compressed keys", "no window"},
-    "D5c": {"a block that is not whole let in", "-1 taken for key 0", "a key listed twice counted once"},
+    "D5c": {"a block that is not whole let in", "-1 taken for key 0", "a repeated index counted once"},
     "D5d": {"sink scaled by scale", "sink in base 2", "lse: in base 2", "a block that is not whole let in"},
 }
 

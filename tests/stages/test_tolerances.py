@@ -48,21 +48,21 @@ def test_pins_at_the_floor_hold() -> None:
 @pytest.mark.parametrize(
     ("tensor", "metric", "value"), [("O", "cosine", 0.9999969), ("O", "diff", 5.1e-6), ("lse", "error", 2.1e-6)]
 )
-def test_a_pin_looser_than_the_floor_is_refused(tensor: str, metric: str, value: float) -> None:
+def test_a_pin_looser_than_the_floor_is_rejected(tensor: str, metric: str, value: float) -> None:
     table = deepcopy(GOOD)
     table[tensor][metric] = value
     with pytest.raises(PinError, match=f"here: {tensor}.{metric} = .* is looser than the floor"):
         check(table, FLOOR, "here")
 
 
-def test_a_metric_without_a_pin_is_refused() -> None:
+def test_a_metric_without_a_pin_is_rejected() -> None:
     table = deepcopy(GOOD)
     del table["O"]["element"]
     with pytest.raises(PinError, match=r"here: O must pin .*element"):
         check(table, FLOOR, "here")
 
 
-def test_an_unknown_tensor_or_metric_is_refused() -> None:
+def test_an_unknown_tensor_or_metric_is_rejected() -> None:
     with pytest.raises(PinError, match="no tensor 'P'; there are O, U, lse, m"):
         check({"P": {}}, FLOOR, "here")
     with pytest.raises(PinError, match="lse must pin"):

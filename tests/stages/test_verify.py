@@ -1,4 +1,4 @@
-"""How a kernel is held to its pins, with launches that end as the test wants."""
+"""Verification of a kernel against its pins, with stub launches whose outcome the test sets."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,13 +14,13 @@ from stages.d1_1 import CASES
 from stages.expected import reference
 from stages.inputs import Inputs, Poison, draw
 from stages.launch import launch
-from stages.verify import Result, refuse_negative_controls, verify
+from stages.verify import Result, reject_negative_controls, verify
 
 CASE = CASES[0]
 
 
 class Device:
-    """Runs nothing by itself; knows which mode is on."""
+    """A device that runs nothing, and records the current mode."""
 
     name = "test"
     modes: tuple[str, ...] = ("eager", "lazy")
@@ -34,7 +34,7 @@ class Device:
 
 
 class Notebook:
-    """Keeps what it is given."""
+    """A recorder that keeps results in memory."""
 
     def __init__(self) -> None:
         self.results: list[Result] = []
@@ -43,8 +43,8 @@ class Notebook:
     def result(self, result: Result) -> None:
         self.results.append(result)
 
-    def negative_control(self, name: str, refused_by: tuple[Figure, ...]) -> None:
-        self.negative_controls[name] = refused_by
+    def negative_control(self, name: str, rejected_by: tuple[Figure, ...]) -> None:
+        self.negative_controls[name] = rejected_by
 
 
 def exact(inputs: Inputs) -> kernel.Attention:
@@ -59,7 +59,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
 
 
 def launching(monkeypatch: pytest.MonkeyPatch, device: Device, **wrong: object) -> None:
-    """Launches give the exact result, but for the modes in `wrong`: an error, or what is done to the result."""
+    """Make launches return the exact result. `wrong` maps a mode to an error to raise, or to a change of the result."""
 
     def launch(case: Case, inputs: Inputs, torch_device: str, poison: Poison) -> kernel.Attention:
         attention, what = exact(inputs), wrong.get(device.mode)
@@ -86,7 +86,7 @@ def test_a_figure_outside_its_pin_is_named_with_its_case(monkeypatch: pytest.Mon
     launching(monkeypatch, device, eager=lambda out: out.lse.add_(1e-3), lazy=lambda out: out.lse.add_(1e-3))
     said = (
         r"D1.1 hd=64 n=128 seed=1: outside its pins\nlse.error = .* FAILS\n"
-        r"lse is worst in row \d+: .*\n  100% of the rows are too high, by 0.001 in the middle$"
+        r"lse is worst in row \d+: .*\n  100% of the rows are too high, by 0.001 in the median$"
     )
     book = Notebook()
     with pytest.raises(AssertionError, match=said):
@@ -103,7 +103,7 @@ def test_one_bit_between_modes_fails(monkeypatch: pytest.MonkeyPatch, device: De
         verify(CASE, 1, device, Notebook())
 
 
-def test_an_error_in_one_mode_is_raised_with_what_the_others_did(
+def test_an_error_in_one_mode_is_raised_with_the_outcome_of_the_others(
     monkeypatch: pytest.MonkeyPatch, device: Device
 ) -> None:
     error = RuntimeError("PTX line 12")
@@ -116,20 +116,20 @@ def test_an_error_in_one_mode_is_raised_with_what_the_others_did(
     assert book.results[0].figures, "the mode that ended is measured all the same"
 
 
-def test_a_comparison_that_admits_a_negative_control_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_that_accepts_a_negative_control_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     book = Notebook()
-    refuse_negative_controls(CASE, 1, book)
+    reject_negative_controls(CASE, 1, book)
     assert all(book.negative_controls.values())
-    admit_all: list[Figure] = []
-    monkeypatch.setattr(verifying, "compare", lambda case, got, want: admit_all)
-    with pytest.raises(AssertionError, match="admits O: scaled by 2; "):
-        refuse_negative_controls(CASE, 1, Notebook())
+    accept_all: list[Figure] = []
+    monkeypatch.setattr(verifying, "compare", lambda case, got, want: accept_all)
+    with pytest.raises(AssertionError, match="accepts O: scaled by 2; "):
+        reject_negative_controls(CASE, 1, Notebook())
 
 
-def test_a_comparison_that_refuses_what_is_right_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_comparison_that_rejects_the_correct_output_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verifying, "right", lambda *a: {k: v * 1.5 for k, v in reference(*a).items()})
-    with pytest.raises(AssertionError, match="refuses the rounded reference"):
-        refuse_negative_controls(CASE, 1, Notebook())
+    with pytest.raises(AssertionError, match="rejects the rounded reference"):
+        reject_negative_controls(CASE, 1, Notebook())
 
 
 def test_buffers_are_poisoned_before_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from stages import every
 from stages.catalog import find
 
 OPTIONS = ("-q", "-x", "--noconftest", "-p", "no:cacheprovider", "-o", "addopts=", f"--rootdir={ROOT}")
-EVERY = ("test_holds", "test_refuses_negative_controls")
+EVERY = ("test_holds", "test_rejects_negative_controls")
 """Tests that every milestone has: cases, which run without pytest, and checks without a kernel."""
 
 Ended = Callable[[str, float], None]
@@ -70,4 +70,4 @@ class _Recorder:
 
     def result(self, result: object) -> None: ...
 
-    def negative_control(self, name: str, refused_by: object) -> None: ...
+    def negative_control(self, name: str, rejected_by: object) -> None: ...

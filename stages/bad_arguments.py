@@ -1,0 +1,230 @@
+"""Bad arguments of the public calls. Each must be rejected by name before anything is compiled or launched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+
+import kernel
+from kernel import dsv4
+
+Arguments = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class BadCall:
+    """A call with one bad argument, and the error that it must raise.
+
+    spoil: makes the bad arguments from valid ones. argument: start of the argument's name in the error. allowed: text
+    that the error must contain about the allowed values.
+    """
+
+    name: str
+    spoil: Callable[[Arguments], Arguments]
+    argument: str
+    allowed: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def check(self, call: Callable[..., object], arguments: Arguments) -> None:
+        """Make the call. Raises AssertionError unless it raises the expected ArgumentError."""
+        with pytest.raises(kernel.ArgumentError) as raised:
+            call(**self.spoil(arguments))
+        error = raised.value
+        assert error.name.startswith(self.argument), f"{self.name}: {error}"
+        assert self.allowed in error.allowed, f"{self.name}: {error}"
+        assert str(error) == f"{error.name} is {error.seen}; allowed: {error.allowed}"
+
+
+def bf16(*shape: int, device: str = "cpu") -> torch.Tensor:
+    return torch.zeros(shape, dtype=torch.bfloat16, device=device)
+
+
+def int32(value: int, *shape: int, device: str = "cpu") -> torch.Tensor:
+    return torch.full(shape, value, dtype=torch.int32, device=device)
+
+
+def plain(device: str = "cpu", d: int = 64) -> Arguments:
+    """Return valid arguments of kernel.fmha: two sequences of five keys, three tokens, four heads."""
+    return {"q": bf16(2, 3, 4, d, device=device), "k": bf16(2, 5, d, device=device), "v": bf16(2, 5, d, device=device)}
+
+
+def layer(device: str = "cpu") -> Arguments:
+    """Return valid arguments of kernel.dsv4.attention: 2 sequences, 9 window rows, 5 compressed keys, 7 indices."""
+    return {
+        "q": bf16(2, 3, 4, 64, device=device),
+        "swa_kv": bf16(2, 9, 64, device=device),
+        "swa_lens": torch.tensor([3, 9], dtype=torch.int32, device=device),
+        "cmp_kv": bf16(2, 5, 64, device=device),
+        "topk_indices": int32(0, 2, 3, 7, device=device),
+        "topk_lens": int32(1, 2, 3, device=device),
+        "attn_sink": torch.zeros(4, device=device),
+    }
+
+
+def zeros(a: Arguments, *shape: int) -> torch.Tensor:
+    return torch.zeros(shape, dtype=torch.bfloat16, device=a["q"].device)
+
+
+def lens(a: Arguments, value: int, *shape: int) -> torch.Tensor:
+    return torch.full(shape, value, dtype=torch.int32, device=a["q"].device)
+
+
+def without(a: Arguments, *names: str, **more: object) -> Arguments:
+    return {name: value for name, value in a.items() if name not in names} | more
+
+
+def output(q: torch.Tensor, o: torch.Tensor | None = None, **wrong: object) -> kernel.Attention:
+    """Return output tensors for the queries `q`, except those given."""
+    stats = torch.empty(q.shape[:3], device=q.device)
+    right: Arguments = {
+        "o": torch.empty_like(q) if o is None else o,
+        "lse": stats,
+        "u": torch.empty(q.shape, device=q.device),
+        "m": stats.clone(),
+    }
+    return kernel.Attention(**(right | wrong))
+
+
+def blocks(a: Arguments, **more: object) -> Arguments:
+    """Return arguments of the layer with all visible blocks of four tokens."""
+    return without(a, "topk_indices", "topk_lens") | {"compress_ratio": 4} | more
+
+
+def gap_between_results(a: Arguments) -> Arguments:
+    """Return arguments with output tensors whose batch and tokens cannot be viewed as one dimension."""
+    return a | {"out": output(a["q"], zeros(a, 2, 4, 4, 64)[:, :3], u=None, m=None)}
+
+
+#: Bad arguments of kernel.fmha; `plain` has the valid ones.
+FMHA = (
+    BadCall("not a tensor", lambda a: a | {"k": [1.0]}, "k", "torch.Tensor"),
+    BadCall("dtype of q", lambda a: a | {"q": a["q"].float()}, "q.dtype", "torch.bfloat16"),
+    BadCall("dtype of k", lambda a: a | {"k": a["k"].float()}, "k.dtype", "torch.bfloat16"),
+    BadCall("dtype of v", lambda a: a | {"v": a["v"].half()}, "v.dtype", "torch.bfloat16"),
+    BadCall("rank of q", lambda a: a | {"q": a["q"][0]}, "q.shape", "[B, T, H, D]"),
+    BadCall("rank of k", lambda a: a | {"k": a["k"][None]}, "k.shape", "[B, S, D]"),
+    BadCall("head dim", lambda a: plain(a["q"].device, d=96), "head_dim", "64"),
+    BadCall("keys of v", lambda a: a | {"v": a["v"][:, :3]}, "v.shape", "[B, S, D] = (2, 5, 64)"),
+    BadCall("batch of k", lambda a: a | {"k": a["k"][:1]}, "k.shape", "(2, 5, 64)"),
+    BadCall("head dim of k", lambda a: a | {"k": zeros(a, 2, 5, 128)}, "k.shape", "64"),
+    BadCall("device mix", lambda a: a | {"k": a["k"].to("meta")}, "k.device", "q's device"),
+    BadCall("gradient of q", lambda a: a | {"q": a["q"].clone().requires_grad_()}, "q.requires_grad", "no_grad"),
+    BadCall("gradient of v", lambda a: a | {"v": a["v"].clone().requires_grad_()}, "v.requires_grad", "no_grad"),
+    BadCall("last stride", lambda a: a | {"k": zeros(a, 2, 64, 5).mT}, "k.stride(-1)", "1"),
+    BadCall("row stride", lambda a: a | {"k": zeros(a, 2, 5, 68)[..., :64]}, "k.stride(0)", "8"),
+    BadCall("address", lambda a: a | {"v": zeros(a, 641)[1:].view(2, 5, 64)}, "v.data_ptr", "0"),
+    BadCall("address of q", lambda a: a | {"q": zeros(a, 1537)[1:].view(2, 3, 4, 64)}, "q.data_ptr"),
+    BadCall("unpackable", lambda a: a | {"q": a["q"].transpose(1, 2).contiguous().transpose(1, 2)}, "q.stride(1)", "H"),
+    BadCall("broadcast", lambda a: a | {"k": a["k"][:1].expand(2, -1, -1)}, "k.stride(0)", "positive"),
+    BadCall("scale 0", lambda a: a | {"scale": 0.0}, "scale", "above 0"),
+    BadCall("scale nan", lambda a: a | {"scale": float("nan")}, "scale", "finite"),
+    BadCall("scale text", lambda a: a | {"scale": "1"}, "scale", "finite"),
+    BadCall("sms 0", lambda a: a | {"sms": 0}, "sms", "an even number above 0"),
+    BadCall("sms odd", lambda a: a | {"sms": 3}, "sms", "an even number above 0"),
+    BadCall("p_path", lambda a: a | {"p_path": "gmem"}, "p_path", "'tmem' or 'smem'"),
+    BadCall("splits 3", lambda a: a | {"splits": 3}, "splits", "(1, 2, 4, 8, 16)"),
+    BadCall("dtype of lens", lambda a: a | {"swa_lens": zeros(a, 2)}, "swa_lens.dtype", "int32"),
+    BadCall("shape of lens", lambda a: a | {"swa_lens": lens(a, 1, 3)}, "swa_lens.shape", "(2,)"),
+    BadCall("window alone", lambda a: a | {"window": 128}, "window", "causal=True"),
+    BadCall("window 0", lambda a: a | {"window": 0, "causal": True}, "window", "1 to"),
+    BadCall("window of a billion", lambda a: a | {"window": 2**30 + 1, "causal": True}, "window", "1 to"),
+    BadCall("window 1.5", lambda a: a | {"window": 1.5, "causal": True}, "window", "1 to"),
+    BadCall("compressed keys alone", lambda a: a | {"compressed": a["k"]}, "compressed", "AllBlocks"),
+    BadCall("values beside compressed keys", lambda a: a | {"compressed": all_blocks(a)}, "v", "None with compressed"),
+    BadCall("out a tensor", lambda a: a | {"out": a["q"]}, "out", "kernel.Attention"),
+    BadCall("out dtype", lambda a: a | {"out": output(a["q"], o=a["q"].float())}, "out.o.dtype", "bfloat16"),
+    BadCall("lse dtype", lambda a: a | {"out": output(a["q"], lse=a["q"][..., 0])}, "out.lse.dtype", "float32"),
+    BadCall("out missing", lambda a: a | {"out": output(a["q"], u=None)}, "out.u", "torch.Tensor"),
+    BadCall("out shape", lambda a: a | {"out": output(a["q"][:, :2].contiguous())}, "out.o.shape", "(2, 3, 4, 64)"),
+    BadCall("out unasked", lambda a: a | {"out": output(a["q"]), "partials": False}, "out.u", "None"),
+    BadCall("length above S", lambda a: a | {"swa_lens": lens(a, 6, 2), "debug": True}, "swa_lens", "0 to 5"),
+    BadCall("length below 0", lambda a: a | {"swa_lens": lens(a, -1, 2), "debug": True}, "swa_lens", "0 to 5"),
+)  # fmt: skip
+
+
+def all_blocks(a: Arguments) -> kernel.AllBlocks:
+    return kernel.AllBlocks(a["k"], lens(a, 5, 2), 4)
+
+
+#: Bad arguments of kernel.dsv4.attention, with debug=True; `layer` has the valid ones.
+LAYER = (
+    BadCall("q not a tensor", lambda a: a | {"q": None}, "q", "torch.Tensor"),
+    BadCall("q not a tensor, no window", lambda a: without(a, "swa_kv", "swa_lens", q=1.0), "q", "torch.Tensor"),
+    BadCall("lens without keys", lambda a: without(a, "swa_kv"), "swa_lens", "None without swa_kv"),
+    BadCall("indices without keys", lambda a: without(a, "cmp_kv"), "topk_indices", "None without cmp_kv"),
+    BadCall("ratio without keys", lambda a: without(blocks(a), "cmp_kv"), "compress_ratio", "None without cmp_kv"),
+    BadCall("lens without indices", lambda a: without(a, "topk_indices"), "topk_lens", "None without topk_indices"),
+    BadCall("no ratio", lambda a: without(a, "topk_indices", "topk_lens"), "compress_ratio", "above 0"),
+    BadCall("no position", lambda a: without(blocks(a), "swa_kv", "swa_lens"), "seq_lens", "[B] int32"),
+    BadCall("ratio 0", lambda a: blocks(a, compress_ratio=0), "compress_ratio", "above 0"),
+    BadCall("ratio and indices", lambda a: a | {"compress_ratio": 4}, "compress_ratio", "None beside topk_indices"),
+    BadCall("position and indices", lambda a: a | {"seq_lens": a["swa_lens"]}, "seq_lens", "None beside topk_indices"),
+    BadCall("dtype of positions", lambda a: blocks(a, seq_lens=a["swa_lens"].long()), "seq_lens.dtype", "int32"),
+    BadCall("shape of positions", lambda a: blocks(a, seq_lens=a["swa_lens"][:1]), "seq_lens.shape", "(2,)"),
+    BadCall("topk dtype", lambda a: a | {"topk_indices": a["topk_indices"].long()}, "topk_indices.dtype", "int32"),
+    BadCall("topk shape", lambda a: a | {"topk_indices": a["topk_indices"][:, :2]}, "topk_indices.shape", "[B, T"),
+    BadCall("shape of lens", lambda a: a | {"topk_lens": a["topk_lens"][0]}, "topk_lens.shape", "[B, T]"),
+    BadCall("dtype of lens", lambda a: a | {"topk_lens": a["topk_lens"].long()}, "topk_lens.dtype", "int32"),
+    BadCall("shape of keys", lambda a: a | {"cmp_kv": a["cmp_kv"][:1]}, "cmp_kv.shape", "[B, S_c, D]"),
+    BadCall("dtype of keys", lambda a: a | {"cmp_kv": a["cmp_kv"].float()}, "cmp_kv.dtype", "torch.bfloat16"),
+    BadCall("dtype of the window's keys", lambda a: a | {"swa_kv": a["swa_kv"].float()}, "swa_kv.dtype", "bfloat16"),
+    BadCall("gap between keys", lambda a: a | {"cmp_kv": zeros(a, 2, 6, 64)[:, :5]}, "cmp_kv.stride"),
+    BadCall("gap between indices", lambda a: a | {"topk_indices": lens(a, 0, 2, 4, 7)[:, :3]}, "topk_indices.stride"),
+    BadCall("gap between queries", lambda a: a | {"q": zeros(a, 2, 4, 4, 64)[:, :3]}, "q.stride"),
+    BadCall("gap between results", gap_between_results, "out.o.stride"),
+    BadCall("shape of sink", lambda a: a | {"attn_sink": a["attn_sink"][:3]}, "attn_sink.shape", "[H]"),
+    BadCall("dtype of sink", lambda a: a | {"attn_sink": a["attn_sink"].bfloat16()}, "attn_sink.dtype", "float32"),
+    BadCall("scale", lambda a: a | {"softmax_scale": -1.0}, "softmax_scale", "above 0"),
+    BadCall("window 0", lambda a: a | {"window": 0}, "window", "1 to"),
+    BadCall("index past the end", lambda a: a | {"topk_indices": a["topk_indices"] + 5}, "topk_indices", "-1 to 4"),
+    BadCall("index below -1", lambda a: a | {"topk_indices": a["topk_indices"] - 2}, "topk_indices", "-1 to 4"),
+    BadCall("length above K", lambda a: a | {"topk_lens": a["topk_lens"] + 7}, "topk_lens", "0 to 7"),
+    BadCall("length below 0", lambda a: a | {"topk_lens": a["topk_lens"] - 2}, "topk_lens", "0 to 7"),
+    BadCall("length above S", lambda a: a | {"swa_lens": a["swa_lens"] + 1}, "swa_lens", "0 to 9"),
+    BadCall("more blocks than rows", lambda a: blocks(a, seq_lens=a["swa_lens"] + 15), "seq_lens", "0 to 23"),
+    BadCall("position below 0", lambda a: blocks(a, seq_lens=a["swa_lens"] - 4), "seq_lens", "0 to 23"),
+)  # fmt: skip
+
+
+def branches(device: str = "cpu") -> Arguments:
+    """Return valid arguments of kernel.merge: one branch with its partials, and a sink."""
+    return {"branches": [output(plain(device)["q"])], "sink": torch.zeros(4, device=device)}
+
+
+def spoiled(a: Arguments, **wrong: object) -> Arguments:
+    return a | {"branches": [*a["branches"], replace(a["branches"][0], **wrong)]}
+
+
+#: Bad arguments of kernel.merge; `branches` has the valid ones.
+MERGE = (
+    BadCall("no branch", lambda a: a | {"branches": []}, "branches", "at least one"),
+    BadCall("no partials", lambda a: spoiled(a, u=None, m=None), "branches[1].u or .m", "partials=True"),
+    BadCall("no maximum", lambda a: spoiled(a, m=None), "branches[1].u or .m", "partials=True"),
+    BadCall("U not a tensor", lambda a: spoiled(a, u=1.0), "branches[1].u", "torch.Tensor"),
+    BadCall("dtype of lse", lambda a: spoiled(a, lse=a["branches"][0].lse.double()), "branches[1].lse.dtype", "32"),
+    BadCall("shape of m", lambda a: spoiled(a, m=a["branches"][0].m[:1]), "branches[1].m.shape", "[B, T, H]"),
+    BadCall("shape of U", lambda a: spoiled(a, u=a["branches"][0].u[:, :1]), "branches[1].u.shape", "[B, T, H, D]"),
+    BadCall("shape of sink", lambda a: a | {"sink": a["sink"][:3]}, "sink.shape", "[H]"),
+    BadCall("dtype of sink", lambda a: a | {"sink": a["sink"].double()}, "sink.dtype", "float32"),
+)  # fmt: skip
+
+
+def check_merge(bad: BadCall, device: str) -> None:
+    """Call kernel.merge. Raises AssertionError unless it raises the expected ArgumentError."""
+    bad.check(kernel.merge, branches(device))
+
+
+def check_fmha(bad: BadCall, device: str) -> None:
+    """Call kernel.fmha. Raises AssertionError unless it raises the expected ArgumentError."""
+    bad.check(kernel.fmha, plain(device))
+
+
+def check_layer(bad: BadCall, device: str) -> None:
+    """Call kernel.dsv4.attention. Raises AssertionError unless it raises the expected ArgumentError."""
+    bad.check(dsv4.attention, layer(device) | {"debug": True})
