@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.client import candidate as candidates
+from harness.client import vouched
 from harness.client.candidate import Candidate
 from harness.host.protected import PROTECTION
 from harness.host.repository import ACCEPTED, NOTES, GitError, Repository
@@ -51,12 +51,13 @@ def accept(
     if ruling.verdict is not Verdict.ACCEPT or ruling.subject.commit != candidate.commit:
         raise ValueError(f"ruling: {ruling.verdict.name} on {ruling.subject.commit}, not ACCEPT on {candidate.commit}")
     with _held(repository):
-        now = repository.resolve(ACCEPTED)
+        now = vouched.accepted(repository)
         done = now is not None and repository.is_ancestor(candidate.commit, now)
         if not done:
             if now is not None and not repository.is_ancestor(now, candidate.commit):
                 tested = ruling.subject.base[:12] or "no accepted commit"
                 raise StaleBase(f"accepted is {now[:12]}, but the change was tested on {tested}")
+            note(repository, ruling)  # first, so that `accepted` is never at a commit without its note
             share()
             try:
                 repository.move(ACCEPTED, candidate.commit, now, f"accepted by {ruling.subject.run}")
@@ -81,7 +82,7 @@ def note(repository: Repository, ruling: Ruling) -> None:
         "because": subject.because,
         "ended": ruling.ended,
     }
-    if any(known["run"] == subject.run for known in notes(repository, subject.commit)):
+    if any(known["run"] == subject.run for known in vouched.notes(repository, subject.commit)):
         return
     repository.git(
         "notes",
@@ -95,25 +96,13 @@ def note(repository: Repository, ruling: Ruling) -> None:
     )
 
 
-def notes(repository: Repository, commit: str) -> list[dict[str, Any]]:
-    """Return the notes of a commit, oldest first."""
-    try:
-        text = repository.git("notes", f"--ref={NOTES}", "show", commit)
-    except GitError:
-        return []
-    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
-
-
 def accepted_milestones(repository: Repository) -> dict[str, list[str]]:
     """Return each milestone accepted in the history of `accepted`, with the targets on which it was accepted."""
-    tip = repository.resolve(ACCEPTED)
+    tip = vouched.accepted(repository)
     found: dict[str, list[str]] = {}
-    if tip is None or repository.resolve(NOTES) is None:
-        return found
-    for row in repository.git("notes", f"--ref={NOTES}", "list").splitlines():
-        commit = row.split()[1]
-        for known in notes(repository, commit):
-            if known["verdict"] == Verdict.ACCEPT.name and repository.is_ancestor(commit, tip):
+    for commit in sorted(vouched.noted(repository)) if tip else []:
+        for known in vouched.notes(repository, commit):
+            if known["verdict"] == Verdict.ACCEPT.name and repository.is_ancestor(commit, str(tip)):
                 for milestone in known["milestone"].split("+"):
                     targets = found.setdefault(milestone, [])
                     if known["target"] not in targets:

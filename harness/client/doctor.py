@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.client import vouched
 from harness.client.host import PROBE
 from harness.host.repository import GitError, Repository
 from harness.judge.fingerprint import LOCK_NAME, differences
@@ -62,6 +63,12 @@ def _here(target: Target, repository: Repository) -> Iterator[Finding]:
         yield _git("git here", repository.git("--version"))
     except GitError as error:
         yield Finding("git here", False, str(error), "install git 2.38 or newer")
+    try:
+        tip = vouched.accepted(repository)
+        yield Finding("accepted", True, f"{tip[:12]}, with the note of its run" if tip else "nothing accepted yet")
+    except vouched.NotVouchedError as error:
+        said, _, fix = str(error).partition(". ")
+        yield Finding("accepted", False, said, fix)
     if target.sync != "push":
         known = repository.succeeds("remote", "get-url", target.sync)
         yield Finding("sync", known, f"through {target.sync}", f"git remote add {target.sync} URL")

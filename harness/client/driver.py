@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from harness.client import acceptance, candidate, parts, sharing
+from harness.client import acceptance, candidate, parts, sharing, vouched
 from harness.client.acceptance import StaleBase
 from harness.client.candidate import Candidate, CandidateError, user_name
 from harness.client.host import Host
@@ -36,6 +36,10 @@ MAX_NEW_BASES = 3
 CANCEL_WITHIN_S = 3.0
 DEFAULT_LIMITS = TimeLimits()
 NOTHING_UNPINNED = Unpin()
+FIRST = (
+    "NOTHING TO COMPARE WITH: this clone has no `accepted` yet, so this tree is judged by its own stages and harness. "
+    "They have digest {pins}; compare it with that of a tree that you trust"
+)
 
 
 class NothingToDo(ValueError):
@@ -67,6 +71,8 @@ class Driver:
         """
         if target.shared and self.repository.git("rev-parse", "--is-shallow-repository") == "true":
             raise CandidateError("a shallow clone cannot share its history: fetch the rest (git fetch --unshallow)")
+        if adopted := vouched.adopt(self.repository):
+            self.progress.say(adopted)
         run = new_run_id(milestones[0] if len(milestones) == 1 else "stages")
         title = f"Candidate of {user_name()} for {', '.join(milestones)}"
         with self._candidate(run, title, unpin.paths) as made:
@@ -74,6 +80,8 @@ class Driver:
             self._check(entry)
             if not again:
                 self._refuse_repetition(entry)
+            if vouched.accepted(self.repository) is None:
+                self.progress.say(FIRST.format(pins=entry.subject.pins[:16]))
             self.store.save(entry)
         with self._noted(entry):
             if target.device == "cuda":
@@ -160,7 +168,7 @@ class Driver:
 
     def _check(self, entry: Entry) -> str:
         """Return the base of the candidate ("": nothing was accepted yet). Raises ProtectedError or CandidateError."""
-        base, made = entry.shared_base or self.repository.resolve(ACCEPTED), entry.candidate
+        base, made = entry.shared_base or vouched.accepted(self.repository), entry.candidate
         if base and not self.repository.is_ancestor(base, made.commit):
             raise CandidateError(f"your branch does not contain the accepted commit {base[:12]}: git merge accepted")
         unpin = Unpin(tuple(entry.subject.unpinned), entry.subject.because)
@@ -171,7 +179,7 @@ class Driver:
         about = entry.subject
         if self.repository.resolve(ACCEPTED) != about.commit:
             return
-        for known in acceptance.notes(self.repository, about.commit):
+        for known in vouched.notes(self.repository, about.commit):
             same = known["verdict"] == Verdict.ACCEPT.name and known["target"] == about.target
             if same and set(about.milestones) <= set(known["milestone"].split("+")):
                 raise NothingToDo(

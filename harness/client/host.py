@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness import host as programs
-from harness.client import results
+from harness.client import results, vouched
 from harness.host.job import Job, Workplace
 from harness.host.repository import ACCEPTED, Repository
 from harness.host.ruling import MAX_BYTES, Kept, Ruling, RulingError, decode
@@ -77,15 +77,15 @@ class Host:
             self._bootstrap("fetch", workdir=self.workdir, url=url, ref=ref)
 
     def accepted(self, repository: Repository) -> str | None:
-        """Fetch the shared `accepted` into this repository and return it; None if there is none yet."""
+        """Fetch the shared `accepted` and its notes into this repository. Return it; None if there is none yet."""
         ref = f"refs/fmha/{self.target.name}/accepted"
-        options = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--prune", "--no-auto-maintenance")
-        spec = f"+{ACCEPTED}*:{ref}*"
+        options = (*vouched.QUIETLY, "--prune")
+        specs = (f"+{ACCEPTED}*:{ref}*", vouched.fetched_notes(self.target.name))
         if self.target.sync != "push":
-            repository.git(*options, self.target.sync, spec, timeout_s=SYNC_S)
+            repository.git(*options, self.target.sync, *specs, timeout_s=SYNC_S)
         else:
             with self._service("upload-pack") as (url, fds):
-                repository.git(*options, url, spec, timeout_s=SYNC_S, pass_fds=fds)
+                repository.git(*options, url, *specs, timeout_s=SYNC_S, pass_fds=fds)
         return repository.resolve(ref)
 
     @contextmanager

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from harness.client import vouched
 from harness.client.acceptance import StaleBase
+from harness.client.candidate import user_name
 from harness.client.host import Host
-from harness.host.repository import ACCEPTED, GitError, Repository
+from harness.host.repository import ACCEPTED, NOTES, GitError, Repository
 
 
 def theirs(repository: Repository, host: Host) -> str:
     """Return the shared `accepted` ("" if there is none, or the target is not shared).
 
-    If this clone's own `accepted` is an ancestor of it, it is moved there.
+    If this clone's own `accepted` is an ancestor of it, it is moved there. Raises NotVouchedError if no run accepted
+    the shared one.
     """
     found = host.accepted(repository) if host.target.shared else None
     if found is None:
         return ""
+    vouched.check(repository, found, f"accepted on {host.target.name}")
     ours = repository.resolve(ACCEPTED)
     if ours != found and (ours is None or repository.is_ancestor(ours, found)):
         repository.move(ACCEPTED, found, ours, f"accepted by others on {host.target.name}")
@@ -23,16 +27,19 @@ def theirs(repository: Repository, host: Host) -> str:
 
 def lacking(repository: Repository, commit: str, shared: str) -> str:
     """Return an accepted commit, this clone's or `shared`, that `commit` does not contain; "" if it contains both."""
-    accepted = [each for each in (repository.resolve(ACCEPTED), shared) if each]
+    accepted = [each for each in (vouched.accepted(repository), shared) if each]
     return next((each for each in accepted if not repository.is_ancestor(each, commit)), "")
 
 
 def share(repository: Repository, host: Host, commit: str, base: str) -> None:
-    """Move the shared `accepted` from `base` ("": absent) to `commit`. Raises StaleBase if it is not at `base`."""
+    """Move the shared `accepted` from `base` ("": absent) to `commit`, and send this clone's notes along.
+
+    Raises StaleBase if it is not at `base`.
+    """
     if not host.target.shared:
         return
     try:
-        host.push(repository, f"{commit}:{ACCEPTED}", lease=base)
+        host.push(repository, f"{commit}:{ACCEPTED}", f"+{NOTES}:{NOTES}-{user_name()}", lease=base)
     except GitError as error:
         now = host.accepted(repository)
         if not (now and repository.is_ancestor(commit, now)):

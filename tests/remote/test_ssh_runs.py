@@ -12,7 +12,7 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from harness.client import acceptance
+from harness.client import vouched
 from harness.client.doctor import examine
 from harness.client.driver import Driver
 from harness.client.host import PROBE
@@ -76,7 +76,7 @@ def test_accept_and_reject(laptop, account):
     entry = laptop.stage("D1.2")
     assert entry.verdict == "REJECT_GATE"
     assert laptop.project.state() == before
-    assert acceptance.notes(laptop.repository, entry.candidate.commit)[0]["verdict"] == "REJECT_GATE"
+    assert vouched.notes(laptop.repository, entry.candidate.commit)[0]["verdict"] == "REJECT_GATE"
 
 
 def test_two_users_on_one_host(laptop, sshd, other_clone):

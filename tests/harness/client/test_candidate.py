@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness.client import acceptance, candidate
+from harness.client import acceptance, candidate, vouched
 from harness.client.acceptance import StaleBase
 from harness.client.candidate import Candidate, CandidateError
 from harness.host import protected
@@ -162,7 +162,7 @@ def test_first_accept_creates_accepted_and_brings_the_branch(project):
     after = project.state()
     assert acceptance.accept(repository(project), made, ruling_for(made, "")).branch_moved
     assert project.state() == after
-    assert len(acceptance.notes(repository(project), made.commit)) == 1
+    assert len(vouched.notes(repository(project), made.commit)) == 1
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,13 @@ import signal
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
-from harness.client import acceptance
+from harness.client import acceptance, vouched
 from harness.client.candidate import CandidateError
+from harness.client.doctor import examine
 from harness.client.driver import DEFAULT_LIMITS, Driver, NothingToDo
 from harness.client.plan import TimeLimits
 from harness.client.run_store import RunStore, RunStoreError
@@ -88,7 +89,7 @@ def test_accept_moves_accepted_and_the_branch_and_keeps_results(bench):
     assert load(folder).milestone == "D1.2" and load(folder / "gate").milestone == "D1.1"
     assert load(folder).tree.commit == commit and load(folder).run == entry.run
     assert (folder / "verdict.json").exists() and (folder / "logs/stage.log").exists()
-    assert [n["milestone"] for n in acceptance.notes(bench.repository, commit)] == ["D1.2"]
+    assert [n["milestone"] for n in vouched.notes(bench.repository, commit)] == ["D1.2"]
     assert any(line.startswith("gate") for line in bench.heard.said)
     assert [line for line in bench.heard.said if "seed 0" in line] == ["  seed 0 passed in 0.0 s"] * 2
 
@@ -102,7 +103,7 @@ def test_reject_keeps_candidate_and_note_and_touches_nothing(bench):
     assert bench.project.state() == before
     assert bench.project.git("rev-parse", "accepted") == accepted
     assert bench.project.git("rev-parse", entry.candidate.ref) == entry.candidate.commit
-    assert acceptance.notes(bench.repository, entry.candidate.commit)[0]["verdict"] == "REJECT_GATE"
+    assert vouched.notes(bench.repository, entry.candidate.commit)[0]["verdict"] == "REJECT_GATE"
     assert load(bench.driver.store.folder(entry.run) / "gate").verdict == "REJECT_STAGE"
 
 
@@ -114,13 +115,58 @@ def test_unchanged_tree_is_judged_once_then_refused(bench):
     assert acceptance.accepted_milestones(bench.repository) == {"D1.1": ["sim"], "D1.2": ["sim"]}
 
 
+def test_a_first_acceptance_names_the_digest_of_what_judges(bench):
+    entry = bench.stage()
+    (loud,) = [line for line in bench.heard.said if line.startswith("NOTHING TO COMPARE WITH")]
+    assert entry.subject.pins[:16] in loud
+    bench.heard.said.clear()
+    bench.project.kernel(cosine=1.0)
+    bench.stage()
+    assert not any("NOTHING TO COMPARE WITH" in line for line in bench.heard.said)
+
+
+def test_a_fresh_clone_starts_at_the_accepted_commit_of_its_origin(bench, tmp_path):
+    """Edits of what judges that were committed after it are compared with it, and rejected by name."""
+    bench.stage()
+    accepted = bench.project.git("rev-parse", "accepted")
+    bench.project.write("stages/tolerances.toml", "cosine = 0.1\n")
+    bench.project.git("commit", "--quiet", "--all", "--message", "quietly")
+    clone = tmp_path / "fresh"
+    bench.project.git("clone", "--quiet", str(bench.project.path), str(clone))
+    heard = Heard()
+    driver = Driver(Repository(clone), RunStore(clone / "results"), heard)
+    with pytest.raises(ProtectedError, match=r"stages/tolerances\.toml"):
+        driver.judge(["D1.1"], bench.target)
+    assert heard.said == [f"accepted starts at origin/accepted, {accepted[:12]}"]
+    assert driver.repository.resolve(ACCEPTED) == accepted
+    assert vouched.is_vouched(driver.repository, accepted), "its note came along"
+
+
+def test_an_accepted_commit_that_no_run_accepted_is_nobodys_base(bench):
+    """Whoever moves the ref, such as a rejected candidate, moves nobody's work there."""
+    entry = bench.stage()
+    bench.project.kernel(cosine=0.3)
+    rejected = bench.stage("D1.2")
+    bench.project.git("update-ref", ACCEPTED, rejected.candidate.commit)
+    fix = f"git update-ref {ACCEPTED} {entry.candidate.commit[:12]}"
+    with pytest.raises(CandidateError, match=f"has no note of an ACCEPT.*{fix}"):
+        bench.stage()
+    with pytest.raises(CandidateError, match="has no note of an ACCEPT"):
+        acceptance.accepted_milestones(bench.repository)
+    (finding,) = [each for each in examine(bench.target, bench.repository) if each.need == "accepted"]
+    assert not finding.holds and finding.fix.endswith(fix)
+    bench.project.git(*fix.split()[1:])
+    bench.project.kernel(cosine=1.0)
+    assert bench.stage().verdict == "ACCEPT"
+
+
 def test_pinned_path_is_refused_and_recorded_when_meant(bench):
     bench.stage()
     bench.project.write("stages/tolerances.toml", "cosine = 0.1\n")
     with pytest.raises(ProtectedError, match=r"stages/tolerances\.toml"):
         bench.stage()
     assert bench.stage(unpin=Unpin(("stages",), "measured on a B200")).verdict == "ACCEPT"
-    noted = acceptance.notes(bench.repository, bench.project.git("rev-parse", "accepted"))[-1]
+    noted = vouched.notes(bench.repository, bench.project.git("rev-parse", "accepted"))[-1]
     assert (noted["unpinned"], noted["because"]) == (["stages"], "measured on a B200")
 
 
@@ -152,7 +198,7 @@ def test_dirty_host_checkout_is_never_used(bench):
 
 def test_others_accepting_meanwhile_makes_the_change_stale_then_merged(bench):
     """Two changes have one base. The compare-and-swap rejects the second, which is merged, tested, and accepted."""
-    bench.stage()
+    bench.first = bench.stage()
     base = bench.project.git("rev-parse", "accepted")
     bench.project.kernel(cosine=1.0, sleep_D1_2=1.5)
     result = []
@@ -167,6 +213,9 @@ def test_others_accepting_meanwhile_makes_the_change_stale_then_merged(bench):
     bench.repository.git("update-index", "--add", "--cacheinfo", f"100644,{blob},kernel/other.py", env=index)
     tree = bench.repository.git("write-tree", env=index)
     other = bench.repository.git("commit-tree", tree, "-p", base, "-m", "other", env=env)
+    ruled = decode((bench.driver.store.folder(bench.first.run) / RULING_NAME).read_bytes(), bench.first.run, base)
+    elsewhere = replace(ruled.subject, run=ruled.subject.run[:-6] + "abcdef", commit=other)
+    acceptance.note(bench.repository, replace(ruled, subject=elsewhere))
     bench.repository.move(ACCEPTED, other, base, "by another")
     worker.join()
     entry = result[0]
@@ -236,7 +285,7 @@ def test_killed_supervisor_reads_infra_and_rejects_nothing(bench):
     assert not (run / "tree").exists() and not (run / "home").exists()
     assert len(Repository(bench.place.repository, plain=True).git("worktree", "list").splitlines()) == 1
     assert bench.repository.resolve(ACCEPTED) is None
-    assert acceptance.notes(bench.repository, result[0].candidate.commit) == []
+    assert vouched.notes(bench.repository, result[0].candidate.commit) == []
 
 
 def test_interrupt_leaves_the_run_and_a_second_one_ends_it(bench, monkeypatch):
@@ -414,9 +463,7 @@ def test_times_of_a_target_come_back_and_accept_nothing(bench):
     bench.project.git("commit", "--quiet", "--all", "--message", "A GPU")
     entry = bench.driver.time("D1.2", bench.target)
     assert (entry.verdict, entry.closed, entry.judges) == ("ACCEPT", True, False), entry.reason
-    assert (
-        bench.repository.resolve(ACCEPTED) is None and acceptance.notes(bench.repository, entry.candidate.commit) == []
-    )
+    assert bench.repository.resolve(ACCEPTED) is None and vouched.notes(bench.repository, entry.candidate.commit) == []
     assert list(measured(bench.driver.store.folder(entry.run))) == [
         "n=128",
         "  this kernel                            12.5 us (12.0 to 14.0, 50 launches, L2 cold, 1965 MHz)",
