@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from stages.case import Case, Compressed
 from stages.check import compare, failing
 from stages.device import Device
@@ -62,6 +64,7 @@ CASES = (
 SEEDS = (1,)
 
 
+@pytest.mark.parametrize("case", EVEN, ids=str)
 def test_one_launch_per_branch_gives_the_same(case: Case, seed: int, device: Device) -> None:
     """One launch per branch, merged, stays within the pins of the launch with both branches.
 

@@ -38,7 +38,7 @@ def error_picture(case: Case, got: Outputs, want: Outputs) -> bytes:
         error = np.abs(_error(referred(name, got, want), want[name]))
         image = axis.imshow(error, aspect="auto", interpolation="nearest", cmap=colours, norm=SCALE)
         axis.set(xlabel="head dim", title=f"|{name} - ref|")
-    figure.colorbar(image, ax=axes[len(maps) - 1])
+    figure.colorbar(image, ax=axes[len(maps) - 1]).minorticks_off()
     for name, axis in zip(rows, axes[len(maps) :], strict=True):
         error = _error(got[name], want[name])
         lost = np.flatnonzero(~np.isfinite(error))
@@ -70,12 +70,12 @@ def _mark_rows(case: Case, axes: list[Axes]) -> None:
     tile = np.stack([names[part] for part in parts])
     starts = np.flatnonzero(np.any(np.diff(tile, prepend=-1), axis=0))
     maps = [axis for axis in axes if axis.images]
+    ends = [*starts[1:], len(rows)]
+    warps = [row for span in zip(starts, ends, strict=True) for row in range(*span, case.config.rows_per_warp)[1:]]
     for axis in axes:
-        colour = "white" if axis in maps else "gray"
-        for start, end in zip(starts, [*starts[1:], len(rows)], strict=True):
-            axis.axhline(start - 0.5, color=colour, linewidth=1.0)
-            for warp in range(start + case.config.rows_per_warp, end, case.config.rows_per_warp):
-                axis.axhline(warp - 0.5, color=colour, linewidth=0.6, linestyle=":")
+        colour, across = "white" if axis in maps else "gray", axis.get_yaxis_transform()
+        axis.hlines(starts - 0.5, 0, 1, colors=colour, linewidth=1.0, transform=across)
+        axis.hlines(np.array(warps) - 0.5, 0, 1, colors=colour, linewidth=0.6, linestyle=":", transform=across)
     shown = starts[:: -(-len(starts) // MOST_LABELS)]
     labels = [
         "\n".join(f"{name} {names[name][row]}" for name in ("sequence", "token", "head") if names[name].max() > 0)
