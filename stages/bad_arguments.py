@@ -55,14 +55,20 @@ def plain(device: str = "cpu", d: int = 64) -> Arguments:
 
 
 def layer(device: str = "cpu") -> Arguments:
-    """Return valid arguments of kernel.dsv4.attention: 2 sequences, 9 window rows, 5 compressed keys, 7 indices."""
+    """Return valid arguments of kernel.dsv4.attention: 2 sequences, 9 window rows, 5 compressed keys, 7 indices.
+
+    Lengths and indices include the smallest and the largest that are allowed.
+    """
+    indices, counts = int32(0, 2, 3, 7, device=device), int32(1, 2, 3, device=device)
+    indices[0, 0, 0], indices[1, 2, 6] = -1, 4
+    counts[0, 0], counts[1, 2] = 0, 7
     return {
         "q": bf16(2, 3, 4, 64, device=device),
         "swa_kv": bf16(2, 9, 64, device=device),
-        "swa_lens": torch.tensor([3, 9], dtype=torch.int32, device=device),
+        "swa_lens": torch.tensor([0, 9], dtype=torch.int32, device=device),
         "cmp_kv": bf16(2, 5, 64, device=device),
-        "topk_indices": int32(0, 2, 3, 7, device=device),
-        "topk_lens": int32(1, 2, 3, device=device),
+        "topk_indices": indices,
+        "topk_lens": counts,
         "attn_sink": torch.zeros(4, device=device),
     }
 
@@ -109,10 +115,14 @@ FMHA = (
     BadCall("dtype of v", lambda a: a | {"v": a["v"].half()}, "v.dtype", "torch.bfloat16"),
     BadCall("rank of q", lambda a: a | {"q": a["q"][0]}, "q.shape", "[B, T, H, D]"),
     BadCall("rank of k", lambda a: a | {"k": a["k"][None]}, "k.shape", "[B, S, D]"),
+    BadCall("rows", lambda a: a | {"q": a["q"][:, :1, :1].expand(2, 2**20, 2**12, 64)}, "q.shape[1] * q.shape[2]"),
+    BadCall("row tiles", lambda a: a | {"q": a["q"][:1].expand(2**31, 3, 4, 64)}, "q.shape", "tiles of rows"),
+    BadCall("number of keys", lambda a: a | {"k": a["k"][:, :1].expand(2, 2**31, 64)}, "k.shape[1]", "at most"),
     BadCall("head dim", lambda a: plain(a["q"].device, d=96), "head_dim", "64"),
     BadCall("keys of v", lambda a: a | {"v": a["v"][:, :3]}, "v.shape", "[B, S, D] = (2, 5, 64)"),
     BadCall("batch of k", lambda a: a | {"k": a["k"][:1]}, "k.shape", "(2, 5, 64)"),
     BadCall("head dim of k", lambda a: a | {"k": zeros(a, 2, 5, 128)}, "k.shape", "64"),
+    BadCall("device", lambda a: {name: each.to("meta") for name, each in a.items()}, "q.device", "a CUDA device"),
     BadCall("device mix", lambda a: a | {"k": a["k"].to("meta")}, "k.device", "q's device"),
     BadCall("gradient of q", lambda a: a | {"q": a["q"].clone().requires_grad_()}, "q.requires_grad", "no_grad"),
     BadCall("gradient of v", lambda a: a | {"v": a["v"].clone().requires_grad_()}, "v.requires_grad", "no_grad"),
@@ -173,6 +183,7 @@ LAYER = (
     BadCall("dtype of lens", lambda a: a | {"topk_lens": a["topk_lens"].long()}, "topk_lens.dtype", "int32"),
     BadCall("shape of keys", lambda a: a | {"cmp_kv": a["cmp_kv"][:1]}, "cmp_kv.shape", "[B, S_c, D]"),
     BadCall("dtype of keys", lambda a: a | {"cmp_kv": a["cmp_kv"].float()}, "cmp_kv.dtype", "torch.bfloat16"),
+    BadCall("number of blocks", lambda a: a | {"cmp_kv": a["cmp_kv"][:, :1].expand(2, 2**30, 64)}, "cmp_kv.shape[0]"),
     BadCall("dtype of the window's keys", lambda a: a | {"swa_kv": a["swa_kv"].float()}, "swa_kv.dtype", "bfloat16"),
     BadCall("gap between keys", lambda a: a | {"cmp_kv": zeros(a, 2, 6, 64)[:, :5]}, "cmp_kv.stride"),
     BadCall("gap between indices", lambda a: a | {"topk_indices": lens(a, 0, 2, 4, 7)[:, :3]}, "topk_indices.stride"),
