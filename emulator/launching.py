@@ -44,7 +44,7 @@ def launch(
     """
     module = load(ptx)
     if kernel is None:
-        (kernel,) = (*module.syntax.kernels, *module.syntax.refused)
+        (kernel,) = (*module.syntax.kernels, *module.syntax.rejected)
     params = module.kernel(kernel).params
     if len(args) != len(params):
         raise LaunchError(f"{len(args)} arguments for {kernel}; it has {len(params)} parameters")

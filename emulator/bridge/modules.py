@@ -42,8 +42,8 @@ class LoadedModule:
 
     def kernel(self, name: str) -> Kernel:
         """Return a kernel by name. Raises KeyError if there is none, PtxSyntaxError if it could not be parsed."""
-        if name in self.syntax.refused:
-            raise self.syntax.refused[name]
+        if name in self.syntax.rejected:
+            raise self.syntax.rejected[name]
         return self.syntax.kernels[name]
 
     def program(self, name: str) -> Program:

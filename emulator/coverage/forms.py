@@ -46,7 +46,7 @@ class Form:
         """The opcode under which the emulator's registry has it."""
         return split(self.spelling)[0]
 
-    def refusal(self) -> str | None:
+    def error(self) -> str | None:
         """Return None if the emulator supports the form, else the first line of its error message."""
         try:
             (kernel,) = parse(_KERNEL.format(text=self.text)).kernels.values()

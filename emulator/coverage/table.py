@@ -19,23 +19,23 @@ class Family:
     forms: tuple[tuple[Form, str | None], ...]
 
     @property
-    def refused(self) -> tuple[Form, ...]:
+    def rejected(self) -> tuple[Form, ...]:
         """The unsupported forms."""
         return tuple(form for form, reason in self.forms if reason is not None)
 
     @property
     def state(self) -> str:
-        """ "supported", "partly" or "refused"."""
-        if not self.refused:
+        """ "supported", "partly" or "rejected"."""
+        if not self.rejected:
             return "supported"
-        return "refused" if len(self.refused) == len(self.forms) else "partly"
+        return "rejected" if len(self.rejected) == len(self.forms) else "partly"
 
 
 def families(forms: Iterable[Form]) -> list[Family]:
     """Test every form; return the families in the order of their first form."""
     found: dict[tuple[str, str, str], list[tuple[Form, str | None]]] = defaultdict(list)
     for form in forms:
-        found[form.family, form.section, form.title].append((form, form.refusal()))
+        found[form.family, form.section, form.title].append((form, form.error()))
     return [Family(*key, tuple(answers)) for key, answers in found.items()]
 
 
@@ -48,16 +48,16 @@ def markdown(rows: Iterable[Family]) -> str:
         if (row.section, row.title) != chapter:
             chapter = row.section, row.title
             lines += ["", f"## {row.title} [PTX ISA {row.section}]", ""]
-            lines += ["| family | state | forms | refused |", "|---|---|---|---|"]
-        refused = ", ".join(f"`{name}`" for name in dict.fromkeys(form.spelling for form in row.refused))
-        accepted = len(row.forms) - len(row.refused)
-        lines.append(f"| `{row.name}` | {row.state} | {accepted} of {len(row.forms)} | {refused} |")
+            lines += ["| family | state | forms | rejected |", "|---|---|---|---|"]
+        rejected = ", ".join(f"`{name}`" for name in dict.fromkeys(form.spelling for form in row.rejected))
+        accepted = len(row.forms) - len(row.rejected)
+        lines.append(f"| `{row.name}` | {row.state} | {accepted} of {len(row.forms)} | {rejected} |")
     return "\n".join(lines) + "\n"
 
 
 def _totals(rows: list[Family]) -> str:
-    count = {state: sum(row.state == state for row in rows) for state in ("supported", "partly", "refused")}
+    count = {state: sum(row.state == state for row in rows) for state in ("supported", "partly", "rejected")}
     forms = sum(len(row.forms) for row in rows)
-    refused = sum(len(row.refused) for row in rows)
+    rejected = sum(len(row.rejected) for row in rows)
     families_said = ", ".join(f"{number} {state}" for state, number in count.items())
-    return f"{forms - refused} of {forms} forms run. Families: {families_said}."
+    return f"{forms - rejected} of {forms} forms run. Families: {families_said}."

@@ -69,7 +69,7 @@ def unload(handle: int) -> None:
 
 def kernel_handle(loaded: LoadedModule, name: str) -> int | None:
     """Return a handle of a kernel, None if the module has none of that name."""
-    if name not in loaded.syntax.kernels and name not in loaded.syntax.refused:
+    if name not in loaded.syntax.kernels and name not in loaded.syntax.rejected:
         return None
     key = (id(loaded), name)
     if key not in _handles:

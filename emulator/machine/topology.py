@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..ptx.syntax import Instr
     from .launch.launch import Dim3, Launch
 
-REFUSED = 0.3
+DENIED = 0.3
 """In random mode, the probability that clusterlaunchcontrol.try_cancel is denied although clusters are left."""
 Progress = Literal["went on", "polled", "slept"]
 """The activity of a warp in its last time slice. polled: it read again what it had read, and found the same."""
@@ -90,7 +90,7 @@ class Cluster:
     def take_over(self) -> Dim3 | None:
         """Take the next cluster off the launch. Return its first CTA; None if none is left or, at random, if denied."""
         waiting = self.launch.waiting_clusters
-        by_chance = self.agents.completion == "random" and self.random.random() < REFUSED
+        by_chance = self.agents.completion == "random" and self.random.random() < DENIED
         if by_chance or not waiting:
             return None
         x, y, z = (i * c for i, c in zip(waiting.popleft(), self.launch.cluster, strict=True))

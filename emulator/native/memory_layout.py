@@ -10,7 +10,7 @@ handler otherwise.
 - Shared memory: beside the shadow there is a note of the last writer of each 4-byte cell and, for each warp of the CTA
   and each guest (an admitted warp of a peer CTA), of its last read since. A load proceeds if its warp's clock covers
   the notes of writes. A store also has to cover the notes of reads, if the cell is marked READ, and the readers in the
-  shadow. If a cell has a note of a write, the shadow's state is older, and covered by whoever covers the write. A
+  shadow. If a cell has a note of a write, a clock that covers that write covers the shadow's older state too. A
   handler first merges the notes of its cells into the shadow. Where a note cannot express the shadow's state it is
   `ASK`. A guest is admitted once it knows that the CTA has started, which remains true.
 - Lanes: a lane has seen the other lanes of its warp up to the time of the clock's next component. A note has the lane,

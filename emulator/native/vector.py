@@ -72,7 +72,7 @@ class Code(Protocol):
 class Vec:
     """One value in each of 32 lanes. Operators are those of the kind: fadd for float, add for integers.
 
-    `place` is an int for a constant (its bits), else whatever the code knows the value by.
+    `place` is an int for a constant (its bits), else the compiler's representation of the value.
     """
 
     code: Code

@@ -31,7 +31,7 @@ _TARGET = re.compile(r"\.target\s+(\w+)")
 
 
 def parse(text: str) -> Module:
-    """Parse a PTX module. A kernel with a syntax error is recorded in `Module.refused`.
+    """Parse a PTX module. A kernel with a syntax error is recorded in `Module.rejected`.
 
     Raises PtxSyntaxError with line and text if no kernel can be parsed.
     """
@@ -40,7 +40,7 @@ def parse(text: str) -> Module:
     if target is None:
         raise source.error("no .target directive", 0)
     kernels: dict[str, Kernel] = {}
-    refused: dict[str, Exception] = {}
+    rejected: dict[str, Exception] = {}
     outside: list[tuple[int, str]] = []
     known = dict(functions(source))
     bodies = {start: function.end + 1 for start, function in known.items()}
@@ -50,9 +50,9 @@ def parse(text: str) -> Module:
         try:
             kernels[entry.group(1)] = _kernel(source, entry, end, by_name)
         except PtxSyntaxError as error:
-            refused[entry.group(1)] = error
-    if refused and not kernels:
-        raise next(iter(refused.values()))
+            rejected[entry.group(1)] = error
+    if rejected and not kernels:
+        raise next(iter(rejected.values()))
     at = 0
     for start, end in sorted(bodies.items()):
         outside.append((at, source.text[at:start]))
@@ -61,7 +61,7 @@ def parse(text: str) -> Module:
     addresses = {name: FUNCTION_ADDRESSES + FUNCTION_BYTES * i for i, name in enumerate(by_name)}
     variables, shared = _module_variables(source, outside, addresses)
     found = {name: _with_shared(kernel, shared) for name, kernel in kernels.items()}
-    return Module(found, variables, target.group(1), addresses, refused)
+    return Module(found, variables, target.group(1), addresses, rejected)
 
 
 def _kernel(source: Source, entry: re.Match[str], end: int, known: Mapping[str, Function]) -> Kernel:

@@ -285,11 +285,11 @@ class Kernel:
 class Module:
     """A PTX module: its kernels by name, module-scope variables, and synthetic function addresses.
 
-    refused: the errors of the kernels that could not be parsed, by name.
+    rejected: the errors of the kernels that could not be parsed, by name.
     """
 
     kernels: dict[str, Kernel]
     variables: tuple[GlobalVariable, ...]
     target: str
     functions: dict[str, int] = field(default_factory=dict)
-    refused: dict[str, Exception] = field(default_factory=dict)
+    rejected: dict[str, Exception] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What its CI runs, on a machine without a GPU: `pytest --emulator-completion=lazy --emulator-completion=random`."""
+"""Tests for CI on a machine without a GPU: `pytest --emulator-completion=lazy --emulator-completion=random`."""
 
 from typing import Any
 

@@ -70,14 +70,14 @@ def summary(record: Record) -> str:
         for each in record.compiles
     )
     controls = "".join(
-        f"<tr><td>{escape(each.name)}</td><td>{'refused' if each.refused else _ADMITTED}</td>"
+        f"<tr><td>{escape(each.name)}</td><td>{'rejected' if each.refused else _ADMITTED}</td>"
         f"<td>{escape(each.by)}</td></tr>"
         for each in record.negative_controls
     )
-    refused = sum(each.refused for each in record.negative_controls)
+    rejected = f"{sum(each.refused for each in record.negative_controls)} of {len(record.negative_controls)}"
     return (
-        f"{PENDING}<ul>{compiled}</ul><details><summary>{refused} of {len(record.negative_controls)} negative controls "
-        f"refused</summary><table>{controls}</table></details>"
+        f"{PENDING}<ul>{compiled}</ul><details><summary>{rejected} negative controls rejected</summary>"
+        f"<table>{controls}</table></details>"
     )
 
 

@@ -23,8 +23,8 @@ def show_end(console: Console, record: Record, path: Path) -> None:
     if names:
         console.print(figures_table(record) if len(names) == 1 else cases_table(record))
     if shown := record.negative_controls:
-        refused = sum(each.refused for each in shown)
-        console.print(f"negative controls: {refused} of {len(shown)} refused", highlight=False)
+        rejected = sum(each.refused for each in shown)
+        console.print(f"negative controls: {rejected} of {len(shown)} rejected", highlight=False)
     if record.prediction:
         console.print(Text(f"predicted, not measured: {record.prediction}"), soft_wrap=True)
     failed = [case for case in record.cases if case.outcome == "failed"]

@@ -18,13 +18,13 @@ CASES = """<suite><testcase name="test_twin[no barrier]"><properties><property n
 <property name="level" value="fault"/><property name="report" value="DataRace UnwrittenRead"/>
 <property name="outcome" value="{'wrong': 59, 'right': 1}"/></properties></testcase>
 <testcase name="test_twin[a]"><failure message="no"/></testcase>
-<testcase name="test_good[gemm]"><skipped message="its compiler refuses the program"/></testcase></suite>"""
+<testcase name="test_good[gemm]"><skipped message="its compiler rejects the program"/></testcase></suite>"""
 
 
 def test_the_report_counts_what_agreed_differed_and_was_left_out() -> None:
     page = silicon.report(H200, list(ElementTree.fromstring(CASES).iter("testcase")))
     assert "| test_twin | 1 | 1 | 0 |\n| test_good | 0 | 0 | 1 |\n" in page
-    assert "- left out: test_good[gemm]: its compiler refuses the program\n" in page
+    assert "- left out: test_good[gemm]: its compiler rejects the program\n" in page
     assert "| no barrier | exchange | DataRace or UnwrittenRead | fault | wrong 59, right 1 |" in page
 
 

@@ -66,7 +66,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def supported() -> set[str]:
     """Return the families that the coverage table calls supported at least in part."""
-    return {family.name for family in families(read_forms()) if family.state != "refused"}
+    return {family.name for family in families(read_forms()) if family.state != "rejected"}
 
 
 def cover(by_test: dict[str, list[str]]) -> list[str]:

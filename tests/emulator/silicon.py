@@ -106,7 +106,7 @@ class Comparison:
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
         self.tally: Counter[str] = Counter()
-        self.refusals: Counter[str] = Counter()
+        self.rejections: Counter[str] = Counter()
         self.same: Same = equal
         self.optimisation = 4
         self._run = scheduler.run
@@ -127,8 +127,8 @@ class Comparison:
             if error.code not in (NO_BINARY, INVALID_PTX):
                 raise AssertionError(f"{error}\n{job.text}") from None
             self._done.remove(key)
-            self.tally["refused by its compiler"] += 1
-            self.refusals[error.log.split(";")[-1].strip().split("\n")[0]] += 1
+            self.tally["rejected by its compiler"] += 1
+            self.rejections[error.log.split(";")[-1].strip().split("\n")[0]] += 1
             return stats
         self.tally["launches"] += 1
         self.tally["warp-instructions"] += stats.instructions

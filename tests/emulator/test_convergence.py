@@ -201,7 +201,7 @@ STOP: trap; PAST:"""
 
 
 def test_lanes_that_end_later_do_not_take_part() -> None:
-    """As on an H100: sums over eight lanes each, where the last eight lanes have nothing to add and skip to the end."""
+    """Sums over groups of eight lanes, where the last group skips to the end, give the results of an H100."""
     sums = "setp.lt.u32 %p1, %r0, 24; @!%p1 bra A; shfl.sync.bfly.b32 %r1, %r0, 4, 31, -1; A:"
     assert run(f"{sums} @%p1 bra B; mov.b32 %r1, 9; B:", threads=32) == [
         lane ^ 4 if lane < 24 else 9 for lane in range(32)

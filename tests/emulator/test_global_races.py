@@ -173,7 +173,7 @@ def test_lanes_of_a_warp(name: str, completion: str) -> None:
 
 @pytest.mark.parametrize("between", ["", "@%p1 bra ON; mov.b32 %r60, 9; ON:"], ids=["in a row", "past a branch"])
 def test_one_lane_stores_what_an_instruction_has_loaded_for_all(between: str) -> None:
-    """As Triton does with a scalar. If the storing lane has not loaded the word, it is a fault."""
+    """Triton does this with a scalar. If the storing lane has not loaded the word, it is a fault."""
     found: list[Fault] = []
     body = "{0} ld.global.u32 %r60, [%a0]; {1} @%p0 st.global.u32 [%a0], %r60;"
     run(body.format("", between), block=32, findings=found)

@@ -1,4 +1,4 @@
-"""What instruction families declare: varying results, inter-cluster communication. Undeclared is the safe default."""
+"""Declared properties of instruction families: varying results, inter-cluster communication; defaults are safe."""
 
 from __future__ import annotations
 

@@ -279,7 +279,7 @@ cvt.u64.u32 %q1, %r57; add.u64 %q1, %q1, %a0; add.u32 %r57, %r57, %r50; st.{spac
 @pytest.mark.parametrize("completion", MODES)
 @pytest.mark.parametrize("space", ["shared.b32 [%r57],", "global.b32 [%q1],"])
 def test_lanes_that_store_one_sum_in_one_place_are_formal(space: str, completion: str) -> None:
-    """Which lane's store stays is undefined, and with it the last bit. A sum over other lanes is a different value."""
+    """The winning lane is undefined, and with it the last bit. A sum over other lanes is a different value: a fault."""
     well, ill = (SUM.format(space=space, distance=8, others=others) for others in (0b00111, 0b00011))
     run(well, "", 1, completion)
     for body, level in ((well, Level.FORMAL), (ill, Level.FAULT), (well.replace("add.f32", "sub.f32"), Level.FAULT)):
@@ -309,7 +309,7 @@ def test_two_sums_in_one_register_are_formal(completion: str) -> None:
 
 @pytest.mark.parametrize("completion", MODES)
 def test_warps_that_store_one_sum_alike_are_formal(completion: str) -> None:
-    """As in Triton's kernels that hold a second copy of a row: warp 1 stores what warp 0 did, from any lane."""
+    """Warps 0 and 1 store the same sum, as in Triton's kernels that hold two copies of a row."""
     alike = SUM.format(space="shared.b32 [%r57],", distance=8, others=0b00111)
     other = alike.replace("cvt.rn", "@%p7 add.u32 %r69, %r69, 1; cvt.rn").replace("%t;", "%r69;", 1)
     for body, level in ((alike, Level.FAULT), (alike, Level.FORMAL), (other, Level.FAULT)):

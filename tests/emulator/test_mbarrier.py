@@ -225,7 +225,7 @@ def test_a_wait_two_phases_late_that_is_ordered() -> None:
 
 @pytest.mark.parametrize("completion", MODES)
 def test_lanes_that_arrive_as_one_have_one_state(completion: str) -> None:
-    """As on an H200; with .noComplete each finds one fewer pending."""
+    """All lanes get the state before the arrivals, as on an H200; with .noComplete each gets a state of its own."""
     pending = "mbarrier.pending_count.b64 %r5, %rd2; st.global.b32 [%rd4], %r5;"
     body = "mul.wide.u32 %rd4, %r1, 4; add.u64 %rd4, %rd4, %rd1; {} mbarrier.arrive{}.shared.b64 %rd2, [%r3]{}; {}"
     assert run(body.format(init(32), "", "", pending), completion=completion)[:32].tolist() == [32] * 32

@@ -32,13 +32,13 @@ def test_answers_are_the_emulators():
     known = Form("9.7.1", "Integer arithmetic", "@%p1 add.s32 %r1, %r2, %r3;")
     modifier = Form("9.7.1", "Integer arithmetic", "add.upside_down.s32 %r1, %r2, %r3;")
     unknown = Form("9.7.10", "Texture", "tex.1d.v4.f32.s32 {%r1, %r2, %r3, %r4}, [%d1, {%r5}];")
-    assert (known.spelling, known.refusal()) == ("add.s32", None)
-    assert "upside_down" in str(modifier.refusal())
-    assert "tex" in str(unknown.refusal())
-    partly, refused = families([known, modifier, unknown])
-    assert (partly.state, refused.state) == ("partly", "refused")
-    table = markdown([partly, refused])
-    assert "1 of 3 forms run. Families: 0 supported, 1 partly, 1 refused." in table
+    assert (known.spelling, known.error()) == ("add.s32", None)
+    assert "upside_down" in str(modifier.error())
+    assert "tex" in str(unknown.error())
+    partly, rejected = families([known, modifier, unknown])
+    assert (partly.state, rejected.state) == ("partly", "rejected")
+    table = markdown([partly, rejected])
+    assert "1 of 3 forms run. Families: 0 supported, 1 partly, 1 rejected." in table
     assert "| `add` | partly | 1 of 2 | `add.upside_down.s32` |" in table
 
 

@@ -1,4 +1,4 @@
-"""What compiled code proves and records agrees with the shadow, cell by cell."""
+"""Compiled checks agree with the shadow, cell by cell: in their verdicts and in the accesses that they record."""
 
 from __future__ import annotations
 

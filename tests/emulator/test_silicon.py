@@ -45,8 +45,8 @@ def comparison() -> Iterator[Comparison]:
     yield made
     made.worker.stop()
     print(f"\n{made.worker.target}: {dict(made.tally)}")
-    for reason, count in made.refusals.most_common():
-        print(f"{count:5} refused: {reason}")
+    for reason, count in made.rejections.most_common():
+        print(f"{count:5} rejected: {reason}")
     for text, part in sorted(LARGEST.items(), key=lambda item: -item[1]):
         print(f"{part:8.3f} of what PTX allows: {text}")
 
@@ -277,8 +277,8 @@ def tolerance(text: str, given: list[np.ndarray]) -> Same:
 @pytest.mark.parametrize("text", FORMS)
 def test_computation(text: str, silicon: Comparison) -> None:
     """One form on 16,384 sets of operands."""
-    if FORMS[text].refusal():
-        silicon.tally["forms that the emulator refuses"] += 1
+    if FORMS[text].error():
+        silicon.tally["forms that the emulator rejects"] += 1
         return
     source, results, given = kernel_of(text)
     random = np.random.default_rng(zlib.crc32(text.encode()))
@@ -391,9 +391,9 @@ MODULES = (
 @pytest.mark.parametrize("module", MODULES)
 def test_launches_of_the_other_tests(module: str, silicon: Comparison) -> None:
     """Every launch of the emulator's tests that ends without a fault."""
-    done, refused = silicon.tally["launches"], silicon.tally["refused by its compiler"]
+    done, rejected = silicon.tally["launches"], silicon.tally["rejected by its compiler"]
     options = ["-q", "-p", "no:cacheprovider", "--tb=short", "-o", "addopts=", "-k", f"not ({' or '.join(LEFT_OUT)})"]
     assert pytest.main([*options, str(HERE / f"test_{module}.py")]) == 0
-    if silicon.tally["launches"] == done and silicon.tally["refused by its compiler"] > refused:
-        pytest.skip("its compiler refuses every program")
+    if silicon.tally["launches"] == done and silicon.tally["rejected by its compiler"] > rejected:
+        pytest.skip("its compiler rejects every program")
     assert silicon.tally["launches"] > done

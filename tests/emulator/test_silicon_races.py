@@ -45,7 +45,7 @@ def silicon(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
             after = worker.run(job(launch, spans))[1]
         except DriverError as error:
             if error.code in (NO_BINARY, INVALID_PTX):
-                pytest.skip("its compiler refuses the program")
+                pytest.skip("its compiler rejects the program")
             raise
         for (address, size), content in zip(spans, after, strict=True):
             ctypes.memmove(address, content, size)

@@ -161,7 +161,7 @@ FROM_ZEROS = (
 
 @pytest.mark.parametrize("completion", MODES)
 def test_a_map_of_zeros_becomes_a_tiled_one(completion: Completion) -> None:
-    """As Triton's kernels make theirs: every field is replaced."""
+    """A map of zeros works once every field is replaced, as Triton's kernels do."""
     out, new = through_changed_map(FROM_ZEROS, ACQUIRE, completion)
     np.testing.assert_array_equal(out, np.concatenate([new[:5, :32], np.zeros((3, 32))]))
 

@@ -122,7 +122,7 @@ GROUPS = {
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("groups", GROUPS)
 def test_lanes_of_several_groups_come_at_once(groups: str, mask: int) -> None:
-    """As after a match: each lane names its own group and receives its group's result."""
+    """Each lane passes the mask of its own group, as after a match, and receives the result of its group."""
     values, members, lanes = RANDOM.integers(0, 2**32, 32, np.uint32), GROUPS[groups], active(mask)
     mates = {lane: [mate for mate in lanes if members[lane] >> mate & 1] for lane in lanes}
     for op, fold in REDUCTIONS.items():

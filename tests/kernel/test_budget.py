@@ -1,4 +1,4 @@
-"""What a configuration takes: regions that do not overlap, registers read from the cubin, nothing spilled."""
+"""Resources of a configuration: regions do not overlap, registers are read from the cubin, nothing is spilled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host call refuses what the kernel cannot take, and says which argument, what it saw and what is allowed."""
+"""The host call rejects bad arguments; the error names the argument, its value and the allowed values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which KV tiles a row tile sees, against counting every key of every row."""
+"""KV tiles that a row tile sees, compared with a count over every key of every row."""
 
 from __future__ import annotations
 

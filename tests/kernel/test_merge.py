@@ -20,7 +20,7 @@ def normal(seed: int, *shape: int) -> torch.Tensor:
 
 
 def rounded(part: reference.Partial) -> kernel.Attention:
-    """What a perfect kernel writes."""
+    """Return the outputs of a perfect kernel."""
     return kernel.Attention(part.o.bfloat16(), part.lse.float(), part.u.float(), part.m.float())
 
 

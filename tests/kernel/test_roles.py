@@ -1,4 +1,4 @@
-"""Which warps do what: every count and role test follows `Roles`, wherever the roles lie."""
+"""Warp roles: every count and role test follows `Roles`, in any order of the roles."""
 
 from __future__ import annotations
 

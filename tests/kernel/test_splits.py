@@ -36,7 +36,7 @@ def cosine(got: kernel.Attention, keys: int = 500) -> float:
 
 @pytest.mark.parametrize("splits", SPLITS)
 def test_every_share_counts_once(splits: int) -> None:
-    """Of 500 keys, four tiles: with sixteen shares most have none."""
+    """500 keys are four tiles: of sixteen splits most have none."""
     assert cosine(attend(splits)) > 0.999996
 
 
@@ -96,7 +96,7 @@ def test_few_rows_have_their_keys_split(heads: int, size: Size, clusters: tuple[
 
 @pytest.mark.parametrize(("heads", "tokens"), [(64, 2), (32, 3)])
 def test_a_cta_of_few_rows_sees_the_window_of_its_own_tokens(heads: int, tokens: int) -> None:
-    """Of one token: two tiles of 64 keys, where all tokens together have three."""
+    """One token sees two tiles of 64 keys; all tokens together see three."""
     size = Size(2, tokens, 128 + tokens - 1, 128, window=128)
     config = configuration(512, heads, tokens, **{**LAYER, "compressed": "blocks"}, size=size)
     assert (config.splits, config.block_m) == (4, 16)

@@ -1,4 +1,4 @@
-"""A kernel that is broken on purpose is refused, with a message that leads to the line."""
+"""Kernels that are broken on purpose are rejected, with a message that leads to the line."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ from tests.system import Checkout
 
 @dataclass(frozen=True)
 class Break:
-    """An edit of a file of kernel/sm100, what the refusal must say, and the line of the kernel that it must lead to."""
+    """An edit of kernel/sm100, the message that the rejection must have, and the kernel line that it must name."""
 
     name: str
     path: str
@@ -84,6 +84,6 @@ def test_a_broken_kernel_is_refused(broken: Break, checkout: Checkout, tmp_path:
 
 
 def lines_named(message: str, checkout: Checkout) -> list[str]:
-    """The lines of the kernel that a message names by file and number."""
+    """Return the kernel lines that a message names by file and number."""
     named = re.findall(r"(kernel/[\w/]+\.py):(\d+)", message)
     return [(checkout.path / file).read_text().splitlines()[int(number) - 1] for file, number in named]

@@ -34,7 +34,7 @@ def test_cosine_is_blind_to_scale_and_diff_is_not() -> None:
 
 @pytest.mark.parametrize("factor", [0.999, 1.001])
 def test_a_small_bias_is_seen_where_noise_is_not(factor: float) -> None:
-    """As when every P is a little too small: the errors are a tenth of what rounding to bf16 leaves."""
+    """A P that is 0.1% too small changes O by a tenth of the rounding error of bf16; the bias shows it."""
     noise = ROWS * (1 + np.random.default_rng(2).uniform(-2e-3, 2e-3, ROWS.shape))
     assert measure(noise, ROWS)["bias"] < 2e-4
     assert measure(factor * noise, ROWS)["bias"] == pytest.approx(1e-3, abs=2e-4)

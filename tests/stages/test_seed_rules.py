@@ -1,4 +1,4 @@
-"""Rules that an earlier kernel paid days for: each is broken here in a copy, and what refuses the copy is shown.
+"""Rules learned from an earlier kernel. Each is broken in a copy of the kernel, and the test names what rejects it.
 
 tests/stages/test_broken_kernel.py breaks two of them at the gate: the wait after P's store, and P's column offset.
 """
@@ -29,7 +29,7 @@ verify(case, 1, device, Recorder())
 
 @dataclass(frozen=True)
 class Break:
-    """A rule, an edit that breaks it, the case that falls, and what must be said of it."""
+    """A rule, an edit that breaks it, the case that fails, and the message that the failure must have."""
 
     rule: str
     path: str

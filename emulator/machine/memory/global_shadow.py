@@ -534,7 +534,7 @@ def _note(me: GlobalAccess, lanes: Any) -> Any:
 
 
 def _stands(write: Access | None) -> bool:
-    """Return whether a write, performed already, puts its own bits there whatever was there: it is no reduction."""
+    """Return True if a completed write stored its bits regardless of the old contents, i.e. was not a reduction."""
     parts = () if write is None else write.parts or (write,)
     return all(
         not part.instr.kind.is_read_modify_write if part.generic else not part.strong and _was_made(part)

@@ -1,4 +1,4 @@
-"""Which files are mutated, and which of their mutants a run takes unless it is asked for all."""
+"""Files that are mutated, and the sample of their mutants that a run takes by default."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ COMPILE_S, TESTS_S = 60.0, 600.0
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What a process is to do: run a mutant against tests and cases in their order.
+    """Task of one process: run a mutant against tests and cases in their order.
 
     tests: of the milestones' own tests, those that run the mutant's line on the host. last: all tests of the milestones
     and the clock follow, of the milestones in `affected` too: those that an earlier process found the mutant to change.

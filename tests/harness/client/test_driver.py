@@ -325,7 +325,7 @@ def test_ratchet_runs_several_milestones_in_one_run(bench):
 
 
 def test_milestones_go_side_by_side_after_the_gate(bench, monkeypatch):
-    """As many run in parallel as there are cores. Each keeps its results. If the gate fails, none of them starts."""
+    """As many milestones run in parallel as there are cores, each with its own results, once the gate has passed."""
     monkeypatch.setattr(Local, "at_once", 2)
     bench.project.kernel(cosine=1.0, sleep_D1_2=3, sleep_D1_3=3)
     entry = bench.stage("D1.2", "D1.3")

@@ -31,7 +31,7 @@ def test_text_of_a_run_is_escaped() -> None:
     shown = page.summary(make()) + " ".join(page.row_cells(case)) + page.message(case)
     assert EVIL not in shown
     assert "&lt;script&gt;" in shown
-    assert "1 of 2 negative controls refused" in shown
+    assert "1 of 2 negative controls rejected" in shown
     assert "ADMITTED" in shown
 
 

@@ -56,7 +56,7 @@ def test_a_pipe_gets_the_table_without_colours(pipe: Console, tmp_path) -> None:
     assert ["O", "cosine", "≥", "0.999997", "0.9999976", "0.7300000", "FAIL"] in table
     assert ["lse", "error", "≤", "1e-06", "4.9e-07", "NaN", "FAIL"] in table
     assert max(len(line) for line in text.split("negative controls:")[0].splitlines()) <= 80
-    assert "negative controls: 1 of 2 refused" in text
+    assert "negative controls: 1 of 2 rejected" in text
     assert "D1.1 hd=64 n=128: outside its pins" in text
     assert "D1.1 REJECT_GATE  the hd=64 gate failed: the change is wrong: failed: hd=64 n=128 seed=123456789" in text
     assert text.endswith(f"{tmp_path}\n")

@@ -108,7 +108,7 @@ def test_every_equivalent_is_generated_and_has_a_reason() -> None:
 
 
 def end_of(mutant: Mutant, folder: Path) -> str:
-    """How a mutant ends against D1.1."""
+    """Return the outcome of a mutant against D1.1."""
     program = (
         "import sys, json; sys.path.insert(0, '.')\n"
         "from pathlib import Path\n"
