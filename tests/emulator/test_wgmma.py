@@ -74,6 +74,14 @@ def test_the_fence_lets_four_warps_meet(completion: str) -> None:
         run("warpgroup", text, completion, level=errors.Level.FORMAL)
 
 
+@pytest.mark.parametrize("completion", MODES)
+def test_a_wait_releases_what_it_waited_for_at_every_level(completion: str) -> None:
+    """Level `pedantic` asks for tcgen05.fence after a tcgen05.wait; wgmma.wait_group needs none."""
+    out, found = run("warpgroup", (HERE / "warpgroup.ptx").read_text(), completion, level=errors.Level.PEDANTIC)
+    np.testing.assert_array_equal(out, PROGRAMS["warpgroup"].expected)
+    assert not found
+
+
 def test_a_warp_that_does_not_come_to_the_fence() -> None:
     text = (HERE / "warpgroup.ptx").read_text()
     text = text.replace(

@@ -20,6 +20,7 @@ class Products(Pipe):
     """
 
     began = "issued at"
+    fenced = False
 
     def __init__(self, warp: Warp) -> None:
         component = warp.cta.cluster.history.component((warp.cta.rank, warp.index, "wgmma"))

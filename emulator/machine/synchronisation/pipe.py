@@ -22,6 +22,8 @@ class Pipe(Agent):
     """
 
     began = "loaded at"
+    fenced = True
+    """Whether, at level pedantic, tcgen05.fence has to release what was waited for."""
 
     def __init__(self, warp: Issuer, waiting_for: str, component: int, follows: tuple[int, ...]) -> None:
         self.warp, self.waiting_for, self.component, self.follows = warp, waiting_for, component, follows
@@ -45,7 +47,7 @@ class Pipe(Agent):
         if count:
             self.waited += count
             del self.issued[:count], self.issued_at[:count]
-            if self.warp.cta.launch.asks(Level.PEDANTIC):
+            if self.fenced and self.warp.cta.launch.asks(Level.PEDANTIC):
                 self.waits.append((self.waited, self.warp.time))
             else:
                 self.release()
