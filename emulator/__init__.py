@@ -15,16 +15,19 @@ from .bridge.patches import emulate, keep_ptx
 from .bridge.result import LaunchResult
 from .bridge.saved import SavedFunction, save
 from .errors import EmulatorError
+from .findings import Finding, Verdict
 from .launching import launch
 from .machine.launch.statistics import Stats
 
 __all__ = [
     "EmulatedDevice",
     "EmulatorError",
+    "Finding",
     "LaunchResult",
     "NotEmulated",
     "SavedFunction",
     "Stats",
+    "Verdict",
     "emulate",
     "is_entered",
     "launch",

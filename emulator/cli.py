@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import json
 import os
 import runpy
 import subprocess
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from .bridge.device import EmulatedDevice
 from .bridge.patches import ORIGINAL_ENVIRONMENT
+from .bridge.result import worst
 from .chip import DEVICE, DEVICES, VARIABLE
-from .findings import has_errors, report_lines, titled
+from .findings import Verdict, report_lines
 from .host.children.sitecustomize import SESSION
 
 if TYPE_CHECKING:
@@ -45,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Run SCRIPT, a Python script or a program linked by `nvcc -cudart shared`, with the emulated B200 "
         "as its only GPU. Options come before SCRIPT; what follows SCRIPT is passed to it. "
         f"Exit code {REPORT_EXIT} means that SCRIPT uses an unsupported feature or that a finding has the level given "
-        "by --level. Formal findings are always listed.",
+        "by --level, also if SCRIPT or a child process caught the error. Formal findings are always listed.",
     )
     run.add_argument(
         "--completion",
@@ -88,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
         help="split the clusters of a launch between N processes; the results do not depend on N. A kernel whose "
         "clusters communicate through global memory runs in one process (default: chosen per launch)",
     )
+    run.add_argument("--report", type=Path, metavar="FILE", help="write the verdict and all findings to FILE as JSON")
     run.add_argument("script", type=Path, metavar="SCRIPT")
     run.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
     run.set_defaults(do=_run)
@@ -192,44 +197,84 @@ def _run(options: argparse.Namespace) -> int:
         )
     if not _prepare(script, options.args):
         return 2
-    from . import EmulatorError
     from .host.executable import is_executable, run_main
     from .host.session import emulated_gpu
 
     names = ("completion", "seed", "budget", "level", "numerics", "diagnostics", "processes")
-    with emulated_gpu(**{name: getattr(options, name) for name in names}) as device:
-        try:
-            if is_executable(script):
-                run_main(script, options.args, lambda code: _report(device) or code)
-            runpy.run_path(str(script), run_name="__main__")
-        except SystemExit as ended:
-            code = _report(device)
-            if ended.code or not code:
-                raise
+    with (
+        TemporaryDirectory(prefix="emulator-reports-") as folder,
+        emulated_gpu(Path(folder), **{name: getattr(options, name) for name in names}) as device,
+    ):
+        end = partial(_end_run, device, Path(folder), options.report)
+        if is_executable(script):
+            run_main(script, options.args, end)
+        raised = _run_script(device, script)
+        code = end(_exit_code(raised))
+        if raised is None or code == REPORT_EXIT:
+            if isinstance(raised, Exception):
+                _print_traceback(raised)
             return code
-        except Exception as error:
-            if not isinstance(error, EmulatorError) and device.error is None:
-                _report(device)
-                raise
-            device.error = error if isinstance(error, EmulatorError) else device.error
-        return _report(device)
+        raise raised
 
 
-def attach(options: Mapping[str, Any]) -> None:
-    """Give this child process its own emulated GPU until it ends. options: those of `emulate`."""
+def _run_script(device: EmulatedDevice, script: Path) -> BaseException | None:
+    """Run a Python script and return what ended it: SystemExit or its own error. None if the device's error did."""
+    from . import EmulatorError
+
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except EmulatorError as error:
+        device.error = device.error or error
+    except (Exception, SystemExit) as error:
+        return error if isinstance(error, SystemExit) or device.error is None else None
+    return None
+
+
+def _exit_code(raised: BaseException | None) -> int:
+    """Return the exit code with which Python ends after an exception."""
+    if isinstance(raised, SystemExit):
+        return raised.code if isinstance(raised.code, int) else int(raised.code is not None)
+    return int(raised is not None)
+
+
+def _print_traceback(error: Exception) -> None:
+    """Print the traceback of a script's own error, from the script's first frame on."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, runpy.__file__, "<frozen runpy>"):
+        trace = trace.tb_next
+    traceback.print_exception(error.with_traceback(trace))
+
+
+def attach(options: Mapping[str, Any], reports: str | None) -> None:
+    """Give this child process its own emulated GPU until it ends. options: those of `emulate`.
+
+    reports: the folder into which its verdict is written, for the process that started it; None for none.
+    """
     from .host.session import emulated_gpu
 
+    folder = None if reports is None else Path(reports)
+    report = None if folder is None else folder / f"{os.getpid()}.json"
     stack = ExitStack()
-    device = stack.enter_context(emulated_gpu(**options))
+    device = stack.enter_context(emulated_gpu(folder, **options))
     atexit.register(stack.close)
-    atexit.register(_report, device)  # runs before stack.close
+    atexit.register(_end_run, device, None, report, 0)  # runs before stack.close
 
 
-def _report(device: EmulatedDevice) -> int:
-    """Print the findings and return the exit code. An error that the program saw only as a CUDA error comes first."""
+def _end_run(device: EmulatedDevice, children: Path | None, report: Path | None, code: int) -> int:
+    """Print the findings, write the verdict to `report` if given, and return the exit code.
+
+    children: the folder with the verdicts of child processes. code: the exit code if nothing was found.
+    """
     sys.stdout.flush()
-    error = device.error
-    if error is not None:
-        print("\n".join([titled(error), *getattr(error, "__notes__", ())]), file=sys.stderr)
-    print(*report_lines(device.launches), sep="", end="", file=sys.stderr)
-    return REPORT_EXIT if error is not None or has_errors(device) else 0
+    print(*report_lines(device), sep="", end="", file=sys.stderr)
+    verdict = Verdict.of(device).as_json()
+    verdict["children"] = [json.loads(path.read_text()) for path in sorted(children.glob("*.json"))] if children else []
+    everyone = [verdict, *verdict["children"]]
+    code = REPORT_EXIT if any(one["errors"] for one in everyone) else code
+    if report is not None:
+        verdict["verdict"] = worst(one["verdict"] for one in everyone)
+        verdict["exit_code"] = code
+        report.parent.mkdir(parents=True, exist_ok=True)
+        report.write_text(json.dumps(verdict, indent=2) + "\n")
+    device.error = None
+    return code

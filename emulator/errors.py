@@ -171,6 +171,13 @@ class Fault(EmulatorError):
         return bool(general) and general == said and (shared or general == self.missing)
 
 
+def same_cause(one: BaseException, other: BaseException) -> bool:
+    """Return whether one fix would probably remove both errors."""
+    if isinstance(one, Fault) and isinstance(other, Fault):
+        return one.same_cause(other)
+    return (type(one), str(one)) == (type(other), str(other))
+
+
 _WHICH = re.compile(r"PTX lines? \d+( and \d+)?|warp \d+|CTA \(\d+,\d+,\d+\)|phase \d+|\(which.*|; that warp.*")
 _MBARRIER = re.compile(r"mbarrier #\d+ at 0x[0-9a-f]+|\S+ \(mbarrier #\d+ at 0x[0-9a-f]+\)")
 

@@ -1,47 +1,150 @@
-"""Findings of launches as text."""
+"""Findings of a device: their causes, the verdict on all launches, and both as text and as JSON."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterator, Sequence
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 from .bridge.device import EmulatedDevice
-from .bridge.result import LaunchResult
-from .errors import Fault, Level
+from .bridge.result import WORDS, LaunchResult, Word, worst
+from .errors import Deadlock, Fault, LaunchError, Level, Stopped, same_cause
+from .machine.launch.source import SourcePlace
 
+FORMAT: Final = 1
+"""The version of the JSON."""
 GROUPS: Final = {
     Level.FAULT: "",
     Level.FORMAL: "formal: PTX forbids it, and no known hardware shows it",
     Level.PEDANTIC: "pedantic: a habit that PTX asks for",
 }
+_PLACE: Final = re.compile(
+    r"PTX line (?P<ptx>\d+): (?P<text>[^\n]*)"
+    r"(?:\n(?:near )?(?P<file>[^\n]*?):(?P<line>\d+)(?: in (?P<function>[^\n:,]*))?[,:])?"
+)
+"""The text of `errors.place`."""
 
 
-def has_errors(device: EmulatedDevice) -> bool:
-    """Return whether there is a finding of the level that the device was asked for."""
-    asked = Level[device.level.upper()]
-    return any(fault.level <= asked for launch in device.launches for fault in launch.findings)
+@dataclass(frozen=True)
+class Finding:
+    """One cause of findings.
+
+    ended: it ended its launch. times: how often it was found. test: under pytest, the first test that found it.
+    """
+
+    error: BaseException
+    kernel: str
+    ended: bool
+    times: int = 1
+    test: str = ""
+
+    @property
+    def level(self) -> Word | Literal["pedantic"]:
+        """The level of a fault, "fault" for a deadlock or a rejected launch, else "incomplete"."""
+        if isinstance(self.error, Fault):
+            return "pedantic" if self.error.level is Level.PEDANTIC else WORDS[self.error.level]
+        return "fault" if isinstance(self.error, Deadlock | LaunchError) else "incomplete"
+
+    @property
+    def word(self) -> Word:
+        """The verdict if nothing else was found."""
+        return "formal" if self.level == "pedantic" else self.level
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the finding as values that JSON can represent. docs/reference/options.md lists the keys."""
+        error = self.error
+        found: dict[str, Any] = {
+            "class": type(error).__name__,
+            "level": self.level,
+            "message": error.what if isinstance(error, Fault | Stopped) else str(error),
+            "kernel": self.kernel,
+            "ended_launch": self.ended,
+            "times": self.times,
+            "test": self.test,
+            "ptx_line": getattr(error, "line", None),
+            "report": "\n".join([titled(error), *_notes(error)]),
+        }
+        if isinstance(error, Fault):
+            found |= {
+                "instruction": error.instr.text.strip(),
+                "source": _source(error.warp.cta.launch.source_place(error.instr)),
+                "by": str(error.warp),
+                "cta": list(error.ctaid),
+                "missing": error.missing,
+                "details": [list(line) for line in error.lines],
+                "other_places": list(_other_places(error)),
+            }
+        if isinstance(error, Stopped):
+            found["warps"] = list(error.table)
+        return found
 
 
-def report_lines(launches: Sequence[LaunchResult]) -> Iterator[str]:
-    """Yield the findings after which launches continued, one per cause, by level, and then suspicious counts."""
-    causes: list[tuple[LaunchResult, Fault, int]] = []
-    for launch in launches:
-        for fault in launch.findings:
-            known = next((i for i, (_, first, _) in enumerate(causes) if first.same_cause(fault)), None)
-            if known is None:
-                causes.append((launch, fault, fault.times))
-            else:
-                where, first, times = causes[known]
-                causes[known] = where, first, times + fault.times
+@dataclass(frozen=True)
+class Verdict:
+    """The result of all launches of a device.
+
+    launches: how many were started. errors: whether a finding has the level that the device was asked for, or a launch
+    did not run to its end.
+    """
+
+    word: Word
+    errors: bool
+    launches: int
+    findings: tuple[Finding, ...]
+    options: dict[str, Any]
+
+    @classmethod
+    def of(cls, device: EmulatedDevice) -> Verdict:
+        """Return the verdict on the launches that a device has run until now."""
+        found = tuple(causes(device))
+        asked = Level[device.level.upper()]
+        errors = any(not isinstance(f.error, Fault) or f.ended or f.error.level <= asked for f in found)
+        launches = len(device.launches) + sum(failure.times for failure in device.failures if failure.kernel)
+        options = {name: getattr(device, name) for name in ("completion", "seed", "level", "numerics", "diagnostics")}
+        return cls(worst(f.word for f in found), errors, launches, found, options)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the verdict as values that JSON can represent. docs/reference/options.md lists the keys."""
+        return {
+            "format": FORMAT,
+            "verdict": self.word,
+            "errors": self.errors,
+            "launches": self.launches,
+            "options": self.options,
+            "findings": [finding.as_json() for finding in self.findings],
+        }
+
+
+def causes(device: EmulatedDevice) -> Iterator[Finding]:
+    """Yield the errors that ended launches, then the findings after which launches went on, one per cause."""
+    ended = [Finding(f.error, f.kernel, ended=True, times=f.times, test=f.test) for f in device.failures]
+    if device.error is not None and all(f.error is not device.error for f in ended):
+        ended.append(Finding(device.error, "", ended=True))
+    yield from ended
+    yield from _merged([*_noted(device.failures), *_noted(device.launches)])
+
+
+def report_lines(device: EmulatedDevice) -> Iterator[str]:
+    """Yield the errors that ended launches with their notes, and then `finding_lines`."""
+    for finding in (f for f in causes(device) if f.ended):
+        yield "\n".join([titled(finding.error), *_notes(finding.error), ""])
+        yield from _counts(finding)
+    yield from finding_lines(device)
+
+
+def finding_lines(device: EmulatedDevice) -> Iterator[str]:
+    """Yield the findings after which launches went on, by level, and then suspicious counts."""
+    found = _merged(_noted(device.launches))
     for level, which in GROUPS.items():
-        here = [cause for cause in causes if cause[1].level == level]
+        here = [f for f in found if isinstance(f.error, Fault) and f.error.level == level]
         if here and which:
             yield f"{which}\n"
-        for launch, fault, times in here:
-            yield f"found {titled(fault)}\n"
-            yield f"  {times} times\n" if times > 1 else ""
-            yield f"  in {launch.test}\n" if launch.test else ""
-    yield from dict.fromkeys(mismatch_line(launch) for launch in launches)
+        for finding in here:
+            yield f"found {titled(finding.error)}\n"
+            yield from _counts(finding)
+    yield from dict.fromkeys(mismatch_line(launch) for launch in device.launches)
 
 
 def mismatch_line(launch: LaunchResult) -> str:
@@ -58,3 +161,55 @@ def mismatch_line(launch: LaunchResult) -> str:
 def titled(error: BaseException) -> str:
     """Return a report preceded by its type."""
     return f"{type(error).__name__}: {error}"
+
+
+def _noted(results: Sequence[Any]) -> list[Finding]:
+    """Return the findings of launches that went on after them."""
+    return [
+        Finding(fault, result.kernel, ended=False, times=fault.times, test=result.test)
+        for result in results
+        for fault in result.findings
+    ]
+
+
+def _merged(findings: Sequence[Finding]) -> list[Finding]:
+    merged: list[Finding] = []
+    for finding in findings:
+        known = next((i for i, first in enumerate(merged) if same_cause(first.error, finding.error)), None)
+        if known is None:
+            merged.append(finding)
+        else:
+            merged[known] = replace(merged[known], times=merged[known].times + finding.times)
+    return merged
+
+
+def _notes(error: BaseException) -> Sequence[str]:
+    notes: Sequence[str] = getattr(error, "__notes__", ())
+    return notes
+
+
+def _counts(finding: Finding) -> Iterator[str]:
+    if finding.times > 1:
+        yield f"  {finding.times} times\n"
+    if finding.test and not finding.ended:
+        yield f"  in {finding.test}\n"
+
+
+def _source(place: object) -> dict[str, Any] | None:
+    if not isinstance(place, SourcePlace):
+        return None
+    shown = os.path.relpath(place.file)
+    file = place.file if shown.startswith("..") else shown
+    return {"file": file, "line": place.line, "function": place.function}
+
+
+def _other_places(fault: Fault) -> Iterator[dict[str, Any]]:
+    """Yield the places of the other accesses that a report names."""
+    for label, text in fault.lines:
+        found = _PLACE.match(text) if label.endswith("at") else None
+        if found is None:
+            continue
+        place, ptx_line = None, int(found["ptx"])
+        if found["file"]:
+            place = {"file": found["file"], "line": int(found["line"]), "function": found["function"] or ""}
+        yield {"label": label, "ptx_line": ptx_line, "instruction": found["text"], "source": place}

@@ -5,17 +5,17 @@ The package installs it. In a clone, use `-p emulator.pytest_plugin`.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import pytest
 
 from .bridge.patches import CACHE_WARNING
 from .errors import EmulatorError
-from .findings import report_lines
 from .machine.launch.launch import LevelName
 from .machine.order.completion import Completion
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 FIXTURE: Final = "emulated_device"
 PACKAGE: Final = Path(__file__).parent
+VERDICT: Final = "emulator_verdict"
+FINDINGS: Final = "emulator_findings"
+_REPORT: Final = "--emulator-report"
+_DEVICE: Final = pytest.StashKey["EmulatedDevice"]()
 
 
 class EmulatorWarning(UserWarning):
@@ -47,11 +51,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="fault",
         help="which findings are errors (default: fault). Formal findings below this level are warnings.",
     )
+    group.addoption(
+        _REPORT, type=Path, metavar="FILE", help="write the verdict and findings of each test to FILE as JSON"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Silence CuTeDSL's warning that it caches nothing while it keeps the PTX, which the emulator needs."""
+    """Silence CuTeDSL's warning that it caches nothing while it keeps the PTX, and start the report if asked for."""
     config.addinivalue_line("filterwarnings", f"ignore:{CACHE_WARNING}")
+    path = config.getoption(_REPORT)
+    if path is not None and not hasattr(config, "workerinput"):  # a worker of pytest-xdist sends its reports
+        config.pluginmanager.register(_Report(path), "emulator-report")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -65,28 +75,82 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def emulated_device(request: pytest.FixtureRequest) -> Iterator[EmulatedDevice]:
     """Provide an emulated B200 as this test's only GPU: torch's `cuda` device, CUDA's driver, and every launch.
 
-    Errors raise from the launch. Findings that are no errors at the chosen level are a warning at the test's end.
+    Errors raise from the launch. An error that the test's host code saw only as a CUDA error fails the test at its end.
+    Findings that are no errors at the chosen level are a warning.
     """
+    from .findings import finding_lines
     from .host.session import emulated_gpu
 
     config = request.config
     seed, level = config.getoption("emulator_seed"), config.getoption("emulator_level")
     with emulated_gpu(completion=request.param, seed=seed, level=level) as device:
+        request.node.stash[_DEVICE] = device
         yield device
-    said = "".join(report_lines(device.launches))
+    said = "".join(finding_lines(device))
     if said:
         warnings.warn(EmulatorWarning(said), stacklevel=1)
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call() -> Iterator[None]:
-    """End the traceback of a report in the test's own code."""
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Raise an error that only C code saw, and end the traceback of a report in the test's own code."""
+    device = item.stash.get(_DEVICE, None)
     try:
-        yield
+        try:
+            yield
+        except Exception as error:
+            if device is None or device.error is None or isinstance(error, EmulatorError):
+                raise
+            raise _taken(device) from error
+        if device is not None and device.error is not None:
+            raise _taken(device)
     except EmulatorError as error:
         trace = error.__traceback__
         _end_outside(trace.tb_next if trace is not None else None)
         raise
+    finally:
+        if device is not None:
+            _record_verdict(item, device)
+
+
+def _taken(device: EmulatedDevice) -> BaseException:
+    """Return the device's pending error, which is then raised and no longer pending."""
+    error, device.error = device.error, None
+    assert error is not None
+    return error
+
+
+def _record_verdict(item: pytest.Item, device: EmulatedDevice) -> None:
+    """Add the verdict to the test's properties, which JUnit files and pytest-xdist carry."""
+    from .findings import Verdict
+
+    verdict = Verdict.of(device)
+    item.user_properties.append((VERDICT, verdict.word))
+    if item.config.getoption(_REPORT):
+        item.user_properties.append((FINDINGS, json.dumps(verdict.as_json())))
+
+
+class _Report:
+    """The verdicts of all tests, written to one file at the end."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._tests: list[dict[str, Any]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the verdict of a test that used the device."""
+        found = dict(report.user_properties).get(FINDINGS)
+        if report.when == "call" and isinstance(found, str):
+            self._tests.append({"test": report.nodeid, "outcome": report.outcome, **json.loads(found)})
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the file."""
+        from .bridge.result import worst
+        from .findings import FORMAT
+
+        verdict = worst(test["verdict"] for test in self._tests)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.write_text(json.dumps({"format": FORMAT, "verdict": verdict, "tests": self._tests}, indent=2) + "\n")
 
 
 def _end_outside(trace: TracebackType | None) -> None:

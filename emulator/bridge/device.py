@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from .. import chip
-from ..errors import EmulatorError, Fault, Level
+from ..errors import EmulatorError, Fault, LaunchError, Level, same_cause
 from ..machine.execution.scheduler import run
 from ..machine.launch.launch import Diagnostics, Launch, LevelName, Numerics
 from ..machine.order.completion import Completion
@@ -22,7 +22,7 @@ from .driver import NotEmulated
 from .hostcode import HostCode
 from .launchconfig import UNDERSTOOD, LaunchConfig
 from .modules import LoadedModule, load
-from .result import LaunchResult
+from .result import Failure, LaunchResult
 from .tensormap import encode_im2col, encode_tiled
 
 if TYPE_CHECKING:
@@ -83,7 +83,12 @@ class EmulatedDevice:
             raise ValueError(f"processes is {self.processes!r}; allowed: None or a number of processes from 1")
         self._chip = None if self.clock is None else _chip(self.clock)
         self.launches: list[LaunchResult] = []
+        self.failures: list[Failure] = []
+        """The errors that ended launches, also those that a program caught or saw only as a CUDA error."""
+        self._failed: EmulatorError | None = None
+        """The newest recorded error."""
         self.error: BaseException | None = None
+        """The first error of an entry point that compiled code saw only as a CUDA error."""
         self.recorder: Recorder | None = None
         """The trace of the newest launch under a clock, even if the launch failed."""
         self._visible = NO_MEMORY
@@ -97,17 +102,22 @@ class EmulatedDevice:
         an exception of an entry point is stored and raised on leaving the context.
         """
         self._loading = module
-        self._visible, self.error = visible, None
+        before, self._visible, self.error = self.error, visible, None
         try:
             yield
         finally:
-            error, self.error, self._visible = self.error, None, NO_MEMORY
+            error, self.error, self._visible = self.error, before, NO_MEMORY
             if error is not None:
                 raise error from None
 
     def call(self, compiled: Any, arguments: Sequence[Any], visible: Memory = NO_MEMORY) -> int:
         """Call a compiled CuTeDSL function with the addresses of its arguments and return its CUDA error code."""
-        with self.calling(module_of(compiled), visible):
+        try:
+            module = module_of(compiled)
+        except EmulatorError as error:
+            self.fail(error)
+            raise
+        with self.calling(module, visible):
             code = _host_code.get(compiled)
             if code is None:
                 code = _host_code[compiled] = HostCode(compiled)
@@ -155,8 +165,26 @@ class EmulatedDevice:
     def set_kernel_attribute(self, kernel: int, attribute: int, value: int) -> None:
         """Ignore the attribute. Limits of shared memory and clusters are checked at launch."""
 
+    def fail(self, error: BaseException, kernel: str = "", findings: Sequence[Fault] = ()) -> None:
+        """Record an error of a launch, once. A rejected launch is no failure, because programs probe for limits."""
+        if not isinstance(error, EmulatorError) or isinstance(error, LaunchError) or error is self._failed:
+            return
+        self._failed = error
+        known = next((one for one in self.failures if same_cause(one.error, error)), None)
+        if known is None:
+            self.failures.append(Failure(error, kernel, tuple(findings), _test()))
+        else:
+            known.times += 1
+
     def launch(self, kernel: int, config: LaunchConfig, arguments: int) -> None:
         """Run a kernel to its end. Raises an EmulatorError for any fault found."""
+        try:
+            self._launch(kernel, config, arguments)
+        except EmulatorError as error:
+            self.fail(error, _kernels[kernel - 1][1])
+            raise
+
+    def _launch(self, kernel: int, config: LaunchConfig, arguments: int) -> None:
         for attribute in config.attributes:
             if attribute not in UNDERSTOOD:
                 raise NotEmulated(f"launch attribute {attribute} is not emulated: supported are {sorted(UNDERSTOOD)}")
@@ -193,6 +221,7 @@ class EmulatedDevice:
             for fault in launch.findings:
                 if not (isinstance(error, Fault) and (fault.what, fault.line) == (error.what, error.line)):
                     error.add_note(f"found before: {fault}")
+            self.fail(error, name, launch.findings)
             raise
         self._record_result(module, name, config, cluster, launch, started)
 
@@ -224,7 +253,7 @@ class EmulatedDevice:
                 launch.stats,
                 tuple(launch.findings),
                 module.ptx,
-                os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0],
+                _test(),
                 prediction,
             )
         )
@@ -236,6 +265,11 @@ class EmulatedDevice:
     def encode_im2col_map(self, destination: int, *fields: Any) -> None:
         """Write the 128 bytes of a tensor map, as cuTensorMapEncodeIm2col does."""
         ctypes.memmove(destination, encode_im2col(*fields), 128)
+
+
+def _test() -> str:
+    """Return the running test under pytest, else an empty string."""
+    return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
 
 
 def _chip(name: str) -> Chip:

@@ -33,6 +33,9 @@ class Device(Protocol):
 
     error: BaseException | None
 
+    def fail(self, error: BaseException) -> None:
+        """Record an error of a launch."""
+
     def load_library(self) -> int:
         """Return the handle of the module that is being loaded."""
 
@@ -126,7 +129,7 @@ def _encode_im2col(device: Device, *fields: Any) -> None:
 def callback(function: Callable[..., int | None], types: Prototype) -> Any:
     """Make a C function from one that returns its result, or None for 0. An exception becomes a CUDA error code.
 
-    The device stores the first exception. A later one, before the first is raised, is printed.
+    The device records every error and keeps the first exception, to be raised where Python can see it.
     """
 
     def call(*arguments: Any) -> int:
@@ -138,9 +141,10 @@ def callback(function: Callable[..., int | None], types: Prototype) -> Any:
             device = current()
             if device is None:
                 raise
+            device.fail(error)
             if device.error is None:
                 device.error = error
-            else:
+            elif not isinstance(error, EmulatorError):
                 print(f"{type(error).__name__}: {error}", file=sys.stderr)
             return LAUNCH_FAILURE
 

@@ -123,7 +123,8 @@ def emulate(
     clock: a chip ("b200") whose time is predicted. Each launch then has a `prediction` and computes no outputs.
     trace: also record the timeline of the prediction.
 
-    Errors of a kernel are subclasses of EmulatorError. Raises ValueError for an invalid option.
+    Errors of a kernel are subclasses of EmulatorError. An error that a C program saw only as a CUDA error is raised at
+    the end. Raises ValueError for an invalid option.
     """
     device = EmulatedDevice(completion, seed, budget, level, numerics, diagnostics, processes, names, clock, trace)
     driver.make_current(device)
@@ -134,6 +135,9 @@ def emulate(
         if device.error is None or isinstance(error, EmulatorError):
             raise
         raise device.error from error
+    else:
+        if device.error is not None:
+            raise device.error
     finally:
         driver.release(device)
 

@@ -1,16 +1,32 @@
-"""The result of a launch."""
+"""The result of a launch, and the error of one that did not end."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from ..errors import Fault
+from ..errors import EmulatorError, Fault, Level
 from ..machine.launch.launch import Dim3
 from ..machine.launch.statistics import Stats
 
 if TYPE_CHECKING:
     from ..clock.prediction import Prediction
+
+
+Word = Literal["clean", "formal", "incomplete", "fault"]
+"""The verdict, from the best to the worst.
+
+clean: nothing was found. formal: PTX or a recommended habit is violated, and no known hardware shows it. incomplete: a
+launch did not run to its end because of an unsupported feature, the budget or Ctrl-C. fault: some legal timing gives a
+wrong result, a crash or a hang, or the device rejects a launch.
+"""
+WORDS: Final[Mapping[Level, Word]] = {Level.FAULT: "fault", Level.FORMAL: "formal", Level.PEDANTIC: "formal"}
+
+
+def worst(words: Iterable[Word]) -> Word:
+    """Return the worst verdict of several, "clean" of none."""
+    return max(words, key=get_args(Word).index, default="clean")
 
 
 @dataclass(frozen=True)
@@ -39,6 +55,11 @@ class LaunchResult:
     prediction: Prediction | None = None
 
     @property
+    def verdict(self) -> Word:
+        """The verdict on this launch: clean, formal or fault. A launch that did not end raised its error."""
+        return worst(WORDS[fault.level] for fault in self.findings)
+
+    @property
     def instructions(self) -> int:
         """Number of warp-instructions executed."""
         return self.stats.instructions
@@ -47,3 +68,18 @@ class LaunchResult:
     def by_warp(self) -> dict[int, int]:
         """Number of warp-instructions by warp index in the CTA, summed over all CTAs."""
         return self.stats.by_warp
+
+
+@dataclass
+class Failure:
+    """An error that ended launches, or kept them from starting.
+
+    kernel: empty if the error came before a kernel was known. findings: those of the first launch before the error.
+    test: the test that launched it, under pytest. times: the number of launches that ended with this cause.
+    """
+
+    error: EmulatorError
+    kernel: str = ""
+    findings: tuple[Fault, ...] = ()
+    test: str = ""
+    times: int = 1

@@ -56,13 +56,14 @@ def emulated_host(properties: DeviceProperties = B200) -> Iterator[DevicePropert
 
 
 @contextmanager
-def emulated_gpu(**options: Any) -> Iterator[EmulatedDevice]:
+def emulated_gpu(reports: Path | None = None, **options: Any) -> Iterator[EmulatedDevice]:
     """Give this process an emulated host and device. Child processes with the same Python get their own.
 
-    A child gets its device when it imports torch. options: those of `emulate` that JSON can represent.
+    A child gets its device when it imports torch. reports: the folder into which each child writes its verdict.
+    options: those of `emulate` that JSON can represent.
     """
     first = os.pathsep.join(filter(None, [str(Path(sitecustomize.__file__).parent), os.environ.get("PYTHONPATH")]))
-    session = json.dumps({"prefix": sys.prefix, "options": options})
+    session = json.dumps({"prefix": sys.prefix, "options": options, "reports": reports and str(reports)})
     children = environment({"PYTHONPATH": first, sitecustomize.SESSION: session})
     with emulated_host(), emulate(**options) as device, children:
         yield device

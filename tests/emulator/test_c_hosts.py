@@ -108,16 +108,25 @@ def test_a_report_is_an_error_to_the_program_and_is_kept(cuda, memory, device) -
     given = parameters(ctypes.c_uint64(x), ctypes.c_uint32(64))
     launched = cuda.cuLaunchKernel(function(cuda, DOUBLE.encode()), 2, 1, 1, 32, 1, 1, 0, None, given, None)
     assert launched == LAUNCH_FAILED and isinstance(device.error, OutOfBounds)
+    device.error = None
 
 
-def test_a_second_report_is_said_at_once(cuda, memory, device, capsys) -> None:
+def test_an_error_that_only_the_program_saw_is_raised_at_the_end() -> None:
+    with pytest.raises(OutOfBounds), emulated_host(), emulator.emulate():
+        library, given = ctypes.CDLL("libcuda.so.1"), parameters(ctypes.c_uint64(64), ctypes.c_uint32(64))
+        code = library.cuLaunchKernel(function(library, DOUBLE.encode()), 2, 1, 1, 32, 1, 1, 0, None, given, None)
+        assert code == LAUNCH_FAILED
+
+
+def test_every_error_is_recorded(cuda, memory, device) -> None:
     x = memory(np.arange(32, dtype=np.uint32))
     given = parameters(ctypes.c_uint64(x), ctypes.c_uint32(64))
     for _ in range(2):
-        assert not capsys.readouterr().err
         cuda.cuLaunchKernel(function(cuda, DOUBLE.encode()), 2, 1, 1, 32, 1, 1, 0, None, given, None)
-    assert capsys.readouterr().err.startswith("OutOfBounds: ")
-    assert isinstance(device.error, OutOfBounds)
+    (failure,) = device.failures
+    assert failure.error is device.error and isinstance(failure.error, OutOfBounds)
+    assert (failure.kernel, failure.times) == ("twice", 2)
+    device.error = None
 
 
 def test_what_made_the_program_fail_is_raised() -> None:
@@ -341,6 +350,7 @@ def test_private_tables_of_the_driver_are_refused_but_to_nvrtc(cuda, device) -> 
     assert cuda.cuGetExportTable(ctypes.byref(table), of_nvrtc) == NOT_FOUND and device.error is None
     assert cuda.cuGetExportTable(ctypes.byref(table), bytes(16)) == LAUNCH_FAILED
     assert "-cudart shared" in str(device.error) and table.value == 0
+    device.error = None
 
 
 def test_a_library_of_machine_code_is_refused_when_it_is_needed(cuda, device) -> None:
@@ -349,6 +359,7 @@ def test_a_library_of_machine_code_is_refused_when_it_is_needed(cuda, device) ->
     assert cuda.cuLibraryEnumerateKernels(kernels, 1, library) == 0
     assert cuda.cuLaunchKernel(ctypes.c_uint64(kernels[0]), 1, 1, 1, 32, 1, 1, 0, None, None, None) == LAUNCH_FAILED
     assert "machine code" in str(device.error)
+    device.error = None
 
 
 def test_ptxas_leaves_ptx_as_it_is(device, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The pytest plugin, in the tests of another repository."""
 
+import json
 import os
 import re
 import subprocess
@@ -10,12 +11,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TESTS = """
+import ctypes
 import pathlib
 import subprocess
 import sys
 
+import pytest
 import torch
-from emulator import launch
+from emulator import EmulatorError, launch
 
 MODULE = ".version 8.8\\n.target sm_100a\\n.address_size 64\\n.visible .entry k(.param .u64 out) {{ {} }}"
 DOUBLE = MODULE.format(
@@ -52,6 +55,29 @@ def test_formal(emulated_device):
     launch(FORMAL, "k", [OUT])
 
 
+def ask_the_driver():
+    # as a C program does; returns CUDA's error code
+    cuda, module, kernel = ctypes.CDLL("libcuda.so.1"), ctypes.c_uint64(), ctypes.c_uint64()
+    assert cuda.cuModuleLoadData(ctypes.byref(module), UNWRITTEN.encode()) == 0
+    assert cuda.cuModuleGetFunction(ctypes.byref(kernel), module, b"k") == 0
+    out = ctypes.c_uint64(torch.zeros(32, device="cuda").data_ptr())
+    given = (ctypes.c_void_p * 1)(ctypes.addressof(out))
+    return cuda.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, None, given, None)
+
+
+def test_c_host_that_ignores_the_error(emulated_device):
+    ask_the_driver()
+
+
+def test_c_host_that_fails(emulated_device):
+    assert ask_the_driver() == 0
+
+
+def test_an_expected_error(emulated_device):
+    with pytest.raises(EmulatorError):
+        launch(UNWRITTEN, "k", [OUT])
+
+
 def test_without_the_device():
     assert not torch.cuda.is_available()
 
@@ -82,7 +108,9 @@ def run(tmp_path: Path):
 
 def test_a_report_fails_the_test_and_what_is_formal_is_a_warning(run) -> None:
     said = run("--emulator-completion=lazy", "--emulator-completion=random")
-    assert "2 failed, 7 passed, 2 warnings" in said, said
+    assert "6 failed, 9 passed, 2 warnings" in said, said
+    for name in ("test_c_host_that_ignores_the_error", "test_c_host_that_fails"):
+        assert f"FAILED test_them.py::{name}[lazy] - emulator.err" in said, said
     report = "E       emulator.errors.UnwrittenRead: ld.shared reads shared memory 0x400 to 0x403"
     assert f'>       launch(UNWRITTEN, "k", [OUT])\n{report}' in said, said
     assert "emulator/machine" not in said
@@ -93,3 +121,20 @@ def test_a_report_fails_the_test_and_what_is_formal_is_a_warning(run) -> None:
 def test_the_level_is_what_is_asked_for(run) -> None:
     said = run("--emulator-level=formal", "-k", "formal")
     assert "1 failed" in said and "warning" not in said, said
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "xdist"])
+def test_the_verdict_of_each_test_is_written(run, tmp_path: Path, workers: tuple[str, ...]) -> None:
+    said = run("--emulator-report=report.json", "--junit-xml=junit.xml", "-k", "right or wrong or formal", *workers)
+    assert "1 failed, 2 passed" in said, said
+    report = json.loads((tmp_path / "report.json").read_text())
+    tests = {test["test"].partition("::")[2]: test for test in report["tests"]}
+    assert {name: (test["verdict"], test["outcome"]) for name, test in tests.items()} == {
+        "test_right[lazy]": ("clean", "passed"),
+        "test_wrong[lazy]": ("fault", "failed"),
+        "test_formal[lazy]": ("formal", "passed"),
+    }
+    assert report["verdict"] == "fault"
+    (found,) = tests["test_wrong[lazy]"]["findings"]
+    assert (found["class"], found["kernel"]) == ("UnwrittenRead", "k")
+    assert '<property name="emulator_verdict" value="formal"' in (tmp_path / "junit.xml").read_text()

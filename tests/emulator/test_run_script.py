@@ -1,5 +1,6 @@
 """`python -m emulator run`: scripts written for a GPU, run from the command line."""
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -9,7 +10,9 @@ from typing import Any
 
 import pytest
 
+import emulator
 from emulator.cli import REPORT_EXIT, main
+from emulator.errors import EmulatorError
 
 ROOT = Path(__file__).parents[2]
 
@@ -291,6 +294,53 @@ UNORDERED = """
 """
 
 
+CAUGHT = """
+    import os, subprocess
+    try:
+        {fails}
+    except Exception:
+        pass
+    {then}
+"""
+
+
+@pytest.mark.parametrize("then", ["print('went on')", "sys.exit(0)", "sys.exit(5)", "raise ValueError('own')"])
+def test_a_fault_that_the_script_caught_is_reported(run, then):
+    finished = run(OUT_OF_BOUNDS + CAUGHT.format(fails="go(from_dlpack(a))", then=then))
+    assert finished.returncode == REPORT_EXIT
+    assert finished.stderr.startswith("OutOfBounds: "), finished.stderr
+    assert ("ValueError: own" in finished.stderr) == ("ValueError" in then)
+    assert "went on" in finished.stdout or "went on" not in then
+
+
+def test_faults_of_one_cause_are_reported_once(run):
+    finished = run(OUT_OF_BOUNDS + 3 * CAUGHT.format(fails="go(from_dlpack(a))", then=""))
+    assert finished.stderr.count("OutOfBounds: ") == 1 and "\n  3 times\n" in finished.stderr
+
+
+def test_an_instruction_that_is_not_implemented_is_no_success(run):
+    launch = 'emulator.launch(".version 8.8\\n.target sm_100a\\n.address_size 64\\n.entry k() {{ brkpt; ret; }}")'
+    finished = run("    import emulator" + CAUGHT.format(fails=launch, then="print('went on')"))
+    assert (finished.returncode, finished.stdout) == (REPORT_EXIT, "went on\n")
+    assert finished.stderr.startswith("UnknownInstruction: ")
+
+
+def test_a_fault_of_a_child_process_counts(tmp_path):
+    """In a process of its own: the parent ignores the exit code of its child, which caught the error itself."""
+    child = tmp_path / "child.py"
+    body = textwrap.dedent(OUT_OF_BOUNDS + CAUGHT.format(fails="go(from_dlpack(a))", then="print('child')"))
+    child.write_text(textwrap.dedent(PRELUDE) + body)
+    script = tmp_path / "script.py"
+    script.write_text(f"import subprocess, sys\nsubprocess.run([sys.executable, {str(child)!r}])\nprint('parent')")
+    report = tmp_path / "report.json"
+    command = [sys.executable, "-m", "emulator", "run", "--report", str(report), str(script)]
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert (finished.returncode, finished.stdout) == (REPORT_EXIT, "child\nparent\n"), finished.stderr
+    said = json.loads(report.read_text())
+    assert (said["verdict"], said["errors"], said["exit_code"]) == ("fault", False, REPORT_EXIT)
+    assert [one["verdict"] for one in said["children"]] == ["fault"]
+
+
 def test_diagnostics_stop_or_report(run):
     stopped = run(UNORDERED)
     assert (stopped.returncode, stopped.stdout) == (REPORT_EXIT, "")
@@ -328,6 +378,55 @@ def test_what_is_formal_is_listed_once_and_is_no_failure_unless_it_is_asked_for(
     assert run(FORMAL, "--level", "formal", "--diagnostics", "report").returncode == REPORT_EXIT
     stopped = run(FORMAL, "--level", "formal")
     assert stopped.returncode == REPORT_EXIT and stopped.stderr.startswith("BarrierError: barrier.cluster.arrive")
+
+
+VERDICTS = {
+    "clean": "    add(*map(from_dlpack, (a, b, c)))",
+    "formal": FORMAL,
+    "fault": UNORDERED,
+    "incomplete": "    torch.zeros(1, device='cuda:1')",
+}
+
+
+@pytest.mark.parametrize("word", VERDICTS)
+def test_the_verdict_as_json(run, tmp_path, word):
+    path = tmp_path / "reports" / "report.json"
+    finished = run(VERDICTS[word], "--report", str(path))
+    said = json.loads(path.read_text())
+    errors = word in ("fault", "incomplete")
+    assert (said["verdict"], said["errors"]) == (word, errors)
+    assert said["exit_code"] == finished.returncode == REPORT_EXIT * errors
+    assert said["options"]["completion"] == "lazy" and said["children"] == []
+    assert [one["level"] for one in said["findings"]] == [word] * (word != "clean")
+    assert said["launches"] == {"clean": 1, "formal": 2, "fault": 1, "incomplete": 0}[word]
+
+
+def test_a_finding_as_json(run, tmp_path):
+    path = tmp_path / "report.json"
+    run(UNORDERED, "--report", str(path))
+    (found,) = json.loads(path.read_text())["findings"]
+    script = (tmp_path / "script.py").read_text().splitlines()
+    assert found["class"] in ("DataRace", "UnwrittenRead") and found["ended_launch"] and found["times"] == 1
+    assert "racy" in found["kernel"] and found["by"].startswith("warp") and found["cta"] == [0, 0, 0]
+    assert Path(found["source"]["file"]).name == "script.py" and found["source"]["function"] == "racy"
+    assert "shared[63 - thread]" in script[found["source"]["line"] - 1]
+    assert found["instruction"].startswith(("ld.shared", "st.shared")) and found["report"].startswith(found["class"])
+
+
+def test_the_other_place_of_a_race_as_json(tmp_path):
+    racy = textwrap.dedent("""
+        mov.u32 %r0, %tid.x; mul.lo.u32 %r1, %r0, 4; add.u32 %r1, %r1, 64; st.shared.u32 [%r1+1024], %r0;
+        st.shared.u32 [1100], %r0;
+    """)
+    ptx = ".version 8.8\n.target sm_100a\n.address_size 64\n.visible .entry k() {\n.reg .b32 %r<3>;\n"
+    ptx += ".shared .b8 words[4096];\n" + racy + "ret;\n}"
+    with emulator.emulate() as device, pytest.raises(EmulatorError):
+        emulator.launch(ptx, block=64)
+    verdict = emulator.Verdict.of(device)
+    (found,) = verdict.as_json()["findings"]
+    assert (verdict.word, verdict.launches) == ("fault", 1)
+    assert [(one["ptx_line"], one["source"]) for one in found["other_places"]] == [(8, None)], found
+    json.dumps(verdict.as_json())
 
 
 def test_a_refusal_is_one_sentence(run):

@@ -54,7 +54,7 @@ def _attach(_torch: Any) -> None:
         cli = import_module(f"{package.name}.cli")
     finally:
         sys.path.remove(str(package.parent))
-    cli.attach(session["options"])
+    cli.attach(session["options"], session["reports"])
 
 
 def _run_hidden() -> None:
