@@ -7,23 +7,21 @@ import atexit
 import json
 import os
 import runpy
-import subprocess
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 from .bridge.device import EmulatedDevice
-from .bridge.patches import ORIGINAL_ENVIRONMENT
 from .bridge.result import worst
-from .chip import DEVICE, DEVICES, VARIABLE
+from .chip import DEVICES, VARIABLE
+from .debug_cli import add_commands
 from .findings import Verdict, report_lines
-from .host.children.sitecustomize import SESSION
+from .scripts import elsewhere, prepare
 
 if TYPE_CHECKING:
     from .bridge.result import LaunchResult
@@ -113,6 +111,8 @@ def _parser() -> argparse.ArgumentParser:
     timed.add_argument("args", nargs=argparse.REMAINDER, metavar="ARGS")
     timed.set_defaults(do=_time)
 
+    add_commands(commands)
+
     isa = commands.add_parser(
         "isa",
         help="print the instruction coverage as Markdown",
@@ -135,22 +135,8 @@ def _isa(_options: argparse.Namespace) -> int:
     return 0
 
 
-def _prepare(script: Path, args: Sequence[str]) -> bool:
-    """Set sys.argv and sys.path for a script. Print an error and return False if it cannot run."""
-    if not script.is_file():
-        print(f"SCRIPT: there is no file {str(script)!r}", file=sys.stderr)
-        return False
-    if find_spec("torch") is None:
-        print("SCRIPT needs torch, which is not installed: install torch", file=sys.stderr)
-        return False
-    os.environ.pop(SESSION, None)  # options of a parent's emulated device: this command line overrides them
-    sys.argv = [str(script), *args]
-    sys.path.insert(0, str(script.resolve().parent))
-    return True
-
-
 def _time(options: argparse.Namespace) -> int:
-    if not _prepare(options.script, options.args):
+    if not prepare(options.script, options.args):
         return 2
     from . import emulate
     from .clock.chips import chip
@@ -191,11 +177,9 @@ def _write_trace(path: Path, launch: LaunchResult) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     script: Path = options.script
-    if DEVICES[options.device] is not DEVICE:  # the device is chosen when this package is imported
-        return subprocess.call(
-            [sys.executable, *sys.orig_argv[1:]], env=ORIGINAL_ENVIRONMENT | {VARIABLE: options.device}
-        )
-    if not _prepare(script, options.args):
+    if (code := elsewhere(options.device)) is not None:
+        return code
+    if not prepare(script, options.args):
         return 2
     from .host.executable import is_executable, run_main
     from .host.session import emulated_gpu

@@ -51,6 +51,11 @@ class Program:
         return not any(e.entry is not None and e.entry.communicates(e.instr) for e in self._lowered.effects)
 
     @property
+    def lowered(self) -> Lowered:
+        """The kernel after lowering."""
+        return self._lowered
+
+    @property
     def stored(self) -> Stored:
         """The parameters, by offset, that addresses of stores to global memory are computed from."""
         return self._lowered.stored

@@ -31,11 +31,12 @@ PARTS: dict[str, tuple[set[str], ...]] = {
         {"engine"},
         {"lowering", "program"},
         {"clock"},
+        {"debug"},
         {"bridge"},
         {"host"},
         {"coverage"},
         {"launching", "findings"},
-        {"", "cli", "__main__", "pytest_plugin"},
+        {"scripts", "debug_cli", "", "cli", "__main__", "pytest_plugin"},
     ),
     "emulator.machine": (
         {"launch"},

@@ -6,16 +6,17 @@ import ctypes
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import IO, TYPE_CHECKING, Any, Final, get_args
 
 from .. import chip
 from ..errors import EmulatorError, Fault, LaunchError, Level, same_cause
 from ..machine.execution.scheduler import run
 from ..machine.launch.launch import Diagnostics, Launch, LevelName, Numerics
 from ..machine.order.completion import Completion
+from ..program import Program
 from ..ptx.syntax import Kernel
 from .allocations import Memory
 from .driver import NotEmulated
@@ -43,6 +44,10 @@ NO_MEMORY: Final = Memory()
 
 Names = Callable[[str], Mapping[int, str]]
 """Maps a kernel's name in PTX to the names of its mbarriers, by byte offset in dynamic shared memory."""
+
+
+Runner = Callable[[Launch, Program, Completion, int, int | None, int | None], object]
+"""Runs a launch: program, completion mode, seed, budget, processes."""
 
 
 def no_names(kernel: str) -> Mapping[int, str]:
@@ -82,6 +87,8 @@ class EmulatedDevice:
         if self.processes is not None and (not isinstance(self.processes, int) or self.processes < 1):
             raise ValueError(f"processes is {self.processes!r}; allowed: None or a number of processes from 1")
         self._chip = None if self.clock is None else _chip(self.clock)
+        self.runner: Runner = run
+        """The function that runs a launch: the scheduler's, or a debugger's."""
         self.launches: list[LaunchResult] = []
         self.failures: list[Failure] = []
         """The errors that ended launches, also those that a program caught or saw only as a CUDA error."""
@@ -122,6 +129,23 @@ class EmulatedDevice:
             if code is None:
                 code = _host_code[compiled] = HostCode(compiled)
             return code(list(arguments))
+
+    def debug(
+        self,
+        commands: Iterable[str] | None = None,
+        out: IO[str] | None = None,
+        launches: Collection[int] | None = None,
+    ) -> None:
+        """Stop the launches that follow in a debugger, each before its first instruction.
+
+        commands: of the debugger, executed in place of a prompt; after the last one launches run without stops. out:
+        where answers go, default standard output. launches: their numbers, counted from 1 from now on; None for all.
+        """
+        from ..debug.console import Console
+        from ..debug.session import Session
+
+        which = None if launches is None else frozenset(launches)
+        self.runner = Session(Console(commands, out).stopped, which).execute
 
     def memory(self) -> Memory:
         """Return the memory that a launch may access now."""
@@ -216,7 +240,7 @@ class EmulatedDevice:
             return
         program = module.program(name)
         try:
-            run(launch, program, self.completion, self.seed, self.budget, self.processes)
+            self.runner(launch, program, self.completion, self.seed, self.budget, self.processes)
         except EmulatorError as error:
             for fault in launch.findings:
                 if not (isinstance(error, Fault) and (fault.what, fault.line) == (error.what, error.line)):

@@ -20,6 +20,8 @@ from ..ptx.syntax import Reg, Special, Vector
 from .effects import Effect
 
 ROW = 128
+UNSET = 0x7FBADBAD
+"""Each word of the registers of a warp that starts."""
 _BYTES = {"pred": 4, "b8": ROW, "b16": ROW, "b32": ROW, "b64": 2 * ROW, "b128": 4 * ROW}
 
 
@@ -116,7 +118,7 @@ class RegisterFiles:
 
     def __init__(self, count: int, size: int) -> None:
         size = -(-size // (4 * ROW)) * 4 * ROW
-        memory = np.full(count * size // 4 + ROW, 0x7FBADBAD, np.uint32)
+        memory = np.full(count * size // 4 + ROW, UNSET, np.uint32)
         address = address_of(memory)
         start = -address % (4 * ROW) // 4
         words = memory[start : start + count * size // 4]

@@ -57,6 +57,18 @@ class Load:
         self.cta.smem.chunks[swizzled_chunks(self.offset, self.size, tensor.swizzle, values.shape)] = values
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Store:
+    """Boxes in flight from the shared memory of one CTA, `size` bytes from `offset`, side by side."""
+
+    cta: Cta
+    offset: int
+    size: int
+    tensor: TensorMap
+    boxes: list[Box]
+    reduction: str | None
+
+
 class LoadQueue:
     """A warp's consecutive TMA loads, neither checked nor issued yet.
 
@@ -133,7 +145,7 @@ def _issue(loads: list[Load]) -> None:
             load.move()
         barrier.complete_copies(arrived)
 
-    loads[0].cta.cluster.agents.issue(AsyncOperation((barrier,), perform))
+    loads[0].cta.cluster.agents.issue(AsyncOperation((barrier,), perform, about=loads))
 
 
 def issue_loads(warp: Warp) -> None:
@@ -208,7 +220,7 @@ def store_boxes(
                 next(left).complete(partial(tensor.write, *box, new, reduction))
                 warp.cta.launch.memory.wrote(box[1])
 
-    copies.issue(instr, perform)
+    copies.issue(instr, perform, about=Store(warp.cta, offset, size, tensor, found, reduction))
 
 
 def _row_bytes(there: np.ndarray) -> int:

@@ -57,8 +57,8 @@ class CopyThread:
         """Return an access of the copy that is issued next, or `after` copies later."""
         return Access(self.component, self.issued + 1 + after, self.generic, instr, self.warp, what, via=self)
 
-    def issue(self, instr: Instr, perform: Any, count: int = 1) -> None:
-        """Queue a checked copy, or several as one, in the open group."""
+    def issue(self, instr: Instr, perform: Any, count: int = 1, about: Any = None) -> None:
+        """Queue a checked copy, or several as one, in the open group. about: see `AsyncOperation`."""
         group, cluster = self.open, self.warp.cta.cluster
         self.issued += count
         group.outstanding += count
@@ -70,7 +70,7 @@ class CopyThread:
                 waiters, group.waiters = group.waiters, []
                 cluster.wake(waiters)
 
-        cluster.agents.issue(AsyncOperation((group,), complete, self.queue))
+        cluster.agents.issue(AsyncOperation((group,), complete, self.queue, about))
 
     def commit(self) -> None:
         """Close the open group."""

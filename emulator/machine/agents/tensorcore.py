@@ -320,7 +320,7 @@ class TensorThread:
             open_product.steps.append(step)
             return
         self.open = product = Product(instr, self.warp, shape, accumulate, scale, step)
-        self._issue(AsyncOperation((), product.perform, self.queue), held=True)
+        self._issue(AsyncOperation((), product.perform, self.queue, product), held=True)
 
     def other(self, instr: Instr, perform: Any) -> None:
         """Queue a checked tcgen05.cp or tcgen05.shift."""

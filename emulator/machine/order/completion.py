@@ -30,15 +30,20 @@ class Wait:
 class AsyncOperation:
     """Work that an agent performs at completion. `targets`: the objects that report it to waiting warps.
 
-    order: the queue that completes first in, first out; None for unordered work.
+    order: the queue that completes first in, first out; None for unordered work. about: the work as data, for those
+    who look into a launch; None if it can be told from the instruction.
     """
 
-    __slots__ = ("order", "perform", "targets")
+    __slots__ = ("about", "order", "perform", "targets")
 
     def __init__(
-        self, targets: tuple[Any, ...], perform: Callable[[], None], order: deque[AsyncOperation] | None = None
+        self,
+        targets: tuple[Any, ...],
+        perform: Callable[[], None],
+        order: deque[AsyncOperation] | None = None,
+        about: Any = None,
     ) -> None:
-        self.targets, self.perform, self.order = targets, perform, order
+        self.targets, self.perform, self.order, self.about = targets, perform, order, about
 
 
 class Agents:

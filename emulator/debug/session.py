@@ -1,0 +1,285 @@
+"""A debugger's control over a launch: where it stops, how it goes on, and how it goes back."""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import EmulatorError
+from ..machine.agents.boxes import Load
+from ..machine.execution.scheduler import run
+from ..machine.launch.launch import Launch
+from .places import source_line, warp_name, where
+from .replay import Snapshot
+from .stepping import SteppedProgram
+from .stops import ArrivalStop, Breakpoint, RegisterWatch, Stop, Watch
+from .tensors import NamedTensor, tensors_of_callers
+
+if TYPE_CHECKING:
+    from ..machine.order.completion import AsyncOperation, Completion
+    from ..machine.topology import Cluster, Cta, Warp
+    from ..program import Program
+
+COMPLETED: Final = 16
+"""The number of completed asynchronous operations that are remembered."""
+
+
+class Rewind(BaseException):
+    """The launch has to start again and stop before instruction `count`. No handler may catch it."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+
+@dataclass(frozen=True)
+class Issued:
+    """An asynchronous operation: the warp and the instruction that issued it, and when."""
+
+    warp: Warp
+    at: int
+    count: int
+
+
+@dataclass
+class Plan:
+    """How a launch goes on until the next stop. wants: whether to stop before a warp's instruction.
+
+    block: stop when another warp than this has to wait.
+    """
+
+    wants: Callable[[Warp, int], bool] = lambda warp, at: False
+    block: Warp | None = None
+
+
+class Session:
+    """The state of a debugged launch. console: called at each stop with the reason; it returns to go on.
+
+    which: numbers of the launches to debug, from 1; None for all.
+    """
+
+    def __init__(self, console: Callable[[Session, str], None], which: frozenset[int] | None = None) -> None:
+        self._console, self._which = console, which
+        self.launches = 0
+        self.detached = False
+        self.stops: list[Stop] = []
+        self.numbered = 0
+        self.tensors: dict[str, NamedTensor] = {}
+        self.launch: Launch
+        self.program: SteppedProgram
+        self._clear()
+
+    def _clear(self) -> None:
+        self.clusters: list[Cluster] = []
+        self.count = 0
+        """The number of instructions executed in the launch, by all warps together."""
+        self.trail: dict[Any, array[int]] = {}
+        """For each warp, by CTA and index, the count before each of its instructions."""
+        self.pending: dict[AsyncOperation, Issued] = {}
+        self.finished: deque[tuple[int, Issued]] = deque(maxlen=COMPLETED)
+        self._loads: list[Load] = []
+        self.warp: Warp | None = None
+        """The warp that commands are about."""
+        self.running: tuple[Warp, int] | None = None
+        self.plan = Plan(lambda warp, at: True)
+        self.error: EmulatorError | None = None
+        self._target = 0
+
+    # running a launch ----------------------------------------------------------------------------------------------
+
+    def execute(
+        self,
+        launch: Launch,
+        program: Program,
+        completion: Completion,
+        seed: int,
+        budget: int | None,
+        processes: int | None,
+    ) -> None:
+        """Run a launch under the debugger. Its counts and findings are those of the last time that it ran."""
+        self.launches += 1
+        if self.detached or (self._which is not None and self.launches not in self._which):
+            run(launch, program, completion, seed, budget, processes)
+            return
+        self.tensors = tensors_of_callers()
+        snapshot, target = Snapshot(launch), 0
+        while True:
+            self.launch = replace(launch)
+            try:
+                self._run(program, target, (completion, seed, budget))
+                break
+            except Rewind as back:
+                target = back.count
+                snapshot.restore()
+            finally:
+                launch.stats = self.launch.stats
+                launch.findings[:] = self.launch.findings
+
+    def _run(self, program: Program, target: int, how: tuple[Completion, int, int | None]) -> None:
+        self._clear()
+        self.program = SteppedProgram(program, self)
+        self._target = target
+        for stop in self.stops:
+            stop.reset()
+        try:
+            run(self.launch, self.program, *how)
+        except EmulatorError as error:
+            self.error = error
+            self._stop(f"stopped by an error\n{type(error).__name__}: {error}")
+            raise
+        self.running = None
+        if not self.detached:
+            self._stop(f"the launch has ended after {self.count} instructions")
+
+    def _stop(self, reason: str) -> None:
+        if self.running is not None:
+            self.warp = self.running[0]
+        self.plan = Plan()
+        self._console(self, reason)
+
+    # what a stepped launch tells -----------------------------------------------------------------------------------
+
+    def started(self, cluster: Cluster) -> None:
+        """Take a cluster's warps over."""
+        self.clusters = [known for known in self.clusters if not known.ended] + [cluster]
+        if self.warp is None:
+            self.warp = cluster.warps[0]
+        self._prime(cluster)
+
+    def before(self, warp: Warp, at: int) -> None:
+        """Stop here if a plan or a breakpoint asks for it."""
+        self.running = warp, at
+        if self.count < self._target or self.detached:
+            return
+        if self._target:
+            self._target = 0
+            for cluster in self.clusters:
+                self._prime(cluster)
+            self._stop(f"back: {warp_name(warp)}\n{where(self.launch.kernel, at)}")
+            return
+        hit = [stop for stop in self.stops if isinstance(stop, Breakpoint) and stop.stops(warp, at)]
+        if hit:
+            self._stop(f"breakpoint {hit[0].number}: {warp_name(warp)}\n{where(self.launch.kernel, at)}")
+        elif self.plan.wants(warp, at):
+            self._stop(f"{warp_name(warp)}\n{where(self.launch.kernel, at)}")
+
+    def after(self, warp: Warp, at: int, lanes: int) -> None:
+        """Count the instruction, and stop if it changed something watched."""
+        self.trail.setdefault((warp.cta.ctaid, warp.index), array("q")).append(self.count)
+        self.count += 1
+        self._check(warp.cta.cluster, f"by {warp_name(warp)}\n{where(self.launch.kernel, at)}", warp)
+
+    def blocked(self, warp: Warp, at: int) -> None:
+        """Stop if the plan was to go on until another warp waits."""
+        if self.plan.block is not None and self.plan.block is not warp and self._live():
+            self._stop(f"{warp_name(warp)} waits\n{where(self.launch.kernel, at)}")
+
+    def issued(self, operation: AsyncOperation) -> None:
+        """Note an asynchronous operation and who issued it."""
+        if self.running is not None:
+            self.pending[operation] = Issued(*self.running, self.count)
+        if isinstance(operation.about, list):
+            self._loads += operation.about
+
+    def completing(self, operation: AsyncOperation) -> None:
+        """Do nothing."""
+
+    def completed(self, operation: AsyncOperation) -> None:
+        """Stop if the operation changed something watched."""
+        issued = self.pending.pop(operation)
+        self.finished.append((self.count, issued))
+        text = f"by asynchronous work of {warp_name(issued.warp)}\n{where(self.launch.kernel, issued.at)}"
+        self._check(issued.warp.cta.cluster, text, None)
+
+    def _live(self) -> bool:
+        return not self._target and not self.detached
+
+    def _check(self, cluster: Cluster, by: str, warp: Warp | None) -> None:
+        if not self.stops or not self._live():
+            return
+        for stop in self.stops:
+            said = None
+            if isinstance(stop, Watch | ArrivalStop):
+                said = stop.change(cluster)
+            elif isinstance(stop, RegisterWatch) and warp is not None:
+                said = stop.change(warp)
+            if said is not None:
+                self._stop(f"stop {stop.number}: {said}\n{by}")
+
+    def _prime(self, cluster: Cluster) -> None:
+        """Note the watched values as they are."""
+        for stop in self.stops:
+            if isinstance(stop, Watch):
+                stop.first_seen(cluster)
+            elif isinstance(stop, ArrivalStop):
+                while stop.change(cluster) is not None:
+                    pass
+
+    def loads(self, cta: Cta) -> dict[int, Load]:
+        """Return the last TMA load to each offset of a CTA's shared memory."""
+        return {load.offset: load for load in self._loads if load.cta is cta}
+
+    # how to go on --------------------------------------------------------------------------------------------------
+
+    def add(self, stop: Stop) -> None:
+        """Add a reason to stop."""
+        self.stops.append(stop)
+        for cluster in self.clusters:
+            if isinstance(stop, Watch):
+                stop.first_seen(cluster)
+
+    def next_number(self) -> int:
+        """Return a number for a new stop."""
+        self.numbered += 1
+        return self.numbered
+
+    def step_instructions(self, count: int) -> None:
+        """Go on until the warp has executed so many instructions."""
+        warp, until = self.focus, self.focus.executed + count
+        self.plan = Plan(lambda one, at: one is warp and warp.executed >= until)
+
+    def step_lines(self, count: int) -> None:
+        """Go on until the warp has come to another source line so often."""
+        warp, kernel = self.focus, self.launch.kernel
+        last, left = source_line(kernel, warp.pc), count
+
+        def wants(one: Warp, at: int) -> bool:
+            nonlocal last, left
+            if one is not warp or (here := source_line(kernel, at)) == last:
+                return False
+            last, left = here, left - 1
+            return left == 0
+
+        self.plan = Plan(wants)
+
+    def until_another_blocks(self) -> None:
+        """Go on until another warp has to wait."""
+        self.plan = Plan(block=self.focus)
+
+    def back(self, count: int) -> None:
+        """Run again to where the warp was `count` instructions ago. Raises ValueError if it was not there yet."""
+        warp = self.focus
+        trail = self.trail.get((warp.cta.ctaid, warp.index), array("q"))
+        if not 0 < count <= len(trail):
+            raise ValueError(f"back {count}: {warp_name(warp)} has executed {len(trail)} instructions")
+        raise Rewind(trail[-count])
+
+    def go_to(self, count: int) -> None:
+        """Run to the moment before instruction `count`, from the start if it is past."""
+        if count < self.count:
+            raise Rewind(count)
+        self.plan = Plan(lambda warp, at: self.count >= count)
+
+    @property
+    def focus(self) -> Warp:
+        """The warp that commands are about. Raises ValueError if there is none."""
+        if self.warp is None:
+            raise ValueError("no warp has started")
+        return self.warp
+
+    @property
+    def warps(self) -> Sequence[Warp]:
+        """The warps of the running clusters."""
+        return [warp for cluster in self.clusters for warp in cluster.warps]

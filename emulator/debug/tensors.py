@@ -1,0 +1,189 @@
+"""Tensors of the launching program by name, and numbers from bits."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from ..machine.formats.descriptors import E4M3, E5M2
+from ..machine.formats.numbers import bf16_from, table
+from ..machine.launch.globalmem import host_bytes
+
+PACKAGE: Final = Path(__file__).parents[1]
+TYPES: Final = {
+    "f64": "f8", "f32": "f4", "f16": "f2", "bf16": "u2", "e4m3": "u1", "e5m2": "u1", "s64": "i8", "s32": "i4",
+    "s16": "i2", "s8": "i1", "u64": "u8", "u32": "u4", "u16": "u2", "u8": "u1", "b64": "u8", "b32": "u4", "b16": "u2",
+    "b8": "u1",
+}  # fmt: skip
+"""The numpy type of each type's bits."""
+TORCH_TYPES: Final = {
+    "bfloat16": "bf16", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "float16": "f16", "float32": "f32",
+    "float64": "f64", "int8": "s8", "uint8": "u8", "int16": "s16", "int32": "s32", "int64": "s64", "bool": "u8",
+}  # fmt: skip
+MANTISSA: Final = {"f64": 52, "f32": 23, "f16": 10, "bf16": 7, "e4m3": 3, "e5m2": 2}
+"""The stored bits of each floating-point type's mantissa."""
+
+
+def width_of(kind: str) -> int:
+    """Return the bytes of a type. Raises ValueError for an unknown one."""
+    if kind not in TYPES:
+        raise ValueError(f"type {kind!r}; allowed: {', '.join(TYPES)}")
+    return int(TYPES[kind][1:])
+
+
+def numbers(bits: np.ndarray, kind: str) -> np.ndarray:
+    """Return the values of unsigned integers that hold a type: integers as they are, floats as float64."""
+    width = width_of(kind)
+    raw = np.ascontiguousarray(bits).astype(f"u{width}", copy=False)
+    if kind == "bf16":
+        return bf16_from(raw).astype(np.float64)
+    if kind in ("e4m3", "e5m2"):
+        return table(E4M3 if kind == "e4m3" else E5M2).take(raw).astype(np.float64)
+    found: np.ndarray = raw.view(TYPES[kind])
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        return found.astype(np.float64) if kind.startswith("f") else found
+
+
+def is_float(kind: str) -> bool:
+    """Return whether a type is a floating-point one."""
+    return kind in MANTISSA
+
+
+def shown(value: Any, kind: str) -> str:
+    """Return a number as text, with as many digits as its type has."""
+    if not is_float(kind):
+        return f"{int(value):#x}" if kind.startswith("b") else str(int(value))
+    digits = {"f64": 17, "f32": 9, "f16": 5, "bf16": 4}.get(kind, 4)
+    return f"{float(value):.{digits}g}"
+
+
+@dataclass(frozen=True)
+class NamedTensor:
+    """A tensor of the launching program: element [i, j] lies at address + i * strides[0] + j * strides[1], in bytes.
+
+    owner: the array itself, kept alive.
+    """
+
+    name: str
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    kind: str
+    owner: Any
+
+    @property
+    def width(self) -> int:
+        return width_of(self.kind)
+
+    def at(self, index: tuple[int, ...]) -> int:
+        """Return the address of an element."""
+        return self.address + sum(i * stride for i, stride in zip(index, self.strides, strict=True))
+
+    def index(self, address: int) -> tuple[int, ...] | None:
+        """Return the index of the element that holds a byte, or None."""
+        left = address - self.address
+        found = [0] * len(self.shape)
+        order = sorted(range(len(self.shape)), key=lambda i: -abs(self.strides[i]))
+        for i in order:
+            if self.strides[i] and self.shape[i] > 1:
+                found[i], left = divmod(left, self.strides[i])
+                if not 0 <= found[i] < self.shape[i]:
+                    return None
+        return tuple(found) if 0 <= left < self.width else None
+
+    def values(self) -> np.ndarray:
+        """Return the tensor's numbers in its shape."""
+        return numbers(self._bits(), self.kind).reshape(self.shape)
+
+    def _bits(self) -> np.ndarray:
+        if 0 in self.shape:
+            return np.zeros(self.shape, f"u{self.width}")
+        low = self.address + sum(min(0, (n - 1) * s) for n, s in zip(self.shape, self.strides, strict=True))
+        high = self.address + sum(max(0, (n - 1) * s) for n, s in zip(self.shape, self.strides, strict=True))
+        memory = host_bytes(low, high + self.width - low)
+        view: np.ndarray = np.ndarray(self.shape, f"u{self.width}", memory, self.address - low, self.strides)
+        return view.copy()
+
+
+def named(name: str, value: Any) -> NamedTensor | None:
+    """Return a numpy array or a torch tensor by its name; None for other values, or types without numbers."""
+    if isinstance(value, np.ndarray):
+        kinds = {"f": "f", "i": "s", "u": "u", "b": "u"}
+        kind = f"{kinds.get(value.dtype.kind, '')}{8 * value.itemsize}"
+        if kind not in TYPES:
+            return None
+        return NamedTensor(name, value.ctypes.data, value.shape, value.strides, kind, value)
+    if callable(getattr(value, "untyped_storage", None)) and callable(getattr(value, "data_ptr", None)):
+        kind = TORCH_TYPES.get(str(value.dtype).removeprefix("torch."), "")
+        if not kind or value.layout != _strided():
+            return None
+        strides = tuple(stride * value.element_size() for stride in value.stride())
+        return NamedTensor(name, value.data_ptr(), tuple(value.shape), strides, kind, value)
+    return None
+
+
+def _strided() -> Any:
+    return sys.modules["torch"].strided
+
+
+def tensors_of_callers() -> dict[str, NamedTensor]:
+    """Return the tensors in the variables of the program that launches now, inner functions first, by name."""
+    found: dict[str, NamedTensor] = {}
+    seen: set[int] = set()
+    frame = sys._getframe(1)
+    while frame is not None:
+        if not Path(frame.f_code.co_filename).is_relative_to(PACKAGE) and _is_the_users(frame.f_code.co_filename):
+            for scope in (frame.f_locals, frame.f_globals):
+                if id(scope) not in seen:
+                    seen.add(id(scope))
+                    _add(found, scope)
+        frame = frame.f_back  # type: ignore[assignment]
+    return found
+
+
+def _add(found: dict[str, NamedTensor], scope: Mapping[str, Any]) -> None:
+    for name, value in list(scope.items()):
+        if name.startswith("__") or name in found:
+            continue
+        for key, each in _members(name, value):
+            tensor = named(key, each)
+            if tensor is not None:
+                found.setdefault(key, tensor)
+
+
+def _members(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    yield name, value
+    if isinstance(value, list | tuple) and len(value) <= 64:
+        yield from ((f"{name}[{i}]", each) for i, each in enumerate(value))
+    elif isinstance(value, dict) and len(value) <= 64:
+        yield from ((str(key), each) for key, each in value.items() if isinstance(key, str))
+
+
+def _is_the_users(file: str) -> bool:
+    """Return whether a file belongs to the user, and not to an installed package or to Python itself."""
+    parts = Path(file).parts
+    return "site-packages" not in parts and "dist-packages" not in parts and not file.startswith("<frozen")
+
+
+def place(tensors: Mapping[str, NamedTensor], address: int) -> tuple[NamedTensor, tuple[int, ...]] | None:
+    """Return the tensor that holds a byte, and the index of its element; None if no named tensor does.
+
+    The smallest such tensor is chosen; among equals, the first by name.
+    """
+    best: tuple[int, NamedTensor, tuple[int, ...]] | None = None
+    for tensor in tensors.values():
+        index = tensor.index(address)
+        size = int(np.prod(tensor.shape)) * tensor.width
+        if index is not None and (best is None or size < best[0]):
+            best = size, tensor, index
+    return None if best is None else (best[1], best[2])
+
+
+def element(tensor: NamedTensor, index: tuple[int, ...]) -> str:
+    """Return an element as the source writes it, like o[3, 17]."""
+    return f"{tensor.name}[{', '.join(map(str, index))}]"

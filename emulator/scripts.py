@@ -1,0 +1,38 @@
+"""Scripts of users that the command line runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from .bridge.patches import ORIGINAL_ENVIRONMENT
+from .chip import DEVICE, DEVICES, VARIABLE
+from .host.children.sitecustomize import SESSION
+
+
+def elsewhere(device: str) -> int | None:
+    """Run this command line again for another chip and return its exit code; None if this process emulates `device`.
+
+    The chip is chosen when this package is imported.
+    """
+    if DEVICES[device] is DEVICE:
+        return None
+    return subprocess.call([sys.executable, *sys.orig_argv[1:]], env=ORIGINAL_ENVIRONMENT | {VARIABLE: device})
+
+
+def prepare(script: Path, args: Sequence[str]) -> bool:
+    """Set sys.argv and sys.path for a script. Print an error and return False if it cannot run."""
+    if not script.is_file():
+        print(f"SCRIPT: there is no file {str(script)!r}", file=sys.stderr)
+        return False
+    if find_spec("torch") is None:
+        print("SCRIPT needs torch, which is not installed: install torch", file=sys.stderr)
+        return False
+    os.environ.pop(SESSION, None)  # options of a parent's emulated device: this command line overrides them
+    sys.argv = [str(script), *args]
+    sys.path.insert(0, str(script.resolve().parent))
+    return True
