@@ -50,6 +50,8 @@ class Chip:
     l2_latency: float
     arrive_latency: float
     try_wait_latency: float
+    try_wait_cycles: float
+    try_wait_hint_us: float
     wake_latency: float
     barrier_latency: float
     barrier_warp_cycles: float

@@ -16,8 +16,9 @@ from ..ptx.flow import BasicBlock, Flow
 from ..ptx.kinds import Kind
 from ..ptx.syntax import Imm, Instr, Kernel, Reg
 from .chips import Chip
-from .operations import AWAIT_LOAD, STRETCH, is_global_store, operation, waits_at_first_use
+from .operations import AWAIT_LOAD, SPIN, STRETCH, is_global_store, operation, waits_at_first_use
 from .schedule import AwaitedLoad, Between, Scheduler
+from .spins import repeats
 from .stretch import FLOATS, Stretch
 
 PREDICATED = 8
@@ -62,7 +63,9 @@ def skeleton(kernel: Kernel, variables: Mapping[str, int], chip: Chip) -> Skelet
     def leave(i: int) -> None:
         effect, instr = found[i], kernel.instrs[i]
         if i in operations:
-            instrs.append(operations[i].kept(instr))
+            kept = operations[i].kept(instr)
+            spins = instr.opcode == "mbarrier.try_wait" and repeats(kernel, i, lambda at: found[at].writes)
+            instrs.append(replace(kept, opcode=SPIN) if spins else kept)
             if instr.kind in MATRICES:
                 instrs.extend(_zeros(instr, [r for r in effect.writes if r in needed]))
         elif i in cut:

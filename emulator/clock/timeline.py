@@ -17,6 +17,7 @@ from .warps import SUB_PARTITIONS, Prefetch, Sm, Tensor, TimedCluster, TimedWarp
 if TYPE_CHECKING:
     from ..machine.launch.launch import Dim3, Launch
     from ..program import Program
+    from ..ptx.syntax import Instr
     from .barriers import TimedMBarrier
     from .trace import Recorder, Track
 
@@ -52,7 +53,8 @@ class Timeline:
     ) -> None:
         self.chip, self.launch, self.program, self.stretches = chip, launch, program, stretches
         self.misses, self.first_misses, self.recorder, self.untimed = misses, first_misses, recorder, untimed
-        self.hbm_share = min(chip.hbm_share(sharers, ghz or chip.max_clock_ghz), chip.sm_bytes_per_cycle)
+        self.ghz = ghz or chip.max_clock_ghz
+        self.hbm_share = min(chip.hbm_share(sharers, self.ghz), chip.sm_bytes_per_cycle)
         self.l2_share = min(chip.l2_share(sharers), chip.sm_bytes_per_cycle)
         self.l2_shared_share = min(chip.l2_share(sharers, shared=True), chip.sm_bytes_per_cycle)
         self._beside = [1.0] * len(PIPES)
@@ -204,6 +206,17 @@ class Timeline:
     def arrive(self, barrier: TimedMBarrier, count: int, now: float, by: Track | None = None) -> None:
         """Arrive on an mbarrier. by: the track of the cause."""
         self.wake(barrier.arrive(count), now, self.chip.wake_latency, by)
+
+    def give_up(self, barrier: TimedMBarrier, warp: TimedWarp, since: tuple[float, Instr, str], now: float) -> None:
+        """End the wait that began with `since` without success, if it has not ended yet."""
+        if warp.since is not since:
+            return
+        barrier.waiters.remove(warp)
+        warp.waited(since[1], since[2], now - since[0])
+        if self.recorder is not None:
+            self.recorder.waited(warp, since[1], since[2], since[0], now)
+        warp.since, warp.wait_result = None, False
+        self.at(now, warp.go)
 
     def complete(self, barrier: TimedMBarrier, tx: int, now: float, by: Track | None = None) -> None:
         """Complete bytes on an mbarrier. by: the track of the cause."""

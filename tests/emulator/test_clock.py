@@ -181,6 +181,51 @@ END:"""
         end(body, shared=".shared .align 8 .b8 bar[8];")
 
 
+@pytest.mark.parametrize(
+    ("hint", "cycles"), [("", B200.try_wait_cycles), (", 0", 1e3 * B200.try_wait_hint_us * B200.max_clock_ghz)]
+)
+def test_a_try_wait_fails_after_a_while(hint: str, cycles: float) -> None:
+    """The kernel looks once at a phase that never ends, and goes on without it."""
+    body = f"""mov.b32 %r2, bar; mov.u32 %r1, %tid.x; setp.eq.u32 %p0, %r1, 0; @%p0 mbarrier.init.shared.b64 [%r2], 1;
+mbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0{hint}; @%p3 trap;"""
+    assert end(body, shared=".shared .align 8 .b8 bar[8];") == pytest.approx(cycles, abs=20)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        "@%p3 bra END; bra WAIT;",
+        "@!%p3 bra WAIT;",
+        "selp.b32 %r3, 1, 0, %p3; setp.eq.u32 %p4, %r3, 0; @%p4 bra WAIT;",
+    ],
+)
+def test_a_wait_that_is_only_repeated_ends_with_its_phase(again: str) -> None:
+    body = f"""mov.u32 %r1, %tid.x; mov.b32 %r2, bar; setp.eq.u32 %p0, %r1, 0; setp.lt.u32 %p1, %r1, 32;
+@%p0 mbarrier.init.shared.b64 [%r2], 1;
+bar.sync 0;
+@%p1 bra WAIT;
+nanosleep.u32 1000; setp.eq.u32 %p2, %r1, 32; @%p2 mbarrier.arrive.shared.b64 _, [%r2]; bra END;
+WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0; {again}
+END:"""
+    timeline = bench.cycles(ptx(body, ".shared .align 8 .b8 bar[8];"), [1], threads=64)
+    (wait,) = (w for w in timeline.finished[0].ctas[0].warps[0].waits.values() if w.what.startswith("mbarrier"))
+    assert wait.times == 1 and wait.cycles > 10 * B200.try_wait_cycles
+
+
+def test_a_wait_whose_failure_is_counted_is_tried_again() -> None:
+    body = """mov.u32 %r1, %tid.x; mov.b32 %r2, bar; setp.eq.u32 %p0, %r1, 0; setp.lt.u32 %p1, %r1, 32; mov.b32 %r3, 0;
+@%p0 mbarrier.init.shared.b64 [%r2], 1;
+bar.sync 0;
+@%p1 bra WAIT;
+nanosleep.u32 1000; setp.eq.u32 %p2, %r1, 32; @%p2 mbarrier.arrive.shared.b64 _, [%r2]; bra END;
+WAIT: add.u32 %r3, %r3, 1; setp.gt.u32 %p4, %r3, 5; @%p4 bra END;
+mbarrier.try_wait.parity.shared.b64 %p3, [%r2], 0; @!%p3 bra WAIT;
+END:"""
+    timeline = bench.cycles(ptx(body, ".shared .align 8 .b8 bar[8];"), [1], threads=64)
+    (wait,) = (w for w in timeline.finished[0].ctas[0].warps[0].waits.values() if w.what.startswith("mbarrier"))
+    assert wait.times == 5 and wait.cycles == pytest.approx(5 * (B200.try_wait_cycles - B200.try_wait_latency))
+
+
 def test_bytes_in_flight_bound_a_load() -> None:
     (slow, fast) = (row for row in bench.rows("tma_throughput") if row["box_rows"] == "32" and row["stages"] in "14")
     box, size = (128, 32), 4 * 128 * 32

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,10 @@ from ...errors import BarrierError
 from ...isa.lane_values import active_lanes, of_lane, same
 from ...isa.registry import BLOCK, Action, if_sources_uniform
 from ...machine.memory.shared import OFFSET_MASK
-from ...ptx.syntax import Instr
+from ...ptx.syntax import Imm, Instr, Operand
 from ..barriers import TimedMBarrier
 from ..warps import TimedWarp
-from .registry import first, timed
+from .registry import SPIN, first, timed
 
 
 def mbarrier(warp: TimedWarp, address: int, ins: Instr) -> TimedMBarrier:
@@ -96,30 +97,47 @@ def _tx(ins: Instr) -> Action:
     return run
 
 
-@timed("mbarrier.try_wait", "mbarrier.test_wait", keep=first(3), dst=1, blocking=True, uniform=if_sources_uniform)
-def _wait(ins: Instr) -> Action:
-    """Wait or test: try_wait suspends the warp until the phase ends, test_wait returns at once."""
-    parity, waits = "parity" in ins.modifiers, ins.opcode == "mbarrier.try_wait"
+def _wait_operands(instr: Instr) -> Sequence[Operand]:
+    """Return predicate, address, phase, and whether there is a time hint."""
+    return *instr.operands[:3], Imm(len(instr.operands) > 3)
 
-    def perform(warp: TimedWarp, now: float, barrier: TimedMBarrier, wanted: int) -> float | None:
-        now += warp.timeline.chip.try_wait_latency
+
+@timed(
+    SPIN,
+    "mbarrier.try_wait",
+    "mbarrier.test_wait",
+    keep=_wait_operands,
+    dst=1,
+    blocking=True,
+    uniform=if_sources_uniform,
+)
+def _wait(ins: Instr) -> Action:
+    """Wait or test: try_wait suspends the warp for a limited time, SPIN until the phase ends, test_wait not at all."""
+    parity, tests, spins = "parity" in ins.modifiers, ins.opcode == "mbarrier.test_wait", ins.opcode == SPIN
+
+    def perform(warp: TimedWarp, now: float, barrier: TimedMBarrier, wanted: int, hinted: int) -> float | None:
+        timeline, chip = warp.timeline, warp.timeline.chip
+        limit = now + (1e3 * chip.try_wait_hint_us * timeline.ghz if hinted else chip.try_wait_cycles)
+        now += chip.try_wait_latency
         if barrier.is_over(wanted, parity):
             warp.wait_result = True
             warp.visited(ins, barrier.name)
-        elif waits:
+        elif tests:
+            warp.wait_result = False
+        else:
             warp.since = now, ins, barrier.name
             barrier.waiters.append(warp)
+            if not spins:
+                timeline.at(max(now, limit), partial(timeline.give_up, barrier, warp, warp.since))
             return None
-        else:
-            warp.wait_result = False
         return now
 
-    def run(warp: TimedWarp, mask: Any, address: Any, phase: Any) -> Any:
+    def run(warp: TimedWarp, mask: Any, address: Any, phase: Any, hinted: int) -> Any:
         if warp.wait_result is not None:
             answer, warp.wait_result = warp.wait_result, None
             return answer
         for at, lanes in groups(address, mask)[:1]:
-            warp.ops.append((perform, mbarrier(warp, at, ins), of_lane(phase, lanes[0]) & 0xFFFF_FFFF))
+            warp.ops.append((perform, mbarrier(warp, at, ins), of_lane(phase, lanes[0]) & 0xFFFF_FFFF, hinted))
         return BLOCK
 
     return run

@@ -15,6 +15,8 @@ from ..warps import TimedWarp
 
 STRETCH: Final = "clock.stretch"
 AWAIT_LOAD: Final = "clock.loaded"
+SPIN: Final = "clock.spin"
+"""An mbarrier.try_wait that the kernel repeats until it succeeds."""
 
 
 @dataclass(frozen=True, kw_only=True)
