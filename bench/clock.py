@@ -53,7 +53,7 @@ class Comparison:
 def main() -> None:
     """Print a line for each set of measurements, then the ladder of this project's kernel."""
     print(f"{'set':<44}{'points':>6}{'mean':>9}{'worst':>9}   {'goal':<12}")
-    of_b200 = (umma, in_flight, tma_throughput, tma_multicast, cp_async_throughput, cp_async_latency)
+    of_b200 = (umma, in_flight, tma_throughput, tma_rows, tma_multicast, cp_async_throughput, cp_async_latency)
     for measure in (*of_b200, hopper, fa4_forward):
         for found in measure():
             print(found, flush=True)
@@ -278,6 +278,23 @@ def tma_throughput() -> Iterator[Comparison]:
         return (many - few) / (LOADS[1] - LOADS[0])
 
     yield compared("TMA: throughput", rows("tma_throughput"), "cycles_per_load", each, (0.10,))
+
+
+TALL: Final = 128
+"""The rows of a box whose rows are narrow."""
+
+
+def tma_rows() -> Iterator[Comparison]:
+    """Compare how many rows of a box an SM loads from L2, by the width of the rows."""
+
+    def rate(row: Row) -> float:
+        box = int(row["row_bytes"]) // 4, TALL
+        size = 4 * box[0] * box[1]
+        given = [tensor_map(box[0], 1 << 20, box), size]
+        few, many = (end(cycles(ring_program(8), [*given, n], threads=32, misses={TENSOR: 0.0})) for n in LOADS)
+        return TALL * (LOADS[1] - LOADS[0]) / (many - few) * float(row["ghz"])
+
+    yield compared("TMA: rows", rows("tma_rows"), "rows_per_ns", rate, (0.10,))
 
 
 @cache

@@ -88,7 +88,8 @@ def clock(chip: str) -> Lines:
     """Yield the parameters of a chip's clock, each with how it is known and from what."""
     for name, figure in toml(ROOT / "emulator" / "clock" / f"{chip}.toml").items():
         if isinstance(figure, dict):
-            yield f"- `{name}` = {_value(figure['value'])}, *{figure['how']}*: {figure['source']}"
+            also = f". Others: {figure['also']}" if "also" in figure else ""
+            yield f"- `{name}` = {_value(figure['value'])}, *{figure['how']}*: {figure['source']}{also}"
 
 
 def _value(value: Any) -> str:

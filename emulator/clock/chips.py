@@ -16,7 +16,8 @@ FOLDER: Final = Path(__file__).parent
 class Chip:
     """The timing figures of one chip, in cycles of the SM's clock unless a name gives another unit.
 
-    The chip file names the source of each. A chip has figures either for tcgen05 and tensor memory or for wgmma.
+    The chip file names the source of each, and under `also` what other sources say. A chip has figures either for
+    tcgen05 and tensor memory or for wgmma.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Chip:
     cluster_barrier_latency: float
     tma_issue: float
     tma_box_cycles: float
-    tma_gather_cycles: float
+    tma_line_cycles: float
     tma_thread: float
     tma_latency: float
     tma_l2_saving: float
@@ -124,7 +125,7 @@ def chip(name: str) -> Chip:
     shown = figures.pop("name")
     known_figures = {f.name: f.default is MISSING for f in fields(Chip) if f.name not in ("name", "assumptions")}
     wrong = set(figures) - set(known_figures) | {n for n, needed in known_figures.items() if needed} - set(figures)
-    if wrong or any(set(f) != {"value", "how", "source"} for f in figures.values()):
+    if wrong or any(set(f) - {"also"} != {"value", "how", "source"} for f in figures.values()):
         raise ValueError(f"{name}.toml: figures missing, unknown or without value, how and source: {sorted(wrong)}")
     assumed = tuple(f"{n} = {f['value']}: {f['source']}" for n, f in figures.items() if f["how"] == "assumed")
     values = {n: f["value"] for n, f in figures.items()}

@@ -256,22 +256,33 @@ class Timeline:
         return taken, done
 
     def load(
-        self, sm: Sm, now: float, size: int, latency: float, from_hbm: float, tensor: Tensor | None = None
+        self,
+        sm: Sm,
+        now: float,
+        size: int,
+        latency: float,
+        from_hbm: float,
+        tensor: Tensor | None = None,
+        sent: float = 0.0,
     ) -> float:
-        """Return the completion time of a load from global memory. latency: from HBM on an idle chip."""
+        """Return the completion time of a load from global memory.
+
+        latency: from HBM on an idle chip. sent: the time at which the last of it was requested.
+        """
         chip = self.chip
         taken, there = self._prefetched(sm, tensor, size * from_hbm)
         from_hbm = from_hbm - taken / size if taken < size * from_hbm else 0.0
         sm.outstanding += size
-        latency += from_hbm * (sm.outstanding + sm.coming) / chip.bytes_in_flight_per_cycle
-        latency += (1 - from_hbm) * (sm.outstanding / chip.l2_bytes_in_flight_per_cycle - chip.tma_l2_saving)
+        latency -= (1 - from_hbm) * chip.tma_l2_saving
+        queued = from_hbm * (sm.outstanding + sm.coming) / chip.bytes_in_flight_per_cycle
+        queued += (1 - from_hbm) * sm.outstanding / chip.l2_bytes_in_flight_per_cycle
         sm.hbm = max(sm.hbm, now - chip.burst_cycles) + size * from_hbm / self.hbm_share
         rate = self.l2_shared_share if from_hbm <= SHARED else self.l2_share
         sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / rate
         sm.use("L2 bytes", size * self.l2_share / rate)
         sm.use("HBM bytes", size * from_hbm)
         latency += chip.cold_latency if now < sm.warm else 0.0
-        done = max(now + latency, sm.hbm if from_hbm else 0.0, there, sm.l2)
+        done = max(now + latency + queued, sent + latency, sm.hbm if from_hbm else 0.0, there, sm.l2)
         sm.warm = min(sm.warm, done)
         self.at(done, partial(self._landed, sm, size))
         return done

@@ -30,11 +30,12 @@ It returns the time at which the warp continues, or None if the warp waits.
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor in global memory: its size and that of a TMA box in bytes."""
+    """A tensor in global memory: its size and that of a TMA box in bytes, and the box's lines of 128 bytes."""
 
     address: int
     bytes: int
     box_bytes: int
+    box_lines: int
 
 
 @dataclass(slots=True)

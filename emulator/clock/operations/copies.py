@@ -24,6 +24,7 @@ from .registry import everything, first, idle, timed
 
 TMA_ROWS: Final = 4
 """Rows of a tile::gather4 or tile::scatter4."""
+LINE_BYTES: Final = 128
 PAST_ROWS: Final = 1 << 31
 """Row numbers from here on are negative as 32-bit integers; such rows are not read."""
 
@@ -34,7 +35,8 @@ def _tensor(warp: TimedWarp, address: int) -> Tensor:
     if address not in known:
         tensor = decode(ctypes.string_at(address, MAP_BYTES))
         pixels = 1 if tensor.columns is None else tensor.columns.pixels
-        known[address] = Tensor(tensor.address, tensor_bytes(tensor), tensor.box_bytes * pixels)
+        lines = lines_of(tensor.box[0] * tensor.width) * prod(tensor.box[1:]) * pixels
+        known[address] = Tensor(tensor.address, tensor_bytes(tensor), tensor.box_bytes * pixels, lines)
     return known[address]
 
 
@@ -68,12 +70,13 @@ def _tma(ins: Instr) -> Action:
                 column, *rows = (of_lane(each, lane) for each in rest[-1 - TMA_ROWS :])
                 read = warp.timeline.gathered.setdefault(tensor, set())
                 read.update((column, row) for row in rows if 0 <= row < PAST_ROWS)
-            _load(warp, ins, destinations, tensor.box_bytes * boxes, tensor, gathers)
+            _load(warp, ins, destinations, tensor.box_bytes * boxes, tensor, tensor.box_lines * boxes)
 
     def store(warp: TimedWarp, mask: Any, at: Any, source: Any) -> None:
         """Issue one copy for lanes that store the same bytes."""
         for (place, _), lane in {(of_lane(at, n), of_lane(source, n)): n for n in active_lanes(mask)}.items():
-            warp.ops.append((_store_by_engine, lane, _tensor(warp, place).box_bytes * boxes, gathers))
+            tensor = _tensor(warp, place)
+            warp.ops.append((_store_by_engine, lane, tensor.box_bytes * boxes, tensor.box_lines * boxes))
 
     return store if "bulk_group" in ins.modifiers else load
 
@@ -82,6 +85,11 @@ def tensor_bytes(tensor: TensorMap) -> int:
     """Return the bytes of a map's tensor without repetition: a dimension of stride 0 repeats the same bytes."""
     sizes = (dim for dim, stride in zip(tensor.dims, tensor.strides, strict=True) if stride)
     return prod(sizes) * tensor.width
+
+
+def lines_of(size: int) -> int:
+    """Return the lines of 128 bytes in which the copy engine processes contiguous bytes."""
+    return -(-size // LINE_BYTES)
 
 
 Destinations = list[tuple[Sm, TimedMBarrier]]
@@ -101,10 +109,10 @@ def _destinations(
 
 
 def _load(
-    warp: TimedWarp, ins: Instr, destinations: Destinations, size: int, tensor: Tensor | None, gathers: bool = False
+    warp: TimedWarp, ins: Instr, destinations: Destinations, size: int, tensor: Tensor | None, lines: int
 ) -> None:
     _count(warp, tensor, size)
-    warp.ops.append((_fetch, ins, destinations, size, tensor, gathers))
+    warp.ops.append((_fetch, ins, destinations, size, tensor, lines))
 
 
 def _count(warp: TimedWarp, tensor: Tensor | None, size: int) -> None:
@@ -116,26 +124,26 @@ def _count(warp: TimedWarp, tensor: Tensor | None, size: int) -> None:
 def _allocation(warp: TimedWarp, address: int, box_bytes: int = 0) -> Tensor | None:
     """Return the whole allocation that contains an address as a tensor, for copies without a tensor map."""
     found = warp.cta.launch.memory.known(address, address + 1)
-    return None if found is None else Tensor(found.address, found.size, box_bytes)
+    return None if found is None else Tensor(found.address, found.size, box_bytes, 0)
 
 
-def _engine(warp: TimedWarp, now: float, gathers: bool) -> float:
-    """Return when the SM's copy engine accepts a copy. It accepts copies in order, faster than it completes them."""
+def _engine(warp: TimedWarp, now: float, lines: int) -> float:
+    """Return when the SM's copy engine has sent a copy's last line. It processes copies in order."""
     sm, chip = warp.sm, warp.timeline.chip
-    start, cycles = max(sm.tma, now), chip.tma_gather_cycles if gathers else chip.tma_box_cycles
-    sm.tma = start + cycles
+    cycles = max(chip.tma_box_cycles, lines * chip.tma_line_cycles)
+    sm.tma = max(sm.tma, now) + cycles
     sm.use("TMA", cycles)
-    return float(start + chip.tma_issue)
+    return float(sm.tma + chip.tma_issue)
 
 
 def _fetch(
-    warp: TimedWarp, now: float, ins: Instr, destinations: Destinations, size: int, tensor: Tensor | None, gathers: bool
+    warp: TimedWarp, now: float, ins: Instr, destinations: Destinations, size: int, tensor: Tensor | None, lines: int
 ) -> float:
     """Load through the copy engine. A multicast load is fetched once."""
     timeline = warp.timeline
-    taken = _engine(warp, now, gathers)
-    from_hbm = timeline.from_hbm(tensor) / len(destinations)
-    done = max(timeline.load(sm, taken, size, timeline.chip.tma_latency, from_hbm, tensor) for sm, _ in destinations)
+    chip, sent, from_hbm = timeline.chip, _engine(warp, now, lines), timeline.from_hbm(tensor) / len(destinations)
+    latency, first = chip.tma_latency, now + chip.tma_issue
+    done = max(timeline.load(sm, first, size, latency, from_hbm, tensor, sent) for sm, _ in destinations)
     by = warp.cta.rank, COPIES
     for _, barrier in destinations:
         timeline.at(done, partial(timeline.complete, barrier, size, by=by))
@@ -148,7 +156,7 @@ def _copy_to_peer(warp: TimedWarp, now: float, ins: Instr, to: Sm, barrier: Time
     """Copy to another CTA's shared memory. The sending and the receiving SM each process one copy at a time."""
     timeline, sm = warp.timeline, warp.sm
     chip = timeline.chip
-    sm.sent = max(sm.sent, _engine(warp, now, gathers=False)) + size / chip.peer_copy_bytes_per_cycle
+    sm.sent = max(sm.sent, _engine(warp, now, lines_of(size))) + size / chip.peer_copy_bytes_per_cycle
     to.received = max(to.received + size / chip.peer_received_bytes_per_cycle, sm.sent)
     done = to.received + chip.peer_copy_latency
     timeline.at(done, partial(timeline.complete, barrier, size, by=(warp.cta.rank, COPIES)))
@@ -157,10 +165,10 @@ def _copy_to_peer(warp: TimedWarp, now: float, ins: Instr, to: Sm, barrier: Time
     return float(now + timeline.chip.tma_thread)
 
 
-def _store_by_engine(warp: TimedWarp, now: float, lane: int, size: int, gathers: bool = False) -> float:
+def _store_by_engine(warp: TimedWarp, now: float, lane: int, size: int, lines: int) -> float:
     """Store through the copy engine, in the lane's open bulk group."""
     timeline = warp.timeline
-    warp.copies.setdefault(lane, Copies()).add(*timeline.store(warp.sm, _engine(warp, now, gathers), size))
+    warp.copies.setdefault(lane, Copies()).add(*timeline.store(warp.sm, _engine(warp, now, lines), size))
     return float(now + timeline.chip.tma_thread)
 
 
@@ -182,13 +190,14 @@ def _bulk(ins: Instr) -> Action:
             count = of_lane(size, lane)
             if far:
                 _copy_values(warp, of_lane(target, lane), of_lane(source, lane), count)
-                _load(warp, ins, destinations, count, _allocation(warp, of_lane(source, lane)))
+                _load(warp, ins, destinations, count, _allocation(warp, of_lane(source, lane)), lines_of(count))
             else:
                 warp.ops.append((_copy_to_peer, ins, *destinations[0], count))
 
     def store(warp: TimedWarp, mask: Any, target: Any, source: Any, size: Any, *rest: Any) -> None:
         for lane in active_lanes(mask):
-            warp.ops.append((_store_by_engine, lane, of_lane(size, lane)))
+            count = of_lane(size, lane)
+            warp.ops.append((_store_by_engine, lane, count, lines_of(count)))
 
     return store if "bulk_group" in ins.modifiers else load
 
@@ -198,7 +207,7 @@ def _prefetch(ins: Instr) -> Action:
     """Prefetch to L2, in order: later loads of these bytes hit L2."""
 
     def perform(warp: TimedWarp, now: float, address: int, size: int) -> float:
-        _engine(warp, now, gathers=False)
+        _engine(warp, now, 1)
         warp.timeline.prefetch(warp.sm, now, address, size)
         return float(now + warp.timeline.chip.tma_thread)
 

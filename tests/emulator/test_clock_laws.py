@@ -1,0 +1,117 @@
+"""Laws that the clock's predictions must obey, whatever its parameters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from bench import clock as bench
+from emulator.clock.chips import Chip, chip
+from emulator.clock.timeline import Timeline
+
+B200 = chip("b200")
+BOX = (32, 128)
+BYTES = 4 * BOX[0] * BOX[1]
+TILE = 4
+"""MMAs of a pipeline stage."""
+
+
+def pipeline(stages: int, tiles: int, columns: int, chip: Chip = B200, peeks: bool = True, **shares: Any) -> Timeline:
+    """Run a GEMM's main loop: one warp loads A and B, one multiplies. peeks: it looks at the next stage first."""
+    load = f"""mul.lo.u32 %r7, %r3, {2 * BYTES}; shl.b32 %r8, %r3, 3; add.u32 %r8, %r10, %r8;
+@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r8], {2 * BYTES};
+@%p1 {bench.TMA_LOAD.format(to="cta", more="")} [%r7], [%d0, {{%r0, %r0}}], [%r8];
+@%p1 {bench.TMA_LOAD.format(to="cta", more="")} [%r7+{BYTES}], [%d0, {{%r0, %r0}}], [%r8];"""
+    peek = "mbarrier.try_wait.parity.shared.b64 %p7, [%r8], %r4;" if peeks else "setp.ne.u32 %p7, 0, 0;"
+    turn = f"add.u32 %r3, %r3, 1; setp.lt.u32 %p2, %r3, {stages}; @%p2 bra"
+    mma = "@%p1 tcgen05.mma.cta_group::1.kind::f16 [%r0], %d2, %d2, %r9, %p1;" * TILE
+    text = bench.entry(
+        "b64 map,u32 tiles,u32 idesc",
+        f"""
+.shared .align 8 .b8 full[128]; .shared .align 8 .b8 empty[128];
+mov.b64 %d1, map; cvta.param.u64 %d0, %d1; ld.param.u32 %r2, [tiles]; ld.param.u32 %r9, [idesc];
+mov.b32 %r0, 0; mov.b64 %d2, 0; mov.b32 %r10, full; mov.b32 %r11, empty; mov.b32 %r3, 0; mov.u32 %r1, %tid.x;
+setp.eq.u32 %p0, %r1, 0;
+INIT: shl.b32 %r5, %r3, 3; add.u32 %r6, %r10, %r5; @%p0 mbarrier.init.shared.b64 [%r6], 1;
+add.u32 %r6, %r11, %r5; @%p0 mbarrier.init.shared.b64 [%r6], 1;
+{turn} INIT;
+bar.sync 0; elect.sync _|%p1, -1; mov.b32 %r3, 0; mov.b32 %r4, 1; setp.ge.u32 %p4, %r1, 32; @%p4 bra MULTIPLY;
+LOAD: shl.b32 %r5, %r3, 3; add.u32 %r6, %r11, %r5;
+FREE: mbarrier.try_wait.parity.shared.b64 %p5, [%r6], %r4; @!%p5 bra FREE;
+{load}
+{turn} LOADED; mov.b32 %r3, 0; xor.b32 %r4, %r4, 1;
+LOADED: sub.u32 %r2, %r2, 1; setp.ne.u32 %p6, %r2, 0; @%p6 bra LOAD;
+ret;
+MULTIPLY: mov.b32 %r4, 0; mov.b32 %r8, %r10; {peek}
+NEXT: shl.b32 %r5, %r3, 3; add.u32 %r6, %r10, %r5; add.u32 %r12, %r11, %r5; @%p7 bra READY;
+AGAIN: mbarrier.try_wait.parity.shared.b64 %p5, [%r6], %r4; @!%p5 bra AGAIN;
+READY: {turn} LATER; mov.b32 %r3, 0; xor.b32 %r4, %r4, 1;
+LATER: sub.u32 %r2, %r2, 1; setp.ne.u32 %p6, %r2, 0; setp.ne.u32 %p7, 0, 0; @!%p6 bra LAST;
+shl.b32 %r5, %r3, 3; add.u32 %r8, %r10, %r5; {peek}
+LAST: {mma} @%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r12];
+@%p6 bra NEXT;
+DONE: mbarrier.try_wait.parity.shared.b64 %p5, [%r12], %r4; @!%p5 bra DONE;
+ret;""",
+    ).replace(".param .b64 map", ".param .align 64 .b8 map[128]")
+    idesc = bench.KIND["BF16"][1] | columns >> 3 << 17 | 128 >> 4 << 24
+    given = [bench.tensor_map(BOX[0], 1 << 20, BOX), tiles, idesc]
+    shares = {"misses": {bench.TENSOR: 0.25}} | shares
+    return bench.cycles(text, given, threads=64, chip=chip, **shares)
+
+
+def taken(*given: Any, **shares: Any) -> float:
+    return bench.end(pipeline(*given, **shares))
+
+
+@pytest.mark.parametrize("columns", [64, 128, 256])
+@pytest.mark.parametrize("peeks", [False, True])
+def test_more_stages_are_never_slower(columns: int, peeks: bool) -> None:
+    found = [taken(stages, 48, columns, peeks=peeks) for stages in range(2, 7)]
+    assert all(more <= 1.02 * fewer for fewer, more in pairwise(found)), found
+    assert found[-1] < found[0]
+
+
+def test_time_is_linear_in_tiles() -> None:
+    few, some, many = (taken(4, tiles, 128) for tiles in (32, 64, 128))
+    assert many - some == pytest.approx(2 * (some - few), rel=0.03)
+
+
+FASTER = {
+    "tma_line_cycles": 0.5,
+    "tma_box_cycles": 0.5,
+    "tma_issue": 0.5,
+    "tma_thread": 0.5,
+    "tma_latency": 0.7,
+    "hbm_bytes_per_us": 1.5,
+    "l2_bytes_per_us": 1.5,
+    "l2_shared_bytes_per_us": 1.5,
+    "sm_bytes_per_cycle": 1.5,
+    "l2_bytes_in_flight_per_cycle": 1.5,
+    "bytes_in_flight_per_cycle": 1.5,
+    "mma_columns_per_cycle": 2.0,
+    "mma_latency": 0.7,
+    "wake_latency": 0.5,
+    "try_wait_cycles": 0.5,
+    "try_wait_latency": 0.5,
+    "arrive_latency": 0.5,
+    "smem_bytes_per_cycle": 1.5,
+}
+
+
+@pytest.mark.parametrize("part", FASTER)
+@pytest.mark.parametrize("stages", [2, 4])
+def test_a_faster_part_makes_no_kernel_slower(part: str, stages: int) -> None:
+    faster = replace(B200, **{part: getattr(B200, part) * FASTER[part]})
+    assert taken(stages, 48, 128, faster) <= 1.02 * taken(stages, 48, 128)
+
+
+@pytest.mark.parametrize("misses", [0.0, 0.25, 1.0])
+def test_no_part_is_busy_for_longer_than_the_launch(misses: float) -> None:
+    timeline = pipeline(6, 96, 64, misses={bench.TENSOR: misses})
+    busy, whole = timeline.sms[0].busy, max(cluster.end for cluster in timeline.finished)
+    assert busy["HBM bytes"] <= timeline.hbm_share * whole
+    assert busy["L2 bytes"] <= timeline.l2_share * whole
+    assert busy["TMA"] <= whole and busy["tensor core"] <= whole
