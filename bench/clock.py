@@ -290,7 +290,7 @@ def tma_rows() -> Iterator[Comparison]:
     def rate(row: Row) -> float:
         box = int(row["row_bytes"]) // 4, TALL
         size = 4 * box[0] * box[1]
-        given = [tensor_map(box[0], 1 << 20, box), size]
+        given: list[int | bytes] = [tensor_map(box[0], 1 << 20, box), size]
         few, many = (end(cycles(ring_program(8), [*given, n], threads=32, misses={TENSOR: 0.0})) for n in LOADS)
         return TALL * (LOADS[1] - LOADS[0]) / (many - few) * float(row["ghz"])
 

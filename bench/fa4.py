@@ -26,12 +26,16 @@ def installed() -> bool:
 
 
 def forward(rows: list[Mapping[str, str]]) -> Iterator[float]:
-    """Yield the predicted TFLOP/s of each row. `max_ghz` is the locked frequency; power may lower it further."""
+    """Yield the predicted TFLOP/s of each row, in continuous work.
+
+    `max_ghz` is the locked frequency; power may lower it further.
+    """
     launch_s = chip("b200").launch_us * 1e-6
     for row in rows:
         batch, length, width, causal, heads = (int(row[c]) for c in ("batch", "seqlen", "head_dim", "causal", "heads"))
         made = predictions(partial(called, [(batch, length, heads, width)] * 3, bool(causal)))
-        seconds = sum(p.cycles / (1e9 * min(p.ghz, float(row["max_ghz"]))) + launch_s for p in made)
+        paces = [p.sustained for p in made]
+        seconds = sum(p.cycles / (1e9 * min(p.ghz, float(row["max_ghz"]))) + launch_s for p in paces)
         yield 4 * batch * heads * width * length**2 / (1 + causal) / seconds / 1e12
 
 

@@ -14,11 +14,12 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from .bridge.device import EmulatedDevice
 from .bridge.result import worst
 from .chip import DEVICES, VARIABLE
+from .clock.conditions import USUAL, Conditions, Data, L2State
 from .debug_cli import add_commands
 from .findings import Verdict, report_lines
 from .scripts import elsewhere, prepare
@@ -105,6 +106,22 @@ def _parser() -> argparse.ArgumentParser:
     )
     timed.add_argument("--chip", default="b200", help="the chip to predict for (default: %(default)s)")
     timed.add_argument(
+        "--l2",
+        choices=get_args(L2State),
+        default=USUAL.l2,
+        help="cold: L2 holds nothing that the launch reads, as after a flush; warm: the same launch was made before it "
+        "(default: %(default)s)",
+    )
+    timed.add_argument(
+        "--data",
+        choices=get_args(Data),
+        default=USUAL.data,
+        help="the operands of the tensor cores, which decide their power (default: %(default)s)",
+    )
+    timed.add_argument(
+        "--ghz", type=float, help="a fixed clock rate (default: the chip's highest, and beside it what power allows)"
+    )
+    timed.add_argument(
         "--trace", type=Path, metavar="FOLDER", help="write a trace of each launch to FOLDER, for ui.perfetto.dev"
     )
     timed.add_argument("script", type=Path, metavar="SCRIPT")
@@ -145,10 +162,12 @@ def _time(options: argparse.Namespace) -> int:
 
     try:
         chip(options.chip)
+        conditions = Conditions(options.l2, options.data, options.ghz)
     except ValueError as why:
-        print(f"--chip: {why}", file=sys.stderr)
+        print(f"time: {why}", file=sys.stderr)
         return 2
-    with emulated_host(), emulate(clock=options.chip, trace=options.trace is not None) as device:
+    trace = options.trace is not None
+    with emulated_host(), emulate(clock=options.chip, trace=trace, conditions=conditions) as device:
         if is_executable(options.script):
             run_main(options.script, options.args, partial(_print_predictions, device, options.trace))
         try:

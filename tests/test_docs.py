@@ -157,4 +157,4 @@ def test_the_counts_of_the_survey_fit_together() -> None:
 
 def test_the_page_of_the_options_has_the_options_of_emulate() -> None:
     rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/reference/options.md").read_text(), re.MULTILINE)
-    assert rows[: rows.index("trace") + 1] == list(inspect.signature(emulator.emulate).parameters)
+    assert rows[: rows.index("conditions") + 1] == list(inspect.signature(emulator.emulate).parameters)

@@ -28,6 +28,7 @@ from .tensormap import encode_im2col, encode_tiled
 
 if TYPE_CHECKING:
     from ..clock.chips import Chip
+    from ..clock.conditions import Conditions
     from ..clock.prediction import Prediction
     from ..clock.trace import Recorder
 
@@ -74,6 +75,7 @@ class EmulatedDevice:
     names: Names = no_names
     clock: str | None = None
     trace: bool = False
+    conditions: Conditions | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid option."""
@@ -250,11 +252,12 @@ class EmulatedDevice:
         self._record_result(module, name, config, cluster, launch, started)
 
     def _predict(self, chip: Chip, launch: Launch, module: LoadedModule, name: str) -> Prediction:
+        from ..clock.conditions import USUAL
         from ..clock.prediction import predict
         from ..clock.trace import Recorder
 
         self.recorder = Recorder() if self.trace else None
-        return predict(chip, launch, *module.skeleton(name, chip), self.recorder)
+        return predict(chip, launch, *module.skeleton(name, chip), self.recorder, self.conditions or USUAL)
 
     def _record_result(
         self,

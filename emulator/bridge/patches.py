@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..chip import DEVICE
 from ..errors import EmulatorError
@@ -18,6 +18,9 @@ from ..machine.order.completion import Completion
 from . import driver
 from .allocations import argument_memory
 from .device import EmulatedDevice, Names, no_names
+
+if TYPE_CHECKING:
+    from ..clock.conditions import Conditions
 
 _PREFIXES = ("CUTE_DSL", "CUTE_EXPERIMENTAL_DSL")
 CACHE_WARNING = "Cache is disabled as user wants to generate PTX/ASM"
@@ -104,6 +107,7 @@ def emulate(
     names: Names = no_names,
     clock: str | None = None,
     trace: bool = False,
+    conditions: Conditions | None = None,
 ) -> Iterator[EmulatedDevice]:
     """Make an emulated B200 current: every launch of a CuTeDSL function inside runs on it, on CPU tensors.
 
@@ -122,11 +126,15 @@ def emulate(
     names: maps a kernel's name to its mbarriers' names, by byte offset in dynamic shared memory, for reports.
     clock: a chip ("b200") whose time is predicted. Each launch then has a `prediction` and computes no outputs.
     trace: also record the timeline of the prediction.
+    conditions: what the prediction takes for granted of L2, the data and the clock rate; None for cold, random and
+        the chip's own.
 
     Errors of a kernel are subclasses of EmulatorError. An error that a C program saw only as a CUDA error is raised at
     the end. Raises ValueError for an invalid option.
     """
-    device = EmulatedDevice(completion, seed, budget, level, numerics, diagnostics, processes, names, clock, trace)
+    device = EmulatedDevice(
+        completion, seed, budget, level, numerics, diagnostics, processes, names, clock, trace, conditions
+    )
     driver.make_current(device)
     try:
         with _cutedsl_calls(), one_thread():

@@ -28,6 +28,9 @@ class Chip:
     cta_launch: float
     busy_ghz: float
     other_power: float
+    zeros_power: float
+    boost_ms: float
+    l2_bytes: float
     mma_columns_per_cycle: float
     smem_bytes_per_cycle: float
     fma_cycles: float

@@ -19,6 +19,7 @@ from ..chip import CTAS_AN_SM, LANES, SHARED_BYTES_AN_SM, THREADS_AN_SM, TMEM_CO
 from ..errors import Deadlock
 from ..ptx.kinds import Kind
 from .chips import Chip
+from .conditions import Conditions
 from .timeline import Timeline
 from .trace import Recorder
 from .warps import Sm, TimedCluster
@@ -51,17 +52,32 @@ class Occupancy:
     limit: str
 
 
+@dataclass(frozen=True, order=True)
+class Work:
+    """The work of a cluster: instructions of a loading warp, and the bytes that it loads."""
+
+    instructions: int
+    bytes: int
+
+    @property
+    def amount(self) -> int:
+        """What the use of an SM is proportional to: bytes, or instructions if nothing is loaded."""
+        return self.bytes or self.instructions
+
+
 @dataclass(frozen=True)
 class Executed:
     """A cluster that was executed.
 
     together: the clusters that ran on its SMs at the same time; share: the part of the grid that it represents.
+    weight: the same by work, as a cluster also represents others with more or less work.
     """
 
     cluster: TimedCluster
     sms: Sequence[Sm]
     together: int
     share: float
+    weight: float
 
 
 @dataclass(frozen=True)
@@ -72,30 +88,52 @@ class GridTime:
     occupancy: Occupancy
     executed: Sequence[Executed]
 
+    @cached_property
+    def used(self) -> dict[str | int, float]:
+        """The use of each part of an SM by an average cluster of the grid, in cycles or bytes."""
+        used: dict[str | int, float] = {}
+        for executed in self.executed:
+            for sm in executed.sms:
+                for part, cycles in sm.busy.items():
+                    used[part] = used.get(part, 0.0) + executed.weight * cycles / executed.together
+        return used
+
 
 class Grid:
     """The clusters of a launch on a chip."""
 
-    def __init__(self, chip: Chip, launch: Launch, program: Program, stretches: Sequence[Stretch]) -> None:
+    def __init__(
+        self, chip: Chip, launch: Launch, program: Program, stretches: Sequence[Stretch], conditions: Conditions
+    ) -> None:
         self._chip, self._launch, self._program, self._stretches = chip, launch, program, stretches
+        self._warm = conditions.l2 == "warm"
         x, y, z = launch.grid_of_clusters
         self._indices: list[Dim3] = [(i, j, k) for k, j, i in product(range(z), range(y), range(x))]
         self._size = prod(launch.cluster)
         self._misses: dict[int, float] = {}
         self._first_misses: dict[int, float] = {}
+        self._holds = False
+        """True if L2 holds all that the launch reads and writes."""
 
     @cached_property
-    def _probed(self) -> tuple[Occupancy, Sequence[int], Sequence[int]]:
+    def _probed(self) -> tuple[Occupancy, Sequence[int], Sequence[Work]]:
         """(occupancy, indices of sampled clusters, the amount of work of each)."""
-        whole = self._timeline(untimed=True)
+        whole = self._timeline(len(self._indices), untimed=True)
         first = self._walk(self._indices[0], whole, None)
         occupancy = self._occupancy(first.ctas[0].tmem_columns)
         loaders = [w for w in first.ctas[0].warps if w.loaded] or first.ctas[0].warps
         loader = min(loaders, key=lambda w: w.executed).index
+        clusters = len(self._indices)
+        touched = float(clusters * whole.stored)
         for tensor, loaded in whole.loaded.items():
             distinct = len(whole.gathered.get(tensor, ())) * tensor.box_bytes or loaded
-            missed = min(distinct, tensor.bytes / len(self._indices))
+            missed = min(distinct, tensor.bytes / clusters)
+            touched += clusters * missed
             self._misses[tensor.address], self._first_misses[tensor.address] = missed / loaded, missed / distinct
+        if self._warm and touched <= self._chip.l2_bytes:
+            self._holds = True
+            self._misses = dict.fromkeys(self._misses, 0.0)
+            self._first_misses = dict.fromkeys(self._first_misses, 0.0)
         if any(instr.kind is Kind.WORK_STEALING for instr in self._launch.kernel.instrs):
             return occupancy, (), ()
         return occupancy, *self._work_samples(loader)
@@ -106,27 +144,29 @@ class Grid:
         if not works:
             return self._time_with_work_stealing(occupancy, ghz, recorder)
         times: dict[int, float] = {}
-        executed: list[tuple[int, TimedCluster, Sequence[Sm]]] = []
-        together = min(occupancy.resident, -(-len(self._indices) * self._size // self._chip.sms))
-        one_wave = len(self._indices) <= occupancy.slots
-        for work in _spread(sorted(set(works)), 1 if one_wave else MAX_EXECUTED):
+        executed: list[tuple[Work, TimedCluster, Sequence[Sm]]] = []
+        count, slots = len(self._indices), occupancy.slots
+        together = min(occupancy.resident, -(-count * self._size // self._chip.sms))
+        for work in _spread(sorted(set(works)), 1 if count <= slots else MAX_EXECUTED):
             index = self._indices[sampled[works.index(work)]]
-            timeline = self._timeline(recorder if not executed else None, ghz=ghz)
+            timeline = self._timeline(count, recorder if not executed else None, ghz=ghz)
             ran = timeline.run([index] * together, together)
-            times[work] = sum(c.end - c.start for c in ran) / len(ran)
+            times[work.instructions] = sum(c.end - c.start for c in ran) / len(ran)
             executed.append((work, ran[0], timeline.sms))
-        all_works = [works[bisect_right(sampled, i) - 1] for i in range(len(self._indices))]
-        cycles = _scheduled([_interpolated(times, work) for work in all_works], occupancy.slots)
-        shares: dict[int, float] = {}
-        for work in works:
-            nearest = min(times, key=lambda known: abs(known - work))
-            shares[nearest] = shares.get(nearest, 0) + 1 / len(works)
-        found = [Executed(c, sms, together, shares.get(work, 0.0)) for work, c, sms in executed]
-        return GridTime(cycles, occupancy, found)
+        each = [_interpolated(times, works[bisect_right(sampled, i) - 1].instructions) for i in range(count)]
+        if count > slots and (left := count % slots):
+            alone = min(together, -(-left * self._size // self._chip.sms))
+            if alone < together:  # the last wave's clusters share an SM with fewer others
+                timeline = self._timeline(left, ghz=ghz)
+                ran = timeline.run([index] * alone, alone)
+                faster = sum(c.end - c.start for c in ran) / len(ran) / times[work.instructions]
+                each[-left:] = [cycles * min(faster, 1.0) for cycles in each[-left:]]
+        return GridTime(_scheduled(each, slots), occupancy, _represented(executed, works, together))
 
-    def _timeline(self, recorder: Recorder | None = None, **how: Any) -> Timeline:
-        sharers = min(self._chip.sms, len(self._indices) * self._size)
-        how |= {"recorder": recorder, "first_misses": self._first_misses}
+    def _timeline(self, clusters: int, recorder: Recorder | None = None, **how: Any) -> Timeline:
+        """Return a timeline of SMs that share the chip with those of `clusters` clusters in all."""
+        sharers = min(self._chip.sms, clusters * self._size)
+        how |= {"recorder": recorder, "first_misses": self._first_misses, "holds": self._holds}
         return Timeline(self._chip, self._launch, self._program, self._stretches, sharers, self._misses, **how)
 
     def _occupancy(self, tmem_columns: int) -> Occupancy:
@@ -145,16 +185,16 @@ class Grid:
         slots = self._chip.slots(self._size) * resident
         return Occupancy(len(self._indices), resident, slots, limit)
 
-    def _work_samples(self, loader: int) -> tuple[list[int], list[int]]:
-        """Return (indices of sampled clusters, instructions that warp `loader` of each executes).
+    def _work_samples(self, loader: int) -> tuple[list[int], list[Work]]:
+        """Return (indices of sampled clusters, the work of each, by its warp `loader`).
 
         First a few random clusters are sampled, then more if those differ.
         """
-        count, timeline = len(self._indices), self._timeline(untimed=True)
+        count, timeline = len(self._indices), self._timeline(len(self._indices), untimed=True)
 
-        def works(sampled: list[int]) -> list[int]:
+        def works(sampled: list[int]) -> list[Work]:
             walked = (self._walk(self._indices[i], timeline, loader) for i in sampled)
-            return [cluster.ctas[0].warps[loader].executed for cluster in walked]
+            return [Work(warp.executed, warp.loaded) for warp in (c.ctas[0].warps[loader] for c in walked)]
 
         few = sorted({0, *Random(0).sample(range(count), min(PROBES, count))})
         found = works(few)
@@ -181,15 +221,27 @@ class Grid:
 
         The resident clusters of one set of SMs process all the work that this set gets.
         """
-        timeline = self._timeline(recorder, ghz=ghz)
+        timeline = self._timeline(len(self._indices), recorder, ghz=ghz)
         mine = self._indices[:: occupancy.slots // occupancy.resident]
         ran = timeline.run(mine, occupancy.resident)
         cycles = max(cluster.end for cluster in ran)
-        executed = [Executed(ran[0], timeline.sms, len(mine), 1.0)]
+        executed = [Executed(ran[0], timeline.sms, len(mine), 1.0, 1.0)]
         return GridTime(cycles, occupancy, executed)
 
 
-def _spread(values: Sequence[int], count: int) -> Sequence[int]:
+def _represented(
+    executed: Sequence[tuple[Work, TimedCluster, Sequence[Sm]]], works: Sequence[Work], together: int
+) -> Sequence[Executed]:
+    """Return executed clusters with their part of the grid. Each sampled cluster goes to the nearest by work."""
+    shares, weights = dict.fromkeys((work for work, _, _ in executed), 0.0), {work: 0.0 for work, _, _ in executed}
+    for work in works:
+        nearest = min(shares, key=lambda known: abs(known.instructions - work.instructions))
+        shares[nearest] += 1 / len(works)
+        weights[nearest] += work.amount / nearest.amount / len(works)
+    return [Executed(cluster, sms, together, shares[work], weights[work]) for work, cluster, sms in executed]
+
+
+def _spread(values: Sequence[Work], count: int) -> Sequence[Work]:
     """Return at most `count` evenly spaced values of an ascending sequence.
 
     The last value and, of several, the first are always included.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from .chips import Chip
+from .conditions import USUAL, Conditions
 from .grid import Grid, GridTime
+from .power import Pace, at_first, balanced, frequency
 from .stretch import ALU, FMA, ISSUE, LSU, MUFU, PIPES
 from .trace import Recorder
 from .warps import SUB_PARTITIONS, TimedWarp
@@ -23,7 +25,6 @@ READ_ONCE: Final = "each tensor that TMA loads is read from HBM once; repeated l
 BOUND: Final = 0.5
 HBM_MATTERS: Final = 0.25
 """HBM use below which HBM does not bound a launch; at a lower clock HBM is even less busy."""
-HALVINGS: Final = 20
 WAITS: Final = 4
 """The number of waits shown per role."""
 
@@ -60,7 +61,9 @@ class Prediction:
     """The predicted time of one launch on a chip.
 
     cycles: of the SM's clock, from the first instruction to the last.
-    seconds: with the launch overhead, at `ghz`.
+    seconds: with the launch overhead, at `ghz`, of a launch after a pause. pace: why it has this rate.
+    sustained: the same in continuous work, at the rate that power allows.
+    conditions: what L2 holds, the data, and the rate if it is given.
     busy: the utilisation of each part of an SM and of the chip, the highest first.
     flops: of tensor core instructions.
     clusters: in the grid. slots: clusters at a time. resident: CTAs per SM. limit: the resource that limits `resident`.
@@ -80,6 +83,9 @@ class Prediction:
     limit: str
     roles: tuple[Role, ...]
     assumptions: tuple[str, ...]
+    pace: str
+    sustained: Pace
+    conditions: Conditions = USUAL
     trace: Recorder | None = field(default=None, repr=False)
 
     @property
@@ -103,7 +109,12 @@ class Prediction:
 
     def _lines(self) -> Iterator[str]:
         yield f"{self.kernel[:60]}: predicted {self.seconds * 1e6:,.1f} us on a {self.chip} (nothing was measured)"
-        yield f"  {self.cycles:,.0f} cycles at {self.ghz:.3f} GHz, {self.tflops:,.0f} TFLOP/s"
+        yield f"  {self.cycles:,.0f} cycles at {self.ghz:.3f} GHz ({self.pace}), {self.tflops:,.0f} TFLOP/s"
+        if self.sustained.ghz != self.ghz:
+            rate = self.flops / self.sustained.seconds / 1e12
+            us = f"{self.sustained.seconds * 1e6:,.1f} us at {self.sustained.ghz:.3f} GHz"
+            yield f"  in continuous work: {us} ({self.sustained.why}), {rate:,.0f} TFLOP/s"
+        yield f"  L2 {self.conditions.l2}, data {self.conditions.data}"
         yield (
             f"  {self.clusters} clusters, {self.slots} at a time ({self.resident} CTAs per SM, "
             f"limited by {self.limit}): {self.waves:.2f} waves, the last {_tail(self.waves):.0%} full"
@@ -124,29 +135,27 @@ def _tail(waves: float) -> float:
 
 
 def predict(
-    chip: Chip, launch: Launch, skeleton: Skeleton, program: Program, recorder: Recorder | None = None
+    chip: Chip,
+    launch: Launch,
+    skeleton: Skeleton,
+    program: Program,
+    recorder: Recorder | None = None,
+    conditions: Conditions = USUAL,
 ) -> Prediction:
     """Predict the time of a launch. program: the lowered skeleton."""
-    grid = Grid(chip, launch, program, skeleton.stretches)
-    time = grid.time(chip.max_clock_ghz, recorder)
-    used = _used(time)
-    ghz = _rate(chip, time, used, time.cycles)
-    if ghz < chip.max_clock_ghz and _busy(chip, time, used, chip.max_clock_ghz)["HBM"] > HBM_MATTERS:
-        fast = time.cycles
-        if recorder is not None:
-            recorder.clear()
-        time = grid.time(ghz, recorder)
-        used = _used(time)
-        ghz, cycles = _balanced(chip, time, used, fast, ghz)
-        time = replace(time, cycles=cycles)
-    busy = _busy(chip, time, used, ghz)
+    grid = Grid(chip, launch, program, skeleton.stretches, conditions)
+    ghz = conditions.ghz or chip.max_clock_ghz
+    time = grid.time(ghz, recorder)
+    sustained = _sustained(chip, grid, time, conditions)
+    pace = at_first(chip, conditions, time.cycles, sustained)
+    busy = _busy(chip, time, time.cycles, ghz)
     return Prediction(
         chip.name,
         launch.kernel.name,
         time.cycles,
-        ghz,
-        time.cycles / (1e9 * ghz) + chip.launch_us * 1e-6,
-        used.get("flops", 0.0) * time.occupancy.clusters,
+        pace.ghz,
+        pace.seconds,
+        time.used.get("flops", 0.0) * time.occupancy.clusters,
         busy,
         time.occupancy.clusters,
         time.occupancy.slots,
@@ -154,65 +163,37 @@ def predict(
         time.occupancy.limit,
         tuple(_roles(time, launch)),
         (*_decided(skeleton), READ_ONCE, *chip.assumptions),
+        pace.why,
+        sustained,
+        conditions,
         recorder,
     )
 
 
-def frequency(chip: Chip, utilisation: float) -> float:
-    """Return the clock rate in GHz at a tensor core utilisation.
+def _sustained(chip: Chip, grid: Grid, time: GridTime, conditions: Conditions) -> Pace:
+    """Return the pace in continuous work. time: at the highest rate, or at the one that the conditions give."""
+    if conditions.ghz is not None:
+        return at_first(chip, conditions, time.cycles, Pace(conditions.ghz, time.cycles, 0.0, ""))
 
-    The limit is power. Power is proportional to the cube of the rate, because voltage scales with the rate, times the
-    switching activity of the tensor cores and of everything else. Hence fewer cycles never take longer.
-    """
-    switches = (chip.other_power + 1) / (chip.other_power + utilisation)
-    return float(min(chip.max_clock_ghz, chip.busy_ghz * switches ** (1 / 3)))
+    def rate_of(cycles: float) -> float:
+        return frequency(chip, time.used.get("products", 0.0) / _cycles(chip, time, cycles), conditions.data)
 
-
-def _rate(chip: Chip, time: GridTime, used: Mapping[str | int, float], cycles: float) -> float:
-    """Return the clock rate of a launch that takes `cycles`."""
-    return frequency(chip, used.get("products", 0.0) / _cycles(chip, replace(time, cycles=cycles)))
-
-
-def _balanced(
-    chip: Chip, slow: GridTime, used: Mapping[str | int, float], fast: float, ghz: float
-) -> tuple[float, float]:
-    """Return a consistent (rate, cycles).
-
-    At a lower rate HBM delivers more bytes per cycle, so a launch takes fewer cycles. That raises the utilisation,
-    which
-    lowers the rate further. Cycles are taken to be linear in the rate.
-    slow: the execution at `ghz`; fast: the cycles at the highest rate.
-    """
-    each = (fast - slow.cycles) / (chip.max_clock_ghz - ghz)
-
-    def cycles(rate: float) -> float:
-        return slow.cycles + each * (rate - ghz)
-
-    low, high = frequency(chip, 1.0), ghz
-    for _ in range(HALVINGS):
-        rate = (low + high) / 2
-        low, high = (rate, high) if rate < _rate(chip, slow, used, cycles(rate)) else (low, rate)
-    return high, cycles(high)
+    ghz, cycles = rate_of(time.cycles), time.cycles
+    if ghz < chip.max_clock_ghz and _busy(chip, time, cycles, chip.max_clock_ghz)["HBM"] > HBM_MATTERS:
+        slow, fast = (ghz, grid.time(ghz).cycles), (chip.max_clock_ghz, time.cycles)
+        ghz, cycles = balanced(rate_of, fast, slow, frequency(chip, 1.0, conditions.data))
+    why = "limited by power" if ghz < chip.max_clock_ghz else "the chip's highest"
+    return Pace(ghz, cycles, cycles / (1e9 * ghz) + chip.launch_us * 1e-6, why)
 
 
-def _used(time: GridTime) -> dict[str | int, float]:
-    """Return the use of each part of an SM by an average cluster of the grid."""
-    used: dict[str | int, float] = {}
-    for executed in time.executed:
-        for sm in executed.sms:
-            for part, cycles in sm.busy.items():
-                used[part] = used.get(part, 0.0) + executed.share * cycles / executed.together
-    return used
+def _cycles(chip: Chip, time: GridTime, cycles: float) -> float:
+    """Return the cycles of all SMs divided by the number of clusters, for a launch that takes `cycles`."""
+    return cycles * chip.sms / time.occupancy.clusters
 
 
-def _cycles(chip: Chip, time: GridTime) -> float:
-    """Return the cycles of all SMs divided by the number of clusters."""
-    return time.cycles * chip.sms / time.occupancy.clusters
-
-
-def _busy(chip: Chip, time: GridTime, used: Mapping[str | int, float], ghz: float) -> dict[str, float]:
-    """Return the utilisation of each part of the chip at clock rate `ghz`."""
-    whole = _cycles(chip, time)
+def _busy(chip: Chip, time: GridTime, cycles: float, ghz: float) -> dict[str, float]:
+    """Return the utilisation of each part of the chip in a launch that takes `cycles` at clock rate `ghz`."""
+    whole, used = _cycles(chip, time, cycles), time.used
     found = {"tensor core": used.get("tensor core", 0.0) / whole}
     for pipe in (ISSUE, FMA, ALU, MUFU):
         found[PIPES[pipe]] = used.get(pipe, 0.0) / SUB_PARTITIONS / whole

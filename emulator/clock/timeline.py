@@ -35,6 +35,7 @@ class Timeline:
     ghz: the clock rate, default the highest.
     misses: the L2 miss rate of loads, by tensor address, default 1.
     first_misses: the L2 miss rate of a cluster's first load of bytes, by tensor address, default 1.
+    holds: L2 holds all that the launch reads and writes.
     untimed: warps only run through their programs, each alone, and no time is modelled.
     """
 
@@ -50,9 +51,11 @@ class Timeline:
         untimed: bool = False,
         ghz: float | None = None,
         first_misses: Mapping[int, float] = MappingProxyType({}),
+        holds: bool = False,
     ) -> None:
         self.chip, self.launch, self.program, self.stretches = chip, launch, program, stretches
         self.misses, self.first_misses, self.recorder, self.untimed = misses, first_misses, recorder, untimed
+        self.holds = holds
         self.ghz = ghz or chip.max_clock_ghz
         self.hbm_share = min(chip.hbm_share(sharers, self.ghz), chip.sm_bytes_per_cycle)
         self.l2_share = min(chip.l2_share(sharers), chip.sm_bytes_per_cycle)
@@ -68,6 +71,8 @@ class Timeline:
         """The tensor of each tensor map, by the map's address."""
         self.loaded: dict[Tensor, int] = {}
         """Bytes that TMA was requested to load of each tensor."""
+        self.stored = 0
+        """Bytes that a walk's warps store to global memory."""
         self.gathered: dict[Tensor, set[tuple[int, int]]] = {}
         """In a walk, the (column, row) of each gathered box's first line, or (0, address) of each cp.async, by tensor.
         """
@@ -224,7 +229,7 @@ class Timeline:
 
     def from_hbm(self, tensor: Tensor | None) -> float:
         """Return the share of a tensor's loaded bytes that comes from HBM."""
-        return 1.0 if tensor is None else self.misses.get(tensor.address, 1.0)
+        return float(not self.holds) if tensor is None else self.misses.get(tensor.address, 1.0)
 
     def prefetch(self, sm: Sm, now: float, address: int, size: int) -> None:
         """Prefetch bytes that L2 does not hold. They are in flight from HBM like those of loads."""
@@ -261,19 +266,21 @@ class Timeline:
         now: float,
         size: int,
         latency: float,
+        saving: float,
         from_hbm: float,
         tensor: Tensor | None = None,
         sent: float = 0.0,
     ) -> float:
         """Return the completion time of a load from global memory.
 
-        latency: from HBM on an idle chip. sent: the time at which the last of it was requested.
+        latency: from HBM on an idle chip; saving: how much sooner it comes from L2. sent: the time at which the last
+        of it was requested.
         """
         chip = self.chip
         taken, there = self._prefetched(sm, tensor, size * from_hbm)
         from_hbm = from_hbm - taken / size if taken < size * from_hbm else 0.0
         sm.outstanding += size
-        latency -= (1 - from_hbm) * chip.tma_l2_saving
+        latency -= (1 - from_hbm) * saving
         queued = from_hbm * (sm.outstanding + sm.coming) / chip.bytes_in_flight_per_cycle
         queued += (1 - from_hbm) * sm.outstanding / chip.l2_bytes_in_flight_per_cycle
         sm.hbm = max(sm.hbm, now - chip.burst_cycles) + size * from_hbm / self.hbm_share
@@ -291,11 +298,12 @@ class Timeline:
         """Return (completion time, time at which the source was read) of a store to global memory."""
         chip = self.chip
         sm.out = max(sm.out, now) + size / chip.store_bytes_per_cycle
-        sm.hbm = max(sm.hbm, now - chip.burst_cycles) + size / self.hbm_share
+        to_hbm = 0 if self.holds else size
+        sm.hbm = max(sm.hbm, now - chip.burst_cycles) + to_hbm / self.hbm_share
         sm.l2 = max(sm.l2, now - chip.burst_cycles) + size / self.l2_share
         sm.use("L2 bytes", size)
-        sm.use("HBM bytes", size)
-        return max(sm.out + chip.tma_store_latency, sm.hbm, sm.l2), sm.out
+        sm.use("HBM bytes", to_hbm)
+        return max(sm.out + chip.tma_store_latency, sm.hbm if to_hbm else 0.0, sm.l2), sm.out
 
     @staticmethod
     def _landed(sm: Sm, size: int, _now: float) -> None:

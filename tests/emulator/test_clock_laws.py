@@ -6,10 +6,14 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bench import clock as bench
+from emulator import emulate, launch
 from emulator.clock.chips import Chip, chip
+from emulator.clock.conditions import Conditions
+from emulator.clock.prediction import Prediction
 from emulator.clock.timeline import Timeline
 
 B200 = chip("b200")
@@ -57,7 +61,7 @@ DONE: mbarrier.try_wait.parity.shared.b64 %p5, [%r12], %r4; @!%p5 bra DONE;
 ret;""",
     ).replace(".param .b64 map", ".param .align 64 .b8 map[128]")
     idesc = bench.KIND["BF16"][1] | columns >> 3 << 17 | 128 >> 4 << 24
-    given = [bench.tensor_map(BOX[0], 1 << 20, BOX), tiles, idesc]
+    given: list[int | bytes] = [bench.tensor_map(BOX[0], 1 << 20, BOX), tiles, idesc]
     shares = {"misses": {bench.TENSOR: 0.25}} | shares
     return bench.cycles(text, given, threads=64, chip=chip, **shares)
 
@@ -115,3 +119,81 @@ def test_no_part_is_busy_for_longer_than_the_launch(misses: float) -> None:
     assert busy["HBM bytes"] <= timeline.hbm_share * whole
     assert busy["L2 bytes"] <= timeline.l2_share * whole
     assert busy["TMA"] <= whole and busy["tensor core"] <= whole
+
+
+def predicted(text: str, args: list[Any], ctas: int, threads: int = 32, **conditions: Any) -> Prediction:
+    with emulate(clock="b200", conditions=Conditions(**conditions)):
+        found = launch(text, args=args, grid=ctas, block=threads).prediction
+    assert found is not None
+    return found
+
+
+EXPONENTIALS = "".join(f"ex2.approx.ftz.f32 %r{10 + i % 8}, %r{10 + i % 8};" for i in range(256))
+
+
+@pytest.mark.parametrize("full", [148, 8 * 148, 16 * 148])
+def test_one_cta_more_costs_at_most_one_cta(full: int) -> None:
+    """Eight CTAs fit an SM, and share its MUFU: alone a CTA is faster."""
+    text = bench.entry("u32 rounds", f".shared .b8 pool[27000]; mov.b32 %r1, pool; {EXPONENTIALS} ret;")
+    alone, before, after = (predicted(text, [1], count, 256).cycles for count in (1, full, full + 1))
+    assert 0 < after - before <= alone
+
+
+PERSISTENT = bench.entry(
+    "u32 tiles,u32 idesc,u64 data",
+    """
+.shared .align 128 .b8 window[1024]; .shared .align 8 .b8 bar[8];
+ld.param.u32 %r2, [tiles]; ld.param.u32 %r9, [idesc]; ld.param.u64 %d1, [data]; mov.u32 %r3, %ctaid.x;
+mov.b32 %r0, 0; mov.b64 %d2, 0; mov.b32 %r10, bar; mov.b32 %r11, window; elect.sync _|%p1, -1; mov.b32 %r4, 0;
+@%p1 mbarrier.init.shared.b64 [%r10], 1; mov.u32 %r5, %nctaid.x;
+TILE: setp.ge.u32 %p2, %r3, %r2; @%p2 bra END;
+@%p1 mbarrier.arrive.expect_tx.shared.b64 _, [%r10], 1024;
+@%p1 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r11], [%d1], 1024, [%r10];
+WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [%r10], %r4; @!%p3 bra WAIT;
+xor.b32 %r4, %r4, 1; @%p1 tcgen05.mma.cta_group::1.kind::f16 [%r0], %d2, %d2, %r9, %p1; add.u32 %r3, %r3, %r5;
+bra TILE;
+END: ret;""",
+)
+
+
+@pytest.mark.parametrize("tiles", [148, 150, 447, 1000])
+def test_persistent_ctas_with_unequal_work_count_what_they_do(tiles: int) -> None:
+    idesc = bench.KIND["BF16"][1] | 128 >> 3 << 17 | 128 >> 4 << 24
+    found = predicted(PERSISTENT, [tiles, idesc, np.zeros(256, np.float32)], 148)
+    assert found.flops == pytest.approx(tiles * 2 * 128 * 128 * 16, rel=1e-6)
+    assert found.busy["tensor core"] * found.cycles * B200.sms == pytest.approx(tiles * 64)
+
+
+STREAM = bench.copy_program(16, 16).replace(
+    "mov.b64 %d1, 4096;",
+    "ld.param.u64 %d1, [data]; mov.u32 %r6, %ctaid.x; mad.lo.u32 %r6, %r6, 128, %r1; mad.wide.u32 %d1, %r6, 16, %d1;",
+)
+STREAM = STREAM.replace("cp.async.commit_group;", "add.u64 %d1, %d1, 303104; cp.async.commit_group;")
+STREAM = STREAM.replace(".param .u32 rounds", ".param .u32 rounds, .param .u64 data")
+
+
+@pytest.mark.parametrize(("rounds", "fits"), [(100, True), (600, False)])
+def test_a_warm_l2_serves_what_fits(rounds: int, fits: bool) -> None:
+    data = np.zeros(rounds * 303104, np.uint8)
+    cold, warm = (predicted(STREAM, [rounds, data], 148, 128, l2=state) for state in ("cold", "warm"))
+    assert cold.busy["HBM"] > 0.5
+    assert (warm.busy["HBM"] == 0 and warm.cycles < 0.7 * cold.cycles) if fits else warm.cycles == cold.cycles
+
+
+def test_power_limits_only_continuous_work() -> None:
+    text, idesc = bench.mma_program("BF16", False, 1), bench.KIND["BF16"][1] | 256 >> 3 << 17 | 128 >> 4 << 24
+    short = predicted(text, [idesc, 100, 8, 0], 148, 128)
+    assert short.ghz == B200.max_clock_ghz > short.sustained.ghz
+    assert short.sustained.seconds > short.seconds
+    zeros = predicted(text, [idesc, 100, 8, 0], 148, 128, data="zeros")
+    assert (zeros.seconds, zeros.cycles) == (short.seconds, short.cycles)
+    assert short.sustained.ghz < zeros.sustained.ghz < B200.max_clock_ghz
+    given = predicted(text, [idesc, 100, 8, 0], 148, 128, ghz=1.5)
+    assert given.seconds == pytest.approx(given.cycles / 1.5e9 + 1e-6 * B200.launch_us) == given.sustained.seconds
+
+
+def test_power_limits_the_rest_of_a_long_launch() -> None:
+    text, idesc = bench.mma_program("BF16", False, 1), bench.KIND["BF16"][1] | 256 >> 3 << 17 | 128 >> 4 << 24
+    long = predicted(text, [idesc, 40, 8, 0], 148 * 2000, 128)
+    fast = long.cycles / (1e9 * B200.max_clock_ghz)
+    assert 1e3 * fast > B200.boost_ms and fast < long.seconds < long.sustained.seconds

@@ -76,6 +76,7 @@ def _tma(ins: Instr) -> Action:
         """Issue one copy for lanes that store the same bytes."""
         for (place, _), lane in {(of_lane(at, n), of_lane(source, n)): n for n in active_lanes(mask)}.items():
             tensor = _tensor(warp, place)
+            warp.timeline.stored += tensor.box_bytes * boxes
             warp.ops.append((_store_by_engine, lane, tensor.box_bytes * boxes, tensor.box_lines * boxes))
 
     return store if "bulk_group" in ins.modifiers else load
@@ -142,8 +143,8 @@ def _fetch(
     """Load through the copy engine. A multicast load is fetched once."""
     timeline = warp.timeline
     chip, sent, from_hbm = timeline.chip, _engine(warp, now, lines), timeline.from_hbm(tensor) / len(destinations)
-    latency, first = chip.tma_latency, now + chip.tma_issue
-    done = max(timeline.load(sm, first, size, latency, from_hbm, tensor, sent) for sm, _ in destinations)
+    latency, saving, first = chip.tma_latency, chip.tma_l2_saving, now + chip.tma_issue
+    done = max(timeline.load(sm, first, size, latency, saving, from_hbm, tensor, sent) for sm, _ in destinations)
     by = warp.cta.rank, COPIES
     for _, barrier in destinations:
         timeline.at(done, partial(timeline.complete, barrier, size, by=by))
@@ -197,6 +198,7 @@ def _bulk(ins: Instr) -> Action:
     def store(warp: TimedWarp, mask: Any, target: Any, source: Any, size: Any, *rest: Any) -> None:
         for lane in active_lanes(mask):
             count = of_lane(size, lane)
+            warp.timeline.stored += count
             warp.ops.append((_store_by_engine, lane, count, lines_of(count)))
 
     return store if "bulk_group" in ins.modifiers else load
@@ -246,10 +248,11 @@ WHOLE_WARP: Final = "cp.async"
 @timed("cp.async", keep=first(3))
 def _copy(ins: Instr) -> Action:
     def perform(warp: TimedWarp, now: float, size: int, tensor: Tensor | None) -> float:
-        timeline, sm = warp.timeline, warp.sm
-        cycles: float = max(1.0, size / timeline.chip.smem_bytes_per_cycle)
+        timeline, sm, chip = warp.timeline, warp.sm, warp.timeline.chip
+        cycles: float = max(1.0, size / chip.smem_bytes_per_cycle)
         sm.lsu = max(sm.lsu, now) + cycles
-        done = timeline.load(sm, now, size, timeline.chip.copy_latency, timeline.from_hbm(tensor), tensor)
+        saving = chip.global_latency - chip.l2_latency
+        done = timeline.load(sm, now, size, chip.copy_latency, saving, timeline.from_hbm(tensor), tensor)
         warp.copies.setdefault(WHOLE_WARP, Copies()).add(done, done)
         return now + cycles
 

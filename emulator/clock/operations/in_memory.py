@@ -90,7 +90,13 @@ def _st(ins: Instr) -> Action:
         return max(now + 1, sent)
 
     if is_global_store(ins):
-        return lambda warp, mask: warp.ops.append((leave, op.bytes * len(active_lanes(mask))))
+
+        def store(warp: TimedWarp, mask: Any) -> None:
+            size = op.bytes * len(active_lanes(mask))
+            warp.timeline.stored += size
+            warp.ops.append((leave, size))
+
+        return store
 
     def run(warp: TimedWarp, mask: Any, address: Any, value: Any) -> None:
         lanes, addresses = _places(op, warp, mask, address)

@@ -1,0 +1,36 @@
+"""The conditions of a launch that its PTX does not show: what L2 holds, the data, the clock rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+L2State = Literal["cold", "warm"]
+Data = Literal["random", "zeros"]
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The conditions of a launch.
+
+    l2: "cold" if L2 holds nothing that the launch reads, as after a flush; "warm" if the same launch was made before
+    it.
+    data: the operands of the tensor cores, which decide their power.
+    ghz: a fixed clock rate; None for the chip's own, which power limits.
+    """
+
+    l2: L2State = "cold"
+    data: Data = "random"
+    ghz: float | None = None
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an invalid condition."""
+        for name, kind in (("l2", L2State), ("data", Data)):
+            if getattr(self, name) not in get_args(kind):
+                allowed = " or ".join(map(repr, get_args(kind)))
+                raise ValueError(f"{name} is {getattr(self, name)!r}; allowed: {allowed}")
+        if self.ghz is not None and not 0.1 <= self.ghz <= 5:
+            raise ValueError(f"ghz is {self.ghz}; allowed: None or 0.1 to 5")
+
+
+USUAL: Final = Conditions()
