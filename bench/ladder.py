@@ -97,7 +97,7 @@ def outcome(version: Version) -> Outcome:
 
     kernel.config.MAX_DEPTH, kernel.config.SPLITS = version.depth, (1,)  # type: ignore[assignment]
     if not version.early_s:
-        kernel.FmhaConfig.s_ahead = False  # type: ignore[method-assign, assignment]
+        kernel.FmhaConfig.product_order = "pv_first"  # type: ignore[method-assign, assignment]
     config = kernel.configuration(HEAD_DIM, HEADS, shared_kv=True, partials=False, p_path=version.p_path)
     names = {warp: name for name, warps in vars(config.roles).items() for warp in warps}
     q = torch.empty(BATCH, 1, HEADS, HEAD_DIM, dtype=torch.bfloat16)

@@ -96,7 +96,7 @@ def expected(step: Step) -> tuple[np.ndarray, np.ndarray]:
         blocks = step.blocks().double().numpy()
         keys = oracle.compressed_keys(step.positions, RATIO[step.layer])
         if step.layer == "CSA":
-            keys = oracle.listed_keys(step.best_blocks().numpy(), np.full((1, step.tokens), TOP_K), len(blocks[0]))
+            keys = oracle.topk_keys(step.best_blocks().numpy(), np.full((1, step.tokens), TOP_K), len(blocks[0]))
         sources.append((blocks, blocks, keys))
     scale = step.q.shape[-1] ** -0.5
     return oracle.attention(step.q.double().numpy(), sources, scale, step.sink.double().numpy())

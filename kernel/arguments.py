@@ -1,6 +1,6 @@
-"""The kernel's arguments, once: what each is called, its dtype and rank, when it is there, and what it means.
+"""The table of kernel arguments: name, dtype, rank, the configurations that have it, and its meaning.
 
-A row here, its value in `kernel.host.launch` and its use on the device is all that an argument takes.
+An argument takes a row here, a value in `kernel.host`, and its use on the device.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from cutlass.cute.runtime import from_dlpack, make_fake_tensor
 
 from kernel.config import FmhaConfig
 
-TMA_ALIGN_BYTES = 16  # what a tensor map asks of addresses and strides
+TMA_ALIGN_BYTES = 16  # alignment of addresses and strides that a tensor map requires
 
 
 @dataclass(frozen=True)
 class Spec:
-    """A kernel argument: a row-major tensor with a dimension for each word of `dims`, or a scalar where that is empty.
+    """A kernel argument: a row-major tensor with a dimension per word of `dims`, or a scalar if `dims` is empty.
 
-    mapped: TMA moves it, by a tensor map. when: whether a configuration has it; without it the argument is None.
+    mapped: a tensor map describes it, for TMA. when: true for configurations that have it; for others it is None.
     """
 
     dtype: type[cutlass.Numeric]
@@ -34,17 +34,19 @@ class Spec:
 
     @property
     def rank(self) -> int:
+        """Number of dimensions; 0 is a scalar."""
         return len(self.dims.split())
 
     @property
     def align_bytes(self) -> int:
+        """Alignment of the first element and of the strides, in bytes."""
         return TMA_ALIGN_BYTES if self.mapped else self.dtype.width // 8
 
     def fake(self) -> Any:
-        """What stands for the argument when the kernel is compiled.
+        """Return the placeholder with which the kernel is compiled.
 
-        Nothing of a tensor's shape is fixed, head dim included: a launch passes whole shapes and strides, and what is
-        read must be laid out as what is passed.
+        All of a tensor's shape is symbolic, even the head dim: a launch passes whole shapes and strides, and the layout
+        that the compiled function reads must be the one that is passed.
         """
         if self.rank == 0:
             return self.dtype(0)
@@ -54,7 +56,7 @@ class Spec:
         return make_fake_tensor(self.dtype, shape, (*strides, 1), assumed_align=self.align_bytes)
 
     def bind(self, value: Any) -> Any:
-        """`value`, a torch tensor or a number, as CuTeDSL takes it; shape and strides are read at the launch."""
+        """Convert a torch tensor or a number for CuTeDSL, which reads shape and strides at the launch."""
         if self.rank == 0:
             return self.dtype(value)
         tensor = from_dlpack(value.detach(), assumed_align=self.align_bytes)
@@ -67,66 +69,70 @@ def argument(
     mapped: bool = False,
     when: Callable[[FmhaConfig], bool] = lambda config: True,
 ) -> Any:
+    """Declare a row of a table, with the fields of Spec."""
     return field(metadata={"spec": Spec(dtype, dims, mapped, when)})
 
 
 def partials(config: FmhaConfig) -> bool:
+    """Return whether a configuration writes U and m."""
     return config.partials
 
 
 def compressed(config: FmhaConfig) -> bool:
+    """Return whether a configuration has compressed keys."""
     return config.compressed != "none"
 
 
 def topk(config: FmhaConfig) -> bool:
+    """Return whether tokens have top-k indices."""
     return config.compressed == "topk"
 
 
 @dataclass(frozen=True)
 class Operands:
-    """What TMA moves. G groups of R rows: see RowTile. B sequences of S keys, D the head dim."""
+    """Tensors that TMA moves: G groups of R rows (see RowTile), B sequences of S keys, head dim D."""
 
     q: Any = argument(BFloat16, "G R D", mapped=True)
     k: Any = argument(BFloat16, "B S D", mapped=True)
-    v: Any = argument(BFloat16, "B S D", mapped=True)  # k again where V is K
+    v: Any = argument(BFloat16, "B S D", mapped=True)  # k again if V is K
     o: Any = argument(BFloat16, "G R D", mapped=True)
     u: Any = argument(Float32, "G R D", mapped=True, when=partials)
-    compressed: Any = argument(BFloat16, "B S_c D", mapped=True, when=compressed)  # [1, B * S_c, D] where listed
+    compressed: Any = argument(BFloat16, "B S_c D", mapped=True, when=compressed)  # [1, B * S_c, D] with top-k indices
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """What the device reads and writes itself."""
+    """Tensors that threads read and write, and scalars."""
 
     lse: Any = argument(Float32, "G R")
     m: Any = argument(Float32, "G R", when=partials)
     sink: Any = argument(Float32, "H", when=lambda config: config.sink)
     lens: Any = argument(Int32, "B", when=lambda config: config.mask != "none")  # keys that hold something
-    # tokens of the sequence up to the last query's
+    # tokens of the sequence up to its last query
     positions: Any = argument(Int32, "B", when=lambda config: config.compressed == "blocks")
     topk_indices: Any = argument(Int32, "G K", when=topk)
-    topk_lens: Any = argument(Int32, "G", when=topk)  # how many indices count
+    topk_lens: Any = argument(Int32, "G", when=topk)  # indices that count
     rows: Any = argument(Int32)  # R
     heads: Any = argument(Int32)  # H
     tokens: Any = argument(Int32)  # queries of a sequence
     keys: Any = argument(Int32)  # S
-    window: Any = argument(Int32)  # keys that a query sees at most, its own included
+    window: Any = argument(Int32)  # maximum of keys that a query sees, its own included
     compressed_keys: Any = argument(Int32)  # S_c
     ratio: Any = argument(Int32)  # tokens of a compressed block
-    ctas: Any = argument(Int32)  # of the grid at most, where keys are not split
-    scale_log2: Any = argument(Float32)  # what logits are multiplied by, for exponents of two
+    ctas: Any = argument(Int32)  # maximum of CTAs in the grid, unless keys are split
+    scale_log2: Any = argument(Float32)  # factor from raw logits to exponents of two
 
 
 Table = TypeVar("Table", Operands, Arguments)
 
 
 def fakes(table: type[Table], config: FmhaConfig) -> Table:
-    """The arguments that a configuration is compiled with."""
+    """Return the placeholders with which a configuration is compiled."""
     return _filled(table, config, lambda name, spec: spec.fake())
 
 
 def bound(table: type[Table], config: FmhaConfig, values: Mapping[str, torch.Tensor | float | None]) -> Table:
-    """The arguments of a launch, from torch tensors and numbers by name."""
+    """Return the arguments of a launch, from torch tensors and numbers by name."""
     return _filled(table, config, lambda name, spec: spec.bind(values[name]))
 
 

@@ -1,6 +1,6 @@
-"""What a configuration takes: tensor memory (drawn), shared memory by buffer, registers, PTX, seconds to compile.
+"""The resources of a configuration: tensor memory (drawn), shared memory by buffer, registers, PTX, compile time.
 
-`python -m kernel.budget` prints it for every head dim and way of P, and for DeepSeek-V4's layers.
+`python -m kernel.budget` prints them for every head dim and memory of P, and for DeepSeek-V4's layers.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernel.compiled import compile
-from kernel.config import S_STAGES, SMEM_BYTES, TMEM_COLS, TWO_ROW_TILES, UNIT_ROLES, FmhaConfig, Roles
+from kernel.config import S_STAGES, SLICE_ROLES, SMEM_BYTES, TMEM_COLS, TWO_Q_TILES, FmhaConfig, Roles
 from kernel.cubin import resources
 
-COLS_A_MARK = 8  # of tensor memory, in the drawing
+COLS_PER_MARK = 8  # columns of tensor memory per character of the drawing
 
 CONFIGS = (
     *(FmhaConfig(hd, p_path=p_path) for hd in (64, 128, 256) for p_path in ("tmem", "smem")),
-    *(FmhaConfig(hd, roles=TWO_ROW_TILES) for hd in (64, 128)),
+    *(FmhaConfig(hd, roles=TWO_Q_TILES) for hd in (64, 128)),
     FmhaConfig(256, mma_ctas=2, roles=Roles(queries=())),
-    FmhaConfig(512, p_path="smem", roles=UNIT_ROLES),
+    FmhaConfig(512, p_path="smem", roles=SLICE_ROLES),
     *(
-        FmhaConfig(512, "smem", "causal", True, False, compressed, True, mma_ctas=ctas, roles=UNIT_ROLES)
+        FmhaConfig(512, "smem", "causal", True, False, compressed, True, mma_ctas=ctas, roles=SLICE_ROLES)
         for ctas in (1, 2)
         for compressed in ("none", "blocks", "topk")
     ),
-    FmhaConfig(512, "smem", "causal", True, False, "topk", True, splits=16, roles=UNIT_ROLES),
+    FmhaConfig(512, "smem", "causal", True, False, "topk", True, splits=16, roles=SLICE_ROLES),
 )
 
 
@@ -38,10 +38,10 @@ class Region:
 
 
 def tensor_memory(config: FmhaConfig) -> tuple[Region, ...]:
-    """What lies in which columns, in their order."""
+    """Return the regions of tensor memory in the order of their columns."""
     s = "S{0} P{0}" if config.p_over_s else "S{0}"
     regions = [Region(s.format(i), i * config.s_cols, config.s_cols) for i in range(S_STAGES)]
-    names = ["O"] if config.row_tiles == 1 else ["O0", "O1"]
+    names = ["O"] if config.q_tiles == 1 else ["O0", "O1"]
     regions += [Region(name, config.tmem_o + i * config.o_cols, config.o_cols) for i, name in enumerate(names)]
     if config.p_path == "tmem" and not config.p_over_s:
         regions += [Region(f"P{i}", config.tmem_p + i * config.p_cols, config.p_cols) for i in range(S_STAGES)]
@@ -49,9 +49,9 @@ def tensor_memory(config: FmhaConfig) -> tuple[Region, ...]:
 
 
 def shared_memory(config: FmhaConfig) -> tuple[Region, ...]:
-    """The buffers in their order."""
+    """Return the buffers of shared memory in their order."""
     sizes = {"barriers": config.reserved_bytes, "Q": config.q_bytes}
-    rings = ("K", "V") if config.own_v else ("KV",)
+    rings = ("K", "V") if config.loads_v else ("KV",)
     sizes |= {f"{ring}{i}": config.kv_tile_bytes for ring in rings for i in range(config.depth)}
     sizes |= {name: size for name, size in (("P", config.p_bytes), ("O", config.o_bytes)) if size}
     regions, start = [], 0
@@ -62,16 +62,17 @@ def shared_memory(config: FmhaConfig) -> tuple[Region, ...]:
 
 
 def drawing(config: FmhaConfig) -> str:
-    """The columns of tensor memory, a mark for eight: names where regions begin, dots where nothing lies."""
-    marks = ["."] * (TMEM_COLS // COLS_A_MARK)
+    """Draw the columns of tensor memory, eight per character: names where regions begin, dots where free."""
+    marks = ["."] * (TMEM_COLS // COLS_PER_MARK)
     for region in tensor_memory(config):
-        first, count = region.start // COLS_A_MARK, region.size // COLS_A_MARK
+        first = region.start // COLS_PER_MARK
+        count = region.size // COLS_PER_MARK
         marks[first : first + count] = list(f"|{region.name}".ljust(count, " ")[:count])
     return "".join(marks) + "|"
 
 
 def report(config: FmhaConfig) -> Iterator[str]:
-    """The lines of one configuration; compiles it."""
+    """Yield the lines of one configuration, which this compiles."""
     compiled = compile(config)
     taken = resources(compiled.cubin)
     columns = ", ".join(f"{region.name} {region.size}" for region in tensor_memory(config))

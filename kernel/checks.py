@@ -1,4 +1,4 @@
-"""Checks of the host call's arguments. Each raises ArgumentError; only `check_values` reads what a tensor holds."""
+"""Checks of the host call's arguments. Each raises ArgumentError. Only `check_values` reads elements of tensors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from kernel.config import HEAD_DIMS
 from kernel.errors import ArgumentError
 from kernel.tensors import AllBlocks, Attention, TopkBlocks
 
-MAX_KEYS = 2**31 - 1024  # key and row numbers are 32-bit, a tile past the end included
+MAX_KEYS = 2**31 - 1024  # key and row numbers have 32 bits, also those of a tile that reaches past the end
 MAX_CTAS = 2**31 - 1  # gridDim.x
 SMALLEST_TILE = 64  # rows of a CTA at head dim 512
 UNBOUNDED = 2**30  # a window wider than any sequence
 
 
 def check_inputs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor | None) -> None:
+    """Check dtypes, shapes and layouts of q, k and v."""
     check_tensor("q", q, torch.bfloat16, 4, "[B, T, H, D]", q)
     batch, tokens, heads, head_dim = q.shape
     if head_dim not in HEAD_DIMS:
@@ -43,6 +44,7 @@ def check_inputs(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor | None) -> No
 
 
 def check_mask(q: torch.Tensor, swa_lens: torch.Tensor | None, causal: bool, window: int | None) -> None:
+    """Check the lengths, and that a window comes with a causal mask."""
     if swa_lens is not None:
         check_tensor("swa_lens", swa_lens, torch.int32, 1, "[B]", q)
         check_shape("swa_lens", swa_lens, q.shape[:1], "[B]")
@@ -54,16 +56,19 @@ def check_mask(q: torch.Tensor, swa_lens: torch.Tensor | None, causal: bool, win
 
 
 def check_scale(scale: float) -> None:
+    """Check that the scale is a finite number above 0."""
     if not (isinstance(scale, int | float) and math.isfinite(scale) and scale > 0):
         raise ArgumentError("scale", scale, "a finite number above 0")
 
 
 def check_sms(sms: int | None) -> None:
+    """Check the number of CTAs: even, because CTA pairs need two."""
     if sms is not None and not (isinstance(sms, int) and sms > 0 and sms % 2 == 0):
         raise ArgumentError("sms", sms, "None or an even number above 0")
 
 
 def check_compressed(q: torch.Tensor, v: torch.Tensor | None, branch: AllBlocks | TopkBlocks | None) -> None:
+    """Check the compressed keys, and what says which of them a token sees."""
     if branch is None:
         return
     if not isinstance(branch, AllBlocks | TopkBlocks):
@@ -93,7 +98,7 @@ def check_compressed(q: torch.Tensor, v: torch.Tensor | None, branch: AllBlocks 
 
 
 def check_values(keys: int, swa_lens: torch.Tensor | None, branch: AllBlocks | TopkBlocks | None) -> None:
-    """Reject lengths and indices that the kernel would clamp or skip. On a GPU this waits for the device."""
+    """Reject lengths and indices that the kernel would clamp or skip. On a GPU this synchronizes with the device."""
     ranges: list[tuple[str, torch.Tensor | None, int, int]] = [("swa_lens", swa_lens, 0, keys)]
     if isinstance(branch, AllBlocks):
         most = (branch.kv.shape[1] + 1) * branch.ratio - 1
@@ -108,7 +113,7 @@ def check_values(keys: int, swa_lens: torch.Tensor | None, branch: AllBlocks | T
 
 
 def check_device(device: torch.device) -> None:
-    """Reject a device that nothing would run on: the CPU, unless a device is emulated on it."""
+    """Reject a device without a GPU: the CPU, unless it emulates one."""
     emulator: Any = sys.modules.get("emulator") or sys.modules.get("ptx_emulator")
     emulated = device.type == "cpu" and emulator is not None and emulator.is_entered()
     if device.type != "cuda" and not emulated:
@@ -116,12 +121,14 @@ def check_device(device: torch.device) -> None:
 
 
 def check_sink(q: torch.Tensor, sink: torch.Tensor | None) -> None:
+    """Check dtype and shape of the sink."""
     if sink is not None:
         check_tensor("sink", sink, torch.float32, 1, "[H]", q)
         check_shape("sink", sink, q.shape[2:3], "[H]")
 
 
 def check_outputs(out: Attention, q: torch.Tensor, partials: bool) -> None:
+    """Check dtypes, shapes and layouts of the caller's buffers."""
     if not isinstance(out, Attention):
         raise ArgumentError("out", type(out).__name__, "kernel.Attention(o, lse) or None")
     expected = {"o": (torch.bfloat16, q.shape), "lse": (torch.float32, q.shape[:3])}
@@ -143,14 +150,14 @@ def check_outputs(out: Attention, q: torch.Tensor, partials: bool) -> None:
 
 
 def check_outputs_flat(q: torch.Tensor, out: Attention) -> None:
-    """Queries and results of a launch whose groups of rows are tokens: batch and tokens have to lie like one."""
+    """Check that batch and tokens of queries and results have one common stride: top-k indices need it."""
     for name, tensor in (("q", q), ("out.o", out.o), ("out.u", out.u), ("out.lse", out.lse), ("out.m", out.m)):
         if tensor is not None:
             check_flat(name, tensor)
 
 
 def check_tensor(name: str, tensor: Any, dtype: torch.dtype, rank: int, form: str, like: torch.Tensor) -> None:
-    """Check type, dtype, rank, device, that no gradient is asked for, and unit last stride."""
+    """Check type, dtype, rank, device, that no gradient is required, and that the last stride is 1."""
     if not isinstance(tensor, torch.Tensor):
         raise ArgumentError(name, type(tensor).__name__, f"a torch.Tensor {form}")
     if tensor.dtype != dtype:
@@ -168,19 +175,20 @@ def check_tensor(name: str, tensor: Any, dtype: torch.dtype, rank: int, form: st
 
 
 def check_shape(name: str, tensor: torch.Tensor, shape: Sequence[int], form: str) -> None:
+    """Check a tensor's shape; form: the shape in letters."""
     if tuple(tensor.shape) != tuple(shape):
         raise ArgumentError(f"{name}.shape", tuple(tensor.shape), f"{form} = {tuple(shape)}")
 
 
 def check_flat(name: str, tensor: torch.Tensor) -> None:
-    """The first two dimensions have to lie like one."""
+    """Check that the first two dimensions have one common stride."""
     outer, inner = tensor.shape[:2]
     if outer > 1 and inner > 0 and tensor.stride(0) != inner * tensor.stride(1):
         raise ArgumentError(f"{name}.stride(0)", tensor.stride(0), f"shape[1] * stride(1) = {inner * tensor.stride(1)}")
 
 
 def check_alignment(name: str, tensor: torch.Tensor) -> None:
-    """What a tensor map asks: address and strides in multiples of 16 bytes."""
+    """Check what a tensor map requires: address and strides in multiples of 16 bytes."""
     if tensor.data_ptr() % TMA_ALIGN_BYTES:
         raise ArgumentError(f"{name}.data_ptr() % {TMA_ALIGN_BYTES}", tensor.data_ptr() % TMA_ALIGN_BYTES, "0")
     unit = TMA_ALIGN_BYTES // tensor.element_size()
@@ -190,7 +198,7 @@ def check_alignment(name: str, tensor: torch.Tensor) -> None:
 
 
 def check_packs(name: str, tensor: torch.Tensor) -> None:
-    """Tokens and heads have to lie like one dimension."""
+    """Check that tokens and heads have one common stride."""
     tokens, heads = tensor.shape[1:3]
     if tokens > 1 and heads > 0 and tensor.stride(1) != heads * tensor.stride(2):
         raise ArgumentError(f"{name}.stride(1)", tensor.stride(1), f"H * stride(2) = {heads * tensor.stride(2)}")

@@ -1,4 +1,4 @@
-"""From a configuration to machine code, once per configuration and process, or less often; needs no GPU."""
+"""Compilation of configurations to machine code, at most once per configuration and process; needs no GPU."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from kernel.fmha import Fmha
 class CompiledFmha:
     """One configuration, compiled.
 
-    function: CuTeDSL's compiled host function. ptx, cubin: what it launches. layouts: the shapes and layouts seen
-    while tracing, a line each. compile_s: seconds from the first line traced to the cubin.
+    function: CuTeDSL's compiled host function. ptx, cubin: the code that it launches. layouts: the shapes and layouts
+    seen while tracing, one per line. compile_s: seconds from the start of tracing to the cubin.
     """
 
     config: FmhaConfig
@@ -36,22 +36,22 @@ class CompiledFmha:
 
 
 class Keeper(Protocol):
-    """Keeps what was compiled from one process to the next."""
+    """A cache of compiled configurations that outlives a process."""
 
     def find(self, config: FmhaConfig) -> CompiledFmha | None:
-        """A configuration that was compiled before, from the same sources and by the same compiler."""
+        """Return a configuration compiled before from the same sources by the same compiler, or None."""
 
     def keep(self, compiled: CompiledFmha) -> None:
-        """Take what was just compiled."""
+        """Store a configuration that was just compiled."""
 
 
 keepers: list[Keeper] = []
-"""Who is asked before a configuration is compiled, and gets it afterwards."""
+"""Caches that are asked before a configuration is compiled, and receive the result."""
 
 
 @functools.cache
 def compile(config: FmhaConfig) -> CompiledFmha:
-    """Compile `config` for sm_100a, or give back what was compiled before."""
+    """Compile `config` for sm_100a, or return the result from a cache."""
     for keeper in keepers:
         if (found := keeper.find(config)) is not None:
             return found
@@ -81,7 +81,7 @@ def _compiled(config: FmhaConfig) -> CompiledFmha:
 
 @contextmanager
 def _plainly_named_folder() -> Iterator[str]:
-    """A folder that goes again, by a name without spaces and quotes: CuTeDSL's options have no way to write those."""
+    """Make a temporary folder; yield a name without spaces and quotes, which CuTeDSL's options cannot escape."""
     with tempfile.TemporaryDirectory() as folder:
         opened = os.open(folder, os.O_PATH)
         try:

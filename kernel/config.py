@@ -23,7 +23,7 @@ MMA_N = 256  # columns that one tensor-core instruction writes at most
 S_STAGES = 2  # logits of one tile are computed while those of the other are in softmax
 MAX_DEPTH = 4  # tiles that a ring of keys holds; a power of two
 SWIZZLE_BYTES = 128  # width of a swizzled row of shared memory
-P_QUARTERS = (range(3), range(3, 4))  # of P's keys, handed on at once: a product runs during the last exponentials
+P_PARTS = (range(3), range(3, 4))  # of P's keys, handed on at once: a product runs during the last exponentials
 STATS, PARTIAL_PADDING = 2, 4  # fp32 behind a row of U: its maximum and sum, and with them
 SPLITS = (1, 2, 4, 8, 16)
 #: CTAs of a cluster, and how many such clusters a B200 holds at a time: its GPCs have 18 or 20 SMs.
@@ -31,12 +31,13 @@ CLUSTERS_AT_ONCE = {1: 148, 2: 74, 4: 34, 8: 16, 16: 8}
 #: Cycles at head_dim 512 by the clock of the emulated B200: of a launch, of a row tile beside its KV tiles, of one of
 #: those of 64 keys, of one of 128 of a pair's MMA, of a share of keys beside its tiles, and what is added where all
 #: of a row tile's rows cross the cluster.
-LAUNCH, ROW_TILE, TILE, PAIR_TILE, SHARE, CROSSING = 10_500, 2_800, 2_100, 2_700, 12_000, 9_000
+LAUNCH, ROW_TILE, TILE, PAIR_TILE, SPLIT, CROSSING = 10_500, 2_800, 2_100, 2_700, 12_000, 9_000
 FEW_TOKENS = 8  # of a sequence at most, whose lists name keys that are not in L2: others' lists do not share them
-UNITS = 4  # parts of a tile's K, and of its V, each loaded by a warp and given back by itself at head_dim 512
+SLICES = 4  # parts of a tile's K, and of its V, each loaded by a warp and given back by itself at head_dim 512
 
 PPath = Literal["tmem", "smem"]
 Mask = Literal["none", "length", "causal"]
+ProductOrder = Literal["qk_first", "pv_first", "interleaved"]
 Compressed = Literal["none", "blocks", "topk"]
 SMEM_P_FROM = 512  # automatic choice: P stays in tensor memory below this head dim
 
@@ -65,10 +66,10 @@ class Roles:
             raise ArgumentError("softmax", self.softmax, "four or eight warps in a row from a multiple of four")
         if len(self.mma) != 1:
             raise ArgumentError("mma", self.mma, "one warp")
-        if len(self.load) != len(self.values) or len(self.load) not in (1, UNITS):
-            raise ArgumentError("load", self.load + self.values, f"one warp for K and one for V, or {UNITS} for each")
-        if len(self.queries) > 1 or len(self.queries) < len(self.load) // UNITS:
-            raise ArgumentError("queries", self.queries, f"one warp, or none where not {UNITS} load K")
+        if len(self.load) != len(self.values) or len(self.load) not in (1, SLICES):
+            raise ArgumentError("load", self.load + self.values, f"one warp for K and one for V, or {SLICES} for each")
+        if len(self.queries) > 1 or len(self.queries) < len(self.load) // SLICES:
+            raise ArgumentError("queries", self.queries, f"one warp, or none where not {SLICES} load K")
         if len({*self.warps}) < len(self.warps):
             raise ArgumentError("roles", self.warps, "one role a warp")
 
@@ -81,21 +82,21 @@ class Roles:
         """Of a softmax thread and of another, where they are not alike: more warps than have all that they need."""
         if len(self.softmax) > WARPGROUP:
             return 232, 40
-        return (200, 104) if len(self.load) == UNITS else None
+        return (200, 104) if len(self.load) == SLICES else None
 
     def is_softmax(self, warp: Any) -> Any:
         """Whether a warp, by its number or traced, has the softmax role."""
-        return among(self.softmax, warp)
+        return has_role(self.softmax, warp)
 
 
-def among(warps: tuple[int, ...], warp: Any) -> Any:
+def has_role(warps: tuple[int, ...], warp: Any) -> Any:
     """Whether a warp, by its number or traced, is one of some in a row."""
     first, past = warps[0], warps[-1] + 1
     return warp < past if first == 0 else (warp >= first) & (warp < past)
 
 
-UNIT_ROLES = Roles(load=(4, 5, 6, 7), values=(8, 9, 10, 11), mma=(12,), queries=(13,))
-TWO_ROW_TILES = Roles(softmax=(0, 1, 2, 3, 4, 5, 6, 7), mma=(8,), load=(9,), values=(10,), queries=())
+SLICE_ROLES = Roles(load=(4, 5, 6, 7), values=(8, 9, 10, 11), mma=(12,), queries=(13,))
+TWO_Q_TILES = Roles(softmax=(0, 1, 2, 3, 4, 5, 6, 7), mma=(8,), load=(9,), values=(10,), queries=())
 
 
 @dataclass(frozen=True)
@@ -113,15 +114,15 @@ class Barrier:
 class Ring:
     """Where tiles of K lie, and of V where it is not read as K, in units: which warps load them, a unit each.
 
-    unit: keys and dims. by_keys: units are parts of a tile's keys, else of its dims. cleared: keys that may hold
-    anything are cleared here.
+    unit: keys and dims. along_keys: units are parts of a tile's keys, else of its dims. clears_tail: keys that may hold
+    anything are clears_tail here.
     """
 
     name: Literal["k", "v"]
     warps: tuple[int, ...]
-    unit: tuple[int, int]
-    by_keys: bool
-    cleared: bool
+    box: tuple[int, int]
+    along_keys: bool
+    clears_tail: bool
 
     @property
     def full(self) -> str:
@@ -132,8 +133,8 @@ class Ring:
         return f"{self.name}_empty"
 
     @property
-    def unit_bytes(self) -> int:
-        return self.unit[0] * self.unit[1] * BF16_BYTES
+    def slice_bytes(self) -> int:
+        return self.box[0] * self.box[1] * BF16_BYTES
 
 
 @dataclass(frozen=True)
@@ -176,17 +177,17 @@ class FmhaConfig:
             raise ArgumentError("shared_kv", False, "True with compressed keys")
         if self.splits not in SPLITS or self.cluster_ctas not in CLUSTERS_AT_ONCE:
             raise ArgumentError("splits", self.splits, f"one of {SPLITS}, and {max(CLUSTERS_AT_ONCE)} CTAs a cluster")
-        if self.splits > 1 and self.row_tiles > 1:
+        if self.splits > 1 and self.q_tiles > 1:
             raise ArgumentError("splits", self.splits, "1 with two row tiles in flight")
-        if self.block_rows is not None and (self.splits == 1 or self.block_rows not in self.fewer_rows):
-            raise ArgumentError("block_rows", self.block_rows, f"one of {self.fewer_rows} where keys are split")
+        if self.block_rows is not None and (self.splits == 1 or self.block_rows not in self.short_block_rows):
+            raise ArgumentError("block_rows", self.block_rows, f"one of {self.short_block_rows} where keys are split")
         if self.mma_ctas not in (1, 2) or (self.mma_ctas == 2 and (self.head_dim < 256 or self.splits > 1)):
             raise ArgumentError("mma_ctas", self.mma_ctas, "1, or 2 from head_dim 256 on where no keys are split")
-        if self.units > 1 and self.head_dim < 512:
+        if self.slices > 1 and self.head_dim < 512:
             raise ArgumentError("roles", self.roles.load, "one warp that loads K below head_dim 512")
         if self.tile_m < TMEM_LANES and self.p_path == "tmem":
             raise ArgumentError("p_path", repr(self.p_path), f"'smem' at head_dim {self.head_dim}")
-        if self.row_tiles > 1 and (self.head_dim > 128 or self.p_path == "smem" or self.compressed == "topk"):
+        if self.q_tiles > 1 and (self.head_dim > 128 or self.p_path == "smem" or self.compressed == "topk"):
             where = "beyond head_dim 128, with P in smem or with lists, which take the load warps' registers"
             raise ArgumentError("roles", self.roles.softmax, f"four softmax warps {where}")
         assert self.tmem_cols <= TMEM_COLS, f"{self.tmem_cols} tensor-memory columns, {self}"
@@ -199,10 +200,10 @@ class FmhaConfig:
         """Names the kernel in PTX, profiles and reports."""
         parts = [f"fmha_hd{self.head_dim}", self.p_path] + [self.mask] * (self.mask != "none")
         parts += ["shared_kv"] * self.shared_kv + [self.compressed] * (self.compressed != "none")
-        parts += ["two_row_tiles"] * (self.row_tiles == 2)
+        parts += ["two_q_tiles"] * (self.q_tiles == 2)
         parts += ["sink"] * self.sink + ["partials"] * self.partials
         parts += [f"splits{self.splits}"] * (self.splits > 1) + [f"rows{self.block_rows}"] * bool(self.block_rows)
-        parts += ["one_mma"] * (self.mma_ctas == 2)
+        parts += ["cta_pair"] * (self.mma_ctas == 2)
         return "_".join(parts)
 
     @property
@@ -216,14 +217,14 @@ class FmhaConfig:
         return 0 if self.mma_ctas == 2 else None
 
     @property
-    def own_v(self) -> bool:
+    def loads_v(self) -> bool:
         """Whether V is loaded beside K: where it is another tensor, or the MMA of a pair takes other parts of it."""
         return self.mma_ctas == 2 or not self.shared_kv
 
     # Tiles.
 
     @property
-    def row_tiles(self) -> int:
+    def q_tiles(self) -> int:
         """Row tiles that a CTA has in flight, each with a softmax warpgroup: one computes while the other waits."""
         return len(self.roles.softmax) // WARPGROUP
 
@@ -233,14 +234,14 @@ class FmhaConfig:
         return 64 if self.head_dim == 512 else TMEM_LANES
 
     @property
-    def fewer_rows(self) -> tuple[int, int]:
+    def short_block_rows(self) -> tuple[int, int]:
         """Rows that a CTA may have instead: those of one softmax warp, or of two."""
         return self.tile_m // WARPGROUP, self.tile_m // 2
 
     @property
     def block_m(self) -> int:
         """Query rows of a CTA."""
-        return self.block_rows or self.row_tiles * self.tile_m
+        return self.block_rows or self.q_tiles * self.tile_m
 
     @property
     def block_n(self) -> int:
@@ -258,19 +259,19 @@ class FmhaConfig:
         return self.mma_ctas * self.tile_m, self.head_dim, self.block_n
 
     @property
-    def units(self) -> int:
+    def slices(self) -> int:
         """Parts of a tile of K, and of V, that are loaded and given back each by itself."""
         return len(self.roles.load)
 
     @property
-    def k_unit(self) -> tuple[int, int]:
+    def k_slice(self) -> tuple[int, int]:
         """Keys and dims of a unit of K: the pair's CTAs have half of the keys each."""
-        return self.block_n // self.mma_ctas, self.head_dim // self.units
+        return self.block_n // self.mma_ctas, self.head_dim // self.slices
 
     @property
-    def v_unit(self) -> tuple[int, int]:
+    def v_slice(self) -> tuple[int, int]:
         """Keys and dims of a unit of V: as of K, or some keys, of which the pair's CTAs have half of the dims each."""
-        return self.k_unit if self.mma_ctas == 1 else (self.block_n // self.units, self.head_dim // 2)
+        return self.k_slice if self.mma_ctas == 1 else (self.block_n // self.slices, self.head_dim // 2)
 
     @property
     def threads_per_row(self) -> int:
@@ -278,38 +279,37 @@ class FmhaConfig:
         return TMEM_LANES // self.tile_m
 
     @property
-    def halves_apart(self) -> bool:
+    def row_spans_warps(self) -> bool:
         """Whether those are in different warps: as the MMA of a pair has it."""
         return self.threads_per_row == 2 and self.mma_ctas == 2
 
     @property
     def rows_per_warp(self) -> int:
         """Rows of O that a softmax warp stores: all columns of them, or its threads' halves."""
-        return WARP if self.halves_apart else WARP // self.threads_per_row
+        return WARP if self.row_spans_warps else WARP // self.threads_per_row
 
     @property
-    def there_and_back(self) -> bool:
+    def zigzag(self) -> bool:
         """Whether the row tiles are dealt so: where they differ in how many keys they see, and a CTA may have many."""
         return self.mask == "causal" and self.compressed == "none" and not self.roles.queries
 
     @property
-    def s_ahead(self) -> bool:
-        """Whether S[i+1] is computed before P[i] V[i]; not where a second row tile is to be computed meanwhile."""
-        return self.row_tiles == 1 and (self.own_v or self.depth > 1)
-
-    @property
-    def by_twos(self) -> bool:
-        """Whether the ring has room for two tiles that are K and V: K[i+2] is not there before P[i] V[i] happened."""
-        return self.row_tiles == 1 and not self.own_v and self.depth == S_STAGES
+    def product_order(self) -> ProductOrder:
+        """The order in which S = Q K' and O += P V of successive KV tiles are issued."""
+        if self.q_tiles > 1:
+            return "pv_first"
+        if not self.loads_v and self.depth == S_STAGES:
+            return "interleaved"
+        return "qk_first" if self.loads_v or self.depth > 1 else "pv_first"
 
     @property
     def rings(self) -> tuple[Ring, ...]:
         """That of K, and that of V where it is not read as K."""
-        k = Ring("k", self.roles.load, self.k_unit, by_keys=False, cleared=not self.own_v)
-        return (k, Ring("v", self.roles.values, self.v_unit, self.mma_ctas == 2, cleared=True))[: 1 + self.own_v]
+        k = Ring("k", self.roles.load, self.k_slice, along_keys=False, clears_tail=not self.loads_v)
+        return (k, Ring("v", self.roles.values, self.v_slice, self.mma_ctas == 2, clears_tail=True))[: 1 + self.loads_v]
 
     @property
-    def loads(self) -> tuple[tuple[tuple[int, ...], Ring | None], ...]:
+    def loaders(self) -> tuple[tuple[tuple[int, ...], Ring | None], ...]:
         """Warps that load, and what: units of a ring, or None: Q alone."""
         queries = ((self.roles.queries, None),) if self.roles.queries else ()
         return *((ring.warps, ring) for ring in self.rings), *queries
@@ -318,7 +318,7 @@ class FmhaConfig:
     def threads(self) -> int:
         """Of a CTA; a warp without a role ends at once. Whole warpgroups where registers move between them."""
         used = self.roles.softmax + self.roles.mma
-        warps = 1 + max(*used, *(warp for loading, _ in self.loads for warp in loading))
+        warps = 1 + max(*used, *(warp for loading, _ in self.loaders for warp in loading))
         return WARP * (-(-warps // WARPGROUP) * WARPGROUP if self.roles.registers else warps)
 
     # Tensor memory, in columns.
@@ -331,12 +331,12 @@ class FmhaConfig:
     @property
     def p_parts(self) -> tuple[range, ...]:
         """Which equal pieces of P each part has that is handed on at once."""
-        return P_QUARTERS if self.p_path == "tmem" else (range(1),)
+        return P_PARTS if self.p_path == "tmem" else (range(1),)
 
     @property
     def s_cols(self) -> int:
         """Columns of a tile's logits: one a key, or for two where lanes of both halves of tensor memory have a row."""
-        return self.block_n // 2 if self.halves_apart else self.block_n
+        return self.block_n // 2 if self.row_spans_warps else self.block_n
 
     @property
     def tmem_o(self) -> int:
@@ -353,7 +353,7 @@ class FmhaConfig:
 
     @property
     def tmem_o_end(self) -> int:
-        return self.tmem_o + self.row_tiles * self.o_cols
+        return self.tmem_o + self.q_tiles * self.o_cols
 
     @property
     def tmem_p(self) -> int:
@@ -379,11 +379,11 @@ class FmhaConfig:
     @property
     def reserved_bytes(self) -> int:
         """Barriers, the tensor-memory address, and what threads of a row tell each other, in whole SMEM_ALIGN."""
-        return SMEM_ALIGN * (2 if self.halves_apart else 1)
+        return SMEM_ALIGN * (2 if self.row_spans_warps else 1)
 
     @property
     def q_bytes(self) -> int:
-        return self.row_tiles * self.tile_m * self.head_dim * BF16_BYTES
+        return self.q_tiles * self.tile_m * self.head_dim * BF16_BYTES
 
     @property
     def kv_tile_bytes(self) -> int:
@@ -398,10 +398,10 @@ class FmhaConfig:
     @property
     def o_bytes(self) -> int:
         """Staging of O, for a swizzled row of each softmax thread; 0 where it takes place in P's room."""
-        return self.o_room if self.o_room > self.p_bytes else 0
+        return self.o_staging_bytes if self.o_staging_bytes > self.p_bytes else 0
 
     @property
-    def o_room(self) -> int:
+    def o_staging_bytes(self) -> int:
         """A swizzled row of each softmax thread: what is staged at once."""
         return len(self.roles.softmax) * WARP * SWIZZLE_BYTES
 
@@ -410,19 +410,19 @@ class FmhaConfig:
         """2 where O and U are staged in two places by turns, one while the other is stored: an even number of times, so
         that no row tile begins where the last one ended."""
         even = self.o_cols * BF16_BYTES % (2 * SWIZZLE_BYTES) == 0
-        return 2 if even and self.p_bytes >= 2 * self.o_room else 1
+        return 2 if even and self.p_bytes >= 2 * self.o_staging_bytes else 1
 
     @property
     def depth(self) -> int:
         """Tiles that the ring of K holds, and that of V: a power of two."""
         room = SMEM_BYTES - self.reserved_bytes - self.q_bytes - self.p_bytes - self.o_bytes
-        fits = room // (self.kv_tile_bytes * (2 if self.own_v else 1))
+        fits = room // (self.kv_tile_bytes * (2 if self.loads_v else 1))
         return min(MAX_DEPTH, 1 << fits.bit_length() - 1)
 
     @property
     def kv_bytes(self) -> int:
         """Of the rings of K and V, or of the one that both are in."""
-        return self.depth * self.kv_tile_bytes * (2 if self.own_v else 1)
+        return self.depth * self.kv_tile_bytes * (2 if self.loads_v else 1)
 
     @property
     def smem_bytes(self) -> int:
@@ -443,17 +443,17 @@ class FmhaConfig:
     @property
     def barriers(self) -> tuple[Barrier, ...]:
         """Every mbarrier of the kernel in the order in which it lies in shared memory."""
-        ctas, slots = self.mma_ctas, self.depth * self.units
-        softmax = len(self.roles.softmax) // self.row_tiles * ctas  # one elected lane a warp arrives
+        ctas, slots = self.mma_ctas, self.depth * self.slices
+        softmax = len(self.roles.softmax) // self.q_tiles * ctas  # one elected lane a warp arrives
         queries = "queries" if self.roles.queries else "load"
         return (
             Barrier("q_full", 1, ctas, f"{queries} of each CTA", "mma"),
             Barrier("q_empty", 1, 1, "mma", queries),
             Barrier("k_full", slots, ctas, "load of each CTA", "mma"),
             Barrier("k_empty", slots, 1, "mma", "load"),
-            Barrier("v_full", slots * self.own_v, ctas, "values of each CTA", "mma"),
-            Barrier("v_empty", slots * self.own_v, 1, "mma", "values"),
-            Barrier("tail_full", self.units, 1, "what loads values", "the same"),
+            Barrier("v_full", slots * self.loads_v, ctas, "values of each CTA", "mma"),
+            Barrier("v_empty", slots * self.loads_v, 1, "mma", "values"),
+            Barrier("tail_full", self.slices, 1, "what loads values", "the same"),
             Barrier("s_full", S_STAGES, 1, "mma", "softmax"),
             Barrier("p_full", S_STAGES * len(self.p_parts), softmax, "softmax", "mma"),
             Barrier("o_done", S_STAGES, 1, "mma", "softmax"),
@@ -523,16 +523,16 @@ def configuration(
         head_dim, p_path, mask, shared_kv=shared_kv, partials=partials, compressed=compressed, sink=sink
     )
     rows = heads if compressed == "topk" else tokens * heads
-    whole = config = replace(config, roles=UNIT_ROLES) if head_dim == 512 else config
+    whole = config = replace(config, roles=SLICE_ROLES) if head_dim == 512 else config
     if head_dim <= 128 and p_path == "tmem" and compressed != "topk" and rows > config.tile_m:
-        whole = replace(config, roles=TWO_ROW_TILES)
+        whole = replace(config, roles=TWO_Q_TILES)
     if head_dim == 256 and rows > config.tile_m:
         whole = replace(config, mma_ctas=2, roles=Roles(queries=()))
     if head_dim == 512 and heads % (2 * config.tile_m) == 0:
         whole = replace(config, mma_ctas=2)
     if size is None:
         return whole if splits == 1 else replace(config, splits=splits)
-    shares = [(n, rows) for n in SPLITS if n > 1 for rows in (*config.fewer_rows, None)]
+    shares = [(n, rows) for n in SPLITS if n > 1 for rows in (*config.short_block_rows, None)]
     candidates = [whole, *(replace(config, splits=n, block_rows=rows) for n, rows in shares)]
     return min(candidates, key=lambda each: estimate(each, heads, size))
 
@@ -548,5 +548,5 @@ def estimate(config: FmhaConfig, heads: int, size: Size) -> float:
     waves = -(-clusters // CLUSTERS_AT_ONCE[config.cluster_ctas])
     if config.splits > 1:
         crossing = min(rows, block) / config.tile_m * (config.splits - 1) / config.splits  # shares but the own
-        return waves * (SHARE + CROSSING * crossing + TILE * -(-kv_tiles // config.splits))
+        return waves * (SPLIT + CROSSING * crossing + TILE * -(-kv_tiles // config.splits))
     return LAUNCH + waves * (ROW_TILE + kv_tiles * (PAIR_TILE if config.mma_ctas == 2 else TILE))

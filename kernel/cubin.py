@@ -1,7 +1,7 @@
-"""What the assembler gave a kernel: registers and stack of its threads, read from the cubin's ELF sections.
+"""The registers and stack that the assembler gave a kernel's threads, read from the cubin's ELF sections.
 
-Sections and attributes as `cuobjdump -elf` names them: .nv.info holds EIATTR_REGCOUNT and EIATTR_FRAME_SIZE of each
-function, the kernel's symbol number first.
+Sections and attributes have the names that `cuobjdump -elf` prints: .nv.info holds EIATTR_REGCOUNT and
+EIATTR_FRAME_SIZE of each function, after the symbol number of the kernel.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ SYMBOL = struct.Struct("<IBBHQQ")
 
 
 class CubinError(ValueError):
-    """Not the cubin of a kernel."""
+    """The bytes are not the cubin of one kernel."""
 
 
 @dataclass(frozen=True)
 class Resources:
-    """registers: a thread's. stack_bytes: a thread's local memory, which holds what was spilled."""
+    """Resources per thread: registers, and the bytes of local memory that hold spilled registers."""
 
     registers: int
     stack_bytes: int
 
 
 def resources(cubin: bytes) -> Resources:
-    """The resources of the only kernel of `cubin`. Raises CubinError."""
+    """Return the resources of the only kernel of `cubin`. Raises CubinError."""
     if not cubin.startswith(MAGIC):
         raise CubinError(f"cubin begins with {cubin[:6]!r}; allowed: a 64-bit ELF file, {MAGIC!r}")
     sections = dict(_sections(cubin))
@@ -40,12 +40,12 @@ def resources(cubin: bytes) -> Resources:
     symbol = _symbols(sections).index(names[0])
     found = {attribute: value for attribute, of, value in _attributes(sections[".nv.info"]) if of == symbol}
     if REGISTERS not in found:
-        raise CubinError(f".nv.info says nothing of the registers of {names[0]}")
+        raise CubinError(f".nv.info has no register count of {names[0]}")
     return Resources(found[REGISTERS], found.get(FRAME, 0))
 
 
 def _sections(elf: bytes) -> Iterator[tuple[str, bytes]]:
-    """Name and bytes of every section that has bytes in the file."""
+    """Yield name and bytes of every section that has bytes in the file."""
     (table,) = struct.unpack_from("<Q", elf, 40)
     size, count, names = struct.unpack_from("<HHH", elf, 58)
     headers = [SECTION.unpack_from(elf, table + i * size) for i in range(count)]
@@ -59,7 +59,7 @@ def _symbols(sections: dict[str, bytes]) -> list[str]:
 
 
 def _attributes(info: bytes) -> Iterator[tuple[int, int, int]]:
-    """Attribute, symbol and value of every attribute of a symbol."""
+    """Yield attribute, symbol and value of every attribute of a symbol."""
     at = 0
     while at < len(info):
         form, attribute, size = struct.unpack_from("<BBH", info, at)

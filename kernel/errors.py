@@ -1,10 +1,10 @@
-"""What the kernel's host call raises."""
+"""The exception that the kernel's host call raises."""
 
 from __future__ import annotations
 
 
 class ArgumentError(ValueError):
-    """An argument that the kernel cannot take; raised before anything is compiled or launched.
+    """An argument that the kernel does not support; raised before anything is compiled or launched.
 
     The message names the argument, the value seen and what is allowed.
     """

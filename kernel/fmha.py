@@ -1,39 +1,41 @@
-"""All device code: attention of one or two row tiles over many KV tiles on the tensor cores of sm_100a.
+"""Entry point of the device code: attention of row tiles over KV tiles on the tensor cores of sm_100a.
 
-A CTA owns block_m rows of one sequence (rows are query tokens times heads, packed), or of one token where tokens list
-keys of their own. Why it is so: docs/explanation/kernel.md. Columns of tensor memory, fp32 a column:
+A CTA works on one row tile after another: block_m rows of a sequence, or of one token if tokens have top-k indices.
+Rows are query tokens times heads, packed. A row tile is one Q tile, or two Q tiles in flight. The reasons for this
+design are in docs/explanation/kernel.md. Columns of tensor memory, fp32 each:
 
     head_dim 64    |  S0 128  |  S1 128  |  O 64  | P0 64 | P1 64 |                 448 used
-      two tiles    |  S0 128  |  S1 128  |  O0 64 | O1 64 | P0 64 | P1 64 |         512 used
+      two Q tiles  |  S0 128  |  S1 128  |  O0 64 | O1 64 | P0 64 | P1 64 |         512 used
     head_dim 128   |  S0 128  |  S1 128  |  O 128         | P0 64 | P1 64 |         512 used
-      two tiles    |  S0 P0 128  |  S1 P1 128  |  O0 128  |  O1 128  |              512 used
+      two Q tiles  |  S0 P0 128  |  S1 P1 128  |  O0 128  |  O1 128  |              512 used
     head_dim 256   |  S0 64  |  S1 64  |  O 256           | P0 32 | P1 32 |         448 used
-      of a pair    |  S0 P0 128  |  S1 P1 128  |  O 256              |              512 used
+      CTA pair     |  S0 P0 128  |  S1 P1 128  |  O 256              |              512 used
     head_dim 512   |  S0 64  |  S1 64  |  O 256           |                         384 used
 
-A lane is a row, up to head_dim 256. At 512 a CTA has 64 rows, and two softmax threads share a row. By itself it has 16
-in each quarter of the lanes: the quarter's lanes 0-15 hold S and O's columns 0-255 of its rows, its lanes 16-31 O's
-columns 256-511 of the same rows. Where one MMA is of two CTAs, lanes 0-63 hold its rows, with the first 64 keys of S
-and O's columns 0-255, and lanes 64-127 the same rows with the rest. There P goes through shared memory.
+Up to head_dim 256 a lane is a row. At 512 a CTA has 64 rows, two softmax threads share a row, and P goes through shared
+memory. With 1-CTA MMA each quarter of the lanes has 16 rows: its lanes 0-15 hold S and O's columns 0-255, its lanes
+16-31 O's columns 256-511 of the same rows. With 2-CTA MMA lanes 0-63 hold all 64 rows with the first half of the keys
+of S and O's columns 0-255, and lanes 64-127 the same rows with the rest.
 
-A CTA takes row tile after row tile. Its warps and the mbarriers between them: tile i of the keys uses stage i % 2 of S,
-P and O's barriers, or with two row tiles each has a stage of its own. K and V come by rings of tiles, in one unit or
-four. Where one MMA is of two CTAs, the mma warp of the pair's first works for both and hears and tells both.
+The warps and the mbarriers between them. KV tile i uses stage i % 2 of S, P and O's barriers. With two Q tiles in
+flight each has a stage of its own. K and V arrive through rings of tiles, each tile in one slice or four. With 2-CTA
+MMA only the leader CTA's MMA warp issues instructions; it waits for and signals both CTAs.
 
-    queries, load --q_full, k_full-->   mma                  Q (by load, where it has no warp), units of K
-    values       -----v_full-------->   mma                  units of V; K's are V where V is K and the MMA of one CTA
-                 <-k_empty, v_empty--   mma                  a unit was read
-    queries      <----q_empty--------   mma                  the row tile's last S has happened
-    load, values -----tail_full----->   the same warp        a unit with poisoned keys: cleared, then k_full or v_full
+    queries, load --q_full, k_full-->   mma                  Q (by load if there is no queries warp), slices of K
+    values       -----v_full-------->   mma                  slices of V, unless V is read as K
+                 <-k_empty, v_empty--   mma                  a slice was read
+    queries      <----q_empty--------   mma                  the row tile's last QK has completed
+    load, values -----tail_full----->   the same warp        a slice with invalid keys, which the warp clears
     mma          ------s_full------->   softmax              S[i] = Q K[i]' is in tensor memory
-                 <-----p_full--------                        a part of P[i] is staged and O fits its maximum
-                 ------o_done------->                        O += P[i] V[i] has happened
-    softmax      --named barriers 1, 2-->  softmax           of a pair at 512: of a row, between warps 0 and 2, 1 and 3
+                 <-----p_full--------                        a part of P[i] is stored, and O refers to its maximum
+                 ------o_done------->                        O += P[i] V[i] has completed
+    softmax      --named barriers 1, 2-->  softmax           CTA pair at 512: warps 0 and 2, 1 and 3, which share rows
 
-S[i+2] may overwrite S[i], and P[i+2] P[i], without a barrier of its own: it is issued after P[i]V[i], which waits for
-p_full, and whoever arrives there has read S[i], and O of the row tile before. A row tile that sees no key passes by all
-but softmax. Where keys are split, the CTAs of a cluster have a share of a row tile's KV tiles each, and leave U, maxima
-and sums where Q and the keys lay. All warps of the cluster meet, merge rows out of all shares, and meet again.
+No "S empty" barrier is needed: QK[i+2] is issued after PV[i], PV[i] waits for p_full, and softmax arrives there only
+after it has read S[i]. The same holds for P, and for O of the row tile before. If a row tile sees no key, only softmax
+works on it. With split keys the CTAs of a cluster divide a row tile's KV tiles and leave U, maxima and sums in the
+buffers of Q and the keys. All warps of the cluster synchronize, merge rows from all partial results, and synchronize
+again, because a CTA's shared memory must exist until its peers have read it.
 """
 
 from __future__ import annotations
@@ -48,9 +50,9 @@ from cutlass.cute.nvgpu import cpasync
 from cutlass.experimental import primitives
 
 from kernel.arguments import Arguments, Operands
-from kernel.config import FmhaConfig, among
+from kernel.config import FmhaConfig, has_role
 from kernel.sm100 import operands
-from kernel.sm100.barriers import Barriers, meet
+from kernel.sm100.barriers import Barriers, sync_ctas
 from kernel.sm100.combine import Combine, Partial
 from kernel.sm100.cta import Cta, Fragments, Smem
 from kernel.sm100.epilogue import Epilogue
@@ -61,22 +63,22 @@ from kernel.sm100.tiles import smaller
 
 
 class Fmha:
-    """The kernel of one FmhaConfig: `launch` is what gets compiled, `layouts` what its tracing saw."""
+    """The kernel of one FmhaConfig: `launch` gets compiled, `layouts` lists the layouts seen while tracing."""
 
     def __init__(self, config: FmhaConfig) -> None:
         self.config = config
         self.layouts: list[str] = []
 
     def trace(self, **tensors: Any) -> None:
-        """Remember their shapes and layouts for CompiledFmha.layouts."""
+        """Record shapes and layouts for CompiledFmha.layouts."""
         self.layouts += [f"{name:<10} {getattr(tensor, 'layout', tensor)}" for name, tensor in tensors.items()]
 
     @cute.jit
     def launch(self, tensors: Operands, args: Arguments, stream: CUstream) -> None:
-        """A CTA, or a cluster, for every row tile of every group, and not more of them than the chip has SMs."""
+        """Launch a CTA, CTA pair or cluster per row tile, but no more CTAs than `args.ctas` unless keys are split."""
         config = self.config
-        pairs = cute.ceil_div(tensors.q.shape[1], config.mma_ctas * config.block_m)
-        ctas = pairs * tensors.q.shape[0] * config.cluster_ctas
+        mma_tiles = cute.ceil_div(tensors.q.shape[1], config.mma_ctas * config.block_m)
+        ctas = mma_tiles * tensors.q.shape[0] * config.cluster_ctas
         ctas = Int32(smaller(ctas, args.ctas)) if config.splits == 1 else ctas
         self.device(operands.products(config), operands.copies(config, tensors), args).launch(
             grid=[ctas, 1, 1],
@@ -88,13 +90,17 @@ class Fmha:
 
     @cute.kernel
     def device(self, products: operands.Products, copies: operands.Copies, args: Arguments) -> None:
-        config, roles = self.config, self.config.roles
+        """Run the role of each warp for all row tiles of the CTA."""
+        config = self.config
+        roles = self.config.roles
         warp = cute.arch.make_warp_uniform(cute.arch.warp_idx())
+        # 1. Set up shared memory, barriers and tensor memory.
         smem = Smem(config, products)
         bars = Barriers(config, smem.barriers)
         self.prologue(warp, bars, smem.tmem_slot, copies)
         tmem = cute.arch.retrieve_tmem_ptr(Float32, 16, smem.tmem_slot)
         cta = Cta(config, bars, smem, Fragments(config, products, smem, tmem), copies, args)
+        # 2. Run the roles. Softmax warps take registers that the others give up.
         if roles.is_softmax(warp):
             if const_expr(roles.registers is not None):
                 cute.arch.setmaxregister_increase(roles.registers[0])
@@ -102,15 +108,17 @@ class Fmha:
         else:
             if const_expr(roles.registers is not None):
                 cute.arch.setmaxregister_decrease(roles.registers[1])
-            for warps, ring in config.loads:
-                if among(warps, warp):
+            for warps, ring in config.loaders:
+                if has_role(warps, warp):
                     load(cta, ring, warp - warps[0])
             if warp == roles.mma[0] and (config.mma_ctas == 1 or cute.arch.block_idx_in_cluster() == config.leader):
                 multiply(cta)
+        # 3. Merge the partial results of split keys.
         if const_expr(config.splits > 1):
-            Combine(cta.at(cta.numbers[0])).run(warp)
+            Combine(cta.at_row_tile(cta.row_tile_range[0])).run(warp)
+        # 4. Release tensor memory once no warp of the cluster uses it.
         primitives.tcgen05_fence("before_thread_sync")
-        meet(config.cluster_ctas)
+        sync_ctas(config.cluster_ctas)
         if warp == roles.mma[0]:
             primitives.tcgen05_fence("after_thread_sync")
             cute.arch.relinquish_tmem_alloc_permit(config.mma_ctas == 2)
@@ -118,29 +126,37 @@ class Fmha:
 
     @cute.jit
     def softmax(self, cta: Cta) -> None:
-        """The softmax warps at all row tiles of the CTA, and what they leave of each."""
-        config, thread, products = self.config, RowThread(cta.fragments, self.config), cta.fragments.products
+        """Run a softmax warp for all row tiles of the CTA: P of each KV tile, then the results."""
+        config = self.config
+        thread = RowThread(cta.fragments, self.config)
+        products = cta.fragments.products
         self.trace(tLtS=thread.tLtS, tLcS=thread.tLcS, **{k: v for k, v in vars(cta.fragments).items() if k[0] == "t"})
         if const_expr(config.p_path == "smem"):
             self.trace(sP=products.p, sP_rows=p_rows(cta)[None, None, 0])
-        turn, (first, end, step) = Int32(0), cta.numbers
+        kv_done = Int32(0)
+        first, end, step = cta.row_tile_range
         for number in cutlass.range(first, end, step, unroll=1):
-            at = cta.at(number, turn)
+            at = cta.at_row_tile(number, kv_done)
+            # 1. Compute P of all KV tiles.
             running = RunningSoftmax(cta.args.scale_log2, config.threads_per_row, thread.index, cta.smem.sMax)
             SoftmaxWarp(at, thread, running).run()
+            # 2. Publish a partial result to the cluster, or store the results.
             if const_expr(config.splits > 1):
                 Partial(at, thread, running).run()
             else:
                 Epilogue(at, thread, running).run()
-            if const_expr(config.halves_apart):
-                running.meet()  # the sums were read before the next row tile's turns begin
-            turn += at.kv_tiles.count
+            # 3. Reuse the exchange buffers only when both warps of a row have read the sums.
+            if const_expr(config.row_spans_warps):
+                running.sync_row_warps()
+            kv_done += at.kv_tiles.count
+        # 4. Wait until TMA has read the staging buffer: it must exist until then.
         cute.arch.cp_async_bulk_wait_group(0, read=True)
 
     @cute.jit
     def prologue(self, warp: Any, bars: Barriers, tmem_slot: cute.Pointer, copies: operands.Copies) -> None:
-        """Tensor maps, mbarriers, tensor memory; then all meet."""
-        config, roles = self.config, self.config.roles
+        """Prefetch the tensor maps, initialize the mbarriers, allocate tensor memory, and synchronize."""
+        config = self.config
+        roles = self.config.roles
         if warp == roles.load[0]:
             stores = () if config.splits > 1 else (copies.o, copies.u)
             for tma in (copies.q, *copies.window, *copies.compressed, *stores):
@@ -152,4 +168,4 @@ class Fmha:
             cute.arch.mbarrier_init_fence()
         if warp == roles.mma[0]:
             cute.arch.alloc_tmem(config.tmem_alloc_cols, tmem_slot, config.mma_ctas == 2)
-        meet(config.mma_ctas)
+        sync_ctas(config.mma_ctas)

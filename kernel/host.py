@@ -1,4 +1,4 @@
-"""The host call: torch tensors in, attention out, everything refused that the kernel cannot take."""
+"""The host call: check torch tensors, choose the configuration, launch the kernel."""
 
 from __future__ import annotations
 
@@ -45,19 +45,22 @@ def fmha(
     out: Attention | None = None,
     debug: bool = False,
 ) -> Attention:
-    """Attention of every query head over one shared key and value head.
+    """Compute attention of every query head over one shared key and value head.
 
-    q: [B, T, H, D] bf16, k and v: [B, S, D] bf16, D in HEAD_DIMS; v=None means V = K, loaded once.
-    scale multiplies the logits, default D^-0.5.
-    swa_lens: [B] int32, keys of each sequence that hold something, 0 to S; the device clamps others to that range. Keys
-    from there on are never read as numbers, NaN included. causal: query t sits on key p = swa_lens[b] - T + t (S where
-    swa_lens is None) and sees keys p - window + 1 to p; window=None is unbounded.
-    compressed: more keys in the same softmax, V = K there too, so it needs v=None. sink: [H] fp32, a logit of each
-    head in the denominator of O only, neither scaled nor part of lse; -inf is none, +inf makes O 0.
-    p_path forces where P waits for the second product, splits how many CTAs share the keys of a row tile: one of
-    SPLITS, bits depend on it. sms: where keys are not split, as many CTAs at most, an even number: the chip's other SMs
-    are left to other kernels. partials=False leaves U and m out. out takes the caller's buffers, shaped as in
-    Attention. debug rejects lengths and top-k indices out of range, for which it waits for the device.
+    q: [B, T, H, D] bf16. k, v: [B, S, D] bf16; v=None means V = K, loaded once. D is one of HEAD_DIMS.
+    scale: factor of the logits, default D^-0.5.
+    swa_lens: [B] int32, the number of each sequence's keys that hold something, 0 to S; the device clamps others to
+    that range. Keys from there on may be NaN.
+    causal: query t has key p = swa_lens[b] - T + t (S if swa_lens is None) and sees keys p - window + 1 to p;
+    window=None is unbounded.
+    compressed: further keys in the same softmax, which are also values, so that v must be None.
+    sink: [H] fp32, a logit of each head in the denominator of O only, not scaled and not part of lse; -inf is none,
+    +inf makes O 0.
+    p_path: the memory through which P goes to the second product. splits: the number of CTAs that the keys of a row
+    tile are split over, one of SPLITS; the result's last bits depend on it. sms: the maximum of CTAs unless keys are
+    split, an even number, to leave SMs to other kernels.
+    partials: write U and m, too. out: buffers for the results, shaped as in Attention. debug: reject lengths and top-k
+    indices out of range, which synchronizes with the device.
     Runs on the current stream of q's device. Raises ArgumentError before anything is compiled or launched.
     """
     check_inputs(q, k, v)
@@ -105,19 +108,22 @@ def fmha(
 
 
 def size(q: torch.Tensor, k: torch.Tensor, window: int | None, branch: AllBlocks | TopkBlocks | None) -> Size:
-    """How much a call asks for, by shapes alone."""
+    """Return the size of a call, from shapes alone."""
     batch, tokens = q.shape[:2]
-    listed = 0
+    compressed_keys = 0
     if branch is not None:
-        listed = branch.indices.shape[2] if isinstance(branch, TopkBlocks) else branch.kv.shape[1]
-    return Size(batch, tokens, k.shape[1], listed, window)
+        compressed_keys = branch.indices.shape[2] if isinstance(branch, TopkBlocks) else branch.kv.shape[1]
+    return Size(batch, tokens, k.shape[1], compressed_keys, window)
 
 
 Values = dict[str, torch.Tensor | float | None]
 
 
 def launch(config: FmhaConfig, values: Values, device: torch.device) -> None:
-    """Compile if `config` was not seen yet, and launch on the device's current stream. values: of kernel.arguments."""
+    """Compile `config` unless it was compiled before, and launch it on the device's current stream.
+
+    values: the arguments of kernel.arguments by name.
+    """
     check_device(device)
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
     operands, arguments = bound(Operands, config, values), bound(Arguments, config, values)
@@ -125,7 +131,7 @@ def launch(config: FmhaConfig, values: Values, device: torch.device) -> None:
 
 
 def rows_of(config: FmhaConfig, q: torch.Tensor, out: Attention) -> Values:
-    """Queries and results as groups of rows: a sequence with all its tokens, or one token where each has a list."""
+    """Return queries and results as groups of rows: sequences, or tokens if they have top-k indices."""
     dims = (0, 1) if config.compressed == "topk" else (1, 2)
     tensors = {"q": q, "o": out.o, "u": out.u, "lse": out.lse, "m": out.m}
     values: Values = {name: None if each is None else each.flatten(*dims) for name, each in tensors.items()}
@@ -134,7 +140,7 @@ def rows_of(config: FmhaConfig, q: torch.Tensor, out: Attention) -> Values:
 
 
 def compressed_values(q: torch.Tensor, branch: AllBlocks | TopkBlocks | None) -> Values:
-    """What the kernel takes for the compressed keys."""
+    """Return the kernel arguments of the compressed keys."""
     if branch is None:
         return {"compressed_keys": 0, "ratio": 1}
     keys, kv = branch.kv.shape[1], branch.kv
@@ -143,15 +149,17 @@ def compressed_values(q: torch.Tensor, branch: AllBlocks | TopkBlocks | None) ->
     if isinstance(branch, AllBlocks):
         return {"compressed": kv, "positions": branch.seq_lens, "compressed_keys": keys, "ratio": branch.ratio}
     indices = branch.indices.flatten(0, 1)
-    most = indices.shape[1]
-    if most == 0:
+    topk = indices.shape[1]
+    if topk == 0:
         indices = indices.new_full((len(indices), 1), -1)
-    lens = indices.new_full(indices.shape[:1], most) if branch.lens is None else branch.lens.flatten(0, 1)
+    lens = indices.new_full(indices.shape[:1], topk) if branch.lens is None else branch.lens.flatten(0, 1)
     kv = kv.flatten(0, 1)[None]
     return {"compressed": kv, "topk_indices": indices, "topk_lens": lens, "compressed_keys": keys, "ratio": 1}
 
 
 def empty_output(q: torch.Tensor, partials: bool) -> Attention:
+    """Allocate the results of a call."""
+
     def fp32(*shape: int) -> torch.Tensor:
         return torch.empty(shape, dtype=torch.float32, device=q.device)
 

@@ -1,4 +1,4 @@
-"""Branches computed apart, merged into one attention with a sink; in torch, after the launches."""
+"""Merge of branches from separate launches into one attention with a sink, in torch."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ NEG_INF = -torch.inf
 
 
 def merge(branches: Sequence[Attention], sink: torch.Tensor | None = None) -> Attention:
-    """One softmax over the keys of all branches, and a sink (docs/explanation/attention.md, D5).
+    """Compute one softmax over the keys of all branches and a sink (docs/explanation/attention.md, D5).
 
-    branches: at least one, with their partials: u [B, T, H, D], lse and m [B, T, H], fp32. sink: [H] fp32, a logit in
-    the denominator of o only; -inf is none, +inf makes o 0. Gives o [B, T, H, D] bf16 and lse [B, T, H] fp32 without
-    the sink; rows that no branch sees a key of are 0 and -inf. Raises ArgumentError.
+    branches: at least one, with partials: u [B, T, H, D], lse and m [B, T, H], fp32. sink: [H] fp32, a logit in the
+    denominator of o only; -inf is none, +inf makes o 0. Returns o [B, T, H, D] bf16 and lse [B, T, H] fp32 without the
+    sink; a row that sees no key in any branch has o = 0 and lse = -inf. Raises ArgumentError.
     """
     if not branches:
         raise ArgumentError("branches", "empty", "at least one")
@@ -29,21 +29,21 @@ def merge(branches: Sequence[Attention], sink: torch.Tensor | None = None) -> At
     top = torch.maximum(lse.amax(dim=0), sinks)
     weight = exp_of_difference(lse, top)
     total = weight.sum(dim=0) + exp_of_difference(sinks, top)
-    share = torch.where(total > 0, weight / total, torch.zeros_like(weight))
+    fractions = torch.where(total > 0, weight / total, torch.zeros_like(weight))
     o = torch.zeros_like(branches[0].o, dtype=torch.float32)
-    for (u, own_lse, m), part in zip(partials, share, strict=True):
-        o += u * (part * exp_of_difference(m, own_lse))[..., None]
+    for (u, own_lse, m), fraction in zip(partials, fractions, strict=True):
+        o += u * (fraction * exp_of_difference(m, own_lse))[..., None]
     return Attention(o.bfloat16(), torch.logsumexp(lse, dim=0))
 
 
 def exp_of_difference(x: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
-    """exp(x - reference) without NaN: 0 where x is -inf, 1 where both are the same infinity otherwise."""
+    """Return exp(x - reference) without NaN: 0 if x is -inf, 1 if both are +inf."""
     same = torch.where(x == reference, torch.zeros_like(x), x - reference)
     return torch.where(x == NEG_INF, torch.zeros_like(x), torch.exp(same))
 
 
 def checked(i: int, branch: Attention, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """u, lse and m of branch `i`. Raises ArgumentError where they are missing or have another shape."""
+    """Return u, lse and m of branch `i`. Raises ArgumentError if they are missing or have another shape."""
     if branch.u is None or branch.m is None:
         raise ArgumentError(f"branches[{i}].u or .m", None, "tensors, as fmha gives them with partials=True")
     for name, tensor in (("u", branch.u), ("lse", branch.lse), ("m", branch.m)):

@@ -1,4 +1,4 @@
-"""One softmax over the concatenation [SWA keys | compressed keys | sink], written apart from kernel.reference.
+"""One softmax over the concatenation [SWA keys | compressed keys | sink], independent of kernel.reference.
 
 No branches, no merge, no running maximum: scalar loops over rows, `math.fsum`, and logits shifted by the row's maximum.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-Keys = Callable[[int, int], Sequence[int]]  # (b, t) -> key numbers a query sees, repeats counted
+Keys = Callable[[int, int], Sequence[int]]  # (b, t) -> numbers of the keys that a query sees, with repeats
 
 
 def attention(
@@ -19,7 +19,7 @@ def attention(
     scale: float,
     sink: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """o [B, T, H, D] and lse [B, T, H] (without the sink) of q over sources of (k, v, keys)."""
+    """Compute o [B, T, H, D] and lse [B, T, H] (without the sink) of q over sources of (k, v, keys)."""
     o = np.zeros(q.shape)
     lse = np.full(q.shape[:3], -math.inf)
     for b, t, h in np.ndindex(*q.shape[:3]):
@@ -63,8 +63,8 @@ def compressed_keys(positions: np.ndarray, ratio: int) -> Keys:
     return keys
 
 
-def listed_keys(topk_indices: np.ndarray, topk_lens: np.ndarray, blocks: int) -> Keys:
-    """Those of the first topk_lens[b, t] indices that name one of `blocks` keys, as often as they stand there."""
+def topk_keys(topk_indices: np.ndarray, topk_lens: np.ndarray, blocks: int) -> Keys:
+    """Keys of the first topk_lens[b, t] indices that are in range of `blocks` keys, with repeats."""
 
     def keys(b: int, t: int) -> Sequence[int]:
         return [int(j) for i, j in enumerate(topk_indices[b, t]) if i < topk_lens[b, t] and 0 <= j < blocks]

@@ -1,6 +1,7 @@
-"""docs/explanation/attention.md in float64, branch by branch: what the kernel is measured against.
+"""The float64 reference of the kernel: docs/explanation/attention.md, branch by branch.
 
-Everything takes the bf16-rounded inputs and computes in float64, so the only errors left are the kernel's own.
+Inputs are the bf16 values that the kernel gets, and everything is computed in float64. So differences from the kernel
+are the kernel's errors.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ NEG_INF = -torch.inf
 
 @dataclass(frozen=True)
 class Partial:
-    """One branch: u [B, T, H, D] not normalised, lse and m [B, T, H] in natural logarithms, all float64.
+    """The results of one branch: u [B, T, H, D] not normalized, lse and m [B, T, H] in natural logarithms, float64.
 
     A row that sees no key has u = 0, lse = m = -inf.
     """
@@ -26,39 +27,39 @@ class Partial:
 
     @property
     def o(self) -> torch.Tensor:
-        """[B, T, H, D] normalised: u exp(m - lse), 0 for empty rows."""
+        """The normalized output [B, T, H, D]: u exp(m - lse), 0 for rows that see no key."""
         return self.u * weights(self.m, self.lse)[..., None]
 
 
 @dataclass(frozen=True)
 class Output:
-    """Merged branches: o [B, T, H, D], lse [B, T, H] without the sink, float64."""
+    """The results of merged branches: o [B, T, H, D], lse [B, T, H] without the sink, float64."""
 
     o: torch.Tensor
     lse: torch.Tensor
 
 
 def weights(x: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
-    """exp(x - reference), and 0 where x is -inf whatever the reference."""
+    """Return exp(x - reference), and 0 where x is -inf, whatever the reference."""
     return torch.where(x == NEG_INF, torch.zeros_like(x), torch.exp(x - reference))
 
 
-# Which keys a query may see: bool masks [B, T, S].
+# Masks of visible keys, bool [B, T, S].
 
 
 def dense_mask(batch: int, tokens: int, keys: int) -> torch.Tensor:
-    """Every key is visible (D1, D2)."""
+    """Mask with every key visible (D1, D2)."""
     return torch.ones(batch, tokens, keys, dtype=torch.bool)
 
 
 def length_mask(tokens: int, keys: int, swa_lens: torch.Tensor) -> torch.Tensor:
-    """Key j of sequence b is visible iff j < swa_lens[b] (D3)."""
+    """Mask of the keys j < swa_lens[b] of sequence b (D3)."""
     visible = torch.arange(keys)[None, :] < swa_lens[:, None]
     return visible[:, None, :].expand(-1, tokens, -1)
 
 
 def causal_mask(tokens: int, keys: int, swa_lens: torch.Tensor, window: int | None) -> torch.Tensor:
-    """Query t sits at p = swa_lens[b] - T + t and sees keys max(0, p - W + 1) .. p; window=None is unbounded (D4)."""
+    """Mask of the keys max(0, p - W + 1) to p for query t at p = swa_lens[b] - T + t; window=None is unbounded (D4)."""
     p = swa_lens[:, None, None] - tokens + torch.arange(tokens)[None, :, None]
     j = torch.arange(keys)[None, None, :]
     visible = j <= p
@@ -66,7 +67,7 @@ def causal_mask(tokens: int, keys: int, swa_lens: torch.Tensor, window: int | No
 
 
 def compressed_mask(positions: torch.Tensor, blocks: int, ratio: int) -> torch.Tensor:
-    """Compressed block j is visible to absolute position t iff j < floor((t + 1) / ratio); positions [B, T] (HCA)."""
+    """Mask of the compressed blocks j < floor((t + 1) / ratio) for each position t of positions [B, T] (HCA)."""
     return torch.arange(blocks)[None, None, :] < ((positions + 1) // ratio)[..., None]
 
 
@@ -81,9 +82,9 @@ def branch(
     scale: float | None = None,
     visible: torch.Tensor | None = None,
 ) -> Partial:
-    """Attention of q [B, T, H, D] over k, v [B, S, D] with visible [B, T, S] (every key if None).
+    """Compute attention of q [B, T, H, D] over k, v [B, S, D] with visible [B, T, S] (every key if None).
 
-    v=None means V = K; scale defaults to D^-0.5. Invisible keys may hold NaN or Inf: they are never touched.
+    v=None means V = K; scale defaults to D^-0.5. Invisible keys may be NaN or Inf: they are not read.
     """
     batch, tokens = q.shape[:2]
     if visible is None:
@@ -101,18 +102,17 @@ def selection(
     topk_lens: torch.Tensor | None = None,
     scale: float | None = None,
 ) -> Partial:
-    """Attention over the keys that topk_indices [B, T, K] lists, in any order (CSA).
+    """Compute attention over the keys of topk_indices [B, T, K], in any order (CSA).
 
-    -1 is no key, nor is any other index outside 0 to S - 1, nor what stands from topk_lens [B, T] on. An index listed
-    twice counts twice.
+    Indices outside 0 to S - 1 and from number topk_lens[b, t] on name no key. An index that occurs twice counts twice.
     """
-    batch, tokens, most = topk_indices.shape
-    lens = torch.full((batch, tokens), most) if topk_lens is None else topk_lens
-    keys = [[_listed(topk_indices[b, t], int(lens[b, t]), k.shape[1]) for t in range(tokens)] for b in range(batch)]
+    batch, tokens, topk = topk_indices.shape
+    lens = torch.full((batch, tokens), topk) if topk_lens is None else topk_lens
+    keys = [[_named(topk_indices[b, t], int(lens[b, t]), k.shape[1]) for t in range(tokens)] for b in range(batch)]
     return _over_keys(q, k, k if v is None else v, scale, keys)
 
 
-def _listed(indices: torch.Tensor, length: int, keys: int) -> torch.Tensor:
+def _named(indices: torch.Tensor, length: int, keys: int) -> torch.Tensor:
     counted = indices[:length].long()
     return counted[(counted >= 0) & (counted < keys)]
 
@@ -120,7 +120,7 @@ def _listed(indices: torch.Tensor, length: int, keys: int) -> torch.Tensor:
 def _over_keys(
     q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | None, keys: list[list[torch.Tensor]]
 ) -> Partial:
-    """One softmax per query token and head over the keys listed for the token."""
+    """Compute one softmax per query token and head over the token's keys, keys[b][t]."""
     q, k, v = q.double(), k.double(), v.double()
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     u = torch.zeros_like(q)
@@ -142,9 +142,9 @@ def _over_keys(
 
 
 def merge(branches: Sequence[Partial], sink: torch.Tensor | None = None) -> Output:
-    """Branches over different keys, added in weight space, and sink [H] in the denominator only.
+    """Merge branches over different keys, weighted by their lse, with sink [H] in the denominator only.
 
-    sink=None or -inf is plain attention, +inf gives 0; where every branch is empty O is 0.
+    sink=None or -inf is plain attention, +inf gives 0. A row that sees no key in any branch has o = 0.
     """
     lses = torch.stack([x.lse for x in branches])
     sinks = torch.full_like(lses[0], NEG_INF) if sink is None else sink.double().expand_as(lses[0])
@@ -167,5 +167,5 @@ def attention(
     visible: torch.Tensor | None = None,
     sink: torch.Tensor | None = None,
 ) -> Output:
-    """One branch and a sink: O = (U / l) sigmoid(lse - sink)."""
+    """Compute attention of one branch and a sink: O = (U / l) sigmoid(lse - sink)."""
     return merge([branch(q, k, v, scale=scale, visible=visible)], sink)

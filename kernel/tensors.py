@@ -1,4 +1,4 @@
-"""What the kernel takes and gives, in torch tensors."""
+"""The kernel's compressed inputs and its results, as torch tensors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kernel.config import Compressed
 
 @dataclass(frozen=True)
 class Attention:
-    """What the kernel computes (symbols of docs/explanation/attention.md).
+    """The results of the kernel, with the symbols of docs/explanation/attention.md.
 
-    o: [B, T, H, D] bf16, normalised. lse: [B, T, H] fp32, natural logarithm.
-    u: [B, T, H, D] fp32, not normalised, and m: [B, T, H] fp32, the maximum it refers to, in the units of the
-    scaled logits; O = U exp(m - lse). Both None where partials were not asked for.
+    o: [B, T, H, D] bf16, normalized. lse: [B, T, H] fp32, natural logarithm.
+    u: [B, T, H, D] fp32, not normalized, and m: [B, T, H] fp32, the maximum that u refers to, in the units of the
+    scaled logits; O = U exp(m - lse). Both are None with partials=False.
     """
 
     o: torch.Tensor
@@ -28,9 +28,9 @@ class Attention:
 class AllBlocks:
     """Compressed keys of which a query sees every block that ends at or before it (HCA).
 
-    kv: [B, S_c, D] bf16, block j for tokens j * ratio to (j + 1) * ratio - 1. seq_lens: [B] int32, tokens of each
-    sequence up to its last query's, so that query t is token p = seq_lens[b] - T + t and sees j < (p + 1) // ratio.
-    Blocks that the last query does not see are never read as numbers.
+    kv: [B, S_c, D] bf16, where block j compresses tokens j * ratio to (j + 1) * ratio - 1. seq_lens: [B] int32, tokens
+    of each sequence up to its last query, so that query t is token p = seq_lens[b] - T + t and sees
+    j < (p + 1) // ratio. Blocks that the last query does not see may hold anything, NaN included.
     """
 
     kv: torch.Tensor
@@ -39,15 +39,17 @@ class AllBlocks:
 
     @property
     def kind(self) -> Compressed:
+        """Name of the kind in a configuration."""
         return "blocks"
 
 
 @dataclass(frozen=True)
 class TopkBlocks:
-    """Compressed keys of which each query token lists some, in any order, one listed twice counting twice (CSA).
+    """Compressed keys of which each token sees those of its top-k indices (CSA).
 
-    kv: [B, S_c, D] bf16. indices: [B, T, K] int32, rows of kv[b]; an entry outside 0 to S_c - 1 is no key and reads
-    nothing. lens: [B, T] int32, how many entries of each list count (all K where None).
+    kv: [B, S_c, D] bf16. indices: [B, T, K] int32, rows of kv[b] in any order; an index that occurs twice counts twice,
+    and one outside 0 to S_c - 1 names no key and reads nothing. lens: [B, T] int32, how many indices of each token
+    count; None: all K.
     """
 
     kv: torch.Tensor
@@ -56,4 +58,5 @@ class TopkBlocks:
 
     @property
     def kind(self) -> Compressed:
+        """Name of the kind in a configuration."""
         return "topk"

@@ -1,1 +1,1 @@
-"""Device code of sm_100, a room a role: load, mma, softmax and epilogue, and what they share."""
+"""Device code for sm_100. Each role has a module: load, mma, softmax, epilogue, combine. The others are shared."""

@@ -1,4 +1,4 @@
-"""What the CTAs of a cluster that share a row tile's keys do in the end: each merges its rows of all their partials."""
+"""The epilogue of split keys: each CTA of the cluster merges its part of the rows from all partial results."""
 
 from __future__ import annotations
 
@@ -11,75 +11,103 @@ import cutlass.cute as cute
 from cutlass import Float32, Int32, const_expr
 
 from kernel.config import FP32_BYTES, STATS, WARP, FmhaConfig
-from kernel.sm100.barriers import meet
+from kernel.sm100.barriers import sync_ctas
 from kernel.sm100.cta import LOAD_COLS, VECTOR_BYTES, Cta
 from kernel.sm100.softmax import RunningSoftmax, SoftmaxWarp
-from kernel.sm100.tiles import Fixed
+from kernel.sm100.tiles import LoopInvariant
 
 
-def partial_rows(config: FmhaConfig, at: cute.Pointer) -> cute.Tensor:
-    """(row, column) of a CTA's U in fp32, with the row's maximum and sum behind it; `at`: where Q and the keys lay."""
+def partial_rows(config: FmhaConfig, base: cute.Pointer) -> cute.Tensor:
+    """Return a CTA's partial result as (row, column) in fp32: U, then the row's maximum and sum.
+
+    base: the start of the buffers of Q and the keys, which it takes over.
+    """
     rows = cute.make_layout((config.block_m, config.partial_row), stride=(config.partial_row, 1))
-    return cute.make_tensor(cute.recast_ptr(at, cute.make_swizzle(0, 4, 3), Float32), rows)
+    return cute.make_tensor(cute.recast_ptr(base, cute.make_swizzle(0, 4, 3), Float32), rows)
 
 
 class Partial(SoftmaxWarp):
-    """By the softmax warps: a CTA's own U, maxima and sums, put where its peers read them."""
+    """A softmax warp that publishes U, maxima and sums of its CTA to the cluster."""
 
     @cute.jit
     def run(self) -> None:
-        config, thread = self.cta.config, self.thread
-        thread.wait_for_o(self.cta)  # nothing reads Q and the keys any more
-        own, count = partial_rows(config, self.cta.smem.sQ.iterator)[thread.row, None], config.o_cols // LOAD_COLS
-        row_sum, blocks = self.running.row_sum(), cute.logical_divide(own, cute.make_layout(LOAD_COLS))
-        if thread.row < config.block_m:  # a warp's rows all are, or none
+        """Write a thread's part of its row into shared memory."""
+        config = self.cta.config
+        thread = self.thread
+        # 1. Wait for the last PV: from then on nothing reads Q and the keys, whose buffers the partial result takes.
+        thread.wait_for_o(self.cta)
+        own = partial_rows(config, self.cta.smem.sQ.iterator)[thread.row, None]
+        count = config.o_cols // LOAD_COLS
+        row_sum = self.running.row_sum()
+        blocks = cute.logical_divide(own, cute.make_layout(LOAD_COLS))
+        # 2. Write the statistics and U. With fewer rows per CTA, a warp has either all of its rows or none.
+        if thread.row < config.block_m:
             if thread.half == 0:
-                own[config.head_dim], own[config.head_dim + 1] = self.running.stats[0], row_sum
+                own[config.head_dim] = self.running.stats[0]
+                own[config.head_dim + 1] = row_sum
             for c in cutlass.range_constexpr(count):
-                cute.autovec_copy(thread.o_or_zeros(self.cta, c), blocks[None, thread.half * count + c])
+                cute.autovec_copy(thread.load_o_or_zeros(self.cta, c), blocks[None, thread.half * count + c])
 
 
 @dataclass
-class Combine(Fixed):
-    """By every warp: rows of O out of the partials of all CTAs, one after the other in a fixed order."""
+class Combine(LoopInvariant):
+    """The merge, by every warp: rows of O from the partial results of all CTAs, added in a fixed order."""
 
     cta: Cta
 
     @cute.jit
     def run(self, warp: Any) -> None:
-        config, row_tile = self.cta.config, self.cta.row_tile
-        meet(config.splits)
-        rows, warps, lane = config.block_m // config.splits, config.threads // WARP, cute.arch.lane_idx()
-        width = min(VECTOR_BYTES // FP32_BYTES, config.head_dim // WARP)  # of a lane's vectors
-        vectors = config.head_dim // WARP // width
-        parts = 1 << min(vectors, max(warps // rows, 1)).bit_length() - 1  # of a row, where there are warps enough
+        """Merge every splits-th row of the row tile."""
+        config = self.cta.config
+        row_tile = self.cta.row_tile
+        # 1. Wait for the partial results of all CTAs of the cluster.
+        sync_ctas(config.splits)
+        # 2. Divide this CTA's rows among its warps; where there are more warps than rows, they divide a row too.
+        rows = config.block_m // config.splits
+        warps = config.threads // WARP
+        lane = cute.arch.lane_idx()
+        width = min(VECTOR_BYTES // FP32_BYTES, config.head_dim // WARP)  # elements of a lane's vector
+        vectors = config.head_dim // WARP // width  # of a row, per lane
+        parts = 1 << min(vectors, max(warps // rows, 1)).bit_length() - 1  # of a row, each for one warp
+        # 3. Merge. A row tile at the end of a group may have fewer rows.
         for i in cutlass.range(warp, rows * parts, warps, unroll=1):
             row = i // parts * config.splits + cute.arch.block_idx_in_cluster()
             if row_tile.row(row) < row_tile.rows:
                 self.merge(row, [(n + i % parts) * WARP + lane for n in range(0, vectors, parts)], width)
 
-    def share(self, s: Any) -> cute.Tensor:
-        """The partials of a CTA, the own one first: from its shared memory it comes fast."""
-        config, at, rank = self.cta.config, self.cta.smem.sQ.iterator, cute.arch.block_idx_in_cluster()
-        own = isinstance(s, int) and s == 0
-        return partial_rows(config, at if own else cute.arch.map_dsmem_ptr(at, rank + s & config.splits - 1))
+    def partial(self, split: Any) -> cute.Tensor:
+        """Return the partial result of the CTA `split` places further in the cluster.
+
+        0 is this CTA. Its own shared memory is faster than that of the cluster.
+        """
+        config = self.cta.config
+        base = self.cta.smem.sQ.iterator
+        rank = cute.arch.block_idx_in_cluster()
+        own = isinstance(split, int) and split == 0
+        return partial_rows(config, base if own else cute.arch.map_dsmem_ptr(base, rank + split & config.splits - 1))
 
     @cute.jit
     def merge(self, row: Int32, vectors: list[Int32], width: cutlass.Constexpr[int]) -> None:
-        """O = sum of U_s exp(m_s - m) over sum of l_s exp(m_s - m) and sink, a lane some vectors of a row."""
-        config, args, row_tile = self.cta.config, self.cta.args, self.cta.row_tile
-        shares, number = [self.share(s)[row, None] for s in range(config.splits)], row_tile.row(row)
-        stats = loaded(self.share(cute.arch.lane_idx())[row, None], STATS, config.head_dim // STATS)
+        """O = sum of U_s exp(m_s - m) / (sum of l_s exp(m_s - m) + sink); a lane has some vectors of the row."""
+        config = self.cta.config
+        args = self.cta.args
+        row_tile = self.cta.row_tile
+        partials = [self.partial(s)[row, None] for s in range(config.splits)]
+        number = row_tile.row(row)
+        # 1. Find the row's maximum and sum: lane s has the statistics of split s.
+        stats = load_vector(self.partial(cute.arch.lane_idx())[row, None], STATS, config.head_dim // STATS)
         running = RunningSoftmax(args.scale_log2, config.threads_per_row)
         running.stats[0] = cute.arch.warp_reduction(stats[0], cute.arch.fmax, threads_in_group=config.splits)
-        weight = running.weight_of(stats[0])  # a lane has that of a share
+        weight = running.weight_of(stats[0])
         row_sum = cute.arch.warp_reduction(weight * stats[1], operator.add, threads_in_group=config.splits)
         weights = [cute.arch.shuffle_sync(weight, s) for s in range(config.splits)]
+        # 2. Store lse and m, once per row.
         if vectors[0] == 0:
             running.store(args, row_sum, row_tile.group, number)
-        inverse = running.inverse(row_sum, None if args.sink is None else args.sink[row_tile.head(row)])
+        # 3. Merge U, and store U and O.
+        inverse = running.inverse(row_sum, self.cta.sink_logit(row))
         for at in vectors:
-            u = self.merged([loaded(share, width, at) for share in shares], weights)
+            u = self.merged([load_vector(each, width, at) for each in partials], weights)
             for tensor, factor in ((self.cta.copies.u, 1.0), (self.cta.copies.o, inverse)):
                 if const_expr(tensor is not None):
                     out = cute.make_rmem_tensor(width, tensor.element_type)
@@ -88,18 +116,19 @@ class Combine(Fixed):
                     cute.autovec_copy(out, cute.logical_divide(own, cute.make_layout(width))[None, at])
 
     def merged(self, parts: list[cute.Tensor], weights: list[Any]) -> cute.Tensor:
-        """Sum of the shares' vectors, weighted, in their order."""
+        """Return the weighted sum of the splits' vectors. The order is fixed, so that a row's bits do not vary."""
         total = cute.make_rmem_tensor(parts[0].shape, Float32)
         total.fill(0.0)
         for each, weight in zip(parts, weights, strict=True):
             for j in range(0, cute.size(total), 2):
-                pair, own = (total[j], total[j + 1]), (each[j], each[j + 1])
-                total[j], total[j + 1] = cute.arch.fma_packed_f32x2(own, (weight, weight), pair)
+                sums = (total[j], total[j + 1])
+                own = (each[j], each[j + 1])
+                total[j], total[j + 1] = cute.arch.fma_packed_f32x2(own, (weight, weight), sums)
         return total
 
 
-def loaded(row: cute.Tensor, width: int, i: Any) -> cute.Tensor:
-    """The i-th `width` elements of a row in registers."""
+def load_vector(row: cute.Tensor, width: int, i: Any) -> cute.Tensor:
+    """Load the i-th `width` elements of a row into registers."""
     registers = cute.make_rmem_tensor(width, Float32)
     cute.autovec_copy(cute.logical_divide(row, cute.make_layout(width))[None, i], registers)
     return registers

@@ -1,4 +1,4 @@
-"""The load roles: TMA of Q and of units of K, and of V where it is not read as K, in the order of their use."""
+"""The load roles: Q, slices of K, and slices of V where V is not read as K, in the order of their use."""
 
 from __future__ import annotations
 
@@ -12,149 +12,210 @@ from cutlass.experimental import primitives
 
 from kernel.config import BF16_BYTES, FEW_TOKENS, SWIZZLE_BYTES, WARP, Ring
 from kernel.sm100.cta import VECTOR_BYTES, Cta
-from kernel.sm100.operands import KeyLoads, both_sides, units
-from kernel.sm100.tiles import Fixed, KvTiles, TopkTiles, larger, smaller
+from kernel.sm100.operands import KeyLoads, slice_ring, tma_partition
+from kernel.sm100.tiles import KvTiles, LoopInvariant, TopkTiles, larger, smaller
 
 
 @cute.jit
 def load(cta: Cta, ring: cutlass.Constexpr[Ring | None], warp: Any) -> None:
-    """What warp `warp` of a ring brings for all row tiles of the CTA, or Q's; without one of its own, K's has Q too."""
-    turn, tails, row_tiles = Int32(0), Int32(0), Int32(0)
-    queries, keys = ring is None or (ring.name == "k" and not cta.config.roles.queries), ring is not None
-    first, end, step = cta.numbers
+    """Load for all row tiles of the CTA: warp `warp` of a ring loads its slices, the queries warp (ring=None) loads Q.
+
+    The warp that loads K loads Q too if there is no queries warp.
+    """
+    kv_done = Int32(0)
+    tail_loads = Int32(0)
+    q_loads = Int32(0)
+    loads_q = ring is None or (ring.name == "k" and not cta.config.roles.queries)
+    loads_keys = ring is not None
+    first, end, step = cta.row_tile_range
     for number in cutlass.range(first, end, step, unroll=1):
-        at = cta.at(number, turn)
-        if const_expr(queries):
-            load_q(at, row_tiles)
-            ahead = at.row_tile.group_is_token | (at.row_tile.tokens > FEW_TOKENS)
-            if ahead & (number + step < end) and const_expr(not keys):
-                prefetch_q(cta.at(number + step))
-        if const_expr(keys):
-            tails = LoadWarp(at, ring, warp).run(tails)
-        turn, row_tiles = turn + at.kv_tiles.count, row_tiles + smaller(at.kv_tiles.count, 1)
-    if const_expr(keys and cta.config.mma_ctas == 2):  # stay: its mma warp tells the other CTA too
+        at = cta.at_row_tile(number, kv_done)
+        # 1. Load Q. Then a queries warp prefetches the next row tile's Q to L2, except when few tokens read key blocks:
+        #    there it would compete with the current keys for HBM.
+        if const_expr(loads_q):
+            load_q(at, q_loads)
+            prefetches = at.row_tile.group_is_token | (at.row_tile.tokens > FEW_TOKENS)
+            if prefetches & (number + step < end) and const_expr(not loads_keys):
+                prefetch_q(cta.at_row_tile(number + step))
+        # 2. Load the slices of all KV tiles.
+        if const_expr(loads_keys):
+            tail_loads = LoadWarp(at, ring, warp).run(tail_loads)
+        kv_done += at.kv_tiles.count
+        q_loads += smaller(at.kv_tiles.count, 1)
+    # 3. In a CTA pair, stay until every slot is released: the leader's MMA warp signals the barriers of this CTA, too,
+    #    and its shared memory must exist until then.
+    if const_expr(loads_keys and cta.config.mma_ctas == 2):
         for ago in range(cta.config.depth):
-            wait_empty(cta, ring, warp, turn + ago)
-    if const_expr(queries and cta.config.mma_ctas == 2):
-        cta.bars.wait("q_empty", 0, (row_tiles + 1) % 2)
+            wait_empty(cta, ring, warp, kv_done + ago)
+    if const_expr(loads_q and cta.config.mma_ctas == 2):
+        cta.bars.wait("q_empty", 0, (q_loads + 1) % 2)
 
 
 @cute.jit
-def load_q(cta: Cta, row_tiles: Int32) -> None:
-    """Q of the CTA's next row tile, after so many that see keys, if it sees any."""
-    config, row_tile, unit = cta.config, cta.row_tile, (cta.config.tile_m, cta.config.head_dim)
-    (atom, mQ), sQ = cta.copies.q, units(cta.smem.sQ, unit, config.row_tiles)
+def load_q(cta: Cta, q_loads: Int32) -> None:
+    """Load Q of a row tile if it sees any key; q_loads: how often the CTA has loaded Q before."""
+    config = cta.config
+    row_tile = cta.row_tile
+    box = (cta.config.tile_m, cta.config.head_dim)
+    atom, mQ = cta.copies.q
+    sQ = slice_ring(cta.smem.sQ, box, config.q_tiles)
     if cta.kv_tiles.count > 0:
-        cta.bars.wait("q_empty", 0, (row_tiles + 1) % 2)
+        # 1. Wait until the last QK of the row tile before has read Q.
+        cta.bars.wait("q_empty", 0, (q_loads + 1) % 2)
+        # 2. Load a Q tile per softmax warpgroup.
         barrier = cta.bars.expect("q_full", 0, config.q_bytes)
         rows = cute.domain_offset((row_tile.row(0), 0, 0), mQ)
-        for t in range(config.row_tiles):
-            dst, src = both_sides(atom, sQ[None, None, t], cute.local_tile(rows, unit, (t, 0, row_tile.group)))
+        for t in range(config.q_tiles):
+            dst, src = tma_partition(atom, sQ[None, None, t], cute.local_tile(rows, box, (t, 0, row_tile.group)))
             cute.copy(atom, src, dst, tma_bar_ptr=barrier)
 
 
 @cute.jit
 def prefetch_q(cta: Cta) -> None:
-    """Have L2 fetch Q of a row tile, a row a lane."""
-    queries, row_tile = cta.copies.queries, cta.row_tile
+    """Prefetch Q of a row tile to L2, one row per lane."""
+    queries = cta.copies.queries
+    row_tile = cta.row_tile
     for i in cutlass.range(cute.arch.lane_idx(), smaller(cta.config.tile_m, row_tile.rows - row_tile.row(0)), WARP):
         row = queries[row_tile.row(i), None, row_tile.group]
         primitives.cp_async_bulk_prefetch(row.iterator, cta.config.head_dim * BF16_BYTES)
 
 
-class LoadWarp(Fixed):
-    """One of the warps that load a ring, at a row tile: a unit of each tile."""
+class LoadWarp(LoopInvariant):
+    """A warp that loads one slice of each KV tile of a row tile."""
 
     def __init__(self, cta: Cta, ring: Ring, warp: Any) -> None:
-        self.cta, self.ring, self.warp = cta, ring, warp
-        self.rank = cute.arch.block_idx_in_cluster() if cta.config.mma_ctas == 2 else 0  # whose half of V or the keys
+        """Bind warp `warp` of a ring to a row tile."""
+        self.cta = cta
+        self.ring = ring
+        self.warp = warp
+        self.rank = cute.arch.block_idx_in_cluster() if cta.config.mma_ctas == 2 else 0  # half of the keys, or of V
 
-    def unit(self, slot: Any) -> Any:
+    def slot(self, slot: Any) -> Any:
+        """Return a slot of the ring, as (key, (dim, chunk))."""
         buffer = self.cta.smem.sV if self.ring.name == "v" else self.cta.smem.sK
-        return units(buffer, self.ring.unit, self.cta.config.depth * self.cta.config.units)[None, None, slot]
+        return slice_ring(buffer, self.ring.box, self.cta.config.depth * self.cta.config.slices)[None, None, slot]
 
     @cute.jit
-    def run(self, tails: Int32) -> Int32:
-        """All KV tiles of the row tile. tails: how often the warp waited for keys to clear; so often by then."""
-        kv, turn, past = self.cta.kv_tiles, self.cta.turn - self.cta.kv_tiles.begin, self.cta.kv_tiles.window.count
-        for i in cutlass.range(kv.begin, smaller(kv.end, past), unroll=1):
-            tails = self.load_unit(kv.window, self.cta.copies.window, i, turn + i, tails)
-        begin, end, turn = larger(kv.begin - past, 0), kv.end - past, turn + past
+    def run(self, tail_loads: Int32) -> Int32:
+        """Load this warp's slice of every KV tile.
+
+        tail_loads: how many slices the warp has waited for to clear keys, which is the phase of tail_full. Returns the
+        new count.
+        """
+        kv = self.cta.kv_tiles
+        number = self.cta.kv_done - self.cta.kv_tiles.begin  # of KV tile 0 among all that the CTA takes
+        window_tiles = self.cta.kv_tiles.window.count
+        # 1. Load the tiles of the window.
+        for i in cutlass.range(kv.begin, smaller(kv.end, window_tiles), unroll=1):
+            tail_loads = self.load_slice(kv.window, self.cta.copies.window, i, number + i, tail_loads)
+        # 2. Load the tiles of the compressed keys, counted from 0 again.
+        begin = larger(kv.begin - window_tiles, 0)
+        end = kv.end - window_tiles
+        number = number + window_tiles
         if const_expr(isinstance(kv.compressed, KvTiles)):
             for i in cutlass.range(begin, end, unroll=1):
-                tails = self.load_unit(kv.compressed, self.cta.copies.compressed, i, turn + i, tails)
+                tail_loads = self.load_slice(kv.compressed, self.cta.copies.compressed, i, number + i, tail_loads)
+        # 3. Or copy the top-k keys. Indices are read two tiles ahead, so that their latency is hidden.
         if const_expr(isinstance(kv.compressed, TopkTiles)):
-            indices, following = self.read_list(begin), self.read_list(begin + 1)
+            indices = self.read_indices(begin)
+            following = self.read_indices(begin + 1)
             self.prefetch(begin, end, indices)
             for i in cutlass.range(begin, end, unroll=1):
                 self.prefetch(i + 1, end, following)
-                self.copy_listed(indices, following, i, turn + i)
-        return tails
+                self.copy_topk(indices, following, i, number + i)
+        return tail_loads
 
     @cute.jit
-    def load_unit(self, tiles: KvTiles, atoms: KeyLoads, i: Int32, turn: Int32, tails: Int32) -> Int32:
-        """This warp's unit of tile `i`, the CTA's turn-th; zeros take the place of values that may be NaN: 0 * NaN is
-        NaN, whatever P is. Only a last tile has such: the warp waits for it by itself."""
-        ring, bars = self.ring, self.cta.bars
-        part, columns = (self.warp, self.rank) if ring.by_keys else (self.rank, self.warp)
-        first = tiles.start(i) + ring.unit[0] * part
-        slot = wait_empty(self.cta, ring, self.warp, turn)
-        poison = tiles.seen.poisoned_from
-        if const_expr(ring.cleared and poison is not None):
-            if first + ring.unit[0] <= poison:
-                self.copy_unit(atoms, first, columns, slot)
+    def load_slice(self, tiles: KvTiles, atoms: KeyLoads, i: Int32, number: Int32, tail_loads: Int32) -> Int32:
+        """Load this warp's slice of tile `i` of a branch, which is the CTA's KV tile `number`.
+
+        Keys of the last tile may be NaN, and 0 * NaN is NaN, so that a P of 0 does not hide them as values. The warp
+        waits for such a slice itself and overwrites those keys with zeros.
+        """
+        ring = self.ring
+        bars = self.cta.bars
+        row, columns = (self.warp, self.rank) if ring.along_keys else (self.rank, self.warp)
+        first = tiles.start(i) + ring.box[0] * row
+        # 1. Wait for a free slot.
+        slot = wait_empty(self.cta, ring, self.warp, number)
+        valid_end = tiles.visible.valid_end
+        if const_expr(ring.clears_tail and valid_end is not None):
+            if first + ring.box[0] <= valid_end:
+                # 2. Load a slice whose keys are all valid. TMA signals the MMA warp.
+                self.copy_slice(atoms, first, columns, slot)
             else:
-                self.copy_unit(atoms, first, columns, slot, alone=True)
-                bars.wait("tail_full", self.warp, tails % 2)
-                self.clear_keys(slot, larger(poison - first, 0))
+                # 3. Load the others for this warp, clear the keys that are not valid, then signal the MMA warp.
+                self.copy_slice(atoms, first, columns, slot, local=True)
+                bars.wait("tail_full", self.warp, tail_loads % 2)
+                self.clear_keys(slot, larger(valid_end - first, 0))
                 cute.arch.fence_view_async_shared()
                 bars.arrive_warp(ring.full, slot)
-                tails += 1
+                tail_loads += 1
         else:
-            self.copy_unit(atoms, first, columns, slot)
-        return tails
+            self.copy_slice(atoms, first, columns, slot)
+        return tail_loads
 
-    def copy_unit(self, atoms: KeyLoads, first: Int32, columns: Int32, slot: Int32, alone: bool = False) -> None:
-        """Start the load of a unit whose first key is `first`; alone: for this warp to wait for."""
-        ring, whole, sequence = self.ring, getattr(atoms, self.ring.name), self.cta.row_tile.sequence
-        atom, keys = (atoms.alone or whole) if alone else whole
-        name, stage = ("tail_full", self.warp) if alone else (ring.full, slot)
-        barrier = self.cta.bars.expect(name, stage, ring.unit_bytes, alone)
-        g = cute.local_tile(cute.domain_offset((first, 0, 0), keys), ring.unit, (0, columns, sequence))
-        dst, src = both_sides(atom, self.unit(slot), g)
+    def copy_slice(self, atoms: KeyLoads, first: Int32, columns: Int32, slot: Int32, local: bool = False) -> None:
+        """Start the TMA load of the slice from key `first` on; local: this warp waits for it, not the MMA warp."""
+        ring = self.ring
+        tma = getattr(atoms, self.ring.name)
+        sequence = self.cta.row_tile.sequence
+        atom, keys = (atoms.v_local or tma) if local else tma
+        name, stage = ("tail_full", self.warp) if local else (ring.full, slot)
+        barrier = self.cta.bars.expect(name, stage, ring.slice_bytes, local)
+        g = cute.local_tile(cute.domain_offset((first, 0, 0), keys), ring.box, (0, columns, sequence))
+        dst, src = tma_partition(atom, self.slot(slot), g)
         cute.copy(atom, src, dst, tma_bar_ptr=barrier)
 
     @cute.jit
     def prefetch(self, i: Int32, end: Int32, indices: cute.Tensor) -> None:
-        """Have L2 fetch this warp's share of the keys of the list's tile `i`, if it is before `end`, a key a lane."""
-        config, share = self.cta.config, self.ring.unit[0] // self.cta.config.units
+        """Prefetch this warp's part of the keys of top-k tile `i` to L2 if the tile is before `end`, one key per lane.
+
+        Only few tokens do: their tiles wait for HBM. Many tokens share keys, which are in L2 already.
+        """
+        config = self.cta.config
+        keys_per_warp = self.ring.box[0] // self.cta.config.slices
         if (i < end) & (self.cta.row_tile.tokens <= FEW_TOKENS) and const_expr(self.ring.name == "k"):
             for n, entry in enumerate(self.entries(i)):
-                if (n * WARP + cute.arch.lane_idx()) // share == self.warp:
-                    key = self.cta.copies.listed[larger(self.cta.kv_tiles.compressed.key(entry, indices[n]), 0), None]
+                if (n * WARP + cute.arch.lane_idx()) // keys_per_warp == self.warp:
+                    row = larger(self.cta.kv_tiles.compressed.key(entry, indices[n]), 0)
+                    key = self.cta.copies.topk_keys[row, None]
                     primitives.cp_async_bulk_prefetch(key.iterator, config.head_dim * BF16_BYTES)
 
     @cute.jit
-    def copy_listed(self, indices: cute.Tensor, following: cute.Tensor, i: Int32, turn: Int32) -> None:
-        """This warp's unit of the list's tile `i`, the CTA's turn-th, by its `indices`, which then are the next tile's.
-        The copies arrive by themselves at a barrier of their own CTA; whoever waits there crosses proxies."""
-        ring, bars, lane = self.ring, self.cta.bars, cute.arch.lane_idx()
-        vector, lanes = cute.make_layout(VECTOR_BYTES // BF16_BYTES), SWIZZLE_BYTES // VECTOR_BYTES  # of a key at once
+    def copy_topk(self, indices: cute.Tensor, following: cute.Tensor, i: Int32, number: Int32) -> None:
+        """Copy this warp's slice of top-k tile `i`, which is the CTA's KV tile `number`.
+
+        indices: those of the tile; on return, of the next tile. following: those of the next tile, then of the one
+        after it.
+        """
+        ring = self.ring
+        bars = self.cta.bars
+        lane = cute.arch.lane_idx()
+        vector = cute.make_layout(VECTOR_BYTES // BF16_BYTES)
+        lanes = SWIZZLE_BYTES // VECTOR_BYTES  # that copy a key together
         atom = cute.make_copy_atom(cpasync.CopyG2SOp(cpasync.LoadCacheMode.GLOBAL), BFloat16, num_bits_per_copy=128)
+        # 1. Find the rows to copy before there is a slot. A lane has the rows of its indices, and shuffles bring them
+        #    to the eight lanes that copy a key.
         keys = [self.cta.kv_tiles.compressed.key(entry, indices[n]) for n, entry in enumerate(self.entries(i))]
-        vectors, firsts = ring.unit[1] // cute.size(vector), range(0, ring.unit[0], WARP // lanes)
-        column = (self.rank if ring.by_keys else self.warp) * vectors + lane % lanes
+        vectors = ring.box[1] // cute.size(vector)
+        firsts = range(0, ring.box[0], WARP // lanes)
+        column = (self.rank if ring.along_keys else self.warp) * vectors + lane % lanes
         rows = [cute.arch.shuffle_sync(keys[first // WARP], (first + lane // lanes) % WARP) for first in firsts]
-        sources = [cute.logical_divide(self.cta.copies.listed[larger(row, 0), None], vector) for row in rows]
-        named = cute.make_rmem_tensor(cute.make_layout(vector.shape, stride=0), Boolean)  # else zeros
-        slot = wait_empty(self.cta, ring, self.warp, turn)
+        sources = [cute.logical_divide(self.cta.copies.topk_keys[larger(row, 0), None], vector) for row in rows]
+        # 2. Wait for a free slot and copy. An index that names no key copies zeros.
+        valid = cute.make_rmem_tensor(cute.make_layout(vector.shape, stride=0), Boolean)
+        slot = wait_empty(self.cta, ring, self.warp, number)
         for first, row, src in zip(firsts, rows, sources, strict=True):
-            named[0] = row >= 0
-            dst = cute.logical_divide(self.unit(slot)[first + lane // lanes, None], vector)
+            valid[0] = row >= 0
+            dst = cute.logical_divide(self.slot(slot)[first + lane // lanes, None], vector)
             for c in range(0, vectors, lanes):
-                cute.copy(atom, src[None, column + c], dst[None, lane % lanes + c], pred=named)
+                cute.copy(atom, src[None, column + c], dst[None, lane % lanes + c], pred=valid)
+        # 3. Read further indices while the copies run.
         indices.store(following.load())
-        following.store(self.read_list(i + 2).load())
+        following.store(self.read_indices(i + 2).load())
+        # 4. Signal the MMA warp. With one CTA the copies arrive themselves, and the MMA warp crosses proxies, so this
+        #    warp goes on. In a CTA pair they cannot arrive at the leader CTA: this warp waits, crosses and arrives.
         if const_expr(self.cta.config.mma_ctas == 1):
             primitives.cp_async_mbarrier_arrive(bars.at(ring.full, slot))
         else:
@@ -165,29 +226,32 @@ class LoadWarp(Fixed):
 
     @cute.jit
     def clear_keys(self, slot: Int32, first: Int32) -> None:
-        """Zero a unit's keys from `first` on, sixteen bytes at a time."""
-        (keys, dims), vector = self.ring.unit, cute.make_layout(VECTOR_BYTES // BF16_BYTES)
-        unit, zero = self.unit(slot), cute.make_rmem_tensor(vector, BFloat16)
+        """Zero the keys of a slot from `first` on, 16 bytes at a time."""
+        keys, dims = self.ring.box
+        vector = cute.make_layout(VECTOR_BYTES // BF16_BYTES)
+        box = self.slot(slot)
+        zero = cute.make_rmem_tensor(vector, BFloat16)
         zero.fill(0.0)
-        of_key, lane = dims // cute.size(vector), cute.arch.lane_idx()
-        for key in cutlass.range(first + lane // of_key, keys, WARP // of_key, unroll=1):
-            cute.autovec_copy(zero, cute.logical_divide(unit[key, None], vector)[None, lane % of_key])
+        vectors = dims // cute.size(vector)  # of a key
+        lane = cute.arch.lane_idx()
+        for key in cutlass.range(first + lane // vectors, keys, WARP // vectors, unroll=1):
+            cute.autovec_copy(zero, cute.logical_divide(box[key, None], vector)[None, lane % vectors])
 
     def entries(self, i: Int32) -> list[Int32]:
-        """Which entries of the list's tile `i` the warp brings, one a lane, WARP a register."""
-        first = i * self.cta.config.block_n + (self.warp if self.ring.by_keys else self.rank) * self.ring.unit[0]
-        return [first + (j + cute.arch.lane_idx()) for j in range(0, self.ring.unit[0], WARP)]
+        """Numbers of the top-k indices of tile `i` that the warp needs, one per lane in each WARP of them."""
+        first = i * self.cta.config.block_n + (self.warp if self.ring.along_keys else self.rank) * self.ring.box[0]
+        return [first + (j + cute.arch.lane_idx()) for j in range(0, self.ring.box[0], WARP)]
 
-    def read_list(self, i: Int32) -> cute.Tensor:
-        """The indices of those, before they are used."""
-        indices = cute.make_rmem_tensor(self.ring.unit[0] // WARP, Int32)
+    def read_indices(self, i: Int32) -> cute.Tensor:
+        """Load the top-k indices of tile `i` that the warp needs."""
+        indices = cute.make_rmem_tensor(self.ring.box[0] // WARP, Int32)
         for n, entry in enumerate(self.entries(i)):
             indices[n] = self.cta.kv_tiles.compressed.index(entry)
         return indices
 
 
-def wait_empty(cta: Cta, ring: Ring, unit: Any, turn: Int32) -> Any:
-    """Wait until a unit of the CTA's turn-th KV tile has room; its slot."""
-    slot, phase = cta.bars.slot_and_phase(turn, unit)
+def wait_empty(cta: Cta, ring: Ring, slice_: Any, number: Int32) -> Any:
+    """Wait until the ring slot for a slice of the CTA's KV tile `number` is free, and return the slot."""
+    slot, phase = cta.bars.slot_and_phase(number, slice_)
     cta.bars.wait(ring.empty, slot, phase ^ 1)
     return slot

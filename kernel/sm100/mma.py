@@ -1,4 +1,4 @@
-"""The mma role: one warp issues S = Q K' and O += P V, for its CTA or for both of a pair."""
+"""The MMA role: one warp issues S = Q K' and O += P V, for its CTA or for both CTAs of a pair."""
 
 from __future__ import annotations
 
@@ -15,122 +15,165 @@ from cutlass.experimental import primitives
 
 from kernel.config import MMA_K, S_STAGES
 from kernel.sm100.cta import HALF_LANES, LANE, Cta
-from kernel.sm100.tiles import Fixed, smaller
+from kernel.sm100.tiles import LoopInvariant, smaller
 
-Step = Callable[[int], Any]  # of the summed dimension: what an instruction takes of an operand
+#: An operand of an instruction by its number along the summed dimension.
+Operand = Callable[[int], Any]
 
 
 @cute.jit
 def multiply(cta: Cta) -> None:
-    """Both products of all row tiles of the CTA."""
-    turn, row_tiles = Int32(0), Int32(0)
-    first, end, step = cta.numbers
+    """Issue both products of all row tiles of the CTA."""
+    kv_done = Int32(0)
+    q_loads = Int32(0)
+    first, end, step = cta.row_tile_range
     for number in cutlass.range(first, end, step, unroll=1):
-        warp = MmaWarp(cta.at(number, turn), row_tiles)
+        warp = MmaWarp(cta.at_row_tile(number, kv_done), q_loads)
         warp.run()
-        turn, row_tiles = turn + warp.cta.kv_tiles.count, row_tiles + smaller(warp.cta.kv_tiles.count, 1)
+        kv_done += warp.cta.kv_tiles.count
+        q_loads += smaller(warp.cta.kv_tiles.count, 1)
 
 
 @dataclass
-class MmaWarp(Fixed):
-    """The mma warp at one row tile or at two in flight: docs/explanation/kernel.md has the orders."""
+class MmaWarp(LoopInvariant):
+    """The MMA warp at a row tile. docs/explanation/kernel-pipeline.md draws the order of the products."""
 
     cta: Cta
-    row_tiles: Any  # how often the CTA was at one that sees keys before
+    q_loads: Any  # row tiles of the CTA so far that saw a key, each of which loaded Q once
 
     @cute.jit
     def run(self) -> None:
-        bars, count, row_tiles = self.cta.bars, self.cta.kv_tiles.count, self.cta.config.row_tiles
+        """Issue both products of all KV tiles."""
+        bars = self.cta.bars
+        count = self.cta.kv_tiles.count
+        q_tiles = self.cta.config.q_tiles
+        order = self.cta.config.product_order
+        # 1. Wait for Q. A row tile that sees no key does not load it.
         if count > 0:
-            bars.wait("q_full", 0, self.row_tiles % 2)
-        if const_expr(self.cta.config.by_twos):
-            self.run_by_twos()
+            bars.wait("q_full", 0, self.q_loads % 2)
+        # 2. Issue QK of KV tile i and PV of KV tile i - 1.
+        if const_expr(order == "interleaved"):
+            self.interleave()
         else:
             for i in cutlass.range(count + 1, unroll=1):
-                for t in cutlass.range_constexpr(row_tiles):
-                    if i > 0 and not self.cta.config.s_ahead:
-                        self.whole(self.unit_pv, i - 1, t)
+                for t in cutlass.range_constexpr(q_tiles):
+                    if i > 0 and order == "pv_first":
+                        self.all_slices(self.pv, i - 1, t)
                     if i < count:
-                        self.whole(self.unit_qk, i, t)
-                if i > 0 and self.cta.config.s_ahead:
-                    self.whole(self.unit_pv, i - 1)
+                        self.all_slices(self.qk, i, t)
+                if i > 0 and order == "qk_first":
+                    self.all_slices(self.pv, i - 1)
 
     @cute.jit
-    def run_by_twos(self) -> None:
-        """S[i]; S[i+1] and, a unit behind, P[i] V[i]; P[i+1] V[i+1]: two loads are under way at once then."""
-        count, units = self.cta.kv_tiles.count, self.cta.config.units
+    def interleave(self) -> None:
+        """Issue the products of two KV tiles at a time: S0; S1 and P0 V0 alternating by slice; P1 V1.
+
+        The ring holds two tiles, and each is K and V: the next tile cannot load before PV releases a slot. PV is one
+        slice behind QK, so that the slots of the first tile become free one by one while the second is multiplied.
+        """
+        count = self.cta.kv_tiles.count
+        slices = self.cta.config.slices
         for first in cutlass.range(0, count, S_STAGES, unroll=1):
-            self.whole(self.unit_qk, first)
+            self.all_slices(self.qk, first)
             last = first
             if first + 1 < count:
                 last = first + 1
-                for unit in cutlass.range_constexpr(units + 1):
-                    if const_expr(unit < units):
-                        self.unit_qk(last, 0, unit)
-                    if const_expr(unit > 0):
-                        self.unit_pv(first, 0, unit - 1)
-            self.whole(self.unit_pv, last)
+                for slice_ in cutlass.range_constexpr(slices + 1):
+                    if const_expr(slice_ < slices):
+                        self.qk(last, 0, slice_)
+                    if const_expr(slice_ > 0):
+                        self.pv(first, 0, slice_ - 1)
+            self.all_slices(self.pv, last)
 
-    def whole(self, product: Callable[..., None], i: Int32, row_tile: int = 0) -> None:
-        """S[i] = Q K[i]' or O += P[i] V[i], unit after unit."""
-        for unit in range(self.cta.config.units):
-            product(i, row_tile, unit)
+    def all_slices(self, product: Callable[..., None], i: Int32, q_tile: int = 0) -> None:
+        """Issue S[i] = Q K[i]' or O += P[i] V[i], slice after slice."""
+        for slice_ in range(self.cta.config.slices):
+            product(i, q_tile, slice_)
 
     @cute.jit
-    def unit_qk(self, i: Int32, row_tile: cutlass.Constexpr[int], unit: cutlass.Constexpr[int]) -> None:
-        """S[i] (+)= Q K[i]' of a part of the head dim; the last row tile gives it back."""
-        config, bars, fragments, turn = self.cta.config, self.cta.bars, self.cta.fragments, self.cta.turn + i
-        stage, _ = bars.stage_and_phase(turn, row_tile)
-        slot, phase = bars.slot_and_phase(turn, unit)
+    def qk(self, i: Int32, q_tile: cutlass.Constexpr[int], slice_: cutlass.Constexpr[int]) -> None:
+        """Issue S[i] (+)= Q K[i]' over the dims of a slice.
+
+        S[i] may overwrite S[i - 2] without a wait: PV[i - 2] was issued before, and waited for P[i - 2], which softmax
+        publishes only after it has read S[i - 2].
+        """
+        config = self.cta.config
+        bars = self.cta.bars
+        fragments = self.cta.fragments
+        number = self.cta.kv_done + i
+        stage, _ = bars.stage_and_phase(number, q_tile)
+        slot, phase = bars.slot_and_phase(number, slice_)
+        # 1. Wait for the slice of K. Copies by cp.async arrive unfenced: this warp crosses to the async proxy.
         bars.wait("k_full", slot, phase)
         if const_expr(config.compressed == "topk" and config.mma_ctas == 1):
             cute.arch.fence_view_async_shared()
-        q, k = fragments.Q.at(row_tile, unit * config.k_unit[1]), fragments.K.at(slot)
-        steps = range(config.k_unit[1] // MMA_K)
-        gemm(fragments.products.qk, fragments.s(stage).iterator, q, k, steps, unit > 0)
-        if const_expr(row_tile == config.row_tiles - 1 and config.own_v):
+        # 2. Multiply. The first slice overwrites S, the others add to it.
+        q = fragments.Q.at(q_tile, slice_ * config.k_slice[1])
+        k = fragments.K.at(slot)
+        steps = range(config.k_slice[1] // MMA_K)
+        gemm(fragments.products.qk, fragments.s(stage).iterator, q, k, steps, slice_ > 0)
+        # 3. Release the slice of K once the last Q tile has read it, unless PV reads it as V.
+        if const_expr(q_tile == config.q_tiles - 1 and config.loads_v):
             bars.commit("k_empty", slot)
-        if const_expr(unit == config.units - 1):
-            if (row_tile == config.row_tiles - 1) & (i == self.cta.kv_tiles.count - 1):
+        # 4. After the last slice, release Q if no KV tile follows, and hand S to softmax.
+        if const_expr(slice_ == config.slices - 1):
+            if (q_tile == config.q_tiles - 1) & (i == self.cta.kv_tiles.count - 1):
                 bars.commit("q_empty", 0)
             bars.commit("s_full", stage)
 
     @cute.jit
-    def unit_pv(self, i: Int32, row_tile: cutlass.Constexpr[int], unit: cutlass.Constexpr[int]) -> None:
-        """O += P[i] V[i] of some of V's columns or, where the MMA is of two CTAs, of its keys, which it gives back."""
-        config, bars, fragments, turn = self.cta.config, self.cta.bars, self.cta.fragments, self.cta.turn + i
-        stage, phase = bars.stage_and_phase(turn, row_tile)
-        (slot, v_phase), parts, dims = bars.slot_and_phase(turn, unit), config.p_parts, config.v_unit[1]
-        columns, ahead = (unit * dims, 0) if config.mma_ctas == 1 else (0, unit * config.v_unit[0] // MMA_K)
-        count = config.mma_ctas * dims // fragments.products.pv.shape_mnk[1]  # of instructions for all columns
+    def pv(self, i: Int32, q_tile: cutlass.Constexpr[int], slice_: cutlass.Constexpr[int]) -> None:
+        """Issue O += P[i] V[i] for a slice of V.
+
+        A slice is some columns of V, which are columns of O. With 2-CTA MMA it is some keys, over which O is summed.
+        """
+        config = self.cta.config
+        bars = self.cta.bars
+        fragments = self.cta.fragments
+        number = self.cta.kv_done + i
+        stage, phase = bars.stage_and_phase(number, q_tile)
+        slot, v_phase = bars.slot_and_phase(number, slice_)
+        parts = config.p_parts
+        dims = config.v_slice[1]
+        first_column = slice_ * dims if config.mma_ctas == 1 else 0
+        first_step = slice_ * config.v_slice[0] // MMA_K if config.mma_ctas == 2 else 0
+        instructions = config.mma_ctas * dims // fragments.products.pv.shape_mnk[1]  # that cover all columns
         for part, pieces in enumerate(parts):
-            if const_expr(unit == 0):
+            # 1. Wait for a part of P. Softmax publishes it when O, too, refers to the row's new maximum.
+            if const_expr(slice_ == 0):
                 bars.wait("p_full", stage * len(parts) + part, phase)
-            if const_expr(part == 0 and config.own_v):
+            # 2. Wait for the slice of V. Where V is K, QK has waited for it.
+            if const_expr(part == 0 and config.loads_v):
                 bars.wait("v_full", slot, v_phase)
-            of_piece = config.v_unit[0] // MMA_K // parts[-1].stop
-            steps = range(pieces.start * of_piece, pieces.stop * of_piece)
-            more = i > 0 if steps.start + ahead == 0 else True
-            for n in cutlass.range_constexpr(count):
-                half, column = divmod(columns + n * (dims // count), config.o_cols)
-                o = fragments.o + (row_tile * config.o_cols + half * HALF_LANES * LANE + column)
-                v = fragments.V.at(slot, n * (dims // count))
-                gemm(fragments.products.pv, o, fragments.p(stage, ahead), v, steps, more)
-        if const_expr(row_tile == config.row_tiles - 1):
-            bars.commit("v_empty" if config.own_v else "k_empty", slot)
-        if const_expr(unit == config.units - 1):
+            # 3. Multiply the keys of that part. The first product of a row tile overwrites O, the others add to it.
+            steps_of_piece = config.v_slice[0] // MMA_K // parts[-1].stop
+            steps = range(pieces.start * steps_of_piece, pieces.stop * steps_of_piece)
+            accumulate = i > 0 if steps.start + first_step == 0 else True
+            for n in cutlass.range_constexpr(instructions):
+                half, column = divmod(first_column + n * (dims // instructions), config.o_cols)
+                o = fragments.o + (q_tile * config.o_cols + half * HALF_LANES * LANE + column)
+                v = fragments.V.at(slot, n * (dims // instructions))
+                gemm(fragments.products.pv, o, fragments.p(stage, first_step), v, steps, accumulate)
+        # 4. Release the slice once the last Q tile has read it.
+        if const_expr(q_tile == config.q_tiles - 1):
+            bars.commit("v_empty" if config.loads_v else "k_empty", slot)
+        # 5. After the last slice, let softmax read O.
+        if const_expr(slice_ == config.slices - 1):
             bars.commit("o_done", stage)
 
 
-def gemm(tiled: cute.TiledMma, acc: cute.Pointer, a: Step, b: Step, steps: range, more: Any) -> None:
-    """acc (+)= a b, one instruction for every 16 of the summed dimension; the first adds if there is `more`. One thread
-    is elected for them all: cute.gemm elects one for each, which takes longer than their products."""
-    op, (m, n, _) = tiled.op, tiled.op.shape_mnk
-    described = {"b_major": int(op.b_major_mode == OperandMajorMode.MN), "m_dim": m, "n_dim": n}
-    bits = primitives.Tcgen05InstrDesc.build(c_dtype=Float32, a_dtype=BFloat16, b_dtype=BFloat16, **described)
+def gemm(tiled: cute.TiledMma, acc: cute.Pointer, a: Operand, b: Operand, steps: range, accumulate: Any) -> None:
+    """Issue acc (+)= a b, one instruction per 16 of the summed dimension; `accumulate`: the first one adds, too.
+
+    One thread is elected for all of them. cute.gemm elects one per instruction, which takes longer than the product.
+    """
+    op = tiled.op
+    m, n, _ = tiled.op.shape_mnk
+    shape = {"b_major": int(op.b_major_mode == OperandMajorMode.MN), "m_dim": m, "n_dim": n}
+    bits = primitives.Tcgen05InstrDesc.build(c_dtype=Float32, a_dtype=BFloat16, b_dtype=BFloat16, **shape)
     tmem = functools.partial(cutlass.inttoptr, mem_space=cute.AddressSpace.tmem, dtype=Float32)
     with cute.arch.elect_one():
         for k in steps:
             left = tmem(a(k)) if op.a_src == tcgen05.OperandSource.TMEM else a(k)
-            further = more if k == steps.start else True
-            primitives.tcgen05_mma("f16", f"cta_{op.cta_group.value}", tmem(acc.toint()), left, b(k), bits, further)
+            adds = accumulate if k == steps.start else True
+            primitives.tcgen05_mma("f16", f"cta_{op.cta_group.value}", tmem(acc.toint()), left, b(k), bits, adds)

@@ -1,4 +1,4 @@
-"""The softmax role: four warps turn S[i] into P[i], and O shrinks when a maximum moved."""
+"""The softmax role: warps turn S[i] into P[i], and rescale O when a row's maximum has moved."""
 
 from __future__ import annotations
 
@@ -17,56 +17,58 @@ from cutlass.cute.nvgpu import tcgen05
 from kernel.arguments import Arguments
 from kernel.config import BF16_BYTES, S_STAGES, TMEM_LANES, WARP, FmhaConfig
 from kernel.sm100.cta import HALF_LANES, LANE, LOAD_COLS, VECTOR_BYTES, Cta, Fragments
-from kernel.sm100.operands import units
-from kernel.sm100.tiles import Fixed
+from kernel.sm100.operands import slice_ring
+from kernel.sm100.tiles import LoopInvariant
 
 LOG2E = math.log2(math.e)
 MANTISSA_BITS = 23
 ROUND = 1.5 * 2.0**MANTISSA_BITS  # added to x, it leaves the nearest integer in the lowest bits
-LEAST = -127.0  # 2^x below is taken to be 0
+MIN_EXPONENT = -127.0  # 2^x below is taken to be 0
 #: 2^x on [-0.5, 0.5], 1 at 0, relative error 1.6e-7 in fp32: as good as the ex2 of MUFU.
 EXP2 = (1.0, 0.6931469775976786, 0.24022242083111775, 0.055507337444709925, 0.009671512785779582, 0.0013264727252726939)
-SUMS = 4  # partial sums of a thread: two at once, and while one add is under way the next begins
-POLYNOMIAL_EVERY = 4  # pair of exponentials goes to the FMA pipe, the others to MUFU
+PARTIAL_SUMS = 4  # of a thread's row: a packed add takes two, and the next pair's add starts while it is under way
+POLYNOMIAL_EVERY = 4  # one pair of exponentials in so many goes to the FMA pipe, the others to MUFU
 LN2 = math.log(2.0)
 RESCALE_LOG2 = 8.0  # O is rescaled once the maximum has moved by more: P stays below 2^8
 
 
-class RowThread(Fixed):
-    """A softmax thread: which row is its own, and how it reads the logits of it from tensor memory."""
+class RowThread(LoopInvariant):
+    """A softmax thread: the row that it has, and its loads of that row's logits and O from tensor memory."""
 
     def __init__(self, fragments: Fragments, config: FmhaConfig) -> None:
-        """The tensor-memory load decides who owns what: row and keys come from its own coordinates."""
-        index, self.row_tile, tStS = cute.arch.thread_idx()[0] - WARP * config.roles.softmax[0], 0, fragments.tStS
-        if config.row_tiles > 1:
-            self.row_tile = cute.arch.make_warp_uniform(index // TMEM_LANES)
+        """Ask the tensor-memory load which row and keys the thread has: they are in the load's own coordinates."""
+        index = cute.arch.thread_idx()[0] - WARP * config.roles.softmax[0]
+        self.q_tile = 0  # which of the Q tiles in flight
+        tStS = fragments.tStS
+        if config.q_tiles > 1:
+            self.q_tile = cute.arch.make_warp_uniform(index // TMEM_LANES)
             index = index % TMEM_LANES
-        self.index = index  # among the row tile's threads; its warp has the lanes of quarter index // WARP
-        if config.halves_apart:  # lanes 64 to 127 have the second half of the keys of rows 0 to 63
+        self.index = index  # among the Q tile's threads; its warp accesses the lanes of quarter index // WARP
+        if config.row_spans_warps:  # lanes 64 to 127 have the second half of the keys of rows 0 to 63
             tStS = cute.make_tensor(tStS.iterator, cute.make_layout((TMEM_LANES, config.s_cols), stride=(LANE, 1)))
             keys = (0, index // config.tile_m * config.s_cols)
             coords = cute.domain_offset(keys, cute.make_identity_tensor(tStS.shape))
         else:
             tile = cute.make_identity_tensor((config.tile_m, config.block_n))
             coords = fragments.products.qk.get_slice(0).partition_C(tile)
-        whole_lanes = config.threads_per_row == 1 or config.halves_apart
+        whole_lanes = config.threads_per_row == 1 or config.row_spans_warps
         self.load = tmem_copy(tcgen05.Ld32x32bOp if whole_lanes else tcgen05.Ld16x32bx2Op, LOAD_COLS, tStS, index)
         self.tLtS = self.load.partition_S(tStS)  # the thread's logits of stage 0
         self.tLcS = self.load.partition_D(coords)  # their (row, key) within the tile
         row, key = self.tLcS[0]
-        self.row = self.row_tile * config.tile_m + row % config.tile_m  # of the CTA's
-        self.half = key // (config.block_n // config.threads_per_row)  # of the row's keys and columns; 0 if all are its
+        self.row = self.q_tile * config.tile_m + row % config.tile_m  # of the row tile
+        self.half = key // (config.block_n // config.threads_per_row)  # of the row's keys and of O's columns
 
     @cute.jit
     def wait_for_o(self, cta: Cta) -> None:
-        """Until O is whole, if the row tile sees any key."""
+        """Wait until the last PV of the row tile has completed, if it sees any key."""
         if cta.kv_tiles.count > 0:
-            stage, phase = cta.bars.stage_and_phase(cta.turn + cta.kv_tiles.count - 1, self.row_tile)
+            stage, phase = cta.bars.stage_and_phase(cta.kv_done + cta.kv_tiles.count - 1, self.q_tile)
             cta.bars.wait("o_done", stage, phase)
 
     def load_o(self, cta: Cta, c: int) -> cute.Tensor:
-        """LOAD_COLS columns of the thread's row of O, or of its half of it, in registers."""
-        block = cta.fragments.o_blocks(self.row_tile)[None, None, c]
+        """Load block `c` of LOAD_COLS columns of the thread's row of O, or of its half of the row."""
+        block = cta.fragments.o_blocks(self.q_tile)[None, None, c]
         load = tmem_copy(tcgen05.Ld32x32bOp, LOAD_COLS, block, self.index)
         o = cute.make_rmem_tensor(load.partition_D(cute.make_identity_tensor(block.shape)).shape, Float32)
         cute.copy(load, load.partition_S(block), o)
@@ -74,8 +76,8 @@ class RowThread(Fixed):
         return o
 
     @cute.jit
-    def o_or_zeros(self, cta: Cta, c: cutlass.Constexpr[int]) -> cute.Tensor:
-        """The same; zeros where the row tile sees no key."""
+    def load_o_or_zeros(self, cta: Cta, c: cutlass.Constexpr[int]) -> cute.Tensor:
+        """Load a block of O; zeros if the row tile sees no key, so that no PV has written O."""
         o = cute.make_rmem_tensor(LOAD_COLS, Float32)
         o.fill(0.0)
         if cta.kv_tiles.count > 0:
@@ -84,82 +86,87 @@ class RowThread(Fixed):
 
 
 @dataclass
-class RunningSoftmax(Fixed):
-    """Running statistics of a thread's row: maximum (raw logits) and sum of exponentials over its keys."""
+class RunningSoftmax(LoopInvariant):
+    """Running statistics of a thread's row: the maximum of the raw logits, and the sum of exponentials."""
 
     scale_log2: Float32
     threads_per_row: int
     index: Any = 0  # of the softmax thread
-    sMax: cute.Tensor | None = None  # where threads of a row tell each other, a turn a KV tile and one for the sum
+    sMax: cute.Tensor | None = None  # (thread, parity): exchange between threads of a row that are in two warps
 
     def __post_init__(self) -> None:
-        """Registers: the maximum, and partial sums."""
-        self.stats = cute.make_rmem_tensor((1 + SUMS,), Float32)
+        """Initialize the registers: the maximum, then the partial sums."""
+        self.stats = cute.make_rmem_tensor((1 + PARTIAL_SUMS,), Float32)
         self.stats.fill(0.0)
         self.stats[0] = -Float32.inf
 
-    def row_sum(self, turn: Any = 0) -> Any:
-        """Over all keys of the row: every thread that shares it calls this, in its next turn."""
-        total = functools.reduce(operator.add, (self.stats[1 + j] for j in range(SUMS)))
-        return self.over_row(total, operator.add, turn)
+    def row_sum(self, exchange: Any = 0) -> Any:
+        """Return the sum over all keys of the row. Every thread of the row calls this, after the last tile."""
+        total = functools.reduce(operator.add, (self.stats[1 + j] for j in range(PARTIAL_SUMS)))
+        return self.over_row(total, operator.add, exchange)
 
-    def over_row(self, value: Any, combine: Callable[[Any, Any], Any], turn: Int32) -> Any:
-        """`value` combined with that of the thread that shares the row: HALF_LANES away, or two warps."""
+    def over_row(self, value: Any, combine: Callable[[Any, Any], Any], exchange: Int32) -> Any:
+        """Combine `value` over the threads of the row: one, two HALF_LANES apart, or two in different warps.
+
+        exchange: how many exchanges the CTA has made. They alternate between two buffers, because a slow warp may still
+        read the one before.
+        """
         if self.threads_per_row == 1:
             return value
         if self.sMax is None:
             return combine(value, cute.arch.shuffle_sync_bfly(value, HALF_LANES))
-        told = self.sMax[None, turn % 2]  # the turn before may still be read
-        told[self.index] = value
-        self.meet()
-        return combine(value, told[(self.index + TMEM_LANES // 2) % TMEM_LANES])
+        buffer = self.sMax[None, exchange % 2]
+        buffer[self.index] = value
+        self.sync_row_warps()
+        return combine(value, buffer[(self.index + TMEM_LANES // 2) % TMEM_LANES])
 
-    def meet(self) -> None:
+    def sync_row_warps(self) -> None:
         """Wait for the warp that has the other half of the same rows."""
         cute.arch.barrier(barrier_id=1 + self.index // WARP % 2, number_of_threads=2 * WARP)
 
     def finite_max(self) -> Float32:
-        """The maximum, or 0 where nothing was visible yet: an exponent that is never inf - inf."""
+        """Return the maximum, or 0 if no key was visible yet, so that no exponent is inf - inf."""
         return cutlass.select_(self.stats[0] == -Float32.inf, Float32(0.0), self.stats[0])
 
     def weight_of(self, maximum: Float32) -> Float32:
-        """What is multiplied by what refers to a maximum below this one; 0 for that of no key."""
+        """Return the factor that refers sums of a lower maximum to this one; 0 if no key was visible there."""
         return cute.math.exp2((maximum - self.finite_max()) * self.scale_log2, fastmath=True)
 
-    def weight(self, sink: Float32) -> Float32:
-        """What a logit that is not scaled adds to the sum: 0 for -inf, infinity for +inf and for one that drowns it."""
+    def sink_weight(self, sink: Float32) -> Float32:
+        """Return the sink's term of the sum. Its logit is not scaled: -inf gives 0, a very large one infinity."""
         shift = -self.finite_max() * self.scale_log2
         log2, _ = cute.arch.fma_packed_f32x2((sink, sink), (Float32(LOG2E), Float32(LOG2E)), (shift, shift))
         return cute.math.exp2(log2, fastmath=True)
 
     def inverse(self, row_sum: Any, sink: Float32 | None) -> Any:
-        """What U is multiplied by to be O; 0 where no key was visible."""
-        total = row_sum if sink is None else row_sum + self.weight(sink)
+        """Return the factor from U to O; 0 if no key was visible."""
+        total = row_sum if sink is None else row_sum + self.sink_weight(sink)
         return cutlass.select_(total == 0.0, Float32(0.0), 1.0 / total)
 
     def store(self, args: Arguments, row_sum: Any, group: Int32, row: Int32) -> None:
-        """lse and m of one row in natural logarithms; both -inf where no key was visible."""
+        """Store lse and m of a row in natural logarithms; both are -inf if no key was visible."""
         max_log2 = self.stats[0] * self.scale_log2
         args.lse[group, row] = cute.math.log(row_sum) + max_log2 * Float32(LN2)
         if args.m is not None:
             args.m[group, row] = max_log2 * Float32(LN2)
 
-    def tile_max(self, s: cute.Tensor, i: Int32) -> Float32:
-        """Maximum over the logits of tile `i`, in four chains so that the adds of one hide those of another."""
+    def tile_max(self, s: cute.Tensor, exchange: Int32) -> Float32:
+        """Return the maximum including a tile's logits, in four chains that hide each other's latency."""
         chains = [functools.reduce(cute.arch.fmax, (s[j] for j in range(c, cute.size(s), 4))) for c in range(4)]
-        return self.over_row(functools.reduce(cute.arch.fmax, chains, self.stats[0]), cute.arch.fmax, i)
+        own = functools.reduce(cute.arch.fmax, chains, self.stats[0])
+        return self.over_row(own, cute.arch.fmax, exchange)
 
     def move_to(self, new_max: Float32) -> Float32:
-        """Take `new_max` as the reference; the factor by which sums and O shrink."""
+        """Make `new_max` the reference, and return the factor by which the sums shrink and O has to."""
         old = self.stats[0]
         self.stats[0] = new_max
         factor = self.weight_of(old)
-        for j in range(SUMS):
+        for j in range(PARTIAL_SUMS):
             self.stats[1 + j] *= factor
         return factor
 
     def exponentiate(self, s: cute.Tensor) -> None:
-        """s becomes exp2(scale_log2 * (s - row_max)) in place; the sum is carried on."""
+        """Replace s by exp2(scale_log2 * (s - row_max)), and add it to the sums."""
         scale = (self.scale_log2, self.scale_log2)
         shift = -self.finite_max() * self.scale_log2
         for j in range(0, cute.size(s), 2):
@@ -168,31 +175,39 @@ class RunningSoftmax(Fixed):
                 s[j], s[j + 1] = exp2_by_fma(x)
             else:
                 s[j], s[j + 1] = (cute.math.exp2(each, fastmath=True) for each in x)
-            even, odd = 1 + j % SUMS, 2 + j % SUMS
+            even = 1 + j % PARTIAL_SUMS
+            odd = 2 + j % PARTIAL_SUMS
             total = (self.stats[even], self.stats[odd])
             self.stats[even], self.stats[odd] = cute.arch.add_packed_f32x2(total, (s[j], s[j + 1]))
 
 
 def exp2_by_fma(x: tuple[Float32, Float32]) -> tuple[Float32, Float32]:
-    """2^x of two exponents up to 127 on the FMA pipe, 0 from -127 down: 2^(x - n), integer n added to its exponent."""
-    x = (cute.arch.fmax(x[0], Float32(LEAST)), cute.arch.fmax(x[1], Float32(LEAST)))
+    """2^x of two exponents up to 127 on the FMA pipe, 0 from -127 down.
+
+    With n the nearest integer to x, it is the polynomial of x - n with n added to the exponent bits.
+    """
+    # 1. Split x into n and x - n.
+    x = (cute.arch.fmax(x[0], Float32(MIN_EXPONENT)), cute.arch.fmax(x[1], Float32(MIN_EXPONENT)))
     shifted = cute.arch.add_packed_f32x2(x, (ROUND, ROUND))
     n = cute.arch.add_packed_f32x2(shifted, (-ROUND, -ROUND))
     x = cute.arch.fma_packed_f32x2(n, (-1.0, -1.0), x)
+    # 2. Evaluate the polynomial by Horner's rule.
     power = EXP2[-1], EXP2[-1]
     for coefficient in EXP2[-2::-1]:
         power = cute.arch.fma_packed_f32x2(power, x, (coefficient, coefficient))
+    # 3. Add n to the exponent bits. n is in the lowest bits of `shifted`; the shift drops the rest.
     values = cute.make_rmem_tensor(4, Float32)
     bits = cute.recast_tensor(values, Int32)
     for j in range(2):
-        values[j], values[2 + j] = power[j], shifted[j]
+        values[j] = power[j]
+        values[2 + j] = shifted[j]
         bits[j] += bits[2 + j] << MANTISSA_BITS
     return values[0], values[1]
 
 
 @dataclass
-class SoftmaxWarp(Fixed):
-    """A softmax warp's thread at a row tile."""
+class SoftmaxWarp(LoopInvariant):
+    """A softmax warp at a row tile, as one of its threads sees it."""
 
     cta: Cta
     thread: RowThread
@@ -200,27 +215,35 @@ class SoftmaxWarp(Fixed):
 
     @cute.jit
     def run(self) -> None:
-        bars, kv, thread = self.cta.bars, self.cta.kv_tiles, self.thread
+        """Turn the logits of every KV tile into P."""
+        bars = self.cta.bars
+        kv = self.cta.kv_tiles
+        thread = self.thread
         token = self.cta.row_tile.token(thread.row)
         for i in cutlass.range(kv.count, unroll=1):
-            stage, phase = bars.stage_and_phase(self.cta.turn + i, thread.row_tile)
+            stage, phase = bars.stage_and_phase(self.cta.kv_done + i, thread.q_tile)
             s = cute.make_rmem_tensor(thread.tLcS.shape, Float32)
-            cut, lo, hi = kv.bounds(kv.begin + i, token)
+            # 1. Find the visible keys of the tile while QK runs.
+            needs_mask, lo, hi = kv.bounds(kv.begin + i, token)
             words = self.topk_bits(kv.begin + i) if const_expr(self.cta.config.compressed == "topk") else None
+            # 2. Wait for S and load it.
             bars.wait("s_full", stage, phase)
             cute.copy(thread.load, self.cta.fragments.s(stage, thread.tLtS), s)
             cute.arch.fence_view_async_tmem_load()
-            if cut:
+            # 3. Mask keys outside the window, and top-k indices that name no key.
+            if needs_mask:
                 self.mask_outside(s, lo, hi)
             if const_expr(words is not None):
-                named = [words[j] for j in range(cute.size(words))]
-                if functools.reduce(operator.and_, named) != -1:
-                    self.mask_unlisted(s, named)
+                bits = [words[j] for j in range(cute.size(words))]
+                if functools.reduce(operator.and_, bits) != -1:
+                    self.mask_topk(s, bits)
+            # 4. Update the maximum, and rescale O if it moved far.
             self.track_max(s, i)
-            self.hand_on(s, stage)
+            # 5. Exponentiate and publish P.
+            self.publish_p(s, stage)
 
     def mask_outside(self, s: cute.Tensor, lo: Int32, hi: Int32) -> None:
-        """Logits of keys before `lo` and from `hi` on become -inf."""
+        """Set the logits of keys before `lo` and from `hi` on to -inf."""
         for j in range(cute.size(s)):
             key = self.thread.tLcS[j][1]
             visible = key < hi if self.cta.config.mask != "causal" else (key >= lo) & (key < hi)
@@ -228,11 +251,16 @@ class SoftmaxWarp(Fixed):
 
     @cute.jit
     def topk_bits(self, i: Int32) -> cute.Tensor:
-        """Which keys of KV tile `i` the list names, WARP a word, for those of the warp; all in a tile of the window."""
-        config, kv = self.cta.config, self.cta.kv_tiles
+        """Return words with a bit for each of the warp's keys of KV tile `i`: whether its index names a key.
+
+        All bits are set in tiles of the window.
+        """
+        config = self.cta.config
+        kv = self.cta.kv_tiles
         words = cute.make_rmem_tensor(config.s_cols // WARP, Int32)
         words.fill(-1)
-        first, own = (i - kv.window.count) * config.block_n, self.thread.half * config.s_cols * config.halves_apart
+        first = (i - kv.window.count) * config.block_n
+        own = self.thread.half * config.s_cols * config.row_spans_warps
         if first >= 0:
             entries = [first + (own + j + cute.arch.lane_idx()) for j in range(0, config.s_cols, WARP)]
             keys = [kv.compressed.key(n, kv.compressed.index(n)) for n in entries]  # all loads before the first vote
@@ -240,9 +268,9 @@ class SoftmaxWarp(Fixed):
                 words[j] = cute.arch.vote_ballot_sync(key >= 0)
         return words
 
-    def mask_unlisted(self, s: cute.Tensor, words: list[Int32]) -> None:
-        """Logits of keys that the list does not name become -inf."""
-        if len(words) * WARP > cute.size(s):  # those of both halves of a row
+    def mask_topk(self, s: cute.Tensor, words: list[Int32]) -> None:
+        """Set the logits of top-k indices that name no key to -inf."""
+        if len(words) * WARP > cute.size(s):  # the words have both halves of a row
             words = [cutlass.select_(self.thread.half == 0, *words)]
         for j in range(cute.size(s)):
             bit = Int32(1 << j % WARP if j % WARP < WARP - 1 else -(1 << WARP - 1))
@@ -250,35 +278,39 @@ class SoftmaxWarp(Fixed):
 
     @cute.jit
     def track_max(self, s: cute.Tensor, i: Int32) -> None:
-        """Move the reference maximum where a row of the warp outgrew it by more than 2^RESCALE_LOG2."""
+        """Move the reference maximum if a row of the warp exceeds it by more than RESCALE_LOG2 in powers of two.
+
+        A smaller step needs no rescaling: exponentials stay below 2^8, which bf16 holds as precisely as those below 1.
+        """
         running = self.running
-        new_max = running.tile_max(s, self.cta.turn + i)
+        new_max = running.tile_max(s, self.cta.kv_done + i)
         moved = (new_max - running.stats[0]) * running.scale_log2 > RESCALE_LOG2
         if cute.arch.vote_any_sync(moved):
             factor = running.move_to(new_max)
             if i > 0:
-                stage, phase = self.cta.bars.stage_and_phase(self.cta.turn + i - 1, self.thread.row_tile)
+                # PV of the tile before writes O: wait for it.
+                stage, phase = self.cta.bars.stage_and_phase(self.cta.kv_done + i - 1, self.thread.q_tile)
                 self.cta.bars.wait("o_done", stage, phase)
                 self.rescale(factor)
 
     def rescale(self, factor: Float32) -> None:
-        """O *= factor, each thread its row or its half of it, straight through registers."""
+        """Multiply O by `factor`, through registers; each thread has its row or its half of one."""
         for c in range(self.cta.config.o_cols // LOAD_COLS):
             o = self.thread.load_o(self.cta, c)
             for j in range(0, cute.size(o), 2):
                 o[j], o[j + 1] = cute.arch.mul_packed_f32x2((o[j], o[j + 1]), (factor, factor))
-            block = self.cta.fragments.o_blocks(self.thread.row_tile)[None, None, c]
+            block = self.cta.fragments.o_blocks(self.thread.q_tile)[None, None, c]
             store = tmem_copy(tcgen05.St32x32bOp, LOAD_COLS, block, self.thread.index)
             cute.copy(store, o, store.partition_D(block))
         cute.arch.fence_view_async_tmem_store()
 
-    def hand_on(self, s: cute.Tensor, stage: Int32) -> None:
-        """The exponentials of a tile, part by part on their way to the tensor core."""
+    def publish_p(self, s: cute.Tensor, stage: Int32) -> None:
+        """Exponentiate a tile and publish P part by part, so that PV starts while the last part is computed."""
         parts = self.cta.config.p_parts
-        of_piece = cute.make_layout(cute.size(s) // parts[-1].stop)
+        piece_layout = cute.make_layout(cute.size(s) // parts[-1].stop)
         for part, pieces in enumerate(parts):
             for piece in pieces:
-                p = cute.logical_divide(cute.coalesce(s), of_piece)[None, piece]
+                p = cute.logical_divide(cute.coalesce(s), piece_layout)[None, piece]
                 self.running.exponentiate(p)
                 if self.cta.config.p_path == "tmem":
                     self.store_p_tmem(p, stage, piece)
@@ -289,8 +321,9 @@ class SoftmaxWarp(Fixed):
             self.cta.bars.arrive_warp("p_full", stage * len(parts) + part)
 
     def store_p_tmem(self, s: cute.Tensor, stage: Int32, piece: int) -> None:
-        """A piece of P into its columns of tensor memory, two keys a column."""
-        config, columns = self.cta.config, cute.size(s) // 2
+        """Store a piece of P into its columns of tensor memory, two keys a column."""
+        config = self.cta.config
+        columns = cute.size(s) // 2
         base = self.cta.fragments.tStS.iterator + (config.tmem_p + stage * config.p_stride + piece * columns)
         tStP = cute.make_tensor(base, cute.make_layout((TMEM_LANES, columns), stride=(LANE, 1)))
         store = tmem_copy(tcgen05.St32x32bOp, columns, tStP, self.thread.index)
@@ -300,24 +333,30 @@ class SoftmaxWarp(Fixed):
         cute.copy(store, packed, store.partition_D(tStP))
 
     def store_p_smem(self, s: cute.Tensor, stage: Int32) -> None:
-        """P into shared memory, sixteen bytes of its row at once. P[i-2] V[i-2], ahead of S[i], has read the stage."""
-        vector, vectors = cute.make_layout(VECTOR_BYTES // BF16_BYTES), cute.size(s) * BF16_BYTES // VECTOR_BYTES
+        """Store P into shared memory, 16 bytes of its row at a time.
+
+        PV[i - 2] has read the stage: it was issued before QK[i], which has completed.
+        """
+        vector = cute.make_layout(VECTOR_BYTES // BF16_BYTES)
+        vectors = cute.size(s) * BF16_BYTES // VECTOR_BYTES
         dst = cute.logical_divide(p_rows(self.cta)[self.thread.row, None, stage], vector)
         p = cute.make_rmem_tensor(cute.size(s), BFloat16)
         p.store(s.load().to(BFloat16))
+        # 1. Wait until TMA has read the O of the row tile before, which may be staged in this buffer.
         cute.arch.cp_async_bulk_wait_group(0, read=True)
         cute.arch.sync_warp()
+        # 2. Write the thread's keys, and make them visible to the tensor core.
         for j in range(vectors):
             cute.autovec_copy(cute.logical_divide(p, vector)[None, j], dst[None, self.thread.half * vectors + j])
         cute.arch.fence_view_async_shared()
 
 
 def tmem_copy(op: type, columns: int, tensor: cute.Tensor, index: Any) -> cute.ThrCopy:
-    """How thread `index` moves its lane's part of `tensor`, so many columns at once."""
+    """Return thread `index`'s part of a copy between registers and `tensor` in tensor memory, `columns` at once."""
     atom = cute.make_copy_atom(op(tcgen05.Repetition(columns)), Float32)
     return tcgen05.make_tmem_copy(atom, tensor).get_slice(index)
 
 
 def p_rows(cta: Cta) -> Any:
-    """P in shared memory, (row, key, stage)."""
-    return units(cta.smem.sP, (cta.config.tile_m, cta.config.block_n), S_STAGES)
+    """P in shared memory, as (row, key, stage)."""
+    return slice_ring(cta.smem.sP, (cta.config.tile_m, cta.config.block_n), S_STAGES)

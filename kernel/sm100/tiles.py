@@ -1,4 +1,4 @@
-"""Which rows a CTA has, which keys they see, and which KV tiles hold those: index arithmetic, traced or in Python."""
+"""A CTA's rows, the keys that they see, and the KV tiles with those keys: index arithmetic, traced or in Python."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from cutlass import Int32
 from kernel.config import Mask
 
 
-class Fixed:
-    """Base of what is traced once and never reassigned: branches and loops have nothing of it to carry."""
+class LoopInvariant:
+    """Base class of objects that are never reassigned, so traced loops and branches have no values of them to carry."""
 
     def __extract_mlir_values__(self) -> list[Any]:
         return []
 
-    def __new_from_mlir_values__(self, values: list[Any]) -> Fixed:
+    def __new_from_mlir_values__(self, values: list[Any]) -> LoopInvariant:
         return self
 
 
@@ -33,147 +33,166 @@ def smaller(x: Any, y: Any) -> Any:
 
 
 @dataclass
-class RowTile(Fixed):
-    """A CTA's rows: block_m of a row group, whose rows are tokens * heads, head fastest."""
+class RowTile(LoopInvariant):
+    """The rows that a CTA works on at a time: block_m rows of a group, one Q tile or the two in flight.
+
+    A group's rows are tokens * heads, head fastest.
+    """
 
     index: Any
-    group: Any  # a sequence with all its tokens, or, where each token has a list of keys of its own, one token
+    group: Any  # a sequence, or one token where tokens have top-k indices
     rows: Any  # of the group
     heads: Any
     tokens: Any  # of the sequence
     block_m: int
-    ctas: int = 1  # of one MMA, and so of the same KV tiles
+    ctas: int = 1  # CTAs of one MMA, which have adjacent row tiles and the same KV tiles
     group_is_token: bool = False
 
     @property
     def sequence(self) -> Any:
+        """Number of the row tile's sequence."""
         return self.group // self.tokens if self.group_is_token else self.group
 
     def row(self, i: Any) -> Any:
-        """Number within the group of row `i` of the tile."""
+        """Return the number of the tile's row `i` within the group."""
         return self.index * self.block_m + i
 
     def token(self, i: Any) -> Any:
-        """Number within the sequence of the token of row `i`."""
+        """Token of the tile's row `i`, as its number within the sequence."""
         return self.group % self.tokens if self.group_is_token else self.row(i) // self.heads
 
     def head(self, i: Any) -> Any:
+        """Head of the tile's row `i`."""
         return self.row(i) % self.heads
 
     def first_and_last_token(self) -> tuple[Any, Any]:
-        """Of those that the CTA, or those of one MMA, hold a row of."""
+        """First and last token with a row in the row tiles of one MMA."""
         rank = self.index % self.ctas
         past = smaller((self.ctas - rank) * self.block_m, self.rows - self.row(0))
         return self.token(-rank * self.block_m), self.token(past - 1)
 
 
 @dataclass
-class Visible(Fixed):
-    """Which keys the queries of a sequence see: token t sees lo(t) up to, not including, hi(t), blocks if whole."""
+class VisibleKeys(LoopInvariant):
+    """The keys that a sequence's queries see: token t sees lo(t) to hi(t) - 1. A key may be a block of tokens."""
 
     mask: Mask
     keys: Any  # rows of K
-    length: Any  # tokens of the sequence, those of the launch included; without "causal", keys that hold something
-    tokens: Any
+    length: Any  # with a causal mask, tokens of the sequence up to the launch's last; else keys that hold something
+    tokens: Any  # of the launch
     window: Any = None  # keys that a query sees at most; None: all
     ratio: Any = 1  # tokens of a key
 
     def hi(self, t: Any) -> Any:
+        """First key after those that token `t` sees. A block is seen once it is complete."""
         seen = self.length if self.mask != "causal" else self.end(t) // self.ratio
         return smaller(seen, self.keys)
 
     def lo(self, t: Any) -> Any:
+        """First key that token `t` sees."""
         return 0 if self.mask != "causal" or self.window is None else larger(self.end(t) - self.window, 0)
 
     def end(self, t: Any) -> Any:
-        """Tokens of the sequence up to query `t`."""
+        """Return the number of the sequence's tokens up to token `t`."""
         return larger(self.length - self.tokens + t + 1, 0)
 
     @property
-    def poisoned_from(self) -> Any:
-        """The first key that may hold anything, NaN included; none does where all are seen."""
+    def valid_end(self) -> Any:
+        """Number of keys that hold something: keys from there on may be NaN. None if the mask shows all keys."""
         return None if self.mask == "none" else self.hi(self.tokens - 1)
 
 
 @dataclass
-class KvTiles(Fixed):
-    """The KV tiles that some row of a row tile of the tokens t_first to t_last sees; bounds grow with the token."""
+class KvTiles(LoopInvariant):
+    """The KV tiles of one branch that some row of the tokens t_first to t_last sees. Bounds grow with the token."""
 
-    seen: Visible
+    visible: VisibleKeys
     block_n: int
     t_first: Any
     t_last: Any
 
     @property
     def count(self) -> Any:
-        return larger(self.seen.hi(self.t_last) - self.start(0) + (self.block_n - 1), 0) // self.block_n
+        """Number of KV tiles."""
+        return larger(self.visible.hi(self.t_last) - self.start(0) + (self.block_n - 1), 0) // self.block_n
 
     def start(self, i: Any) -> Any:
-        """First key of the row tile's KV tile `i`."""
-        return self.seen.lo(self.t_first) + i * self.block_n
+        """First key of KV tile `i`."""
+        return self.visible.lo(self.t_first) + i * self.block_n
 
-    def is_cut(self, i: Any) -> Any:
-        """Whether some row of the tile does not see all keys of KV tile `i`."""
-        return (self.start(i) < self.seen.lo(self.t_last)) | (self.start(i) + self.block_n > self.seen.hi(self.t_first))
+    def needs_mask(self, i: Any) -> Any:
+        """Return whether some row does not see all keys of KV tile `i`."""
+        start = self.start(i)
+        return (start < self.visible.lo(self.t_last)) | (start + self.block_n > self.visible.hi(self.t_first))
 
 
 @dataclass
-class TopkTiles(Fixed):
-    """KV tiles of the compressed keys that a token lists, block_n of the list a tile."""
+class TopkTiles(LoopInvariant):
+    """The KV tiles of a token's top-k keys: block_n indices a tile."""
 
     indices: cute.Tensor  # [K] int32 of the token
-    length: Any  # how many of them count
-    keys: Any  # what an index has to lie below
+    length: Any  # indices that count
+    keys: Any  # an index must be below
     first_key: Any  # row of the sequence's key 0 in the tensor that is gathered from
     block_n: int
 
     @property
     def count(self) -> Any:
+        """Number of KV tiles."""
         return (self.length + (self.block_n - 1)) // self.block_n
 
     def index(self, i: Any) -> Any:
-        """Entry `i`, as listed; another where there is none."""
+        """Index `i` of the token. Past the last one, that one again, so that the read stays inside the tensor."""
         return self.indices[larger(smaller(i, self.length - 1), 0)]
 
     def key(self, i: Any, index: Any) -> Any:
-        """Row in the tensor of entry `i`, whose index is at hand; -1 for one that names no key or does not count."""
-        named = (i >= 0) & (i < self.length) & (index >= 0) & (index < self.keys)
-        return cutlass.select_(named, self.first_key + index, Int32(-1))
+        """Row of the gathered tensor for index number `i`; -1 if it is out of range or does not count."""
+        valid = (i >= 0) & (i < self.length) & (index >= 0) & (index < self.keys)
+        return cutlass.select_(valid, self.first_key + index, Int32(-1))
 
 
 @dataclass
-class Branches(Fixed):
-    """All KV tiles of a row tile, the window's, then the compressed ones: a share of them, from `begin` to `end`."""
+class Branches(LoopInvariant):
+    """All KV tiles of a row tile, the window's first, then the compressed ones; a CTA has those from begin to end."""
 
     window: KvTiles
     compressed: KvTiles | TopkTiles | None
-    shares: int = 1
-    share: Any = 0
+    splits: int = 1  # CTAs among which the tiles are split
+    split: Any = 0  # this CTA's number among them
 
     @property
     def begin(self) -> Any:
-        return self.part(self.share) if self.shares > 1 else 0
+        """First tile of the CTA."""
+        return self.boundary(self.split) if self.splits > 1 else 0
 
     @property
     def end(self) -> Any:
-        return self.part(self.share + 1)
+        """First tile after those of the CTA."""
+        return self.boundary(self.split + 1)
 
     @property
     def count(self) -> Any:
+        """Number of the CTA's tiles."""
         return self.end - self.begin
 
-    def part(self, shares: Any) -> Any:
-        """How many tiles so many shares have."""
+    def boundary(self, splits: Any) -> Any:
+        """Return the number of tiles that the first `splits` splits have together."""
         count = self.window.count if self.compressed is None else self.window.count + self.compressed.count
-        return count * shares // self.shares if self.shares > 1 else count
+        return count * splits // self.splits if self.splits > 1 else count
 
     def bounds(self, i: Any, token: Any) -> tuple[Any, Any, Any]:
-        """Whether some row does not see all of KV tile `i`; the keys of it that `token` sees, from lo up to hi."""
-        seen, start, j = self.window.seen, self.window.start(i), i - self.window.count
-        cut, lo, hi = self.window.is_cut(i), seen.lo(token) - start, seen.hi(token) - start
+        """Whether KV tile `i` needs a mask, and which of its keys `token` sees: lo to hi - 1."""
+        visible = self.window.visible
+        start = self.window.start(i)
+        j = i - self.window.count
+        needs_mask = self.window.needs_mask(i)
+        lo = visible.lo(token) - start
+        hi = visible.hi(token) - start
         if isinstance(self.compressed, TopkTiles):
-            return cut & (j < 0), lo, hi
+            return needs_mask & (j < 0), lo, hi
         if self.compressed is not None:
-            own = self.compressed.is_cut(j), Int32(0), self.compressed.seen.hi(token) - self.compressed.start(j)
-            cut, lo, hi = (cutlass.select_(j < 0, *pair) for pair in zip((cut, lo, hi), own, strict=True))
-        return cut, lo, hi
+            blocks = self.compressed
+            of_window = needs_mask, lo, hi
+            of_blocks = blocks.needs_mask(j), Int32(0), blocks.visible.hi(token) - blocks.start(j)
+            needs_mask, lo, hi = (cutlass.select_(j < 0, *pair) for pair in zip(of_window, of_blocks, strict=True))
+        return needs_mask, lo, hi

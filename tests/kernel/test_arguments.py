@@ -9,7 +9,7 @@ import pytest
 
 import kernel
 from kernel.arguments import Arguments, Operands, fakes
-from kernel.config import UNIT_ROLES
+from kernel.config import SLICE_ROLES
 from stages.case import Case
 from stages.catalog import CATALOG
 from stages.inputs import draw
@@ -21,7 +21,7 @@ CASES: list[Case] = [case for milestone in CATALOG for case in milestone.load().
 def test_a_configuration_has_the_arguments_that_it_needs() -> None:
     plain = kernel.FmhaConfig(64, partials=False)
     options: Any = {"shared_kv": True, "compressed": "topk", "sink": True}
-    full = kernel.FmhaConfig(512, "smem", "causal", **options, mma_ctas=2, roles=UNIT_ROLES)
+    full = kernel.FmhaConfig(512, "smem", "causal", **options, mma_ctas=2, roles=SLICE_ROLES)
     absent = {"u", "m", "sink", "lens", "compressed", "positions", "topk_indices", "topk_lens"}
     assert missing(plain) == absent
     assert missing(full) == {"positions"}

@@ -11,7 +11,7 @@ import pytest
 
 import kernel
 from kernel.budget import CONFIGS, drawing, report, shared_memory, tensor_memory
-from kernel.config import TWO_ROW_TILES, WARP, Compressed, FmhaConfig, Mask
+from kernel.config import TWO_Q_TILES, WARP, Compressed, FmhaConfig, Mask
 from kernel.cubin import FRAME, CubinError, resources
 
 SMALL = kernel.FmhaConfig(64)
@@ -19,7 +19,7 @@ FEWER_ROWS = replace(CONFIGS[-1], block_rows=32)
 #: Two row tiles in flight, with all that a call may ask of them; the causal ones spill first.
 TWO_TILES = [
     pytest.param(
-        FmhaConfig(hd, "tmem", mask, keys != "none", partials, keys, True, roles=TWO_ROW_TILES),
+        FmhaConfig(hd, "tmem", mask, keys != "none", partials, keys, True, roles=TWO_Q_TILES),
         marks=[] if mask == "causal" else pytest.mark.long,
     )
     for hd, mask, partials, keys in itertools.product(

@@ -76,7 +76,7 @@ def sources(layer: dict[str, Any]) -> list[tuple[torch.Tensor, oracle.Keys]]:
     if "topk_indices" in layer:
         indices = layer["topk_indices"].numpy()
         lens = layer["topk_lens"].numpy() if "topk_lens" in layer else np.full((batch, tokens), indices.shape[2])
-        found.append((layer["cmp_kv"], oracle.listed_keys(indices, lens, layer["cmp_kv"].shape[1])))
+        found.append((layer["cmp_kv"], oracle.topk_keys(indices, lens, layer["cmp_kv"].shape[1])))
     return found
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import kernel
-from kernel.config import TWO_ROW_TILES
+from kernel.config import TWO_Q_TILES
 from stages import bad_arguments
 
 
@@ -43,14 +43,14 @@ def test_nothing_to_compute_launches_nothing(shape: tuple[int, int, int]) -> Non
 
 PLANS = [kernel.FmhaConfig(d, p_path="tmem") for d in (64, 128, 256)]
 PLANS += [kernel.FmhaConfig(d, p_path="smem") for d in kernel.config.HEAD_DIMS]
-PLANS += [kernel.FmhaConfig(d, roles=TWO_ROW_TILES) for d in (64, 128)] + [kernel.FmhaConfig(256, mma_ctas=2)]
+PLANS += [kernel.FmhaConfig(d, roles=TWO_Q_TILES) for d in (64, 128)] + [kernel.FmhaConfig(256, mma_ctas=2)]
 
 
 @pytest.mark.parametrize("config", PLANS, ids=lambda config: config.name)
 def test_memory_plan_fits_and_does_not_overlap(config: kernel.FmhaConfig) -> None:
     """P may lie over the logits that it was made of, and over nothing else."""
     assert config.kv_bytes >= 2 * config.kv_tile_bytes
-    regions = {"S": range(config.tmem_o), "O": range(config.tmem_o, config.tmem_o + config.row_tiles * config.o_cols)}
+    regions = {"S": range(config.tmem_o), "O": range(config.tmem_o, config.tmem_o + config.q_tiles * config.o_cols)}
     for i in range(2 if config.p_path == "tmem" else 0):
         start = config.tmem_p + i * config.p_stride
         p, s = range(start, start + config.p_cols), range(i * config.block_n, (i + 1) * config.block_n)

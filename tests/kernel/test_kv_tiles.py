@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.config import Mask
-from kernel.sm100.tiles import KvTiles, RowTile, Visible
+from kernel.sm100.tiles import KvTiles, RowTile, VisibleKeys
 
 
 @given(
@@ -23,7 +23,7 @@ def test_tiles_are_those_with_a_visible_key(
     mask: Mask, keys: int, length: int, tokens: int, heads: int, window: int, block_m: int, block_n: int
 ) -> None:
     length = keys if mask == "none" else min(length, keys)
-    seen = Visible(mask, keys, length, tokens, window)
+    seen = VisibleKeys(mask, keys, length, tokens, window)
     for index in range(-(-tokens * heads // block_m)):
         tile = RowTile(index, 0, tokens * heads, heads, tokens, block_m)
         tiles = KvTiles(seen, block_n, *tile.first_and_last_token())
@@ -34,8 +34,8 @@ def test_tiles_are_those_with_a_visible_key(
         assert not some or tiles.start(0) == min(some)
         for i in range(tiles.count):
             whole = set(range(tiles.start(i), tiles.start(i) + block_n))
-            assert bool(tiles.is_cut(i)) == any(not whole <= row for row in visible)
-            assert mask == "none" or (max(whole) >= seen.poisoned_from) == (max(whole) >= length)
+            assert bool(tiles.needs_mask(i)) == any(not whole <= row for row in visible)
+            assert mask == "none" or (max(whole) >= seen.valid_end) == (max(whole) >= length)
 
 
 @given(
@@ -47,7 +47,7 @@ def test_tiles_are_those_with_a_visible_key(
 )
 def test_tiles_of_compressed_blocks(keys: int, position: int, tokens: int, heads: int, ratio: int) -> None:
     block_m, block_n = 4, 8
-    seen = Visible("causal", keys, position, tokens, ratio=ratio)
+    seen = VisibleKeys("causal", keys, position, tokens, ratio=ratio)
     for index in range(-(-tokens * heads // block_m)):
         tile = RowTile(index, 0, tokens * heads, heads, tokens, block_m)
         tiles = KvTiles(seen, block_n, *tile.first_and_last_token())
@@ -56,8 +56,8 @@ def test_tiles_of_compressed_blocks(keys: int, position: int, tokens: int, heads
         assert tiles.count == -(-max(map(len, ends)) // block_n)
         for i in range(tiles.count):
             whole = range(tiles.start(i), tiles.start(i) + block_n)
-            assert bool(tiles.is_cut(i)) == any(not set(whole) <= set(row) for row in ends)
-            assert seen.poisoned_from >= max(map(len, ends))
+            assert bool(tiles.needs_mask(i)) == any(not set(whole) <= set(row) for row in ends)
+            assert seen.valid_end >= max(map(len, ends))
 
 
 def test_a_group_of_one_token_has_rows_of_it_alone() -> None:

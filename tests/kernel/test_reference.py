@@ -57,7 +57,7 @@ def test_merged_branches_equal_one_softmax(p: dict) -> None:
         sources.append((c.numpy(), c.numpy(), lambda b, t: [j for j in keys(b, t) if j < blocks]))
     if p["branches"] == "csa":
         parts.append(reference.selection(q, c, topk_indices=p["topk"], topk_lens=p["topk_lens"]))
-        sources.append((c.numpy(), c.numpy(), oracle.listed_keys(p["topk"].numpy(), p["topk_lens"].numpy(), blocks)))
+        sources.append((c.numpy(), c.numpy(), oracle.topk_keys(p["topk"].numpy(), p["topk_lens"].numpy(), blocks)))
     got = reference.merge(parts, p["sink"])
     o, lse = oracle.attention(q.numpy(), sources, d**-0.5, p["sink"].numpy())
     np.testing.assert_allclose(got.o.numpy(), o, rtol=TOLERANCE * 1e3, atol=TOLERANCE * p["size"])

@@ -9,7 +9,7 @@ import torch
 
 import emulator
 import kernel
-from kernel.config import TWO_ROW_TILES, Roles
+from kernel.config import TWO_Q_TILES, Roles
 
 PERMUTED = {
     "mma and load swapped": Roles(mma=(5,), load=(4,)),
@@ -27,9 +27,7 @@ SHAPES += [(name, 512, heads) for heads in (128, 130) for name in UNITS]
 EVERY_RUN = {("softmax last", 64, 130), ("two row tiles, softmax last", 64, 130), ("units, two idle warps", 512, 128)}
 
 
-@pytest.mark.parametrize(
-    "roles", [Roles(), *(PERMUTED[name] for name in PERMUTED if "units" not in name), TWO_ROW_TILES]
-)
+@pytest.mark.parametrize("roles", [Roles(), *(PERMUTED[name] for name in PERMUTED if "units" not in name), TWO_Q_TILES])
 def test_participant_counts_follow_the_roles(roles: Roles) -> None:
     config = kernel.FmhaConfig(64, roles=roles)
     arrivals = {barrier.name: barrier.arrivals for barrier in config.barriers}

@@ -14,7 +14,7 @@ from kernel import host, reference
 from kernel.compiled import _compiled
 from kernel.config import CLUSTERS_AT_ONCE, SPLITS, Size, configuration
 from kernel.sm100.combine import Combine
-from kernel.sm100.tiles import Branches, KvTiles, Visible
+from kernel.sm100.tiles import Branches, KvTiles, VisibleKeys
 
 LAYER: dict[str, Any] = {"causal": True, "has_lens": True, "shared_kv": True, "partials": False, "compressed": "topk"}
 
@@ -43,7 +43,7 @@ def test_every_share_counts_once(splits: int) -> None:
 @pytest.mark.parametrize("splits", SPLITS)
 @pytest.mark.parametrize("keys", [0, 1, 64, 65, 640])
 def test_shares_are_all_tiles_in_order(splits: int, keys: int) -> None:
-    tiles = KvTiles(Visible("none", keys, keys, 1, 2**30), 64, 0, 0)
+    tiles = KvTiles(VisibleKeys("none", keys, keys, 1, 2**30), 64, 0, 0)
     shares = [Branches(tiles, None, splits, s) for s in range(splits)]
     assert [tiles.start(i) for each in shares for i in range(each.begin, each.end)] == list(range(0, keys, 64))
     counts = [each.count for each in shares]
@@ -67,7 +67,7 @@ def test_a_wrong_merge_is_seen(breaks: Callable[..., Any], monkeypatch: pytest.M
 
 def test_a_merge_that_does_not_wait_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing orders a peer's stores before the reads of them."""
-    monkeypatch.setattr("kernel.sm100.combine.meet", lambda config: None)
+    monkeypatch.setattr("kernel.sm100.combine.sync_ctas", lambda config: None)
     monkeypatch.setattr(host, "compile", _compiled)
     with pytest.raises(emulator.EmulatorError, match=r"ld\.shared::cluster[\s\S]*combine\.py"):
         attend(4)

@@ -37,7 +37,7 @@ BREAKS = (
     Break(
         "the second product does not wait for P",
         "kernel/sm100/mma.py",
-        "            if const_expr(unit == 0):\n"
+        "            if const_expr(slice_ == 0):\n"
         '                bars.wait("p_full", stage * len(parts) + part, phase)\n',
         "",
         r"tcgen05\.mma",

@@ -114,7 +114,7 @@ def test_the_reference_is_one_softmax_over_the_concatenation(topk: int | None) -
         positions = case.seq_lens[:, None].numpy() - 2 + np.arange(2)
         keys = oracle.compressed_keys(positions, 4)
     else:
-        keys = oracle.listed_keys(inputs.topk_indices.numpy(), inputs.topk_lens.numpy(), case.blocks)
+        keys = oracle.topk_keys(inputs.topk_indices.numpy(), inputs.topk_lens.numpy(), case.blocks)
     sources = [(window, window, oracle.swa_keys([18, 3], 2, 8)), (compressed, compressed, keys)]
     assert case.sink is not None
     o, lse = oracle.attention(q, sources, 64**-0.5, case.sink.numpy())

@@ -59,7 +59,7 @@ BREAKS = (
     Break(
         "the K of the logits' tile is the head dim",
         "kernel/sm100/mma.py",
-        "range(config.k_unit[1] // MMA_K)",
+        "range(config.k_slice[1] // MMA_K)",
         "range(64 // MMA_K)",
         ("D1.3", "hd=128 n=128 P in tmem"),
         r"O\.cosine = .* FAILS",
@@ -91,8 +91,8 @@ BREAKS = (
     Break(
         "a CTA ends after its stores have read its shared memory",
         "kernel/fmha.py",
-        "kv_tiles.count\n        cute.arch.cp_async_bulk_wait_group(0, read=True)\n",
-        "kv_tiles.count\n",
+        "        cute.arch.cp_async_bulk_wait_group(0, read=True)\n",
+        "",
         ("D1.1", "hd=64 n=128"),
         r"MissingWait: a TMA store reads shared memory of CTA .* may have ended(.|\n)*cp\.async\.bulk\.wait_group in",
     ),
@@ -107,8 +107,8 @@ BREAKS = (
     Break(
         "a name is bound before the branch that may bind it",
         "kernel/sm100/epilogue.py",
-        "        row_sum = self.running.row_sum(self.cta.turn + kv.count)\n",
-        "        if kv.count > 0:\n            row_sum = self.running.row_sum(self.cta.turn + kv.count)\n",
+        "        row_sum = self.running.row_sum(self.cta.kv_done + kv.count)\n",
+        "        if kv.count > 0:\n            row_sum = self.running.row_sum(self.cta.kv_done + kv.count)\n",
         ("D1.3", "hd=64 n=128 P in tmem"),
         r"'row_sum' is not defined",
     ),

@@ -25,7 +25,7 @@ def variant(config: FmhaConfig) -> str:
         return "split keys"
     if config.mma_ctas == 2:
         return f"CTA pair at {config.head_dim}"
-    return "two Q tiles" if config.row_tiles == 2 else "one Q tile"
+    return "two Q tiles" if config.q_tiles == 2 else "one Q tile"
 
 
 def features(config: FmhaConfig) -> set[str]:
